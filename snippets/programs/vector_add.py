@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Add two tensors, element by element: ``out[i] = x[i] + y[i]``.
+
+The smallest kernel that shows every part of Triton: a grid of programs, offsets, a mask,
+two loads and a store. Each program adds one block of ``BLOCK_SIZE`` neighboring elements.
+
+Shapes: ``x``, ``y`` and the result are equal in shape, any number of dimensions, contiguous.
+Traffic: two elements read and one written for each element of the result.
+Source: element-wise addition needs none; the launch is Triton's documented ``kernel[grid]``.
+
+Run it on a GPU with ``python vector_add.py``, or without one in Triton's interpreter with
+``TRITON_INTERPRET=1 python vector_add.py``.
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+DTYPES = (
+    torch.float16, torch.bfloat16, torch.float32, torch.float64,
+    torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64,
+)  # fmt: skip
+
+
+# --8<-- [start:kernel]
+@triton.jit
+def add_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK_SIZE: tl.constexpr):
+    # --8<-- [start:offsets]
+    pid = tl.program_id(axis=0)
+    # In 64 bits: past 2**31 elements, pid * BLOCK_SIZE no longer fits in 32.
+    start = pid.to(tl.int64) * BLOCK_SIZE
+    offsets = start + tl.arange(0, BLOCK_SIZE)
+    # --8<-- [end:offsets]
+    # --8<-- [start:mask]
+    mask = offsets < n
+    # --8<-- [end:mask]
+    # --8<-- [start:memory]
+    x = tl.load(x_ptr + offsets, mask=mask)
+    y = tl.load(y_ptr + offsets, mask=mask)
+    tl.store(out_ptr + offsets, x + y, mask=mask)
+    # --8<-- [end:memory]
+# --8<-- [end:kernel]
+
+
+# --8<-- [start:host]
+def add(x: torch.Tensor, y: torch.Tensor, *, block_size: int = 1024) -> torch.Tensor:
+    """Return ``x + y``, computed by :func:`add_kernel`.
+
+    Args:
+        x: A contiguous tensor on a GPU (or, in the interpreter, on the CPU) of one of ``DTYPES``.
+        y: A tensor with the shape, dtype and device of ``x``, contiguous too.
+        block_size: Elements per program: a power of two, at most 2**20.
+
+    Returns:
+        A new tensor like ``x``. The kernel may still be running when it is returned:
+        it is queued on the current stream of the device of ``x``, as torch's own kernels are.
+
+    Raises:
+        ValueError: ``x`` or ``y`` is something that the kernel cannot serve.
+
+    >>> add(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([10.0, 20.0, 30.0]), block_size=2)
+    tensor([11., 22., 33.])
+    """
+    check_arguments(x, y, block_size)
+    # --8<-- [start:launch]
+    out = torch.empty_like(x)  # not zeros_like: every element is about to be overwritten
+    n = out.numel()
+    if n == 0:  # CUDA refuses a grid of no programs
+        return out
+
+    def grid(meta):
+        return (triton.cdiv(n, meta["BLOCK_SIZE"]),)
+
+    with torch.cuda.device_of(x):  # Triton launches on the current device, not on that of x
+        add_kernel[grid](x, y, out, n, BLOCK_SIZE=block_size)
+    return out
+    # --8<-- [end:launch]
+# --8<-- [end:host]
+
+
+# --8<-- [start:check]
+def check_arguments(x: torch.Tensor, y: torch.Tensor, block_size: int) -> None:
+    """Raise ``ValueError`` for arguments that :func:`add` would compute wrongly or not at all."""
+    if y.shape != x.shape or y.dtype != x.dtype or y.device != x.device:
+        raise ValueError(
+            "x and y must have the same shape, dtype and device; got "
+            f"{tuple(x.shape)} {x.dtype} on {x.device} and {tuple(y.shape)} {y.dtype} on {y.device}"
+        )
+    if x.dtype not in DTYPES:
+        raise ValueError(f"dtype {x.dtype} is not supported; use one of {', '.join(map(str, DTYPES))}")
+    if x.device.type not in ("cuda", "cpu"):  # "cuda" is also torch's name for AMD's GPUs
+        raise ValueError(f"x is on {x.device}; move it to a GPU, as in x.cuda()")
+    if x.device.type == "cpu" and isinstance(add_kernel, triton.JITFunction):
+        raise ValueError("x is on the CPU; move it to a GPU, or set TRITON_INTERPRET=1 before importing this file")
+    for name, tensor in (("x", x), ("y", y)):
+        if not tensor.is_contiguous():
+            raise ValueError(f"{name} has strides {tensor.stride()}; pass {name}.contiguous(), which copies it")
+        if tensor.requires_grad and torch.is_grad_enabled():
+            raise ValueError(f"{name} requires a gradient, which this function does not compute; use torch.no_grad()")
+    if not 1 <= block_size <= 2**20 or block_size & (block_size - 1):
+        raise ValueError(f"block_size must be a power of two between 1 and 2**20; got {block_size}")
+# --8<-- [end:check]
+
+
+# --8<-- [start:bandwidth]
+@triton.testing.perf_report(
+    triton.testing.Benchmark(
+        plot_name="bandwidth",
+        x_names=["n"],
+        x_vals=[2**k for k in range(12, 29)],
+        x_log=True,
+        xlabel="elements (float32)",
+        ylabel="GB/s",
+        line_arg="provider",
+        line_vals=["triton", "torch", "copy"],
+        line_names=["add (Triton)", "torch.add", "copy of as many bytes"],
+        args={},
+    )
+)
+def bandwidth(n, provider):
+    """Bytes moved per second, in GB/s: median, slowest and fastest fifth. L2 is flushed before each run."""
+    moved = 3 * n * 4  # two float32 loads and one store for each element
+    if provider == "copy":  # half of its bytes are read, half are written
+        source = torch.rand(moved // 8, device="cuda")
+        target = torch.empty_like(source)
+        run = lambda: target.copy_(source)
+    else:
+        x, y = torch.rand(n, device="cuda"), torch.rand(n, device="cuda")
+        run = (lambda: add(x, y)) if provider == "triton" else (lambda: torch.add(x, y))
+    ms = triton.testing.do_bench(run, quantiles=[0.5, 0.8, 0.2])
+    return tuple(moved / (t * 1e-3) / 1e9 for t in ms)
+# --8<-- [end:bandwidth]
+
+
+# --8<-- [start:call_time]
+@triton.testing.perf_report(
+    triton.testing.Benchmark(
+        plot_name="call_time",
+        x_names=["n"],
+        x_vals=[2**k for k in range(6, 27, 2)],
+        x_log=True,
+        xlabel="elements (float32)",
+        ylabel="µs",
+        line_arg="provider",
+        line_vals=["triton", "torch", "graph"],
+        line_names=["add (Triton)", "torch.add", "add in a CUDA graph"],
+        args={},
+    )
+)
+def call_time(n, provider, calls=1000):
+    """Microseconds from one call to the next when calls follow each other without a pause.
+
+    The GPU's clock is read before and after ``calls`` calls, queued by one Python loop.
+    A CUDA graph replays the same launches without Python between them.
+    """
+    x, y = torch.rand(n, device="cuda"), torch.rand(n, device="cuda")
+    run = torch.add if provider == "torch" else add
+
+    def loop():
+        for _ in range(calls):
+            run(x, y)
+
+    loop()
+    if provider == "graph":
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            loop()
+        loop = graph.replay
+    times = []
+    for _ in range(7):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        torch.cuda.synchronize()
+        begin.record()
+        loop()
+        end.record()
+        torch.cuda.synchronize()
+        times.append(begin.elapsed_time(end) * 1e3 / calls)
+    return sorted(times)[len(times) // 2]
+# --8<-- [end:call_time]
+
+
+# --8<-- [start:main]
+def main():
+    device = "cuda" if isinstance(add_kernel, triton.JITFunction) else "cpu"
+    if device == "cuda" and not torch.cuda.is_available():
+        raise SystemExit("no GPU found; set TRITON_INTERPRET=1 to run this in Triton's interpreter, on the CPU")
+
+    # Small enough to follow by hand: three programs of four elements.
+    x = torch.arange(10, dtype=torch.float32, device=device)
+    y = 100 * x
+    print("x     =", x.tolist())
+    print("y     =", y.tolist())
+    print("x + y =", add(x, y, block_size=4).tolist())
+
+    # Sizes of a real call: a multiple of 16, one more than that, and a start that is not aligned.
+    torch.manual_seed(0)
+    x, y = torch.rand(2, 98_433).to(device)
+    for label, a, b in (
+        ("n = 98,432", x[:-1], y[:-1].clone()),
+        ("n = 98,433", x, y.clone()),
+        ("n = 98,432, x starts 4 bytes later", x[1:], y[1:].clone()),
+    ):
+        difference = (add(a, b) - torch.add(a, b)).abs().max().item()
+        print(f"largest difference from torch, {label}: {difference}")
+# --8<-- [end:main]
+
+
+if __name__ == "__main__":
+    main()
