@@ -1,0 +1,65 @@
+# `make help` lists the targets. Each is one command that also works by itself inside .venv.
+PYTHON ?= python3
+PORT ?= 8000
+VENV := .venv
+BIN := $(VENV)/bin
+UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate pyproject.toml
+
+.DEFAULT_GOAL := help
+.PHONY: help serve test test-gpu record check site lint lock clean
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+
+serve: $(VENV)/site.done ## read and edit the site at http://127.0.0.1:8000, with live reload
+	@$(BIN)/python -c 'import socket; socket.create_server(("127.0.0.1", $(PORT))).close()' 2>/dev/null \
+	  || { echo "Port $(PORT) is taken. Try: make serve PORT=$$(( $(PORT) + 1 ))"; exit 1; }
+	@echo "The site will be at http://127.0.0.1:$(PORT)/ in a few seconds; Ctrl-C stops it."
+	@$(BIN)/mkdocs serve --quiet --dev-addr 127.0.0.1:$(PORT)
+
+test: $(VENV)/all.done ## run everything that runs without a GPU
+	$(BIN)/ruff check
+	$(BIN)/pytest -n auto
+
+test-gpu: $(VENV)/all.done ## run the tests that need a GPU
+	$(BIN)/pytest -m gpu
+
+record: $(VENV)/all.done ## run what is stale and write its recordings
+	$(BIN)/python -m recorder run
+
+check: $(VENV)/all.done ## say what is stale, missing or orphaned
+	$(BIN)/python -m recorder check
+
+site: $(VENV)/site.done ## build the site into site/, refusing anything stale, missing or broken
+	$(BIN)/mkdocs build --strict
+
+lint: $(VENV)/all.done ## check the style of the code and the workflows
+	$(BIN)/ruff check
+	$(BIN)/zizmor --offline .github/workflows
+
+# The part of each file above its marker line is written by hand, the part below it by this.
+lock: $(VENV)/all.done ## pin the newest versions that pyproject.toml allows
+	@for f in requirements-site.txt requirements.txt; do sed -i '/^# Below this line/q' $$f; done
+	$(UV_COMPILE) --extra dev > $(VENV)/pins
+	$(UV_COMPILE) --constraint $(VENV)/pins >> requirements-site.txt
+	grep -vxFf requirements-site.txt $(VENV)/pins >> requirements.txt
+
+clean: ## delete the environment and everything that was built
+	rm -rf $(VENV) site .cache *.egg-info
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	  || { echo "Python 3.11 or newer is needed. Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null \
+	  || { echo "$(PYTHON) has no venv module. On Debian and Ubuntu: apt install python3-venv"; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/site.done: $(VENV)/bin/python requirements-site.txt pyproject.toml
+	@echo "Installing what builds the site into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-site.txt
+	@touch $@
+
+$(VENV)/all.done: $(VENV)/site.done requirements.txt
+	@echo "Installing what runs and tests the snippets into $(VENV); torch is large ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@touch $@
