@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How every test here runs: in Triton's interpreter, or (``pytest -m gpu``) compiled, on a GPU.
+
+``pytest`` also runs the doctests of ``snippets/`` and the Python fences of ``docs/en/``.
+pytest-markdown-docs collects the fences. It is turned on here, not on the command line, so that ``pytest -m gpu``
+also works where it is not installed.
+"""
+
+import os
+import re
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+ROOT = Path(__file__).resolve().parent.parent
+
+settings.register_profile(
+    "tests",
+    deadline=None,  # the first launch of a kernel compiles it
+    max_examples=40,
+    derandomize=bool(os.environ.get("CI")),  # elsewhere, every run tries new examples
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("tests")
+
+
+def runs_on_gpu(config) -> bool:
+    return "gpu" in (config.option.markexpr or "").replace("not gpu", "")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "gpu: runs compiled, on a GPU; only under `pytest -m gpu`")
+    # Triton reads TRITON_INTERPRET when it is imported and when a kernel is decorated: this must come before both.
+    if runs_on_gpu(config):
+        os.environ.pop("TRITON_INTERPRET", None)
+        import torch
+
+        if not torch.cuda.is_available():
+            raise pytest.UsageError(
+                "-m gpu needs a GPU, and torch.cuda.is_available() is False: "
+                f"torch {torch.__version__} finds none on this machine"
+            )
+    else:
+        os.environ["TRITON_INTERPRET"] = "1"
+    if config.pluginmanager.hasplugin("pytest_markdown_docs"):
+        config.option.markdowndocs = True
+        config.option.markdowndocs_syntax = "superfences"  # ```{.python …} counts too
+    config.pluginmanager.register(Collection())
+
+
+def triton_cannot_be_here() -> bool:
+    return sys.platform != "linux" and find_spec("triton") is None
+
+
+def pytest_report_header():
+    if triton_cannot_be_here():
+        return "Triton does not exist for this platform: snippets and the fences of pages are NOT tested"
+    return "kernels: interpreted" if os.environ.get("TRITON_INTERPRET") else "kernels: compiled, on a GPU"
+
+
+def pytest_collection_modifyitems(config, items):
+    """Compiled and interpreted kernels cannot live in one process, so a run has one kind of test only."""
+    gpu = runs_on_gpu(config)
+    others = [item for item in items if (item.get_closest_marker("gpu") is not None) != gpu]
+    config.hook.pytest_deselected(items=others)
+    items[:] = [item for item in items if item not in others]
+
+
+class Collection:
+    """Hooks that must also see what lies outside ``tests/``, which those of a conftest file do not."""
+
+    def pytest_ignore_collect(self, collection_path):
+        needs_triton = [ROOT / "snippets", ROOT / "docs", ROOT / "tests" / "snippets"]
+        if triton_cannot_be_here() and any(collection_path.is_relative_to(folder) for folder in needs_triton):
+            return True
+        return None
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collect_file(self):
+        collectors = yield
+        # pytest-markdown-docs also imports every .py file, under another name than pytest does, to look for fences.
+        return [collector for collector in collectors if type(collector).__name__ != "MarkdownDocstringCodeModule"]
+
+
+@pytest.fixture(scope="session", params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def device(request) -> str:
+    """The device to test on: a test that asks for it runs interpreted, and again under ``-m gpu``."""
+    return request.param
+
+
+# What pytest-markdown-docs sees of a page.
+
+SNIPPET_LINE = re.compile(r'\s*-+8<-+ +"[^"]+"\s*$')
+CONTAINER = re.compile(r"(!!!|\?\?\?\+?|===[!+]*) ")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_markdown_docs_markdown_it():
+    """A parser that also looks into admonitions, details and tabs, and leaves out code that is pulled from snippets."""
+    from markdown_it import MarkdownIt
+
+    parser = MarkdownIt("commonmark")
+    parser.block.ruler.before(
+        "fence", "container", _container, {"alt": ["paragraph", "reference", "blockquote", "list"]}
+    )
+    parser.core.ruler.push("snippets", _leave_out_snippets)
+    return parser
+
+
+def _container(state, start, end, silent):
+    """Block rule of markdown-it: ``!!! note``, ``??? note`` or ``=== "tab"``, and what is indented below it."""
+    first = state.bMarks[start] + state.tShift[start]
+    if state.is_code_block(start) or not CONTAINER.match(state.src, first, state.eMarks[start]):
+        return False
+    if silent:
+        return True
+    indent = state.sCount[start] + 4
+    stop = start + 1
+    while stop < end and (state.isEmpty(stop) or state.sCount[stop] >= indent):
+        stop += 1
+    before = state.parentType, state.lineMax, state.blkIndent
+    state.parentType, state.lineMax, state.blkIndent = "container", stop, indent
+    state.md.block.tokenize(state, start + 1, stop)
+    state.parentType, state.lineMax, state.blkIndent = before
+    state.line = stop
+    return True
+
+
+def _leave_out_snippets(state):
+    """Core rule of markdown-it: a fence of ``--8<--`` lines only shows a file that has tests of its own."""
+    for token in state.tokens:
+        lines = [line for line in token.content.splitlines() if line.strip()]
+        if token.type == "fence" and lines and all(map(SNIPPET_LINE.match, lines)):
+            token.meta["shows_snippet"] = token.info
+            token.info = "snippet"
