@@ -18,8 +18,8 @@ serve: $(VENV)/site.done ## read and edit the site at http://127.0.0.1:8000, wit
 	@$(BIN)/mkdocs serve --quiet --dev-addr 127.0.0.1:$(PORT)
 
 test: $(VENV)/all.done ## run everything that runs without a GPU
-	$(BIN)/ruff check
 	$(BIN)/pytest -n auto
+	$(BIN)/ruff check
 
 test-gpu: $(VENV)/all.done ## run the tests that need a GPU
 	$(BIN)/pytest -m gpu

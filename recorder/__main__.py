@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m recorder run | check | list``: see ``--help``."""
+
+import argparse
+import sys
+import time
+
+from recorder import lab, recording, runner
+from recorder.project import Lab, RecorderError, Snippet, find, labs, relative, snippets
+
+
+class Progress:
+    """One line that changes on a terminal; one line a step in a log."""
+
+    def __init__(self):
+        self.live = sys.stderr.isatty()
+
+    def step(self, title):
+        self.title, self.start = title, time.monotonic()
+        if not self.live:
+            print(title, file=sys.stderr, flush=True)
+
+    def __call__(self, text=""):
+        if self.live:
+            line = f"{self.title}  {time.monotonic() - self.start:3.0f} s  {text}"
+            print(f"\r\033[K{line[:110]}", end="", file=sys.stderr, flush=True)
+
+    def done(self, text):
+        start = "\r\033[K" if self.live else "  "
+        title = f"{self.title}  " if self.live else ""
+        print(f"{start}{title}{time.monotonic() - self.start:3.0f} s  {text}", file=sys.stderr, flush=True)
+
+
+def work(names: list[str], everything: bool, devices: list[str]) -> list[tuple[Snippet | Lab, str]]:
+    """What to run: everything that was named, or what is stale or missing on the devices at hand."""
+    every_lab = {script.name: script for script in labs()}
+    chosen_labs = [every_lab[name] for name in names if name in every_lab] if names else list(every_lab.values())
+    chosen = [find(name) for name in names if name not in every_lab] if names else snippets()
+    jobs = []
+    for snippet in chosen:
+        stale = {problem.path for problem in recording.problems(snippet)}
+        for device in devices:
+            path = recording.path_of(snippet, device)
+            hurt = any(p.startswith(relative(path).removesuffix("json")) for p in stale)
+            if everything or names or not path.is_file() or hurt:
+                jobs.append((snippet, device))
+    if "cpu" in devices:
+        for script in chosen_labs:
+            if everything or names or lab.status(script.path, script.notebook) != "fresh":
+                jobs.append((script, "cpu"))
+    return jobs
+
+
+def run(options) -> int:
+    available = runner.machine_devices()
+    if not available:
+        raise RecorderError("running snippets takes torch and Triton; get them by: pip install -r requirements.txt")
+    devices = options.device or available
+    if missing := set(devices) - set(available):
+        raise RecorderError(f"this machine has no {', '.join(missing)}; it has {', '.join(available)}")
+    jobs = work(options.names, options.all, devices)
+    if not jobs:
+        print("Nothing is stale.", file=sys.stderr)
+    progress, failed = Progress(), []
+    for number, (job, device) in enumerate(jobs, start=1):
+        progress.step(f"[{number}/{len(jobs)}] {job.name} on {device}")
+        try:
+            if isinstance(job, Lab):
+                lab.build(job.path, job.notebook, timeout=options.time_limit)
+                progress.done(f"wrote {relative(job.notebook)}")
+            elif runner.update(job, device, time_limit=options.time_limit, progress=progress):
+                progress.done(f"wrote {relative(recording.path_of(job, device))}")
+            else:
+                progress.done("as before")
+        except RecorderError as error:
+            failed.append(job.name)
+            progress.done(f"FAILED: {error}")
+    if failed:
+        print(f"{len(failed)} failed, their old recordings are unchanged: {', '.join(failed)}", file=sys.stderr)
+    return bool(failed)
+
+
+def check(options) -> int:
+    problems = recording.all_problems()
+    for problem in problems:
+        print(problem)
+    if options.replay and not problems:
+        problems = replay()
+    print(f"{len(problems)} problems." if problems else "Every recording is of the code as it stands.")
+    return bool(problems)
+
+
+def replay() -> list[str]:
+    """Run everything that runs without a GPU again and compare with the recordings."""
+    progress, problems = Progress(), []
+    for snippet in snippets():
+        if "cpu" not in recording.devices(snippet):
+            continue
+        progress.step(f"{snippet.name} on cpu, again")
+        try:
+            new = runner.record(snippet, "cpu", progress=progress)
+            changed = runner.differences(recording.load(snippet, "cpu"), new)
+        except RecorderError as error:
+            changed = [str(error)]
+        progress.done("as recorded" if not changed else f"NOT as recorded: {', '.join(changed)}")
+        problems += [f"{snippet.name}: {part}" for part in changed]
+    return problems
+
+
+def show(options) -> int:
+    for snippet in snippets():
+        faults = {problem.path: problem.fault for problem in recording.problems(snippet)}
+        for device in recording.devices(snippet):
+            made = recording.load(snippet, device)["provenance"]
+            state = faults.get(relative(recording.path_of(snippet, device)), "fresh")
+            print(f"{snippet.name:32} {device:16} {state:10} {made['date']}  Triton {made['triton']}")
+        if not recording.devices(snippet):
+            print(f"{snippet.name:32} {'-':16} missing")
+    for script in labs():
+        print(f"{script.name:32} {'cpu':16} {lab.status(script.path, script.notebook)}")
+    return 0
+
+
+def main(arguments=None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m recorder", description="Run snippets and keep what they produced.")
+    commands = parser.add_subparsers(required=True, metavar="run | check | list")
+    runs = commands.add_parser("run", help="run what is stale, or what is named, on the devices that this machine has")
+    runs.add_argument("names", nargs="*", metavar="NAME", help="such as programs/vector_add")
+    runs.add_argument("--all", action="store_true", help="run everything, stale or not")
+    runs.add_argument("--device", action="append", help="only on this device; may be given again")
+    runs.add_argument("--time-limit", type=float, default=runner.TIME_LIMIT, metavar="SECONDS", help="for each snippet")
+    runs.set_defaults(do=run)
+    checks = commands.add_parser(
+        "check", help="say what is stale, missing, edited or orphaned; exit status 1 if anything is"
+    )
+    checks.add_argument("--replay", action="store_true", help="also run everything on the CPU again and compare")
+    checks.set_defaults(do=check)
+    commands.add_parser("list", help="show all recordings").set_defaults(do=show)
+    options = parser.parse_args(arguments)
+    try:
+        return options.do(options)
+    except RecorderError as error:
+        print(f"recorder: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("\nStopped. Recordings that were not finished are as they were.", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Draw a benchmark as SVG with matplotlib: text stays text, and every color is one of the page's CSS properties."""
+
+import io
+import re
+
+from recorder.project import ROOT
+
+# matplotlib wants real colors; each of these stands for a property of theme/assets/tokens.css and is replaced below.
+STAND_INS = {f"pid-{i}": f"#0000f{i}" for i in range(8)} | {"ink": "#0001f0", "ink-muted": "#0001f1", "rule": "#0001f2"}
+MARKERS = "osD^vPXh"
+DASHES = ["-", "--", ":", "-."]
+
+
+def draw(table: dict) -> str:
+    """The SVG of a table as ``recorder.observe.benchmarks`` returns it; a band spans each second and third value."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    import matplotlib.pyplot as plt
+
+    style = {
+        "svg.fonttype": "none",
+        "svg.hashsalt": table["name"],  # the same ids on every run
+        "font.family": "sans-serif",
+        "font.size": 11,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.edgecolor": STAND_INS["rule"],
+        "axes.labelcolor": STAND_INS["ink"],
+        "xtick.color": STAND_INS["ink-muted"],
+        "ytick.color": STAND_INS["ink-muted"],
+        "grid.color": STAND_INS["rule"],
+        "text.color": STAND_INS["ink"],
+    }
+    with matplotlib.rc_context(style):
+        figure, axes = plt.subplots(figsize=(6.4, 3.9), layout="constrained")
+        x = [row[table["x"][0]] for row in table["rows"]]
+        for i, (line, label) in enumerate(table["lines"].items()):
+            color = STAND_INS[f"pid-{i}"]
+            y = [row[line] for row in table["rows"]]
+            axes.plot(x, [v[0] for v in y], label=label, color=color, ls=DASHES[i % 4], marker=MARKERS[i], ms=4, lw=1.6)
+            if all(len(v) == 3 for v in y):
+                axes.fill_between(x, [v[1] for v in y], [v[2] for v in y], color=color, alpha=0.15, lw=0)
+        axes.set_xlabel(table["xlabel"])
+        axes.set_ylabel(table["ylabel"])
+        if table["x_log"]:
+            axes.set_xscale("log", base=2)
+        if table["y_log"]:
+            axes.set_yscale("log")
+        else:
+            axes.set_ylim(bottom=0)
+        axes.grid(axis="y", lw=0.8)
+        axes.legend(frameon=False)
+        buffer = io.StringIO()
+        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+        plt.close(figure)
+    return _with_tokens(
+        buffer.getvalue(), f"{table['ylabel']} by {table['xlabel']}: {', '.join(table['lines'].values())}"
+    )
+
+
+def tokens() -> dict[str, str]:
+    """The properties of tokens.css with their values in the light scheme."""
+    css = (ROOT / "theme" / "assets" / "tokens.css").read_text("utf-8")
+    light = css[: css.index("[data-md-color-scheme")]
+    return dict(re.findall(r"--([\w-]+):\s*([^;]+);", light))
+
+
+def _with_tokens(svg: str, label: str) -> str:
+    values = tokens()
+    for name, color in STAND_INS.items():
+        svg = re.sub(re.escape(color), f"var(--{name}, {values[name]})", svg, flags=re.I)
+    svg = re.sub(r"font: ([^;\"']*?)'[^\"]*?(?=[;\"])", r"font: \1var(--sans, sans-serif)", svg)
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.S)
+    svg = re.sub(r'width="[\d.]+pt" height="[\d.]+pt"', f'class="chart" role="img" aria-label="{label}"', svg, count=1)
+    return svg

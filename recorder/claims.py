@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers for sentences: an expression over a recording, its format, and what the sentence relies on.
+
+``bandwidth[2**28].triton / bandwidth[2**28].copy; .0%; >= 0.97`` has these names to work with:
+
+- each benchmark by its name: a row by its x value, the median of a line by its key; ``rows(bandwidth)`` lists the rows
+- ``output``: the number behind each label that the snippet printed, as in ``output["elements never written"]``
+- ``launches``: each launch of the run, with ``grid``, ``arguments`` and ``accesses``
+- ``compiled(launch, target)``: ``registers``, ``spills``, ``shared``, ``stages`` and ``error`` of a launch
+- ``count(text, launch, target, stage)``: how many lines of a compiler stage contain the text
+- ``made``: the provenance, as in ``made.multiprocessors``
+"""
+
+import re
+from types import SimpleNamespace
+
+import simpleeval
+
+from recorder.project import RecorderError, nearest
+
+
+def names(recording: dict) -> dict:
+    """What an expression over this recording can refer to."""
+    return {
+        "output": printed_numbers(recording["output"]),
+        "launches": recording["launches"],
+        "made": recording["provenance"],
+        **{table["name"]: medians(table) for table in recording["benchmarks"]},
+    }
+
+
+def printed_numbers(output: str) -> dict[str, float]:
+    """Each ``label: number`` or ``label = number`` line of a snippet's output."""
+    lines = re.findall(r"^\s*(.+?)\s*[:=]\s*(-?[\d.,]*\d(?:e[+-]?\d+)?)(?:\s+\S+)?\s*$", output, re.M | re.I)
+    numbers = {}
+    for label, text in lines:
+        value = float(text.replace(",", ""))
+        numbers[label] = int(value) if value.is_integer() and "." not in text else value
+    return numbers
+
+
+def medians(table: dict) -> dict:
+    """``{x: row, …}`` of a benchmark, ``row.line`` being a median; x is a tuple where it has several parts."""
+    rows = {}
+    for row in table["rows"]:
+        x = tuple(row[name] for name in table["x"])
+        values = {name: row[name] for name in table["x"]} | {line: row[line][0] for line in table["lines"]}
+        rows[x if len(x) > 1 else x[0]] = SimpleNamespace(**values)
+    return rows
+
+
+def compiled(recording: dict, launch: int, target: str) -> dict:
+    """The compiled code of one launch for one target."""
+    for entry in recording["compiled"]:
+        if launch in entry["launches"]:
+            if target not in entry["targets"]:
+                raise RecorderError(f"there is no target {target!r}{nearest(target, entry['targets'])}")
+            return entry["targets"][target]
+    known = [str(number) for entry in recording["compiled"] for number in entry["launches"]]
+    raise RecorderError(f"there is no compiled launch {launch}{nearest(str(launch), known)}")
+
+
+def stage(recording: dict, launch: int, target: str, name: str) -> dict:
+    """Text and lines of one stage of one launch; raises the compiler's error if it did not compile."""
+    code = compiled(recording, launch, target)
+    if name not in code.get("stages", {}):
+        raise RecorderError(f"there is no stage {name!r} for {target}{nearest(name, code.get('stages', {}))}")
+    return code["stages"][name]
+
+
+def evaluate(expression: str, recording: dict):
+    """The value of an expression; ``RecorderError`` names what it refers to that is not there."""
+
+    def count(text, launch, target, stage_name):
+        return sum(text in line for line in stage(recording, launch, target, stage_name)["text"].splitlines())
+
+    functions = {
+        "min": min, "max": max, "sum": sum, "len": len, "round": round, "abs": abs,
+        "rows": lambda table: list(table.values()),
+        "compiled": lambda launch, target: compiled(recording, launch, target),
+        "count": count,
+    }  # fmt: skip
+    known = names(recording)
+    try:
+        return simpleeval.EvalWithCompoundTypes(names=known, functions=functions).eval(expression)
+    except simpleeval.NameNotDefined as error:
+        raise RecorderError(
+            f"{expression!r}: there is no {error.name!r}{nearest(error.name, [*known, *functions])}"
+        ) from error
+    except KeyError as error:
+        keys = _keys_beside(expression, known)
+        raise RecorderError(f"{expression!r}: there is no {error.args[0]!r}{nearest(error.args[0], keys)}") from error
+    except simpleeval.AttributeDoesNotExist as error:
+        keys = _keys_beside(expression, known)
+        raise RecorderError(f"{expression!r}: there is no {error.attr!r}{nearest(error.attr, keys)}") from error
+    except (simpleeval.InvalidExpression, SyntaxError, TypeError, IndexError, ZeroDivisionError, ValueError) as error:
+        raise RecorderError(f"{expression!r}: {error}; it may use {', '.join([*known, *functions])}") from error
+
+
+def _keys_beside(expression: str, known: dict) -> list:
+    """The keys that the tables named in an expression have, for an error message."""
+    keys = []
+    for name in re.findall(r"\b[a-z_]\w*\b", expression):
+        if isinstance(known.get(name), dict):
+            keys += known[name]
+            keys += [key for row in known[name].values() if isinstance(row, SimpleNamespace) for key in vars(row)]
+    return list(dict.fromkeys(keys))
+
+
+def check(text: str, recording: dict) -> tuple[str, object]:
+    """Evaluate ``EXPRESSION; FORMAT; CONDITION`` (the last two may be left out): the formatted number and the value."""
+    expression, form, condition, *rest = [part.strip() for part in f"{text};;".split(";")]
+    if any(rest):
+        raise RecorderError(f"{text!r} has more than three parts; it is EXPRESSION; FORMAT; CONDITION")
+    value = evaluate(expression, recording)
+    if condition and not evaluate_condition(value, condition):
+        raise RecorderError(f"the sentence relies on {expression} {condition}, but it is {value}")
+    try:
+        return format(value, form), value
+    except (ValueError, TypeError) as error:
+        raise RecorderError(f"{value!r} cannot be written in the format {form!r}: {error}") from error
+
+
+def evaluate_condition(value, condition: str) -> bool:
+    try:
+        return bool(simpleeval.EvalWithCompoundTypes(names={"value": value}).eval(f"value {condition}"))
+    except (simpleeval.InvalidExpression, SyntaxError, TypeError) as error:
+        raise RecorderError(f"{condition!r} is no condition such as '>= 1': {error}") from error

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fingerprint of a snippet: what runs, without what only people read."""
+
+import ast
+import hashlib
+import re
+from pathlib import Path
+
+from recorder.project import ROOT, relative
+
+PINNED = ("torch", "triton", "numpy")
+
+
+def syntax_tree(source: str) -> ast.Module:
+    """Parse ``source`` and drop its docstrings; comments are no part of a tree."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            first = node.body[0] if node.body else None
+            if (
+                isinstance(first, ast.Expr)
+                and isinstance(first.value, ast.Constant)
+                and isinstance(first.value.value, str)
+            ):
+                del node.body[0]
+    return tree
+
+
+def _spell(node) -> str:
+    """Like ``ast.dump``, but without empty fields: Python versions differ in which of those they have."""
+    if isinstance(node, ast.AST):
+        fields = [f"{name}={_spell(value)}" for name, value in ast.iter_fields(node) if value not in (None, [])]
+        return f"{type(node).__name__}({', '.join(fields)})"
+    if isinstance(node, list):
+        return f"[{', '.join(map(_spell, node))}]"
+    return repr(node)
+
+
+def local_modules(path: Path) -> list[Path]:
+    """``path`` and every snippet that it imports, directly or through another."""
+    found, waiting = [], [path]
+    while waiting:
+        module = waiting.pop()
+        if module in found:
+            continue
+        found.append(module)
+        for node in ast.walk(ast.parse(module.read_text("utf-8"))):
+            names = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            files = [ROOT / f"{name.replace('.', '/')}.py" for name in names if name.startswith("snippets.")]
+            waiting += [file for file in files if file.is_file()]
+    return sorted(found)
+
+
+def pins() -> dict[str, str]:
+    """The lines of requirements.txt that pin what the interpreter's results depend on."""
+    lines = (ROOT / "requirements.txt").read_text("utf-8").splitlines()
+    found = {package: [line for line in lines if re.match(rf"{package}\s*==", line)] for package in PINNED}
+    return {package: " ".join(lines) for package, lines in found.items()}
+
+
+def of(path: Path, device: str = "cpu") -> str:
+    """SHA-256 (hexadecimal) over the syntax trees of ``path`` and its local modules and, for ``cpu``, the pins."""
+    parts = [f"{relative(module)}: {_spell(syntax_tree(module.read_text('utf-8')))}" for module in local_modules(path)]
+    if device == "cpu":
+        parts += [f"{package}: {pin}" for package, pin in pins().items()]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def line_map(old: str, new: str) -> dict[int, int]:
+    """Where each line of code of ``old`` stands in ``new``, two sources that differ in comments and docstrings only."""
+    pairs = zip(ast.walk(syntax_tree(old)), ast.walk(syntax_tree(new)), strict=True)
+    moved = {}
+    for before, after in pairs:
+        if hasattr(before, "lineno"):
+            moved.setdefault(before.lineno, after.lineno)
+    return moved

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Execute a lab, a percent-format script, into the notebook that its page shows and readers download."""
+
+import hashlib
+import json
+import os
+import platform
+import re
+import tempfile
+import time
+from datetime import date
+from importlib.metadata import version
+from pathlib import Path
+
+from recorder import fingerprint as code
+from recorder.project import ROOT, RecorderError, relative
+from recorder.recording import write_atomically
+
+
+def fingerprint(script: Path) -> str:
+    """SHA-256 (hexadecimal) of what runs and of the script's text: in a lab, the comments are the prose of the page."""
+    text = script.read_text("utf-8")
+    return hashlib.sha256(f"{code.of(script)}\n{text}".encode()).hexdigest()
+
+
+def digest(notebook: dict) -> str:
+    """SHA-256 (hexadecimal) of a notebook's cells and provenance, by which an edit by hand shows."""
+    told = {"cells": notebook.get("cells"), "provenance": notebook.get("metadata", {}).get("provenance")}
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+
+
+def status(script: Path, notebook: Path) -> str:
+    """``missing``, ``edited`` (not as :func:`build` wrote it), ``stale`` (the script has changed) or ``fresh``."""
+    if not notebook.is_file():
+        return "missing"
+    try:
+        found = json.loads(notebook.read_text("utf-8"))
+        metadata = found["metadata"]
+        if metadata["digest"] != digest(found):
+            return "edited"
+        return "fresh" if metadata["provenance"]["fingerprint"] == fingerprint(script) else "stale"
+    except (ValueError, KeyError, TypeError):
+        return "edited"
+
+
+def build(script: Path, notebook: Path, *, timeout: float) -> None:
+    """Execute the cells of ``script`` in a fresh kernel and write ``notebook`` with their outputs.
+
+    Running again what has not changed writes the same bytes, with the old date.
+
+    Args:
+        script: A percent-format script inside the project.
+        notebook: The ``.ipynb`` to write. It is replaced whole, or left as it was.
+        timeout: Seconds for all cells together.
+
+    Raises:
+        RecorderError: A cell failed or the time was up; the message names the cell.
+    """
+    before = fingerprint(script)
+    made = _execute(script, timeout)
+    if fingerprint(script) != before:
+        raise RecorderError(f"{relative(script)} was edited while it ran; run it again")
+    made["metadata"]["provenance"] = {
+        "script": relative(script),
+        "device": "CPU, Triton's interpreter",
+        "python": platform.python_version(),
+        **{package: version(package).split("+")[0] for package in ("torch", "triton", "numpy")},
+        "fingerprint": before,
+    }
+    write_atomically(notebook, _dated(made, notebook))
+
+
+def _execute(script: Path, timeout: float) -> dict:
+    # Imported here because ``status`` needs none of them, and every build of the site asks for it.
+    import jupytext
+    from ipykernel.kernelspec import KERNEL_NAME
+    from jupyter_client import AsyncKernelManager
+    from jupyter_client.kernelspec import KernelSpecManager
+    from nbclient import NotebookClient
+    from nbclient.exceptions import CellControlSignal, CellTimeoutError, DeadKernelError
+
+    nb = jupytext.read(script, fmt="py:percent")
+    nb.cells = [cell for cell in nb.cells if not re.fullmatch(r"# SPDX-\S+: .*", cell.source)]
+    nb.metadata = {
+        "kernelspec": {"display_name": "Python 3", "language": "python", "name": KERNEL_NAME},
+        "license": "Apache-2.0",
+    }
+    for number, cell in enumerate(nb.cells, start=1):
+        cell.id = f"cell-{number}"
+        cell.metadata.pop("lines_to_next_cell", None)
+    running = {}
+    deadline = time.monotonic() + timeout
+    with tempfile.TemporaryDirectory() as folder:
+        kernel = AsyncKernelManager(
+            kernel_name=KERNEL_NAME,
+            # This very Python, also where the user has registered another kernel under the name "python3".
+            kernel_spec_manager=KernelSpecManager(kernel_dirs=[]),
+            transport="ipc",  # sockets in a folder that is ours alone, not ports that others could connect to
+            connection_file=f"{folder}/kernel.json",
+        )
+        client = NotebookClient(
+            nb,
+            km=kernel,
+            shutdown_kernel="immediate",
+            timeout_func=lambda cell: max(1, round(deadline - time.monotonic())),
+            on_cell_execute=lambda cell, cell_index: running.update(cell=cell, number=cell_index + 1),
+            coalesce_streams=True,
+            record_timing=False,
+        )
+        try:
+            client.execute(env=_environment(folder), cwd=folder, cleanup_kc=True)
+        except Exception as error:
+            # nbclient takes Ctrl-C to itself, stops the kernel and then fails over that, in several ways.
+            if hasattr(client, "_async_cleanup_kernel_future"):
+                raise KeyboardInterrupt from error
+            if not isinstance(error, CellControlSignal | CellTimeoutError | DeadKernelError):
+                raise
+            first = next(line for line in running["cell"].source.splitlines() if line.strip())
+            why = _reason(error, timeout)
+            raise RecorderError(f"{relative(script)}: cell {running['number']} ({first}) {why}") from error
+        cells = json.loads(_without_paths(json.dumps(nb.cells), folder))
+    return {
+        "cells": cells,
+        "metadata": {**nb.metadata, "language_info": {"name": "python"}},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+
+
+def _environment(folder: str) -> dict[str, str]:
+    """For the kernel: a lab sets TRITON_INTERPRET itself, sees no GPU, and none of the user's IPython settings."""
+    inherited = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    ours = {"CUDA_VISIBLE_DEVICES": "", "IPYTHONDIR": folder, "PYTHONHASHSEED": "0", "PYTHONPATH": str(ROOT)}
+    return inherited | ours
+
+
+def _reason(error: Exception, timeout: float) -> str:
+    if hasattr(error, "ename"):
+        return f"raised {error.ename}: {error.evalue}"
+    if isinstance(error, TimeoutError):
+        return f"was not done within {timeout:g} s"
+    return f"stopped the kernel: {error}"
+
+
+def _without_paths(text: str, folder: str) -> str:
+    """Take out of JSON text where this machine keeps the project and its temporary files."""
+    temporary = re.escape(tempfile.gettempdir())
+    text = text.replace(f"{ROOT}{os.sep}", "").replace(str(ROOT), ".").replace(folder, ".")
+    return re.sub(rf"{temporary}/ipykernel_\d+/\d+\.py", "cell.py", text)  # where ipykernel keeps the source of a cell
+
+
+def _dated(made: dict, notebook: Path) -> str:
+    """The text of the notebook: dated today, or as the old one if that has the same cells and versions."""
+    try:
+        old = json.loads(notebook.read_text("utf-8"))
+        written = _text(made, old["metadata"]["provenance"]["date"])
+        if json.loads(written) == old:
+            return written
+    except (OSError, ValueError, KeyError, TypeError):
+        pass  # there is no old notebook, or none that we wrote
+    return _text(made, date.today().isoformat())
+
+
+def _text(made: dict, day: str) -> str:
+    provenance = {**made["metadata"]["provenance"], "date": day}
+    line = (
+        f"Ran on {provenance['device']} · Triton {provenance['triton']} · torch {provenance['torch']} · "
+        f"Python {provenance['python']} · {day}"
+    )
+    last = {"cell_type": "markdown", "id": "provenance", "metadata": {"tags": ["provenance"]}, "source": line}
+    dated = {**made, "cells": [*made["cells"], last], "metadata": {**made["metadata"], "provenance": provenance}}
+    dated["metadata"]["digest"] = digest(dated)
+    return json.dumps(dated, ensure_ascii=False, indent=1, sort_keys=True) + "\n"

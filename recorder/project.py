@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where things lie and what they are called: one name for a lesson, in all four places."""
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class RecorderError(Exception):
+    """Something named by a person does not exist or cannot be used; the message says what, and what to do."""
+
+
+def _root() -> Path:
+    """The checkout around the working directory, else the one that this file belongs to."""
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if (folder / "mkdocs.yml").is_file() and (folder / "snippets").is_dir():
+            return folder
+    return Path(__file__).resolve().parent.parent
+
+
+ROOT = _root()
+
+
+def relative(path: Path) -> str:
+    """``path`` from the root of the project, with forward slashes, as recordings and messages spell it."""
+    return path.relative_to(ROOT).as_posix()
+
+
+@dataclass(frozen=True, order=True)
+class Snippet:
+    name: str  # "programs/vector_add"
+
+    @property
+    def path(self) -> Path:
+        return ROOT / "snippets" / f"{self.name}.py"
+
+    @property
+    def recordings(self) -> Path:
+        return ROOT / "recordings" / self.name
+
+    @property
+    def module(self) -> str:
+        return "snippets." + self.name.replace("/", ".")
+
+
+@dataclass(frozen=True, order=True)
+class Lab:
+    name: str  # "programs/labs/vector_add_step_by_step"
+
+    @property
+    def path(self) -> Path:
+        return ROOT / "snippets" / f"{self.name}.py"
+
+    @property
+    def notebook(self) -> Path:
+        chapter, _, lab = self.name.partition("/labs/")
+        return ROOT / "docs" / "en" / chapter / f"{lab.replace('_', '-')}.ipynb"
+
+
+def _names() -> list[str]:
+    folder = ROOT / "snippets"
+    return sorted(path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.py"))
+
+
+def snippets() -> list[Snippet]:
+    return [Snippet(name) for name in _names() if "/labs/" not in name and not name.endswith("__init__")]
+
+
+def labs() -> list[Lab]:
+    return [Lab(name) for name in _names() if "/labs/" in name]
+
+
+def find(name: str) -> Snippet:
+    """The snippet of this name, which may also be given as a path to its file."""
+    name = name.removeprefix("snippets/").removesuffix(".py")
+    known = {snippet.name: snippet for snippet in snippets()}
+    if name not in known:
+        raise RecorderError(f"there is no snippet {name!r}{nearest(name, known)}")
+    return known[name]
+
+
+def snippet_of_page(page: str) -> str:
+    """The name of the snippet that belongs to a page: ``programs/vector-add.md`` to ``programs/vector_add``."""
+    return page.removesuffix(".md").replace("-", "_")
+
+
+def nearest(wrong: str, known: Iterable[str]) -> str:
+    """The end of an error message: the names most like the wrong one, or all that exist."""
+    known = [str(name) for name in known]
+    close = difflib.get_close_matches(str(wrong), known, n=3, cutoff=0.5) or known[:12]
+    return f"; the nearest that exist: {', '.join(close)}" if close else "; none exist yet"

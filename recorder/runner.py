@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Record snippets: each in processes of its own, with a time limit, so that none can harm the others."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import date
+from pathlib import Path
+
+from recorder import fingerprint, recording
+from recorder.project import ROOT, RecorderError, Snippet, relative
+
+TIME_LIMIT = 600  # seconds for one snippet on one device
+
+
+def command(snippet: Snippet, device: str) -> str:
+    """What a reader types to repeat the run."""
+    return f"{'TRITON_INTERPRET=1 ' if device == 'cpu' else ''}python {relative(snippet.path)}"
+
+
+def machine_devices() -> list[str]:
+    """``cpu``, and this machine's GPU if it has one; empty without torch and Triton."""
+    script = "from recorder.observe import devices; print(*devices())"
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
+    return done.stdout.split()
+
+
+def record(
+    snippet: Snippet, device: str, *, time_limit: float = TIME_LIMIT, progress=lambda text: None, only_output=False
+) -> dict:
+    """Run a snippet on a device and return its recording, not yet written. Raises ``RecorderError`` if the run fails.
+
+    ``only_output`` leaves out what takes long: the benchmarks and the compiler's stages.
+    """
+    deadline = time.monotonic() + time_limit
+    before = fingerprint.of(snippet.path, device)
+    with tempfile.TemporaryDirectory() as folder:
+        result = Path(folder) / "result.json"
+        observe = ["recorder.observe", snippet.name, device, str(result), *(["--no-benchmarks"] if only_output else [])]
+        _run(observe, device == "cpu", folder, deadline, progress)
+        seen = json.loads(result.read_text("utf-8"))
+        compiled = []
+        if device == "cpu" and seen["launches"] and not only_output:
+            launches = Path(folder) / "launches.json"
+            launches.write_text(json.dumps(seen["launches"]), "utf-8")
+            _run(["recorder.stages", str(launches), str(result)], False, folder, deadline, progress)
+            compiled = json.loads(result.read_text("utf-8"))
+    if fingerprint.of(snippet.path, device) != before:
+        raise RecorderError(f"{relative(snippet.path)} was edited while it ran; run it again")
+    sources = {relative(path): path.read_text("utf-8") for path in fingerprint.local_modules(snippet.path)}
+    return {
+        "snippet": snippet.name,
+        "device": device,
+        "provenance": {
+            **seen["provenance"],
+            "date": date.today().isoformat(),
+            "command": command(snippet, device),
+            "fingerprint": before,
+        },
+        "output": seen["output"],
+        "benchmarks": seen["benchmarks"],
+        "launches": seen["launches"],
+        "compiled": compiled,
+        "source": sources,
+    }
+
+
+def _run(arguments: list[str], interpret: bool, folder: str, deadline: float, progress) -> None:
+    environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
+    # A cache of its own: what an earlier run compiled from another folder carries that folder's name.
+    environment |= {"TRITON_CACHE_DIR": f"{folder}/cache", "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+    if interpret:
+        environment["TRITON_INTERPRET"] = "1"
+    log = Path(folder) / "log"
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", *arguments], cwd=ROOT, env=environment, stdout=file, stderr=subprocess.STDOUT,
+            start_new_session=True,  # so that what the snippet itself starts can be stopped with it
+        )  # fmt: skip
+        try:
+            while process.poll() is None:
+                if time.monotonic() > deadline:
+                    raise RecorderError(f"{arguments[1]}: stopped at its time limit; see `--time-limit`")
+                last = log.read_text("utf-8", errors="replace").rstrip().rpartition("\n")[2]
+                progress(last)
+                time.sleep(0.1)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+    if process.returncode:
+        tail = "\n".join(log.read_text("utf-8", errors="replace").rstrip().splitlines()[-25:])
+        raise RecorderError(f"exit status {process.returncode}\n{tail}")
+
+
+def draw_charts(recorded: dict) -> dict[str, str]:
+    from recorder import chart
+
+    return {table["name"]: chart.draw(table) for table in recorded["benchmarks"]}
+
+
+def differences(old: dict, new: dict) -> list[str]:
+    """Which parts of two recordings of one snippet on one device are not the same; versions and dates apart."""
+    parts = ["output", "launches"]
+    if old["provenance"]["triton"] == new["provenance"]["triton"]:
+        parts.append("compiled")  # another Triton may well compile to other code
+    return [part for part in parts if old[part] != new[part]]
+
+
+def update(snippet: Snippet, device: str, **options) -> bool:
+    """Record and write. False if the old recording said the same already: then it stays, with its date."""
+    new = record(snippet, device, **options)
+    if recording.path_of(snippet, device).is_file():
+        old = recording.load(snippet, device)
+        same = {**new, "provenance": {**new["provenance"], "date": old["provenance"].get("date")}}
+        if all(old.get(key) == value for key, value in same.items()) and not recording.problems(snippet):
+            return False
+    recording.save(snippet, device, new, draw_charts(new))
+    return True

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compile the launches that ``observe`` saw, for several targets, without a GPU, and keep every stage.
+
+Runs in a process of its own, without ``TRITON_INTERPRET``: ``python -m recorder.stages LAUNCHES RESULT``.
+Triton specializes a kernel on the types, the alignment and the divisibility of its arguments. Each launch
+is repeated here by ``kernel.warmup`` with arguments alike in all of these, so the code is that of the real launch.
+"""
+
+import importlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+from triton import knobs
+from triton.backends.compiler import GPUTarget
+from triton.runtime import driver
+
+from recorder.project import ROOT
+
+TARGETS = {
+    "sm_80": GPUTarget("cuda", 80, 32),
+    "sm_90": GPUTarget("cuda", 90, 32),
+    "sm_100": GPUTarget("cuda", 100, 32),
+    "gfx942": GPUTarget("hip", "gfx942", 64),
+}
+STAGES = ("ttir", "ttgir", "llir", "ptx", "sass", "amdgcn")
+
+
+class CompileOnly:
+    """Stands in for the driver of a GPU that is not there: it only says what to compile for."""
+
+    def __init__(self, target):
+        self.target = target
+
+    def get_current_target(self):
+        return self.target
+
+    def get_current_device(self):
+        return 0
+
+    def get_current_stream(self, device=None):
+        return 0
+
+
+def _argument(value):
+    """A tensor alike in dtype and alignment, or the value itself."""
+    if not isinstance(value, dict):
+        return value
+    dtype = getattr(torch, value["dtype"])
+    storage = torch.empty(64, dtype=torch.uint8)
+    start = -storage.data_ptr() % 16 + value["alignment"] % 16
+    return storage[start : start + 16].view(dtype)
+
+
+def compile_launch(launch: dict, target: str) -> dict:
+    """Registers, spills, bytes of shared memory and the text of every stage, or the compiler's error."""
+    module = importlib.import_module(launch["file"].removesuffix(".py").replace("/", "."))
+    kernel = getattr(module, launch["kernel"])
+    driver.set_active(CompileOnly(TARGETS[target]))
+    kernel.device_caches.clear()
+    arguments = {name: _argument(value) for name, value in launch["arguments"].items()}
+    try:
+        compiled = kernel.warmup(**arguments, **launch["options"], grid=tuple(launch["grid"]))
+    except Exception as error:
+        return {"error": f"{type(error).__name__}: {error}".replace(f"{ROOT}{os.sep}", "")}
+    texts = {stage: compiled.asm[stage] for stage in STAGES if stage in compiled.asm}
+    if "cubin" in compiled.asm:
+        texts["sass"], usage = _disassemble(compiled.asm["cubin"])
+    else:
+        usage = _amd_usage(texts["amdgcn"])
+    return {
+        **usage,
+        "shared": compiled.metadata.shared,
+        "num_warps": compiled.metadata.num_warps,
+        "stages": {stage: tie_to_source(stage, text, launch["file"]) for stage, text in texts.items()},
+    }
+
+
+def _disassemble(cubin: bytes) -> tuple[str, dict]:
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        tool = lambda *command: subprocess.run([*command, file.name], capture_output=True, text=True, check=True).stdout
+        sass = tool(knobs.nvidia.nvdisasm.path, "--print-code", "--print-line-info")
+        usage = tool(knobs.nvidia.cuobjdump.path, "--dump-resource-usage")
+    number = lambda name: int(re.search(rf"\b{name}:(\d+)", usage)[1])
+    return sass, {"registers": number("REG"), "spills": number("LOCAL")}
+
+
+def _amd_usage(amdgcn: str) -> dict:
+    number = lambda name: int(re.search(rf"\.{name}:\s+(\d+)", amdgcn)[1])
+    return {"registers": number("vgpr_count"), "spills": number("vgpr_spill_count")}
+
+
+# What ties a line of a stage to a line of the source is written in each stage's own way. It moves from
+# the text into a list of line numbers, so that the text keeps only what a reader came for.
+
+
+def tie_to_source(stage: str, text: str, file: str) -> dict:
+    """``{"text": …, "lines": […]}``: for each line of the text its line in ``file``, or 0 where it has none."""
+    pairs = {"ttir": _mlir, "ttgir": _mlir, "llir": _llvm, "sass": _sass}.get(stage, _assembly)(text, file)
+    while pairs and not pairs[-1][0].strip():
+        pairs.pop()
+    return {"text": "\n".join(line for line, _ in pairs), "lines": [number for _, number in pairs]}
+
+
+def _mlir(text, file):
+    places = dict(re.findall(r"^(#loc\d*) = loc\((.*)\)$", text, re.M))
+
+    def number(place, depth=0):
+        if found := re.search(rf'"[^"]*{re.escape(file)}":(\d+):', place):
+            return int(found[1])
+        names = re.findall(r"#loc\d*", place)
+        return next((n for name in names if depth < 9 and (n := number(places.get(name, ""), depth + 1))), 0)
+
+    pairs = []
+    for line in text.splitlines():
+        if not re.match(r"#loc\d* = ", line):
+            last = re.search(r" loc\(([^()]*)\)$", line)
+            pairs.append((re.sub(r' loc\((?:"[^"]*"\([^()]*\)|[^()]*)\)', "", line), number(last[1]) if last else 0))
+    return pairs
+
+
+def _llvm(text, file):
+    number = {tag: int(line) for tag, line in re.findall(r"^(!\d+) = .*DILocation\(line: (\d+)", text, re.M)}
+    pairs = []
+    for line in text.splitlines():
+        if re.match(r"!\S+ = ", line):
+            continue
+        tag = re.search(r", !dbg (!\d+)", line)
+        pairs.append((re.sub(r",? !dbg !\d+", "", line), number.get(tag[1], 0) if tag else 0))
+    return pairs
+
+
+def _assembly(text, file):
+    """PTX and AMD's assembly: ``.loc`` says which line the instructions after it come from."""
+    pairs, current = [], 0
+    for line in text.splitlines():
+        if re.match(r"\s*\.section\s+(\.debug_|\.rodata)", line):
+            break  # tables and debug data follow, nothing that runs
+        if found := re.match(r"\s*\.loc\s+\d+\s+(\d+)", line):
+            current = int(found[1])
+        elif not re.match(r"\s*(\.file\s|\$L__(tmp|func_begin|func_end)\d+:|\.L(tmp|func_begin|func_end)\d+:)", line):
+            instruction = re.match(r"\s+[@a-z]", line)
+            pairs.append((line.expandtabs(4), current if instruction else 0))
+    return pairs
+
+
+def _sass(text, file):
+    pairs, current = [], 0
+    for line in text.splitlines():
+        if found := re.search(r'//## File "[^"]*", line (\d+)', line):
+            current = int(found[1])
+        elif re.match(r"\s+/\*[0-9a-f]{4,}\*/", line):
+            pairs.append((line.expandtabs(4).rstrip(), current))
+        elif re.match(r"\.L_x_\d+:", line):
+            pairs.append((line, 0))
+    return pairs
+
+
+def main(launches: str, result: str):
+    compiled = []
+    for number, launch in enumerate(json.loads(Path(launches).read_text("utf-8"))):
+        alike = {key: launch[key] for key in ("kernel", "file", "constexprs", "options")}
+        alike["arguments"] = {
+            name: value if name in launch["constexprs"] else specialization(value)
+            for name, value in launch["arguments"].items()
+        }
+        same = next((entry for entry in compiled if entry["alike"] == alike), None)
+        if same:
+            same["launches"].append(number)
+            continue
+        print(f"compiling launch {number} of {launch['kernel']}", flush=True)
+        targets = {target: compile_launch(launch, target) for target in TARGETS}
+        compiled.append({"launches": [number], "alike": alike, "targets": targets})
+    Path(result).write_text(json.dumps(compiled), "utf-8")
+
+
+def specialization(value):
+    """What Triton's compiler looks at in an argument: two launches alike in this share their code."""
+    if isinstance(value, dict):
+        return {"dtype": value["dtype"], "aligned to 16": value["alignment"] % 16 == 0}
+    if isinstance(value, bool) or not isinstance(value, int):
+        return value
+    return {"is 1": value == 1, "multiple of 16": value % 16 == 0, "bits": 32 if -(2**31) <= value < 2**31 else 64}
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The views: each turns a recording into the HTML of one figure, with where it ran under it."""
+
+import ast
+import html
+import json
+import re
+from urllib.parse import quote
+
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import PythonLexer
+
+from recorder import claims, fingerprint, lab, picture, recording
+from recorder.project import ROOT, RecorderError, Snippet, labs, nearest, relative, snippets
+
+STAGE_NAMES = {
+    "ttir": "Triton IR",
+    "ttgir": "TritonGPU IR",
+    "llir": "LLVM IR",
+    "ptx": "PTX",
+    "sass": "SASS",
+    "amdgcn": "AMD assembly",
+}
+
+
+def escape(text) -> str:
+    return html.escape(str(text), quote=True)
+
+
+# What each view takes beside `view`, `of` and `device`: a name and its default; ... means that it must be given.
+
+
+def output(snippet, recorded, *, only=None):
+    """What the run printed; `only` is a regular expression for the lines to show."""
+    lines = [line for line in recorded["output"].splitlines() if not only or re.search(only, line)]
+    if not lines:
+        raise RecorderError(f"no line of the output matches {only!r}; it begins {recorded['output'][:60]!r}")
+    return f'<pre class="output" tabindex="0"><code>{escape(chr(10).join(lines))}</code></pre>'
+
+
+def benchmark(recorded, name):
+    tables = {table["name"]: table for table in recorded["benchmarks"]}
+    if name not in tables:
+        raise RecorderError(f"there is no benchmark {name!r}{nearest(name, tables)}")
+    return tables[name]
+
+
+def table(snippet, recorded, *, name=..., share_of=None, rows=None):
+    """The medians of a benchmark; `share_of` adds each line's share of that one; `rows` lists x values to show."""
+    data = benchmark(recorded, name)
+    if share_of and share_of not in data["lines"]:
+        raise RecorderError(f"there is no line {share_of!r}{nearest(share_of, data['lines'])}")
+    medians = claims.medians(data)
+    if unknown := [x for x in rows or [] if x not in medians]:
+        raise RecorderError(f"there is no row {unknown[0]!r}{nearest(unknown[0], medians)}")
+    others = [line for line in data["lines"] if share_of and line != share_of]
+    head = [data["xlabel"], *(f"{label}, {data['ylabel']}" for label in data["lines"].values())]
+    head += [f"{data['lines'][line]}, share of {data['lines'][share_of]}" for line in others]
+    body = []
+    for x in rows or medians:
+        row = vars(medians[x])
+        cells = [_power(x), *(_significant(row[line]) for line in data["lines"])]
+        cells += [f"{row[line] / row[share_of]:.2f}" for line in others]
+        body.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
+    header = "".join(f'<th scope="col">{escape(title)}</th>' for title in head)
+    return (
+        '<div class="table-scroll" tabindex="0" role="region" aria-label="table">'
+        f"<table><thead><tr>{header}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
+    )
+
+
+def _power(x) -> str:
+    if isinstance(x, int) and x >= 64 and x & (x - 1) == 0:
+        return f"2<sup>{x.bit_length() - 1}</sup>"
+    return escape(f"{x:,}" if isinstance(x, int) else x)
+
+
+def _significant(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def chart(snippet, recorded, *, name=..., share_of=None):
+    """The picture of a benchmark, with its table to unfold under it."""
+    benchmark(recorded, name)
+    svg = recording.chart(snippet, recorded["device"], name)
+    numbers = table(snippet, recorded, name=name, share_of=share_of)
+    return f'{svg}<details class="as-table"><summary>The numbers</summary>{numbers}</details>'
+
+
+def _launch(recorded, number) -> dict:
+    launches = recorded["launches"]
+    if not isinstance(number, int) or not 0 <= number < len(launches):
+        raise RecorderError(f"there is no launch {number}; the run made {len(launches)}, counted from 0")
+    return launches[number]
+
+
+def accesses(snippet, recorded, *, launch=0, tensors=None):
+    """A picture of every load and store of a small launch, drawn from what the interpreter really touched."""
+    seen = _launch(recorded, launch)
+    if not seen.get("accesses"):
+        raise RecorderError(
+            f"the accesses of launch {launch} were not written down; only small ones in the interpreter are"
+        )
+    numbers = f'<details class="as-table"><summary>As a table</summary>{picture.launch_text(seen)}</details>'
+    return picture.launch_svg(seen, tensors=tensors) + numbers
+
+
+def explorer(snippet, recorded, *, launch=0, id="launch", switch=False):
+    """`<launch-explorer>`, starting as a recorded one-dimensional launch."""
+    seen = _launch(recorded, launch)
+    block = next(value for name, value in seen["arguments"].items() if name in seen["constexprs"])
+    attributes = f'id="{escape(id)}" n="{seen["arguments"]["n"]}" block="{block}"{" switch" if switch else ""}'
+    return f"<launch-explorer {attributes}>{picture.launch_svg(seen)}</launch-explorer>"
+
+
+def kernel_lines(snippet, recorded, seen) -> tuple[list[tuple[int, str]], dict[int, int]]:
+    """The kernel's source as it stands, with line numbers, and where each recorded line stands in it."""
+    path = ROOT / seen["file"]
+    now, then = path.read_text("utf-8"), recorded["source"][seen["file"]]
+    moved = fingerprint.line_map(then, now) if _same_code(then, now) else {}
+    source = now if moved else then
+    kernel = next(node for node in ast.walk(ast.parse(source)) if getattr(node, "name", None) == seen["kernel"])
+    lines, first = source.splitlines(), kernel.decorator_list[0].lineno
+    numbered = [(n, lines[n - 1]) for n in range(first, kernel.end_lineno + 1) if "--8<--" not in lines[n - 1]]
+    return numbered, moved
+
+
+def _same_code(a, b) -> bool:
+    return ast.dump(fingerprint.syntax_tree(a)) == ast.dump(fingerprint.syntax_tree(b))
+
+
+def _stage_lines(lines) -> str:
+    return "".join(
+        f'<span class="code-line"{f" data-line={number}" if number else ""}>'
+        f'<span class="code-line__number">{number or ""}</span>{escape(text)}\n</span>'
+        for number, text in lines
+    )
+
+
+def stage(snippet, recorded, *, launch=0, target=..., stage=..., only=None):
+    """One compiler stage of a launch; `only` is a regular expression for the lines to show."""
+    seen = _launch(recorded, launch)
+    code = claims.stage(recorded, launch, target, stage)
+    _, moved = kernel_lines(snippet, recorded, seen)
+    lines = zip((moved.get(n, n) for n in code["lines"]), code["text"].splitlines(), strict=True)
+    lines = [(number, text) for number, text in lines if not only or re.search(only, text)]
+    if not lines:
+        raise RecorderError(f"no line of {stage} for {target} matches {only!r}")
+    name = f"{STAGE_NAMES[stage]} for {target}"
+    return (
+        f'<pre class="stage stage--{stage}" tabindex="0" aria-label="{name}"><code>{_stage_lines(lines)}</code></pre>'
+    )
+
+
+def stages(snippet, recorded, *, launch=0, targets=None, target="sm_90", stage="ptx"):
+    """`<stage-explorer>`: the kernel beside every compiler stage, line tied to line."""
+    seen = _launch(recorded, launch)
+    code = {name: claims.compiled(recorded, launch, name) for name in targets or ("sm_80", "sm_90", "sm_100", "gfx942")}
+    claims.stage(recorded, launch, target, stage)
+    source, moved = kernel_lines(snippet, recorded, seen)
+    data = {
+        name: {
+            "registers": entry["registers"],
+            "spills": entry["spills"],
+            "shared": entry["shared"],
+            "stages": {
+                s: {"name": STAGE_NAMES[s], "text": part["text"], "lines": [moved.get(n, n) for n in part["lines"]]}
+                for s, part in entry["stages"].items()
+            },
+        }
+        for name, entry in code.items()
+    }
+    first = data[target]["stages"][stage]
+    shown = list(zip(first["lines"], first["text"].splitlines(), strict=True))
+    blob = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+    return (
+        f'<stage-explorer id="stages-{launch}" target="{target}" stage="{stage}">'
+        f'<div class="stages"><pre class="stages__source" tabindex="0" aria-label="The kernel"><code>'
+        f"{_stage_lines(source)}</code></pre>"
+        f'<pre class="stages__code stage--{stage}" tabindex="0" aria-label="{STAGE_NAMES[stage]} for {target}"><code>'
+        f"{_stage_lines(shown)}</code></pre></div>"
+        f'<script type="application/json">{blob}</script></stage-explorer>'
+    )
+
+
+def error(snippet, recorded, *, launch=0, target="sm_90"):
+    """What the compiler said about a launch that it refused."""
+    said = claims.compiled(recorded, launch, target).get("error")
+    if not said:
+        raise RecorderError(f"launch {launch} compiles for {target}: there is no error to show")
+    return f'<pre class="output" tabindex="0"><code>{escape(said)}</code></pre>'
+
+
+def file(snippet: Snippet) -> str:
+    """The whole file, to read, copy and download. It needs no recording."""
+    source = snippet.path.read_text("utf-8")
+    code = highlight(source, PythonLexer(), HtmlFormatter(cssclass="highlight", wrapcode=True))
+    link = f"data:text/x-python;charset=utf-8,{quote(source)}"
+    return (
+        f'<div class="recording recording--file" id="{file_id(snippet)}">'
+        f'<details class="whole-file"><summary>{escape(relative(snippet.path))}, the whole file</summary>{code}'
+        f'<p><a href="{link}" download="{snippet.path.name}">Download {snippet.path.name}</a></p></details></div>'
+    )
+
+
+VIEWS = {view.__name__: view for view in (output, table, chart, accesses, explorer, stage, stages, error)}
+PREVIEWED = ("output", "accesses", "explorer")  # what a quick run on any machine can show of code that has changed
+COMPILED = ("stage", "stages", "error")  # made by the compiler alone
+
+
+def ledger() -> str:
+    """Everything that was recorded: what ran, where, when, and whether it is still the code that stands here."""
+    rows = []
+    for snippet in snippets():
+        faults = {problem.path: problem.fault for problem in recording.problems(snippet)}
+        for device in recording.devices(snippet):
+            made = recording.load(snippet, device)["provenance"]
+            state = faults.get(relative(recording.path_of(snippet, device)), "current")
+            where = f"{made['device']}", f"Triton {made['triton']}, torch {made['torch']}", made["date"], state
+            rows.append((f"<code>{escape(relative(snippet.path))}</code>", *map(escape, where)))
+    for script in labs():
+        made = json.loads(script.notebook.read_text("utf-8"))["metadata"]["provenance"]
+        where = "CPU, Triton's interpreter", f"Triton {made['triton']}, torch {made['torch']}", made["date"]
+        state = {"fresh": "current"}.get(status := lab.status(script.path, script.notebook), status)
+        rows.append((f"<code>{escape(relative(script.path))}</code>", *map(escape, (*where, state))))
+    head = "".join(
+        f'<th scope="col">{title}</th>' for title in ("What ran", "Where", "With", "When", "Against the code")
+    )
+    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
+    return (
+        '<div class="table-scroll" tabindex="0" role="region" aria-label="All recordings">'
+        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def file_id(snippet: Snippet) -> str:
+    return "file-" + snippet.name.replace("/", "-")
+
+
+def where(made: dict, view: str = "") -> str:
+    """The line under every view: device, versions, date."""
+    if view in COMPILED:
+        return f"Compiled without a GPU · Triton {made['triton']} · {made['date']}"
+    return f"{made['device']} · Triton {made['triton']} · torch {made['torch']} · {made['date']}"
+
+
+def foot(view: str, snippet: Snippet, recorded: dict) -> str:
+    made, path = recorded["provenance"], relative(recording.path_of(snippet, recorded["device"]))
+    facts = {
+        "Command": f"<code>{escape(made['command'])}</code>",
+        "Device": escape(
+            made["device"] + (f", driver {made['driver']}, {made['runtime']}" if made.get("driver") else "")
+        ),
+        "Versions": escape(
+            f"Python {made['python']}, torch {made['torch']}, Triton {made['triton']}, NumPy {made['numpy']}"
+        ),
+        "Recording": f"<code>{escape(path)}</code>, fingerprint <code>{made['fingerprint'][:12]}</code>",
+        "Code": f'<a href="#{file_id(snippet)}">the whole file</a>, to copy or download',
+    }
+    rows = "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in facts.items())
+    return (
+        f'<figcaption class="recording__foot"><span class="recording__where">{escape(where(made, view))}</span>'
+        f'<details class="recording__repeat"><summary>Repeat it</summary><dl>{rows}</dl></details></figcaption>'
+    )
+
+
+def figure(view: str, snippet: Snippet, recorded: dict, body: str, notice: str = "") -> str:
+    """The frame around a view."""
+    return (
+        f'<figure class="recording recording--{view}" data-device="{escape(recorded["device"])}">{notice}'
+        f'<div class="recording__view">{body}</div>{foot(view, snippet, recorded)}</figure>'
+    )
+
+
+def notice(kind: str, text: str) -> str:
+    return f'<div class="recording__notice recording__notice--{kind}" role="note">{escape(text)}</div>'

@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+# %% [markdown]
+# # Vector add, step by step
+#
+# You will watch three programs add ten numbers, and see each of their steps.
+# You need Python, PyTorch and Triton (`pip install torch triton`, on Linux). You need no GPU.
+#
+# The lesson [Vector add](vector-add.md) explains the same kernel. Here you take it apart.
+# Before you run a cell, say what it will print. Then run it and compare.
+
+# %% [markdown]
+# ## Switch the interpreter on
+#
+# Triton normally compiles a kernel for a GPU. With `TRITON_INTERPRET=1` it does not:
+# its interpreter runs the kernel as Python, on NumPy arrays, on the CPU.
+#
+# The variable has to be set first. `@triton.jit` reads it once, when it decorates a function.
+# Triton's own helpers, such as `tl.sum`, are decorated too, while Triton is imported.
+# If you set it later, restart the notebook's kernel and begin again from here.
+
+# %%
+import os
+
+os.environ["TRITON_INTERPRET"] = "1"
+
+import torch
+import triton
+import triton.language as tl
+
+print("Triton", triton.__version__)
+
+# %% [markdown]
+# ## Ten numbers, four at a time
+#
+# Two tensors of ten numbers. `y` is a hundred times `x`, so you can read off a sum where each of its parts came from.
+#
+# A *program* is one running instance of a kernel. Each program takes one block of four elements.
+#
+# **Predict:** how many programs does it take?
+
+# %%
+n = 10
+block = 4
+x = torch.arange(n, dtype=torch.float32)
+y = 100 * x
+
+print("x =", x.tolist())
+print("y =", y.tolist())
+print("programs:", triton.cdiv(n, block))
+
+# %% [markdown]
+# `triton.cdiv` divides and rounds up. Two programs would leave two elements out.
+
+# %% [markdown]
+# ## Who am I, and where do I work?
+#
+# The first kernel touches no memory. Each program works out three things and prints them:
+#
+# - `pid`, its number;
+# - `offsets`, the positions of its four elements;
+# - `mask`, which of these positions exist.
+#
+# In the interpreter a plain `print` works inside a kernel. A GPU needs `tl.device_print` instead.
+
+# %%
+@triton.jit
+def look(n, BLOCK_SIZE: tl.constexpr):
+    pid = tl.program_id(axis=0)
+    offsets = pid * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
+    mask = offsets < n
+    print("pid", pid, " offsets", offsets, " mask", mask)
+
+
+# %% [markdown]
+# The brackets before the arguments hold the *grid*: how many programs to start. Begin with one.
+#
+# **Predict:** its `pid`, its four offsets, its mask.
+
+# %%
+look[(1,)](n, BLOCK_SIZE=block)
+
+# %% [markdown]
+# One program holds four positions at once. They are its four *lanes*.
+# There is no loop: `offsets` is a block of four numbers, and `mask` one of four truth values.
+# (`pid` is a single number. The interpreter keeps that in an array of one, so it prints `[0]`.)
+
+# %% [markdown]
+# ## Three programs
+#
+# The same kernel and the same arguments. Only the grid changes.
+#
+# **Predict:** the offsets of the last program. Which of its lanes are off?
+
+# %%
+look[(3,)](n, BLOCK_SIZE=block)
+
+# %% [markdown]
+# Only `pid` differs from program to program. Everything else follows from it.
+# The last program's offsets 10 and 11 lie behind the end of the tensor, so their lanes are masked off.
+
+# %% [markdown]
+# ## What does a masked-off lane load?
+#
+# Now let each program load its block of `x`, under its mask.
+#
+# **Predict:** what will the last two lanes of the last program hold?
+
+# %%
+@triton.jit
+def load(x_ptr, n, BLOCK_SIZE: tl.constexpr):
+    pid = tl.program_id(axis=0)
+    offsets = pid * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
+    mask = offsets < n
+    values = tl.load(x_ptr + offsets, mask=mask)
+    print("pid", pid, " loaded", values)
+
+
+load[(3,)](x, n, BLOCK_SIZE=block)
+
+# %% [markdown]
+# Two zeros. Do not rely on them. A masked-off lane reads no memory, and Triton leaves its value undefined.
+# The interpreter happens to fill in zeros. A GPU may hold something else there.
+#
+# If a later step uses these lanes, say what they should hold: `other`.
+
+# %%
+@triton.jit
+def load_other(x_ptr, n, BLOCK_SIZE: tl.constexpr):
+    pid = tl.program_id(axis=0)
+    offsets = pid * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
+    mask = offsets < n
+    values = tl.load(x_ptr + offsets, mask=mask, other=-1.0)
+    print("pid", pid, " loaded", values)
+
+
+load_other[(3,)](x, n, BLOCK_SIZE=block)
+
+# %% [markdown]
+# Now the last two lanes are -1 by contract, in the interpreter and on a GPU.
+# Vector add does not need `other`: it never stores those lanes.
+
+# %% [markdown]
+# ## The whole kernel
+#
+# Load two blocks, add them, store the sum. The store has the mask too.
+#
+# `out` starts as -1 everywhere, so you can see which elements have been written.
+#
+# **Predict:** what does `out` hold after one program, and after three?
+
+# %%
+@triton.jit
+def add_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK_SIZE: tl.constexpr):
+    pid = tl.program_id(axis=0)
+    offsets = pid * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
+    mask = offsets < n
+    x = tl.load(x_ptr + offsets, mask=mask)
+    y = tl.load(y_ptr + offsets, mask=mask)
+    tl.store(out_ptr + offsets, x + y, mask=mask)
+
+
+out = torch.full_like(x, -1)
+add_kernel[(1,)](x, y, out, n, BLOCK_SIZE=block)
+print("after one program:   ", out.tolist())
+
+out = torch.full_like(x, -1)
+add_kernel[(3,)](x, y, out, n, BLOCK_SIZE=block)
+print("after three programs:", out.tolist())
+print("equal to torch:      ", torch.equal(out, x + y))
+
+# %% [markdown]
+# ## Does the order matter?
+#
+# The interpreter ran program 0, then 1, then 2. A GPU promises no order:
+# many programs run at once, and any may be first. So a kernel must be right in every order.
+# Test one: number the programs from the back.
+#
+# **Predict:** which program writes first now? Does the result change?
+
+# %%
+@triton.jit
+def add_backwards(x_ptr, y_ptr, out_ptr, n, BLOCK_SIZE: tl.constexpr):
+    pid = tl.num_programs(axis=0) - 1 - tl.program_id(axis=0)
+    offsets = pid * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
+    mask = offsets < n
+    x = tl.load(x_ptr + offsets, mask=mask)
+    y = tl.load(y_ptr + offsets, mask=mask)
+    print("block", pid, " adds", x + y)
+    tl.store(out_ptr + offsets, x + y, mask=mask)
+
+
+out = torch.full_like(x, -1)
+add_backwards[(3,)](x, y, out, n, BLOCK_SIZE=block)
+print("equal to torch:", torch.equal(out, x + y))
+
+# %% [markdown]
+# No program reads what another one writes, and no two write the same element. So the order cannot matter.
+
+# %% [markdown]
+# ## Take the mask away
+#
+# Make room first. Each buffer gets twelve elements, and our tensors are the first ten.
+# The last two elements of each stand for somebody else's data. They are ours too, so this experiment breaks nothing.
+#
+# **Predict:** are the ten sums still right? What will the two elements behind them hold?
+
+# %%
+@triton.jit
+def add_without_mask(x_ptr, y_ptr, out_ptr, n, BLOCK_SIZE: tl.constexpr):
+    pid = tl.program_id(axis=0)
+    offsets = pid * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
+    x = tl.load(x_ptr + offsets)
+    y = tl.load(y_ptr + offsets)
+    tl.store(out_ptr + offsets, x + y)
+
+
+x_buffer = torch.cat([x, torch.tensor([7000.0, 7000.0])])
+y_buffer = torch.cat([y, torch.tensor([700.0, 700.0])])
+out_buffer = torch.full_like(x_buffer, -1)
+
+add_without_mask[(3,)](x_buffer[:n], y_buffer[:n], out_buffer[:n], n, BLOCK_SIZE=block)
+print("our ten are right:  ", torch.equal(out_buffer[:n], x + y))
+print("the two behind them:", out_buffer[n:].tolist())
+
+# %% [markdown]
+# The ten sums are right, so a test of the result alone passes. But the last program went on:
+# it read its neighbors' 7000 and 700, and it overwrote two elements that are not in our tensor.
+# The kernel gets an address, not a tensor, and does not know where the tensor ends. Only the mask says so.
+
+# %% [markdown]
+# ## Peek without printing
+#
+# `print` in a kernel works only in the interpreter. This way works on a GPU too:
+# give the kernel one more tensor, and store there what you want to see.
+# Here each program signs the elements that it owns.
+#
+# **Predict:** the ten signatures.
+
+# %%
+@triton.jit
+def sign(owner_ptr, n, BLOCK_SIZE: tl.constexpr):
+    pid = tl.program_id(axis=0)
+    offsets = pid * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
+    tl.store(owner_ptr + offsets, pid, mask=offsets < n)
+
+
+owner = torch.full((n,), -1, dtype=torch.int32)
+sign[(3,)](owner, n, BLOCK_SIZE=block)
+print("owner =", owner.tolist())
+
+# %% [markdown]
+# ## Try it
+#
+# 1. Set `block = 8` and run `look` with the right grid. How many lanes are off, and in which program?
+# 2. Set `n = 12`. Does the mask still switch anything off?
+# 3. Run `add_kernel` with a grid of `(4,)`. What does the fourth program do? Why is that harmless?
+# 4. Run `sign` with `pid * n` in place of `pid * BLOCK_SIZE`. Which elements does nobody own?
+# 5. Write `scaled_add`: `out = a * x + y`, where `a` is a number. Try it with `a = 2`.
+#
+# A solution to the fifth follows. Write yours first.
+
+# %% tags=["solution"] jupyter={"source_hidden": true, "outputs_hidden": true}
+@triton.jit
+def scaled_add(x_ptr, y_ptr, out_ptr, a, n, BLOCK_SIZE: tl.constexpr):
+    pid = tl.program_id(axis=0)
+    offsets = pid * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
+    mask = offsets < n
+    x = tl.load(x_ptr + offsets, mask=mask)
+    y = tl.load(y_ptr + offsets, mask=mask)
+    tl.store(out_ptr + offsets, a * x + y, mask=mask)
+
+
+out = torch.full_like(x, -1)
+scaled_add[(triton.cdiv(n, block),)](x, y, out, 2.0, n, BLOCK_SIZE=block)
+print("out =", out.tolist())
+print("equal to torch:", torch.equal(out, 2 * x + y))
+
+# %% [markdown]
+# ## Next
+#
+# The lesson [Vector add](vector-add.md) runs this kernel on a GPU, measures it, and shows what the compiler made of it.
