@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The picture and the table of a launch say what its recorded accesses say."""
+
+import itertools
+import re
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from recorder.picture import launch_svg, launch_text
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def vector_add(n=10, block=4, *, masked=True, step=None):
+    """A launch as the recorder writes it down. ``step``: elements from one program to the next, or a block."""
+    programs = -(-n // block)
+    accesses = []
+    for pid in range(programs):
+        offsets = [pid * (block if step is None else step) + lane for lane in range(block)]
+        mask = [offset < n if masked else True for offset in offsets]
+        for op, tensor in (("load", "x_ptr"), ("load", "y_ptr"), ("store", "out_ptr")):
+            accesses.append({"pid": [pid, 0, 0], "op": op, "tensor": tensor, "line": 1, "shape": [block],
+                             "offsets": offsets, "mask": mask})  # fmt: skip
+    tensor = {"dtype": "float32", "shape": [n], "strides": [1], "alignment": 16}
+    arguments = {"x_ptr": tensor, "y_ptr": tensor, "out_ptr": tensor, "n": n, "BLOCK_SIZE": block}
+    return {"kernel": "add_kernel", "grid": [programs, 1, 1], "arguments": arguments, "constexprs": ["BLOCK_SIZE"],
+            "accesses": accesses}  # fmt: skip
+
+
+def matrix_copy(rows=3, columns=5, block=2):
+    accesses = []
+    grid = [-(-rows // block), -(-columns // block), 1]
+    for x in range(grid[0]):
+        for y in range(grid[1]):
+            places = [(x * block + r, y * block + c) for r in range(block) for c in range(block)]
+            for op, tensor in (("load", "x_ptr"), ("store", "out_ptr")):
+                accesses.append({"pid": [x, y, 0], "op": op, "tensor": tensor, "line": 1, "shape": [block, block],
+                                 "offsets": [r * columns + c for r, c in places],
+                                 "mask": [r < rows and c < columns for r, c in places]})  # fmt: skip
+    tensor = {"dtype": "float32", "shape": [rows, columns], "strides": [columns, 1], "alignment": 16}
+    return {"kernel": "copy_kernel", "grid": grid, "constexprs": [], "accesses": accesses,
+            "arguments": {"x_ptr": tensor, "out_ptr": tensor}}  # fmt: skip
+
+
+def squares(svg):
+    """Everything drawn as a square: (text, color, kind, radius)."""
+    found = []
+    parts = list(ET.fromstring(svg))
+    for rect, text in itertools.pairwise(parts):
+        if rect.tag != f"{SVG}rect":
+            continue
+        if rect.get("fill").startswith("url"):
+            kind = "hatched"
+        else:
+            kind = {"none": "outlined", "currentColor": "filled"}[rect.get("fill")]
+        found.append((text.text, rect.get("color"), kind, "lane" if rect.get("rx") == "9" else "element"))
+    return found
+
+
+def words(svg):
+    return [" ".join("".join(text.itertext()).split()) for text in ET.fromstring(svg).iter(f"{SVG}text")]
+
+
+def drawn(launch, **options):
+    svg = launch_svg(launch, **options)
+    return squares(svg), words(svg)
+
+
+def described(launch):
+    return ET.fromstring(launch_svg(launch)).find(f"{SVG}desc").text
+
+
+def test_lanes_and_elements_have_the_color_of_their_program():
+    found, labels = drawn(vector_add())
+    lanes = [square for square in found if square[3] == "lane"]
+    color = lambda offset: f"var(--pid-{offset // 4})"
+    assert lanes == [(str(o), color(o), "filled" if o < 10 else "hatched", "lane") for o in range(12)]
+    elements = [square for square in found if square[3] == "element"]
+    loaded = [(str(o), color(o), "outlined", "element") for o in range(10)]
+    stored = [(str(o), color(o), "filled", "element") for o in range(10)]
+    assert elements == loaded + loaded + stored
+    for label in ("program 0", "program 1", "program 2 lanes 2, 3 masked off", "x_ptr 10 elements of float32, loaded",
+                  "out_ptr 10 elements of float32, stored", "the tensors end here", "pid 2"):  # fmt: skip
+        assert label in labels
+    assert "out of bounds" not in " ".join(labels)
+
+
+def test_a_lane_stands_above_the_element_that_it_touches():
+    rects = ET.fromstring(launch_svg(vector_add())).findall(f"{SVG}rect")
+    x = [float(rect.get("x")) for rect in rects]
+    assert x[:10] == x[12:22] == x[22:32] == x[32:42]
+    assert x[10] == x[9] + x[1] - x[0], "a masked lane stands beyond the end"
+
+
+def test_a_missing_mask_is_red_and_labeled():
+    found, labels = drawn(vector_add(masked=False))
+    red = [square for square in found if square[1] == "var(--out-of-bounds)"]
+    assert [square[0] for square in red] == ["10", "11"] * 4
+    assert [square[3] for square in red] == ["lane"] * 2 + ["element"] * 6
+    assert labels.count("out of bounds") == 3
+    assert "program 2 lanes 2, 3 out of bounds" in labels
+    assert "Offsets beyond its end that are touched all the same: 10, 11." in described(vector_add(masked=False))
+
+
+def test_what_nobody_writes_is_gray_and_labeled():
+    found, labels = drawn(vector_add(step=10))
+    gray = [square[0] for square in found if square[1] == "var(--untouched)"]
+    assert gray == [str(offset) for offset in range(4, 10)] * 3
+    assert labels.count("not read") == 2
+    assert labels.count("not written") == 1
+    assert "all lanes masked off" in " ".join(labels)
+    assert "Its offsets 4–9 are not written." in described(vector_add(step=10))
+
+
+def test_a_matrix_is_a_grid_of_blocks():
+    launch = matrix_copy()
+    found, labels = drawn(launch, tensors=["out_ptr"])
+    elements = [square for square in found if square[3] == "element"]
+    number = {(0, 0): 0, (1, 0): 1, (0, 1): 2, (1, 1): 3, (0, 2): 4, (1, 2): 5}  # axis 0 is counted first
+    assert [square[1] for square in elements] == [
+        f"var(--pid-{number[r // 2, c // 2]})" for r in range(3) for c in range(5)
+    ]
+    rects = ET.fromstring(launch_svg(launch, tensors=["out_ptr"])).findall(f"{SVG}rect")[-15:]
+    assert len({rect.get("y") for rect in rects}) == 3
+    assert len({rect.get("x") for rect in rects}) == 5
+    assert "program (1, 2)" in labels
+    assert sum(square[2] == "hatched" for square in found) == 6 * 4 - 15
+
+
+def test_what_several_programs_load_has_no_color_of_one():
+    launch = vector_add(n=8, block=4)
+    for access in launch["accesses"]:
+        if access["tensor"] == "y_ptr":
+            access["offsets"] = [0, 1, 2, 3]
+    found, labels = drawn(launch, tensors=["y_ptr"])
+    assert [square[1] for square in found if square[3] == "element"] == ["var(--ink-muted)"] * 4 + [
+        "var(--untouched)"
+    ] * 4
+    assert "programs 0, 1" in labels
+
+
+@pytest.mark.parametrize("n, block", [(1, 1), (12, 4), (13, 4), (40, 16), (64, 32)])
+def test_other_sizes_show_every_lane_and_element_once(n, block):
+    found, _ = drawn(vector_add(n, block))
+    lanes = -(-n // block) * block
+    assert [square[0] for square in found] == [*map(str, range(lanes)), *map(str, [*range(n)] * 3)]
+
+
+@pytest.mark.parametrize("launch", [vector_add(), vector_add(masked=False), vector_add(40, 16), matrix_copy(6, 10, 4)])
+def test_fits_beside_nothing_on_a_phone(launch):
+    svg = ET.fromstring(launch_svg(launch))
+    left, _, width, height = map(float, svg.get("viewBox").split())
+    assert width <= 358
+    assert float(svg.get("width").removesuffix("em")) * 16 == width
+    for rect in svg.iter(f"{SVG}rect"):
+        assert left <= float(rect.get("x"))
+        assert float(rect.get("x")) + 25 < left + width
+        assert float(rect.get("y")) + 25 < height
+
+
+def test_colors_come_from_the_tokens_and_ids_are_unique():
+    first, second = launch_svg(vector_add()), launch_svg(vector_add())
+    ids = lambda svg: re.findall(r'\bid="([^"]+)"', svg)
+    assert len({*ids(first), *ids(second)}) == len(ids(first)) + len(ids(second))
+    for svg in (first, second):
+        assert set(re.findall(r"url\(#([^)]+)\)", svg)) <= set(ids(svg))
+        assert not re.search(r"#[0-9a-fA-F]{3,8}\b(?!-)", re.sub(r"url\([^)]*\)", "", svg))
+        assert "http" not in svg.replace("http://www.w3.org/2000/svg", "")
+        root = ET.fromstring(svg)
+        assert root.get("role") == "img"
+        assert root.get("aria-labelledby").split() == [root[0].get("id"), root[1].get("id")]
+    assert "Program 2: load x_ptr, load y_ptr, store out_ptr at offsets 8–11, lanes 2, 3 masked off." in first
+
+
+def test_the_table_has_the_same_in_text():
+    rows = re.findall(r"<tr><th scope=\"row\">(\d)</th>(.*?)</tr>", launch_text(vector_add()))
+    cells = [re.sub("<[^>]+>", "|", row).split("|") for _, row in rows]
+    assert [pid for pid, _ in rows] == ["0", "1", "2"]
+    assert "8 9 10 11" in cells[2]
+    assert "1 1 0 0" in cells[2]
+    assert "out of bounds: 10, 11" in launch_text(vector_add(masked=False))
+    assert "out of bounds" not in launch_text(vector_add())
+
+
+def test_what_cannot_be_drawn_is_refused():
+    with pytest.raises(ValueError, match="not recorded"):
+        launch_svg({**vector_add(), "accesses": None})
+    with pytest.raises(ValueError, match="'z_ptr'; it has x_ptr, y_ptr, out_ptr"):
+        launch_svg(vector_add(), tensors=["z_ptr"])
+    with pytest.raises(ValueError, match="legible"):
+        launch_svg(vector_add(1000, 256))
