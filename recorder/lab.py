@@ -113,14 +113,16 @@ def _execute(script: Path, timeout: float) -> dict:
             # nbclient takes Ctrl-C to itself, stops the kernel and then fails over that, in several ways.
             if hasattr(client, "_async_cleanup_kernel_future"):
                 raise KeyboardInterrupt from error
-            if not isinstance(error, CellControlSignal | CellTimeoutError | DeadKernelError):
+            if not running or not isinstance(error, CellControlSignal | CellTimeoutError | DeadKernelError):
                 raise
             first = next(line for line in running["cell"].source.splitlines() if line.strip())
             why = _reason(error, timeout)
             raise RecorderError(f"{relative(script)}: cell {running['number']} ({first}) {why}") from error
-        cells = json.loads(_without_paths(json.dumps(nb.cells), folder))
+        for cell in nb.cells:
+            if cell.cell_type == "code":
+                cell.outputs = json.loads(_without_paths(json.dumps(cell.outputs), folder))
     return {
-        "cells": cells,
+        "cells": nb.cells,
         "metadata": {**nb.metadata, "language_info": {"name": "python"}},
         "nbformat": 4,
         "nbformat_minor": 5,

@@ -11,6 +11,7 @@ every Markdown page, and its code cells become what the site's own fences become
 import html
 import json
 import logging
+import re
 from pathlib import Path, PurePosixPath
 
 from mkdocs.exceptions import PluginError
@@ -85,10 +86,11 @@ def _placeholder(cell: dict) -> str:
 def _code_cell(cell: dict, page: str) -> str:
     formatter = HtmlFormatter(cssclass="language-python highlight", wrapcode=True)
     code = highlight("".join(cell["source"]), PythonLexer(), formatter)
+    code = re.sub(r'<span class="[nw]">([^<]*)</span>', r"\1", code)  # colored as text, a sixth of the page
     parts = [f'<div class="jp-InputArea">{code}</div>']
     if cell["outputs"]:
         outputs = "".join(_output(output, cell["id"], page) for output in cell["outputs"])
-        parts.append(f'<div class="jp-OutputArea" role="group" aria-label="Output">{outputs}</div>')
+        parts.append(f'<div class="jp-OutputArea no-copy" role="group" aria-label="Output">{outputs}</div>')
     body = "".join(parts)
     if "solution" in cell["metadata"].get("tags", ()):
         body = f"<details><summary>Solution</summary>{body}</details>"
@@ -104,7 +106,8 @@ def _output(output: dict, cell: str, page: str) -> str:
         raise PluginError(f"{page}: {cell} shows {', '.join(data)}; recorder/lab_page.py knows only text so far")
     kind = " jp-mod-stderr" if output.get("name") == "stderr" else ""
     text = html.escape("".join(data["text/plain"]).rstrip("\n"), quote=False)
-    return f'<pre class="jp-OutputArea-output{kind}" tabindex="0">{text}</pre>'
+    # As in a fence, the inner element scrolls; where it may, a keyboard has to reach it.
+    return f'<pre class="jp-OutputArea-output{kind}"><code tabindex="0">{text}</code></pre>'
 
 
 def _actions(page, config) -> str:
