@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// What Material leaves out for keyboards and screen readers: names, landmarks, and blocks that scroll on a touch screen.
+
+const SCROLLING = ".md-typeset :is(pre > code, .md-typeset__scrollwrap, .launch-table)";
+let waiting = false;
+
+function mend() {
+  waiting = false;
+  const search = document.querySelector(".md-search");
+  search?.setAttribute("aria-label", search.querySelector("input").placeholder);
+  // One nav landmark a code block would hide the two that lead somewhere.
+  for (const nav of document.querySelectorAll("nav.md-code__nav:not([role])")) nav.setAttribute("role", "none");
+  for (const block of document.querySelectorAll(SCROLLING))
+    if (block.scrollWidth > block.clientWidth && !block.closest("[tabindex]")) block.tabIndex = 0;
+}
+
+function soon() {
+  if (!waiting) requestAnimationFrame(mend);
+  waiting = true;
+}
+
+// Material takes the tabindex of code away where nothing hovers, and replaces the page on instant navigation.
+new MutationObserver(soon).observe(document.body, { subtree: true, childList: true, attributeFilter: ["tabindex"] });
+addEventListener("resize", soon);
+soon();
