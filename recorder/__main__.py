@@ -72,7 +72,7 @@ def run(options) -> int:
                 progress.done(f"wrote {relative(recording.path_of(job, device))}")
             else:
                 progress.done("as before")
-        except RecorderError as error:
+        except (RecorderError, OSError) as error:  # such as a full disk: the next may be smaller
             failed.append(job.name)
             progress.done(f"FAILED: {error}")
     if failed:

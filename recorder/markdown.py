@@ -41,6 +41,8 @@ except ImportError:
 log = logging.getLogger("mkdocs.recorder")
 PREVIEW_TIME_LIMIT = 60  # seconds
 
+CLAIM = re.compile(r"(?P<device>[\w-]+)(\s+of\s+(?P<of>[\w/-]+))?\s*:\s*(?P<claim>.+)", re.S)
+
 
 class PageError(SuperFencesException, _BuildError):
     """A page asks for something that is not there. Superfences lets only its own exceptions through."""
@@ -141,6 +143,8 @@ def render_fence(source, language, css_class, options, md, **kwargs) -> str:
         return _render(page, source)
     except RecorderError as error:
         page.fail(error, source, *source.strip().splitlines()[::-1])
+    except Exception as error:  # superfences would swallow it and show the fence as it is
+        page.fail(RecorderError(f"{type(error).__name__}: {error}"), source)
 
 
 def _render(page: Page, source: str) -> str:
@@ -174,14 +178,17 @@ class ClaimProcessor(InlineProcessor):
     def handleMatch(self, match, data):
         page = self.md.recorder_page
         try:
-            snippet = page.snippet(match["of"])
-            recorded, notice = fetch(page, snippet, match["device"], page.line_of(match[0]))
-            shown, value = claims.check(match["claim"], recorded) if recorded else ("?", "missing")
+            asked = CLAIM.fullmatch(match[1])
+            if not asked:
+                raise RecorderError(f"{match[0]!r} is no claim such as {{{{ cpu: EXPRESSION; FORMAT; CONDITION }}}}")
+            snippet = page.snippet(asked["of"])
+            recorded, notice = fetch(page, snippet, asked["device"], page.line_of(match[0]))
+            shown, value = claims.check(asked["claim"], recorded) if recorded else ("?", "missing")
         except RecorderError as error:
             page.fail(error, match[0])
         made = views.where(recorded["provenance"]) if recorded else "never recorded"
         element = Element("data", {"class": "claim claim--stale" if notice else "claim", "value": str(value)})
-        element.set("title", f"{match['claim'].split(';')[0].strip()} = {value} in {snippet.name}, {made}")
+        element.set("title", f"{asked['claim'].split(';')[0].strip()} = {value} in {snippet.name}, {made}")
         element.text = shown
         return element, match.start(0), match.end(0)
 
@@ -197,8 +204,11 @@ class BeginPage(Preprocessor):
         config = page.begin(self.md, lines)
         if config is None or config is not BeginPage.last_build:
             BeginPage.last_build = config
-            for problem in recording.all_problems():  # also of what no page shows
-                log.warning("%s", problem)
+            try:
+                for problem in recording.all_problems():  # also of what no page shows
+                    log.warning("%s", problem)
+            except RecorderError as error:
+                raise PageError(str(error)) from error
         for match in self.section.finditer("\n".join(lines)):
             try:
                 self.check(match["path"], match["section"])
@@ -236,8 +246,7 @@ class RecordingsExtension(Extension):
     def extendMarkdown(self, md):
         md.recorder_page = Page()
         md.preprocessors.register(BeginPage(md), "recorder_begin", 40)
-        pattern = r"\{\{\s*(?P<device>[a-z0-9-]+)(\s+of\s+(?P<of>[\w/]+))?\s*:\s*(?P<claim>.+?)\s*\}\}"
-        md.inlinePatterns.register(ClaimProcessor(pattern, md), "recorder_claim", 185)
+        md.inlinePatterns.register(ClaimProcessor(r"\{\{\s*(.*?)\s*\}\}", md), "recorder_claim", 185)
         md.postprocessors.register(EndPage(md), "recorder_end", 1)
 
 

@@ -74,9 +74,12 @@ def load(snippet: Snippet, device: str) -> dict:
 @lru_cache
 def _read(path: Path, modified: int) -> dict:
     try:
-        return json.loads(path.read_text("utf-8"))
+        recording = json.loads(path.read_text("utf-8"))
+        if not isinstance(recording, dict) or "provenance" not in recording:
+            raise ValueError("it holds no recording")
+        return recording
     except ValueError as error:
-        raise RecorderError(f"{relative(path)} is not a whole JSON file ({error}); restore it with git") from error
+        raise RecorderError(f"{relative(path)} is not a whole recording ({error}); restore it with git") from error
 
 
 def chart(snippet: Snippet, device: str, name: str) -> str:

@@ -84,7 +84,7 @@ def _run(arguments: list[str], interpret: bool, folder: str, deadline: float, pr
         try:
             while process.poll() is None:
                 if time.monotonic() > deadline:
-                    raise RecorderError(f"{arguments[1]}: stopped at its time limit; see `--time-limit`")
+                    raise RecorderError("stopped at its time limit; see `--time-limit`")
                 last = log.read_text("utf-8", errors="replace").rstrip().rpartition("\n")[2]
                 progress(last)
                 time.sleep(0.1)
