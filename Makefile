@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate pyproject.toml
 
 .DEFAULT_GOAL := help
+export NO_MKDOCS_2_WARNING := 1 # Material's banner; mkdocs.yml is kept fit for its successor, Zensical
 .PHONY: help serve test test-gpu record check site lint lock clean
 
 help: ## list the targets
@@ -15,7 +16,7 @@ serve: $(VENV)/site.done ## read and edit the site at http://127.0.0.1:8000, wit
 	@$(BIN)/python -c 'import socket; socket.create_server(("127.0.0.1", $(PORT))).close()' 2>/dev/null \
 	  || { echo "Port $(PORT) is taken. Try: make serve PORT=$$(( $(PORT) + 1 ))"; exit 1; }
 	@echo "The site will be at http://127.0.0.1:$(PORT)/ in a few seconds; Ctrl-C stops it."
-	@$(BIN)/mkdocs serve --quiet --dev-addr 127.0.0.1:$(PORT)
+	@$(BIN)/mkdocs serve --dev-addr 127.0.0.1:$(PORT)
 
 test: $(VENV)/all.done ## run everything that runs without a GPU
 	$(BIN)/pytest -n auto

@@ -3,6 +3,7 @@
 
 import io
 import re
+from html import escape
 
 from recorder.project import ROOT
 
@@ -48,6 +49,7 @@ def draw(table: dict) -> str:
             axes.set_xscale("log", base=2)
         if table["y_log"]:
             axes.set_yscale("log")
+            axes.yaxis.set_major_formatter("{x:g}")  # 100, not ten to the second
         else:
             axes.set_ylim(bottom=0)
         axes.grid(axis="y", lw=0.8)
@@ -71,8 +73,8 @@ def _with_tokens(svg: str, label: str) -> str:
     values = tokens()
     for name, color in STAND_INS.items():
         svg = re.sub(re.escape(color), f"var(--{name}, {values[name]})", svg, flags=re.I)
-    svg = re.sub(r"font: ([^;\"']*?)'[^\"]*?(?=[;\"])", r"font: \1var(--sans, sans-serif)", svg)
+    svg = re.sub(r"(font-family: |font: [^;\"']*)'[^;\"]*", r"\1var(--sans, sans-serif)", svg)
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.S)
-    svg = re.sub(r'width="[\d.]+pt" height="[\d.]+pt"', f'class="chart" role="img" aria-label="{label}"', svg, count=1)
-    return svg
+    head = f'class="chart" role="img" aria-label="{escape(label)}"'
+    return re.sub(r'width="[\d.]+pt" height="[\d.]+pt"', head.replace("\\", r"\\"), svg, count=1)

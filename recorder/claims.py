@@ -11,6 +11,8 @@
 - ``made``: the provenance, as in ``made.multiprocessors``
 """
 
+import ast
+import contextlib
 import re
 from types import SimpleNamespace
 
@@ -81,29 +83,33 @@ def evaluate(expression: str, recording: dict):
         "count": count,
     }  # fmt: skip
     known = names(recording)
+    evaluator = simpleeval.EvalWithCompoundTypes(names=known, functions=functions)
     try:
-        return simpleeval.EvalWithCompoundTypes(names=known, functions=functions).eval(expression)
+        return evaluator.eval(expression)
     except simpleeval.NameNotDefined as error:
         raise RecorderError(
             f"{expression!r}: there is no {error.name!r}{nearest(error.name, [*known, *functions])}"
         ) from error
     except KeyError as error:
-        keys = _keys_beside(expression, known)
+        keys = _keys_beside(expression, evaluator)
         raise RecorderError(f"{expression!r}: there is no {error.args[0]!r}{nearest(error.args[0], keys)}") from error
     except simpleeval.AttributeDoesNotExist as error:
-        keys = _keys_beside(expression, known)
+        keys = _keys_beside(expression, evaluator)
         raise RecorderError(f"{expression!r}: there is no {error.attr!r}{nearest(error.attr, keys)}") from error
     except (simpleeval.InvalidExpression, SyntaxError, TypeError, IndexError, ZeroDivisionError, ValueError) as error:
         raise RecorderError(f"{expression!r}: {error}; it may use {', '.join([*known, *functions])}") from error
 
 
-def _keys_beside(expression: str, known: dict) -> list:
-    """The keys that the tables named in an expression have, for an error message."""
+def _keys_beside(expression: str, evaluator) -> list:
+    """The keys of whatever the parts of an expression are, for an error message."""
     keys = []
-    for name in re.findall(r"\b[a-z_]\w*\b", expression):
-        if isinstance(known.get(name), dict):
-            keys += known[name]
-            keys += [key for row in known[name].values() if isinstance(row, SimpleNamespace) for key in vars(row)]
+    for node in ast.walk(ast.parse(expression, mode="eval")):
+        if isinstance(node, ast.Name | ast.Attribute | ast.Subscript | ast.Call):
+            with contextlib.suppress(Exception):  # a part need not have a value of its own
+                value = evaluator.eval(ast.unparse(node))
+                parts = [value, *value.values()] if isinstance(value, dict) else [value]
+                keys += value if isinstance(value, dict) else []
+                keys += [key for part in parts if isinstance(part, SimpleNamespace) for key in vars(part)]
     return list(dict.fromkeys(keys))
 
 
@@ -122,7 +128,9 @@ def check(text: str, recording: dict) -> tuple[str, object]:
 
 
 def evaluate_condition(value, condition: str) -> bool:
+    if not re.match(r"[=!]=|[<>]|(not )?in\b", condition):
+        raise RecorderError(f"{condition!r} is no condition such as '>= 1'")
     try:
         return bool(simpleeval.EvalWithCompoundTypes(names={"value": value}).eval(f"value {condition}"))
-    except (simpleeval.InvalidExpression, SyntaxError, TypeError) as error:
+    except (simpleeval.InvalidExpression, SyntaxError, TypeError, ZeroDivisionError) as error:
         raise RecorderError(f"{condition!r} is no condition such as '>= 1': {error}") from error

@@ -173,14 +173,15 @@ def stages(snippet, recorded, *, launch=0, targets=None, target="sm_90", stage="
     }
     first = data[target]["stages"][stage]
     shown = list(zip(first["lines"], first["text"].splitlines(), strict=True))
-    blob = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+    # In a template, not in a script: under instant navigation Material runs every script that it finds.
+    blob = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c").replace("&", "\\u0026")
     return (
         f'<stage-explorer id="stages-{launch}" target="{target}" stage="{stage}">'
         f'<div class="stages"><pre class="stages__source" tabindex="0" aria-label="The kernel"><code>'
         f"{_stage_lines(source)}</code></pre>"
         f'<pre class="stages__code stage--{stage}" tabindex="0" aria-label="{STAGE_NAMES[stage]} for {target}"><code>'
         f"{_stage_lines(shown)}</code></pre></div>"
-        f'<script type="application/json">{blob}</script></stage-explorer>'
+        f'<template>{blob}</template></stage-explorer>'
     )
 
 
@@ -240,6 +241,8 @@ def file_id(snippet: Snippet) -> str:
 
 def where(made: dict, view: str = "") -> str:
     """The line under every view: device, versions, date."""
+    if view == "explorer":
+        return f"Begins as the run recorded on {made['date']}, Triton {made['triton']}; then computed in your browser"
     if view in COMPILED:
         return f"Compiled without a GPU · Triton {made['triton']} · {made['date']}"
     return f"{made['device']} · Triton {made['triton']} · torch {made['torch']} · {made['date']}"

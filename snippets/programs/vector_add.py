@@ -63,15 +63,17 @@ def add(x: torch.Tensor, y: torch.Tensor, *, block_size: int = 1024) -> torch.Te
     """
     check_arguments(x, y, block_size)
     # --8<-- [start:launch]
-    out = torch.empty_like(x)  # not zeros_like: every element is about to be overwritten
+    # Not zeros_like: every element is about to be overwritten.
+    out = torch.empty_like(x)
     n = out.numel()
-    if n == 0:  # CUDA refuses a grid of no programs
-        return out
+    if n == 0:
+        return out  # CUDA refuses a grid of no programs
 
     def grid(meta):
         return (triton.cdiv(n, meta["BLOCK_SIZE"]),)
 
-    with torch.cuda.device_of(x):  # Triton launches on the current device, not on that of x
+    # Triton launches on the current device, which need not be that of x.
+    with torch.cuda.device_of(x):
         add_kernel[grid](x, y, out, n, BLOCK_SIZE=block_size, num_warps=8)
     return out
     # --8<-- [end:launch]

@@ -74,8 +74,8 @@ def main():
     x, y, out = buffers(device)
     add_kernel_no_mask_bug[grid](x[:n], y[:n], out[:n], n, BLOCK_SIZE=block)
     print("no mask")
-    print("  the 10 results:", out[:n].tolist())
-    print("  the 2 elements behind them, once -1:", out[n:].tolist())
+    print("  results:", out[:n].tolist())
+    print("  behind them, -1 before:", out[n:].tolist())
 
     x, y, out = buffers(device)
     print("a block of three")
@@ -88,7 +88,7 @@ def main():
     x, y, out = buffers(device)
     add_kernel_offset_bug[grid](x[:n], y[:n], out[:n], n, BLOCK_SIZE=block)
     print("pid times n")
-    print("  the 10 results:", out[:n].tolist())
+    print("  results:", out[:n].tolist())
     print("  elements never written:", int((out[:n] == -1).sum()))
 
 

@@ -5,7 +5,7 @@
 class StageExplorer extends HTMLElement {
   connectedCallback() {
     if (this.data) return;
-    this.data = JSON.parse(this.querySelector("script").textContent);
+    this.data = JSON.parse(this.querySelector("template").content.textContent);
     const asked = new URLSearchParams(location.search);
     const choose = (what, known) => {
       const wanted = asked.get(`${this.id}.${what}`);
