@@ -65,7 +65,7 @@ def table(snippet, recorded, *, name=..., share_of=None, rows=None):
         body.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
     header = "".join(f'<th scope="col">{escape(title)}</th>' for title in head)
     return (
-        '<div class="table-scroll" tabindex="0" role="region" aria-label="table">'
+        f'<div class="table-scroll" tabindex="0" role="region" aria-label="{escape(name)}">'
         f"<table><thead><tr>{header}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
     )
 
@@ -230,7 +230,7 @@ def ledger() -> str:
     )
     body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
     return (
-        '<div class="table-scroll" tabindex="0" role="region" aria-label="All recordings">'
+        '<div class="table-scroll table-scroll--words" tabindex="0" role="region" aria-label="All recordings">'
         f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 

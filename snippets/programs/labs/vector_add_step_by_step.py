@@ -11,7 +11,7 @@
 # %% [markdown]
 # ## Switch the interpreter on
 #
-# Triton normally compiles a kernel for a GPU. With `TRITON_INTERPRET=1` it does not:
+# Triton normally compiles a [kernel](../reference/glossary.md#kernel) for a GPU. With `TRITON_INTERPRET=1` it does not:
 # its interpreter runs the kernel as Python, on NumPy arrays, on the CPU.
 #
 # The variable has to be set first. `@triton.jit` reads it once, when it decorates a function.
@@ -34,7 +34,7 @@ print("Triton", triton.__version__)
 #
 # Two tensors of ten numbers. `y` is a hundred times `x`, so you can read off a sum where each of its parts came from.
 #
-# A *program* is one running instance of a kernel. Each program takes one block of four elements.
+# A [program](../reference/glossary.md#program) is one running instance of a kernel. Each program takes one [block](../reference/glossary.md#block) of four elements.
 #
 # **Predict:** how many programs does it take?
 
@@ -56,9 +56,9 @@ print("programs:", triton.cdiv(n, block))
 #
 # The first kernel touches no memory. Each program works out three things and prints them:
 #
-# - `pid`, its number;
-# - `offsets`, the positions of its four elements;
-# - `mask`, which of these positions exist.
+# - [`pid`](../reference/glossary.md#pid), its number;
+# - [`offsets`](../reference/glossary.md#offset), the positions of its four elements;
+# - [`mask`](../reference/glossary.md#mask), which of these positions exist.
 #
 # In the interpreter a plain `print` works inside a kernel. A GPU needs `tl.device_print` instead.
 
@@ -72,7 +72,7 @@ def look(n, BLOCK_SIZE: tl.constexpr):
 
 
 # %% [markdown]
-# The brackets before the arguments hold the *grid*: how many programs to start. Begin with one.
+# The brackets before the arguments hold the [grid](../reference/glossary.md#grid): how many programs to start. Begin with one.
 #
 # **Predict:** its `pid`, its four offsets, its mask.
 
