@@ -1,12 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The browser that the site's tests run in: found, or skipped with a reason; under ``CI=true`` it must be there."""
+"""What the site's tests share: a browser, and the built site to open in it.
 
+The browser is found, or the tests are skipped with a reason; under ``CI=true`` it must be there.
+"""
+
+import contextlib
+import http.server
 import os
 import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).resolve().parents[2]
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -41,3 +53,96 @@ def browser(playwright, browser_path):
     running = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
     yield running
     running.close()
+
+
+@dataclass
+class Site:
+    """A built site, served: the address of its home page, its folder, and how long building it took, in seconds."""
+
+    url: str
+    folder: Path
+    seconds: float
+
+    @property
+    def pages(self) -> list[str]:
+        """The address of every HTML file, relative to the home page: ``""``, ``404.html``, ``programs/…/``, …"""
+        files = (path.relative_to(self.folder).as_posix() for path in self.folder.rglob("*.html"))
+        return sorted(file.removesuffix("index.html") for file in files)
+
+
+def build(folder: Path, **environment: str) -> float:
+    """Build the site into ``folder`` as ``make site`` does, and return the seconds that it took."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("SITE_URL", "REPO_URL", "EDIT_URI")}
+    began = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
+        cwd=ROOT, env=kept | {"NO_MKDOCS_2_WARNING": "1"} | environment, timeout=100, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    return time.perf_counter() - began
+
+
+@contextlib.contextmanager
+def served(root: Path, folder: Path):
+    """Serve ``root``, and where nothing is found the page for that in ``folder``; yields the address of ``root``."""
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def __init__(self, *arguments):
+            super().__init__(*arguments, directory=root)
+
+        def send_error(self, code, *_):
+            body = (folder / "404.html").read_bytes()
+            self.send_response(code)
+            self.send_header("Content-Type", "text/html; charset=utf-8")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory) -> Iterator[Site]:
+    """The site without a repository, under a path of its host, as GitHub Pages would serve it."""
+    root = tmp_path_factory.mktemp("site")
+    with served(root, root / "course") as host:
+        yield Site(f"{host}course/", root / "course", build(root / "course", SITE_URL=f"{host}course/"))
+
+
+@pytest.fixture(scope="session")
+def site_of_repository(tmp_path_factory) -> Iterator[Site]:
+    """The site as it is built where its repository is known."""
+    folder = tmp_path_factory.mktemp("site_of_repository")
+    repository = {"REPO_URL": "https://github.com/example/triton-by-example", "EDIT_URI": "edit/main/docs/en/"}
+    with served(folder, folder) as url:
+        yield Site(url, folder, build(folder, SITE_URL="https://example.org/", **repository))
+
+
+@pytest.fixture
+def open_site(browser):
+    """A function that opens an address; the test fails if a page logs an error or asks another host for something."""
+    contexts, faults = [], []
+
+    def open_site(url, **options):
+        contexts.append(browser.new_context(**options))
+        page = contexts[-1].new_page()
+        page.set_default_timeout(15_000)
+        page.on("pageerror", lambda error: faults.append(f"{page.url}: {error}"))
+        page.on("console", lambda said: faults.append(f"{page.url}: {said.text}") if said.type == "error" else None)
+        host = url.split("/")[2]
+        mine = (f"http://{host}/", f"blob:http://{host}/", "data:")
+        contexts[-1].on("request", lambda sent: None if sent.url.startswith(mine) else faults.append(sent.url))
+        page.goto(url, wait_until="networkidle")
+        return page
+
+    yield open_site
+    for context in contexts:
+        context.close()
+    assert not faults

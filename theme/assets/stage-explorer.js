@@ -58,7 +58,8 @@ class StageExplorer extends HTMLElement {
     const { name, text, lines } = stages[this.stage];
     this.code.className = `stages__code stage--${this.stage}`;
     this.code.ariaLabel = `${name} for ${this.target}`;
-    this.code.firstChild.replaceChildren(...text.split("\n").map((line, i) => codeLine(lines[i], line)));
+    // Not firstChild: Material puts its copy button before the code.
+    this.code.querySelector("code").replaceChildren(...text.split("\n").map((line, i) => codeLine(lines[i], line)));
     this.code.scrollTop = 0;
     this.facts = `${name} for ${this.target}: ${registers} registers a thread, ${spills} spilled, ${shared} bytes of shared memory.`;
     this.status.textContent = this.facts;
@@ -104,7 +105,8 @@ class StageExplorer extends HTMLElement {
     const tied = number ? this.querySelectorAll(`[data-line="${number}"]`) : [];
     tied.forEach((line) => line.classList.add("is-tied"));
     const inCode = [...tied].filter((line) => this.code.contains(line));
-    this.status.textContent = number ? `Line ${number} became ${inCode.length} lines here.` : this.facts;
+    const count = inCode.length === 1 ? "1 line" : `${inCode.length} lines`;
+    this.status.textContent = number ? `Line ${number} became ${count} here.` : this.facts;
     if (scroll && inCode.length) {
       const { offsetTop, offsetHeight } = inCode[0];
       const { scrollTop, clientHeight } = this.code;
