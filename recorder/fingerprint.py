@@ -6,7 +6,7 @@ import hashlib
 import re
 from pathlib import Path
 
-from recorder.project import ROOT, relative
+from recorder.project import ROOT, RecorderError, relative
 
 PINNED = ("torch", "triton", "numpy")
 
@@ -24,6 +24,13 @@ def syntax_tree(source: str) -> ast.Module:
             ):
                 del node.body[0]
     return tree
+
+
+def _parse(path: Path) -> ast.Module:
+    try:
+        return syntax_tree(path.read_text("utf-8"))
+    except SyntaxError as error:
+        raise RecorderError(f"{relative(path)}:{error.lineno}: it is not Python: {error.msg}") from error
 
 
 def _spell(node) -> str:
@@ -44,7 +51,7 @@ def local_modules(path: Path) -> list[Path]:
         if module in found:
             continue
         found.append(module)
-        for node in ast.walk(ast.parse(module.read_text("utf-8"))):
+        for node in ast.walk(_parse(module)):
             names = []
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
@@ -64,7 +71,7 @@ def pins() -> dict[str, str]:
 
 def of(path: Path, device: str = "cpu") -> str:
     """SHA-256 (hexadecimal) over the syntax trees of ``path`` and its local modules and, for ``cpu``, the pins."""
-    parts = [f"{relative(module)}: {_spell(syntax_tree(module.read_text('utf-8')))}" for module in local_modules(path)]
+    parts = [f"{relative(module)}: {_spell(_parse(module))}" for module in local_modules(path)]
     if device == "cpu":
         parts += [f"{package}: {pin}" for package, pin in pins().items()]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
