@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is written down of a run, in the interpreter."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch")
+triton = pytest.importorskip("triton")
+from recorder import observe  # noqa: E402
+
+KERNELS = """\
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def copy(x_ptr, y_ptr, n, BLOCK: tl.constexpr, SCALE: tl.constexpr = 1):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets, mask=offsets < n)
+    tl.store(y_ptr + offsets, x * SCALE, mask=offsets < n)
+
+
+@triton.jit
+def tile(x_ptr, stride, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    rows, columns = tl.arange(0, ROWS)[:, None], tl.arange(0, COLUMNS)[None, :]
+    x = tl.load(
+        x_ptr + rows * stride + columns,
+        mask=(rows < 2) & (columns < 3),
+    )
+    tl.store(x_ptr + tl.program_id(1), tl.program_id(2))
+
+
+@triton.jit
+def unmasked(x_ptr, y_ptr, BLOCK: tl.constexpr):
+    tl.store(y_ptr + tl.arange(0, BLOCK) - 1, tl.load(x_ptr + tl.arange(0, BLOCK)))
+
+
+@triton.jit
+def refuses(x_ptr):
+    tl.store(x_ptr + tl.arange(0, 4), 1)
+    tl.arange(0, 3)
+"""
+
+
+@pytest.fixture
+def kernels(project):
+    path = project.write("snippets/programs/kernels.py", KERNELS)
+    spec = importlib.util.spec_from_file_location("kernels_to_observe", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def line(text):
+    return next(number for number, line in enumerate(KERNELS.splitlines(), start=1) if text in line)
+
+
+def test_a_launch(kernels):
+    x, y = torch.arange(10.0), torch.zeros(10)
+    with observe.Launches() as launches:
+        kernels.copy[lambda meta: (triton.cdiv(10, meta["BLOCK"]),)](x, y, n=10, BLOCK=4, num_warps=8, num_stages=2)
+    assert torch.equal(x, y)
+    (launch,) = launches.seen
+    tensor = {"dtype": "float32", "shape": [10], "strides": [1], "alignment": 16}
+    assert {k: v for k, v in launch.items() if k != "accesses"} == {
+        "kernel": "copy",
+        "file": "snippets/programs/kernels.py",
+        "line": line("def copy") - 1,
+        "grid": [3, 1, 1],
+        "arguments": {"x_ptr": tensor, "y_ptr": tensor, "n": 10, "BLOCK": 4, "SCALE": 1},
+        "constexprs": ["BLOCK", "SCALE"],
+        "options": {"num_warps": 8, "num_stages": 2},
+    }
+
+
+def test_loads_and_stores(kernels):
+    with observe.Launches() as launches:
+        kernels.copy[(3,)](torch.arange(10.0), torch.zeros(10), 10, 4)
+    accesses = launches.seen[0]["accesses"]
+    assert [(a["pid"], a["op"], a["tensor"]) for a in accesses] == [
+        ([pid, 0, 0], op, tensor) for pid in range(3) for op, tensor in (("load", "x_ptr"), ("store", "y_ptr"))
+    ]
+    assert accesses[4] == {
+        "pid": [2, 0, 0], "op": "load", "tensor": "x_ptr", "line": line("x = tl.load(x_ptr + offsets"), "shape": [4],
+        "offsets": [8, 9, 10, 11], "mask": [True, True, False, False],
+    }  # fmt: skip
+    assert accesses[5]["line"] == line("tl.store(y_ptr + offsets, x")
+
+
+def test_two_dimensions_and_strides(kernels):
+    x = torch.zeros(5, 8, dtype=torch.int64)[1:3, 2:5]
+    with observe.Launches() as launches:
+        kernels.tile[1, 2, 3](x, x.stride(0), 2, 4)
+    launch = launches.seen[0]
+    assert launch["grid"] == [1, 2, 3]
+    assert launch["arguments"]["x_ptr"] == {"dtype": "int64", "shape": [2, 3], "strides": [8, 1], "alignment": 16}
+    loads = [access for access in launch["accesses"] if access["op"] == "load"]
+    assert len(loads) == 6 and loads[0]["shape"] == [2, 4]
+    assert loads[0]["offsets"] == [0, 1, 2, 3, 8, 9, 10, 11]
+    assert loads[0]["mask"] == [True, True, True, False] * 2
+    assert line("x = tl.load(\n".strip()) <= loads[0]["line"] <= line("mask=(rows")
+    stores = [access for access in launch["accesses"] if access["op"] == "store"]
+    written = {(*access["pid"], *access["offsets"]) for access in stores}
+    assert written == {(0, j, k, j) for j in range(2) for k in range(3)}
+
+
+def test_lanes_out_of_bounds_belong_to_the_tensor_that_most_point_into(kernels):
+    buffer = torch.zeros(32)
+    x, y = buffer[:6], buffer[9:15]  # y is where the last lanes of x would go on
+    with observe.Launches() as launches:
+        kernels.unmasked[(1,)](x, y, 8)
+    load, store = launches.seen[0]["accesses"]
+    assert (load["tensor"], load["offsets"], load["mask"]) == ("x_ptr", list(range(8)), [True] * 8)
+    assert (store["tensor"], store["offsets"]) == ("y_ptr", list(range(-1, 7)))
+
+
+@pytest.mark.parametrize("start, alignment", [(0, 16), (1, 4), (2, 8), (4, 16)])
+def test_alignment(kernels, start, alignment):
+    with observe.Launches() as launches:
+        kernels.copy[(1,)](torch.zeros(16)[start : start + 4], torch.zeros(4), 4, 4)
+    assert launches.seen[0]["arguments"]["x_ptr"]["alignment"] == alignment
+
+
+def test_a_large_launch_is_written_down_without_its_accesses(kernels):
+    large = observe.TRACED_LANES
+    with observe.Launches() as launches:
+        for n in (large // 2, large):
+            x, y = torch.ones(n), torch.zeros(n)
+            kernels.copy[(1,)](x, y, n, n)
+            assert torch.equal(x, y)
+    just, over = launches.seen
+    assert len(just["accesses"]) == 2 and over["accesses"] is None
+
+
+def test_a_launch_that_fails_is_written_down(kernels):
+    x = torch.zeros(4)
+    with observe.Launches() as launches:
+        with pytest.raises(Exception, match="power of 2"):
+            kernels.refuses[(1,)](x)
+        kernels.copy[(1,)](x, x, 4, 4)
+    assert [(launch["kernel"], len(launch["accesses"])) for launch in launches.seen] == [("refuses", 1), ("copy", 2)]
+
+
+def test_nothing_is_written_down_afterwards(kernels):
+    with observe.Launches() as launches:
+        pass
+    kernels.copy[(1,)](torch.ones(4), torch.zeros(4), 4, 4)
+    assert launches.seen == []
+
+
+def test_output_also_from_below_python(project, capfd, monkeypatch):
+    stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)  # pytest's own writes elsewhere
+    monkeypatch.setattr(sys, "stdout", stdout)
+    print("before", flush=True)
+    with observe.captured_output() as output:
+        print("from Python")
+        os.write(1, b"from a file descriptor\n")
+        subprocess.run(["echo", "from a child"], check=True)
+        print(f"{project.root}/snippets/x.py, caf\u00e9")
+        os.write(1, b"\xff\n")
+    print("after", flush=True)
+    assert "from Python\n" in output[0] and "from a file descriptor\n" in output[0] and "from a child\n" in output[0]
+    assert "\nsnippets/x.py, café\n" in output[0] and str(project.root) not in output[0]
+    assert capfd.readouterr().out == "before\nafter\n"
+
+
+def test_benchmarks():
+    calls = []
+
+    def measure(n, m, provider, scale):
+        """What it counts."""
+        calls.append((n, m, provider))
+        return (n * scale, 1, 2) if provider == "a" else n + m
+
+    benchmark = triton.testing.Benchmark(
+        plot_name="speed", x_names=["n", "m"], x_vals=[4, (8, 2)], x_log=True, xlabel="elements", ylabel="GB/s",
+        line_arg="provider", line_vals=["a", "b"], line_names=["A", "B"], args={"scale": 10},
+    )  # fmt: skip
+    (table,) = observe.benchmarks({"f": triton.testing.perf_report(benchmark)(measure), "other": 1})
+    assert table == {
+        "name": "speed", "doc": "What it counts.", "x": ["n", "m"], "xlabel": "elements", "ylabel": "GB/s",
+        "x_log": True, "y_log": False, "lines": {"a": "A", "b": "B"},
+        "rows": [
+            {"n": 4, "m": 4, "a": [40.0, 1.0, 2.0], "b": [8.0]}, {"n": 8, "m": 2, "a": [80.0, 1.0, 2.0], "b": [10.0]},
+        ],
+    }  # fmt: skip
+    assert calls == [(4, 4, "a"), (4, 4, "b"), (8, 2, "a"), (8, 2, "b")]
+
+
+@pytest.mark.parametrize(
+    "name, spelled",
+    [
+        ("NVIDIA H200", "h200"),
+        ("NVIDIA GeForce RTX 4090", "geforce-rtx-4090"),
+        ("NVIDIA A100-SXM4-80GB", "a100-sxm4-80gb"),
+        ("AMD Instinct MI300X", "instinct-mi300x"),
+    ],
+)
+def test_names_of_devices(monkeypatch, name, spelled):
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: name)
+    assert observe.device_name() == spelled
+
+
+def test_provenance_names_versions_as_their_makers_do():
+    made = observe.provenance("cpu")
+    assert made["device"] == "CPU, Triton's interpreter"
+    assert made["triton"] == triton.__version__ and made["torch"] == torch.__version__.split("+")[0]
