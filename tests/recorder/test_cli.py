@@ -229,7 +229,7 @@ def test_replay_finds_what_a_run_would_not_say_again(project):
 @runs_snippets
 @pytest.mark.timeout(300)
 def test_the_recordings_of_this_project_can_be_replayed():
-    """Everything that ran without a GPU says the same again. Stale recordings are the business of the gates."""
+    """Everything that ran without a GPU says the same again. Also fails while a recording is stale."""
     from recorder.project import snippets
 
     at_hand = [snippet for snippet in snippets() if "cpu" in recording.devices(snippet)]

@@ -119,6 +119,13 @@ def test_lanes_out_of_bounds_belong_to_the_tensor_that_most_point_into(kernels):
     assert (store["tensor"], store["offsets"]) == ("y_ptr", list(range(-1, 7)))
 
 
+def test_lanes_that_are_masked_off_do_not_say_which_tensor_is_meant(kernels):
+    buffer = torch.zeros(16)
+    with observe.Launches() as launches:
+        kernels.copy[(1,)](buffer[:3], buffer[3:], 3, 16)  # 13 of the lanes of the load point into y
+    assert [access["tensor"] for access in launches.seen[0]["accesses"]] == ["x_ptr", "y_ptr"]
+
+
 @pytest.mark.parametrize("start, alignment", [(0, 16), (1, 4), (2, 8), (4, 16)])
 def test_alignment(kernels, start, alignment):
     with observe.Launches() as launches:
