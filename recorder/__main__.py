@@ -2,6 +2,7 @@
 """``python -m recorder run | check | list``: see ``--help``."""
 
 import argparse
+import signal
 import sys
 import time
 
@@ -148,4 +149,5 @@ def main(arguments=None) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # end as by Ctrl-C: the snippet must not run on
     sys.exit(main())

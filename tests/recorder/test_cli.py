@@ -186,8 +186,9 @@ def test_on_a_terminal_one_line_changes_and_the_same_is_not_written_again(projec
 
 
 @runs_snippets
-def test_ctrl_c_leaves_old_recordings_whole(toy, tmp_path_factory):
-    """As a terminal sends it, to the whole foreground group."""
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_leaves_old_recordings_whole(toy, tmp_path_factory, stop):
+    """As a terminal sends it, to the whole foreground group; and as what runs a job in the background does."""
     toy.snippet("toy", "import os\nopen('pid', 'w').write(str(os.getpid()))\n" + HANG)
     before, temporary = toy.files(), tmp_path_factory.mktemp("tmp")
     process = subprocess.Popen(
@@ -197,7 +198,7 @@ def test_ctrl_c_leaves_old_recordings_whole(toy, tmp_path_factory):
     end = time.monotonic() + 60
     while not ((toy.root / "pid").exists() and (toy.root / "pid").read_text()) and time.monotonic() < end:
         time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGINT)
+    os.killpg(process.pid, stop)
     _, err = process.communicate(timeout=20)
     assert process.returncode == 130, err
     assert "as they were" in err and "Traceback" not in err
