@@ -4,6 +4,8 @@
 const SCROLLING = ".md-typeset :is(pre > code, .md-typeset__scrollwrap, .launch-table)";
 let waiting = false;
 
+const scrolls = (e) => e.scrollWidth > e.clientWidth || e.scrollHeight > e.clientHeight;
+
 function mend() {
   waiting = false;
   const search = document.querySelector(".md-search");
@@ -11,7 +13,7 @@ function mend() {
   // One nav landmark a code block would hide the two that lead somewhere.
   for (const nav of document.querySelectorAll("nav.md-code__nav:not([role])")) nav.setAttribute("role", "none");
   for (const block of document.querySelectorAll(SCROLLING))
-    if (block.scrollWidth > block.clientWidth && !block.closest("[tabindex]")) block.tabIndex = 0;
+    if (scrolls(block) && !block.closest("[tabindex]")) block.tabIndex = 0;
 }
 
 function soon() {
@@ -22,4 +24,5 @@ function soon() {
 // Material takes the tabindex of code away where nothing hovers, and replaces the page on instant navigation.
 new MutationObserver(soon).observe(document.body, { subtree: true, childList: true, attributeFilter: ["tabindex"] });
 addEventListener("resize", soon);
+addEventListener("toggle", soon, true); // what was folded had no width
 soon();

@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every page of the built site, in Chromium: whole, quiet, usable by everybody, and true to its recordings.
+
+``open_site`` fails a test in which a page logs an error or asks another host for something.
+"""
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs/en"
+WRITTEN = [path for path in sorted(DOCS.rglob("*")) if path.suffix in (".md", ".ipynb")]
+SOURCES = {  # address of a page: the file it is written in
+    re.sub(r"(^|/)index/$", r"\1", f"{path.relative_to(DOCS).with_suffix('').as_posix()}/"): path for path in WRITTEN
+}
+LESSON, LAB = "programs/vector-add/", "programs/vector-add-step-by-step/"
+every_page = pytest.mark.parametrize("address", [*SOURCES, "404.html"])
+
+
+class Parsed(HTMLParser):
+    """A page as it was built, before any script: its elements, and its claims with their text."""
+
+    def __init__(self, text: str):
+        super().__init__()
+        self.elements, self.claims, self.inside = [], [], False
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        attributes = dict(attrs)
+        self.elements.append((tag, attributes))
+        self.inside = tag == "data" and "claim" in attributes.get("class", "").split()
+        if self.inside:
+            self.claims.append([attributes, ""])
+
+    def handle_endtag(self, tag):
+        self.inside = self.inside and tag != "data"
+
+    def handle_data(self, data):
+        if self.inside:
+            self.claims[-1][1] += data
+
+    def all(self, tag, **wanted):
+        return [has for name, has in self.elements if name == tag and wanted.items() <= has.items()]
+
+
+def built(site, address) -> Parsed:
+    path = site.folder / address
+    return Parsed((path / "index.html" if path.is_dir() else path).read_text("utf-8"))
+
+
+def ready(page):
+    """Wait until the explorers of a page stand and everything that can be unfolded is."""
+    page.wait_for_function(
+        "!document.querySelector(':not(:defined)') && [...document.querySelectorAll('launch-explorer, stage-explorer')]"
+        ".every(explorer => explorer.querySelector('[role=status], [aria-live]'))"
+    )
+    page.evaluate("for (const details of document.querySelectorAll('details')) details.open = true")
+    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def heading(page) -> str:
+    return page.locator("article h1").evaluate("h1 => h1.firstChild.textContent.trim()")
+
+
+# Every page
+
+
+def test_these_are_all_pages(site):
+    assert sorted([*SOURCES, "404.html"]) == site.pages
+    listed = re.findall(r"<loc>(.*)</loc>", (site.folder / "sitemap.xml").read_text("utf-8"))
+    assert sorted(listed) == sorted(site.url + address for address in SOURCES)
+
+
+@every_page
+def test_has_what_every_page_has(site, address):
+    page = built(site, address)
+    assert len(page.all("h1")) == 1
+    assert page.all("html", lang="en")
+    assert len(page.all("meta", name="description")[0]["content"]) > 30
+    assert page.all("main") and page.all("link", rel="icon")
+    ids = [has["id"] for tag, has in page.elements if has.get("id") and tag != "g"]  # matplotlib names groups alike
+    assert len(ids) == len(set(ids)), sorted(i for i in set(ids) if ids.count(i) > 1)
+
+
+@every_page
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_axe_violation(open_site, site, address, scheme):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    page = open_site(site.url + address, color_scheme=scheme, reduced_motion="reduce")
+    ready(page)
+    dark = page.evaluate("getComputedStyle(document.body).getPropertyValue('color-scheme')") == "dark"
+    assert dark == (scheme == "dark")
+    found = axe.run(page, options={"resultTypes": ["violations"], "rules": {"target-size": {"enabled": True}}})
+    assert found.violations_count == 0, found.generate_report()
+
+
+@every_page
+def test_fits_on_a_phone(open_site, site, address):
+    page = open_site(site.url + address, viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True)
+    ready(page)
+    assert page.evaluate("innerWidth") == 360, "Chromium zooms out of a page that is too wide"
+    assert page.evaluate("document.documentElement.scrollWidth") == 360
+
+
+@every_page
+def test_without_javascript_everything_stands(open_site, site, address):
+    page = open_site(site.url + address, java_script_enabled=False)
+    assert page.locator("h1").is_visible()
+    parts = page.locator("article :is(h2, h3, p, figure > .recording__view, figure svg, svg.lost, stage-explorer pre)")
+    folded = page.locator("article details :is(h2, h3, p, svg)")
+    hidden = [part.evaluate("e => e.outerHTML.slice(0, 200)") for part in parts.all() if not part.is_visible()]
+    assert parts.count() > 1 and len(hidden) <= folded.count(), hidden
+    page.locator("article details").evaluate_all("all => all.forEach(details => { details.open = true })")
+    assert all(part.is_visible() for part in parts.all())
+
+
+@every_page
+def test_says_where_every_result_comes_from(site, address):
+    for attributes, _ in built(site, address).claims:
+        assert "claim--stale" not in attributes["class"].split()
+    stale = [has for _, has in built(site, address).elements if "recording__notice" in (has.get("class") or "")]
+    assert not stale
+    page = built(site, address)
+    figures = [has for has in page.all("figure") if "recording" in has.get("class", "").split()]
+    assert len(page.all("span", **{"class": "recording__where"})) == len(figures)
+
+
+@every_page
+def test_claims_are_the_recorded_values(site, address):
+    claims = built(site, address).claims
+    source = SOURCES[address].read_text("utf-8") if address in SOURCES else ""
+    assert len(claims) == len(re.findall(r"\{\{.*?\}\}", source, re.S))
+    for attributes, shown in claims:
+        title = re.fullmatch(r"(.+) = (\S+) in ([\w/]+), (.+ · Triton .+ · \d{4}-\d\d-\d\d)", attributes["title"])
+        assert title, attributes["title"]
+        _, value, snippet, where = title.groups()
+        recordings = sorted((ROOT / "recordings" / snippet).glob("*.json"))
+        devices = [json.loads(path.read_text("utf-8"))["provenance"]["device"] for path in recordings]
+        assert where.split(" · ")[0] in devices
+        assert value == attributes["value"]
+        number = re.fullmatch(r"(-?[\d,]+(?:\.(\d+))?)(%?)", shown)
+        assert number, f"{shown!r} for {attributes['title']}"
+        unit = 10.0 ** -len(number[2] or "") / (100 if number[3] else 1)
+        read = float(number[1].replace(",", "")) / (100 if number[3] else 1)
+        assert abs(read - float(value)) <= 0.5001 * unit, f"{shown} for {value}"
+
+
+# From page to page
+
+
+def test_next_leads_through_all_pages_and_previous_back(open_site, site):
+    page = open_site(site.url)
+    page.evaluate("window.stayed = true")
+    visited = [site.url]
+    for direction in ("next", "prev"):
+        while page.locator(f".md-footer__link--{direction}").count():
+            before = heading(page)
+            page.locator(f".md-footer__link--{direction}").click()
+            page.wait_for_function(
+                "before => document.querySelector('article h1').firstChild.textContent.trim() !== before", arg=before
+            )
+            visited.append(page.url.split("#")[0])
+    there, back = visited[: len(SOURCES)], visited[len(SOURCES) - 1 :]
+    assert sorted(there) == sorted(site.url + address for address in SOURCES)
+    assert back == there[::-1]
+    assert page.evaluate("window.stayed"), "instant navigation replaces pages without loading them"
+
+
+def test_explorers_work_after_instant_navigation(open_site, site):
+    page = open_site(site.url)
+    page.evaluate("window.stayed = true")
+    for _ in range(2):
+        page.locator("article a", has_text="Start with vector add").click()
+        page.locator("article h1", has_text="Vector add").wait_for()
+        launch = page.locator("launch-explorer")
+        launch.get_by_role("button", name="Next program").click()
+        assert "program 1 has" in launch.locator(".explorer__summary").inner_text()
+        stages = page.locator("stage-explorer")
+        for stage, word in (("sass", "LDG.E.128"), ("ttir", "tt.load")):
+            assert word not in stages.locator(".stages__code").inner_text()
+            stages.locator(f"input[value={stage}]").check()
+            assert word in stages.locator(".stages__code").inner_text()
+        page.go_back()
+        page.locator("article h1", has_text="Write GPU kernels").wait_for()
+    assert page.evaluate("window.stayed")
+
+
+def test_search_finds_the_lesson_by_keyboard(open_site, site):
+    page = open_site(site.url)
+    page.keyboard.press("/")
+    page.keyboard.type("mask")
+    page.locator(f".md-search-result__link[href*='{LESSON}']").first.wait_for()
+    for _ in range(10):
+        page.keyboard.press("ArrowDown")
+        if LESSON in (page.evaluate("document.activeElement.href") or ""):
+            break
+    page.keyboard.press("Enter")
+    page.locator("h1#vector-add").wait_for()
+    assert page.url.startswith(site.url + LESSON)
+
+
+@pytest.mark.parametrize("address", ["", LESSON, LAB])
+def test_focus_is_seen_from_the_skip_link_on(open_site, site, address):
+    page = open_site(site.url + address)
+    page.keyboard.press("Tab")
+    skip = page.locator(".md-skip")
+    assert skip.evaluate("link => link === document.activeElement")
+    page.wait_for_function("getComputedStyle(document.querySelector('.md-skip')).opacity === '1'")
+    box = skip.bounding_box()
+    assert box["x"] >= 0 and box["y"] >= 0 and box["width"] > 50
+    on_top = "([x, y]) => document.elementFromPoint(x, y).closest('.md-skip') !== null"
+    assert page.evaluate(on_top, [box["x"] + box["width"] / 2, box["y"] + box["height"] / 2])
+    unseen, reached = [], set()
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        page.wait_for_timeout(20)
+        name, seen = page.evaluate("""() => {
+            const at = document.activeElement;
+            const framed = at.matches(".md-option") ? at.nextElementSibling : at;  // the switch of colors is its label
+            const box = framed.getBoundingClientRect();
+            const style = getComputedStyle(framed), form = at.closest(".md-search__form");
+            const seen = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2
+                || form && getComputedStyle(form).boxShadow.includes("2px");
+            const there = box.width > 0 && box.bottom > 0 && box.top < innerHeight;
+            return [at.outerHTML.slice(0, 150), Boolean(seen && there) || at === document.body];
+        }""")
+        reached.add(name)
+        if not seen:
+            unseen.append(name)
+    assert not unseen
+    assert len(reached) > 10
+    page.goto(site.url + address, wait_until="networkidle")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.wait_for_function("location.hash.length > 1 && document.activeElement === document.body")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.closest('article') !== null"), "the skip link leads into the article"
+
+
+def test_wrong_address_gets_a_whole_page_at_any_depth(site):
+    """Its addresses begin at the root of the host: relative ones would miss on ``/course/a/b/c``."""
+    page = built(site, "404.html")
+    links = [has.get("href") or has.get("src") for _, has in page.elements if has.get("rel") != "canonical"]
+    links = [link for link in links if link and not link.startswith(("#", "http"))]
+    prefix = "/" + site.url.split("/", 3)[3]
+    assert len(links) > 10 and all(link.startswith(prefix) for link in links), links
+
+
+# The repository
+
+
+@every_page
+def test_invents_no_repository(site, address):
+    page = built(site, address)
+    assert not [has for has in page.all("a") if "edit" in has.get("rel", "").split()]
+    assert not [has for has in page.all("a") if "colab" in has.get("href", "") or "github.com" in has.get("href", "")]
+    assert not [has for _, has in page.elements if "md-source" in (has.get("class") or "").split()]
+
+
+def test_links_to_the_repository_where_it_is_known(open_site, site_of_repository):
+    repository = "https://github.com/example/triton-by-example"
+    for address, source in SOURCES.items():
+        page = open_site(site_of_repository.url + address)
+        edit = page.locator("a[rel=edit]").get_attribute("href")
+        assert edit.startswith(f"{repository}/edit/main/")
+        path = ROOT / edit.removeprefix(f"{repository}/edit/main/")
+        if source.suffix == ".md":
+            assert path == source
+        else:  # a notebook is made by a script
+            assert path.is_file() and path.suffix == ".py" and "labs" in path.parts
+        colab = page.get_by_role("link", name="Open in Colab")
+        assert colab.count() == (source.suffix == ".ipynb")
+        if colab.count():
+            host = "https://colab.research.google.com/github/example/triton-by-example/blob/main/"
+            assert colab.get_attribute("href") == host + source.relative_to(ROOT).as_posix()
+        assert page.locator(f"a.md-source[href^='{repository}']").count() > 0
+        assert page.locator("link[rel=canonical]").get_attribute("href") == f"https://example.org/{address}"
+
+
+def test_lab_can_be_downloaded(open_site, site):
+    page = open_site(site.url + LAB)
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download this notebook").click()
+    assert Path(download.value.path()).read_bytes() == SOURCES[LAB].read_bytes()
