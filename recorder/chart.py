@@ -47,6 +47,8 @@ def draw(table: dict) -> str:
         axes.set_ylabel(table["ylabel"])
         if table["x_log"]:
             axes.set_xscale("log", base=2)
+            axes.set_xticks(x[:: -(-len(x) // 9)])  # sizes that were measured, at most nine of them
+            axes.xaxis.set_minor_locator(plt.NullLocator())
         if table["y_log"]:
             axes.set_yscale("log")
             axes.yaxis.set_major_formatter("{x:g}")  # 100, not ten to the second
@@ -76,5 +78,7 @@ def _with_tokens(svg: str, label: str) -> str:
     svg = re.sub(r"(font-family: |font: [^;\"']*)'[^;\"]*", r"\1var(--sans, sans-serif)", svg)
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.S)
-    head = f'class="chart" role="img" aria-label="{escape(label)}"'
+    # Pictures of one page share its ids and its styles: keep no id that nothing refers to, and no style for everything.
+    svg = re.sub(r'<g id="[^"]*">', "<g>", re.sub(r"<style.*?</style>", "", svg, flags=re.S))
+    head = f'class="chart" role="img" aria-label="{escape(label)}" stroke-linejoin="round"'
     return re.sub(r'width="[\d.]+pt" height="[\d.]+pt"', head.replace("\\", r"\\"), svg, count=1)

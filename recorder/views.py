@@ -181,7 +181,7 @@ def stages(snippet, recorded, *, launch=0, targets=None, target="sm_90", stage="
         f"{_stage_lines(source)}</code></pre>"
         f'<pre class="stages__code stage--{stage}" tabindex="0" aria-label="{STAGE_NAMES[stage]} for {target}"><code>'
         f"{_stage_lines(shown)}</code></pre></div>"
-        f'<template>{blob}</template></stage-explorer>'
+        f"<template>{blob}</template></stage-explorer>"
     )
 
 
@@ -216,18 +216,15 @@ def ledger() -> str:
     for snippet in snippets():
         faults = {problem.path: problem.fault for problem in recording.problems(snippet)}
         for device in recording.devices(snippet):
-            made = recording.load(snippet, device)["provenance"]
             state = faults.get(relative(recording.path_of(snippet, device)), "current")
-            where = f"{made['device']}", f"Triton {made['triton']}, torch {made['torch']}", made["date"], state
-            rows.append((f"<code>{escape(relative(snippet.path))}</code>", *map(escape, where)))
+            rows.append((snippet.name, recording.load(snippet, device)["provenance"], state))
     for script in labs():
         made = json.loads(script.notebook.read_text("utf-8"))["metadata"]["provenance"]
-        where = "CPU, Triton's interpreter", f"Triton {made['triton']}, torch {made['torch']}", made["date"]
-        state = {"fresh": "current"}.get(status := lab.status(script.path, script.notebook), status)
-        rows.append((f"<code>{escape(relative(script.path))}</code>", *map(escape, (*where, state))))
-    head = "".join(
-        f'<th scope="col">{title}</th>' for title in ("What ran", "Where", "With", "When", "Against the code")
-    )
+        status = lab.status(script.path, script.notebook)
+        rows.append((script.name, {"device": "CPU, Triton's interpreter", **made}, status.replace("fresh", "current")))
+    cells = [(name, *where(made).rsplit(" · ", 1), state) for name, made, state in rows]
+    rows = [(f"<code>{name}</code>", *map(escape, others)) for name, *others in cells]
+    head = "".join(f'<th scope="col">{title}</th>' for title in ("What ran", "Where", "When", "Against the code"))
     body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
     return (
         '<div class="table-scroll table-scroll--words" tabindex="0" role="region" aria-label="All recordings">'

@@ -12,6 +12,9 @@ Run it on a GPU with ``python vector_add.py``, or without one in Triton's interp
 ``TRITON_INTERPRET=1 python vector_add.py``.
 """
 
+import functools
+import statistics
+
 import torch
 import triton
 import triton.language as tl
@@ -67,7 +70,7 @@ def add(x: torch.Tensor, y: torch.Tensor, *, block_size: int = 1024) -> torch.Te
     out = torch.empty_like(x)
     n = out.numel()
     if n == 0:
-        return out  # CUDA refuses a grid of no programs
+        return out  # no program to start
 
     def grid(meta):
         return (triton.cdiv(n, meta["BLOCK_SIZE"]),)
@@ -112,6 +115,23 @@ def check_arguments(x: torch.Tensor, y: torch.Tensor, block_size: int) -> None:
 
 
 # --8<-- [start:bandwidth]
+@functools.lru_cache(maxsize=1)
+def measure(n, rounds=9):
+    """Return milliseconds by side, one for each round.
+
+    The sides take turns, on the same data: what a GPU delivers drifts by a percent within a second.
+    """
+    x, y = torch.rand(n, device="cuda"), torch.rand(n, device="cuda")
+    source = torch.rand(3 * n // 2, device="cuda")  # half of the bytes of a copy are read, half are written
+    target = torch.empty_like(source)
+    sides = {"triton": lambda: add(x, y), "torch": lambda: torch.add(x, y), "copy": lambda: target.copy_(source)}
+    times = {side: [] for side in sides}
+    for _ in range(rounds):
+        for side, run in sides.items():
+            times[side].append(triton.testing.do_bench(run, warmup=10, rep=40, return_mode="median"))
+    return times
+
+
 @triton.testing.perf_report(
     triton.testing.Benchmark(
         plot_name="bandwidth",
@@ -127,17 +147,10 @@ def check_arguments(x: torch.Tensor, y: torch.Tensor, block_size: int) -> None:
     )
 )
 def bandwidth(n, provider):
-    """Bytes moved per second, in GB/s: median, slowest and fastest fifth. L2 is flushed before each run."""
+    """Bytes moved per second, in GB/s: median, slowest and fastest round. L2 is flushed before each run."""
     moved = 3 * n * 4  # two float32 loads and one store for each element
-    if provider == "copy":  # half of its bytes are read, half are written
-        source = torch.rand(moved // 8, device="cuda")
-        target = torch.empty_like(source)
-        run = lambda: target.copy_(source)
-    else:
-        x, y = torch.rand(n, device="cuda"), torch.rand(n, device="cuda")
-        run = (lambda: add(x, y)) if provider == "triton" else (lambda: torch.add(x, y))
-    ms = triton.testing.do_bench(run, rep=200, quantiles=[0.5, 0.8, 0.2])
-    return tuple(moved / (t * 1e-3) / 1e9 for t in ms)
+    times = measure(n)[provider]
+    return tuple(moved / (ms * 1e-3) / 1e9 for ms in (statistics.median(times), max(times), min(times)))
 # --8<-- [end:bandwidth]
 
 
@@ -158,7 +171,7 @@ def bandwidth(n, provider):
     )
 )
 def call_time(n, provider, calls=1000):
-    """Microseconds from one call to the next when calls follow each other without a pause.
+    """Microseconds from one call to the next when calls follow each other: median, fastest and slowest of 7 rounds.
 
     The GPU's clock is read before and after ``calls`` calls, queued by one Python loop.
     A CUDA graph replays the same launches without Python between them.
@@ -187,7 +200,7 @@ def call_time(n, provider, calls=1000):
         end.record()
         torch.cuda.synchronize()
         times.append(begin.elapsed_time(end) * 1e3 / calls)
-    return sorted(times)[len(times) // 2]
+    return statistics.median(times), min(times), max(times)
 # --8<-- [end:call_time]
 
 

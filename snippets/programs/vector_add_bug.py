@@ -75,7 +75,7 @@ def main():
     add_kernel_no_mask_bug[grid](x[:n], y[:n], out[:n], n, BLOCK_SIZE=block)
     print("no mask")
     print("  results:", out[:n].tolist())
-    print("  behind them, -1 before:", out[n:].tolist())
+    print("  past them, -1 before:", out[n:].tolist())
 
     x, y, out = buffers(device)
     print("a block of three")

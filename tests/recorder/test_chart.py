@@ -56,8 +56,8 @@ def test_other_numbers_make_another_picture(drawn):
 
 
 def test_a_band_needs_three_values():
-    assert "FillBetween" in chart.draw(TABLES["bandwidth"])
-    assert "FillBetween" not in chart.draw(TABLES["square"])
+    assert "opacity: 0.15" in chart.draw(TABLES["bandwidth"])
+    assert "opacity: 0.15" not in chart.draw(TABLES["square"])
 
 
 def test_every_stand_in_has_a_property():

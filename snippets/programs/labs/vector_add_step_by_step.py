@@ -3,9 +3,10 @@
 # # Vector add, step by step
 #
 # You will watch three programs add ten numbers, and see each of their steps.
-# You need Python, PyTorch and Triton (`pip install torch triton`, on Linux). You need no GPU.
+# You need Linux (on Windows, WSL) and Python, and these: `pip install torch triton numpy jupyterlab`. You need no GPU.
 #
 # The lesson [Vector add](vector-add.md) explains the same kernel. Here you take it apart.
+# (There it also computes its offsets in 64 bits, for very large tensors.)
 # Before you run a cell, say what it will print. Then run it and compare.
 
 # %% [markdown]
@@ -34,7 +35,8 @@ print("Triton", triton.__version__)
 #
 # Two tensors of ten numbers. `y` is a hundred times `x`, so you can read off a sum where each of its parts came from.
 #
-# A [program](../reference/glossary.md#program) is one running instance of a kernel. Each program takes one [block](../reference/glossary.md#block) of four elements.
+# A [program](../reference/glossary.md#program) is one running instance of a kernel.
+# Each program takes one [block](../reference/glossary.md#block) of four elements.
 #
 # **Predict:** how many programs does it take?
 
@@ -60,7 +62,8 @@ print("programs:", triton.cdiv(n, block))
 # - [`offsets`](../reference/glossary.md#offset), the positions of its four elements;
 # - [`mask`](../reference/glossary.md#mask), which of these positions exist.
 #
-# In the interpreter a plain `print` works inside a kernel. A GPU needs `tl.device_print` instead.
+# In the interpreter, `print` in a kernel is Python's own. In a compiled kernel `print` means `tl.device_print`,
+# which takes one text first and then values.
 
 # %%
 @triton.jit
@@ -72,7 +75,8 @@ def look(n, BLOCK_SIZE: tl.constexpr):
 
 
 # %% [markdown]
-# The brackets before the arguments hold the [grid](../reference/glossary.md#grid): how many programs to start. Begin with one.
+# The brackets before the arguments hold the [grid](../reference/glossary.md#grid): how many programs to start.
+# Begin with one.
 #
 # **Predict:** its `pid`, its four offsets, its mask.
 
@@ -96,7 +100,7 @@ look[(3,)](n, BLOCK_SIZE=block)
 
 # %% [markdown]
 # Only `pid` differs from program to program. Everything else follows from it.
-# The last program's offsets 10 and 11 lie behind the end of the tensor, so their lanes are masked off.
+# The last program's offsets 10 and 11 lie past the end of the tensor, so their lanes are masked off.
 
 # %% [markdown]
 # ## What does a masked-off lane load?
@@ -202,7 +206,7 @@ print("equal to torch:", torch.equal(out, x + y))
 # Make room first. Each buffer gets twelve elements, and our tensors are the first ten.
 # The last two elements of each stand for somebody else's data. They are ours too, so this experiment breaks nothing.
 #
-# **Predict:** are the ten sums still right? What will the two elements behind them hold?
+# **Predict:** are the ten sums still right? What will the two elements past them hold?
 
 # %%
 @triton.jit
@@ -220,7 +224,7 @@ out_buffer = torch.full_like(x_buffer, -1)
 
 add_without_mask[(3,)](x_buffer[:n], y_buffer[:n], out_buffer[:n], n, BLOCK_SIZE=block)
 print("our ten are right:  ", torch.equal(out_buffer[:n], x + y))
-print("the two behind them:", out_buffer[n:].tolist())
+print("the two past them:", out_buffer[n:].tolist())
 
 # %% [markdown]
 # The ten sums are right, so a test of the result alone passes. But the last program went on:
@@ -230,7 +234,7 @@ print("the two behind them:", out_buffer[n:].tolist())
 # %% [markdown]
 # ## Peek without printing
 #
-# `print` in a kernel works only in the interpreter. This way works on a GPU too:
+# Printing is clumsy when there are many programs. This way also works on a GPU:
 # give the kernel one more tensor, and store there what you want to see.
 # Here each program signs the elements that it owns.
 #
