@@ -24,5 +24,4 @@ function soon() {
 // Material takes the tabindex of code away where nothing hovers, and replaces the page on instant navigation.
 new MutationObserver(soon).observe(document.body, { subtree: true, childList: true, attributeFilter: ["tabindex"] });
 addEventListener("resize", soon);
-addEventListener("toggle", soon, true); // what was folded had no width
 soon();
