@@ -178,7 +178,7 @@ def site(tmp_path_factory):
     def build(*, repository="", change=None):
         folder = tmp_path_factory.mktemp("site")
         it = project.Lab(NAME)
-        for path in (it.path, it.notebook, ROOT / "requirements.txt"):
+        for path in (it.path, it.notebook, ROOT / "requirements.txt", ROOT / "docs/en/reference/glossary.md"):
             target = folder / path.relative_to(ROOT)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, target)
@@ -190,7 +190,7 @@ def site(tmp_path_factory):
             f"INHERIT: {json.dumps(str(ROOT / 'mkdocs.yml'))}\n"
             f"hooks: [{json.dumps(str(ROOT / 'recorder/lab_page.py'))}]\n"
             "theme: {custom_dir: theme}\n"
-            "nav: [index.md, programs/vector-add.md, programs/vector-add-step-by-step.ipynb]\n"
+            "nav: [index.md, programs/vector-add.md, programs/vector-add-step-by-step.ipynb, reference/glossary.md]\n"
         )
         if change:
             change(folder)
