@@ -36,7 +36,7 @@ def test_lesson_weighs_under_150_kb(browser, site):
     context.close()
     own = {url.removeprefix(site.url): size for url, size in sizes.items() if not OF_MATERIAL.search(url)}
     assert len(own) < len(sizes), "the pattern for Material's files matches nothing any more"
-    assert {LESSON, "assets/theme.css", "assets/explorers.js"} <= own.keys()
+    assert {LESSON, "assets/theme.css", "assets/launch-explorer.js"} <= own.keys()
     assert sum(own.values()) < 150_000, own
 
 

@@ -20,9 +20,9 @@ RECORDED = json.loads((ROOT / "recordings/programs/vector_add/cpu.json").read_te
 PAGE = f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>Explorer</title><link rel="icon" href="data:,">
-<link rel="stylesheet" href="tokens.css"><link rel="stylesheet" href="explorers.css">
+<link rel="stylesheet" href="tokens.css"><link rel="stylesheet" href="launch-explorer.css">
 <style>body {{ margin: 16px; color: var(--ink); background: var(--paper) }}</style>
-<script type="module" src="explorers.js"></script></head>
+<script type="module" src="launch-explorer.js"></script></head>
 <body data-md-color-scheme="default"><main><h1>Explorer</h1>
 <launch-explorer id="launch" n="10" block="4" switch>{launch_svg(RECORDED)}</launch-explorer>
 <launch-explorer id="other" dimensions="2" rows="5" columns="7" block-rows="2" block-columns="4"></launch-explorer>
@@ -63,7 +63,7 @@ def ran(kernel, grid, lanes, *arguments):
 @pytest.fixture(scope="module")
 def url():
     """The address of a page with two explorers, served from this machine."""
-    texts = {"text/css": ["tokens.css", "explorers.css"], "text/javascript": ["explorers.js"]}
+    texts = {"text/css": ["tokens.css", "launch-explorer.css"], "text/javascript": ["launch-explorer.js"]}
     files = {f"/{name}": (kind, (ASSETS / name).read_bytes()) for kind, names in texts.items() for name in names}
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -110,7 +110,7 @@ def page(open_page):
 
 
 def call(page, function, argument):
-    return page.evaluate("async ([f, a]) => (await import('/explorers.js'))[f](a)", [function, argument])
+    return page.evaluate("async ([f, a]) => (await import('/launch-explorer.js'))[f](a)", [function, argument])
 
 
 def text(page, part, of="launch"):

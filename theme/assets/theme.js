@@ -4,6 +4,7 @@
 const SCROLLING = ".md-typeset :is(pre > code, .md-typeset__scrollwrap, .launch-table)";
 let waiting = false;
 
+const folded = (e) => e.closest("details:not([open])"); // to measure it would cost a layout of what nobody sees
 const scrolls = (e) => e.scrollWidth > e.clientWidth || e.scrollHeight > e.clientHeight;
 
 function mend() {
@@ -13,7 +14,7 @@ function mend() {
   // One nav landmark a code block would hide the two that lead somewhere.
   for (const nav of document.querySelectorAll("nav.md-code__nav:not([role])")) nav.setAttribute("role", "none");
   for (const block of document.querySelectorAll(SCROLLING))
-    if (scrolls(block) && !block.closest("[tabindex]")) block.tabIndex = 0;
+    if (!block.closest("[tabindex]") && !folded(block) && scrolls(block)) block.tabIndex = 0;
 }
 
 function soon() {
@@ -24,4 +25,5 @@ function soon() {
 // Material takes the tabindex of code away where nothing hovers, and replaces the page on instant navigation.
 new MutationObserver(soon).observe(document.body, { subtree: true, childList: true, attributeFilter: ["tabindex"] });
 addEventListener("resize", soon);
+addEventListener("toggle", soon, true);
 soon();

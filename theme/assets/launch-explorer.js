@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Interactive pictures. Each is a custom element around a static picture, which stays where there is no JavaScript.
+// <launch-explorer>: which program touches which element. Around a static picture, which stays without JavaScript.
 
 // ---- Helpers ----
 
