@@ -11,15 +11,11 @@ every Markdown page, and its code cells become what the site's own fences become
 import html
 import json
 import logging
-import re
 from pathlib import Path, PurePosixPath
 
 from mkdocs.exceptions import PluginError
-from pygments import highlight
-from pygments.formatters import HtmlFormatter
-from pygments.lexers import PythonLexer
 
-from recorder import lab
+from recorder import lab, views
 
 log = logging.getLogger("mkdocs.recorder")  # below "mkdocs", so that --strict counts the warnings
 
@@ -84,9 +80,7 @@ def _placeholder(cell: dict) -> str:
 
 
 def _code_cell(cell: dict, page: str) -> str:
-    formatter = HtmlFormatter(cssclass="language-python highlight", wrapcode=True)
-    code = highlight("".join(cell["source"]), PythonLexer(), formatter)
-    code = re.sub(r'<span class="[nw]">([^<]*)</span>', r"\1", code)  # colored as text, a sixth of the page
+    code = views.highlighted("".join(cell["source"]))
     parts = [f'<div class="jp-InputArea">{code}</div>']
     if cell["outputs"]:
         outputs = "".join(_output(output, cell["id"], page) for output in cell["outputs"])
