@@ -28,6 +28,8 @@ from markdown import Extension
 from markdown.inlinepatterns import InlineProcessor
 from markdown.postprocessors import Postprocessor
 from markdown.preprocessors import Preprocessor
+from pygments.lexers import get_lexer_by_name
+from pygments.util import ClassNotFound
 from pymdownx.superfences import SuperFencesException
 
 from recorder import claims, fingerprint, recording, runner, views
@@ -193,10 +195,18 @@ class ClaimProcessor(InlineProcessor):
         return element, match.start(0), match.end(0)
 
 
+def _is_language(name: str) -> bool:
+    try:
+        return bool(get_lexer_by_name(name))
+    except ClassNotFound:
+        return False
+
+
 class BeginPage(Preprocessor):
     """Runs before pymdownx.snippets, to check the names that a page gives it and to say where they stand."""
 
     section = re.compile(r'^\s*--8<--\s+"(?P<path>[^":]+)(:(?P<section>[^"]+))?"', re.M)
+    fence = re.compile(r"^[ \t]*(```|~~~)[ \t]*\{?[ \t]*\.?(?P<language>\w[\w+-]*)", re.M)
     last_build = None
 
     def run(self, lines):
@@ -213,6 +223,11 @@ class BeginPage(Preprocessor):
             try:
                 self.check(match["path"], match["section"])
             except RecorderError as error:
+                page.fail(error, match[0].strip())
+        for match in self.fence.finditer("\n".join(lines)):
+            if match["language"] != "recording" and not _is_language(match["language"]):
+                known = ["recording", "python", "console", "text"]
+                error = RecorderError(f"no fence is called {match['language']!r}{nearest(match['language'], known)}")
                 page.fail(error, match[0].strip())
         return lines
 

@@ -227,6 +227,12 @@ def test_what_is_wrong_stops_the_page_with_its_line(convert, text, named):
     assert "/tmp" not in message
 
 
+def test_a_misspelled_fence_stops_the_page(convert):
+    with pytest.raises(PageError, match=r"toy\.md:3: no fence is called 'recordng'; the nearest .*: recording"):
+        convert("One line.\n\n```recordng\nview: output\n```")
+    assert "<code>1 + 1" in convert("```text\n1 + 1\n```")  # and a language is none
+
+
 def test_a_fault_in_a_list_has_its_line_too(convert):
     with pytest.raises(PageError, match=r"toy\.md:4: .*'outputs'"):
         convert("- An item.\n\n    ```recording\n    view: outputs\n    ```\n")
