@@ -33,7 +33,9 @@ def open_page(open_site, site):
 
 @pytest.fixture
 def page(open_page):
-    return open_page()
+    page = open_page()
+    page.locator("stage-explorer").scroll_into_view_if_needed()  # far from the screen it is not drawn, and has no text
+    return page
 
 
 def lines(page, pane="code") -> list[list[str]]:
@@ -79,7 +81,7 @@ def code(line: str) -> str:
 
 
 def test_offers_what_was_recorded(page):
-    options = page.locator("stage-explorer option").all_inner_texts()
+    options = page.locator("stage-explorer option").all_text_contents()
     assert sorted(options) == sorted(TARGETS)
     for target in options:
         page.get_by_label("Target").select_option(target)

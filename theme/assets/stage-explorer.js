@@ -13,6 +13,7 @@ class StageExplorer extends HTMLElement {
     };
     this.target = choose("target", Object.keys(this.data));
     this.stage = choose("stage", Object.keys(this.data[this.target].stages));
+    this.shown = `${this.getAttribute("target")} ${this.getAttribute("stage")}`; // as the page was built
     this.source = this.querySelector(".stages__source");
     this.code = this.querySelector(".stages__code");
     this.addControls();
@@ -58,9 +59,12 @@ class StageExplorer extends HTMLElement {
     const { name, text, lines } = stages[this.stage];
     this.code.className = `stages__code stage--${this.stage}`;
     this.code.ariaLabel = `${name} for ${this.target}`;
-    // Not firstChild: Material puts its copy button before the code.
-    this.code.querySelector("code").replaceChildren(...text.split("\n").map((line, i) => codeLine(lines[i], line)));
-    this.code.scrollTop = 0;
+    if (this.shown !== `${this.target} ${this.stage}`) {
+      this.shown = `${this.target} ${this.stage}`;
+      // Not firstChild: Material puts its copy button before the code.
+      this.code.querySelector("code").replaceChildren(...text.split("\n").map((line, i) => codeLine(lines[i], line)));
+      this.code.scrollTop = 0;
+    }
     this.facts = `${name} for ${this.target}: ${registers} registers a thread, ${spills} spilled, ${shared} bytes of shared memory.`;
     this.status.textContent = this.facts;
     if (this.pinned) this.mark(this.pinned, true);
