@@ -33,9 +33,7 @@ def open_page(open_site, site):
 
 @pytest.fixture
 def page(open_page):
-    page = open_page()
-    page.locator("stage-explorer").scroll_into_view_if_needed()  # far from the screen it is not drawn, and has no text
-    return page
+    return open_page()
 
 
 def lines(page, pane="code") -> list[list[str]]:
