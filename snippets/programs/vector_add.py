@@ -52,7 +52,7 @@ def add(x: torch.Tensor, y: torch.Tensor, *, block_size: int = 1024) -> torch.Te
     Args:
         x: A contiguous tensor on a GPU (or, in the interpreter, on the CPU) of one of ``DTYPES``.
         y: A tensor with the shape, dtype and device of ``x``, contiguous too.
-        block_size: Elements per program: a power of two, at most 2**16 (larger ones take minutes to compile).
+        block_size: Elements per program: a power of two, at most 2**16: compiling takes ever longer for larger ones.
 
     Returns:
         A new tensor like ``x``. The kernel may still be running when it is returned:
