@@ -40,7 +40,7 @@ def work(names: list[str], everything: bool, devices: list[str]) -> list[tuple[S
     jobs = []
     for snippet in chosen:
         stale = {problem.path for problem in recording.problems(snippet)}
-        for device in devices:
+        for device in filter(snippet.runs_on, devices):
             path = recording.path_of(snippet, device)
             hurt = any(p.startswith(relative(path).removesuffix("json")) for p in stale)
             if everything or names or not path.is_file() or hurt:

@@ -102,6 +102,9 @@ def _preview(snippet: Snippet, code: str) -> dict | str:
     devices = runner.machine_devices()
     if not devices:
         return "torch and Triton are not installed here, so it was not run again"
+    devices = [device for device in devices if snippet.runs_on(device)]
+    if not devices:
+        return "it needs a GPU, so it was not run again"
     log.info("Running %s, which has changed, for a preview", relative(snippet.path))
     try:
         return runner.record(snippet, devices[-1], time_limit=PREVIEW_TIME_LIMIT, only_output=True)

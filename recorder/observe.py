@@ -5,6 +5,7 @@ Runs in a process of its own: ``python -m recorder.observe SNIPPET DEVICE RESULT
 In the interpreter (``TRITON_INTERPRET=1``) every load and store of a small launch is written down too.
 """
 
+import base64
 import contextlib
 import inspect
 import json
@@ -19,6 +20,7 @@ from pathlib import Path
 import numpy as np
 import torch
 import triton
+import triton.language as tl
 from triton.runtime import interpreter
 from triton.runtime.jit import JITFunction
 
@@ -101,9 +103,7 @@ class Launches:
             "file": relative(Path(inspect.getsourcefile(kernel.fn)).resolve()),
             "line": kernel.fn.__code__.co_firstlineno,
             "grid": [*grid, 1, 1][:3],
-            "arguments": {
-                name: _tensor(value) if name in tensors else value for name, value in bound.arguments.items()
-            },
+            "arguments": {name: _argument(name, value) for name, value in bound.arguments.items()},
             "constexprs": [name for name, annotation in annotations.items() if "constexpr" in annotation],
             "options": {k: v for k, v in kwargs.items() if k not in parameters},
             "accesses": None,
@@ -149,6 +149,18 @@ class Launches:
             return original(pointers, *rest, **kwargs)
 
         return write_down
+
+
+def _argument(name: str, value):
+    """An argument of a launch as JSON: a tensor and a dtype (``tl.float32``) as a dictionary, a number as it is."""
+    value = tl.constexpr(value).value  # which unwraps one
+    if isinstance(value, torch.Tensor):
+        return _tensor(value)
+    if isinstance(value, tl.dtype):
+        return {"tl.dtype": value.name}
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise SystemExit(f"the recorder cannot write down the argument {name!r}, a {type(value).__name__}; teach it to")
 
 
 def _tensor(value: torch.Tensor) -> dict:
@@ -239,18 +251,28 @@ def benchmarks(namespace: dict) -> list[dict]:
     return tables
 
 
+def pictures(folder: Path) -> dict[str, str]:
+    """The pictures that a snippet wrote into its working directory, an empty one, in base64."""
+    files = (path for path in sorted(folder.iterdir()) if path.suffix in (".png", ".jpg"))
+    return {path.name: base64.b64encode(path.read_bytes()).decode() for path in files}
+
+
 def main(name: str, device: str, result: str, *options: str):
     snippet = Snippet(name)
     if device != "cpu" and device != device_name():
         raise SystemExit(f"this machine's GPU is {device_name()}, not {device}")
-    with captured_output() as output, Launches() as launches:
-        namespace = runpy.run_path(str(snippet.path), run_name="__main__")
-    seen = {
-        "provenance": provenance(device),
-        "output": output[0],
-        "launches": launches.seen,
-        "benchmarks": benchmarks(namespace) if device != "cpu" and "--no-benchmarks" not in options else [],
-    }
+    folder = Path(result).absolute().parent / "work"
+    folder.mkdir()
+    with contextlib.chdir(folder):
+        with captured_output() as output, Launches() as launches:
+            namespace = runpy.run_path(str(snippet.path), run_name="__main__")
+        seen = {
+            "provenance": provenance(device),
+            "output": output[0],
+            "launches": launches.seen,
+            "benchmarks": benchmarks(namespace) if device != "cpu" and "--no-benchmarks" not in options else [],
+            "pictures": pictures(folder),
+        }
     Path(result).write_text(json.dumps(seen), "utf-8")
 
 

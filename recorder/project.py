@@ -2,8 +2,10 @@
 """Where things lie and what they are called: one name for a lesson, in all four places."""
 
 import difflib
+import tomllib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from pathlib import Path
 
 
@@ -28,6 +30,30 @@ def relative(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+@dataclass(frozen=True)
+class Settings:
+    """How a snippet is recorded, where it is not as usual: its table ``[tool.recorder.snippets]`` in pyproject.toml."""
+
+    devices: list[str] = field(default_factory=lambda: ["cpu", "gpu"])  # kinds of device that it runs on
+    differs: str = ""  # why its output is not the same on every device, or in every run
+    stages: bool = True  # whether its launches are compiled for all targets
+
+
+@lru_cache
+def _settings(text: str) -> dict[str, Settings]:
+    known = [setting.name for setting in fields(Settings)]
+    tables = tomllib.loads(text).get("tool", {}).get("recorder", {}).get("snippets", {})
+    names = [snippet.name for snippet in snippets()]
+    for name, table in tables.items():
+        if name not in names:
+            raise RecorderError(f"pyproject.toml has recorder settings for {name!r}{nearest(name, names)}")
+        if unknown := [setting for setting in table if setting not in known]:
+            raise RecorderError(
+                f"pyproject.toml, {name}: no setting is called {unknown[0]!r}{nearest(unknown[0], known)}"
+            )
+    return {name: Settings(**table) for name, table in tables.items()}
+
+
 @dataclass(frozen=True, order=True)
 class Snippet:
     name: str  # "programs/vector_add"
@@ -43,6 +69,13 @@ class Snippet:
     @property
     def module(self) -> str:
         return "snippets." + self.name.replace("/", ".")
+
+    @property
+    def settings(self) -> Settings:
+        return _settings((ROOT / "pyproject.toml").read_text("utf-8")).get(self.name, Settings())
+
+    def runs_on(self, device: str) -> bool:
+        return ("cpu" if device == "cpu" else "gpu") in self.settings.devices
 
 
 @dataclass(frozen=True, order=True)

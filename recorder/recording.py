@@ -112,11 +112,15 @@ def problems(snippet: Snippet) -> list[Problem]:
     recorded = devices(snippet)
     if not recorded:
         why = f"{relative(snippet.path)} has never been recorded"
-        return [Problem(relative(snippet.recordings), "missing", why, mend(snippet.name, "cpu"))]
+        repair = mend(snippet.name, "cpu" if snippet.runs_on("cpu") else "any will do")
+        return [Problem(relative(snippet.recordings), "missing", why, repair)]
     for device in recorded:
         recording = load(snippet, device)
         path, repair = relative(path_of(snippet, device)), mend(snippet.name, device)
-        if digest(recording) != recording.get("digest"):
+        if not snippet.runs_on(device):
+            why = "pyproject.toml says that its snippet does not run there"
+            found.append(Problem(path, "orphaned", why, f"git rm {path}"))
+        elif digest(recording) != recording.get("digest"):
             found.append(Problem(path, "edited", "its content is not what the recorder wrote", repair))
         elif recording["provenance"]["fingerprint"] != fingerprint.of(snippet.path, device):
             why = f"{relative(snippet.path)} has changed since (or a snippet that it imports, or a pin)"
@@ -127,13 +131,13 @@ def problems(snippet: Snippet) -> list[Problem]:
                 found.append(Problem(relative(picture), "missing", f"{path} names it", repair))
             elif _sha256(picture.read_text("utf-8")) != expected:
                 found.append(Problem(relative(picture), "edited", "its content is not what the recorder wrote", repair))
-    if not found:
+    if not found and not snippet.settings.differs:
         found += _disagreement(snippet, recorded)
     return found
 
 
 def _disagreement(snippet: Snippet, recorded: list[str]) -> list[Problem]:
-    """The output of a snippet is deterministic, so every device must have printed the same."""
+    """Unless its settings say otherwise, what a snippet prints is the same on every device."""
     first, *others = recorded
     expected = load(snippet, first)["output"].splitlines()
     for device in others:

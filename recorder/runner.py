@@ -44,7 +44,7 @@ def record(
         _run(observe, device == "cpu", folder, deadline, progress)
         seen = json.loads(result.read_text("utf-8"))
         compiled = []
-        if device == "cpu" and seen["launches"] and not only_output:
+        if device == "cpu" and seen["launches"] and snippet.settings.stages and not only_output:
             launches = Path(folder) / "launches.json"
             launches.write_text(json.dumps(seen["launches"]), "utf-8")
             _run(["recorder.stages", str(launches), str(result)], False, folder, deadline, progress)
@@ -63,6 +63,7 @@ def record(
         },
         "output": seen["output"],
         "benchmarks": seen["benchmarks"],
+        "pictures": seen["pictures"],
         "launches": seen["launches"],
         "compiled": compiled,
         "source": sources,
@@ -105,10 +106,10 @@ def draw_charts(recorded: dict) -> dict[str, str]:
 
 def differences(old: dict, new: dict) -> list[str]:
     """Which parts of two recordings of one snippet on one device are not the same; versions and dates apart."""
-    parts = ["output", "launches"]
+    parts = ["launches", "pictures"] if Snippet(old["snippet"]).settings.differs else ["output", "launches", "pictures"]
     if old["provenance"]["triton"] == new["provenance"]["triton"]:
         parts.append("compiled")  # another Triton may well compile to other code
-    return [part for part in parts if old[part] != new[part]]
+    return [part for part in parts if old.get(part) != new.get(part)]
 
 
 def update(snippet: Snippet, device: str, **options) -> bool:

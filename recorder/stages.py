@@ -16,6 +16,7 @@ import tempfile
 from pathlib import Path
 
 import torch
+import triton.language as tl
 from triton import knobs
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
@@ -48,9 +49,11 @@ class CompileOnly:
 
 
 def _argument(value):
-    """A tensor alike in dtype and alignment, or the value itself."""
+    """A tensor alike in dtype and alignment, a dtype of Triton's, or the value itself."""
     if not isinstance(value, dict):
         return value
+    if "tl.dtype" in value:
+        return tl.dtype(value["tl.dtype"])
     dtype = getattr(torch, value["dtype"])
     storage = torch.empty(64, dtype=torch.uint8)
     start = -storage.data_ptr() % 16 + value["alignment"] % 16
@@ -183,10 +186,10 @@ def main(launches: str, result: str):
 
 def specialization(value):
     """What Triton's compiler looks at in an argument: two launches alike in this share their code."""
-    if isinstance(value, dict):
+    if isinstance(value, dict) and "alignment" in value:
         return {"dtype": value["dtype"], "aligned to 16": value["alignment"] % 16 == 0}
     if isinstance(value, bool) or not isinstance(value, int):
-        return value
+        return type(value).__name__ if isinstance(value, float) else value
     return {"is 1": value == 1, "multiple of 16": value % 16 == 0, "bits": 32 if -(2**31) <= value < 2**31 else 64}
 
 

@@ -31,9 +31,15 @@ def escape(text) -> str:
 # What each view takes beside `view`, `of` and `device`: a name and its default; ... means that it must be given.
 
 
-def output(snippet, recorded, *, only=None):
-    """What the run printed; `only` is a regular expression for the lines to show."""
-    lines = [line for line in recorded["output"].splitlines() if not only or re.search(only, line)]
+def output(snippet, recorded, *, section=None, only=None):
+    """What the run printed; `section` shows what follows its line `## SECTION`, `only` the lines that a regex matches."""
+    text = recorded["output"]
+    if section:
+        sections = dict(re.findall(r"^## (.*)\n((?:(?!## ).*\n?)*)", text, re.M))
+        if section not in sections:
+            raise RecorderError(f"the output has no section {section!r}{nearest(section, sections)}")
+        text = sections[section]
+    lines = [line for line in text.splitlines() if not only or re.search(only, line)]
     if not lines:
         raise RecorderError(f"no line of the output matches {only!r}; it begins {recorded['output'][:60]!r}")
     return f'<pre class="output" tabindex="0"><code>{escape(chr(10).join(lines))}</code></pre>'
@@ -193,6 +199,16 @@ def error(snippet, recorded, *, launch=0, target="sm_90"):
     return f'<pre class="output" tabindex="0"><code>{escape(said)}</code></pre>'
 
 
+def image(snippet, recorded, *, name=..., alt=..., pixelated=False):
+    """A picture that the snippet wrote, such as `grey.png`; `pixelated` shows its pixels as squares, enlarged."""
+    pictures = recorded.get("pictures", {})
+    if name not in pictures:
+        raise RecorderError(f"the run wrote no picture {name!r}{nearest(name, pictures)}")
+    kind = "jpeg" if name.endswith(".jpg") else "png"
+    style = ' class="pixelated"' if pixelated else ""
+    return f'<img{style} src="data:image/{kind};base64,{pictures[name]}" alt="{escape(alt)}">'
+
+
 def highlighted(source: str) -> str:
     """Python source as the site's own fences show it."""
     code = highlight(source, PythonLexer(), HtmlFormatter(cssclass="language-python highlight", wrapcode=True))
@@ -211,8 +227,9 @@ def file(snippet: Snippet) -> str:
     )
 
 
-VIEWS = {view.__name__: view for view in (output, table, chart, accesses, explorer, stage, stages, error)}
-PREVIEWED = ("output", "accesses", "explorer")  # what a quick run on any machine can show of code that has changed
+VIEWS = {view.__name__: view for view in (output, image, table, chart, accesses, explorer, stage, stages, error)}
+# What a quick run on any machine can show of code that has changed.
+PREVIEWED = ("output", "image", "accesses", "explorer")
 COMPILED = ("stage", "stages", "error")  # made by the compiler alone
 
 

@@ -58,6 +58,7 @@ def made(device: str) -> dict:
             "device": where, "python": "3.11.7", "torch": "2.13.0", "triton": "3.7.1", "numpy": "2.4.6",
             "date": "2026-01-02", "command": "python snippets/programs/toy.py", "fingerprint": "",
         },
+        "pictures": {"dot.png": "iVBORw0KGgo="},
         "output": "sum: 1,024\nratio = 0.5\n<b>bold</b>\nlist [1, 2]\n",
         "benchmarks": [bandwidth, two] if device == "h200" else [],
         "launches": [{
@@ -141,6 +142,7 @@ def project(tmp_path, monkeypatch) -> Project:
             monkeypatch.setattr(module, "ROOT", tmp_path)
     empty = Project(tmp_path)
     empty.write("mkdocs.yml", "site_name: A toy\n")
+    empty.write("pyproject.toml", "")
     empty.write("requirements.txt", "torch==2.13.0\ntriton==3.7.1; sys_platform == 'linux'\nnumpy==2.4.6\n")
     (tmp_path / "snippets").mkdir()
     (tmp_path / "theme/assets").mkdir(parents=True)

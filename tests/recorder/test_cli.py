@@ -93,6 +93,12 @@ def test_run_of_what_is_named_or_stale(jobs, capsys, arguments, expected):
     assert ("Nothing is stale" in err) == (not expected)
 
 
+def test_run_of_what_takes_a_gpu(jobs, toy, capsys):
+    toy.write("pyproject.toml", '[tool.recorder.snippets."programs/toy"]\ndevices = ["gpu"]\n')
+    main(capsys, "run", "--all")
+    assert jobs == [TOY_H200]
+
+
 def test_run_of_what_is_stale(jobs, toy, capsys):
     toy.write("requirements.txt", "torch==3\n")
     main(capsys, "run")
@@ -189,7 +195,7 @@ def test_on_a_terminal_one_line_changes_and_the_same_is_not_written_again(projec
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_leaves_old_recordings_whole(toy, tmp_path_factory, stop):
     """As a terminal sends it, to the whole foreground group; and as what runs a job in the background does."""
-    toy.snippet("toy", "import os\nopen('pid', 'w').write(str(os.getpid()))\n" + HANG)
+    toy.snippet("toy", f"import os\nopen({str(toy.root / 'pid')!r}, 'w').write(str(os.getpid()))\n" + HANG)
     before, temporary = toy.files(), tmp_path_factory.mktemp("tmp")
     process = subprocess.Popen(
         [sys.executable, "-m", "recorder", "run"], cwd=toy.root, env=toy.environment() | {"TMPDIR": str(temporary)},

@@ -74,6 +74,7 @@ class Balance(HTMLParser):
 
 VIEWS = {
     "output": ["view: output"],
+    "image": ["view: image", "name: dot.png", "alt: A dot"],
     "table": ["view: table", "name: bandwidth", "device: h200", "share_of: copy"],
     "chart": ["view: chart", "name: bandwidth", "device: h200"],
     "accesses": ["view: accesses", "launch: 0"],
@@ -108,6 +109,12 @@ def test_output(convert):
     assert "sum: 1,024\nratio = 0.5\n&lt;b&gt;bold&lt;/b&gt;\nlist [1, 2]" in page
     some = convert(fence("view: output", 'only: "sum|ratio"'))
     assert "sum: 1,024\nratio = 0.5</code>" in some and "bold" not in some.split("figcaption")[0]
+
+
+def test_image(convert):
+    page = convert(fence("view: image", "name: dot.png", 'alt: "One <dot>"'))
+    assert '<img src="data:image/png;base64,iVBORw0KGgo=" alt="One &lt;dot&gt;">' in page
+    assert 'class="pixelated"' in convert(fence("view: image", "name: dot.png", "alt: A dot", "pixelated: true"))
 
 
 def test_table(convert):

@@ -10,6 +10,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 triton = pytest.importorskip("triton")
+import triton.language as tl  # noqa: E402
+
 from recorder import observe  # noqa: E402
 
 KERNELS = """\
@@ -38,6 +40,11 @@ def tile(x_ptr, stride, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
 @triton.jit
 def unmasked(x_ptr, y_ptr, BLOCK: tl.constexpr):
     tl.store(y_ptr + tl.arange(0, BLOCK) - 1, tl.load(x_ptr + tl.arange(0, BLOCK)))
+
+
+@triton.jit
+def cast(x_ptr, DTYPE: tl.constexpr, other):
+    tl.store(x_ptr, tl.load(x_ptr).to(DTYPE))
 
 
 @triton.jit
@@ -131,6 +138,14 @@ def test_alignment(kernels, start, alignment):
     with observe.Launches() as launches:
         kernels.copy[(1,)](torch.zeros(16)[start : start + 4], torch.zeros(4), 4, 4)
     assert launches.seen[0]["arguments"]["x_ptr"]["alignment"] == alignment
+
+
+def test_a_dtype_as_an_argument(kernels):
+    with observe.Launches() as launches:
+        kernels.cast[(1,)](torch.zeros(4), tl.float16, None)
+    assert launches.seen[0]["arguments"] | {"x_ptr": 0} == {"x_ptr": 0, "DTYPE": {"tl.dtype": "fp16"}, "other": None}
+    with pytest.raises(SystemExit, match="cannot write down the argument 'other', a type"), observe.Launches():
+        kernels.cast[(1,)](torch.zeros(4), tl.float16, int)
 
 
 def test_a_large_launch_is_written_down_without_its_accesses(kernels):

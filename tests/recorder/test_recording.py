@@ -168,6 +168,23 @@ def test_devices_that_disagree(toy, output):
     assert "cpu printed" in recording.problems(SNIPPET)[0].why
 
 
+def test_settings(toy):
+    edit(toy, "h200", output="other\n")
+    toy.write("pyproject.toml", '[tool.recorder.snippets."programs/toy"]\ndiffers = "it prints the time"\n')
+    assert faults() == []
+    toy.write("pyproject.toml", '[tool.recorder.snippets."programs/toy"]\ndevices = ["gpu"]\n')
+    assert faults() == [(f"{FOLDER}/cpu.json", "orphaned")]
+    toy.write("pyproject.toml", '[tool.recorder.snippets."programs/toy"]\nstages = false\n')
+    assert SNIPPET.settings.stages is False and SNIPPET.runs_on("cpu") and SNIPPET.runs_on("h200")
+
+
+@pytest.mark.parametrize("name, setting, named", [("toi", "stages", "programs/toy"), ("toy", "stage", "stages")])
+def test_settings_that_are_not_there(toy, name, setting, named):
+    toy.write("pyproject.toml", f'[tool.recorder.snippets."programs/{name}"]\n{setting} = false\n')
+    with pytest.raises(RecorderError, match=f"pyproject.toml .*nearest that exist: {named}|pyproject.toml, .*{named}"):
+        recording.problems(SNIPPET)
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '"x"'])
 def test_a_file_that_is_no_recording(toy, text):
     (toy.root / FOLDER / "cpu.json").write_text(text)

@@ -284,7 +284,7 @@ def test_what_triton_specializes_on():
     assert ALIKE(tensor) != ALIKE({**tensor, "dtype": "float16"})
     assert ALIKE(16) == ALIKE(32) != ALIKE(17) == ALIKE(18) != ALIKE(1)
     assert ALIKE(2**31) != ALIKE(2**31 - 16) and ALIKE(-(2**31)) == ALIKE(16)
-    assert ALIKE(True) is True and ALIKE(0.5) == 0.5
+    assert ALIKE(True) is True and ALIKE(0.5) == ALIKE(1.5) != ALIKE(1)
 
 
 @pytest.mark.parametrize("name", ["programs/vector_add", "programs/vector_add_bug"])
