@@ -32,7 +32,7 @@ def escape(text) -> str:
 
 
 def output(snippet, recorded, *, section=None, only=None):
-    """What the run printed; `section` shows what follows its line `## SECTION`, `only` the lines that a regex matches."""
+    """What the run printed; `section`: what follows its line `## SECTION`; `only`: a regular expression for lines."""
     text = recorded["output"]
     if section:
         sections = dict(re.findall(r"^## (.*)\n((?:(?!## ).*\n?)*)", text, re.M))
@@ -222,7 +222,8 @@ def file(snippet: Snippet) -> str:
     link = f"data:text/x-python;charset=utf-8,{quote(source)}"
     return (
         f'<div class="recording recording--file" id="{file_id(snippet)}">'
-        f'<details class="whole-file"><summary>{escape(relative(snippet.path))}, the whole file</summary>{code}'
+        f'<details class="whole-file" data-search-exclude><summary>{escape(relative(snippet.path))}, the whole file'
+        f"</summary>{code}"
         f'<p><a href="{link}" download="{snippet.path.name}">Download {snippet.path.name}</a></p></details></div>'
     )
 
@@ -230,6 +231,7 @@ def file(snippet: Snippet) -> str:
 VIEWS = {view.__name__: view for view in (output, image, table, chart, accesses, explorer, stage, stages, error)}
 # What a quick run on any machine can show of code that has changed.
 PREVIEWED = ("output", "image", "accesses", "explorer")
+SEARCHED = ("output", "error")  # what a reader may have met elsewhere; the others would swell the index many times
 COMPILED = ("stage", "stages", "error")  # made by the compiler alone
 
 
@@ -250,8 +252,8 @@ def ledger() -> str:
     head = "".join(f'<th scope="col">{title}</th>' for title in ("What ran", "Where", "When", "Against the code"))
     body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
     return (
-        '<div class="table-scroll table-scroll--words" tabindex="0" role="region" aria-label="All recordings">'
-        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        '<section data-search-exclude class="table-scroll table-scroll--words" tabindex="0" '
+        f'aria-label="All recordings"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></section>'
     )
 
 
@@ -283,15 +285,17 @@ def foot(view: str, snippet: Snippet, recorded: dict) -> str:
     }
     rows = "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in facts.items())
     return (
-        f'<figcaption class="recording__foot"><span class="recording__where">{escape(where(made, view))}</span>'
+        '<figcaption class="recording__foot" data-search-exclude>'
+        f'<span class="recording__where">{escape(where(made, view))}</span>'
         f'<details class="recording__repeat"><summary>Repeat it</summary><dl>{rows}</dl></details></figcaption>'
     )
 
 
 def figure(view: str, snippet: Snippet, recorded: dict, body: str, notice: str = "") -> str:
     """The frame around a view."""
+    searched = "" if view in SEARCHED else " data-search-exclude"
     return (
-        f'<figure class="recording recording--{view}" data-device="{escape(recorded["device"])}">{notice}'
+        f'<figure class="recording recording--{view}" data-device="{escape(recorded["device"])}"{searched}>{notice}'
         f'<div class="recording__view">{body}</div>{foot(view, snippet, recorded)}</figure>'
     )
 

@@ -194,6 +194,15 @@ def test_explorers_work_after_instant_navigation(open_site, site):
     assert page.evaluate("window.stayed")
 
 
+@pytest.mark.parametrize("address", [LESSON, LAB])
+def test_a_term_shows_its_entry_on_hover(open_site, site, address):
+    page = open_site(site.url + address)
+    page.locator("article a[href$='glossary/#kernel']").first.hover()
+    preview = page.locator(".md-tooltip2[role=dialog]")
+    preview.wait_for()
+    assert "A function that runs on a GPU" in preview.inner_text()
+
+
 def test_search_finds_the_lesson_by_keyboard(open_site, site):
     page = open_site(site.url)
     page.keyboard.press("/")
