@@ -2,17 +2,17 @@
 # %% [markdown]
 # # Vector add, step by step
 #
-# You will watch three programs add ten numbers, and see each of their steps.
+# You will watch three [programs](../reference/glossary.md#program) add ten numbers, and see each of their steps.
 # You need Linux (on Windows, WSL) and Python, and these: `pip install torch triton numpy jupyterlab`. You need no GPU.
 #
-# The lesson [Vector add](vector-add.md) explains the same kernel. Here you take it apart.
-# (There it also computes its offsets in 64 bits, for very large tensors.)
+# The lesson [Vector add](vector-add.md) explains the same [kernel](../reference/glossary.md#kernel). Here you take it apart.
+# (There it also computes its [offsets](../reference/glossary.md#offset) in 64 bits, for very large tensors.)
 # Before you run a cell, say what it will print. Then run it and compare.
 
 # %% [markdown]
 # ## Switch the interpreter on
 #
-# Triton normally compiles a [kernel](../reference/glossary.md#kernel) for a GPU. With `TRITON_INTERPRET=1` it does not:
+# Triton normally compiles a kernel for a GPU. With `TRITON_INTERPRET=1` it does not:
 # its interpreter runs the kernel as Python, on NumPy arrays, on the CPU.
 #
 # The variable has to be set first. `@triton.jit` reads it once, when it decorates a function.
@@ -35,7 +35,7 @@ print("Triton", triton.__version__)
 #
 # Two tensors of ten numbers. `y` is a hundred times `x`, so you can read off a sum where each of its parts came from.
 #
-# A [program](../reference/glossary.md#program) is one running instance of a kernel.
+# A program is one running instance of a kernel.
 # Each program takes one [block](../reference/glossary.md#block) of four elements.
 #
 # **Predict:** how many programs does it take?
@@ -59,7 +59,7 @@ print("programs:", triton.cdiv(n, block))
 # The first kernel touches no memory. Each program works out three things and prints them:
 #
 # - [`pid`](../reference/glossary.md#pid), its number;
-# - [`offsets`](../reference/glossary.md#offset), the positions of its four elements;
+# - `offsets`, the positions of its four elements;
 # - [`mask`](../reference/glossary.md#mask), which of these positions exist.
 #
 # In the interpreter, `print` in a kernel is Python's own. In a compiled kernel `print` means `tl.device_print`,
