@@ -69,6 +69,11 @@ class Site:
         files = (path.relative_to(self.folder).as_posix() for path in self.folder.rglob("*.html"))
         return sorted(file.removesuffix("index.html") for file in files)
 
+    def text(self, address: str) -> str:
+        """The HTML of a page as it was built."""
+        path = self.folder / address
+        return (path / "index.html" if path.is_dir() else path).read_text("utf-8")
+
 
 def build(folder: Path, **environment: str) -> float:
     """Build the site into ``folder`` as ``make site`` does, and return the seconds that it took."""

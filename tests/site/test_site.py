@@ -48,8 +48,7 @@ class Parsed(HTMLParser):
 
 
 def built(site, address) -> Parsed:
-    path = site.folder / address
-    return Parsed((path / "index.html" if path.is_dir() else path).read_text("utf-8"))
+    return Parsed(site.text(address))
 
 
 def ready(page):

@@ -78,13 +78,13 @@ def look(n, BLOCK_SIZE: tl.constexpr):
 # The brackets before the arguments hold the [grid](../reference/glossary.md#grid): how many programs to start.
 # Begin with one.
 #
-# **Predict:** its `pid`, its four offsets, its mask.
+# **Predict:** its `pid`, its four offsets, its [mask](../reference/glossary.md#mask).
 
 # %%
 look[(1,)](n, BLOCK_SIZE=block)
 
 # %% [markdown]
-# One program holds four positions at once. They are its four *lanes*.
+# One program holds four positions at once. They are its four [lanes](../reference/glossary.md#lane).
 # There is no loop: `offsets` is a block of four numbers, and `mask` one of four truth values.
 # (`pid` is a single number. The interpreter keeps that in an array of one, so it prints `[0]`.)
 
