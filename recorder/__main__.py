@@ -7,7 +7,7 @@ import sys
 import time
 
 from recorder import lab, recording, runner
-from recorder.project import Lab, RecorderError, Snippet, find, labs, relative, snippets
+from recorder.project import OTHER_TRITON, Lab, RecorderError, Snippet, find, labs, relative, snippets, triton_of
 
 
 class Progress:
@@ -56,8 +56,9 @@ def run(options) -> int:
     available = runner.machine_devices()
     if not available:
         raise RecorderError("running snippets takes torch and Triton; get them by: pip install -r requirements.txt")
-    devices = options.device or available
-    if missing := set(devices) - set(available):
+    others = sorted({f"{OTHER_TRITON}{version}" for snippet in snippets() for version in snippet.settings.triton})
+    devices = options.device or [*available, *others]
+    if missing := {device for device in devices if not triton_of(device)} - set(available):
         raise RecorderError(f"this machine has no {', '.join(missing)}; it has {', '.join(available)}")
     jobs = work(options.names, options.all, devices)
     if not jobs:

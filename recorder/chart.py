@@ -37,6 +37,9 @@ def draw(table: dict) -> str:
     with matplotlib.rc_context(style):
         figure, axes = plt.subplots(figsize=(6.4, 3.9), layout="constrained")
         x = [row[table["x"][0]] for row in table["rows"]]
+        if isinstance(x[0], str):  # names, one beside the other
+            axes.set_xticks(range(len(x)), x, rotation=30, ha="right")
+            x = list(range(len(x)))
         for i, (line, label) in enumerate(table["lines"].items()):
             color = STAND_INS[f"pid-{i}"]
             y = [row[line] for row in table["rows"]]

@@ -9,6 +9,7 @@
 - ``compiled(launch, target)``: ``registers``, ``spills``, ``shared``, ``stages`` and ``error`` of a launch
 - ``count(text, launch, target, stage)``: how many lines of a compiler stage contain the text
 - ``made``: the provenance, as in ``made.multiprocessors``
+- ``verdict(row)``: what a snippet with verdicts said of a row, written without its backticks; see ``verdicts.py``
 """
 
 import ast
@@ -18,6 +19,7 @@ from types import SimpleNamespace
 
 import simpleeval
 
+from recorder import verdicts
 from recorder.project import RecorderError, nearest
 
 
@@ -81,6 +83,7 @@ def evaluate(expression: str, recording: dict):
         "rows": lambda table: list(table.values()),
         "compiled": lambda launch, target: compiled(recording, launch, target),
         "count": count,
+        "verdict": lambda row: verdicts.of(recording, row),
     }  # fmt: skip
     known = names(recording)
     evaluator = simpleeval.EvalWithCompoundTypes(names=known, functions=functions)

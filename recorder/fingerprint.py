@@ -6,7 +6,7 @@ import hashlib
 import re
 from pathlib import Path
 
-from recorder.project import ROOT, RecorderError, relative
+from recorder.project import ROOT, RecorderError, interpreted, relative, triton_of
 
 PINNED = ("torch", "triton", "numpy")
 
@@ -70,10 +70,11 @@ def pins() -> dict[str, str]:
 
 
 def of(path: Path, device: str = "cpu") -> str:
-    """SHA-256 (hexadecimal) over the syntax trees of ``path`` and its local modules and, for ``cpu``, the pins."""
+    """SHA-256 (hexadecimal) over the syntax trees of ``path`` and its local modules and, on a CPU, the pins."""
     parts = [f"{relative(module)}: {_spell(_parse(module))}" for module in local_modules(path)]
-    if device == "cpu":
-        parts += [f"{package}: {pin}" for package, pin in pins().items()]
+    if interpreted(device):
+        other = {"triton": f"triton=={version}"} if (version := triton_of(device)) else {}
+        parts += [f"{package}: {pin}" for package, pin in (pins() | other).items()]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 

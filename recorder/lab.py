@@ -43,6 +43,12 @@ def status(script: Path, notebook: Path) -> str:
         return "edited"
 
 
+def device(script: Path) -> str:
+    """Where a lab runs: it chooses the interpreter by setting TRITON_INTERPRET, else it only compiles."""
+    chosen = re.search(r"""^os\.environ\[["']TRITON_INTERPRET["']\] = """, script.read_text("utf-8"), re.M)
+    return "CPU, Triton's interpreter" if chosen else "CPU, Triton's compiler, nothing launched"
+
+
 def build(script: Path, notebook: Path, *, timeout: float) -> None:
     """Execute the cells of ``script`` in a fresh kernel and write ``notebook`` with their outputs.
 
@@ -62,7 +68,7 @@ def build(script: Path, notebook: Path, *, timeout: float) -> None:
         raise RecorderError(f"{relative(script)} was edited while it ran; run it again")
     made["metadata"]["provenance"] = {
         "script": relative(script),
-        "device": "CPU, Triton's interpreter",
+        "device": device(script),
         "python": platform.python_version(),
         **{package: version(package).split("+")[0] for package in ("torch", "triton", "numpy")},
         "fingerprint": before,

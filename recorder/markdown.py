@@ -43,7 +43,7 @@ except ImportError:
 log = logging.getLogger("mkdocs.recorder")
 PREVIEW_TIME_LIMIT = 60  # seconds
 
-CLAIM = re.compile(r"(?P<device>[\w-]+)(\s+of\s+(?P<of>[\w/-]+))?\s*:\s*(?P<claim>.+)", re.S)
+CLAIM = re.compile(r"(?P<device>[\w.-]+)(\s+of\s+(?P<of>[\w/-]+))?\s*:\s*(?P<claim>.+)", re.S)
 
 
 class PageError(SuperFencesException, _BuildError):
@@ -167,7 +167,9 @@ def _render(page: Page, source: str) -> str:
     (page.files.add(snippet) if view == "file" else page.shown.setdefault(snippet, place))
     if view == "file":
         return views.file(snippet)
-    recorded, notice = fetch(page, snippet, asked.pop("device", "cpu"), place, live=view in views.PREVIEWED)
+    # What a snippet prints here says nothing about another device, if that is how its settings say that it differs.
+    live = view in views.PREVIEWED and not snippet.settings.differs
+    recorded, notice = fetch(page, snippet, asked.pop("device", "cpu"), place, live=live)
     if not recorded:
         return notice
     takes = list(inspect.signature(views.VIEWS[view]).parameters.values())[2:]

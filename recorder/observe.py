@@ -23,8 +23,9 @@ import triton
 import triton.language as tl
 from triton.runtime import interpreter
 from triton.runtime.jit import JITFunction
+from triton.tools.tensor_descriptor import TensorDescriptor
 
-from recorder.project import ROOT, Snippet, relative
+from recorder.project import ROOT, Snippet, interpreted, relative
 
 TRACED_LANES = 4096  # a launch that loads and stores more elements than this is not written down access by access
 
@@ -47,7 +48,7 @@ def provenance(device: str) -> dict:
         "triton": triton.__version__,
         "numpy": np.__version__,
     }
-    if device == "cpu":
+    if interpreted(device):
         return {"device": "CPU, Triton's interpreter", **versions}
     properties = torch.cuda.get_device_properties(0)
     return {
@@ -95,7 +96,8 @@ class Launches:
         parameters = inspect.signature(kernel.fn).parameters
         bound = inspect.signature(kernel.fn).bind(*args, **{k: v for k, v in kwargs.items() if k in parameters})
         bound.apply_defaults()
-        tensors = {name: value for name, value in bound.arguments.items() if isinstance(value, torch.Tensor)}
+        bases = {name: getattr(value, "base", value) for name, value in bound.arguments.items()}
+        tensors = {name: value for name, value in bases.items() if isinstance(value, torch.Tensor)}
         annotations = {name: str(parameter.annotation) for name, parameter in parameters.items()}
         grid = tuple(grid(dict(bound.arguments)) if callable(grid) else grid)
         launch = {
@@ -152,10 +154,13 @@ class Launches:
 
 
 def _argument(name: str, value):
-    """An argument of a launch as JSON: a tensor and a dtype (``tl.float32``) as a dictionary, a number as it is."""
+    """An argument of a launch as JSON: a tensor, its descriptor, a dtype as a dictionary, a number as it is."""
     value = tl.constexpr(value).value  # which unwraps one
     if isinstance(value, torch.Tensor):
         return _tensor(value)
+    if isinstance(value, TensorDescriptor):
+        described = {"shape": list(value.shape), "strides": list(value.strides), "block_shape": list(value.block_shape)}
+        return _tensor(value.base) | described
     if isinstance(value, tl.dtype):
         return {"tl.dtype": value.name}
     if value is None or isinstance(value, bool | int | float | str):
@@ -226,6 +231,8 @@ def benchmarks(namespace: dict) -> list[dict]:
         many = mark.benchmarks if isinstance(mark.benchmarks, list | tuple) else [mark.benchmarks]
         for benchmark in many:
             names = list(benchmark.x_names)
+            if both := set(names) & set(benchmark.line_vals):
+                raise SystemExit(f"the benchmark {benchmark.plot_name!r} uses {both} both as an x name and as a line")
             rows = []
             for x in benchmark.x_vals:
                 values = list(x) if isinstance(x, list | tuple) else [x] * len(names)
@@ -259,7 +266,7 @@ def pictures(folder: Path) -> dict[str, str]:
 
 def main(name: str, device: str, result: str, *options: str):
     snippet = Snippet(name)
-    if device != "cpu" and device != device_name():
+    if not interpreted(device) and device != device_name():
         raise SystemExit(f"this machine's GPU is {device_name()}, not {device}")
     folder = Path(result).absolute().parent / "work"
     folder.mkdir()
@@ -270,7 +277,7 @@ def main(name: str, device: str, result: str, *options: str):
             "provenance": provenance(device),
             "output": output[0],
             "launches": launches.seen,
-            "benchmarks": benchmarks(namespace) if device != "cpu" and "--no-benchmarks" not in options else [],
+            "benchmarks": benchmarks(namespace) if not interpreted(device) and "--no-benchmarks" not in options else [],
             "pictures": pictures(folder),
         }
     Path(result).write_text(json.dumps(seen), "utf-8")

@@ -104,7 +104,7 @@ def _read(launch: dict, names: list[str] | None = None) -> tuple[list[str], list
     tensors = {
         name: Tensor(name, value["dtype"], value["shape"], _rows(value["shape"], value["strides"]))
         for name, value in launch["arguments"].items()
-        if isinstance(value, dict)
+        if isinstance(value, dict) and "shape" in value  # not a dtype
     }
     unknown = [name for name in names or [] if name not in tensors]
     if unknown:
@@ -281,6 +281,7 @@ class _Drawing:
             if self.x and (self.aligned or self.x + width > COLUMNS * PITCH):
                 self.x, top = 0, bottom
             self.y = top
+            self.width = max(self.width, self.x + width)
             self._program(program)
             bottom = max(bottom, self.y)
             self.x += width + 14
@@ -292,7 +293,7 @@ class _Drawing:
     def _width(self, program: int) -> float:
         """How wide a program's lanes are, with what is written above them."""
         strips = self.strips[program]
-        notes = [7 * len(text) for strip in strips for text, _ in _notes(strip)]
+        notes = [sum(7 * len(text) + 14 for text, _ in _notes(strip)) - 14 for strip in strips]  # on one line
         lanes = sum(_columns(strip) * PITCH + 14 for strip in strips) - 14
         return max(8 * len(f"program {self.pids[program]}"), lanes, *notes, 0)
 
@@ -379,7 +380,9 @@ class _Drawing:
             if kind == "touched":
                 color = self._color(programs)
             labels = {"not written": ["not written", "none"], "not read": ["not read", "none"]}.get(
-                kind, [f"program{_plural(programs)} {names}", f"pid {names}", names, f"{len(programs)}×"]
+                kind,
+                [f"program{_plural(programs)} {names}", f"pid {names}", names]
+                + ([names.strip("()").replace(" ", "")] if len(programs) == 1 else [f"{len(programs)}×"]),
             )
             label = next((text for text in labels if 6.4 * len(text) <= end - start + 4), labels[-1])
             self.parts.append(f'<path d="M{start:g} {self.y + 2}H{end:g}" stroke="var(--{color})" stroke-width="2"/>')
@@ -387,7 +390,7 @@ class _Drawing:
             self._text(middle, self.y + 15, label, size=11, anchor="middle", fill="ink-muted")
             if kind == "out of bounds":
                 beyond = True
-                x, anchor = (end, "end") if end > 80 else (start, "start")
+                x, anchor = (end, "end") if end > 110 else (start, "start")
                 self._text(x, self.y + 29, kind, size=11.5, anchor=anchor, fill="out-of-bounds", weight=600)
         self.y += 34 if beyond else 20
 

@@ -30,6 +30,18 @@ def relative(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+OTHER_TRITON = "cpu-triton-"  # "cpu-triton-3.8.0": the interpreter of a Triton that is not the pinned one
+
+
+def triton_of(device: str) -> str | None:
+    """The version of Triton in the name of a device, or None if it is the pinned one's, or a GPU's."""
+    return device.removeprefix(OTHER_TRITON) if device.startswith(OTHER_TRITON) else None
+
+
+def interpreted(device: str) -> bool:
+    return device == "cpu" or device.startswith(OTHER_TRITON)
+
+
 @dataclass(frozen=True)
 class Settings:
     """How a snippet is recorded, where it is not as usual: its table ``[tool.recorder.snippets]`` in pyproject.toml."""
@@ -37,6 +49,7 @@ class Settings:
     devices: list[str] = field(default_factory=lambda: ["cpu", "gpu"])  # kinds of device that it runs on
     differs: str = ""  # why its output is not the same on every device, or in every run
     stages: bool = True  # whether its launches are compiled for all targets
+    triton: list[str] = field(default_factory=list)  # other versions of Triton to run it under, in the interpreter
 
 
 @lru_cache
@@ -75,6 +88,8 @@ class Snippet:
         return _settings((ROOT / "pyproject.toml").read_text("utf-8")).get(self.name, Settings())
 
     def runs_on(self, device: str) -> bool:
+        if version := triton_of(device):
+            return version in self.settings.triton
         return ("cpu" if device == "cpu" else "gpu") in self.settings.devices
 
 

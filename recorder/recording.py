@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from recorder import fingerprint
-from recorder.project import ROOT, RecorderError, Snippet, labs, relative, snippets
+from recorder.project import ROOT, RecorderError, Snippet, interpreted, labs, relative, snippets, triton_of
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -91,7 +91,9 @@ def chart(snippet: Snippet, device: str, name: str) -> str:
 
 def mend(name: str, device: str) -> str:
     """The command that makes a recording anew."""
-    where = "" if device == "cpu" else f"  (on a machine with this GPU: {device})"
+    if triton_of(device):
+        return f"python -m recorder run {name} --device {device}"
+    where = "" if interpreted(device) else f"  (on a machine with this GPU: {device})"
     return f"python -m recorder run {name}{where}"
 
 

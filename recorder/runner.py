@@ -12,14 +12,32 @@ from datetime import date
 from pathlib import Path
 
 from recorder import fingerprint, recording
-from recorder.project import ROOT, RecorderError, Snippet, relative
+from recorder.project import ROOT, RecorderError, Snippet, interpreted, relative, triton_of
 
 TIME_LIMIT = 600  # seconds for one snippet on one device
 
 
 def command(snippet: Snippet, device: str) -> str:
     """What a reader types to repeat the run."""
-    return f"{'TRITON_INTERPRET=1 ' if device == 'cpu' else ''}python {relative(snippet.path)}"
+    other = f"PYTHONPATH={relative(triton_folder(version))} " if (version := triton_of(device)) else ""
+    return f"{other}{'TRITON_INTERPRET=1 ' if interpreted(device) else ''}python {relative(snippet.path)}"
+
+
+def triton_folder(version: str) -> Path:
+    """Where a Triton that is not the pinned one is kept, to come first on ``PYTHONPATH``."""
+    return ROOT / ".cache/triton" / version
+
+
+def fetch_triton(version: str, deadline: float, progress) -> Path:
+    """Download a version of Triton, unless it is here already. Raises ``RecorderError`` if there is none of it."""
+    folder = triton_folder(version)
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent) as new:  # so that half a download is never taken for one
+            wanted = ["pip", "install", "--no-deps", "--target", f"{new}/triton", f"triton=={version}"]
+            _run(wanted, {}, new, deadline, progress)
+            os.replace(f"{new}/triton", folder)
+    return folder
 
 
 def machine_devices() -> list[str]:
@@ -41,13 +59,16 @@ def record(
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder) / "result.json"
         observe = ["recorder.observe", snippet.name, device, str(result), *(["--no-benchmarks"] if only_output else [])]
-        _run(observe, device == "cpu", folder, deadline, progress)
+        environment = {"TRITON_INTERPRET": "1"} if interpreted(device) else {}
+        if version := triton_of(device):
+            environment["PYTHONPATH"] = f"{fetch_triton(version, deadline, progress)}{os.pathsep}{ROOT}"
+        _run(observe, environment, folder, deadline, progress)
         seen = json.loads(result.read_text("utf-8"))
         compiled = []
         if device == "cpu" and seen["launches"] and snippet.settings.stages and not only_output:
             launches = Path(folder) / "launches.json"
             launches.write_text(json.dumps(seen["launches"]), "utf-8")
-            _run(["recorder.stages", str(launches), str(result)], False, folder, deadline, progress)
+            _run(["recorder.stages", str(launches), str(result)], {}, folder, deadline, progress)
             compiled = json.loads(result.read_text("utf-8"))
     if fingerprint.of(snippet.path, device) != before:
         raise RecorderError(f"{relative(snippet.path)} was edited while it ran; run it again")
@@ -70,12 +91,12 @@ def record(
     }
 
 
-def _run(arguments: list[str], interpret: bool, folder: str, deadline: float, progress) -> None:
+def _run(arguments: list[str], more: dict[str, str], folder: str, deadline: float, progress) -> None:
+    """Run a module, with some more variables in its environment, until it ends or its time is up."""
     environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
     # A cache of its own: what an earlier run compiled from another folder carries that folder's name.
     environment |= {"TRITON_CACHE_DIR": f"{folder}/cache", "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
-    if interpret:
-        environment["TRITON_INTERPRET"] = "1"
+    environment |= more
     log = Path(folder) / "log"
     with log.open("wb") as file:
         process = subprocess.Popen(

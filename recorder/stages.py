@@ -20,6 +20,7 @@ import triton.language as tl
 from triton import knobs
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 from recorder.project import ROOT
 
@@ -49,7 +50,7 @@ class CompileOnly:
 
 
 def _argument(value):
-    """A tensor alike in dtype and alignment, a dtype of Triton's, or the value itself."""
+    """A tensor alike in dtype and alignment, a descriptor of one, a dtype of Triton's, or the value itself."""
     if not isinstance(value, dict):
         return value
     if "tl.dtype" in value:
@@ -57,7 +58,10 @@ def _argument(value):
     dtype = getattr(torch, value["dtype"])
     storage = torch.empty(64, dtype=torch.uint8)
     start = -storage.data_ptr() % 16 + value["alignment"] % 16
-    return storage[start : start + 16].view(dtype)
+    tensor = storage[start : start + 16].view(dtype)
+    if "block_shape" in value:
+        return TensorDescriptor(tensor, value["shape"], value["strides"], value["block_shape"])
+    return tensor
 
 
 def compile_launch(launch: dict, target: str) -> dict:
@@ -70,7 +74,8 @@ def compile_launch(launch: dict, target: str) -> dict:
     try:
         compiled = kernel.warmup(**arguments, **launch["options"], grid=tuple(launch["grid"]))
     except Exception as error:
-        return {"error": f"{type(error).__name__}: {error}".replace(f"{ROOT}{os.sep}", "")}
+        said = f"{type(error).__name__}: {error}".replace(f"{ROOT}{os.sep}", "")
+        return {"error": re.sub(r" at 0x[0-9a-f]+", "", said)}  # an address would be another in each run
     texts = {stage: compiled.asm[stage] for stage in STAGES if stage in compiled.asm}
     if "cubin" in compiled.asm:
         texts["sass"], usage = _disassemble(compiled.asm["cubin"])
@@ -187,7 +192,8 @@ def main(launches: str, result: str):
 def specialization(value):
     """What Triton's compiler looks at in an argument: two launches alike in this share their code."""
     if isinstance(value, dict) and "alignment" in value:
-        return {"dtype": value["dtype"], "aligned to 16": value["alignment"] % 16 == 0}
+        seen = {"dtype": value["dtype"], "aligned to 16": value["alignment"] % 16 == 0}
+        return seen | {key: value[key] for key in ("block_shape",) if key in value}  # of a descriptor
     if isinstance(value, bool) or not isinstance(value, int):
         return type(value).__name__ if isinstance(value, float) else value
     return {"is 1": value == 1, "multiple of 16": value % 16 == 0, "bits": 32 if -(2**31) <= value < 2**31 else 64}

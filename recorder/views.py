@@ -11,7 +11,7 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
-from recorder import claims, fingerprint, lab, picture, recording
+from recorder import claims, fingerprint, lab, layout, picture, pixels, recording, timeline, verdicts
 from recorder.project import ROOT, RecorderError, Snippet, labs, nearest, relative, snippets
 
 STAGE_NAMES = {
@@ -228,11 +228,15 @@ def file(snippet: Snippet) -> str:
     )
 
 
-VIEWS = {view.__name__: view for view in (output, image, table, chart, accesses, explorer, stage, stages, error)}
+_VIEWS = (
+    output, image, pixels.pixels, table, chart, timeline.timeline, accesses, explorer, stage, stages, error,
+    layout.layout, verdicts.verdicts,
+)  # fmt: skip
+VIEWS = {view.__name__: view for view in _VIEWS}
 # What a quick run on any machine can show of code that has changed.
-PREVIEWED = ("output", "image", "accesses", "explorer")
-SEARCHED = ("output", "error")  # what a reader may have met elsewhere; the others would swell the index many times
-COMPILED = ("stage", "stages", "error")  # made by the compiler alone
+PREVIEWED = ("output", "image", "pixels", "accesses", "explorer")
+SEARCHED = ("output", "error", "verdicts")  # what a reader may have met elsewhere; the others would swell the index
+COMPILED = ("stage", "stages", "error", "layout")  # made by the compiler alone
 
 
 def ledger() -> str:
@@ -265,6 +269,8 @@ def where(made: dict, view: str = "") -> str:
     """The line under every view: device, versions, date."""
     if view == "explorer":
         return f"Begins as the run recorded on {made['date']}, Triton {made['triton']}; then computed in your browser"
+    if view == "verdicts":
+        return f"Each column ran as listed above; repeated with Triton {made['triton']} by the command"
     if view in COMPILED:
         return f"Compiled without a GPU · Triton {made['triton']} · {made['date']}"
     return f"{made['device']} · Triton {made['triton']} · torch {made['torch']} · {made['date']}"

@@ -32,6 +32,10 @@ def toy_kernel(x_ptr, n, BLOCK: tl.constexpr):
     tl.load(x_ptr + offsets, mask=offsets < n)
 # --8<-- [end:kernel]
 '''
+TTGIR = """\
+#blocked = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>
+%0 = tt.load %1 : tensor<4x!tt.ptr<f32>, #blocked>
+"""
 ASM = "ld.global.b32 %r1;\n// </script><b>&amp;\nret;"
 
 
@@ -43,7 +47,8 @@ def made(device: str) -> dict:
     """A recording of the toy, with one of everything."""
     where = {"cpu": "CPU, Triton's interpreter", "h200": "NVIDIA H200"}[device]
     code = {"registers": 8, "spills": 0, "shared": 0, "num_warps": 4}
-    good = {**code, "stages": {"ttir": stage("tt.load", [10]), "ptx": stage(ASM, [10, 0, 0])}}
+    stages = {"ttir": stage("tt.load", [10]), "ttgir": stage(TTGIR, [0, 10]), "ptx": stage(ASM, [10, 0, 0])}
+    good = {**code, "stages": stages}
     bandwidth = {
         "name": "bandwidth", "doc": "", "x": ["n"], "xlabel": "elements", "ylabel": "GB/s",
         "x_log": True, "y_log": False,
@@ -51,6 +56,9 @@ def made(device: str) -> dict:
         "rows": [{"n": 2**k, "triton": [k / 2, k / 3, k * 1.0], "copy": [k * 1.0, k - 1.0, k + 1.0]} for k in (10, 20)],
     }  # fmt: skip
     two = {**bandwidth, "name": "square", "x": ["m", "n"], "rows": [{"m": 2, "n": 3, "triton": [7.0], "copy": [8.0]}]}
+    edges = {line: line for line in ("host_begin", "host_end", "kernel_begin", "kernel_end")}
+    row = {"call": 1, **{line: [10.0 * i] for i, line in enumerate(edges)}}
+    timeline = {**bandwidth, "name": "timeline", "x": ["call"], "x_log": False, "lines": edges, "rows": [row]}
     return {
         "snippet": "programs/toy",
         "device": device,
@@ -59,8 +67,11 @@ def made(device: str) -> dict:
             "date": "2026-01-02", "command": "python snippets/programs/toy.py", "fingerprint": "",
         },
         "pictures": {"dot.png": "iVBORw0KGgo="},
-        "output": "sum: 1,024\nratio = 0.5\n<b>bold</b>\nlist [1, 2]\n",
-        "benchmarks": [bandwidth, two] if device == "h200" else [],
+        "output": (
+            "patch: 1,2,3 250,255,6 7,8,9\nsum: 1,024\nratio = 0.5\n<b>bold</b>\nlist [1, 2]\n"
+            "## Rows\n  a `row`\n    ran: <b>right\n"
+        ),
+        "benchmarks": [bandwidth, two, timeline] if device == "h200" else [],
         "launches": [{
             "kernel": "toy_kernel", "file": "snippets/programs/toy.py", "line": 6, "grid": [1, 1, 1],
             "arguments": {

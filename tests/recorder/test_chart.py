@@ -62,3 +62,10 @@ def test_a_band_needs_three_values():
 
 def test_every_stand_in_has_a_property():
     assert set(chart.STAND_INS) <= set(chart.tokens())
+
+
+def test_names_stand_beside_each_other():
+    rows = [{"input": name, "toy": [2.0, 1.0, 3.0]} for name in ("whole", "transposed", "sliced")]
+    table = TABLES["bandwidth"] | {"x": ["input"], "x_log": False, "rows": rows, "lines": {"toy": "toy (Triton)"}}
+    texts = {"".join(text.itertext()) for text in ElementTree.fromstring(chart.draw(table)).iter(f"{SVG}text")}
+    assert {"whole", "transposed", "sliced"} <= texts

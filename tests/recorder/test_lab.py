@@ -273,3 +273,16 @@ def test_strict_build_refuses(site, change, complaint):
     done, _ = site(change=change)
     assert done.returncode != 0
     assert re.search(complaint, done.stderr), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "where"),
+    [
+        ('os.environ["TRITON_INTERPRET"] = "1"', "CPU, Triton's interpreter"),
+        ('os.environ.pop("TRITON_INTERPRET", None)  # "1" would interpret', "CPU, Triton's compiler, nothing launched"),
+    ],
+)
+def test_where_a_lab_runs(tmp_path, line, where):
+    script = tmp_path / "lab.py"
+    script.write_text(f"# %%\nimport os\n{line}\n")
+    assert lab.device(script) == where

@@ -75,13 +75,17 @@ class Balance(HTMLParser):
 VIEWS = {
     "output": ["view: output"],
     "image": ["view: image", "name: dot.png", "alt: A dot"],
+    "pixels": ["view: pixels", "label: patch"],
     "table": ["view: table", "name: bandwidth", "device: h200", "share_of: copy"],
     "chart": ["view: chart", "name: bandwidth", "device: h200"],
+    "timeline": ["view: timeline", "device: h200"],
     "accesses": ["view: accesses", "launch: 0"],
     "explorer": ["view: explorer", "launch: 0"],
     "stage": ["view: stage", "target: sm_90", "stage: ptx"],
     "stages": ["view: stages"],
     "error": ["view: error", "launch: 1"],
+    "layout": ["view: layout"],
+    "verdicts": ["view: verdicts", "section: Rows"],
 }
 
 
@@ -274,6 +278,15 @@ def test_a_preview_is_labeled_and_never_written(convert, toy, monkeypatch):
     assert "recording__notice--preview" in page and "&#x27;only_output&#x27;: True" in page
     assert "sum: 1,024" not in page and 'data-device="cpu"' in page
     assert toy.files() == before
+
+
+def test_no_preview_of_output_that_differs(convert, toy, monkeypatch):
+    monkeypatch.setattr(runner, "machine_devices", lambda: ["cpu"])
+    monkeypatch.setattr(runner, "record", lambda *args, **kwargs: pytest.fail("it was run"))
+    toy.snippet("toy", TOY + "print('preview')\n")
+    toy.write("pyproject.toml", '[tool.recorder.snippets."programs/toy"]\ndiffers = "on every device"\n')
+    page = convert(fence("view: output", "device: h200"))
+    assert "recording__notice--stale" in page
 
 
 def test_a_snippet_that_was_never_recorded(convert, toy, monkeypatch):

@@ -11,6 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 triton = pytest.importorskip("triton")
 import triton.language as tl  # noqa: E402
+from triton.tools.tensor_descriptor import TensorDescriptor  # noqa: E402
 
 from recorder import observe  # noqa: E402
 
@@ -45,6 +46,12 @@ def unmasked(x_ptr, y_ptr, BLOCK: tl.constexpr):
 @triton.jit
 def cast(x_ptr, DTYPE: tl.constexpr, other):
     tl.store(x_ptr, tl.load(x_ptr).to(DTYPE))
+
+
+@triton.jit
+def described(x_desc, y_ptr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    y_desc = tl.make_tensor_descriptor(y_ptr, [3, 4], [4, 1], [ROWS, COLUMNS])
+    y_desc.store([tl.program_id(0) * ROWS, 0], x_desc.load([tl.program_id(0) * ROWS, 4]))
 
 
 @triton.jit
@@ -114,6 +121,22 @@ def test_two_dimensions_and_strides(kernels):
     stores = [access for access in launch["accesses"] if access["op"] == "store"]
     written = {(*access["pid"], *access["offsets"]) for access in stores}
     assert written == {(0, j, k, j) for j in range(2) for k in range(3)}
+
+
+def test_tensor_descriptors_from_the_host_and_made_in_the_kernel(kernels):
+    x, y = torch.arange(24.0).view(3, 8), torch.zeros(3, 4)
+    with observe.Launches() as launches:
+        kernels.described[(2,)](TensorDescriptor.from_tensor(x[:, :7], [2, 4]), y, 2, 4)
+    assert y.tolist() == [[4, 5, 6, 0], [12, 13, 14, 0], [20, 21, 22, 0]]
+    launch = launches.seen[0]
+    described = {"dtype": "float32", "shape": [3, 7], "strides": [8, 1], "alignment": 16, "block_shape": [2, 4]}
+    assert launch["arguments"]["x_desc"] == described
+    load, store = (access for access in launch["accesses"] if access["pid"] == [1, 0, 0])
+    assert (load["op"], load["tensor"], load["shape"]) == ("load", "x_desc", [2, 4])
+    assert load["offsets"] == [20, 21, 22, 23, 28, 29, 30, 31]
+    assert load["mask"] == [True, True, True, False] + 4 * [False], "of what the descriptor does not hold"
+    assert (store["op"], store["tensor"]) == ("store", "y_ptr")
+    assert store["offsets"] == list(range(8, 16)) and store["mask"] == 4 * [True] + 4 * [False]
 
 
 def test_lanes_out_of_bounds_belong_to_the_tensor_that_most_point_into(kernels):
@@ -212,6 +235,13 @@ def test_benchmarks():
         ],
     }  # fmt: skip
     assert calls == [(4, 4, "a"), (4, 4, "b"), (8, 2, "a"), (8, 2, "b")]
+
+
+def test_a_benchmark_whose_lines_are_called_as_its_sizes():
+    benchmark = triton.testing.Benchmark(["rows"], [1], line_arg="side", line_vals=["rows"], line_names=["Rows"],
+                                         plot_name="tiles", args={})  # fmt: skip
+    with pytest.raises(SystemExit, match=r"'tiles' uses \{'rows'\} both"):
+        observe.benchmarks({"f": triton.testing.perf_report(benchmark)(lambda **arguments: 1.0)})
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,14 @@ def test_a_matrix_is_a_grid_of_blocks():
     assert len({rect.get("y") for rect in rects}) == 3
     assert len({rect.get("x") for rect in rects}) == 5
     assert "program (1, 2)" in labels
+    assert {"0,2", "1,2"} <= set(labels), "under a single square the short form of a pid"
     assert sum(square[2] == "hatched" for square in found) == 6 * 4 - 15
+
+
+def test_a_dtype_among_the_arguments_is_no_tensor():
+    launch = matrix_copy()
+    launch["arguments"]["DTYPE"] = {"tl.dtype": "fp16"}
+    assert drawn(launch) == drawn(matrix_copy())
 
 
 def test_what_several_programs_load_has_no_color_of_one():

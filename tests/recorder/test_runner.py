@@ -37,7 +37,8 @@ def run(project, text, seconds=60.0, interpret=False, progress=lambda text: None
     project.write("job.py", text)
     folder = project.root / "work"
     folder.mkdir(exist_ok=True)
-    runner._run(["job", "a", "b"], interpret, str(folder), time.monotonic() + seconds, progress)
+    environment = {"TRITON_INTERPRET": "1"} if interpret else {}
+    runner._run(["job", "a", "b"], environment, str(folder), time.monotonic() + seconds, progress)
 
 
 def test_the_surroundings_of_a_run(project, monkeypatch):

@@ -174,6 +174,11 @@ def it(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def described(x_desc):
+    x_desc.store([0, 0], x_desc.load([8, 0]))
+
+
+@triton.jit
 def three(x_ptr):
     tl.store(x_ptr + tl.arange(0, 3), 1)
 """
@@ -196,7 +201,9 @@ def launch(n=1024, alignment=16, kernel="it"):
     }  # fmt: skip
 
 
+DESCRIPTOR = {"dtype": "float32", "shape": [32, 4], "strides": [4, 1], "alignment": 16, "block_shape": [8, 4]}
 JOBS = {
+    "sm_90, described": (launch(kernel="described") | {"arguments": {"x_desc": DESCRIPTOR}}, "sm_90"),
     "sm_90": (launch(), "sm_90"),
     "sm_90, x unaligned": (launch(alignment=4), "sm_90"),
     "sm_90, n odd": (launch(n=1023), "sm_90"),
@@ -242,6 +249,10 @@ def test_loads_are_as_wide_as_alignment_and_length_allow(compiled):
     assert set(loads(compiled, "gfx942, x unaligned", "amdgcn", amd)) == {"dword"}
 
 
+def test_a_tensor_descriptor(compiled):
+    assert len(loads(compiled, "sm_90, described", "ptx", r"cp\.async\.bulk\.tensor\.2d\.shared")) == 1
+
+
 def test_every_stage_is_there(compiled):
     assert list(compiled[0]["sm_90"]["stages"]) == ["ttir", "ttgir", "llir", "ptx", "sass"]
     assert list(compiled[0]["gfx942"]["stages"]) == ["ttir", "ttgir", "llir", "amdgcn"]
@@ -282,6 +293,7 @@ def test_what_triton_specializes_on():
     assert ALIKE(tensor) == ALIKE({**tensor, "shape": [9]}) != ALIKE({**tensor, "alignment": 8})
     assert ALIKE({**tensor, "alignment": 4}) == ALIKE({**tensor, "alignment": 8})
     assert ALIKE(tensor) != ALIKE({**tensor, "dtype": "float16"})
+    assert ALIKE(DESCRIPTOR) == ALIKE({**DESCRIPTOR, "shape": [9, 4]}) != ALIKE({**DESCRIPTOR, "block_shape": [4, 4]})
     assert ALIKE(16) == ALIKE(32) != ALIKE(17) == ALIKE(18) != ALIKE(1)
     assert ALIKE(2**31) != ALIKE(2**31 - 16) and ALIKE(-(2**31)) == ALIKE(16)
     assert ALIKE(True) is True and ALIKE(0.5) == ALIKE(1.5) != ALIKE(1)
