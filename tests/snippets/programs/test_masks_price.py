@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Three copies, with a mask in no program, in every one, in the last: equal to the bit, and nothing else is touched."""
+
+import contextlib
+import subprocess
+import sys
+from pathlib import Path
+from unittest import mock
+
+import pytest
+import torch
+from guards import Guarded, check_each_once, check_same_bits, environment, recorded_accesses
+
+from snippets.programs import masks_price
+
+SOURCE = Path(masks_price.__file__)
+masks = pytest.mark.parametrize("mask", masks_price.KERNELS)
+
+
+def check(x, mask, block_size, start=0):
+    x = Guarded.around(x, before=64 + start, after=block_size, fill=0xFF)
+    out = Guarded(x.tensor.shape, x.tensor.dtype, x.tensor.device, before=64, after=block_size, fill=0x5A)
+    with (
+        mock.patch.object(torch, "empty_like", return_value=out.tensor),
+        recorded_accesses() if x.tensor.device.type == "cpu" else contextlib.nullcontext() as accesses,
+    ):
+        assert masks_price.copy(x.tensor, mask=mask, block_size=block_size) is out.tensor
+    x.check("x"), out.check("the copy")
+    check_same_bits(out.tensor, x.tensor)
+    if accesses is not None:
+        check_each_once(accesses, "load", x=x.tensor)
+        check_each_once(accesses, "store", out=out.tensor)
+
+
+@masks
+@pytest.mark.parametrize("n", [0, 1, 3, 4, 5, 8, 11, 12, 32])
+def test_copies_around_the_edges_of_a_block(device, mask, n):
+    if mask != "none" or n % 4 == 0:
+        check(torch.arange(1.0, n + 1, device=device), mask, block_size=4)
+
+
+@masks
+@pytest.mark.parametrize("dtype", masks_price.DTYPES, ids=str)
+def test_any_bits_of_any_dtype(device, mask, dtype):
+    torch.manual_seed(0)
+    n = 64 if mask == "none" else 51
+    x = torch.randint(0, 256, (n * dtype.itemsize,), dtype=torch.uint8).view(dtype).to(device)
+    for start in (0, 1):
+        check(x, mask, block_size=16, start=start)
+    assert masks_price.copy(x, mask="last").shape == (n,)
+
+
+@masks
+def test_offsets_are_computed_in_64_bits(mask):
+    x, out = torch.zeros(2, 1)
+    for n, offsets in ((2**31 + 2, 2), (2**31 + 4, 4)):
+        if mask == "none" and offsets < 4:
+            continue
+        with recorded_accesses(first_program=(2**29, 0, 0), memory=False) as seen:
+            masks_price.KERNELS[mask][(1,)](x, out, n, BLOCK_SIZE=4)
+        for (_, addresses), tensor in zip(seen, (x, out), strict=True):
+            assert ((addresses - tensor.data_ptr()) // 4).tolist() == [2**31 + i for i in range(offsets)]
+
+
+@pytest.mark.parametrize("n, unmasked", [(8, 2), (9, 2), (7, 1), (4, 1), (3, 0)])
+def test_the_last_program_alone_has_a_mask(n, unmasked):
+    from triton.runtime.interpreter import interpreter_builder as builder
+
+    with (
+        mock.patch.object(builder, "create_load", wraps=builder.create_load) as loads,  # those without a mask
+        mock.patch.object(builder, "create_store", wraps=builder.create_store) as stores,
+    ):
+        masks_price.copy(torch.arange(float(n)), mask="last", block_size=4)
+    assert loads.call_count == stores.call_count == unmasked
+
+
+@pytest.mark.parametrize(
+    "make, options, fragment",
+    [
+        (lambda d: torch.ones(6, device=d)[::2], {}, "the copy that you want"),
+        (lambda d: torch.ones(6, device=d).bool(), {}, "torch.bool is not supported"),
+        (lambda d: torch.ones(6, device="meta"), {}, "x is on meta"),
+        (lambda d: torch.ones(6, device=d, requires_grad=True), {}, "requires a gradient"),
+        (lambda d: torch._neg_view(torch.ones(6, device=d)), {}, "negated lazily"),
+        (lambda d: torch.ones(6, device=d), {"mask": "first"}, "got 'first'"),
+        (lambda d: torch.ones(6, device=d), {"mask": "none", "block_size": 4}, "do not fill blocks of 4"),
+        (lambda d: torch.ones(6, device=d), {"block_size": 6}, "power of two"),
+        (lambda d: torch.ones(6, device=d), {"block_size": 2**17}, "power of two"),
+    ],
+)
+def test_refuses(device, make, options, fragment):
+    with pytest.raises(ValueError) as error:
+        masks_price.copy(make(device), **options)
+    assert fragment in str(error.value)
+
+
+def test_prints_equal(device):
+    done = subprocess.run([sys.executable, SOURCE], env=environment(device), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 5
+    assert all(line.endswith(": equal") for line in done.stdout.splitlines())
+
+
+@pytest.mark.gpu
+def test_benchmarks_run():
+    for line in masks_price.LINES:
+        median, low, high = masks_price.price.fn(n=2**16, line=line)
+        assert 0 < low <= median <= high
+        assert masks_price.gigabytes_per_second(2**16, torch.uint8, line)[0] > 0
+
+
+@pytest.mark.gpu
+def test_more_than_2_to_the_31_elements():
+    if torch.cuda.mem_get_info()[0] < 5e9:
+        pytest.skip("needs 5 GB of free GPU memory")
+    x = torch.zeros(2**31 + 5, dtype=torch.int8, device="cuda")
+    x[-5:] = torch.arange(1, 6)
+    for mask in ("every", "last"):
+        assert masks_price.copy(x, mask=mask)[-6:].tolist() == [0, 1, 2, 3, 4, 5]

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ways round powers of two and slices: equal to indexing in torch, and nothing else is touched."""
+
+import contextlib
+import math
+import subprocess
+import sys
+from pathlib import Path
+from unittest import mock
+
+import pytest
+import torch
+from guards import Guarded, check_each_once, check_same_bits, environment, recorded_accesses
+
+from snippets.programs import masks_ranges
+
+SOURCE = Path(masks_ranges.__file__)
+
+
+def run(function, x, *arguments, results):
+    """Call ``function`` on a guarded copy of ``x``; its results, of the shapes ``results``, are guarded too."""
+    x = Guarded.around(x, before=64, after=64, fill=0xFF)
+    outs = [Guarded(shape, x.tensor.dtype, x.tensor.device, before=64, after=64, fill=0x5A) for shape in results]
+    with (
+        mock.patch.object(torch, "empty", side_effect=[out.tensor for out in outs]),
+        recorded_accesses() if x.tensor.device.type == "cpu" else contextlib.nullcontext() as accesses,
+    ):
+        returned = function(x.tensor, *arguments)
+    x.check("x")
+    for out in outs:
+        out.check("a result")
+    if accesses is not None:
+        check_each_once(accesses, "load", x=x.tensor)
+        check_each_once(accesses, "store", **{f"out{i}": out.tensor for i, out in enumerate(outs)})
+    return returned
+
+
+@pytest.mark.parametrize("columns", [3, 5, 6, 12, 17, 48])
+def test_rows_of_two_ranges(device, columns):
+    for rows in (1, 3):
+        for dtype in masks_ranges.DTYPES:
+            x = torch.arange(1, rows * columns + 1, device=device).view(rows, columns).to(dtype)
+            check_same_bits(run(masks_ranges.row_sum_two_ranges, x, results=[(rows,)]), x.sum(dim=1, dtype=dtype))
+    assert masks_ranges.row_sum_two_ranges(torch.empty(0, 12, device=device)).shape == (0,)
+
+
+def test_rows_past_2_to_the_31_elements():
+    x, out = torch.zeros(2, 1)
+    with recorded_accesses(first_program=(2**30, 0, 0), memory=False) as seen:
+        masks_ranges.row_sum_two_ranges_kernel[(1,)](x, out, FIRST=2, SECOND=1)
+    offsets = [((a - t.data_ptr()) // 4).tolist() for (_, a), t in zip(seen, (x, x, out), strict=True)]
+    assert offsets == [[3 * 2**30, 3 * 2**30 + 1], [3 * 2**30 + 2], [2**30]]
+
+
+@pytest.mark.parametrize("n", [1, 2, 4, 16])
+def test_pieces_of_a_block(device, n):
+    for dtype in masks_ranges.DTYPES:
+        x = torch.arange(1, n + 1, device=device).to(dtype)
+        for k in (k for k in (1, 2, 4, 16) if k <= n):
+            check_same_bits(run(masks_ranges.front, x, k, results=[(k,)]), x[:k])
+        for i in range(n):
+            check_same_bits(run(masks_ranges.element, x, i, results=[()]), x[i])
+        if n > 1:
+            first, second = run(masks_ranges.halves, x, results=[(n // 2,)] * 2)
+            check_same_bits(first, x[: n // 2]), check_same_bits(second, x[n // 2 :])
+
+
+def test_an_element_beside_nan_and_infinity(device):
+    x = torch.tensor([math.nan, 2.0, math.inf, -math.inf], device=device)
+    assert masks_ranges.element(x, 1).item() == 2.0 and masks_ranges.element(x, 2).item() == math.inf
+    assert masks_ranges.element(x, 0).isnan()
+
+
+@pytest.mark.parametrize(
+    "function, shape, arguments, fragment",
+    [
+        (masks_ranges.row_sum_two_ranges, (2, 4), (), "sum of two powers of two"),
+        (masks_ranges.row_sum_two_ranges, (2, 7), (), "sum of two powers of two"),
+        (masks_ranges.row_sum_two_ranges, (2, 0), (), "sum of two powers of two"),
+        (masks_ranges.row_sum_two_ranges, (0, 2**16 + 1), (), "at most 2**16"),
+        (masks_ranges.row_sum_two_ranges, (12,), (), "2 dimensions"),
+        (masks_ranges.front, (4,), (3,), "k must be a power of two"),
+        (masks_ranges.front, (4,), (8,), "at most 4"),
+        (masks_ranges.front, (5,), (2,), "power of two of elements"),
+        (masks_ranges.front, (0,), (1,), "power of two of elements"),
+        (masks_ranges.halves, (1,), (), "no halves"),
+        (masks_ranges.halves, (2**14,), (), "at most 2**13"),
+        (masks_ranges.element, (4,), (4,), "between 0 and 3"),
+        (masks_ranges.element, (4,), (-1,), "between 0 and 3"),
+        (masks_ranges.element, (2, 2), (0,), "1 dimension;"),
+    ],
+)
+def test_refuses(device, function, shape, arguments, fragment):
+    with pytest.raises(ValueError) as error:
+        function(torch.ones(shape, device=device), *arguments)
+    assert fragment in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "make, fragment",
+    [
+        (lambda d: torch.ones(4, device=d, dtype=torch.float16), "float16 is not supported"),
+        (lambda d: torch.ones(4, device="meta"), "x is on meta"),
+        (lambda d: torch.ones(8, device=d)[::2], "x.contiguous()"),
+        (lambda d: torch.ones(4, device=d, requires_grad=True), "requires a gradient"),
+        (lambda d: torch._neg_view(torch.ones(4, device=d)), "negated lazily"),
+    ],
+)
+def test_refuses_what_the_kernels_cannot_read(device, make, fragment):
+    with pytest.raises(ValueError) as error:
+        masks_ranges.element(make(device), 0)
+    assert fragment in str(error.value)
+
+
+def test_prints_what_the_page_shows(device):
+    done = subprocess.run([sys.executable, SOURCE], env=environment(device), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for line in ("rows of 12, as 8 and 4: [66, 210]", "x[0:2] by tl.gather: [3, 1]", "largest block: 1048576"):
+        assert line in done.stdout.splitlines()
