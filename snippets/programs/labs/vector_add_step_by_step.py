@@ -5,8 +5,9 @@
 # You will watch three [programs](../reference/glossary.md#program) add ten numbers, and see each of their steps.
 # You need Linux (on Windows, WSL) and Python, and these: `pip install torch triton numpy jupyterlab`. You need no GPU.
 #
-# The lesson [Vector add](vector-add.md) explains the same [kernel](../reference/glossary.md#kernel). Here you take it apart.
-# (There it also computes its [offsets](../reference/glossary.md#offset) in 64 bits, for very large tensors.)
+# The lesson [Vector add](vector-add.md) explains the same [kernel](../reference/glossary.md#kernel).
+# Here you take it apart. (There it also computes its [offsets](../reference/glossary.md#offset) in 64 bits,
+# for very large tensors.)
 # Before you run a cell, say what it will print. Then run it and compare.
 
 # %% [markdown]

@@ -147,6 +147,14 @@ def test_a_tensor_may_be_added_to_itself(device):
     check_same_bits(vector_add.add(x, x, block_size=4), 2 * x)
 
 
+def test_offsets_past_2_to_the_31():
+    x, y, out = torch.zeros(3, 1)  # the interpreter can run a late program without touching memory
+    with recorded_accesses(first_program=(2**29, 0, 0), memory=False) as accesses:
+        vector_add.add_kernel[(1,)](x, y, out, 2**31 + 3, BLOCK_SIZE=4)
+    offsets = [(at - tensor.data_ptr()) // 4 for (_, at), tensor in zip(accesses, (x, y, out), strict=True)]
+    assert [list(at) for at in offsets] == [[2**31, 2**31 + 1, 2**31 + 2]] * 3
+
+
 def test_default_block_size(device):
     x, y = ramp(5000, torch.float32, device)
     check_same_bits(vector_add.add(x, y), x + y)
