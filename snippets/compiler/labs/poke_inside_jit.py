@@ -1,0 +1,456 @@
+# SPDX-License-Identifier: Apache-2.0
+# %% [markdown]
+# # Poke inside `@triton.jit`
+#
+# You write a function, put `@triton.jit` above it, and it is no longer a function. What is it? Here you take it
+# apart, and then compile it for a GPU that you do not have.
+#
+# You need Linux (on Windows, WSL) and Python, and these: `pip install torch triton jupyterlab`. You need no GPU.
+# What you see is the inside of one version of Triton. Names in it change from version to version, and nobody
+# promised them to you.
+#
+# Before you run a cell, say what it will print. Then run it and compare.
+
+# %% [markdown]
+# ## Let it compile
+#
+# Most notebooks of this course run in the [interpreter](../reference/glossary.md#interpreter). This one does not:
+# `TRITON_INTERPRET` must not be set. What gets compiled goes into an empty folder, so that nothing old is found
+# there. The [kernel](../reference/glossary.md#kernel) is the one of [Vector add](../programs/vector-add.md).
+
+# %%
+import os
+import tempfile
+
+os.environ.pop("TRITON_INTERPRET", None)
+os.environ["TRITON_CACHE_DIR"] = tempfile.mkdtemp()
+
+import ast
+import inspect
+from pathlib import Path
+
+import torch
+import triton
+import triton.language as tl
+from triton.backends.compiler import GPUTarget
+
+print("Triton", triton.__version__)
+
+
+# %%
+@triton.jit
+def add_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK_SIZE: tl.constexpr):
+    pid = tl.program_id(axis=0)
+    offsets = pid * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
+    mask = offsets < n
+    x = tl.load(x_ptr + offsets, mask=mask)
+    y = tl.load(y_ptr + offsets, mask=mask)
+    tl.store(out_ptr + offsets, x + y, mask=mask)
+
+
+# %% [markdown]
+# ## What is it now?
+#
+# **Predict:** the type of `add_kernel`, and whether your function is still in there.
+
+# %%
+print(type(add_kernel))
+print(type(add_kernel.fn), add_kernel.fn.__name__)
+
+# %% [markdown]
+# A `JITFunction`: an object around your function. Decorating compiled nothing yet. It only wrote down what it
+# will need later.
+
+# %%
+print("arguments:    ", add_kernel.arg_names)
+print("constexprs at:", add_kernel.constexprs)
+for param in add_kernel.params:
+    print(f"  {param.num}: {param.name:10} constexpr: {param.is_constexpr}")
+print(add_kernel.src.splitlines()[0], "...")
+
+# %% [markdown]
+# `src` is the source, as text. So Triton must find the file, or the cell, that a kernel was written in. Code that
+# was made by `exec` from a string has none, and then `@triton.jit` fails.
+
+# %% [markdown]
+# ## Why is it indexed?
+#
+# A [launch](../reference/glossary.md#launch) is written `add_kernel[grid](x, y, out, n, BLOCK_SIZE=4)`. Python
+# turns the brackets into a call of `__getitem__`.
+#
+# **Predict:** what does `add_kernel[(3,)]` give, and does it start anything?
+
+
+# %%
+def last_step(function):
+    """What a function returns, in its own words."""
+    lines = [line.strip() for line in inspect.getsource(function).splitlines()]
+    return next(line for line in lines if line.startswith("return"))
+
+
+print(type(add_kernel[(3,)]))
+print(last_step(type(add_kernel).__getitem__))
+
+# %% [markdown]
+# A function that remembers the [grid](../reference/glossary.md#grid) and waits for the arguments. Nothing has
+# started. The brackets are only a way to pass two sets of arguments: how many
+# [programs](../reference/glossary.md#program), and what they work on.
+
+# %% [markdown]
+# ## Your code as a tree
+#
+# Triton never runs your function to find out what it does. It reads it. Python's own parser turns the source into
+# an *abstract syntax tree*, and the compiler walks along that.
+#
+# **Predict:** how many statements has the body of the kernel?
+
+# %%
+tree = add_kernel.parse()
+function = tree.body[0]
+print(function.name, "has", len(function.body), "statements")
+for statement in function.body:
+    print(f"  {type(statement).__name__:7}", ast.unparse(statement))
+
+# %% [markdown]
+# One of them from close up. `pid = tl.program_id(axis=0)` is an assignment; its value is a call; what is called
+# is the attribute `program_id` of the name `tl`.
+
+# %%
+print(ast.dump(function.body[0], indent=2))
+
+# %% [markdown]
+# That is also why a kernel can use so little of Python: for each kind of node the compiler must know what to
+# emit. For `break` or a list comprehension it does not, and refuses. The page
+# [Interpreter and GPU](../tools/interpreter-and-gpu.md#what-the-compiler-must-refuse) has a table of that.
+
+# %% [markdown]
+# ## Call it without a launch
+#
+# **Predict:** what happens in each of these?
+
+
+# %%
+def attempt(title, call):
+    try:
+        print(f"{title}\n    {call()}")
+    except Exception as error:
+        print(f"{title}\n    {type(error).__name__}: {error}")
+
+
+x, y, out = torch.rand(3, 10)
+attempt("the kernel, without a grid", lambda: add_kernel(x, y, out, 10, 16))
+attempt("your own function", lambda: add_kernel.fn(x, y, out, 10, 16))
+attempt("tl.program_id by itself", lambda: tl.program_id(0))
+
+# %% [markdown]
+# The second and the third fail in the same way, at the same place: the first thing that your function does is to
+# call `tl.program_id`. The message asks whether you forgot `@triton.jit`. You did not. It means: *nobody is
+# compiling*.
+#
+# Look at the signature, and at the body.
+
+# %%
+print(tl.program_id.__name__, inspect.signature(tl.program_id))
+print(last_step(tl.program_id))
+
+# %% [markdown]
+# `tl.program_id` does not know a [pid](../reference/glossary.md#pid). No program runs while a kernel is compiled.
+# All it does is to ask `_semantic`, an object that the compiler passes in, to emit an instruction that will read
+# the pid later, on the GPU. Without a compiler there is no such object, and nothing to emit into.
+#
+# Older versions passed a `_builder`, which texts from that time mention. Today's `_semantic` checks types and
+# shapes first, and holds the builder.
+
+# %% [markdown]
+# ## Be there when it compiles
+#
+# To watch, you need a function of your own that the compiler calls. `tl.core.builtin` makes one. It is not part
+# of the documented language; it is how `tl.load` and the others are made.
+#
+# And you need a target. On a machine with a GPU, Triton asks its driver. Here a small class stands in: it answers
+# the question *what shall I compile for?* with an H200. `warmup` is a launch that stops after compiling.
+
+
+# %%
+class NoGPU:
+    """Stands in for the driver of a GPU that is not there."""
+
+    def get_current_target(self):
+        return GPUTarget("cuda", 90, 32)  # compute capability 9.0
+
+    def get_current_device(self):
+        return 0
+
+    def get_current_stream(self, device=None):
+        return 0
+
+
+triton.runtime.driver.set_active(NoGPU())
+
+
+# %%
+@tl.core.builtin
+def peek(name, value, _semantic=None):
+    name = tl.core._unwrap_if_constexpr(name)
+    shape = [int(side) for side in value.shape]
+    print(f"{name:10} {type(value).__name__}  dtype {value.dtype}  shape {shape}")
+    print(f"{'':10} handle: {type(value.handle)}")
+    print(f"{'':10} made by: {type(_semantic).__name__}, {type(_semantic.builder)}")
+
+
+@triton.jit
+def peeking_kernel(x_ptr, BLOCK_SIZE: tl.constexpr):
+    pid = tl.program_id(axis=0)
+    peek("pid", pid)
+    pointers = x_ptr + pid * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
+    peek("pointers", pointers)
+    peek("loaded", tl.load(pointers))
+
+
+compiled = peeking_kernel.warmup(x, BLOCK_SIZE=16, grid=(3,))
+
+# %% [markdown]
+# Three programs would have run, but `peek` ran once, while the one kernel was compiled. Compare what it saw with
+# torch's tensor:
+
+# %%
+print(f"{'x':10} {type(x).__name__}  dtype {x.dtype}  shape {list(x.shape)}")
+print(f"{'':10} values: {x.nbytes} bytes at an address in memory")
+
+# %% [markdown]
+# | What | `torch.Tensor` | `tl.tensor` |
+# |---|---|---|
+# | is there | while your program runs | while a kernel is compiled |
+# | holds | memory, with values | a *handle*: one value in the compiler's intermediate representation |
+# | shape | any, known at run time | powers of two, known when compiling |
+# | dtype | of its elements | of its elements, which may be [pointers](../reference/glossary.md#pointer) |
+# | `a + b` | adds | emits an instruction that will add |
+#
+# That is why nothing can show you a value while a kernel is compiled. `tl.static_print`, which prints then, shows
+# types:
+
+
+# %%
+@triton.jit
+def static_kernel(x_ptr, BLOCK_SIZE: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, BLOCK_SIZE))
+    tl.static_print("x is", x)
+
+
+compiled = static_kernel.warmup(x, BLOCK_SIZE=16, grid=(1,))
+
+# %% [markdown]
+# To stop a kernel with a debugger and see values, use the interpreter: [Debugging](../tools/debugging.md) shows a
+# session.
+
+# %% [markdown]
+# ## What `tl.load` and `tl.store` can be asked for
+#
+# **Predict:** which of these arguments have you not used yet?
+
+# %%
+for function in (tl.program_id, tl.load, tl.store):
+    print(f"tl.{function.__name__}")
+    for argument in inspect.signature(function).parameters.values():
+        if argument.name != "_semantic":
+            given = argument.default is argument.empty
+            value = "must be given" if given else repr(argument.default)
+            print(f"    {argument.name:16} {value}")
+    print(f"    its last step: {last_step(function).split('(')[0]}(...)")
+
+# %% [markdown]
+# All three only pass these on to the compiler's `_semantic`.
+#
+# - `axis` is 0, 1 or 2, for a grid has up to three axes.
+# - [`mask` and `other`](../programs/vector-add.md#the-kernel) switch [lanes](../reference/glossary.md#lane) off,
+#   and say what those hold.
+# - `boundary_check` and `padding_option` belong to pointers to a whole [block](../reference/glossary.md#block),
+#   which are deprecated, and gone in later versions.
+# - `cache_modifier`, `eviction_policy` and `volatile` are hints to the caches. They change no result, only the
+#   instruction. See for yourself:
+
+
+# %%
+@triton.jit
+def load_kernel(x_ptr, out_ptr, HINT: tl.constexpr):
+    if HINT == "cache_modifier":
+        value = tl.load(x_ptr, cache_modifier=".cg")
+    elif HINT == "eviction_policy":
+        value = tl.load(x_ptr, eviction_policy="evict_first")
+    elif HINT == "volatile":
+        value = tl.load(x_ptr, volatile=True)
+    else:
+        value = tl.load(x_ptr)
+    tl.store(out_ptr, value)
+
+
+def lines(compiled, *words):
+    """The lines of PTX that contain one of the words."""
+    text = [line.strip() for line in compiled.asm["ptx"].splitlines()]
+    return [line for line in text if any(word in line for word in words)]
+
+
+for hint in ("none", "cache_modifier", "eviction_policy", "volatile"):
+    compiled = load_kernel.warmup(x, out, HINT=hint, grid=(1,))
+    print(f"{hint:16}", lines(compiled, "ld.global", "ld.volatile")[0])
+
+# %% [markdown]
+# `.cg` keeps the data out of the L1 cache. `evict_first` tells the cache to let go of it before other data.
+# `volatile` forbids the compiler to merge or move the load. An axis that does not exist is refused, and the
+# message points at the place:
+
+
+# %%
+@triton.jit
+def axis_kernel(out_ptr):
+    tl.store(out_ptr, tl.program_id(axis=3))
+
+
+attempt("axis 3", lambda: axis_kernel.warmup(out, grid=(1,)))
+
+# %% [markdown]
+# ## Compile the kernel
+#
+# Back to the addition. **Predict:** through which stages does it go?
+
+# %%
+x, y, out = torch.rand(3, 1024)
+compiled = add_kernel.warmup(x, y, out, 1024, BLOCK_SIZE=1024, grid=(1,))
+print("stages:", list(compiled.asm))
+print("threads:", 32 * compiled.metadata.num_warps)
+print("bytes of shared memory:", compiled.metadata.shared)
+print(*lines(compiled, "ld.global", "st.global"), sep="\n")
+
+# %% [markdown]
+# `asm` is a dictionary: Triton's IR, TritonGPU's IR, LLVM's IR, PTX as text, and the machine code (`cubin`) as
+# bytes. Each [thread](../reference/glossary.md#thread) adds eight elements (1024 over 128 threads), and a load of
+# `v4` takes four at once. [Vector add](../programs/vector-add.md#what-the-compiler-made-of-it) shows all stages
+# side by side.
+#
+# Old texts get at the PTX by `kernel.cache[0]`. Is it still there?
+
+# %%
+attempt("add_kernel.cache[0]", lambda: add_kernel.cache[0])
+
+# %% [markdown]
+# It is not. Ask what a launch returns: `compiled = add_kernel[grid](...)` on a GPU, or `warmup` as here, and then
+# `compiled.asm["ptx"]`.
+
+# %% [markdown]
+# ## What makes a new entry?
+#
+# The second launch does not compile again. The `JITFunction` keeps what was compiled in a dictionary for each
+# device. Its keys say what the code depends on.
+#
+# **Predict:** for each line, is it compiled anew? And which instruction loads?
+
+
+# %%
+def entries():
+    return len(add_kernel.device_caches[0][0])
+
+
+def compile_again(title, x, y, out, n, **constants):
+    before = entries()
+    compiled = add_kernel.warmup(x, y, out, n, **constants, grid=(1,))
+    load = lines(compiled, "ld.global")[0].split()[1]
+    print(f"{title:36} {'new' if entries() > before else 'known':6} {load}")
+
+
+half = torch.rand(1024).half()
+compile_again("the same again", x, y, out, 1024, BLOCK_SIZE=1024)
+compile_again("other values, n = 2048", torch.rand(2048), y, out, 2048, BLOCK_SIZE=1024)
+compile_again("n = 1000, no multiple of 16", x, y, out, 1000, BLOCK_SIZE=1024)
+compile_again("n = 1001, neither", x, y, out, 1001, BLOCK_SIZE=1024)
+compile_again("n = 1", x, y, out, 1, BLOCK_SIZE=1024)
+compile_again("n = 2**31, too large for 32 bits", x, y, out, 2**31, BLOCK_SIZE=1024)
+compile_again("x starts 4 bytes later", x[1:], y, out, 1024, BLOCK_SIZE=1024)
+compile_again("float16", half, half, half, 1024, BLOCK_SIZE=1024)
+compile_again("BLOCK_SIZE = 512", x, y, out, 1024, BLOCK_SIZE=512)
+compile_again("num_warps = 8", x, y, out, 1024, BLOCK_SIZE=1024, num_warps=8)
+
+# %% [markdown]
+# The code depends on
+#
+# - the dtype of each tensor, and whether its address is a multiple of 16 bytes;
+# - for each integer: whether it is 1, whether it is a multiple of 16, and whether it fits in 32 bits;
+# - the value of each [constexpr](../reference/glossary.md#constexpr);
+# - the options of the launch.
+#
+# It does not depend on shapes, nor on the value of `n`. Divisibility buys wide loads: where the compiler knows
+# that every group of four lies on a boundary and is on or off as a whole, one instruction takes four. An `n` or
+# an address that is no multiple of 16 costs that.
+#
+# The keys, as Triton writes them; `D` stands for *divisible by 16*:
+
+# %%
+for key in list(add_kernel.device_caches[0][0])[:3]:
+    print(key.split("]")[0] + "]")
+
+# %% [markdown]
+# ## The cache on disk
+#
+# A second process need not compile either. Everything also lies in `TRITON_CACHE_DIR`, which is `~/.triton/cache`
+# unless you set it.
+#
+# **Predict:** how many folders hold an `add_kernel`? Count the lines that said *new* above, and one for the
+# compilation before them.
+
+# %%
+cache = Path(os.environ["TRITON_CACHE_DIR"])
+
+
+def folders():
+    return {path.parent for path in cache.glob("*/add_kernel.ptx")}
+
+
+print("in memory:", entries(), " on disk:", len(folders()))
+print(*sorted(path.name for path in min(folders()).iterdir()), sep="\n")
+
+# %% [markdown]
+# One folder for each entry, its name a hash of the source, the key, the target and the version of Triton. The
+# stages are files, to open with any editor.
+#
+# Now throw away what is in memory, as a new process would.
+#
+# **Predict:** will the next `warmup` add a folder?
+
+# %%
+add_kernel.device_caches.clear()
+add_kernel.warmup(x, y, out, 1024, BLOCK_SIZE=1024, grid=(1,))
+print("in memory:", entries(), " on disk:", len(folders()))
+
+# %% [markdown]
+# It was read from disk. If you change a kernel, its hash changes too, so a stale entry is never taken. Deleting
+# the folder is safe; it costs a compilation.
+
+# %% [markdown]
+# ## Try it
+#
+# 1. What does `add_kernel.constexprs` hold for a kernel with two constexprs?
+# 2. Make `n` a `tl.constexpr`. What is compiled anew now, and why would you not want that?
+# 3. Mark `n` by `@triton.jit(do_not_specialize=["n"])`. Which lines of the table above change from *new* to
+#    *known*?
+# 4. Put `GPUTarget("hip", "gfx942", 64)` into `NoGPU`. Which stages has `compiled.asm`?
+# 5. Let `peek` look at what `tl.store` returns. Why is there nothing to see?
+#
+# A solution to the third follows. Write yours first.
+
+
+# %% tags=["solution"] jupyter={"source_hidden": true, "outputs_hidden": true}
+@triton.jit(do_not_specialize=["n"])
+def unspecialized_kernel(x_ptr, n, BLOCK_SIZE: tl.constexpr):
+    offsets = tl.arange(0, BLOCK_SIZE)
+    tl.store(x_ptr + offsets, 0.0, mask=offsets < n)
+
+
+for n in (1024, 1000, 1001, 1):
+    unspecialized_kernel.warmup(x, n, BLOCK_SIZE=1024, grid=(1,))
+    print("n =", n, " entries:", len(unspecialized_kernel.device_caches[0][0]))
+
+# %% [markdown]
+# ## Next
+#
+# [Vector add](../programs/vector-add.md#what-the-compiler-made-of-it) shows every stage of this kernel beside its
+# source. [Interpreter and GPU](../tools/interpreter-and-gpu.md) asks four versions of the compiler what they
+# accept, by the same stand-in.
