@@ -7,7 +7,7 @@ UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --
 
 .DEFAULT_GOAL := help
 export NO_MKDOCS_2_WARNING := 1 # Material's banner; mkdocs.yml is kept fit for its successor, Zensical
-.PHONY: help serve test test-gpu record check site lint lock clean
+.PHONY: help serve test test-gpu mutants record check site lint lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -24,6 +24,9 @@ test: $(VENV)/all.done ## run everything that runs without a GPU
 
 test-gpu: $(VENV)/all.done ## run the tests that need a GPU
 	$(BIN)/pytest -m gpu
+
+mutants: $(VENV)/all.done ## plant faults in every kernel and name those that its tests do not catch
+	$(BIN)/python -m tests.mutants
 
 record: $(VENV)/all.done ## run what is stale and write its recordings
 	$(BIN)/python -m recorder run

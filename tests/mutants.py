@@ -1,0 +1,363 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plant faults in every kernel of ``snippets/`` and report which ones its tests do not catch.
+
+``python -m tests.mutants [NAME…] [--fast] [--list] [--jobs N]``; a NAME is the beginning of a snippet's, such as
+``programs/`` or ``tools/testing``. Exits with 1 if a kernel's tests catch less than 95 % of its faults.
+
+Which tests: those of the snippet's own test file that run the kernel, in Triton's interpreter, quickest first. A lab
+has no test file; there, a fault is caught when the script fails, or prints or touches something else than before.
+
+How: pytest collects a test file once. Then the process forks for each mutant; the child puts the faulty kernel in the
+place of the sound one, inside of the same kernel object, so that everyone who imported it has it, and runs the tests
+until one fails. A child that crashes or takes far too long has been caught too.
+
+A survivor that nothing in the interpreter could catch is explained in ``mutants_explained.toml``, and then not counted.
+"""
+
+import argparse
+import ast
+import collections
+import contextlib
+import importlib
+import json
+import multiprocessing
+import os
+import resource
+import runpy
+import signal
+import sys
+import tempfile
+import time
+import tomllib
+import traceback
+from itertools import zip_longest
+from pathlib import Path
+
+import hypothesis
+import numpy
+import pytest
+
+from tests.planting import Mutant, mutants
+
+ROOT = Path(__file__).resolve().parent.parent
+EXPLAINED = Path(__file__).with_name("mutants_explained.toml")
+ENOUGH = 0.95
+FAST = ("mask dropped", "comparison", "neighbor", "axis", "arithmetic", "constant", "statement deleted")
+
+
+# One file and its mutants, in a process of its own
+
+
+class PlantInTests:
+    """A pytest plugin: instead of running the tests once, runs them for each mutant."""
+
+    def __init__(self, planted: list[Mutant], module: str, fast: bool):
+        self.planted, self.module, self.fast = planted, module, fast
+        self.failed = self.outcomes = self.current = self.report = None
+        self.seconds, self.kernels = collections.Counter(), collections.defaultdict(set)  # by test
+
+    def pytest_collection(self):
+        quick = (hypothesis.Phase.explicit, hypothesis.Phase.generate)  # a smaller example is no better news
+        parent = hypothesis.settings.get_profile("tests")
+        hypothesis.settings.register_profile("mutants", parent, derandomize=True, database=None, phases=quick)
+        hypothesis.settings.load_profile("mutants")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session):
+        if session.testsfailed or not session.items:
+            self.failed = "its tests cannot be collected"
+            return True
+        with tempfile.NamedTemporaryFile() as report:
+            if in_child(lambda: self.baseline(session.items, Path(report.name)), 600) != "survived":
+                self.failed = f"its tests fail without any fault: {Path(report.name).read_text()}"
+                return True
+            seconds, kernels = json.loads(Path(report.name).read_text())
+        ran = sorted((item for item in session.items if item.nodeid in seconds), key=lambda item: seconds[item.nodeid])
+        rest = [item for item in session.items if item.nodeid not in seconds]
+        self.outcomes = []
+        for mutant in self.planted:
+            chosen = [item for item in ran if mutant.kernel in kernels[item.nodeid]] + rest
+            limit = 30 if rest else 5 + 3 * sum(seconds[item.nodeid] for item in chosen)
+            outcome = in_child(lambda m=mutant, c=chosen: self.try_mutant(m, c), limit) if chosen else "survived"
+            self.outcomes.append(outcome)
+        return True
+
+    def try_mutant(self, mutant, items):
+        self.report = None
+        plant(importlib.import_module(self.module), mutant.kernel, mutant.source)
+        run(items)
+
+    def baseline(self, items, report):
+        """Replace each kernel by itself, and write down how long each test takes and which kernels it runs.
+
+        The fast part ends as soon as every kernel has been run by some test.
+        """
+        from triton.runtime.interpreter import InterpretedFunction
+
+        module, kernels = importlib.import_module(self.module), {mutant.kernel for mutant in self.planted}
+        for kernel in kernels:
+            plant(module, kernel, Path(module.__file__).read_text("utf-8"))
+        rewrite, self.report = InterpretedFunction.rewrite, report
+
+        def seen(kernel):
+            if kernel.fn.__module__ == self.module:
+                self.kernels[self.current].add(kernel.fn.__name__)
+            return rewrite(kernel)
+
+        InterpretedFunction.rewrite = seen
+        for item, following in zip_longest(items, items[1:]):
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            self.kernels[item.nodeid] &= kernels
+            if self.fast and set.union(*self.kernels.values()) == kernels:
+                break
+        self.report.write_text(json.dumps([self.seconds, {test: list(seen) for test, seen in self.kernels.items()}]))
+
+    def pytest_runtest_logstart(self, nodeid):
+        self.current = nodeid
+
+    def pytest_runtest_logreport(self, report):
+        self.seconds[report.nodeid] += report.duration
+        if report.failed:
+            if self.report:
+                self.report.write_text(f"{report.nodeid}\n{report.longreprtext[-2000:]}")
+            os._exit(1)
+
+
+def run(items):
+    for item, following in zip_longest(items, items[1:]):
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+
+
+def plant(module, kernel: str, source: str) -> None:
+    """Make the module's kernel that of another source, wherever it has been imported."""
+    file = Path(tempfile.mkdtemp()) / "mutant.py"  # Triton reads a kernel's source from its file
+    file.write_text(source, "utf-8")
+    tree = ast.parse(source)
+    tree.body = [node for node in tree.body if getattr(node, "name", None) == kernel]
+    namespace = {}
+    exec(compile(tree, file, "exec"), vars(module), namespace)
+    sound = vars(getattr(module, kernel))
+    sound.clear()
+    sound.update(vars(namespace[kernel]))
+
+
+def run_lab(source: str, output: Path):
+    """Run a lab's source and write what it prints to ``output``."""
+    folder = Path(tempfile.mkdtemp())
+    (folder / "lab.py").write_text(source, "utf-8")
+    os.chdir(folder)
+    with output.open("w") as file, contextlib.redirect_stdout(file), touched() as elements:
+        runpy.run_path(folder / "lab.py", run_name="__main__")
+        print(elements)
+
+
+@contextlib.contextmanager
+def touched():
+    """Yield a list that receives the argument and the offsets in bytes of each load and store, in the interpreter."""
+    from triton.runtime import interpreter
+
+    seen, pointers = [], []
+    executor, builder = interpreter.GridExecutor, interpreter.interpreter_builder
+    convert, load, store = executor._init_args_hst, builder.create_masked_load, builder.create_masked_store
+
+    def note_arguments(executor, args, kwargs):
+        args, kwargs = convert(executor, args, kwargs)
+        pointers[:] = [value.data_ptr() for value in [*args, *kwargs.values()] if hasattr(value, "data_ptr")]
+        return args, kwargs
+
+    def note(addresses, mask):
+        on = addresses.data[numpy.broadcast_to(mask.data, addresses.data.shape).astype(bool)].astype(numpy.int64)
+        if on.size and pointers:
+            nearest = min(pointers, key=lambda pointer: abs(int(on[0]) - pointer))
+            seen.append((pointers.index(nearest), (on - nearest).tolist()))
+
+    def note_load(addresses, mask, *rest):
+        note(addresses, mask)
+        return load(addresses, mask, *rest)
+
+    def note_store(addresses, value, mask, *rest):
+        note(addresses, mask)
+        return store(addresses, value, mask, *rest)
+
+    executor._init_args_hst = note_arguments  # for good: the process ends with the lab
+    builder.create_masked_load, builder.create_masked_store = note_load, note_store
+    yield seen
+
+
+def plant_in_lab(source: str, planted: list[Mutant], fast: bool) -> tuple[str | None, list[str]]:
+    first, again, output = (Path(tempfile.mkdtemp()) / "output" for _ in range(3))
+    if fast:
+        again = first
+    for file in {first, again}:
+        if in_child(lambda file=file: run_lab(source, file), 300) != "survived":
+            return "it fails without any fault", []
+    if first.read_text() != again.read_text():
+        return "it prints something else each time", []
+
+    def outcome(mutant):
+        found = in_child(lambda: run_lab(mutant.source, output), 60)
+        return "caught" if found == "survived" and output.read_text() != first.read_text() else found
+
+    return None, [outcome(mutant) for mutant in planted]
+
+
+def in_child(work, seconds: float) -> str:
+    """Run ``work()`` in a fork of this process: "survived" if it returned, "caught", or "too slow"."""
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            os.setpgid(0, 0)
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            resource.setrlimit(resource.RLIMIT_CPU, (round(seconds), round(seconds)))
+            work()
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    deadline = time.monotonic() + 10 * seconds  # of the clock; a child that waits for something uses no time of the CPU
+    while not (ended := os.waitpid(pid, os.WNOHANG))[0]:
+        if time.monotonic() > deadline:
+            os.killpg(pid, signal.SIGKILL)
+        time.sleep(0.002)
+    if os.WIFSIGNALED(ended[1]) and os.WTERMSIG(ended[1]) in (signal.SIGXCPU, signal.SIGKILL):
+        return "too slow"
+    return "caught" if ended[1] else "survived"
+
+
+def try_file(job: tuple[Path, list[Mutant], bool]) -> tuple[str | None, list[str]]:
+    """Return what kept the mutants of a file from being tried, or None, and the outcome of each."""
+    path, planted, fast = job
+    source = path.read_text("utf-8")
+    is_lab = path.parent.name == "labs"
+    os.environ.pop("TRITON_INTERPRET", None)
+    if not is_lab or 'os.environ["TRITON_INTERPRET"] = "1"' in source:
+        os.environ["TRITON_INTERPRET"] = "1"  # Triton reads it when it is imported, which must not be before this
+    import triton  # noqa: F401  so that no mutant has to
+
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+") as log:
+        tempfile.tempdir = folder  # whose children leave theirs behind
+        for stream in (1, 2):
+            os.dup2(log.fileno(), stream)
+        if is_lab:
+            failed, outcomes = plant_in_lab(source, planted, fast)
+        else:
+            name = path.relative_to(ROOT).with_suffix("")
+            tests = ROOT / "tests" / name.parent / f"test_{name.name}.py"
+            if not tests.exists():
+                return f"there is no {tests.relative_to(ROOT)}", []
+            plugin = PlantInTests(planted, ".".join(name.parts), fast)
+            pytest.main([str(tests), "-q", "-p", "no:cacheprovider", "--rootdir", str(ROOT)], plugins=[plugin])
+            failed, outcomes = plugin.failed, plugin.outcomes
+        log.seek(0)
+        return (f"{failed or ''}\n{log.read()[-3000:]}" if failed or outcomes is None else None), outcomes or []
+
+
+# All files
+
+
+def tried(job):
+    return job, *try_file(job)
+
+
+def files(names: list[str]) -> list[Path]:
+    found = [path for path in sorted((ROOT / "snippets").rglob("*.py")) if not path.stem.endswith("_bug")]
+    return [p for p in found if not names or p.relative_to(ROOT / "snippets").as_posix().startswith(tuple(names))]
+
+
+def snippet_name(path: Path) -> str:
+    return path.relative_to(ROOT / "snippets").with_suffix("").as_posix()
+
+
+class Explanations(dict):
+    """Why a survivor is none, by snippet, kernel and diff, which is empty where it goes for the whole kernel."""
+
+    def __init__(self, path: Path):
+        entries = tomllib.loads(path.read_text("utf-8")).get("mutant", []) if path.exists() else []
+        super().__init__({(e["snippet"], e["kernel"], tuple(e.get("diff", ()))): e["why"] for e in entries})
+
+    def of(self, name: str, mutant: Mutant) -> tuple | None:
+        """The key of what explains a mutant."""
+        return next((key for d in (mutant.diff, ()) if (key := (name, mutant.kernel, d)) in self), None)
+
+
+def few(planted: list[Mutant]) -> list[Mutant]:
+    """A mutant of each kernel, or up to three of different kinds where a file has few; always the same ones."""
+    by_kernel = collections.defaultdict(dict)
+    for mutant in planted:
+        by_kernel[mutant.kernel].setdefault(mutant.fault, mutant)
+    number = max(1, 3 // len(by_kernel)) if by_kernel else 0
+    return [m for kinds in by_kernel.values() for m in [kinds[fault] for fault in FAST if fault in kinds][:number]]
+
+
+def main(arguments=None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help="the beginning of a snippet's name; default: all")
+    parser.add_argument("--fast", action="store_true", help="only a few faults of each kernel")
+    parser.add_argument("--list", action="store_true", help="only show the faults")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="files at a time")
+    options = parser.parse_args(arguments)
+
+    explained, jobs = Explanations(EXPLAINED), []
+    for path in files(options.names):
+        planted = mutants(path.read_text("utf-8"))
+        if options.fast:
+            planted = few([mutant for mutant in planted if not explained.of(snippet_name(path), mutant)])
+        if planted:
+            jobs.append((path, planted, options.fast))
+        if options.list:
+            for mutant in planted:
+                place = f"{snippet_name(path)}:{mutant.line} {mutant.kernel}"
+                print(f"{place}, {mutant.fault}", *mutant.diff, sep="\n    ")
+    if not jobs:
+        parser.error("no kernel has such a name")
+    if options.list:
+        return 0
+
+    os.environ["OMP_NUM_THREADS"] = "1"  # threads do not survive a fork
+    import torch  # noqa: F401  here, so that no other process has to
+
+    jobs.sort(key=lambda job: -len(job[1]))
+    used, unneeded, enough = set(), set(explained) if not options.names else set(), True
+    with multiprocessing.get_context("fork").Pool(options.jobs, maxtasksperchild=1) as pool:
+        for (path, planted, _), failed, outcomes in pool.imap_unordered(tried, jobs):
+            name = snippet_name(path)
+            unneeded |= {explained.of(name, mutant) for mutant in planted} - {None}
+            if failed:
+                enough = False
+                print(f"{name}: {failed.strip()}", flush=True)
+                continue
+            for kernel in dict.fromkeys(mutant.kernel for mutant in planted):
+                results = [(m, outcome) for m, outcome in zip(planted, outcomes, strict=True) if m.kernel == kernel]
+                enough &= report(name, kernel, results, explained, used)
+    unneeded -= used
+    for name, kernel, diff in () if options.fast else unneeded:
+        print(f"{name}, {kernel}: {EXPLAINED.name} explains what does not survive:", *diff, sep="\n    ")
+    return int(not enough or bool(unneeded and not options.fast))
+
+
+def report(name, kernel, results, explained, used) -> bool:
+    """Print what became of the mutants of a kernel; return whether enough of them were caught."""
+    survivors = [mutant for mutant, outcome in results if outcome == "survived"]
+    keys = {mutant: explained.of(name, mutant) for mutant in survivors}
+    used |= set(keys.values())
+    reasons = sum(key is not None for key in keys.values())
+    enough = len(survivors) - reasons <= (1 - ENOUGH) * len(results)
+    slow = sum(outcome == "too slow" for _, outcome in results)
+    print(
+        f"{name}, {kernel}: {len(results) - len(survivors)} of {len(results)} faults caught"
+        + (f", {slow} of them by the time limit" if slow else "")
+        + (f", {reasons} explained" if reasons else "")
+        + ("" if enough else f": LESS THAN {ENOUGH:.0%}")
+    )
+    for mutant in survivors:
+        print(f"  survived: line {mutant.line}, {mutant.fault}", *mutant.diff, sep="\n    ")
+        if keys[mutant]:
+            print(f"    explained: {explained[keys[mutant]]}")
+    sys.stdout.flush()
+    return enough
+
+
+if __name__ == "__main__":
+    sys.exit(main())

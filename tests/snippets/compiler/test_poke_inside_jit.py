@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lab also runs as a plain script, and the notebook shows what its text says of it."""
+
+import json
+import re
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pytest
+from guards import environment
+
+from recorder.project import Lab
+
+LAB = Lab("compiler/labs/poke_inside_jit")
+
+
+def shown() -> str:
+    cells = json.loads(LAB.notebook.read_text("utf-8"))["cells"]
+    outputs = [output for cell in cells if cell["cell_type"] == "code" for output in cell["outputs"]]
+    return "".join("".join(output["text"]) for output in outputs)
+
+
+def test_prints_what_the_notebook_shows():
+    made = json.loads(LAB.notebook.read_text("utf-8"))["metadata"]["provenance"]["triton"]
+    if made != version("triton"):
+        pytest.skip(f"the notebook was made with Triton {made}")
+    done = subprocess.run([sys.executable, LAB.path], env=environment("cuda"), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == shown()
+
+
+def test_what_the_text_says_of_errors():
+    text = shown()
+    assert len(re.findall(r"ValueError: Did you forget to add @triton.jit \?", text)) == 2
+    assert "RuntimeError: Cannot call @triton.jit'd outside of the scope of a kernel" in text
+    assert "AttributeError: 'JITFunction' object has no attribute 'cache'" in text
+    assert "program_id axis must be 0, 1, or 2 but got 3" in text
+
+
+def test_what_the_text_says_of_the_hints():
+    for hint, instruction in (
+        ("none", "ld.global.b32"), ("cache_modifier", "ld.global.cg.b32"),
+        ("eviction_policy", "ld.global.L1::evict_first"), ("volatile", "ld.volatile.global.b32"),
+    ):  # fmt: skip
+        assert re.search(rf"^{hint} +{re.escape(instruction)}", shown(), re.M)
+
+
+def test_what_the_text_says_of_the_cache():
+    said = dict(re.findall(r"^(\S.*?) {2,}((?:new|known) +ld\S+)$", shown(), re.M))
+    said = {title: tuple(words.split()) for title, words in said.items()}
+    assert said == {
+        "the same again": ("known", "ld.global.v4.b32"),
+        "other values, n = 2048": ("known", "ld.global.v4.b32"),
+        "n = 1000, no multiple of 16": ("new", "ld.global.b32"),
+        "n = 1001, neither": ("known", "ld.global.b32"),
+        "n = 1": ("new", "ld.global.b32"),
+        "n = 2**31, too large for 32 bits": ("new", "ld.global.v4.b32"),
+        "x starts 4 bytes later": ("new", "ld.global.b32"),
+        "float16": ("new", "ld.global.v4.b32"),
+        "BLOCK_SIZE = 512": ("new", "ld.global.v4.b32"),
+        "num_warps = 8": ("new", "ld.global.v4.b32"),
+    }
+    new = sum(kind == "new" for kind, _ in said.values())
+    before, after = re.findall(r"^in memory: (\d+)  on disk: (\d+)$", shown(), re.M)
+    assert before == (str(new + 1),) * 2 and after == ("1", str(new + 1))
+    assert re.findall(r"entries: (\d+)$", shown(), re.M) == ["1"] * 4  # the solution: n is not specialized on

@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Faults are planted where they should be, tests that are too weak are reported, and ours catch a few faults each."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.planting import kernels, mutants
+
+ROOT = Path(__file__).resolve().parent.parent
+
+KERNEL = """
+import triton, triton.language as tl
+
+@triton.jit
+def kernel(x_ptr, y_ptr, stride_m, stride_n, m, n, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+{}
+"""
+
+# A line of a kernel, the fault, and what it makes of the line; all of them, where it is a list.
+FAULTS = [
+    ("x = tl.load(x_ptr, mask=m > 0, other=0.0)", "mask dropped", "x = tl.load(x_ptr)"),
+    ("x = tl.load(x_ptr, m > 0)", "mask dropped", "x = tl.load(x_ptr)"),
+    ("tl.store(x_ptr, 1, m > 0)", "mask dropped", "tl.store(x_ptr, 1)"),
+    ("x = tl.load(x_ptr, mask=m > 0, other=0)", "other", "x = tl.load(x_ptr, mask=m > 0, other=1)"),
+    ("x = 4 < n", "comparison", "x = 4 <= n"),
+    ("x = 4 < n", "bound one short", "x = 4 < n - 1"),
+    ("x = 4 == n", "comparison", "x = 4 != n"),
+    ("x = x_ptr + 2 * stride_m", "neighbor", ["x = y_ptr + 2 * stride_m", "x = x_ptr + 2 * stride_n"]),
+    ("x = 2 * BLOCK_M", "neighbor", ["x = 2 * BLOCK_N"]),
+    ("x = (2 * BLOCK_M) < n", "another size", ["x = (2 * n) < n"]),
+    ("x = (m + n) * BLOCK_M < n", "arithmetic", ["x = (m - n) * BLOCK_M < n", "x = ((m + n) + BLOCK_M) < n"]),
+    ("x = (m + n)[:, None]", "axis", ["x = (m + n)[None, :]"]),
+    ("x = (m or n) and 2", "and, or", ["x = (m and n) and 2", "x = (m or n) or 2"]),
+    ("x = tl.program_id(axis=0)", "axis", ["x = tl.program_id(axis=1)"]),
+    ("x = tl.program_id(1)", "axis", ["x = tl.program_id(axis=0)"]),
+    ("x = m[:, None] * n", "axis", ["x = m[None, :] * n"]),
+    ("x = tl.sum(m, axis=1)", "axis", ["x = tl.sum(m, axis=0)"]),
+    ("x = tl.sum(m, axis=1)", "another function", ["x = tl.max(m, axis=1)"]),
+    ("m += n", "not accumulated", ["m = n"]),
+    ("m += n", "statement deleted", ["pass"]),
+    ("tl.store(x_ptr, 1)", "statement deleted", ["pass"]),
+    ("x = (4 < n) & (3 < m)", "arithmetic", ["x = (4 < n) | (3 < m)"]),
+    ("x = (4 < n) & (3 < m)", "half of a mask", ["x = 4 < n", "x = 3 < m"]),
+    ("x = m.to(tl.int64) * 2", "cast dropped", ["x = m * 2"]),
+    ("x = 2 * (m - n)", "arithmetic", ["x = 2 + (m - n)", "x = 2 * (m + n)"]),
+    ("x = m - 2 * n", "arithmetic", ["x = m + 2 * n", "x = m - (2 + n)"]),
+    ("x = n // 4", "constant", ["x = n // 5", "x = n // 3"]),
+    ("x = tl.cdiv(n, 4)", "cdiv rounds down", ["x = (n) // (4)"]),
+    ("x = tl.arange(0, 4)", "one off", ["x = tl.arange(0, 4) + 1", "x = tl.arange(0, 4) - 1"]),
+    ("x = tl.where(m > 0, m, n)", "branches swapped", ["x = tl.where(m > 0, n, m)"]),
+    ("x = m if m > 0 else n", "condition", ["x = m if not (m > 0) else n"]),
+    ("x = -m", "sign dropped", ["x = m"]),
+    ("x = 'é' + m * n", "arithmetic", ["x = 'é' - m * n", "x = 'é' + (m + n)"]),  # columns are counted in bytes
+]
+
+
+@pytest.mark.parametrize("line, fault, expected", FAULTS)
+def test_plants(line, fault, expected):
+    planted = [m.diff for m in mutants(KERNEL.format(f"    {line}")) if m.fault == fault]
+    lines = [(f"- {line}", f"+ {changed}") for changed in ([expected] if isinstance(expected, str) else expected)]
+    assert sorted(planted) == sorted(lines)
+
+
+def test_an_accumulator_that_is_not_reset():
+    body = "    for i in range(m):\n        acc = 0\n        for j in range(n):\n            acc += j"
+    (mutant,) = [m for m in mutants(KERNEL.format(body)) if m.fault == "not reset"]
+    changed = "    acc = 0\n    for i in range(m):\n        pass\n        for j in range(n):"
+    assert changed in mutant.source
+
+
+def test_nothing_else_changes():
+    source = (ROOT / "snippets/programs/vector_add.py").read_text("utf-8")
+    planted = mutants(source)
+    assert len({mutant.source for mutant in planted}) == len(planted) > 20 and source not in planted
+    for mutant in planted:
+        assert len(mutant.source.splitlines()) == len(source.splitlines())
+        assert sum(a != b for a, b in zip(mutant.source.splitlines(), source.splitlines(), strict=True)) == 1
+
+
+def test_the_lesson_shows_one_of_its_own_mutants():
+    shown = re.search(r"```diff\n(.+\n)(.+\n)```", (ROOT / "docs/en/tools/testing.md").read_text("utf-8"))
+    planted = mutants((ROOT / "snippets/tools/testing.py").read_text("utf-8"))
+    assert tuple(line.strip() for line in shown.groups()) in {mutant.diff for mutant in planted}
+
+
+def test_finds_kernels_however_they_are_decorated():
+    import ast
+
+    source = """
+@triton.jit
+def a(): pass
+@triton.autotune(configs=[], key=[])
+@triton.jit
+def b(): pass
+@triton.jit(debug=True)
+def c(): pass
+@triton.jit
+def wrong_bug(): pass
+def host(): pass
+"""
+    assert [kernel.name for kernel in kernels(ast.parse(source))] == ["a", "b", "c"]
+    with pytest.raises(ValueError, match="in inner: move it to the top level"):
+        kernels(ast.parse("def f():\n    @triton.jit\n    def inner(): pass"))
+
+
+# The command, on a small project of its own
+
+SNIPPET = """
+import triton, triton.language as tl
+
+@triton.jit
+def double(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    tl.store(out_ptr + offsets, 2 * tl.load(x_ptr + offsets, mask=mask), mask=mask)
+
+@triton.jit
+def unused(x_ptr):
+    tl.store(x_ptr, 1)
+
+@triton.jit
+def wrong_bug(x_ptr):
+    tl.store(x_ptr, 1)
+"""
+
+WEAK = """
+import torch
+from snippets.chapter import lesson
+from snippets.chapter.lesson import double  # imported by name, and still the mutated one
+
+def test_a_round_size():
+    x, out = torch.arange(1.0, 9.0), torch.zeros(8)
+    double[(2,)](x, out, 8, BLOCK=4)
+    assert torch.equal(out, 2 * x)
+"""
+
+STRONG = """
+def test_a_ragged_size():
+    from guards import Guarded, check_each_once, recorded_accesses
+    zones = {"before": 16, "after": 16}
+    x = Guarded.around(torch.arange(1.0, 8.0), **zones, fill=0xFF)
+    out = Guarded((7,), torch.float32, "cpu", **zones, fill=0x5A)
+    with recorded_accesses() as accesses:
+        double[(2,)](x.tensor, out.tensor, 7, BLOCK=4)
+    out.check("out")
+    assert torch.equal(out.tensor, 2 * x.tensor)
+    check_each_once(accesses, "load", x=x.tensor)
+    x = torch.zeros(1)
+    lesson.unused[(1,)](x)
+    assert x.item() == 1
+"""
+
+LAB = """
+import os
+os.environ["TRITON_INTERPRET"] = "1"
+import torch, triton, triton.language as tl
+
+@triton.jit
+def look(x_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets, mask=offsets < n)
+
+look[(1,)](torch.zeros(3), 3, BLOCK=4)
+"""
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A project with one snippet, and what it takes to test it; returns a function that runs the command in it."""
+    for folder in ("snippets/chapter/labs", "tests/snippets/chapter"):
+        (tmp_path / folder).mkdir(parents=True)
+    for file in ("pyproject.toml", "tests/conftest.py", "tests/mutants.py", "tests/planting.py"):
+        shutil.copy(ROOT / file, tmp_path / file)
+    (tmp_path / "snippets/chapter/lesson.py").write_text(SNIPPET)
+
+    def command(tests, *arguments, explained=""):
+        (tmp_path / "tests/snippets/chapter/test_lesson.py").write_text(tests)
+        (tmp_path / "tests/mutants_explained.toml").write_text(explained)
+        path = os.pathsep.join([str(tmp_path), str(ROOT / "tests/snippets"), str(ROOT)])
+        return subprocess.run(
+            [sys.executable, "-m", "tests.mutants", *arguments],
+            cwd=tmp_path, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True,
+        )  # fmt: skip
+
+    command.root = tmp_path
+    return command
+
+
+EXPLAINED = '[[mutant]]\nsnippet = "chapter/lesson"\nkernel = "double"\nwhy = "because"\ndiff = {}\n'
+
+
+def test_weak_tests_leave_survivors_and_the_command_names_them(project):
+    (project.root / "snippets/chapter/labs/sound.py").write_text(LAB)
+    (project.root / "snippets/chapter/labs/unsteady.py").write_text(LAB + "\nprint(os.getpid())")
+    whole_kernel = '[[mutant]]\nsnippet = "chapter/lesson"\nkernel = "unused"\nwhy = "nobody runs it"\n'
+    one = EXPLAINED.format('["- mask = offsets < n", "+ mask = offsets <= n"]')
+    done = project(WEAK, explained=one + whole_kernel)
+    said = done.stdout
+    assert done.returncode == 1, done.stderr
+    assert "chapter/lesson, double: " in said and "LESS THAN 95%" in said
+    assert "survived: line 7, bound one short\n" not in said, "a test that catches it was not run"
+    survivor = (
+        "survived: line 7, comparison\n    - mask = offsets < n\n    + mask = offsets <= n\n    explained: because\n"
+    )
+    assert survivor in said
+    assert re.search(r"chapter/lesson, unused: 0 of (\d) faults caught, \1 explained\n", said)
+    assert "wrong_bug" not in said
+    lab = re.search(r"chapter/labs/sound, look: (\d+) of (\d+) faults caught\n", said)
+    assert lab and lab[1] == lab[2]
+    assert "chapter/labs/unsteady: it prints something else each time" in said
+
+
+def test_strong_tests_leave_none(project):
+    done = project(WEAK + STRONG)
+    assert done.returncode == 0 and "survived: " not in done.stdout, done.stdout + done.stderr
+    assert "chapter/lesson, double: " in done.stdout and "chapter/lesson, unused: " in done.stdout
+
+
+def test_an_explanation_must_be_needed(project):
+    caught = EXPLAINED.format('["- mask = offsets < n", "+ mask = offsets <= n"]')
+    done = project(WEAK + STRONG, explained=caught + EXPLAINED.format('["- no such line", "+ pass"]'))
+    assert done.returncode == 1 and "LESS THAN" not in done.stdout
+    assert "explains what does not survive:\n    - mask = offsets < n" in done.stdout
+    assert "explains what does not survive:\n    - no such line" in done.stdout
+
+
+def test_tests_that_fail_anyway_catch_nothing(project):
+    (project.root / "snippets/chapter/untested.py").write_text(SNIPPET)
+    (project.root / "snippets/chapter/uncollected.py").write_text(SNIPPET)
+    (project.root / "tests/snippets/chapter/test_uncollected.py").write_text("import no_such_module")
+    done = project(WEAK + "\ndef test_wrong():\n    assert double is None\n")
+    assert done.returncode == 1 and "faults caught" not in done.stdout
+    assert "chapter/lesson: its tests fail without any fault: " in done.stdout and "::test_wrong" in done.stdout
+    assert "chapter/untested: there is no tests/snippets/chapter/test_untested.py" in done.stdout
+    assert "chapter/uncollected: its tests cannot be collected" in done.stdout and "no_such_module" in done.stdout
+
+
+def test_what_becomes_of_a_child():
+    call = (
+        "import os; from tests.mutants import in_child\n"
+        "works = [lambda: None, lambda: any(iter(int, 1)), lambda: 1 / 0, lambda: os.kill(os.getpid(), 11)]\n"
+        "print(*(in_child(work, 1) for work in works), sep=',')"
+    )
+    done = subprocess.run([sys.executable, "-c", call], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout == "survived,too slow,caught,caught\n"
+
+
+# Ours
+
+
+@pytest.mark.timeout(300)
+def test_a_few_faults_in_each_of_our_kernels_are_caught():
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.mutants", "--fast", "--jobs", "1"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
