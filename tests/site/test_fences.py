@@ -63,7 +63,8 @@ def rendered(text, *, snippets):
         return original(self, ws, content, start, end)
 
     extensions, options = site_extensions()
-    extensions = [name for name in extensions if snippets or name != "pymdownx.snippets"]
+    left_out = {"material.extensions.preview"}  # it marks links, and runs under MkDocs only
+    extensions = [name for name in extensions if name not in left_out | (set() if snippets else {"pymdownx.snippets"})]
     with mock.patch.object(SuperFencesBlockPreprocessor, "process_nested_block", process):
         folder = os.getcwd()
         os.chdir(ROOT)  # base_path of pymdownx.snippets is relative
