@@ -4,6 +4,7 @@
 import ast
 import hashlib
 import re
+from functools import lru_cache
 from pathlib import Path
 
 from recorder.project import ROOT, RecorderError, interpreted, relative, triton_of
@@ -26,21 +27,36 @@ def syntax_tree(source: str) -> ast.Module:
     return tree
 
 
-def _parse(path: Path) -> ast.Module:
-    try:
-        return syntax_tree(path.read_text("utf-8"))
-    except SyntaxError as error:
-        raise RecorderError(f"{relative(path)}:{error.lineno}: it is not Python: {error.msg}") from error
-
-
 def _spell(node) -> str:
     """Like ``ast.dump``, but without empty fields: Python versions differ in which of those they have."""
+    if isinstance(node, ast.JoinedStr):  # where Python 3.12 puts empty strings that 3.11 does not
+        node.values = [value for value in node.values if not (isinstance(value, ast.Constant) and value.value == "")]
     if isinstance(node, ast.AST):
         fields = [f"{name}={_spell(value)}" for name, value in ast.iter_fields(node) if value not in (None, [])]
         return f"{type(node).__name__}({', '.join(fields)})"
     if isinstance(node, list):
         return f"[{', '.join(map(_spell, node))}]"
     return repr(node)
+
+
+@lru_cache(maxsize=256)
+def _digest(source: str) -> tuple[str, frozenset[str]]:
+    """What runs of a source, spelled out, and the names of the modules that it may import."""
+    tree = syntax_tree(source)
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return _spell(tree), frozenset(names)
+
+
+def _read(path: Path) -> tuple[str, frozenset[str]]:
+    try:
+        return _digest(path.read_text("utf-8"))
+    except SyntaxError as error:
+        raise RecorderError(f"{relative(path)}:{error.lineno}: it is not Python: {error.msg}") from error
 
 
 def local_modules(path: Path) -> list[Path]:
@@ -51,14 +67,9 @@ def local_modules(path: Path) -> list[Path]:
         if module in found:
             continue
         found.append(module)
-        for node in ast.walk(_parse(module)):
-            names = []
-            if isinstance(node, ast.Import):
-                names = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom) and node.module:
-                names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-            files = [ROOT / f"{name.replace('.', '/')}.py" for name in names if name.startswith("snippets.")]
-            waiting += [file for file in files if file.is_file()]
+        _, names = _read(module)
+        files = [ROOT / f"{name.replace('.', '/')}.py" for name in names if name.startswith("snippets.")]
+        waiting += [file for file in files if file.is_file()]
     return sorted(found)
 
 
@@ -71,7 +82,7 @@ def pins() -> dict[str, str]:
 
 def of(path: Path, device: str = "cpu") -> str:
     """SHA-256 (hexadecimal) over the syntax trees of ``path`` and its local modules and, on a CPU, the pins."""
-    parts = [f"{relative(module)}: {_spell(_parse(module))}" for module in local_modules(path)]
+    parts = [f"{relative(module)}: {_read(module)[0]}" for module in local_modules(path)]
     if interpreted(device):
         other = {"triton": f"triton=={version}"} if (version := triton_of(device)) else {}
         parts += [f"{package}: {pin}" for package, pin in (pins() | other).items()]

@@ -259,7 +259,8 @@ class EndPage(Postprocessor):
                 raise PageError(
                     f"{place}: a page that shows {snippet.name} also shows its file; add a fence with {fence}"
                 )
-        return text
+        # The search index, which every page loads, is for prose: code would double it.
+        return re.sub(r'(<div class="language-\w+ highlight")>', r"\1 data-search-exclude>", text)
 
 
 class RecordingsExtension(Extension):

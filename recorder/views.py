@@ -235,7 +235,7 @@ _VIEWS = (
 VIEWS = {view.__name__: view for view in _VIEWS}
 # What a quick run on any machine can show of code that has changed.
 PREVIEWED = ("output", "image", "pixels", "accesses", "explorer")
-SEARCHED = ("output", "error", "verdicts")  # what a reader may have met elsewhere; the others would swell the index
+SEARCHED = ("error",)  # what a reader may have met elsewhere; the others would swell the index
 COMPILED = ("stage", "stages", "error", "layout")  # made by the compiler alone
 
 

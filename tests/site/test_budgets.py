@@ -5,10 +5,12 @@ import gzip
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.site.conftest import build
+from tests.site.test_site import SOURCES
 
 ROOT = Path(__file__).resolve().parents[2]
-LESSON = "programs/vector-add/"
 OF_MATERIAL = re.compile(r"/assets/(javascripts/(bundle\.|workers/)|stylesheets/(main|palette)\.)[^/]+$")
 
 
@@ -26,17 +28,18 @@ def test_strict_build_takes_under_15_s(site, tmp_path):
     assert seconds < 15
 
 
-def test_lesson_weighs_under_150_kb(browser, site):
+@pytest.mark.parametrize("address", [address for address in SOURCES if address.startswith(("programs/", "tools/"))])
+def test_lesson_weighs_under_150_kb(browser, site, address):
     """With all that it loads, also what is there for the search, but without Material's own script and styles."""
     context = browser.new_context()
     page, answers = context.new_page(), []
     page.on("response", lambda answer: answers.append(answer))
-    page.goto(site.url + LESSON, wait_until="networkidle")
+    page.goto(site.url + address, wait_until="networkidle")
     sizes = {answer.url: len(gzip.compress(answer.body())) for answer in answers}
     context.close()
     own = {url.removeprefix(site.url): size for url, size in sizes.items() if not OF_MATERIAL.search(url)}
     assert len(own) < len(sizes), "the pattern for Material's files matches nothing any more"
-    assert {LESSON, "assets/theme.css", "assets/launch-explorer.js"} <= own.keys()
+    assert {address, "assets/theme.css", "assets/launch-explorer.js"} <= own.keys()
     assert sum(own.values()) < 150_000, own
 
 

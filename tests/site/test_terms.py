@@ -9,7 +9,7 @@ from bs4 import BeautifulSoup
 from tests.site.test_site import SOURCES
 
 GLOSSARY = "reference/glossary/"
-NO_PROSE = "h1, h2, h3, h4, pre, code, figure, details, .recording, .home__cards, svg, .tabbed-labels, a.headerlink"
+NO_PROSE = "h1, h2, h3, h4, pre, code, figure, details, .recording, .table-scroll--words, svg, .tabbed-labels"
 
 
 def article(site, address):

@@ -6,8 +6,8 @@
 # apart, and then compile it for a GPU that you do not have.
 #
 # You need Linux (on Windows, WSL) and Python, and these: `pip install torch triton jupyterlab`. You need no GPU.
-# What you see is the inside of one version of Triton. Names in it change from version to version, and nobody
-# promised them to you.
+# What you see is the inside of one version of Triton. Its names change from version to version, and no
+# documentation promises them.
 #
 # Before you run a cell, say what it will print. Then run it and compare.
 
@@ -69,6 +69,8 @@ for param in add_kernel.params:
 print(add_kernel.src.splitlines()[0], "...")
 
 # %% [markdown]
+# A [constexpr](../reference/glossary.md#constexpr) is an argument whose value is fixed when the kernel is compiled.
+#
 # `src` is the source, as text. So Triton must find the file, or the cell, that a kernel was written in. Code that
 # was made by `exec` from a string has none, and then `@triton.jit` fails.
 
@@ -143,6 +145,9 @@ attempt("your own function", lambda: add_kernel.fn(x, y, out, 10, 16))
 attempt("tl.program_id by itself", lambda: tl.program_id(0))
 
 # %% [markdown]
+# The first says *outside of the scope of a kernel* because one compiled function may call another without a grid,
+# inside a kernel. From outside you need the brackets.
+#
 # The second and the third fail in the same way, at the same place: the first thing that your function does is to
 # call `tl.program_id`. The message asks whether you forgot `@triton.jit`. You did not. It means: *nobody is
 # compiling*.
@@ -168,7 +173,8 @@ print(last_step(tl.program_id))
 # of the documented language; it is how `tl.load` and the others are made.
 #
 # And you need a target. On a machine with a GPU, Triton asks its driver. Here a small class stands in: it answers
-# the question *what shall I compile for?* with an H200. `warmup` is a launch that stops after compiling.
+# the question *what shall I compile for?* with an H200. From then on this process can launch nothing, even if it has
+# a GPU. `warmup` is a launch that stops after compiling.
 
 
 # %%
@@ -176,7 +182,7 @@ class NoGPU:
     """Stands in for the driver of a GPU that is not there."""
 
     def get_current_target(self):
-        return GPUTarget("cuda", 90, 32)  # compute capability 9.0
+        return GPUTarget("cuda", 90, 32)  # compute capability 9.0, warps of 32 threads
 
     def get_current_device(self):
         return 0
@@ -210,8 +216,8 @@ def peeking_kernel(x_ptr, BLOCK_SIZE: tl.constexpr):
 compiled = peeking_kernel.warmup(x, BLOCK_SIZE=16, grid=(3,))
 
 # %% [markdown]
-# Three programs would have run, but `peek` ran once, while the one kernel was compiled. Compare what it saw with
-# torch's tensor:
+# A launch would have started three programs, but `peek` ran once for each of its three lines, while the one kernel
+# was compiled. The pid has no shape, for it is a single number. Compare what `peek` saw with torch's tensor:
 
 # %%
 print(f"{'x':10} {type(x).__name__}  dtype {x.dtype}  shape {list(x.shape)}")
@@ -222,7 +228,7 @@ print(f"{'':10} values: {x.nbytes} bytes at an address in memory")
 # |---|---|---|
 # | is there | while your program runs | while a kernel is compiled |
 # | holds | memory, with values | a *handle*: one value in the compiler's intermediate representation |
-# | shape | any, known at run time | powers of two, known when compiling |
+# | shape | any, known at run time | each side a power of two, known when compiling |
 # | dtype | of its elements | of its elements, which may be [pointers](../reference/glossary.md#pointer) |
 # | `a + b` | adds | emits an instruction that will add |
 #
@@ -253,8 +259,8 @@ for function in (tl.program_id, tl.load, tl.store):
     print(f"tl.{function.__name__}")
     for argument in inspect.signature(function).parameters.values():
         if argument.name != "_semantic":
-            given = argument.default is argument.empty
-            value = "must be given" if given else repr(argument.default)
+            required = argument.default is argument.empty
+            value = "must be given" if required else repr(argument.default)
             print(f"    {argument.name:16} {value}")
     print(f"    its last step: {last_step(function).split('(')[0]}(...)")
 
@@ -266,8 +272,12 @@ for function in (tl.program_id, tl.load, tl.store):
 #   and say what those hold.
 # - `boundary_check` and `padding_option` belong to pointers to a whole [block](../reference/glossary.md#block),
 #   which are deprecated, and gone in later versions.
-# - `cache_modifier`, `eviction_policy` and `volatile` are hints to the caches. They change no result, only the
-#   instruction. See for yourself:
+# - `cache_modifier` and `eviction_policy` say how the caches should treat the data. For data that nobody else is
+#   changing, they make no difference to the result.
+# - `volatile` says that somebody else may be changing it.
+#
+# These three change the instruction. You see it in the PTX, NVIDIA's assembly language, where `ld.global` is a load
+# and `st.global` a store:
 
 
 # %%
@@ -295,9 +305,11 @@ for hint in ("none", "cache_modifier", "eviction_policy", "volatile"):
     print(f"{hint:16}", lines(compiled, "ld.global", "ld.volatile")[0])
 
 # %% [markdown]
-# `.cg` keeps the data out of the L1 cache. `evict_first` tells the cache to let go of it before other data.
-# `volatile` forbids the compiler to merge or move the load. An axis that does not exist is refused, and the
-# message points at the place:
+# `.cg` keeps the data out of L1, the small cache near the [threads](../reference/glossary.md#thread). `evict_first`
+# tells the caches to let go of it before other data. `volatile` forbids the compiler to drop the load and use an
+# older value again.
+#
+# An axis that does not exist is refused, and the message points at the place:
 
 
 # %%
@@ -322,10 +334,18 @@ print("bytes of shared memory:", compiled.metadata.shared)
 print(*lines(compiled, "ld.global", "st.global"), sep="\n")
 
 # %% [markdown]
-# `asm` is a dictionary: Triton's IR, TritonGPU's IR, LLVM's IR, PTX as text, and the machine code (`cubin`) as
-# bytes. Each [thread](../reference/glossary.md#thread) adds eight elements (1024 over 128 threads), and a load of
-# `v4` takes four at once. [Vector add](../programs/vector-add.md#what-the-compiler-made-of-it) shows all stages
-# side by side.
+# `asm` is a dictionary, in the order of the stages. The first four hold an intermediate representation, IR for short:
+#
+# - `source`: Triton's IR as the walk along the tree emitted it. In spite of its name it is not your Python.
+# - `ttir`: the same, tidied up.
+# - `ttgir`: TritonGPU's IR. It says which thread holds which elements.
+# - `llir`: LLVM's IR, for one thread.
+# - `ptx` is text, and `cubin` the machine code, as bytes.
+#
+# Each thread adds eight elements (1024 over 128 threads), and a load of `v4` takes four at once. So there are two for
+# `x`, two for `y`, and two stores. `@%p1` and `@%p2` are the [mask](../reference/glossary.md#mask), one
+# bit for each group of four.
+# [Vector add](../programs/vector-add.md#what-the-compiler-made-of-it) shows the stages side by side.
 #
 # Old texts get at the PTX by `kernel.cache[0]`. Is it still there?
 
@@ -342,7 +362,8 @@ attempt("add_kernel.cache[0]", lambda: add_kernel.cache[0])
 # The second launch does not compile again. The `JITFunction` keeps what was compiled in a dictionary for each
 # device. Its keys say what the code depends on.
 #
-# **Predict:** for each line, is it compiled anew? And which instruction loads?
+# **Predict:** for each call of `compile_again` below, is the kernel compiled anew? And does it load wide (`v4.b32`, 16
+# bytes at once) or narrow (`b32`)?
 
 
 # %%
@@ -354,14 +375,14 @@ def compile_again(title, x, y, out, n, **constants):
     before = entries()
     compiled = add_kernel.warmup(x, y, out, n, **constants, grid=(1,))
     load = lines(compiled, "ld.global")[0].split()[1]
-    print(f"{title:36} {'new' if entries() > before else 'known':6} {load}")
+    print(f"{'new' if entries() > before else 'known':5}  {load:16}  {title}")
 
 
 half = torch.rand(1024).half()
 compile_again("the same again", x, y, out, 1024, BLOCK_SIZE=1024)
 compile_again("other values, n = 2048", torch.rand(2048), y, out, 2048, BLOCK_SIZE=1024)
 compile_again("n = 1000, no multiple of 16", x, y, out, 1000, BLOCK_SIZE=1024)
-compile_again("n = 1001, neither", x, y, out, 1001, BLOCK_SIZE=1024)
+compile_again("n = 1001, nor is this", x, y, out, 1001, BLOCK_SIZE=1024)
 compile_again("n = 1", x, y, out, 1, BLOCK_SIZE=1024)
 compile_again("n = 2**31, too large for 32 bits", x, y, out, 2**31, BLOCK_SIZE=1024)
 compile_again("x starts 4 bytes later", x[1:], y, out, 1024, BLOCK_SIZE=1024)
@@ -374,18 +395,19 @@ compile_again("num_warps = 8", x, y, out, 1024, BLOCK_SIZE=1024, num_warps=8)
 #
 # - the dtype of each tensor, and whether its address is a multiple of 16 bytes;
 # - for each integer: whether it is 1, whether it is a multiple of 16, and whether it fits in 32 bits;
-# - the value of each [constexpr](../reference/glossary.md#constexpr);
+# - the value of each constexpr;
 # - the options of the launch.
 #
-# It does not depend on shapes, nor on the value of `n`. Divisibility buys wide loads: where the compiler knows
-# that every group of four lies on a boundary and is on or off as a whole, one instruction takes four. An `n` or
-# an address that is no multiple of 16 costs that.
+# It does not depend on shapes, nor otherwise on the value of `n`. An `n` or an address that is no multiple of 16 costs
+# the wide loads. One instruction can take four elements only if the compiler knows two things: that the address of the
+# four is a multiple of 16 bytes, and that the mask is on or off for all four.
 #
-# The keys, as Triton writes them; `D` stands for *divisible by 16*:
+# Here are the first three keys, without their quotation marks and options. `*fp32` is a pointer to float32, and `D`
+# stands for *divisible by 16*. In the third, `n = 1` has become a constant:
 
 # %%
 for key in list(add_kernel.device_caches[0][0])[:3]:
-    print(key.split("]")[0] + "]")
+    print(key.split("]")[0].replace("'", "") + "]")
 
 # %% [markdown]
 # ## The cache on disk
@@ -429,10 +451,10 @@ print("in memory:", entries(), " on disk:", len(folders()))
 #
 # 1. What does `add_kernel.constexprs` hold for a kernel with two constexprs?
 # 2. Make `n` a `tl.constexpr`. What is compiled anew now, and why would you not want that?
-# 3. Mark `n` by `@triton.jit(do_not_specialize=["n"])`. Which lines of the table above change from *new* to
-#    *known*?
-# 4. Put `GPUTarget("hip", "gfx942", 64)` into `NoGPU`. Which stages has `compiled.asm`?
-# 5. Let `peek` look at what `tl.store` returns. Why is there nothing to see?
+# 3. Mark `n` by `@triton.jit(do_not_specialize=["n"])`. Which of the calls above change from *new* to *known*?
+# 4. Compile for an AMD MI300: return `GPUTarget("hip", "gfx942", 64)` from a class like `NoGPU`, call `set_active` with
+#    it, then `add_kernel.device_caches.clear()`. Which stages has `add_kernel.warmup(...).asm`? And without clearing?
+# 5. Let `peek` look at what `tl.store` returns. What is its dtype, and why is there no handle?
 #
 # A solution to the third follows. Write yours first.
 
@@ -444,9 +466,13 @@ def unspecialized_kernel(x_ptr, n, BLOCK_SIZE: tl.constexpr):
     tl.store(x_ptr + offsets, 0.0, mask=offsets < n)
 
 
-for n in (1024, 1000, 1001, 1):
-    unspecialized_kernel.warmup(x, n, BLOCK_SIZE=1024, grid=(1,))
-    print("n =", n, " entries:", len(unspecialized_kernel.device_caches[0][0]))
+for n in (1024, 1000, 1001, 1, 2**31):
+    compiled = unspecialized_kernel.warmup(x, n, BLOCK_SIZE=1024, grid=(1,))
+    store = lines(compiled, "st.global")[0].split()[1]
+    print(f"n = {n:<10}  entries: {len(unspecialized_kernel.device_caches[0][0])}  {store}")
+
+# The calls with n = 1000 and n = 1 are now known. 2**31 is still new, for it has another type. And the price: every
+# store is narrow, also for n = 1024.
 
 # %% [markdown]
 # ## Next

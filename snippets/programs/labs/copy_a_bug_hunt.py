@@ -8,7 +8,7 @@
 #
 # Copying is the smallest job there is: load a [block](../reference/glossary.md#block), store it. So whatever is wrong
 # is in the few lines that every kernel has.
-# [Vector add](vector-add.md) explains those lines. Each hunt here takes the same six steps:
+# [Vector add](vector-add.md) explains those lines. A hunt takes six steps:
 # **symptom, hypotheses, print, cause, mend, check.**
 #
 # Before you run a cell, say what it will print. Then run it and compare.
@@ -33,7 +33,8 @@ print("Triton", triton.__version__)
 
 # %% [markdown]
 # Now the trap for the bug. Two buffers of twelve numbers. Our tensors are the first ten of each.
-# The last two belong to somebody else, and stand for whatever lies behind a tensor in memory.
+# The last two belong to somebody else, and stand for whatever lies behind a tensor in memory: a small
+# [guard zone](../reference/glossary.md#guard-zone).
 #
 # - `x` holds 100 to 109, so that no number in it looks like anything else here. Behind it lie 700 and 701.
 # - `out` holds [poison](../reference/glossary.md#poison): -1 everywhere, which no copy of `x` contains. An
@@ -72,6 +73,8 @@ def copy_one_bug(x_ptr, out_ptr, n, BLOCK_SIZE: tl.constexpr):
 
 # %% [markdown]
 # ### Symptom
+#
+# **Predict:** which of the ten will it copy?
 
 # %%
 x, out = buffers()
@@ -93,16 +96,15 @@ assert (out[block:] == -1).all()  # and nothing else was written
 # 2. Three programs ran, but the mask switched off all [lanes](../reference/glossary.md#lane) of the other two.
 # 3. Three programs ran, and all of them copied the same four elements.
 #
-# Each predicts something else about the [pid](../reference/glossary.md#pid), the
-# [offsets](../reference/glossary.md#offset) and the mask.
-# So print these three.
+# Each says something else about the [pid](../reference/glossary.md#pid), the
+# [offsets](../reference/glossary.md#offset) or the mask. So print these three.
 #
 # ### Print
 #
 # The same kernel, with one more line that fetches the pid and one that prints.
 # In the interpreter `pid` is an array of one element, so it prints as `[0]`.
 #
-# **Predict:** what will each hypothesis make it print?
+# **Predict:** what would it print if the first hypothesis were true? The second? The third?
 
 # %%
 @triton.jit
@@ -210,9 +212,9 @@ assert out[n:].tolist() == [700, 701]  # and somebody else's two elements are go
 #
 # ### Hypotheses
 #
-# 1. Too many programs were started.
-# 2. The offsets are wrong.
-# 3. The mask is wrong.
+# 1. Too many programs were started. That would print a fourth line.
+# 2. The offsets are wrong. That would show as a gap, a repetition or a wrong first offset.
+# 3. The mask is wrong. That would show as a `True` where there is no element.
 #
 # ### Print
 #
@@ -269,7 +271,7 @@ def copy(x_ptr, out_ptr, n, BLOCK_SIZE: tl.constexpr):
 
 
 # %% [markdown]
-# Now keep what caught the two: a poisoned output, guard elements behind it, and sizes around a multiple of the block.
+# Now keep what caught the two: a poisoned output, a guard zone behind it, and sizes around a multiple of the block.
 # This function says what a kernel did to each size.
 
 # %%
@@ -298,8 +300,9 @@ assert check(copy_two_bug, 10) == "0 unwritten, 0 wrong, 2 behind the end"
 assert all(check(copy, size) == "right" for size in range(1, 20))
 
 # %% [markdown]
-# Each wrong kernel is right for some size. With one block there is nothing to shift. With full blocks there is
-# nothing to mask. Test one size of each kind: less than a block, exactly one, several, and several and a bit.
+# Each wrong kernel is right for some sizes. With one block there is nothing to shift, so the first passes. With full
+# blocks there is nothing to mask, so the second does. (It passes for n = 1, too: in program 0, lanes and offsets are
+# the same.) Test one size of each kind: less than a block, exactly one, several, and several and a bit.
 #
 # For a kernel that fails only on a GPU, [Debugging](../tools/debugging.md) has more tools.
 # [Testing a kernel](../tools/testing.md) turns this `check` into a method.
@@ -313,7 +316,7 @@ assert all(check(copy, size) == "right" for size in range(1, 20))
 # 3. Give `out` zeros instead of -1, and let `x` begin at 0. Which elements can you no longer judge?
 # 4. Print only where it matters: `if pid == 2: print(offsets)`. What happens in the interpreter?
 #
-# A solution to the first follows. Write yours first.
+# A solution to the first follows, and what to expect of the others. Write yours first.
 
 # %% tags=["solution"] jupyter={"source_hidden": true, "outputs_hidden": true}
 @triton.jit
@@ -330,6 +333,10 @@ for size in (1, 4, 10):
     print(f"n = {size}: {check(copy_three_bug, size)}")
 # Program 1 begins at n, where every lane is off: only program 0 ever copies anything.
 assert check(copy_three_bug, 10) == "6 unwritten, 0 wrong, 0 behind the end"
+
+# 2. Every size that is no multiple of the block: the last, partial block is never written.
+# 3. Element 0: an unwritten 0 looks like a copied 0. All others are told apart as before.
+# 4. It prints for program 2 alone. An array of one element counts as true or false, so Python's `if` takes it.
 
 # %% [markdown]
 # ## Next

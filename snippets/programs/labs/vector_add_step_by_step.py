@@ -14,7 +14,7 @@
 # ## Switch the interpreter on
 #
 # Triton normally compiles a kernel for a GPU. With `TRITON_INTERPRET=1` it does not:
-# its interpreter runs the kernel as Python, on NumPy arrays, on the CPU.
+# its [interpreter](../reference/glossary.md#interpreter) runs the kernel as Python, on NumPy arrays, on the CPU.
 #
 # The variable has to be set first. `@triton.jit` reads it once, when it decorates a function.
 # Triton's own helpers, such as `tl.sum`, are decorated too, while Triton is imported.
