@@ -31,9 +31,15 @@ def pixels(snippet: Snippet, recorded: dict, *, label=..., caption="", mark=None
     return f'<table class="pixels"><caption>{head}</caption><tbody>{body}</tbody></table>'
 
 
+def _luminance(*channels: int) -> float:
+    """Relative luminance of an sRGB color, 0 to 1, as WCAG 2.2 defines it."""
+    linear = [c / 255 / 12.92 if c / 255 <= 0.04045 else ((c / 255 + 0.055) / 1.055) ** 2.4 for c in channels]
+    return sum(weight * value for weight, value in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
 def cell(pixel: list[int], marked: bool) -> str:
     red, green, blue = pixel * (3 // len(pixel))
-    ink = "#000" if 299 * red + 587 * green + 114 * blue > 127_500 else "#fff"
+    ink = "#000" if _luminance(red, green, blue) > 0.179 else "#fff"  # where both have the same contrast
     numbers = "<br>".join(map(str, pixel))
     frame = ' class="marked"' if marked else ""
     return f'<td{frame} style="background:rgb({red},{green},{blue});color:{ink}">{numbers}</td>'

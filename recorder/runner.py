@@ -130,7 +130,8 @@ def differences(old: dict, new: dict) -> list[str]:
     parts = ["launches", "pictures"] if Snippet(old["snippet"]).settings.differs else ["output", "launches", "pictures"]
     if old["provenance"]["triton"] == new["provenance"]["triton"]:
         parts.append("compiled")  # another Triton may well compile to other code
-    return [part for part in parts if old.get(part) != new.get(part)]
+    # A recording from before there were pictures has none.
+    return [part for part in parts if (old.get(part) or None) != (new.get(part) or None)]
 
 
 def update(snippet: Snippet, device: str, **options) -> bool:

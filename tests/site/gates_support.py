@@ -116,15 +116,23 @@ class Copy:
 
 
 def make_copy(target: Path) -> Copy:
-    """A small project in ``target``: everything that is not a page as it stands here, and two pages of its own."""
-    leave_out = shutil.ignore_patterns("__pycache__")
+    """A small project in ``target``: one lesson with its lab, all else that is no page, and two pages of its own."""
+    leave_out = shutil.ignore_patterns("__pycache__", "tools", "compiler")  # one chapter, and of it one lesson
     for part in PARTS:
         (target / part).parent.mkdir(parents=True, exist_ok=True)
         if (ROOT / part).is_dir():
             shutil.copytree(ROOT / part, target / part, ignore=leave_out)
         else:
             shutil.copy(ROOT / part, target / part)
+    for part in ("snippets/programs", "recordings/programs"):
+        for path in (target / part).iterdir():
+            if not path.name.startswith("vector_add") and path.name != "labs":
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for path in (target / "snippets/programs/labs").iterdir():
+        if path.name != "vector_add_step_by_step.py":
+            path.unlink()
     copy = Copy(target)
+    copy.write("pyproject.toml", copy.read("pyproject.toml").partition("[tool.recorder")[0])
     settings, nav, _ = copy.read("mkdocs.yml").partition("\nnav:")
     assert nav
     copy.write("mkdocs.yml", settings + NAV)
