@@ -120,7 +120,7 @@ def test_without_javascript_everything_stands(open_site, site, address):
         assert block.is_visible()
     page.locator("article .tabbed-set").evaluate_all("all => all.forEach(set => set.remove())")
     parts = page.locator("article :is(h2, h3, p, figure > .recording__view, figure svg, svg.lost, stage-explorer pre)")
-    folded = page.locator("article details :is(h2, h3, p, svg)")
+    folded = page.locator("article details :is(h2, h3, p, svg, figure > .recording__view)")
     hidden = [part.evaluate("e => e.outerHTML.slice(0, 200)") for part in parts.all() if not part.is_visible()]
     assert parts.count() > 1 and len(hidden) <= folded.count(), hidden
     page.locator("article details").evaluate_all("all => all.forEach(details => { details.open = true })")
