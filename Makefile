@@ -7,7 +7,7 @@ UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --
 
 .DEFAULT_GOAL := help
 export NO_MKDOCS_2_WARNING := 1 # Material's banner; mkdocs.yml is kept fit for its successor, Zensical
-.PHONY: help serve test test-gpu mutants record check site lint lock clean
+.PHONY: help serve test test-gpu mutants record check replay site lint lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -33,6 +33,9 @@ record: $(VENV)/all.done ## run what is stale and write its recordings
 
 check: $(VENV)/all.done ## say what is stale, missing or orphaned
 	$(BIN)/python -m recorder check
+
+replay: $(VENV)/all.done ## check, then run everything that needs no GPU again and compare with its recording
+	$(BIN)/python -m recorder check --replay
 
 site: $(VENV)/site.done ## build the site into site/, refusing anything stale, missing or broken
 	$(BIN)/mkdocs build --strict
