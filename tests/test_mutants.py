@@ -13,6 +13,7 @@ import pytest
 from tests.planting import kernels, mutants
 
 ROOT = Path(__file__).resolve().parent.parent
+CHAPTERS = sorted(path.name for path in (ROOT / "snippets").iterdir() if any(path.rglob("*.py")))
 
 KERNEL = """
 import triton, triton.language as tl
@@ -255,8 +256,10 @@ def test_what_becomes_of_a_child():
 
 
 @pytest.mark.timeout(300)
-def test_a_few_faults_in_each_of_our_kernels_are_caught():
+@pytest.mark.parametrize("chapter", CHAPTERS)  # so that pytest's own workers share them out
+def test_a_few_faults_in_each_of_our_kernels_are_caught(chapter):
     done = subprocess.run(
-        [sys.executable, "-m", "tests.mutants", "--fast", "--jobs", "1"], cwd=ROOT, capture_output=True, text=True
-    )
+        [sys.executable, "-m", "tests.mutants", f"{chapter}/", "--fast", "--jobs", "1"],
+        cwd=ROOT, capture_output=True, text=True,
+    )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
