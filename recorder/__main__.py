@@ -96,7 +96,7 @@ def replay() -> list[str]:
     """Run everything that runs without a GPU again and compare with the recordings."""
     progress, problems = Progress(), []
     for snippet in snippets():
-        if "cpu" not in recording.devices(snippet):
+        if "cpu" not in recording.devices(snippet) or not snippet.settings.replay:
             continue
         progress.step(f"{snippet.name} on cpu, again")
         try:

@@ -35,7 +35,7 @@ def names(recording: dict) -> dict:
 
 def printed_numbers(output: str) -> dict[str, float]:
     """Each ``label: number`` or ``label = number`` line of a snippet's output."""
-    lines = re.findall(r"^\s*(.+?)\s*[:=]\s*(-?[\d.,]*\d(?:e[+-]?\d+)?)(?:\s+\S+)?\s*$", output, re.M | re.I)
+    lines = re.findall(r"^\s*(.+?)\s*[:=]\s*(-?[\d,]*\.?\d+(?:e[+-]?\d+)?)(?:\s+\S+)?\s*$", output, re.M | re.I)
     numbers = {}
     for label, text in lines:
         value = float(text.replace(",", ""))

@@ -162,6 +162,11 @@ def _each(values) -> str:
     return ", ".join(str(part) for run in parts for part in run)
 
 
+def _halo(width: int) -> str:
+    """Attributes that keep a text readable where a hatch or a line runs behind it."""
+    return f' stroke="var(--paper)" stroke-width="{width}" stroke-linejoin="round" paint-order="stroke"'
+
+
 def _plural(values) -> str:
     return "" if len(values) == 1 else "s"
 
@@ -175,6 +180,7 @@ class _Drawing:
         self.parts: list[str] = []
         self.hatches: set[str] = set()
         self.width = self.x = self.y = 0
+        self.line = False  # whether a line runs behind what is drawn next
         every = [o for many in strips for s in many for o in s.offsets] + [o for t in tensors for o in t.offsets]
         flat = all(len(t.shape) == 1 for t in tensors) and all(len(s.shape) == 1 for many in strips for s in many)
         # Where all offsets fit side by side, a lane stands right above the element that it touches.
@@ -241,7 +247,8 @@ class _Drawing:
             )
             if text
         ]
-        self.parts.append(f'<text x="{self.x:g}" y="{self.y + 12:g}" xml:space="preserve">{"  ".join(spans)}</text>')
+        place = f'x="{self.x:g}" y="{self.y + 12:g}" xml:space="preserve"'
+        self.parts.append(f"<text {place}{_halo(8) if self.line else ''}>{'  '.join(spans)}</text>")
         self.y += 19
 
     def _square(self, x, y, offset, color, *, fill="none", opacity=1.0, stroke=1.5, radius=3, dashed=False):
@@ -254,9 +261,8 @@ class _Drawing:
         )
         text = str(offset)
         size = 12 if len(text) < 4 else 9
-        # The halo keeps the number readable where a hatch runs behind it.
-        halo = ' stroke="var(--paper)" stroke-width="4" stroke-linejoin="round" paint-order="stroke"' if dashed else ""
-        self._text(x + 1 + SIDE / 2, y + 18, text, size=size, font="mono", anchor="middle", extra=halo)
+        extra = _halo(4) if dashed else ""
+        self._text(x + 1 + SIDE / 2, y + 18, text, size=size, font="mono", anchor="middle", extra=extra)
 
     def _color(self, programs: set[int]) -> str:
         """The color of a program; what several of them touch belongs to none of their colors."""
@@ -275,6 +281,7 @@ class _Drawing:
                 anchor="end" if left else "start",
             )  # fmt: skip
             self.y += 16
+        self.line, behind = end is not None, len(self.parts)
         top = bottom = self.y
         for program in range(len(self.pids)):
             width = self._width(program)
@@ -288,7 +295,9 @@ class _Drawing:
         self.x, self.y = 0, bottom
         if end is not None:
             line = f"M{x - 0.5:g} 2V{self.y - 4:g}"
-            self.parts.append(f'<path d="{line}" stroke="var(--ink-muted)" stroke-dasharray="4 3" fill="none"/>')
+            path = f'<path d="{line}" stroke="var(--ink-muted)" stroke-dasharray="4 3" fill="none"/>'
+            self.parts.insert(behind, path)  # what a program's heading says may reach across the line
+        self.line = False
 
     def _width(self, program: int) -> float:
         """How wide a program's lanes are, with what is written above them."""

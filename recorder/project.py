@@ -50,6 +50,7 @@ class Settings:
     differs: str = ""  # why its output is not the same on every device, or in every run
     stages: bool = True  # whether its launches are compiled for all targets
     triton: list[str] = field(default_factory=list)  # other versions of Triton to run it under, in the interpreter
+    replay: bool = True  # whether `check --replay` runs it again; not so for what asks the network
 
 
 @lru_cache
@@ -113,7 +114,11 @@ def _names() -> list[str]:
 
 
 def snippets() -> list[Snippet]:
-    return [Snippet(name) for name in _names() if "/labs/" not in name and not name.endswith("__init__")]
+    return [Snippet(name) for name in _names() if _is_snippet(name)]
+
+
+def _is_snippet(name: str) -> bool:
+    return "/labs/" not in name and not name.endswith("__init__")
 
 
 def labs() -> list[Lab]:
@@ -122,11 +127,11 @@ def labs() -> list[Lab]:
 
 def find(name: str) -> Snippet:
     """The snippet of this name, which may also be given as a path to its file."""
-    name = name.removeprefix("snippets/").removesuffix(".py")
-    known = {snippet.name: snippet for snippet in snippets()}
-    if name not in known:
-        raise RecorderError(f"there is no snippet {name!r}{nearest(name, known)}")
-    return known[name]
+    snippet = Snippet(name.removeprefix("snippets/").removesuffix(".py"))
+    if not snippet.path.is_file() or not _is_snippet(snippet.name):
+        known = [each.name for each in snippets()]
+        raise RecorderError(f"there is no snippet {snippet.name!r}{nearest(snippet.name, known)}")
+    return snippet
 
 
 def snippet_of_page(page: str) -> str:

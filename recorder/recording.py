@@ -71,7 +71,7 @@ def load(snippet: Snippet, device: str) -> dict:
     return _read(path, path.stat().st_mtime_ns)
 
 
-@lru_cache
+@lru_cache(maxsize=1024)
 def _read(path: Path, modified: int) -> dict:
     try:
         recording = json.loads(path.read_text("utf-8"))
@@ -80,6 +80,12 @@ def _read(path: Path, modified: int) -> dict:
         return recording
     except ValueError as error:
         raise RecorderError(f"{relative(path)} is not a whole recording ({error}); restore it with git") from error
+
+
+@lru_cache(maxsize=1024)
+def _is_as_written(path: Path, modified: int) -> bool:
+    recording = _read(path, modified)
+    return digest(recording) == recording.get("digest")
 
 
 def chart(snippet: Snippet, device: str, name: str) -> str:
@@ -122,7 +128,7 @@ def problems(snippet: Snippet) -> list[Problem]:
         if not snippet.runs_on(device):
             why = "pyproject.toml says that its snippet does not run there"
             found.append(Problem(path, "orphaned", why, f"git rm {path}"))
-        elif digest(recording) != recording.get("digest"):
+        elif not _is_as_written(path_of(snippet, device), path_of(snippet, device).stat().st_mtime_ns):
             found.append(Problem(path, "edited", "its content is not what the recorder wrote", repair))
         elif recording["provenance"]["fingerprint"] != fingerprint.of(snippet.path, device):
             why = f"{relative(snippet.path)} has changed since (or a snippet that it imports, or a pin)"

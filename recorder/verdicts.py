@@ -8,6 +8,7 @@ and the rows on which everyone says the same share one below it.
 
 import html
 import re
+from functools import lru_cache
 from itertools import groupby
 
 from recorder import recording
@@ -17,6 +18,7 @@ from recorder.project import RecorderError, Snippet, interpreted, nearest
 ALIKE = {"Right everywhere": {"right", "yes"}, "Refused everywhere": {"refused"}}
 
 
+@lru_cache(maxsize=16)
 def parse(output: str) -> dict[str, dict[str, dict[str, str]]]:
     """``{section: {row: {what: verdict}}}`` of the lines that a run printed."""
     sections, section, row = {}, {}, {}

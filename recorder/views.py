@@ -5,13 +5,28 @@ import ast
 import html
 import json
 import re
+from collections import Counter
+from functools import lru_cache
 from urllib.parse import quote
 
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
-from recorder import claims, fingerprint, lab, layout, picture, pixels, recording, timeline, verdicts
+from recorder import (
+    claims,
+    fingerprint,
+    lab,
+    ladder,
+    layout,
+    picture,
+    pixels,
+    recording,
+    roofline,
+    schedule,
+    timeline,
+    verdicts,
+)
 from recorder.project import ROOT, RecorderError, Snippet, labs, nearest, relative, snippets
 
 STAGE_NAMES = {
@@ -61,7 +76,8 @@ def table(snippet, recorded, *, name=..., share_of=None, rows=None):
     if unknown := [x for x in rows or [] if x not in medians]:
         raise RecorderError(f"there is no row {unknown[0]!r}{nearest(unknown[0], medians)}")
     others = [line for line in data["lines"] if share_of and line != share_of]
-    head = [data["xlabel"], *(f"{label}, {data['ylabel']}" for label in data["lines"].values())]
+    unit = f", {data['ylabel']}" if data["ylabel"] else ""
+    head = [data["xlabel"], *(f"{label}{unit}" for label in data["lines"].values())]
     head += [f"{data['lines'][line]}, share of {data['lines'][share_of]}" for line in others]
     body = []
     for x in rows or medians:
@@ -83,6 +99,8 @@ def _power(x) -> str:
 
 
 def _significant(value: float) -> str:
+    if 0 < abs(value) < 1e-4:
+        return "&lt; 0.0001"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
@@ -181,8 +199,14 @@ def stages(snippet, recorded, *, launch=0, targets=None, target="sm_90", stage="
     shown = list(zip(first["lines"], first["text"].splitlines(), strict=True))
     # In a template, not in a script: under instant navigation Material runs every script that it finds.
     blob = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c").replace("&", "\\u0026")
+    known = {s: None for entry in data.values() for s in entry["stages"]}  # in the order of compilation
+    options = "".join(f"<option{' selected' if name == target else ''}>{name}</option>" for name in data)
+    radio = '<label><input type="radio" name="stage" value="{}"{}> {}</label>'
+    radios = "".join(radio.format(s, " checked" if s == stage else "", STAGE_NAMES[s]) for s in known)
     return (
-        f'<stage-explorer id="stages-{launch}" target="{target}" stage="{stage}">'
+        f'<stage-explorer id="stages-{launch}"><form class="stages__controls" autocomplete="off" hidden>'
+        f'<label>Target <select name="target">{options}</select></label>'
+        f'<fieldset><legend>Stage</legend>{radios}</fieldset><output role="status"></output></form>'
         f'<div class="stages"><pre class="stages__source" tabindex="0" aria-label="The kernel"><code>'
         f"{_stage_lines(source)}</code></pre>"
         f'<pre class="stages__code stage--{stage}" tabindex="0" aria-label="{STAGE_NAMES[stage]} for {target}"><code>'
@@ -209,6 +233,7 @@ def image(snippet, recorded, *, name=..., alt=..., pixelated=False):
     return f'<img{style} src="data:image/{kind};base64,{pictures[name]}" alt="{escape(alt)}">'
 
 
+@lru_cache
 def highlighted(source: str) -> str:
     """Python source as the site's own fences show it."""
     code = highlight(source, PythonLexer(), HtmlFormatter(cssclass="language-python highlight", wrapcode=True))
@@ -229,8 +254,8 @@ def file(snippet: Snippet) -> str:
 
 
 _VIEWS = (
-    output, image, pixels.pixels, table, chart, timeline.timeline, accesses, explorer, stage, stages, error,
-    layout.layout, verdicts.verdicts,
+    output, image, pixels.pixels, table, chart, timeline.timeline, ladder.ladder, accesses, explorer, stage, stages,
+    error, layout.layout, verdicts.verdicts, schedule.schedule, roofline.roofline,
 )  # fmt: skip
 VIEWS = {view.__name__: view for view in _VIEWS}
 # What a quick run on any machine can show of code that has changed.
@@ -240,25 +265,38 @@ COMPILED = ("stage", "stages", "error", "layout")  # made by the compiler alone
 
 
 def ledger() -> str:
-    """Everything that was recorded: what ran, where, when, and whether it is still the code that stands here."""
-    rows = []
+    """Everything that was recorded, by chapter: what ran, where, when, and whether it is still the code."""
+    chapters = {}
     for snippet in snippets():
         faults = {problem.path: problem.fault for problem in recording.problems(snippet)}
         for device in recording.devices(snippet):
             state = faults.get(relative(recording.path_of(snippet, device)), "current")
-            rows.append((snippet.name, recording.load(snippet, device)["provenance"], state))
+            _enter(chapters, snippet.name, recording.load(snippet, device)["provenance"], state)
     for script in labs():
         made = json.loads(script.notebook.read_text("utf-8"))["metadata"]["provenance"]
         status = lab.status(script.path, script.notebook)
-        rows.append((script.name, {"device": "CPU, Triton's interpreter", **made}, status.replace("fresh", "current")))
-    cells = [(name, *where(made).rsplit(" · ", 1), state) for name, made, state in rows]
-    rows = [(f"<code>{name}</code>", *map(escape, others)) for name, *others in cells]
-    head = "".join(f'<th scope="col">{title}</th>' for title in ("What ran", "Where", "When", "Against the code"))
-    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
-    return (
-        '<section data-search-exclude class="table-scroll table-scroll--words" tabindex="0" '
-        f'aria-label="All recordings"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></section>'
+        made = {"device": "CPU, Triton's interpreter", **made}
+        _enter(chapters, script.name, made, status.replace("fresh", "current"))
+    return "".join(
+        f'<details class="ledger" data-search-exclude><summary>{escape(chapter)}: {_counted(entries)}</summary><dl>'
+        + "".join(f"<dt><code>{name}</code></dt>{''.join(lines)}" for name, (lines, _) in entries.items())
+        + "</dl></details>"
+        for chapter, entries in sorted(chapters.items())
     )
+
+
+def _enter(chapters: dict, name: str, made: dict, state: str) -> None:
+    lines, states = chapters.setdefault(name.partition("/")[0], {}).setdefault(name, ([], []))
+    lines.append(f"<dd>{escape(where(made))} · <b>{escape(state)}</b></dd>")
+    states.append(state)
+
+
+def _counted(entries: dict) -> str:
+    """Such as ``31 files ran, 62 recordings, all current``."""
+    states = [state for _, each in entries.values() for state in each]
+    others = Counter(state for state in states if state != "current")
+    judged = ", ".join(f"{count} {escape(state)}" for state, count in others.items()) or "all current"
+    return f"{len(entries)} file{'s' * (len(entries) > 1)} ran, {len(states)} recordings, {judged}"
 
 
 def file_id(snippet: Snippet) -> str:
@@ -290,9 +328,10 @@ def foot(view: str, snippet: Snippet, recorded: dict) -> str:
         "Code": f'<a href="#{file_id(snippet)}">the whole file</a>, to copy or download',
     }
     rows = "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in facts.items())
+    dated = re.sub(r"[\d-]{10}", r'<time>\g<0></time>', escape(where(made, view)))
     return (
         '<figcaption class="recording__foot" data-search-exclude>'
-        f'<span class="recording__where">{escape(where(made, view))}</span>'
+        f'<span class="recording__where">{dated}</span>'
         f'<details class="recording__repeat"><summary>Repeat it</summary><dl>{rows}</dl></details></figcaption>'
     )
 

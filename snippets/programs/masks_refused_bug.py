@@ -5,7 +5,7 @@
 - ``slice_bug``, ``boolean_index_bug``: a part of a block, asked for as in NumPy
 - ``and_bug``: joins two masks by ``and``. The compiler warns and takes it for ``&``; the interpreter is Python, where
   ``a and b`` is ``b``
-- ``no_parentheses_bug``: ``r < n & c < n`` is ``r < (n & c) < n``; Triton 3.9 compiles that, older versions refuse it
+- ``no_parentheses_bug``: ``r < n & c < n`` is ``r < (n & c) < n``; the compiler of Triton 3.6 refuses such a chain
 
 Run it on a GPU with ``python masks_refused_bug.py``, or with ``TRITON_INTERPRET=1`` in the interpreter.
 """

@@ -99,6 +99,7 @@ def compare(
             raise ValueError(f"{name!r} must be a function; got {run!r}: put `lambda:` before the call")
     if not isinstance(rounds, int) or rounds < 1:
         raise ValueError(f"rounds must be a whole number from 1; got {rounds!r}")
+    # --8<-- [start:turns]
     readings = {name: [] for name in sides}
     for number in range(rounds):
         for name in list(sides) if number % 2 == 0 else reversed(list(sides)):
@@ -107,6 +108,7 @@ def compare(
                 raise ValueError(f"the timer must return milliseconds, more than none; for {name!r} it was {reading}")
             readings[name].append(reading)
     return {name: Timing(tuple(found)) for name, found in readings.items()}
+    # --8<-- [end:turns]
 # --8<-- [end:compare]
 
 
@@ -119,6 +121,7 @@ def time_runs(run: Callable[[], object], *, runs: int = 100, warmups: int = 10, 
     """
     if runs < 1 or warmups < 0:
         raise ValueError(f"runs must be at least 1 and warmups at least 0; got {runs} and {warmups}")
+    # --8<-- [start:core]
     events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(runs)]
     other_data = torch.empty(256 * 2**20, dtype=torch.uint8, device="cuda")  # larger than any L2 cache
     for _ in range(warmups):
@@ -131,6 +134,7 @@ def time_runs(run: Callable[[], object], *, runs: int = 100, warmups: int = 10, 
         end.record()
     torch.cuda.synchronize()  # everything up to here was only queued
     return [begin.elapsed_time(end) for begin, end in events]
+    # --8<-- [end:core]
 # --8<-- [end:anatomy]
 
 

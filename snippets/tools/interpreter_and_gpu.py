@@ -82,7 +82,8 @@ def judge(got, expected=None, tolerance=0.0) -> str:
         return "right"
     first = got[wrong][0].item(), expected[wrong][0].item()
     digits = next((d for d in (4, 7) if len({f"{value:.{d}g}" for value in first}) == 2), 9)
-    told = f"differs: got {number(first[0], digits)} instead of {number(first[1], digits)}"
+    spelled = [f"{value:.{digits}g}" if tolerance else number(value, digits) for value in first]  # sums vary by CPU
+    told = f"differs: got {spelled[0]} instead of {spelled[1]}"
     many = int(wrong.sum())
     return told if got.numel() == 1 else f"{told}, {'one' if many == 1 else many} of {got.numel()} values"
 # --8<-- [end:feature]

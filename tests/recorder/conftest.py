@@ -14,6 +14,7 @@ import pytest
 
 from recorder import recording
 from recorder.project import Snippet
+from tests import made_up
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = ("project", "fingerprint", "recording", "runner", "markdown", "views", "chart", "lab")
@@ -58,6 +59,7 @@ def made(device: str) -> dict:
     two = {**bandwidth, "name": "square", "x": ["m", "n"], "rows": [{"m": 2, "n": 3, "triton": [7.0], "copy": [8.0]}]}
     edges = {line: line for line in ("host_begin", "host_end", "kernel_begin", "kernel_end")}
     row = {"call": 1, **{line: [10.0 * i] for i, line in enumerate(edges)}}
+    others = [*made_up.schedules(), *made_up.rooflines(), *made_up.ladders()]
     timeline = {**bandwidth, "name": "timeline", "x": ["call"], "x_log": False, "lines": edges, "rows": [row]}
     return {
         "snippet": "programs/toy",
@@ -71,7 +73,7 @@ def made(device: str) -> dict:
             "patch: 1,2,3 250,255,6 7,8,9\nsum: 1,024\nratio = 0.5\n<b>bold</b>\nlist [1, 2]\n"
             "## Rows\n  a `row`\n    ran: <b>right\n"
         ),
-        "benchmarks": [bandwidth, two, timeline] if device == "h200" else [],
+        "benchmarks": [bandwidth, two, timeline, *others] if device == "h200" else [],
         "launches": [{
             "kernel": "toy_kernel", "file": "snippets/programs/toy.py", "line": 6, "grid": [1, 1, 1],
             "arguments": {

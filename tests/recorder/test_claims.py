@@ -124,6 +124,7 @@ def test_no_way_out_of_an_expression(text):
 
 def test_numbers_that_were_printed():
     output = "a: 1\n  b = -2.5\nc: 1e-3\nd: 12,345 GB/s\nn = 98,432: 0.0\ne: [1, 2]\nf: 1.2.3x\nno number: here\n"
+    output += "v: 3.6.0\nw==2.11.0\n"
     assert claims.printed_numbers(output) == {"a": 1, "b": -2.5, "c": 1e-3, "d": 12345, "n = 98,432": 0.0}
     assert isinstance(claims.printed_numbers("a: 1\n")["a"], int)
 

@@ -15,6 +15,7 @@ import pytest
 
 from recorder import __main__ as cli
 from recorder import recording, runner
+from tests.recorder.conftest import made
 
 runs_snippets = pytest.mark.skipif(find_spec("triton") is None, reason="snippets run where Triton is installed")
 HANG = "import time\nprint('begun', flush=True)\ntime.sleep(99)\n"
@@ -230,3 +231,10 @@ def test_replay_finds_what_a_run_would_not_say_again(project):
     done = project.recorder("check", "--replay")
     assert done.returncode == 0 and "as recorded" in done.stderr, done.stderr
 
+
+def test_replay_leaves_out_what_asks_the_network(toy, monkeypatch):
+    ran = []
+    monkeypatch.setattr(runner, "record", lambda snippet, device, **options: ran.append(device) or made("cpu"))
+    assert cli.main(["check", "--replay"]) == 0 and ran == ["cpu"]
+    toy.write("pyproject.toml", '[tool.recorder.snippets."programs/toy"]\nreplay = false\n')
+    assert cli.main(["check", "--replay"]) == 0 and ran == ["cpu"]

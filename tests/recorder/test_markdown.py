@@ -79,6 +79,9 @@ VIEWS = {
     "table": ["view: table", "name: bandwidth", "device: h200", "share_of: copy"],
     "chart": ["view: chart", "name: bandwidth", "device: h200"],
     "timeline": ["view: timeline", "device: h200"],
+    "schedule": ["view: schedule", "names: [schedule_few, schedule_shared]", "device: h200"],
+    "roofline": ["view: roofline", "device: h200"],
+    "ladder": ["view: ladder", "device: h200"],
     "accesses": ["view: accesses", "launch: 0"],
     "explorer": ["view: explorer", "launch: 0"],
     "stage": ["view: stage", "target: sm_90", "stage: ptx"],
@@ -156,8 +159,14 @@ def test_the_whole_file_can_be_downloaded(convert, toy):
 
 def test_the_ledger(convert):
     page = convert(fence("view: ledger"), whole_file=False)
-    assert page.count("programs/toy") == 2
-    assert "NVIDIA H200" in page and page.count("<td>current</td>") == 2
+    assert "programs: 1 file ran, 2 recordings, all current" in page and page.count("programs/toy") == 1
+    assert "NVIDIA H200" in page and page.count("<b>current</b>") == 2
+
+
+def test_the_ledger_says_what_is_stale(convert, toy):
+    toy.snippet("toy", TOY + "print('more')\n")
+    page = convert(fence("view: ledger"), whole_file=False)
+    assert "2 recordings, 2 stale" in page and page.count("<b>stale</b>") == 2
 
 
 def test_a_page_shows_the_whole_file_behind_its_results(convert):

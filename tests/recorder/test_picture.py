@@ -93,6 +93,15 @@ def test_a_lane_stands_above_the_element_that_it_touches():
     assert x[10] == x[9] + x[1] - x[0], "a masked lane stands beyond the end"
 
 
+def test_the_line_at_the_end_runs_behind_the_headings():
+    parts = list(ET.fromstring(launch_svg(vector_add(n=6))))
+    line = next(i for i, part in enumerate(parts) if part.get("stroke-dasharray") == "4 3")
+    texts = {i: "".join(part.itertext()) for i, part in enumerate(parts) if part.tag == f"{SVG}text"}
+    heading = next(i for i, text in texts.items() if "lanes 2, 3 masked off" in text)
+    assert line < heading
+    assert parts[heading].get("paint-order") == "stroke", "a halo interrupts the line"
+
+
 def test_a_missing_mask_is_red_and_labeled():
     found, labels = drawn(vector_add(masked=False))
     red = [square for square in found if square[1] == "var(--out-of-bounds)"]

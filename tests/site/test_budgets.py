@@ -11,6 +11,7 @@ from tests.site.conftest import build
 from tests.site.test_site import SOURCES
 
 ROOT = Path(__file__).resolve().parents[2]
+LESSONS = [address for address in SOURCES if address and not address.startswith("reference/")]
 OF_MATERIAL = re.compile(r"/assets/(javascripts/(bundle\.|workers/)|stylesheets/(main|palette)\.)[^/]+$")
 
 
@@ -28,9 +29,9 @@ def test_strict_build_takes_under_15_s(site, tmp_path):
     assert seconds < 15
 
 
-@pytest.mark.parametrize("address", [address for address in SOURCES if address.startswith(("programs/", "tools/"))])
+@pytest.mark.parametrize("address", LESSONS)
 def test_lesson_weighs_under_150_kb(browser, site, address):
-    """With all that it loads, also what is there for the search, but without Material's own script and styles."""
+    """With all that it loads, but without Material's own script and styles."""
     context = browser.new_context()
     page, answers = context.new_page(), []
     page.on("response", lambda answer: answers.append(answer))
@@ -41,6 +42,21 @@ def test_lesson_weighs_under_150_kb(browser, site, address):
     assert len(own) < len(sizes), "the pattern for Material's files matches nothing any more"
     assert {address, "assets/theme.css", "assets/launch-explorer.js"} <= own.keys()
     assert sum(own.values()) < 150_000, own
+
+
+def test_the_search_index_is_under_150_kb_and_comes_when_it_is_wanted(browser, site):
+    context = browser.new_context()
+    page, asked = context.new_page(), []
+    page.on("request", lambda request: asked.append(request.url))
+    index = f"{site.url}search/search_index.json"
+    page.goto(site.url, wait_until="networkidle")
+    assert len(asked) > 5 and index not in asked
+    with page.expect_response(index) as answer:
+        page.keyboard.press("/")
+    assert 10_000 < len(gzip.compress(answer.value.body())) < 150_000
+    page.goto(f"{site.url}programs/vector-add/?h=lane", wait_until="networkidle")
+    assert asked.count(index) == 2 and page.locator("article mark").count() > 0
+    context.close()
 
 
 def test_own_javascript_is_under_30_kb():

@@ -63,7 +63,8 @@ def ran(kernel, grid, lanes, *arguments):
 @pytest.fixture(scope="module")
 def url():
     """The address of a page with two explorers, served from this machine."""
-    texts = {"text/css": ["tokens.css", "launch-explorer.css"], "text/javascript": ["launch-explorer.js"]}
+    scripts = ["launch-explorer.js", "explorer.js"]
+    texts = {"text/css": ["tokens.css", "launch-explorer.css"], "text/javascript": scripts}
     files = {f"/{name}": (kind, (ASSETS / name).read_bytes()) for kind, names in texts.items() for name in names}
 
     class Handler(http.server.BaseHTTPRequestHandler):

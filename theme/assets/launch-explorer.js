@@ -1,28 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // <launch-explorer>: which program touches which element. Around a static picture, which stays without JavaScript.
 
-// ---- Helpers ----
+import { list, plural, readAddress, writeAddress } from "./explorer.js";
 
 const range = (length, first = 0) => Array.from({ length }, (_, i) => first + i);
 const cdiv = (a, b) => Math.ceil(a / b);
-const plural = (count, word) => (count === 1 ? word : `${word}s`);
-const list = (values) => values.join(", ").replace(/, (?=[^,]*$)/, " and ");
-
-/** The query parameters `prefix.name` of the page's address. */
-function readAddress(prefix) {
-  const all = [...new URLSearchParams(location.search)];
-  return Object.fromEntries(all.map(([key, value]) => [key.replace(`${prefix}.`, ""), value]));
-}
-
-/** Put values into the address, except those that are as at first. */
-function writeAddress(prefix, values, first) {
-  const url = new URL(location);
-  for (const [name, value] of Object.entries(values)) {
-    if (value === first[name]) url.searchParams.delete(`${prefix}.${name}`);
-    else url.searchParams.set(`${prefix}.${name}`, value);
-  }
-  if (url.href !== location.href) history.replaceState(history.state, "", url);
-}
 
 // ---- Launches: what a kernel computes, program by program ----
 

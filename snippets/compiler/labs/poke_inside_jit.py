@@ -345,7 +345,7 @@ print(*lines(compiled, "ld.global", "st.global"), sep="\n")
 # Each thread adds eight elements (1024 over 128 threads), and a load of `v4` takes four at once. So there are two for
 # `x`, two for `y`, and two stores. `@%p1` and `@%p2` are the [mask](../reference/glossary.md#mask), one
 # bit for each group of four.
-# [Vector add](../programs/vector-add.md#what-the-compiler-made-of-it) shows the stages side by side.
+# [From Python to machine code](stages.md#every-stage) shows the stages side by side.
 #
 # Old texts get at the PTX by `kernel.cache[0]`. Is it still there?
 
@@ -477,6 +477,6 @@ for n in (1024, 1000, 1001, 1, 2**31):
 # %% [markdown]
 # ## Next
 #
-# [Vector add](../programs/vector-add.md#what-the-compiler-made-of-it) shows every stage of this kernel beside its
+# [From Python to machine code](stages.md) shows every stage of this kernel beside its
 # source. [Interpreter and GPU](../tools/interpreter-and-gpu.md) asks four versions of the compiler what they
 # accept, by the same stand-in.

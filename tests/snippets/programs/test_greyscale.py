@@ -152,6 +152,39 @@ def test_default_block(device):
     check(noise(3, 2051, device=device)[:, None], run=greyscale_flat)
 
 
+# Offsets past 2**31: the interpreter can run a late program without touching memory.
+
+FAR = {  # tile (column, row), height, width, strides of rows and columns; the first offset to load and to store
+    "a row": ((2**29, 0), (1, 2**31 + 3, 2**31 + 3, 1), 2**31, 2**31),
+    "a column of the picture": ((2**20, 0), (1, 2**23, 1, 2**12), 2**22 * 2**12, 2**22),
+    "a row of the picture": ((0, 2**14), (2**16, 4, 2**20, 1), 2**15 * 2**20, 2**15 * 4),
+    "a row of the result": ((0, 2**14), (2**16, 2**20, 3, 1), 2**15 * 3, 2**15 * 2**20),
+}
+
+
+def far(kernel, position, arguments, **block):
+    """The first offsets that one late program loads, of each channel, and the first that it stores."""
+    picture, gray = torch.zeros(2, 1, dtype=torch.uint8)
+    with recorded_accesses(first_program=(*position, 0), memory=False) as accesses:
+        kernel[(1,)](picture, gray, *arguments, **block)
+    *loads, store = [int(found[0]) for _, found in accesses]
+    return [load - picture.data_ptr() for load in loads], store - gray.data_ptr()
+
+
+@pytest.mark.parametrize("position, arguments, loaded, stored", FAR.values(), ids=FAR)
+def test_offsets_past_2_to_the_31(position, arguments, loaded, stored):
+    channel = 2**30 + 1  # fits in 32 bits, while its double does not
+    height, width, stride_y, stride_x = arguments
+    found = far(snippet.greyscale_kernel, position, (height, width, channel, stride_y, stride_x), BLOCK_Y=2, BLOCK_X=4)
+    assert found == ([loaded, loaded + channel, loaded + 2 * channel], stored)
+
+
+def test_flat_offsets_past_2_to_the_31():
+    channel = 2**30 + 1
+    found = far(snippet.greyscale_flat_kernel, (2**29, 0), (2**31 + 3, channel, 3), BLOCK_SIZE=4)
+    assert found == ([3 * 2**31 + i * channel for i in range(3)], 2**31)
+
+
 @pytest.mark.parametrize("shape", [(3, 0, 5), (3, 5, 0), (3, 0, 0)])
 @pytest.mark.parametrize("run", [greyscale, greyscale_flat])
 def test_empty(device, shape, run):

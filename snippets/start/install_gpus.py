@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""For which GPUs does this Triton compile? Three small kernels, each compiled for many GPUs; it takes none of them.
+
+The kernels add float32 numbers, multiply two 32 × 32 matrices of float16 by ``tl.dot``, and cast to an 8-bit type.
+Of a product it says which instructions do it: those of matrix units (tensor cores), or one multiplication at a time.
+That a kernel compiles does not say that it runs, or runs fast.
+"""
+
+import os
+import re
+import subprocess
+import sys
+
+import triton
+import triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+GPUS = {
+    "V100": GPUTarget("cuda", 70, 32),
+    "T4": GPUTarget("cuda", 75, 32),
+    "A100": GPUTarget("cuda", 80, 32),
+    "RTX 4090": GPUTarget("cuda", 89, 32),
+    "H100, H200": GPUTarget("cuda", 90, 32),
+    "B200": GPUTarget("cuda", 100, 32),
+    "RTX 5090": GPUTarget("cuda", 120, 32),
+    "MI250": GPUTarget("hip", "gfx90a", 64),
+    "MI300X": GPUTarget("hip", "gfx942", 64),
+    "RX 7900 XTX": GPUTarget("hip", "gfx1100", 32),
+}
+MATRIX_UNITS = re.compile(r"wgmma\.mma_async|tcgen05\.mma|mma\.sync|v_mfma|v_wmma")
+
+
+# `triton.jit` is put on them in `attempt`: they are compiled, never run.
+def add(x_ptr, y_ptr, n):
+    offsets = tl.program_id(0) * 1024 + tl.arange(0, 1024)
+    x = tl.load(x_ptr + offsets, mask=offsets < n)
+    tl.store(y_ptr + offsets, x + x, mask=offsets < n)
+
+
+def product(x_ptr, y_ptr, n):
+    offsets = 32 * tl.arange(0, 32)[:, None] + tl.arange(0, 32)[None, :]
+    x = tl.load(x_ptr + offsets)
+    tl.store(y_ptr + offsets, tl.dot(x, x))
+
+
+def cast(x_ptr, y_ptr, n):
+    tl.store(y_ptr + tl.arange(0, 32), tl.load(x_ptr + tl.arange(0, 32)).to(tl.float8e4nv))
+
+
+KERNELS = {"x + x, float32": (add, "fp32", "fp32"), "tl.dot, float16": (product, "fp16", "fp32"),
+           "to float8e4nv": (cast, "fp32", "fp8e4nv")}  # fmt: skip
+
+
+def attempt(function, inputs: str, outputs: str, target: GPUTarget) -> str:
+    """Compile a kernel; the type of its matrix instructions if it has any, ``yes``, or ``refused``."""
+    signature = {"x_ptr": f"*{inputs}", "y_ptr": f"*{outputs}", "n": "i32"}
+    try:
+        compiled = triton.compile(ASTSource(triton.jit(function), signature, {}), target=target)
+    except triton.CompilationError:
+        return "refused"
+    assembly = compiled.asm["ptx" if target.backend == "cuda" else "amdgcn"]
+    units = MATRIX_UNITS.search(assembly)
+    return units[0] if units else "one by one" if function is product else "yes"
+
+
+def main():
+    if os.environ.get("TRITON_INTERPRET") == "1":  # under which Triton's own functions cannot be compiled
+        without = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+        sys.stdout.flush()
+        subprocess.run([sys.executable, os.path.abspath(__file__)], env=without, check=True)
+        return
+    print(f"{'GPU':<13}{'target':<9}" + "".join(f"{title:<18}" for title in KERNELS).rstrip())
+    for gpu, target in GPUS.items():
+        name = f"sm_{target.arch}" if target.backend == "cuda" else target.arch
+        cells = "".join(f"{attempt(*kernel, target):<18}" for kernel in KERNELS.values())
+        print(f"{gpu:<13}{name:<9}{cells.rstrip()}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

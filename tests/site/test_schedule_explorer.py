@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``<schedule-explorer>``: what it says of a moment and of a program is what was recorded, and everybody can use it."""
+
+import re
+
+import pytest
+
+from recorder import schedule
+from tests.made_up import LAUNCHES, SMS, recorded
+from tests.site.explorer_support import in_scheme, move_and_copy, page_with
+
+LABELS = {name: name.removeprefix("schedule_").replace("_", " ") for name in LAUNCHES}
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory):
+    view = schedule.schedule(None, recorded(), names=list(LAUNCHES))
+    with page_with(tmp_path_factory.mktemp("schedule"), view) as url:
+        yield url
+
+
+@pytest.fixture
+def open_page(open_site, url):
+    return lambda query="", **options: open_site(url + query, **options)
+
+
+@pytest.fixture
+def page(open_page):
+    return open_page()
+
+
+def said(page, of="schedule-explorer") -> str:
+    return page.locator(f"{of} output").first.inner_text().partition("\n")[2]
+
+
+def detail(page) -> str:
+    return page.locator("schedule-explorer output").last.inner_text()
+
+
+def query(page) -> str:
+    return page.evaluate("location.search")
+
+
+def displayed(page) -> list[str]:
+    return page.locator("schedule-explorer svg > g").evaluate_all(
+        "all => all.filter(g => getComputedStyle(g).display !== 'none').map(g => g.dataset.label)"
+    )
+
+
+def choose(page, label):
+    page.get_by_role("radio", name=label, exact=True).check(force=True)  # it is under what it is shown as
+
+
+def slider(page):
+    return page.get_by_role("slider", name="Time")
+
+
+def at(page, moment):
+    slider(page).fill(str(moment))
+
+
+# What it shows
+
+
+def test_a_launch_at_a_time(page):
+    assert displayed(page) == ["few"]
+    for label in [*LABELS.values()][::-1]:
+        choose(page, label)
+        assert displayed(page) == [label]
+        about = page.locator("output").first.inner_text().partition("\n")[0]
+        assert page.locator("svg.schedule").get_attribute("aria-label") == f"{label}: {about}"
+
+
+@pytest.mark.parametrize("name", LAUNCHES)
+def test_says_what_runs_at_a_moment(page, name):
+    choose(page, LABELS[name])
+    programs, words = LAUNCHES[name], set()
+    for moment in (0, 1, 30, 50, 52, 99, 100, 101, 150, 200):
+        at(page, moment)
+        on = [sm for sm, begin, end in programs if begin <= moment < end]
+        waiting = sum(begin > moment for _, begin, _ in programs)
+        count = lambda number, word: f"{number} {word}{'' if number == 1 else 's'}"
+        expected = (
+            f"{count(len(on), 'program')} on {count(len(set(on)), 'SM')}, {waiting} waiting; "
+            f"idle: {count(SMS - len(set(on)), 'SM')}."
+        )
+        assert said(page) == f"At {moment} µs: {expected if on or waiting else 'all have ended.'}"
+        words.add(said(page))
+    assert len(words) == 10
+
+
+def test_what_has_not_happened_is_pale(page):
+    at(page, 50)
+    plot = page.locator(".schedule__plot").bounding_box()
+    later = page.locator(".schedule__plot i").first.bounding_box()
+    end = float(slider(page).get_attribute("max"))
+    assert later["x"] == pytest.approx(plot["x"] + plot["width"] * 50 / end, abs=1)
+    assert later["x"] + later["width"] == pytest.approx(plot["x"] + plot["width"], abs=1)
+    track = slider(page).bounding_box()
+    thumb = track["x"] + 8 + (track["width"] - 16) * 50 / end
+    assert thumb == pytest.approx(later["x"], abs=2), "the slider's thumb stands under the moment"
+
+
+def test_a_program_by_its_number(page):
+    choose(page, "one more")
+    page.get_by_label("Program", exact=True).fill("4")
+    assert detail(page) == (
+        "Program 4 ran on SM 2 from 100 to 200 µs, 100.0 µs long. This SM ran programs 1 and 4."
+    )
+    chosen = page.locator(".schedule__plot i").last
+    assert chosen.is_visible()
+    for typed in ("5", "99", ""):
+        page.get_by_label("Program", exact=True).fill(typed)
+        assert detail(page).startswith("Choose a program from 0 to 4,")
+        assert not chosen.is_visible()
+
+
+def test_two_programs_of_an_sm_at_once_have_each_its_bar(page):
+    choose(page, "shared")
+    tops = []
+    for number in ("0", "2"):
+        page.get_by_label("Program", exact=True).fill(number)
+        assert "ran on SM 0 from 0 to 50 µs" in detail(page)
+        tops.append(page.locator(".schedule__plot i").last.bounding_box()["y"])
+    row = page.locator("svg.schedule").bounding_box()["height"] / SMS
+    assert tops[1] - tops[0] == pytest.approx(row / 2, abs=0.1)
+
+
+@pytest.mark.parametrize("name", LAUNCHES)
+def test_a_program_by_pointing_at_its_bar(page, name):
+    choose(page, LABELS[name])
+    end = float(slider(page).get_attribute("max"))
+    box = page.locator("svg.schedule").bounding_box()
+    for number, (sm, begin, stop) in enumerate(LAUNCHES[name]):
+        x, y = (begin + stop) / 2 / end * box["width"], (sm + 0.5) / SMS * box["height"]
+        page.locator("svg.schedule").click(position={"x": x, "y": y}, force=True)
+        chosen = int(page.get_by_label("Program", exact=True).input_value())
+        assert LAUNCHES[name][chosen] == (sm, begin, stop), f"program {number}"
+        assert f"ran on SM {sm} from {begin:g}" in detail(page)
+        outline = page.locator(".schedule__plot i").last.bounding_box()
+        assert outline["x"] == pytest.approx(box["x"] + begin / end * box["width"], abs=1)
+        assert outline["width"] == pytest.approx((stop - begin) / end * box["width"], abs=1)
+        assert 0 <= outline["y"] - box["y"] - sm / SMS * box["height"] < box["height"] / SMS
+
+
+def test_plays_to_the_end_and_can_be_stopped(page):
+    button = page.get_by_role("button")
+    choose(page, "one more")  # 5 seconds long, so that there is time to look
+    at(page, 10)
+    button.click()
+    page.wait_for_function("document.querySelector('[name=time]').value > 12")
+    assert page.locator("output").first.get_attribute("aria-live") == "off"
+    assert button.inner_text() == "Stop"
+    button.click()
+    stopped = said(page)
+    page.wait_for_timeout(200)  # longer than a step takes
+    assert said(page) == stopped and button.inner_text() == "Play"
+    at(page, 195)
+    button.click()
+    page.wait_for_function("document.querySelector('output').textContent.endsWith('all have ended.')")
+    assert said(page) == "At 200 µs: all have ended." and button.inner_text() == "Play"
+    button.click()
+    page.wait_for_function("document.querySelector('[name=time]').value < 100")  # begins anew
+    slider(page).focus()
+    page.keyboard.press("ArrowRight")
+    assert button.inner_text() == "Play", "who takes the slider stops it"
+
+
+def test_nothing_plays_under_reduced_motion(open_page):
+    page = open_page(reduced_motion="reduce")
+    assert not page.get_by_text("Play").is_visible()
+    at(page, 50)
+    assert said(page).startswith("At 50 µs: 2 programs")
+
+
+# Its state
+
+
+def test_address_keeps_the_state(open_page):
+    page = open_page("?q=1")
+    assert query(page) == "?q=1"
+    steps = page.evaluate("history.length")
+    choose(page, "one more")
+    at(page, 150)
+    page.get_by_label("Program", exact=True).fill("4")
+    assert query(page) == "?q=1&schedule.launch=one-more&schedule.time=150&schedule.program=4"
+    assert page.evaluate("history.length") == steps, "a change must add no step to go back"
+    again = open_page(query(page))
+    assert (said(again), detail(again), displayed(again)) == (said(page), detail(page), ["one more"])
+    choose(again, "few")
+    assert "launch" not in query(again), "the first state needs no parameter"
+
+
+def test_address_may_hold_anything(open_page):
+    page = open_page("?schedule.launch=<b>&schedule.time=1e9&schedule.program=-3&schedule.id=5")
+    assert displayed(page) == ["few"]
+    assert said(page).endswith("all have ended.")
+    assert detail(page).startswith("Choose a program")
+    assert re.fullmatch(r"At \d+ µs: .*", said(open_page("?schedule.time=x")))
+
+
+def test_moving_or_copying_the_element_keeps_it_working(page):
+    choose(page, "one more")
+    move_and_copy(page, "schedule-explorer")
+    copy = page.locator("#copy")
+    slider(copy).fill("150")
+    assert said(page, "#copy") == "At 150 µs: 1 program on 1 SM, 0 waiting; idle: 3 SMs."
+    assert said(page, "#schedule").endswith("all have ended.")
+    assert page.locator("#schedule button").count() == copy.locator("button").count() == 1
+
+
+def test_works_after_instant_navigation(open_site, site):
+    page = open_site(site.url + "gpu/schedule/")
+    page.evaluate("window.stayed = true")
+    for _ in range(2):
+        page.locator("schedule-explorer [type=radio]").last.check(force=True)
+        at(page, 1)
+        assert re.fullmatch(r"At 1 µs: \d+ programs on \d+ SMs, \d+ waiting; idle: \d+ SMs\.", said(page))
+        page.locator(".md-footer__link--next").click()
+        page.locator("schedule-explorer").wait_for(state="detached")
+        page.locator(".md-footer__link--prev").click()
+        page.locator("schedule-explorer").wait_for()
+        assert said(page).endswith("all have ended."), "it begins anew"
+    assert page.evaluate("window.stayed")
+
+
+# Who can use it
+
+
+def test_keyboard_alone_suffices(page):
+    page.get_by_role("radio", name="few").focus()
+    for _ in range(2):
+        page.keyboard.press("ArrowRight")
+    assert displayed(page) == ["shared"]
+    page.keyboard.press("Tab")
+    before = slider(page).input_value()
+    page.keyboard.press("ArrowLeft")
+    assert float(slider(page).input_value()) < float(before)
+    page.keyboard.press("Home")
+    assert said(page).startswith("At 0 µs: 4 programs on 2 SMs, 1 waiting; idle: 2 SMs.")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    assert page.get_by_role("button").inner_text() == "Stop"
+    page.keyboard.press(" ")
+    assert page.get_by_role("button").inner_text() == "Play"
+    page.keyboard.press("Tab")
+    page.keyboard.press("2")
+    assert detail(page).startswith("Program 2 ran on SM 0 from 0 to 50 µs")
+    page.evaluate("window.stayed = true")
+    page.keyboard.press("Enter")
+    page.wait_for_timeout(200)
+    assert page.evaluate("window.stayed"), "Enter leads nowhere"
+
+
+def test_without_javascript_the_first_state_stands(open_page):
+    page = open_page(java_script_enabled=False)
+    assert page.get_by_role("img", name="few: 2 programs on 2 of 4 SMs").is_visible()
+    assert not page.locator("button, input, output").filter(visible=True).count()
+    page.locator("summary").click()
+    assert page.get_by_role("cell", name="one more").is_visible()
+
+
+@pytest.mark.parametrize("state", ["", "?schedule.launch=shared&schedule.time=60&schedule.program=1"])
+@pytest.mark.parametrize("scheme", ["default", "slate"])
+def test_no_axe_violation(open_page, scheme, state):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    page = open_page(state)
+    in_scheme(page, scheme)
+    page.locator("summary").click()
+    found = axe.run(page, options={"rules": {"target-size": {"enabled": True}}})
+    assert found.violations_count == 0, found.generate_report()
+
+
+@pytest.mark.parametrize("state", ["", "?schedule.launch=shared&schedule.program=1"])
+def test_fits_on_a_phone(open_page, state):
+    page = open_page(state, viewport={"width": 360, "height": 700}, has_touch=True, is_mobile=True)
+    page.locator("summary").click()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    heights = page.locator("button, label > span, input:not([type=radio])").evaluate_all(
+        "all => all.map(e => e.getBoundingClientRect().height)"
+    )
+    assert min(heights) >= 36
+    page.locator("svg.schedule").tap(position={"x": 20, "y": 2})
+    assert "ran on SM 0" in detail(page)

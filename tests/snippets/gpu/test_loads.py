@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The product is right with every number of stages, and the compiler puts loads where the page says that it does."""
+
+import contextlib
+import subprocess
+import sys
+from pathlib import Path
+from unittest import mock
+
+import pytest
+import torch
+from guards import Guarded, check_each_once, environment, recorded_accesses
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from snippets.gpu import loads
+
+SOURCE = Path(loads.__file__)
+PROBE = """
+import torch
+from triton.runtime import driver
+from recorder.stages import TARGETS, CompileOnly
+from snippets.gpu.fusion_bytes import matmul_kernel
+from snippets.gpu.loads import TILE
+driver.set_active(CompileOnly(TARGETS["sm_90"]))
+x = torch.zeros(64, dtype=torch.float16)
+for stages in (1, 3):
+    arguments = x, x, x, 128, 128, 128, 128, 1, 128, 1
+    made = matmul_kernel.warmup(*arguments, RELU=False, **TILE, num_warps=8, num_stages=stages, grid=(1,))
+    ttgir, ptx = made.asm["ttgir"], made.asm["ptx"]
+    texts = (ttgir, "tt.load"), (ttgir, "async_copy_global_to_local"), (ptx, "ld.global"), (ptx, "cp.async.cg")
+    print(*(name in text for text, name in texts))
+"""
+
+
+@settings(max_examples=15)
+@given(st.integers(1, 130), st.integers(1, 130), st.integers(1, 130), st.sampled_from(loads.STAGES))
+@example(128, 128, 64, 3)
+def test_product_cpu(M, N, K, num_stages):
+    check(M, N, K, num_stages, "cpu")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("num_stages", loads.STAGES)
+@pytest.mark.parametrize("M, N, K", [(1, 1, 1), (128, 128, 64), (129, 200, 65), (300, 17, 1000)])
+def test_product_gpu(M, N, K, num_stages):
+    check(M, N, K, num_stages, "cuda")
+
+
+def check(M, N, K, num_stages, device):
+    x = torch.randint(-2, 3, (M, K), device=device).half()
+    w = torch.randint(-2, 3, (K, N), device=device).half()
+    assert torch.equal(loads.product(x, w, num_stages=num_stages).double(), x.double() @ w.double())
+
+
+def test_empty(device):
+    x = torch.ones(0, 3, dtype=torch.float16, device=device)
+    w = torch.ones(3, 2, dtype=torch.float16, device=device)
+    assert loads.product(x, w, num_stages=3).shape == (0, 2)
+    assert loads.product(w.T[:, :0].contiguous(), w[:0].contiguous(), num_stages=3).tolist() == [[0, 0], [0, 0]]
+
+
+@pytest.mark.parametrize(
+    "x, w, num_stages, fragment",
+    [
+        (torch.ones(2, 3).half(), torch.ones(2, 3).half(), 1, "(2, 3) and (2, 3)"),
+        (torch.ones(2, 3), torch.ones(3, 2), 1, "torch.float32"),
+        (torch.ones(2, 3).half(), torch.ones(3, 2).half(), 5, "got 5"),
+        (torch.ones(2, 3).half().requires_grad_(), torch.ones(3, 2).half(), 1, "requires a gradient"),
+    ],
+)
+def test_refuses(x, w, num_stages, fragment):
+    with pytest.raises(ValueError) as error:
+        loads.product(x, w, num_stages=num_stages)
+    assert fragment in str(error.value)
+
+
+def test_where_the_compiler_puts_the_loads():
+    root = str(SOURCE.parents[2])
+    env = environment("cuda", PYTHONPATH=root)
+    done = subprocess.run([sys.executable, "-c", PROBE], env=env, cwd=root, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["True False True False", "False True False True"]
+
+
+@given(st.integers(1, 5), st.integers(1, 70), st.sampled_from(loads.WARPS))
+@settings(max_examples=20)
+def test_center_cpu(rows, columns, num_warps):
+    check_center(rows, columns, num_warps, "cpu")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("num_warps", loads.WARPS)
+@pytest.mark.parametrize("rows, columns", [(1, 1), (3, 1000), (5, 4097), (2, loads.WIDEST)])
+def test_center_gpu(rows, columns, num_warps):
+    check_center(rows, columns, num_warps, "cuda")
+
+
+def check_center(rows, columns, num_warps, device):
+    x = torch.randn(rows, columns, device=device) + 3
+    x = Guarded.around(x, before=64, after=2**15, fill=0xFF)
+    out = Guarded((rows, columns), torch.float32, device, before=64, after=2**15, fill=0x5A)
+    with (
+        mock.patch.object(torch, "empty_like", return_value=out.tensor),
+        recorded_accesses() if device == "cpu" else contextlib.nullcontext() as accesses,
+    ):
+        assert loads.center(x.tensor, num_warps=num_warps) is out.tensor
+    x.check("x"), out.check("the result")
+    expected = x.tensor.double() - x.tensor.double().mean(dim=1, keepdim=True)
+    assert torch.allclose(out.tensor.double(), expected, rtol=1e-5, atol=1e-4)
+    if accesses is not None:
+        check_each_once(accesses, "load", x=x.tensor)
+        check_each_once(accesses, "store", out=out.tensor)
+
+
+def test_offsets_of_rows_are_computed_in_64_bits():
+    x, out = torch.zeros(2, 1)
+    with recorded_accesses(first_program=(2**20, 0, 0), memory=False) as seen:
+        loads.center_kernel[(1,)](x, out, 2**12, BLOCK=2**12)
+    assert [(a[0] - t.data_ptr()) // 4 for (_, a), t in zip(seen, (x, out), strict=True)] == [2**32, 2**32]
+
+
+@pytest.mark.parametrize(
+    "make, options, fragment",
+    [
+        (lambda d: torch.ones(2, 3, device=d), {"num_warps": 3}, "got 3"),
+        (lambda d: torch.ones(2, 2**15 + 1, device=d), {}, "32769"),
+        (lambda d: torch.ones(2, 3, device=d).half(), {}, "torch.float16"),
+        (lambda d: torch.ones(3, device=d), {}, "shape (3,)"),
+        (lambda d: torch.ones(2, 3, device=d).T, {}, "strides (1, 3)"),
+        (lambda d: torch.ones(2, 3, device=d, requires_grad=True), {}, "requires_grad True"),
+        (lambda d: torch._neg_view(torch.ones(2, 3, device=d)), {}, "negated lazily True"),
+        (lambda d: torch.ones(2, 3, device="meta"), {}, "x is on meta"),
+    ],
+)
+def test_center_refuses(device, make, options, fragment):
+    with pytest.raises(ValueError) as error:
+        loads.center(make(device), **options)
+    assert fragment in str(error.value)
+
+
+def test_prints_equal(device):
+    done = subprocess.run([sys.executable, SOURCE], env=environment(device), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert [line.rpartition(": ")[2] for line in done.stdout.splitlines()] == ["equal"] * 5
+
+
+@pytest.mark.gpu
+def test_benchmarks_run():
+    for rate in (loads.ahead.fn(256, "stages_3"), loads.spills.fn(8, "rate")):
+        median, low, high = rate
+        assert 0 < low <= median <= high
+    assert loads.spills.fn(1, "spilled") > 0 == loads.spills.fn(16, "spilled")

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// <schedule-explorer>: when each program of a launch ran, and on which SM. All of it stands
+// on the page (recorder/schedule.py), and follows what is chosen: launch, moment, program.
+
+import { FormExplorer, list, plural } from "./explorer.js";
+
+const count = (number, word) => `${number} ${plural(number, word)}`;
+
+class ScheduleExplorer extends FormExplorer {
+  connectedCallback() {
+    this.svg = this.querySelector("svg");
+    this.parts = [...this.svg.querySelectorAll("[data-name]")];
+    this.lists = [...this.querySelectorAll("pre")].map(({ textContent }) =>
+      textContent.trim().split("\n").slice(1).map((line) => {
+        const [number, sm, place, begin, end] = line.trim().split(/\s+/).map(Number);
+        return { number, sm, place, begin, end };
+      }));
+    super.connectedCallback();
+    this.play = this.querySelector("button");
+    this.play.hidden = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    this.play.onclick = () => (this.timer ? this.stop() : this.start());
+    this.svg.onclick = (event) => this.point(event);
+    this.form.onpointerdown = this.form.onkeydown = ({ target }) => target === this.play || this.stop();
+  }
+
+  disconnectedCallback() {
+    this.stop();
+  }
+
+  render({ launch, time, program }) {
+    const shown = this.parts.findIndex(({ dataset }) => dataset.name === launch);
+    const { label, about, places } = this.parts[shown].dataset;
+    for (const part of this.parts) part.setAttribute("display", part.dataset.name === launch ? "inline" : "none");
+    this.svg.setAttribute("aria-label", `${label}: ${about}`);
+    this.programs = this.lists[shown];
+
+    const on = this.programs.filter(({ begin, end }) => begin <= time && time < end);
+    const used = new Set(on.map(({ sm }) => sm)).size;
+    const waiting = this.programs.filter(({ begin }) => begin > time).length;
+    this.over = !on.length && !waiting;
+    this.form.time.setAttribute("aria-valuetext", `${time} µs`);
+    const [later, chosen] = this.querySelectorAll(".schedule__plot i");
+    const across = (value) => `${(100 * value) / this.form.time.max}%`;
+    later.style.left = across(time);
+    const [summary, detail] = this.form.querySelectorAll("output");
+    summary.textContent = `${about}\nAt ${time} µs: ${this.over ? "all have ended."
+      : `${count(on.length, "program")} on ${count(used, "SM")}, ${waiting} waiting; `
+        + `idle: ${count(this.dataset.sms - used, "SM")}.`}`;
+
+    const { sm, place, begin, end } = this.programs[program || -1] ?? {};
+    chosen.hidden = sm === undefined;
+    const others = this.programs.filter((other) => other.sm === sm).map(({ number }) => number);
+    detail.textContent = chosen.hidden
+      ? `Choose a program from 0 to ${this.programs.length - 1}, by its number or its bar.`
+      : `Program ${program} ran on SM ${sm} from ${begin} to ${end} µs, ${(end - begin).toFixed(1)} µs long. `
+        + `This SM ran ${plural(others.length, "program")} ${list(others)}.`;
+    chosen.style.inset = `${(100 * (sm + place / places)) / this.dataset.sms}% auto auto ${across(begin)}`;
+    chosen.style.width = across(end - begin);
+  }
+
+  /** Choose the program that is nearest to where somebody pointed. */
+  point({ clientX, clientY }) {
+    const { left, top, width, height } = this.svg.getBoundingClientRect();
+    const time = ((clientX - left) / width) * this.form.time.max;
+    const row = ((clientY - top) / height) * this.dataset.sms - 0.5;
+    const away = ({ sm, begin, end }) => Math.abs(sm - row) * 1e6 + Math.max(begin - time, time - end, 0);
+    this.form.program.value = this.programs.reduce((a, b) => (away(b) < away(a) ? b : a)).number;
+    this.update();
+  }
+
+  start() {
+    const { time } = this.form;
+    if (this.over) time.value = 0;
+    this.say("Stop", "off"); // a screen reader would fall behind
+    this.timer = setInterval(() => {
+      time.stepUp();
+      this.update();
+      if (this.over) this.stop();
+    }, 25);
+  }
+
+  stop() {
+    clearInterval(this.timer);
+    this.timer = null;
+    this.say("Play", "polite");
+  }
+
+  say(button, live) {
+    this.play.textContent = button;
+    this.form.querySelector("output").ariaLive = live;
+  }
+}
+
+customElements.get("schedule-explorer") || customElements.define("schedule-explorer", ScheduleExplorer);
