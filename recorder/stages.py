@@ -97,7 +97,8 @@ def _disassemble(cubin: bytes) -> tuple[str, dict]:
         sass = tool(knobs.nvidia.nvdisasm.path, "--print-code", "--print-line-info")
         usage = tool(knobs.nvidia.cuobjdump.path, "--dump-resource-usage")
     number = lambda name: int(re.search(rf"\b{name}:(\d+)", usage)[1])
-    return sass, {"registers": number("REG"), "spills": number("LOCAL")}
+    # What spills goes to the thread's stack. Counted as Triton's `n_spills` does, in values of 4 bytes.
+    return sass, {"registers": number("REG"), "spills": (number("STACK") + number("LOCAL")) // 4}
 
 
 def _amd_usage(amdgcn: str) -> dict:

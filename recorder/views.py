@@ -86,8 +86,9 @@ def table(snippet, recorded, *, name=..., share_of=None, rows=None):
         cells += [f"{row[line] / row[share_of]:.2f}" for line in others]
         body.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
     header = "".join(f'<th scope="col">{escape(title)}</th>' for title in head)
+    label = f"{name}: {', '.join(data['lines'].values())}"  # another snippet's may have the same name
     return (
-        f'<div class="table-scroll" tabindex="0" role="region" aria-label="{escape(name)}">'
+        f'<div class="table-scroll" tabindex="0" role="region" aria-label="{escape(label)}">'
         f"<table><thead><tr>{header}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
     )
 

@@ -6,7 +6,7 @@
 - ``graph``: the same from a CUDA graph, with no Python between the launches
 
 Units: microseconds a call. Adding is that of the lesson *Vector add*, on 1,024 float32. ``small`` and ``large`` are
-four calls in a row as torch's profiler saw them, which slows the host down a little.
+four calls in a row as torch's profiler saw them, which slows the host down.
 
 ``python limits_launch.py`` says what there is to measure; measuring needs a GPU.
 """

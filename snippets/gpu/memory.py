@@ -41,7 +41,7 @@ def cycle(lines: int, *, line_bytes: int = LINE, device="cuda", seed: int = 0) -
         ValueError: A number is out of range.
 
     >>> cycle(4, line_bytes=16, device="cpu").tolist()
-    [6, 0, 0, 0, 2, 0, 4, 0]
+    [2, 0, 6, 0, 0, 0, 4, 0]
     """
     if lines < 1 or line_bytes < 8 or line_bytes % 8:
         raise ValueError(f"lines must be at least 1, line_bytes a multiple of 8; got {lines} and {line_bytes}")
@@ -151,7 +151,7 @@ def chase(following: torch.Tensor, steps: int, *, warmup: int = 0, modifier: str
         ValueError: An argument is something that the kernel cannot serve.
 
     >>> chase(cycle(4, line_bytes=16, device="cpu"), steps=3).tolist()
-    [2, 0, 0]
+    [4, 0, 0]
     """
     check_place("following", following, pinned=True)
     if following.dtype != torch.int64 or following.ndim != 1 or not following.is_contiguous() or not len(following):

@@ -179,6 +179,13 @@ def described(x_desc):
 
 
 @triton.jit
+def center(x_ptr):
+    lanes = tl.arange(0, 16384)
+    row = tl.load(x_ptr + lanes)
+    tl.store(x_ptr + lanes, row - tl.sum(row))  # until the sum is known, all of the row is kept
+
+
+@triton.jit
 def three(x_ptr):
     tl.store(x_ptr + tl.arange(0, 3), 1)
 """
@@ -210,6 +217,8 @@ JOBS = {
     "gfx942": (launch(), "gfx942"),
     "gfx942, x unaligned": (launch(alignment=4), "gfx942"),
     "refused": (launch(kernel="three"), "sm_90"),
+    "one warp": (launch(kernel="center") | {"options": {"num_warps": 1}}, "sm_90"),
+    "eight warps": (launch(kernel="center") | {"options": {"num_warps": 8}}, "sm_90"),
 }
 
 
@@ -247,6 +256,11 @@ def test_loads_are_as_wide_as_alignment_and_length_allow(compiled):
     amd = r"(?:global|buffer)_load_(dword\w*)"
     assert set(loads(compiled, "gfx942", "amdgcn", amd)) == {"dwordx4"}
     assert set(loads(compiled, "gfx942, x unaligned", "amdgcn", amd)) == {"dword"}
+
+
+def test_what_does_not_fit_into_registers_is_counted(compiled):
+    spills = {name: compiled[0][name]["spills"] for name in ("sm_90", "one warp", "eight warps")}
+    assert spills["sm_90"] == spills["eight warps"] == 0 and spills["one warp"] > 512 - 255
 
 
 def test_a_tensor_descriptor(compiled):

@@ -276,8 +276,8 @@ for function in (tl.program_id, tl.load, tl.store):
 #   changing, they make no difference to the result.
 # - `volatile` says that somebody else may be changing it.
 #
-# These three change the instruction. You see it in the PTX, NVIDIA's assembly language, where `ld.global` is a load
-# and `st.global` a store:
+# These three change the instruction. You see it in the [PTX](../reference/glossary.md#ptx), NVIDIA's assembly language,
+# where `ld.global` is a load and `st.global` a store:
 
 
 # %%

@@ -43,7 +43,7 @@ def test_without_a_barrier_elements_are_wrong():
 
 
 @pytest.mark.parametrize(
-    "make", [lambda x: x.float(), lambda x: x[:-1], lambda x: x[::2], lambda x: x[None]], ids=str
+    "make", [lambda x: x.float(), lambda x: x[:-1], lambda x: x[::2], lambda x: x[None]]
 )
 def test_refuses(device, make):
     for function in (bug.reverse, bug.reverse_bug):
