@@ -130,8 +130,16 @@ def differences(old: dict, new: dict) -> list[str]:
     parts = ["launches", "pictures"] if Snippet(old["snippet"]).settings.differs else ["output", "launches", "pictures"]
     if old["provenance"]["triton"] == new["provenance"]["triton"]:
         parts.append("compiled")  # another Triton may well compile to other code
+    if old.get("source") != new.get("source"):  # comments came or went, and moved the lines of the code below
+        old, new = _without_lines(old), _without_lines(new)
     # A recording from before there were pictures has none.
     return [part for part in parts if (old.get(part) or None) != (new.get(part) or None)]
+
+
+def _without_lines(part):
+    if isinstance(part, dict):
+        return {key: _without_lines(value) for key, value in part.items() if key not in ("line", "lines")}
+    return [_without_lines(value) for value in part] if isinstance(part, list) else part
 
 
 def update(snippet: Snippet, device: str, **options) -> bool:

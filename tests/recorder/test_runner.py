@@ -172,6 +172,16 @@ def test_what_is_compared_on_replay():
     assert runner.differences(old, {**newer, "output": "", "launches": []}) == ["output", "launches"]
 
 
+def test_a_comment_that_moves_lines_is_no_difference_on_replay():
+    old, new = made("cpu"), made("cpu")
+    new["launches"][0]["line"] += 2
+    assert runner.differences(old, new) == ["launches"]
+    moved = {**new, "source": {name: f"# New\n# lines\n{text}" for name, text in old["source"].items()}}
+    assert runner.differences(old, moved) == []
+    moved["launches"][0]["grid"] = [7, 1, 1]
+    assert runner.differences(old, moved) == ["launches"]
+
+
 def test_the_command_is_what_a_reader_would_type():
     assert runner.command(Snippet("programs/toy"), "cpu") == "TRITON_INTERPRET=1 python snippets/programs/toy.py"
     assert runner.command(Snippet("programs/toy"), "h200") == "python snippets/programs/toy.py"

@@ -117,7 +117,8 @@ class Copy:
 
 def make_copy(target: Path) -> Copy:
     """A small project in ``target``: one lesson with its lab, all else that is no page, and two pages of its own."""
-    leave_out = shutil.ignore_patterns("__pycache__", "tools", "compiler")  # one chapter, and of it one lesson
+    other_chapters = {path.name for path in (ROOT / "snippets").iterdir()} - {"programs"}
+    leave_out = shutil.ignore_patterns("__pycache__", *other_chapters)  # one chapter, and of it one lesson
     for part in PARTS:
         (target / part).parent.mkdir(parents=True, exist_ok=True)
         if (ROOT / part).is_dir():

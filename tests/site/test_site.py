@@ -154,12 +154,13 @@ def test_claims_are_the_recorded_values(site, address):
         devices = [json.loads(path.read_text("utf-8"))["provenance"]["device"] for path in recordings]
         assert where.split(" · ")[0] in devices
         assert value == attributes["value"]
-        number = re.fullmatch(r"(-?[\d,]+(?:\.(\d+))?)(%?)", shown)
+        number = re.fullmatch(r"([+-]?[\d,]+(?:\.(\d+))?)(e[+-]\d+)?(%?)", shown)
         if not number:  # a word, such as a verdict, or a number as it was printed
             assert shown == value, f"{shown!r} for {attributes['title']}"
             continue
-        unit = 10.0 ** -len(number[2] or "") / (100 if number[3] else 1)
-        read = float(number[1].replace(",", "")) / (100 if number[3] else 1)
+        scale = float(f"1{number[3] or ''}") / (100 if number[4] else 1)
+        unit = 10.0 ** -len(number[2] or "") * scale
+        read = float(number[1].replace(",", "")) * scale
         assert abs(read - float(value)) <= 0.5001 * unit, f"{shown} for {value}"
 
 
