@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 from recorder import fingerprint, recording
 from recorder.project import ROOT, RecorderError, Snippet, interpreted, relative, triton_of
 
+REGISTER = re.compile(r"\b(U?[RP])\d+")  # in SASS; R and P are a thread's, UR and UP those of a warp
 TIME_LIMIT = 600  # seconds for one snippet on one device
 
 
@@ -126,20 +128,52 @@ def draw_charts(recorded: dict) -> dict[str, str]:
 
 
 def differences(old: dict, new: dict) -> list[str]:
-    """Which parts of two recordings of one snippet on one device are not the same; versions and dates apart."""
+    """Where two recordings of one snippet on one device first differ, a line a part; versions and dates apart."""
     parts = ["launches", "pictures"] if Snippet(old["snippet"]).settings.differs else ["output", "launches", "pictures"]
     if old["provenance"]["triton"] == new["provenance"]["triton"]:
         parts.append("compiled")  # another Triton may well compile to other code
     if old.get("source") != new.get("source"):  # comments came or went, and moved the lines of the code below
         old, new = _without_lines(old), _without_lines(new)
+    old, new = _without_register_numbers(old), _without_register_numbers(new)
     # A recording from before there were pictures has none.
-    return [part for part in parts if (old.get(part) or None) != (new.get(part) or None)]
+    return [_first_difference(old.get(part) or None, new.get(part) or None, part) for part in parts
+            if (old.get(part) or None) != (new.get(part) or None)]  # fmt: skip
+
+
+def _first_difference(old, new, at: str) -> str:
+    if isinstance(old, str) and isinstance(new, str) and "\n" in old + new:
+        lines, now = (dict(enumerate(text.split("\n"), 1)) for text in (old, new))
+        return _first_difference(lines, now, f"{at} line ")
+    if isinstance(old, list) and isinstance(new, list):
+        old, new = dict(enumerate(old)), dict(enumerate(new))
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in [*old, *(key for key in new if key not in old)]:
+            if old.get(key) != new.get(key):
+                return _first_difference(old.get(key), new.get(key), f"{at}{'' if at.endswith(' ') else '.'}{key}")
+    return f"{at} was {str(old)[:100]!r}, is {str(new)[:100]!r}"
 
 
 def _without_lines(part):
     if isinstance(part, dict):
         return {key: _without_lines(value) for key, value in part.items() if key not in ("line", "lines")}
     return [_without_lines(value) for value in part] if isinstance(part, list) else part
+
+
+def _without_register_numbers(recorded: dict) -> dict:
+    """ptxas numbers the registers of some kernels in another way from run to run, of the very same PTX."""
+
+    def blank(stages):
+        sass = stages.get("sass")
+        return {**stages, "sass": {**sass, "text": REGISTER.sub(r"\1_", sass["text"])}} if sass else stages
+
+    compiled = [
+        {**entry, "targets": {
+            target: {**code, "stages": blank(code["stages"])} if "stages" in code else code
+            for target, code in entry["targets"].items()
+        }}
+        for entry in recorded.get("compiled") or []
+    ]  # fmt: skip
+    return {**recorded, "compiled": compiled}
 
 
 def update(snippet: Snippet, device: str, **options) -> bool:

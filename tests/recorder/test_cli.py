@@ -226,7 +226,8 @@ def test_replay_finds_what_a_run_would_not_say_again(project):
     recording.save(snippet, "cpu", {**new, "output": "sum: 3\n"}, {})
     assert recording.all_problems() == []
     done = project.recorder("check", "--replay")
-    assert done.returncode == 1 and "programs/good" in done.stderr and "NOT as recorded: output" in done.stderr
+    assert done.returncode == 1 and "programs/good" in done.stderr and "NOT as recorded" in done.stderr
+    assert "programs/good: output line 1 was 'sum: 3', is 'sum: 2'" in done.stdout
     recording.save(snippet, "cpu", new, {})
     done = project.recorder("check", "--replay")
     assert done.returncode == 0 and "as recorded" in done.stderr, done.stderr

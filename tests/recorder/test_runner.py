@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import time
 from importlib.util import find_spec
 
@@ -168,18 +169,53 @@ def test_what_is_compared_on_replay():
     newer = {**old, "compiled": [], "provenance": {**old["provenance"], "triton": "3.8.0", "date": "2027-01-01"}}
     assert runner.differences(old, made("cpu")) == []
     assert runner.differences(old, newer) == []
-    assert runner.differences(old, {**newer, "provenance": old["provenance"]}) == ["compiled"]
-    assert runner.differences(old, {**newer, "output": "", "launches": []}) == ["output", "launches"]
+    assert parts(runner.differences(old, {**newer, "provenance": old["provenance"]})) == ["compiled"]
+    assert parts(runner.differences(old, {**newer, "output": "", "launches": []})) == ["output", "launches"]
+
+
+def parts(differences: list[str]) -> list[str]:
+    return [re.match(r"\w+", difference)[0] for difference in differences]
+
+
+def test_numbers_of_registers_in_sass_are_no_difference_but_all_else_is():
+    def with_sass(text):
+        code = {"registers": 8, "stages": {"ptx": {"text": "add"}, "sass": {"text": text, "lines": [1]}}}
+        return {**made("cpu"), "compiled": [{"targets": {"sm_100": code, "gfx942": {"error": "no"}}}]}
+
+    old = with_sass("/*0010*/ UIADD3 UR30, UP0, UPT, UR12, 0x2, URZ ;\n/*0020*/ @P1 IADD R2, R3, 0x1 ;")
+    renamed = with_sass("/*0010*/ UIADD3 UR28, UP1, UPT, UR10, 0x2, URZ ;\n/*0020*/ @P0 IADD R4, R255, 0x1 ;")
+    assert runner.differences(old, renamed) == []
+    for other in (
+        "/*0010*/ UIADD3 UR30, UP0, UPT, UR12, 0x3, URZ ;\n/*0020*/ @P1 IADD R2, R3, 0x1 ;",
+        "/*0010*/ UIADD3 UR30, UP0, UPT, URZ, 0x2, URZ ;\n/*0020*/ @P1 IADD R2, R3, 0x1 ;",
+        "/*0010*/ UIADD3 UR30, UP0, UPT, UR12, 0x2, URZ ;\n/*0020*/ @P1 ISUB R2, R3, 0x1 ;",
+    ):
+        assert parts(runner.differences(old, with_sass(other))) == ["compiled"]
+
+
+def test_a_difference_is_shown_where_it_begins():
+    old, new = made("cpu"), made("cpu")
+    old["output"], new["output"] = "same\nthree\nsame\n", "same\nfour\nsame\nmore\n"
+    new["launches"][0]["grid"][1] = 7
+    old["pictures"], new["pictures"] = {}, {"a.png": "AAAA"}
+    was = old["launches"][0]["grid"][1]
+    assert runner.differences(old, new) == [
+        "output line 2 was 'three', is 'four'",
+        f"launches.0.grid.1 was '{was}', is '7'",
+        "pictures was 'None', is \"{'a.png': 'AAAA'}\"",
+    ]
+    new = {**old, "output": old["output"] + "more"}
+    assert runner.differences(old, new) == ["output line 4 was '', is 'more'"]
 
 
 def test_a_comment_that_moves_lines_is_no_difference_on_replay():
     old, new = made("cpu"), made("cpu")
     new["launches"][0]["line"] += 2
-    assert runner.differences(old, new) == ["launches"]
+    assert parts(runner.differences(old, new)) == ["launches"]
     moved = {**new, "source": {name: f"# New\n# lines\n{text}" for name, text in old["source"].items()}}
     assert runner.differences(old, moved) == []
     moved["launches"][0]["grid"] = [7, 1, 1]
-    assert runner.differences(old, moved) == ["launches"]
+    assert parts(runner.differences(old, moved)) == ["launches"]
 
 
 def test_the_command_is_what_a_reader_would_type():
