@@ -19,7 +19,7 @@ serve: $(VENV)/site.done ## read and edit the site at http://127.0.0.1:8000, wit
 	@$(BIN)/mkdocs serve --dev-addr 127.0.0.1:$(PORT)
 
 test: $(VENV)/all.done ## run everything that runs without a GPU
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n auto --dist worksteal
 	$(BIN)/ruff check
 
 test-gpu: $(VENV)/all.done ## run the tests that need a GPU

@@ -51,6 +51,12 @@ def pytest_configure(config):
     config.pluginmanager.register(Collection())
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config):
+    """One more worker than cores, for the tests in a browser wait a lot."""
+    return (os.cpu_count() or 1) + 1
+
+
 def triton_cannot_be_here() -> bool:
     return sys.platform != "linux" and find_spec("triton") is None
 

@@ -283,11 +283,11 @@ class Explanations(dict):
 
 
 def few(planted: list[Mutant]) -> list[Mutant]:
-    """A mutant of each kernel, or up to three of different kinds where a file has few; always the same ones."""
+    """A mutant of each kernel, or two of different kinds where a file has one; always the same ones."""
     by_kernel = collections.defaultdict(dict)
     for mutant in planted:
         by_kernel[mutant.kernel].setdefault(mutant.fault, mutant)
-    number = max(1, 3 // len(by_kernel)) if by_kernel else 0
+    number = max(1, 2 // len(by_kernel)) if by_kernel else 0
     return [m for kinds in by_kernel.values() for m in [kinds[fault] for fault in FAST if fault in kinds][:number]]
 
 

@@ -132,10 +132,13 @@ def site_of_repository(tmp_path_factory) -> Iterator[Site]:
 
 @pytest.fixture
 def open_site(browser):
-    """A function that opens an address; the test fails if a page logs an error or asks another host for something."""
+    """A function that opens an address; the test fails if a page logs an error or asks another host for something.
+
+    A test that goes from page to page waits for ``networkidle``: Material takes over the links after the page is there.
+    """
     contexts, faults = [], []
 
-    def open_site(url, **options):
+    def open_site(url, wait_until="load", **options):
         contexts.append(browser.new_context(**options))
         page = contexts[-1].new_page()
         page.set_default_timeout(15_000)
@@ -144,7 +147,7 @@ def open_site(browser):
         host = url.split("/")[2]
         mine = (f"http://{host}/", f"blob:http://{host}/", "data:")
         contexts[-1].on("request", lambda sent: None if sent.url.startswith(mine) else faults.append(sent.url))
-        page.goto(url, wait_until="networkidle")
+        page.goto(url, wait_until=wait_until)
         return page
 
     yield open_site
