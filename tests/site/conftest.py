@@ -5,7 +5,9 @@ The browser is found, or the tests are skipped with a reason; under ``CI=true`` 
 """
 
 import contextlib
+import fcntl
 import http.server
+import json
 import os
 import shutil
 import subprocess
@@ -19,6 +21,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+HOST = "http://127.0.0.1/"
+SITE_URL = f"{HOST}course/"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -96,10 +100,19 @@ def served(root: Path, folder: Path):
         def __init__(self, *arguments):
             super().__init__(*arguments, directory=root)
 
+        def do_GET(self):
+            if not self.path.endswith("/sitemap.xml"):
+                return super().do_GET()
+            here = f"http://127.0.0.1:{self.server.server_port}/"  # Material replaces pages that are listed there
+            text = (folder / "sitemap.xml").read_text("utf-8").replace(HOST, here)
+            self.answer(200, "application/xml", text.encode())
+
         def send_error(self, code, *_):
-            body = (folder / "404.html").read_bytes()
+            self.answer(code, "text/html; charset=utf-8", (folder / "404.html").read_bytes())
+
+        def answer(self, code, kind, body):
             self.send_response(code)
-            self.send_header("Content-Type", "text/html; charset=utf-8")
+            self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
@@ -115,10 +128,22 @@ def served(root: Path, folder: Path):
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory) -> Iterator[Site]:
-    """The site without a repository, under a path of its host, as GitHub Pages would serve it."""
-    root = tmp_path_factory.mktemp("site")
+    """The site without a repository, under a path of its host, as GitHub Pages would serve it.
+
+    The first of pytest-xdist's workers that wants it builds it; each serves it at a port of its own.
+    """
+    root = tmp_path_factory.getbasetemp()
+    root = (root.parent if "PYTEST_XDIST_WORKER" in os.environ else root) / "site"
+    root.mkdir(exist_ok=True)
+    with (root / "built.json").open("a+") as built:
+        fcntl.flock(built, fcntl.LOCK_EX)
+        built.seek(0)
+        seconds = json.loads(built.read() or "null")
+        if seconds is None:
+            seconds = build(root / "course", SITE_URL=SITE_URL)
+            built.write(json.dumps(seconds))
     with served(root, root / "course") as host:
-        yield Site(f"{host}course/", root / "course", build(root / "course", SITE_URL=f"{host}course/"))
+        yield Site(f"{host}course/", root / "course", seconds)
 
 
 @pytest.fixture(scope="session")
@@ -134,11 +159,12 @@ def site_of_repository(tmp_path_factory) -> Iterator[Site]:
 def open_site(browser):
     """A function that opens an address; the test fails if a page logs an error or asks another host for something.
 
-    A test that goes from page to page waits for ``networkidle``: Material takes over the links after the page is there.
+    What the page gets is added to ``answers``. A test that goes from page to page waits for ``networkidle``: Material
+    takes over the links after the page is there.
     """
     contexts, faults = [], []
 
-    def open_site(url, wait_until="load", **options):
+    def open_site(url, wait_until="load", answers=None, **options):
         contexts.append(browser.new_context(**options))
         page = contexts[-1].new_page()
         page.set_default_timeout(15_000)
@@ -147,6 +173,8 @@ def open_site(browser):
         host = url.split("/")[2]
         mine = (f"http://{host}/", f"blob:http://{host}/", "data:")
         contexts[-1].on("request", lambda sent: None if sent.url.startswith(mine) else faults.append(sent.url))
+        if answers is not None:
+            page.on("response", lambda answer: answers.append(answer))
         page.goto(url, wait_until=wait_until)
         return page
 

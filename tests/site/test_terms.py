@@ -4,7 +4,7 @@
 import re
 
 import pytest
-from bs4 import BeautifulSoup
+from bs4 import BeautifulSoup, SoupStrainer
 
 from tests.site.test_site import SOURCES
 
@@ -13,9 +13,10 @@ NO_PROSE = "h1, h2, h3, h4, pre, code, figure, details, .recording, .table-scrol
 
 
 def article(site, address):
-    return BeautifulSoup(site.text(address), "html.parser").select_one("article")
+    return BeautifulSoup(site.text(address), "html.parser", parse_only=SoupStrainer("article"))
 
 
+@pytest.fixture(scope="module")
 def terms(site) -> list[str]:
     return [heading.get_text().removesuffix("¶") for heading in article(site, GLOSSARY).select("h2")]
 
@@ -42,12 +43,12 @@ def unlinked(page, known: list[str]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("address", sorted(set(SOURCES) - {GLOSSARY}))
-def test_a_term_is_linked_where_it_first_appears(site, address):
-    assert unlinked(article(site, address), terms(site)) == {}
+def test_a_term_is_linked_where_it_first_appears(site, terms, address):
+    assert unlinked(article(site, address), terms) == {}
 
 
-def test_the_glossary_is_in_order(site):
-    assert terms(site) == sorted(terms(site), key=str.lower)
+def test_the_glossary_is_in_order(terms):
+    assert terms == sorted(terms, key=str.lower)
 
 
 def test_a_term_without_a_link_is_found():
