@@ -32,6 +32,23 @@ def reference(x, w, relu):
     return torch.relu(product) if relu else product
 
 
+def test_the_drawing_of_the_lesson_has_as_many_squares_as_are_counted():
+    page = (Path(__file__).parents[3] / "docs/en/gpu/fusion-bytes.md").read_text("utf-8")
+    drawing = re.search(r'<svg class="chart".*</svg>', page)[0]
+    counted = count_elements(4, 6, 2)
+    squares = re.findall(r'<rect width="(\d+)" height="(\d+)" fill="url\(#(\w+)\)"', drawing)
+    drawn = [(kind, int(width) * int(height) // 11**2) for width, height, kind in squares]
+    assert drawn == [
+        ("loaded", 8), ("loaded", 12), ("stored", counted["product"][1]),
+        ("loaded", counted["relu"][0]), ("stored", counted["relu"][1]),
+        ("loaded", 8), ("loaded", 12), ("stored", counted["product with relu"][1]),
+    ]  # fmt: skip
+    assert counted["product"][0] == counted["product with relu"][0] == 8 + 12
+    two, one = sum(counted["product"] + counted["relu"]), sum(counted["product with relu"])
+    assert f"Two kernels: {two} elements cross<" in drawing and f"One kernel: {one}<" in drawing
+    assert f"That is {two}. One kernel loads 8 and 12 and stores 24. That is {one}." in drawing
+
+
 def guarded(tensor, layout):
     """The tensor's values in a buffer with guard zones, stored by rows, by columns, or with gaps."""
     rows, columns = tensor.shape

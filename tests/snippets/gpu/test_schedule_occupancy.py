@@ -2,6 +2,8 @@
 """How many programs fit: hand-worked cases, and on a GPU the driver's word and a count."""
 
 import itertools
+import re
+from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
 
@@ -42,6 +44,26 @@ def test_by_hand(takes, fit):
     warps, registers, shared = takes
     found = programs_by_limit(num_warps=warps, registers=registers, shared=shared)
     assert tuple(found.values()) == fit and list(found) == ["programs", "warps", "registers", "shared"]
+
+
+def test_the_bars_of_the_lesson_are_drawn_to_scale():
+    """The page draws six programs of 4 warps, 78 registers a thread and 16 bytes of shared memory."""
+    page = (Path(__file__).parents[3] / "docs/en/gpu/schedule-occupancy.md").read_text("utf-8")
+    rows = re.findall(r"<div><span>(.+?)</span>.*?>((?:<i style=.*?></i>)+)</span><span>(.*?)</span></div>", page)
+    room = Room()
+    takes = {
+        "places": (1, room.programs),
+        "warps": (4, room.warps),
+        "registers": (4 * 2560, room.registers),
+        "bytes of shared memory": (1152, room.shared),
+    }
+    programs = min(programs_by_limit(num_warps=4, registers=78, shared=16).values())
+    assert [row[0] for row in rows] == list(takes)
+    for name, bars, text in rows:
+        one, all_ = takes[name]
+        assert text == f"{programs * one:,} of {all_:,}"
+        widths = [float(width) for width in re.findall(r"width:([\d.]+)%", bars)]
+        assert widths == [pytest.approx(100 * one / all_, abs=0.006)] * programs
 
 
 def test_another_gpu():
