@@ -80,8 +80,9 @@ def schedule(snippet, recorded, *, names=..., id="schedule") -> str:
         f'<fieldset class="explorer__switch explorer__switch--many" hidden><legend>Launch</legend>{radios}'
         f"</fieldset>{_legend(launches)}"
         f'<div class="schedule__plot">{draw(launches, end, step)}<i hidden></i><i hidden></i></div>'
-        f'<input type="range" name="time" aria-label="Time" max="{end:g}" step="{step / 50:g}" value="{end:g}" hidden>'
-        '<div class="explorer__steps" hidden><button type="button">Play</button>'
+        f'<input type="range" name="time" aria-label="Time" min="0" max="{end:g}" step="{step / 50:g}" '
+        f'value="{end:g}" hidden>'
+        '<div class="explorer__steps" hidden><button type="button" data-plays="time" data-pace="25">Play</button>'
         '<label>Program <input type="number" name="program" min="0"></label></div>'
         '<output class="explorer__summary" hidden></output><output class="explorer__detail" hidden></output></form>'
         f"{_numbers(launches)}</schedule-explorer>"

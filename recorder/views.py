@@ -15,6 +15,7 @@ from pygments.lexers import PythonLexer
 
 from recorder import (
     claims,
+    explorers,
     fingerprint,
     lab,
     ladder,
@@ -24,6 +25,8 @@ from recorder import (
     recording,
     roofline,
     schedule,
+    swizzle,
+    tiles,
     timeline,
     verdicts,
 )
@@ -135,8 +138,8 @@ def explorer(snippet, recorded, *, launch=0, id="launch", switch=False):
     """`<launch-explorer>`, starting as a recorded one-dimensional launch."""
     seen = _launch(recorded, launch)
     block = next(value for name, value in seen["arguments"].items() if name in seen["constexprs"])
-    attributes = f'id="{escape(id)}" n="{seen["arguments"]["n"]}" block="{block}"{" switch" if switch else ""}'
-    return f"<launch-explorer {attributes}>{picture.launch_svg(seen)}</launch-explorer>"
+    form = {"id": id, "switch": switch, "n": seen["arguments"]["n"], "block": block}
+    return explorers.launch_explorer(picture.launch_svg(seen), **form)
 
 
 def kernel_lines(snippet, recorded, seen) -> tuple[list[tuple[int, str]], dict[int, int]]:
@@ -221,6 +224,7 @@ def error(snippet, recorded, *, launch=0, target="sm_90"):
     said = claims.compiled(recorded, launch, target).get("error")
     if not said:
         raise RecorderError(f"launch {launch} compiles for {target}: there is no error to show")
+    said = "\n".join(line for line in said.splitlines() if "--8<--" not in line)
     return f'<pre class="output" tabindex="0"><code>{escape(said)}</code></pre>'
 
 
@@ -256,11 +260,13 @@ def file(snippet: Snippet) -> str:
 
 _VIEWS = (
     output, image, pixels.pixels, table, chart, timeline.timeline, ladder.ladder, accesses, explorer, stage, stages,
-    error, layout.layout, verdicts.verdicts, schedule.schedule, roofline.roofline,
+    error, layout.layout, verdicts.verdicts, schedule.schedule, roofline.roofline, swizzle.swizzle,
+    swizzle.orders,
+    tiles.tiles,
 )  # fmt: skip
 VIEWS = {view.__name__: view for view in _VIEWS}
 # What a quick run on any machine can show of code that has changed.
-PREVIEWED = ("output", "image", "pixels", "accesses", "explorer")
+PREVIEWED = ("output", "image", "pixels", "accesses", "explorer", "swizzle", "orders")
 SEARCHED = ("error",)  # what a reader may have met elsewhere; the others would swell the index
 COMPILED = ("stage", "stages", "error", "layout")  # made by the compiler alone
 
@@ -306,7 +312,7 @@ def file_id(snippet: Snippet) -> str:
 
 def where(made: dict, view: str = "") -> str:
     """The line under every view: device, versions, date."""
-    if view == "explorer":
+    if view in ("explorer", "swizzle"):
         return f"Begins as the run recorded on {made['date']}, Triton {made['triton']}; then computed in your browser"
     if view == "verdicts":
         return f"Each column ran as listed above; repeated with Triton {made['triton']} by the command"

@@ -44,5 +44,34 @@ def rooflines() -> list[dict]:
     ]
 
 
+def product(group: int, m: int = 4, n: int = 3, k: int = 2, block: int = 2) -> dict:
+    """A launch that multiplies m by k tiles by k by n tiles, its accesses in groups of rows of tiles."""
+    tiles = [(i, j) for first in range(0, m, group) for j in range(n) for i in range(first, min(first + group, m))]
+    size, accesses = {"M": m * block, "N": n * block, "K": k * block}, []
+
+    def touch(pid, op, name, row, column, width):
+        offsets = [(row * block + r) * width + column * block + c for r in range(block) for c in range(block)]
+        accesses.append({
+            "pid": [pid, 0, 0], "op": op, "tensor": name, "line": 10, "shape": [block, block], "offsets": offsets,
+            "mask": [True] * block**2,
+        })  # fmt: skip
+
+    for pid, (i, j) in enumerate(tiles):
+        for step in range(k):
+            touch(pid, "load", "a_ptr", i, step, size["K"])
+            touch(pid, "load", "b_ptr", step, j, size["N"])
+        touch(pid, "store", "c_ptr", i, j, size["N"])
+    tensors = {
+        f"{name}_ptr": {"dtype": "float32", "shape": [size[a], size[b]], "strides": [size[b], 1], "alignment": 16}
+        for name, a, b in (("a", "M", "K"), ("b", "K", "N"), ("c", "M", "N"))
+    }
+    blocks = {f"BLOCK_{axis}": block for axis in "MNK"}
+    return {
+        "kernel": "toy_kernel", "file": "snippets/programs/toy.py", "line": 6, "grid": [m * n, 1, 1],
+        "arguments": {**tensors, **size, **blocks, "GROUP_M": group},
+        "constexprs": [*blocks, "GROUP_M"], "options": {}, "accesses": accesses,
+    }  # fmt: skip
+
+
 def recorded() -> dict:
     return {"provenance": {"multiprocessors": SMS}, "benchmarks": [*schedules(), *rooflines()]}

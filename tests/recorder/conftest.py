@@ -87,7 +87,7 @@ def made(device: str) -> dict:
         }, {
             "kernel": "toy_kernel", "file": "snippets/programs/toy.py", "line": 6, "grid": [1, 1, 1],
             "arguments": {}, "constexprs": [], "options": {}, "accesses": None,
-        }],
+        }, *([made_up.product(1), made_up.product(2)] if device == "cpu" else [])],
         "compiled": [
             {"launches": [0], "alike": {}, "targets": {t: good for t in ("sm_80", "sm_90", "sm_100", "gfx942")}},
             {"launches": [1], "alike": {}, "targets": {"sm_90": {"error": "CompilationError: <three>"}}},

@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch", exc_type=ImportError)
 triton = pytest.importorskip("triton", exc_type=ImportError)
 import triton.language as tl  # noqa: E402
 
+from recorder.explorers import launch_explorer  # noqa: E402
 from recorder.picture import launch_svg  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,8 +25,8 @@ PAGE = f"""<!doctype html>
 <style>body {{ margin: 16px; color: var(--ink); background: var(--paper) }}</style>
 <script type="module" src="launch-explorer.js"></script></head>
 <body data-md-color-scheme="default"><main><h1>Explorer</h1>
-<launch-explorer id="launch" n="10" block="4" switch>{launch_svg(RECORDED)}</launch-explorer>
-<launch-explorer id="other" dimensions="2" rows="5" columns="7" block-rows="2" block-columns="4"></launch-explorer>
+{launch_explorer(launch_svg(RECORDED), switch=True)}
+{launch_explorer("", id="other", dimensions="2", rows=5, columns=7, blockRows=2, blockColumns=4)}
 </main></body></html>"""
 
 

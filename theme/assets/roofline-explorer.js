@@ -2,7 +2,7 @@
 // <roofline-explorer>: a kernel under its ceiling, and what the ceilings say of one with more arithmetic.
 // What was measured stands on the page (recorder/roofline.py).
 
-import { FormExplorer } from "./explorer.js";
+import { FormExplorer, define } from "./explorer.js";
 
 const short = (value) => value.toLocaleString("en", { maximumSignificantDigits: 3 });
 
@@ -44,4 +44,4 @@ class RooflineExplorer extends FormExplorer {
   }
 }
 
-customElements.get("roofline-explorer") || customElements.define("roofline-explorer", RooflineExplorer);
+define("roofline-explorer", RooflineExplorer);

@@ -2,11 +2,11 @@
 // <schedule-explorer>: when each program of a launch ran, and on which SM. All of it stands
 // on the page (recorder/schedule.py), and follows what is chosen: launch, moment, program.
 
-import { FormExplorer, list, plural } from "./explorer.js";
-
-const count = (number, word) => `${number} ${plural(number, word)}`;
+import { FormExplorer, count, define, list, plural } from "./explorer.js";
 
 class ScheduleExplorer extends FormExplorer {
+  over = true; // a launch may end before the slider does, which serves all launches
+
   connectedCallback() {
     this.svg = this.querySelector("svg");
     this.parts = [...this.svg.querySelectorAll("[data-name]")];
@@ -16,15 +16,7 @@ class ScheduleExplorer extends FormExplorer {
         return { number, sm, place, begin, end };
       }));
     super.connectedCallback();
-    this.play = this.querySelector("button");
-    this.play.hidden = matchMedia("(prefers-reduced-motion: reduce)").matches;
-    this.play.onclick = () => (this.timer ? this.stop() : this.start());
     this.svg.onclick = (event) => this.point(event);
-    this.form.onpointerdown = this.form.onkeydown = ({ target }) => target === this.play || this.stop();
-  }
-
-  disconnectedCallback() {
-    this.stop();
   }
 
   render({ launch, time, program }) {
@@ -47,7 +39,7 @@ class ScheduleExplorer extends FormExplorer {
       : `${count(on.length, "program")} on ${count(used, "SM")}, ${waiting} waiting; `
         + `idle: ${count(this.dataset.sms - used, "SM")}.`}`;
 
-    const { sm, place, begin, end } = this.programs[program || -1] ?? {};
+    const { sm, place, begin, end } = this.programs[program] ?? {};
     chosen.hidden = sm === undefined;
     const others = this.programs.filter((other) => other.sm === sm).map(({ number }) => number);
     detail.textContent = chosen.hidden
@@ -67,28 +59,6 @@ class ScheduleExplorer extends FormExplorer {
     this.form.program.value = this.programs.reduce((a, b) => (away(b) < away(a) ? b : a)).number;
     this.update();
   }
-
-  start() {
-    const { time } = this.form;
-    if (this.over) time.value = 0;
-    this.say("Stop", "off"); // a screen reader would fall behind
-    this.timer = setInterval(() => {
-      time.stepUp();
-      this.update();
-      if (this.over) this.stop();
-    }, 25);
-  }
-
-  stop() {
-    clearInterval(this.timer);
-    this.timer = null;
-    this.say("Play", "polite");
-  }
-
-  say(button, live) {
-    this.play.textContent = button;
-    this.form.querySelector("output").ariaLive = live;
-  }
 }
 
-customElements.get("schedule-explorer") || customElements.define("schedule-explorer", ScheduleExplorer);
+define("schedule-explorer", ScheduleExplorer);

@@ -2,7 +2,7 @@
 // <stage-explorer>: a kernel above every stage of its compilation, line tied to line.
 // The page holds its first state as plain HTML and all stages as JSON; see `stages` in recorder/views.py.
 
-import { FormExplorer, plural } from "./explorer.js";
+import { FormExplorer, count, define } from "./explorer.js";
 
 class StageExplorer extends FormExplorer {
   connectedCallback() {
@@ -31,7 +31,8 @@ class StageExplorer extends FormExplorer {
       this.code.querySelector("code").replaceChildren(...text.split("\n").map((line, i) => codeLine(lines[i], line)));
       this.code.scrollTop = 0;
     }
-    this.facts = `${name} for ${target}: ${registers} registers a thread, ${spills} spilled, ${shared} bytes of shared memory.`;
+    this.facts = `${name} for ${target}: ${registers} registers a thread, ${spills} spilled, `
+      + `${shared} bytes of shared memory.`;
     this.status.textContent = this.facts;
     if (this.pinned) this.mark(this.pinned, true);
   }
@@ -50,18 +51,15 @@ class StageExplorer extends FormExplorer {
         line.setAttribute("aria-pressed", String(line.dataset.line === this.pinned));
       this.mark(this.pinned, true);
     };
-    this.source.addEventListener("mouseover", (event) => this.pinned || this.mark(lineAt(event), true));
-    this.source.addEventListener("mouseleave", () => this.pinned || this.mark());
-    this.code.addEventListener("mouseover", (event) => this.pinned || this.mark(lineAt(event)));
-    this.code.addEventListener("mouseleave", () => this.pinned || this.mark());
-    for (const pane of [this.source, this.code])
-      pane.addEventListener("click", (event) => lineAt(event) && pin(lineAt(event)));
-    this.source.addEventListener("keydown", (event) => {
+    this.onmouseover = (event) => this.pinned || this.mark(lineAt(event), this.source.contains(event.target));
+    this.onmouseleave = () => this.pinned || this.mark();
+    this.onclick = (event) => lineAt(event) && pin(lineAt(event));
+    this.source.onkeydown = (event) => {
       if ((event.key === "Enter" || event.key === " ") && lineAt(event)) {
         event.preventDefault();
         pin(lineAt(event));
       }
-    });
+    };
   }
 
   mark(number, scroll = false) {
@@ -69,12 +67,12 @@ class StageExplorer extends FormExplorer {
     const tied = number ? this.querySelectorAll(`[data-line="${number}"]`) : [];
     tied.forEach((line) => line.classList.add("is-tied"));
     const inCode = [...tied].filter((line) => this.code.contains(line));
-    const count = `${inCode.length} ${plural(inCode.length, "line")}`;
-    this.status.textContent = number ? `Line ${number} became ${count} here.` : this.facts;
+    this.status.textContent = number ? `Line ${number} became ${count(inCode.length, "line")} here.` : this.facts;
     if (scroll && inCode.length) {
       const { offsetTop, offsetHeight } = inCode[0];
       const { scrollTop, clientHeight } = this.code;
-      if (offsetTop < scrollTop || offsetTop + offsetHeight > scrollTop + clientHeight) this.code.scrollTop = offsetTop - 40;
+      const below = offsetTop + offsetHeight - clientHeight > scrollTop;
+      if (offsetTop < scrollTop || below) this.code.scrollTop = offsetTop - 40;
     }
   }
 }
@@ -90,4 +88,4 @@ function codeLine(number, text) {
   return line;
 }
 
-customElements.get("stage-explorer") || customElements.define("stage-explorer", StageExplorer);
+define("stage-explorer", StageExplorer);

@@ -1,0 +1,516 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Auto-tuning: a grouped matrix product that tries several tile shapes, and keeps the fastest for shapes of a kind.
+
+``c = a @ b``. ``matmul_kernel`` takes tile shape, order and pipeline as compile-time arguments. ``tuned_kernel`` is the
+same kernel inside :func:`triton.autotune`: for each new key it leaves out the configs that cannot work
+(:func:`fits`), ranks the others by an estimate (:func:`estimate`), times the best few, and remembers the winner.
+
+Shapes: ``a`` is (M, K), ``b`` is (K, N), ``c`` is (M, N). FLOPs: 2 * M * N * K.
+Source: ``triton/runtime/autotuner.py``; the kernel is Triton's matrix multiplication tutorial's, with our own masks.
+
+Run it on a GPU with ``python autotuned.py``, or with ``TRITON_INTERPRET=1`` in Triton's interpreter: it cannot tune.
+"""
+
+import functools
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+
+DTYPES = torch.float16, torch.bfloat16, torch.float32
+PRECISIONS = "tf32", "tf32x3", "ieee"
+
+
+# --8<-- [start:kernel]
+@triton.jit(do_not_specialize=["bucket"])
+def matmul_kernel(
+    a_ptr, b_ptr, c_ptr, M, N, K,
+    stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn,
+    bucket,  # the kernel has no use for it: it is the key of the tuning
+    K_EVEN: tl.constexpr, PRECISION: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
+):  # fmt: skip
+    pid = tl.program_id(axis=0)
+    tiles_m, tiles_n = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)
+    first_m = pid // (GROUP_M * tiles_n) * GROUP_M
+    group_m = min(tiles_m - first_m, GROUP_M)  # the last group may be lower
+    in_group = pid % (GROUP_M * tiles_n)
+    pid_m, pid_n = first_m + in_group % group_m, in_group // group_m
+
+    # Beyond the end, rows and columns begin again at 0: what they yield is not stored, and
+    # no load needs a mask for them.
+    rows = (pid_m * BLOCK_M + tl.arange(0, BLOCK_M)) % M
+    columns = (pid_n * BLOCK_N + tl.arange(0, BLOCK_N)) % N
+    k = tl.arange(0, BLOCK_K).to(tl.int64)
+    a_ptrs = a_ptr + rows.to(tl.int64)[:, None] * stride_am + k[None, :] * stride_ak
+    b_ptrs = b_ptr + k[:, None] * stride_bk + columns.to(tl.int64)[None, :] * stride_bn
+    step = tl.full((), BLOCK_K, tl.int64)
+    acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    for start in range(0, K, BLOCK_K):
+        if K_EVEN:
+            a, b = tl.load(a_ptrs), tl.load(b_ptrs)
+        else:
+            a = tl.load(a_ptrs, mask=k[None, :] < K - start, other=0.0)
+            b = tl.load(b_ptrs, mask=k[:, None] < K - start, other=0.0)
+        acc = tl.dot(a, b, acc, input_precision=PRECISION)
+        a_ptrs += step * stride_ak
+        b_ptrs += step * stride_bk
+
+    rows = pid_m * BLOCK_M + tl.arange(0, BLOCK_M)
+    columns = pid_n * BLOCK_N + tl.arange(0, BLOCK_N)
+    c_ptrs = c_ptr + rows.to(tl.int64)[:, None] * stride_cm + columns.to(tl.int64)[None, :] * stride_cn
+    tl.store(c_ptrs, acc.to(c_ptr.dtype.element_ty), mask=(rows[:, None] < M) & (columns[None, :] < N))
+# --8<-- [end:kernel]
+
+
+# --8<-- [start:configs]
+def config(m, n, k, *, warps, stages):
+    tile = {"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "GROUP_M": 8}
+    return triton.Config(tile, num_warps=warps, num_stages=stages)
+
+
+CONFIGS = [
+    # Large products. The larger a tile, the fewer bytes for each FLOP: (m + n) / (m * n).
+    # These are the largest whose sums, 128 registers a thread, leave room for the rest.
+    config(128, 256, 64, warps=8, stages=3),
+    config(256, 128, 64, warps=8, stages=3),  # the same for tall results
+    config(128, 256, 64, warps=8, stages=4),  # loads run further ahead, for 48 KiB more
+    # Half of that tile, in half the warps: two programs fit on a multiprocessor, and one
+    # computes while the other stores. Or one program of more warps.
+    config(128, 128, 64, warps=4, stages=3),
+    config(128, 128, 64, warps=8, stages=4),
+    # float32 takes twice the bytes. In steps of half the length they fit.
+    config(128, 256, 32, warps=8, stages=4),
+    config(128, 128, 32, warps=4, stages=4),
+    # Medium products: 1024 x 1024 is only 32 tiles of 128 x 256, for 132 multiprocessors.
+    config(64, 256, 64, warps=4, stages=4),
+    config(64, 128, 64, warps=4, stages=4),
+    config(128, 64, 64, warps=4, stages=4),
+    # Small products: few steps along K, so load everything at once and wait once.
+    config(64, 64, 128, warps=4, stages=4),
+    config(64, 32, 128, warps=4, stages=5),
+    config(64, 64, 64, warps=4, stages=5),  # the same reach for float32
+    # A handful of rows: most of a tile of 64 rows would be empty. (Below 64 there is no
+    # wgmma, but here bytes decide.)
+    config(16, 64, 128, warps=4, stages=4),
+    config(32, 64, 128, warps=4, stages=4),
+    config(16, 32, 256, warps=4, stages=3),
+    # float32 in full precision, which no matrix unit takes: each multiplication is an
+    # instruction. So short steps.
+    config(128, 128, 16, warps=8, stages=3),
+]
+# --8<-- [end:configs]
+K_MULTIPLE = math.lcm(*(c.kwargs["BLOCK_K"] for c in CONFIGS))
+INTERPRETED = config(32, 32, 32, warps=4, stages=1)  # what the interpreter uses: it has no time to measure
+
+
+# --8<-- [start:key]
+def bucket(a: torch.Tensor, b: torch.Tensor) -> int:
+    """A number that products share if one tuning should do for all of them.
+
+    What counts: sizes, up to the next power of two, and whether rows and columns have
+    no gaps. Dtypes are missing: the tuner adds those of all arguments to every key.
+
+    >>> x, y = torch.empty(4000, 512), torch.empty(4096, 512)
+    >>> bucket(x, x.T) == bucket(y, x.T)
+    True
+    >>> bucket(x, x.T) == bucket(x, torch.empty(512, 4000))
+    False
+    """
+    (M, K), N = a.shape, b.shape[1]
+    number = 0
+    for size in (M, N, K):
+        number = number * 32 + (max(size, 16) - 1).bit_length()  # no tile is below 16
+    return number * 4 + 2 * (a.stride(1) == 1) + (b.stride(1) == 1)
+# --8<-- [end:key]
+
+
+# --8<-- [start:limits]
+class Limits(NamedTuple):
+    """Bytes of shared memory that a program may use, and how many multiprocessors."""
+
+    shared: int = 232_448  # these are an H200's
+    multiprocessors: int = 132
+
+
+def shared_bytes(size: int, BLOCK_M: int, BLOCK_N: int, BLOCK_K: int, num_stages: int):
+    """Shared memory for the tiles of a and b on their way, elements being ``size`` bytes.
+
+    (With tiles of less than 64 rows it is one stage less.)
+
+    >>> shared_bytes(2, 128, 256, 64, 3)
+    147456
+    """
+    return num_stages * (BLOCK_M + BLOCK_N) * BLOCK_K * size
+
+
+def fits(configs, arguments, limits=None, **more):
+    """Leave out what cannot work: ``early_config_prune`` of :func:`triton.autotune`."""
+    given = {**arguments, **more}
+    limits = limits or limits_of(given["a_ptr"].device)
+    kept = []
+    for c in configs:
+        m, n, k = (c.kwargs[name] for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K"))
+        shared = shared_bytes(given["a_ptr"].element_size(), m, n, k, c.num_stages)
+        sums = m * n / (32 * c.num_warps)  # a register each; a thread has 255 at most
+        fits_in = shared <= limits.shared and sums <= 128
+        # Is half of the tile outside of the result? Is a step thousands of instructions?
+        oversized = m >= 2 * max(given["M"], 16) or n >= 2 * max(given["N"], 32)
+        unrolled = by_hand(given["a_ptr"], given["PRECISION"]) and sums * k > 2048
+        if fits_in and not oversized and not unrolled:
+            kept.append(c)
+    return kept or [min(configs, key=lambda c: math.prod(c.kwargs.values()))]
+# --8<-- [end:limits]
+
+
+def by_hand(a: torch.Tensor, precision: str) -> bool:
+    """Whether a product needs more precision than matrix units have."""
+    return a.dtype == torch.float32 and precision == "ieee"
+
+
+@functools.cache
+def limits_of(device: torch.device) -> Limits:
+    """The limits of a GPU, or on a CPU those of an H200."""
+    if device.type != "cuda":
+        return Limits()
+    properties = torch.cuda.get_device_properties(device)
+    return Limits(properties.shared_memory_per_block_optin, properties.multi_processor_count)
+
+
+# --8<-- [start:estimate]
+# Of a multiprocessor, in a nanosecond:
+FLOPS = 11_000  # divided by the bytes of an element
+FLOPS_BY_HAND = 500  # in float32, without its matrix units
+BYTES = 80  # from L2
+# Nanoseconds:
+LATENCY = 800  # from a request to its bytes, with many on the way
+TURN = 40  # that a step takes besides: its warps wait for each other
+
+
+def estimate(
+    a_ptr, M, N, K, PRECISION, BLOCK_M, BLOCK_N, BLOCK_K, num_stages, limits=None, **_
+):
+    """Nanoseconds that the product may take: ``perf_model`` of :func:`triton.autotune`."""
+    limits, size = limits or limits_of(a_ptr.device), a_ptr.element_size()
+    flops = FLOPS_BY_HAND if by_hand(a_ptr, PRECISION) else FLOPS / size
+    arithmetic = 2 * BLOCK_M * BLOCK_N * BLOCK_K / flops
+    loads = (BLOCK_M + BLOCK_N) * BLOCK_K * size / BYTES
+    # Programs on one multiprocessor share both, but they wait at the same time.
+    shared = shared_bytes(size, BLOCK_M, BLOCK_N, BLOCK_K, num_stages)
+    tiles = triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N)
+    turns = triton.cdiv(tiles, limits.multiprocessors)
+    together = max(1, min(limits.shared // shared, turns))
+    step = max(arithmetic, loads, LATENCY / max(1, num_stages - 1) / together)
+    return turns * (triton.cdiv(K, BLOCK_K) * (step + TURN) + 2 * LATENCY / together)
+# --8<-- [end:estimate]
+
+
+# --8<-- [start:tuned]
+tuned_kernel = triton.autotune(
+    configs=CONFIGS,
+    key=["bucket", "PRECISION"],
+    prune_configs_by={
+        "early_config_prune": fits,
+        "perf_model": estimate,
+        "top_k": 6,
+    },
+    cache_results=True,  # on disk, beside the compiled code, for the next process
+)(matmul_kernel)
+# --8<-- [end:tuned]
+
+
+# --8<-- [start:host]
+def matmul(
+    a: torch.Tensor, b: torch.Tensor, *, config: triton.Config | None = None, input_precision: str = "ieee"
+) -> torch.Tensor:
+    """Return ``a @ b``, added up in float32. The first product of a kind takes seconds: it compiles and times.
+
+    Args:
+        a: ``(M, K)``, float16, bfloat16 or float32, any strides; on a GPU, or in the interpreter on the CPU.
+        b: ``(K, N)`` of the dtype and on the device of ``a``, any strides.
+        config: One config to use instead of tuning; the interpreter has ``INTERPRETED`` if there is none.
+        input_precision: For float32, ``"ieee"``, or the faster ``"tf32"`` or ``"tf32x3"``, as in ``tl.dot``.
+
+    Returns:
+        ``(M, N)`` of the dtype of ``a``, contiguous.
+
+    Raises:
+        ValueError: An argument is something that the kernel cannot serve.
+
+    >>> matmul(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0], [4.0]]))
+    tensor([[11.]])
+    """
+    check_arguments(a, b, input_precision)
+    (M, K), N = a.shape, b.shape[1]
+    c = torch.empty(M, N, dtype=a.dtype, device=a.device)
+    if not c.numel():
+        return c
+    # --8<-- [start:launch]
+    interpreted = not isinstance(matmul_kernel, triton.JITFunction)
+    if interpreted and config is None:
+        config = INTERPRETED
+    grid = lambda meta: (-(-M // meta["BLOCK_M"]) * -(-N // meta["BLOCK_N"]),)
+    given = {"PRECISION": input_precision}
+    with torch.cuda.device_of(a):
+        if config is None:
+            given["K_EVEN"] = K % K_MULTIPLE == 0
+            tuned_kernel[grid](*arguments(a, b, c), **given)
+        else:
+            given["K_EVEN"] = K % config.kwargs["BLOCK_K"] == 0
+            matmul_kernel[grid](*arguments(a, b, c), **given, **config.all_kwargs())
+    # --8<-- [end:launch]
+    return c
+
+
+def arguments(a, b, c):
+    """What the kernel is given, apart from its constants."""
+    return a, b, c, a.shape[0], b.shape[1], a.shape[1], *a.stride(), *b.stride(), *c.stride(), bucket(a, b)
+# --8<-- [end:host]
+
+
+# --8<-- [start:prepare]
+def prepare(
+    a: torch.Tensor, b: torch.Tensor, *,
+    input_precision: str = "ieee", threads: int | None = None,
+) -> None:  # fmt: skip
+    """Compile all configs that tuning would time, side by side. On a GPU only.
+
+    Afterwards ``matmul(a, b)`` has only to time them.
+
+    Raises:
+        ValueError: An argument is something that the kernel cannot serve.
+    """
+    check_arguments(a, b, input_precision)
+    c = torch.empty(a.shape[0], b.shape[1], dtype=a.dtype, device=a.device)
+    if c.numel():
+        even = a.shape[1] % K_MULTIPLE == 0
+        given = {"K_EVEN": even, "PRECISION": input_precision}
+        pool = ThreadPoolExecutor(threads)
+        with torch.cuda.device_of(a), pool, triton.AsyncCompileMode(pool):
+            tuned_kernel.warmup(*arguments(a, b, c), **given, grid=(1,))
+# --8<-- [end:prepare]
+
+
+def check_arguments(a: torch.Tensor, b: torch.Tensor, input_precision: str) -> None:
+    """Raise ``ValueError`` for what the kernel would compute wrongly or not at all."""
+    interpreted = not isinstance(matmul_kernel, triton.JITFunction)
+    for name, x in (("a", a), ("b", b)):
+        if x.device.type != ("cpu" if interpreted else "cuda"):
+            where = "the CPU, interpreted" if interpreted else "a GPU"
+            raise ValueError(f"{name} is on {x.device}; kernels run on {where}")
+        if x.dtype not in DTYPES:
+            raise ValueError(f"{name} is {x.dtype}; it must be one of {', '.join(map(str, DTYPES))}")
+        if x.dtype == torch.bfloat16 and interpreted:
+            raise ValueError("Triton's interpreter multiplies bfloat16 wrongly (seen in 3.6 to 3.9); use float32 there")
+        if x.is_neg():  # the kernel would read memory in which the sign is not yet applied
+            raise ValueError(f"{name} is negated lazily; pass {name}.resolve_neg()")
+        if x.requires_grad and torch.is_grad_enabled():
+            raise ValueError(f"{name} requires a gradient, which matmul does not compute; use torch.no_grad()")
+        if x.ndim != 2 or max(x.shape) >= 2**30:
+            raise ValueError(f"{name} must have 2 dimensions, each below 2**30; got shape {tuple(x.shape)}")
+    if a.shape[1] != b.shape[0] or a.dtype != b.dtype or a.device != b.device:
+        raise ValueError(
+            f"a must be (M, K) and b (K, N), of one dtype and on one device; "
+            f"got {tuple(a.shape)} of {a.dtype} on {a.device} and {tuple(b.shape)} of {b.dtype} on {b.device}"
+        )
+    if input_precision not in PRECISIONS:
+        raise ValueError(f"input_precision must be one of {', '.join(PRECISIONS)}; got {input_precision!r}")
+    if triton.cdiv(a.shape[0], 16) * triton.cdiv(b.shape[1], 32) >= 2**31:  # programs along one axis, smallest tiles
+        raise ValueError(f"the result would be too large: {a.shape[0]} x {b.shape[1]}")
+
+
+def candidates(M: int, N: int, K: int, dtype: torch.dtype = torch.bfloat16, precision: str = "tf32") -> dict:
+    """Which configs an H200 leaves: ``{"all": …, "fit": …, "timed": …}``, the last in the order of the estimate."""
+    given = {"a_ptr": torch.empty(0, dtype=dtype), "M": M, "N": N, "K": K, "PRECISION": precision}
+    fit = fits(CONFIGS, given)
+    ranked = sorted(fit, key=lambda c: estimate(**given, **c.all_kwargs()))
+    return {"all": CONFIGS, "fit": fit, "timed": ranked[: tuned_kernel.configs_top_k]}
+
+
+def brief(c: triton.Config) -> str:
+    """A config as ``128x256x64 w8 s3``: tile, warps, stages."""
+    return f"{'x'.join(str(c.kwargs[f'BLOCK_{side}']) for side in 'MNK')} w{c.num_warps} s{c.num_stages}"
+
+
+# What tuning costs
+
+
+# --8<-- [start:cost]
+def seconds_of_first_calls(side_by_side=False, n=4096, calls=3):
+    """Print the seconds of the first products of this process, each waited for."""
+    a, b = torch.randn(2, n, n, device="cuda", dtype=torch.bfloat16)
+    torch.cuda.synchronize()
+    for call in range(calls):
+        begin = time.perf_counter()
+        if side_by_side and call == 0:
+            prepare(a, b)
+        matmul(a, b)
+        torch.cuda.synchronize()
+        print(time.perf_counter() - begin)
+
+
+@functools.lru_cache(maxsize=1)
+def measure_cost():
+    """Seconds of the first three calls in new processes, which find more and more of their work done on disk."""
+
+    def process(folder, **options):
+        code = f"from snippets.matmul import autotuned; autotuned.seconds_of_first_calls(**{options})"
+        path = os.pathsep.join(path for path in sys.path if path)
+        environment = {**os.environ, "PYTHONPATH": path, "TRITON_CACHE_DIR": folder}
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(done.stderr)
+        return [float(line) for line in done.stdout.split()]
+
+    with tempfile.TemporaryDirectory() as folder:
+        found = {"side_by_side": process(folder, side_by_side=True)}
+    with tempfile.TemporaryDirectory() as folder:
+        found["nothing"] = process(folder)
+        found["all"] = process(folder)
+        for root, _, names in os.walk(folder):
+            for name in names:
+                if name.endswith(".autotune.json"):  # what the tuner wrote down; compiled code stays
+                    os.remove(os.path.join(root, name))
+        found["code"] = process(folder)
+    return found
+
+
+@triton.testing.perf_report(
+    triton.testing.Benchmark(
+        plot_name="cost",
+        x_names=["call"],
+        x_vals=[1, 2, 3],
+        xlabel="call of a new process",
+        ylabel="s",
+        y_log=True,
+        line_arg="on_disk",
+        line_vals=["nothing", "side_by_side", "code", "all"],
+        line_names=[
+            "nothing on disk", "nothing on disk, compiled side by side", "compiled code on disk",
+            "code and tuning on disk",
+        ],
+        args={},
+    )
+)  # fmt: skip
+def cost(call, on_disk):
+    """Seconds of the first calls of matmul in a new process, 4096 x 4096 x 4096 in bfloat16."""
+    return measure_cost()[on_disk][call - 1]
+# --8<-- [end:cost]
+
+
+# --8<-- [start:quality]
+SHAPES = {
+    "512³": (512, 512, 512),
+    "1024³": (1024, 1024, 1024),
+    "4096³": (4096, 4096, 4096),
+    "8192³": (8192, 8192, 8192),
+    "16 × 4096 × 4096": (16, 4096, 4096),
+}
+
+
+@functools.lru_cache
+def measure_configs(M, N, K, rounds=2):
+    """Milliseconds of every config that fits, in bfloat16, all in turns: ``{config: median}``."""
+    from snippets.tools.benchmarking import compare
+
+    a = torch.randn(M, K, device="cuda", dtype=torch.bfloat16)
+    b = torch.randn(K, N, device="cuda", dtype=torch.bfloat16)
+    timer = functools.partial(triton.testing.do_bench, warmup=5, rep=20, return_mode="median")
+    fit = candidates(M, N, K)["fit"]
+    sides = {brief(c): functools.partial(matmul, a, b, config=c) for c in fit}
+    return {name: timing.median for name, timing in compare(sides, rounds=rounds, timer=timer).items()}
+
+
+@triton.testing.perf_report(
+    triton.testing.Benchmark(
+        plot_name="pruning",
+        x_names=["shape"],
+        x_vals=list(SHAPES),
+        xlabel="M × N × K",
+        ylabel="TFLOP/s",
+        line_arg="which",
+        line_vals=["best", "best_timed", "first", "median", "worst"],
+        line_names=[
+            "best of all that fit", "best of the 6 that are timed", "first by the estimate", "middle", "worst",
+        ],
+        args={},
+    )
+)  # fmt: skip
+def pruning(shape, which):
+    """What leaving configs out costs, and what a config picked at random would: speed by config, bfloat16."""
+    M, N, K = SHAPES[shape]
+    times = measure_configs(M, N, K)
+    timed = [times[brief(c)] for c in candidates(M, N, K)["timed"]]
+    ms = {
+        "best": min(times.values()), "best_timed": min(timed), "first": timed[0],
+        "median": statistics.median(times.values()), "worst": max(times.values()),
+    }[which]  # fmt: skip
+    return 2 * M * N * K / (ms * 1e-3) / 1e12
+
+
+@triton.testing.perf_report(
+    triton.testing.Benchmark(
+        plot_name="by_config",
+        x_names=["config"],
+        x_vals=[brief(c) for c in CONFIGS],
+        xlabel="config",
+        ylabel="TFLOP/s",
+        line_arg="shape",
+        line_vals=["small", "medium", "large", "huge", "rows"],
+        line_names=list(SHAPES),
+        args={},
+    )
+)
+def by_config(config, shape):
+    """Speed of every config at several shapes, bfloat16; 0 where it does not fit."""
+    M, N, K = dict(zip(by_config.benchmarks.line_vals, SHAPES.values(), strict=True))[shape]
+    ms = measure_configs(M, N, K).get(config)
+    return 2 * M * N * K / (ms * 1e-3) / 1e12 if ms else 0.0
+# --8<-- [end:quality]
+
+
+# --8<-- [start:main]
+def main():
+    device = "cuda" if isinstance(matmul_kernel, triton.JITFunction) else "cpu"
+    if device == "cuda" and not torch.cuda.is_available():
+        raise SystemExit("no GPU found; set TRITON_INTERPRET=1 to run this in Triton's interpreter, on the CPU")
+    torch.manual_seed(0)
+    print("## right")
+    a, b = (torch.randint(-3, 4, shape).to(device, torch.float16) for shape in ((100, 70), (70, 90)))
+    for c in (CONFIGS[3], INTERPRETED):  # whole numbers: every sum is exact
+        equal = torch.equal(matmul(a, b, config=c).double(), a.double() @ b.double())
+        print(f"{brief(c)}:", "equal" if equal else "NOT equal")
+    print("## candidates")
+    for M, N, K, dtype in (
+        (8192, 8192, 8192, torch.bfloat16), (8192, 8192, 8192, torch.float32), (1024, 1024, 1024, torch.bfloat16),
+        (512, 512, 512, torch.bfloat16), (16, 4096, 4096, torch.bfloat16),
+    ):  # fmt: skip
+        left = candidates(M, N, K, dtype)
+        counts = ", ".join(f"{len(found)} {name}" for name, found in left.items())
+        print(f"{M} x {N} x {K} {str(dtype).removeprefix('torch.')}: {counts}")
+        names = [brief(c) for c in left["timed"]]
+        for first in range(0, len(names), 3):
+            print("   ", ", ".join(names[first : first + 3]))
+    print("## key")
+    empty = lambda *shape: torch.empty(shape, device="meta")
+    first = bucket(empty(4096, 4096), empty(4096, 4096))
+    for name, x, y in (
+        ("M = 4000", empty(4000, 4096), empty(4096, 4096)),
+        ("M = 4097", empty(4097, 4096), empty(4096, 4096)),
+        ("b transposed", empty(4096, 4096), empty(4096, 4096).T),
+    ):
+        print(f"{name}:", "the tuning of 4096 x 4096 x 4096" if bucket(x, y) == first else "a tuning of its own")
+# --8<-- [end:main]
+
+
+if __name__ == "__main__":
+    main()

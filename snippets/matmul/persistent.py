@@ -1,0 +1,505 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Matrix product by tensor descriptors and persistent programs: ``c = a @ b``, tiles fetched by the TMA.
+
+Three changes to the grouped kernel. A tile is fetched by one instruction to the Tensor Memory Accelerator, which
+computes the addresses and the bounds by itself. A program is launched for each multiprocessor, not for each tile, and
+takes tile after tile. And both loops, over tiles and along K, become one, so that the first loads of the next tile
+are under way while the last tile is still being computed and stored.
+
+Shapes: ``a`` is (M, K), ``b`` is (K, N), ``c`` is (M, N). FLOPs: 2 * M * N * K.
+Sources: Triton's tutorial *Persistent matmul*; NVIDIA's documentation of tensor maps, for what a descriptor can hold.
+
+Run it on a GPU with ``python persistent.py``, or without one in Triton's interpreter with
+``TRITON_INTERPRET=1 python persistent.py``.
+"""
+
+import contextvars
+import functools
+from typing import NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+from snippets.tools.benchmarking import compare, milliseconds
+
+DTYPES = (torch.float16, torch.bfloat16, torch.float32)
+PRECISIONS = ("tf32", "tf32x3", "ieee")
+
+
+# --8<-- [start:position]
+@triton.jit
+def position(tile, tiles_m, tiles_n, GROUP_M: tl.constexpr):
+    """Row and column of a tile, by the grouped order: GROUP_M tiles down, then the next column."""
+    tiles_per_group = GROUP_M * tiles_n
+    first_m = tile // tiles_per_group * GROUP_M
+    group_m = min(tiles_m - first_m, GROUP_M)  # the last group may be lower
+    in_group = tile % tiles_per_group
+    return first_m + in_group % group_m, in_group // group_m
+# --8<-- [end:position]
+
+
+# --8<-- [start:store]
+@triton.jit
+def store_tile(
+    c, m, n, M, N, tile,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, SUBTILES: tl.constexpr,
+):  # fmt: skip
+    """Store a tile as SUBTILES parts side by side, which share one buffer; 0: by pointers."""
+    if SUBTILES > 1:
+        HALF: tl.constexpr = BLOCK_N // 2
+        halves = tl.permute(tl.reshape(tile, (BLOCK_M, 2, HALF)), (0, 2, 1))
+        left, right = tl.split(halves)
+        store_tile(c, m, n, M, N, left, BLOCK_M, HALF, SUBTILES // 2)
+        store_tile(c, m, n + HALF, M, N, right, BLOCK_M, HALF, SUBTILES // 2)
+    elif SUBTILES == 1:
+        c.store([m, n], tile.to(c.dtype))
+    else:
+        rows = (m + tl.arange(0, BLOCK_M))[:, None]
+        columns = (n + tl.arange(0, BLOCK_N))[None, :]
+        offsets = rows.to(tl.int64) * N + columns
+        mask = (rows < M) & (columns < N)
+        tl.store(c + offsets, tile.to(c.dtype.element_ty), mask=mask)
+# --8<-- [end:store]
+
+
+# --8<-- [start:kernel]
+@triton.jit
+def matmul_kernel(
+    a, b, c, M, N, K, stride_a, stride_b,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
+    SUBTILES: tl.constexpr, FLATTEN: tl.constexpr, WARP_SPECIALIZE: tl.constexpr, MADE_INSIDE: tl.constexpr,
+    A_TRANSPOSED: tl.constexpr, B_TRANSPOSED: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    # --8<-- [start:inside]
+    if MADE_INSIDE:  # a, b and c are pointers; otherwise they are descriptors already
+        if A_TRANSPOSED:
+            a = tl.make_tensor_descriptor(a, [K, M], [stride_a, 1], [BLOCK_K, BLOCK_M])
+        else:
+            a = tl.make_tensor_descriptor(a, [M, K], [stride_a, 1], [BLOCK_M, BLOCK_K])
+        if B_TRANSPOSED:
+            b = tl.make_tensor_descriptor(b, [N, K], [stride_b, 1], [BLOCK_N, BLOCK_K])
+        else:
+            b = tl.make_tensor_descriptor(b, [K, N], [stride_b, 1], [BLOCK_K, BLOCK_N])
+        if SUBTILES > 0:
+            c = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BLOCK_M, BLOCK_N // SUBTILES])
+    # --8<-- [end:inside]
+    tiles_m, tiles_n = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)
+    pid, programs = tl.program_id(axis=0), tl.num_programs(axis=0)
+    # --8<-- [start:loop]
+    stored = pid - programs
+    for tile in tl.range(
+        pid, tiles_m * tiles_n, programs, flatten=FLATTEN, warp_specialize=WARP_SPECIALIZE
+    ):  # fmt: skip
+        pid_m, pid_n = position(tile, tiles_m, tiles_n, GROUP_M)
+        m, n = pid_m * BLOCK_M, pid_n * BLOCK_N
+        accumulator = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+        for k in range(0, K, BLOCK_K):
+            a_tile = a.load([k, m]).T if A_TRANSPOSED else a.load([m, k])
+            b_tile = b.load([n, k]).T if B_TRANSPOSED else b.load([k, n])
+            accumulator = tl.dot(a_tile, b_tile, accumulator, input_precision=PRECISION)
+        # Counted again, as in Triton's tutorial: the loads may be at the next tile by now.
+        # On Hopper the compiler keeps m and n by itself; on Blackwell it was seen to fail.
+        stored += programs
+        pid_m, pid_n = position(stored, tiles_m, tiles_n, GROUP_M)
+        m, n = pid_m * BLOCK_M, pid_n * BLOCK_N
+        store_tile(c, m, n, M, N, accumulator, BLOCK_M, BLOCK_N, SUBTILES)
+    # --8<-- [end:loop]
+# --8<-- [end:kernel]
+
+
+# --8<-- [start:config]
+class Config(NamedTuple):
+    """How a product is cut and scheduled. What each field does to compiled code is on the lesson's page."""
+
+    block_m: int  # rows of a tile of c: at least 64, or the matrix units of a Hopper GPU (wgmma) are not used
+    block_n: int  # columns of it
+    block_k: int  # columns of a that a step loads
+    num_warps: int  # 4 hold up to 128 x 128 sums in registers, 8 up to 128 x 256
+    num_stages: int  # buffers for a step's tiles of a and b: loads run this many steps ahead, less one
+    group_m: int = 8  # tiles down before the next column of tiles: reuse in L2
+    subtiles: int = 1  # parts in which a tile is stored; more parts take less shared memory. 0: through pointers
+    per_sm: int = 1  # programs for each multiprocessor; 0: one for each tile
+    flatten: bool = True  # one loop over tiles and steps, so that loads of the next tile begin before the store
+    warp_specialize: bool = False  # some warps only load; on Hopper it takes 4 warps, and no flatten
+    inside: bool = False  # make the descriptors in the kernel; warp specialization changes their tiles, so it must
+
+
+# 132 tiles of 128 x 256, as many as run at once on an H200, form a square if 16 stand above each other.
+LARGE = Config(128, 256, 64, num_warps=8, num_stages=4, group_m=16, subtiles=2)
+MEDIUM = Config(128, 128, 64, num_warps=8, num_stages=5)
+SMALL = Config(128, 64, 128, num_warps=4, num_stages=4, per_sm=0, flatten=False)
+TINY = Config(64, 32, 128, num_warps=4, num_stages=4, per_sm=0, flatten=False)
+FLOAT32 = Config(128, 128, 32, num_warps=8, num_stages=4, subtiles=2)
+
+
+@functools.lru_cache(maxsize=4096)
+def configuration(M: int, N: int, itemsize: int, multiprocessors: int) -> Config:
+    """Return the largest tile of which there are enough to keep most multiprocessors busy.
+
+    A larger tile needs fewer bytes for each product; but a multiprocessor without a tile computes nothing.
+
+    >>> configuration(4096, 4096, itemsize=2, multiprocessors=132).block_n
+    256
+    >>> configuration(512, 512, itemsize=2, multiprocessors=132).block_n
+    32
+    """
+    if itemsize == 4:
+        return FLOAT32
+    for config in (LARGE, MEDIUM, SMALL):
+        if tiles_of(M, N, config) >= 0.9 * multiprocessors:
+            return config
+    return TINY
+# --8<-- [end:config]
+
+
+def tiles_of(M: int, N: int, config: Config) -> int:
+    """How many tiles a product takes. (Not by ``triton.cdiv``, which costs microseconds on the host in Triton 3.7.)"""
+    return -(-M // config.block_m) * -(-N // config.block_n)
+
+
+# --8<-- [start:described]
+def described(x: torch.Tensor) -> tuple[torch.Tensor, bool]:
+    """Return ``x``, or its transpose and True, or a copy of either: the first that a descriptor can describe.
+
+    Its rows are contiguous, and begin at multiples of 16 bytes. A copy moves each element twice, which is little beside
+    a product; loads that are not aligned would slow down the product itself.
+
+    >>> x = torch.zeros(8, 16, dtype=torch.float16)
+    >>> [(view.stride(), transposed) for view, transposed in (described(x), described(x.t()), described(x[:, 1:]))]
+    [((16, 1), False), ((16, 1), True), ((16, 1), False)]
+    """
+    for transposed in (False, True):
+        view = x.t() if transposed else x
+        stride, step = view.stride()
+        aligned = stride * x.itemsize % 16 == 0 and x.data_ptr() % 16 == 0
+        if step == 1 and aligned and view.shape[1] <= stride < 2**36:  # TMA counts at most 2**40 bytes to a row
+            return view, transposed
+    transposed = x.stride(0) <= x.stride(1)
+    rows = x.t() if transposed else x
+    width = triton.cdiv(rows.shape[1] * x.itemsize, 16) * 16 // x.itemsize
+    copy = torch.empty((rows.shape[0], width), dtype=x.dtype, device=x.device)[:, : rows.shape[1]]
+    return copy.copy_(rows), transposed
+# --8<-- [end:described]
+
+
+# --8<-- [start:host]
+def matmul(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    *,
+    config: Config | None = None,
+    programs: int | None = None,
+    input_precision: str = "ieee",
+) -> torch.Tensor:
+    """Return ``a @ b``, computed by :func:`matmul_kernel`.
+
+    Args:
+        a: ``(M, K)`` on a GPU (in the interpreter: the CPU), of one of ``DTYPES``, of any strides.
+        b: ``(K, N)``, as ``a``.
+        config: How to cut and schedule the product. Default: :func:`configuration`, by its size.
+        programs: How many to launch at most. Default: as the config says.
+        input_precision: For float32, ``"ieee"``, or the faster ``"tf32"`` or ``"tf32x3"``, as in ``tl.dot``.
+
+    Returns:
+        A new contiguous tensor ``(M, N)`` of the dtype of ``a``; sums are in float32. The kernel may still be running.
+        ``a`` or ``b`` is copied first if neither it nor its transpose has contiguous rows that begin at multiples of
+        16 bytes.
+
+    Raises:
+        ValueError: An argument is something that the kernel cannot serve.
+
+    >>> matmul(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[1.0], [10.0]]))
+    tensor([[21.],
+            [43.]])
+    """
+    check_arguments(a, b, input_precision)
+    if programs is not None and not (isinstance(programs, int) and programs > 0):
+        raise ValueError(f"programs must be a whole number from 1; got {programs!r}")
+    M, K, N = *a.shape, b.shape[1]
+    if config is None:
+        config = configuration(M, N, a.itemsize, multiprocessors(a.device))
+    else:
+        check_config(config)
+    tiles = tiles_of(M, N, config)
+    if tiles >= 2**31 - 2**16:
+        raise ValueError(f"{M} x {N} elements are too many tiles of {config.block_m} x {config.block_n}")
+    out = torch.empty((M, N), dtype=a.dtype, device=a.device)
+    if out.numel() == 0:
+        return out  # no program to start
+    if K == 0:
+        return out.zero_()  # a sum of nothing, and a descriptor describes no empty tensor
+    # --8<-- [start:launch]
+    (a, a_transposed), (b, b_transposed) = described(a), described(b)
+    block_m, block_n, block_k = config[:3]
+    subtiles = config.subtiles if N * out.itemsize % 16 == 0 else 0
+    arguments = [a, b, out]
+    if not config.inside:
+        a_block = [block_k, block_m] if a_transposed else [block_m, block_k]
+        b_block = [block_n, block_k] if b_transposed else [block_k, block_n]
+        arguments[:2] = TensorDescriptor.from_tensor(a, a_block), TensorDescriptor.from_tensor(b, b_block)
+        if subtiles:
+            arguments[2] = TensorDescriptor.from_tensor(out, [block_m, block_n // subtiles])
+    programs = min(tiles, programs or config.per_sm * multiprocessors(out.device) or tiles)
+    launch = functools.partial(
+        matmul_kernel[(programs,)],
+        *arguments, M, N, K, a.stride(0), b.stride(0),
+        BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k, GROUP_M=config.group_m,
+        SUBTILES=subtiles, FLATTEN=config.flatten, WARP_SPECIALIZE=config.warp_specialize,
+        MADE_INSIDE=config.inside, A_TRANSPOSED=a_transposed, B_TRANSPOSED=b_transposed,
+        PRECISION=input_precision, num_warps=config.num_warps, num_stages=config.num_stages,
+    )  # fmt: skip
+    with torch.cuda.device_of(out):
+        if config.inside:
+            contextvars.copy_context().run(with_memory, launch)
+        else:
+            launch()
+    # --8<-- [end:launch]
+    return out
+# --8<-- [end:host]
+
+
+def with_memory(launch) -> None:
+    """Launch a kernel that writes its descriptors to memory. Run it in a context of its own: it sets the allocator."""
+    triton.set_allocator(allocate)
+    launch()
+
+
+def allocate(size: int, alignment: int, stream: int | None) -> torch.Tensor:
+    """Memory for descriptors that a kernel makes, on the current GPU."""
+    return torch.empty(size, dtype=torch.int8, device="cuda" if torch.cuda.is_available() else "cpu")
+
+
+@functools.cache
+def multiprocessors(device: torch.device) -> int:
+    """How many multiprocessors a GPU has; in the interpreter, made up, as many as an H200."""
+    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 132
+
+
+def check_arguments(a: torch.Tensor, b: torch.Tensor, input_precision: str) -> None:
+    """Raise ``ValueError`` for what the kernel would compute wrongly or not at all."""
+    if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0] or max(*a.shape, *b.shape) >= 2**30:
+        raise ValueError(
+            f"a and b must be (M, K) and (K, N), each below 2**30; got {tuple(a.shape)} and {tuple(b.shape)}"
+        )
+    if a.dtype != b.dtype or a.dtype not in DTYPES:
+        raise ValueError(f"a and b must be of one dtype of {', '.join(map(str, DTYPES))}; got {a.dtype} and {b.dtype}")
+    if a.device != b.device or a.device.type not in ("cuda", "cpu"):  # "cuda" is also torch's name for AMD's GPUs
+        raise ValueError(f"a and b must be on one GPU; got {a.device} and {b.device}")
+    interpreted = not isinstance(matmul_kernel, triton.JITFunction)
+    if a.device.type == "cpu" and not interpreted:
+        raise ValueError("a is on the CPU; move it to a GPU, or set TRITON_INTERPRET=1 before importing this file")
+    if a.dtype == torch.bfloat16 and interpreted:
+        raise ValueError("Triton's interpreter multiplies bfloat16 wrongly (seen in 3.6 to 3.9); use float32 there")
+    for name, x in (("a", a), ("b", b)):
+        if x.is_neg():  # the kernel would read memory in which the sign is not yet applied
+            raise ValueError(f"{name} is negated lazily; pass {name}.resolve_neg()")
+        if x.requires_grad and torch.is_grad_enabled():
+            raise ValueError(f"{name} requires a gradient, which matmul does not compute; use torch.no_grad()")
+    if input_precision not in PRECISIONS:
+        raise ValueError(f"input_precision must be one of {', '.join(PRECISIONS)}; got {input_precision!r}")
+
+
+def check_config(config: Config) -> None:
+    """Raise ``ValueError`` for a config of which no right kernel can be made."""
+    power = lambda size, low, high: isinstance(size, int) and low <= size <= high and size & (size - 1) == 0
+    if not all(power(size, 16, 256) for size in config[:3]):
+        raise ValueError(f"block_m, block_n and block_k must be powers of two from 16 to 256; got {config[:3]}")
+    if config.group_m < 1 or config.per_sm < 0 or config.num_stages < 1 or not power(config.num_warps, 1, 32):
+        raise ValueError(f"group_m and num_stages must be at least 1, num_warps a power of two up to 32; got {config}")
+    if config.subtiles and not power(config.subtiles, 1, config.block_n // 16):
+        raise ValueError(f"subtiles must be 0 or a power of two, parts of 16 columns or more; got {config}")
+    if config.warp_specialize and (config.flatten or not config.inside or config.num_warps != 4):
+        raise ValueError(f"warp_specialize takes 4 warps, inside, and no flatten; got {config}")
+
+
+# --8<-- [start:owners]
+@triton.jit
+def owners_kernel(out_ptr, tiles_m, tiles_n, GROUP_M: tl.constexpr):
+    """Store for each tile which program takes it, by the loop of :func:`matmul_kernel`."""
+    pid = tl.program_id(axis=0)
+    for tile in tl.range(pid, tiles_m * tiles_n, tl.num_programs(axis=0)):
+        pid_m, pid_n = position(tile, tiles_m, tiles_n, GROUP_M)
+        tl.store(out_ptr + pid_m * tiles_n + pid_n, pid)
+# --8<-- [end:owners]
+
+
+def owners(tiles_m: int, tiles_n: int, programs: int, group_m: int, device: str) -> list[list[int]]:
+    """Return for each tile, row by row, the program that takes it."""
+    out = torch.full((tiles_m, tiles_n), -1, dtype=torch.int32, device=device)
+    owners_kernel[(programs,)](out, tiles_m, tiles_n, GROUP_M=group_m)
+    return out.tolist()
+
+
+# The benchmarks
+
+
+def captured(run):
+    """Return a function that repeats a call by a CUDA graph: next to no work for the host."""
+    run()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        run()
+    return graph.replay
+
+
+def random_pair(side, dtype=torch.bfloat16):
+    """Two square matrices of random numbers on the GPU."""
+    return (torch.randn(side, side, device="cuda", dtype=dtype) for _ in range(2))
+
+
+def rates(sides, side, rounds=6):
+    """TFLOP/s by name: median, slowest and fastest round; L2 emptied before each call, which a graph repeats."""
+    timings = compare(sides, rounds=rounds, timer=lambda run: milliseconds(captured(run)))
+    return {name: timing.rate(2 * side**3, 1e12) for name, timing in timings.items()}
+
+
+# --8<-- [start:steps]
+STEPS = {
+    "each_tile": LARGE._replace(per_sm=0, flatten=False),
+    "persistent": LARGE._replace(flatten=False),
+    "flattened": LARGE,
+    "specialized": LARGE._replace(num_warps=4, subtiles=0, flatten=False, warp_specialize=True, inside=True),
+    "chosen": None,
+}
+
+
+@functools.lru_cache(maxsize=1)
+def measure_steps(side):
+    a, b = random_pair(side)
+    run = lambda config: lambda: matmul(a, b, config=config)
+    return rates({name: run(config) for name, config in STEPS.items()} | {"cublas": lambda: a @ b}, side)
+
+
+@triton.testing.perf_report(
+    triton.testing.Benchmark(
+        plot_name="steps",
+        x_names=["side"],
+        x_vals=[2**k for k in range(9, 15)],
+        x_log=True,
+        xlabel="M = N = K (bfloat16)",
+        ylabel="TFLOP/s",
+        line_arg="provider",
+        line_vals=[*STEPS, "cublas"],
+        line_names=[
+            "a program for each tile", "a program for each SM", "and one loop", "or warps that only load",
+            "config by size", "cuBLAS",
+        ],
+        args={},
+    )
+)  # fmt: skip
+def steps(side, provider):
+    """Rates of the steps, all but the last two in tiles of 128 x 256 x 64, and of torch's product."""
+    return measure_steps(side)[provider]
+# --8<-- [end:steps]
+
+
+# --8<-- [start:by_stages]
+MOST_STAGES = 4  # a fifth would not fit into shared memory
+
+
+@functools.lru_cache(maxsize=1)
+def measure_stages(side=4096):
+    a, b = random_pair(side)
+    run = lambda stages: lambda: matmul(a, b, config=STEPS["each_tile"]._replace(num_stages=stages))
+    return rates({stages: run(stages) for stages in range(1, MOST_STAGES + 1)}, side)
+
+
+@triton.testing.perf_report(
+    triton.testing.Benchmark(
+        plot_name="by_stages",
+        x_names=["stages"],
+        x_vals=list(range(1, MOST_STAGES + 1)),
+        xlabel="num_stages",
+        ylabel="TFLOP/s",
+        line_arg="provider",
+        line_vals=["rate"],
+        line_names=["128 x 256 x 64, a program for each tile"],
+        args={},
+    )
+)
+def by_stages(stages, provider):
+    """Rate by the number of stages, 4096 x 4096 x 4096, bfloat16."""
+    return measure_stages()[stages]
+# --8<-- [end:by_stages]
+
+
+# --8<-- [start:descriptors]
+@functools.lru_cache(maxsize=1)
+def measure_descriptors(side):
+    """Microseconds of the GPU by who makes the descriptors; one config, which is right for a small product."""
+    a, b = random_pair(side)
+    host, inside = TINY, TINY._replace(inside=True)
+    sides = {"host": lambda: matmul(a, b, config=host), "inside": lambda: matmul(a, b, config=inside)}
+    timings = compare(sides, rounds=6, timer=lambda run: milliseconds(captured(run)))
+    return {name: timing.median * 1e3 for name, timing in timings.items()}
+
+
+@triton.testing.perf_report(
+    triton.testing.Benchmark(
+        plot_name="descriptors",
+        x_names=["side"],
+        x_vals=[256, 512, 1024],
+        xlabel="M = N = K (bfloat16)",
+        ylabel="µs",
+        line_arg="provider",
+        line_vals=["host", "inside"],
+        line_names=["descriptors made on the host", "made in the kernel"],
+        args={},
+    )
+)
+def descriptors(side, provider):
+    """Microseconds of a product in tiles of 64 x 32, by who makes the descriptors."""
+    return measure_descriptors(side)[provider]
+# --8<-- [end:descriptors]
+
+
+def whole_numbers(rows: int, columns: int, dtype: torch.dtype, device: str) -> torch.Tensor:
+    """Small whole numbers, of which every product of these sizes is exact in float16 too."""
+    random = torch.Generator().manual_seed(rows * columns)
+    return torch.randint(-2, 3, (rows, columns), generator=random).to(device, dtype)
+
+
+def main():
+    device = "cuda" if isinstance(matmul_kernel, triton.JITFunction) else "cpu"
+    if device == "cuda" and not torch.cuda.is_available():
+        raise SystemExit("no GPU found; set TRITON_INTERPRET=1 to run this in Triton's interpreter, on the CPU")
+
+    print("## who takes which tile")
+    for row in owners(4, 5, programs=6, group_m=2, device=device):
+        print(*row)
+
+    print("## a small product")
+    # --8<-- [start:toy]
+    a, b = whole_numbers(48, 8, torch.float32, device), whole_numbers(8, 32, torch.float32, device)
+    toy = Config(16, 16, 16, num_warps=4, num_stages=2, group_m=2)
+    print("exact:", torch.equal(matmul(a, b, config=toy, programs=2), a @ b))
+    # --8<-- [end:toy]
+
+    print("## what a descriptor can describe")
+    x = torch.zeros(64, 100, dtype=torch.float16, device=device)
+    y = torch.zeros(64, 104, dtype=torch.float16, device=device)
+    views = {"y": y, "y.t()": y.t(), "y[:, 8:]": y[:, 8:], "y[:, 1:]": y[:, 1:], "y[:, ::2]": y[:, ::2], "x": x}
+    for label, view in views.items():
+        found, transposed = described(view)
+        copied = found.untyped_storage().data_ptr() != view.untyped_storage().data_ptr()
+        way = ("copied" if copied else "as it is") + ", transposed" * transposed
+        print(f"{label}, strides {view.stride()}: {way}; rows {found.stride(0) * 2} bytes apart")
+
+    print("## compiled")
+    a, b = whole_numbers(256, 256, torch.float16, device), whole_numbers(256, 256, torch.float16, device)
+    expected = a.float() @ b.float()
+    small = Config(64, 64, 64, num_warps=4, num_stages=1, per_sm=0, flatten=False)
+    configs = {f"{stages} stages": small._replace(num_stages=stages) for stages in range(1, 5)}
+    configs["one loop over tiles and steps"] = small._replace(num_stages=4, flatten=True)
+    configs["warps that only load"] = small._replace(block_m=128, num_stages=4, warp_specialize=True, inside=True)
+    configs["large"] = LARGE
+    for label, config in configs.items():
+        exact = torch.equal(matmul(a, b, config=config).float(), expected)
+        print(f"{label}, tiles of {config.block_m} x {config.block_n} x {config.block_k}, exact: {exact}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The views of the order of programs: both are read from what the programs loaded and stored."""
+
+import re
+
+import pytest
+
+from recorder import swizzle
+from recorder.project import RecorderError
+from tests.made_up import product
+
+LAUNCHES = [product(1), product(2), product(9), product(2, m=3)]
+
+
+def html(launches=(0, 1), view=swizzle.orders, changed=LAUNCHES, **options):
+    return view(None, {"launches": changed}, launches=list(launches), **options)
+
+
+def changed(**changes) -> list[dict]:
+    """The launches, the second with some keys of its eighth access changed: the second load of B by program 1."""
+    accesses = list(LAUNCHES[1]["accesses"])
+    assert accesses[8]["op"] == "load" and accesses[8]["tensor"] == "b_ptr"
+    accesses[8] = {**accesses[8], **changes}
+    return [LAUNCHES[0], {**LAUNCHES[1], "accesses": accesses}]
+
+
+@pytest.mark.parametrize(
+    ("number", "title", "pids"),
+    [(0, "Row-major", "0 1 2 3 4 5 6 7 8 9 10 11"), (1, "Groups of 2 rows", "0 2 4 1 3 5 6 8 10 7 9 11"),
+     (2, "Column-major", "0 4 8 1 5 9 2 6 10 3 7 11")],
+)  # fmt: skip
+def test_the_order_is_that_of_the_stores(number, title, pids):
+    order = swizzle.read(LAUNCHES, number)
+    assert (order.m, order.n, order.k, order.title) == (4, 3, 2, title)
+    numbers = html([0, number]).split("<pre")[-1]
+    assert numbers.split("</pre>")[0].partition(">")[2].split() == pids.split()
+
+
+def test_what_the_first_wave_reads_and_what_all_read():
+    order = swizzle.read(LAUNCHES, 0)
+    first, run = swizzle.run(order, 3, 240, waves=1), swizzle.run(order, 3, 240)
+    assert (first.reads, first.misses, first.resident) == (12, 2 + 6, [(0, 0), (0, 1), (0, 2)])
+    assert first.now == {("A", 0, 1): True, **{("B", 1, j): True for j in range(3)}}, "A came with the first program"
+    assert (run.reads, run.misses) == (48, 8 + 6), "with room for all, each tile comes once"
+    assert swizzle.run(order, 3, 1).misses == 48, "with room for one, none is found"
+
+
+def test_a_cache_drops_what_was_used_longest_ago():
+    order = swizzle.read(LAUNCHES, 0)
+    steps = swizzle.run(order, 1, 3, waves=2)
+    assert list(steps.kept) == [("B", 0, 1), ("A", 0, 1), ("B", 1, 1)]
+
+
+def test_the_picture_and_its_words():
+    page = html(sms=3, cache=240)
+    assert "Now: 1 row of A, 3 columns of B. From memory: 8 of 12 reads so far, 14 of 48 in the end." in page
+    assert "Now: 2 rows of A, 2 columns of B. From memory: 8 of 12 reads so far, 14 of 48 in the end." in page
+    assert page.count('role="img"') == 2 and "<form" not in page
+    texts = re.findall(r"<text [^>]*>(\w+)</text>", page)
+    assert texts == [*map(str, range(12)), "B", "A"] * 2
+    for kind in ("now", "done", "later", "miss", "hit", "kept", "memory"):
+        assert f'<path class="pid-0 {kind}"' in page.split("swizzle__legend")[1], "each kind of tile is explained"
+
+
+def test_the_explorer_begins_with_the_same_picture():
+    page = html(view=swizzle.swizzle, sms=3, cache=6, id="other")
+    fields = dict(re.findall(r'name="(\w+)"[^>]* value="(\d+)"', page))
+    assert fields == {"m": "4", "n": "3", "k": "2", "group": "2", "sms": "3", "cache": "6", "step": "2"}
+    assert 'id="other"' in page
+    pictures = re.findall(r'<svg[^>]* role="img".*?</svg>', page)
+    assert pictures == re.findall(r'<svg[^>]* role="img".*?</svg>', html(sms=3, cache=6))
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [({"launches": [0, 9]}, "no launch 9; the run made 4"), ({"launches": [0]}, "must list two launches"),
+     ({"launches": [1, 0]}, "launch 1 is not row-major: its GROUP_M is 2"),
+     ({"launches": [0, 3]}, r"are of \(4, 3, 2\) and \(3, 3, 2\) tiles"),
+     ({"sms": 0}, "must be whole numbers from 1, not 0 and 60"), ({"cache": "all"}, "not 9 and 'all'"),
+     ({"sms": 25, "view": swizzle.swizzle}, "goes up to 24 for 'SMs', not to 25"),
+     ({"changed": [LAUNCHES[0], {**LAUNCHES[1], "accesses": None}]}, "accesses of launch 1 were not written down"),
+     ({"changed": changed(tensor="a_ptr")}, "launch 1 is no product of tiles: program 1 loads others than it needs"),
+     ({"changed": changed(op="store")}, "program 1 loads others")],
+)  # fmt: skip
+def test_refuses_what_it_cannot_draw(asked, words):
+    with pytest.raises(RecorderError, match=words):
+        html(**asked)

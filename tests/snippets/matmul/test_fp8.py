@@ -1,0 +1,323 @@
+# SPDX-License-Identifier: Apache-2.0
+"""8-bit products with scales: quantized as promised, exact where the numbers are, by tensor and by rows."""
+
+import contextlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+from unittest import mock
+
+import pytest
+import torch
+from guards import Guarded, check_each_once, check_inside, environment, recorded_accesses
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from snippets.matmul import fp8
+from snippets.matmul.fp8 import DTYPES, Config, by_rows, choose_config, quantize, scaled_matmul
+from snippets.matmul.precision import relative_error
+
+E4M3, E5M2 = DTYPES
+TINY = Config((16, 32, 32), 1, 4, 2, 2)  # the shortest step along K that a GPU multiplies
+
+
+@pytest.fixture(autouse=True)
+def has_float8(request):
+    if request.node.get_closest_marker("gpu") and torch.cuda.get_device_capability() < (8, 9):
+        pytest.skip("this GPU has no matrix units for float8")
+
+
+def whole(shape, seed, device, dtype=E4M3):
+    """Small whole numbers, of which products and sums are exact in every dtype."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(-4, 5, shape, generator=generator).float().to(dtype).to(device)
+
+
+def laid_out(tensor, layout):
+    """The same values stored by rows, by columns, with gaps, or as a descriptor can take them, and poison around."""
+    rows, columns = tensor.shape
+    pitch = -(-columns // 16) * 16
+    shape = {"rows": (rows, columns), "columns": (columns, rows), "gaps": (2 * rows, 3 * columns), "tma": (rows, pitch)}
+    zone = Guarded(shape[layout], tensor.dtype, tensor.device, before=256, after=256, fill=0x7F)  # NaN, of E4M3
+    t = zone.tensor
+    view = {"rows": t, "columns": t.t(), "gaps": t[::2, ::3], "tma": t[:, :columns]}[layout]
+    view.copy_(tensor)
+    return zone, view
+
+
+def scales(shape, device, *, rows):
+    """Powers of two, of which the results are exact."""
+    count = max(shape)
+    values = 2.0 ** (torch.arange(count) % 5 - 2).reshape(shape) if rows else torch.tensor(0.5)
+    return values.to(device)
+
+
+def check(M, N, K, device, *, layouts=("tma", "tma"), rows=True, config=TINY, dtypes=(E4M3, E4M3), fast=False,
+          out_dtype=torch.float32, seed=0):  # fmt: skip
+    """Assert that the product is exact, each element of it stored once, and no load or store outside."""
+    a, b = whole((M, K), seed, device, dtypes[0]), whole((N, K), seed + 1, device, dtypes[1])
+    scale_a, scale_b = (scales(shape, device, rows=rows) for shape in ((M, 1), (1, N)))
+    expected = ((a.double() @ b.double().T) * scale_a * scale_b).to(out_dtype)
+    (a_zone, a), (b_zone, b) = laid_out(a, layouts[0]), laid_out(b, layouts[1])
+    before = a_zone.bytes.clone(), b_zone.bytes.clone()
+    pitch = -(-N * out_dtype.itemsize // 16) * 16 // out_dtype.itemsize
+    out = Guarded((M, pitch), out_dtype, device, before=64, after=2**11, fill=0x5A)
+    out.tensor.fill_(77)
+    in_place = layouts == ("tma", "tma")
+    empty = mock.patch.object(torch, "empty", return_value=out.tensor) if in_place else contextlib.nullcontext()
+    record = device == "cpu" and in_place
+    with recorded_accesses() if record else contextlib.nullcontext() as accesses, empty:
+        result = scaled_matmul(a, b.T, scale_a, scale_b, out_dtype, use_fast_accum=fast, config=config)
+    assert result.dtype == out_dtype and torch.equal(result, expected)
+    assert torch.equal(a_zone.bytes, before[0]) and torch.equal(b_zone.bytes, before[1]), "a and b are only read"
+    if in_place:
+        out.check("the result")
+        assert out.tensor[:, N:].eq(77).all(), "what fills the rows up is not the kernel's"
+    if record:
+        check_inside(accesses, "load", a=a, b=b, scale_a=scale_a, scale_b=scale_b)
+        check_each_once(accesses, "store", out=out.tensor[:, :N])
+
+
+sizes = st.integers(1, 70)
+layouts = st.sampled_from(["rows", "columns", "gaps", "tma"])
+dtypes = st.sampled_from(DTYPES)
+
+
+@given(
+    M=sizes, N=sizes, K=sizes, layouts=st.tuples(layouts, layouts), dtypes=st.tuples(dtypes, dtypes),
+    rows=st.booleans(), fast=st.booleans(), seed=st.integers(0, 99),
+)  # fmt: skip
+@settings(max_examples=20)
+def test_exact_on_whole_numbers(device, M, N, K, layouts, dtypes, rows, fast, seed):
+    check(M, N, K, device, layouts=layouts, dtypes=dtypes, rows=rows, fast=fast, seed=seed)
+
+
+@pytest.mark.parametrize("M, N, K", [(16, 32, 32), (17, 33, 31), (1, 1, 1), (81, 65, 65)])
+@pytest.mark.parametrize("config", [TINY, Config((32, 16, 32), 1, 4, 2, 3), Config((16, 32, 64), 2, 4, 2, 1)], ids=str)
+def test_around_the_edges_of_a_tile(device, M, N, K, config):
+    check(M, N, K, device, config=config)
+
+
+@pytest.mark.parametrize("out_dtype", [torch.float16, torch.float32], ids=str)
+@pytest.mark.parametrize("fast", [False, True])
+def test_with_its_own_tiles(device, out_dtype, fast):
+    with mock.patch.object(fp8, "multiprocessors", lambda device: 1 if fast else 100):
+        check(150, 520, 200, device, config=None, out_dtype=out_dtype, fast=fast)
+
+
+def test_the_order_of_tiles():
+    out = torch.empty(5 * 16, 4 * 32)
+    a, b, one = whole((5 * 16, 16), 0, "cpu"), whole((4 * 32, 16), 1, "cpu"), torch.ones(())
+    with (
+        recorded_accesses() as accesses,
+        mock.patch.object(torch, "empty", return_value=out),
+        mock.patch.object(fp8, "multiprocessors", lambda device: 1),
+    ):
+        scaled_matmul(a, b.T, one, one, torch.float32, config=TINY._replace(group=3))
+    first = [(at.min() - out.data_ptr()) // 4 for op, at in accesses if op == "store"]
+    expected = [(m, n) for rows in ((0, 1, 2), (3, 4)) for n in range(4) for m in rows]
+    assert [(at // 128 // 16, at % 128 // 32) for at in first] == expected
+
+
+def test_programs_share_the_tiles():
+    for programs in (1, 2, 3, 7, 100):
+        with mock.patch.object(fp8, "multiprocessors", lambda device, programs=programs: programs):
+            check(70, 70, 40, "cpu")
+
+
+@pytest.mark.parametrize("stride", [0, 1])
+def test_scales_of_the_last_rows(stride):
+    a, b = whole((16, 32), 0, "cpu"), whole((32, 32), 1, "cpu")
+    out, scale = torch.empty(16, 32), torch.ones(1)
+    described = lambda x, block: fp8.TensorDescriptor(x, list(x.shape), [x.stride(0), 1], block)
+    with recorded_accesses(first_program=(2**26 - 1, 0, 0), memory=False) as accesses:
+        fp8.scaled_matmul_kernel[(1,)](
+            described(a, [16, 32]), described(b, [32, 32]), described(out, [16, 32]), scale, scale,
+            2**30, 32, 0, stride, 0, PROMOTE=None, PARTS=1, BLOCK_M=16, BLOCK_N=32, BLOCK_K=32, GROUP_M=1,
+        )  # fmt: skip
+    (_, at_a), (_, at_b), *_ = accesses
+    assert (at_a.max() - scale.data_ptr()) // 4 == (2**30 - 1) * stride
+    assert at_b.max() == scale.data_ptr()
+
+
+# Numbers that are not whole
+
+
+def reference(qa, qb, scale_a, scale_b):
+    return (qa.double() * scale_a) @ (qb.double() * scale_b)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("dims", [(None, None), (1, 0), (1, None)])
+def test_against_the_numbers_as_rounded(device, dtype, dims):
+    torch.manual_seed(0)
+    a, b = torch.randn(40, 100, device=device), torch.randn(100, 50, device=device)
+    (qa, scale_a), (qb, scale_b) = (quantize(x, dtype=dtype, dim=d) for x, d in zip((a, b), dims, strict=True))
+    exact = reference(qa, qb, scale_a, scale_b)
+    c = scaled_matmul(qa, qb, scale_a, scale_b, torch.float32, config=TINY)
+    assert relative_error(c, exact) < (1e-6 if device == "cpu" else 1e-3)
+    assert relative_error(c, a.double() @ b.double()) < {E4M3: 0.05, E5M2: 0.1}[dtype]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dims", [(None, None), (1, 0)])
+@pytest.mark.parametrize("fast", [False, True])
+@pytest.mark.parametrize("M, N, K", [(512, 768, 4096), (4096, 4096, 1024)])
+def test_as_torch(dims, fast, M, N, K):
+    torch.manual_seed(0)
+    a, b = torch.randn(M, K, device="cuda"), torch.randn(N, K, device="cuda").T
+    (qa, scale_a), (qb, scale_b) = (quantize(x, dim=d) for x, d in zip((a, b), dims, strict=True))
+    exact = reference(qa, qb, scale_a, scale_b)
+    ours = scaled_matmul(qa, qb, scale_a, scale_b, use_fast_accum=fast)
+    torchs = torch._scaled_mm(qa, qb, scale_a, scale_b, out_dtype=torch.bfloat16, use_fast_accum=fast)
+    assert relative_error(ours, exact) < 1.5 * relative_error(torchs, exact) + 1e-4
+    assert ours.is_contiguous() and ours.dtype == torchs.dtype
+
+
+@pytest.mark.gpu
+def test_fast_sums_are_worse_on_hopper():
+    if torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("Hopper's matrix units are meant")
+    torch.manual_seed(0)
+    (qa, scale_a), (qb, scale_b) = (quantize(torch.rand(256, 2**14, device="cuda")) for _ in range(2))
+    exact = reference(qa, qb.T, scale_a, scale_b)
+    error = {
+        fast: relative_error(scaled_matmul(qa, qb.T, scale_a, scale_b, torch.float32, use_fast_accum=fast), exact)
+        for fast in (False, True)
+    }
+    assert error[True] > 3 * error[False], error
+
+
+# quantize
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("dim, shape", [(None, ()), (1, (20, 1)), (0, (1, 30))])
+def test_quantize(device, dtype, dim, shape):
+    torch.manual_seed(0)
+    x = torch.randn(20, 30, device=device) * 10.0 ** torch.randint(-3, 4, (20, 1), device=device)
+    q, scale = quantize(x, dtype=dtype, dim=dim)
+    assert q.dtype == dtype and q.shape == x.shape and scale.shape == shape and scale.dtype == torch.float32
+    largest = q.float().abs().amax() if dim is None else q.float().abs().amax(dim, keepdim=True)
+    assert largest.eq(torch.finfo(dtype).max).all(), "the whole range is used"
+    step = (x.abs() * torch.finfo(dtype).eps / 2).maximum(scale * torch.finfo(dtype).smallest_normal / 2)
+    assert ((q.float() * scale - x).abs() <= step * 1.001).all(), "each number is the nearest"
+
+
+@pytest.mark.parametrize("x", [torch.zeros(3, 4), torch.full((2, 2), 1e-45), torch.full((2, 2), 3e38)], ids=str)
+def test_quantize_at_the_ends(x):
+    for dim in (None, 0, 1):
+        q, scale = quantize(x, dim=dim)
+        assert q.float().isfinite().all() and scale.gt(0).all()
+        assert (q.float() * scale - x).abs().max() <= x.abs().max() / 16 + torch.finfo(torch.float32).tiny
+
+
+@pytest.mark.parametrize("shape, dim, expected", [((0, 3), None, ()), ((0, 3), 0, (1, 3)), ((2, 0), -1, (2, 1))])
+def test_quantize_nothing(shape, dim, expected):
+    q, scale = quantize(torch.ones(shape), dim=dim)
+    assert q.shape == shape and scale.shape == expected
+
+
+def test_quantize_keeps_the_layout():
+    assert quantize(torch.randn(5, 16).T, dim=0)[0].stride() == (1, 16)
+
+
+@pytest.mark.parametrize("x, dtype, message", [
+    (torch.ones(2, dtype=torch.int32), E4M3, "floats; got torch.int32"), (torch.ones(2), torch.int8, "got torch.int8"),
+])  # fmt: skip
+def test_quantize_refuses(x, dtype, message):
+    with pytest.raises(ValueError, match=message):
+        quantize(x, dtype=dtype)
+
+
+# Edges
+
+
+@pytest.mark.parametrize("M, N, K", [(0, 3, 4), (3, 0, 4), (3, 4, 0), (0, 0, 0)])
+def test_empty(device, M, N, K):
+    one = torch.ones((), device=device)
+    a, b = torch.ones(M, K, device=device).to(E4M3), torch.ones(K, N, device=device).to(E4M3)
+    out = scaled_matmul(a, b, one, one, torch.float32)
+    assert out.shape == (M, N) and not out.any()
+
+
+def test_what_is_copied(device):
+    x = torch.zeros(64, 64, device=device).to(E4M3)
+    for served in (x, x[:, :33], x[::2], x[3:, 16:]):
+        assert by_rows(served) is served
+    for copied in (x.T, x[:, 1:], x[:, ::2], x[:1].expand(64, 64), torch.zeros(5, 7, device=device).to(E4M3)):
+        copy = by_rows(copied)
+        assert copy.stride(0) % 16 == 0 and copy.stride(1) == 1 and copy.data_ptr() % 16 == 0
+        assert torch.equal(copy.float(), copied.float())
+
+
+def test_tiles_fit_a_hopper():
+    for fast in (False, True):
+        for out_dtype in fp8.OUT_DTYPES:
+            for M in (64, 4096):
+                config = choose_config(M, 4096, out_dtype, fast, 132)
+                m, n, k = config.block
+                stored = m * n * out_dtype.itemsize // config.parts
+                assert (m + n) * k * config.num_stages + stored <= 227 * 1024 - 2048  # and some for barriers
+
+
+def operands(d):
+    return torch.ones(2, 3, device=d).to(E4M3), torch.ones(3, 2, device=d).to(E4M3), *torch.ones(2, device=d)
+
+
+REFUSED = {
+    "no match": (lambda a, b, s, t: (a, a, s, t), ["(K, N)", "(2, 3)"]),
+    "not fp8": (lambda a, b, s, t: (a, b.float(), s, t), ["b must be", "torch.float32", "quantize"]),
+    "out": (lambda a, b, s, t: (a, b, s, t, torch.int32), ["out_dtype", "torch.int32"]),
+    "scale shape": (lambda a, b, s, t: (a, b, s.expand(2), t), ["scale_a", "(2, 1)", "(2,)"]),
+    "scale of columns": (lambda a, b, s, t: (a, b, s, t.expand(2, 1).contiguous()), ["scale_b", "(1, 2)"]),
+    "scale dtype": (lambda a, b, s, t: (a, b, s, t.half()), ["scale_b", "torch.float16"]),
+    "scale strides": (lambda a, b, s, t: (a, b, s.expand(2, 1), t), ["scale_a", "contiguous"]),
+    "meta": (lambda a, b, s, t: (a.to("meta"), b.to("meta"), s, t), ["a is on meta"]),
+    "two devices": (lambda a, b, s, t: (a, b.to("meta"), s, t), ["one device", "meta"]),
+    "long": (lambda a, b, s, t: (a[:1, :1].expand(2**31 - 511, 1), b[:1], s, t), ["2**31"]),
+    "many tiles": (lambda a, b, s, t: (a[:1, :1].expand(2**30, 1), b[:1, :1].expand(1, 2**30), s, t), ["too many"]),
+}
+
+
+@pytest.mark.parametrize("change, fragments", REFUSED.values(), ids=REFUSED)
+def test_refuses(device, change, fragments):
+    arguments = change(*operands(device))
+    if len(arguments) == 4:
+        arguments = (*arguments, torch.float32)
+    nothing = mock.MagicMock(numel=lambda: 1)  # in place of a result, which may be too large for this machine
+    nothing.__getitem__.return_value = nothing
+    with mock.patch.object(torch, "empty", return_value=nothing), pytest.raises(ValueError) as error:
+        scaled_matmul(*arguments)
+    for fragment in fragments:
+        assert fragment in str(error.value)
+
+
+def test_bfloat16_is_refused_in_the_interpreter():
+    with pytest.raises(ValueError, match="rounds to bfloat16 wrongly"):
+        scaled_matmul(*operands("cpu"))
+
+
+def test_a_gpu_without_float8_is_refused():
+    with (
+        mock.patch.object(fp8, "scaled_matmul_kernel", mock.Mock(spec=fp8.triton.JITFunction)),
+        mock.patch.object(torch.cuda, "get_device_capability", lambda device: (8, 0)),
+        mock.patch.object(torch.cuda, "get_device_name", lambda device: "NVIDIA A100"),
+        pytest.raises(ValueError, match="NVIDIA A100 has no matrix units for float8"),
+    ):
+        a = mock.MagicMock(shape=(2, 3), ndim=2, dtype=E4M3, device=mock.Mock(type="cuda"))
+        b = mock.MagicMock(shape=(3, 2), ndim=2, dtype=E4M3, device=a.device)
+        scaled_matmul(a, b, *torch.ones(2))
+
+
+def test_as_a_script(device):
+    done = subprocess.run(
+        [sys.executable, fp8.__file__], capture_output=True, text=True,
+        env=environment(device, PYTHONPATH=str(Path(fp8.__file__).parents[2])),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "NOT" not in done.stdout and "equal to torch" in done.stdout
+    errors = [float(x) for x in re.findall(r"^float8_\w+, .* ([\d.]+)$", done.stdout, re.M)]
+    one_scale, by_row, one_scale_e5m2, by_row_e5m2 = errors
+    assert by_row < one_scale / 1.2 and abs(by_row_e5m2 - one_scale_e5m2) < 0.005 and by_row < by_row_e5m2

@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The naive product: right on ragged and empty sizes, any strides and dtypes; each load and store where it belongs."""
+
+import contextlib
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import pytest
+import torch
+import triton
+from guards import Guarded, check_each_once, check_inside, environment, recorded_accesses
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from snippets.matmul import naive
+from snippets.matmul.naive import matmul, matmul_kernel, tile_numbers
+from snippets.tools.testing import addresses_of
+
+SOURCE = Path(naive.__file__)
+ROOT = str(SOURCE.parents[2])
+TILES = st.sampled_from([(16, 16, 16), (32, 16, 16), (16, 32, 16), (16, 16, 32), (4, 8, 16)])
+LAYOUTS = st.sampled_from(["rows", "columns", "gaps"])
+SIZES = st.integers(0, 40)
+
+
+def served(device):
+    return [dtype for dtype in naive.DTYPES if device == "cuda" or dtype != torch.bfloat16]
+
+
+def whole(shape, seed, device, dtype=torch.float32):
+    """Small whole numbers, of which products and sums are exact in every dtype that is served."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(-2, 3, shape, generator=generator).to(dtype).to(device)
+
+
+def guarded(tensor, layout):
+    """The values of ``tensor`` among NaNs, stored by rows, by columns, or with gaps."""
+    rows, columns = tensor.shape
+    shape, view = {
+        "rows": ((rows, columns), lambda t: t),
+        "columns": ((columns, rows), lambda t: t.t()),
+        "gaps": ((2 * rows, 3 * columns), lambda t: t[::2, ::3]),
+    }[layout]
+    zone = Guarded(shape, tensor.dtype, tensor.device, before=64, after=64, fill=0xFF)
+    placed = view(zone.tensor)
+    placed.copy_(tensor)
+    return zone, placed
+
+
+def check(a, b, tile=None, layouts=("rows", "rows")):
+    """Assert that the product is exact, and, in the interpreter, that each load and store is due, and as often."""
+    expected = (a.double() @ b.double()).to(a.dtype)
+    (zone_a, a), (zone_b, b) = guarded(a, layouts[0]), guarded(b, layouts[1])
+    out = Guarded(expected.shape, a.dtype, a.device, before=64, after=256, fill=0x5A)
+    before = zone_a.bytes.clone(), zone_b.bytes.clone()
+    with recorded_accesses() if a.device.type == "cpu" else contextlib.nullcontext() as accesses:
+        with mock.patch.object(torch, "empty", return_value=out.tensor) as empty:
+            result = matmul(a, b, tile=tile)
+        assert result is out.tensor
+        empty.assert_called_once_with(tuple(expected.shape), dtype=a.dtype, device=a.device)
+    assert torch.equal(result, expected)
+    zone_a.check("a"), zone_b.check("b"), out.check("c")
+    assert torch.equal(zone_a.bytes, before[0]) and torch.equal(zone_b.bytes, before[1]), "a and b are only read"
+    if accesses is not None:
+        check_each_once(accesses, "store", c=out.tensor)
+        block = naive.default_tile(a.dtype, a.shape[1]) if tile is None else tile
+        check_loads(accesses, a, b, block)
+
+
+def check_loads(accesses, a, b, tile):
+    """Each element of a is loaded once for every column of tiles, each of b once for every row of tiles."""
+    found = Counter(check_inside(accesses, "load", a=a, b=b).tolist())
+    rows_of_tiles, columns_of_tiles = triton.cdiv(a.shape[0], tile[0]), triton.cdiv(b.shape[1], tile[1])
+    due = Counter(dict.fromkeys(addresses_of(a).tolist(), columns_of_tiles))
+    due.update(dict.fromkeys(addresses_of(b).tolist(), rows_of_tiles))
+    assert found == +due
+
+
+@settings(max_examples=25)
+@given(
+    M=SIZES, N=SIZES, K=SIZES, tile=TILES, layouts=st.tuples(LAYOUTS, LAYOUTS), seed=st.integers(0, 99), data=st.data()
+)
+def test_exact_on_whole_numbers(device, M, N, K, tile, layouts, seed, data):
+    dtype = data.draw(st.sampled_from(served(device)))
+    check(whole((M, K), seed, device, dtype), whole((K, N), seed + 1, device, dtype), tile, layouts)
+
+
+@pytest.mark.parametrize("M, N, K", [(16, 16, 16), (17, 33, 31), (1, 1, 1), (15, 47, 33), (3, 5, 4)])
+@pytest.mark.parametrize("tile", [(16, 16, 16), (4, 8, 16)])
+def test_around_the_edges_of_a_tile(device, M, N, K, tile):
+    check(whole((M, K), 1, device), whole((K, N), 2, device), tile)
+
+
+@pytest.mark.parametrize("dtype", naive.DTYPES, ids=str)
+@pytest.mark.parametrize("M, N, K", [(130, 140, 70), (3, 5, 7), (1, 129, 20)])
+def test_the_default_tiles(device, dtype, M, N, K):
+    if dtype not in served(device):
+        pytest.skip("refused there, see below")
+    check(whole((M, K), 3, device, dtype), whole((K, N), 4, device, dtype), layouts=("columns", "rows"))
+
+
+@pytest.mark.parametrize("M, N, K", [(0, 3, 4), (3, 0, 4), (3, 4, 0), (0, 0, 0)])
+def test_empty(device, M, N, K):
+    c = matmul(torch.ones(M, K, device=device), torch.ones(K, N, device=device))
+    assert c.shape == (M, N) and not c.any()
+
+
+def test_random_numbers_within_the_bound(device):
+    torch.manual_seed(0)
+    for dtype in served(device):
+        a, b = torch.randn(65, 200).to(dtype).to(device), torch.randn(200, 66).to(dtype).to(device)
+        c, exact = matmul(a, b).double(), a.double() @ b.double()
+        sums = (201 * torch.finfo(torch.float32).eps / 2) * (a.double().abs() @ b.double().abs())
+        rounding = torch.finfo(dtype).eps / 2 * exact.abs()
+        assert ((c - exact).abs() <= 1.01 * (sums + rounding) + 1e-6).all()
+        assert naive.error(c, a, b) < (1e-6 if dtype == torch.float32 else torch.finfo(dtype).eps)
+
+
+def test_sums_are_kept_in_float32(device):
+    for dtype in served(device):
+        ones = torch.ones(2, 4096, dtype=dtype, device=device)  # in float16, 2048 + 1 is 2048
+        assert matmul(ones, ones.t(), tile=(16, 16, 128)).unique().tolist() == [4096]
+
+
+def test_float32_is_not_rounded_to_tf32(device):
+    a = torch.full((1, 16), 1 + 2.0**-20, device=device)
+    assert matmul(a, torch.eye(16, device=device)[:, :1]).item() == 1 + 2.0**-20
+
+
+@pytest.mark.filterwarnings("ignore:invalid value encountered in matmul:RuntimeWarning")
+def test_nan_and_infinity_stay_in_their_row_and_column(device):
+    a, b = torch.ones(20, 20, device=device), torch.ones(20, 20, device=device)
+    a[3, 4], b[7, 17] = float("nan"), float("inf")
+    torch.testing.assert_close(matmul(a, b, tile=(16, 16, 16)), a @ b, equal_nan=True)
+
+
+def test_expanded_operands(device):
+    a, b = torch.ones(1, 1, device=device).expand(20, 30), torch.full((30, 1), 2.0, device=device).expand(30, 7)
+    assert torch.equal(matmul(a, b), torch.full((20, 7), 60.0, device=device))
+
+
+@pytest.mark.parametrize("by_rows", [True, False], ids=["by rows", "by columns"])
+def test_offsets_past_2_to_the_31(by_rows):
+    a, b, c = torch.zeros(3, 1)  # the interpreter can run a late program without touching memory
+    M, N, K = 2**20, 2**18, 16
+    strides = (2**12, 1, 2**28, 1, N, 1) if by_rows else (1, 2**28, 1, 2**14, 1, M)
+    block = {"BLOCK_M": 16, "BLOCK_N": 16, "BLOCK_K": 16}
+    with recorded_accesses(first_program=(M // 16 * (N // 16) - 1, 0, 0), memory=False) as accesses:
+        matmul_kernel[(1,)](a, b, c, M, N, K, *strides, **block)
+    farthest = [int(at.max() - start.data_ptr()) // 4 for (_, at), start in zip(accesses, (a, b, c), strict=True)]
+    ends = ((M - 1, K - 1), (K - 1, N - 1), (M - 1, N - 1))
+    assert farthest == [int(np.dot(end, strides[2 * i : 2 * i + 2])) for i, end in enumerate(ends)]
+    assert min(farthest) > 2**31
+
+
+REFUSED = {
+    "a vector": (lambda d: (torch.ones(3, device=d), torch.ones(3, 3, device=d)), ["(M, K)", "(3,)"]),
+    "b of 3 axes": (lambda d: (torch.ones(2, 3, device=d), torch.ones(3, 3, 3, device=d)), ["(K, N)", "(3, 3, 3)"]),
+    "no match": (lambda d: (torch.ones(2, 3, device=d), torch.ones(2, 3, device=d)), ["(K, N)", "(2, 3)"]),
+    "two dtypes": (lambda d: (torch.ones(2, 2, device=d), torch.ones(2, 2, device=d).half()), ["alike", "float16"]),
+    "two devices": (lambda d: (torch.ones(2, 2, device=d), torch.ones(2, 2, device="meta")), ["alike", "meta"]),
+    "float64": (lambda d: (torch.ones(2, 2, device=d).double(),) * 2, ["torch.float64", "use one of"]),
+    "int8": (lambda d: (torch.ones(2, 2, device=d).char(),) * 2, ["torch.int8", "use one of"]),
+    "meta": (lambda d: (torch.ones(2, 2, device="meta"),) * 2, ["a is on meta"]),
+    "long": (lambda d: (torch.ones(1, 1, device=d).expand(2**30 + 1, 1), torch.ones(1, 1, device=d)), ["2**30"]),
+    "many programs": (
+        lambda d: (torch.ones(1, 1, device=d).expand(2**30, 1), torch.ones(1, 1, device=d).expand(1, 2**30)),
+        ["2**31 - 1", "programs"],
+    ),
+    "negated": (lambda d: (torch._neg_view(torch.ones(2, 2, device=d)), torch.ones(2, 2, device=d)), ["a.resolve_neg"]),
+    "b negated": (lambda d: (torch.ones(2, 2, device=d), torch._neg_view(torch.ones(2, 2, device=d))), ["b.resolve"]),
+    "gradient": (lambda d: (torch.ones(2, 2, device=d, requires_grad=True),) * 2, ["a requires", "torch.no_grad"]),
+}
+
+
+@pytest.mark.parametrize("arguments, fragments", REFUSED.values(), ids=REFUSED)
+def test_refuses(device, arguments, fragments):
+    a, b = arguments(device)
+    with pytest.raises(ValueError) as error:
+        matmul(a, b)
+    for fragment in fragments:
+        assert fragment in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "tile", [(16, 16), (16, 16, 24), (16, 16, 8), (0, 16, 16), (16.0, 16, 16), (256, 128, 16), (128, 128, 128)], ids=str
+)
+def test_refuses_a_tile(device, tile):
+    with pytest.raises(ValueError, match=re.escape(str(tile))):
+        matmul(torch.ones(2, 2, device=device), torch.ones(2, 2, device=device), tile=tile)
+
+
+def test_bfloat16_is_refused_in_the_interpreter():
+    with pytest.raises(ValueError, match="interpreter computes bfloat16 wrongly"):
+        matmul(*(torch.ones(2, 2, dtype=torch.bfloat16),) * 2)
+
+
+def test_no_gradient_is_promised_under_no_grad(device):
+    a = torch.ones(2, 2, device=device, requires_grad=True)
+    with torch.no_grad():
+        assert not matmul(a, a).requires_grad
+
+
+@pytest.mark.parametrize("M, N, BLOCK_M, BLOCK_N", [(7, 10, 4, 4), (1, 1, 2, 4), (9, 5, 2, 8)])
+def test_tile_numbers(device, M, N, BLOCK_M, BLOCK_N):
+    rows, columns = torch.arange(M)[:, None] // BLOCK_M, torch.arange(N)[None, :] // BLOCK_N
+    expected = rows * triton.cdiv(N, BLOCK_N) + columns
+    assert torch.equal(tile_numbers(M, N, BLOCK_M, BLOCK_N, device).cpu().long(), expected)
+
+
+def test_tile_numbers_writes_nothing_else(device):
+    out = Guarded((7, 10), torch.int32, device, before=64, after=64, fill=0x5A)
+    with mock.patch.object(torch, "empty", return_value=out.tensor):
+        tile_numbers(7, 10, 4, 4, device)
+    out.check("the numbers")
+
+
+def test_as_a_script(device):
+    done = subprocess.run(
+        [sys.executable, SOURCE], capture_output=True, text=True, env=environment(device, PYTHONPATH=ROOT)
+    )
+    assert done.returncode == 0, done.stderr
+    for line in (
+        "    [246, 272, 298, 324, 350]",
+        "row 1 of a, column 2 of b: 5·3 + 6·8 + 7·13 + 8·18 = 298",
+        "3 3 3 3 4 4 4 4 5 5",
+        "k from 0 to 39: c[2, 5] = -31",
+        "all of c: equal to torch",
+        "4096 ones, added up in float16: 2048",
+        "4096 ones, by matmul: 4096",
+    ):
+        assert line in done.stdout.splitlines()
+    assert "130 × 77 @ 77 × 141: equal to torch" in done.stdout
+    errors = {name: float(value) for name, value in re.findall(r"^(\w+): (\S+e-\d+)$", done.stdout, re.M)}
+    assert list(errors) == [str(dtype).removeprefix("torch.") for dtype in served(device)]
+    assert errors["float32"] < 1e-6 and errors["float16"] < 1e-3 and errors.get("bfloat16", 0) < 5e-3
+
+
+@pytest.mark.gpu
+def test_more_than_2_to_the_31_elements():
+    if torch.cuda.mem_get_info()[0] < 10e9:
+        pytest.skip("needs 10 GB of free GPU memory")
+    M, K = 2**17 + 1, 2**14 + 16
+    a = torch.zeros(M, K, dtype=torch.float16, device="cuda")
+    a[-1, -3:] = 1
+    b = torch.ones(K, 3, dtype=torch.float16, device="cuda")
+    c = matmul(a, b)
+    assert c[-1].tolist() == [3.0] * 3 and not c[:-1].any()
+    c = matmul(b.t(), a.t())
+    assert c[:, -1].tolist() == [3.0] * 3 and not c[:, :-1].any()
+
+
+@pytest.mark.gpu
+def test_compute_sanitizer_finds_nothing():
+    tool = shutil.which("compute-sanitizer")
+    if not tool:
+        pytest.skip("compute-sanitizer is not on the PATH; it comes with the CUDA toolkit")
+    options = ["--tool", "memcheck", "--report-api-errors", "no", "--error-exitcode", "99"]
+    env = environment("cuda", PYTORCH_NO_CUDA_MEMORY_CACHING="1", PYTHONPATH=ROOT)
+    done = subprocess.run([tool, *options, sys.executable, SOURCE], env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    assert "ERROR SUMMARY: 0 errors" in done.stdout
+
+
+def test_a_step_of_8(device):
+    """The interpreter computes it; NVIDIA's compiler refuses."""
+    refused = "Input shapes should have M >= 1, N >= 1 and K >= 16"
+    assert naive.short_step(device) == ("computed, right" if device == "cpu" else refused)
+
+
+@pytest.mark.gpu
+def test_benchmarks_run():
+    for mark, n in ((naive.speed, 512), (naive.odd, 4095)):
+        for side in mark.benchmarks.line_vals:
+            median, slowest, fastest = mark.fn(n=n, side=side)
+            assert 1 < slowest <= median <= fastest < 5000

@@ -1,0 +1,348 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every way to share a product out gives the same, in any order of the programs, and leaves the counters at zero."""
+
+import contextlib
+import subprocess
+import sys
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import pytest
+import torch
+import triton
+from guards import Guarded, check_inside, environment, recorded_accesses
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from snippets.matmul import split_k
+from snippets.matmul.split_k import FINISH, Plan, matmul
+from snippets.tools.testing import addresses_of
+
+SOURCE = Path(split_k.__file__)
+LAYOUTS = {
+    "rows": lambda x: x,
+    "columns": lambda x: x.t().contiguous().t(),
+    "gaps": lambda x: torch.full((x.shape[0] + 1, 2 * x.shape[1] + 3), 99.0).to(x)[:-1, 2:-1:2].copy_(x),
+}
+
+
+def whole_numbers(*shape, dtype, device, seed=0):
+    """Small integers: every sum of products is exact."""
+    random = torch.Generator().manual_seed(seed)
+    return torch.randint(-3, 4, shape, generator=random).to(device, dtype)
+
+
+@contextlib.contextmanager
+def backwards():
+    """In the interpreter: run the last program first, so that another one comes last to each tile."""
+    from triton.runtime.interpreter import interpreter_builder as builder
+
+    set_grid_idx = builder.set_grid_idx
+    turned = lambda x, y, z: set_grid_idx(builder.grid_dim[0] - 1 - x, y, z)
+    with mock.patch.object(builder, "set_grid_idx", turned):
+        yield
+
+
+def check(M, N, K, plan, device="cpu", dtype=torch.float32, layouts=("rows", "rows"), turned=False, **options):
+    a, b = whole_numbers(M, K, dtype=dtype, device=device), whole_numbers(K, N, dtype=dtype, device=device, seed=1)
+    a, b = (LAYOUTS[layout](x) for layout, x in zip(layouts, (a, b), strict=True))
+    made, counters = [], Guarded((500,), torch.int32, device, before=8, after=8, fill=0xFF)
+    counters.tensor.zero_()
+
+    def guarded(*shape, dtype, device):  # NaN, so that a piece that nobody stored shows
+        made.append(Guarded(shape, dtype, device, before=64, after=512, fill=0xFF))
+        return made[-1].tensor
+
+    with contextlib.ExitStack() as stack:
+        if turned:
+            stack.enter_context(backwards())
+        accesses = stack.enter_context(recorded_accesses()) if device == "cpu" else None
+        stack.enter_context(mock.patch.object(torch, "empty", guarded))
+        c = matmul(a, b, plan=plan, counters=counters.tensor, **options)
+    for buffer, name in zip((*made, counters), ("c", "partial", "counters"), strict=False):
+        buffer.check(name)
+    assert c is made[0].tensor and c.shape == (M, N)
+    assert torch.equal(c, (a.double() @ b.double()).to(dtype))
+    assert not counters.tensor.any()
+    if accesses is not None:
+        scratch = {f"scratch{i}": buffer.tensor for i, buffer in enumerate((*made[1:], counters))}
+        check_inside(accesses, "load", a=a, b=b, **scratch)
+        stored = check_inside(accesses, "store", c=c, **scratch)
+        assert sorted(stored[np.isin(stored, addresses_of(c))]) == sorted(addresses_of(c))  # each once
+
+
+def steps_of(M, N, K, block_m, block_n, block_k):
+    tiles = triton.cdiv(M, block_m) * triton.cdiv(N, block_n)
+    return tiles, tiles * max(triton.cdiv(K, block_k), 1)
+
+
+@settings(max_examples=10)
+@given(
+    st.integers(1, 40), st.integers(1, 70), st.integers(17, 150), st.floats(0, 1), st.sampled_from(FINISH[1:]),
+    st.sampled_from([torch.float32, torch.float16]),
+    st.tuples(st.sampled_from(list(LAYOUTS)), st.sampled_from(list(LAYOUTS))), st.booleans(),
+)  # fmt: skip
+@example(33, 65, 100, 0.0, "last", torch.float32, ("rows", "rows"), False)  # one program does everything
+@example(33, 65, 100, 1.0, "last", torch.float32, ("rows", "rows"), True)  # a program for each step
+@example(33, 65, 128, 0.2, "second", torch.float32, ("columns", "gaps"), False)
+def test_shared_out_cpu(M, N, K, share, finish, dtype, layouts, turned):
+    _, steps = steps_of(M, N, K, 16, 32, 16)
+    plan = Plan(16, 32, 16, 4, 2, 1 + round(share * (min(steps, 40) - 1)), finish)
+    check(M, N, K, plan, "cpu", dtype, layouts, turned)
+
+
+def test_one_step_cpu():
+    for K in (0, 1, 16):
+        check(33, 65, K, Plan(16, 32, 16, 4, 2, 9, "alone"))
+
+
+@pytest.mark.parametrize("finish", FINISH)
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("M, N, K, parts", [(33, 65, 70, 3), (5, 100, 64, 2)])
+def test_split_k_cpu(M, N, K, parts, finish, turned):
+    tiles, _ = steps_of(M, N, K, 16, 32, 16)
+    check(M, N, K, Plan(16, 32, 16, 4, 2, tiles * (1 if finish == "alone" else parts), finish), turned=turned)
+    tiles, _ = steps_of(M, N, K, 32, 16, 32)
+    check(M, N, K, Plan(32, 16, 32, 4, 2, tiles * (1 if finish == "alone" else parts), finish), turned=turned)
+
+
+def test_pieces_are_added_in_the_order_of_k():
+    """Each piece is a number that only this order adds up to this sum, in float32."""
+    a = torch.zeros(16, 64)
+    a[:, ::16] = torch.tensor([1e8, 3.0, -1e8, 1.0])  # 1e8 + 3 is 1e8 + 0 or 8
+    b = torch.ones(64, 32)
+    expected = ((torch.tensor(1e8) + 3) + -1e8) + 1
+    for finish in FINISH[1:]:
+        for turned in (False, True):
+            with backwards() if turned else contextlib.nullcontext():
+                c = matmul(a, b, plan=Plan(16, 32, 16, 4, 2, 4, finish))
+            assert c.unique().tolist() == [expected.item()]
+
+
+def test_every_step_is_done_once():
+    """Programs share the steps evenly: none has two more than another."""
+    M, N, K = 20, 40, 100
+    tiles, steps = steps_of(M, N, K, 16, 32, 16)
+    for programs in (1, 3, tiles, 9, steps):
+        a, b = torch.ones(M, K), torch.ones(K, N)
+        with recorded_accesses() as accesses:
+            matmul(a, b, plan=Plan(16, 32, 16, 4, 2, programs, "second"))
+        inside = addresses_of(a)
+        loads = [at for op, at in accesses if op == "load" and np.isin(at[:1], inside)[0]]
+        assert len(loads) == steps
+
+
+def test_offsets_are_computed_in_64_bits():
+    x, far = torch.zeros(4), 2**30
+    names = ("am", "ak", "bk", "bn", "cm", "cn")
+
+    def touched(**strides):
+        given = [strides.get(name, 1) for name in names]
+        with recorded_accesses(memory=False) as seen:
+            split_k.matmul_kernel[(1,)](
+                x, x, x, x, x, 16, 16, 32, *given,
+                FINISH="alone", K_EVEN=True, PRECISION="ieee", BLOCK_M=16, BLOCK_N=16, BLOCK_K=16,
+            )  # fmt: skip
+        return {
+            op: max(int(np.abs(at - x.data_ptr()).max()) // 4 for o, at in seen if o == op) for op in ("load", "store")
+        }
+
+    for name in ("am", "bn"):
+        assert touched(**{name: far})["load"] in range(15 * far, 15 * far + 32)
+    for name in ("ak", "bk"):
+        assert touched(**{name: far})["load"] in range(31 * far, 31 * far + 32)
+    for name in ("cm", "cn"):
+        assert touched(**{name: far})["store"] in range(15 * far, 15 * far + 32)
+
+
+def test_far_pieces_are_in_64_bits():
+    """Program 2**21 of a product whose pieces are 16 x 32 elements writes its piece beyond element 2**31."""
+    from triton.runtime.interpreter import interpreter_builder as builder
+
+    x = torch.zeros(4)
+    set_grid_dim = builder.set_grid_dim
+    many = lambda *_: set_grid_dim(2**22, 1, 1)
+    with (
+        mock.patch.object(builder, "set_grid_dim", many),
+        recorded_accesses(first_program=(2**21 + 1, 0, 0), memory=False) as seen,
+    ):
+        split_k.matmul_kernel[(1,)](
+            x, x, x, x, x, 16, 2**26, 32, 32, 1, 1, 32, 1, 1,
+            FINISH="second", K_EVEN=True, PRECISION="ieee", BLOCK_M=16, BLOCK_N=32, BLOCK_K=16,
+        )  # fmt: skip
+    offsets = {op: int(at[0] - x.data_ptr()) // 4 for op, at in seen}
+    assert offsets["store"] == 2 * (2**21 + 1) * 512
+
+
+def test_empty(device):
+    for M, N, K in ((0, 3, 2), (3, 0, 2), (0, 0, 0)):
+        assert matmul(torch.ones(M, K, device=device), torch.ones(K, N, device=device)).shape == (M, N)
+    assert matmul(torch.ones(3, 0, device=device), torch.ones(0, 2, device=device)).tolist() == [[0, 0]] * 3
+
+
+@given(st.tuples(*[st.integers(1, 20000)] * 3), st.sampled_from([2, 4]), st.booleans())
+@example((1, 1, 1), 2, False)
+def test_plans_can_be_served(sizes, size, by_hand):
+    plan = split_k.split(*sizes, size=size, by_hand=by_hand and size == 4)
+    tiles, steps = steps_of(*sizes, *plan[:3])
+    split_k.check_plan(plan, tiles, steps)
+    assert plan.num_stages * (plan.block_m + plan.block_n) * plan.block_k * size <= 232_448
+    assert plan.block_k >= 16
+
+
+def test_benchmarks_have_a_plan_for_each_side():
+    for M, N, K in [(512, 512, K) for K in split_k.LONG] + [(M, 4096, 4096) for M in split_k.DECODE]:
+        found = split_k.best_plans(M, N, K)
+        assert split_k.split(M, N, K) in found.values() and list(found) == list(FINISH)
+
+
+def test_chosen_plan_cpu():
+    a, b = (whole_numbers(*s, dtype=torch.float16, device="cpu") for s in ((20, 600), (600, 33)))
+    assert torch.equal(matmul(a, b).double(), a.double() @ b.double())
+    assert not any(kept.any() for kept in split_k.KEPT.values())
+
+
+def test_compiles_where_sizes_are_1():
+    """Triton makes a constant of an argument that is 1, and constants have no methods."""
+    probe = """
+import torch
+from triton.runtime import driver
+from recorder.stages import TARGETS, CompileOnly
+from snippets.matmul import autotuned, split_k
+driver.set_active(CompileOnly(TARGETS["sm_90"]))
+x, blocks = torch.zeros(64, dtype=torch.float16), {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 16}
+for sizes in ((1, 1, 1), (1, 1, 18), (5, 7, 18)):
+    strides = [1] * 6
+    options = {"K_EVEN": False, "PRECISION": "ieee", **blocks}
+    autotuned.matmul_kernel.warmup(x, x, x, *sizes, *strides, 1, GROUP_M=8, grid=(1,), **options)
+    for finish in split_k.FINISH[: 1 if sizes[2] == 1 else 3]:
+        split_k.matmul_kernel.warmup(x, x, x, x.float(), x.int(), *sizes, *strides, FINISH=finish, grid=(1,), **options)
+    if sizes[2] > 1:
+        split_k.finish_kernel.warmup(x, x.float(), *sizes, 1, 1, 1, ROWS=4, grid=(1,), **blocks)
+print("compiled")
+"""
+    root = str(SOURCE.parents[2])
+    env = environment("cuda", PYTHONPATH=root)
+    done = subprocess.run([sys.executable, "-c", probe], env=env, cwd=root, capture_output=True, text=True)
+    assert done.stdout == "compiled\n", done.stderr
+
+
+PLAN = Plan(16, 32, 16, 4, 2, 2, "last")
+
+
+@pytest.mark.parametrize(
+    "a, b, options, fragment",
+    [
+        (torch.ones(2, 3), torch.ones(2, 3), {}, "(2, 3) of torch.float32"),
+        (torch.ones(2, 3), torch.ones(3, 2).half(), {}, "torch.float16"),
+        (torch.ones(3), torch.ones(3, 2), {}, "shape (3,)"),
+        (torch.ones(2, 3).double(), torch.ones(3, 2).double(), {}, "a is torch.float64"),
+        (torch.ones(2, 3), torch.ones(3, 2).requires_grad_(), {}, "b requires a gradient"),
+        (torch._neg_view(torch.ones(2, 3)), torch.ones(3, 2), {}, "a is negated lazily"),
+        (torch.ones(2, 3, device="meta"), torch.ones(3, 2), {}, "a is on meta"),
+        (torch.ones(2, 3).bfloat16(), torch.ones(3, 2).bfloat16(), {}, "bfloat16 wrongly"),
+        (torch.ones(1).expand(2**30, 1), torch.ones(1, 1), {}, "below 2**30"),
+        (torch.ones(2, 3), torch.ones(3, 2), {"input_precision": "tf16"}, "got 'tf16'"),
+        (torch.ones(2, 30), torch.ones(30, 2), {"plan": PLAN._replace(block_m=24)}, "(24, 32, 16)"),
+        (torch.ones(2, 30), torch.ones(30, 2), {"plan": PLAN._replace(finish="first")}, "got 'first'"),
+        (torch.ones(2, 30), torch.ones(30, 2), {"plan": PLAN._replace(finish="alone")}, "a program for each tile: 1"),
+        (torch.ones(2, 9), torch.ones(9, 2), {"plan": PLAN._replace(programs=1)}, "a tile of one step has no pieces"),
+        (torch.ones(2, 30), torch.ones(30, 2), {"plan": PLAN._replace(programs=3)}, "1 to 2 programs"),
+        (torch.ones(2, 30), torch.ones(30, 2), {"plan": PLAN._replace(programs=0)}, "got 0"),
+        (torch.ones(2, 30), torch.ones(30, 2), {"plan": PLAN, "counters": torch.zeros(9)}, "torch.float32"),
+        (torch.ones(2, 30), torch.ones(30, 2), {"plan": PLAN, "counters": torch.zeros(0).int()}, "1, one for each"),
+    ],
+)
+def test_refuses(a, b, options, fragment):
+    with pytest.raises(ValueError) as error:
+        matmul(a, b, **options)
+    assert fragment in str(error.value)
+
+
+def test_prints(device):
+    done = subprocess.run([sys.executable, SOURCE], env=environment(device), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count(": equal") == 3 and "NOT" not in done.stdout
+
+
+# On a GPU the programs of a tile really come in any order.
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("finish", FINISH)
+@pytest.mark.parametrize(
+    "tile, dtype",
+    [(tile, torch.float16) for tile in split_k.TILES]
+    + [(split_k.TILES[1], dtype) for dtype in (torch.bfloat16, torch.float32)],
+)
+def test_plans_gpu(tile, dtype, finish):
+    block_m, block_n, block_k, warps, stages = tile
+    if dtype == torch.float32:
+        block_k //= 2
+    precision = "tf32" if dtype == torch.float32 else "ieee"
+    for M, N, K in ((300, 270, 1000), (256, 256, 1024)):
+        tiles, steps = steps_of(M, N, K, block_m, block_n, block_k)
+        for programs in {tiles} if finish == "alone" else {tiles * 2, min(132, steps), min(steps, 3 * tiles + 1)}:
+            if programs <= steps:
+                plan = Plan(block_m, block_n, block_k, warps, stages, programs, finish)
+                check(M, N, K, plan, "cuda", dtype, input_precision=precision)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("finish", FINISH[1:])
+def test_same_bits_in_every_run(finish):
+    a, b = torch.randn(2, 512, 512, device="cuda").half()
+    plan = Plan(64, 64, 64, 4, 4, 320, finish)
+    first = matmul(a, b, plan=plan)
+    assert all(torch.equal(matmul(a, b, plan=plan), first) for _ in range(300))
+    exact = a.double() @ b.double()
+    assert (first.double() - exact).norm() / exact.norm() < torch.finfo(torch.float16).eps
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("M, N, K", [(512, 512, 512), (512, 512, 16384), (16, 4096, 4096), (1, 999, 4096)])
+@pytest.mark.parametrize("dtype", split_k.DTYPES)
+def test_chosen_gpu(M, N, K, dtype):
+    a, b = torch.randn(M, K, device="cuda").to(dtype), torch.randn(K, N, device="cuda").to(dtype)
+    exact = a.double() @ b.double()
+    error = (matmul(a, b).double() - exact).norm() / exact.norm()
+    assert error < (1e-5 if dtype == torch.float32 else torch.finfo(dtype).eps)
+
+
+@pytest.mark.gpu
+def test_streams_have_counters_of_their_own():
+    a, b = torch.randn(2, 512, 512, device="cuda").half()
+    plan = Plan(64, 64, 64, 4, 4, 128, "last")
+    expected, streams = matmul(a, b, plan=plan), [torch.cuda.Stream() for _ in range(4)]
+    torch.cuda.synchronize()
+    found = []
+    for _ in range(50):
+        for stream in streams:
+            with torch.cuda.stream(stream):
+                found.append(matmul(a, b, plan=plan))
+    torch.cuda.synchronize()
+    assert all(torch.equal(c, expected) for c in found)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("own", [False, True])
+def test_in_a_graph(own):
+    a, b = torch.randn(2, 512, 512, device="cuda").half()
+    plan = Plan(64, 64, 64, 4, 4, 128, "last")
+    counters = torch.zeros(64, dtype=torch.int32, device="cuda") if own else None
+    expected = matmul(a, b, plan=plan)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        c = matmul(a, b, plan=plan, counters=counters)
+    for _ in range(3):
+        c.zero_()
+        graph.replay()
+        assert torch.equal(c, expected)
+
+
+@pytest.mark.gpu
+def test_benchmark_runs():
+    for side in ("alone", "chosen", "cublas"):
+        median, low, high = split_k.long.fn(512, 512, 2048, side)
+        assert 0 < low <= median <= high
