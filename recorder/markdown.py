@@ -57,6 +57,7 @@ class Page:
         self.text, self.path = "", None
         self.shown, self.files = {}, set()  # snippets with a view on this page, and those shown whole
         self.warned = set()
+        self.problems = lru_cache(recording.problems)  # a page asks for each of its numbers
 
     def begin(self, md, lines):
         self.__init__()
@@ -126,9 +127,9 @@ def fetch(page: Page, snippet: Snippet, device: str, place: str, live: bool = Fa
     if known:
         recorded = recording.load(snippet, device)
         prefix = relative(recording.path_of(snippet, device)).removesuffix("json")
-        faults = [problem for problem in recording.problems(snippet) if problem.path.startswith(prefix)]
+        faults = [problem for problem in page.problems(snippet) if problem.path.startswith(prefix)]
     else:
-        recorded, faults = None, recording.problems(snippet)
+        recorded, faults = None, page.problems(snippet)
     for problem in faults:
         page.warn(f"{place}: {problem}", str(problem))
     if not faults:

@@ -257,7 +257,7 @@ def test_what_becomes_of_a_child():
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("chapter", CHAPTERS)  # so that pytest's own workers share them out
-def test_a_few_faults_in_each_of_our_kernels_are_caught(chapter):
+def test_a_few_faults_in_each_of_our_snippets_are_caught(chapter):
     done = subprocess.run(
         [sys.executable, "-m", "tests.mutants", f"{chapter}/", "--fast", "--jobs", "1"],
         cwd=ROOT, capture_output=True, text=True,

@@ -283,5 +283,5 @@ print("equal to torch:", torch.equal(out, 2 * x + y))
 # %% [markdown]
 # ## Next
 #
-# [Programs and threads](programs-and-threads.md): what a program is to a GPU. The lesson that this lab belongs to,
-# [Vector add](vector-add.md), runs the kernel on a GPU, measures it, and shows what the compiler made of it.
+# The lesson that this lab belongs to, [Vector add](vector-add.md), runs this kernel on a GPU, measures it, and shows
+# what the compiler made of it. The page after this one, *Programs and threads*, asks what a program is to a GPU.
