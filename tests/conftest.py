@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parent.parent
-if "PYTEST_XDIST_WORKER" in os.environ:  # the workers share the cores; threads of torch and NumPy would only fight for them
+if "PYTEST_XDIST_WORKER" in os.environ:  # workers share the cores; threads of torch and NumPy would only fight for them
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 settings.register_profile(

@@ -284,4 +284,4 @@ print("equal to torch:", torch.equal(out, 2 * x + y))
 # ## Next
 #
 # The lesson that this lab belongs to, [Vector add](vector-add.md), runs this kernel on a GPU, measures it, and shows
-# what the compiler made of it. The page after this one, *Programs and threads*, asks what a program is to a GPU.
+# what the compiler made of it. The page after this one asks what a program is to a GPU.
