@@ -35,7 +35,8 @@ def draw(table: dict) -> str:
         "text.color": STAND_INS["ink"],
     }
     with matplotlib.rc_context(style):
-        figure, axes = plt.subplots(figsize=(6.4, 3.9), layout="constrained")
+        beside = len(table["lines"]) > 5  # so long a legend would cover lines: it gets room of its own
+        figure, axes = plt.subplots(figsize=(6.4, 4.8 if beside else 3.9), layout="constrained")
         x = [row[table["x"][0]] for row in table["rows"]]
         if isinstance(x[0], str):  # names, one beside the other
             axes.set_xticks(range(len(x)), x, rotation=30, ha="right")
@@ -58,7 +59,10 @@ def draw(table: dict) -> str:
         else:
             axes.set_ylim(bottom=0)
         axes.grid(axis="y", lw=0.8)
-        axes.legend(frameon=False)
+        if beside:
+            figure.legend(frameon=False, loc="outside upper center", ncols=2)
+        else:
+            axes.legend(frameon=False)
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
         plt.close(figure)

@@ -83,9 +83,11 @@ def table(snippet, recorded, *, name=..., share_of=None, rows=None):
     head = [data["xlabel"], *(f"{label}{unit}" for label in data["lines"].values())]
     head += [f"{data['lines'][line]}, share of {data['lines'][share_of]}" for line in others]
     body = []
-    for x in rows or medians:
+    shown = rows or list(medians)
+    form = _power if all(map(_is_power, shown)) else _plain
+    for x in shown:
         row = vars(medians[x])
-        cells = [_power(x), *(_significant(row[line]) for line in data["lines"])]
+        cells = [form(x), *(_significant(row[line]) for line in data["lines"])]
         cells += [f"{row[line] / row[share_of]:.2f}" for line in others]
         body.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
     header = "".join(f'<th scope="col">{escape(title)}</th>' for title in head)
@@ -96,9 +98,15 @@ def table(snippet, recorded, *, name=..., share_of=None, rows=None):
     )
 
 
+def _is_power(x) -> bool:
+    return isinstance(x, int) and x >= 64 and x & (x - 1) == 0
+
+
 def _power(x) -> str:
-    if isinstance(x, int) and x >= 64 and x & (x - 1) == 0:
-        return f"2<sup>{x.bit_length() - 1}</sup>"
+    return f"2<sup>{x.bit_length() - 1}</sup>"
+
+
+def _plain(x) -> str:
     return escape(f"{x:,}" if isinstance(x, int) else x)
 
 
@@ -146,12 +154,17 @@ def kernel_lines(snippet, recorded, seen) -> tuple[list[tuple[int, str]], dict[i
     """The kernel's source as it stands, with line numbers, and where each recorded line stands in it."""
     path = ROOT / seen["file"]
     now, then = path.read_text("utf-8"), recorded["source"][seen["file"]]
-    moved = fingerprint.line_map(then, now) if _same_code(then, now) else {}
+    moved = _moved_lines(then, now)
     source = now if moved else then
     kernel = next(node for node in ast.walk(ast.parse(source)) if getattr(node, "name", None) == seen["kernel"])
     lines, first = source.splitlines(), kernel.decorator_list[0].lineno
     numbered = [(n, lines[n - 1]) for n in range(first, kernel.end_lineno + 1) if "--8<--" not in lines[n - 1]]
     return numbered, moved
+
+
+@lru_cache
+def _moved_lines(then: str, now: str) -> dict[int, int]:
+    return fingerprint.line_map(then, now) if _same_code(then, now) else {}
 
 
 def _same_code(a, b) -> bool:

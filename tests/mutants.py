@@ -54,12 +54,16 @@ class PlantInTests:
     def __init__(self, planted: list[Mutant], module: str, fast: bool):
         self.planted, self.module, self.fast = planted, module, fast
         self.failed = self.outcomes = self.current = self.report = None
+        self.seconds_of = {}  # without any fault, by test
         self.seconds, self.kernels = collections.Counter(), collections.defaultdict(set)  # by test
 
     def pytest_collection(self):
         quick = (hypothesis.Phase.explicit, hypothesis.Phase.generate)  # a smaller example is no better news
         parent = hypothesis.settings.get_profile("tests")
-        hypothesis.settings.register_profile("mutants", parent, derandomize=True, database=None, phases=quick)
+        examples = 5 if self.fast else parent.max_examples  # the fast part is to be quick; fewer only catch less
+        hypothesis.settings.register_profile(
+            "mutants", parent, derandomize=True, database=None, phases=quick, max_examples=examples
+        )
         hypothesis.settings.load_profile("mutants")
 
     @pytest.hookimpl(tryfirst=True)
@@ -72,6 +76,7 @@ class PlantInTests:
                 self.failed = f"its tests fail without any fault: {Path(report.name).read_text()}"
                 return True
             seconds, kernels = json.loads(Path(report.name).read_text())
+        self.seconds_of = seconds
         ran = sorted((item for item in session.items if item.nodeid in seconds), key=lambda item: seconds[item.nodeid])
         rest = [item for item in session.items if item.nodeid not in seconds]
         self.outcomes = []
@@ -85,7 +90,7 @@ class PlantInTests:
     def try_mutant(self, mutant, items):
         self.report = None
         plant(importlib.import_module(self.module), mutant.kernel, mutant.source)
-        run(items)
+        run(items, self.seconds_of)
 
     def baseline(self, items, report):
         """Replace each kernel by itself, and write down how long each test takes and which kernels it runs.
@@ -123,8 +128,11 @@ class PlantInTests:
             os._exit(1)
 
 
-def run(items):
+def run(items, seconds_of):
     for item, following in zip_longest(items, items[1:]):
+        _, most = resource.getrlimit(resource.RLIMIT_CPU)  # for all tests; what never ends shows in its first one
+        limit = time.process_time() + 3 + 5 * seconds_of.get(item.nodeid, most)
+        resource.setrlimit(resource.RLIMIT_CPU, (min(round(limit), most), most))
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
 
 
@@ -231,11 +239,6 @@ def try_file(job: tuple[Path, list[Mutant], bool]) -> tuple[str | None, list[str
     path, planted, fast = job
     source = path.read_text("utf-8")
     is_lab = path.parent.name == "labs"
-    os.environ.pop("TRITON_INTERPRET", None)
-    if not is_lab or 'os.environ["TRITON_INTERPRET"] = "1"' in source:
-        os.environ["TRITON_INTERPRET"] = "1"  # Triton reads it when it is imported, which must not be before this
-    import triton  # noqa: F401  so that no mutant has to
-
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+") as log:
         tempfile.tempdir = folder  # whose children leave theirs behind
         for stream in (1, 2):
@@ -248,7 +251,8 @@ def try_file(job: tuple[Path, list[Mutant], bool]) -> tuple[str | None, list[str
             if not tests.exists():
                 return f"there is no {tests.relative_to(ROOT)}", []
             plugin = PlantInTests(planted, ".".join(name.parts), fast)
-            pytest.main([str(tests), "-q", "-p", "no:cacheprovider", "--rootdir", str(ROOT)], plugins=[plugin])
+            options = ["-q", "-p", "no:cacheprovider", "--tb=native", "--rootdir", str(ROOT)]
+            pytest.main([str(tests), *options], plugins=[plugin])
             failed, outcomes = plugin.failed, plugin.outcomes
         log.seek(0)
         return (f"{failed or ''}\n{log.read()[-3000:]}" if failed or outcomes is None else None), outcomes or []
@@ -259,6 +263,26 @@ def try_file(job: tuple[Path, list[Mutant], bool]) -> tuple[str | None, list[str
 
 def tried(job):
     return job, *try_file(job)
+
+
+def is_interpreted(path: Path) -> bool:
+    """All but a lab that wants to compile."""
+    return path.parent.name != "labs" or 'os.environ["TRITON_INTERPRET"] = "1"' in path.read_text("utf-8")
+
+
+def all_tried(jobs: list[tuple[Path, list[Mutant], bool]], at_a_time: int):
+    """Yield each job and what ``try_file`` returns for it, from forks of this process, which imports what they need."""
+    os.environ["OMP_NUM_THREADS"] = "1"  # threads do not survive a fork
+    os.environ.pop("TRITON_INTERPRET", None)
+    import torch  # noqa: F401  here, so that no other process has to
+
+    for interpreted in (False, True):
+        if interpreted:  # Triton reads this when it is imported, so what compiles was forked before
+            os.environ["TRITON_INTERPRET"] = "1"
+            import triton  # noqa: F401
+        if chosen := [job for job in jobs if is_interpreted(job[0]) == interpreted]:
+            with multiprocessing.get_context("fork").Pool(at_a_time, maxtasksperchild=1) as pool:
+                yield from pool.imap_unordered(tried, chosen)
 
 
 def files(names: list[str]) -> list[Path]:
@@ -318,22 +342,18 @@ def main(arguments=None) -> int:
     if options.list:
         return 0
 
-    os.environ["OMP_NUM_THREADS"] = "1"  # threads do not survive a fork
-    import torch  # noqa: F401  here, so that no other process has to
-
     jobs.sort(key=lambda job: -len(job[1]))
     used, unneeded, enough = set(), set(explained) if not options.names else set(), True
-    with multiprocessing.get_context("fork").Pool(options.jobs, maxtasksperchild=1) as pool:
-        for (path, planted, _), failed, outcomes in pool.imap_unordered(tried, jobs):
-            name = snippet_name(path)
-            unneeded |= {explained.of(name, mutant) for mutant in planted} - {None}
-            if failed:
-                enough = False
-                print(f"{name}: {failed.strip()}", flush=True)
-                continue
-            for kernel in dict.fromkeys(mutant.kernel for mutant in planted):
-                results = [(m, outcome) for m, outcome in zip(planted, outcomes, strict=True) if m.kernel == kernel]
-                enough &= report(name, kernel, results, explained, used)
+    for (path, planted, _), failed, outcomes in all_tried(jobs, options.jobs):
+        name = snippet_name(path)
+        unneeded |= {explained.of(name, mutant) for mutant in planted} - {None}
+        if failed:
+            enough = False
+            print(f"{name}: {failed.strip()}", flush=True)
+            continue
+        for kernel in dict.fromkeys(mutant.kernel for mutant in planted):
+            results = [(m, outcome) for m, outcome in zip(planted, outcomes, strict=True) if m.kernel == kernel]
+            enough &= report(name, kernel, results, explained, used)
     unneeded -= used
     for name, kernel, diff in () if options.fast else unneeded:
         print(f"{name}, {kernel}: {EXPLAINED.name} explains what does not survive:", *diff, sep="\n    ")

@@ -52,17 +52,20 @@ def kernels(tree: ast.Module) -> list[ast.FunctionDef]:
 
 def mutants(source: str) -> list[Mutant]:
     """Every fault that can be planted in the kernels of a file, in the order of its lines."""
-    tree, found = ast.parse(source), []
-    for kernel in kernels(tree):
-        seen = {ast.dump(tree)}
-        for fault, line, changed in Planter(source, kernel).faults():
+    found = []
+    for kernel in kernels(ast.parse(source)):
+        planter = Planter(source, kernel)
+        sound = planter.own_text(source)  # to parse and compare whole files takes twelve times as long
+        seen = {_dumped(sound)}
+        for fault, line, changed in planter.faults():
+            faulty = planter.own_text(changed)
             try:
-                dumped = ast.dump(ast.parse(changed))
+                dumped = _dumped(faulty)
             except SyntaxError:
                 continue  # such as a deleted statement that was all of a one-line body
             if dumped not in seen:
                 seen.add(dumped)
-                lines = difflib.unified_diff(source.splitlines(), changed.splitlines(), n=0, lineterm="")
+                lines = difflib.unified_diff(sound.splitlines(), faulty.splitlines(), n=0, lineterm="")
                 diff = tuple(f"{text[0]} {text[1:].strip()}" for text in list(lines)[2:] if text[0] in "-+")
                 found.append(Mutant(kernel.name, fault, line, changed, diff))
     return sorted(found, key=lambda mutant: (mutant.kernel, mutant.line))
@@ -93,6 +96,12 @@ class Planter:
                 yield fault, node.lineno, self.edited((*self.span(node), self.parenthesized(node, text)))
             if isinstance(node, ast.For | ast.While):
                 yield from self.accumulators_not_reset(node)
+
+    def own_text(self, changed: str) -> str:
+        """The text of the kernel in a file in which nothing else has changed, without its decorators."""
+        begin, end = self.starts[self.kernel.lineno - 1], self.starts[self.kernel.end_lineno]
+        changed = changed.encode()
+        return changed[begin : len(changed) - (len(self.bytes) - end)].decode()
 
     def replacements(self, node) -> Iterator[tuple[str, str]]:
         """Yield what may stand in the place of a node instead."""
@@ -227,6 +236,10 @@ def neighbors(a: str, b: str) -> bool:
     same_stem = "_" in a and "_" in b and a.rpartition("_")[0] == b.rpartition("_")[0]
     same_ending = a.partition("_")[2] == b.partition("_")[2] != ""
     return one_letter or same_stem or same_ending or {a, b} in PAIRS
+
+
+def _dumped(text: str) -> str:
+    return ast.dump(ast.parse(text))
 
 
 def _constant(text: str):

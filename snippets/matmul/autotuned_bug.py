@@ -20,7 +20,7 @@ TRIES = 3
 
 # --8<-- [start:tuner]
 def three_tries(call, quantiles):
-    """A timer for ``triton.autotune`` that counts tries, and finds every config as fast as the others."""
+    """A timer for the tuner: it counts tries, and finds all configs equally fast."""
     for _ in range(TRIES):
         call()
     return [1.0 for _ in quantiles]

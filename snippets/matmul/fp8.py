@@ -14,7 +14,8 @@ FLOPs: 2 * M * N * K. Bytes: M * K + K * N read, M * N of the result's dtype wri
 A tile is fetched by a tensor descriptor; a program takes tile after tile, in the grouped order; the loops over tiles
 and along K are one. That is the kernel of the lesson *Pipelines, tensor descriptors and persistent programs*.
 Hopper's matrix units add 8-bit products in fewer bits than float32 has. Unless ``use_fast_accum`` is set, sums of
-128 products are therefore added up in float32, outside of the matrix units.
+at most 128 products are therefore added up in float32, outside of the matrix units. That takes registers for the
+result and for what is being added to it; so a tile is computed in two halves, one after the other.
 
 Source: PyTorch's ``torch._scaled_mm`` defines the result; the formats are those of the OCP's specification OFP8.
 
@@ -28,8 +29,6 @@ import torch
 import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
-
-from snippets.matmul.precision import relative_error
 
 DTYPES = (torch.float8_e4m3fn, torch.float8_e5m2)
 OUT_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
@@ -98,37 +97,71 @@ def store_tile(c_desc, m, n, tile, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 # --8<-- [end:store]
 
 
+# --8<-- [start:epilogue]
+@triton.jit
+def scale_and_store(
+    acc, first_m, first_n, c_desc, scale_a_ptr, scale_b_ptr, M, N, stride_scale_a, stride_scale_b,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, PARTS: tl.constexpr,
+):  # fmt: skip
+    """Multiply each row and each column of sums by its scale, and store what came of them."""
+    m, n = first_m + tl.arange(0, ROWS), first_n + tl.arange(0, COLUMNS)
+    # Lanes beyond the result get some scale or other. The descriptor stores none of them, but up to 16 bytes of a row.
+    scale_a = tl.load(scale_a_ptr + m * stride_scale_a, mask=m < M)
+    scale_b = tl.load(scale_b_ptr + n * stride_scale_b, mask=n < N)
+    store_tile(c_desc, first_m, first_n, acc * scale_a[:, None] * scale_b[None, :], ROWS, COLUMNS, PARTS)
+# --8<-- [end:epilogue]
+
+
 # --8<-- [start:kernel]
 @triton.jit
 def scaled_matmul_kernel(
     a_desc, b_desc, c_desc, scale_a_ptr, scale_b_ptr, M, N, K, stride_scale_a, stride_scale_b,
-    PROMOTE: tl.constexpr, PARTS: tl.constexpr,
+    FAST: tl.constexpr, FLATTEN: tl.constexpr, PARTS: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
 ):  # fmt: skip
+    HALF: tl.constexpr = BLOCK_M // 2
     tiles_m, tiles_n = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)
     pid, programs = tl.program_id(axis=0), tl.num_programs(axis=0)
     stored = pid - programs
-    for tile in tl.range(pid, tiles_m * tiles_n, programs, flatten=True):
+    for tile in tl.range(pid, tiles_m * tiles_n, programs, flatten=FLATTEN):
         pid_m, pid_n = position(tile, tiles_m, tiles_n, GROUP_M)
-        # --8<-- [start:loop]
-        acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
-        for k in range(0, K, BLOCK_K):
-            a = a_desc.load([pid_m * BLOCK_M, k])
-            b = b_desc.load([pid_n * BLOCK_N, k])  # of b transposed: both have K along their rows
-            acc = tl.dot(a, b.T, acc, max_num_imprecise_acc=PROMOTE)
-        # --8<-- [end:loop]
+        if FAST:
+            # --8<-- [start:fast]
+            acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+            for k in range(0, K, BLOCK_K):
+                a = a_desc.load([pid_m * BLOCK_M, k])
+                b = b_desc.load([pid_n * BLOCK_N, k])  # of b transposed: both have K along their rows
+                acc = tl.dot(a, b.T, acc)
+            # --8<-- [end:fast]
+        else:
+            # --8<-- [start:exact]
+            upper = tl.zeros((HALF, BLOCK_N), tl.float32)
+            lower = tl.zeros((HALF, BLOCK_N), tl.float32)
+            for k in range(0, K, BLOCK_K):
+                b = b_desc.load([pid_n * BLOCK_N, k])
+                a_upper = a_desc.load([pid_m * BLOCK_M, k])
+                a_lower = a_desc.load([pid_m * BLOCK_M + HALF, k])
+                upper += tl.dot(a_upper, b.T)
+                lower += tl.dot(a_lower, b.T)
+            # --8<-- [end:exact]
         # The position again: kept from above, it would have to live through the loop along K.
         stored += programs
         pid_m, pid_n = position(stored, tiles_m, tiles_n, GROUP_M)
-        # --8<-- [start:epilogue]
-        # Lanes beyond the result get some scale or other: the descriptor does not store them.
-        m = pid_m * BLOCK_M + tl.arange(0, BLOCK_M)
-        n = pid_n * BLOCK_N + tl.arange(0, BLOCK_N)
-        scale_a = tl.load(scale_a_ptr + m * stride_scale_a, mask=m < M)
-        scale_b = tl.load(scale_b_ptr + n * stride_scale_b, mask=n < N)
-        c = acc * scale_a[:, None] * scale_b[None, :]
-        store_tile(c_desc, pid_m * BLOCK_M, pid_n * BLOCK_N, c, BLOCK_M, BLOCK_N, PARTS)
-        # --8<-- [end:epilogue]
+        m, n = pid_m * BLOCK_M, pid_n * BLOCK_N
+        if FAST:
+            scale_and_store(
+                acc, m, n, c_desc, scale_a_ptr, scale_b_ptr, M, N, stride_scale_a, stride_scale_b,
+                BLOCK_M, BLOCK_N, PARTS,
+            )  # fmt: skip
+        else:
+            scale_and_store(
+                upper, m, n, c_desc, scale_a_ptr, scale_b_ptr, M, N, stride_scale_a, stride_scale_b,
+                HALF, BLOCK_N, PARTS,
+            )  # fmt: skip
+            scale_and_store(
+                lower, m + HALF, n, c_desc, scale_a_ptr, scale_b_ptr, M, N, stride_scale_a, stride_scale_b,
+                HALF, BLOCK_N, PARTS,
+            )  # fmt: skip
 # --8<-- [end:kernel]
 
 
@@ -137,19 +170,25 @@ class Config(NamedTuple):
     """A tile, and how it is computed."""
 
     block: tuple[int, int, int]  # BLOCK_M, BLOCK_N, BLOCK_K
-    parts: int  # in which it is stored
+    parts: int  # in which it is stored, or each half of it
     num_warps: int
     num_stages: int
     group: int = 8
+    flatten: bool = True  # one loop over tiles and steps: loads of the next tile begin before this one is stored
+    per_sm: int = 1  # programs for each multiprocessor
 
 
 def choose_config(M: int, N: int, out_dtype: torch.dtype, use_fast_accum: bool, multiprocessors: int) -> Config:
-    """Return how to compute a product: with as large a tile as registers, shared memory and the result allow."""
-    wide = triton.cdiv(M, 128) * triton.cdiv(N, 256)
-    if use_fast_accum and wide > multiprocessors // 2:
-        return Config((128, 256, 128), out_dtype.itemsize, 8, 4)
-    # A second accumulator, or too few tiles: half of the registers, and twice as many tiles.
-    return Config((128, 128, 128), 1, 8, 5 if out_dtype.itemsize == 2 else 4)
+    """Return how to compute a product, as searched for on an H200 with square matrices."""
+    parts = out_dtype.itemsize
+    if not use_fast_accum:  # two programs share a multiprocessor: one multiplies while the other adds
+        return Config((128, 128, 128), parts, num_warps=4, num_stages=3, flatten=False, per_sm=2)
+    tiles = triton.cdiv(M, 128) * triton.cdiv(N, 256)
+    if tiles > 4096:
+        return Config((128, 256, 128), parts, num_warps=8, num_stages=3, group=16)
+    if tiles > multiprocessors // 2:
+        return Config((128, 256, 128), parts, num_warps=8, num_stages=4)
+    return Config((128, 128, 128), 1, num_warps=8, num_stages=5 if parts == 2 else 4)  # twice as many tiles
 # --8<-- [end:config]
 
 
@@ -172,7 +211,8 @@ def scaled_matmul(
 
     Returns:
         A new tensor ``(M, N)``. Its rows begin at multiples of 16 bytes, so it is contiguous only where that is no
-        gap. K = 0 gives zeros. The kernel may still be running when it is returned.
+        gap. What lies in the gap belongs to nobody: on a GPU it may be written. K = 0 gives zeros. The kernel may
+        still be running when it is returned.
 
     Raises:
         ValueError: The arguments are not as above.
@@ -189,21 +229,22 @@ def scaled_matmul(
         return c
     if K == 0:
         return c.zero_()
-    programs = multiprocessors(a.device)
-    config = config or choose_config(M, N, out_dtype, use_fast_accum, programs)
+    config = config or choose_config(M, N, out_dtype, use_fast_accum, multiprocessors(a.device))
+    programs = multiprocessors(a.device) * config.per_sm
     block_m, block_n, block_k = config.block
+    rows = block_m if use_fast_accum else block_m // 2  # of a and c that move at a time
     tiles = triton.cdiv(M, block_m) * triton.cdiv(N, block_n)
     if max(tiles + programs, config.group * triton.cdiv(N, block_n)) >= 2**31:  # both are counted in 32 bits
         raise ValueError(f"a result of {M} x {N} takes too many tiles of {block_m} x {block_n}; split it")
     described = lambda x, block: TensorDescriptor(x, list(x.shape), [x.stride(0), 1], block)
     with torch.cuda.device_of(a):
         scaled_matmul_kernel[(min(tiles, programs),)](
-            described(by_rows(a), [block_m, block_k]),
+            described(by_rows(a), [rows, block_k]),
             described(by_rows(b.T), [block_n, block_k]),
-            described(c, [block_m, block_n // config.parts]),
+            described(c, [rows, block_n // config.parts]),
             scale_a, scale_b, M, N, K,
             1 if scale_a.numel() > 1 else 0, 1 if scale_b.numel() > 1 else 0,
-            PROMOTE=None if use_fast_accum else min(128, block_k), PARTS=config.parts,
+            FAST=use_fast_accum, FLATTEN=config.flatten, PARTS=config.parts,
             BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k, GROUP_M=config.group,
             num_warps=config.num_warps, num_stages=config.num_stages,
         )  # fmt: skip
@@ -254,6 +295,8 @@ def check_arguments(a, b, scale_a, scale_b, out_dtype) -> None:
 
 
 def main():
+    from snippets.matmul.precision import relative_error  # here, so that the rest of this file can be copied alone
+
     device = "cuda" if isinstance(scaled_matmul_kernel, triton.JITFunction) else "cpu"
     if device == "cuda" and not torch.cuda.is_available():
         raise SystemExit("no GPU found; set TRITON_INTERPRET=1 to run this in Triton's interpreter, on the CPU")

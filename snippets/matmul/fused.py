@@ -3,7 +3,8 @@
 
 ``out = activation(x @ weight.T + bias)``. Until it is stored, a tile of the result stands in registers, in float32.
 What is done to it there costs no traffic and no rounding; in a kernel of its own, the activation would read all of the
-result again and write it again.
+result again and write it again. The product is that of ``persistent.py``: a program or two for each multiprocessor,
+tiles fetched and stored by the TMA, one loop over all steps of all tiles.
 
 Shapes, as in ``torch.nn.functional.linear``: ``x`` is (..., K), ``weight`` is (N, K), ``bias`` is (N,), the result is
 (..., N). FLOPs: 2 * M * N * K, M being the number of rows of ``x``. Bytes saved against two kernels: one write and one
@@ -13,19 +14,35 @@ The activation is a constexpr, a name. So the kernel is compiled for each activa
 run time, and the host can refuse a name that it does not know. (A ``@triton.jit`` function works as a constexpr, too:
 use one where others shall bring activations of their own.)
 
-Sources: ``torch.nn.functional`` (``linear``, ``relu``, ``gelu``, ``silu``) defines the results; the order of tiles is
-that of Triton's tutorial on matrix multiplication.
+Sources: ``torch.nn.functional`` (``linear``, ``relu``, ``gelu``, ``silu``) defines the results; Triton's tutorial
+*Persistent matmul* has the loop. The polynomial in ``tail`` was fitted for this file.
 
 Run it on a GPU with ``python fused.py``, or without one in Triton's interpreter with ``TRITON_INTERPRET=1``.
 """
 
+import functools
+from typing import NamedTuple
+
 import torch
 import triton
 import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu")
 LONGEST = 2**30  # of a dimension, so that a step beyond its end still fits in 32 bits
+
+
+# --8<-- [start:tail]
+@triton.jit
+def tail(x):
+    """The part of a normal distribution beyond x, from 0 to 20: 2 to a polynomial. Up to 4.5, off by 1e-6 of itself."""
+    p = 9.1918980e-6 + x * -5.8392946e-7
+    p = -5.9228967e-4 + x * (-2.3049869e-5 + x * p)
+    p = -5.3065901e-2 + x * (7.7604569e-3 + x * p)
+    p = -1.1511339 + x * (-0.45898791 + x * p)
+    return tl.exp2(x * p - 1)
+# --8<-- [end:tail]
 
 
 # --8<-- [start:activate]
@@ -33,56 +50,116 @@ LONGEST = 2**30  # of a dimension, so that a step beyond its end still fits in 3
 def activate(x, ACTIVATION: tl.constexpr):
     if ACTIVATION == "relu":
         x = tl.maximum(x, 0.0, propagate_nan=tl.PropagateNan.ALL)  # NaN stays NaN, as in torch
-    elif ACTIVATION == "gelu":
-        x = 0.5 * x * (1 + tl.erf(x * 0.7071067811865476))  # 1 / sqrt(2)
-    elif ACTIVATION == "gelu_tanh":  # 0.5 * (1 + tanh(y)) is sigmoid(2 * y)
-        x = x * tl.sigmoid(1.5957691216057308 * (x + 0.044715 * x * x * x))  # 2 * sqrt(2 / pi)
+    elif ACTIVATION == "gelu":  # x * (1 + erf(x / sqrt(2))) / 2: a relu, less the tail of a normal distribution
+        size = tl.minimum(tl.abs(x), 20.0)
+        x = tl.maximum(x, 0.0, propagate_nan=tl.PropagateNan.ALL) - size * tail(size)
+    # exp(y) is exp2(y * log2(e)), and a GPU has an instruction for exp2: the factor is put into the constants.
+    elif ACTIVATION == "gelu_tanh":  # 0.5 * (1 + tanh(y)) is 1 / (1 + exp(-2 * y)); 2 * sqrt(2 / pi) * log2(e)
+        x = x / (1 + tl.exp2(-2.302208198144325 * (x + 0.044715 * x * x * x)))
     elif ACTIVATION == "silu":
-        x = x * tl.sigmoid(x)
+        x = x / (1 + tl.exp2(-1.4426950408889634 * x))
     return x
 # --8<-- [end:activate]
 
 
 # --8<-- [start:kernel]
 @triton.jit
-def position(pid, tiles_m, tiles_n, GROUP_M: tl.constexpr):
+def position(tile, tiles_m, tiles_n, GROUP_M: tl.constexpr):
     """Row and column of a tile, by the grouped order: GROUP_M tiles down, then the next column."""
     per_group = GROUP_M * tiles_n
-    first_m = pid // per_group * GROUP_M
+    first_m = tile // per_group * GROUP_M
     height = min(tiles_m - first_m, GROUP_M)  # the last group may be lower
-    within = pid % per_group
+    within = tile % per_group
     return first_m + within % height, within // height
+
+
+# --8<-- [start:epilogue]
+@triton.jit
+def finish(
+    acc, bias, out, m, n, M, N,
+    ACTIVATION: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, PARTS: tl.constexpr,
+    DESCRIBED: tl.constexpr,
+):  # fmt: skip
+    """Add the bias to a tile of sums, bend it and store it, in PARTS parts side by side, one after the other."""
+    if PARTS > 1:
+        HALF: tl.constexpr = BLOCK_N // 2
+        left, right = tl.split(tl.permute(tl.reshape(acc, (BLOCK_M, 2, HALF)), (0, 2, 1)))
+        finish(left, bias, out, m, n, M, N, ACTIVATION, BLOCK_M, HALF, PARTS // 2, DESCRIBED)
+        finish(right, bias, out, m, n + HALF, M, N, ACTIVATION, BLOCK_M, HALF, PARTS // 2, DESCRIBED)
+    else:
+        columns = n + tl.arange(0, BLOCK_N)
+        if bias is not None:
+            acc += tl.load(bias + columns, mask=columns < N)[None, :]
+        acc = activate(acc, ACTIVATION)
+        # Here it is rounded to the dtype of out: the only rounding after float32.
+        if DESCRIBED:
+            out.store([m, n], acc.to(out.dtype))
+        else:
+            rows = m + tl.arange(0, BLOCK_M)
+            mask = (rows[:, None] < M) & (columns[None, :] < N)
+            tl.store(out + rows[:, None].to(tl.int64) * N + columns[None, :], acc, mask=mask)
+# --8<-- [end:epilogue]
 
 
 @triton.jit
 def linear_kernel(
-    x_ptr, w_ptr, bias_ptr, out_ptr, M, N, K, stride_xm, stride_xk, stride_wn, stride_wk, stride_bias,
-    HAS_BIAS: tl.constexpr, ACTIVATION: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
+    x, weight, bias, out, M, N, K,
+    ACTIVATION: tl.constexpr, DESCRIBED: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr, PARTS: tl.constexpr, GROUP_M: tl.constexpr,
 ):  # fmt: skip
-    pid_m, pid_n = position(tl.program_id(axis=0), tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N), GROUP_M)
-    m = pid_m.to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
-    n = pid_n.to(tl.int64) * BLOCK_N + tl.arange(0, BLOCK_N)
-    k = tl.arange(0, BLOCK_K).to(tl.int64)
-    x_ptrs = x_ptr + m[:, None] * stride_xm + k[None, :] * stride_xk
-    w_ptrs = w_ptr + n[None, :] * stride_wn + k[:, None] * stride_wk
-    step = tl.full((), BLOCK_K, tl.int64)
-    acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
-    for start in range(0, K, BLOCK_K):
-        inside = k < K - start
-        x = tl.load(x_ptrs, mask=(m[:, None] < M) & inside[None, :], other=0)
-        w = tl.load(w_ptrs, mask=(n[None, :] < N) & inside[:, None], other=0)
-        acc = tl.dot(x, w, acc, input_precision="ieee")
-        x_ptrs += step * stride_xk
-        w_ptrs += step * stride_wk
-    # --8<-- [start:epilogue]
-    if HAS_BIAS:
-        acc += tl.load(bias_ptr + n * stride_bias, mask=n < N)[None, :]
-    acc = activate(acc, ACTIVATION)
-    # The store rounds to the dtype of out: the only rounding after float32.
-    tl.store(out_ptr + m[:, None] * N + n[None, :], acc, mask=(m[:, None] < M) & (n[None, :] < N))
-    # --8<-- [end:epilogue]
+    tiles_m, tiles_n = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)
+    pid, programs = tl.program_id(axis=0), tl.num_programs(axis=0)
+    done = pid - programs
+    for tile in tl.range(pid, tiles_m * tiles_n, programs, flatten=True):
+        pid_m, pid_n = position(tile, tiles_m, tiles_n, GROUP_M)
+        m, n = pid_m * BLOCK_M, pid_n * BLOCK_N
+        acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+        for k in range(0, K, BLOCK_K):
+            acc = tl.dot(x.load([m, k]), weight.load([n, k]).T, acc, input_precision="ieee")
+        done += programs  # counted again, as in persistent.py: the loads may be at the next tile by now
+        pid_m, pid_n = position(done, tiles_m, tiles_n, GROUP_M)
+        finish(
+            acc, bias, out, pid_m * BLOCK_M, pid_n * BLOCK_N, M, N, ACTIVATION, BLOCK_M, BLOCK_N, PARTS, DESCRIBED
+        )  # fmt: skip
 # --8<-- [end:kernel]
+
+
+# --8<-- [start:config]
+class Config(NamedTuple):
+    """How a layer is cut and scheduled."""
+
+    block_m: int  # rows of a tile of the result
+    block_n: int  # columns of it
+    block_k: int  # columns of x and weight that a step loads
+    num_warps: int
+    num_stages: int  # buffers for a step's tiles: loads run this many steps ahead, less one
+    parts: int = 1  # parts in which a tile is bent and stored: fewer registers and less shared memory
+    per_sm: int = 1  # programs for each multiprocessor: while one stores its tile, another can multiply
+    group_m: int = 8  # tiles down before the next column of tiles: reuse in L2
+
+
+PAIR = Config(128, 128, 64, num_warps=4, num_stages=3, parts=2, per_sm=2)
+LARGE = Config(128, 256, 64, num_warps=8, num_stages=4, parts=4)
+SINGLE = Config(128, 128, 64, num_warps=8, num_stages=5)
+LOW = Config(64, 64, 128, num_warps=4, num_stages=3, per_sm=2, group_m=1)
+FLOAT32 = Config(64, 64, 16, num_warps=4, num_stages=3, per_sm=2)
+
+
+def choose_config(M: int, N: int, K: int, itemsize: int, multiprocessors: int) -> Config:
+    """Return the config for a layer.
+
+    >>> choose_config(8192, 8192, 256, itemsize=2, multiprocessors=132) == PAIR
+    True
+    """
+    if itemsize == 4:
+        return FLOAT32
+    tiles = -(-M // 128) * -(-N // 128)
+    if M <= 64 or 2 * tiles <= multiprocessors:  # a lower tile loads fewer rows that do not exist
+        return LOW._replace(block_m=16 if M <= 16 else 32 if M <= 32 else 64)
+    if tiles <= multiprocessors:
+        return SINGLE
+    return PAIR if K < 2048 else LARGE
+# --8<-- [end:config]
 
 
 # --8<-- [start:host]
@@ -92,11 +169,11 @@ def linear(
     """Return ``activation(x @ weight.T + bias)``, computed in float32 and rounded once.
 
     Args:
-        x: ``(..., K)`` on a GPU (in the interpreter: on the CPU), of one of ``DTYPES``. Any strides; leading dimensions
-            that no single stride can walk are copied first, as ``reshape`` does.
-        weight: ``(N, K)``, of the dtype and on the device of ``x``, of any strides.
+        x: ``(..., K)`` on a GPU (in the interpreter: on the CPU), of one of ``DTYPES``.
+        weight: ``(N, K)``, of the dtype and on the device of ``x``. Any strides will do for both; they are copied first
+            unless their rows are contiguous and begin at multiples of 16 bytes.
         bias: ``(N,)``, likewise; or ``None``.
-        activation: ``None`` or one of ``ACTIVATIONS``; ``"gelu"`` is the exact one, by the error function.
+        activation: ``None`` or one of ``ACTIVATIONS``; ``"gelu"`` is the exact one, without tanh.
 
     Returns:
         A new, contiguous tensor ``(..., N)`` of the dtype of ``x``. Float32 is multiplied as float32, not as TF32.
@@ -115,30 +192,44 @@ def linear(
     if out.numel() == 0:
         return out  # no program to start
     M = out.numel() // N
-    rows = x.reshape(M, K)
     if M > LONGEST:
         raise ValueError(f"x has {M} rows, more than 2**30; split it")
-    block = choose_block(M, x.dtype)
-    tiles_n = triton.cdiv(N, block["BLOCK_N"])
-    grid = (triton.cdiv(M, block["BLOCK_M"]) * tiles_n,)
-    if max(grid[0], block["GROUP_M"] * tiles_n) >= 2**31:  # both are counted in 32 bits
+    config = choose_config(M, N, K, x.itemsize, multiprocessors(x.device))
+    block_m, block_n, block_k = config[:3]
+    tiles = -(-M // block_m) * -(-N // block_n)
+    if tiles >= 2**31 - 2**16:  # they are counted in 32 bits, and one round beyond the last
         raise ValueError(f"a result of {M} x {N} takes too many tiles; split x or weight")
-    with torch.cuda.device_of(x):
-        linear_kernel[grid](
-            rows, weight, bias, out, M, N, K, *rows.stride(), *weight.stride(), 0 if bias is None else bias.stride(0),
-            HAS_BIAS=bias is not None, ACTIVATION=activation, **block,
+    x = x.reshape(M, K)
+    if K == 0:  # a descriptor describes no empty tensor, and a sum of one zero is a sum of nothing
+        x, weight = x.new_zeros(M, 1), weight.new_zeros(N, 1)
+    described = N * out.itemsize % 16 == 0  # otherwise its rows do not begin where the TMA can write
+    target = TensorDescriptor(out, [M, N], [N, 1], [block_m, block_n // config.parts]) if described else out
+    at_once = config.per_sm * multiprocessors(out.device)
+    rounds = -(-tiles // at_once)
+    with torch.cuda.device_of(out):
+        linear_kernel[(-(-tiles // rounds),)](
+            described_rows(x, [block_m, block_k]), described_rows(weight, [block_n, block_k]),
+            None if bias is None else bias.contiguous(), target, M, N, max(K, 1),
+            ACTIVATION=activation, DESCRIBED=described, BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k,
+            PARTS=config.parts, GROUP_M=config.group_m, num_warps=config.num_warps, num_stages=config.num_stages,
         )  # fmt: skip
     return out
 
 
-def choose_block(M: int, dtype: torch.dtype) -> dict:
-    """Return the sides of a tile and the options of the launch: for matrix units, or for float32 without them."""
-    if dtype == torch.float32:
-        return {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 16, "GROUP_M": 8, "num_warps": 4, "num_stages": 3}
-    if M <= 64:  # a lower tile wastes less on rows that do not exist
-        return {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 128, "GROUP_M": 1, "num_warps": 4, "num_stages": 4}
-    return {"BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 64, "GROUP_M": 8, "num_warps": 8, "num_stages": 3}
+def described_rows(x: torch.Tensor, block: list[int]) -> TensorDescriptor:
+    """Describe a matrix to the TMA, or a copy: its rows must be contiguous and begin at multiples of 16 bytes."""
+    stride, step = x.stride()
+    if step != 1 or x.shape[1] > stride or stride >= 2**36 or (stride * x.itemsize | x.data_ptr()) % 16:
+        width = -(-x.shape[1] * x.itemsize // 16) * 16 // x.itemsize
+        x = torch.empty((x.shape[0], width), dtype=x.dtype, device=x.device)[:, : x.shape[1]].copy_(x)
+    return TensorDescriptor.from_tensor(x, block)
 # --8<-- [end:host]
+
+
+@functools.cache
+def multiprocessors(device: torch.device) -> int:
+    """How many multiprocessors a GPU has; in the interpreter, made up, as many as an H200."""
+    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 132
 
 
 def check_arguments(x, weight, bias, activation) -> None:
@@ -223,6 +314,19 @@ def main():
         errors = [((y.double() - exact).norm() / exact.norm()).item() for y in (fused, unfused)]
         print(f"{activation}, fused: {errors[0]:.2e}")
         print(f"{activation}, unfused: {errors[1]:.2e}")
+
+    print("## far out")
+    # --8<-- [start:far]
+    x = torch.tensor([[-1.0], [-3.0], [-5.0]], device=device)
+    ways = {
+        "by the tail": linear(x, torch.ones_like(x[:1]), None, "gelu"),
+        "by 1 + erf": 0.5 * x * (1 + torch.erf(x * 0.5**0.5)),
+        "exact": x.double() * torch.special.erfc(-x.double() * 0.5**0.5) / 2,
+    }
+    for way, results in ways.items():
+        for at, result in zip(x.flatten().tolist(), results.flatten().tolist(), strict=True):
+            print(f"gelu({at:g}), {way}: {result:.5g}")
+    # --8<-- [end:far]
 
     print("## bytes")
     for M, N, K in ((4, 6, 2), (4096, 16384, 128), (4096, 16384, 4096)):

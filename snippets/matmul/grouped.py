@@ -25,8 +25,6 @@ import torch
 import triton
 import triton.language as tl
 
-from snippets.tools.testing import recorded_accesses
-
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 
@@ -244,6 +242,8 @@ def touched(tiles: tuple[int, int, int], group: int, side: int = 1) -> list[Prog
 
     In Triton's interpreter only. It takes tiles of a single element, too.
     """
+    from snippets.tools.testing import recorded_accesses  # here, so that the rest of this file can be copied alone
+
     M, N, K = (side * count for count in tiles)
     matrices = {"a": torch.rand(M, K), "b": torch.rand(K, N), "c": torch.empty(M, N)}
     a, b, c = matrices.values()

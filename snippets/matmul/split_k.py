@@ -53,6 +53,7 @@ def matmul_kernel(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     TILE: tl.constexpr = BLOCK_M * BLOCK_N
+    # --8<-- [start:stretch]
     pid, programs = tl.program_id(axis=0).to(tl.int64), tl.num_programs(axis=0)
     tiles_m, steps = tl.cdiv(M, BLOCK_M), tl.maximum(tl.cdiv(K, BLOCK_K), 1)
     total = steps.to(tl.int64) * tiles_m * tl.cdiv(N, BLOCK_N)
@@ -64,7 +65,7 @@ def matmul_kernel(
         rows = (tile % tiles_m).to(tl.int32) * BLOCK_M + tl.arange(0, BLOCK_M)
         columns = (tile // tiles_m).to(tl.int32) * BLOCK_N + tl.arange(0, BLOCK_N)
         # --8<-- [start:loop]
-        # Beyond the end, rows and columns begin again at 0: no load needs a mask for them.
+        # Beyond the end, rows and columns begin again at 0, and need no mask.
         m, n = (rows % M).to(tl.int64), (columns % N).to(tl.int64)
         lanes = tl.arange(0, BLOCK_K)
         k = first.to(tl.int64) * BLOCK_K + lanes
@@ -83,13 +84,14 @@ def matmul_kernel(
             a_ptrs += one_step * stride_ak
             b_ptrs += one_step * stride_bk
         # --8<-- [end:loop]
+        # --8<-- [end:stretch]
         # --8<-- [start:finish]
         if last - first == steps:
             store_rows(c_ptr, acc, rows, columns, M, N, stride_cm, stride_cn)
         elif FINISH != "alone":
-            # A piece. A program has two at most, and only one of them begins a tile.
-            top, left = tl.arange(0, BLOCK_M)[:, None], tl.arange(0, BLOCK_N)[None, :]
-            within = top * BLOCK_N + left
+            # A piece. A program has two at most, and one of them begins a tile.
+            top, left = tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N)
+            within = top[:, None] * BLOCK_N + left[None, :]
             piece = 2 * pid + (first == 0).to(tl.int64)
             tl.store(partial_ptr + piece * TILE + within, acc)
             if FINISH == "last":
@@ -97,11 +99,13 @@ def matmul_kernel(
                 done = tl.atomic_add(
                     count_ptr + tile, last - first, sem="acq_rel", scope="gpu"
                 )
-                if done + last - first == steps:  # the others' pieces are all there
+                if done + last - first == steps:  # all pieces are there
                     acc = sum_of_pieces(
                         partial_ptr, within, tile, steps, total, programs, TILE
                     )
-                    store_rows(c_ptr, acc, rows, columns, M, N, stride_cm, stride_cn)
+                    store_rows(
+                        c_ptr, acc, rows, columns, M, N, stride_cm, stride_cn
+                    )
                     tl.store(count_ptr + tile, 0)  # for the next launch
         # --8<-- [end:finish]
 # --8<-- [end:kernel]
@@ -118,7 +122,7 @@ def finish_kernel(
     TILE: tl.constexpr = BLOCK_M * BLOCK_N
     pid = tl.program_id(axis=0).to(tl.int64)
     tile, top = pid // PARTS, (pid % PARTS * ROWS).to(tl.int32)
-    tiles_m, steps = tl.cdiv(M, BLOCK_M), tl.maximum(tl.cdiv(K, BLOCK_K), 1)
+    tiles_m, steps = tl.cdiv(M, BLOCK_M), tl.cdiv(K, BLOCK_K)
     total = steps.to(tl.int64) * tiles_m * tl.cdiv(N, BLOCK_N)
     first = ((tile * steps + 1) * programs - 1) // total
     if (first + 1) * total // programs < (tile + 1) * steps:  # otherwise one program had all of it, and stored it
@@ -147,21 +151,23 @@ class Plan(NamedTuple):
 FINISH = "alone", "last", "second"  # nobody; the program that comes last; a second kernel
 TILES = [  # block_m, block_n, block_k for elements of 2 bytes, num_warps, num_stages
     (128, 256, 64, 8, 4),
-    (128, 128, 64, 8, 4),
-    (64, 128, 64, 4, 5),
+    (128, 128, 64, 4, 6),
+    (64, 128, 128, 4, 4),
     (64, 64, 128, 4, 4),
     (64, 32, 128, 4, 5),
     (32, 64, 128, 4, 5),
-    (16, 64, 128, 4, 5),
-    (16, 32, 256, 4, 4),
+    (16, 128, 64, 4, 5),
+    (16, 64, 128, 2, 5),
 ]
 
-
-# What the estimate reckons with: of a multiprocessor, in a nanosecond, FLOPs (times the
-# bytes of an element), FLOPs without matrix units, bytes from L2, and of pieces …
-FLOPS, FLOPS_BY_HAND, L2_BYTES, ONE_READS = 11_000, 500, 80, 50
-ALL_READ = 4_000  # … bytes that all of them read together; and in nanoseconds
-LATENCY, LAUNCH, TURN = 800, 2_500, 40  # a load, another launch, a step besides
+# What the estimate reckons with, fitted to times of an H200. In a nanosecond a
+# multiprocessor does so many FLOPs (times the bytes of an element), FLOPs without matrix
+# units, bytes from L2, and bytes of pieces that one program adds up:
+FLOPS, FLOPS_BY_HAND, L2_BYTES, ONE_READS = 15_000, 500, 140, 45
+MEMORY, ALL_READ = 4_000, 1_500  # all of them: bytes from memory, bytes of pieces
+# Nanoseconds: the first launch and loads, the second launch, waiting for the last
+# program, a load that nothing hides, and what a step takes besides.
+FIRST, SECOND, LAST, LATENCY, TURN = 7_500, 1_500, 1_400, 1_100, 60
 
 
 def split(M: int, N: int, K: int, **given) -> Plan:
@@ -185,42 +191,40 @@ def plans(M, N, K, *, size=2, by_hand=False, multiprocessors=132, shared=232_448
     """
     for block_m, block_n, block_k, warps, stages in TILES:
         block_k = 16 if by_hand else max(16, block_k * 2 // size)
-        if block_m >= 2 * max(M, 16) or block_n >= 2 * max(N, 32):
+        if block_m >= 2 * max(M, 16) or block_n >= 2 * max(N, 64):
             continue  # half of the tile would do nothing
         if by_hand and block_m * block_n > 128**2:
             continue  # too many registers
+        loaded = (block_m + block_n) * block_k * size  # bytes, in a step
+        stages = min(stages, shared // loaded)
+        if stages < 2:
+            continue
         tiles = triton.cdiv(M, block_m) * triton.cdiv(N, block_n)
         steps = max(triton.cdiv(K, block_k), 1)
-        needed = stages * (block_m + block_n) * block_k * size
-        resident = min(shared // needed, 2)  # programs on a multiprocessor at a time
-        counts = {tiles} | {each * multiprocessors for each in range(1, resident + 1)}
-        counts |= {count // tiles * tiles for count in counts}  # equal parts of each tile
-        for programs in sorted(count for count in counts if tiles <= count <= tiles * steps):
-            together = min(resident, triton.cdiv(programs, multiprocessors))
-            flops = FLOPS_BY_HAND if by_hand else FLOPS / size
-            if block_m < 64:
-                flops *= 0.6  # wgmma takes 64 rows
-            step = TURN + max(
-                2 * block_m * block_n * block_k / flops,
-                (block_m + block_n) * block_k * size / L2_BYTES,
-                LATENCY / (stages - 1) / together,
-            )
+        flops = FLOPS_BY_HAND if by_hand else FLOPS / size
+        if block_m < 64 and not by_hand:
+            flops *= 0.2  # wgmma takes 64 rows; below, an older instruction works
+        # --8<-- [start:reckon]
+        arithmetic = 2 * block_m * block_n * block_k / flops
+        step = TURN + max(arithmetic, loaded / L2_BYTES, LATENCY / (stages - 1))
+        # Split into as many equal parts as there are multiprocessors for.
+        parts = max(1, min(multiprocessors // tiles, steps))
+        for programs in sorted({tiles, tiles * parts}):
             turns = triton.cdiv(programs, multiprocessors)
             each = triton.cdiv(tiles * steps, programs)  # steps of a program
-            memory = size * (M * K + K * N) / ALL_READ
-            ns = max(turns * each * step, memory) + 2 * LATENCY
-            pieces, tile_bytes = triton.cdiv(programs, tiles), 4 * block_m * block_n
+            memory = size * (M * K + K * N) / MEMORY
+            ns = FIRST + max(turns * each * step, memory)
             made = functools.partial(
                 Plan, block_m, block_n, block_k, warps, stages, programs
             )
+            tile_bytes = 4 * block_m * block_n
             if programs == tiles:
                 yield ns, made("alone")
             else:
-                adding = pieces * tile_bytes / ONE_READS
                 if block_m * block_n <= 128**2:  # with a larger tile, adding would spill
-                    yield ns + 2 * LATENCY + adding, made("last")
-                adding = programs * tile_bytes / ALL_READ
-                yield ns + LAUNCH + LATENCY + adding, made("second")
+                    yield ns + LAST + parts * tile_bytes / ONE_READS, made("last")
+                yield ns + SECOND + programs * tile_bytes / ALL_READ, made("second")
+        # --8<-- [end:reckon]
 # --8<-- [end:plan]
 
 
@@ -368,21 +372,32 @@ def best_plans(M, N, K, **limits):
     return {finish: next(plan for _, plan in ranked if plan.finish == finish) for finish in FINISH}
 
 
-@functools.lru_cache(maxsize=1)
-def measure(M, N, K, rounds=4):
-    """Microseconds of each side in bfloat16, L2 emptied before each call: median, fastest and slowest round."""
+def timed(M, N, K, found, rounds=4):
+    """Microseconds of plans, of the one that is chosen, and of cuBLAS: median, fastest and slowest round.
+
+    In bfloat16. L2 is emptied before each call, and a CUDA graph repeats it, so that no time of the host is measured.
+    """
+    from snippets.matmul.autotuned import captured
     from snippets.tools.benchmarking import compare
 
     a = torch.randn(M, K, device="cuda", dtype=torch.bfloat16)
     b = torch.randn(K, N, device="cuda", dtype=torch.bfloat16)
-    found = best_plans(M, N, K, **limits_of(a.device))
-    sides = {finish: functools.partial(matmul, a, b, plan=plan) for finish, plan in found.items()}
-    sides |= {"chosen": functools.partial(matmul, a, b), "cublas": functools.partial(torch.matmul, a, b)}
+    counters = torch.zeros(4096, dtype=torch.int32, device="cuda")  # else each graph would have to clear some
+    ours = functools.partial(matmul, a, b, counters=counters)
+    sides = {name: functools.partial(ours, plan=plan) for name, plan in found.items()}
+    sides |= {"chosen": ours, "cublas": functools.partial(torch.matmul, a, b)}
+    graphs = {name: captured(run) for name, run in sides.items()}
     timer = functools.partial(triton.testing.do_bench, warmup=5, rep=20, return_mode="median")
     return {
-        side: tuple(1e3 * ms for ms in (timing.median, min(timing.rounds), max(timing.rounds)))
-        for side, timing in compare(sides, rounds=rounds, timer=timer).items()
+        name: tuple(1e3 * ms for ms in (timing.median, min(timing.rounds), max(timing.rounds)))
+        for name, timing in compare(graphs, rounds=rounds, timer=timer).items()
     }
+
+
+@functools.lru_cache(maxsize=1)
+def measure(M, N, K):
+    """As ``timed``, of the best plan for each way to finish."""
+    return timed(M, N, K, best_plans(M, N, K, **limits_of(torch.device("cuda"))))
 
 
 def bench(plot_name, x_name, x_vals, **arguments):
@@ -408,6 +423,47 @@ LONG, DECODE = [2**k for k in range(9, 15)], [2**k for k in range(8)]
 def long(M, N, K, side):
     """Microseconds of 512 x K @ K x 512 in bfloat16, by the length of K: median, fastest and slowest of 4 rounds."""
     return measure(M, N, K)[side]
+
+
+SHAPES = {
+    "512 × 512 × 16384": (512, 512, 16384),
+    "1536 × 1536 × 1536": (1536, 1536, 1536),
+    "1536 × 1536 × 16384": (1536, 1536, 16384),
+}
+
+
+def ways_to_share(M, N, K, multiprocessors=132):
+    """Plans with one tile, of 128 x 128, whose pieces the last program adds."""
+    tile, tiles = (128, 128, 64, 4, 6), triton.cdiv(M, 128) * triton.cdiv(N, 128)
+    return {
+        "alone": Plan(*tile, tiles, "alone"),
+        "equal": Plan(*tile, tiles * max(2, multiprocessors // tiles), "last"),
+        "stream": Plan(*tile, multiprocessors, "last"),
+    }
+
+
+@functools.lru_cache(maxsize=1)
+def measure_sharing(M, N, K):
+    """As ``timed``, of the ways to share."""
+    return timed(M, N, K, ways_to_share(M, N, K, limits_of(torch.device("cuda"))["multiprocessors"]))
+
+
+@triton.testing.perf_report(
+    triton.testing.Benchmark(
+        plot_name="sharing",
+        x_names=["shape"],
+        x_vals=list(SHAPES),
+        xlabel="M × N × K",
+        ylabel="µs",
+        line_arg="side",
+        line_vals=["alone", "equal", "stream", "cublas"],
+        line_names=["a program for each tile", "split-K", "stream-K", "cuBLAS"],
+        args={},
+    )
+)
+def sharing(shape, side):
+    """Microseconds by how the steps are shared out, in bfloat16: median, fastest and slowest of 4 rounds."""
+    return measure_sharing(*SHAPES[shape])[side]
 
 
 @triton.testing.perf_report(bench("decode", "M", DECODE, N=4096, K=4096))

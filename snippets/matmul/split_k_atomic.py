@@ -87,17 +87,19 @@ def matmul(a: torch.Tensor, b: torch.Tensor, *, parts: int, blocks: dict[str, in
 @functools.lru_cache(maxsize=1)
 def measure(parts, n=512, K=4096, runs=200):
     """How many different results ``runs`` runs give, and microseconds, by atomics and in a fixed order; float32."""
+    from snippets.matmul.autotuned import captured
     from snippets.tools.benchmarking import compare
 
     a, b = torch.randn(n, K, device="cuda"), torch.randn(K, n, device="cuda")
     plan = split_k.Plan(64, 64, 16, 4, 4, parts * (n // 64) ** 2, "last")
+    counters = torch.zeros(plan.programs, dtype=torch.int32, device="cuda")
     sides = {
         "atomic": functools.partial(matmul, a, b, parts=parts, blocks=BLOCKS | {"BLOCK_K": 16}),
-        "ordered": functools.partial(split_k.matmul, a, b, plan=plan),
+        "ordered": functools.partial(split_k.matmul, a, b, plan=plan, counters=counters),
     }
     bits = lambda run: run().cpu().numpy().tobytes()
     found = {f"{name}_results": len({bits(run) for _ in range(runs)}) for name, run in sides.items()}
-    timings = compare(sides, rounds=4)
+    timings = compare({name: captured(run) for name, run in sides.items()}, rounds=4)
     return found | {f"{name}_us": 1e3 * timing.median for name, timing in timings.items()}
 
 

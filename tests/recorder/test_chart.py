@@ -55,6 +55,17 @@ def test_other_numbers_make_another_picture(drawn):
     assert chart.draw({**TABLES["bandwidth"], "rows": rows}) != drawn
 
 
+def test_many_lines_have_their_legend_above_them():
+    table = TABLES["bandwidth"]
+    few, many = ({f"line {i}": f"line {i}" for i in range(count)} for count in (5, 6))
+    height = {}
+    for lines in (few, many):
+        rows = [{name: row[name] for name in table["x"]} | {line: [1.0] for line in lines} for row in table["rows"]]
+        root = ElementTree.fromstring(chart.draw({**table, "lines": lines, "rows": rows}))
+        height[len(lines)] = float(root.get("viewBox").split()[3])
+    assert height[6] > height[5]
+
+
 def test_a_band_needs_three_values():
     assert "opacity: 0.15" in chart.draw(TABLES["bandwidth"])
     assert "opacity: 0.15" not in chart.draw(TABLES["square"])

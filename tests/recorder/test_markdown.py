@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import pytest
 from markdown import Extension, Markdown
 
-from recorder import recording, runner
+from recorder import recording, runner, views
 from recorder.markdown import PageError, render_fence
 from recorder.project import Snippet
 from tests.recorder.conftest import ASM, TOY, made
@@ -132,6 +132,12 @@ def test_table(convert):
     cells = re.findall(r"<td>(.*?)</td>", page)
     assert cells == ["2<sup>20</sup>", "10", "20", "0.50"]
     assert "a &lt;copy&gt; &amp; &quot;more&quot;, GB/s" in page
+
+
+def test_table_writes_powers_only_where_all_are():
+    recorded = made("h200")
+    recorded["benchmarks"][0]["rows"][1]["n"] = 4097
+    assert re.findall(r"<tr><td>(.*?)</td>", views.table(None, recorded, name="bandwidth")) == ["1,024", "4,097"]
 
 
 def test_stages_carry_their_data_and_no_markup_of_it(convert):

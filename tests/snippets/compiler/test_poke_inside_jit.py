@@ -3,12 +3,11 @@
 
 import json
 import re
-import subprocess
-import sys
 from importlib.metadata import version
 
 import pytest
 from guards import environment
+from scripts import run_script
 
 from recorder.project import Lab
 
@@ -25,7 +24,7 @@ def test_prints_what_the_notebook_shows():
     made = json.loads(LAB.notebook.read_text("utf-8"))["metadata"]["provenance"]["triton"]
     if made != version("triton"):
         pytest.skip(f"the notebook was made with Triton {made}")
-    done = subprocess.run([sys.executable, LAB.path], env=environment("cuda"), capture_output=True, text=True)
+    done = run_script(LAB.path, env=environment("cuda"))
     assert done.returncode == 0, done.stderr
     assert done.stdout == shown()
 

@@ -2,8 +2,6 @@
 """Strided, gathered and transposed copies: equal to torch's to the bit, and nothing else is touched."""
 
 import contextlib
-import subprocess
-import sys
 from pathlib import Path
 from unittest import mock
 
@@ -19,6 +17,7 @@ from guards import (
 )
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from scripts import run_script
 
 from snippets.gpu import coalescing
 from snippets.tools.testing import addresses_of
@@ -190,7 +189,7 @@ def test_sectors_of_a_warp(step, count):
 
 
 def test_prints_what_the_page_shows(device):
-    done = subprocess.run([sys.executable, SOURCE], env=environment(device), capture_output=True, text=True)
+    done = run_script(SOURCE, env=environment(device))
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert "step 4: 4 sectors for 8 elements" in lines

@@ -2,8 +2,6 @@
 """The hierarchy: sums are right, figures are those of the driver, threads are where the page says."""
 
 import ctypes
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
@@ -14,6 +12,7 @@ import triton.language as tl
 from guards import Guarded, check_each_once, environment, recorded_accesses
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scripts import run_script
 
 from snippets.gpu import hierarchy
 from snippets.tools.testing import sum_tolerance
@@ -235,7 +234,7 @@ def test_all_who_tell_a_figure_agree():
 def run(device, **more):
     root = SOURCE.parents[2]
     given = environment(device, PYTHONPATH=str(root), **more)
-    return subprocess.run([sys.executable, SOURCE], env=given, capture_output=True, text=True, cwd=root)
+    return run_script(SOURCE, env=given, cwd=root)
 
 
 def test_says_so_without_a_gpu():

@@ -2,8 +2,6 @@
 """Whatever the hint, the result is the same, and memory is touched where it may be; most reach the compiled code."""
 
 import contextlib
-import subprocess
-import sys
 from pathlib import Path
 from unittest import mock
 
@@ -12,6 +10,7 @@ import torch
 from guards import Guarded, check_each_once, check_inside, check_same_bits, environment, recorded_accesses
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scripts import run_code, run_script
 
 from snippets.gpu import hints
 
@@ -135,7 +134,7 @@ def test_refuses(device, call, fragment):
 def test_which_hints_reach_the_compiled_code():
     root = str(SOURCE.parents[2])
     env = environment("cuda", PYTHONPATH=root)
-    done = subprocess.run([sys.executable, "-c", PROBE], env=env, cwd=root, capture_output=True, text=True)
+    done = run_code(PROBE, env=env, cwd=root)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     plain = {"ld.global.v4.b32", "st.global.v4.b32"}
@@ -155,7 +154,7 @@ def test_which_hints_reach_the_compiled_code():
 
 
 def test_prints_equal(device):
-    done = subprocess.run([sys.executable, SOURCE], env=environment(device), capture_output=True, text=True)
+    done = run_script(SOURCE, env=environment(device))
     assert done.returncode == 0, done.stderr
     checked, _, compiled = done.stdout.partition("## compiled")
     assert len(checked.splitlines()) == 1 + len(hints.COPIES) + len(hints.TABLES)

@@ -2,8 +2,6 @@
 """The product is right with every number of stages, and the compiler puts loads where the page says that it does."""
 
 import contextlib
-import subprocess
-import sys
 from pathlib import Path
 from unittest import mock
 
@@ -12,6 +10,7 @@ import torch
 from guards import Guarded, check_each_once, environment, recorded_accesses
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from scripts import run_code, run_script
 
 from snippets.gpu import loads
 
@@ -78,7 +77,7 @@ def test_refuses(x, w, num_stages, fragment):
 def test_where_the_compiler_puts_the_loads():
     root = str(SOURCE.parents[2])
     env = environment("cuda", PYTHONPATH=root)
-    done = subprocess.run([sys.executable, "-c", PROBE], env=env, cwd=root, capture_output=True, text=True)
+    done = run_code(PROBE, env=env, cwd=root)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["True False True False", "False True False True"]
 
@@ -140,7 +139,7 @@ def test_center_refuses(device, make, options, fragment):
 
 
 def test_prints_equal(device):
-    done = subprocess.run([sys.executable, SOURCE], env=environment(device), capture_output=True, text=True)
+    done = run_script(SOURCE, env=environment(device))
     assert done.returncode == 0, done.stderr
     assert [line.rpartition(": ")[2] for line in done.stdout.splitlines()] == ["equal"] * 5
 

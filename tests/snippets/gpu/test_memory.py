@@ -4,8 +4,6 @@
 import contextlib
 import itertools
 import os
-import subprocess
-import sys
 from pathlib import Path
 from unittest import mock
 
@@ -15,6 +13,7 @@ import torch
 from guards import Guarded, check_each_once, check_inside, check_same_bits, environment, recorded_accesses
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scripts import run_script
 
 from snippets.gpu import memory
 
@@ -194,7 +193,7 @@ def test_refuses(device, call, fragment):
 
 
 def test_prints_what_the_page_shows(device):
-    done = subprocess.run([sys.executable, SOURCE], env=environment(device), capture_output=True, text=True)
+    done = run_script(SOURCE, env=environment(device))
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     following = eval(next(line for line in lines if line.startswith("following = ")).partition("= ")[2])

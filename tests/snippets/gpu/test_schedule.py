@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Schedules: what is computed from one is right, kernels store what the hardware says, and on a GPU cases hold."""
 
-import subprocess
-import sys
 from pathlib import Path
 from unittest import mock
 
@@ -13,6 +11,7 @@ from guards import Guarded, check_each_once, environment, recorded_accesses
 from hardware import Hardware
 from hypothesis import given
 from hypothesis import strategies as st
+from scripts import run_script
 
 from snippets.gpu import schedule
 from snippets.gpu.schedule import Schedule
@@ -133,7 +132,7 @@ def test_says_so_without_a_gpu():
     root = SOURCE.parents[2]
     for more, words in (({"TRITON_INTERPRET": "1"}, "knows no PTX"), ({"CUDA_VISIBLE_DEVICES": ""}, "no NVIDIA GPU")):
         given = environment("cuda", PYTHONPATH=str(root), HIP_VISIBLE_DEVICES="", **more)
-        done = subprocess.run([sys.executable, SOURCE], env=given, capture_output=True, text=True, cwd=root)
+        done = run_script(SOURCE, env=given, cwd=root)
         assert done.returncode == 1 and words in done.stderr.splitlines()[-1]
 
 

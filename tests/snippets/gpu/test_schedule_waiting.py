@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs that wait: those that cannot be answered give up, in the interpreter and on a GPU."""
 
-import subprocess
-import sys
 from pathlib import Path
 from unittest import mock
 
 import pytest
 import torch
 from guards import Guarded, check_each_once, environment, recorded_accesses
+from scripts import run_script
 
 from snippets.gpu import schedule_waiting as waiting
 
@@ -81,7 +80,7 @@ def test_one_more_than_fit_and_some_give_up():
 def test_says_so_without_a_gpu():
     root = SOURCE.parents[2]
     given = environment("cuda", PYTHONPATH=str(root), CUDA_VISIBLE_DEVICES="", HIP_VISIBLE_DEVICES="")
-    done = subprocess.run([sys.executable, SOURCE], env=given, capture_output=True, text=True, cwd=root)
+    done = run_script(SOURCE, env=given, cwd=root)
     assert done.returncode == 1 and done.stderr.splitlines()[-1].startswith("no GPU found; set TRITON_INTERPRET=1")
 
 

@@ -15,6 +15,7 @@ import triton
 from guards import Guarded, check_each_once, check_inside, environment, recorded_accesses
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from scripts import run_code, run_script
 
 from snippets.matmul import autotuned, autotuned_bug
 from snippets.matmul.autotuned import CONFIGS, INTERPRETED, Limits, config, matmul
@@ -197,7 +198,7 @@ def test_tuner_times_the_candidates_and_keeps_the_fastest():
     assert timed == autotuned.candidates(20, 40, 30, torch.float16, "ieee")["timed"]
     assert autotuned.tuned_kernel.best_config == timed[-1]
     assert torch.equal(c.double(), a.double() @ b.double())
-    assert keys == [(autotuned.bucket(a, b), "ieee", *["torch.float16"] * 3)]  # dtypes come by themselves
+    assert keys == [(autotuned.bucket(a, b), False, "ieee", *["torch.float16"] * 3)]  # dtypes come by themselves
 
 
 def test_interpreter_cannot_tune():
@@ -213,9 +214,14 @@ def test_interpreter_cannot_tune():
 def test_bucket():
     empty = lambda *shape: torch.empty(shape, device="meta")
     number = lambda M, N, K: autotuned.bucket(empty(M, K), empty(K, N))
-    assert number(1, 1, 1) == number(16, 16, 16) != number(17, 16, 16)
-    assert number(2049, 1, 1) == number(4096, 1, 1) != number(4097, 1, 1)
-    assert len({number(*sizes) for sizes in ((1, 64, 64), (64, 1, 64), (64, 64, 1), (64, 64, 64))}) == 4
+    assert number(1, 16, 16) == number(16, 16, 16) != number(17, 16, 16)
+    assert number(2049, 16, 16) == number(4096, 16, 16) != number(4097, 16, 16)
+    assert len({number(*sizes) for sizes in ((1, 64, 64), (64, 16, 64), (64, 64, 16), (64, 64, 64))}) == 4
+    assert number(64, 64, 64) != number(64, 62, 64) == number(64, 64, 62)  # rows of 248 bytes
+    x = torch.empty(17, 16)
+    assert autotuned.bucket(x[1:], x.T) == autotuned.bucket(x[:-1], x.T) != autotuned.bucket(
+        x.view(-1)[2:-14].view(16, 16), x.T
+    )  # begins 8 bytes later
     a, b = empty(64, 32), empty(32, 16)
     transposed = lambda x: empty(*x.shape[::-1]).T
     assert len({autotuned.bucket(x, y) for x in (a, transposed(a)) for y in (b, transposed(b))}) == 4
@@ -288,7 +294,7 @@ for c in (config(64, 64, 64, warps=4, stages=3), config(128, 256, 64, warps=4, s
 """
     root = str(SOURCE.parents[2])
     env = environment("cuda", PYTHONPATH=root)
-    done = subprocess.run([sys.executable, "-c", probe], env=env, cwd=root, capture_output=True, text=True)
+    done = run_code(probe, env=env, cwd=root)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["True False 24 4", "True True 48 8"]
 
@@ -301,10 +307,11 @@ def test_compiling_refuses_the_interpreter():
 
 
 def test_prints(device):
-    done = subprocess.run([sys.executable, SOURCE], env=environment(device), capture_output=True, text=True)
+    done = run_script(SOURCE, env=environment(device))
     assert done.returncode == 0, done.stderr
     assert done.stdout.count(": equal") == 2 and "NOT" not in done.stdout
-    assert "M = 4000: the tuning of" in done.stdout and "b transposed: a tuning of its own" in done.stdout
+    assert "M = 4000: the tuning of" in done.stdout
+    assert all(f"{name}: a tuning of its own" in done.stdout for name in ("M = 4097", "N = 4001", "b transposed"))
 
 
 @pytest.mark.gpu
@@ -375,3 +382,25 @@ print(json.dumps([error, hasattr(it.tuned_kernel, "bench_time"), it.brief(it.tun
     (error, timed, best), (again, timed_again, same) = found
     assert max(error, again) < 1e-3 and timed and not timed_again and best == same
     assert len(list(tmp_path.rglob("*.autotune.json"))) == 1
+
+
+@pytest.mark.gpu
+def test_results_on_disk_leave_nothing_to_reset(tmp_path):
+    """``reset_to_zero`` belongs to the tries: a process that finds the winner on disk clears nothing."""
+    code = """
+import torch, triton
+from snippets.matmul.autotuned_bug import add, add_bug
+configs = [triton.Config({"BLOCK": 4}), triton.Config({"BLOCK": 8})]
+kernel = triton.autotune(configs, key=["n"], reset_to_zero=["out_ptr"], cache_results=True)(add_bug)
+x, out = torch.ones(10, device="cuda"), torch.full((10,), 100.0, device="cuda")
+add(kernel, x, out)
+print(out[0].item())
+"""
+    root = str(SOURCE.parents[2])
+    env = environment("cuda", PYTHONPATH=root, TRITON_CACHE_DIR=str(tmp_path))
+    found = []
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        found.append(float(done.stdout))
+    assert found == [1, 101]

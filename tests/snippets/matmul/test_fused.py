@@ -16,15 +16,22 @@ import triton.language as tl
 from guards import Guarded, check_each_once, check_inside, environment, recorded_accesses
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 from snippets.matmul import fused
-from snippets.matmul.fused import ACTIVATIONS, DTYPES, activate, bytes_of, in_torch, linear, linear_kernel
+from snippets.matmul.fused import ACTIVATIONS, DTYPES, Config, activate, bytes_of, in_torch, linear
 
-SMALL = {"BLOCK_M": 16, "BLOCK_N": 16, "BLOCK_K": 16, "GROUP_M": 2, "num_warps": 4, "num_stages": 2}
+SMALL = Config(16, 16, 16, num_warps=4, num_stages=2, group_m=2)
 
 
-def small_tiles(**sides):
-    return mock.patch.object(fused, "choose_block", lambda M, dtype: SMALL | sides)
+@contextlib.contextmanager
+def small_tiles(config=SMALL, multiprocessors=3):
+    """Small tiles, so that a small layer has many of them, and so few multiprocessors that a program gets several."""
+    with (
+        mock.patch.object(fused, "choose_config", lambda *size: config),
+        mock.patch.object(fused, "multiprocessors", lambda device: multiprocessors),
+    ):
+        yield
 
 
 def whole(shape, seed, device, dtype=torch.float32):
@@ -51,11 +58,16 @@ def check(x, weight, bias, activation, layouts=("rows",) * 3, tiles=small_tiles)
     given = [guarded(t, layout) for t, layout in zip((x, weight, bias), layouts, strict=True) if t is not None]
     before = [zone.bytes.clone() for zone, _ in given]
     out = Guarded(expected.shape, x.dtype, x.device, before=64, after=2**11, fill=0x5A)
-    record = x.device.type == "cpu"
+    record, empty, made = x.device.type == "cpu", torch.empty, []
+
+    def first_guarded(*args, **kwargs):  # the first tensor that the function asks for is its result, then come copies
+        made.append(empty(*args, **kwargs) if made else out.tensor)
+        return made[-1]
+
     with (
         tiles(),
         recorded_accesses() if record else contextlib.nullcontext() as accesses,
-        mock.patch.object(torch, "empty", return_value=out.tensor),
+        mock.patch.object(torch, "empty", first_guarded),
     ):
         result = linear(*(view for _, view in given), activation=activation)
     assert result is out.tensor and torch.equal(result, expected.to(x.dtype))
@@ -63,8 +75,10 @@ def check(x, weight, bias, activation, layouts=("rows",) * 3, tiles=small_tiles)
     for (zone, _), bytes_before in zip(given, before, strict=True):
         assert torch.equal(zone.bytes, bytes_before), "arguments are only read"
     if record:
-        check_inside(accesses, "load", **{f"argument {i}": view for i, (_, view) in enumerate(given)})
         check_each_once(accesses, "store", out=out.tensor)
+        if layouts[2] == "rows":  # otherwise a copy of the bias is read, which has no name here
+            arguments = {f"argument {i}": view for i, (_, view) in enumerate(given)}
+            check_inside(accesses, "load", **arguments, **{f"copy {i}": copy for i, copy in enumerate(made[1:])})
 
 
 sizes = st.integers(1, 40)
@@ -82,24 +96,51 @@ def test_exact_on_whole_numbers(device, M, N, K, relu, bias, layouts, seed):
     check(x, weight, bias, "relu" if relu else None, layouts)
 
 
-@pytest.mark.parametrize("M, N, K", [(16, 16, 16), (17, 33, 31), (1, 1, 1), (80, 48, 33), (47, 80, 16)])
-@pytest.mark.parametrize("sides", [(16, 16, 16), (32, 16, 16), (16, 32, 16), (16, 16, 32)])
-def test_around_the_edges_of_a_tile(device, M, N, K, sides):
-    tiles = lambda: small_tiles(**dict(zip(("BLOCK_M", "BLOCK_N", "BLOCK_K"), sides, strict=True)))
+@pytest.mark.parametrize("M, N, K", [(16, 16, 16), (17, 36, 31), (17, 37, 31), (1, 1, 1), (80, 48, 33), (47, 80, 16)])
+@pytest.mark.parametrize(
+    "config",
+    [
+        SMALL,
+        SMALL._replace(block_m=32, per_sm=2),
+        SMALL._replace(block_k=32, group_m=1),
+        SMALL._replace(block_n=32, parts=2),
+        SMALL._replace(block_n=64, parts=4),
+    ],
+    ids=str,
+)
+def test_around_the_edges_of_a_tile(device, M, N, K, config):
+    tiles = lambda: small_tiles(config)
     check(whole((M, K), 1, device), whole((N, K), 2, device), whole((N,), 3, device), "relu", tiles=tiles)
 
 
-def test_the_order_of_tiles():
+def stored_tiles(config, multiprocessors):
+    """Row and column of each tile, in the order in which they are stored, of 5 x 4 tiles of 16 x 32."""
     out = torch.empty(5 * 16, 4 * 32)
     with (
         recorded_accesses() as accesses,
-        small_tiles(BLOCK_N=32, GROUP_M=3),
+        small_tiles(config, multiprocessors),
         mock.patch.object(torch, "empty", return_value=out),
     ):
-        linear(torch.ones(5 * 16, 1), torch.ones(4 * 32, 1))
+        linear(torch.ones(5 * 16, 4), torch.ones(4 * 32, 4))
     first = [(at.min() - out.data_ptr()) // 4 for op, at in accesses if op == "store"]
-    expected = [(m, n) for rows in ((0, 1, 2), (3, 4)) for n in range(4) for m in rows]
-    assert [(at // 128 // 16, at % 128 // 32) for at in first] == expected
+    return [(at // 128 // 16, at % 128 // 32) for at in first]
+
+
+@pytest.mark.parametrize("per_sm, multiprocessors, programs", [(1, 99, 20), (1, 6, 5), (1, 7, 7), (2, 2, 4), (3, 1, 3)])
+def test_each_program_takes_every_so_manieth_tile_of_the_order(per_sm, multiprocessors, programs):
+    order = [(m, n) for rows in ((0, 1, 2), (3, 4)) for n in range(4) for m in rows]
+    # The interpreter runs one program after the other. 20 tiles on 6 take 4 rounds; 5 programs are enough for these.
+    expected = [tile for pid in range(programs) for tile in order[pid::programs]]
+    assert stored_tiles(SMALL._replace(block_n=32, group_m=3, per_sm=per_sm), multiprocessors) == expected
+
+
+def test_loads_each_tile_along_k_once():
+    x, weight = whole((32, 40), 1, "cpu"), whole((32, 40), 2, "cpu")
+    with recorded_accesses() as accesses, small_tiles():
+        linear(x, weight)
+    assert len([op for op, _ in accesses if op == "load"]) == 2 * 4 * 3  # two tensors, four tiles, steps of 16 along 40
+    loaded = check_inside(accesses, "load", x=x, weight=weight)
+    assert len(loaded) == 2 * (x.numel() + weight.numel())  # 2 x 2 tiles: each element twice
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -114,12 +155,31 @@ def test_with_its_own_tiles(device, dtype, M, N, K):
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("activation", ACTIVATIONS)
-@pytest.mark.parametrize("M, N, K", [(1000, 777, 333), (16, 1024, 512), (65, 64, 1)])
+@pytest.mark.parametrize(
+    "M, N, K", [(1000, 777, 333), (16, 1024, 512), (65, 64, 1), (3000, 5000, 200), (1024, 768, 512)]
+)
 def test_compiled_against_float64(dtype, activation, M, N, K):
     x, weight, bias = (torch.randn(shape, device="cuda").to(dtype) for shape in ((M, K), (N, K), (N,)))
     exact = in_torch(activation)(x.double() @ weight.double().T + bias.double())
     error = (linear(x, weight, bias, activation).double() - exact).norm() / exact.norm()
     assert error < max(torch.finfo(dtype).eps / 2, 1e-6)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    "config",
+    [fused.PAIR, fused.LARGE, fused.SINGLE, *(fused.LOW._replace(block_m=m) for m in (16, 32, 64))],
+    ids=str,
+)
+@pytest.mark.parametrize(
+    "M, N, K", [(1000, 1016, 333), (1001, 777, 64), (3000, 4096, 8), (17, 24, 1000), (2048, 2048, 512)]
+)
+def test_each_config_compiled(config, M, N, K):
+    tiles = lambda multiprocessors: lambda: small_tiles(config, multiprocessors)
+    x, weight = whole((M, K), 1, "cuda", torch.bfloat16), whole((N, K), 2, "cuda", torch.bfloat16)
+    bias = whole((N,), 3, "cuda", torch.bfloat16)
+    for multiprocessors, layouts in ((132, ("rows", "rows", "rows")), (3, ("columns", "gaps", "gaps"))):
+        check(x, weight, bias, "relu", layouts, tiles(multiprocessors))
 
 
 # Each activation
@@ -144,6 +204,15 @@ def test_activations_as_in_torch(device, activation):
     x[3], x[9] = math.nan, math.nan
     activate_kernel[(1,)](x, out, activation, len(VALUES))
     assert out.isnan().nonzero().flatten().tolist() == [3, 9]
+
+
+def test_gelu_to_a_millionth_of_itself(device):
+    """Also where 1 + erf is a difference of two numbers that are nearly the same."""
+    x = torch.linspace(-4.5, 10, 2**14, device=device)
+    out = torch.empty_like(x)
+    activate_kernel[(1,)](x, out, "gelu", len(x))
+    exact = x.double() * torch.special.erfc(-x.double() / math.sqrt(2)) / 2
+    torch.testing.assert_close(out.double(), exact, rtol=3e-6, atol=0)
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
@@ -181,22 +250,90 @@ def test_sums_of_nothing_leave_the_bias(device):
     assert torch.equal(out, whole((3,), 1, device).relu().expand(2, 3))
 
 
-@pytest.mark.parametrize("strides_w", [(2**15, 1), (1, 2**28)], ids=["by rows", "by columns"])
-def test_offsets_past_2_to_the_31(strides_w):
-    x, w, out = torch.zeros(3, 1)  # the interpreter can run a late program without touching memory
-    M, N = 2**20, 2**17
-    last = (M // 16) * (N // 16) - 1
-    block = {key: value for key, value in SMALL.items() if key.startswith("BLOCK")}
+def test_pointers_are_computed_in_64_bits():
+    # The last tile of a result of more than 2**31 elements. With K = 0 there is nothing to load; nothing is stored.
+    M, N = 2**17, 2**15 + 2
+    base = torch.zeros(64)
+    x, weight = (TensorDescriptor(base, [rows, 16], [16, 1], [16, 16]) for rows in (M, N))
+    last = -(-N // 16) * (M // 16) - 1
     with recorded_accesses(first_program=(last, 0, 0), memory=False) as accesses:
-        linear_kernel[(1,)](
-            x, w, w, out, M, N, 16, 2**12, 1, *strides_w, 2**15,
-            HAS_BIAS=True, ACTIVATION=None, GROUP_M=2, **block,
+        fused.linear_kernel[(1,)](
+            x, weight, None, base, M, N, 0, ACTIVATION=None, DESCRIBED=False,
+            BLOCK_M=16, BLOCK_N=16, BLOCK_K=16, PARTS=1, GROUP_M=2,
         )  # fmt: skip
-    (_, at_x), (_, at_w), (_, at_bias), (_, at_out) = accesses
-    assert (at_x.max() - x.data_ptr()) // 4 == (M - 1) * 2**12 + 15
-    assert (at_w.max() - w.data_ptr()) // 4 == (N - 1) * strides_w[0] + 15 * strides_w[1]
-    assert (at_bias.max() - w.data_ptr()) // 4 == (N - 1) * 2**15
-    assert (at_out.max() - out.data_ptr()) // 4 == (M - 1) * N + N - 1
+    ((_, stored),) = accesses
+    assert (stored.max() - base.data_ptr()) // 4 == M * N - 1
+
+
+# What a descriptor can describe
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_describes_without_a_copy_what_it_can(dtype):
+    step = 16 // dtype.itemsize
+    x = torch.zeros(6, 4 * step, dtype=dtype)
+    for view in (x, x[1:4, step:], x[::2], x[:, :1]):
+        made = fused.described_rows(view, [16, 32])
+        assert (made.base.data_ptr(), made.block_shape) == (view.data_ptr(), [16, 32])
+        assert (list(made.shape), list(made.strides)) == (list(view.shape), list(view.stride()))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: x[:, 1:],  # starts 2 bytes behind a multiple of 16
+        lambda x: x[:, ::2],
+        lambda x: x.t(),
+        lambda x: x.reshape(-1)[: 9 * 7].view(9, 7),  # rows are 14 bytes apart
+        lambda x: x[:1].expand(5, 32),  # rows are 0 bytes apart
+        lambda x: x.as_strided((5, 32), (8, 1)),  # rows overlap
+        lambda x: x.as_strided((1, 32), (2**36, 1)),  # farther apart than TMA can count
+    ],
+)
+def test_copies_what_a_descriptor_cannot_describe(make):
+    view = make(torch.arange(6 * 32, dtype=torch.float16).view(6, 32))
+    copy = fused.described_rows(view, [16, 16]).base
+    assert torch.equal(copy, view) and copy.untyped_storage().data_ptr() != view.untyped_storage().data_ptr()
+    assert copy.stride(1) == 1 and copy.stride(0) % 8 == 0 and copy.stride(0) >= copy.shape[1]
+
+
+def test_ragged_results_are_stored_through_pointers(device):
+    x = whole((16, 16), 1, device, torch.float16)
+    for N, described in ((16, True), (15, False), (8, True), (4, False)):
+        with mock.patch.object(fused, "TensorDescriptor", wraps=TensorDescriptor) as made:
+            check(x, whole((N, 16), 2, device, torch.float16), None, None)
+        assert made.call_count == described  # of the result; x and weight are described by from_tensor
+
+
+def test_the_number_of_multiprocessors(device):
+    x = torch.zeros(1, device=device)
+    expected = torch.cuda.get_device_properties(0).multi_processor_count if device == "cuda" else 132
+    assert fused.multiprocessors(x.device) == expected
+
+
+# Which config
+
+
+@pytest.mark.parametrize(
+    "M, N, K, config",
+    [
+        (8192, 8192, 64, fused.PAIR),
+        (8192, 8192, 2047, fused.PAIR),
+        (8192, 8192, 2048, fused.LARGE),
+        (65, 2**15, 64, fused.PAIR),
+        (64, 2**15, 4096, fused.LOW),
+        (32, 4096, 4096, fused.LOW._replace(block_m=32)),
+        (17, 4096, 64, fused.LOW._replace(block_m=32)),
+        (1, 4096, 64, fused.LOW._replace(block_m=16)),
+        (1408, 1536, 4096, fused.SINGLE),  # 11 x 12 tiles
+        (1536, 1536, 4096, fused.LARGE),
+        (768, 1408, 64, fused.LOW),  # 6 x 11
+        (769, 1408, 64, fused.SINGLE),
+    ],
+)
+def test_which_config(M, N, K, config):
+    assert fused.choose_config(M, N, K, 2, 132) == config
+    assert fused.choose_config(M, N, K, 4, 132) == fused.FLOAT32
 
 
 ones = torch.ones
@@ -240,6 +377,32 @@ def test_bytes_by_hand():
     assert bytes_of(8192, 8192, 8192, 2) == {"two kernels": 5 * 2 * 8192**2, "one kernel": 3 * 2 * 8192**2}
 
 
+def test_the_bars_of_the_lesson_are_drawn_to_scale():
+    """What is loaded is outlined and what is stored is filled: 0.6 units for a megabyte."""
+    page = (Path(fused.__file__).parents[2] / "docs/en/matmul/fused.md").read_text("utf-8")
+    drawing = re.search(r'<svg class="chart".*</svg>', page)[0]
+    side, bars = 8192, []
+    for K in (128, 4096):
+        inputs, result = ("loaded", 2 * K * side * 2), ("stored", side * side * 2)
+        bars.append((K, "two kernels", [inputs, result, ("loaded", result[1]), result]))
+        bars.append((K, "one kernel", [inputs, result]))
+    rects = iter(re.findall(r'<rect class="(\w+)" x="([\d.]+)" y="(\d+)" width="([\d.]+)".*?fill="([^"]+)"', drawing))
+    for K, name, parts in bars:
+        total = bytes_of(side, side, K, 2)[name]
+        assert total == sum(size for _, size in parts)
+        title = f"K = {K:,}, {name}: {total / 1e6:.0f} MB"
+        assert f">{title}<" in drawing and f"{title}." in re.search('aria-label="([^"]+)"', drawing)[1]
+        begin, tops = 1.0, set()
+        for (kind, x, top, width, fill), (expected, size) in zip([next(rects) for _ in parts], parts, strict=True):
+            assert kind == expected and fill == ("none" if kind == "loaded" else "var(--pid-0)")
+            assert float(x) == pytest.approx(begin, abs=0.11)
+            assert float(width) == pytest.approx(size * 0.6e-6, abs=0.051)
+            begin += float(width)
+            tops.add(top)
+        assert len(tops) == 1
+    assert next(rects, None) is None
+
+
 def test_as_a_script(device):
     done = subprocess.run(
         [sys.executable, fused.__file__], capture_output=True, text=True,
@@ -251,3 +414,8 @@ def test_as_a_script(device):
     for activation in ("gelu", "gelu_tanh", "silu"):
         assert float(errors[f"{activation}, fused"]) < float(errors[f"{activation}, unfused"])
     assert re.findall(r"saved: ([\d.]+%)", done.stdout) == ["52.2%", "65.8%", "47.1%"]
+    gelu = re.findall(r"^gelu\(-5\), ([^:]+): (-[\d.e-]+)$", done.stdout, re.M)
+    exact = -5 * math.erfc(5 / math.sqrt(2)) / 2
+    assert [way for way, _ in gelu] == ["by the tail", "by 1 + erf", "exact"]
+    by_tail, by_erf, _ = (abs(float(result) / exact - 1) for _, result in gelu)
+    assert by_tail < 1e-3 < by_erf

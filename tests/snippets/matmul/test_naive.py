@@ -17,6 +17,7 @@ import triton
 from guards import Guarded, check_each_once, check_inside, environment, recorded_accesses
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scripts import run_script
 
 from snippets.matmul import naive
 from snippets.matmul.naive import matmul, matmul_kernel, tile_numbers
@@ -222,9 +223,7 @@ def test_tile_numbers_writes_nothing_else(device):
 
 
 def test_as_a_script(device):
-    done = subprocess.run(
-        [sys.executable, SOURCE], capture_output=True, text=True, env=environment(device, PYTHONPATH=ROOT)
-    )
+    done = run_script(SOURCE, env=environment(device, PYTHONPATH=ROOT))
     assert done.returncode == 0, done.stderr
     for line in (
         "    [246, 272, 298, 324, 350]",

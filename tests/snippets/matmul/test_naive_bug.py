@@ -5,13 +5,12 @@ import contextlib
 import math
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 from guards import environment, recorded_accesses
+from scripts import run_script
 
 from snippets.matmul import naive_bug as bug
 from snippets.matmul.naive import matmul
@@ -91,9 +90,7 @@ def test_the_list_of_accesses_catches_two_of_three(capsys, name):
 def test_prints_what_the_page_shows(device):
     if device == "cuda" and not shutil.which("compute-sanitizer"):
         pytest.skip("compute-sanitizer is not on the PATH; it comes with the CUDA toolkit")
-    done = subprocess.run(
-        [sys.executable, SOURCE], env=environment(device, PYTHONPATH=ROOT), capture_output=True, text=True
-    )
+    done = run_script(SOURCE, env=environment(device, PYTHONPATH=ROOT))
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[:15] == [

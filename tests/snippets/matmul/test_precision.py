@@ -154,6 +154,18 @@ def test_parts_are_far_better_than_one():
     exact = a.double() @ b.double()
     one = relative_error(cut_to_tf32(a).double() @ cut_to_tf32(b).double(), exact)
     assert relative_error(by_parts(a, b), exact) < one / 2000
+    without_small_b = a.double() @ round_to_tf32(b).double()  # A·B + a·B: what the page says of leaving A·b out
+    assert 1.5e-4 < relative_error(without_small_b, exact) < 2.5e-4
+
+
+def test_cutting_shrinks_and_rounding_does_not():
+    torch.manual_seed(0)
+    a, b = torch.randn(200, 300), torch.randn(300, 200)
+    exact = a.double() @ b.double()
+    for to_tf32, least, most in ((cut_to_tf32, 5e-4, 1e-3), (round_to_tf32, -1e-5, 1e-5)):
+        product = to_tf32(a).double() @ to_tf32(b).double()
+        shrunk = 1 - (product * exact).sum() / exact.square().sum()
+        assert least < shrunk < most
 
 
 # The settings, old and new
@@ -259,5 +271,7 @@ def test_as_a_script(device):
     assert done.returncode == 0, done.stderr
     found = {name: float(value) for name, value in re.findall(r"^(.+): ([\d.e-]+)$", done.stdout, re.M)}
     assert found["three products of parts"] < found["inputs cut to TF32"] / 1000
+    scaled = min(error for name, error in found.items() if name.startswith("the same, times 1.0007"))
+    assert found["inputs rounded to TF32"] <= scaled < found["inputs cut to TF32"] / 2
     assert (found["tf32"] == found["ieee"]) == (device == "cpu") and found["ieee"] < 1e-6
     assert SMALL["BLOCK_K"] == 16 and len(re.findall("allow_tf32", done.stdout)) == 2

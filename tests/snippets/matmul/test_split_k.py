@@ -2,8 +2,7 @@
 """Every way to share a product out gives the same, in any order of the programs, and leaves the counters at zero."""
 
 import contextlib
-import subprocess
-import sys
+import re
 from pathlib import Path
 from unittest import mock
 
@@ -14,6 +13,7 @@ import triton
 from guards import Guarded, check_inside, environment, recorded_accesses
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from scripts import run_code, run_script
 
 from snippets.matmul import split_k
 from snippets.matmul.split_k import FINISH, Plan, matmul
@@ -101,10 +101,18 @@ def test_one_step_cpu():
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("M, N, K, parts", [(33, 65, 70, 3), (5, 100, 64, 2)])
 def test_split_k_cpu(M, N, K, parts, finish, turned):
-    tiles, _ = steps_of(M, N, K, 16, 32, 16)
-    check(M, N, K, Plan(16, 32, 16, 4, 2, tiles * (1 if finish == "alone" else parts), finish), turned=turned)
-    tiles, _ = steps_of(M, N, K, 32, 16, 32)
-    check(M, N, K, Plan(32, 16, 32, 4, 2, tiles * (1 if finish == "alone" else parts), finish), turned=turned)
+    tiles, _ = steps_of(M, N, K, 16, 32, 32)
+    check(M, N, K, Plan(16, 32, 32, 4, 2, tiles * (1 if finish == "alone" else parts), finish), turned=turned)
+    tiles, _ = steps_of(M, N, K, 64, 16, 32)
+    check(M, N, K, Plan(64, 16, 32, 4, 2, tiles * (1 if finish == "alone" else parts), finish), turned=turned)
+
+
+@pytest.mark.parametrize("tiles, steps", [(2, 2), (3, 2), (2, 3), (2, 4)])
+@pytest.mark.parametrize("finish", FINISH[1:])
+def test_any_number_of_programs(tiles, steps, finish):
+    """Borders between programs fall before, on and after each border between tiles."""
+    for programs in range(1, tiles * steps + 1):
+        check(16, 16 * tiles, 16 * steps, Plan(16, 16, 16, 4, 2, programs, finish))
 
 
 def test_pieces_are_added_in_the_order_of_k():
@@ -133,6 +141,28 @@ def test_every_step_is_done_once():
         assert len(loads) == steps
 
 
+def test_the_bars_of_the_lesson():
+    """The page draws who has which steps of two tiles of six: each piece of a tile is a bar, in its program's color."""
+    page = (SOURCE.parents[2] / "docs/en/matmul/split-k.md").read_text("utf-8")
+    rows = re.findall(r"<div><span>(\d+) programs</span>.*?>((?:<i style=.*?></i>)+)</span>", page)
+    assert [int(programs) for programs, _ in rows] == [2, 4, 5]
+    for programs, bars in rows:
+        a, b = torch.ones(16, 96), torch.ones(96, 64)
+        with recorded_accesses() as accesses:  # a is loaded in each step; the place of b tells the tile
+            plan = Plan(16, 32, 16, 4, 2, int(programs), "alone" if programs == "2" else "second")
+            with mock.patch.object(split_k, "finish_kernel", mock.MagicMock()):
+                matmul(a, b, plan=plan)
+        inside, pieces, steps = addresses_of(a), [], 0
+        for op, at in accesses:
+            if op == "load":
+                steps += np.isin(at[:1], inside)[0]
+            else:
+                pieces, steps = [*pieces, steps], 0
+        drawn = [(float(width), int(pid)) for width, pid in re.findall(r"width:([\d.]+)%.*?pid-(\d)", bars)]
+        assert [width for width, _ in drawn] == [pytest.approx(100 * steps / 12, abs=0.006) for steps in pieces]
+        assert sorted({pid for _, pid in drawn}) == list(range(int(programs)))
+
+
 def test_offsets_are_computed_in_64_bits():
     x, far = torch.zeros(4), 2**30
     names = ("am", "ak", "bk", "bn", "cm", "cn")
@@ -157,22 +187,39 @@ def test_offsets_are_computed_in_64_bits():
 
 
 def test_far_pieces_are_in_64_bits():
-    """Program 2**21 of a product whose pieces are 16 x 32 elements writes its piece beyond element 2**31."""
+    """2**22 tiles of 2**10 steps, 4 of them for each program; a program that has none of a tile's first steps."""
     from triton.runtime.interpreter import interpreter_builder as builder
 
-    x = torch.zeros(4)
+    x, pid = torch.zeros(4), 2**21 + 1
     set_grid_dim = builder.set_grid_dim
-    many = lambda *_: set_grid_dim(2**22, 1, 1)
+    many = lambda *_: set_grid_dim(2**30, 1, 1)
     with (
         mock.patch.object(builder, "set_grid_dim", many),
-        recorded_accesses(first_program=(2**21 + 1, 0, 0), memory=False) as seen,
+        recorded_accesses(first_program=(pid, 0, 0), memory=False) as seen,
     ):
         split_k.matmul_kernel[(1,)](
-            x, x, x, x, x, 16, 2**26, 32, 32, 1, 1, 32, 1, 1,
+            x, x, x, x, x, 16, 2**27, 2**14, 2**14, 1, 2**27, 1, 2**27, 1,
             FINISH="second", K_EVEN=True, PRECISION="ieee", BLOCK_M=16, BLOCK_N=32, BLOCK_K=16,
         )  # fmt: skip
-    offsets = {op: int(at[0] - x.data_ptr()) // 4 for op, at in seen}
-    assert offsets["store"] == 2 * (2**21 + 1) * 512
+    offsets = [(op, int(at[0] - x.data_ptr()) // 4) for op, at in seen]
+    assert len(offsets) == 2 * 4 + 1 and offsets[:2] == [("load", 64), ("load", 64 * 2**27 + 2**18)]
+    assert offsets[-1] == ("store", 2 * pid * 512)
+
+
+def test_far_sums_are_in_64_bits():
+    """The last tiles of 2**22, of 2**10 steps each, by two programs a tile and a few more."""
+    tiles, steps, programs = 2**22, 2**10, 2**23 + 2**12
+    total, x = tiles * steps, torch.zeros(4)
+    for tile in (tiles - 700, tiles - 1):
+        with recorded_accesses(first_program=(tile, 0, 0), memory=False) as seen:
+            split_k.finish_kernel[(1,)](
+                x, x, 16, 16 * tiles, 16 * steps, 1, 1, programs, ROWS=16, BLOCK_M=16, BLOCK_N=16, BLOCK_K=16
+            )
+        first = ((tile * steps + 1) * programs - 1) // total
+        last = ((tile + 1) * steps * programs - 1) // total
+        pieces = [2 * first + 1, *(2 * program for program in range(first + 1, last + 1))]
+        offsets = [int(at[0] - x.data_ptr()) // 4 for _, at in seen]
+        assert offsets == [*(piece * 256 for piece in pieces), 16 * tile] and offsets[0] > 2**31
 
 
 def test_empty(device):
@@ -181,20 +228,42 @@ def test_empty(device):
     assert matmul(torch.ones(3, 0, device=device), torch.ones(0, 2, device=device)).tolist() == [[0, 0]] * 3
 
 
-@given(st.tuples(*[st.integers(1, 20000)] * 3), st.sampled_from([2, 4]), st.booleans())
-@example((1, 1, 1), 2, False)
-def test_plans_can_be_served(sizes, size, by_hand):
-    plan = split_k.split(*sizes, size=size, by_hand=by_hand and size == 4)
+@given(
+    st.tuples(*[st.integers(1, 20000)] * 3), st.sampled_from([2, 4]), st.booleans(),
+    st.sampled_from([232_448, 166_912, 101_376, 49_152]), st.integers(1, 200),
+)  # fmt: skip
+@example((1, 1, 1), 2, False, 232_448, 132)
+@example((4, 4, 40_000), 2, False, 232_448, 132)
+def test_plans_can_be_served(sizes, size, by_hand, shared, multiprocessors):
+    more = {"shared": shared, "multiprocessors": multiprocessors}
+    plan = split_k.split(*sizes, size=size, by_hand=by_hand and size == 4, **more)
     tiles, steps = steps_of(*sizes, *plan[:3])
     split_k.check_plan(plan, tiles, steps)
-    assert plan.num_stages * (plan.block_m + plan.block_n) * plan.block_k * size <= 232_448
-    assert plan.block_k >= 16
+    assert plan.num_stages * (plan.block_m + plan.block_n) * plan.block_k * size <= shared
+    assert plan.block_k >= 16 and plan.num_stages >= 2
+    assert plan.programs <= max(tiles, multiprocessors) and plan.programs % tiles == 0
+
+
+def test_splits_where_it_measured_best():
+    """On an H200, of some hundred plans for each shape, L2 emptied before each."""
+    alone = lambda *sizes: split_k.split(*sizes).finish == "alone"
+    assert [alone(512, 512, K) for K in (1024, 2048, 8192, 16384)] == [True, True, False, False]
+    assert [alone(M, 4096, 4096) for M in (1, 16, 64, 128, 256)] == [False] * 4 + [True]
+    assert alone(1024, 1024, 4096) and alone(1536, 1536, 1536)
 
 
 def test_benchmarks_have_a_plan_for_each_side():
     for M, N, K in [(512, 512, K) for K in split_k.LONG] + [(M, 4096, 4096) for M in split_k.DECODE]:
         found = split_k.best_plans(M, N, K)
         assert split_k.split(M, N, K) in found.values() and list(found) == list(FINISH)
+
+
+def test_ways_to_share_can_be_served():
+    for M, N, K in split_k.SHAPES.values():
+        ways = split_k.ways_to_share(M, N, K)
+        assert list(ways) == split_k.sharing.benchmarks.line_vals[:3]
+        for plan in ways.values():
+            split_k.check_plan(plan, *steps_of(M, N, K, *plan[:3]))
 
 
 def test_chosen_plan_cpu():
@@ -224,7 +293,7 @@ print("compiled")
 """
     root = str(SOURCE.parents[2])
     env = environment("cuda", PYTHONPATH=root)
-    done = subprocess.run([sys.executable, "-c", probe], env=env, cwd=root, capture_output=True, text=True)
+    done = run_code(probe, env=env, cwd=root)
     assert done.stdout == "compiled\n", done.stderr
 
 
@@ -261,7 +330,7 @@ def test_refuses(a, b, options, fragment):
 
 
 def test_prints(device):
-    done = subprocess.run([sys.executable, SOURCE], env=environment(device), capture_output=True, text=True)
+    done = run_script(SOURCE, env=environment(device))
     assert done.returncode == 0, done.stderr
     assert done.stdout.count(": equal") == 3 and "NOT" not in done.stdout
 

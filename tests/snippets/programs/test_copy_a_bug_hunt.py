@@ -3,11 +3,10 @@
 
 import json
 import runpy
-import subprocess
-import sys
 
 import pytest
 from guards import environment
+from scripts import run_script
 
 from recorder.project import Lab
 
@@ -15,7 +14,7 @@ LAB = Lab("programs/labs/copy_a_bug_hunt")
 
 
 def test_prints_what_the_notebook_shows():
-    done = subprocess.run([sys.executable, LAB.path], env=environment("cuda"), capture_output=True, text=True)
+    done = run_script(LAB.path, env=environment("cuda"))
     assert done.returncode == 0, done.stderr
     cells = json.loads(LAB.notebook.read_text("utf-8"))["cells"]
     outputs = [output for cell in cells if cell["cell_type"] == "code" for output in cell["outputs"]]

@@ -2,13 +2,12 @@
 """The photograph is the public-domain one, the pictures are small, and the tiles are those of the programs."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 from guards import environment, recorded_accesses
+from scripts import run_script
 
 from snippets.programs import greyscale_photo as snippet
 from snippets.programs.greyscale import by_torch
@@ -61,7 +60,5 @@ def test_writes_its_pictures(device, tmp_path, monkeypatch, capsys):
 
 def test_says_what_it_needs(tmp_path):
     (tmp_path / "matplotlib.py").write_text("raise ImportError('planted')")
-    done = subprocess.run(
-        [sys.executable, SOURCE], env=environment("cpu", PYTHONPATH=str(tmp_path)), capture_output=True, text=True
-    )
+    done = run_script(SOURCE, env=environment("cpu", PYTHONPATH=str(tmp_path)))
     assert done.returncode == 1 and done.stderr.splitlines()[-1].endswith("pip install matplotlib")

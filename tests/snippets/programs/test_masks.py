@@ -3,8 +3,6 @@
 
 import contextlib
 import math
-import subprocess
-import sys
 from pathlib import Path
 from unittest import mock
 
@@ -14,6 +12,7 @@ import torch
 from guards import Guarded, check_each_once, check_inside, check_same_bits, environment, recorded_accesses
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scripts import run_script
 
 from snippets.programs import masks
 from snippets.tools.testing import addresses_of, sum_tolerance
@@ -357,7 +356,7 @@ def test_bfloat16_is_refused_in_the_interpreter():
 
 
 def test_prints_what_the_page_shows(device):
-    done = subprocess.run([sys.executable, SOURCE], env=environment(device), capture_output=True, text=True)
+    done = run_script(SOURCE, env=environment(device))
     assert done.returncode == 0, done.stderr
     for line in (
         "in torch, x[block[block < 10]] = [8.0, 9.0]",

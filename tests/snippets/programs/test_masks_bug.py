@@ -2,12 +2,11 @@
 """The four wrong kernels are wrong in just the way that the file's docstring says, and in no other."""
 
 import contextlib
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from guards import environment, recorded_accesses
+from scripts import run_script
 
 from snippets.programs import masks_bug as bug
 
@@ -64,7 +63,7 @@ def test_a_block_of_five_does_not_compile_but_one_of_four_does(device):
 
 
 def test_prints_what_the_page_shows(device):
-    done = subprocess.run([sys.executable, SOURCE], env=environment(device), capture_output=True, text=True)
+    done = run_script(SOURCE, env=environment(device))
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
         "## no mask",

@@ -2,12 +2,11 @@
 """The missing mask is caught: by the list of accesses on a CPU, by compute-sanitizer on a GPU."""
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from guards import environment
+from scripts import run_script
 
 from snippets.programs import masks_caught_bug as caught
 
@@ -29,9 +28,7 @@ REPORT = """\
 
 def run(device):
     root = str(SOURCE.parents[2])
-    return subprocess.run(
-        [sys.executable, SOURCE], env=environment(device, PYTHONPATH=root), capture_output=True, text=True
-    )
+    return run_script(SOURCE, env=environment(device, PYTHONPATH=root))
 
 
 def test_the_first_error_of_a_report_without_addresses():

@@ -2,14 +2,13 @@
 """Three copies, with a mask in no program, in every one, in the last: equal to the bit, and nothing else is touched."""
 
 import contextlib
-import subprocess
-import sys
 from pathlib import Path
 from unittest import mock
 
 import pytest
 import torch
 from guards import Guarded, check_each_once, check_same_bits, environment, recorded_accesses
+from scripts import run_script
 
 from snippets.programs import masks_price
 
@@ -95,7 +94,7 @@ def test_refuses(device, make, options, fragment):
 
 
 def test_prints_equal(device):
-    done = subprocess.run([sys.executable, SOURCE], env=environment(device), capture_output=True, text=True)
+    done = run_script(SOURCE, env=environment(device))
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 5
     assert all(line.endswith(": equal") for line in done.stdout.splitlines())

@@ -3,14 +3,13 @@
 
 import contextlib
 import math
-import subprocess
-import sys
 from pathlib import Path
 from unittest import mock
 
 import pytest
 import torch
 from guards import Guarded, check_each_once, check_same_bits, environment, recorded_accesses
+from scripts import run_script
 
 from snippets.programs import masks_ranges
 
@@ -113,7 +112,7 @@ def test_refuses_what_the_kernels_cannot_read(device, make, fragment):
 
 
 def test_prints_what_the_page_shows(device):
-    done = subprocess.run([sys.executable, SOURCE], env=environment(device), capture_output=True, text=True)
+    done = run_script(SOURCE, env=environment(device))
     assert done.returncode == 0, done.stderr
     for line in ("rows of 12, as 8 and 4: [66, 210]", "x[0:2] by tl.gather: [3, 1]", "largest block: 1048576"):
         assert line in done.stdout.splitlines()

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is refused is refused, and the two conditions mean what the file's docstring says they mean."""
 
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 
@@ -10,6 +8,7 @@ import pytest
 import torch
 import triton
 from guards import environment
+from scripts import run_script
 
 from snippets.programs import masks_refused_bug as bug
 
@@ -52,18 +51,13 @@ def test_no_parentheses(device):
 
 @pytest.mark.gpu
 def test_the_compiler_warns_of_and(monkeypatch, tmp_path):
-    done = subprocess.run(
-        [sys.executable, SOURCE],
-        env=environment("cuda", TRITON_CACHE_DIR=str(tmp_path)),
-        capture_output=True,
-        text=True,
-    )
+    done = run_script(SOURCE, env=environment("cuda", TRITON_CACHE_DIR=str(tmp_path)))
     assert done.returncode == 0, done.stderr
     assert "UserWarning: Logical operators 'and' and 'or' are deprecated" in done.stdout
 
 
 def test_prints_each_refusal(device):
-    done = subprocess.run([sys.executable, SOURCE], env=environment(device), capture_output=True, text=True)
+    done = run_script(SOURCE, env=environment(device))
     assert done.returncode == 0, done.stderr
     for name, said in SAID.items():
         assert f"{name} {said}" in " ".join(done.stdout.split())

@@ -16,6 +16,7 @@ import triton
 from guards import Guarded, check_same_bits, environment, recorded_accesses
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scripts import run_script
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from snippets.programs import offsets as snippet
@@ -337,16 +338,10 @@ def test_compiled_refuses_the_cpu():
 # The file as a script
 
 
-def run_script(path, device):
-    done = subprocess.run(
-        [sys.executable, path.name], cwd=path.parent, env=environment(device), capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def test_copied_alone_it_prints_what_the_page_says(device, tmp_path):
-    printed = run_script(Path(shutil.copy(SOURCE, tmp_path)), device)
+    done = run_script(Path(shutil.copy(SOURCE, tmp_path)), env=environment(device), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    printed = done.stdout
     x = torch.arange(15).view(3, 5)
     assert f"## x.t()\nshape (5, 3), strides (1, 5)\n{x.t().tolist()}\n" in printed
     assert "strides (8, 2)\n[[1, 3, 5], [9, 11, 13], [17, 19, 21]]\n" in printed

@@ -3,8 +3,6 @@
 
 import itertools
 import re
-import subprocess
-import sys
 from pathlib import Path
 from unittest import mock
 
@@ -13,6 +11,7 @@ import torch
 from guards import Guarded, check_each_once, check_same_bits, environment, recorded_accesses
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scripts import run_script
 
 from snippets.programs import programs_and_threads as lesson
 
@@ -106,7 +105,7 @@ def test_refuses(device):
 def run(device, **more):
     root = Path(lesson.__file__).parents[2]
     given = environment(device, PYTHONPATH=str(root), **more)
-    return subprocess.run([sys.executable, lesson.__file__], env=given, capture_output=True, text=True, cwd=root)
+    return run_script(lesson.__file__, env=given, cwd=root)
 
 
 def test_says_so_without_a_gpu():

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a kernel finds in its arguments, and what it refuses."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 import triton.language as tl
 from guards import Guarded, environment
+from scripts import run_script
 
 from snippets.programs import programs_and_threads_arguments as arguments
 
@@ -44,7 +43,7 @@ def test_stores_one_number(device, value):
 def run(device, **more):
     root = Path(arguments.__file__).parents[2]
     given = environment(device, PYTHONPATH=str(root), **more)
-    return subprocess.run([sys.executable, arguments.__file__], env=given, capture_output=True, text=True, cwd=root)
+    return run_script(arguments.__file__, env=given, cwd=root)
 
 
 def test_says_so_without_a_gpu():

@@ -11,6 +11,7 @@ import pytest
 import torch
 import triton.language as tl
 from guards import Guarded, check_each_once, check_same_bits, environment, recorded_accesses
+from scripts import run_script
 
 from recorder import layout
 from snippets.programs import programs_and_threads_cuda as cuda
@@ -195,7 +196,7 @@ def test_owners_of_a_ragged_block():
 def run(device, **more):
     root = Path(cuda.__file__).parents[2]
     given = environment(device, PYTHONPATH=str(root), **more)
-    return subprocess.run([sys.executable, cuda.__file__], env=given, capture_output=True, text=True, cwd=root)
+    return run_script(cuda.__file__, env=given, cwd=root)
 
 
 def test_says_so_without_a_gpu():

@@ -24,6 +24,7 @@ from guards import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scripts import run_script
 
 from snippets.programs import vector_add
 
@@ -257,11 +258,10 @@ def test_compiled_refuses_the_cpu():
 # The file as a script
 
 
-def run_script(path, device, *, isolated=False):
-    """Run a snippet as a reader would; ``isolated``: where nothing of this repository can be imported."""
-    command = [sys.executable, path.name]
-    if isolated:  # -I alone would leave the repository's entry in site-packages
-        command = [sys.executable, "-I", "-c", ALONE, path.name, str(ROOT)]
+def run_alone(path, device):
+    """Run a snippet where nothing of this repository can be imported."""
+    # -I alone would leave the repository's entry in site-packages.
+    command = [sys.executable, "-I", "-c", ALONE, path.name, str(ROOT)]
     done = subprocess.run(command, cwd=path.parent, env=environment(device), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -283,10 +283,10 @@ runpy.run_path(sys.argv[1], run_name="__main__")
 
 
 def test_copied_alone_it_prints_what_the_original_prints(device, tmp_path):
-    original = run_script(SOURCE, device)
-    assert run_script(Path(shutil.copy(SOURCE, tmp_path)), device, isolated=True) == original
+    original = run_script(SOURCE, env=environment(device))
+    assert run_alone(Path(shutil.copy(SOURCE, tmp_path)), device) == original.stdout
 
-    first, *differences = original.split("x + y =")[1].splitlines()
+    first, *differences = original.stdout.split("x + y =")[1].splitlines()
     assert ast.literal_eval(first.strip()) == [101.0 * i for i in range(10)]
     assert len(differences) == 3 and all(line.endswith(": 0.0") for line in differences)
 
@@ -295,7 +295,7 @@ def test_alone_means_alone(tmp_path):
     file = tmp_path / "uses_ours.py"
     file.write_text("import snippets.programs.vector_add")
     with pytest.raises(AssertionError, match="is part of the repository"):
-        run_script(file, "cpu", isolated=True)
+        run_alone(file, "cpu")
 
 
 def test_imports_nothing_but_torch_and_triton():
@@ -307,12 +307,7 @@ def test_imports_nothing_but_torch_and_triton():
 
 
 def test_says_so_without_a_gpu():
-    done = subprocess.run(
-        [sys.executable, SOURCE],
-        env=environment("cuda", CUDA_VISIBLE_DEVICES="", HIP_VISIBLE_DEVICES=""),
-        capture_output=True,
-        text=True,
-    )
+    done = run_script(SOURCE, env=environment("cuda", CUDA_VISIBLE_DEVICES="", HIP_VISIBLE_DEVICES=""))
     assert done.returncode == 1 and done.stdout == ""
     assert done.stderr.splitlines()[-1].startswith("no GPU found; set TRITON_INTERPRET=1")
 

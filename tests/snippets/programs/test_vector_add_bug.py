@@ -3,14 +3,13 @@
 
 import contextlib
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from guards import environment, recorded_accesses
+from scripts import run_script
 
 from snippets.programs import vector_add_bug as bug
 
@@ -71,7 +70,7 @@ def test_pid_times_n_leaves_most_elements_unwritten(device):
 
 
 def test_prints_the_damage(device):
-    done = subprocess.run([sys.executable, SOURCE], env=environment(device), capture_output=True, text=True)
+    done = run_script(SOURCE, env=environment(device))
     assert done.returncode == 0, done.stderr
     no_mask, three, offset = re.split(r"^(?=\S)", done.stdout, flags=re.M)[1:]
     assert no_mask.startswith("no mask\n") and f"results: {SUM}\n" in no_mask and ": [7700.0, 7700.0]\n" in no_mask

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels compile for each GPU as the table says."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 from guards import environment
+from scripts import run_script
 
 from snippets.start import install_gpus
 
@@ -14,7 +13,7 @@ SOURCE = Path(install_gpus.__file__)
 
 def test_table():
     """With TRITON_INTERPRET=1 the script starts another process, for compiling takes one without it."""
-    done = subprocess.run([sys.executable, SOURCE], env=environment("cpu"), capture_output=True, text=True)
+    done = run_script(SOURCE, env=environment("cpu"))
     assert done.returncode == 0, done.stderr
     rows = done.stdout.splitlines()[1:]
     assert len(rows) == len(install_gpus.GPUS) and all("yes" in row for row in rows)

@@ -3,8 +3,6 @@
 
 import contextlib
 import math
-import subprocess
-import sys
 from pathlib import Path
 from unittest import mock
 
@@ -13,6 +11,7 @@ import torch
 from guards import Guarded, check_each_once, check_same_bits, environment, recorded_accesses
 from hypothesis import given
 from hypothesis import strategies as st
+from scripts import run_script
 
 from snippets.start import when_to_write_a_kernel as lesson
 
@@ -217,7 +216,7 @@ def test_the_interpreter_does_not_take_bfloat16():
 
 def process(device, **more):
     given = environment(device, PYTHONPATH=str(SOURCE.parents[2]), **more)
-    return subprocess.run([sys.executable, SOURCE], env=given, capture_output=True, text=True)
+    return run_script(SOURCE, env=given)
 
 
 def test_prints_what_the_page_shows(device):

@@ -14,6 +14,7 @@ import triton.language as tl
 from guards import Guarded, check_each_once, check_same_bits, environment, recorded_accesses
 from hypothesis import example, given
 from hypothesis import strategies as st
+from scripts import run_script
 from torch._subclasses import FakeTensorMode
 
 from snippets.tools import debugging
@@ -348,9 +349,7 @@ def test_compiled_they_print_nothing(capfd):
 
 
 def test_prints_what_the_page_shows(device):
-    done = subprocess.run(
-        [sys.executable, SOURCE], cwd=SOURCE.parent, env=environment(device), capture_output=True, text=True
-    )
+    done = run_script(SOURCE, env=environment(device), cwd=SOURCE.parent)
     assert done.returncode == 0, done.stderr
     assert ("pid (1, 0, 0): offsets" in done.stdout) == (device == "cpu")
     assert f"copied: {[float(i) for i in range(10)]}" in done.stdout

@@ -3,7 +3,6 @@
 
 import ast
 import math
-import subprocess
 import sys
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import triton.language as tl
 from guards import environment
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scripts import run_script
 
 from snippets.tools import testing
 from snippets.tools.testing import (
@@ -229,9 +229,7 @@ def test_tolerance_is_the_bound_and_no_more():
 def test_prints_its_experiment(device, tmp_path):
     alone = tmp_path / "testing.py"  # copied, where nothing of this repository is
     alone.write_text(SOURCE.read_text("utf-8"), "utf-8")
-    done = subprocess.run(
-        [sys.executable, alone], env=environment(device), capture_output=True, text=True, cwd=tmp_path
-    )
+    done = run_script(alone, env=environment(device), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     for dtype in ("float16", "float32"):
         lines = [line.split(": ")[1] for line in done.stdout.splitlines() if line.startswith(f"  {dtype}, ")]
@@ -248,10 +246,5 @@ def test_imports_nothing_but_torch_triton_and_numpy():
 
 
 def test_says_so_without_a_gpu():
-    done = subprocess.run(
-        [sys.executable, SOURCE],
-        env=environment("cuda", CUDA_VISIBLE_DEVICES="", HIP_VISIBLE_DEVICES=""),
-        capture_output=True,
-        text=True,
-    )
+    done = run_script(SOURCE, env=environment("cuda", CUDA_VISIBLE_DEVICES="", HIP_VISIBLE_DEVICES=""))
     assert done.returncode == 1 and done.stderr.splitlines()[-1].startswith("no GPU found; set TRITON_INTERPRET=1")

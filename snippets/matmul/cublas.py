@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How close to cuBLAS? Every matrix product of this chapter against ``torch.matmul``, by one timer, in turns.
+
+- :func:`ladder`: the steps of the chapter at one size
+- :func:`square`, :func:`square_fp16`, :func:`square_tf32`: square matrices by size and precision
+- :func:`called`: from Python, with the host's time
+- :func:`skinny`, :func:`skinny_share`: results with few rows, few columns, a long or a short K, and ragged sizes
+- :func:`shares`: the best of ours as a share of cuBLAS, by precision
+
+All sides get the same random numbers, normally distributed, in the same precision, and are compared with each other
+before they are timed. Calls stand one after another in a CUDA graph, as the layers of a model do: 20 of them, or fewer
+large ones. So the host is left out, and L2 holds what the call before has left. A reading is a median; sides take
+turns, so that the power limit, which slows the GPU down when it is hot, hits all of them alike.
+
+FLOPs: 2 * M * N * K. Units: TFLOP/s, and shares of cuBLAS's.
+Source: ``torch.matmul`` calls cuBLAS.
+
+``python cublas.py`` lists the benchmarks. Each needs a GPU, and ``.run`` needs pandas and matplotlib.
+"""
+
+import functools
+import importlib
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+import triton
+from triton.testing import do_bench
+
+from snippets.matmul.persistent_measured import captured, random_pair
+from snippets.tools.benchmarking import compare
+
+LADDER = {
+    "naive": "tiles, one program each",
+    "grouped": "grouped order",
+    "autotuned": "tuned tile, warps, stages",
+    "persistent": "TMA, persistent, early",
+}
+OURS = LADDER | {"split_k": "split along K"}
+SIZES = [2**k for k in range(9, 15)]
+LARGEST_ERROR = {torch.bfloat16: 8e-3, torch.float16: 1e-3, torch.float32: 2e-3}  # between two right results
+
+
+# --8<-- [start:sides]
+def product(name: str) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+    """The ``matmul`` of a snippet of this chapter.
+
+    Raises:
+        RuntimeError: The snippet is not there, or has none.
+
+    >>> product("no_such_snippet")
+    Traceback (most recent call last):
+    RuntimeError: snippets/matmul/no_such_snippet.py is missing, or has no matmul: this benchmark compares with it
+    """
+    try:
+        return importlib.import_module(f"snippets.matmul.{name}").matmul
+    except (ModuleNotFoundError, AttributeError) as error:
+        raise RuntimeError(
+            f"snippets/matmul/{name}.py is missing, or has no matmul: this benchmark compares with it"
+        ) from error
+
+
+def operands(M: int, N: int, K: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+    """Random matrices, row after row; for float32 b is column after column, which TF32's instruction wants."""
+    a = torch.randn(M, K, device="cuda", dtype=dtype)
+    if dtype == torch.float32:
+        return a, torch.randn(N, K, device="cuda", dtype=dtype).T
+    return a, torch.randn(K, N, device="cuda", dtype=dtype)
+
+
+# --8<-- [start:race]
+def sides_of(a: torch.Tensor, b: torch.Tensor, names) -> dict[str, Callable[[], torch.Tensor]]:
+    """The calls to compare: what they need is compiled and tuned, and their results are alike.
+
+    Raises:
+        RuntimeError: A result is not the one of cuBLAS.
+    """
+    tf32 = a.dtype == torch.float32
+    options = {"input_precision": "tf32"} if tf32 else {}
+    calls = {"cublas": functools.partial(torch.matmul, a, b)}
+    for name in names:
+        if name == "autotuned":
+            importlib.import_module("snippets.matmul.autotuned").prepare(a, b, **options)
+        calls[name] = functools.partial(product(name), a, b, **options)
+        if name == "split_k":  # with counters of its own it needs no kernel to clear them
+            calls[name].keywords["counters"] = torch.zeros(2**16, dtype=torch.int32, device=a.device)
+    expected = calls["cublas"]()
+    size = torch.linalg.vector_norm(expected, dtype=torch.float32).item()
+    for name, call in calls.items():
+        error = torch.linalg.vector_norm(call() - expected, dtype=torch.float32).item() / size
+        if not error <= LARGEST_ERROR[a.dtype]:
+            raise RuntimeError(f"{name} differs from cuBLAS by {error:.2g} at {tuple(a.shape)} @ {tuple(b.shape)}")
+    return calls
+
+
+@functools.cache
+def measure(M, N, K, dtype, names):
+    """TFLOP/s of each side: median, slowest and fastest round. ``best`` is the quickest of ours, by the median."""
+    flops = 2 * M * N * K
+    calls = max(1, min(20, round(8e12 / flops)))
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")  # TF32, for float32 only
+    try:
+        sides = sides_of(*operands(M, N, K, dtype), names)
+        graphs = {name: captured(call, calls) for name, call in sides.items()}
+        timer = lambda run: do_bench(run, warmup=5, rep=30, return_mode="median") / calls
+        timings = compare(graphs, rounds=6, timer=timer)
+    finally:
+        torch.set_float32_matmul_precision(before)
+    rates = {name: timing.rate(flops, 1e12) for name, timing in timings.items()}
+    return rates | {"best": max((rates[name] for name in names), key=lambda rate: rate[0])}
+# --8<-- [end:race]
+# --8<-- [end:sides]
+
+
+def benchmark(plot_name, x_name, x_vals, xlabel, names, **more):
+    lines = {"cublas": "cuBLAS"} | {name: OURS[name] for name in names} | {"best": "the best of ours"}
+    return triton.testing.Benchmark(
+        plot_name=plot_name,
+        x_names=[x_name],
+        x_vals=x_vals,
+        x_log=x_name == "n",
+        xlabel=xlabel,
+        ylabel="TFLOP/s",
+        line_arg="side",
+        line_vals=list(lines),
+        line_names=list(lines.values()),
+        args={"names": tuple(names), **more},
+    )
+
+
+# The ladder
+
+
+# --8<-- [start:ladder]
+@triton.testing.perf_report(
+    triton.testing.Benchmark(
+        plot_name="ladder",
+        x_names=["step"],
+        x_vals=[*LADDER, "cublas"],
+        xlabel="step",
+        ylabel="",
+        line_arg="what",
+        line_vals=["rate", "share"],
+        line_names=["TFLOP/s", "share of cuBLAS"],
+        args={"n": 8192},
+    )
+)
+def ladder(step, what, n):
+    """Each step of the chapter at 8192 x 8192 x 8192, bfloat16."""
+    rates = measure(n, n, n, torch.bfloat16, tuple(OURS))
+    return rates[step] if what == "rate" else rates[step][0] / rates["cublas"][0]
+# --8<-- [end:ladder]
+
+
+# Square
+
+
+FEWER = ("autotuned", "persistent", "split_k")
+
+
+# --8<-- [start:square]
+@triton.testing.perf_report(benchmark("square", "n", SIZES, "n", OURS))
+def square(n, side, names):
+    """n x n x n in bfloat16."""
+    return measure(n, n, n, torch.bfloat16, names)[side]
+
+
+@triton.testing.perf_report(benchmark("square_fp16", "n", SIZES, "n", FEWER))
+def square_fp16(n, side, names):
+    """n x n x n in float16."""
+    return measure(n, n, n, torch.float16, names)[side]
+
+
+@triton.testing.perf_report(benchmark("square_tf32", "n", SIZES[:-1], "n", FEWER))
+def square_tf32(n, side, names):
+    """n x n x n in float32, multiplied in TF32 by both sides; b is column after column."""
+    return measure(n, n, n, torch.float32, names)[side]
+# --8<-- [end:square]
+
+
+# --8<-- [start:shares]
+@triton.testing.perf_report(
+    triton.testing.Benchmark(
+        plot_name="shares",
+        x_names=["precision"],
+        x_vals=["bfloat16", "float16", "tf32"],
+        xlabel="precision",
+        ylabel="share of cuBLAS",
+        line_arg="what",
+        line_vals=["least", "mean", "most"],
+        line_names=["least", "geometric mean", "most"],
+        args={},
+    )
+)
+def shares(precision, what):
+    """The best of ours at each square size, as a share of cuBLAS: the least, the geometric mean, the most."""
+    mark = {"bfloat16": square, "float16": square_fp16, "tf32": square_tf32}[precision]
+    dtype = getattr(torch, precision.replace("tf32", "float32"))
+    rates = [measure(n, n, n, dtype, mark.benchmarks.args["names"]) for n in mark.benchmarks.x_vals]
+    found = [rate["best"][0] / rate["cublas"][0] for rate in rates]
+    return {"least": min, "mean": statistics.geometric_mean, "most": max}[what](found)
+# --8<-- [end:shares]
+
+
+# From Python
+
+
+# --8<-- [start:called]
+@functools.cache
+def measure_calls(n, calls=200):
+    """Microseconds from call to call in a Python loop: of the host, if it takes longer than the GPU."""
+
+    def timer(run):
+        torch.cuda.synchronize()
+        began = time.perf_counter()
+        for _ in range(calls):
+            run()
+        torch.cuda.synchronize()
+        return (time.perf_counter() - began) / calls * 1e3
+
+    sides = sides_of(*random_pair(n), ("autotuned", "persistent"))
+    return {name: timing.median * 1e3 for name, timing in compare(sides, rounds=6, timer=timer).items()}
+
+
+@triton.testing.perf_report(
+    triton.testing.Benchmark(
+        plot_name="called",
+        x_names=["n"],
+        x_vals=[256, 512, 1024, 2048, 4096],
+        xlabel="n",
+        ylabel="µs",
+        line_arg="side",
+        line_vals=["cublas", "autotuned", "persistent"],
+        line_names=["cuBLAS", OURS["autotuned"], OURS["persistent"]],
+        args={},
+    )
+)
+def called(n, side):
+    """n x n x n in bfloat16, called from Python again and again: microseconds from one call to the next."""
+    return measure_calls(n)[side]
+# --8<-- [end:called]
+
+
+# Other shapes
+
+
+# --8<-- [start:skinny]
+SKINNY = {
+    "1 × 4096 × 4096": (1, 4096, 4096),
+    "16 × 4096 × 4096": (16, 4096, 4096),
+    "64 × 4096 × 4096": (64, 4096, 4096),
+    "256 × 8192 × 8192": (256, 8192, 8192),
+    "512 × 512 × 16384": (512, 512, 16384),
+    "1536 × 1536 × 1536": (1536, 1536, 1536),
+    "8192 × 64 × 8192": (8192, 64, 8192),
+    "8192 × 8192 × 64": (8192, 8192, 64),
+    "4000 × 4000 × 4000": (4000, 4000, 4000),
+    "4097 × 4097 × 4097": (4097, 4097, 4097),
+}
+
+
+@triton.testing.perf_report(benchmark("skinny", "shape", list(SKINNY), "M × N × K", FEWER))
+def skinny(shape, side, names):
+    """Results with few rows or columns, a long or a short K, ragged sizes; bfloat16."""
+    return measure(*SKINNY[shape], torch.bfloat16, names)[side]
+
+
+@triton.testing.perf_report(
+    triton.testing.Benchmark(
+        plot_name="skinny_share",
+        x_names=["shape"],
+        x_vals=list(SKINNY),
+        xlabel="M × N × K",
+        ylabel="share of cuBLAS",
+        line_arg="side",
+        line_vals=list(FEWER),
+        line_names=[OURS[name] for name in FEWER],
+        args={},
+    )
+)
+def skinny_share(shape, side):
+    """The same as shares of cuBLAS."""
+    rates = measure(*SKINNY[shape], torch.bfloat16, FEWER)
+    return rates[side][0] / rates["cublas"][0]
+# --8<-- [end:skinny]
+
+
+def main():
+    """Say what there is to measure: what comes out is different every time."""
+    for mark in (ladder, square, square_fp16, square_tf32, shares, called, skinny, skinny_share):
+        print(f"{mark.benchmarks.plot_name}.run(print_data=True)  # {mark.fn.__doc__}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measure what pipelines, persistent programs and early starts bring to a matrix product.
+
+- :func:`by_stages`: its rate by the number of stages
+- :func:`steps`: from a program for each tile to one loop over all tiles
+- :func:`early`: products one after another in a CUDA graph, each begun while the one before ends, or after it
+- :func:`data`: random numbers against zeros, which draw less power
+
+Both sides of each comparison run in turns, by one timer, on the same data. Units: TFLOP/s, 2 * M * N * K FLOPs each.
+Source: ``torch.matmul`` calls cuBLAS.
+
+``python persistent_measured.py`` lists the benchmarks. Each needs a GPU, and ``.run`` needs pandas and matplotlib.
+"""
+
+import functools
+
+import torch
+import triton
+from triton.testing import do_bench
+
+from snippets.matmul.persistent import LARGE, matmul
+from snippets.tools.benchmarking import compare, milliseconds
+
+
+# --8<-- [start:graph]
+def captured(run, calls: int = 1):
+    """Return a function that repeats ``calls`` calls by a CUDA graph: next to no work for the host."""
+    run()  # compiles
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(calls):
+            run()
+    return graph.replay
+# --8<-- [end:graph]
+
+
+def random_pair(side: int, dtype: torch.dtype = torch.bfloat16):
+    """Two square matrices of random numbers on the GPU."""
+    return tuple(torch.randn(side, side, device="cuda", dtype=dtype) for _ in range(2))
+
+
+def rates(sides, side, rounds=6):
+    """TFLOP/s by name: median, slowest and fastest round; L2 emptied before each call, which a graph repeats."""
+    graphs = {name: captured(run) for name, run in sides.items()}
+    timings = compare(graphs, rounds=rounds, timer=milliseconds)
+    return {name: timing.rate(2 * side**3, 1e12) for name, timing in timings.items()}
+
+
+def rates_in_a_row(sides, side, rounds=6):
+    """As :func:`rates`, but of calls one after another in one graph: nothing between them empties L2."""
+    calls = max(1, min(20, round(4e12 / side**3)))
+    graphs = {name: captured(run, calls) for name, run in sides.items()}
+    timer = lambda run: do_bench(run, warmup=10, rep=60, return_mode="median") / calls
+    timings = compare(graphs, rounds=rounds, timer=timer)
+    return {name: timing.rate(2 * side**3, 1e12) for name, timing in timings.items()}
+
+
+# --8<-- [start:steps]
+STEPS = {
+    "each_tile": LARGE._replace(per_sm=0, flatten=False),
+    "persistent": LARGE._replace(flatten=False),
+    "flattened": LARGE,
+    "chosen": None,
+}
+
+
+@functools.lru_cache(maxsize=1)
+def measure_steps(side):
+    a, b = random_pair(side)
+    run = lambda config: lambda: matmul(a, b, config=config)
+    return rates({name: run(config) for name, config in STEPS.items()} | {"cublas": lambda: a @ b}, side)
+
+
+@triton.testing.perf_report(
+    triton.testing.Benchmark(
+        plot_name="steps",
+        x_names=["side"],
+        x_vals=[2**k for k in range(9, 15)],
+        x_log=True,
+        xlabel="M = N = K (bfloat16)",
+        ylabel="TFLOP/s",
+        line_arg="provider",
+        line_vals=[*STEPS, "cublas"],
+        line_names=[
+            "a program for each tile", "a program for each SM", "and one loop", "config by size", "cuBLAS",
+        ],
+        args={},
+    )
+)  # fmt: skip
+def steps(side, provider):
+    """Rates of the steps, all but the last two in tiles of 128 x 256 x 64, and of torch's product."""
+    return measure_steps(side)[provider]
+# --8<-- [end:steps]
+
+
+# --8<-- [start:by_stages]
+MOST_STAGES = 4  # a fifth would not fit into shared memory
+
+
+@functools.lru_cache(maxsize=1)
+def measure_stages(side=4096):
+    a, b = random_pair(side)
+    config = STEPS["each_tile"]._replace(subtiles=2)  # a tile of c in two halves, beside four stages of a and b
+    run = lambda stages: lambda: matmul(a, b, config=config._replace(num_stages=stages))
+    return rates({stages: run(stages) for stages in range(1, MOST_STAGES + 1)}, side)
+
+
+@triton.testing.perf_report(
+    triton.testing.Benchmark(
+        plot_name="by_stages",
+        x_names=["stages"],
+        x_vals=list(range(1, MOST_STAGES + 1)),
+        xlabel="num_stages",
+        ylabel="TFLOP/s",
+        line_arg="provider",
+        line_vals=["rate"],
+        line_names=["128 x 256 x 64, a program for each tile"],
+        args={},
+    )
+)
+def by_stages(stages, provider):
+    """Rate by the number of stages, 4096 x 4096 x 4096, bfloat16."""
+    return measure_stages()[stages]
+# --8<-- [end:by_stages]
+
+
+# --8<-- [start:early]
+@functools.lru_cache(maxsize=1)
+def measure_early(side):
+    from snippets.matmul.persistent import configuration, multiprocessors
+
+    a, b = random_pair(side)
+    config = configuration(side, side, a.itemsize, multiprocessors(a.device))
+    sides = {
+        "early": lambda: matmul(a, b),
+        "late": lambda: matmul(a, b, config=config._replace(early=False)),
+        "cublas": lambda: a @ b,
+    }
+    return rates_in_a_row(sides, side)
+
+
+@triton.testing.perf_report(
+    triton.testing.Benchmark(
+        plot_name="early",
+        x_names=["side"],
+        x_vals=[2**k for k in range(8, 14)],
+        x_log=True,
+        xlabel="M = N = K (bfloat16)",
+        ylabel="TFLOP/s",
+        line_arg="provider",
+        line_vals=["early", "late", "cublas"],
+        line_names=["begun early", "begun after the one before", "cuBLAS"],
+        args={},
+    )
+)
+def early(side, provider):
+    """Rates of products one after another, in one CUDA graph."""
+    return measure_early(side)[provider]
+# --8<-- [end:early]
+
+
+# --8<-- [start:data]
+@functools.lru_cache(maxsize=1)
+def measure_data(side):
+    sides, kept = {}, {"random": random_pair(side), "zeros": (torch.zeros(side, side, device="cuda").bfloat16(),) * 2}
+    for name, (a, b) in kept.items():
+        sides[f"{name}_ours"] = functools.partial(matmul, a, b)
+        sides[f"{name}_cublas"] = functools.partial(torch.matmul, a, b)
+    return rates_in_a_row(sides, side)
+
+
+@triton.testing.perf_report(
+    triton.testing.Benchmark(
+        plot_name="data",
+        x_names=["side"],
+        x_vals=[1024, 2048, 4096, 8192],
+        x_log=True,
+        xlabel="M = N = K (bfloat16)",
+        ylabel="TFLOP/s",
+        line_arg="provider",
+        line_vals=["random_ours", "random_cublas", "zeros_ours", "zeros_cublas"],
+        line_names=["random numbers, ours", "random numbers, cuBLAS", "zeros, ours", "zeros, cuBLAS"],
+        args={},
+    )
+)
+def data(side, provider):
+    """Rates on random numbers and on zeros: the same instructions, another power."""
+    return measure_data(side)[provider]
+# --8<-- [end:data]
+
+
+def main():
+    """Say what there is to measure: what comes out is different every time."""
+    for mark in (by_stages, steps, early, data):
+        print(f"{mark.benchmarks.plot_name}.run(print_data=True)  # {mark.fn.__doc__}")
+
+
+if __name__ == "__main__":
+    main()

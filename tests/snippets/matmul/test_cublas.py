@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The benchmark compares equals: same numbers, same precision, results that agree; and it says what is missing."""
+
+import inspect
+from unittest import mock
+
+import pytest
+import torch
+import triton
+
+from snippets.matmul import cublas
+
+MARKS = [name for name, value in vars(cublas).items() if isinstance(value, triton.testing.Mark)]
+
+
+def test_main_lists_every_benchmark(capsys):
+    cublas.main()
+    listed = [line.split(".")[0] for line in capsys.readouterr().out.splitlines()]
+    assert sorted(listed) == sorted(MARKS)
+
+
+def test_every_snippet_is_there_and_takes_what_it_is_given():
+    for name in cublas.OURS:
+        parameters = inspect.signature(cublas.product(name)).parameters
+        assert list(parameters)[:2] == ["a", "b"]
+        if name in cublas.FEWER:
+            assert "input_precision" in parameters
+    assert "counters" in inspect.signature(cublas.product("split_k")).parameters
+
+
+@pytest.mark.parametrize("name", ["no_such_snippet", "autotuned_bug"])
+def test_says_what_is_missing(name):
+    with pytest.raises(RuntimeError, match=f"snippets/matmul/{name}.py is missing, or has no matmul"):
+        cublas.product(name)
+
+
+def test_an_error_inside_a_snippet_is_not_hidden():
+    with (
+        mock.patch("importlib.import_module", side_effect=SyntaxError("broken")),
+        pytest.raises(SyntaxError, match="broken"),
+    ):
+        cublas.product("naive")
+
+
+def test_a_wrong_side_is_refused():
+    a, b = torch.ones(8, 8, dtype=torch.float16), torch.ones(8, 8, dtype=torch.float16)
+    with mock.patch.object(cublas, "product", lambda name: torch.matmul):
+        assert list(cublas.sides_of(a, b, ("naive", "grouped"))) == ["cublas", "naive", "grouped"]
+    with (
+        mock.patch.object(cublas, "product", lambda name: lambda a, b: 1.01 * (a @ b)),
+        pytest.raises(RuntimeError, match=r"naive differs from cuBLAS by 0.0098 at \(8, 8\)"),
+    ):
+        cublas.sides_of(a, b, ("naive",))
+    with (
+        mock.patch.object(cublas, "product", lambda name: lambda a, b: (a @ b) * float("nan")),
+        pytest.raises(RuntimeError, match="naive differs"),
+    ):
+        cublas.sides_of(a, b, ("naive",))
+
+
+def test_shares():
+    made = {512: 1.1, 1024: 0.9}
+
+    def measure(n, m, k, dtype, names):
+        return {"best": (made[n], 0, 0), "cublas": (1.0, 0, 0)}
+
+    two_sizes = mock.patch.object(cublas.square.benchmarks, "x_vals", [512, 1024])
+    with mock.patch.object(cublas, "measure", measure), two_sizes:
+        found = [cublas.shares.fn("bfloat16", what) for what in ("least", "mean", "most")]
+    assert found == pytest.approx([0.9, (1.1 * 0.9) ** 0.5, 1.1])
+
+
+@pytest.mark.gpu
+def test_measures():
+    rates = cublas.measure(256, 256, 512, torch.bfloat16, tuple(cublas.OURS))
+    assert set(rates) == {"cublas", *cublas.OURS, "best"}
+    assert all(0 < low <= median <= high < 2000 for median, low, high in rates.values())
+    assert rates["best"][0] == max(rates[name][0] for name in cublas.OURS)
+    assert set(cublas.measure(256, 256, 512, torch.float32, cublas.FEWER)) == {"cublas", *cublas.FEWER, "best"}
+
+
+@pytest.mark.gpu
+def test_measures_calls_from_python():
+    found = cublas.measure_calls(256, calls=20)
+    assert set(found) == {"cublas", "autotuned", "persistent"}
+    assert all(1 < microseconds < 5000 for microseconds in found.values())
