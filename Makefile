@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate pyproject.toml
 
 .DEFAULT_GOAL := help
+unexport PYTHONDONTWRITEBYTECODE # else each of the many processes of the tests compiles our files anew
 export NO_MKDOCS_2_WARNING := 1 # Material's banner; mkdocs.yml is kept fit for its successor, Zensical
 .PHONY: help serve test test-gpu mutants record check replay site lint lock clean
 
