@@ -420,16 +420,6 @@ SHAPES = {
 }
 
 
-def captured(run):
-    """A function that repeats a call by a CUDA graph. Python takes longer than a small product, and stays outside."""
-    run()  # compiles
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        run()
-    return graph.replay
-
-
 @functools.lru_cache
 def measure_configs(M, N, K, rounds=4):
     """Milliseconds of every config that fits, in bfloat16, all in turns, and which one the tuner chooses.
@@ -437,6 +427,7 @@ def measure_configs(M, N, K, rounds=4):
     ``{config: median}`` and a config. L2 is emptied before each call, and a graph repeats the call.
     """
     from snippets.tools.benchmarking import compare
+    from snippets.tools.benchmarking_graph import captured
 
     a = torch.randn(M, K, device="cuda", dtype=torch.bfloat16)
     b = torch.randn(K, N, device="cuda", dtype=torch.bfloat16)

@@ -10,7 +10,7 @@
 All sides get the same random numbers, normally distributed, in the same precision, and are compared with each other
 before they are timed. Calls stand one after another in a CUDA graph, as the layers of a model do: 20 of them, or fewer
 large ones. So the host is left out, and L2 holds what the call before has left. A reading is a median; sides take
-turns, so that the power limit, which slows the GPU down when it is hot, hits all of them alike.
+turns, and each is warmed up by itself, so that it meets the power limit, which lowers the clock, as it would alone.
 
 FLOPs: 2 * M * N * K. Units: TFLOP/s, and shares of cuBLAS's.
 Source: ``torch.matmul`` calls cuBLAS.
@@ -19,16 +19,15 @@ Source: ``torch.matmul`` calls cuBLAS.
 """
 
 import functools
-import importlib
 import statistics
 import time
 from collections.abc import Callable
 
 import torch
 import triton
-from triton.testing import do_bench
 
-from snippets.matmul.persistent_measured import captured, random_pair
+from snippets.matmul import autotuned, grouped, naive, persistent, split_k
+from snippets.matmul.persistent_measured import random_pair, rates_in_a_row
 from snippets.tools.benchmarking import compare
 
 LADDER = {
@@ -38,29 +37,12 @@ LADDER = {
     "persistent": "TMA, persistent, early",
 }
 OURS = LADDER | {"split_k": "split along K"}
+SNIPPETS = {"naive": naive, "grouped": grouped, "autotuned": autotuned, "persistent": persistent, "split_k": split_k}
 SIZES = [2**k for k in range(9, 15)]
 LARGEST_ERROR = {torch.bfloat16: 8e-3, torch.float16: 1e-3, torch.float32: 2e-3}  # between two right results
 
 
 # --8<-- [start:sides]
-def product(name: str) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
-    """The ``matmul`` of a snippet of this chapter.
-
-    Raises:
-        RuntimeError: The snippet is not there, or has none.
-
-    >>> product("no_such_snippet")
-    Traceback (most recent call last):
-    RuntimeError: snippets/matmul/no_such_snippet.py is missing, or has no matmul: this benchmark compares with it
-    """
-    try:
-        return importlib.import_module(f"snippets.matmul.{name}").matmul
-    except (ModuleNotFoundError, AttributeError) as error:
-        raise RuntimeError(
-            f"snippets/matmul/{name}.py is missing, or has no matmul: this benchmark compares with it"
-        ) from error
-
-
 def operands(M: int, N: int, K: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
     """Random matrices, row after row; for float32 b is column after column, which TF32's instruction wants."""
     a = torch.randn(M, K, device="cuda", dtype=dtype)
@@ -81,8 +63,8 @@ def sides_of(a: torch.Tensor, b: torch.Tensor, names) -> dict[str, Callable[[], 
     calls = {"cublas": functools.partial(torch.matmul, a, b)}
     for name in names:
         if name == "autotuned":
-            importlib.import_module("snippets.matmul.autotuned").prepare(a, b, **options)
-        calls[name] = functools.partial(product(name), a, b, **options)
+            autotuned.prepare(a, b, **options)
+        calls[name] = functools.partial(SNIPPETS[name].matmul, a, b, **options)
         if name == "split_k":  # with counters of its own it needs no kernel to clear them
             calls[name].keywords["counters"] = torch.zeros(2**16, dtype=torch.int32, device=a.device)
     expected = calls["cublas"]()
@@ -97,18 +79,12 @@ def sides_of(a: torch.Tensor, b: torch.Tensor, names) -> dict[str, Callable[[], 
 @functools.cache
 def measure(M, N, K, dtype, names):
     """TFLOP/s of each side: median, slowest and fastest round. ``best`` is the quickest of ours, by the median."""
-    flops = 2 * M * N * K
-    calls = max(1, min(20, round(8e12 / flops)))
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high")  # TF32, for float32 only
     try:
-        sides = sides_of(*operands(M, N, K, dtype), names)
-        graphs = {name: captured(call, calls) for name, call in sides.items()}
-        timer = lambda run: do_bench(run, warmup=5, rep=30, return_mode="median") / calls
-        timings = compare(graphs, rounds=6, timer=timer)
+        rates = rates_in_a_row(sides_of(*operands(M, N, K, dtype), names), 2 * M * N * K)
     finally:
         torch.set_float32_matmul_precision(before)
-    rates = {name: timing.rate(flops, 1e12) for name, timing in timings.items()}
     return rates | {"best": max((rates[name] for name in names), key=lambda rate: rate[0])}
 # --8<-- [end:race]
 # --8<-- [end:sides]

@@ -20,8 +20,8 @@ import triton
 
 from snippets.matmul.fp8 import Config, quantize, scaled_matmul
 from snippets.matmul.precision import relative_error
-from snippets.matmul.precision_measured import captured
 from snippets.tools.benchmarking import compare
+from snippets.tools.benchmarking_graph import captured
 
 SIZES = [1024, 2048, 4096, 8192, 16384]
 

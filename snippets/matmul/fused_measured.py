@@ -21,6 +21,7 @@ import triton
 from snippets.matmul import fused
 from snippets.matmul.fused import ACTIVATIONS, LARGE, bytes_of, in_torch, linear
 from snippets.tools.benchmarking import compare, milliseconds
+from snippets.tools.benchmarking_graph import captured
 
 
 def operands(M, N, K):
@@ -45,12 +46,7 @@ def sides(M, N, K, activation):
 
 def in_a_graph(run):
     """Milliseconds of a call that a CUDA graph repeats: next to no work for the host."""
-    run()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        run()
-    return milliseconds(graph.replay)
+    return milliseconds(captured(run))
 
 
 # --8<-- [start:by_k]

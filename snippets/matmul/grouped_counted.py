@@ -11,7 +11,7 @@ For square bfloat16 matrices of several sizes and groups of several sizes, the p
 - ``sides_SIZE``: bytes from memory and between the halves of L2, counted, and by a model of two halves
 - ``speed``: TFLOP/s, all groups of a size in turns by one timer
 - ``schedule_row_major`` and ``schedule_groups_of_8``: which multiprocessor took up which program, and when
-- ``drift_SIZE``: the model once more, with the times at which the programs of such a launch really ran
+- ``drift_SIZE``: bytes from memory in one launch, and the model once more, with the times at which its programs ran
 - ``apart``: how far the programs of a wave were apart when they began
 
 Units: percent of the 32-byte sectors that the multiprocessors asked L2 for; GB from memory; ``2 * size**3`` FLOPs.
@@ -24,9 +24,11 @@ import functools
 import random
 import statistics
 import sys
+import tempfile
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -317,21 +319,29 @@ SIDE, DEPTH = 22 * 128, 8192  # 22 x 22 tiles: a few hundred programs, which a p
 RECORDED = {"schedule_row_major": 1, "schedule_groups_of_8": 8}
 
 
-@functools.cache
-def recorded(group: int, side: int = SIDE, depth: int = DEPTH) -> Schedule:
-    """When and where the programs of one launch ran: ``(side, depth)`` times ``(depth, side)``."""
+def recorder(group: int, side: int, depth: int) -> tuple[Callable[[], object], torch.Tensor]:
+    """A function that launches ``(side, depth)`` times ``(depth, side)``, and where programs write: SM, begin, end."""
     check_gpu()
     a = torch.randn(side, depth, dtype=torch.bfloat16, device="cuda")
     b = torch.randn(depth, side, dtype=torch.bfloat16, device="cuda")
     c = torch.empty(side, side, dtype=a.dtype, device="cuda")
     programs = (side // TILE[0]) * (side // TILE[1])
-    sm, begin, end = torch.empty(3, programs, dtype=torch.int64, device="cuda")
-    for _ in range(2):  # the first launch loads the code onto the GPU
-        recorded_kernel[(programs,)](
-            sm, begin, end, a, b, c, side, side, depth, *a.stride(), *b.stride(), *c.stride(),
-            BLOCK_M=TILE[0], BLOCK_N=TILE[1], BLOCK_K=TILE[2], GROUP_M=group, **OPTIONS,
-        )
-    return Schedule.of(sm, begin, end)
+    written = torch.empty(3, programs, dtype=torch.int64, device="cuda")
+    launch = functools.partial(
+        recorded_kernel[(programs,)],
+        *written, a, b, c, side, side, depth, *a.stride(), *b.stride(), *c.stride(),
+        BLOCK_M=TILE[0], BLOCK_N=TILE[1], BLOCK_K=TILE[2], GROUP_M=group, **OPTIONS,
+    )
+    return launch, written
+
+
+@functools.cache
+def recorded(group: int) -> Schedule:
+    """When and where the programs of one small launch ran."""
+    launch, written = recorder(group, SIDE, DEPTH)
+    launch()  # the first loads the code onto the GPU
+    launch()
+    return Schedule.of(*written)
 
 
 @triton.testing.perf_report([
@@ -387,7 +397,33 @@ def apart(schedule: Schedule, resident: int) -> float:
 
 
 TIMED = {"size_8192": "8192", "size_16384": "16384"}
-DRIFT = {"memory": "measured", "half": "model, in step", "timed": "model, with the recorded times"}
+DRIFT = {"memory": "measured", "half": "model, in step", "timed": "model, recorded times"}
+
+
+def run_timed(folder, sizes):
+    """What ``ncu`` watches: launches that write down when their programs ran, for ``paired`` to read."""
+    for size in sizes:
+        for group in GROUPS:
+            launch, written = recorder(group, size, size)
+            launch()  # compiles, outside of the count
+            torch.cuda.synchronize()
+            with torch.cuda.profiler.profile():
+                launch()
+                torch.cuda.synchronize()
+            torch.save(written.cpu(), Path(folder, f"{size}_{group}"))
+
+
+@functools.lru_cache(maxsize=1)
+def paired() -> dict[tuple[int, int], tuple[float, Schedule]]:
+    """By size and group: GB that one launch read from memory, and when the programs of that launch ran."""
+    cases, metric = [(int(size), group) for size in TIMED.values() for group in GROUPS], METRICS["memory"]
+    with tempfile.TemporaryDirectory() as folder:
+        launches = counters([metric], __file__, "timed", folder, *TIMED.values(), cache="all")
+        schedules = [Schedule.of(*torch.load(Path(folder, f"{size}_{group}"))) for size, group in cases]
+    return {
+        case: (launch[metric] / 1e9, schedule)
+        for case, launch, schedule in zip(cases, launches, schedules, strict=True)
+    }
 
 
 @triton.testing.perf_report([
@@ -395,25 +431,29 @@ DRIFT = {"memory": "measured", "half": "model, in step", "timed": "model, with t
     for size in TIMED.values()
 ])  # fmt: skip
 def drift(group, what, size):
-    """GB read from memory: counted; by the model with half of L2, in step and with the times of a recorded launch."""
-    if what != "timed":
+    """GB read from memory: counted; by the model with half of L2, in step and with the times of the same launch."""
+    if what == "half":
         return memory.fn(group, what, size)
+    counted, schedule = paired()[size, group]
+    if what == "memory":
+        return counted
     order, cache = tile_order(size // TILE[0], size // TILE[1], group), capacity()["cache"] // 2
-    return timed_reads(order, recorded(group, size, size), size // TILE[2], cache=cache).misses * TILE_BYTES / 1e9
+    return timed_reads(order, schedule, size // TILE[2], cache=cache).misses * TILE_BYTES / 1e9
 
 
 @triton.testing.perf_report([
     report("apart", TIMED, list(GROUPS), "rows of tiles in a group", "% of a program's time", line_arg="side")
 ])  # fmt: skip
 def spread(group, side):
-    """How far apart the programs of a wave begin, in a recorded launch."""
-    size = int(side.removeprefix("size_"))
-    return 100 * apart(recorded(group, size, size), capacity()["resident"])
+    """How far apart the programs of a wave begin, in the launches of ``drift``."""
+    return 100 * apart(paired()[int(side.removeprefix("size_")), group][1], capacity()["resident"])
 
 
 def main():
     if sys.argv[1:2] == ["run"]:
         return run_all([int(size) for size in sys.argv[2:]])
+    if sys.argv[1:2] == ["timed"]:
+        return run_timed(sys.argv[2], [int(size) for size in sys.argv[3:]])
     try:
         gpu = capacity()
     except ValueError as error:

@@ -21,19 +21,10 @@ import triton
 from snippets.matmul.fp8 import quantize, scaled_matmul
 from snippets.matmul.precision import matmul, relative_error
 from snippets.tools.benchmarking import compare
+from snippets.tools.benchmarking_graph import captured
 
 
 # --8<-- [start:speed]
-def captured(run):
-    """Return a function that repeats a call by a CUDA graph: on the host, that takes less than a small product does."""
-    run()  # compiles
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        run()
-    return graph.replay
-
-
 def in_torch(a, b, precision):
     """Torch's product under its own setting: "highest" is float32, "high" is TF32."""
     torch.set_float32_matmul_precision(precision)

@@ -377,8 +377,8 @@ def timed(M, N, K, found, rounds=4):
 
     In bfloat16. L2 is emptied before each call, and a CUDA graph repeats it, so that no time of the host is measured.
     """
-    from snippets.matmul.autotuned import captured
     from snippets.tools.benchmarking import compare
+    from snippets.tools.benchmarking_graph import captured
 
     a = torch.randn(M, K, device="cuda", dtype=torch.bfloat16)
     b = torch.randn(K, N, device="cuda", dtype=torch.bfloat16)

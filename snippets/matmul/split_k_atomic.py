@@ -87,8 +87,8 @@ def matmul(a: torch.Tensor, b: torch.Tensor, *, parts: int, blocks: dict[str, in
 @functools.lru_cache(maxsize=1)
 def measure(parts, n=512, K=4096, runs=200):
     """How many different results ``runs`` runs give, and microseconds, by atomics and in a fixed order; float32."""
-    from snippets.matmul.autotuned import captured
     from snippets.tools.benchmarking import compare
+    from snippets.tools.benchmarking_graph import captured
 
     a, b = torch.randn(n, K, device="cuda"), torch.randn(K, n, device="cuda")
     plan = split_k.Plan(64, 64, 16, 4, 4, parts * (n // 64) ** 2, "last")

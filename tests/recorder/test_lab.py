@@ -5,8 +5,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 from datetime import date
 from html.parser import HTMLParser
 from importlib.util import find_spec
@@ -15,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from recorder import fingerprint, lab, project
+from tests.processes import run_python, run_script
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "programs/labs/vector_add_step_by_step"
@@ -135,8 +134,8 @@ def test_the_first_lab_runs_again_and_as_a_script(tmp_path):
     lab.build(it.path, again, timeout=120)
     assert outputs(again) == outputs(it.notebook)
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-    command = [sys.executable, str(it.path)]
-    plain = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=True)
+    plain = run_script(it.path, env=environment)
+    assert plain.returncode == 0, plain.stderr
     assert plain.stdout == outputs(it.notebook)
 
 
@@ -196,8 +195,7 @@ def site(tmp_path_factory):
             change(folder)
         environment = os.environ | {"PYTHONPATH": str(ROOT), "REPO_URL": repository, "NO_MKDOCS_2_WARNING": "1"}
         environment["EDIT_URI"] = "edit/main/docs/en/" if repository else ""
-        command = [sys.executable, "-m", "mkdocs", "build", "--strict"]
-        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
+        done = run_python("-m", "mkdocs", "build", "--strict", env=environment, cwd=folder, timeout=60)
         return done, folder / "site/programs/vector-add-step-by-step"
 
     return build

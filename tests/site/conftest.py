@@ -22,7 +22,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 HOST = "http://127.0.0.1/"
 SITE_URL = f"{HOST}course/"
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
 def _unavailable(reason: str):
@@ -43,7 +43,10 @@ def playwright():
 
 @pytest.fixture(scope="session")
 def browser_path(playwright) -> str:
-    """The path of Debian's Chromium, of Chrome, or of Playwright's own Chromium."""
+    """The path of Debian's Chromium, of Chrome, or of Playwright's own Chromium.
+
+    The first, Chromium without windows, is the same engine, and takes a third less time for a page.
+    """
     found = next(filter(None, map(shutil.which, NAMES)), None) or playwright.chromium.executable_path
     if not Path(found).exists():
         _unavailable("no browser found: install chromium, or run `playwright install chromium`")
@@ -58,7 +61,7 @@ def browser(playwright, browser_path):
     running.close()
 
 
-@dataclass
+@dataclass(frozen=True)
 class Site:
     """A built site, served: the address of its home page, its folder, and how long building it took, in seconds."""
 
@@ -147,15 +150,6 @@ def site(tmp_path_factory) -> Iterator[Site]:
             built.write(json.dumps(seconds))
     with served(root, root / "course") as host:
         yield Site(f"{host}course/", root / "course", seconds)
-
-
-@pytest.fixture(scope="session")
-def site_of_repository(tmp_path_factory) -> Iterator[Site]:
-    """The site as it is built where its repository is known."""
-    folder = tmp_path_factory.mktemp("site_of_repository")
-    repository = {"REPO_URL": "https://github.com/example/triton-by-example", "EDIT_URI": "edit/main/docs/en/"}
-    with served(folder, folder) as url:
-        yield Site(url, folder, build(folder, SITE_URL="https://example.org/", **repository))
 
 
 @pytest.fixture

@@ -4,10 +4,10 @@
 import os
 import re
 import shutil
-import subprocess
-import sys
 from html.parser import HTMLParser
 from pathlib import Path
+
+from tests.processes import run_python
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("recorder", "snippets", "recordings", "theme", "mkdocs.yml", "pyproject.toml", "requirements.txt")
@@ -91,15 +91,15 @@ class Copy:
         number = next(n for n, line in enumerate(self.read(path).splitlines(), start=1) if text in line)
         return f"{path}:{number}"
 
-    def python(self, *arguments: str) -> tuple[int, str]:
-        """Exit status and output of Python, started inside the copy, so that it imports what the copy holds."""
+    def python(self, *arguments: str, **more: str) -> tuple[int, str]:
+        """Exit status and output of Python, started inside the copy, so that it imports what the copy holds.
+
+        ``more`` variables are set in its environment.
+        """
         environment = {k: v for k, v in os.environ.items() if k not in ("TRITON_INTERPRET", "PYTHONPATH")}
-        environment |= {"PYTHONDONTWRITEBYTECODE": "1", "NO_MKDOCS_2_WARNING": "1", "COLUMNS": "200"}
-        done = subprocess.run(
-            [sys.executable, *arguments], cwd=self.root, env=environment, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=110,
-        )  # fmt: skip
-        return done.returncode, done.stdout
+        environment |= more | {"PYTHONDONTWRITEBYTECODE": "1", "NO_MKDOCS_2_WARNING": "1", "COLUMNS": "200"}
+        done = run_python(*arguments, env=environment, cwd=self.root)
+        return done.returncode, done.stdout + done.stderr
 
     def check(self) -> tuple[int, str]:
         return self.python("-m", "recorder", "check")

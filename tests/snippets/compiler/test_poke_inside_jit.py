@@ -7,9 +7,9 @@ from importlib.metadata import version
 
 import pytest
 from guards import environment
-from scripts import run_script
 
 from recorder.project import Lab
+from tests.processes import run_script
 
 LAB = Lab("compiler/labs/poke_inside_jit")
 

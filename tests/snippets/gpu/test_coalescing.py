@@ -17,10 +17,10 @@ from guards import (
 )
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from scripts import run_script
 
 from snippets.gpu import coalescing
 from snippets.tools.testing import addresses_of
+from tests.processes import run_script
 
 SOURCE = Path(coalescing.__file__)
 GUARDS = {"before": 64, "after": 4096}

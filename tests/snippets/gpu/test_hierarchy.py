@@ -12,10 +12,10 @@ import triton.language as tl
 from guards import Guarded, check_each_once, environment, recorded_accesses
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scripts import run_script
 
 from snippets.gpu import hierarchy
 from snippets.tools.testing import sum_tolerance
+from tests.processes import run_script
 
 SOURCE = Path(hierarchy.__file__)
 

@@ -10,9 +10,9 @@ import torch
 from guards import Guarded, check_each_once, check_inside, check_same_bits, environment, recorded_accesses
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scripts import run_code, run_script
 
 from snippets.gpu import hints
+from tests.processes import run_code, run_script
 
 SOURCE = Path(hints.__file__)
 PROBE = """

@@ -10,9 +10,9 @@ import torch
 from guards import Guarded, check_each_once, environment, recorded_accesses
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from scripts import run_code, run_script
 
 from snippets.gpu import loads
+from tests.processes import run_code, run_script
 
 SOURCE = Path(loads.__file__)
 PROBE = """

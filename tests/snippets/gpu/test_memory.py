@@ -13,9 +13,9 @@ import torch
 from guards import Guarded, check_each_once, check_inside, check_same_bits, environment, recorded_accesses
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scripts import run_script
 
 from snippets.gpu import memory
+from tests.processes import run_script
 
 SOURCE = Path(memory.__file__)
 

@@ -7,9 +7,9 @@ from unittest import mock
 import pytest
 import torch
 from guards import environment
-from scripts import run_script
 
 from snippets.gpu import memory_host
+from tests.processes import run_script
 
 SOURCE = Path(memory_host.__file__)
 

@@ -11,10 +11,10 @@ from guards import Guarded, check_each_once, environment, recorded_accesses
 from hardware import Hardware
 from hypothesis import given
 from hypothesis import strategies as st
-from scripts import run_script
 
 from snippets.gpu import schedule
 from snippets.gpu.schedule import Schedule
+from tests.processes import run_script
 
 SOURCE = Path(schedule.__file__)
 

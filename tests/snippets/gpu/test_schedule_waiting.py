@@ -7,9 +7,9 @@ from unittest import mock
 import pytest
 import torch
 from guards import Guarded, check_each_once, environment, recorded_accesses
-from scripts import run_script
 
 from snippets.gpu import schedule_waiting as waiting
+from tests.processes import run_script
 
 SOURCE = Path(waiting.__file__)
 

@@ -15,10 +15,10 @@ import triton
 from guards import Guarded, check_each_once, check_inside, environment, recorded_accesses
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from scripts import run_code, run_script
 
 from snippets.matmul import autotuned, autotuned_bug
 from snippets.matmul.autotuned import CONFIGS, INTERPRETED, Limits, config, matmul
+from tests.processes import run_code, run_script
 
 SOURCE = Path(autotuned.__file__)
 SMALL = config(16, 32, 16, warps=4, stages=2)

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 from guards import environment
-from scripts import run_code
 
 from snippets.matmul import fused_compiled
 from snippets.matmul.fused import ACTIVATIONS, in_torch
+from tests.processes import run_code
 
 ROOT = str(Path(fused_compiled.__file__).parents[2])
 

@@ -172,25 +172,41 @@ def test_apart():
 
 
 @pytest.fixture
-def launched(monkeypatch):
-    """Launches of which two programs run at a time, in step."""
-    ran = mock.Mock(side_effect=lambda group, side, depth: waves((side // 128) ** 2, 2))
-    monkeypatch.setattr(counted, "recorded", ran)
+def launched(monkeypatch, tmp_path):
+    """A made-up ncu, whose launches ran two programs at a time in step, and each read 512 bytes more than the last."""
+
+    def count(metrics, script, *arguments, **options):
+        assert (metrics, script, options) == (["dram__bytes_read.sum"], counted.__file__, {"cache": "all"})
+        run, folder, *sizes = arguments
+        assert run == "timed" and sizes == ["256", "512"]
+        cases = [(int(size), group) for size in sizes for group in counted.GROUPS]
+        for size, group in cases:
+            times = torch.tensor(waves((size // 128) ** 2, 2))  # as nanoseconds
+            torch.save(times.long(), f"{folder}/{size}_{group}")
+        return [{"dram__bytes_read.sum": 512.0 * (1 + i)} for i in range(len(cases))]
+
+    monkeypatch.setattr(counted, "counters", count)
+    monkeypatch.setattr(counted, "GROUPS", (1, 2, 4))
+    monkeypatch.setattr(counted, "TIMED", {"size_256": "256", "size_512": "512"})
     monkeypatch.setattr(counted, "capacity", lambda: {"resident": 2, "cache": 9})
-    return ran
+    forget = counted.paired.cache_clear
+    forget()
+    yield
+    forget()
 
 
 def test_drift(launched, monkeypatch):
     monkeypatch.setattr(counted.memory, "fn", lambda group, what, size: (group, what, size))
     assert counted.drift.fn(4, "half", 512) == (4, "half", 512)
+    assert counted.drift.fn(1, "memory", 256) == 512 / 1e9 and counted.drift.fn(4, "memory", 512) == 6 * 512 / 1e9
     half = predict(512, 4, resident=2, cache=4).misses
     assert counted.drift.fn(4, "timed", 512) == half * TILE_BYTES / 1e9
-    launched.assert_called_once_with(4, 512, 512)
 
 
-def test_spread(launched):
+def test_spread(launched, monkeypatch):
     assert counted.spread.fn(4, "size_512") == 0
-    launched.side_effect = lambda *_: Schedule(sm=(0, 1), begin=(0.0, 1.0), end=(4.0, 5.0))
+    later = Schedule(sm=(0, 1), begin=(0.0, 1.0), end=(4.0, 5.0))
+    monkeypatch.setattr(counted, "paired", lambda: {(512, 4): (1.0, later)})
     assert counted.spread.fn(4, "size_512") == 25
 
 
@@ -200,6 +216,31 @@ def test_runs_the_sizes_that_it_is_told(monkeypatch):
     with mock.patch.object(sys, "argv", ["grouped_counted.py", "run", "256", "512"]):
         counted.main()
     ran.assert_called_once_with([256, 512])
+
+
+def test_run_timed(monkeypatch, tmp_path):
+    """The second launch of each is the one that counts, and whose times are kept."""
+    launched = []
+
+    def recorder(group, side, depth):
+        written = torch.zeros(3, 4, dtype=torch.int64)
+        return lambda: launched.append((group, side, depth)) or written.add_(group), written
+
+    monkeypatch.setattr(counted, "recorder", recorder)
+    monkeypatch.setattr(counted, "GROUPS", (1, 8))
+    with mock.patch.object(torch.cuda, "synchronize"), mock.patch.object(torch.cuda.profiler, "profile") as profile:
+        profile.return_value = mock.MagicMock()
+        counted.run_timed(tmp_path, [256])
+    assert launched == [(1, 256, 256)] * 2 + [(8, 256, 256)] * 2 and profile.call_count == 2
+    assert torch.load(tmp_path / "256_8").eq(16).all() and torch.load(tmp_path / "256_1").eq(2).all()
+
+
+def test_writes_times_where_it_is_told(monkeypatch):
+    ran = mock.Mock()
+    monkeypatch.setattr(counted, "run_timed", ran)
+    with mock.patch.object(sys, "argv", ["grouped_counted.py", "timed", "here", "256"]):
+        counted.main()
+    ran.assert_called_once_with("here", [256])
 
 
 def test_says_so_without_a_gpu():
@@ -252,18 +293,24 @@ def test_memory_is_read_as_if_half_of_the_cache_were_there(counters):
 
 @pytest.mark.gpu
 def test_halves_ask_each_other_as_the_model_of_two_says(counters):
+    """Roughly: the model deals sides out by chance, and at 8192 in groups of 4 the GPU crosses less often."""
     for case, found in counters.items():
         reads = counted.sided(*case).crossed * TILE_BYTES
         writes = case[0] ** 2 * 2 / 2  # half of C belongs to the half that its program is far from
         for seen in found["launches"]:
-            assert 32 * seen["halves"] == pytest.approx(reads + writes, rel=0.3), case
+            assert 32 * seen["halves"] == pytest.approx(reads + writes, rel=0.4), case
 
 
 @pytest.mark.gpu
-def test_recorded_times_say_the_same_where_programs_stay_in_step(counters):
-    for group in (8, 16):
-        seen = counters[8192, group]["launches"][0]["memory"] / 1e9
-        assert counted.drift.fn(group, "timed", 8192) == pytest.approx(seen, rel=0.15)
+def test_recorded_times_say_what_programs_in_step_cannot():
+    if not shutil.which("ncu"):
+        pytest.skip("ncu is not on the PATH; it comes with the CUDA toolkit")
+    for size in (8192, 16384):
+        for group in (8, 16):
+            found = {what: counted.drift.fn(group, what, size) for what in ("memory", "timed")}
+            assert found["timed"] == pytest.approx(found["memory"], rel=0.15), (size, group, found)
+    in_step = predict(16384, 16, **(counted.capacity() | {"cache": counted.capacity()["cache"] // 2}))
+    assert counted.drift.fn(16, "memory", 16384) > 1.2 * in_step.misses * TILE_BYTES / 1e9
 
 
 @pytest.mark.gpu

@@ -17,11 +17,11 @@ import triton
 from guards import Guarded, check_each_once, check_inside, environment, recorded_accesses
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scripts import run_script
 
 from snippets.matmul import naive
 from snippets.matmul.naive import matmul, matmul_kernel, tile_numbers
 from snippets.tools.testing import addresses_of
+from tests.processes import run_script
 
 SOURCE = Path(naive.__file__)
 ROOT = str(SOURCE.parents[2])

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 from guards import environment, recorded_accesses
-from scripts import run_script
 
 from snippets.matmul import naive_bug as bug
 from snippets.matmul.naive import matmul
+from tests.processes import run_script
 
 SOURCE = Path(bug.__file__)
 ROOT = str(SOURCE.parents[2])

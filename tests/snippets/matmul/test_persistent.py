@@ -11,12 +11,12 @@ import torch
 from guards import Guarded, check_each_once, environment, recorded_accesses
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scripts import run_script
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from snippets.matmul import persistent, persistent_measured
 from snippets.matmul.persistent import Config, configuration, described, matmul
 from snippets.tools.testing import addresses_of
+from tests.processes import run_script
 
 SOURCE = Path(persistent.__file__)
 SMALL = Config(16, 16, 16, num_warps=4, num_stages=2, group_m=2)
@@ -303,6 +303,12 @@ def test_float32_has_a_config_of_its_own():
     for side in (64, 1024, 1536, 4096):
         tf32, half = configuration(side, side, 4, 132, "tf32"), configuration(side, side, 2, 132)
         assert tf32[:2] == half[:2] and tf32.block_k * 2 == half.block_k
+
+
+def test_only_products_of_one_round_begin_early():
+    assert [configuration(side, side, 2, 132).early for side in (512, 1024, 2048, 4096)] == [True, True, True, False]
+    assert configuration(2048, 2048, 2, 108).early is False  # 128 tiles
+    assert configuration(1536, 1536, 2, 132).early, "small tiles have a program each, of which several fit at once"
 
 
 # Refusals

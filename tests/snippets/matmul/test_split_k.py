@@ -13,11 +13,11 @@ import triton
 from guards import Guarded, check_inside, environment, recorded_accesses
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from scripts import run_code, run_script
 
 from snippets.matmul import split_k
 from snippets.matmul.split_k import FINISH, Plan, matmul
 from snippets.tools.testing import addresses_of
+from tests.processes import run_code, run_script
 
 SOURCE = Path(split_k.__file__)
 LAYOUTS = {

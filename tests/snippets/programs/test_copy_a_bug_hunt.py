@@ -6,9 +6,9 @@ import runpy
 
 import pytest
 from guards import environment
-from scripts import run_script
 
 from recorder.project import Lab
+from tests.processes import run_script
 
 LAB = Lab("programs/labs/copy_a_bug_hunt")
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 from guards import environment, recorded_accesses
-from scripts import run_script
 
 from snippets.programs import greyscale_photo as snippet
 from snippets.programs.greyscale import by_torch
+from tests.processes import run_script
 
 SOURCE = Path(snippet.__file__)
 

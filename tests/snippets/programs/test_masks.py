@@ -12,10 +12,10 @@ import torch
 from guards import Guarded, check_each_once, check_inside, check_same_bits, environment, recorded_accesses
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scripts import run_script
 
 from snippets.programs import masks
 from snippets.tools.testing import addresses_of, sum_tolerance
+from tests.processes import run_script
 
 SOURCE = Path(masks.__file__)
 REDUCTIONS = {masks.row_sum: torch.sum, masks.row_max: torch.amax, masks.row_prod: torch.prod}

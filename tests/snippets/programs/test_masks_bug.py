@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from guards import environment, recorded_accesses
-from scripts import run_script
 
 from snippets.programs import masks_bug as bug
+from tests.processes import run_script
 
 SOURCE = Path(bug.__file__)
 

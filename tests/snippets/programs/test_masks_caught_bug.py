@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from guards import environment
-from scripts import run_script
 
 from snippets.programs import masks_caught_bug as caught
+from tests.processes import run_script
 
 SOURCE = Path(caught.__file__)
 REPORT = """\

@@ -8,9 +8,9 @@ from unittest import mock
 import pytest
 import torch
 from guards import Guarded, check_each_once, check_same_bits, environment, recorded_accesses
-from scripts import run_script
 
 from snippets.programs import masks_price
+from tests.processes import run_script
 
 SOURCE = Path(masks_price.__file__)
 masks = pytest.mark.parametrize("mask", masks_price.KERNELS)

@@ -9,9 +9,9 @@ from unittest import mock
 import pytest
 import torch
 from guards import Guarded, check_each_once, check_same_bits, environment, recorded_accesses
-from scripts import run_script
 
 from snippets.programs import masks_ranges
+from tests.processes import run_script
 
 SOURCE = Path(masks_ranges.__file__)
 

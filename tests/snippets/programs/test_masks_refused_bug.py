@@ -8,9 +8,9 @@ import pytest
 import torch
 import triton
 from guards import environment
-from scripts import run_script
 
 from snippets.programs import masks_refused_bug as bug
+from tests.processes import run_script
 
 SOURCE = Path(bug.__file__)
 BOTH = [[4 * r + c if r < 3 and c < 3 else -1 for c in range(4)] for r in range(4)]

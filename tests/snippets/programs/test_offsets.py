@@ -16,13 +16,13 @@ import triton
 from guards import Guarded, check_same_bits, environment, recorded_accesses
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scripts import run_script
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from snippets.programs import offsets as snippet
 from snippets.programs import offsets_bug as bugs
 from snippets.programs.offsets import contiguous, copy_by_descriptor
 from snippets.tools.testing import addresses_of
+from tests.processes import run_script
 
 SOURCE = Path(snippet.__file__)
 ROOT = SOURCE.parents[2]

@@ -11,9 +11,9 @@ import torch
 from guards import Guarded, check_each_once, check_same_bits, environment, recorded_accesses
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scripts import run_script
 
 from snippets.programs import programs_and_threads as lesson
+from tests.processes import run_script
 
 
 def guarded(n, device, start=0):

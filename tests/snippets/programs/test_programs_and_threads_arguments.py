@@ -7,9 +7,9 @@ import pytest
 import torch
 import triton.language as tl
 from guards import Guarded, environment
-from scripts import run_script
 
 from snippets.programs import programs_and_threads_arguments as arguments
+from tests.processes import run_script
 
 
 @pytest.mark.parametrize("value, dtype, found", [

@@ -11,11 +11,11 @@ import pytest
 import torch
 import triton.language as tl
 from guards import Guarded, check_each_once, check_same_bits, environment, recorded_accesses
-from scripts import run_script
 
 from recorder import layout
 from snippets.programs import programs_and_threads_cuda as cuda
 from snippets.programs.vector_add import add_kernel
+from tests.processes import run_script
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*under-utilization")  # of Numba, on toy sizes
 

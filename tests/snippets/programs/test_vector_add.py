@@ -24,9 +24,9 @@ from guards import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scripts import run_script
 
 from snippets.programs import vector_add
+from tests.processes import run_script
 
 SOURCE = Path(vector_add.__file__)
 ROOT = SOURCE.parents[2]

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 from guards import environment, recorded_accesses
-from scripts import run_script
 
 from snippets.programs import vector_add_bug as bug
+from tests.processes import run_script
 
 SOURCE = Path(bug.__file__)
 N, BLOCK = 10, 4

@@ -4,9 +4,9 @@
 from pathlib import Path
 
 from guards import environment
-from scripts import run_script
 
 from snippets.start import install_gpus
+from tests.processes import run_script
 
 SOURCE = Path(install_gpus.__file__)
 

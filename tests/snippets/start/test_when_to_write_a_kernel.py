@@ -11,9 +11,9 @@ import torch
 from guards import Guarded, check_each_once, check_same_bits, environment, recorded_accesses
 from hypothesis import given
 from hypothesis import strategies as st
-from scripts import run_script
 
 from snippets.start import when_to_write_a_kernel as lesson
+from tests.processes import run_script
 
 SOURCE = Path(lesson.__file__)
 

@@ -14,7 +14,6 @@ import triton.language as tl
 from guards import Guarded, check_each_once, check_same_bits, environment, recorded_accesses
 from hypothesis import example, given
 from hypothesis import strategies as st
-from scripts import run_script
 from torch._subclasses import FakeTensorMode
 
 from snippets.tools import debugging
@@ -28,6 +27,7 @@ from snippets.tools.debugging import (
     program_is,
 )
 from snippets.tools.debugging_breakpoint import typed
+from tests.processes import run_script
 
 SOURCE = Path(debugging.__file__)
 ROOT = SOURCE.parents[2]

@@ -14,7 +14,6 @@ import triton.language as tl
 from guards import environment
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scripts import run_script
 
 from snippets.tools import testing
 from snippets.tools.testing import (
@@ -29,6 +28,7 @@ from snippets.tools.testing import (
     terms,
     total,
 )
+from tests.processes import run_script
 
 SOURCE = Path(testing.__file__)
 
