@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m recorder run | check | list``: see ``--help``."""
+"""``python -m recorder run | check | draw | list``: see ``--help``."""
 
 import argparse
 import signal
@@ -93,9 +93,13 @@ def check(options) -> int:
 
 
 def replay() -> list[str]:
-    """Run everything that runs without a GPU again and compare with the recordings."""
+    """Run everything that runs without a GPU again, and draw every chart; compare both with the recordings."""
     progress, problems = Progress(), []
     for snippet in snippets():
+        for device in recording.devices(snippet):
+            if runner.draw_charts(recording.load(snippet, device)) != recording.charts(snippet, device):
+                path = relative(recording.path_of(snippet, device))
+                problems.append(f"{path}: its charts are drawn otherwise now; mend: python -m recorder draw")
         if "cpu" not in recording.devices(snippet) or not snippet.settings.replay:
             continue
         progress.step(f"{snippet.name} on cpu, again")
@@ -107,6 +111,17 @@ def replay() -> list[str]:
         progress.done("NOT as recorded" if changed else "as recorded")
         problems += [f"{snippet.name}: {part}" for part in changed]
     return problems
+
+
+def draw(options) -> int:
+    """Draw charts again, from the numbers as recorded: a mended or a new style of charts needs no GPU."""
+    for snippet in map(find, options.names) if options.names else snippets():
+        for device in recording.devices(snippet):
+            drawn = runner.draw_charts(recording.load(snippet, device))
+            if drawn != recording.charts(snippet, device):
+                recording.redraw(snippet, device, drawn)
+                print(f"drew the charts of {relative(recording.path_of(snippet, device))}", file=sys.stderr)
+    return 0
 
 
 def show(options) -> int:
@@ -125,7 +140,7 @@ def show(options) -> int:
 
 def main(arguments=None) -> int:
     parser = argparse.ArgumentParser(prog="python -m recorder", description="Run snippets and keep what they produced.")
-    commands = parser.add_subparsers(required=True, metavar="run | check | list")
+    commands = parser.add_subparsers(required=True, metavar="run | check | draw | list")
     runs = commands.add_parser("run", help="run what is stale, or what is named, on the devices that this machine has")
     runs.add_argument("names", nargs="*", metavar="NAME", help="such as programs/vector_add")
     runs.add_argument("--all", action="store_true", help="run everything, stale or not")
@@ -137,6 +152,9 @@ def main(arguments=None) -> int:
     )
     checks.add_argument("--replay", action="store_true", help="also run everything on the CPU again and compare")
     checks.set_defaults(do=check)
+    draws = commands.add_parser("draw", help="draw the charts of recordings again, from the numbers that were recorded")
+    draws.add_argument("names", nargs="*", metavar="NAME", help="such as programs/vector_add; everything, if left out")
+    draws.set_defaults(do=draw)
     commands.add_parser("list", help="show all recordings").set_defaults(do=show)
     options = parser.parse_args(arguments)
     try:

@@ -2,6 +2,7 @@
 """Draw a benchmark as SVG with matplotlib: text stays text, and every color is one of the page's CSS properties."""
 
 import io
+import math
 import re
 from html import escape
 
@@ -55,7 +56,7 @@ def draw(table: dict) -> str:
             axes.xaxis.set_minor_locator(plt.NullLocator())
         if table["y_log"]:
             axes.set_yscale("log")
-            axes.yaxis.set_major_formatter("{x:g}")  # 100, not ten to the second
+            axes.yaxis.set_major_formatter(_power_of_ten if axes.get_ylim()[0] < 1e-4 else "{x:g}")
         else:
             axes.set_ylim(bottom=0)
         axes.grid(axis="y", lw=0.8)
@@ -69,6 +70,12 @@ def draw(table: dict) -> str:
     return _with_tokens(
         buffer.getvalue(), f"{table['ylabel']} by {table['xlabel']}: {', '.join(table['lines'].values())}"
     )
+
+
+def _power_of_ten(value: float, position: int) -> str:
+    """10⁻⁵: errors go through many powers, and the words for most would be long."""
+    exponent = round(math.log10(value))
+    return "10" + str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
 def tokens() -> dict[str, str]:

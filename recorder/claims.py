@@ -3,7 +3,8 @@
 
 ``bandwidth[2**28].triton / bandwidth[2**28].copy; .0%; >= 0.97`` has these names to work with:
 
-- each benchmark by its name: a row by its x value, the median of a line by its key; ``rows(bandwidth)`` lists the rows
+- each benchmark by its name: a row by its x value, the median of a line by its key, as in ``bandwidth[2**28].triton``,
+  and least and most, as in ``bandwidth[2**28].triton.least``; ``rows(bandwidth)`` lists the rows
 - ``output``: the number behind each label that the snippet printed, as in ``output["elements never written"]``
 - ``launches``: each launch of the run, with ``grid``, ``arguments`` and ``accesses``
 - ``compiled(launch, target)``: ``registers``, ``spills``, ``shared``, ``stages`` and ``error`` of a launch
@@ -43,12 +44,21 @@ def printed_numbers(output: str) -> dict[str, float]:
     return numbers
 
 
+class Median(float):
+    """The median of a line's measurements at one x, with ``least`` and ``most`` of them; all three may be the same."""
+
+    def __new__(cls, measured: list[float]):
+        median = super().__new__(cls, measured[0])
+        median.least, median.most = measured[1:] or measured * 2
+        return median
+
+
 def medians(table: dict) -> dict:
-    """``{x: row, …}`` of a benchmark, ``row.line`` being a median; x is a tuple where it has several parts."""
+    """``{x: row, …}`` of a benchmark, ``row.line`` being a ``Median``; x is a tuple where it has several parts."""
     rows = {}
     for row in table["rows"]:
         x = tuple(row[name] for name in table["x"])
-        values = {name: row[name] for name in table["x"]} | {line: row[line][0] for line in table["lines"]}
+        values = {name: row[name] for name in table["x"]} | {line: Median(row[line]) for line in table["lines"]}
         rows[x if len(x) > 1 else x[0]] = SimpleNamespace(**values)
     return rows
 

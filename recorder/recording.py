@@ -64,6 +64,14 @@ def save(snippet: Snippet, device: str, recording: dict, charts: dict[str, str])
     write_atomically(path_of(snippet, device), json.dumps(recording, ensure_ascii=False, indent=1) + "\n")
 
 
+def redraw(snippet: Snippet, device: str, charts: dict[str, str]) -> None:
+    """Replace the charts of a recording, and nothing else. Raises ``RecorderError`` if it was edited by hand."""
+    path = path_of(snippet, device)
+    if not _is_as_written(path, path.stat().st_mtime_ns):
+        raise RecorderError(f"{relative(path)} was edited by hand; make it anew with: {mend(snippet.name, device)}")
+    save(snippet, device, load(snippet, device), charts)
+
+
 def load(snippet: Snippet, device: str) -> dict:
     path = path_of(snippet, device)
     if not path.is_file():
@@ -91,8 +99,14 @@ def _is_as_written(path: Path, modified: int) -> bool:
 def chart(snippet: Snippet, device: str, name: str) -> str:
     path = chart_path(snippet, device, name)
     if not path.is_file():
-        raise RecorderError(f"there is no chart {relative(path)}; make it with: {mend(snippet.name, device)}")
+        raise RecorderError(f"there is no chart {relative(path)}; make it with: python -m recorder draw {snippet.name}")
     return path.read_text("utf-8")
+
+
+def charts(snippet: Snippet, device: str) -> dict[str, str]:
+    """The charts of a recording that are there, by name."""
+    paths = {name: chart_path(snippet, device, name) for name in load(snippet, device).get("charts", {})}
+    return {name: path.read_text("utf-8") for name, path in paths.items() if path.is_file()}
 
 
 def mend(name: str, device: str) -> str:
@@ -134,7 +148,7 @@ def problems(snippet: Snippet) -> list[Problem]:
             why = f"{relative(snippet.path)} has changed since (or a snippet that it imports, or a pin)"
             found.append(Problem(path, "stale", why, repair))
         for name, expected in recording.get("charts", {}).items():
-            picture = chart_path(snippet, device, name)
+            picture, repair = chart_path(snippet, device, name), f"python -m recorder draw {snippet.name}"
             if not picture.is_file():
                 found.append(Problem(relative(picture), "missing", f"{path} names it", repair))
             elif _sha256(picture.read_text("utf-8")) != expected:

@@ -70,8 +70,11 @@ def benchmark(recorded, name):
     return tables[name]
 
 
-def table(snippet, recorded, *, name=..., share_of=None, rows=None):
-    """The medians of a benchmark; `share_of` adds each line's share of that one; `rows` lists x values to show."""
+def table(snippet, recorded, *, name=..., share_of=None, rows=None, spread=False):
+    """The medians of a benchmark; `share_of` adds each line's share of that one; `rows` lists x values to show.
+
+    `spread` adds least and most under each median.
+    """
     data = benchmark(recorded, name)
     if share_of and share_of not in data["lines"]:
         raise RecorderError(f"there is no line {share_of!r}{nearest(share_of, data['lines'])}")
@@ -79,22 +82,26 @@ def table(snippet, recorded, *, name=..., share_of=None, rows=None):
     if unknown := [x for x in rows or [] if x not in medians]:
         raise RecorderError(f"there is no row {unknown[0]!r}{nearest(unknown[0], medians)}")
     others = [line for line in data["lines"] if share_of and line != share_of]
-    unit = f", {data['ylabel']}" if data["ylabel"] else ""
-    head = [data["xlabel"], *(f"{label}{unit}" for label in data["lines"].values())]
+    head = [data["xlabel"], *data["lines"].values()]
     head += [f"{data['lines'][line]}, share of {data['lines'][share_of]}" for line in others]
+    shown = [vars(medians[x]) for x in rows or medians]
+    numbers = _numbers([[row[line] for line in data["lines"]] for row in shown])
+    if spread:
+        ranges = [[(row[line].least, row[line].most) for line in data["lines"]] for row in shown]
+        ends = _numbers([[end for pair in row for end in pair] for row in ranges])
+        for cells, row in zip(numbers, ends, strict=True):
+            cells[:] = (f"{cell}<small>{a}–{b}</small>" for cell, a, b in zip(cells, row[::2], row[1::2], strict=True))
+    form = _power if all(map(_is_power, rows or medians)) else _plain
     body = []
-    shown = rows or list(medians)
-    form = _power if all(map(_is_power, shown)) else _plain
-    for x in shown:
-        row = vars(medians[x])
-        cells = [form(x), *(_significant(row[line]) for line in data["lines"])]
-        cells += [f"{row[line] / row[share_of]:.2f}" for line in others]
+    for x, row, cells in zip(rows or medians, shown, numbers, strict=True):
+        cells = [form(x), *cells, *(f"{row[line] / row[share_of]:.2f}" for line in others)]
         body.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
+    unit = f"<caption>{escape(data['ylabel'])}</caption>" if data["ylabel"] else ""
     header = "".join(f'<th scope="col">{escape(title)}</th>' for title in head)
     label = f"{name}: {', '.join(data['lines'].values())}"  # another snippet's may have the same name
     return (
         f'<div class="table-scroll" tabindex="0" role="region" aria-label="{escape(label)}">'
-        f"<table><thead><tr>{header}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
+        f"<table>{unit}<thead><tr>{header}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
     )
 
 
@@ -110,10 +117,20 @@ def _plain(x) -> str:
     return escape(f"{x:,}" if isinstance(x, int) else x)
 
 
-def _significant(value: float) -> str:
-    if 0 < abs(value) < 1e-4:
-        return "&lt; 0.0001"
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+def _numbers(rows: list[list[float]]) -> list[list[str]]:
+    """Three digits each; a row or a column of whole numbers has no decimals, small beside tiny ones have exponents."""
+    counts = [all(value == int(value) for value in column) for column in zip(*rows, strict=True)]
+    tiny = any(0 < abs(value) < 1e-4 for row in rows for value in row)
+
+    def text(value: float, whole: bool) -> str:
+        if whole or abs(value) >= 99.95:
+            return f"{value:,.0f}"
+        return f"{value:.1e}" if tiny and 0 < abs(value) < 0.01 else f"{value:#.3g}" if value else "0"
+
+    return [
+        [text(value, whole or all(v == int(v) for v in row)) for value, whole in zip(row, counts, strict=True)]
+        for row in rows
+    ]
 
 
 def chart(snippet, recorded, *, name=..., share_of=None):

@@ -80,3 +80,10 @@ def test_names_stand_beside_each_other():
     table = TABLES["bandwidth"] | {"x": ["input"], "x_log": False, "rows": rows, "lines": {"toy": "toy (Triton)"}}
     texts = {"".join(text.itertext()) for text in ElementTree.fromstring(chart.draw(table)).iter(f"{SVG}text")}
     assert {"whole", "transposed", "sliced"} <= texts
+
+
+def test_small_errors_are_powers_of_ten():
+    rows = [{"n": n, "toy": [n * 1e-6, n * 1e-6, n * 1e-6]} for n in (1, 1000)]
+    table = TABLES["bandwidth"] | {"x": ["n"], "y_log": True, "rows": rows, "lines": {"toy": "toy (Triton)"}}
+    texts = {"".join(text.itertext()) for text in ElementTree.fromstring(chart.draw(table)).iter(f"{SVG}text")}
+    assert {"10⁻⁶", "10⁻⁵", "10⁻⁴", "10⁻³"} <= texts

@@ -15,7 +15,8 @@ import pytest
 
 from recorder import __main__ as cli
 from recorder import recording, runner
-from tests.recorder.conftest import made
+from recorder.project import Snippet
+from tests.recorder.conftest import charts, made
 
 runs_snippets = pytest.mark.skipif(find_spec("triton") is None, reason="snippets run where Triton is installed")
 HANG = "import time\nprint('begun', flush=True)\ntime.sleep(99)\n"
@@ -239,3 +240,37 @@ def test_replay_leaves_out_what_asks_the_network(toy, monkeypatch):
     assert cli.main(["check", "--replay"]) == 0 and ran == ["cpu"]
     toy.write("pyproject.toml", '[tool.recorder.snippets."programs/toy"]\nreplay = false\n')
     assert cli.main(["check", "--replay"]) == 0 and ran == ["cpu"]
+
+
+# draw
+
+
+def test_draw_mends_charts_from_the_numbers(toy):
+    pytest.importorskip("matplotlib")
+    whole = toy.files()
+    folder = toy.root / "recordings/programs/toy"
+    (folder / "h200.bandwidth.svg").write_text("<svg/>")
+    (folder / "h200.square.svg").unlink()
+    assert cli.main(["draw", "programs/toy"]) == 0
+    assert toy.files() == whole and recording.all_problems() == []
+
+
+def test_replay_finds_charts_of_another_style(toy, monkeypatch, capsys):
+    pytest.importorskip("matplotlib")
+    whole = toy.files()
+    monkeypatch.setattr(runner, "record", lambda snippet, device, **options: made("cpu"))
+    recording.redraw(Snippet("programs/toy"), "h200", {name: "<svg/>" for name in charts("h200")})
+    assert recording.all_problems() == [] and cli.main(["check", "--replay"]) == 1
+    assert "recordings/programs/toy/h200.json: its charts are drawn otherwise now" in capsys.readouterr().out
+    assert cli.main(["draw"]) == 0 and toy.files() == whole
+    assert cli.main(["check", "--replay"]) == 0
+
+
+def test_draw_refuses_what_was_edited(toy, capsys):
+    pytest.importorskip("matplotlib")
+    path = toy.root / "recordings/programs/toy/h200.json"
+    path.write_text(path.read_text("utf-8").replace("1,024", "1,025"), "utf-8")
+    (toy.root / "recordings/programs/toy/h200.square.svg").unlink()
+    before = toy.files()
+    assert cli.main(["draw"]) == 2 and toy.files() == before
+    assert "recordings/programs/toy/h200.json was edited by hand" in capsys.readouterr().err

@@ -131,7 +131,7 @@ def test_table(convert):
     page = convert(fence("view: table", "name: bandwidth", "device: h200", "share_of: copy", "rows: [1048576]"))
     cells = re.findall(r"<td>(.*?)</td>", page)
     assert cells == ["2<sup>20</sup>", "10", "20", "0.50"]
-    assert "a &lt;copy&gt; &amp; &quot;more&quot;, GB/s" in page
+    assert "a &lt;copy&gt; &amp; &quot;more&quot;</th>" in page and "<caption>GB/s</caption>" in page
 
 
 def test_table_writes_powers_only_where_all_are():

@@ -144,6 +144,7 @@ def test_an_edited_and_a_missing_chart(toy):
     (toy.root / FOLDER / "h200.bandwidth.svg").write_text("<svg/>")
     (toy.root / FOLDER / "h200.square.svg").unlink()
     assert faults() == [(f"{FOLDER}/h200.bandwidth.svg", "edited"), (f"{FOLDER}/h200.square.svg", "missing")]
+    assert {problem.mend for problem in recording.problems(SNIPPET)} == {"python -m recorder draw programs/toy"}
 
 
 STRAY = ["recordings/a.txt", f"{FOLDER}/notes.md", f"{FOLDER}/h200.old.svg", f"{FOLDER}/.x.json.1"]
@@ -198,10 +199,12 @@ def test_a_recording_is_read_again_when_it_has_changed(toy):
     assert (before, recording.load(SNIPPET, "cpu")["output"]) == (made("cpu")["output"], "other\n")
 
 
-@pytest.mark.parametrize("load", [recording.load, lambda s, d: recording.chart(s, d, "x")])
-def test_what_was_never_recorded(project, load):
+@pytest.mark.parametrize(
+    ("load", "mend"), [(recording.load, "run"), (lambda snippet, device: recording.chart(snippet, device, "x"), "draw")]
+)
+def test_what_was_never_recorded(project, load, mend):
     project.snippet("toy", TOY)
-    with pytest.raises(RecorderError, match="python -m recorder run programs/toy"):
+    with pytest.raises(RecorderError, match=f"python -m recorder {mend} programs/toy"):
         load(SNIPPET, "cpu")
 
 
