@@ -276,14 +276,17 @@ def highlighted(source: str) -> str:
 
 
 def file(snippet: Snippet) -> str:
-    """The whole file, to read, copy and download. It needs no recording."""
+    """The whole file, to read, copy and download, and what it imports of ours. It needs no recording."""
     source = snippet.path.read_text("utf-8")
+    others = [relative(path) for path in fingerprint.local_modules(snippet.path) if path != snippet.path]
+    needs = "".join(f"<li><code>{escape(path)}</code></li>" for path in others)
+    needs = f"<p>It imports others of this course, so it runs in a checkout:</p><ul>{needs}</ul>" if others else ""
     code = highlighted(source)
     link = f"data:text/x-python;charset=utf-8,{quote(source)}"
     return (
         f'<div class="recording recording--file" id="{file_id(snippet)}">'
         f'<details class="whole-file" data-search-exclude><summary>{escape(relative(snippet.path))}, the whole file'
-        f"</summary>{code}"
+        f"</summary>{needs}{code}"
         f'<p><a href="{link}" download="{snippet.path.name}">Download {snippet.path.name}</a></p></details></div>'
     )
 
@@ -298,6 +301,7 @@ VIEWS = {view.__name__: view for view in _VIEWS}
 # What a quick run on any machine can show of code that has changed.
 PREVIEWED = ("output", "image", "pixels", "accesses", "explorer", "swizzle", "orders")
 SEARCHED = ("error",)  # what a reader may have met elsewhere; the others would swell the index
+PRINTED = ("output", "image", "pixels", "verdicts")  # by the snippet itself; all else is made by the recorder around it
 COMPILED = ("stage", "stages", "error", "layout")  # made by the compiler alone
 
 
@@ -333,7 +337,8 @@ def _counted(entries: dict) -> str:
     states = [state for _, each in entries.values() for state in each]
     others = Counter(state for state in states if state != "current")
     judged = ", ".join(f"{count} {escape(state)}" for state, count in others.items()) or "all current"
-    return f"{len(entries)} file{'s' * (len(entries) > 1)} ran, {len(states)} recordings, {judged}"
+    files, recordings = f"file{'s' * (len(entries) > 1)}", f"recording{'s' * (len(states) > 1)}"
+    return f"{len(entries)} {files} ran, {len(states)} {recordings}, {judged}"
 
 
 def file_id(snippet: Snippet) -> str:
@@ -353,8 +358,9 @@ def where(made: dict, view: str = "") -> str:
 
 def foot(view: str, snippet: Snippet, recorded: dict) -> str:
     made, path = recorded["provenance"], relative(recording.path_of(snippet, recorded["device"]))
+    command = made["command"] if view in PRINTED else f"python -m recorder run {snippet.name}"
     facts = {
-        "Command": f"<code>{escape(made['command'])}</code>",
+        "Command": f"<code>{escape(command)}</code>",
         "Device": escape(
             made["device"] + (f", driver {made['driver']}, {made['runtime']}" if made.get("driver") else "")
         ),

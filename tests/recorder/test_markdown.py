@@ -166,6 +166,22 @@ def test_the_whole_file_can_be_downloaded(convert, toy):
     Balance(page)
 
 
+def test_the_whole_file_says_what_it_imports_of_ours(convert, toy):
+    assert "in a checkout" not in convert("", whole_file=True)
+    toy.snippet("other", "def add(a, b):\n    return a + b\n")
+    toy.snippet("toy", f"from snippets.programs.other import add\n{TOY}")
+    page = convert("", whole_file=True)
+    assert "runs in a checkout:</p><ul><li><code>snippets/programs/other.py</code></li></ul>" in page
+    Balance(page)
+
+
+def test_what_a_snippet_prints_is_repeated_by_itself_and_all_else_by_the_recorder(convert):
+    assert "<dd><code>python snippets/programs/toy.py</code>" in convert(fence("view: output"))
+    for view in ("accesses", "stage", "table"):
+        page = convert(fence(*VIEWS[view]))
+        assert "<dd><code>python -m recorder run programs/toy</code>" in page and "python snippets/" not in page
+
+
 def test_the_ledger(convert):
     page = convert(fence("view: ledger"), whole_file=False)
     assert "programs: 1 file ran, 2 recordings, all current" in page and page.count("programs/toy") == 1
@@ -176,6 +192,11 @@ def test_the_ledger_says_what_is_stale(convert, toy):
     toy.snippet("toy", TOY + "print('more')\n")
     page = convert(fence("view: ledger"), whole_file=False)
     assert "2 recordings, 2 stale" in page and page.count("<b>stale</b>") == 2
+
+
+def test_the_ledger_counts_one(convert, toy):
+    (toy.root / "recordings/programs/toy/cpu.json").unlink()
+    assert "programs: 1 file ran, 1 recording, all current" in convert(fence("view: ledger"), whole_file=False)
 
 
 def test_a_page_shows_the_whole_file_behind_its_results(convert):
