@@ -249,6 +249,13 @@ class BeginPage(Preprocessor):
             raise RecorderError(f"snippets/{name} has no section {section!r}{nearest(section, sections)}")
 
 
+class Shown(Preprocessor):
+    """What a section says to the formatter is not for readers; the whole file keeps it."""
+
+    def run(self, lines):
+        return [line.removesuffix("  # fmt: skip") for line in lines]
+
+
 class EndPage(Postprocessor):
     """Every result offers the whole file behind it, so a page must hold that file, once for each snippet."""
 
@@ -268,6 +275,7 @@ class RecordingsExtension(Extension):
     def extendMarkdown(self, md):
         md.recorder_page = Page()
         md.preprocessors.register(BeginPage(md), "recorder_begin", 40)
+        md.preprocessors.register(Shown(md), "recorder_shown", 28)  # after pymdownx.snippets, before the fences
         md.inlinePatterns.register(ClaimProcessor(r"\{\{\s*(.*?)\s*\}\}", md), "recorder_claim", 185)
         md.postprocessors.register(EndPage(md), "recorder_end", 1)
 

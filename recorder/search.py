@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A hook of MkDocs: the search plugin reads pages without their code, which it leaves out of its index anyway.
+"""A hook of MkDocs: what the search plugin need not read of a page.
 
-Reading all the spans of colored code took a quarter of the time of a build.
+- Code, which it leaves out of its index anyway: reading all those colored spans took a quarter of the time of a build.
+- Exercises and their answers, links to what comes next, and sources: who searches for a word wants the lesson. They
+  would be a sixth of an index that every reader who searches must load.
 """
 
 import re
@@ -9,6 +11,7 @@ import re
 from mkdocs.plugins import CombinedEvent, event_priority
 
 CODE = re.compile(r'<pre( class="stage[^>]*)?>.*?</pre>', re.DOTALL)  # errors, <pre class="output">, can be searched
+ASIDE = re.compile(r'<h2 id="(?:try-it|next|sources|the-whole-files?)">.*?(?=<h2 |\Z)', re.DOTALL)
 whole = {}
 
 
@@ -16,7 +19,7 @@ whole = {}
 def without_code(context, page, **_):
     whole[page.url] = page.content
     if not page.file.src_uri.endswith(".ipynb"):  # the code of labs is in the index
-        page.content = CODE.sub("", page.content)
+        page.content = ASIDE.sub("", CODE.sub("", page.content))
     return context
 
 

@@ -98,7 +98,7 @@ CONFIGS = [
     # Small products: few steps along K, so load everything at once and wait once.
     config(64, 64, 128, warps=4, stages=4),
     config(64, 32, 128, warps=4, stages=5),
-    config(64, 64, 64, warps=4, stages=5),  # the same reach for float32
+    config(64, 64, 64, warps=4, stages=5),  # a step small enough for float32
     # A handful of rows: most of a tile of 64 rows would be empty. (Below 64 there is no
     # wgmma, but here bytes decide.)
     config(16, 64, 128, warps=4, stages=4),
@@ -148,7 +148,7 @@ class Limits(NamedTuple):
 def shared_bytes(size: int, BLOCK_M: int, BLOCK_N: int, BLOCK_K: int, num_stages: int):
     """Shared memory for the tiles of a and b on their way, elements being ``size`` bytes.
 
-    (With tiles of less than 64 rows it is one stage less.)
+    (Without wgmma, as for tiles of less than 64 rows, it is one stage less.)
 
     >>> shared_bytes(2, 128, 256, 64, 3)
     147456

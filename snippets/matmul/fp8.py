@@ -67,7 +67,7 @@ def quantize(
         largest = x.abs().amax() if dim is None else x.abs().amax(dim, keepdim=True)
     end = torch.finfo(dtype).max
     scale = (largest / end).clamp(min=torch.finfo(torch.float32).tiny)  # never 0: x is divided by it
-    return (x / scale).clamp(-end, end).to(dtype), scale  # what lies beyond the end would become NaN
+    return (x / scale).clamp(-end, end).to(dtype), scale  # a guard: a rounded quotient may lie a hair beyond the end
 # --8<-- [end:quantize]
 
 

@@ -2,13 +2,13 @@
 """8-bit products against ``torch._scaled_mm``, measured, with fast sums and without, by tensor and by rows.
 
 - ``tensorwise``, ``rowwise``: TFLOP/s by size; like is compared with like: both sides add up fast, or both do not
-- ``ways``: what exact sums cost: two tiles, each with exact and with fast sums
+- ``ways``: what sums in float32 (its lines call them exact) cost: two tiles, each with these and with fast sums
 - ``sums``: what each of the four is off by when sums are long
 
 Random numbers, quantized to float8_e4m3fn before the clock runs; the result is bfloat16. TFLOP/s count 2 * n**3; a
-CUDA graph repeats each call, with L2 emptied before. For
-``sums`` the numbers lie between 0 and 1, so that sums grow, there is one scale each, and the result is float32; errors
-are against the product in float64 of the 8-bit numbers, so that what is left is how they are added up.
+CUDA graph repeats each call, with L2 emptied before. For ``sums`` the numbers lie between 0 and 1, so that sums grow,
+there is one scale each, and the result is float32; errors are against the product in float64 of the 8-bit numbers, so
+that what is left is how they are added up.
 
 ``python fp8_measured.py`` says what there is to measure; measuring needs a GPU with matrix units for 8 bits.
 """
@@ -28,7 +28,7 @@ SIZES = [1024, 2048, 4096, 8192, 16384]
 
 # --8<-- [start:speed]
 def products(a, b, scale_a, scale_b, out_dtype):
-    """``{side: function}``: torch and ours, each with exact and with fast sums."""
+    """``{side: function}``: torch and ours, each with sums in float32 and with fast sums."""
     in_torch = functools.partial(torch._scaled_mm, a, b, scale_a, scale_b, out_dtype=out_dtype)
     ours = functools.partial(scaled_matmul, a, b, scale_a, scale_b, out_dtype)
     return {

@@ -4,8 +4,8 @@
 Compiles kernels of ``fused.py`` for an H100 or H200 (sm_90), which needs no GPU, and counts.
 
 Units: machine instructions for each number that is bent; of these, those of the special function unit, of which a
-multiprocessor starts 16 a cycle, an eighth of the others. Registers and spilled values of 4 bytes are a thread's,
-bytes of shared memory a program's; how many programs fit is on an H100 or H200.
+multiprocessor starts 16 a cycle, and of all kinds together at most 128. Registers and spilled values of 4 bytes are a
+thread's, bytes of shared memory a program's; how many programs fit is on an H100 or H200.
 Source: ``triton.compile``; NVIDIA's ``nvdisasm`` and ``cuobjdump``, which come with Triton.
 
 Run it with ``python fused_compiled.py``.

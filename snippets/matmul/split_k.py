@@ -160,6 +160,7 @@ TILES = [  # block_m, block_n, block_k for elements of 2 bytes, num_warps, num_s
     (16, 64, 128, 2, 5),
 ]
 
+# --8<-- [start:constants]
 # What the estimate reckons with, fitted to times of an H200. In a nanosecond a
 # multiprocessor does so many FLOPs (times the bytes of an element), FLOPs without matrix
 # units, bytes from L2, and bytes of pieces that one program adds up:
@@ -168,6 +169,7 @@ MEMORY, ALL_READ = 4_000, 1_500  # all of them: bytes from memory, bytes of piec
 # Nanoseconds: the first launch and loads, the second launch, waiting for the last
 # program, a load that nothing hides, and what a step takes besides.
 FIRST, SECOND, LAST, LATENCY, TURN = 7_500, 1_500, 1_400, 1_100, 60
+# --8<-- [end:constants]
 
 
 def split(M: int, N: int, K: int, **given) -> Plan:

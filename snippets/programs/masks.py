@@ -47,9 +47,11 @@ def row_sum_kernel(
 
 
 # --8<-- [start:row_max]
+# --8<-- [start:larger]
 @triton.jit
 def larger(a, b):
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
+# --8<-- [end:larger]
 
 
 @triton.jit
@@ -71,9 +73,11 @@ def row_max_kernel(
 
 
 # --8<-- [start:row_prod]
+# --8<-- [start:multiply]
 @triton.jit
 def multiply(a, b):
     return a * b
+# --8<-- [end:multiply]
 
 
 @triton.jit

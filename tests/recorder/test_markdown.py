@@ -166,6 +166,13 @@ def test_the_whole_file_can_be_downloaded(convert, toy):
     Balance(page)
 
 
+def test_readers_are_not_shown_what_the_formatter_is_told(convert, toy):
+    page = convert("```python\nkernel(\n    a, b,\n)  # fmt: skip\n```", whole_file=False)
+    assert "kernel" in page and "fmt" not in page
+    toy.snippet("toy", f"{TOY}f(\n    1,\n)  # fmt: skip\n")
+    assert "# fmt: skip" in convert("", whole_file=True)
+
+
 def test_the_whole_file_says_what_it_imports_of_ours(convert, toy):
     assert "in a checkout" not in convert("", whole_file=True)
     toy.snippet("other", "def add(a, b):\n    return a + b\n")

@@ -5,6 +5,7 @@ What a page may weigh is tested where each page is opened anyway: in test_site.p
 """
 
 import gzip
+import json
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,6 +43,15 @@ def test_errors_can_be_searched_and_code_of_lessons_cannot(site):
     index = (site.folder / "search" / "search_index.json").read_text("utf-8")
     assert "CompilationError: at" in index and "def add_kernel_three_bug" in index
     assert "SUBTILES" in site.text("matmul/persistent/") and "SUBTILES" not in index
+
+
+def test_exercises_and_sources_are_on_the_page_and_not_in_the_index(site):
+    index = (site.folder / "search" / "search_index.json").read_text("utf-8")
+    entries = {entry["location"] for entry in json.loads(index)["docs"]}
+    assert "matmul/persistent/#the-four-tiles" in entries
+    page = site.text("matmul/persistent/")
+    for aside in ("try-it", "next", "sources", "the-whole-file"):
+        assert f'id="{aside}"' in page and f"matmul/persistent/#{aside}" not in entries
 
 
 def test_own_javascript_is_under_30_kb():

@@ -273,7 +273,7 @@ def test_explorers_work_after_instant_navigation(open_site, site):
     page = open_site(site.url, "networkidle")
     page.evaluate("window.stayed = true")
     for _ in range(2):
-        page.locator("article a", has_text="Start with vector add").click()
+        page.locator("article a", has_text="Vector add").click()
         page.locator("article h1", has_text="Vector add").wait_for()
         launch = page.locator("launch-explorer")
         launch.get_by_role("button", name="Next program").click()

@@ -2,13 +2,15 @@
 # %% [markdown]
 # # Vector add, step by step
 #
-# You will watch three [programs](../reference/glossary.md#program) add ten numbers, and see each of their steps.
-# You need Linux (on Windows, WSL) and Python, and these: `pip install torch triton numpy jupyterlab`. You need no GPU.
+# This is the first lesson, and a notebook. A [kernel](../reference/glossary.md#kernel) is a function that a GPU runs,
+# not once but many times over. Each running instance is a [program](../reference/glossary.md#program).
+# Here three programs add ten numbers, and you see each of their steps.
 #
-# The lesson [Vector add](vector-add.md) explains the same [kernel](../reference/glossary.md#kernel).
-# Here you take it apart. (There it also computes its [offsets](../reference/glossary.md#offset) in 64 bits,
-# for very large tensors.)
-# Before you run a cell, say what it will print. Then run it and compare.
+# You can read it on this page, or download it and run it yourself. That takes Linux and Python, and these:
+# `pip install torch triton numpy jupyterlab`. You need no GPU.
+# On Windows and macOS use Colab or a Linux of your own: the page before this one, *Install*, says how.
+#
+# Before you run a cell, or read on, say what it will print. Then compare.
 
 # %% [markdown]
 # ## Switch the interpreter on
@@ -36,7 +38,6 @@ print("Triton", triton.__version__)
 #
 # Two tensors of ten numbers. `y` is a hundred times `x`, so you can read off a sum where each of its parts came from.
 #
-# A program is one running instance of a kernel.
 # Each program takes one [block](../reference/glossary.md#block) of four elements.
 #
 # **Predict:** how many programs does it take?
@@ -49,7 +50,8 @@ y = 100 * x
 
 print("x =", x.tolist())
 print("y =", y.tolist())
-print("programs:", triton.cdiv(n, block))
+programs = triton.cdiv(n, block)
+print("programs:", programs)
 
 # %% [markdown]
 # `triton.cdiv` divides and rounds up. Two programs would leave two elements out.
@@ -60,7 +62,8 @@ print("programs:", triton.cdiv(n, block))
 # The first kernel touches no memory. Each program works out three things and prints them:
 #
 # - [`pid`](../reference/glossary.md#pid), its number;
-# - `offsets`, the positions of its four elements;
+# - `offsets`, the positions of its four elements, counted from 0: their
+#   [offsets](../reference/glossary.md#offset);
 # - [`mask`](../reference/glossary.md#mask), which of these positions exist.
 #
 # In the interpreter, `print` in a kernel is Python's own. In a compiled kernel `print` means `tl.device_print`,
@@ -92,12 +95,12 @@ look[(1,)](n, BLOCK_SIZE=block)
 # %% [markdown]
 # ## Three programs
 #
-# The same kernel and the same arguments. Only the grid changes.
+# The same kernel and the same arguments. Only the grid changes: `programs` is 3.
 #
 # **Predict:** the offsets of the last program. Which of its lanes are off?
 
 # %%
-look[(3,)](n, BLOCK_SIZE=block)
+look[(programs,)](n, BLOCK_SIZE=block)
 
 # %% [markdown]
 # Only `pid` differs from program to program. Everything else follows from it.
@@ -120,7 +123,7 @@ def load(x_ptr, n, BLOCK_SIZE: tl.constexpr):
     print("pid", pid, " loaded", values)
 
 
-load[(3,)](x, n, BLOCK_SIZE=block)
+load[(programs,)](x, n, BLOCK_SIZE=block)
 
 # %% [markdown]
 # Two zeros. Do not rely on them. A masked-off lane reads no memory, and Triton leaves its value undefined.
@@ -138,7 +141,7 @@ def load_other(x_ptr, n, BLOCK_SIZE: tl.constexpr):
     print("pid", pid, " loaded", values)
 
 
-load_other[(3,)](x, n, BLOCK_SIZE=block)
+load_other[(programs,)](x, n, BLOCK_SIZE=block)
 
 # %% [markdown]
 # Now the last two lanes are -1 by contract, in the interpreter and on a GPU.
@@ -169,8 +172,8 @@ add_kernel[(1,)](x, y, out, n, BLOCK_SIZE=block)
 print("after one program:   ", out.tolist())
 
 out = torch.full_like(x, -1)
-add_kernel[(3,)](x, y, out, n, BLOCK_SIZE=block)
-print("after three programs:", out.tolist())
+add_kernel[(programs,)](x, y, out, n, BLOCK_SIZE=block)
+print("after all programs:  ", out.tolist())
 print("equal to torch:      ", torch.equal(out, x + y))
 
 # %% [markdown]
@@ -195,7 +198,7 @@ def add_backwards(x_ptr, y_ptr, out_ptr, n, BLOCK_SIZE: tl.constexpr):
 
 
 out = torch.full_like(x, -1)
-add_backwards[(3,)](x, y, out, n, BLOCK_SIZE=block)
+add_backwards[(programs,)](x, y, out, n, BLOCK_SIZE=block)
 print("equal to torch:", torch.equal(out, x + y))
 
 # %% [markdown]
@@ -204,8 +207,9 @@ print("equal to torch:", torch.equal(out, x + y))
 # %% [markdown]
 # ## Take the mask away
 #
-# Make room first. Each buffer gets twelve elements, and our tensors are the first ten.
-# The last two elements of each stand for somebody else's data. They are ours too, so this experiment breaks nothing.
+# Make room first. Three programs of four lanes reach twelve elements, so each buffer gets twelve.
+# Our tensors are the first ten; the last two elements stand for somebody else's data.
+# They are ours too, so this experiment breaks nothing.
 #
 # **Predict:** are the ten sums still right? What will the two elements past them hold?
 
@@ -219,13 +223,14 @@ def add_without_mask(x_ptr, y_ptr, out_ptr, n, BLOCK_SIZE: tl.constexpr):
     tl.store(out_ptr + offsets, x + y)
 
 
-x_buffer = torch.cat([x, torch.tensor([7000.0, 7000.0])])
-y_buffer = torch.cat([y, torch.tensor([700.0, 700.0])])
+past = programs * block - n
+x_buffer = torch.cat([x, torch.full((past,), 7000.0)])
+y_buffer = torch.cat([y, torch.full((past,), 700.0)])
 out_buffer = torch.full_like(x_buffer, -1)
 
-add_without_mask[(3,)](x_buffer[:n], y_buffer[:n], out_buffer[:n], n, BLOCK_SIZE=block)
-print("our ten are right:  ", torch.equal(out_buffer[:n], x + y))
-print("the two past them:", out_buffer[n:].tolist())
+add_without_mask[(programs,)](x_buffer[:n], y_buffer[:n], out_buffer[:n], n, BLOCK_SIZE=block)
+print("our own are right:", torch.equal(out_buffer[:n], x + y))
+print("those past them:  ", out_buffer[n:].tolist())
 
 # %% [markdown]
 # The ten sums are right, so a test of the result alone passes. But the last program went on:
@@ -250,19 +255,21 @@ def sign(owner_ptr, n, BLOCK_SIZE: tl.constexpr):
 
 
 owner = torch.full((n,), -1, dtype=torch.int32)
-sign[(3,)](owner, n, BLOCK_SIZE=block)
+sign[(programs,)](owner, n, BLOCK_SIZE=block)
 print("owner =", owner.tolist())
 
 # %% [markdown]
 # ## Try it
 #
-# 1. Set `block = 8` and run `look` with the right grid. How many lanes are off, and in which program?
-# 2. Set `n = 12`. Does the mask still switch anything off?
+# Add a cell of your own for each. Leave `n` and `block` as they are, for other cells use them.
+#
+# 1. Blocks of eight: `look[(2,)](n, BLOCK_SIZE=8)`. Why two programs? How many lanes are off, and in which program?
+# 2. Twelve numbers: `look[(3,)](12, BLOCK_SIZE=4)`. Does the mask still switch anything off?
 # 3. Run `add_kernel` with a grid of `(4,)`. What does the fourth program do? Why is that harmless?
-# 4. Run `sign` with `pid * n` in place of `pid * BLOCK_SIZE`. Which elements does nobody own?
+# 4. Copy `sign`, and write `pid * n` in place of `pid * BLOCK_SIZE`. Which elements does nobody own?
 # 5. Write `scaled_add`: `out = a * x + y`, where `a` is a number. Try it with `a = 2`.
 #
-# A solution to the fifth follows. Write yours first.
+# A solution to the fifth follows, and what to expect of the others. Write yours first.
 
 # %% tags=["solution"] jupyter={"source_hidden": true, "outputs_hidden": true}
 @triton.jit
@@ -276,12 +283,17 @@ def scaled_add(x_ptr, y_ptr, out_ptr, a, n, BLOCK_SIZE: tl.constexpr):
 
 
 out = torch.full_like(x, -1)
-scaled_add[(triton.cdiv(n, block),)](x, y, out, 2.0, n, BLOCK_SIZE=block)
+scaled_add[(programs,)](x, y, out, 2.0, n, BLOCK_SIZE=block)
 print("out =", out.tolist())
 print("equal to torch:", torch.equal(out, 2 * x + y))
+
+# 1. 10 divided by 8, rounded up, is 2. Program 1 has offsets 8 to 15, and 10 to 15 do not exist: six lanes are off.
+# 2. No: 12 is 3 × 4, so every lane has an element.
+# 3. Its offsets are 12 to 15, all past the end. Every lane is off, so it loads and stores nothing.
+# 4. 4 to 9. Program 1 begins at 10 and program 2 at 20, where every lane is off. Only program 0 signs, 0 to 3.
 
 # %% [markdown]
 # ## Next
 #
-# The lesson that this lab belongs to, [Vector add](vector-add.md), runs this kernel on a GPU, measures it, and shows
-# what the compiler made of it. The page after this one asks what a program is to a GPU.
+# [Vector add](vector-add.md) runs this kernel on a GPU, makes it a function that you can keep,
+# and breaks it in three ways.

@@ -63,7 +63,7 @@ def test_one_is_row_major_and_all_rows_are_column_major():
 
 
 def test_rows_by_the_whole_pid_are_only_another_order():
-    """The exercise: what older kernels compute."""
+    """What older kernels compute."""
     taken = {}
     for pid in range(35):
         first, within = pid // 21 * 3, pid % 21
@@ -262,6 +262,25 @@ def test_known_numbers():
         assert seen.reads == 162 and seen.misses == first_nine
         assert tile_reads(taken, 9, resident=9, cache=60).misses == whole
         assert tile_reads(taken, 9, resident=9).misses == 2 * 81
+
+
+def test_numbers_of_the_page():
+    """What its text says of the explorer, and the exercises."""
+
+    def misses(order, tiles_k=9, resident=9, cache=60):
+        return tile_reads(order, tiles_k, resident=resident, cache=cache).misses
+
+    at_120 = [misses(tile_order(9, 9, group), cache=120) for group in (1, 3)]
+    assert at_120 == [162, 274]
+    sixteen = {group: misses(tile_order(9, 9, group), resident=16) for group in range(1, 10)}
+    assert min(sixteen, key=sixteen.get) == 5 and (sixteen[5], sixteen[4]) == (437, 461)
+    twelve = {group: misses(tile_order(9, 9, group), resident=12) for group in range(1, 10)}
+    assert min(twelve, key=twelve.get) == 3
+    tall = [misses(tile_order(256, 2, group), tiles_k=4, resident=4, cache=20) for group in (1, 256)]
+    assert tall == [1032, 2056]
+    three = tile_order(9, 9, 3)
+    serpentine = [(m, n if m // 3 % 2 == 0 else 8 - n) for m, n in three]
+    assert misses(serpentine) == 270 and misses(three) == 324
 
 
 def test_a_cache_of_one_tile_answers_nothing_but_a_repetition():

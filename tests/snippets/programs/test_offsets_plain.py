@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plain two-dimensional copy: right for any strides, inside of its tensors, and refused where 32 bits end."""
+
+import contextlib
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import pytest
+import torch
+from guards import Guarded, check_same_bits, environment, recorded_accesses
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from snippets.programs import offsets_plain as snippet
+from snippets.programs.offsets_plain import copy_matrix
+from snippets.tools.testing import addresses_of
+from tests.processes import run_script
+
+SOURCE = Path(snippet.__file__)
+ROOT = SOURCE.parents[2]
+DTYPES = (torch.bool, torch.uint8, torch.float16, torch.bfloat16, torch.float32, torch.int64, torch.complex64)
+
+
+def noise(*shape, dtype=torch.int32, device):
+    """Any bits, except that a bool is 0 or 1."""
+    high = 2 if dtype == torch.bool else 256
+    n = int(np.prod(shape)) * dtype.itemsize
+    return torch.randint(0, high, (n,), dtype=torch.uint8, device=device).view(dtype).view(shape)
+
+
+def touched(accesses, op):
+    """The addresses of all accesses, sorted; one that was touched twice counts twice."""
+    return np.sort(np.concatenate([np.empty(0, np.int64), *(found for kind, found in accesses if kind == op)]))
+
+
+def bits(tensor):
+    return tensor.contiguous().view(snippet.INTEGERS[tensor.itemsize])
+
+
+def check(x, **options):
+    """Assert that ``x`` is copied, that each of its elements is read once, and each of the result written once."""
+    expected = bits(x)
+    guard = 16 * (1 + expected.numel())
+    out = Guarded(expected.shape, expected.dtype, x.device, before=guard, after=guard, fill=0x5A)
+    target = out.tensor.view(x.dtype)
+    recorder = recorded_accesses() if x.device.type == "cpu" else contextlib.nullcontext()
+    with recorder as accesses, mock.patch.object(torch, "empty", return_value=target) as empty:
+        result = copy_matrix(x, **options)
+    assert empty.call_count == 1 and empty.call_args == mock.call(x.shape, dtype=x.dtype, device=x.device)
+    assert result is target
+    out.check("the result")
+    check_same_bits(bits(result), expected)
+    assert torch.equal(bits(x), expected), "x is only read"
+    if accesses is not None:
+        assert np.array_equal(touched(accesses, "load"), np.sort(addresses_of(x))), "loads are not those of x"
+        assert np.array_equal(touched(accesses, "store"), addresses_of(target)), "stores are not those of the result"
+
+
+EXAMPLES = {
+    "contiguous": lambda d: noise(3, 5, device=d),
+    "wide": lambda d: noise(2, 9, device=d),
+    "tall": lambda d: noise(9, 2, device=d),
+    "transposed": lambda d: noise(3, 5, device=d).t(),
+    "sliced": lambda d: noise(4, 12, device=d)[1:, 2:11:2],
+    "expanded": lambda d: noise(1, 5, device=d).expand(3, 5),
+    "one element": lambda d: noise(1, 1, device=d),
+}
+
+
+@pytest.mark.parametrize("make", EXAMPLES.values(), ids=EXAMPLES)
+def test_any_strides(device, make):
+    for block in ((2, 4), (4, 2), (1, 1), (16, 16)):
+        check(make(device), block=block)
+
+
+@settings(max_examples=60)
+@given(
+    shape=st.tuples(st.integers(0, 9), st.integers(0, 9)),
+    slices=st.tuples(*[st.builds(slice, st.integers(0, 2), st.none(), st.integers(1, 3))] * 2),
+    transposed=st.booleans(),
+    dtype=st.sampled_from(DTYPES),
+    block=st.tuples(st.sampled_from([1, 2, 4, 8]), st.sampled_from([1, 2, 4, 8])),
+    seed=st.integers(0, 999),
+)
+def test_copies_every_bit(device, shape, slices, transposed, dtype, block, seed):
+    torch.manual_seed(seed)
+    x = noise(*shape, dtype=dtype, device=device)[slices]
+    check(x.t() if transposed else x, block=block)
+
+
+def test_default_block(device):
+    for x in (noise(65, 130, device=device), noise(70, 65, device=device).t()):
+        check(x)
+
+
+def test_no_gradient_is_promised_under_no_grad(device):
+    with torch.no_grad():
+        assert not copy_matrix(torch.ones(2, 3, device=device, requires_grad=True)).requires_grad
+
+
+def test_empty(device):
+    for shape in ((0, 3), (3, 0), (0, 0)):
+        assert copy_matrix(torch.ones(shape, device=device)).shape == shape
+
+
+REFUSED = {
+    "a vector": (lambda d: noise(4, device=d), {}, ["(4,)", "a matrix"]),
+    "a batch": (lambda d: noise(2, 3, 4, device=d), {}, ["(2, 3, 4)", "a matrix"]),
+    "16 bytes": (lambda d: torch.zeros(2, 2, dtype=torch.complex128, device=d), {}, ["complex128", "1, 2, 4 or 8"]),
+    "sparse": (lambda d: torch.zeros(2, 2, device=d).to_sparse(), {}, ["sparse", "to_dense"]),
+    "neither GPU nor CPU": (lambda d: torch.zeros(2, 2, device="meta"), {}, ["meta", "x.cuda()"]),
+    "negated lazily": (lambda d: torch._neg_view(torch.zeros(2, 2, device=d)), {}, ["resolve_neg"]),
+    "conjugated lazily": (lambda d: torch.zeros(2, 2, dtype=torch.complex64, device=d).conj(), {}, ["resolve_conj"]),
+    "gradient": (lambda d: torch.zeros(2, 2, device=d, requires_grad=True), {}, ["gradient", "no_grad"]),
+    "three sides": (lambda d: noise(2, 2, device=d), {"block": (1, 2, 4)}, ["two powers of two"]),
+    "no power of two": (lambda d: noise(2, 2, device=d), {"block": (1, 3)}, ["two powers of two", "(1, 3)"]),
+    "zero": (lambda d: noise(2, 2, device=d), {"block": (0, 4)}, ["two powers of two", "(0, 4)"]),
+    "float": (lambda d: noise(2, 2, device=d), {"block": (1, 4.0)}, ["two powers of two", "4.0"]),
+    "too large": (lambda d: noise(2, 2, device=d), {"block": (128, 256)}, ["131072 bytes", "2**16"]),
+    "too many rows": (
+        lambda d: torch.zeros(1, 1, device=d).expand(65536, 1), {"block": (1, 1)}, ["65536 rows", "65,535"],
+    ),
+    "the result has 2**31 + 1 elements": (
+        lambda d: torch.zeros(1, 1, dtype=torch.int8, device=d).expand(1, 2**31 + 1), {}, ["offset 2147483648"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("make, options, fragments", REFUSED.values(), ids=REFUSED)
+def test_refuses(device, make, options, fragments):
+    with pytest.raises(ValueError) as error:
+        copy_matrix(make(device), **options)
+    for fragment in fragments:
+        assert fragment in str(error.value)
+
+
+@pytest.mark.parametrize("stride, served", [(2**30 - 1, True), (2**30, False)])
+def test_offsets_end_where_32_bits_do(device, stride, served):
+    if device == "cuda" and torch.cuda.mem_get_info()[0] < 4e9:
+        pytest.skip("needs 4 GB of free GPU memory")
+    buffer = torch.empty(2**31 + 16, dtype=torch.int8, device=device)  # promised by the system, hardly touched
+    x = buffer.as_strided((3, 2), (stride, 1))
+    x.copy_(torch.arange(6, device=device).view(3, 2))
+    if served:
+        assert copy_matrix(x, block=(2, 4)).tolist() == [[0, 1], [2, 3], [4, 5]]
+    else:
+        with pytest.raises(ValueError, match="offset 2147483649; it takes offsets below"):
+            copy_matrix(x, block=(2, 4))
+
+
+def test_tiles_across_are_counted_along_axis_0(device):
+    with mock.patch.object(snippet, "copy_matrix_kernel") as kernel:
+        copy_matrix(torch.zeros(3, 9, device=device), block=(2, 4))
+    assert kernel.__getitem__.call_args == mock.call((3, 2))
+
+
+def test_compiled_refuses_the_cpu():
+    call = "import torch; from snippets.programs.offsets_plain import copy_matrix; copy_matrix(torch.ones(3, 3))"
+    done = subprocess.run(
+        [sys.executable, "-c", call], cwd=ROOT, env=environment("cuda"), capture_output=True, text=True
+    )
+    assert "ValueError: x is on the CPU; move it to a GPU, or set TRITON_INTERPRET=1" in done.stderr
+
+
+def test_copied_alone_it_prints_what_the_page_says(device, tmp_path):
+    done = run_script(Path(shutil.copy(SOURCE, tmp_path)), env=environment(device), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "## x.t()\nshape (5, 3), strides (1, 5)\n[0, 5, 10]\n[1, 6, 11]\n" in done.stdout
+    assert "strides (8, 2)\n[1, 3, 5]\n[9, 11, 13]\n[17, 19, 21]\n" in done.stdout
