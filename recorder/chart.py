@@ -54,7 +54,8 @@ def draw(table: dict) -> str:
             axes.set_xscale("log", base=2)
             axes.set_xticks(x[:: -(-len(x) // 9)])  # sizes that were measured, at most nine of them
             axes.xaxis.set_minor_locator(plt.NullLocator())
-        if table["y_log"]:
+        values = [v[0] for row in table["rows"] for v in (row[line] for line in table["lines"])]
+        if table["y_log"] and max(values) >= 10 * min(values):  # less than one power of ten has no room for ticks
             axes.set_yscale("log")
             axes.yaxis.set_major_formatter(_power_of_ten if axes.get_ylim()[0] < 1e-4 else "{x:g}")
         else:

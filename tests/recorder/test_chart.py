@@ -87,3 +87,10 @@ def test_small_errors_are_powers_of_ten():
     table = TABLES["bandwidth"] | {"x": ["n"], "y_log": True, "rows": rows, "lines": {"toy": "toy (Triton)"}}
     texts = {"".join(text.itertext()) for text in ElementTree.fromstring(chart.draw(table)).iter(f"{SVG}text")}
     assert {"10⁻⁶", "10⁻⁵", "10⁻⁴", "10⁻³"} <= texts
+
+
+def test_less_than_a_power_of_ten_begins_at_zero():
+    rows = [{"n": n, "toy": [value] * 3} for n, value in ((1, 17.0), (2, 23.0))]
+    table = TABLES["bandwidth"] | {"x": ["n"], "y_log": True, "rows": rows, "lines": {"toy": "toy (Triton)"}}
+    texts = {"".join(text.itertext()) for text in ElementTree.fromstring(chart.draw(table)).iter(f"{SVG}text")}
+    assert {"0", "10", "20"} <= texts

@@ -9,7 +9,7 @@
 # Copying is the smallest job there is: load a [block](../reference/glossary.md#block), store it. So whatever is wrong
 # is in the few lines that every kernel has.
 # [Vector add](vector-add.md) explains those lines. A hunt takes six steps:
-# **symptom, hypotheses, print, cause, mend, check.**
+# **symptom, hypotheses, print, cause, fix, check.**
 #
 # Before you run a cell, say what it will print. Then run it and compare.
 
@@ -127,13 +127,13 @@ copy_one_looked_at_bug[grid](x, out, n, BLOCK_SIZE=block)
 #
 # The pid is the only thing in which one program differs from another. The first suspect never asks for it.
 #
-# ### Mend
+# ### Fix
 #
 # Shift the offsets: program `pid` begins at `pid * BLOCK_SIZE`.
 
 # %%
 @triton.jit
-def copy_mended(x_ptr, out_ptr, n, BLOCK_SIZE: tl.constexpr):
+def copy_fixed(x_ptr, out_ptr, n, BLOCK_SIZE: tl.constexpr):
     pid = tl.program_id(axis=0)
     offsets = pid * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
     mask = offsets < n
@@ -149,7 +149,7 @@ def copy_mended(x_ptr, out_ptr, n, BLOCK_SIZE: tl.constexpr):
 
 # %%
 x, out = buffers()
-copy_mended[grid](x, out, n, BLOCK_SIZE=block)
+copy_fixed[grid](x, out, n, BLOCK_SIZE=block)
 
 print("out", out[:n].tolist(), "and behind it", out[n:].tolist())
 assert torch.equal(out[:n], x[:n])
@@ -256,9 +256,9 @@ print("out", out.tolist())
 assert torch.equal(out[:8], x[:8]) and (out[8:] == -1).all()  # no trace of a bug
 
 # %% [markdown]
-# ### Mend, and a check that stays
+# ### Fix, and a check that stays
 #
-# With `offsets < n` the second suspect becomes the mended copy from above. Without its `print`, this is it:
+# With `offsets < n` the second suspect becomes the fixed copy from above. Without its `print`, this is it:
 
 # %%
 @triton.jit
