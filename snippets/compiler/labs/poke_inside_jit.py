@@ -16,7 +16,8 @@
 #
 # Most notebooks of this course run in the [interpreter](../reference/glossary.md#interpreter). This one does not:
 # `TRITON_INTERPRET` must not be set. What gets compiled goes into an empty folder, so that nothing old is found
-# there. The [kernel](../reference/glossary.md#kernel) is the one of [Vector add](../programs/vector-add.md).
+# there. The [kernel](../reference/glossary.md#kernel) is that of [Vector add](../programs/vector-add.md), but it
+# counts in 32 bits instead of 64.
 
 # %%
 import os
@@ -456,7 +457,7 @@ print("in memory:", entries(), " on disk:", len(folders()))
 #    it, then `add_kernel.device_caches.clear()`. Which stages has `add_kernel.warmup(...).asm`? And without clearing?
 # 5. Let `peek` look at what `tl.store` returns. What is its dtype, and why is there no handle?
 #
-# A solution to the third follows. Write yours first.
+# The answers follow. Write yours first.
 
 
 # %% tags=["solution"] jupyter={"source_hidden": true, "outputs_hidden": true}
@@ -471,12 +472,36 @@ for n in (1024, 1000, 1001, 1, 2**31):
     store = lines(compiled, "st.global")[0].split()[1]
     print(f"n = {n:<10}  entries: {len(unspecialized_kernel.device_caches[0][0])}  {store}")
 
-# The calls with n = 1000 and n = 1 are now known. 2**31 is still new, for it has another type. And the price: every
-# store is narrow, also for n = 1024.
+
+@triton.jit
+def storing_kernel(x_ptr, value):
+    peek("stored", tl.store(x_ptr, value))
+
+
+compiled = storing_kernel.warmup(x, 0.5, grid=(1,))
+
+
+class NoMI300(NoGPU):
+    def get_current_target(self):
+        return GPUTarget("hip", "gfx942", 64)
+
+
+triton.runtime.driver.set_active(NoMI300())
+for what in ("not cleared", "cleared"):
+    print(what, list(add_kernel.warmup(x, y, out, 1024, BLOCK_SIZE=1024, grid=(1,)).asm))
+    add_kernel.device_caches.clear()
+
+# 1. Their places among the arguments, such as [4, 5].
+# 2. Every other value of n compiles the kernel again. Where n is the size of a tensor, that is nearly every call.
+# 3. The calls with n = 1000 and n = 1 are now known. 2**31 is still new, for it has another type. And the price: every
+#    store is narrow, also for n = 1024.
+# 4. Once cleared: AMD's assembly language, amdgcn, and its machine code, hsaco. Not cleared, you get what was compiled
+#    for the H200, for these keys do not name the target.
+# 5. void. A store gives back no value, so there is nothing to have a handle on.
 
 # %% [markdown]
 # ## Next
 #
-# [From Python to machine code](stages.md) shows every stage of this kernel beside its
+# [From Python to machine code](stages.md) shows every stage of Vector add's kernel beside its
 # source. [Interpreter and GPU](../tools/interpreter-and-gpu.md) asks four versions of the compiler what they
 # accept, by the same stand-in.
