@@ -204,9 +204,9 @@ def matmul(
 
     Raises:
         ValueError: An argument is something that the kernel cannot serve.
-        triton.OutOfResources: A config takes more shared memory than the GPU has. Known of the defaults: with ``"tf32"``
-            and N no multiple of 4, large products on an H200 (pass a ``config`` with ``flatten=False``); and many on GPUs
-            with less shared memory.
+        triton.OutOfResources: A config takes more shared memory than the GPU has. Known of the defaults: large products
+            as ``"tf32"`` with N no multiple of 4, on an H200 (pass a ``config`` with ``flatten=False``); and many on
+            GPUs with less of it.
 
     >>> matmul(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[1.0], [10.0]]))
     tensor([[21.],
