@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The search plugin reads pages without colored code; what readers get, and what can be searched, stays."""
+"""The search plugin reads pages without colored code, exercises and sources. What readers get stays."""
 
 from types import SimpleNamespace
 
@@ -11,12 +11,12 @@ CONTENT = (
 )
 
 
-def page(source):
-    return SimpleNamespace(url="a/", content=CONTENT, file=SimpleNamespace(src_uri=source))
+def page():
+    return SimpleNamespace(url="a/", content=CONTENT)
 
 
 def test_code_is_left_out_while_the_plugin_reads_and_comes_back():
-    lesson = page("programs/a.md")
+    lesson = page()
     before, after = search.on_page_context.methods
     before({}, page=lesson)
     assert lesson.content == (
@@ -26,10 +26,12 @@ def test_code_is_left_out_while_the_plugin_reads_and_comes_back():
     assert lesson.content == CONTENT
 
 
-def test_code_of_labs_stays():
-    lab = page("programs/a.ipynb")
+def test_exercises_and_sources_are_left_out_and_what_follows_them_stays():
+    lesson = page()
+    asides = "".join(f'<h2 id="{name}">N</h2><p>n</p>' for name in ("try-it", "next", "sources", "the-whole-files"))
+    lesson.content = whole = f'<h2 id="measured">M</h2><p>m</p>{asides}<h2 id="more">O</h2><p>o</p>'
     before, after = search.on_page_context.methods
-    before({}, page=lab)
-    assert lab.content == CONTENT
-    after({}, page=lab)
-    assert lab.content == CONTENT
+    before({}, page=lesson)
+    assert lesson.content == '<h2 id="measured">M</h2><p>m</p><h2 id="more">O</h2><p>o</p>'
+    after({}, page=lesson)
+    assert lesson.content == whole
