@@ -1,23 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """The plain two-dimensional copy: right for any strides, inside of its tensors, and refused where 32 bits end."""
 
-import contextlib
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 from unittest import mock
 
-import numpy as np
 import pytest
 import torch
-from guards import Guarded, check_same_bits, environment, recorded_accesses
+from copies import check_copy, noise
+from guards import environment
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snippets.programs import offsets_plain as snippet
 from snippets.programs.offsets_plain import copy_matrix
-from snippets.tools.testing import addresses_of
 from tests.processes import run_script
 
 SOURCE = Path(snippet.__file__)
@@ -25,39 +23,8 @@ ROOT = SOURCE.parents[2]
 DTYPES = (torch.bool, torch.uint8, torch.float16, torch.bfloat16, torch.float32, torch.int64, torch.complex64)
 
 
-def noise(*shape, dtype=torch.int32, device):
-    """Any bits, except that a bool is 0 or 1."""
-    high = 2 if dtype == torch.bool else 256
-    n = int(np.prod(shape)) * dtype.itemsize
-    return torch.randint(0, high, (n,), dtype=torch.uint8, device=device).view(dtype).view(shape)
-
-
-def touched(accesses, op):
-    """The addresses of all accesses, sorted; one that was touched twice counts twice."""
-    return np.sort(np.concatenate([np.empty(0, np.int64), *(found for kind, found in accesses if kind == op)]))
-
-
-def bits(tensor):
-    return tensor.contiguous().view(snippet.INTEGERS[tensor.itemsize])
-
-
 def check(x, **options):
-    """Assert that ``x`` is copied, that each of its elements is read once, and each of the result written once."""
-    expected = bits(x)
-    guard = 16 * (1 + expected.numel())
-    out = Guarded(expected.shape, expected.dtype, x.device, before=guard, after=guard, fill=0x5A)
-    target = out.tensor.view(x.dtype)
-    recorder = recorded_accesses() if x.device.type == "cpu" else contextlib.nullcontext()
-    with recorder as accesses, mock.patch.object(torch, "empty", return_value=target) as empty:
-        result = copy_matrix(x, **options)
-    assert empty.call_count == 1 and empty.call_args == mock.call(x.shape, dtype=x.dtype, device=x.device)
-    assert result is target
-    out.check("the result")
-    check_same_bits(bits(result), expected)
-    assert torch.equal(bits(x), expected), "x is only read"
-    if accesses is not None:
-        assert np.array_equal(touched(accesses, "load"), np.sort(addresses_of(x))), "loads are not those of x"
-        assert np.array_equal(touched(accesses, "store"), addresses_of(target)), "stores are not those of the result"
+    check_copy(x, copy_matrix, **options)
 
 
 EXAMPLES = {
