@@ -18,6 +18,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
@@ -119,7 +120,8 @@ def bucket(a: torch.Tensor, b: torch.Tensor) -> int:
 
     What counts: sizes, up to the next power of two; whether rows or columns have
     no gaps; whether all of them begin at multiples of 16 bytes, which is the most
-    that a load takes. Dtypes are missing: the tuner adds them to every key.
+    that a load takes; the kind of GPU, by the number of its multiprocessors. Dtypes
+    are missing: the tuner adds them to every key.
 
     >>> x, y = torch.empty(4000, 512), torch.empty(4096, 512)
     >>> bucket(x, x.T) == bucket(y, x.T)
@@ -128,7 +130,7 @@ def bucket(a: torch.Tensor, b: torch.Tensor) -> int:
     False
     """
     (M, K), N = a.shape, b.shape[1]
-    number = 0
+    number = limits_of(a.device).multiprocessors
     for size in (M, N, K):
         number = number * 32 + (max(size, 16) - 1).bit_length()  # no tile is smaller
     begins = [x.data_ptr() | max(x.stride()) * x.itemsize for x in (a, b)]
@@ -160,18 +162,18 @@ def fits(configs, arguments, limits=None, **more):
     """Leave out what cannot work: ``early_config_prune`` of :func:`triton.autotune`."""
     given = {**arguments, **more}
     limits = limits or limits_of(given["a_ptr"].device)
-    kept = []
+    size, kept, shared = given["a_ptr"].element_size(), [], {}
     for c in configs:
         m, n, k = (c.kwargs[name] for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K"))
-        shared = shared_bytes(given["a_ptr"].element_size(), m, n, k, c.num_stages)
+        shared[c] = shared_bytes(size, m, n, k, c.num_stages)
         sums = m * n / (32 * c.num_warps)  # a register each; a thread has 255 at most
-        fits_in = shared <= limits.shared and sums <= 128
+        fits_in = shared[c] <= limits.shared and sums <= 128
         # Is half of the tile outside of the result? Is a step thousands of instructions?
         oversized = m >= 2 * max(given["M"], 16) or n >= 2 * max(given["N"], 32)
         unrolled = by_hand(given["a_ptr"], given["PRECISION"]) and sums * k > 2048
         if fits_in and not oversized and not unrolled:
             kept.append(c)
-    return kept or [min(configs, key=lambda c: math.prod(c.kwargs.values()))]
+    return kept or [min(configs, key=shared.get)]
 # --8<-- [end:limits]
 
 
@@ -186,7 +188,9 @@ def limits_of(device: torch.device) -> Limits:
     if device.type != "cuda":
         return Limits()
     properties = torch.cuda.get_device_properties(device)
-    return Limits(properties.shared_memory_per_block_optin, properties.multi_processor_count)
+    # More than a program gets unasked, where the GPU has it; torch names no such limit on AMD's GPUs.
+    shared = getattr(properties, "shared_memory_per_block_optin", properties.shared_memory_per_block)
+    return Limits(shared, properties.multi_processor_count)
 
 
 # --8<-- [start:estimate]
@@ -228,6 +232,8 @@ tuned_kernel = triton.autotune(
     },
     cache_results=True,  # on disk, beside the compiled code, for the next process
 )(matmul_kernel)
+# It keeps the arguments of a call in itself, so one thread may use it at a time.
+tuning = threading.Lock()
 # --8<-- [end:tuned]
 
 
@@ -236,6 +242,8 @@ def matmul(
     a: torch.Tensor, b: torch.Tensor, *, config: triton.Config | None = None, input_precision: str = "ieee"
 ) -> torch.Tensor:
     """Return ``a @ b``, added up in float32. The first product of a kind takes seconds: it compiles and times.
+
+    To time, it waits for the GPU, which a CUDA graph that is being captured does not allow: so multiply once before.
 
     Args:
         a: ``(M, K)``, float16, bfloat16 or float32, any strides; on a GPU, or in the interpreter on the CPU.
@@ -266,8 +274,10 @@ def matmul(
     with torch.cuda.device_of(a):
         if config is None:
             given["K_EVEN"] = K % K_MULTIPLE == 0
-            tuned_kernel[grid](*arguments(a, b, c), **given)
+            with tuning:
+                tuned_kernel[grid](*arguments(a, b, c), **given)
         else:
+            check_config(config, M, N)
             given["K_EVEN"] = K % config.kwargs["BLOCK_K"] == 0
             matmul_kernel[grid](*arguments(a, b, c), **given, **config.all_kwargs())
     # --8<-- [end:launch]
@@ -290,15 +300,17 @@ def prepare(
     Afterwards ``matmul(a, b)`` has only to time them.
 
     Raises:
-        ValueError: An argument is something that the kernel cannot serve.
+        ValueError: An argument is something that the kernel cannot serve, or kernels run in the interpreter.
     """
     check_arguments(a, b, input_precision)
+    if not isinstance(matmul_kernel, triton.JITFunction):
+        raise ValueError("TRITON_INTERPRET=1 is set: the interpreter compiles nothing")
     c = torch.empty(a.shape[0], b.shape[1], dtype=a.dtype, device=a.device)
     if c.numel():
         even = a.shape[1] % K_MULTIPLE == 0
         given = {"K_EVEN": even, "PRECISION": input_precision}
         pool = ThreadPoolExecutor(threads)
-        with torch.cuda.device_of(a), pool, triton.AsyncCompileMode(pool):
+        with torch.cuda.device_of(a), tuning, pool, triton.AsyncCompileMode(pool):
             tuned_kernel.warmup(*arguments(a, b, c), **given, grid=(1,))
 # --8<-- [end:prepare]
 
@@ -314,6 +326,8 @@ def check_arguments(a: torch.Tensor, b: torch.Tensor, input_precision: str) -> N
             raise ValueError(f"{name} is {x.dtype}; it must be one of {', '.join(map(str, DTYPES))}")
         if x.dtype == torch.bfloat16 and interpreted:
             raise ValueError("Triton's interpreter multiplies bfloat16 wrongly (seen in 3.6 to 3.9); use float32 there")
+        if x.layout != torch.strided:
+            raise ValueError(f"{name} is {x.layout}; pass {name}.to_dense()")
         if x.is_neg():  # the kernel would read memory in which the sign is not yet applied
             raise ValueError(f"{name} is negated lazily; pass {name}.resolve_neg()")
         if x.requires_grad and torch.is_grad_enabled():
@@ -327,8 +341,22 @@ def check_arguments(a: torch.Tensor, b: torch.Tensor, input_precision: str) -> N
         )
     if input_precision not in PRECISIONS:
         raise ValueError(f"input_precision must be one of {', '.join(PRECISIONS)}; got {input_precision!r}")
+    if input_precision == "tf32x3" and torch.version.hip is not None:
+        raise ValueError("Triton has no tf32x3 on AMD's GPUs; use ieee there")
     if triton.cdiv(a.shape[0], 16) * triton.cdiv(b.shape[1], 32) >= 2**31:  # programs along one axis, smallest tiles
         raise ValueError(f"the result would be too large: {a.shape[0]} x {b.shape[1]}")
+
+
+def check_config(config: triton.Config, M: int, N: int) -> None:
+    """Raise ``ValueError`` for a config of which no right kernel for this result can be made."""
+    power = lambda size, low, high: isinstance(size, int) and low <= size <= high and size & (size - 1) == 0
+    m, n, k, group = (config.kwargs.get(name) for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K", "GROUP_M"))
+    if not all(power(side, 16, 256) for side in (m, n, k)):
+        raise ValueError(f"BLOCK_M, BLOCK_N and BLOCK_K must be powers of two from 16 to 256; got {config}")
+    if not isinstance(group, int) or min(group, config.num_stages) < 1 or not power(config.num_warps, 1, 32):
+        raise ValueError(f"GROUP_M and num_stages must be at least 1, num_warps a power of two up to 32; got {config}")
+    if max(-(-M // m), group) * -(-N // n) >= 2**31:  # both are counted in 32 bits
+        raise ValueError(f"the result would be too large, or GROUP_M is: {M} x {N}, {config}")
 
 
 def candidates(M: int, N: int, K: int, dtype: torch.dtype = torch.bfloat16, precision: str = "tf32") -> dict:
@@ -486,6 +514,46 @@ def by_config(config, shape):
     ms = measure_configs(M, N, K)[0].get(config)
     return 2 * M * N * K / (ms * 1e-3) / 1e12 if ms else 0.0
 # --8<-- [end:quality]
+
+
+# --8<-- [start:masks]
+UNTUNED = config(128, 128, 64, warps=8, stages=3)  # what grouped.matmul takes for bfloat16, whatever the shape
+
+
+@functools.cache
+def measure_masks(n):
+    """TFLOP/s, in turns: the kernel of ``grouped.py``, ours by the same config, ours tuned, and cuBLAS."""
+    from snippets.matmul import grouped
+    from snippets.tools.benchmarking_graph import rates_in_a_row
+
+    a, b = torch.randn(2, n, n, device="cuda", dtype=torch.bfloat16)
+    prepare(a, b)
+    sides = {
+        "grouped": functools.partial(grouped.matmul, a, b),
+        "same": functools.partial(matmul, a, b, config=UNTUNED),
+        "tuned": functools.partial(matmul, a, b),
+        "cublas": functools.partial(torch.matmul, a, b),
+    }
+    return rates_in_a_row(sides, 2 * n**3)
+
+
+@triton.testing.perf_report(
+    triton.testing.Benchmark(
+        plot_name="masks",
+        x_names=["n"],
+        x_vals=[1024, 8192],
+        xlabel="n",
+        ylabel="TFLOP/s",
+        line_arg="side",
+        line_vals=["grouped", "same", "tuned", "cublas"],
+        line_names=["grouped", "fewer masks", "fewer masks, tuned", "cuBLAS"],
+        args={},
+    )
+)
+def masks(n, side):
+    """What fewer masks bring, and what tuning adds: n x n x n in bfloat16, all in turns."""
+    return measure_masks(n)[side]
+# --8<-- [end:masks]
 
 
 # --8<-- [start:main]

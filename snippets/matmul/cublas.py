@@ -5,6 +5,8 @@
 - :func:`square`, :func:`square_fp16`, :func:`square_tf32`: square matrices by size and precision
 - :func:`called`: from Python, with the host's time
 - :func:`skinny`, :func:`skinny_share`: results with few rows, few columns, a long or a short K, and ragged sizes
+- :func:`padding`: cuBLAS at an odd size, with its matrices as they are, padded beforehand, or at each call
+- :func:`odd`: one odd side at a time
 - :func:`shares`: the best of ours as a share of cuBLAS, by precision
 
 All sides get the same random numbers, normally distributed, in the same precision, and are compared with each other
@@ -27,8 +29,9 @@ import torch
 import triton
 
 from snippets.matmul import autotuned, grouped, naive, persistent, split_k
-from snippets.matmul.persistent_measured import random_pair, rates_in_a_row
+from snippets.matmul.persistent_measured import random_pair
 from snippets.tools.benchmarking import compare
+from snippets.tools.benchmarking_graph import rates, rates_in_a_row
 
 LADDER = {
     "naive": "tiles, one program each",
@@ -40,6 +43,32 @@ OURS = LADDER | {"split_k": "split along K"}
 SNIPPETS = {"naive": naive, "grouped": grouped, "autotuned": autotuned, "persistent": persistent, "split_k": split_k}
 SIZES = [2**k for k in range(9, 15)]
 LARGEST_ERROR = {torch.bfloat16: 8e-3, torch.float16: 1e-3, torch.float32: 2e-3}  # between two right results
+
+
+# --8<-- [start:padded]
+def widened(x: torch.Tensor, multiple: int = 8) -> torch.Tensor:
+    """``x`` with zeros to its right and below it, up to sides that are multiples of 8: 16 bytes, if it has 16 bits.
+
+    >>> widened(torch.ones(2, 9)).shape
+    torch.Size([8, 16])
+    """
+    rows, columns = (-side % multiple for side in x.shape)
+    return torch.nn.functional.pad(x, (0, columns, 0, rows))
+
+
+def padded_before(a: torch.Tensor, b: torch.Tensor) -> Callable[[], torch.Tensor]:
+    """A call of cuBLAS on copies that are made once, here; its result is cut to size, as a view."""
+    wide_a, wide_b = widened(a), widened(b)
+    return lambda: torch.matmul(wide_a, wide_b)[: a.shape[0], : b.shape[1]]
+
+
+def padded_each_time(a: torch.Tensor, b: torch.Tensor) -> Callable[[], torch.Tensor]:
+    """The same, but each call makes the copies."""
+    return lambda: padded_before(a, b)()
+
+
+PADDED = {"padded": padded_before, "padding": padded_each_time}
+# --8<-- [end:padded]
 
 
 # --8<-- [start:sides]
@@ -62,6 +91,9 @@ def sides_of(a: torch.Tensor, b: torch.Tensor, names) -> dict[str, Callable[[], 
     options = {"input_precision": "tf32"} if tf32 else {}
     calls = {"cublas": functools.partial(torch.matmul, a, b)}
     for name in names:
+        if name in PADDED:
+            calls[name] = PADDED[name](a, b)
+            continue
         if name == "autotuned":
             autotuned.prepare(a, b, **options)
         calls[name] = functools.partial(SNIPPETS[name].matmul, a, b, **options)
@@ -85,7 +117,8 @@ def measure(M, N, K, dtype, names):
         rates = rates_in_a_row(sides_of(*operands(M, N, K, dtype), names), 2 * M * N * K)
     finally:
         torch.set_float32_matmul_precision(before)
-    return rates | {"best": max((rates[name] for name in names), key=lambda rate: rate[0])}
+    ours = [rates[name] for name in names if name in OURS]
+    return rates | {"best": max(ours, key=lambda rate: rate[0])}
 # --8<-- [end:race]
 # --8<-- [end:sides]
 
@@ -230,17 +263,23 @@ SKINNY = {
     "256 × 8192 × 8192": (256, 8192, 8192),
     "512 × 512 × 16384": (512, 512, 16384),
     "1536 × 1536 × 1536": (1536, 1536, 1536),
+    "1664 × 1664 × 1664": (1664, 1664, 1664),
     "8192 × 64 × 8192": (8192, 64, 8192),
     "8192 × 8192 × 64": (8192, 8192, 64),
     "4000 × 4000 × 4000": (4000, 4000, 4000),
     "4097 × 4097 × 4097": (4097, 4097, 4097),
 }
+MORE = {"4097 × 4097 × 4097": tuple(PADDED)}  # sides in the same turns, for ``padding``
+
+
+def measure_shape(shape):
+    return measure(*SKINNY[shape], torch.bfloat16, FEWER + MORE.get(shape, ()))
 
 
 @triton.testing.perf_report(benchmark("skinny", "shape", list(SKINNY), "M × N × K", FEWER))
 def skinny(shape, side, names):
     """Results with few rows or columns, a long or a short K, ragged sizes; bfloat16."""
-    return measure(*SKINNY[shape], torch.bfloat16, names)[side]
+    return measure_shape(shape)[side]
 
 
 @triton.testing.perf_report(
@@ -258,14 +297,73 @@ def skinny(shape, side, names):
 )
 def skinny_share(shape, side):
     """The same as shares of cuBLAS."""
-    rates = measure(*SKINNY[shape], torch.bfloat16, FEWER)
+    rates = measure_shape(shape)
     return rates[side][0] / rates["cublas"][0]
 # --8<-- [end:skinny]
 
 
+# --8<-- [start:padding]
+@triton.testing.perf_report(
+    triton.testing.Benchmark(
+        plot_name="padding",
+        x_names=["side"],
+        x_vals=["cublas", *PADDED, "persistent"],
+        xlabel="side",
+        ylabel="",
+        line_arg="what",
+        line_vals=["rate", "share", "us"],
+        line_names=["TFLOP/s", "share of cuBLAS", "µs"],
+        args={"shape": "4097 × 4097 × 4097"},
+    )
+)
+def padding(side, what, shape):
+    """4097 x 4097 x 4097 in bfloat16, as in ``skinny``: cuBLAS as is, padded before, padded at each call; and ours."""
+    rates, (M, N, K) = measure_shape(shape), SKINNY[shape]
+    if what == "us":
+        return 2 * M * N * K / rates[side][0] * 1e-6  # FLOPs of 4097, also where 4104 are multiplied
+    return rates[side] if what == "rate" else rates[side][0] / rates["cublas"][0]
+# --8<-- [end:padding]
+
+
+# --8<-- [start:odd]
+ODD = {  # M, N, K, and whether b lies column after column; as many tiles as 4096 has, which 4097 has not
+    "M": (4095, 4096, 4096, False),  # rows of 8,190 bytes in memory has nothing,
+    "K": (4096, 4096, 4095, False),  # a,
+    "N": (4096, 4095, 4096, False),  # b and the result,
+    "N, b by columns": (4096, 4095, 4096, True),  # the result
+}
+
+
+@functools.cache
+def measure_odd(M, N, K, by_columns, rounds=2):
+    """TFLOP/s of both sides; what is to be seen here is large, so two rounds will do."""
+    a, b = operands(M, N, K, torch.bfloat16)
+    sides = sides_of(a, b.T.contiguous().T if by_columns else b, ("persistent",))
+    return rates(sides, 2 * M * N * K, calls=20, rounds=rounds)
+
+
+@triton.testing.perf_report(
+    triton.testing.Benchmark(
+        plot_name="odd",
+        x_names=["which"],
+        x_vals=list(ODD),
+        xlabel="the side that is odd",
+        ylabel="TFLOP/s",
+        line_arg="side",
+        line_vals=["cublas", "persistent"],
+        line_names=["cuBLAS", OURS["persistent"]],
+        args={},
+    )
+)
+def odd(which, side):
+    """4096 x 4096 x 4096 in bfloat16, but for one side, which is 4095."""
+    return measure_odd(*ODD[which])[side]
+# --8<-- [end:odd]
+
+
 def main():
     """Say what there is to measure: what comes out is different every time."""
-    for mark in (ladder, square, square_fp16, square_tf32, shares, called, skinny, skinny_share):
+    for mark in (ladder, square, square_fp16, square_tf32, shares, called, skinny, skinny_share, padding, odd):
         print(f"{mark.benchmarks.plot_name}.run(print_data=True)  # {mark.fn.__doc__}")
 
 

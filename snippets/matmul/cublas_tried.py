@@ -2,6 +2,7 @@
 """What cuBLAS does differently: settings that we tried against it, and what hardware counters say of both kernels.
 
 - :func:`tried`: at 2048 x 2048 x 2048, where ours loses, one field of the config after another
+- :func:`parts`: the nearest to cuBLAS, a tile stored in 4 parts, once more, in 20 rounds
 - :func:`counted`, a table for each size: what NVIDIA's ``ncu`` counted in a launch that began with empty caches,
   such as instructions, bytes, threads and registers
 
@@ -20,7 +21,8 @@ import triton
 
 from snippets.gpu.counters import counters
 from snippets.matmul.persistent import LARGE, matmul
-from snippets.matmul.persistent_measured import random_pair, rates_in_a_row
+from snippets.matmul.persistent_measured import random_pair
+from snippets.tools.benchmarking_graph import rates_in_a_row, times
 
 # --8<-- [start:tried]
 TRIED = {
@@ -35,6 +37,7 @@ TRIED = {
     "not begun early": LARGE._replace(early=False),
     "tiles of 256 × 128": LARGE._replace(block_m=256, block_n=128),
     "steps of 128, 2 stages": LARGE._replace(block_k=128, num_stages=2),
+    "steps of 32, 6 stages": LARGE._replace(block_k=32, num_stages=6),
 }
 
 
@@ -64,6 +67,43 @@ def tried(config, what, n):
     rates = measure_tried(what == "zeros", n)
     return rates[config] if what == "rate" else rates[config][0] / rates["cuBLAS"][0]
 # --8<-- [end:tried]
+
+
+# --8<-- [start:parts]
+NEAREST = ("as chosen", "stored in 4 parts")
+
+
+@functools.cache
+def measure_parts(n, rounds=20):
+    """A :class:`~snippets.tools.benchmarking.Timing` of each, in ms, timed as ``tried`` does, in more rounds."""
+    a, b = random_pair(n)
+    sides = {name: functools.partial(matmul, a, b, config=TRIED[name]) for name in NEAREST}
+    return times(sides | {"cuBLAS": functools.partial(torch.matmul, a, b)}, calls=20, rounds=rounds, steady=True)
+
+
+@triton.testing.perf_report(
+    triton.testing.Benchmark(
+        plot_name="parts",
+        x_names=["config"],
+        x_vals=[*NEAREST, "cuBLAS"],
+        xlabel="config",
+        ylabel="",
+        line_arg="what",
+        line_vals=["rate", "share", "won", "beaten"],
+        line_names=["TFLOP/s", "share of cuBLAS", "rounds faster than as chosen", "faster than cuBLAS"],
+        args={"n": 2048},
+    )
+)
+def parts(config, what, n):
+    """2048 x 2048 x 2048 in bfloat16, 20 rounds: rates, and in how many rounds a side was the faster one."""
+    found = measure_parts(n)
+    if what == "rate":
+        return found[config].rate(2 * n**3, 1e12)
+    if what == "share":
+        return found["cuBLAS"].median / found[config].median
+    other = found["as chosen" if what == "won" else "cuBLAS"]
+    return sum(mine < its for mine, its in zip(found[config].rounds, other.rounds, strict=True))
+# --8<-- [end:parts]
 
 
 # --8<-- [start:counted]

@@ -44,7 +44,7 @@ def quantize(
     The scale puts the largest magnitude at the end of the range of ``dtype``; where all is zero, so is ``q``.
 
     Args:
-        x: A tensor of finite floats.
+        x: A tensor of floats that are finite in float32.
         dtype: One of ``DTYPES``.
         dim: The dimension to find the largest magnitude along: 1 gives each row of a matrix a scale, shape ``(M, 1)``,
             and 0 each column, ``(1, N)``. ``None``: one scale for all, of shape ``()``.
@@ -207,7 +207,7 @@ def scaled_matmul(
             :func:`quantize` returns them.
         out_dtype: bfloat16 (not in the interpreter), float16 or float32.
         use_fast_accum: Leave all sums to the matrix units, which on Hopper round them to fewer bits than float32 has.
-        config: Tile and options; the default depends on the shape.
+        config: Tile and options; the default depends on the shape, and on how much shared memory the GPU has.
 
     Returns:
         A new tensor ``(M, N)``. Its rows begin at multiples of 16 bytes, so it is contiguous only where that is no
@@ -229,7 +229,12 @@ def scaled_matmul(
         return c
     if K == 0:
         return c.zero_()
-    config = config or choose_config(M, N, out_dtype, use_fast_accum, multiprocessors(a.device))
+    chosen = None
+    if config is None:
+        chosen = choose_config(M, N, out_dtype, use_fast_accum, multiprocessors(a.device)), a.device
+        config = FEWER.get(chosen, chosen[0])
+    else:
+        check_config(config, use_fast_accum)
     programs = multiprocessors(a.device) * config.per_sm
     block_m, block_n, block_k = config.block
     rows = block_m if use_fast_accum else block_m // 2  # of a and c that move at a time
@@ -237,33 +242,58 @@ def scaled_matmul(
     if max(tiles + programs, config.group * triton.cdiv(N, block_n)) >= 2**31:  # both are counted in 32 bits
         raise ValueError(f"a result of {M} x {N} takes too many tiles of {block_m} x {block_n}; split it")
     described = lambda x, block: TensorDescriptor(x, list(x.shape), [x.stride(0), 1], block)
-    with torch.cuda.device_of(a):
-        scaled_matmul_kernel[(min(tiles, programs),)](
-            described(by_rows(a), [rows, block_k]),
-            described(by_rows(b.T), [block_n, block_k]),
-            described(c, [rows, block_n // config.parts]),
-            scale_a, scale_b, M, N, K,
-            1 if scale_a.numel() > 1 else 0, 1 if scale_b.numel() > 1 else 0,
-            FAST=use_fast_accum, FLATTEN=config.flatten, PARTS=config.parts,
-            BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k, GROUP_M=config.group,
-            num_warps=config.num_warps, num_stages=config.num_stages,
-        )  # fmt: skip
+    try:
+        with torch.cuda.device_of(a):
+            scaled_matmul_kernel[(min(tiles, programs),)](
+                described(by_rows(a), [rows, block_k]),
+                described(by_rows(b.T), [block_n, block_k]),
+                described(c, [rows, block_n // config.parts]),
+                scale_a, scale_b, M, N, K,
+                1 if scale_a.numel() > 1 else 0, 1 if scale_b.numel() > 1 else 0,
+                FAST=use_fast_accum, FLATTEN=config.flatten, PARTS=config.parts,
+                BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k, GROUP_M=config.group,
+                num_warps=config.num_warps, num_stages=config.num_stages,
+            )  # fmt: skip
+    except triton.OutOfResources as error:  # only the compiler knows how much shared memory it takes on this GPU
+        if chosen is None or config.num_stages == 1:
+            raise ValueError(f"{config} does not fit on {a.device}: {error}") from None
+        FEWER[chosen] = config._replace(num_stages=config.num_stages - 1)
+        return scaled_matmul(a, b, scale_a, scale_b, out_dtype, use_fast_accum=use_fast_accum)
     return c
 
 
 def by_rows(x: torch.Tensor) -> torch.Tensor:
     """Return ``x`` as a tensor descriptor can describe it, copied only if need be: rows without gaps, at 16 bytes."""
-    if x.stride(1) == 1 and x.stride(0) % 16 == 0 and x.stride(0) >= x.shape[1] and x.data_ptr() % 16 == 0:
+    stride, step = x.stride()
+    if step == 1 and x.shape[1] <= stride < 2**40 and (stride | x.data_ptr()) % 16 == 0:  # TMA counts up to 2**40 bytes
         return x
     room = torch.empty((x.shape[0], triton.cdiv(x.shape[1], 16) * 16), dtype=x.dtype, device=x.device)
     return room[:, : x.shape[1]].copy_(x)
 # --8<-- [end:host]
 
 
+FEWER = {}  # by config and device: the same with fewer stages, where a GPU has no room for all
+
+
 @functools.cache
 def multiprocessors(device: torch.device) -> int:
     """How many programs to start; in the interpreter a few, so that each takes more than one tile."""
     return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 3
+
+
+def check_config(config: Config, use_fast_accum: bool) -> None:
+    """Raise ``ValueError`` for a config of which no right kernel can be made."""
+    power = lambda size, low, high: isinstance(size, int) and low <= size <= high and size & (size - 1) == 0
+    (m, n, k), longest = config.block, 256 if use_fast_accum else 128
+    if not (power(m, 32, 256) and power(n, 16, 256) and power(k, 32, longest)):
+        raise ValueError(
+            f"block must be powers of two from 32, 16 and 32, to 256, but along K to {longest}, so that without "
+            f"use_fast_accum the matrix units add at most 128 products; got {config.block}"
+        )
+    if min(config.group, config.per_sm, config.num_stages) < 1 or not power(config.num_warps, 1, 32):
+        raise ValueError(f"group, per_sm and num_stages must be from 1, num_warps a power of two to 32; got {config}")
+    if not power(config.parts, 1, n // 16):
+        raise ValueError(f"parts must be a power of two, parts of 16 columns or more; got {config}")
 
 
 def check_arguments(a, b, scale_a, scale_b, out_dtype) -> None:
@@ -292,11 +322,16 @@ def check_arguments(a, b, scale_a, scale_b, out_dtype) -> None:
         raise ValueError(f"a, b, scale_a and scale_b must be on one device; got {devices}")
     if max(*a.shape, *b.shape) > LONGEST:
         raise ValueError(f"dimensions must be at most 2**31 - 2**9; got {tuple(a.shape)} and {tuple(b.shape)}")
+    for name, x in (("a", a), ("b", b), ("scale_a", scale_a), ("scale_b", scale_b)):
+        if x.layout != torch.strided:
+            raise ValueError(f"{name} is {x.layout}; pass {name}.to_dense()")
+        if x.is_neg():  # the kernel would read memory in which the sign is not yet applied
+            raise ValueError(f"{name} is negated lazily; pass {name}.resolve_neg()")
+        if x.requires_grad and torch.is_grad_enabled():
+            raise ValueError(f"{name} requires a gradient, which this function does not compute; use torch.no_grad()")
 
 
 def main():
-    from snippets.matmul.precision import relative_error  # here, so that the rest of this file can be copied alone
-
     device = "cuda" if isinstance(scaled_matmul_kernel, triton.JITFunction) else "cpu"
     if device == "cuda" and not torch.cuda.is_available():
         raise SystemExit("no GPU found; set TRITON_INTERPRET=1 to run this in Triton's interpreter, on the CPU")
@@ -327,6 +362,7 @@ def main():
     print(f"whole numbers, {M}×{K} @ {K}×{N}:", "equal to torch" if equal else "NOT equal to torch")
 
     print("## error")
+    relative_error = lambda c, exact: ((c.double() - exact).norm() / exact.norm()).item()
     M, N, K = 64, 64, 1024
     a, b = torch.randn(M, K).to(device), torch.randn(K, N).to(device)
     a[5] *= 10_000  # one row of large numbers

@@ -36,7 +36,7 @@ LONGEST = 2**30  # of a dimension, so that a step beyond its end still fits in 3
 # --8<-- [start:tail]
 @triton.jit
 def tail(x):
-    """The part of a normal distribution beyond x, from 0 to 20: 2 to a polynomial. Up to 4.5, off by 1e-6 of itself."""
+    """The part of a normal distribution beyond x, from 0 to 20: 2 to a polynomial. Up to 4.5, off by 3e-6 of itself."""
     p = 9.1918980e-6 + x * -5.8392946e-7
     p = -5.9228967e-4 + x * (-2.3049869e-5 + x * p)
     p = -5.3065901e-2 + x * (7.7604569e-3 + x * p)
@@ -194,7 +194,9 @@ def linear(
     M = out.numel() // N
     if M > LONGEST:
         raise ValueError(f"x has {M} rows, more than 2**30; split it")
-    config = choose_config(M, N, K, x.itemsize, multiprocessors(x.device))
+    given = x, weight
+    chosen = choose_config(M, N, K, x.itemsize, multiprocessors(x.device)), x.device
+    config = FEWER.get(chosen, chosen[0])
     block_m, block_n, block_k = config[:3]
     tiles = -(-M // block_m) * -(-N // block_n)
     if tiles >= 2**31 - 2**16:  # they are counted in 32 bits, and one round beyond the last
@@ -206,13 +208,19 @@ def linear(
     target = TensorDescriptor(out, [M, N], [N, 1], [block_m, block_n // config.parts]) if described else out
     at_once = config.per_sm * multiprocessors(out.device)
     rounds = -(-tiles // at_once)
-    with torch.cuda.device_of(out):
-        linear_kernel[(-(-tiles // rounds),)](
-            described_rows(x, [block_m, block_k]), described_rows(weight, [block_n, block_k]),
-            None if bias is None else bias.contiguous(), target, M, N, max(K, 1),
-            ACTIVATION=activation, DESCRIBED=described, BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k,
-            PARTS=config.parts, GROUP_M=config.group_m, num_warps=config.num_warps, num_stages=config.num_stages,
-        )  # fmt: skip
+    try:
+        with torch.cuda.device_of(out):
+            linear_kernel[(-(-tiles // rounds),)](
+                described_rows(x, [block_m, block_k]), described_rows(weight, [block_n, block_k]),
+                None if bias is None else bias.contiguous(), target, M, N, max(K, 1),
+                ACTIVATION=activation, DESCRIBED=described, BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k,
+                PARTS=config.parts, GROUP_M=config.group_m, num_warps=config.num_warps, num_stages=config.num_stages,
+            )  # fmt: skip
+    except triton.OutOfResources as error:  # only the compiler knows how much shared memory it takes on this GPU
+        if config.num_stages == 1:
+            raise ValueError(f"{config} does not fit on {out.device}: {error}") from None
+        FEWER[chosen] = config._replace(num_stages=config.num_stages - 1)
+        return linear(*given, bias, activation)
     return out
 
 
@@ -224,6 +232,9 @@ def described_rows(x: torch.Tensor, block: list[int]) -> TensorDescriptor:
         x = torch.empty((x.shape[0], width), dtype=x.dtype, device=x.device)[:, : x.shape[1]].copy_(x)
     return TensorDescriptor.from_tensor(x, block)
 # --8<-- [end:host]
+
+
+FEWER = {}  # by config and device: the same with fewer stages, where a GPU has no room for all
 
 
 @functools.cache
@@ -254,6 +265,8 @@ def check_arguments(x, weight, bias, activation) -> None:
     if max(*x.shape, *weight.shape) > LONGEST:
         raise ValueError(f"dimensions must be at most 2**30; got {tuple(x.shape)} and {tuple(weight.shape)}")
     for name, tensor in given.items():
+        if tensor.layout != torch.strided:
+            raise ValueError(f"{name} is {tensor.layout}; pass {name}.to_dense()")
         if tensor.is_neg():  # the kernel would read memory in which the sign is not yet applied
             raise ValueError(f"{name} is negated lazily; pass {name}.resolve_neg()")
         if tensor.requires_grad and torch.is_grad_enabled():

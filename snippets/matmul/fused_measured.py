@@ -5,23 +5,28 @@
 - ``by_shape``: milliseconds of layers as transformers have them
 - ``by_activation``: what each activation adds to our product and to torch's, with short sums; ours also by the other
   config, one program with large tiles in place of two
+- ``parts``: milliseconds of what a layer with short sums consists of, each alone: storing and multiplying
+- ``counted``: what NVIDIA's ``ncu`` counted in these: bytes moved, and cycles in which the matrix units were busy
 
 bfloat16, random numbers. Units: milliseconds of a call in a CUDA graph after L2
-was emptied: without Python, of which all sides have much before each launch. Bytes by hand as :func:`bytes_of` counts.
+was emptied: without Python, of which all sides have much before each launch. Bytes by hand as :func:`bytes_of` counts;
+MB of 10**6 bytes.
 
-``python fused_measured.py`` says what there is to measure; measuring needs a GPU.
+``python fused_measured.py`` says what there is to measure; measuring needs a GPU, and ``counted`` the counters ``ncu``.
 """
 
 import functools
+import statistics
+import sys
 from unittest import mock
 
 import torch
 import triton
 
+from snippets.gpu.counters import counters
 from snippets.matmul import fused
-from snippets.matmul.fused import ACTIVATIONS, LARGE, bytes_of, in_torch, linear
-from snippets.tools.benchmarking import compare, milliseconds
-from snippets.tools.benchmarking_graph import captured
+from snippets.matmul.fused import ACTIVATIONS, LARGE, PAIR, bytes_of, in_torch, linear
+from snippets.tools.benchmarking_graph import times
 
 
 def operands(M, N, K):
@@ -44,15 +49,15 @@ def sides(M, N, K, activation):
     return found
 
 
-def in_a_graph(run):
-    """Milliseconds of a call that a CUDA graph repeats: next to no work for the host."""
-    return milliseconds(captured(run))
+def measured(sides):
+    """Milliseconds of each call, in turns, each side at its own clock."""
+    return times(sides, rounds=4, steady=True)
 
 
 # --8<-- [start:by_k]
 @functools.cache
 def measure_by_k(K, M, N):
-    return compare(sides(M, N, K, "relu"), rounds=4, timer=in_a_graph)
+    return measured(sides(M, N, K, "relu"))
 
 
 NAMES = {
@@ -125,7 +130,7 @@ def measure_by_shape(shape):
     layer = torch.compile(
         lambda x, weight, bias: in_torch("gelu_tanh")(torch.nn.functional.linear(x, weight, bias)), dynamic=False
     )
-    return compare(timed | {"compile": lambda: layer(x, weight, bias)}, rounds=4, timer=in_a_graph)
+    return measured(timed | {"compile": lambda: layer(x, weight, bias)})
 
 
 @triton.testing.perf_report(
@@ -152,13 +157,13 @@ def by_shape(shape, side):
 @functools.lru_cache(maxsize=1)
 def measure_by_activation(activation, M, N, K):
     timed = sides(M, N, K, None if activation == "none" else activation)
-    timed = {"fused": timed["fused"], "large": in_large_tiles(timed["fused"]), "torch": timed["torch"]}
-    return compare(timed, rounds=4, timer=in_a_graph)
+    timed = {"fused": timed["fused"], "large": by_config(timed["fused"], LARGE), "torch": timed["torch"]}
+    return measured(timed)
 
 
-def in_large_tiles(run):
+def by_config(run, config):
     def run_so():
-        with mock.patch.object(fused, "choose_config", lambda *size: LARGE):
+        with mock.patch.object(fused, "choose_config", lambda *size: config):
             return run()
 
     return run_so
@@ -184,9 +189,111 @@ def by_activation(activation, side, M, N, K):
 # --8<-- [end:by_activation]
 
 
+# --8<-- [start:parts]
+PARTS = {  # rows, columns, K
+    "8192 × 8192 × 256": (8192, 8192, 256),
+    "8192 × 8192 × 64": (8192, 8192, 64),  # stores as much, multiplies a quarter: one step for each tile
+    "2048 × 2048 × 4096": (2048, 2048, 4096),  # multiplies as much, stores a sixteenth
+}
+ZEROS, FILL = "8192 × 8192 × 256, of zeros", "8192 × 8192, filled by torch"
+
+
+def part(shape, zeros=False):
+    """A layer with a bias and no activation, by the config of short sums."""
+    given = operands(*PARTS[shape])
+    given = [x.zero_() for x in given] if zeros else given
+    return by_config(functools.partial(linear, *given), PAIR)
+
+
+@functools.cache
+def measure_parts():
+    first = next(iter(PARTS))
+    out = torch.empty(PARTS[first][:2], dtype=torch.bfloat16, device="cuda")
+    # Zeros are the same work for less power: if power holds the clock down, they take less time.
+    others = {ZEROS: part(first, zeros=True), FILL: functools.partial(out.fill_, 1)}
+    return measured({shape: part(shape) for shape in PARTS} | others)
+
+
+@triton.testing.perf_report(
+    triton.testing.Benchmark(
+        plot_name="parts",
+        x_names=["part"],
+        x_vals=[*PARTS, ZEROS, FILL],
+        xlabel="rows × columns × K",
+        ylabel="",
+        line_arg="unit",
+        line_vals=["ms"],
+        line_names=["ms"],
+        args={},
+    )
+)
+def parts(part, unit):
+    """Milliseconds of a layer without activation, and of what it consists of: median and range of 4 rounds in turns."""
+    times = measure_parts()[part]
+    return times.median, min(times.rounds), max(times.rounds)
+# --8<-- [end:parts]
+
+
+# --8<-- [start:counted]
+LAUNCHES = 3  # of each are counted, for no two run alike
+COUNTED = {  # the counter, and what one of it is worth
+    "µs": ("gpu__time_duration.sum", 1e-3),
+    "cycles": ("sm__cycles_elapsed.max", 1),
+    "matrix units busy, % of cycles": ("sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active", 1),
+    "MB from memory": ("dram__bytes_read.sum", 1e-6),
+    "MB to memory": ("dram__bytes_write.sum", 1e-6),  # during the launch: what stays in L2 is written later
+    "MB asked of L2": ("lts__t_sectors_srcunit_tex.sum", 32e-6),  # to read or to write, by multiprocessors
+}
+
+
+def run_parts():
+    """What ``ncu`` watches."""
+    for shape in PARTS:
+        run = part(shape)
+        run()  # compiles, outside of the count
+        torch.cuda.synchronize()
+        with torch.cuda.profiler.profile():
+            for _ in range(LAUNCHES):
+                run()
+            torch.cuda.synchronize()
+
+
+@functools.cache
+def measure_counted() -> dict[str, list[dict]]:
+    """By shape: what ``ncu`` says of each launch, which begins with empty caches."""
+    launches = counters([metric for metric, _ in COUNTED.values()], __file__, "run", cache="all")
+    if len(launches) != LAUNCHES * len(PARTS):
+        raise RuntimeError(f"a layer took more than one kernel: {[launch['kernel'] for launch in launches]}")
+    return {shape: launches[i * LAUNCHES : (i + 1) * LAUNCHES] for i, shape in enumerate(PARTS)}
+
+
+@triton.testing.perf_report(
+    triton.testing.Benchmark(
+        plot_name="counted",
+        x_names=["what"],
+        x_vals=list(COUNTED),
+        xlabel="counted",
+        ylabel="",
+        line_arg="side",
+        line_vals=["layer", "short", "few"],
+        line_names=list(PARTS),
+        args={},
+    )
+)
+def counted(what, side):
+    """What ``ncu`` counted in a layer without activation: median, least and most of three launches."""
+    metric, worth = COUNTED[what]
+    shape = dict(zip(counted.benchmarks.line_vals, PARTS, strict=True))[side]
+    readings = [launch[metric] * worth for launch in measure_counted()[shape]]
+    return statistics.median(readings), min(readings), max(readings)
+# --8<-- [end:counted]
+
+
 def main():
     """Say what there is to measure: what comes out is different every time."""
-    for mark in (by_k, share, by_shape, by_activation):
+    if sys.argv[1:2] == ["run"]:
+        return run_parts()
+    for mark in (by_k, share, by_shape, by_activation, parts, counted):
         print(f"{mark.benchmarks.plot_name}.run(print_data=True)  # {mark.fn.__doc__}")
 
 

@@ -14,11 +14,13 @@ Units: FLOPs are ``2 * M * N * K``; a cache's size is in tiles.
 Source: the order is that of Triton's tutorial on matrix multiplication, and of ``tl.swizzle2d``.
 
 Run it on a GPU with ``python grouped.py``, or with ``TRITON_INTERPRET=1 python grouped.py`` in Triton's interpreter,
-which alone can say which tiles the programs read.
+which alone can say which tiles the programs read. (For that it imports ``snippets/tools/testing.py``; a copy of this
+file alone leaves it out.)
 """
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import NamedTuple
 
 import torch
@@ -26,6 +28,7 @@ import triton
 import triton.language as tl
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+LONGEST = 2**30  # of a dimension, so that a step beyond its end still fits in 32 bits
 
 
 # --8<-- [start:grouped]
@@ -81,7 +84,7 @@ def matmul(
         a, b: ``(M, K)`` and ``(K, N)``, float32, float16 or bfloat16, of any strides, on one device. A float32 product
             uses no TF32.
         group: Rows of tiles in a group: 1 is row-major order.
-        tile: Rows and columns of a tile of the result, and the step along K; powers of two, on a GPU from 16.
+        tile: Rows and columns of a tile of the result, and the step along K; powers of two, on a GPU the step from 16.
         num_warps, num_stages: As for any kernel of Triton's.
 
     Raises:
@@ -92,7 +95,7 @@ def matmul(
     """
     check_arguments(a, b)
     tile = tile or ((64, 64, 16) if a.dtype == torch.float32 else (128, 128, 64))
-    check_options(group, tile)
+    check_options(group, tile, num_warps)
     (M, K), N = a.shape, b.shape[1]
     tiles = triton.cdiv(M, tile[0]) * triton.cdiv(N, tile[1])
     if max(tiles, group * triton.cdiv(N, tile[1])) >= 2**31:  # pids are int32, and so is the size of a group
@@ -122,18 +125,26 @@ def check_arguments(a: torch.Tensor, b: torch.Tensor) -> None:
         raise ValueError("a is on the CPU; move it to a GPU, or set TRITON_INTERPRET=1 before importing this file")
     if a.dtype == torch.bfloat16 and interpreted:
         raise ValueError("Triton's interpreter multiplies bfloat16 wrongly (seen in 3.6 to 3.9); use float32 there")
+    if max(*a.shape, *b.shape) > LONGEST:
+        raise ValueError(f"dimensions must be at most 2**30; got {tuple(a.shape)} and {tuple(b.shape)}")
     for name, x in (("a", a), ("b", b)):
+        if x.layout != torch.strided:
+            raise ValueError(f"{name} is {x.layout}; pass {name}.to_dense()")
         if x.is_neg():  # the kernel would read memory in which the sign is not yet applied
             raise ValueError(f"{name} is negated lazily; pass {name}.resolve_neg()")
         if x.requires_grad and torch.is_grad_enabled():
             raise ValueError(f"{name} requires a gradient, which matmul does not compute; use torch.no_grad()")
 
 
-def check_options(group: int, tile: tuple[int, int, int]) -> None:
+def check_options(group: int, tile: tuple[int, int, int], num_warps: int) -> None:
     if not isinstance(group, int) or group < 1:
         raise ValueError(f"group must be a whole number from 1; got {group!r}")
     if len(tile) != 3 or not all(isinstance(side, int) and side > 0 and side & (side - 1) == 0 for side in tile):
         raise ValueError(f"tile must be three powers of two, such as (128, 128, 64); got {tile!r}")
+    if tile[2] < 16 and isinstance(matmul_kernel, triton.JITFunction):
+        raise ValueError(f"the step along K must be at least 16 on a GPU; got {tile!r}")
+    if num_warps not in (1, 2, 4, 8, 16, 32):
+        raise ValueError(f"num_warps must be a power of two up to 32; got {num_warps!r}")
 
 
 # The order, three times: by the kernel's helper, by Triton's own function, in plain Python
@@ -159,7 +170,8 @@ def order_kernel(
 def order(tiles_m: int, tiles_n: int, group: int, *, swizzle2d: bool = False, device: str = "cpu") -> torch.Tensor:
     """Return which program takes which tile, ``(tiles_m, tiles_n)`` of int32, as a kernel stored it."""
     taken = torch.full((tiles_m, tiles_n), -1, dtype=torch.int32, device=device)
-    order_kernel[(tiles_m * tiles_n,)](taken, tiles_m, tiles_n, GROUP_M=group, SWIZZLE2D=swizzle2d)
+    with torch.cuda.device_of(taken):
+        order_kernel[(tiles_m * tiles_n,)](taken, tiles_m, tiles_n, GROUP_M=group, SWIZZLE2D=swizzle2d)
     return taken
 
 
@@ -289,7 +301,8 @@ def main():
     if device == "cuda" and not torch.cuda.is_available():
         raise SystemExit("no GPU found; set TRITON_INTERPRET=1 to run this in Triton's interpreter, on the CPU")
 
-    if device == "cpu":
+    complete = device == "cpu" and find_spec("snippets")  # is there what tells the reads?
+    if complete:
         print("## read by the first nine programs")
         for name, group in (("row-major", 1), ("groups of 3", 3)):
             nine = touched((9, 9, 9), group)[:9]
@@ -306,7 +319,7 @@ def main():
         for row in taken.tolist():
             print(*(f"{pid:3}" for pid in row))
         assert torch.equal(taken, order(5, 4, group, swizzle2d=True, device=device))
-        if device == "cpu":
+        if complete:
             assert [taken[program.c].item() for program in touched((5, 4, 4), group)] == list(range(20))
 
     print("## model")

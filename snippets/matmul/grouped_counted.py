@@ -11,7 +11,8 @@ For square bfloat16 matrices of several sizes and groups of several sizes, the p
 - ``sides_SIZE``: bytes from memory and between the halves of L2, counted, and by a model of two halves
 - ``speed``: TFLOP/s, all groups of a size in turns by one timer
 - ``schedule_row_major`` and ``schedule_groups_of_8``: which multiprocessor took up which program, and when
-- ``drift_SIZE``: bytes from memory in one launch, and the model once more, with the times at which its programs ran
+- ``drift_SIZE``: bytes from memory in one launch, and the model once more, with the times at which its programs ran;
+  of some groups in three launches, for no two drift alike
 - ``apart``: how far the programs of a wave were apart when they began
 
 Units: percent of the 32-byte sectors that the multiprocessors asked L2 for; GB from memory; ``2 * size**3`` FLOPs.
@@ -110,7 +111,11 @@ def measure():
 
 def of_launches(size: int, group: int, value: Callable[[dict], float]) -> tuple[float, float, float]:
     """Median, least and most of ``value`` over the counted launches of a case."""
-    readings = [value(launch) for launch in measure()[size, group]["launches"]]
+    return ranged([value(launch) for launch in measure()[size, group]["launches"]])
+
+
+def ranged(readings: list[float]) -> tuple[float, float, float]:
+    """Median, least and most: of a single reading, three times the same."""
     return statistics.median(readings), min(readings), max(readings)
 
 
@@ -398,32 +403,51 @@ def apart(schedule: Schedule, resident: int) -> float:
 
 TIMED = {"size_8192": "8192", "size_16384": "16384"}
 DRIFT = {"memory": "measured", "half": "model, in step", "timed": "model, recorded times"}
+DRIFTING = {(16384, group) for group in (8, 16, 32)}  # more in some launches than in others: of these, LAUNCHES each
+
+
+def timed_cases(sizes: Sequence[int]) -> list[tuple[int, int, int]]:
+    """Size, group and number of each launch of ``run_timed`` that is counted.
+
+    >>> timed_cases([8192])[:2], timed_cases([16384])[2:5]
+    ([(8192, 1, 0), (8192, 2, 0)], [(16384, 4, 0), (16384, 8, 0), (16384, 8, 1)])
+    """
+    cases = [(size, group) for size in sizes for group in GROUPS]
+    return [(*case, i) for case in cases for i in range(LAUNCHES if case in DRIFTING else 1)]
 
 
 def run_timed(folder, sizes):
     """What ``ncu`` watches: launches that write down when their programs ran, for ``paired`` to read."""
-    for size in sizes:
-        for group in GROUPS:
+    for size, group, i in timed_cases(sizes):
+        if i == 0:
             launch, written = recorder(group, size, size)
             launch()  # compiles, outside of the count
             torch.cuda.synchronize()
-            with torch.cuda.profiler.profile():
-                launch()
-                torch.cuda.synchronize()
-            torch.save(written.cpu(), Path(folder, f"{size}_{group}"))
+        with torch.cuda.profiler.profile():
+            launch()
+            torch.cuda.synchronize()
+        torch.save(written.cpu(), Path(folder, f"{size}_{group}_{i}"))
 
 
 @functools.lru_cache(maxsize=1)
-def paired() -> dict[tuple[int, int], tuple[float, Schedule]]:
-    """By size and group: GB that one launch read from memory, and when the programs of that launch ran."""
-    cases, metric = [(int(size), group) for size in TIMED.values() for group in GROUPS], METRICS["memory"]
+def paired() -> dict[tuple[int, int], list[tuple[float, Schedule]]]:
+    """By size and group, of each launch: GB that it read from memory, and when its programs ran."""
+    cases, metric = timed_cases([int(size) for size in TIMED.values()]), METRICS["memory"]
     with tempfile.TemporaryDirectory() as folder:
         launches = counters([metric], __file__, "timed", folder, *TIMED.values(), cache="all")
-        schedules = [Schedule.of(*torch.load(Path(folder, f"{size}_{group}"))) for size, group in cases]
-    return {
-        case: (launch[metric] / 1e9, schedule)
-        for case, launch, schedule in zip(cases, launches, schedules, strict=True)
-    }
+        schedules = [Schedule.of(*torch.load(Path(folder, f"{size}_{group}_{i}"))) for size, group, i in cases]
+    found = {}
+    for (size, group, _), launch, schedule in zip(cases, launches, schedules, strict=True):
+        found.setdefault((size, group), []).append((launch[metric] / 1e9, schedule))
+    return found
+
+
+@functools.cache
+def drifted(size: int, group: int) -> list[tuple[float, float]]:
+    """Of each launch: GB that it read from memory, and that the model reads with half of L2 and the launch's times."""
+    order, cache = tile_order(size // TILE[0], size // TILE[1], group), capacity()["cache"] // 2
+    by_model = functools.partial(timed_reads, order, tiles_k=size // TILE[2], cache=cache)
+    return [(read, by_model(schedule).misses * TILE_BYTES / 1e9) for read, schedule in paired()[size, group]]
 
 
 @triton.testing.perf_report([
@@ -431,14 +455,13 @@ def paired() -> dict[tuple[int, int], tuple[float, Schedule]]:
     for size in TIMED.values()
 ])  # fmt: skip
 def drift(group, what, size):
-    """GB read from memory: counted; by the model with half of L2, in step and with the times of the same launch."""
+    """GB read from memory: counted; by the model with half of L2, in step and with the times of the same launch.
+
+    Median, least and most of three launches at 16384 in groups of 8, 16 and 32, else of one.
+    """
     if what == "half":
         return memory.fn(group, what, size)
-    counted, schedule = paired()[size, group]
-    if what == "memory":
-        return counted
-    order, cache = tile_order(size // TILE[0], size // TILE[1], group), capacity()["cache"] // 2
-    return timed_reads(order, schedule, size // TILE[2], cache=cache).misses * TILE_BYTES / 1e9
+    return ranged([read if what == "memory" else by_model for read, by_model in drifted(size, group)])
 
 
 @triton.testing.perf_report([
@@ -446,7 +469,8 @@ def drift(group, what, size):
 ])  # fmt: skip
 def spread(group, side):
     """How far apart the programs of a wave begin, in the launches of ``drift``."""
-    return 100 * apart(paired()[int(side.removeprefix("size_")), group][1], capacity()["resident"])
+    launches, resident = paired()[int(side.removeprefix("size_")), group], capacity()["resident"]
+    return ranged([100 * apart(schedule, resident) for _, schedule in launches])
 
 
 def main():

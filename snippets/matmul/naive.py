@@ -130,7 +130,7 @@ def check_tile(tile) -> tuple[int, int, int]:
     if k < 16 or m * n > 2**14 or (m + n) * k > 2**14:
         raise ValueError(
             "BLOCK_K must be at least 16, and BLOCK_M · BLOCK_N and (BLOCK_M + BLOCK_N) · BLOCK_K at most 2**14, for "
-            f"accumulator and tiles to fit in a multiprocessor; got {tile!r}"
+            f"accumulator and tiles to fit in a multiprocessor (with float32, in one of an A100 or H200); got {tile!r}"
         )
     return sides
 
@@ -151,6 +151,8 @@ def check_arguments(a: torch.Tensor, b: torch.Tensor) -> None:
     if max(*a.shape, *b.shape) > LONGEST:
         raise ValueError(f"dimensions must be at most 2**30; got {tuple(a.shape)} and {tuple(b.shape)}")
     for name, tensor in (("a", a), ("b", b)):
+        if tensor.layout != torch.strided:
+            raise ValueError(f"{name} is {tensor.layout}; pass {name}.to_dense()")
         if tensor.is_neg():  # the kernel would read memory in which the sign is not yet applied
             raise ValueError(f"{name} is negated lazily; pass {name}.resolve_neg()")
         if tensor.requires_grad and torch.is_grad_enabled():
@@ -174,7 +176,8 @@ def tile_numbers(M: int, N: int, BLOCK_M: int, BLOCK_N: int, device: str) -> tor
     """
     out = torch.empty((M, N), dtype=torch.int32, device=device)
     grid = (triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N),)
-    tile_numbers_kernel[grid](out, M, N, BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N)
+    with torch.cuda.device_of(out):
+        tile_numbers_kernel[grid](out, M, N, BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N)
     return out
 
 

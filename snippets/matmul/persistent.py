@@ -144,6 +144,8 @@ def configuration(M: int, N: int, itemsize: int, multiprocessors: int, input_pre
     *larger, smallest = TF32 if itemsize == 4 else HALF
     config = next((config for config in larger if tiles_of(M, N, config) >= 0.9 * multiprocessors), smallest)
     several = config.per_sm and tiles_of(M, N, config) > config.per_sm * multiprocessors
+    if itemsize == 4 and N % 4:  # stored through pointers: a tile passes through shared memory as a whole, and has no
+        config = config._replace(flatten=False)  # room beside the next tile's loads, which begin before in one loop
     return config._replace(early=not several)
 # --8<-- [end:config]
 
@@ -192,7 +194,8 @@ def matmul(
     Args:
         a: ``(M, K)`` on a GPU (in the interpreter: the CPU), of one of ``DTYPES``, of any strides.
         b: ``(K, N)``, as ``a``.
-        config: How to cut and schedule the product. Default: :func:`configuration`, by its size.
+        config: How to cut and schedule the product. Default: :func:`configuration`, by its size; with fewer stages
+            where a GPU has less shared memory.
         programs: How many to launch at most. Default: as the config says. Fewer are launched where that takes no more
             rounds: of 512 tiles, 128 programs take 4 each, and so would 132.
         input_precision: For float32, ``"ieee"``, or the faster ``"tf32"`` or ``"tf32x3"``, as in ``tl.dot``.
@@ -216,13 +219,17 @@ def matmul(
     if programs is not None and not (isinstance(programs, int) and programs > 0):
         raise ValueError(f"programs must be a whole number from 1; got {programs!r}")
     M, K, N = *a.shape, b.shape[1]
+    given, chosen = (a, b), None
     if config is None:
-        config = configuration(M, N, a.itemsize, multiprocessors(a.device), input_precision)
+        chosen = configuration(M, N, a.itemsize, multiprocessors(a.device), input_precision), a.device
+        config = FEWER.get(chosen, chosen[0])
     else:
         check_config(config)
     tiles = tiles_of(M, N, config)
-    if tiles >= 2**31 - 2**16:
-        raise ValueError(f"{M} x {N} elements are too many tiles of {config.block_m} x {config.block_n}")
+    if tiles >= 2**31 - 2**16 or config.group_m * -(-N // config.block_n) >= 2**31:  # both are counted in 32 bits
+        raise ValueError(
+            f"{M} x {N} elements are too many tiles of {config.block_m} x {config.block_n}, or group_m is too large"
+        )
     out = torch.empty((M, N), dtype=a.dtype, device=a.device)
     if out.numel() == 0:
         return out  # no program to start
@@ -239,17 +246,26 @@ def matmul(
         arguments[2] = TensorDescriptor.from_tensor(out, [block_m, block_n // subtiles])
     rounds = -(-tiles // (programs or config.per_sm * multiprocessors(out.device) or tiles))
     early = config.early and can_begin_early(out.device)
-    with torch.cuda.device_of(out):
-        matmul_kernel[(-(-tiles // rounds),)](  # no more than it takes to be done in as many rounds
-            *arguments, M, N, K,
-            BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k, GROUP_M=config.group_m,
-            SUBTILES=subtiles, FLATTEN=config.flatten, A_TRANSPOSED=a_transposed, B_TRANSPOSED=b_transposed,
-            PRECISION=input_precision, EARLY=early, num_warps=config.num_warps, num_stages=config.num_stages,
-            **({"launch_pdl": True} if early else {}),
-        )  # fmt: skip
+    try:
+        with torch.cuda.device_of(out):
+            matmul_kernel[(-(-tiles // rounds),)](  # no more than it takes to be done in as many rounds
+                *arguments, M, N, K,
+                BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k, GROUP_M=config.group_m,
+                SUBTILES=subtiles, FLATTEN=config.flatten, A_TRANSPOSED=a_transposed, B_TRANSPOSED=b_transposed,
+                PRECISION=input_precision, EARLY=early, num_warps=config.num_warps, num_stages=config.num_stages,
+                **({"launch_pdl": True} if early else {}),
+            )  # fmt: skip
+    except triton.OutOfResources as error:  # only the compiler knows how much shared memory it takes on this GPU
+        if chosen is None or config.num_stages == 1:
+            raise ValueError(f"{config} does not fit on {out.device}: {error}") from None
+        FEWER[chosen] = config._replace(num_stages=config.num_stages - 1)
+        return matmul(*given, programs=programs, input_precision=input_precision)
     # --8<-- [end:launch]
     return out
 # --8<-- [end:host]
+
+
+FEWER = {}  # by config and device: the same with fewer stages, where a GPU has no room for all
 
 
 @functools.cache
@@ -280,12 +296,16 @@ def check_arguments(a: torch.Tensor, b: torch.Tensor, input_precision: str) -> N
     if a.dtype == torch.bfloat16 and interpreted:
         raise ValueError("Triton's interpreter multiplies bfloat16 wrongly (seen in 3.6 to 3.9); use float32 there")
     for name, x in (("a", a), ("b", b)):
+        if x.layout != torch.strided:
+            raise ValueError(f"{name} is {x.layout}; pass {name}.to_dense()")
         if x.is_neg():  # the kernel would read memory in which the sign is not yet applied
             raise ValueError(f"{name} is negated lazily; pass {name}.resolve_neg()")
         if x.requires_grad and torch.is_grad_enabled():
             raise ValueError(f"{name} requires a gradient, which matmul does not compute; use torch.no_grad()")
     if input_precision not in PRECISIONS:
         raise ValueError(f"input_precision must be one of {', '.join(PRECISIONS)}; got {input_precision!r}")
+    if input_precision == "tf32x3" and torch.version.hip is not None:
+        raise ValueError("Triton has no tf32x3 on AMD's GPUs; use ieee there")
 
 
 def check_config(config: Config) -> None:
@@ -313,7 +333,8 @@ def owners_kernel(out_ptr, tiles_m, tiles_n, GROUP_M: tl.constexpr):
 def owners(tiles_m: int, tiles_n: int, programs: int, group_m: int, device: str) -> list[list[int]]:
     """Return for each tile, row by row, the program that takes it."""
     out = torch.full((tiles_m, tiles_n), -1, dtype=torch.int32, device=device)
-    owners_kernel[(programs,)](out, tiles_m, tiles_n, GROUP_M=group_m)
+    with torch.cuda.device_of(out):
+        owners_kernel[(programs,)](out, tiles_m, tiles_n, GROUP_M=group_m)
     return out.tolist()
 
 

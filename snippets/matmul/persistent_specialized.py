@@ -66,6 +66,7 @@ def specialized(
     *,
     block: tuple[int, int, int] = (128, 256, 64),
     num_stages: int = 4,
+    num_warps: int = 4,
     warp_specialize: bool = True,
 ) -> torch.Tensor:
     """Return ``a @ b`` as the kernel computes it, which on Hopper may be wrong: an experiment.
@@ -76,6 +77,7 @@ def specialized(
         b: ``(K, N)``, as ``a``.
         block: Rows and columns of a tile of the result, and columns of ``a`` that a step loads.
         num_stages: Buffers for the tiles of a step.
+        num_warps: Warps of a program. With 4, and specialized, the compiler adds 8; with 8 it does not specialize.
         warp_specialize: Let some warps only load.
 
     Raises:
@@ -96,7 +98,7 @@ def specialized(
         launch = functools.partial(
             specialized_kernel[(-(-tiles // -(-tiles // here)),)],
             a, b, out, M, N, K, BLOCK_M=block[0], BLOCK_N=block[1], BLOCK_K=block[2], GROUP_M=8,
-            WARP_SPECIALIZE=warp_specialize, num_warps=4, num_stages=num_stages,
+            WARP_SPECIALIZE=warp_specialize, num_warps=num_warps, num_stages=num_stages,
         )  # fmt: skip
         contextvars.copy_context().run(with_memory, launch)  # so that an allocator of the caller's stays set
     return out
@@ -117,12 +119,15 @@ BLOCKS = {"128x256x64": (128, 256, 64), "256x128x64": (256, 128, 64), "128x128x6
 @functools.lru_cache(maxsize=1)
 def measure(side):
     from snippets.matmul.persistent import matmul
-    from snippets.matmul.persistent_measured import random_pair, rates  # here, so that the rest can be copied alone
+    from snippets.matmul.persistent_measured import random_pair  # here, so that the rest can be copied alone
+    from snippets.tools.benchmarking_graph import rates
 
     a, b = random_pair(side)
     return rates(
         {
             "specialized": lambda: specialized(a, b),
+            "off": lambda: specialized(a, b, warp_specialize=False),  # so 4 warps hold all sums, and spill some
+            "off_8": lambda: specialized(a, b, warp_specialize=False, num_warps=8),
             "persistent": lambda: matmul(a, b),
             "cublas": lambda: a @ b,
         },
@@ -139,13 +144,15 @@ def measure(side):
         xlabel="M = N = K (bfloat16)",
         ylabel="TFLOP/s",
         line_arg="provider",
-        line_vals=["specialized", "persistent", "cublas"],
-        line_names=["four warps load", "persistent.py", "cuBLAS"],
+        line_vals=["specialized", "off", "off_8", "persistent", "cublas"],
+        line_names=[
+            "four warps load", "the same kernel, flag off", "flag off, 8 warps", "persistent.py", "cuBLAS",
+        ],
         args={},
     )
-)
+)  # fmt: skip
 def warps(side, provider):
-    """Rates with warp specialization, of the persistent kernel, and of torch's product."""
+    """Rates with warp specialization, of the same kernel without, of the persistent kernel, and of torch's product."""
     return measure(side)[provider]
 
 

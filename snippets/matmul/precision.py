@@ -78,7 +78,8 @@ def matmul(
         input_precision: How float32 is multiplied, one of ``PRECISIONS``. It changes nothing for 16-bit inputs.
         sums: The dtype in which products are added up: float32, or float16 where ``a`` is float16.
         out_dtype: One of ``DTYPES``; by default that of ``a``.
-        block: Sides of a tile and options of the launch; by default those of :func:`choose_block`.
+        block: Sides of a tile and options of the launch; by default those of :func:`choose_block`, with fewer stages
+            where a GPU has less shared memory.
 
     Returns:
         A new, contiguous tensor ``(M, N)``, rounded once from ``sums``. K = 0 gives zeros. The kernel may still be
@@ -96,17 +97,31 @@ def matmul(
     c = torch.empty((M, N), dtype=out_dtype, device=a.device)
     if c.numel() == 0:
         return c
-    block = block or choose_block(a.dtype, input_precision)
+    chosen = None
+    if block is None:
+        chosen = a.dtype, input_precision, a.device
+        block = FEWER.get(chosen) or choose_block(a.dtype, input_precision)
+    else:
+        check_block(block)
     tiles_n = triton.cdiv(N, block["BLOCK_N"])
     grid = (triton.cdiv(M, block["BLOCK_M"]) * tiles_n,)
     if max(grid[0], block["GROUP_M"] * tiles_n) >= 2**31:  # both are counted in 32 bits
         raise ValueError(f"a result of {M} x {N} takes too many tiles; split it")
-    with torch.cuda.device_of(a):
-        matmul_kernel[grid](
-            a, b, c, M, N, K, *a.stride(), *b.stride(),
-            INPUT_PRECISION=input_precision, SUMS=tl.float16 if sums == torch.float16 else tl.float32, **block,
-        )  # fmt: skip
+    try:
+        with torch.cuda.device_of(a):
+            matmul_kernel[grid](
+                a, b, c, M, N, K, *a.stride(), *b.stride(),
+                INPUT_PRECISION=input_precision, SUMS=tl.float16 if sums == torch.float16 else tl.float32, **block,
+            )  # fmt: skip
+    except triton.OutOfResources as error:  # the default blocks were found on an H200; others have less shared memory
+        if chosen is None or block["num_stages"] == 1:
+            raise ValueError(f"{block} does not fit on {a.device}: {error}") from None
+        FEWER[chosen] = block | {"num_stages": block["num_stages"] - 1}
+        return matmul(a, b, input_precision=input_precision, sums=sums, out_dtype=out_dtype)
     return c
+
+
+FEWER = {}  # by dtype, precision and device: a block with fewer stages, where a GPU has no room for all
 
 
 def choose_block(dtype: torch.dtype, input_precision: str) -> dict:
@@ -121,6 +136,16 @@ def choose_block(dtype: torch.dtype, input_precision: str) -> dict:
 # --8<-- [end:host]
 
 
+def check_block(block: dict) -> None:
+    """Raise ``ValueError`` for a block of which no right kernel can be made."""
+    power = lambda size, low, high: isinstance(size, int) and low <= size <= high and size & (size - 1) == 0
+    if not all(power(block.get(side), 16, 256) for side in ("BLOCK_M", "BLOCK_N", "BLOCK_K")):
+        raise ValueError(f"BLOCK_M, BLOCK_N and BLOCK_K must be powers of two from 16 to 256; got {block}")
+    group, stages = block.get("GROUP_M"), block.get("num_stages", 1)
+    if not isinstance(group, int) or min(group, stages) < 1 or not power(block.get("num_warps", 4), 1, 32):
+        raise ValueError(f"GROUP_M and num_stages must be at least 1, num_warps a power of two up to 32; got {block}")
+
+
 def check_arguments(a, b, input_precision, sums, out_dtype) -> None:
     """Raise ``ValueError`` for arguments that :func:`matmul` would compute wrongly or not at all."""
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
@@ -131,6 +156,8 @@ def check_arguments(a, b, input_precision, sums, out_dtype) -> None:
         raise ValueError(f"dtypes are {', '.join(map(str, DTYPES))}; got {a.dtype}, and {out_dtype} for the result")
     if input_precision not in PRECISIONS:
         raise ValueError(f"input_precision must be one of {', '.join(PRECISIONS)}; got {input_precision!r}")
+    if input_precision == "tf32x3" and torch.version.hip is not None:
+        raise ValueError("Triton has no tf32x3 on AMD's GPUs; use ieee there")
     if sums != torch.float32 and not sums == a.dtype == torch.float16:
         raise ValueError(f"sums must be torch.float32, or torch.float16 for float16; got {sums} for {a.dtype}")
     interpreted = not isinstance(matmul_kernel, triton.JITFunction)
@@ -141,6 +168,8 @@ def check_arguments(a, b, input_precision, sums, out_dtype) -> None:
     if max(*a.shape, *b.shape) > LONGEST:
         raise ValueError(f"dimensions must be at most 2**30; got {tuple(a.shape)} and {tuple(b.shape)}")
     for name, x in (("a", a), ("b", b)):
+        if x.layout != torch.strided:
+            raise ValueError(f"{name} is {x.layout}; pass {name}.to_dense()")
         if x.is_neg():  # the kernel would read memory in which the sign is not yet applied
             raise ValueError(f"{name} is negated lazily; pass {name}.resolve_neg()")
         if x.requires_grad and torch.is_grad_enabled():
@@ -151,10 +180,12 @@ def check_arguments(a, b, input_precision, sums, out_dtype) -> None:
 def cut_to_tf32(x: torch.Tensor) -> torch.Tensor:
     """Return float32 numbers with the last 13 of their 23 bits of fraction set to zero: what Hopper multiplies.
 
+    Infinities and NaN stay as they are. Raises ``ValueError`` if ``x`` is not float32.
+
     >>> cut_to_tf32(torch.tensor([3.14159274]))
     tensor([3.1406])
     """
-    return (x.view(torch.int32) & -(2**13)).view(torch.float32)
+    return first_bits(x)
 
 
 def round_to_tf32(x: torch.Tensor) -> torch.Tensor:
@@ -163,11 +194,21 @@ def round_to_tf32(x: torch.Tensor) -> torch.Tensor:
     >>> round_to_tf32(torch.tensor([1.0, 1.0 + 2**-11, 1.0 + 2**-12])).tolist()
     [1.0, 1.0009765625, 1.0]
     """
-    return cut_to_tf32((x.view(torch.int32) + 2**12).view(torch.float32))
+    return first_bits(x, plus=2**12)
+
+
+def first_bits(x: torch.Tensor, plus: int = 0) -> torch.Tensor:
+    """Add ``plus`` to the bits of finite float32 numbers, and set the last 13 of them to zero."""
+    if x.dtype != torch.float32:
+        raise ValueError(f"x must be float32; got {x.dtype}")
+    bits = (x.view(torch.int32) + plus) & -(2**13)
+    return torch.where(x.isfinite(), bits.view(torch.float32), x)
 
 
 def by_parts(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """Return ``a @ b`` as ``tf32x3`` computes it, but with sums in float64: three products of parts that are TF32.
+
+    For finite float32 numbers: less itself, infinity is NaN.
 
     >>> by_parts(torch.tensor([[3.0]]), torch.tensor([[3.14159274]])).item()
     9.424777507781982

@@ -270,10 +270,10 @@ def matmul(
     partial = count = c  # which nobody reads or writes
     if plan.finish != "alone":
         partial = torch.empty(2 * plan.programs * plan.block_m * plan.block_n, dtype=torch.float32, device=a.device)
-    if plan.finish == "last":
-        count = kept_counters(a.device, tiles) if counters is None else check_counters(counters, a.device, tiles)
     blocks = {"BLOCK_M": plan.block_m, "BLOCK_N": plan.block_n, "BLOCK_K": plan.block_k}
     with torch.cuda.device_of(a):
+        if plan.finish == "last":
+            count = kept_counters(a.device, tiles) if counters is None else check_counters(counters, a.device, tiles)
         matmul_kernel[(plan.programs,)](
             a, b, c, partial, count, M, N, K, *a.stride(), *b.stride(), *c.stride(),
             FINISH=plan.finish, K_EVEN=K > 0 and K % plan.block_k == 0, PRECISION=input_precision, **blocks,
@@ -293,7 +293,7 @@ KEPT = {}  # by device and stream: launches on one stream follow each other, so 
 
 
 def kept_counters(device: torch.device, tiles: int) -> torch.Tensor:
-    """Zeros for the counters of a launch on the current stream, which leaves them zeros."""
+    """Zeros for the counters of a launch on the current stream of the current device, which leaves them zeros."""
     if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
         return torch.zeros(tiles, dtype=torch.int32, device=device)  # a graph may run on any stream, at any time
     key = device, torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
@@ -313,7 +313,9 @@ def limits_of(device: torch.device) -> dict[str, int]:
     if device.type != "cuda":
         return {}
     properties = torch.cuda.get_device_properties(device)
-    return {"multiprocessors": properties.multi_processor_count, "shared": properties.shared_memory_per_block_optin}
+    # More than a program gets unasked, where the GPU has it; torch names no such limit on AMD's GPUs.
+    shared = getattr(properties, "shared_memory_per_block_optin", properties.shared_memory_per_block)
+    return {"multiprocessors": properties.multi_processor_count, "shared": shared}
 
 
 def check_arguments(a: torch.Tensor, b: torch.Tensor, input_precision: str) -> None:
@@ -327,6 +329,8 @@ def check_arguments(a: torch.Tensor, b: torch.Tensor, input_precision: str) -> N
             raise ValueError(f"{name} is {x.dtype}; it must be one of {', '.join(map(str, DTYPES))}")
         if x.dtype == torch.bfloat16 and interpreted:
             raise ValueError("Triton's interpreter multiplies bfloat16 wrongly (seen in 3.6 to 3.9); use float32 there")
+        if x.layout != torch.strided:
+            raise ValueError(f"{name} is {x.layout}; pass {name}.to_dense()")
         if x.is_neg():  # the kernel would read memory in which the sign is not yet applied
             raise ValueError(f"{name} is negated lazily; pass {name}.resolve_neg()")
         if x.requires_grad and torch.is_grad_enabled():
@@ -340,12 +344,16 @@ def check_arguments(a: torch.Tensor, b: torch.Tensor, input_precision: str) -> N
         )
     if input_precision not in PRECISIONS:
         raise ValueError(f"input_precision must be one of {', '.join(PRECISIONS)}; got {input_precision!r}")
+    if input_precision == "tf32x3" and torch.version.hip is not None:
+        raise ValueError("Triton has no tf32x3 on AMD's GPUs; use ieee there")
 
 
 def check_plan(plan: Plan, tiles: int, steps: int) -> None:
     blocks = plan[:3]
     if not all(isinstance(side, int) and side > 0 and side & (side - 1) == 0 for side in blocks):
         raise ValueError(f"blocks must be powers of two; got {blocks}")
+    if plan.block_k < 16 or plan.num_stages < 1 or plan.num_warps not in (1, 2, 4, 8, 16, 32):
+        raise ValueError(f"block_k must be from 16, num_stages from 1, num_warps a power of two to 32; got {plan}")
     if plan.finish not in FINISH:
         raise ValueError(f"finish must be one of {', '.join(FINISH)}; got {plan.finish!r}")
     if plan.finish == "alone" and plan.programs != tiles:
@@ -358,7 +366,8 @@ def check_plan(plan: Plan, tiles: int, steps: int) -> None:
 
 def check_counters(counters: torch.Tensor, device: torch.device, tiles: int) -> torch.Tensor:
     if counters.dtype != torch.int32 or counters.device != device or not counters.is_contiguous():
-        raise ValueError(f"counters must be contiguous int32 on {device}; got {counters.dtype} on {counters.device}")
+        got = f"{counters.dtype} on {counters.device}, strides {counters.stride()}"
+        raise ValueError(f"counters must be contiguous int32 on {device}; got {got}")
     if counters.numel() < tiles:
         raise ValueError(f"counters must be {tiles}, one for each tile; got {counters.numel()}")
     return counters
@@ -379,8 +388,7 @@ def timed(M, N, K, found, rounds=4):
 
     In bfloat16. L2 is emptied before each call, and a CUDA graph repeats it, so that no time of the host is measured.
     """
-    from snippets.tools.benchmarking import compare
-    from snippets.tools.benchmarking_graph import captured
+    from snippets.tools.benchmarking_graph import times
 
     a = torch.randn(M, K, device="cuda", dtype=torch.bfloat16)
     b = torch.randn(K, N, device="cuda", dtype=torch.bfloat16)
@@ -388,11 +396,9 @@ def timed(M, N, K, found, rounds=4):
     ours = functools.partial(matmul, a, b, counters=counters)
     sides = {name: functools.partial(ours, plan=plan) for name, plan in found.items()}
     sides |= {"chosen": ours, "cublas": functools.partial(torch.matmul, a, b)}
-    graphs = {name: captured(run) for name, run in sides.items()}
-    timer = functools.partial(triton.testing.do_bench, warmup=5, rep=20, return_mode="median")
     return {
         name: tuple(1e3 * ms for ms in (timing.median, min(timing.rounds), max(timing.rounds)))
-        for name, timing in compare(graphs, rounds=rounds, timer=timer).items()
+        for name, timing in times(sides, rounds=rounds, steady=2 * M * N * K > 1e10).items()
     }
 
 
@@ -458,8 +464,8 @@ def measure_sharing(M, N, K):
         xlabel="M × N × K",
         ylabel="µs",
         line_arg="side",
-        line_vals=["alone", "equal", "stream", "cublas"],
-        line_names=["a program for each tile", "split-K", "stream-K", "cuBLAS"],
+        line_vals=["alone", "equal", "stream", "chosen", "cublas"],
+        line_names=["a program for each tile", "split-K", "stream-K", "as split() chooses", "cuBLAS"],
         args={},
     )
 )
@@ -472,6 +478,39 @@ def sharing(shape, side):
 def decode(M, N, K, side):
     """Microseconds of M x 4096 @ 4096 x 4096 in bfloat16, by the number of rows: median, fastest and slowest of 4."""
     return measure(M, N, K)[side]
+
+
+def unsplit(plan, M, N):
+    """The plan with its tile and options, but a program for each tile."""
+    tiles = triton.cdiv(M, plan.block_m) * triton.cdiv(N, plan.block_n)
+    return plan._replace(programs=tiles, finish="alone")
+
+
+@functools.lru_cache(maxsize=1)
+def measure_splitting(M, N, K):
+    """As ``timed``, of the chosen plan unsplit."""
+    plan = split(M, N, K, **limits_of(torch.device("cuda")))
+    return timed(M, N, K, {"unsplit": unsplit(plan, M, N)})
+
+
+@triton.testing.perf_report(
+    triton.testing.Benchmark(
+        plot_name="splitting",
+        x_names=["M"],
+        x_vals=[1, 16, 32, 64],
+        x_log=True,
+        xlabel="M",
+        ylabel="µs",
+        y_log=True,
+        line_arg="side",
+        line_vals=["unsplit", "chosen", "cublas"],
+        line_names=["the same tile, not split", "as split() chooses", "cuBLAS"],
+        args={"N": 4096, "K": 4096},
+    )
+)
+def splitting(M, N, K, side):
+    """Microseconds of M x 4096 @ 4096 x 4096 in bfloat16, with one tile: median, fastest and slowest of 4 rounds."""
+    return measure_splitting(M, N, K)[side]
 # --8<-- [end:measure]
 
 

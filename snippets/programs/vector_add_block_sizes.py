@@ -3,18 +3,57 @@
 
 ``add`` always asks for 8 warps, which are 256 threads. So the block size decides how many elements a thread has, and
 with them how wide a load can be: four float32 are 16 bytes, the most that one load instruction moves. The recording
-holds the code that the compiler makes of each launch.
+holds the code that the compiler makes of each launch. On a GPU, :func:`bandwidth` measures block sizes and numbers of
+warps.
 
 Run it on a GPU with ``python vector_add_block_sizes.py``, or with ``TRITON_INTERPRET=1`` in the interpreter.
 """
 
+import functools
+
 import torch
 import triton
 
+from snippets.programs.programs_and_threads import add_on_warps
 from snippets.programs.vector_add import add, add_kernel
+from snippets.tools.benchmarking_graph import times
 
 BLOCK_SIZES = (256, 512, 1024, 2048, 4096)
 THREADS = 8 * 32  # `add` launches with num_warps=8
+
+
+SHAPES = {f"{block_size:,}, {warps}": (block_size, warps) for block_size in BLOCK_SIZES for warps in (1, 4, 8)}
+
+
+# --8<-- [start:bandwidth]
+@functools.cache
+def measure(n):
+    x, y = torch.rand(2, n, device="cuda")
+    ours = {
+        name: functools.partial(add_on_warps, x, y, block_size=block_size, num_warps=warps)
+        for name, (block_size, warps) in SHAPES.items()
+    }
+    found = times(ours | {"torch.add": functools.partial(torch.add, x, y)})
+    return {name: timing.rate(3 * x.numel() * x.itemsize) for name, timing in found.items()}
+
+
+@triton.testing.perf_report(
+    triton.testing.Benchmark(
+        plot_name="bandwidth",
+        x_names=["shape"],
+        x_vals=[*SHAPES, "torch.add"],
+        xlabel="block size, warps",
+        ylabel="GB/s",
+        line_arg="size",
+        line_vals=["2**20", "2**24", "2**28"],
+        line_names=["2²⁰ elements (float32)", "2²⁴", "2²⁸"],
+        args={},
+    )
+)
+def bandwidth(shape, size):
+    """GB/s of 3 * n * 4 bytes, all shapes of a size in turns, in CUDA graphs, L2 emptied: median, slowest, fastest."""
+    return measure(2 ** int(size.removeprefix("2**")))[shape]
+# --8<-- [end:bandwidth]
 
 
 def main():

@@ -5,6 +5,8 @@ import contextlib
 import json
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest import mock
 
@@ -158,12 +160,69 @@ def test_empty(device):
         (torch.ones(2, 3), torch.ones(3, 2), {"input_precision": "tf16"}, "got 'tf16'"),
         (torch.ones(1).expand(2**20, 1), torch.ones(1).expand(1, 2**22), {}, "too large"),
         (torch.ones(1).expand(2**30, 1), torch.ones(1, 1), {}, "below 2**30"),
+        (torch.ones(2, 3).to_sparse(), torch.ones(3, 2), {}, "a.to_dense()"),
     ],
 )
 def test_refuses(a, b, options, fragment):
     with pytest.raises(ValueError) as error:
         matmul(a, b, **options)
     assert fragment in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "change, fragment",
+    [
+        ({"BLOCK_K": 8}, "powers of two from 16 to 256"),
+        ({"BLOCK_N": 24}, "powers of two from 16 to 256"),
+        ({"BLOCK_M": None}, "powers of two from 16 to 256"),
+        ({"GROUP_M": 0}, "GROUP_M and num_stages must be at least 1"),
+        ({"GROUP_M": -8}, "GROUP_M and num_stages must be at least 1"),
+        ({"GROUP_M": None}, "GROUP_M and num_stages must be at least 1"),
+        ({"GROUP_M": 2**30}, "or GROUP_M is"),
+    ],
+)
+def test_refuses_a_config(device, change, fragment):
+    tile = {name: value for name, value in (SMALL.kwargs | change).items() if value is not None}
+    with pytest.raises(ValueError, match=fragment):
+        matmul(torch.ones(9, 70, device=device), torch.ones(70, 70, device=device), config=triton.Config(tile))
+
+
+def test_refuses_warps_that_are_no_power_of_two(device):
+    with pytest.raises(ValueError, match="num_warps a power of two"):
+        matmul(*torch.ones(2, 2, 2, device=device), config=triton.Config(SMALL.kwargs, num_warps=3))
+
+
+def test_interpreter_has_nothing_to_prepare():
+    with pytest.raises(ValueError, match="the interpreter compiles nothing"):
+        autotuned.prepare(*torch.ones(2, 2, 2))
+
+
+def test_threads_tune_one_after_the_other():
+    """The tuner keeps a call's arguments in itself. Two threads at once found those of the other, or none."""
+    inside, most = [], []
+
+    class Tuner:
+        def __getitem__(self, grid):
+            def launch(*arguments, **options):
+                inside.append(1)
+                most.append(len(inside))
+                time.sleep(0.01)
+                inside.pop()
+
+            return launch
+
+        def warmup(self, *arguments, **options):
+            self[None]()
+
+    compiled = mock.Mock(spec=triton.JITFunction)
+    with (
+        mock.patch.multiple(autotuned, tuned_kernel=Tuner(), matmul_kernel=compiled, check_arguments=lambda *_: None),
+        ThreadPoolExecutor(4) as pool,
+    ):
+        calls = [pool.submit(call, *torch.ones(2, 2, 2)) for call in (matmul, autotuned.prepare, matmul, matmul)]
+        assert [call.result() is None for call in calls] == [False, True, False, False]
+    assert most == [1] * 4
+
 
 
 # The tuner: in the interpreter it has nothing to time, so the tests bring times of their own.
@@ -213,6 +272,11 @@ def test_interpreter_cannot_tune():
 
 def test_bucket():
     empty = lambda *shape: torch.empty(shape, device="meta")
+
+    def at_most(limits, side):
+        with mock.patch.object(autotuned, "limits_of", lambda device: limits):
+            return autotuned.bucket(empty(side, side), empty(side, side))
+
     number = lambda M, N, K: autotuned.bucket(empty(M, K), empty(K, N))
     assert number(1, 16, 16) == number(16, 16, 16) != number(17, 16, 16)
     assert number(2049, 16, 16) == number(4096, 16, 16) != number(4097, 16, 16)
@@ -225,8 +289,9 @@ def test_bucket():
     a, b = empty(64, 32), empty(32, 16)
     transposed = lambda x: empty(*x.shape[::-1]).T
     assert len({autotuned.bucket(x, y) for x in (a, transposed(a)) for y in (b, transposed(b))}) == 4
-    largest = autotuned.bucket(empty(2**30 - 1, 2**30 - 1), empty(2**30 - 1, 2**30 - 1))
-    assert largest < 2**31  # an int32 in the kernel
+    assert number(64, 64, 64) == at_most(Limits(), 64)
+    assert len({at_most(Limits(shared, count), 64) for shared, count in ((232_448, 132), (166_912, 108))}) == 2
+    assert at_most(Limits(2**20, 2**12), 2**30 - 1) < 2**31  # an int32 in the kernel
 
 
 @given(st.tuples(*[st.integers(1, 20000)] * 3), st.sampled_from(autotuned.DTYPES), st.sampled_from(["tf32", "ieee"]))
@@ -255,7 +320,10 @@ def test_fits():
     assert names([large, small], M=65) == both and names([large, small], M=64) == both[1:]
     assert names([large, small], N=129) == both and names([large, small], N=128) == both[1:]
     assert names([large, small], dtype=torch.float32, precision="ieee") == both[1:]
-    assert names([large, small], shared=1) == both[1:]  # never none: the smallest
+    assert names([large, small], shared=1) == both[1:]  # never none: what takes the least shared memory
+    for sizes in ((16, 4096), (4096, 16), (1, 1)):  # where each config has too high or too wide a tile, or no room
+        (left,) = names(CONFIGS, *sizes, dtype=torch.float32, precision="ieee", shared=49_152)
+        assert left == "128x128x16 w8 s3"
 
 
 def test_estimate_prefers_what_it_should():
@@ -355,10 +423,52 @@ def test_prepare_compiles_what_tuning_wants():
         matmul(a, b)
 
 
+def test_untuned_is_what_grouped_takes():
+    """So that only masks differ: both kernels are launched with the same constants."""
+    from snippets.matmul import grouped
+
+    a, b = torch.empty(2, 256, 256, dtype=torch.bfloat16)
+    constants = {}
+    for module, options in ((autotuned, {"config": autotuned.UNTUNED}), (grouped, {})):
+        with mock.patch.object(module, "matmul_kernel") as kernel, mock.patch.object(module, "check_arguments"):
+            kernel.__class__ = triton.JITFunction
+            module.matmul(a, b, **options)
+        constants[module] = kernel.__getitem__.return_value.call_args.kwargs
+    expected = constants[grouped] | {"K_EVEN": True, "PRECISION": "ieee"}
+    given = {name: value for name, value in constants[autotuned].items() if name in expected}
+    assert given == expected and set(constants[autotuned]) - set(expected) <= {"num_ctas", "maxnreg"}
+
+
+def test_masks(monkeypatch):
+    from snippets.tools import benchmarking_graph
+
+    def rates(sides, flops):
+        untuned = {name: run.keywords == {"config": autotuned.UNTUNED} for name, run in sides.items()}
+        return {name: (1.0, float(flops), float(found)) for name, found in untuned.items()}
+
+    monkeypatch.setattr(benchmarking_graph, "rates_in_a_row", rates)
+    monkeypatch.setattr(autotuned, "prepare", mock.Mock())
+    monkeypatch.setattr(torch, "randn", lambda *shape, device, dtype: torch.empty(shape, dtype=dtype, device="meta"))
+    autotuned.measure_masks.cache_clear()
+    found = {side: autotuned.masks.fn(64, side) for side in autotuned.masks.benchmarks.line_vals}
+    autotuned.measure_masks.cache_clear()
+    assert found == {side: (1.0, 2.0 * 64**3, float(side == "same")) for side in ("grouped", "same", "tuned", "cublas")}
+
+
 @pytest.mark.gpu
 def test_benchmark_runs():
     best, worst = (autotuned.pruning.fn("512³", which) for which in ("best", "worst"))
     assert best >= worst > 0
+    assert all(rate > 0 for rate in autotuned.masks.fn(512, "same"))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("n", [1024, 200])
+def test_fewer_masks_compute_the_same(n):
+    from snippets.matmul import grouped
+
+    a, b = torch.randn(2, n, n, device="cuda").bfloat16()
+    torch.testing.assert_close(matmul(a, b, config=autotuned.UNTUNED), grouped.matmul(a, b))
 
 
 @pytest.mark.gpu

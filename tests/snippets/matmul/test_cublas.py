@@ -41,6 +41,88 @@ def test_a_wrong_side_is_refused():
             cublas.sides_of(a, b, ("naive",))
 
 
+def whole(rows, columns, device="cpu"):
+    random = torch.Generator().manual_seed(rows)
+    return torch.randint(-2, 3, (rows, columns), generator=random).to(device, torch.float16)
+
+
+def test_padded_sides_are_right_and_aligned(monkeypatch):
+    """Both multiply matrices whose rows begin at multiples of 16 bytes: copied beforehand, or at each call."""
+    a, b = whole(9, 13), whole(13, 17)
+    expected, torch_matmul, torch_pad, seen, copies = a @ b, torch.matmul, torch.nn.functional.pad, [], []
+    monkeypatch.setattr(torch, "matmul", lambda a, b: seen.append((*a.shape, *b.shape)) or torch_matmul(a, b))
+    monkeypatch.setattr(torch.nn.functional, "pad", lambda *given: copies.append(given) or torch_pad(*given))
+    for name, made_before, made in (("padded", 2, 2), ("padding", 0, 4)):
+        seen.clear(), copies.clear()
+        call = cublas.PADDED[name](a, b)
+        assert len(copies) == made_before and not seen
+        assert torch.equal(call(), expected) and torch.equal(call(), expected)
+        assert seen == [(16, 16, 16, 24)] * 2 and len(copies) == made
+    assert list(cublas.sides_of(a, b, tuple(cublas.PADDED))) == ["cublas", "padded", "padding"]
+    wrong = mock.patch.dict(cublas.PADDED, padded=lambda a, b: lambda: a @ b * 1.1)
+    with wrong, pytest.raises(RuntimeError, match="padded differs"):
+        cublas.sides_of(a, b, ("padded",))
+
+
+def test_an_aligned_matrix_is_not_widened():
+    assert cublas.widened(torch.ones(8, 16)).shape == (8, 16)
+    assert cublas.widened(torch.ones(1, 1)).tolist() == [[1.0, *[0.0] * 7], *[[0.0] * 8] * 7]
+
+
+def test_padding(monkeypatch):
+    """In the turns of ``skinny``, whose best is one of ours, however fast padding makes cuBLAS."""
+    names = "cublas", "autotuned", "persistent", "split_k", "padded", "padding"
+    made = dict(zip(names, (200.0, 300.0, 500.0, 100.0, 600.0, 550.0), strict=True))
+    seen = []
+
+    def rates_in_a_row(sides, flops):
+        seen.append((*sides, flops))
+        return {name: (made[name], made[name] - 1, made[name] + 1) for name in sides}
+
+    monkeypatch.setattr(cublas, "operands", lambda *_: ())
+    monkeypatch.setattr(cublas, "sides_of", lambda names: ["cublas", *names])
+    monkeypatch.setattr(cublas, "rates_in_a_row", rates_in_a_row)
+    cublas.measure.cache_clear()
+    options = cublas.padding.benchmarks.args
+    found = {name: cublas.padding.fn(name, "rate", **options) for name in cublas.padding.benchmarks.x_vals}
+    assert found == {name: (made[name], made[name] - 1, made[name] + 1) for name in found}
+    assert cublas.padding.fn("padded", "share", **options) == 3
+    assert cublas.padding.fn("padded", "us", **options) == pytest.approx(2 * 4097**3 / 600e12 * 1e6)
+    names = cublas.skinny.benchmarks.args["names"]
+    assert cublas.skinny.fn("4097 × 4097 × 4097", "best", names)[0] == 500
+    assert cublas.skinny_share.fn("4097 × 4097 × 4097", "persistent") == 2.5
+    assert seen == [(*made, 2 * 4097**3)], "measured once for all three"
+    assert "padded" not in cublas.measure_shape("4000 × 4000 × 4000")
+    cublas.measure.cache_clear()
+
+
+def test_odd(monkeypatch):
+    seen = []
+
+    def rates(sides, flops, calls, rounds):
+        a, b = sides["cublas"].args
+        seen.append((*a.shape, *b.shape, a.stride(), b.stride(), flops, calls))
+        return {name: (1.0 + i, 0.0, 0.0) for i, name in enumerate(sides)}
+
+    monkeypatch.setattr(cublas, "operands", lambda M, N, K, dtype: (torch.ones(M, K), torch.ones(K, N)))
+    monkeypatch.setattr(cublas, "rates", rates)
+    monkeypatch.setattr(cublas, "ODD", {"N": (8, 9, 16, False), "columns": (8, 9, 16, True)})
+    monkeypatch.setattr(cublas, "SNIPPETS", {"persistent": mock.Mock(matmul=lambda a, b, **_: a @ b)})
+    cublas.measure_odd.cache_clear()
+    assert [cublas.odd.fn("N", side) for side in ("cublas", "persistent")] == [(1.0, 0.0, 0.0), (2.0, 0.0, 0.0)]
+    cublas.odd.fn("columns", "cublas")
+    cublas.measure_odd.cache_clear()
+    flops = 2 * 8 * 9 * 16
+    assert seen == [(8, 16, 16, 9, (16, 1), strides, flops, 20) for strides in ((9, 1), (1, 16))]
+
+
+def test_one_odd_side_changes_no_number_of_tiles():
+    for *sides, _ in cublas.ODD.values():
+        assert sorted(sides) == [4095, 4096, 4096]
+        config = cublas.persistent.configuration(sides[0], sides[1], 2, 132)
+        assert cublas.persistent.tiles_of(sides[0], sides[1], config) == 512
+
+
 def test_shares():
     made = {512: 1.1, 1024: 0.9}
 
@@ -60,6 +142,18 @@ def test_measures():
     assert all(0 < low <= median <= high < 2000 for median, low, high in rates.values())
     assert rates["best"][0] == max(rates[name][0] for name in cublas.OURS)
     assert set(cublas.measure(256, 256, 512, torch.float32, cublas.FEWER)) == {"cublas", *cublas.FEWER, "best"}
+
+
+@pytest.mark.gpu
+def test_measures_odd_sizes():
+    names = (*cublas.FEWER, *cublas.PADDED)
+    rates = cublas.measure(257, 257, 257, torch.bfloat16, names)
+    assert set(rates) == {"cublas", *names, "best"}
+    assert rates["best"] in [rates[name] for name in cublas.FEWER]
+    for M, N, K, by_columns in cublas.ODD.values():
+        found = cublas.measure_odd(M // 8, N // 8, K // 8, by_columns)
+        assert set(found) == {"cublas", "persistent"}
+        assert all(0 < low <= median <= high < 2000 for median, low, high in found.values())
 
 
 @pytest.mark.gpu

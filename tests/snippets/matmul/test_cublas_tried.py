@@ -4,13 +4,17 @@
 import contextlib
 import shutil
 import sys
+from pathlib import Path
 from unittest import mock
 
 import pytest
 import torch
+from guards import environment
 
 from snippets.matmul import cublas_tried
 from snippets.matmul.persistent import whole_numbers
+from snippets.tools.benchmarking import Timing
+from tests.processes import run_code
 
 
 @pytest.fixture
@@ -95,6 +99,46 @@ def test_tried(monkeypatch):
     assert seen == [(2 * 16**3, [True] * sides), (2 * 16**3, [False] * sides)]
 
 
+def test_parts(monkeypatch):
+    """Rates of the medians; rounds are compared one by one."""
+    readings = (2.0, 2.0, 2.0, 2.0), (1.0, 1.5, 2.0, 3.0), (1.0, 1.0, 1.0, 4.0)
+    rounds = dict(zip(("as chosen", "stored in 4 parts", "cuBLAS"), readings, strict=True))
+    seen = []
+
+    def times(sides, **options):
+        seen.append((list(sides), [side.keywords.get("config") for side in sides.values()], options))
+        return {name: Timing(rounds[name]) for name in sides}
+
+    monkeypatch.setattr(cublas_tried, "random_pair", lambda n: (torch.ones(n, n), torch.ones(n, n)))
+    monkeypatch.setattr(cublas_tried, "times", times)
+    cublas_tried.measure_parts.cache_clear()
+    found = {what: [cublas_tried.parts.fn(name, what, 16) for name in rounds] for what in ("share", "won", "beaten")}
+    rate = cublas_tried.parts.fn("stored in 4 parts", "rate", 16)
+    cublas_tried.measure_parts.cache_clear()
+    assert found == {"share": [1 / 2, 1 / 1.75, 1], "won": [0, 2, 3], "beaten": [1, 1, 0]}
+    assert rate == pytest.approx([2 * 16**3 / ms * 1e-9 for ms in (1.75, 3.0, 1.0)])
+    configs = [cublas_tried.TRIED["as chosen"], cublas_tried.TRIED["stored in 4 parts"], None]
+    assert seen == [(list(rounds), configs, {"calls": 20, "rounds": 20, "steady": True})]
+    assert cublas_tried.parts.benchmarks.x_vals == list(rounds)
+
+
+def test_every_config_fits_an_h200():
+    """Compiled, down to PTX, without a GPU."""
+    code = """
+import torch
+from snippets.matmul import persistent
+from snippets.matmul.cublas_tried import TRIED
+from tests.snippets.launches import compiled_for
+a = torch.empty(2048, 2048, dtype=torch.bfloat16)
+with compiled_for("H200", persistent) as launches:
+    for config in TRIED.values():
+        persistent.matmul(a, a, config=config)
+print(len(launches))
+"""
+    done = run_code(code, env=environment("cuda", OMP_NUM_THREADS="1"), cwd=Path(__file__).parents[3])
+    assert (done.returncode, done.stdout) == (0, f"{len(cublas_tried.TRIED)}\n"), done.stderr
+
+
 @pytest.mark.gpu
 def test_every_config_is_right():
     a, b = (whole_numbers(*shape, torch.bfloat16, "cuda") for shape in ((512, 320), (320, 768)))
@@ -108,6 +152,13 @@ def test_tries_on_a_gpu():
         cublas_tried.measure_tried.cache_clear()
         assert 0 < cublas_tried.tried.fn("as chosen", "share", 256) < 2
         cublas_tried.measure_tried.cache_clear()
+
+
+@pytest.mark.gpu
+def test_measures_parts_on_a_gpu():
+    found = cublas_tried.measure_parts(256, rounds=2)
+    assert list(found) == cublas_tried.parts.benchmarks.x_vals
+    assert all(len(timing.rounds) == 2 and 0 < timing.median < 1 for timing in found.values())
 
 
 @pytest.mark.gpu

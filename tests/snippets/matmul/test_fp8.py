@@ -266,6 +266,8 @@ def test_what_is_copied(device):
         copy = by_rows(copied)
         assert copy.stride(0) % 16 == 0 and copy.stride(1) == 1 and copy.data_ptr() % 16 == 0
         assert torch.equal(copy.float(), copied.float())
+    far = x.as_strided((1, 64), (2**40, 1))  # farther apart than TMA can count
+    assert by_rows(far) is not far and by_rows(x.as_strided((1, 64), (2**40 - 16, 1))).stride(0) == 2**40 - 16
 
 
 def test_tiles_fit_a_hopper():
@@ -284,6 +286,7 @@ def operands(d):
     return torch.ones(2, 3, device=d).to(E4M3), torch.ones(3, 2, device=d).to(E4M3), *torch.ones(2, device=d)
 
 
+SPARSE = torch.sparse_coo_tensor([[0], [0]], torch.ones(1).to(E4M3), (2, 3), check_invariants=False)
 REFUSED = {
     "no match": (lambda a, b, s, t: (a, a, s, t), ["(K, N)", "(2, 3)"]),
     "not fp8": (lambda a, b, s, t: (a, b.float(), s, t), ["b must be", "torch.float32", "quantize"]),
@@ -292,6 +295,10 @@ REFUSED = {
     "scale of columns": (lambda a, b, s, t: (a, b, s, t.expand(2, 1).contiguous()), ["scale_b", "(1, 2)"]),
     "scale dtype": (lambda a, b, s, t: (a, b, s, t.half()), ["scale_b", "torch.float16"]),
     "scale strides": (lambda a, b, s, t: (a, b, s.expand(2, 1), t), ["scale_a", "contiguous"]),
+    "gradient of a scale": (lambda a, b, s, t: (a, b, s.requires_grad_(), t), ["scale_a requires a gradient"]),
+    "gradient": (lambda a, b, s, t: (a.requires_grad_(), b, s, t), ["a requires a gradient", "torch.no_grad"]),
+    "negated scale": (lambda a, b, s, t: (a, b, s, torch._neg_view(t)), ["scale_b.resolve_neg"]),
+    "sparse": (lambda a, b, s, t: (SPARSE.to(a.device), b, s, t), ["a.to_dense()"]),
     "meta": (lambda a, b, s, t: (a.to("meta"), b.to("meta"), s, t), ["a is on meta"]),
     "two devices": (lambda a, b, s, t: (a, b.to("meta"), s, t), ["one device", "meta"]),
     "long": (lambda a, b, s, t: (a[:1, :1].expand(2**31 - 511, 1), b[:1], s, t), ["2**31"]),
@@ -310,6 +317,36 @@ def test_refuses(device, change, fragments):
         scaled_matmul(*arguments)
     for fragment in fragments:
         assert fragment in str(error.value)
+
+
+@pytest.mark.parametrize("fast", [False, True])
+@pytest.mark.parametrize(
+    "change, fragment",
+    [
+        ({"per_sm": 0}, "per_sm"),
+        ({"per_sm": -1}, "per_sm"),
+        ({"group": 0}, "group"),
+        ({"num_stages": 0}, "num_stages"),
+        ({"num_warps": 3}, "num_warps"),
+        ({"parts": 3}, "parts"),
+        ({"parts": 4}, "parts of 16 columns"),
+        ({"block": (32, 32, 16)}, "(32, 32, 16)"),
+        ({"block": (16, 32, 32)}, "(16, 32, 32)"),
+        ({"block": (48, 32, 32)}, "(48, 32, 32)"),
+        ({"block": (32, 32, 512)}, "(32, 32, 512)"),
+    ],
+)
+def test_refuses_a_config(device, change, fragment, fast):
+    with pytest.raises(ValueError) as error:
+        scaled_matmul(*operands(device), torch.float32, config=TINY._replace(**change), use_fast_accum=fast)
+    assert fragment in str(error.value)
+
+
+def test_exact_sums_are_of_at_most_128_products(device):
+    long = TINY._replace(block=(32, 32, 256))
+    with pytest.raises(ValueError, match="at most 128 products"):
+        scaled_matmul(*operands(device), torch.float32, config=long)
+    assert scaled_matmul(*operands(device), torch.float32, config=long, use_fast_accum=True).eq(3).all()
 
 
 def test_bfloat16_is_refused_in_the_interpreter():

@@ -354,6 +354,7 @@ REFUSED = {
     ),
     "negated": (lambda d: (torch._neg_view(ones(2, 2, device=d)), ones(2, 2, device=d)), ["x.resolve_neg"]),
     "gradient": (lambda d: (ones(2, 2, device=d), ones(2, 2, device=d, requires_grad=True)), ["weight requires"]),
+    "sparse": (lambda d: (ones(2, 2, device=d).to_sparse(), ones(2, 2, device=d)), ["x.to_dense()"]),
 }  # fmt: skip
 
 

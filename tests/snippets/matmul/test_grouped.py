@@ -2,6 +2,7 @@
 """The order is the one meant, three times over; the product is right; what it reads and what the model says agree."""
 
 from collections import OrderedDict
+from unittest import mock
 
 import pytest
 import torch
@@ -71,6 +72,12 @@ def test_rows_by_the_whole_pid_are_only_another_order():
         taken[first + pid % rows, within // rows] = pid
     assert len(taken) == 35 and taken[4, 0] == 21 and taken[3, 0] == 22
     assert [taken[tile] for tile in tile_order(5, 7, 3)[:21]] == list(range(21))
+
+
+def test_order_is_computed_where_it_is_stored(device):
+    with mock.patch.object(torch.cuda, "device_of", wraps=torch.cuda.device_of) as device_of:
+        order(2, 2, 1, device=device)
+    assert device_of.called, "or Triton launches on the current device, whatever the tensor's"
 
 
 def test_order_kernel_stores_where_it_should():
@@ -208,19 +215,30 @@ def test_offsets_are_computed_in_64_bits(far):
         (lambda x: (x, x.T.to("meta")), {}, "and meta"),
         (lambda x: (torch._neg_view(x), x.T), {}, "a.resolve_neg()"),
         (lambda x: (x, x.T.clone().requires_grad_()), {}, "b requires a gradient"),
+        (lambda x: (x, x.T.to_sparse()), {}, "b.to_dense()"),
+        (lambda x: (x[:1, :1].expand(2**30 + 1, 1), x[:1, :0]), {}, "at most 2**30"),
+        (lambda x: (x, x.T), {"num_warps": 3}, "num_warps must be a power of two up to 32; got 3"),
         (lambda x: (x, x.T), {"group": 0}, "group must be a whole number from 1; got 0"),
         (lambda x: (x, x.T), {"group": 2.0}, "got 2.0"),
         (lambda x: (x, x.T), {"group": 2**31}, "the group is too large"),
         (lambda x: (x, x.T), {"tile": (16, 16)}, "three powers of two"),
         (lambda x: (x, x.T), {"tile": (16, 24, 16)}, "three powers of two"),
         (lambda x: (x, x.T), {"tile": (16, 16, 0)}, "three powers of two"),
-        (lambda x: (x[:1, :1].expand(2**16, 1), x[:1, :1].expand(1, 2**17)), {"tile": (2, 2, 2)}, "too many tiles"),
+        (lambda x: (x[:1, :1].expand(2**16, 1), x[:1, :1].expand(1, 2**17)), {"tile": (2, 2, 16)}, "too many tiles"),
     ],
 )
 def test_refuses(device, make, options, fragment):
     with pytest.raises(ValueError) as error:
         matmul(*make(torch.ones(2, 3, device=device)), **options)
     assert fragment in str(error.value)
+
+
+def test_a_step_of_8_is_refused_on_a_gpu():
+    """Where Triton says of a ``tl.dot`` that its sides must be 16 or more; the interpreter takes any."""
+    assert matmul(torch.ones(2, 3), torch.ones(3, 2), tile=(16, 16, 8)).tolist() == [[3.0] * 2] * 2
+    compiled = mock.Mock(spec=triton.JITFunction)
+    with mock.patch.object(module, "matmul_kernel", compiled), pytest.raises(ValueError, match="at least 16 on a GPU"):
+        module.check_options(8, (16, 16, 8), 8)
 
 
 def test_bfloat16_is_refused_in_the_interpreter():

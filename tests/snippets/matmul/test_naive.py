@@ -177,6 +177,7 @@ REFUSED = {
     "negated": (lambda d: (torch._neg_view(torch.ones(2, 2, device=d)), torch.ones(2, 2, device=d)), ["a.resolve_neg"]),
     "b negated": (lambda d: (torch.ones(2, 2, device=d), torch._neg_view(torch.ones(2, 2, device=d))), ["b.resolve"]),
     "gradient": (lambda d: (torch.ones(2, 2, device=d, requires_grad=True),) * 2, ["a requires", "torch.no_grad"]),
+    "sparse": (lambda d: (torch.ones(2, 2, device=d), torch.ones(2, 2, device=d).to_sparse()), ["b.to_dense()"]),
 }
 
 
@@ -220,6 +221,12 @@ def test_tile_numbers_writes_nothing_else(device):
     with mock.patch.object(torch, "empty", return_value=out.tensor):
         tile_numbers(7, 10, 4, 4, device)
     out.check("the numbers")
+
+
+def test_tile_numbers_are_computed_where_they_are_stored(device):
+    with mock.patch.object(torch.cuda, "device_of", wraps=torch.cuda.device_of) as device_of:
+        tile_numbers(2, 2, 2, 2, device)
+    assert device_of.called, "or Triton launches on the current device, whatever the tensor's"
 
 
 def test_as_a_script(device):

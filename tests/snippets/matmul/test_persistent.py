@@ -305,6 +305,13 @@ def test_float32_has_a_config_of_its_own():
         assert tf32[:2] == half[:2] and tf32.block_k * 2 == half.block_k
 
 
+def test_tf32_through_pointers_is_not_flattened():
+    """In one loop, the shared memory of a store is not that of loads: for float32, an H200 has no room for both."""
+    flattened = [configuration(4096, N, 4, 132, "tf32").flatten for N in (4096, 4097, 4098, 4100)]
+    assert flattened == [True, False, False, True]
+    assert all(configuration(4096, N, 2, 132).flatten for N in (4096, 4097))
+
+
 def test_only_products_of_one_round_begin_early():
     assert [configuration(side, side, 2, 132).early for side in (512, 1024, 2048, 4096)] == [True, True, True, False]
     assert configuration(2048, 2048, 2, 108).early is False  # 128 tiles
@@ -336,6 +343,8 @@ def ones(*shape, device, **options):
         (lambda d: (ones(2, 2, device=d),) * 2, {"config": SMALL._replace(block_k=512)}, "powers of two"),
         (lambda d: (ones(2, 2, device=d),) * 2, {"config": SMALL._replace(num_warps=3)}, "num_warps"),
         (lambda d: (ones(2, 2, device=d),) * 2, {"config": SMALL._replace(group_m=0)}, "group_m"),
+        (lambda d: (ones(40, 40, device=d),) * 2, {"config": SMALL._replace(group_m=2**30)}, "group_m is too large"),
+        (lambda d: (ones(2, 2, device=d).to_sparse(), ones(2, 2, device=d)), {}, "a.to_dense()"),
         (lambda d: (ones(2, 2, device=d),) * 2, {"config": SMALL._replace(subtiles=2)}, "parts of 16 columns"),
         (
             lambda d: (ones(1, 1, device=d).expand(2**29, 1), ones(1, 1, device=d).expand(1, 2**29)),
@@ -358,6 +367,9 @@ def test_bfloat16_is_refused_in_the_interpreter():
 
 
 def test_owners(device):
+    with mock.patch.object(torch.cuda, "device_of", wraps=torch.cuda.device_of) as device_of:
+        persistent.owners(1, 1, programs=1, group_m=1, device=device)
+    assert device_of.called, "or Triton launches on the current device, whatever the tensor's"
     assert persistent.owners(3, 2, programs=4, group_m=2, device=device) == [[0, 2], [1, 3], [0, 1]]
     assert persistent.owners(2, 3, programs=4, group_m=2, device=device) == [[0, 2, 0], [1, 3, 1]]
 
@@ -409,6 +421,15 @@ def test_float32_on_a_gpu(side, precision):
     a, b = (numbers(side, side, torch.float32, "cuda", seed) for seed in (0, 1))
     for y in (b, b.t()):
         assert torch.equal(product(a, y, input_precision=precision), a @ y)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("N", [15, 4097])
+def test_large_tiles_of_tf32_are_stored_through_pointers_on_a_gpu(N):
+    a, b = numbers(16384, 64, torch.float32, "cuda"), numbers(64, N, torch.float32, "cuda", seed=1)
+    for x in (a, a.t().contiguous().t()):
+        for y in (b, b.t().contiguous().t()):
+            assert torch.equal(product(x, y, input_precision="tf32"), a @ b)
 
 
 @pytest.mark.gpu

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Warp specialization, an experiment: right in the interpreter; on a GPU some configs are not."""
 
+from pathlib import Path
+
 import pytest
 import torch
-from guards import check_each_once, recorded_accesses
+from guards import check_each_once, environment, recorded_accesses
 
-from snippets.matmul import persistent_specialized
+from snippets.matmul import persistent_measured, persistent_specialized
 from snippets.matmul.persistent_specialized import specialized
+from snippets.tools import benchmarking_graph
+from tests.processes import run_code
 
 
 def numbers(rows, columns, device, seed=0):
@@ -54,9 +58,40 @@ def test_says_that_it_needs_a_gpu():
         persistent_specialized.main()
 
 
+def test_sides_differ_in_the_flag_and_in_warps(monkeypatch):
+    launched, warps = [], persistent_specialized.warps
+    rates = lambda sides, flops: {name: (run(), flops) for name, run in sides.items()}
+    monkeypatch.setattr(persistent_measured, "random_pair", lambda side: torch.ones(2, side, side))
+    monkeypatch.setattr(persistent_specialized, "specialized", lambda a, b, **options: launched.append(options))
+    monkeypatch.setattr(benchmarking_graph, "rates", rates)
+    persistent_specialized.measure.cache_clear()
+    found = {side: warps.fn(8, side) for side in warps.benchmarks.line_vals}
+    persistent_specialized.measure.cache_clear()
+    assert launched == [{}, {"warp_specialize": False}, {"warp_specialize": False, "num_warps": 8}]
+    assert all(flops == 2 * 8**3 for _, flops in found.values())
+
+
+def test_the_flag_takes_effect_with_four_warps_only():
+    """Compiled for an H200, without it: warps that are divided by task, or not, and shared memory that it has."""
+    code = """
+import torch
+from snippets.matmul import persistent_specialized
+from tests.snippets.launches import compiled_for
+a = torch.empty(2048, 2048, dtype=torch.bfloat16)
+with compiled_for("H200", persistent_specialized) as launches:
+    for options in ({}, {"warp_specialize": False}, {"num_warps": 8}, {"warp_specialize": False, "num_warps": 8}):
+        persistent_specialized.specialized(a, a, **options)
+for launch in launches:
+    print("ttg.warp_specialize" in launch.asm["ttgir"], launch.metadata.num_warps, launch.metadata.shared <= 232_448)
+"""
+    done = run_code(code, env=environment("cuda", OMP_NUM_THREADS="1"), cwd=Path(__file__).parents[3])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["True 12 True", "False 4 True", "False 8 True", "False 8 True"]
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("M, K, N", [(1000, 512, 776), (2048, 1024, 512)])
-@pytest.mark.parametrize("warp_specialize", [False, True])
-def test_right_on_a_gpu(M, K, N, warp_specialize):
+@pytest.mark.parametrize("options", [{}, {"warp_specialize": False}, {"warp_specialize": False, "num_warps": 8}])
+def test_right_on_a_gpu(M, K, N, options):
     a, b = numbers(M, K, "cuda"), numbers(K, N, "cuda", seed=1)
-    assert torch.equal(specialized(a, b, warp_specialize=warp_specialize), (a.double() @ b.double()).half())
+    assert torch.equal(specialized(a, b, **options), (a.double() @ b.double()).half())

@@ -148,6 +148,25 @@ def test_round(x):
     assert abs(rounded.item() - x) <= abs(x) * 2**-11 and torch.equal(cut_to_tf32(rounded), rounded)
 
 
+def bits(*values):
+    return torch.tensor(values, dtype=torch.int64).to(torch.int32)
+
+
+def test_what_is_not_finite_stays():
+    special = bits(0x7FFFFFFF, 0x7F800001, 0x7FC00000, 0x7F800000, -0x800000, -1).view(torch.float32)
+    for function in (cut_to_tf32, round_to_tf32):
+        assert torch.equal(function(special).view(torch.int32), special.view(torch.int32))
+    largest = bits(0x7F7FFFFF).view(torch.float32)
+    assert cut_to_tf32(largest).isfinite() and round_to_tf32(largest) == torch.inf  # it is nearer than what is below
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.int32], ids=str)
+def test_only_float32_is_cut(dtype):
+    for function in (cut_to_tf32, round_to_tf32):
+        with pytest.raises(ValueError, match=f"x must be float32; got {dtype}"):
+            function(torch.ones(2, dtype=dtype))
+
+
 def test_parts_are_far_better_than_one():
     torch.manual_seed(0)
     a, b = torch.randn(32, 100), torch.randn(100, 32)
@@ -243,6 +262,13 @@ REFUSED = {
     ),
     "negated": (lambda d: (torch._neg_view(ones(2, 2, device=d)), ones(2, 2, device=d)), {}, ["a.resolve_neg"]),
     "gradient": (lambda d: (ones(2, 2, device=d), ones(2, 2, device=d, requires_grad=True)), {}, ["b requires"]),
+    "sparse": (lambda d: (ones(2, 2, device=d).to_sparse(), ones(2, 2, device=d)), {}, ["a.to_dense()"]),
+    "negative group": (lambda d: (ones(2, 2, device=d),) * 2, {"block": TINY | {"GROUP_M": -8}}, ["GROUP_M", "-8"]),
+    "large group": (lambda d: (ones(64, 64, device=d),) * 2, {"block": TINY | {"GROUP_M": 2**30}}, ["too many"]),
+    "no group": (lambda d: (ones(2, 2, device=d),) * 2, {"block": {k: 16 for k in list(TINY)[:3]}}, ["GROUP_M"]),
+    "no sides": (lambda d: (ones(2, 2, device=d),) * 2, {"block": {"GROUP_M": 8}}, ["BLOCK_M", "'GROUP_M': 8"]),
+    "step of 8": (lambda d: (ones(2, 2, device=d),) * 2, {"block": TINY | {"BLOCK_K": 8}}, ["from 16 to 256"]),
+    "3 warps": (lambda d: (ones(2, 2, device=d),) * 2, {"block": TINY | {"num_warps": 3}}, ["num_warps"]),
 }  # fmt: skip
 
 

@@ -266,6 +266,15 @@ def test_ways_to_share_can_be_served():
             split_k.check_plan(plan, *steps_of(M, N, K, *plan[:3]))
 
 
+def test_unsplit_plans_can_be_served():
+    for M in split_k.splitting.benchmarks.x_vals:
+        plan = split_k.split(M, 4096, 4096)
+        alone = split_k.unsplit(plan, M, 4096)
+        assert plan.finish != "alone" and alone.programs == 64 < plan.programs  # else there is nothing to compare
+        assert alone[:5] == plan[:5]
+        split_k.check_plan(alone, *steps_of(M, 4096, 4096, *alone[:3]))
+
+
 def test_chosen_plan_cpu():
     a, b = (whole_numbers(*s, dtype=torch.float16, device="cpu") for s in ((20, 600), (600, 33)))
     assert torch.equal(matmul(a, b).double(), a.double() @ b.double())
@@ -314,6 +323,9 @@ PLAN = Plan(16, 32, 16, 4, 2, 2, "last")
         (torch.ones(1).expand(2**30, 1), torch.ones(1, 1), {}, "below 2**30"),
         (torch.ones(2, 3), torch.ones(3, 2), {"input_precision": "tf16"}, "got 'tf16'"),
         (torch.ones(2, 30), torch.ones(30, 2), {"plan": PLAN._replace(block_m=24)}, "(24, 32, 16)"),
+        (torch.ones(2, 30), torch.ones(30, 2), {"plan": PLAN._replace(block_k=8)}, "block_k must be from 16"),
+        (torch.ones(2, 30), torch.ones(30, 2), {"plan": PLAN._replace(num_warps=3)}, "num_warps a power of two"),
+        (torch.ones(2, 30), torch.ones(30, 2), {"plan": PLAN._replace(num_stages=0)}, "num_stages from 1"),
         (torch.ones(2, 30), torch.ones(30, 2), {"plan": PLAN._replace(finish="first")}, "got 'first'"),
         (torch.ones(2, 30), torch.ones(30, 2), {"plan": PLAN._replace(finish="alone")}, "a program for each tile: 1"),
         (torch.ones(2, 9), torch.ones(9, 2), {"plan": PLAN._replace(programs=1)}, "a tile of one step has no pieces"),
@@ -321,12 +333,35 @@ PLAN = Plan(16, 32, 16, 4, 2, 2, "last")
         (torch.ones(2, 30), torch.ones(30, 2), {"plan": PLAN._replace(programs=0)}, "got 0"),
         (torch.ones(2, 30), torch.ones(30, 2), {"plan": PLAN, "counters": torch.zeros(9)}, "torch.float32"),
         (torch.ones(2, 30), torch.ones(30, 2), {"plan": PLAN, "counters": torch.zeros(0).int()}, "1, one for each"),
+        (torch.ones(2, 30), torch.ones(30, 2), {"plan": PLAN, "counters": torch.zeros(9).int()[::2]}, "strides (2,)"),
+        (torch.ones(2, 30), torch.ones(30, 2).to_sparse(), {}, "b.to_dense()"),
     ],
 )
 def test_refuses(a, b, options, fragment):
     with pytest.raises(ValueError) as error:
         matmul(a, b, **options)
     assert fragment in str(error.value)
+
+
+def test_asks_for_counters_where_it_launches():
+    """Whether a graph is being captured is asked of the current device, so that must be the one of ``a``."""
+    current, asked = [], []
+
+    @contextlib.contextmanager
+    def device_of(x):
+        current.append(x)
+        yield
+        current.pop()
+
+    def kept_counters(device, tiles):
+        asked.append(current[-1] if current else None)
+        return torch.zeros(1, dtype=torch.int32)
+
+    a, b = torch.ones(2, 30), torch.ones(30, 2)
+    counters = mock.patch.object(split_k, "kept_counters", kept_counters)
+    with mock.patch.object(torch.cuda, "device_of", device_of), counters:
+        assert matmul(a, b, plan=PLAN).eq(30).all()
+    assert len(asked) == 1 and asked[0] is a
 
 
 def test_prints(device):
@@ -414,4 +449,7 @@ def test_in_a_graph(own):
 def test_benchmark_runs():
     for side in ("alone", "chosen", "cublas"):
         median, low, high = split_k.long.fn(512, 512, 2048, side)
+        assert 0 < low <= median <= high
+    for side in split_k.splitting.benchmarks.line_vals:
+        median, low, high = split_k.splitting.fn(16, 4096, 4096, side)
         assert 0 < low <= median <= high

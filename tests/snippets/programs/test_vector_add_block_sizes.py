@@ -32,3 +32,10 @@ def test_threads_of_a_launch(block_size):
     grid = (8192 // block_size,)
     compiled = lesson.add_kernel[grid](x, x, out, 8192, BLOCK_SIZE=block_size, num_warps=8)
     assert compiled.metadata.num_warps * 32 == lesson.THREADS
+
+
+@pytest.mark.gpu
+def test_bandwidth():
+    for median, low, high in lesson.measure(2**16).values():
+        assert 0 < low <= median <= high < 50_000
+    assert lesson.measure(2**16).keys() == {*lesson.SHAPES, "torch.add"}
