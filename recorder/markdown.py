@@ -56,7 +56,7 @@ class Page:
     def __init__(self):
         self.text, self.path = "", None
         self.shown, self.files = {}, set()  # snippets with a view on this page, and those shown whole
-        self.warned = set()
+        self.warned, self.wrong = set(), []  # the latter: messages of claims that do not hold
         self.problems = lru_cache(recording.problems)  # a page asks for each of its numbers
 
     def begin(self, md, lines):
@@ -193,7 +193,8 @@ class ClaimProcessor(InlineProcessor):
             recorded, notice = fetch(page, snippet, asked["device"], page.line_of(match[0]))
             shown, value = claims.check(asked["claim"], recorded) if recorded else ("?", "missing")
         except RecorderError as error:
-            page.fail(error, match[0])
+            page.wrong.append(f"{page.line_of(match[0])}: {error}")  # EndPage names all of them at once
+            return match[0], match.start(0), match.end(0)
         made = views.where(recorded["provenance"]) if recorded else "never recorded"
         element = Element("data", {"class": "claim claim--stale" if notice else "claim", "value": str(value)})
         element.set("title", f"{asked['claim'].split(';')[0].strip()} = {value} in {snippet.name}, {made}")
@@ -257,10 +258,12 @@ class Shown(Preprocessor):
 
 
 class EndPage(Postprocessor):
-    """Every result offers the whole file behind it, so a page must hold that file, once for each snippet."""
+    """All claims must hold. Every result offers the whole file behind it, so a page must hold that file, once."""
 
     def run(self, text):
         page = self.md.recorder_page
+        if page.wrong:
+            raise PageError("\n".join(page.wrong))
         for snippet, place in page.shown.items():
             if snippet not in page.files and page.path:
                 fence = f"`view: file` and `of: {snippet.name}`"

@@ -284,6 +284,13 @@ def test_what_is_wrong_stops_the_page_with_its_line(convert, text, named):
     assert "/tmp" not in message
 
 
+def test_all_claims_that_do_not_hold_are_named_at_once(convert):
+    with pytest.raises(PageError) as raised:
+        convert('One {{ cpu: output["sum"]; d; > 1024 }}, a right one {{ cpu: output["sum"] }},\nand {{ cpu: output["s"] }}.')
+    one, other = str(raised.value).splitlines()
+    assert "toy.md:1: " in one and "> 1024" in one and "toy.md:2: " in other and "'s'" in other
+
+
 def test_a_misspelled_fence_stops_the_page(convert):
     with pytest.raises(PageError, match=r"toy\.md:3: no fence is called 'recordng'; the nearest .*: recording"):
         convert("One line.\n\n```recordng\nview: output\n```")
