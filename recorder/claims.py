@@ -4,7 +4,8 @@
 ``bandwidth[2**28].triton / bandwidth[2**28].copy; .0%; >= 0.97`` has these names to work with:
 
 - each benchmark by its name: a row by its x value, the median of a line by its key, as in ``bandwidth[2**28].triton``,
-  and least and most, as in ``bandwidth[2**28].triton.least``; ``rows(bandwidth)`` lists the rows
+  and least and most, as in ``bandwidth[2**28].triton.least``; ``rows(bandwidth)`` lists the rows;
+  ``bandwidth["256, 8"]["2**28"]`` where a line's key is no name
 - ``output``: the number behind each label that the snippet printed, as in ``output["elements never written"]``
 - ``launches``: each launch of the run, with ``grid``, ``arguments`` and ``accesses``
 - ``compiled(launch, target)``: ``registers``, ``spills``, ``shared``, ``stages`` and ``error`` of a launch
@@ -53,13 +54,20 @@ class Median(float):
         return median
 
 
+class Row(SimpleNamespace):
+    """What was measured at one x: ``row.line``, or ``row["2**20"]`` where a line's key is no name."""
+
+    def __getitem__(self, line: str):
+        return vars(self)[line]
+
+
 def medians(table: dict) -> dict:
     """``{x: row, …}`` of a benchmark, ``row.line`` being a ``Median``; x is a tuple where it has several parts."""
     rows = {}
     for row in table["rows"]:
         x = tuple(row[name] for name in table["x"])
         values = {name: row[name] for name in table["x"]} | {line: Median(row[line]) for line in table["lines"]}
-        rows[x if len(x) > 1 else x[0]] = SimpleNamespace(**values)
+        rows[x if len(x) > 1 else x[0]] = Row(**values)
     return rows
 
 

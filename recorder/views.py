@@ -73,7 +73,7 @@ def benchmark(recorded, name):
 def table(snippet, recorded, *, name=..., share_of=None, rows=None, spread=False):
     """The medians of a benchmark; `share_of` adds each line's share of that one; `rows` lists x values to show.
 
-    `spread` adds least and most under each median.
+    `spread` adds least and most under each median of several readings.
     """
     data = benchmark(recorded, name)
     if share_of and share_of not in data["lines"]:
@@ -89,8 +89,10 @@ def table(snippet, recorded, *, name=..., share_of=None, rows=None, spread=False
     if spread:
         ranges = [[(row[line].least, row[line].most) for line in data["lines"]] for row in shown]
         ends = _numbers([[end for pair in row for end in pair] for row in ranges])
-        for cells, row in zip(numbers, ends, strict=True):
-            cells[:] = (f"{cell}<small>{a}–{b}</small>" for cell, a, b in zip(cells, row[::2], row[1::2], strict=True))
+        for cells, pairs, row in zip(numbers, ranges, ends, strict=True):
+            for i, (least, most) in enumerate(pairs):
+                if least < most:  # it was read more than once
+                    cells[i] += f"<small>{row[2 * i]}–{row[2 * i + 1]}</small>"
     form = _power if all(map(_is_power, rows or medians)) else _plain
     body = []
     for x, row, cells in zip(rows or medians, shown, numbers, strict=True):

@@ -131,8 +131,8 @@ def configuration(M: int, N: int, itemsize: int, multiprocessors: int, input_pre
     """Return the largest tile of which there are enough to keep most multiprocessors busy.
 
     A larger tile needs fewer bytes for each product; but a multiprocessor without a tile computes nothing. The tiles
-    were found by timing many configs on an H200. So was that a product in which programs take several tiles should not
-    begin early.
+    were found by timing many configs on an H200. A product in which programs take several tiles does not begin early:
+    there it brought nothing.
 
     >>> configuration(4096, 4096, itemsize=2, multiprocessors=132).block_n
     256
@@ -206,10 +206,9 @@ def matmul(
         16 bytes.
 
     Raises:
-        ValueError: An argument is something that the kernel cannot serve.
-        triton.OutOfResources: A config takes more shared memory than the GPU has. Known of the defaults: large products
-            as ``"tf32"`` with N no multiple of 4, on an H200 (pass a ``config`` with ``flatten=False``); and many on
-            GPUs with less of it.
+        ValueError: An argument is something that the kernel cannot serve. Or the config takes more shared memory than
+            the GPU has, which only the compiler can tell: so this comes from the first launch. Of the defaults, one
+            that does not fit takes a stage less, and this is raised only if it does not fit with one.
 
     >>> matmul(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[1.0], [10.0]]))
     tensor([[21.],

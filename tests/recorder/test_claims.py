@@ -18,6 +18,7 @@ H200, CPU = made("h200"), made("cpu")
         ("bandwidth[2**20].triton; .1f", "10.0", 10.0),
         ("bandwidth[2**20].triton / bandwidth[2**20].copy; .0%; >= 0.5", "50%", 0.5),
         ("bandwidth[2**10].n", "1024", 1024),
+        ('bandwidth[2**20]["triton"]; .1f', "10.0", 10.0),
         ("square[2, 3].triton; .1f", "7.0", 7.0),
         ("square[2, 3].triton.least == square[2, 3].triton.most", "True", True),  # it was measured once
         ("min([r.copy for r in rows(bandwidth)]); .0f", "10", 10.0),

@@ -46,5 +46,9 @@ def test_the_spread_stands_under_the_median():
     assert "<td>2<small>1–3.50</small></td>" in views.table(None, data, name="a", spread=True)
 
 
+def test_a_single_reading_has_no_spread():
+    assert "<td>2</td>" in views.table(None, recorded("", 2.0), name="a", spread=True)
+
+
 def test_its_label_tells_it_from_a_table_of_the_same_name():
     assert 'aria-label="a: One"' in views.table(None, recorded("", 1.0), name="a")
