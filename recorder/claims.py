@@ -25,13 +25,14 @@ from recorder import verdicts
 from recorder.project import RecorderError, nearest
 
 
-def names(recording: dict) -> dict:
-    """What an expression over this recording can refer to."""
+def names(recording: dict, expression: str) -> dict:
+    """What an expression over this recording can refer to; a benchmark that it does not name is not worked out."""
+    tables = {table["name"]: table for table in recording["benchmarks"]}
     return {
-        "output": printed_numbers(recording["output"]),
+        "output": printed_numbers(recording["output"]) if "output" in expression else {},
         "launches": recording["launches"],
         "made": recording["provenance"],
-        **{table["name"]: medians(table) for table in recording["benchmarks"]},
+        **{name: medians(table) if name in expression else {} for name, table in tables.items()},
     }
 
 
@@ -103,7 +104,7 @@ def evaluate(expression: str, recording: dict):
         "count": count,
         "verdict": lambda row: verdicts.of(recording, row),
     }  # fmt: skip
-    known = names(recording)
+    known = names(recording, expression)
     evaluator = simpleeval.EvalWithCompoundTypes(names=known, functions=functions)
     try:
         return evaluator.eval(expression)

@@ -100,7 +100,8 @@ def table(snippet, recorded, *, name=..., share_of=None, rows=None, spread=False
         body.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
     unit = f"<caption>{escape(data['ylabel'])}</caption>" if data["ylabel"] else ""
     header = "".join(f'<th scope="col">{escape(title)}</th>' for title in head)
-    label = f"{name}: {', '.join(data['lines'].values())}"  # another snippet's may have the same name
+    label = f"{name}: {', '.join(data['lines'].values())}"  # another snippet's may have the same name,
+    label += f"; {len(rows)} rows from {rows[0]}" if rows else ""  # and a page may show one in parts
     return (
         f'<div class="table-scroll" tabindex="0" role="region" aria-label="{escape(label)}">'
         f"<table>{unit}<thead><tr>{header}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"

@@ -52,3 +52,8 @@ def test_a_single_reading_has_no_spread():
 
 def test_its_label_tells_it_from_a_table_of_the_same_name():
     assert 'aria-label="a: One"' in views.table(None, recorded("", 1.0), name="a")
+
+
+def test_its_label_tells_it_from_other_rows_of_the_same_table():
+    x = next(iter(recorded("", 1.0)["benchmarks"][0]["rows"]))["n"]
+    assert f'aria-label="a: One; 1 rows from {x}"' in views.table(None, recorded("", 1.0), name="a", rows=[x])
