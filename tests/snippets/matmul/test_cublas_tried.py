@@ -123,7 +123,7 @@ def test_parts(monkeypatch):
 
 
 def test_every_config_fits_an_h200():
-    """Compiled, down to PTX, without a GPU."""
+    """Compiled, without a GPU."""
     code = """
 import torch
 from snippets.matmul import persistent

@@ -46,12 +46,12 @@ def compiled(code):
     ],
 )
 def test_every_persistent_product_fits_an_h200(dtype, precision, sides):
-    """Each config, each layout of a and b, with rows of c that a descriptor can describe and ones that it cannot."""
+    """Each config, by rows and by columns, with rows of c that a descriptor can describe and ones that it cannot."""
     compiled(f"""
 from itertools import product
-for side, more, a_transposed, b_transposed in product({sides}, (0, 1), (False, True), (False, True)):
-    a = matrix(side, 64, torch.{dtype}, a_transposed)
-    b = matrix(64, side + more, torch.{dtype}, b_transposed)
+for side, more, transposed in product({sides}, (0, 1), (False, True)):
+    a = matrix(side, 64, torch.{dtype}, transposed)
+    b = matrix(64, side + more, torch.{dtype}, transposed)
     check("H200", persistent, lambda: persistent.matmul(a, b, input_precision="{precision}"), fewer=0)
 """)
 
@@ -74,10 +74,9 @@ for dtype, how in ((x, "ieee"), (torch.float32, "tf32"), (torch.float32, "tf32x3
 def test_other_gpus_get_fewer_stages():
     compiled("""
 x, y = torch.float16, torch.float32
-for gpu, dtype, how in (("B200", y, "tf32"), ("RTX 5090", x, "ieee"), ("A100", y, "tf32"), ("RTX 3090", y, "tf32")):
-    for N in (4096, 4097):
-        a, b = matrix(4096, 64, dtype), matrix(64, N, dtype)
-        check(gpu, persistent, lambda: persistent.matmul(a, b, input_precision=how), fewer=1)
+for gpu, dtype, N in (("B200", y, 4096), ("B200", y, 4097), ("RTX 5090", x, 4097), ("A100", y, 4097)):
+    a, b = matrix(4096, 64, dtype), matrix(64, N, dtype)
+    check(gpu, persistent, lambda: persistent.matmul(a, b, input_precision="tf32" if dtype == y else "ieee"), fewer=1)
 a = matrix(4096, 2048, x)
 check("RTX 5090", fused, lambda: fused.linear(a, a, None, "gelu"), fewer=1)
 a, one = matrix(4096, 64, x).to(fp8.DTYPES[0]), torch.ones(())
