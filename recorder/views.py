@@ -99,13 +99,18 @@ def table(snippet, recorded, *, name=..., share_of=None, rows=None, spread=False
         cells = [form(x), *cells, *(f"{row[line] / row[share_of]:.2f}" for line in others)]
         body.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
     unit = f"<caption>{escape(data['ylabel'])}</caption>" if data["ylabel"] else ""
-    header = "".join(f'<th scope="col">{escape(title)}</th>' for title in head)
+    header = "".join(f'<th scope="col">{_breakable(escape(title))}</th>' for title in head)
     label = f"{name}: {', '.join(data['lines'].values())}"  # another snippet's may have the same name,
     label += f"; {len(rows)} rows from {rows[0]}" if rows else ""  # and a page may show one in parts
     return (
         f'<div class="table-scroll" tabindex="0" role="region" aria-label="{escape(label)}">'
         f"<table>{unit}<thead><tr>{header}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
     )
+
+
+def _breakable(html: str) -> str:
+    """A long name may go on in the next line, so that a column is not as wide as it."""
+    return re.sub(r"(?<=[_=])(?=\w)", "<wbr>", html)
 
 
 def _is_power(x) -> bool:

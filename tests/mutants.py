@@ -73,6 +73,10 @@ class PlantInTests:
         if session.testsfailed or not session.items:
             self.failed = "its tests cannot be collected"
             return True
+        if self.fast:  # whether they pass without a fault is for those who run them
+            everything = session.items
+            self.outcomes = [in_child(lambda m=m: self.try_mutant(m, everything), 60) for m in self.planted]
+            return True
         with tempfile.NamedTemporaryFile() as report:
             if in_child(lambda: self.baseline(session.items, Path(report.name)), 600) != "survived":
                 self.failed = f"its tests fail without any fault: {Path(report.name).read_text()}"
@@ -95,10 +99,7 @@ class PlantInTests:
         run(items, self.seconds_of)
 
     def baseline(self, items, report):
-        """Replace each kernel by itself, and write down how long each test takes and which kernels it runs.
-
-        The fast part ends as soon as every kernel with a fault has been run by some test.
-        """
+        """Replace each kernel by itself, and write down how long each test takes and which kernels it runs."""
         from triton.runtime.interpreter import InterpretedFunction
 
         module, kernels = importlib.import_module(self.module), {mutant.kernel for mutant in self.planted}
@@ -115,8 +116,6 @@ class PlantInTests:
         for item, following in zip_longest(items, items[1:]):
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             self.kernels[item.nodeid] &= kernels
-            if self.fast and set.union(*self.kernels.values()) == kernels:
-                break
         self.report.write_text(json.dumps([self.seconds, {test: list(seen) for test, seen in self.kernels.items()}]))
 
     def pytest_runtest_logstart(self, nodeid):

@@ -152,9 +152,9 @@ def site(tmp_path_factory) -> Iterator[Site]:
         yield Site(f"{host}course/", root / "course", seconds)
 
 
-@pytest.fixture
-def open_site(browser):
-    """A function that opens an address; the test fails if a page logs an error or asks another host for something.
+@contextlib.contextmanager
+def opening(browser):
+    """Yields a function that opens an address; at the end, fails if a page logged an error or asked another host.
 
     What the page gets is added to ``answers``. A test that goes from page to page waits for ``networkidle``: Material
     takes over the links after the page is there.
@@ -179,3 +179,9 @@ def open_site(browser):
     for context in contexts:
         context.close()
     assert not faults
+
+
+@pytest.fixture
+def open_site(browser):
+    with opening(browser) as open_site:
+        yield open_site

@@ -15,7 +15,7 @@ from urllib.parse import urljoin
 import pytest
 from bs4 import BeautifulSoup, SoupStrainer
 
-from tests.site.conftest import SITE_URL
+from tests.site.conftest import SITE_URL, opening
 from tests.site.gates_support import make_copy
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -133,30 +133,6 @@ def test_has_what_every_page_has(site, address):
     assert len(ids) == len(set(ids)), sorted(i for i in set(ids) if ids.count(i) > 1)
 
 
-def test_no_axe_violation(open_site, site, address):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
-    page = open_site(site.url + address, color_scheme="light", reduced_motion="reduce")
-    ready(page)
-    page.evaluate(axe.Axe().axe_script)
-    page.evaluate("rules => axe.configure({ rules })", OF_MARKED)
-    set_scheme = "scheme => { document.body.dataset.mdColorScheme = scheme }"
-    kinds = set()
-    for scheme in ("slate", "default"):
-        page.evaluate(set_scheme, scheme)
-        kinds |= set(page.evaluate(MARK_COLORS, list(CHECKED)))
-    assert len(CHECKED | kinds) > 6
-    page.evaluate(MELT_CODE)
-    for scheme, rules in (
-        ("default", {"rules": {"target-size": {"enabled": True}}}),
-        ("slate", {"runOnly": [rule["id"] for rule in OF_MARKED]}),  # which a scheme can change
-    ):
-        page.evaluate(set_scheme, scheme)
-        options = {"resultTypes": ["violations"], "preload": False, **rules}
-        found = axe.AxeResults(page.evaluate("options => axe.run(document, options)", options))
-        assert found.violations_count == 0, f"{scheme}: {found.generate_report()}"
-    CHECKED.update(kinds)
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_scheme_is_that_of_the_reader(open_site, site, scheme):
     page = open_site(site.url + LESSON, color_scheme=scheme)
@@ -164,11 +140,21 @@ def test_the_scheme_is_that_of_the_reader(open_site, site, scheme):
     assert dark == (scheme == "dark")
 
 
-def test_on_a_phone_it_fits_and_is_light(open_site, site, address):
+@pytest.fixture(scope="module")
+def opened(browser, site, address):
+    """A page on a phone, and what it got; opened once for the tests that need no fresh one."""
     phone = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
     answers = []
-    page = open_site(site.url + address, "networkidle", answers=answers, **phone)
-    ready(page)
+    with opening(browser) as open_site:
+        options = {"color_scheme": "light", "reduced_motion": "reduce", **phone}
+        page = open_site(site.url + address, "networkidle", answers=answers, **options)
+        ready(page)
+        yield page, answers
+
+
+def test_on_a_phone_it_fits_and_is_light(opened, site, address):
+    page, answers = opened
+    page.set_viewport_size({"width": 360, "height": 740})
     assert page.evaluate("innerWidth") == 360, "Chromium zooms out of a page that is too wide"
     assert page.evaluate("document.documentElement.scrollWidth") == 360
     unreachable = page.locator("article pre > code").evaluate_all(
@@ -182,6 +168,30 @@ def test_on_a_phone_it_fits_and_is_light(open_site, site, address):
     assert {"assets/theme.css", "assets/launch-explorer.js"} <= own.keys()
     if not address.startswith("reference/"):
         assert sum(own.values()) < 150_000, own
+
+
+def test_no_axe_violation(opened):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    page, _ = opened
+    page.set_viewport_size({"width": 1280, "height": 720})
+    page.evaluate(axe.Axe().axe_script)
+    page.evaluate("rules => axe.configure({ rules })", OF_MARKED)
+    set_scheme = "scheme => { document.body.dataset.mdColorScheme = scheme }"
+    kinds = {}
+    for scheme in ("default", "slate"):
+        page.evaluate(set_scheme, scheme)
+        kinds[scheme] = set(page.evaluate(MARK_COLORS, list(CHECKED)))
+    assert len(CHECKED.union(*kinds.values())) > 6
+    page.evaluate(MELT_CODE)
+    runs = {"default": {"rules": {"target-size": {"enabled": True}}}}
+    if kinds["slate"]:  # what a scheme can change
+        runs = {"slate": {"runOnly": [rule["id"] for rule in OF_MARKED]}} | runs
+    for scheme, rules in runs.items():
+        page.evaluate(set_scheme, scheme)
+        options = {"resultTypes": ["violations"], "preload": False, **rules}
+        found = axe.AxeResults(page.evaluate("options => axe.run(document, options)", options))
+        assert found.violations_count == 0, f"{scheme}: {found.generate_report()}"
+    CHECKED.update(*kinds.values())
 
 
 def test_without_javascript_everything_stands(open_site, site, address):
@@ -209,6 +219,13 @@ def test_says_where_every_result_comes_from(site, address):
     assert len(page.all("span", **{"class": "recording__where"})) == len(figures)
 
 
+@functools.cache
+def devices(snippet: str) -> list[str]:
+    """Where a snippet was recorded."""
+    recordings = (ROOT / "recordings" / snippet).glob("*.json")
+    return [json.loads(path.read_text("utf-8"))["provenance"]["device"] for path in recordings]
+
+
 def test_claims_are_the_recorded_values(site, address):
     claims = built(site, address).claims
     source = SOURCES[address].read_text("utf-8") if address in SOURCES else ""
@@ -217,9 +234,7 @@ def test_claims_are_the_recorded_values(site, address):
         title = re.fullmatch(r"(.+) = (.+) in ([\w/]+), (.+ · Triton .+ · \d{4}-\d\d-\d\d)", attributes["title"])
         assert title, attributes["title"]
         _, value, snippet, where = title.groups()
-        recordings = sorted((ROOT / "recordings" / snippet).glob("*.json"))
-        devices = [json.loads(path.read_text("utf-8"))["provenance"]["device"] for path in recordings]
-        assert where.split(" · ")[0] in devices
+        assert where.split(" · ")[0] in devices(snippet)
         assert value == attributes["value"]
         number = re.fullmatch(r"([+-]?[\d,]+(?:\.(\d+))?)(e[+-]\d+)?(%?)", shown)
         if not number:  # a word, such as a verdict, or a number as it was printed

@@ -43,11 +43,12 @@ def properties(gpu: GPU) -> SimpleNamespace:
 def compiled_for(name: str, module: ModuleType):
     """Within it, host functions of a snippet take tensors on the CPU for tensors on a GPU; yield what they launch.
 
-    A launch is compiled as far as LLVM's IR (for AMD's GPUs: their assembly), which settles how much shared memory it
-    takes, and fails, as on the GPU, where that is too much.
+    A launch is compiled as far as LLVM's IR, not optimized (for AMD's GPUs: their assembly), which settles how much
+    shared memory it takes, and fails, as on the GPU, where that is too much.
     """
     import triton
     from triton import knobs
+    from triton._C.libtriton import llvm
     from triton.backends.compiler import GPUTarget
     from triton.backends.nvidia.compiler import CUDABackend
     from triton.runtime import driver
@@ -81,6 +82,8 @@ def compiled_for(name: str, module: ModuleType):
         knobs.cache.dir = stack.enter_context(tempfile.TemporaryDirectory())  # for what follows is no whole result
         stack.enter_context(mock.patch.object(CUDABackend, "make_ptx", no_ptx))
         stack.enter_context(mock.patch.object(CUDABackend, "make_cubin", lambda *_: b""))
+        if gpu.target[0] == "cuda":
+            stack.enter_context(mock.patch.object(llvm, "optimize_module", lambda *_: None))
         stack.enter_context(mock.patch.object(triton.JITFunction, "__getitem__", getitem))
         for function in stand_ins.keys() & vars(module).keys():
             stack.enter_context(mock.patch.object(module, function, stand_ins[function]))
