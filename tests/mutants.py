@@ -74,8 +74,8 @@ class PlantInTests:
             self.failed = "its tests cannot be collected"
             return True
         if self.fast:  # whether they pass without a fault is for those who run them
-            everything = session.items
-            self.outcomes = [in_child(lambda m=m: self.try_mutant(m, everything), 60) for m in self.planted]
+            items = sorted(session.items, key=lambda item: hasattr(item.obj, "hypothesis"))  # tests of many cases last
+            self.outcomes = [in_child(lambda m=m: self.try_mutant(m, items), 60) for m in self.planted]
             return True
         with tempfile.NamedTemporaryFile() as report:
             if in_child(lambda: self.baseline(session.items, Path(report.name)), 600) != "survived":

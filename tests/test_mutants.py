@@ -4,13 +4,12 @@
 import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.planting import kernels, mutants
+from tests.processes import run_python
 
 ROOT = Path(__file__).resolve().parent.parent
 CHAPTERS = sorted(path.name for path in (ROOT / "snippets").iterdir() if any(path.rglob("*.py")))
@@ -184,10 +183,7 @@ def project(tmp_path):
         (tmp_path / "tests/snippets/chapter/test_lesson.py").write_text(tests)
         (tmp_path / "tests/mutants_explained.toml").write_text(explained)
         path = os.pathsep.join([str(tmp_path), str(ROOT / "tests/snippets"), str(ROOT)])
-        return subprocess.run(
-            [sys.executable, "-m", "tests.mutants", *arguments],
-            cwd=tmp_path, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True,
-        )  # fmt: skip
+        return run_python("-m", "tests.mutants", *arguments, cwd=tmp_path, env=os.environ | {"PYTHONPATH": path})
 
     command.root = tmp_path
     return command
@@ -248,7 +244,7 @@ def test_what_becomes_of_a_child():
         "works = [lambda: None, lambda: any(iter(int, 1)), lambda: 1 / 0, lambda: os.kill(os.getpid(), 11)]\n"
         "print(*(in_child(work, 1) for work in works), sep=',')"
     )
-    done = subprocess.run([sys.executable, "-c", call], cwd=ROOT, capture_output=True, text=True)
+    done = run_python("-c", call, cwd=ROOT, env=dict(os.environ))
     assert done.stdout == "survived,too slow,caught,caught\n"
 
 
@@ -258,8 +254,6 @@ def test_what_becomes_of_a_child():
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("chapter", CHAPTERS)  # so that pytest's own workers share them out
 def test_a_few_faults_in_each_of_our_snippets_are_caught(chapter):
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.mutants", f"{chapter}/", "--fast", "--jobs", "1"],
-        cwd=ROOT, capture_output=True, text=True,
-    )  # fmt: skip
+    command = ["-m", "tests.mutants", f"{chapter}/", "--fast", "--jobs", "1"]
+    done = run_python(*command, cwd=ROOT, env=dict(os.environ), timeout=290)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -153,35 +153,37 @@ def site(tmp_path_factory) -> Iterator[Site]:
 
 
 @contextlib.contextmanager
-def opening(browser):
-    """Yields a function that opens an address; at the end, fails if a page logged an error or asked another host.
-
-    What the page gets is added to ``answers``. A test that goes from page to page waits for ``networkidle``: Material
-    takes over the links after the page is there.
-    """
-    contexts, faults = [], []
-
-    def open_site(url, wait_until="load", answers=None, **options):
-        contexts.append(browser.new_context(**options))
-        page = contexts[-1].new_page()
-        page.set_default_timeout(15_000)
-        page.on("pageerror", lambda error: faults.append(f"{page.url}: {error}"))
-        page.on("console", lambda said: faults.append(f"{page.url}: {said.text}") if said.type == "error" else None)
-        host = url.split("/")[2]
-        mine = (f"http://{host}/", f"blob:http://{host}/", "data:")
-        contexts[-1].on("request", lambda sent: None if sent.url.startswith(mine) else faults.append(sent.url))
-        if answers is not None:
-            page.on("response", lambda answer: answers.append(answer))
-        page.goto(url, wait_until=wait_until)
-        return page
-
-    yield open_site
-    for context in contexts:
-        context.close()
+def quiet(context, url):
+    """Fails at its end if a page of a browser's context logged an error, or asked another host than that of ``url``."""
+    host, faults = url.split("/")[2], []
+    mine = (f"http://{host}/", f"blob:http://{host}/", "data:")
+    seen = {
+        "weberror": lambda error: faults.append(f"{error.page.url}: {error.error}"),
+        "console": lambda said: said.type == "error" and faults.append(f"{said.page.url}: {said.text}"),
+        "request": lambda sent: sent.url.startswith(mine) or faults.append(sent.url),
+    }
+    for event, note in seen.items():
+        context.on(event, note)
+    yield
+    for event, note in seen.items():
+        context.remove_listener(event, note)
     assert not faults
 
 
 @pytest.fixture
 def open_site(browser):
-    with opening(browser) as open_site:
+    """A function that opens an address, in a context of its own; what is not ``quiet`` fails the test.
+
+    A test that goes from page to page waits for ``networkidle``: Material takes over the links after the page is there.
+    """
+    with contextlib.ExitStack() as to_close:
+
+        def open_site(url, wait_until="load", **options):
+            context = to_close.enter_context(browser.new_context(**options))
+            to_close.enter_context(quiet(context, url))
+            page = context.new_page()
+            page.set_default_timeout(15_000)
+            page.goto(url, wait_until=wait_until)
+            return page
+
         yield open_site

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every page of the built site, in Chromium: whole, light, quiet, usable by everybody, and true to its recordings.
 
-``open_site`` fails a test in which a page logs an error or asks another host for something.
+``quiet`` fails a test in which a page logs an error or asks another host for something.
 """
 
 import functools
@@ -10,12 +10,12 @@ import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
-from urllib.parse import urljoin
+from urllib.parse import urljoin, urlsplit
 
 import pytest
 from bs4 import BeautifulSoup, SoupStrainer
 
-from tests.site.conftest import SITE_URL, opening
+from tests.site.conftest import SITE_URL, quiet
 from tests.site.gates_support import make_copy
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,6 +25,7 @@ SOURCES = {  # address of a page: the file it is written in
     re.sub(r"(^|/)index/$", r"\1", f"{path.relative_to(DOCS).with_suffix('').as_posix()}/"): path for path in WRITTEN
 }
 LESSON, LAB = "programs/vector-add/", "programs/vector-add-step-by-step/"
+PHONE = {"width": 360, "height": 740}
 OF_MATERIAL = re.compile(r"assets/(javascripts/(bundle\.|workers/)|stylesheets/(main|palette)\.)[^/]+$")
 # Two texts of the same color and size upon the same backgrounds have the same contrast: mark one of each kind.
 MARK_COLORS = """known => {
@@ -61,6 +62,7 @@ OF_MARKED = [
     {"id": "color-contrast", "selector": "[data-colors]"},
     {"id": "link-in-text-block", "selector": "a[data-colors]"},
 ]
+
 
 class Parsed(HTMLParser):
     """A page as it was built, before any script: its elements, and its claims with their text."""
@@ -141,20 +143,33 @@ def test_the_scheme_is_that_of_the_reader(open_site, site, scheme):
 
 
 @pytest.fixture(scope="module")
-def opened(browser, site, address):
-    """A page on a phone, and what it got; opened once for the tests that need no fresh one."""
-    phone = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
-    answers = []
-    with opening(browser) as open_site:
-        options = {"color_scheme": "light", "reduced_motion": "reduce", **phone}
-        page = open_site(site.url + address, "networkidle", answers=answers, **options)
-        ready(page)
-        yield page, answers
+def phone(browser):
+    """A page on a phone, for one address after the other: what Chromium keeps of the last makes the next quicker."""
+    screen = {"viewport": PHONE, "has_touch": True, "is_mobile": True}
+    with browser.new_context(color_scheme="light", reduced_motion="reduce", **screen) as context:
+        page = context.new_page()
+        page.set_default_timeout(15_000)
+        yield page
+
+
+@pytest.fixture(scope="module")
+def opened(phone, site, address):
+    """A page on a phone, opened once for the tests that need no fresh one."""
+    with quiet(phone.context, site.url):
+        phone.set_viewport_size(PHONE)
+        phone.goto(site.url + address)
+        ready(phone)
+        yield phone
+
+
+@functools.cache
+def compressed(path: Path) -> int:
+    """The bytes of a file, or of a folder's page, as a server would send it."""
+    return len(gzip.compress((path / "index.html" if path.is_dir() else path).read_bytes()))
 
 
 def test_on_a_phone_it_fits_and_is_light(opened, site, address):
-    page, answers = opened
-    page.set_viewport_size({"width": 360, "height": 740})
+    page = opened
     assert page.evaluate("innerWidth") == 360, "Chromium zooms out of a page that is too wide"
     assert page.evaluate("document.documentElement.scrollWidth") == 360
     unreachable = page.locator("article pre > code").evaluate_all(
@@ -162,17 +177,20 @@ def test_on_a_phone_it_fits_and_is_light(opened, site, address):
         " getComputedStyle(code).overflowX !== 'visible').map(code => code.parentElement.outerHTML.slice(0, 100))"
     )
     assert not unreachable, "Material leaves out the keyboard where nothing hovers"
-    sizes = {answer.url.removeprefix(site.url): len(gzip.compress(answer.body())) for answer in answers}
-    own = {url: size for url, size in sizes.items() if not OF_MATERIAL.search(url)}
-    assert len(own) < len(sizes), "the pattern for Material's files matches nothing any more"
-    assert {"assets/theme.css", "assets/launch-explorer.js"} <= own.keys()
+    page.wait_for_load_state("networkidle")
+    entries = "['navigation', 'resource'].flatMap(kind => performance.getEntriesByType(kind).map(entry => entry.name))"
+    got = {urlsplit(url).path for url in page.evaluate(entries) if url.startswith("http")}
+    files = {path.removeprefix(urlsplit(site.url).path) for path in got}
+    own = {file: compressed(site.folder / file) for file in files if not OF_MATERIAL.search(file)}
+    assert len(own) < len(files), "the pattern for Material's files matches nothing any more"
+    assert {address, "assets/theme.css", "assets/launch-explorer.js"} <= own.keys()
     if not address.startswith("reference/"):
         assert sum(own.values()) < 150_000, own
 
 
 def test_no_axe_violation(opened):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
-    page, _ = opened
+    page = opened
     page.set_viewport_size({"width": 1280, "height": 720})
     page.evaluate(axe.Axe().axe_script)
     page.evaluate("rules => axe.configure({ rules })", OF_MARKED)
@@ -194,8 +212,15 @@ def test_no_axe_violation(opened):
     CHECKED.update(*kinds.values())
 
 
-def test_without_javascript_everything_stands(open_site, site, address):
-    page = open_site(site.url + address, java_script_enabled=False)
+@pytest.fixture(scope="module")
+def without_javascript(browser):
+    with browser.new_context(java_script_enabled=False) as context:
+        yield context.new_page()
+
+
+def test_without_javascript_everything_stands(without_javascript, site, address):
+    page = without_javascript
+    page.goto(site.url + address)
     assert page.locator("h1").is_visible()
     for number, tab in enumerate(page.locator("article .tabbed-labels > label").all()):  # one of a set is open
         tab.click()

@@ -3,8 +3,6 @@
 
 import contextlib
 import re
-import subprocess
-import sys
 from pathlib import Path
 from unittest import mock
 
@@ -17,6 +15,7 @@ from hypothesis import strategies as st
 
 from snippets.gpu import fusion_bytes
 from snippets.gpu.fusion_bytes import count_elements, matmul, matmul_kernel
+from tests.processes import run_script
 
 SMALL = {"BLOCK_M": 16, "BLOCK_N": 16, "BLOCK_K": 16}
 
@@ -212,10 +211,8 @@ def test_counted_by_hand():
 
 
 def test_as_a_script(device):
-    done = subprocess.run(
-        [sys.executable, fusion_bytes.__file__], capture_output=True, text=True,
-        env=environment(device, PYTHONPATH=str(Path(fusion_bytes.__file__).parents[2])),
-    )  # fmt: skip
+    path = Path(fusion_bytes.__file__)
+    done = run_script(path, env=environment(device, PYTHONPATH=str(path.parents[2])))
     assert done.returncode == 0, done.stderr
     assert "NOT" not in done.stdout and "equal to torch" in done.stdout
     assert "x @ w, row 1:       [2.0, -3.0, 3.0, 0.0, -6.0, 8.0]" in done.stdout

@@ -2,8 +2,6 @@
 """powers: right to float32's precision, inside its tensors; the benchmarks count what a call computes and moves."""
 
 import contextlib
-import subprocess
-import sys
 from pathlib import Path
 from unittest import mock
 
@@ -16,6 +14,7 @@ from hypothesis import strategies as st
 
 from snippets.gpu import limits
 from snippets.gpu.limits import powers, powers_kernel
+from tests.processes import run_script
 
 
 def reference(x, k):
@@ -121,10 +120,8 @@ def test_no_gradient_is_promised_under_no_grad(device):
 
 
 def test_as_a_script(device):
-    done = subprocess.run(
-        [sys.executable, limits.__file__], capture_output=True, text=True,
-        env=environment(device, PYTHONPATH=str(Path(limits.__file__).parents[2])),
-    )  # fmt: skip
+    path = Path(limits.__file__)
+    done = run_script(path, env=environment(device, PYTHONPATH=str(path.parents[2])))
     assert done.returncode == 0, done.stderr
     assert "k = 2: [3.0, 14.0, 0.875, -1.0]" in done.stdout
     assert "k = 1024: 8 MB, 2,048 MFLOP,  256.0 FLOP for each byte" in done.stdout

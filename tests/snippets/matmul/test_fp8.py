@@ -3,8 +3,6 @@
 
 import contextlib
 import re
-import subprocess
-import sys
 from pathlib import Path
 from unittest import mock
 
@@ -17,6 +15,7 @@ from hypothesis import strategies as st
 from snippets.matmul import fp8
 from snippets.matmul.fp8 import DTYPES, Config, by_rows, choose_config, quantize, scaled_matmul
 from snippets.matmul.precision import relative_error
+from tests.processes import run_script
 
 E4M3, E5M2 = DTYPES
 TINY = Config((32, 32, 32), 1, 4, 2, 2)  # the shortest step along K that a GPU multiplies, and two halves of 16 rows
@@ -367,10 +366,8 @@ def test_a_gpu_without_float8_is_refused():
 
 
 def test_as_a_script(device):
-    done = subprocess.run(
-        [sys.executable, fp8.__file__], capture_output=True, text=True,
-        env=environment(device, PYTHONPATH=str(Path(fp8.__file__).parents[2])),
-    )  # fmt: skip
+    path = Path(fp8.__file__)
+    done = run_script(path, env=environment(device, PYTHONPATH=str(path.parents[2])))
     assert done.returncode == 0, done.stderr
     assert "NOT" not in done.stdout and "equal to torch" in done.stdout
     errors = [float(x) for x in re.findall(r"^float8_\w+, .* ([\d.]+)$", done.stdout, re.M)]

@@ -4,8 +4,6 @@
 import contextlib
 import math
 import re
-import subprocess
-import sys
 from pathlib import Path
 from unittest import mock
 
@@ -20,6 +18,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from snippets.matmul import fused
 from snippets.matmul.fused import ACTIVATIONS, DTYPES, Config, activate, bytes_of, in_torch, linear
+from tests.processes import run_script
 
 SMALL = Config(16, 16, 16, num_warps=4, num_stages=2, group_m=2)
 
@@ -405,10 +404,8 @@ def test_the_bars_of_the_lesson_are_drawn_to_scale():
 
 
 def test_as_a_script(device):
-    done = subprocess.run(
-        [sys.executable, fused.__file__], capture_output=True, text=True,
-        env=environment(device, PYTHONPATH=str(Path(fused.__file__).parents[2])),
-    )  # fmt: skip
+    path = Path(fused.__file__)
+    done = run_script(path, env=environment(device, PYTHONPATH=str(path.parents[2])))
     assert done.returncode == 0, done.stderr
     errors = dict(re.findall(r"^(\w+, \w+): ([\d.e-]+)$", done.stdout, re.M))
     assert errors["relu, fused"] == errors["relu, unfused"]

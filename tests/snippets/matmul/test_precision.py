@@ -3,8 +3,6 @@
 
 import contextlib
 import re
-import subprocess
-import sys
 from pathlib import Path
 from unittest import mock
 
@@ -27,6 +25,7 @@ from snippets.matmul.precision import (
     round_to_tf32,
     setting_kernel,
 )  # fmt: skip
+from tests.processes import run_script
 
 TINY = {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 16, "GROUP_M": 2, "num_warps": 4, "num_stages": 2}
 
@@ -290,10 +289,8 @@ def test_bfloat16_is_refused_in_the_interpreter():
 
 
 def test_as_a_script(device):
-    done = subprocess.run(
-        [sys.executable, precision.__file__], capture_output=True, text=True,
-        env=environment(device, PYTHONPATH=str(Path(precision.__file__).parents[2])),
-    )  # fmt: skip
+    path = Path(precision.__file__)
+    done = run_script(path, env=environment(device, PYTHONPATH=str(path.parents[2])))
     assert done.returncode == 0, done.stderr
     found = {name: float(value) for name, value in re.findall(r"^(.+): ([\d.e-]+)$", done.stdout, re.M)}
     assert found["three products of parts"] < found["inputs cut to TF32"] / 1000

@@ -2,8 +2,6 @@
 """Atomic additions give the right sums, and, on a GPU, not the same bits every time."""
 
 import contextlib
-import subprocess
-import sys
 from pathlib import Path
 from unittest import mock
 
@@ -17,6 +15,7 @@ from hypothesis import strategies as st
 from snippets.matmul import split_k_atomic
 from snippets.matmul.split_k_atomic import matmul
 from snippets.tools.testing import addresses_of
+from tests.processes import run_script
 
 SMALL = {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 16}
 
@@ -112,8 +111,7 @@ def test_empty(device):
 
 
 def test_prints(device):
-    command = [sys.executable, Path(split_k_atomic.__file__)]
-    done = subprocess.run(command, env=environment(device), capture_output=True, text=True)
+    done = run_script(Path(split_k_atomic.__file__), env=environment(device))
     assert done.stdout == "1 parts: equal\n3 parts: equal\n", done.stderr
 
 

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from snippets.programs import greyscale as snippet
 from snippets.programs.greyscale import greyscale, greyscale_flat
+from tests.processes import run_python, run_script
 
 SOURCE = Path(snippet.__file__)
 ROOT = SOURCE.parents[2]
@@ -246,9 +247,7 @@ def test_flat_refuses_gaps_and_what_the_other_refuses(device):
 
 def test_compiled_refuses_the_cpu():
     call = "import torch; from snippets.programs.greyscale import *; greyscale(torch.zeros(3, 2, 2, dtype=torch.uint8))"
-    done = subprocess.run(
-        [sys.executable, "-c", call], cwd=ROOT, env=environment("cuda"), capture_output=True, text=True
-    )
+    done = run_python("-c", call, env=environment("cuda"), cwd=ROOT)
     assert "ValueError: picture is on the CPU; move it to a GPU, or set TRITON_INTERPRET=1" in done.stderr
 
 
@@ -257,8 +256,7 @@ def test_compiled_refuses_the_cpu():
 
 def test_prints_what_the_page_shows(device, tmp_path):
     """Run alone, where nothing of this repository stands beside it."""
-    command = [sys.executable, shutil.copy(SOURCE, tmp_path)]
-    done = subprocess.run(command, cwd=tmp_path, env=environment(device), capture_output=True, text=True)
+    done = run_script(Path(shutil.copy(SOURCE, tmp_path)), cwd=tmp_path, env=environment(device))
     assert done.returncode == 0, done.stderr
     toy, rest = re.split(r"^(?=pixels unlike torch's)", done.stdout, maxsplit=1, flags=re.M)
     planes = [[[int(n) for n in row.split()] for row in part.split("\n")] for part in re.findall(r"= ([\d\s]+)\n", toy)]

@@ -21,7 +21,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from snippets.programs import offsets as snippet
 from snippets.programs import offsets_bug as bugs
 from snippets.programs.offsets import contiguous, copy_by_descriptor
-from tests.processes import run_script
+from tests.processes import run_python, run_script
 
 SOURCE = Path(snippet.__file__)
 ROOT = SOURCE.parents[2]
@@ -291,9 +291,7 @@ def test_what_triton_itself_demands_of_a_descriptor():
 
 def test_compiled_refuses_the_cpu():
     call = "import torch; from snippets.programs.offsets import contiguous; contiguous(torch.ones(3))"
-    done = subprocess.run(
-        [sys.executable, "-c", call], cwd=ROOT, env=environment("cuda"), capture_output=True, text=True
-    )
+    done = run_python("-c", call, env=environment("cuda"), cwd=ROOT)
     assert "ValueError: x is on the CPU; move it to a GPU, or set TRITON_INTERPRET=1" in done.stderr
 
 

@@ -2,8 +2,6 @@
 """The plain two-dimensional copy: right for any strides, inside of its tensors, and refused where 32 bits end."""
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from unittest import mock
 
@@ -16,7 +14,7 @@ from hypothesis import strategies as st
 
 from snippets.programs import offsets_plain as snippet
 from snippets.programs.offsets_plain import copy_matrix
-from tests.processes import run_script
+from tests.processes import run_python, run_script
 
 SOURCE = Path(snippet.__file__)
 ROOT = SOURCE.parents[2]
@@ -127,9 +125,7 @@ def test_tiles_across_are_counted_along_axis_0(device):
 
 def test_compiled_refuses_the_cpu():
     call = "import torch; from snippets.programs.offsets_plain import copy_matrix; copy_matrix(torch.ones(3, 3))"
-    done = subprocess.run(
-        [sys.executable, "-c", call], cwd=ROOT, env=environment("cuda"), capture_output=True, text=True
-    )
+    done = run_python("-c", call, env=environment("cuda"), cwd=ROOT)
     assert "ValueError: x is on the CPU; move it to a GPU, or set TRITON_INTERPRET=1" in done.stderr
 
 

@@ -2,8 +2,6 @@
 """The same sums from Numba, on a GPU or simulated, and from CUDA C++; and the hardware's word on the layouts."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 from unittest import mock
 
@@ -15,7 +13,7 @@ from guards import Guarded, check_each_once, check_same_bits, environment, recor
 from recorder import layout
 from snippets.programs import programs_and_threads_cuda as cuda
 from snippets.programs.vector_add import add_kernel
-from tests.processes import run_script
+from tests.processes import run_python, run_script
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*under-utilization")  # of Numba, on toy sizes
 
@@ -207,7 +205,8 @@ def test_says_so_without_a_gpu():
 
 def test_importing_needs_torch_and_triton_alone():
     code = "import sys; sys.modules.update(numba=None, cupy=None); import snippets.programs.programs_and_threads_cuda"
-    subprocess.run([sys.executable, "-c", code], env=environment("cpu"), check=True, cwd=Path(cuda.__file__).parents[2])
+    done = run_python("-c", code, env=environment("cpu"), cwd=Path(cuda.__file__).parents[2])
+    assert done.returncode == 0, done.stderr
 
 
 def test_prints(device, capsys):

@@ -26,7 +26,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snippets.programs import vector_add
-from tests.processes import run_script
+from tests.processes import run_python, run_script
 
 SOURCE = Path(vector_add.__file__)
 ROOT = SOURCE.parents[2]
@@ -249,9 +249,7 @@ def test_refuses_also_what_is_empty(device):
 
 def test_compiled_refuses_the_cpu():
     call = "import torch; from snippets.programs.vector_add import add; add(torch.ones(3), torch.ones(3))"
-    done = subprocess.run(
-        [sys.executable, "-c", call], cwd=ROOT, env=environment("cuda"), capture_output=True, text=True
-    )
+    done = run_python("-c", call, env=environment("cuda"), cwd=ROOT)
     assert "ValueError: x is on the CPU; move it to a GPU, or set TRITON_INTERPRET=1" in done.stderr
 
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The wrapper that takes X and Y and uses x and y: a NameError, or the sum of something else."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +8,7 @@ import torch
 from guards import environment
 
 from snippets.programs import vector_add_names_bug as bug
+from tests.processes import run_script
 
 
 def test_raises(device):
@@ -26,10 +25,8 @@ def test_adds_what_it_was_not_given(device, monkeypatch):
 
 
 def test_as_a_script(device):
-    done = subprocess.run(
-        [sys.executable, bug.__file__], capture_output=True, text=True,
-        env=environment(device, PYTHONPATH=str(Path(bug.__file__).parents[2])),
-    )  # fmt: skip
+    path = Path(bug.__file__)
+    done = run_script(path, env=environment(device, PYTHONPATH=str(path.parents[2])))
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0] == "add_bug(a, a): NameError: name 'x' is not defined"
     assert "add_bug(a, a): [100.0, 100.0" in done.stdout

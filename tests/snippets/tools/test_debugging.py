@@ -3,7 +3,6 @@
 
 import ast
 import operator
-import subprocess
 import sys
 from pathlib import Path
 
@@ -324,11 +323,7 @@ except Exception as error:
 def test_compiled_they_vanish_but_for_assertions_under_debug(tmp_path):
     script = tmp_path / "compiled.py"
     script.write_text(COMPILED)
-    done = subprocess.run(
-        [sys.executable, script],
-        env=environment("cuda", PYTHONPATH=str(ROOT), TRITON_CACHE_DIR=str(tmp_path)),
-        capture_output=True, text=True, timeout=100,
-    )  # fmt: skip
+    done = run_script(script, env=environment("cuda", PYTHONPATH=str(ROOT), TRITON_CACHE_DIR=str(tmp_path)))
     assert done.returncode == 0, done.stderr
     same, asserts, refusal, text = done.stdout.splitlines()
     assert same.startswith("same code: True") and int(same.split()[-1]) > 20

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each planted fault is found by the checks that the page's table says, and by no other."""
 
+import functools
 import re
 import shutil
 import subprocess
@@ -25,10 +26,13 @@ FOUND_BY = {
     "counts in 32 bits": {"far"},
 }
 
+# Several tests ask for the same, and a sum of two million numbers takes the interpreter seconds.
+caught_by, verdicts = functools.cache(testing.caught_by), functools.cache(testing.verdicts)
+
 
 @pytest.mark.parametrize("label", bug.KERNELS)
 def test_who_finds_what(device, label):
-    found = testing.caught_by(bug.KERNELS[label], device)
+    found = caught_by(bug.KERNELS[label], device)
     missing = {name for name, result in found.items() if result is None}
     assert missing == (set() if device == "cpu" else {"accesses", "far"})
     assert {name for name, result in found.items() if result} == FOUND_BY[label] - missing
@@ -45,7 +49,7 @@ def test_each_check_finds_what_none_before_it_did():
 
 @pytest.mark.parametrize("label, kernel, kind, n", bug.SUMS, ids=[case[0] for case in bug.SUMS])
 def test_what_accepts_which_sum(device, label, kernel, kind, n):
-    accepted = testing.verdicts(kernel, kind, n, device)
+    accepted = verdicts(kernel, kind, n, device)
     lost, long = kernel is bug.sum_lost_bug, n > 2**20
     assert accepted == {
         "assert_close": kind != "canceling" and (not lost or long),
@@ -54,18 +58,19 @@ def test_what_accepts_which_sum(device, label, kernel, kind, n):
     }
 
 
-def test_prints_both_tables(device):
-    command = [sys.executable, "-m", bug.__name__]
-    done = subprocess.run(command, cwd=ROOT, env=environment(device), capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    rows = {line[:24].rstrip(): line[24:].split() for line in done.stdout.splitlines() if line[24:]}
+def test_prints_both_tables(device, capsys, monkeypatch):
+    monkeypatch.setattr(testing, "caught_by", caught_by)
+    monkeypatch.setattr(testing, "verdicts", verdicts)
+    bug.main()
+    said = capsys.readouterr().out
+    rows = {line[:24].rstrip(): line[24:].split() for line in said.splitlines() if line[24:]}
     columns = 6 if device == "cpu" else 4
     assert rows["sound"] == ["-"] * columns
     assert rows["loads without a mask"] == ["-"] * 4 + ["CAUGHT"] * (columns - 4)
     assert rows["loses 1 of 2,097,153"] == ["accepts", "accepts", "REJECTS"]
-    counts = dict(re.findall(r"^caught by (\w+): (\d)$", done.stdout, re.M))
+    counts = dict(re.findall(r"^caught by (\w+): (\d)$", said, re.M))
     assert counts["round"] == "1" and counts["poison"] == "3" and counts["far"] == ("5" if device == "cpu" else "0")
-    assert max(map(len, done.stdout.splitlines())) <= 78, "wider than the page"
+    assert max(map(len, said.splitlines())) <= 78, "wider than the page"
 
 
 def test_every_wrong_kernel_is_named_so():
