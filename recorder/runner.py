@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from datetime import date
+from importlib.util import find_spec
 from pathlib import Path
 
 from recorder import fingerprint, recording
@@ -17,6 +18,7 @@ from recorder.project import ROOT, RecorderError, Snippet, interpreted, relative
 
 REGISTER = re.compile(r"\b(U?[RP])\d+")  # in SASS; R and P are a thread's, UR and UP those of a warp
 TIME_LIMIT = 600  # seconds for one snippet on one device
+GPU_DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # of CUDA, of ROCm, and of both in Windows' Linux
 
 
 def command(snippet: Snippet, device: str) -> str:
@@ -44,6 +46,10 @@ def fetch_triton(version: str, deadline: float, progress) -> Path:
 
 def machine_devices() -> list[str]:
     """``cpu``, and this machine's GPU if it has one; empty without torch and Triton."""
+    if not (find_spec("torch") and find_spec("triton")):
+        return []
+    if sys.platform == "linux" and not any(map(os.path.exists, GPU_DRIVERS)):
+        return ["cpu"]  # without importing torch, which takes seconds
     script = "from recorder.observe import devices; print(*devices())"
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
     return done.stdout.split()

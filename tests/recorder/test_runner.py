@@ -4,6 +4,8 @@
 import json
 import os
 import re
+import subprocess
+import sys
 import time
 from importlib.util import find_spec
 
@@ -221,3 +223,23 @@ def test_a_comment_that_moves_lines_is_no_difference_on_replay():
 def test_the_command_is_what_a_reader_would_type():
     assert runner.command(Snippet("programs/toy"), "cpu") == "TRITON_INTERPRET=1 python snippets/programs/toy.py"
     assert runner.command(Snippet("programs/toy"), "h200") == "python snippets/programs/toy.py"
+
+
+# What this machine has
+
+
+@runs_snippets
+@pytest.mark.parametrize("driver", [False, True])
+def test_torch_is_asked_for_a_gpu_where_there_is_a_driver(monkeypatch, tmp_path, driver):
+    asked, start = [], subprocess.run
+    monkeypatch.setattr(runner, "GPU_DRIVERS", [str(tmp_path)] if driver else [])
+    monkeypatch.setattr(runner.subprocess, "run", lambda *a, **options: asked.append(a) or start(*a, **options))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert runner.machine_devices() == ["cpu"]
+    assert len(asked) == driver or sys.platform != "linux"
+
+
+@pytest.mark.parametrize("missing", ["torch", "triton"])
+def test_nothing_runs_without_torch_and_triton(monkeypatch, missing):
+    monkeypatch.setattr(runner, "find_spec", lambda name: None if name == missing else find_spec(name))
+    assert runner.machine_devices() == []
