@@ -15,7 +15,7 @@ PINNED = ("torch", "triton", "numpy")
 def syntax_tree(source: str) -> ast.Module:
     """Parse ``source`` and drop its docstrings; comments are no part of a tree."""
     tree = ast.parse(source)
-    for node in ast.walk(tree):
+    for node in _statements(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             first = node.body[0] if node.body else None
             if (
@@ -25,6 +25,14 @@ def syntax_tree(source: str) -> ast.Module:
             ):
                 del node.body[0]
     return tree
+
+
+def _statements(node):
+    """A node and all statements within it, which expressions cannot hold: far fewer than ``ast.walk`` goes through."""
+    yield node
+    for field in ("body", "orelse", "handlers", "finalbody", "cases"):
+        for inner in getattr(node, field, ()):
+            yield from _statements(inner)
 
 
 def _spell(node) -> str:
@@ -44,12 +52,17 @@ def _digest(source: str) -> tuple[str, frozenset[str]]:
     """What runs of a source, spelled out, and the names of the modules that it may import."""
     tree = syntax_tree(source)
     names = set()
-    for node in ast.walk(tree):
+    for node in _statements(tree):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
     return _spell(tree), frozenset(names)
+
+
+def same_code(a: str, b: str) -> bool:
+    """Whether two sources differ in nothing but comments, docstrings and line breaks."""
+    return _digest(a)[0] == _digest(b)[0]
 
 
 def _read(path: Path) -> tuple[str, frozenset[str]]:

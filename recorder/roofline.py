@@ -13,7 +13,7 @@ import random
 from dataclasses import dataclass
 from functools import cache
 from html import escape
-from math import ceil, floor, hypot, log10
+from math import ceil, floor, hypot, inf, log10
 
 from recorder import claims
 from recorder.project import RecorderError, nearest
@@ -260,11 +260,12 @@ def place(plot: Plot, work: list[Kernel], width: int, texts: list[str], ceilings
     crowd = lambda i: sum(hypot(points[i][0] - x, points[i][1] - y) < 60 for x, y in points)
     shuffled = random.Random(0)  # the same on every build
     orders = [sorted(whole, key=crowd, reverse=True), *(shuffled.sample(whole, len(work)) for _ in range(40))]
-    tried = [_place_in_order(order, points, width, texts, boxes, avoid) for order in orders]
-    if not any(tried):
+    best = inf, {}
+    for order in orders:
+        best = _place_in_order(order, points, width, texts, boxes, avoid, best[0]) or best
+    if best[0] == inf:
         raise RecorderError(f"{len(work)} kernels are too many for one picture: there is no room for their names")
-    _, found = min((one for one in tried if one), key=lambda one: one[0])
-    return [found[i] for i in whole]
+    return [best[1][i] for i in whole]
 
 
 def _touches(box: tuple, others: list[tuple]) -> bool:
@@ -279,8 +280,11 @@ def _places(half: float) -> list[tuple]:
     return sorted((hypot(max(abs(dx) - half, 0), dy), dx, dy) for dx in sides for dy in range(-240, 241, 3))
 
 
-def _place_in_order(order, points, width, texts, taken, avoid) -> tuple[float, dict[int, tuple]] | None:
-    """How far labels are from their points, squared, and where they stand; each takes the best place that is left."""
+def _place_in_order(order, points, width, texts, taken, avoid, limit) -> tuple[float, dict[int, tuple]] | None:
+    """How far labels are from their points, squared, and where they stand; each takes the best place that is left.
+
+    None if there is no room, or if they would be as far as ``limit`` or farther.
+    """
     found, boxes, total = {}, list(taken), 0.0
     for i in order:
         (x, y), half = points[i], len(texts[i]) * GLYPH / 2
@@ -293,10 +297,10 @@ def _place_in_order(order, points, width, texts, taken, avoid) -> tuple[float, d
             if inside and not _touches(box, boxes):
                 cost += 20 * _touches(box, avoid)
                 best = min(best or (cost, (dx, dy), box), (cost, (dx, dy), box))
-        if best is None:
+        total += best[0] ** 2 if best else inf  # one far away is worse than two that are not quite near
+        if total >= limit:
             return None
         found[i] = best[1]
-        total += best[0] ** 2  # one far away is worse than two that are not quite near
         left, top, right, bottom = best[2]
         boxes.append((left - GLYPH, top, right + GLYPH, bottom))  # a space, or 5 and 13 would read as 513
     return total, found

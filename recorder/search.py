@@ -2,6 +2,7 @@
 """A hook of MkDocs: what the search plugin need not read of a page.
 
 - Code, of which it leaves out most anyway: reading all those colored spans took a quarter of the time of a build.
+- Recordings that it is told to leave out: it reads their tables and pictures nonetheless, element by element.
 - Exercises and their answers, links to what comes next, and sources: who searches for a word wants the lesson. They
   would be a sixth of an index that every reader who searches must load.
 """
@@ -11,6 +12,7 @@ import re
 from mkdocs.plugins import CombinedEvent, event_priority
 
 CODE = re.compile(r'<pre( class="stage[^>]*)?>.*?</pre>', re.DOTALL)  # errors, <pre class="output">, can be searched
+EXCLUDED = re.compile(r'<(figure|figcaption|details) [^>]*data-search-exclude[^>]*>.*?</\1>', re.DOTALL)
 ASIDE = re.compile(r'<h2 id="(?:try-it|next|sources|the-whole-files?)">.*?(?=<h2 |\Z)', re.DOTALL)
 whole = {}
 
@@ -18,7 +20,8 @@ whole = {}
 @event_priority(50)  # before the search plugin
 def without_code(context, page, **_):
     whole[page.url] = page.content
-    page.content = ASIDE.sub("", CODE.sub("", page.content))
+    for pattern in (CODE, EXCLUDED, ASIDE):
+        page.content = pattern.sub("", page.content)
     return context
 
 

@@ -189,11 +189,7 @@ def kernel_lines(snippet, recorded, seen) -> tuple[list[tuple[int, str]], dict[i
 
 @lru_cache
 def _moved_lines(then: str, now: str) -> dict[int, int]:
-    return fingerprint.line_map(then, now) if _same_code(then, now) else {}
-
-
-def _same_code(a, b) -> bool:
-    return ast.dump(fingerprint.syntax_tree(a)) == ast.dump(fingerprint.syntax_tree(b))
+    return fingerprint.line_map(then, now) if fingerprint.same_code(then, now) else {}
 
 
 def _stage_lines(lines) -> str:
