@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lets the search index wait until somebody searches: Material asks for it on every page, and it outweighs most pages.
+// Lets the search index wait until somebody searches: it outweighs most pages.
 
 {
   const wanted = new Promise((resolve) => {

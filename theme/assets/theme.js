@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Material leaves out for keyboards and screen readers: names, landmarks, and blocks that scroll on a touch screen.
+// What Material leaves out for keyboards and screen readers.
 
 const SCROLLING = ".md-typeset :is(pre > code, .md-typeset__scrollwrap, .launch-table)";
 let waiting = false;
 
-const folded = (e) => e.closest("details:not([open])"); // to measure it would cost a layout of what nobody sees
+const folded = (e) => e.closest("details:not([open])"); // measuring it would cost a layout
 const scrolls = (e) => e.scrollWidth > e.clientWidth || e.scrollHeight > e.clientHeight;
 
 function mend() {
   waiting = false;
   const search = document.querySelector(".md-search");
   search?.setAttribute("aria-label", search.querySelector("input").placeholder);
-  // One nav landmark a code block would hide the two that lead somewhere.
+  // One landmark a code block would hide the two that matter.
   for (const nav of document.querySelectorAll("nav.md-code__nav:not([role])")) nav.setAttribute("role", "none");
   for (const block of document.querySelectorAll(SCROLLING))
     if (!block.closest("[tabindex]") && !folded(block) && scrolls(block)) block.tabIndex = 0;
@@ -27,3 +27,14 @@ new MutationObserver(soon).observe(document.body, { subtree: true, childList: tr
 addEventListener("resize", soon);
 addEventListener("toggle", soon, true);
 soon();
+
+// Material would load the page anew, and lose the focus.
+addEventListener("click", (e) => {
+  if (!e.target.closest(".md-skip")) return;
+  e.preventDefault();
+  e.stopPropagation();
+  const h1 = document.querySelector("h1");
+  h1.tabIndex = -1;
+  h1.focus();
+  scrollTo(0, 0);
+}, true);
