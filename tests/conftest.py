@@ -6,6 +6,7 @@ pytest-markdown-docs collects the fences. It is turned on here, not on the comma
 also works where it is not installed.
 """
 
+import gc
 import os
 import re
 import sys
@@ -57,6 +58,12 @@ def pytest_configure(config):
 def pytest_xdist_auto_num_workers(config):
     """One more worker than cores, for the tests in a browser wait a lot."""
     return (os.cpu_count() or 1) + 1
+
+
+def pytest_collection_finish():
+    """Spare the collector of garbage what stays: torch, Triton and thousands of tests, through which it would go again
+    and again."""
+    gc.freeze()
 
 
 def triton_cannot_be_here() -> bool:

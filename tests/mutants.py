@@ -18,6 +18,7 @@ import argparse
 import ast
 import collections
 import contextlib
+import gc
 import importlib
 import json
 import multiprocessing
@@ -289,6 +290,7 @@ def all_tried(jobs: list[tuple[Path, list[Mutant], bool]], at_a_time: int):
     os.environ.pop("TRITON_INTERPRET", None)
     import torch  # noqa: F401  here, so that no other process has to
 
+    gc.freeze()
     for interpreted in (False, True):
         if interpreted:  # Triton reads this when it is imported, so what compiles was forked before
             os.environ["TRITON_INTERPRET"] = "1"

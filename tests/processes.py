@@ -6,6 +6,7 @@ needs to build the site; but nothing of this project, and not Triton, which read
 """
 
 import functools
+import gc
 import json
 import multiprocessing
 import os
@@ -74,6 +75,7 @@ def usual_path() -> list[str]:
 
 def _run(arguments, env, cwd, usual, stdout, stderr):
     """In the new process: become what ``python arguments…`` would be."""
+    gc.freeze()  # what the server imported stays, so the collector of garbage need not go through it
     for number, name in ((1, stdout), (2, stderr)):
         os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
     os.environ.clear()
