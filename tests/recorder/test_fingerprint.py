@@ -41,6 +41,7 @@ def of(project, text, device="cpu"):
 def test_what_only_people_read_does_not_matter(project, old, new):
     assert old in SOURCE
     assert of(project, SOURCE) == of(project, SOURCE.replace(old, new))
+    assert fingerprint.same_code(SOURCE, SOURCE.replace(old, new))
 
 
 @pytest.mark.parametrize(
@@ -61,6 +62,7 @@ def test_what_only_people_read_does_not_matter(project, old, new):
 def test_every_change_of_the_code_matters(project, old, new):
     assert old in SOURCE
     assert of(project, SOURCE) != of(project, SOURCE.replace(old, new))
+    assert not fingerprint.same_code(SOURCE, SOURCE.replace(old, new))
 
 
 IMPORTS = ["from snippets.programs.other import f", "import snippets.programs.other"]

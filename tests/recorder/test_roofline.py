@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The view of kernels under their ceilings: points where the numbers say, labels apart, and what limits each."""
 
+import math
 import re
 from math import log10
 
@@ -70,6 +71,28 @@ def test_labels_do_not_overlap(width, texts):
     for i, (x, y) in enumerate(middles):
         assert half <= x <= width - half and 0 < y < roofline.HEIGHT
         assert all(abs(x - x2) >= 2 * half - 1e-6 or abs(y - y2) >= tall - 1e-6 for x2, y2 in middles[:i])
+
+
+def test_of_all_orders_the_nearest_labels_are_taken(monkeypatch):
+    """Also where an order is given up once it is as far as the best one before it."""
+    totals, place = [], roofline._place_in_order
+
+    def whole(*given):
+        found = place(*given[:-1], math.inf)
+        totals.append(found[0])
+        assert (place(*given) is None) == (found[0] >= given[-1])
+        return place(*given)
+
+    monkeypatch.setattr(roofline, "_place_in_order", whole)
+    rows = [(f"k{i}", "fp32", 10 ** (i % 4 / 3), 1.0, 1 + i / 10) for i in range(8)]
+    table = {"rows": [{"kernel": k, "unit": u, "gflop": [f], "gbyte": [b], "ms": [ms]} for k, u, f, b, ms in rows]}
+    work = roofline.read(KERNEL_TABLE | table, CEILINGS)
+    plot = roofline.Plot.around(work, CEILINGS)
+    placed = roofline.place(plot, work, roofline.WIDE, ["a kernel of some length"] * 8)
+    assert len(set(totals)) > 1, "the order matters"
+    half = len("a kernel of some length") * roofline.GLYPH / 2
+    total = sum(math.hypot(max(abs(dx) - half, 0), dy) ** 2 for dx, dy in placed)
+    assert total == pytest.approx(min(totals))
 
 
 @pytest.mark.parametrize(
