@@ -2,6 +2,7 @@
 """Each error is still made, and says what the page says that it says; what is written now instead is accepted."""
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -10,7 +11,6 @@ import torch
 from guards import environment
 
 from snippets.start import install_errors_bug as errors
-from tests.processes import run_python
 
 SOURCE = Path(errors.__file__)
 NO_DRIVER = "RuntimeError: 0 active drivers ([]). There should only be one."
@@ -18,7 +18,8 @@ NO_DRIVER = "RuntimeError: 0 active drivers ([]). There should only be one."
 
 def run(*pieces, **more):
     """What each line of a child process that runs these pieces, compiled, is followed by."""
-    done = run_python(SOURCE, "--pieces", *pieces, env=environment("cuda", **more))
+    call = [sys.executable, SOURCE, "--pieces", *pieces]
+    done = subprocess.run(call, env=environment("cuda", **more), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     said, name = {}, ""
     for line in done.stdout.splitlines():
