@@ -15,7 +15,7 @@ from urllib.parse import urljoin, urlsplit
 import pytest
 from bs4 import BeautifulSoup, SoupStrainer
 
-from tests.site.conftest import SITE_URL, quiet
+from tests.site.conftest import SITE_URL, quiet, taken_over
 from tests.site.gates_support import make_copy
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -177,7 +177,7 @@ def test_on_a_phone_it_fits_and_is_light(opened, site, address):
         " getComputedStyle(code).overflowX !== 'visible').map(code => code.parentElement.outerHTML.slice(0, 100))"
     )
     assert not unreachable, "Material leaves out the keyboard where nothing hovers"
-    page.wait_for_load_state("networkidle")
+    taken_over(page)
     entries = "['navigation', 'resource'].flatMap(kind => performance.getEntriesByType(kind).map(entry => entry.name))"
     got = {urlsplit(url).path for url in page.evaluate(entries) if url.startswith("http")}
     files = {path.removeprefix(urlsplit(site.url).path) for path in got}
@@ -291,7 +291,8 @@ def test_next_leads_through_all_pages_and_previous_back(site):
 
 
 def test_next_and_previous_load_no_page(open_site, site):
-    page = open_site(site.url, "networkidle")
+    page = open_site(site.url)
+    taken_over(page)
     page.evaluate("window.stayed = true")
     visited, back = [site.url], []
     for _ in range(5):
@@ -310,7 +311,8 @@ def test_next_and_previous_load_no_page(open_site, site):
 
 
 def test_explorers_work_after_instant_navigation(open_site, site):
-    page = open_site(site.url, "networkidle")
+    page = open_site(site.url)
+    taken_over(page)
     page.evaluate("window.stayed = true")
     for _ in range(2):
         page.locator("article a", has_text="Vector add").click()
@@ -334,7 +336,8 @@ def test_explorers_work_after_instant_navigation(open_site, site):
 
 @pytest.mark.parametrize("address", [LESSON, LAB])
 def test_a_term_shows_its_entry_on_hover(open_site, site, address):
-    page = open_site(site.url + address, "networkidle")
+    page = open_site(site.url + address)
+    taken_over(page)
     page.locator("article a[href$='glossary/#kernel']").first.hover()
     preview = page.locator(".md-tooltip2[role=dialog]")
     preview.wait_for()
@@ -342,7 +345,8 @@ def test_a_term_shows_its_entry_on_hover(open_site, site, address):
 
 
 def test_search_finds_the_lesson_by_keyboard(open_site, site):
-    page = open_site(site.url, "networkidle")
+    page = open_site(site.url)
+    taken_over(page)
     page.keyboard.press("/")
     page.keyboard.type("vector add")
     page.locator(f".md-search-result__link[href*='{LESSON}']").first.wait_for()
@@ -357,7 +361,8 @@ def test_search_finds_the_lesson_by_keyboard(open_site, site):
 
 @pytest.mark.parametrize("address", ["", LESSON, LAB])
 def test_focus_is_seen_from_the_skip_link_on(open_site, site, address):
-    page = open_site(site.url + address, "networkidle")
+    page = open_site(site.url + address)
+    taken_over(page)
     page.keyboard.press("Tab")
     skip = page.locator(".md-skip")
     assert skip.evaluate("link => link === document.activeElement")
@@ -385,7 +390,8 @@ def test_focus_is_seen_from_the_skip_link_on(open_site, site, address):
             unseen.append(name)
     assert not unseen
     assert len(reached) > 10
-    page.goto(site.url + address, wait_until="networkidle")
+    page.goto(site.url + address)
+    taken_over(page)
     page.evaluate("scrollTo(0, document.body.scrollHeight)")
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
