@@ -156,7 +156,6 @@ def phone(browser):
 def opened(phone, site, address):
     """A page on a phone, opened once for the tests that need no fresh one."""
     with quiet(phone.context, site.url):
-        phone.set_viewport_size(PHONE)
         phone.goto(site.url + address)
         ready(phone)
         yield phone
@@ -172,6 +171,8 @@ def test_on_a_phone_it_fits_and_is_light(opened, site, address):
     page = opened
     assert page.evaluate("innerWidth") == 360, "Chromium zooms out of a page that is too wide"
     assert page.evaluate("document.documentElement.scrollWidth") == 360
+    beside = "all => all.filter(row => row.scrollWidth > row.clientWidth).map(row => row.textContent)"
+    assert not page.locator(".tabbed-labels").evaluate_all(beside), "nobody knows of tabs beside the screen"
     unreachable = page.locator("article pre > code").evaluate_all(
         "all => all.filter(code => code.scrollWidth > code.clientWidth && !code.closest('[tabindex]') &&"
         " getComputedStyle(code).overflowX !== 'visible').map(code => code.parentElement.outerHTML.slice(0, 100))"
@@ -188,10 +189,8 @@ def test_on_a_phone_it_fits_and_is_light(opened, site, address):
         assert sum(own.values()) < 150_000, own
 
 
-def test_no_axe_violation(opened):
+def check_with_axe(page):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
-    page = opened
-    page.set_viewport_size({"width": 1280, "height": 720})
     page.evaluate(axe.Axe().axe_script)
     page.evaluate("rules => axe.configure({ rules })", OF_MARKED)
     set_scheme = "scheme => { document.body.dataset.mdColorScheme = scheme }"
@@ -210,6 +209,19 @@ def test_no_axe_violation(opened):
         found = axe.AxeResults(page.evaluate("options => axe.run(document, options)", options))
         assert found.violations_count == 0, f"{scheme}: {found.generate_report()}"
     CHECKED.update(*kinds.values())
+
+
+def test_no_axe_violation(opened):
+    check_with_axe(opened)
+
+
+@pytest.mark.parametrize("address", ["", LESSON, LAB, "programs/layouts/", "reference/errata/", "404.html"])
+def test_no_axe_violation_beside_the_sidebars(open_site, site, address):
+    """The sidebars and what stands side by side: a phone, on which each page is checked, has neither."""
+    page = open_site(site.url + address, viewport={"width": 1280, "height": 720}, reduced_motion="reduce")
+    ready(page)
+    assert page.locator(".md-sidebar--primary").is_visible() == (address != ""), "the home page has none"
+    check_with_axe(page)
 
 
 @pytest.fixture(scope="module")
