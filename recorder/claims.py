@@ -11,6 +11,7 @@
 - ``compiled(launch, target)``: ``registers``, ``spills``, ``shared``, ``stages`` and ``error`` of a launch
 - ``count(text, launch, target, stage)``: how many lines of a compiler stage contain the text
 - ``made``: the provenance, as in ``made.multiprocessors``
+- ``pixels(label)``: the rows of pixels printed after a label; see ``pixels.py``
 - ``verdict(row)``: what a snippet with verdicts said of a row, written without its backticks; see ``verdicts.py``
 """
 
@@ -21,7 +22,7 @@ from types import SimpleNamespace
 
 import simpleeval
 
-from recorder import verdicts
+from recorder import pixels, verdicts
 from recorder.project import RecorderError, nearest
 
 
@@ -102,6 +103,7 @@ def evaluate(expression: str, recording: dict):
         "rows": lambda table: list(table.values()),
         "compiled": lambda launch, target: compiled(recording, launch, target),
         "count": count,
+        "pixels": lambda label: pixels.parse(recording["output"], label),
         "verdict": lambda row: verdicts.of(recording, row),
     }  # fmt: skip
     known = names(recording, expression)

@@ -63,6 +63,7 @@ def test_what_a_claim_can_say_of_compiled_code(text, shown):
         ("made.tritonn", ["'tritonn'", "triton"]),
         ("launches[7].grid", ["launches[7]", "index"]),
         ("median(1)", ["median"]),
+        ('pixels("spot")', ["no pixels after 'spot'"]),
         ("1 +", ["'1 +'"]),
         ("1 / 0", ["zero"]),
         ("1 < 'a'", ["'<'"]),
@@ -129,6 +130,11 @@ def test_numbers_that_were_printed():
     output += "v: 3.6.0\nw==2.11.0\n"
     assert claims.printed_numbers(output) == {"a": 1, "b": -2.5, "c": 1e-3, "d": 12345, "n = 98,432": 0.0}
     assert isinstance(claims.printed_numbers("a: 1\n")["a"], int)
+
+
+def test_one_channel_of_a_pixel():
+    printed = {**H200, "output": "patch: 35,22,32 0,23,13\npatch: 1,2,3 4,5,6"}
+    assert claims.check('pixels("patch")[1][0][2]; d', printed) == ("3", 3)
 
 
 def test_medians_are_the_first_of_three():
