@@ -11,12 +11,15 @@
 - ``compiled(launch, target)``: ``registers``, ``spills``, ``shared``, ``stages`` and ``error`` of a launch
 - ``count(text, launch, target, stage)``: how many lines of a compiler stage contain the text
 - ``made``: the provenance, as in ``made.multiprocessors``
+- ``at_least(value, step)`` and ``at_most(value, step)``: the nearest multiple of ``step`` on the safe side, for "at least
+  55 times" where rounding 55.7 would say 56
 - ``pixels(label)``: the rows of pixels printed after a label; see ``pixels.py``
 - ``verdict(row)``: what a snippet with verdicts said of a row, written without its backticks; see ``verdicts.py``
 """
 
 import ast
 import contextlib
+import math
 import re
 from types import SimpleNamespace
 
@@ -100,6 +103,8 @@ def evaluate(expression: str, recording: dict):
 
     functions = {
         "min": min, "max": max, "sum": sum, "len": len, "round": round, "abs": abs,
+        "at_least": lambda value, step: math.floor(value / step) * step,
+        "at_most": lambda value, step: math.ceil(value / step) * step,
         "rows": lambda table: list(table.values()),
         "compiled": lambda launch, target: compiled(recording, launch, target),
         "count": count,

@@ -20,7 +20,7 @@
 #
 # The variable has to be set first. `@triton.jit` reads it once, when it decorates a function.
 # Triton's own helpers, such as `tl.sum`, are decorated too, while Triton is imported.
-# If you set it later, restart the notebook's kernel and begin again from here.
+# If you set it later, restart the notebook and begin again from here.
 
 # %%
 import os
@@ -183,7 +183,7 @@ print("equal to torch:      ", torch.equal(out, x + y))
 # many programs run at once, and any may be first. So a kernel must be right in every order.
 # Test one: number the programs from the back.
 #
-# **Predict:** which program writes first now? Does the result change?
+# **Predict:** which block is written first now? Does the result change?
 
 # %%
 @triton.jit
