@@ -11,8 +11,8 @@
 - ``compiled(launch, target)``: ``registers``, ``spills``, ``shared``, ``stages`` and ``error`` of a launch
 - ``count(text, launch, target, stage)``: how many lines of a compiler stage contain the text
 - ``made``: the provenance, as in ``made.multiprocessors``
-- ``at_least(value, step)`` and ``at_most(value, step)``: the nearest multiple of ``step`` on the safe side, for "at least
-  55 times" where rounding 55.7 would say 56
+- ``at_least(value, step)`` and ``at_most(value, step)``: the nearest multiple of ``step`` on the safe side, for
+  "at least 55 times" where rounding 55.7 would say 56
 - ``pixels(label)``: the rows of pixels printed after a label; see ``pixels.py``
 - ``verdict(row)``: what a snippet with verdicts said of a row, written without its backticks; see ``verdicts.py``
 """
