@@ -8,7 +8,7 @@ UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --
 .DEFAULT_GOAL := help
 unexport PYTHONDONTWRITEBYTECODE # else each of the many processes of the tests compiles our files anew
 export NO_MKDOCS_2_WARNING := 1 # Material's banner; mkdocs.yml is kept fit for its successor, Zensical
-.PHONY: help serve test test-gpu mutants record check replay site lint lock clean
+.PHONY: help serve test test-changed test-gpu mutants record check replay site lint lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -23,6 +23,9 @@ test: $(VENV)/all.done ## run everything that runs without a GPU
 	$(BIN)/pytest -n auto --dist worksteal
 	$(BIN)/ruff check
 
+test-changed: $(VENV)/all.done ## run what the uncommitted change can touch; BASE=main: what came since then, too
+	$(BIN)/python -m tests.changed $(BASE)
+
 test-gpu: $(VENV)/all.done ## run the tests that need a GPU
 	$(BIN)/pytest -m gpu
 
@@ -32,14 +35,15 @@ mutants: $(VENV)/all.done ## plant faults in every kernel and name those that it
 record: $(VENV)/all.done ## run what is stale and write its recordings
 	$(BIN)/python -m recorder run
 
-check: $(VENV)/all.done ## say what is stale, missing or orphaned
-	$(BIN)/python -m recorder check
+check: $(VENV)/site.done ## say what is stale, missing, untested, or wrong on a page; needs no torch
+	$(BIN)/python -m render check
 
 replay: $(VENV)/all.done ## check, then run everything that needs no GPU again and compare with its recording
 	$(BIN)/python -m recorder check --replay
 
-site: $(VENV)/site.done ## build the site into site/, refusing anything stale, missing or broken
+site: check ## build the site into site/, refusing anything stale, missing, lost or broken
 	$(BIN)/mkdocs build --strict
+	$(BIN)/python -m render check --built site
 
 lint: $(VENV)/all.done ## check the style of the code and the workflows
 	$(BIN)/ruff check
@@ -51,6 +55,8 @@ lock: $(VENV)/all.done ## pin the newest versions that pyproject.toml allows
 	$(UV_COMPILE) --extra dev > $(VENV)/pins
 	$(UV_COMPILE) --constraint $(VENV)/pins >> requirements-site.txt
 	grep -vxFf requirements-site.txt $(VENV)/pins >> requirements.txt
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.12 --no-python-downloads --generate-hashes --no-annotate \
+	  --custom-compile-command 'make lock' --constraint $(VENV)/pins pyproject.toml > .github/requirements-deploy.txt
 
 clean: ## delete the environment and everything that was built
 	rm -rf $(VENV) site .cache *.egg-info

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m recorder run | check | draw | list``: see ``--help``."""
+"""``python -m recorder run | check | draw | new | rename | list``: see ``--help``."""
 
 import argparse
 import signal
 import sys
 import time
 
-from recorder import lab, recording, runner
-from recorder.project import OTHER_TRITON, Lab, RecorderError, Snippet, find, labs, relative, snippets, triton_of
+from recorder import judge, lab, recording, runner
+from recorder.new import new
+from recorder.project import OTHER_TRITON, Lab, RecorderError, Snippet, find, labs, mend, relative, snippets, triton_of
+from recorder.rename import rename
+from recorder.replay import replay
 
 
 class Progress:
@@ -39,7 +42,7 @@ def work(names: list[str], everything: bool, devices: list[str]) -> list[tuple[S
     chosen = [find(name) for name in names if name not in every_lab] if names else snippets()
     jobs = []
     for snippet in chosen:
-        stale = {problem.path for problem in recording.problems(snippet)}
+        stale = {problem.path for problem in judge.problems(snippet)}
         for device in filter(snippet.runs_on, devices):
             path = recording.path_of(snippet, device)
             hurt = any(p.startswith(relative(path).removesuffix("json")) for p in stale)
@@ -47,7 +50,7 @@ def work(names: list[str], everything: bool, devices: list[str]) -> list[tuple[S
                 jobs.append((snippet, device))
     if "cpu" in devices:
         for script in chosen_labs:
-            if everything or names or lab.status(script.path, script.notebook) != "fresh":
+            if everything or names or lab.status(script) != "fresh":
                 jobs.append((script, "cpu"))
     return jobs
 
@@ -68,7 +71,7 @@ def run(options) -> int:
         progress.step(f"[{number}/{len(jobs)}] {job.name} on {device}")
         try:
             if isinstance(job, Lab):
-                lab.build(job.path, job.notebook, timeout=options.time_limit)
+                lab.build(job, job.notebook, timeout=options.time_limit)
                 progress.done(f"wrote {relative(job.notebook)}")
             elif runner.update(job, device, time_limit=options.time_limit, progress=progress):
                 progress.done(f"wrote {relative(recording.path_of(job, device))}")
@@ -83,34 +86,13 @@ def run(options) -> int:
 
 
 def check(options) -> int:
-    problems = recording.all_problems()
+    problems = judge.all_problems()
     if options.replay and not problems:
-        problems = replay()
+        problems = replay(Progress())
     for problem in problems:
         print(problem)
     print(f"{len(problems)} problems." if problems else "Every recording is of the code as it stands.")
     return bool(problems)
-
-
-def replay() -> list[str]:
-    """Run everything that runs without a GPU again, and draw every chart; compare both with the recordings."""
-    progress, problems = Progress(), []
-    for snippet in snippets():
-        for device in recording.devices(snippet):
-            if runner.draw_charts(recording.load(snippet, device)) != recording.charts(snippet, device):
-                path = relative(recording.path_of(snippet, device))
-                problems.append(f"{path}: its charts are drawn otherwise now; mend: python -m recorder draw")
-        if "cpu" not in recording.devices(snippet) or not snippet.settings.replay:
-            continue
-        progress.step(f"{snippet.name} on cpu, again")
-        try:
-            new = runner.record(snippet, "cpu", progress=progress)
-            changed = runner.differences(recording.load(snippet, "cpu"), new)
-        except RecorderError as error:
-            changed = [str(error)]
-        progress.done("NOT as recorded" if changed else "as recorded")
-        problems += [f"{snippet.name}: {part}" for part in changed]
-    return problems
 
 
 def draw(options) -> int:
@@ -119,28 +101,43 @@ def draw(options) -> int:
         for device in recording.devices(snippet):
             drawn = runner.draw_charts(recording.load(snippet, device))
             if drawn != recording.charts(snippet, device):
-                recording.redraw(snippet, device, drawn)
+                if not recording.as_written(snippet, device):
+                    path = relative(recording.path_of(snippet, device))
+                    raise RecorderError(f"{path} was edited by hand; make it anew with: {mend(snippet.name, device)}")
+                recording.save(recording.load(snippet, device), drawn)
                 print(f"drew the charts of {relative(recording.path_of(snippet, device))}", file=sys.stderr)
+    return 0
+
+
+def begin(options) -> int:
+    print(new(options.name))
+    return 0
+
+
+def move(options) -> int:
+    for path in rename(options.old, options.new):
+        print(f"changed {path}", file=sys.stderr)
+    print(f"{options.old} is {options.new} now; read `git diff`, then: python -m render check", file=sys.stderr)
     return 0
 
 
 def show(options) -> int:
     for snippet in snippets():
-        faults = {problem.path: problem.fault for problem in recording.problems(snippet)}
+        faults = {problem.path: problem.fault for problem in judge.problems(snippet)}
         for device in recording.devices(snippet):
-            made = recording.load(snippet, device)["provenance"]
+            made = recording.load(snippet, device).provenance
             state = faults.get(relative(recording.path_of(snippet, device)), "fresh")
-            print(f"{snippet.name:32} {device:16} {state:10} {made['date']}  Triton {made['triton']}")
+            print(f"{snippet.name:32} {device:16} {state:10} {made.date}  Triton {made.triton}")
         if not recording.devices(snippet):
             print(f"{snippet.name:32} {'-':16} missing")
     for script in labs():
-        print(f"{script.name:32} {'cpu':16} {lab.status(script.path, script.notebook)}")
+        print(f"{script.name:32} {'cpu':16} {lab.status(script)}")
     return 0
 
 
 def main(arguments=None) -> int:
     parser = argparse.ArgumentParser(prog="python -m recorder", description="Run snippets and keep what they produced.")
-    commands = parser.add_subparsers(required=True, metavar="run | check | draw | list")
+    commands = parser.add_subparsers(required=True, metavar="run | check | draw | new | rename | list")
     runs = commands.add_parser("run", help="run what is stale, or what is named, on the devices that this machine has")
     runs.add_argument("names", nargs="*", metavar="NAME", help="such as programs/vector_add")
     runs.add_argument("--all", action="store_true", help="run everything, stale or not")
@@ -155,6 +152,13 @@ def main(arguments=None) -> int:
     draws = commands.add_parser("draw", help="draw the charts of recordings again, from the numbers that were recorded")
     draws.add_argument("names", nargs="*", metavar="NAME", help="such as programs/vector_add; everything, if left out")
     draws.set_defaults(do=draw)
+    begins = commands.add_parser("new", help="begin a lesson: snippet, test and page that run, and what to do next")
+    begins.add_argument("name", metavar="NAME", help="such as programs/saxpy")
+    begins.set_defaults(do=begin)
+    moves = commands.add_parser("rename", help="give a snippet another name, in all places; what was recorded stays")
+    moves.add_argument("old", metavar="OLD", help="such as programs/vector_add")
+    moves.add_argument("new", metavar="NEW")
+    moves.set_defaults(do=move)
     commands.add_parser("list", help="show all recordings").set_defaults(do=show)
     options = parser.parse_args(arguments)
     try:

@@ -7,6 +7,7 @@ import re
 from html import escape
 
 from recorder.project import ROOT
+from recorder.recording import Benchmark
 
 # matplotlib wants real colors; each of these stands for a property of theme/assets/tokens.css and is replaced below.
 STAND_INS = {f"pid-{i}": f"#0000f{i}" for i in range(8)} | {"ink": "#0001f0", "ink-muted": "#0001f1", "rule": "#0001f2"}
@@ -14,8 +15,8 @@ MARKERS = "osD^vPXh"
 DASHES = ["-", "--", ":", "-."]
 
 
-def draw(table: dict) -> str:
-    """The SVG of a table as ``recorder.observe.benchmarks`` returns it; a band spans each second and third value."""
+def draw(table: Benchmark) -> str:
+    """The SVG of a benchmark; a band spans least and most."""
     import matplotlib
 
     matplotlib.use("svg")
@@ -23,7 +24,7 @@ def draw(table: dict) -> str:
 
     style = {
         "svg.fonttype": "none",
-        "svg.hashsalt": table["name"],  # the same ids on every run
+        "svg.hashsalt": table.name,  # the same ids on every run
         "font.family": "sans-serif",
         "font.size": 11,
         "axes.spines.top": False,
@@ -36,26 +37,26 @@ def draw(table: dict) -> str:
         "text.color": STAND_INS["ink"],
     }
     with matplotlib.rc_context(style):
-        beside = len(table["lines"]) > 5  # so long a legend would cover lines: it gets room of its own
+        beside = len(table.lines) > 5  # so long a legend would cover lines: it gets room of its own
         figure, axes = plt.subplots(figsize=(6.4, 4.8 if beside else 3.9), layout="constrained")
-        x = [row[table["x"][0]] for row in table["rows"]]
+        x = [row.x[0] for row in table.rows]
         if isinstance(x[0], str):  # names, one beside the other
             axes.set_xticks(range(len(x)), x, rotation=30, ha="right")
             x = list(range(len(x)))
-        for i, (line, label) in enumerate(table["lines"].items()):
+        for i, (line, label) in enumerate(table.lines.items()):
             color = STAND_INS[f"pid-{i}"]
-            y = [row[line] for row in table["rows"]]
+            y = [row.y[line] for row in table.rows]
             axes.plot(x, [v[0] for v in y], label=label, color=color, ls=DASHES[i % 4], marker=MARKERS[i], ms=4, lw=1.6)
             if all(len(v) == 3 for v in y):
                 axes.fill_between(x, [v[1] for v in y], [v[2] for v in y], color=color, alpha=0.15, lw=0)
-        axes.set_xlabel(table["xlabel"])
-        axes.set_ylabel(table["ylabel"])
-        if table["x_log"]:
+        axes.set_xlabel(table.xlabel)
+        axes.set_ylabel(table.ylabel)
+        if table.x_log:
             axes.set_xscale("log", base=2)
             axes.set_xticks(x[:: -(-len(x) // 9)])  # sizes that were measured, at most nine of them
             axes.xaxis.set_minor_locator(plt.NullLocator())
-        values = [v[0] for row in table["rows"] for v in (row[line] for line in table["lines"])]
-        if table["y_log"] and max(values) >= 10 * min(values):  # less than one power of ten has no room for ticks
+        values = [row.y[line][0] for row in table.rows for line in table.lines]
+        if table.y_log and max(values) >= 10 * min(values):  # less than one power of ten has no room for ticks
             axes.set_yscale("log")
             axes.yaxis.set_major_formatter(_power_of_ten if axes.get_ylim()[0] < 1e-4 else "{x:g}")
         else:
@@ -69,7 +70,7 @@ def draw(table: dict) -> str:
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
         plt.close(figure)
     return _with_tokens(
-        buffer.getvalue(), f"{table['ylabel']} by {table['xlabel']}: {', '.join(table['lines'].values())}"
+        buffer.getvalue(), f"{table.ylabel} by {table.xlabel}: {', '.join(table.lines.values())}"
     )
 
 

@@ -13,14 +13,13 @@ from importlib.metadata import version
 from pathlib import Path
 
 from recorder import fingerprint as code
-from recorder.project import ROOT, RecorderError, relative
+from recorder.project import ROOT, Lab, RecorderError, read_text, relative
 from recorder.recording import write_atomically
 
 
-def fingerprint(script: Path) -> str:
+def fingerprint(script: Lab) -> str:
     """SHA-256 (hexadecimal) of what runs and of the script's text: in a lab, the comments are the prose of the page."""
-    text = script.read_text("utf-8")
-    return hashlib.sha256(f"{code.of(script)}\n{text}".encode()).hexdigest()
+    return hashlib.sha256(f"{code.of(script)}\n{read_text(script.path)}".encode()).hexdigest()
 
 
 def digest(notebook: dict) -> str:
@@ -29,18 +28,31 @@ def digest(notebook: dict) -> str:
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
 
-def status(script: Path, notebook: Path) -> str:
-    """``missing``, ``edited`` (not as :func:`build` wrote it), ``stale`` (the script has changed) or ``fresh``."""
-    if not notebook.is_file():
-        return "missing"
+def read(notebook: Path) -> dict:
+    """A notebook as it was written. Raises ``RecorderError`` if it was not by :func:`build`."""
     try:
         found = json.loads(notebook.read_text("utf-8"))
-        metadata = found["metadata"]
-        if metadata["digest"] != digest(found):
-            return "edited"
-        return "fresh" if metadata["provenance"]["fingerprint"] == fingerprint(script) else "stale"
-    except (ValueError, KeyError, TypeError):
+        if found["metadata"]["digest"] != digest(found) or not found["cells"]:
+            raise ValueError("its digest is another")
+        return found
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise RecorderError(f"{relative(notebook)} is not as the recorder wrote it ({error})") from error
+
+
+def cells(notebook: Path) -> list[dict]:
+    """The cells of a notebook, without the last, which says where and when it ran."""
+    return json.loads(notebook.read_text("utf-8"))["cells"][:-1]
+
+
+def status(script: Lab) -> str:
+    """``missing``, ``edited`` (not as :func:`build` wrote it), ``stale`` (the script has changed) or ``fresh``."""
+    if not script.notebook.is_file():
+        return "missing"
+    try:
+        made = read(script.notebook)["metadata"]["provenance"]
+    except RecorderError:
         return "edited"
+    return "fresh" if made.get("fingerprint") == fingerprint(script) else "stale"
 
 
 def device(script: Path) -> str:
@@ -49,13 +61,13 @@ def device(script: Path) -> str:
     return "CPU, Triton's interpreter" if chosen else "CPU, Triton's compiler, nothing launched"
 
 
-def build(script: Path, notebook: Path, *, timeout: float) -> None:
-    """Execute the cells of ``script`` in a fresh kernel and write ``notebook`` with their outputs.
+def build(script: Lab, notebook: Path, *, timeout: float) -> None:
+    """Execute the cells of a lab in a fresh kernel and write ``notebook`` with their outputs.
 
     Running again what has not changed writes the same bytes, with the old date.
 
     Args:
-        script: A percent-format script inside the project.
+        script: A lab of the project, a percent-format script.
         notebook: The ``.ipynb`` to write. It is replaced whole, or left as it was.
         timeout: Seconds for all cells together.
 
@@ -63,12 +75,12 @@ def build(script: Path, notebook: Path, *, timeout: float) -> None:
         RecorderError: A cell failed or the time was up; the message names the cell.
     """
     before = fingerprint(script)
-    made = _execute(script, timeout)
+    made = _execute(script.path, timeout)
     if fingerprint(script) != before:
-        raise RecorderError(f"{relative(script)} was edited while it ran; run it again")
+        raise RecorderError(f"{relative(script.path)} was edited while it ran; run it again")
     made["metadata"]["provenance"] = {
-        "script": relative(script),
-        "device": device(script),
+        "script": relative(script.path),
+        "device": device(script.path),
         "python": platform.python_version(),
         **{package: version(package).split("+")[0] for package in ("torch", "triton", "numpy")},
         "fingerprint": before,

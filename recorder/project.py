@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where things lie and what they are called: one name for a lesson, in all four places."""
+"""Where things lie and what they are called: one name for a lesson, in all four places; and a snippet's settings."""
 
 import difflib
+import os
 import tomllib
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
+
+import msgspec
 
 
 class RecorderError(Exception):
@@ -23,11 +25,21 @@ def _root() -> Path:
 
 
 ROOT = _root()
+SETTINGS = "recorder.toml"
+OUTPUT = "output"  # where a running snippet's standard output is collected, in its temporary folder
 
 
 def relative(path: Path) -> str:
     """``path`` from the root of the project, with forward slashes, as recordings and messages spell it."""
     return path.relative_to(ROOT).as_posix()
+
+
+def read_text(path: Path) -> str:
+    """The text of a file. Raises ``RecorderError`` if it is not UTF-8."""
+    try:
+        return path.read_text("utf-8")
+    except UnicodeDecodeError as error:
+        raise RecorderError(f"{relative(path)} is not UTF-8 ({error}); save it as UTF-8") from error
 
 
 OTHER_TRITON = "cpu-triton-"  # "cpu-triton-3.8.0": the interpreter of a Triton that is not the pinned one
@@ -42,34 +54,53 @@ def interpreted(device: str) -> bool:
     return device == "cpu" or device.startswith(OTHER_TRITON)
 
 
-@dataclass(frozen=True)
-class Settings:
-    """How a snippet is recorded, where it is not as usual: its table ``[tool.recorder.snippets]`` in pyproject.toml."""
+class Listing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Compiler stages that a page shows: of one launch, for some targets. What is left out means all of them."""
 
-    devices: list[str] = field(default_factory=lambda: ["cpu", "gpu"])  # kinds of device that it runs on
+    launch: int
+    targets: list[str] = []
+    stages: list[str] = []
+
+    def names(self, launch: int, target: str, stage: str) -> bool:
+        return launch == self.launch and target in (self.targets or [target]) and stage in (self.stages or [stage])
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What of a snippet is recorded beside its output and its benchmarks, and how: its table in ``recorder.toml``."""
+
+    devices: tuple[str, ...] = ("cpu", "gpu")  # kinds of device that it runs on
     differs: str = ""  # why its output is not the same on every device, or in every run
-    stages: bool = True  # whether its launches are compiled for all targets
-    triton: list[str] = field(default_factory=list)  # other versions of Triton to run it under, in the interpreter
+    launches: list[int] = []  # launches in the interpreter that pages draw or name, counted from 0
+    compiled: bool = False  # whether its launches are compiled for all targets: registers, shared memory, digests
+    stages: list[Listing] = []  # what of that is kept as text
+    charts: list[str] = []  # benchmarks that pages draw with matplotlib
+    triton: list[str] = []  # other versions of Triton to run it under, in the interpreter
     replay: bool = True  # whether `check --replay` runs it again; not so for what asks the network
+    untested: str = ""  # why it has no test
 
 
 @lru_cache
-def _settings(text: str) -> dict[str, Settings]:
-    known = [setting.name for setting in fields(Settings)]
-    tables = tomllib.loads(text).get("tool", {}).get("recorder", {}).get("snippets", {})
-    names = [snippet.name for snippet in snippets()]
+def _settings(file: Path, modified: int) -> dict[str, Settings]:
+    try:
+        tables = tomllib.loads(read_text(file))
+    except tomllib.TOMLDecodeError as error:
+        raise RecorderError(f"{relative(file)} is not TOML: {error}") from error
+    names = {s.name.partition("/")[2] for s in snippets() if s.settings_file == file}
+    found, known = {}, [field.name for field in msgspec.structs.fields(Settings)]
     for name, table in tables.items():
         if name not in names:
-            raise RecorderError(f"pyproject.toml has recorder settings for {name!r}{nearest(name, names)}")
-        if unknown := [setting for setting in table if setting not in known]:
-            raise RecorderError(
-                f"pyproject.toml, {name}: no setting is called {unknown[0]!r}{nearest(unknown[0], known)}"
-            )
-    return {name: Settings(**table) for name, table in tables.items()}
+            raise RecorderError(f"{relative(file)} has settings for {name!r}{nearest(name, names)}")
+        if unknown := [key for key in table if key not in known] if isinstance(table, dict) else []:
+            hint = nearest(unknown[0], known)
+            raise RecorderError(f"{relative(file)}, {name}: no setting is called {unknown[0]!r}{hint}")
+        try:
+            found[name] = msgspec.convert(table, Settings)
+        except msgspec.ValidationError as error:
+            raise RecorderError(f"{relative(file)}, {name}: {error}") from error
+    return found
 
 
-@dataclass(frozen=True, order=True)
-class Snippet:
+class Snippet(msgspec.Struct, frozen=True, order=True):
     name: str  # "programs/vector_add"
 
     @property
@@ -81,12 +112,20 @@ class Snippet:
         return ROOT / "recordings" / self.name
 
     @property
-    def module(self) -> str:
-        return "snippets." + self.name.replace("/", ".")
+    def test(self) -> Path:
+        chapter, _, name = self.name.rpartition("/")
+        return ROOT / "tests" / "snippets" / chapter / f"test_{name}.py"
+
+    @property
+    def settings_file(self) -> Path:
+        return ROOT / "snippets" / self.name.partition("/")[0] / SETTINGS
 
     @property
     def settings(self) -> Settings:
-        return _settings((ROOT / "pyproject.toml").read_text("utf-8")).get(self.name, Settings())
+        file = self.settings_file
+        if not file.is_file():
+            return Settings()
+        return _settings(file, file.stat().st_mtime_ns).get(self.name.partition("/")[2], Settings())
 
     def runs_on(self, device: str) -> bool:
         if version := triton_of(device):
@@ -94,8 +133,7 @@ class Snippet:
         return ("cpu" if device == "cpu" else "gpu") in self.settings.devices
 
 
-@dataclass(frozen=True, order=True)
-class Lab:
+class Lab(msgspec.Struct, frozen=True, order=True):
     name: str  # "programs/labs/vector_add_step_by_step"
 
     @property
@@ -125,9 +163,16 @@ def labs() -> list[Lab]:
     return [Lab(name) for name in _names() if "/labs/" in name]
 
 
+def strangers() -> list[Path]:
+    """Files in ``snippets/`` that no fingerprint covers: neither Python, nor settings; and ``__init__.py``."""
+    files = (Path(folder) / name for folder, _, names in os.walk(ROOT / "snippets") for name in names)
+    known = lambda file: (file.suffix == ".py" and file.name != "__init__.py") or file.name == SETTINGS
+    return sorted(file for file in files if not known(file) and "__pycache__" not in file.parts)
+
+
 def find(name: str) -> Snippet:
     """The snippet of this name, which may also be given as a path to its file."""
-    snippet = Snippet(name.removeprefix("snippets/").removesuffix(".py"))
+    snippet = Snippet(str(name).removeprefix("snippets/").removesuffix(".py"))
     if not snippet.path.is_file() or not _is_snippet(snippet.name):
         known = [each.name for each in snippets()]
         raise RecorderError(f"there is no snippet {snippet.name!r}{nearest(snippet.name, known)}")
@@ -137,6 +182,14 @@ def find(name: str) -> Snippet:
 def snippet_of_page(page: str) -> str:
     """The name of the snippet that belongs to a page: ``programs/vector-add.md`` to ``programs/vector_add``."""
     return page.removesuffix(".md").replace("-", "_")
+
+
+def mend(name: str, device: str) -> str:
+    """The command that makes a recording anew."""
+    if triton_of(device):
+        return f"python -m recorder run {name} --device {device}"
+    where = "" if interpreted(device) else f"  (on a machine with this GPU: {device})"
+    return f"python -m recorder run {name}{where}"
 
 
 def nearest(wrong: str, known: Iterable[str]) -> str:

@@ -1,20 +1,231 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recordings on disk: one JSON file for each snippet and device, with its charts beside it as SVG.
+"""What a recording holds, as types, with units; and the only code that reads and writes one.
 
-A file carries the fingerprint of the code that it was made from and a digest of itself, so that code
-that changed and a recording that was edited by hand both show. Files are replaced whole or not at all.
+A recording is one JSON file for each snippet and device, ``recordings/<chapter>/<name>/<device>.json``, with one row a
+line, and its charts beside it as SVG. It carries the fingerprint of the code that it was made from and a digest of
+itself, so that code that changed and a recording that was edited by hand both show. Files are replaced whole or not at
+all.
 """
 
 import hashlib
 import json
 import os
 import tempfile
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
-from recorder import fingerprint
-from recorder.project import ROOT, RecorderError, Snippet, interpreted, labs, relative, snippets, triton_of
+import msgspec
+
+from recorder.project import RecorderError, Snippet, mend, nearest, relative
+
+VERSION = 2  # of this file's types; the first version had none, and kept everything that a run did
+STAGES = ("ttir", "ttgir", "llir", "ptx", "sass", "amdgcn")  # in the order of compilation
+
+
+class Part(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A part of a recording. What is as usual is left out of the file."""
+
+
+class Provenance(Part):
+    """Where, when and from what a recording was made."""
+
+    device: str  # as its maker calls it, such as "NVIDIA H200", or "CPU, Triton's interpreter"
+    python: str  # versions
+    torch: str
+    triton: str
+    numpy: str
+    date: str  # YYYY-MM-DD
+    command: str  # what a reader types to repeat the run
+    fingerprint: str  # SHA-256 (hexadecimal) of what ran; see fingerprint.py
+    seconds: float | None = None  # how long the recording took, benchmarks and compiling included
+    processor: str | None = None  # of the host
+    driver: str | None = None  # this and the rest: of a GPU
+    runtime: str | None = None  # such as "CUDA 13.0"
+    gpu: str | None = None  # its UUID
+    multiprocessors: int | None = None
+    l2_bytes: int | None = None
+    memory_bytes: int | None = None
+    libraries: dict[str, str] = {}  # what was compared with, and its version: {"cuBLAS": "13.0.2"}
+
+
+class Access(Part):
+    """A load or a store of one program, written down in the interpreter."""
+
+    pid: tuple[int, int, int]
+    op: str  # "load" or "store"
+    tensor: str  # the name of the kernel's argument that the lanes point into
+    shape: list[int]  # of the block
+    offsets: list[int]  # of each lane, in elements from the tensor's first
+    mask: list[bool]  # of each lane: whether it is on
+
+
+class Launch(Part):
+    """A launch that a page draws or names."""
+
+    kernel: str
+    file: str  # from the root of the project
+    grid: tuple[int, int, int]
+    arguments: dict[str, Any]  # numbers as they are; a tensor as its dtype, shape, strides, alignment in bytes
+    constexprs: list[str] = []  # the names of arguments that are constants to the compiler
+    options: dict[str, Any] = {}  # such as num_warps
+    accesses: list[Access] | None = None  # None for a large launch, and on a GPU
+
+
+class Line(Part, array_like=True):
+    """A line of a compiler stage and where its source stands; see ``source.Place``."""
+
+    text: str
+    place: int | str | None
+
+
+class Code(Part):
+    """What became of a launch for one target."""
+
+    registers: int = 0  # of 32 bits, for each thread
+    spills: int = 0  # values of 4 bytes, for each thread
+    shared: int = 0  # bytes of shared memory, for each program
+    num_warps: int = 0
+    digests: dict[str, str] = {}  # of every stage's text, by which `check --replay` notices a change
+    stages: dict[str, list[Line]] = {}  # those that the snippet's settings declare
+    error: str = ""  # the compiler's, if it refused
+
+    def text(self, stage: str) -> str:
+        return "\n".join(line.text for line in self.stages[stage])
+
+
+class Compiled(Part):
+    """The code that some launches share, by target: ``sm_90``, ``gfx942``."""
+
+    launches: list[int]  # their numbers, counted from 0
+    kernel: str
+    file: str
+    targets: dict[str, Code]
+
+
+class Reading(Part):
+    """A row of a benchmark."""
+
+    x: list[int | float | str]  # a value for each of the benchmark's x names
+    y: dict[str, list[float]]  # by line, in the benchmark's unit: the median, or the median, least and most
+    process: int | None = None  # which process it was read in, counted from 0, where there were several
+    gpu: str | None = None  # the UUID, where several were read
+
+
+class Median(float):
+    """The median of a line's measurements at one x, with ``least`` and ``most`` of them; all three may be the same."""
+
+    def __new__(cls, measured: list[float]):
+        median = super().__new__(cls, measured[0])
+        median.least, median.most = measured[1:] or measured * 2
+        return median
+
+
+class Row(SimpleNamespace):
+    """What was measured at one x: ``row.line``, or ``row["2**20"]`` where a line's key is no name."""
+
+    def __getitem__(self, line: str):
+        return vars(self)[line]
+
+
+class Benchmark(Part):
+    """A table, as Triton's ``perf_report`` describes it."""
+
+    name: str
+    x: list[str]  # the names of what varies from row to row
+    xlabel: str
+    ylabel: str  # with the unit
+    lines: dict[str, str]  # what was measured: a key, and what a page calls it
+    rows: list[Reading]
+    doc: str = ""  # the docstring of the function that measured
+    x_log: bool = False
+    y_log: bool = False
+
+    def medians(self) -> dict[Any, Row]:
+        """``{x: row, …}``, ``row.line`` being a :class:`Median`; x is a tuple where it has several parts."""
+        rows = {}
+        for reading in self.rows:
+            values = dict(zip(self.x, reading.x, strict=True)) | {k: Median(v) for k, v in reading.y.items()}
+            rows[tuple(reading.x) if len(reading.x) > 1 else reading.x[0]] = Row(**values)
+        return rows
+
+
+class Recording(Part):
+    snippet: str  # "programs/vector_add"
+    device: str  # as its file is called: "cpu", "cpu-triton-3.9.0", "h200"
+    provenance: Provenance
+    output: str  # standard output
+    benchmarks: list[Benchmark] = []
+    pictures: dict[str, str] = {}  # files that the snippet wrote, by name, in base64
+    launched: dict[str, int] = {}  # how often each kernel was launched
+    launches: dict[str, Launch] = {}  # by number, counted from 0: those that the snippet's settings declare
+    compiled: list[Compiled] = []
+    charts: dict[str, str] = {}  # SHA-256 of the SVG of each benchmark that the snippet's settings declare
+
+    def benchmark(self, name: str, *lines: str) -> Benchmark:
+        """The benchmark of this name, which must have these lines. Raises ``RecorderError``."""
+        found = {table.name: table for table in self.benchmarks}
+        if name not in found:
+            raise RecorderError(f"there is no benchmark {name!r}{nearest(name, found)}")
+        if missing := [line for line in lines if line not in found[name].lines]:
+            raise RecorderError(f"{name!r} has no line {missing[0]!r}{nearest(missing[0], found[name].lines)}")
+        return found[name]
+
+    def launch(self, number: int) -> Launch:
+        """A launch by its number. Raises ``RecorderError``."""
+        if str(number) in self.launches:
+            return self.launches[str(number)]
+        if not isinstance(number, int) or not 0 <= number < sum(self.launched.values()):
+            raise RecorderError(
+                f"there is no launch {number!r}; the run made {sum(self.launched.values())}, counted from 0"
+            )
+        raise RecorderError(
+            f"launch {number} was counted, not kept; the recording keeps {', '.join(self.launches) or 'none'}: "
+            f"add it to `launches` of {Snippet(self.snippet).name} in {relative(Snippet(self.snippet).settings_file)}"
+        )
+
+    def traced(self, number: int) -> Launch:
+        """A launch whose accesses were written down. Raises ``RecorderError``."""
+        launch = self.launch(number)
+        if not launch.accesses:
+            raise RecorderError(
+                f"the accesses of launch {number} were not written down; only small ones in the interpreter are"
+            )
+        return launch
+
+    def code(self, launch: int, target: str) -> Code:
+        """What became of a launch for a target. Raises ``RecorderError``."""
+        return self._code(launch, target)[1]
+
+    def _code(self, launch: int, target: str) -> tuple[Compiled, Code]:
+        for entry in self.compiled:
+            if launch in entry.launches:
+                if target not in entry.targets:
+                    raise RecorderError(f"there is no target {target!r}{nearest(target, entry.targets)}")
+                return entry, entry.targets[target]
+        known = [str(number) for entry in self.compiled for number in entry.launches]
+        raise RecorderError(f"there is no compiled launch {launch}{nearest(str(launch), known)}")
+
+    def compiled_from(self, launch: int) -> Compiled:
+        """What a launch shares with those that compile to the same code. Raises ``RecorderError``."""
+        first = next((t for entry in self.compiled if launch in entry.launches for t in entry.targets), "")
+        return self._code(launch, first)[0]
+
+    def stage(self, launch: int, target: str, name: str) -> list[Line]:
+        """The lines of one compiler stage of a launch. Raises ``RecorderError``."""
+        code = self.code(launch, target)
+        if name in code.stages:
+            return code.stages[name]
+        if name in code.digests:
+            raise RecorderError(
+                f"stage {name!r} of launch {launch} for {target} was compared, not kept: add it to `stages` of "
+                f"{self.snippet} in {relative(Snippet(self.snippet).settings_file)}"
+            )
+        raise RecorderError(f"there is no stage {name!r} for {target}{nearest(name, code.digests)}")
+
+
+# ---- Files ----
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -46,155 +257,89 @@ def devices(snippet: Snippet) -> list[str]:
     return sorted(path.stem for path in snippet.recordings.glob("*.json"))
 
 
-def digest(recording: dict) -> str:
-    text = json.dumps({k: v for k, v in recording.items() if k != "digest"}, sort_keys=True)
+def sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+def _digest(plain: dict) -> str:
+    return sha256(json.dumps({k: v for k, v in plain.items() if k != "digest"}, sort_keys=True))
 
 
-def save(snippet: Snippet, device: str, recording: dict, charts: dict[str, str]) -> None:
+def spell(value, indent: str = "") -> str:
+    """JSON with one row a line: what is short, and a list of numbers however long, stands on one line."""
+    short = json.dumps(value, ensure_ascii=False)
+    rows = isinstance(value, dict) or (isinstance(value, list) and any(isinstance(v, dict | list | str) for v in value))
+    if not rows or len(short) + len(indent) <= 118:
+        return short
+    inner = indent + " "
+    if isinstance(value, dict):
+        parts = (f"{json.dumps(key, ensure_ascii=False)}: {spell(part, inner)}" for key, part in value.items())
+        return "{\n" + ",\n".join(inner + part for part in parts) + f"\n{indent}}}"
+    return "[\n" + ",\n".join(inner + spell(part, inner) for part in value) + f"\n{indent}]"
+
+
+def save(recording: Recording, charts: dict[str, str]) -> None:
     """Write a recording and its charts; the charts come first, so that the JSON never names one that is not there."""
-    recording = {**recording, "charts": {name: _sha256(svg) for name, svg in charts.items()}}
-    recording["digest"] = digest(recording)
+    snippet = Snippet(recording.snippet)
+    recording = msgspec.structs.replace(recording, charts={name: sha256(svg) for name, svg in charts.items()})
+    plain = {"version": VERSION, **msgspec.to_builtins(recording)}
+    plain["output"] = plain["output"].split("\n")  # a line a row
     for name, svg in charts.items():
-        write_atomically(chart_path(snippet, device, name), svg)
-    write_atomically(path_of(snippet, device), json.dumps(recording, ensure_ascii=False, indent=1) + "\n")
+        write_atomically(chart_path(snippet, recording.device, name), svg)
+    text = spell({**plain, "digest": _digest(plain)}) + "\n"
+    write_atomically(path_of(snippet, recording.device), text)
+    for path in snippet.recordings.glob(f"{recording.device}.*.svg"):
+        if path not in {chart_path(snippet, recording.device, name) for name in charts}:
+            path.unlink()  # of a benchmark that is no longer drawn
 
 
-def redraw(snippet: Snippet, device: str, charts: dict[str, str]) -> None:
-    """Replace the charts of a recording, and nothing else. Raises ``RecorderError`` if it was edited by hand."""
-    path = path_of(snippet, device)
-    if not _is_as_written(path, path.stat().st_mtime_ns):
-        raise RecorderError(f"{relative(path)} was edited by hand; make it anew with: {mend(snippet.name, device)}")
-    save(snippet, device, load(snippet, device), charts)
+def load(snippet: Snippet, device: str) -> Recording:
+    """Read a recording. Raises ``RecorderError`` if it is not there, older than this code, or broken."""
+    return _load(snippet, device)[0]
 
 
-def load(snippet: Snippet, device: str) -> dict:
+def as_written(snippet: Snippet, device: str) -> bool:
+    """Whether a recording is what the recorder wrote."""
+    return _load(snippet, device)[1]
+
+
+def _load(snippet: Snippet, device: str) -> tuple[Recording, bool]:
     path = path_of(snippet, device)
     if not path.is_file():
         raise RecorderError(f"there is no recording {relative(path)}; make it with: {mend(snippet.name, device)}")
-    return _read(path, path.stat().st_mtime_ns)
+    return _read(path, path.stat().st_mtime_ns, mend(snippet.name, device))
 
 
 @lru_cache(maxsize=1024)
-def _read(path: Path, modified: int) -> dict:
+def _read(path: Path, modified: int, repair: str) -> tuple[Recording, bool]:
     try:
-        recording = json.loads(path.read_text("utf-8"))
-        if not isinstance(recording, dict) or "provenance" not in recording:
+        plain = json.loads(path.read_text("utf-8"))
+        if not isinstance(plain, dict):
             raise ValueError("it holds no recording")
-        return recording
-    except ValueError as error:
+        version = plain.pop("version", 1)
+        if version != VERSION:
+            raise RecorderError(
+                f"{relative(path)} is of version {version}, and this recorder reads {VERSION}; mend: {repair}"
+            )
+        written = plain.pop("digest", None)
+        sound = written == _digest({"version": VERSION, **plain})
+        plain["output"] = "\n".join(plain["output"])
+        return msgspec.convert(plain, Recording), sound
+    except (ValueError, KeyError, TypeError, RecursionError) as error:  # msgspec's errors are ValueErrors
         raise RecorderError(f"{relative(path)} is not a whole recording ({error}); restore it with git") from error
-
-
-@lru_cache(maxsize=1024)
-def _is_as_written(path: Path, modified: int) -> bool:
-    recording = _read(path, modified)
-    return digest(recording) == recording.get("digest")
 
 
 def chart(snippet: Snippet, device: str, name: str) -> str:
     path = chart_path(snippet, device, name)
     if not path.is_file():
-        raise RecorderError(f"there is no chart {relative(path)}; make it with: python -m recorder draw {snippet.name}")
+        raise RecorderError(
+            f"there is no chart {relative(path)}; add {name!r} to `charts` of {snippet.name} in "
+            f"{relative(snippet.settings_file)}, then: python -m recorder draw {snippet.name}"
+        )
     return path.read_text("utf-8")
 
 
 def charts(snippet: Snippet, device: str) -> dict[str, str]:
     """The charts of a recording that are there, by name."""
-    paths = {name: chart_path(snippet, device, name) for name in load(snippet, device).get("charts", {})}
+    paths = {name: chart_path(snippet, device, name) for name in load(snippet, device).charts}
     return {name: path.read_text("utf-8") for name, path in paths.items() if path.is_file()}
-
-
-def mend(name: str, device: str) -> str:
-    """The command that makes a recording anew."""
-    if triton_of(device):
-        return f"python -m recorder run {name} --device {device}"
-    where = "" if interpreted(device) else f"  (on a machine with this GPU: {device})"
-    return f"python -m recorder run {name}{where}"
-
-
-@dataclass(frozen=True)
-class Problem:
-    path: str  # the file that is at fault
-    fault: str  # "stale", "missing", "edited", "orphaned" or "disagrees"
-    why: str
-    mend: str
-
-    def __str__(self):
-        return f"{self.path}: {self.fault}: {self.why}; mend: {self.mend}"
-
-
-def problems(snippet: Snippet) -> list[Problem]:
-    """What is wrong with the recordings of one snippet; empty when all is well."""
-    found = []
-    recorded = devices(snippet)
-    if not recorded:
-        why = f"{relative(snippet.path)} has never been recorded"
-        repair = mend(snippet.name, "cpu" if snippet.runs_on("cpu") else "any will do")
-        return [Problem(relative(snippet.recordings), "missing", why, repair)]
-    for device in recorded:
-        recording = load(snippet, device)
-        path, repair = relative(path_of(snippet, device)), mend(snippet.name, device)
-        if not snippet.runs_on(device):
-            why = "pyproject.toml says that its snippet does not run there"
-            found.append(Problem(path, "orphaned", why, f"git rm {path}"))
-        elif not _is_as_written(path_of(snippet, device), path_of(snippet, device).stat().st_mtime_ns):
-            found.append(Problem(path, "edited", "its content is not what the recorder wrote", repair))
-        elif recording["provenance"]["fingerprint"] != fingerprint.of(snippet.path, device):
-            why = f"{relative(snippet.path)} has changed since (or a snippet that it imports, or a pin)"
-            found.append(Problem(path, "stale", why, repair))
-        for name, expected in recording.get("charts", {}).items():
-            picture, repair = chart_path(snippet, device, name), f"python -m recorder draw {snippet.name}"
-            if not picture.is_file():
-                found.append(Problem(relative(picture), "missing", f"{path} names it", repair))
-            elif _sha256(picture.read_text("utf-8")) != expected:
-                found.append(Problem(relative(picture), "edited", "its content is not what the recorder wrote", repair))
-    if not found and not snippet.settings.differs:
-        found += _disagreement(snippet, recorded)
-    return found
-
-
-def _disagreement(snippet: Snippet, recorded: list[str]) -> list[Problem]:
-    """Unless its settings say otherwise, what a snippet prints is the same on every device."""
-    first, *others = recorded
-    expected = load(snippet, first)["output"].splitlines()
-    for device in others:
-        lines = load(snippet, device)["output"].splitlines()
-        if lines != expected:
-            a, b = next((pair for pair in zip(expected, lines, strict=False) if pair[0] != pair[1]), ("", ""))
-            why = f"{first} printed {a!r} where {device} printed {b!r}"
-            mend = f"make {relative(snippet.path)} print the same everywhere"
-            return [Problem(relative(path_of(snippet, device)), "disagrees", why, mend)]
-    return []
-
-
-def orphans() -> list[Problem]:
-    """Files in ``recordings/`` that belong to no snippet or to no recording."""
-    belonging = set()
-    for snippet in snippets():
-        for device in devices(snippet):
-            belonging.add(path_of(snippet, device))
-            belonging |= {chart_path(snippet, device, name) for name in load(snippet, device).get("charts", {})}
-    files = (path for path in (ROOT / "recordings").rglob("*") if path.is_file())
-    why = "no snippet and no recording goes with it"
-    return [Problem(relative(p), "orphaned", why, f"git rm {relative(p)}") for p in sorted(files) if p not in belonging]
-
-
-def lab_problems() -> list[Problem]:
-    from recorder import lab
-
-    found = []
-    for script in labs():
-        status = lab.status(script.path, script.notebook)
-        if status != "fresh":
-            why = f"it was not made from {relative(script.path)} as it stands"
-            found.append(Problem(relative(script.notebook), status, why, mend(script.name, "cpu")))
-    return found
-
-
-def all_problems() -> list[Problem]:
-    return [*(p for snippet in snippets() for p in problems(snippet)), *orphans(), *lab_problems()]

@@ -3,21 +3,25 @@
 
 import json
 import os
-import re
 import signal
-import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from datetime import date
 from importlib.util import find_spec
 from pathlib import Path
+from subprocess import STDOUT, Popen, run
 
-from recorder import fingerprint, recording
-from recorder.project import ROOT, RecorderError, Snippet, interpreted, relative, triton_of
+import msgspec
 
-REGISTER = re.compile(r"\b(U?[RP])\d+")  # in SASS; R and P are a thread's, UR and UP those of a warp
+from recorder import fingerprint
+from recorder.judge import problems
+from recorder.project import OUTPUT, ROOT, RecorderError, Snippet, interpreted, relative, triton_of
+from recorder.recording import Recording, load, path_of, save
+
 TIME_LIMIT = 600  # seconds for one snippet on one device
+PRINTED_BYTES = 1_000_000  # who prints more than this does not print for a page
 GPU_DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # of CUDA, of ROCm, and of both in Windows' Linux
 
 
@@ -50,38 +54,42 @@ def machine_devices() -> list[str]:
         return []
     if sys.platform == "linux" and not any(map(os.path.exists, GPU_DRIVERS)):
         return ["cpu"]  # without importing torch, which takes seconds
-    script = "from recorder.observe import devices; print(*devices())"
-    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
+    script = "from recorder.trace import devices; print(*devices())"
+    done = run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
     return done.stdout.split()
 
 
 def record(
     snippet: Snippet, device: str, *, time_limit: float = TIME_LIMIT, progress=lambda text: None, only_output=False
-) -> dict:
+) -> Recording:
     """Run a snippet on a device and return its recording, not yet written. Raises ``RecorderError`` if the run fails.
 
-    ``only_output`` leaves out what takes long: the benchmarks and the compiler's stages.
+    ``only_output`` leaves out what takes long: the benchmarks and the compiler.
     """
-    deadline = time.monotonic() + time_limit
-    before = fingerprint.of(snippet.path, device)
+    start = time.monotonic()
+    before, settings = fingerprint.of(snippet, device), snippet.settings
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder) / "result.json"
-        observe = ["recorder.observe", snippet.name, device, str(result), *(["--no-benchmarks"] if only_output else [])]
+        trace = ["recorder.trace", snippet.name, device, str(result), *(["--no-benchmarks"] if only_output else [])]
         environment = {"TRITON_INTERPRET": "1"} if interpreted(device) else {}
         if version := triton_of(device):
-            environment["PYTHONPATH"] = f"{fetch_triton(version, deadline, progress)}{os.pathsep}{ROOT}"
-        _run(observe, environment, folder, deadline, progress)
+            environment["PYTHONPATH"] = f"{fetch_triton(version, start + time_limit, progress)}{os.pathsep}{ROOT}"
+        _run(trace, environment, folder, start + time_limit, progress)
         seen = json.loads(result.read_text("utf-8"))
-        compiled = []
-        if device == "cpu" and seen["launches"] and snippet.settings.stages and not only_output:
-            launches = Path(folder) / "launches.json"
-            launches.write_text(json.dumps(seen["launches"]), "utf-8")
-            _run(["recorder.stages", str(launches), str(result)], {}, folder, deadline, progress)
+        compiled, launches = [], seen["launches"]
+        if device == "cpu" and launches and (settings.compiled or settings.stages) and not only_output:
+            given = Path(folder) / "launches.json"
+            given.write_text(json.dumps(launches), "utf-8")
+            _run(["recorder.compile", snippet.name, str(given), str(result)], {}, folder, start + time_limit, progress)
             compiled = json.loads(result.read_text("utf-8"))
-    if fingerprint.of(snippet.path, device) != before:
+    if fingerprint.of(snippet, device) != before:
         raise RecorderError(f"{relative(snippet.path)} was edited while it ran; run it again")
-    sources = {relative(path): path.read_text("utf-8") for path in fingerprint.local_modules(snippet.path)}
-    return {
+    keeps = settings.launches if interpreted(device) else []
+    if wrong := [number for number in keeps if not 0 <= number < len(launches)]:
+        raise RecorderError(
+            f"{relative(snippet.settings_file)} keeps launch {wrong[0]} of {snippet.name}, which makes {len(launches)}"
+        )
+    plain = {
         "snippet": snippet.name,
         "device": device,
         "provenance": {
@@ -89,14 +97,16 @@ def record(
             "date": date.today().isoformat(),
             "command": command(snippet, device),
             "fingerprint": before,
+            "seconds": round(time.monotonic() - start, 1),
         },
         "output": seen["output"],
         "benchmarks": seen["benchmarks"],
         "pictures": seen["pictures"],
-        "launches": seen["launches"],
+        "launched": dict(Counter(launch["kernel"] for launch in launches)),
+        "launches": {str(number): launches[number] for number in keeps},
         "compiled": compiled,
-        "source": sources,
     }
+    return msgspec.convert(plain, Recording)
 
 
 def _run(arguments: list[str], more: dict[str, str], folder: str, deadline: float, progress) -> None:
@@ -105,90 +115,63 @@ def _run(arguments: list[str], more: dict[str, str], folder: str, deadline: floa
     # A cache of its own: what an earlier run compiled from another folder carries that folder's name.
     environment |= {"TRITON_CACHE_DIR": f"{folder}/cache", "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
     environment |= more
-    log = Path(folder) / "log"
+    log, output = Path(folder) / "log", Path(folder) / OUTPUT
     with log.open("wb") as file:
-        process = subprocess.Popen(
-            [sys.executable, "-m", *arguments], cwd=ROOT, env=environment, stdout=file, stderr=subprocess.STDOUT,
-            start_new_session=True,  # so that what the snippet itself starts can be stopped with it
+        # In a session of its own, so that what the snippet itself starts can be stopped with it; and behind a watch,
+        # which stops it where we cannot, because we were killed.
+        process = Popen(
+            [sys.executable, "-m", "recorder.watch", str(os.getpid()), sys.executable, "-m", *arguments],
+            cwd=ROOT, env=environment, stdout=file, stderr=STDOUT, start_new_session=True,
         )  # fmt: skip
         try:
             while process.poll() is None:
                 if time.monotonic() > deadline:
                     raise RecorderError("stopped at its time limit; see `--time-limit`")
-                last = log.read_text("utf-8", errors="replace").rstrip().rpartition("\n")[2]
-                progress(last)
+                printed = max(path.stat().st_size if path.exists() else 0 for path in (log, output))
+                if printed > PRINTED_BYTES:
+                    raise RecorderError(f"stopped: it printed more than {PRINTED_BYTES:,} bytes")
+                progress(_tail(log)[-1])
                 time.sleep(0.1)
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
     if process.returncode:
-        tail = "\n".join(log.read_text("utf-8", errors="replace").rstrip().splitlines()[-25:])
-        raise RecorderError(f"exit status {process.returncode}\n{tail}")
+        how = f"exit status {process.returncode}"
+        if process.returncode > 128:  # the watch says it as a shell would
+            how = f"killed by {signal.Signals(process.returncode - 128).name}"
+        raise RecorderError("\n".join([how, *_tail(log)]).rstrip())
 
 
-def draw_charts(recorded: dict) -> dict[str, str]:
+def _tail(log: Path) -> list[str]:
+    """The last lines of what a process said."""
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - 10_000))
+        return file.read().decode("utf-8", errors="replace").rstrip().splitlines()[-25:] or [""]
+
+
+def draw_charts(recording: Recording) -> dict[str, str]:
+    """The charts that the snippet's settings declare, by name."""
     from recorder import chart
 
-    return {table["name"]: chart.draw(table) for table in recorded["benchmarks"]}
-
-
-def differences(old: dict, new: dict) -> list[str]:
-    """Where two recordings of one snippet on one device first differ, a line a part; versions and dates apart."""
-    parts = ["launches", "pictures"] if Snippet(old["snippet"]).settings.differs else ["output", "launches", "pictures"]
-    if old["provenance"]["triton"] == new["provenance"]["triton"]:
-        parts.append("compiled")  # another Triton may well compile to other code
-    if old.get("source") != new.get("source"):  # comments came or went, and moved the lines of the code below
-        old, new = _without_lines(old), _without_lines(new)
-    old, new = _without_register_numbers(old), _without_register_numbers(new)
-    # A recording from before there were pictures has none.
-    return [_first_difference(old.get(part) or None, new.get(part) or None, part) for part in parts
-            if (old.get(part) or None) != (new.get(part) or None)]  # fmt: skip
-
-
-def _first_difference(old, new, at: str) -> str:
-    if isinstance(old, str) and isinstance(new, str) and "\n" in old + new:
-        lines, now = (dict(enumerate(text.split("\n"), 1)) for text in (old, new))
-        return _first_difference(lines, now, f"{at} line ")
-    if isinstance(old, list) and isinstance(new, list):
-        old, new = dict(enumerate(old)), dict(enumerate(new))
-    if isinstance(old, dict) and isinstance(new, dict):
-        for key in [*old, *(key for key in new if key not in old)]:
-            if old.get(key) != new.get(key):
-                return _first_difference(old.get(key), new.get(key), f"{at}{'' if at.endswith(' ') else '.'}{key}")
-    return f"{at} was {str(old)[:100]!r}, is {str(new)[:100]!r}"
-
-
-def _without_lines(part):
-    if isinstance(part, dict):
-        return {key: _without_lines(value) for key, value in part.items() if key not in ("line", "lines")}
-    return [_without_lines(value) for value in part] if isinstance(part, list) else part
-
-
-def _without_register_numbers(recorded: dict) -> dict:
-    """ptxas numbers the registers of some kernels in another way from run to run, of the very same PTX."""
-
-    def blank(stages):
-        sass = stages.get("sass")
-        return {**stages, "sass": {**sass, "text": REGISTER.sub(r"\1_", sass["text"])}} if sass else stages
-
-    compiled = [
-        {**entry, "targets": {
-            target: {**code, "stages": blank(code["stages"])} if "stages" in code else code
-            for target, code in entry["targets"].items()
-        }}
-        for entry in recorded.get("compiled") or []
-    ]  # fmt: skip
-    return {**recorded, "compiled": compiled}
+    names = [name for name in Snippet(recording.snippet).settings.charts if not interpreted(recording.device)]
+    return {name: chart.draw(recording.benchmark(name)) for name in names}
 
 
 def update(snippet: Snippet, device: str, **options) -> bool:
     """Record and write. False if the old recording said the same already: then it stays, with its date."""
     new = record(snippet, device, **options)
-    if recording.path_of(snippet, device).is_file():
-        old = recording.load(snippet, device)
-        same = {**new, "provenance": {**new["provenance"], "date": old["provenance"].get("date")}}
-        if all(old.get(key) == value for key, value in same.items()) and not recording.problems(snippet):
+    if path_of(snippet, device).is_file():
+        try:
+            old = load(snippet, device)
+        except RecorderError:  # broken, or of another version
+            old = None
+        if old and not problems(snippet) and _undated(old) == _undated(new):
             return False
-    recording.save(snippet, device, new, draw_charts(new))
+    save(new, draw_charts(new))
     return True
+
+
+def _undated(recording: Recording) -> Recording:
+    made = msgspec.structs.replace(recording.provenance, date="", seconds=None)
+    return msgspec.structs.replace(recording, provenance=made, charts={})

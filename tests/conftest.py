@@ -16,6 +16,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.browser import browser, browser_path, open_site, playwright, site  # noqa: F401, fixtures
+from tests.toy import project, toy  # noqa: F401, fixtures
+
 ROOT = Path(__file__).resolve().parent.parent
 if "PYTEST_XDIST_WORKER" in os.environ:  # workers share the cores; threads of torch and NumPy would only fight for them
     os.environ.setdefault("OMP_NUM_THREADS", "1")

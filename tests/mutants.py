@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plant faults in every kernel of ``snippets/`` and report which ones its tests do not catch.
+"""Plant faults in every kernel and host function of ``snippets/`` and report which ones the tests do not catch.
 
-``python -m tests.mutants [NAME…] [--fast] [--list] [--jobs N]``; a NAME is the beginning of a snippet's, such as
-``programs/`` or ``tools/testing``. Exits with 1 if a kernel's tests catch less than 95 % of its faults.
+``python -m tests.mutants [NAME…] [--host | --kernels] [--fast] [--list] [--jobs N]``; a NAME is the beginning of a
+snippet's, such as ``programs/`` or ``tools/testing``. Exits with 1 if the tests catch less than 95 % of the faults of a
+kernel, or of a snippet's host functions: those that launch kernels, and what they call.
 
-Which tests: those of the snippet's own test file that run the kernel, in Triton's interpreter, quickest first. A lab
-has no test file; there, a fault is caught when the script fails, or prints or touches something else than before.
+Which tests: those of the snippet's own test file that run the function, in Triton's interpreter, quickest first. A lab
+has no test file; there, a fault in a kernel is caught when the script fails, or prints or touches something else than
+before.
 
 How: pytest collects a test file once. Then the process forks for each mutant; the child puts the faulty kernel in the
-place of the sound one, inside of the same kernel object, so that everyone who imported it has it, and runs the tests
-until one fails. A child that crashes or takes far too long has been caught too.
+place of the sound one, inside of the same kernel object, or the faulty code inside of the same function, so that
+everyone who imported it has it, and runs the tests until one fails. A child that crashes or takes far too long has been
+caught too.
 
 A survivor that nothing in the interpreter could catch is explained in ``mutants_explained.toml``, and then not counted.
+Where a GPU can, the table says ``gpu = true``. ``python -m tests.mutants --gpu [NAME…]`` plants those faults on a
+machine with a GPU, runs the tests that are marked gpu, and writes its verdicts into the table.
 """
 
 import argparse
@@ -20,6 +25,7 @@ import collections
 import contextlib
 import gc
 import importlib
+import inspect
 import json
 import multiprocessing
 import os
@@ -34,28 +40,38 @@ import tomllib
 import traceback
 from itertools import zip_longest
 from pathlib import Path
+from typing import NamedTuple
 
 import hypothesis
 import numpy
 import pytest
 
-from tests.planting import Mutant, mutants
+from tests.planting import Mutant, host_mutants, kernels, mutants
 
 ROOT = Path(__file__).resolve().parent.parent
 EXPLAINED = Path(__file__).with_name("mutants_explained.toml")
 ENOUGH = 0.95
+MEMORY = 16 * 2**30  # bytes for one process: a fault in the size of a buffer is not to take all of the machine's
 FAST = ("mask dropped", "comparison", "neighbor", "axis", "arithmetic", "constant", "statement deleted")
 
 
 # One file and its mutants, in a process of its own
 
 
+class Job(NamedTuple):
+    path: Path
+    planted: list[Mutant]
+    fast: bool = False  # only a few, and quickly
+    gpu: bool = False  # compiled, by the tests marked gpu
+
+
 class PlantInTests:
     """A pytest plugin: instead of running the tests once, runs them for each mutant."""
 
-    def __init__(self, planted: list[Mutant], module: str, fast: bool):
-        self.planted, self.module, self.fast = planted, module, fast
-        self.failed = self.outcomes = self.current = self.report = None
+    def __init__(self, planted: list[Mutant], module: str, fast: bool, gpu: bool = False):
+        self.planted, self.module, self.fast, self.gpu = planted, module, fast, gpu
+        self.failed = self.outcomes = self.current = self.report = self.caught_by = None
+        self.memory = resource.RLIM_INFINITY if gpu else MEMORY  # CUDA reserves far more than it takes
         self.seconds_of = {}  # without any fault, by test
         self.seconds, self.kernels = collections.Counter(), collections.defaultdict(set)  # by test
 
@@ -79,7 +95,7 @@ class PlantInTests:
             self.outcomes = [in_child(lambda m=m: self.try_mutant(m, items), 60) for m in self.planted]
             return True
         with tempfile.NamedTemporaryFile() as report:
-            if in_child(lambda: self.baseline(session.items, Path(report.name)), 600) != "survived":
+            if in_child(lambda: self.baseline(session.items, Path(report.name)), 600, self.memory) != "survived":
                 self.failed = f"its tests fail without any fault: {Path(report.name).read_text()}"
                 return True
             seconds, kernels = json.loads(Path(report.name).read_text())
@@ -89,34 +105,35 @@ class PlantInTests:
         self.outcomes = []
         for mutant in self.planted:
             chosen = [item for item in ran if mutant.kernel in kernels[item.nodeid]] + rest
-            limit = 30 if rest else 5 + 3 * sum(seconds[item.nodeid] for item in chosen)
-            outcome = in_child(lambda m=mutant, c=chosen: self.try_mutant(m, c), limit) if chosen else "survived"
-            self.outcomes.append(outcome)
+            limit = 30 if rest else (60 if self.gpu else 5) + 3 * sum(seconds[item.nodeid] for item in chosen)
+            with tempfile.NamedTemporaryFile() as caught_by:
+                self.caught_by = Path(caught_by.name)
+                tries = lambda m=mutant, c=chosen: self.try_mutant(m, c)
+                outcome = in_child(tries, limit, self.memory) if chosen else "survived"
+                by = self.caught_by.read_text()
+            self.outcomes.append(f"{outcome} by {by}" if by and self.gpu else outcome)
         return True
 
     def try_mutant(self, mutant, items):
         self.report = None
         plant(importlib.import_module(self.module), mutant.kernel, mutant.source)
-        run(items, self.seconds_of)
+        run(items, self.seconds_of, spare=20 if self.gpu else 3)
 
     def baseline(self, items, report):
-        """Replace each kernel by itself, and write down how long each test takes and which kernels it runs."""
-        from triton.runtime.interpreter import InterpretedFunction
-
-        module, kernels = importlib.import_module(self.module), {mutant.kernel for mutant in self.planted}
-        for kernel in kernels:
-            plant(module, kernel, Path(module.__file__).read_text("utf-8"))
-        rewrite, self.report = InterpretedFunction.rewrite, report
-
-        def seen(kernel):
-            if kernel.fn.__module__ == self.module:
-                self.kernels[self.current].add(kernel.fn.__name__)
-            return rewrite(kernel)
-
-        InterpretedFunction.rewrite = seen
+        """Replace each function by itself, and write down how long each test takes and which of them it runs."""
+        module, planted = importlib.import_module(self.module), {mutant.kernel for mutant in self.planted}
+        self.report, source = report, Path(module.__file__).read_text("utf-8")
+        jitted = {kernel.name for kernel in kernels(ast.parse(source))}
+        for name in planted & jitted:
+            plant(module, name, source)
+        for name in planted - jitted:
+            plant(module, name, source, lambda name=name: self.kernels[self.current].add(name))
+        note_kernels(lambda fn: fn.__module__ == self.module and self.kernels[self.current].add(fn.__name__), self.gpu)
         for item, following in zip_longest(items, items[1:]):
+            for cached in (value for value in vars(module).values() if hasattr(value, "cache_clear")):
+                cached.cache_clear()  # else only the first test would be seen to run it
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-            self.kernels[item.nodeid] &= kernels
+            self.kernels[item.nodeid] &= planted
         self.report.write_text(json.dumps([self.seconds, {test: list(seen) for test, seen in self.kernels.items()}]))
 
     def pytest_runtest_logstart(self, nodeid):
@@ -127,7 +144,40 @@ class PlantInTests:
         if report.failed:
             if self.report:
                 self.report.write_text(f"{report.nodeid}\n{report.longreprtext[-2000:]}")
+            elif self.caught_by:
+                self.caught_by.write_text(report.nodeid.rpartition("::")[2])
             os._exit(1)
+
+
+def note_kernels(note, gpu: bool) -> None:
+    """From now on, call ``note`` with the function of each kernel that runs, and of those that it calls."""
+    if gpu:
+        from triton.runtime.jit import JITFunction
+
+        launch = JITFunction.run
+
+        def run_and_note(kernel, *args, **options):
+            seen, found = set(), [kernel]
+            while found:  # a compiled kernel calls others inside of its own code: look for their names
+                seen.add(fn := found.pop().fn)
+                called = [fn.__globals__.get(name) for name in fn.__code__.co_names]
+                found += [other for other in called if isinstance(other, JITFunction) and other.fn not in seen]
+            for fn in seen:
+                note(fn)
+            return launch(kernel, *args, **options)
+
+        JITFunction.run = run_and_note
+        return
+
+    from triton.runtime.interpreter import InterpretedFunction
+
+    rewrite = InterpretedFunction.rewrite
+
+    def rewrite_and_note(kernel):
+        note(kernel.fn)
+        return rewrite(kernel)
+
+    InterpretedFunction.rewrite = rewrite_and_note
 
 
 def skip_other_pythons():
@@ -142,25 +192,41 @@ def skip_other_pythons():
     subprocess.Popen.__init__ = start_or_skip
 
 
-def run(items, seconds_of):
+def run(items, seconds_of, spare=3):
     for item, following in zip_longest(items, items[1:]):
         _, most = resource.getrlimit(resource.RLIMIT_CPU)  # for all tests; what never ends shows in its first one
-        limit = time.process_time() + 3 + 5 * seconds_of.get(item.nodeid, most)
+        limit = time.process_time() + spare + 5 * seconds_of.get(item.nodeid, most)
         resource.setrlimit(resource.RLIMIT_CPU, (min(round(limit), most), most))
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
 
 
-def plant(module, kernel: str, source: str) -> None:
-    """Make the module's kernel that of another source, wherever it has been imported."""
+def plant(module, name: str, source: str, first=None) -> None:
+    """Make the module's kernel or function that of another source, wherever it has been imported.
+
+    A function, not a kernel, calls ``first`` before it does anything.
+    """
     file = Path(tempfile.mkdtemp()) / "mutant.py"  # Triton reads a kernel's source from its file
     file.write_text(source, "utf-8")
     tree = ast.parse(source)
-    tree.body = [node for node in tree.body if getattr(node, "name", None) == kernel]
+    is_kernel = name in {kernel.name for kernel in kernels(tree)}
+    tree.body = [node for node in tree.body if getattr(node, "name", None) == name]
+    if not is_kernel:
+        tree.body[-1].decorator_list = []  # the cache of a cached function stays
+    if first:
+        vars(module)[f"note_{name}"] = first
+        tree.body[-1].body[:0] = ast.parse(f"note_{name}()").body
     namespace = {}
-    exec(compile(tree, file, "exec"), vars(module), namespace)
-    sound = vars(getattr(module, kernel))
-    sound.clear()
-    sound.update(vars(namespace[kernel]))
+    exec(compile(ast.fix_missing_locations(tree), file, "exec"), vars(module), namespace)
+    if is_kernel:
+        sound = vars(getattr(module, name))
+        sound.clear()
+        sound.update(vars(namespace[name]))
+        return
+    sound, faulty = inspect.unwrap(getattr(module, name)), namespace[name]
+    sound.__code__, sound.__defaults__, sound.__kwdefaults__ = (
+        faulty.__code__, faulty.__defaults__, faulty.__kwdefaults__
+    )  # fmt: skip
+    getattr(getattr(module, name), "cache_clear", int)()
 
 
 def run_lab(source: str, output: Path):
@@ -223,7 +289,7 @@ def plant_in_lab(source: str, planted: list[Mutant], fast: bool) -> tuple[str | 
     return None, [outcome(mutant) for mutant in planted]
 
 
-def in_child(work, seconds: float) -> str:
+def in_child(work, seconds: float, memory: int = MEMORY) -> str:
     """Run ``work()`` in a fork of this process: "survived" if it returned, "caught", or "too slow"."""
     pid = os.fork()
     if pid == 0:
@@ -232,6 +298,7 @@ def in_child(work, seconds: float) -> str:
             os.setpgid(0, 0)
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             resource.setrlimit(resource.RLIMIT_CPU, (round(seconds), round(seconds)))
+            resource.setrlimit(resource.RLIMIT_DATA, (memory, resource.RLIM_INFINITY))
             work()
             status = 0
         except BaseException:
@@ -248,9 +315,9 @@ def in_child(work, seconds: float) -> str:
     return "caught" if ended[1] else "survived"
 
 
-def try_file(job: tuple[Path, list[Mutant], bool]) -> tuple[str | None, list[str]]:
+def try_file(job: Job) -> tuple[str | None, list[str]]:
     """Return what kept the mutants of a file from being tried, or None, and the outcome of each."""
-    path, planted, fast = job
+    path, planted, fast, gpu = job
     source = path.read_text("utf-8")
     is_lab = path.parent.name == "labs"
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+") as log:
@@ -264,8 +331,9 @@ def try_file(job: tuple[Path, list[Mutant], bool]) -> tuple[str | None, list[str
             tests = ROOT / "tests" / name.parent / f"test_{name.name}.py"
             if not tests.exists():
                 return f"there is no {tests.relative_to(ROOT)}", []
-            plugin = PlantInTests(planted, ".".join(name.parts), fast)
+            plugin = PlantInTests(planted, ".".join(name.parts), fast, gpu)
             options = ["-q", "-p", "no:cacheprovider", "--tb=native", "--rootdir", str(ROOT)]
+            options += ["-m", "gpu"] if gpu else []
             pytest.main([str(tests), *options], plugins=[plugin])
             failed, outcomes = plugin.failed, plugin.outcomes
         log.seek(0)
@@ -284,18 +352,20 @@ def is_interpreted(path: Path) -> bool:
     return path.parent.name != "labs" or 'os.environ["TRITON_INTERPRET"] = "1"' in path.read_text("utf-8")
 
 
-def all_tried(jobs: list[tuple[Path, list[Mutant], bool]], at_a_time: int):
+def all_tried(jobs: list[Job], at_a_time: int):
     """Yield each job and what ``try_file`` returns for it, from forks of this process, which imports what they need."""
     os.environ["OMP_NUM_THREADS"] = "1"  # threads do not survive a fork
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # nor does CUDA: only children may begin to use it
     os.environ.pop("TRITON_INTERPRET", None)
     import torch  # noqa: F401  here, so that no other process has to
 
     gc.freeze()
     for interpreted in (False, True):
-        if interpreted:  # Triton reads this when it is imported, so what compiles was forked before
+        if interpreted and any(not job.gpu for job in jobs):
+            # Triton reads this when it is imported, so what compiles was forked before
             os.environ["TRITON_INTERPRET"] = "1"
             import triton  # noqa: F401
-        if chosen := [job for job in jobs if is_interpreted(job[0]) == interpreted]:
+        if chosen := [job for job in jobs if (is_interpreted(job.path) and not job.gpu) == interpreted]:
             with multiprocessing.get_context("fork").Pool(at_a_time, maxtasksperchild=1) as pool:
                 yield from pool.imap_unordered(tried, chosen)
 
@@ -310,15 +380,48 @@ def snippet_name(path: Path) -> str:
 
 
 class Explanations(dict):
-    """Why a survivor is none, by snippet, kernel and diff, which is empty where it goes for the whole kernel."""
+    """Why a survivor is none, by snippet, function and diff, which is empty where it goes for the whole function."""
 
     def __init__(self, path: Path):
         entries = tomllib.loads(path.read_text("utf-8")).get("mutant", []) if path.exists() else []
-        super().__init__({(e["snippet"], e["kernel"], tuple(e.get("diff", ()))): e["why"] for e in entries})
+        self.for_gpu = {_key(e) for e in entries if e.get("gpu")}
+        super().__init__({_key(e): _reason(e) for e in entries if not e.get("verdict", "").startswith("survived")})
 
     def of(self, name: str, mutant: Mutant) -> tuple | None:
         """The key of what explains a mutant."""
         return next((key for d in (mutant.diff, ()) if (key := (name, mutant.kernel, d)) in self), None)
+
+    def left_to_gpu(self, name: str, mutant: Mutant) -> tuple | None:
+        """The key of the entry that leaves it to a GPU to tell."""
+        return next((key for d in (mutant.diff, ()) if (key := (name, mutant.kernel, d)) in self.for_gpu), None)
+
+
+def _key(entry: dict) -> tuple:
+    return entry["snippet"], entry["kernel"], tuple(entry.get("diff", ()))
+
+
+def _reason(entry: dict) -> str:
+    return entry["why"] + (f" ({entry.get('verdict', 'not yet tried on a GPU')})" if entry.get("gpu") else "")
+
+
+def with_verdicts(table: str, verdicts: dict[tuple, str]) -> str:
+    """The text of the table of explanations with what a GPU said, by the key of the entry.
+
+    >>> print(with_verdicts('[[mutant]]\\nsnippet = "a"\\nkernel = "b"\\ngpu = true\\n', {("a", "b", ()): "caught"}))
+    [[mutant]]
+    snippet = "a"
+    kernel = "b"
+    gpu = true
+    verdict = "caught"
+    <BLANKLINE>
+    """
+    first, *entries = table.split("[[mutant]]\n")
+    for i, entry in enumerate(entries):
+        if verdict := verdicts.get(_key(tomllib.loads(entry))):
+            lines = [line for line in entry.splitlines(keepends=True) if not line.startswith("verdict = ")]
+            after = next(at for at, line in enumerate(lines, 1) if line.startswith("gpu = "))
+            entries[i] = "".join([*lines[:after], f"verdict = {json.dumps(verdict, ensure_ascii=False)}\n", *lines[after:]])
+    return "[[mutant]]\n".join([first, *entries])
 
 
 def few(planted: list[Mutant]) -> list[Mutant]:
@@ -336,52 +439,71 @@ def few(planted: list[Mutant]) -> list[Mutant]:
 def main(arguments=None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="the beginning of a snippet's name; default: all")
-    parser.add_argument("--fast", action="store_true", help="only two faults a file")
+    parser.add_argument("--fast", action="store_true", help="only two faults a file, in kernels")
+    parser.add_argument("--host", action="store_true", help="only faults in host functions")
+    parser.add_argument("--kernels", action="store_true", help="only faults in kernels")
+    parser.add_argument("--gpu", action="store_true", help=f"on a GPU, those that {EXPLAINED.name} leaves to one")
     parser.add_argument("--list", action="store_true", help="only show the faults")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="files at a time")
     options = parser.parse_args(arguments)
 
     explained, jobs = Explanations(EXPLAINED), []
     for path in files(options.names):
-        planted = mutants(path.read_text("utf-8"))
+        source, name = path.read_text("utf-8"), snippet_name(path)
+        planted = [] if options.host else mutants(source)
+        if not (options.kernels or options.fast or path.parent.name == "labs"):
+            planted += host_mutants(source)
         if options.fast:
-            planted = few([mutant for mutant in planted if not explained.of(snippet_name(path), mutant)])
+            planted = few([mutant for mutant in planted if not explained.of(name, mutant)])
+        if options.gpu:
+            planted = [mutant for mutant in planted if explained.left_to_gpu(name, mutant)]
         if planted:
-            jobs.append((path, planted, options.fast))
+            jobs.append(Job(path, planted, options.fast, options.gpu))
         if options.list:
             for mutant in planted:
-                place = f"{snippet_name(path)}:{mutant.line} {mutant.kernel}"
+                place = f"{name}:{mutant.line} {mutant.kernel}"
                 print(f"{place}, {mutant.fault}", *mutant.diff, sep="\n    ")
     if not jobs:
         parser.error("no kernel has such a name")
     if options.list:
         return 0
 
-    jobs.sort(key=lambda job: -len(job[1]))
-    used, unneeded, enough = set(), set(explained) if not options.names else set(), True
-    for (path, planted, _), failed, outcomes in all_tried(jobs, options.jobs):
+    jobs.sort(key=lambda job: -len(job.planted))
+    if options.gpu:
+        return ask_a_gpu(jobs, options.jobs, explained)
+    only_some = options.names or options.host or options.kernels
+    used, unneeded, enough = set(), set(explained) if not only_some else set(), True
+    for (path, planted, *_), failed, outcomes in all_tried(jobs, options.jobs):
         name = snippet_name(path)
         unneeded |= {explained.of(name, mutant) for mutant in planted} - {None}
         if failed:
             enough = False
             print(f"{name}: {failed.strip()}", flush=True)
             continue
+        survived = 0
         for kernel in dict.fromkeys(mutant.kernel for mutant in planted):
             results = [(m, outcome) for m, outcome in zip(planted, outcomes, strict=True) if m.kernel == kernel]
-            enough &= report(name, kernel, results, explained, used)
+            left, host = report(name, kernel, results, explained, used), results[0][0].host
+            survived += left * host
+            enough &= host or left <= (1 - ENOUGH) * len(results)
+        if of := sum(mutant.host for mutant in planted):  # together: many a host function has few lines
+            few_left = survived <= (1 - ENOUGH) * of
+            enough &= few_left
+            said = "" if few_left else f": LESS THAN {ENOUGH:.0%}"
+            print(f"{name}, host functions: {of - survived} of {of} faults caught or explained{said}", flush=True)
     unneeded -= used
     for name, kernel, diff in () if options.fast else unneeded:
         print(f"{name}, {kernel}: {EXPLAINED.name} explains what does not survive:", *diff, sep="\n    ")
     return int(not enough or bool(unneeded and not options.fast))
 
 
-def report(name, kernel, results, explained, used) -> bool:
-    """Print what became of the mutants of a kernel; return whether enough of them were caught."""
+def report(name, kernel, results, explained, used) -> int:
+    """Print what became of the mutants of a kernel or function; return how many survived without an explanation."""
     survivors = [mutant for mutant, outcome in results if outcome == "survived"]
     keys = {mutant: explained.of(name, mutant) for mutant in survivors}
     used |= set(keys.values())
     reasons = sum(key is not None for key in keys.values())
-    enough = len(survivors) - reasons <= (1 - ENOUGH) * len(results)
+    enough = results[0][0].host or len(survivors) - reasons <= (1 - ENOUGH) * len(results)
     slow = sum(outcome == "too slow" for _, outcome in results)
     print(
         f"{name}, {kernel}: {len(results) - len(survivors)} of {len(results)} faults caught"
@@ -394,7 +516,41 @@ def report(name, kernel, results, explained, used) -> bool:
         if keys[mutant]:
             print(f"    explained: {explained[keys[mutant]]}")
     sys.stdout.flush()
-    return enough
+    return len(survivors) - reasons
+
+
+def ask_a_gpu(jobs: list[Job], at_a_time: int, explained: Explanations) -> int:
+    """Run the mutants compiled, print what became of each, and write it into the table."""
+    outcomes_of, failures = collections.defaultdict(list), 0
+    for (path, planted, *_), failed, outcomes in all_tried(jobs, at_a_time):
+        name = snippet_name(path)
+        if failed:
+            failures += 1
+            print(f"{name}: {failed.strip()}", flush=True)
+            continue
+        for mutant, outcome in zip(planted, outcomes, strict=True):
+            outcomes_of[explained.left_to_gpu(name, mutant)].append(outcome)
+            print(f"{name}, {mutant.kernel}: {outcome}", *mutant.diff, sep="\n    ", flush=True)
+    import torch
+    import triton
+
+    where = f"{torch.cuda.get_device_name()}, Triton {triton.__version__}" if torch.cuda.is_available() else "no GPU"
+    verdicts = {key: f"{verdict(outcomes)} on {where}" for key, outcomes in outcomes_of.items()}
+    EXPLAINED.write_text(with_verdicts(EXPLAINED.read_text("utf-8"), verdicts), "utf-8")
+    survived = [key for key, text in verdicts.items() if text.startswith("survived")]
+    print(f"{len(verdicts) - len(survived)} of {len(verdicts)} entries caught on {where}, written into {EXPLAINED}")
+    return int(bool(failures or survived))
+
+
+def verdict(outcomes: list[str]) -> str:
+    """
+    >>> verdict(["caught by test_a"]), verdict(["caught by test_a", "survived", "caught by test_b"])
+    ('caught by test_a', '2 of 3 caught')
+    """
+    caught = [outcome for outcome in outcomes if outcome != "survived"]
+    if len(outcomes) == 1 or not caught:
+        return outcomes[0]
+    return f"{len(caught)} of {len(outcomes)} caught"
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plant one fault at a time in each kernel of a file: what `mutants.py` runs the tests against.
+"""Plant one fault at a time in each kernel and host function of a file: what `mutants.py` runs the tests against.
 
-A fault is a small change to the text of one kernel, found by its syntax tree. The operators are the slips that people
-make in Triton: a mask left out, a neighboring stride, the wrong axis.
+A fault is a small change to the text of one function, found by its syntax tree. The operators are the slips that people
+make in Triton: a mask left out, a neighboring stride, the wrong axis; and in the function that launches a kernel: half
+of a check, a buffer of the wrong size, two arguments swapped. Messages of errors are left alone, and so is what sets
+speed only: warps, stages, hints to loops.
 
 Why not a library? mutmut (3.8.1) leaves every decorated function alone, which is every kernel. cosmic-ray (8.7.0) takes
 operators of one's own, but writes each mutant into the working tree and starts a new process for it, which imports
@@ -21,11 +23,16 @@ OPERATORS = {
     ast.BitXor: ("^", "&"), ast.LShift: ("<<", ">>"), ast.RShift: (">>", "<<"), ast.And: ("and", "or"),
     ast.Or: ("or", "and"),
 }  # fmt: skip
+MEMBERSHIP = {ast.Is: ("is", "is not"), ast.IsNot: ("is not", "is"), ast.In: ("in", "not in"), ast.NotIn: ("not in", "in")}
 FUNCTIONS = {
     "maximum": "minimum", "minimum": "maximum", "max": "min", "min": "max", "sum": "max", "argmax": "argmin",
     "argmin": "argmax", "atomic_add": "atomic_max", "atomic_max": "atomic_min", "atomic_min": "atomic_max",
     "exp": "exp2", "exp2": "exp", "log": "log2", "log2": "log",
 }  # fmt: skip
+ON_HOSTS = {"max": "min", "min": "max", "any": "all", "all": "any", "zeros": "ones"}
+PRECISIONS = "input_precision", "PRECISION", "INPUT_PRECISION"  # arguments that take "ieee"
+ALIKE = "dtype", "device", "itemsize"  # of one tensor as of the next, once they have been checked
+MEASURES = {"do_bench", "print", "times", "warmup", "Event", "synchronize", "perf_report"}  # nobody's results hang on it
 MASK_AT = {"load": 1, "store": 2}  # where the mask stands when it is given by position
 PAIRS = [{"height", "width"}, {"rows", "columns"}, {"row", "column"}, {"rows", "cols"}, {"row", "col"}]
 LOOSE = ast.BinOp | ast.UnaryOp | ast.BoolOp | ast.Compare | ast.IfExp  # in parentheses inside of these and …
@@ -39,6 +46,7 @@ class Mutant:
     line: int
     source: str  # of the whole file
     diff: tuple[str, ...]  # "- old line" and "+ new line", without indentation
+    host: bool = False  # whether it is a host function, not a kernel
 
 
 def kernels(tree: ast.Module) -> list[ast.FunctionDef]:
@@ -50,11 +58,34 @@ def kernels(tree: ast.Module) -> list[ast.FunctionDef]:
     return [function for function in found if not function.name.endswith("_bug")]
 
 
+def hosts(tree: ast.Module) -> list[ast.FunctionDef]:
+    """The functions that launch kernels, and those of the file that they call; not what measures or demonstrates."""
+    jitted = {kernel.name for kernel in kernels(tree)}
+    functions = {f.name: f for f in tree.body if isinstance(f, ast.FunctionDef) and f.name not in jitted}
+    functions = {name: function for name, function in functions.items() if not _measures(function)}
+    found, wanted = [], [name for name, function in functions.items() if any(map(_launches, ast.walk(function)))]
+    while wanted:
+        if (name := wanted.pop()) not in found:
+            found.append(name)
+            names = {node.id for node in ast.walk(functions[name]) if isinstance(node, ast.Name)}
+            wanted += names & functions.keys()
+    return [function for name, function in functions.items() if name in found]
+
+
 def mutants(source: str) -> list[Mutant]:
     """Every fault that can be planted in the kernels of a file, in the order of its lines."""
-    found = []
-    for kernel in kernels(ast.parse(source)):
-        planter = Planter(source, kernel)
+    return _planted(source, kernels, Planter)
+
+
+def host_mutants(source: str) -> list[Mutant]:
+    """Every fault that can be planted in the host functions of a file."""
+    return _planted(source, hosts, HostPlanter)
+
+
+def _planted(source, functions, planter_of) -> list[Mutant]:
+    found, tree = [], ast.parse(source)
+    for function in functions(tree):
+        planter = planter_of(source, function, {f.name for f in tree.body if isinstance(f, ast.FunctionDef)})
         sound = planter.own_text(source)  # to parse and compare whole files takes twelve times as long
         seen = {_dumped(sound)}
         for fault, line, changed in planter.faults():
@@ -67,13 +98,13 @@ def mutants(source: str) -> list[Mutant]:
                 seen.add(dumped)
                 lines = difflib.unified_diff(sound.splitlines(), faulty.splitlines(), n=0, lineterm="")
                 diff = tuple(f"{text[0]} {text[1:].strip()}" for text in list(lines)[2:] if text[0] in "-+")
-                found.append(Mutant(kernel.name, fault, line, changed, diff))
+                found.append(Mutant(function.name, fault, line, changed, diff, planter_of is HostPlanter))
     return sorted(found, key=lambda mutant: (mutant.kernel, mutant.line))
 
 
 class Planter:
-    def __init__(self, source: str, kernel: ast.FunctionDef):
-        self.bytes, self.kernel = source.encode(), kernel
+    def __init__(self, source: str, kernel: ast.FunctionDef, functions=frozenset()):
+        self.bytes, self.kernel, self.functions = source.encode(), kernel, functions
         self.starts = [0]  # in bytes, as the columns of ast are
         for line in self.bytes.splitlines(keepends=True):
             self.starts.append(self.starts[-1] + len(line))
@@ -130,6 +161,8 @@ class Planter:
                 yield "statement deleted", "pass"
             case ast.Constant(value=int() | float()) if not isinstance(node.value, bool) and self.counts(node):
                 yield from (("constant", repr(node.value + change)) for change in (1, -1))
+                if node.value % 1:
+                    yield "digit", f"{node.value * 1.0001:.10g}"
             case ast.Subscript(slice=ast.Tuple(elts=[a, b])) if "None" in (text(a), text(b)):
                 yield "axis", self.with_part(node, node.slice, f"{text(b)}, {text(a)}")
             case ast.If(test=test) | ast.IfExp(test=test) | ast.While(test=test):
@@ -155,6 +188,15 @@ class Planter:
         if "other" in keywords:
             values = [v for v in ("0", "1") if ast.literal_eval(v) != _constant(keywords["other"])]
             yield from (("other", call(keywords=keywords | {"other": value})) for value in values)
+            # Without it lanes that are off hold anything; zeros in the interpreter, so here the worst stands for it.
+            yield "other dropped", call(keywords=keywords | {"other": 'float("nan")'})
+        if "propagate_nan" in keywords:
+            yield "NaN dropped", call(keywords={k: v for k, v in keywords.items() if k != "propagate_nan"})
+        for key, value in keywords.items():
+            if value in ("True", "False") and name not in ("range", "static_range"):  # there they are about speed
+                yield "flag", call(keywords=keywords | {key: str(value != "True")})
+            if key in PRECISIONS and value == '"ieee"':
+                yield "precision", call(keywords=keywords | {key: '"tf32"'})
         if name in ("program_id", "num_programs"):
             axis = keywords.get("axis", args[0] if args else "0")
             yield "axis", call([], {"axis": "1" if axis == "0" else "0"})
@@ -211,7 +253,7 @@ class Planter:
 
     def with_operator(self, node, operator, left, right) -> str:
         (first, last), begin, end = self.span(node), self.span(left)[1], self.span(right)[0]
-        between = self.bytes[begin:end].decode().replace(*OPERATORS[type(operator)], 1)  # parentheses stand there too
+        between = self.bytes[begin:end].decode().replace(*(OPERATORS | MEMBERSHIP)[type(operator)], 1)
         return f"{self.bytes[first:begin].decode()}{between}{self.bytes[end:last].decode()}"
 
     def parenthesized(self, node, text) -> str:
@@ -225,6 +267,128 @@ class Planter:
         for begin, end, text in sorted(edits, reverse=True):
             changed = changed[:begin] + text.encode() + changed[end:]
         return changed.decode()
+
+
+class HostPlanter(Planter):
+    def __init__(self, source, function, functions):
+        super().__init__(source, function, functions)
+        arguments = function.args
+        for argument in (*arguments.kwonlyargs, arguments.vararg, arguments.kwarg):
+            if argument:
+                self.defined[argument.arg] = 0
+        left_alone = {child for node in self.nodes if self.left_alone(node) for child in ast.walk(node)}
+        self.nodes = [n for n in self.nodes if n not in left_alone or isinstance(n, ast.Raise)]
+        given = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+        last = (arguments.posonlyargs + arguments.args)[-len(arguments.defaults) :] if arguments.defaults else []
+        self.defaults = [(a.arg, value) for a, value in (*zip(last, arguments.defaults, strict=True), *given) if value]
+        self.nodes += [value for name, value in self.defaults if name in PRECISIONS and self.text(value) == '"ieee"']
+        self.attributes = dict.fromkeys(
+            (self.text(node.value), node.attr) for node in self.nodes if isinstance(node, ast.Attribute)
+        )
+
+    def left_alone(self, node) -> bool:
+        """Messages, what sets speed only, which device, which must be the same for all, and the 1 of ``2**31 - 1``."""
+        match node:
+            case ast.Raise() | ast.JoinedStr() | ast.keyword(arg="device" | "num_warps" | "num_stages"):
+                return True
+            case ast.BinOp(left=ast.BinOp(op=ast.Pow()), right=ast.Constant()):
+                return True
+            case ast.Call(func=ast.Attribute(attr="device_of")):
+                return True
+        return False
+
+    def replacements(self, node) -> Iterator[tuple[str, str]]:
+        text = self.text
+        match node:
+            case ast.Raise():
+                yield "raise deleted", "pass"
+            case ast.Expr(value=ast.Call()) | ast.Assign(targets=[ast.Subscript()]) | ast.AugAssign():
+                yield "statement deleted", "pass"
+            case ast.Assign(targets=[ast.Name(id=name)]) if self.defined[name] < node.lineno:
+                yield "statement deleted", "pass"
+            case ast.If(test=test) | ast.IfExp(test=test) | ast.While(test=test):
+                operator = type(getattr(test, "op", getattr(test, "ops", [None])[0]))
+                if operator not in (ast.Not, ast.Eq, ast.NotEq, *MEMBERSHIP):  # of these, the opposite comes anyhow
+                    yield "condition", self.with_part(node, test, f"not ({text(test)})")
+            case ast.BoolOp(op=operator, values=values):
+                between = f" {'and' if isinstance(operator, ast.And) else 'or'} "
+                parts = [f"({text(v)})" if isinstance(v, ast.BoolOp | ast.IfExp) else text(v) for v in values]
+                for i in range(len(parts)):
+                    yield "operand dropped", between.join(parts[:i] + parts[i + 1 :])
+            case ast.Compare(left=left, ops=operators, comparators=rights):
+                for operator, a, b in zip(operators, (left, *rights), rights, strict=False):
+                    if type(operator) in OPERATORS | MEMBERSHIP:
+                        yield "comparison", self.with_operator(node, operator, a, b)
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                yield "not dropped", text(operand)
+            case ast.UnaryOp(op=ast.USub(), operand=ast.BinOp(left=ast.UnaryOp(operand=a), op=ast.FloorDiv(), right=b)):
+                yield "rounds down", f"({text(a)} // {text(b)})"
+            case ast.BinOp(left=left, op=operator, right=right) if type(operator) in OPERATORS:
+                if not isinstance(left, ast.UnaryOp):  # of what rounds up, above
+                    yield "arithmetic", self.with_operator(node, operator, left, right)
+            case ast.Constant(value="ieee") if node in [value for _, value in self.defaults]:
+                yield "precision", '"tf32"'
+            case ast.Constant(value=int() | float()) if not isinstance(node.value, bool) and self.counts(node):
+                yield from (("constant", repr(node.value + change)) for change in (1, -1))
+            case ast.Name(ctx=ast.Load(), id=name) if name in self.defined:
+                others = [b for b, line in self.defined.items() if line < node.lineno and neighbors(name, b)]
+                if getattr(self.parents.get(node), "attr", "") not in ALIKE:
+                    yield from (("neighbor", other) for other in others[:1])
+            case ast.Attribute(value=value, attr=name):
+                others = [b for of, b in self.attributes if of == text(value) != "torch" and neighbors(name, b)]
+                yield from (("neighbor", f"{text(value)}.{other}") for other in others[:1])
+            case ast.Call():
+                yield from self.calls(node)
+
+    def calls(self, node):
+        text, name = self.text, getattr(node.func, "attr", getattr(node.func, "id", ""))
+        args, keywords = [text(a) for a in node.args], [(f"{k.arg}=" if k.arg else "**", k.value) for k in node.keywords]
+
+        def call(args=args, without="", function=None):
+            given = [*args, *(f"{key}{text(value)}" for key, value in keywords if key != without)]
+            return f"{function or text(node.func)}({', '.join(given)})"
+
+        if _launches(node) or name in self.functions:
+            for i in range(len(args) - 1):
+                yield "arguments swapped", call([*args[:i], args[i + 1], args[i], *args[i + 2 :]])
+        if "dtype=" in dict(keywords):
+            yield "dtype dropped", call(without="dtype=")
+        if name == "cdiv":
+            yield "rounds down", f"({args[0]}) // ({args[1]})"
+        if name in ON_HOSTS and not (name in ("max", "min") and isinstance(node.func, ast.Attribute)):
+            function = text(node.func)
+            yield "another function", call(function=function.removesuffix(name) + ON_HOSTS[name])
+        for key, value in keywords:
+            if key.rstrip("=") in PRECISIONS and text(value) == '"ieee"':
+                yield "precision", text(node).replace(f'{key}"ieee"', f'{key}"tf32"')
+
+    def counts(self, constant) -> bool:
+        """Not one of the numbers of ``in (1, 2, 4, 8)``, nor the 2 of a power: its exponent has faults."""
+        parent = self.parents.get(constant)
+        if isinstance(parent, ast.Tuple) and isinstance(self.parents.get(parent), ast.Compare):
+            return False
+        return not (isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Pow) and constant is parent.left)
+
+    def accumulators_not_reset(self, loop):
+        return iter(())
+
+
+def _launches(node) -> bool:
+    """Whether it is ``kernel[grid](…)``."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript)
+
+
+def _measures(function) -> bool:
+    """Whether it measures, prints, is decorated by more than a cache, or makes its tensors on a GPU by itself."""
+    cached = all(ast.unparse(d).startswith(("functools.cache", "functools.lru_cache")) for d in function.decorator_list)
+    if not cached or function.name == "main" or function.name.startswith("measure") or function.name.endswith("_bug"):
+        return True
+    for node in ast.walk(function):
+        if getattr(node, "id", getattr(node, "attr", "")) in MEASURES:
+            return True
+        if isinstance(node, ast.keyword) and node.arg == "device" and ast.unparse(node.value) == "'cuda'":
+            return True
+    return False
 
 
 def neighbors(a: str, b: str) -> bool:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.planting import kernels, mutants
+from tests.mutants import verdict, with_verdicts
+from tests.planting import host_mutants, hosts, kernels, mutants
 from tests.processes import run_python
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -28,6 +29,13 @@ FAULTS = [
     ("x = tl.load(x_ptr, m > 0)", "mask dropped", "x = tl.load(x_ptr)"),
     ("tl.store(x_ptr, 1, m > 0)", "mask dropped", "tl.store(x_ptr, 1)"),
     ("x = tl.load(x_ptr, mask=m > 0, other=0)", "other", "x = tl.load(x_ptr, mask=m > 0, other=1)"),
+    ("x = tl.load(x_ptr, mask=m > 0, other=0)", "other dropped", 'x = tl.load(x_ptr, mask=m > 0, other=float("nan"))'),
+    ("x = tl.maximum(m, n, propagate_nan=tl.PropagateNan.ALL)", "NaN dropped", "x = tl.maximum(m, n)"),
+    ("x = tl.sum(m, keep_dims=True)", "flag", "x = tl.sum(m, keep_dims=False)"),
+    ("x = tl.range(m, flatten=True)", "flag", []),  # about speed
+    ('x = tl.dot(m, n, input_precision="ieee")', "precision", 'x = tl.dot(m, n, input_precision="tf32")'),
+    ("x = 0.044715 * m", "digit", "x = 0.0447194715 * m"),
+    ("x = 2.0 * m", "digit", []),
     ("x = 4 < n", "comparison", "x = 4 <= n"),
     ("x = 4 < n", "bound one short", "x = 4 < n - 1"),
     ("x = 4 == n", "comparison", "x = 4 != n"),
@@ -65,6 +73,65 @@ def test_plants(line, fault, expected):
     planted = [m.diff for m in mutants(KERNEL.format(f"    {line}")) if m.fault == fault]
     lines = [(f"- {line}", f"+ {changed}") for changed in ([expected] if isinstance(expected, str) else expected)]
     assert sorted(planted) == sorted(lines)
+
+
+HOST = """
+import functools, torch, triton
+
+KEPT = {{}}
+
+def host(a, b, m, n, plan, other=0, *, input_precision="ieee"):
+{}
+    kernel[(1,)](a, m)
+
+def kept(m): return m
+"""
+
+# As above, of a host function. Two lines are one statement and what stands below it.
+HOST_FAULTS = [
+    ("if a not in KEPT or len(KEPT[a]) < m: pass", "operand dropped",
+     ["if len(KEPT[a]) < m: pass", "if a not in KEPT: pass"]),
+    ("if a not in KEPT or len(KEPT[a]) < m: pass", "comparison",
+     ["if (a in KEPT) or len(KEPT[a]) < m: pass", "if a not in KEPT or (len(KEPT[a]) <= m): pass"]),
+    ("x = (m or n) and a and b", "operand dropped", ["x = a and b", "x = (m or n) and b", "x = (m or n) and a", "x = (n) and a and b", "x = (m) and a and b"]),
+    ("if m < n: raise ValueError(f'{m + 1}')", "raise deleted", ["if m < n: pass"]),
+    ("if m < n: raise ValueError(f'{m + 1}')", "constant", []),
+    ("if m < n: pass", "condition", ["if not (m < n): pass"]),
+    ("if m == n: pass", "condition", []),  # the same as another comparison
+    ("if 1 < m <= 4: pass", "comparison", ["if 1 <= m <= 4: pass", "if 1 < m < 4: pass"]),
+    ("if not m: pass", "not dropped", ["if m: pass"]),
+    ("x = torch.empty(m, dtype=a.dtype, device=a.device)", "dtype dropped", ["x = torch.empty(m, device=a.device)"]),
+    ("x = torch.zeros(max(m, 4))", "another function", ["x = torch.ones(max(m, 4))", "x = torch.zeros(min(m, 4))"]),
+    ("x = 2 * m", "arithmetic", ["x = 2 + m"]),
+    ("x = 2 * m", "constant", ["x = 3 * m", "x = 1 * m"]),
+    ("x = 2**m", "constant", []),
+    ("x = m in (1, 2)", "constant", []),
+    ("x = -(-m // 4)", "rounds down", ["x = (m // 4)"]),
+    ("x = triton.cdiv(m, 4)", "rounds down", ["x = (m) // (4)"]),
+    ("x = plan.block_m + plan.block_n", "neighbor", ["x = plan.block_n + plan.block_n", "x = plan.block_m + plan.block_m"]),
+    ("x = a.dtype", "neighbor", []),  # b's is the same
+    ("kernel[(m,)](a, b, *m, n=n, num_warps=4)", "arguments swapped",
+     ["kernel[(m,)](b, a, *m, n=n, num_warps=4)", "kernel[(m,)](a, *m, b, n=n, num_warps=4)"]),
+    ("kernel[(m,)](a, num_warps=4)", "constant", []),
+    ("kept(a, b)", "arguments swapped", ["kept(b, a)"]),
+    ("print_nothing(a, b)", "arguments swapped", []),
+    ("kernel[(m,)](a, PRECISION=\"ieee\")", "precision", ["kernel[(m,)](a, PRECISION=\"tf32\")"]),
+    ("kept(a)", "statement deleted", ["pass"]),
+    ("KEPT[a] = b", "statement deleted", ["pass"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("line, fault, expected", HOST_FAULTS)
+def test_plants_in_hosts(line, fault, expected):
+    sound = HOST.format(f"    {line}")
+    planted = [m.diff for m in host_mutants(sound) if m.fault == fault and m.line == sound.splitlines().index(f"    {line}") + 1]
+    assert sorted(planted) == sorted((f"- {line}", f"+ {changed}") for changed in expected)
+    assert all(mutant.host for mutant in host_mutants(sound))
+
+
+def test_plants_in_the_default_of_a_precision():
+    faults = {mutant.fault: mutant.source for mutant in host_mutants(HOST.format("    pass")) if mutant.line == 6}
+    assert list(faults) == ["precision"] and 'input_precision="tf32"' in faults["precision"]
 
 
 def test_an_accumulator_that_is_not_reset():
@@ -107,6 +174,43 @@ def host(): pass
     assert [kernel.name for kernel in kernels(ast.parse(source))] == ["a", "b", "c"]
     with pytest.raises(ValueError, match="in inner: move it to the top level"):
         kernels(ast.parse("def f():\n    @triton.jit\n    def inner(): pass"))
+
+
+def test_finds_what_launches_and_what_it_calls():
+    import ast
+
+    source = """
+@triton.jit
+def kernel(): pass
+def host(x): return kernel[(kept(x),)](x)
+@functools.cache
+def kept(x): return rest(x)
+def rest(x): return 1
+def by_another(some_kernel, x): some_kernel[(1,)](x)
+def unused(x): return rest(x)
+@triton.testing.perf_report(1)
+def bench(): kernel[(1,)](1)
+def measure_it(): kernel[(1,)](1)
+def timed(): triton.testing.do_bench(lambda: kernel[(1,)](1))
+def demonstration(): kernel[(1,)](torch.ones(1, device="cuda"))
+def main(): kernel[(1,)](1)
+def wrong_bug(): kernel[(1,)](1)
+"""
+    assert [host.name for host in hosts(ast.parse(source))] == ["host", "kept", "rest", "by_another"]
+
+
+def test_verdicts_are_written_into_the_table():
+    entry = '[[mutant]]\nsnippet = "a"\nkernel = "k"\ndiff = ["- x", "+ y"]\ngpu = true\nwhy = "because"\n'
+    table = f"# what it is\n\n{EXPLAINED.format('["- a", "+ b"]')}\n{entry}\n{entry.replace("- x", "- z")}"
+    said = with_verdicts(table, {("a", "k", ("- x", "+ y")): "caught"})
+    assert said == table.replace('"+ y"]\ngpu = true\n', '"+ y"]\ngpu = true\nverdict = "caught"\n', 1)
+    again = with_verdicts(said, {("a", "k", ("- x", "+ y")): "survived"})
+    assert again == said.replace('"caught"', '"survived"') and with_verdicts(said, {}) == said
+
+
+def test_the_verdict_of_several():
+    assert verdict(["caught by test_a"]) == "caught by test_a" and verdict(["survived"] * 2) == "survived"
+    assert verdict(["caught by test_a", "survived", "too slow"]) == "2 of 3 caught"
 
 
 # The command, on a small project of its own

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What counts as a change of a snippet, and what does not."""
+"""What counts as a change of a snippet, and what does not; and where its lines stand after one."""
 
 import ast
-import hashlib
 
 import pytest
 
-from recorder import fingerprint
+from recorder import fingerprint, source
+from recorder.project import RecorderError
 
 SOURCE = '''\
 """What it is."""
@@ -24,7 +24,11 @@ print(double(1))
 
 
 def of(project, text, device="cpu"):
-    return fingerprint.of(project.snippet("it", text).path, device)
+    return fingerprint.of(project.snippet("it", text), device)
+
+
+def other(project, text, name="other"):
+    project.write(f"snippets/programs/{name}.py", text)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +45,6 @@ def of(project, text, device="cpu"):
 def test_what_only_people_read_does_not_matter(project, old, new):
     assert old in SOURCE
     assert of(project, SOURCE) == of(project, SOURCE.replace(old, new))
-    assert fingerprint.same_code(SOURCE, SOURCE.replace(old, new))
 
 
 @pytest.mark.parametrize(
@@ -57,33 +60,103 @@ def test_what_only_people_read_does_not_matter(project, old, new):
         ("def double(x):", "@torch.no_grad()\ndef double(x):"),
         ("print(double(1))", "print(double(1)); print('''a string that is no docstring''')"),
         ("import torch", "import torch as t"),
+        ("print(double(1))", "print(2)\nprint(double(1))"),
     ],
 )
 def test_every_change_of_the_code_matters(project, old, new):
     assert old in SOURCE
     assert of(project, SOURCE) != of(project, SOURCE.replace(old, new))
-    assert not fingerprint.same_code(SOURCE, SOURCE.replace(old, new))
 
 
-IMPORTS = ["from snippets.programs.other import f", "import snippets.programs.other"]
-IMPORTS += ["from snippets.programs import other"]
+def test_the_order_of_what_runs_matters(project):
+    assert of(project, "a = 1\na = 2\n") != of(project, "a = 2\na = 1\n")
 
 
-@pytest.mark.parametrize("line", IMPORTS)
-def test_an_imported_snippet_matters(project, line):
-    project.write("snippets/programs/other.py", "from snippets.programs.third import g\n\n\ndef f():\n    return g()\n")
-    project.write("snippets/programs/third.py", "def g():\n    return 1\n")
-    first = of(project, f"{line}\n")
-    project.write("snippets/programs/third.py", "def g():\n    # a comment\n    return 1\n")
-    assert of(project, f"{line}\n") == first
-    project.write("snippets/programs/third.py", "def g():\n    return 2\n")
-    assert of(project, f"{line}\n") != first
+# What other files of ours have a part in
+
+
+def test_a_definition_is_followed_wherever_it_is_imported_from(project):
+    """Through a name, a module's attribute, another file that only passes it on, and a function that uses it."""
+    other(project, "from snippets.programs.third import g\n\n\ndef f():\n    return g()\n")
+    ways = ["from snippets.programs.other import f\nf()\n", "from snippets.programs import other\nother.f()\n"]
+    ways += ["from snippets.programs.other import g\ng()\n", "import snippets.programs.other as o\nprint(o.f)\n"]
+    ways += ["def h():\n    from snippets.programs.other import f as k\n    return k()\n"]
+    other(project, "def g():\n    return 1\n", "third")
+    first = [of(project, way) for way in ways]
+    other(project, "def g():\n    # a comment\n    return 1\n", "third")
+    assert [of(project, way) for way in ways] == first
+    other(project, "def g():\n    return 2\n", "third")
+    assert not set(first) & {of(project, way) for way in ways}
+
+
+@pytest.mark.parametrize("used", ["LIMIT = 2\n", "from math import tau as LIMIT\n", "class LIMIT:\n    x = 2\n"])
+def test_what_a_definition_uses_in_its_file_matters(project, used):
+    uses = "def f():\n    return LIMIT\n"
+    other(project, f"LIMIT = 1\n{uses}")
+    first = of(project, "from snippets.programs.other import f\nf()\n")
+    other(project, f"{used}{uses}")
+    assert of(project, "from snippets.programs.other import f\nf()\n") != first
+
+
+def test_what_is_not_reached_does_not_matter(project):
+    text = "from snippets.programs.other import f\nf()\n"
+    other(project, "def f():\n    return 1\n")
+    first = of(project, text)
+    other(project, "import torch\nX = 2\n\n\ndef f():\n    return 1\n\n\ndef g():\n    return X\n\n\n"
+                   'if __name__ == "__main__":\n    g()\n')  # fmt: skip
+    assert of(project, text) == first
+
+
+def test_what_runs_on_import_matters(project):
+    text = "from snippets.programs.other import f\nf()\n"
+    other(project, "def f():\n    return 1\n")
+    first = of(project, text)
+    other(project, "def f():\n    return 1\n\n\nprint('imported')\n")
+    assert of(project, text) != first
+
+
+def test_moving_a_definition_changes_nothing(project):
+    f = "def f(x):\n    return g(x) + 1\n\n\n"
+    g = "def g(x):\n    return 2 * x\n\n\n"
+    whole = of(project, f"{f}{g}print(f(1))\n")
+    assert of(project, f"{g}{f}print(f(1))\n") == whole
+    other(project, g)
+    assert of(project, f"from snippets.programs.other import g\n\n\n{f}print(f(1))\n") == whole
+    other(project, "", "third")
+    other(project, f"from snippets.programs.third import g\n\n\n{f}")
+    other(project, g, "third")
+    assert of(project, "from snippets.programs.other import f\n\nprint(f(1))\n") == whole
 
 
 def test_snippets_that_import_each_other(project):
-    project.write("snippets/programs/other.py", "import snippets.programs.it\n")
-    path = project.snippet("it", "import snippets.programs.other\n").path
-    assert [p.name for p in fingerprint.local_modules(path)] == ["it.py", "other.py"]
+    other(project, "from snippets.programs.it import g\n\n\ndef f():\n    return g()\n")
+    it = project.snippet("it", "from snippets.programs.other import f\n\n\ndef g():\n    return f\n\n\ng()\n")
+    assert [path.name for path in fingerprint.local_modules(it.path)] == ["it.py", "other.py"]
+
+
+REFUSED = {
+    "from . import other": "a relative import is not followed",
+    "from .other import f": "a relative import is not followed",
+    "from snippets.programs.other import *": "name what it uses",
+    "import snippets.programs.other": "name what it uses",
+    "from snippets.programs import othre": "there is no file of ours for snippets.programs.othre",
+    "import importlib\nimportlib.import_module('snippets.programs.other')": "what it loads by name",
+    "import importlib\nname = 'x'\nimportlib.import_module(name)": "what it loads by name",
+    "__import__('snippets.programs.other')": "what it loads by name",
+    "import runpy\nrunpy.run_path('snippets/programs/other.py')": "what it loads by name",
+}
+
+
+@pytest.mark.parametrize(("text", "why"), REFUSED.items(), ids=range(len(REFUSED)))
+def test_what_cannot_be_followed_is_refused(project, text, why):
+    other(project, "def f():\n    return 1\n")
+    line = text.count("\n") + 1
+    with pytest.raises(RecorderError, match=f"^snippets/programs/it.py:{line}: {why}"):
+        of(project, f"{text}\n")
+
+
+def test_what_is_not_ours_is_not_followed(project):
+    assert of(project, "from math import *\nimport numpy.linalg\n__import__('importlib').import_module('torch')\n")
 
 
 def test_pins_matter_to_the_interpreter_only(project):
@@ -98,27 +171,45 @@ def test_pins_matter_to_the_interpreter_only(project):
 
 def test_the_spelling_is_the_same_on_every_python(project):
     """Written out here, so that a Python that spells trees in another way shows (``ast.dump`` differs among them)."""
-    source = "def f(x, *, y=None):\n    '''Doc.'''\n    return x[0], f'{y!r}'\n"
-    spelled = fingerprint._spell(fingerprint.syntax_tree(source))
-    assert spelled == (
+    text = "def f(x, *, y=None):\n    '''Doc.'''\n    return x[0], f'{y!r}'\n"
+    assert source.spell(source.syntax_tree(text)) == (
         "Module(body=[FunctionDef(name='f', args=arguments(args=[arg(arg='x')], kwonlyargs=[arg(arg='y')], "
         "kw_defaults=[Constant()]), body=[Return(value=Tuple(elts=[Subscript(value=Name(id='x', ctx=Load()), "
         "slice=Constant(value=0), ctx=Load()), JoinedStr(values=[FormattedValue(value=Name(id='y', ctx=Load()), "
         "conversion=114)])], ctx=Load()))])])"
     )
-    expected = hashlib.sha256(f"snippets/programs/it.py: {fingerprint._spell(ast.parse('x = 1'))}".encode()).hexdigest()
-    assert of(project, "x = 1  # one\n", "h200") == expected
-    assert expected == "f818454638e9548282a1afc5d161247177341eb53e78c0044ebfde5b315b0e8f"
 
 
-def test_lines_that_moved():
-    new = SOURCE.replace('"""What it is."""', '"""What it is,\n\nat length."""').replace("    # as a sum\n", "")
-    moved = fingerprint.line_map(SOURCE, new)
-    old_lines, new_lines = SOURCE.splitlines(), new.splitlines()
-    assert {old: old_lines[old - 1] for old in moved} == {old: new_lines[new - 1] for old, new in moved.items()}
-    assert {2: 4, 5: 7, 8: 9, 11: 12}.items() <= moved.items()
+# Where a line stands
 
 
-def test_lines_of_other_code_are_refused():
-    with pytest.raises(ValueError):
-        fingerprint.line_map("x = 1\n", "x = 1\ny = 2\n")
+def test_a_place_is_found_again_wherever_comments_move_it(project):
+    it = project.snippet("it", SOURCE).path
+    line = SOURCE.splitlines().index("    return x + x") + 1
+    place = source.places(it, "double")[line]
+    moved = SOURCE.replace('"""What it is."""', '"""What it is,\n\nat length."""').replace("    # as a sum\n", "#\n" * 3)
+    project.snippet("it", moved)
+    assert source.line_of(it, "double", place) == moved.splitlines().index("    return x + x") + 1
+    assert source.line_of(it, "double", None) == 0
+
+
+def test_a_place_of_another_function_names_it(project):
+    it = project.snippet("it", "def helper(x):\n    return x\n\n\ndef kernel(x):\n    return helper(x)\n").path
+    assert source.places(it, "kernel")[2].startswith("helper.") and isinstance(source.places(it, "kernel")[6], int)
+    assert source.line_of(it, "kernel", source.places(it, "kernel")[2]) == 2
+    assert source.line_of(it, "kernel", "helper.999") == source.line_of(it, "kernel", "gone.0") == 0
+
+
+def test_the_lines_of_a_function(project):
+    it = project.snippet("it", "import triton\n\n\n@triton.jit\ndef kernel(x):\n    return (\n        x\n    )\n").path
+    assert source.lines_of(it, "kernel") == range(4, 9)
+    with pytest.raises(RecorderError, match=r"no function 'kernal'.*kernel"):
+        source.lines_of(it, "kernal")
+
+
+def test_every_line_of_code_has_a_place_that_is_that_line(project):
+    text = "def kernel(x, y):\n    a = f'{x:.2f}'\n    if (x\n            > y):\n        return a\n    return x[\n        0]\n"
+    it = project.snippet("it", text).path
+    found = source.places(it, "kernel")
+    assert all(source.line_of(it, "kernel", place) == line for line, place in found.items())
+    assert set(found) == {node.lineno for node in ast.walk(ast.parse(text)) if hasattr(node, "lineno")}

@@ -1,31 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recordings on disk: replaced whole or not at all, and judged."""
+"""Recordings on disk, replaced whole or not at all; and what may be asked of one."""
 
-import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 
+import msgspec
 import pytest
 
 from recorder import recording
-from recorder.project import RecorderError, Snippet, find, nearest, snippet_of_page
-from tests.recorder.conftest import ROOT, TOY, made
+from recorder.project import RecorderError, Snippet
+from recorder.recording import Reading
+from tests.toy import ROOT, made
 
 SNIPPET = Snippet("programs/toy")
-FOLDER = "recordings/programs/toy"
-
-
-def faults():
-    return [(problem.path, problem.fault) for problem in recording.all_problems()]
-
-
-def edit(project, device, **changes):
-    """Change a recording with an honest digest, as the recorder itself would."""
-    path = recording.path_of(SNIPPET, device)
-    kept = {**json.loads(path.read_text("utf-8")), **changes}
-    path.write_text(json.dumps({**kept, "digest": recording.digest(kept)}), "utf-8")
+FILE = "recordings/programs/toy/cpu.json"
 
 
 # Writing
@@ -63,8 +54,6 @@ def test_a_full_disk_leaves_the_old_file_whole(tmp_path):
     program += "write_atomically(Path(sys.argv[1]), 'x' * 1_000_000)"
 
     def small_disk():
-        import signal
-
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # then write() fails, as on a full disk
         resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536))
 
@@ -76,152 +65,110 @@ def test_a_full_disk_leaves_the_old_file_whole(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["file.json"]
 
 
-def test_what_is_saved_can_be_loaded(project):
-    project.snippet("toy", TOY)
-    recording.save(SNIPPET, "cpu", made("cpu"), {"a": "<svg>ä</svg>"})
-    kept = recording.load(SNIPPET, "cpu")
-    assert {key: kept[key] for key in made("cpu")} == made("cpu")
-    assert recording.chart(SNIPPET, "cpu", "a") == "<svg>ä</svg>"
-    assert kept["digest"] == recording.digest(kept)
+@pytest.mark.parametrize("device", ["cpu", "h200"])
+def test_what_is_saved_can_be_loaded(project, device):
+    drawn = {"a": "<svg>ä</svg>"}
+    recording.save(made(device), drawn)
+    kept = recording.load(SNIPPET, device)
+    assert msgspec.structs.replace(kept, charts={}) == made(device) and recording.as_written(SNIPPET, device)
+    assert recording.charts(SNIPPET, device) == drawn and recording.chart(SNIPPET, device, "a") == drawn["a"]
 
 
 def test_charts_are_written_before_the_recording_that_names_them(project, monkeypatch):
-    project.snippet("toy", TOY)
     monkeypatch.setattr(recording, "write_atomically", lambda path, text: written.append(path.name))
     written = []
-    recording.save(SNIPPET, "cpu", made("cpu"), {"a": "", "b": ""})
+    recording.save(made("cpu"), {"a": "", "b": ""})
     assert written == ["cpu.a.svg", "cpu.b.svg", "cpu.json"]
 
 
-def test_the_digest_covers_everything_but_itself():
-    whole = made("h200")
-    digest = recording.digest(whole)
-    assert recording.digest({**whole, "digest": "x"}) == digest
-    assert recording.digest(dict(reversed(whole.items()))) == digest
-    assert all(recording.digest({**whole, key: "other"}) != digest for key in whole)
-    whole["benchmarks"][0]["rows"][0]["triton"][2] += 1e-9
-    assert recording.digest(whole) != digest
+def test_a_file_has_a_row_a_line(toy):
+    """So that a diff shows what has changed."""
+    before = toy.files()[FILE].decode().splitlines()
+    toy.record("cpu", output=made("cpu").output.replace("0.5", "0.25"))
+    after = toy.files()[FILE].decode().splitlines()
+    changed = [(a, b) for a, b in zip(before, after, strict=True) if a != b]
+    assert changed[:-1] == [('  "ratio = 0.5",', '  "ratio = 0.25",')] and '"digest"' in changed[-1][0]
 
 
-# Judging
+# Reading
 
 
-def test_all_is_well(toy):
-    assert faults() == []
+BROKEN = {
+    "": "Expecting value",
+    "[]": "it holds no recording",
+    "[" * 100_000: "recursion",
+    '{"version": 2}': "'output'",
+    '{"version": 2, "output": [1]}': "expected str instance",
+    '{"version": 2, "output": [], "snippet": "x"}': "missing required field",
+    '{"version": 2, "output": [], "snippet": "x", "new": 1}': "unknown field",
+    b'"\xff"': "utf-8",
+}
 
 
-def test_stale(toy):
-    toy.snippet("toy", TOY.replace("offsets < n", "offsets <= n"))
-    assert faults() == [(f"{FOLDER}/cpu.json", "stale"), (f"{FOLDER}/h200.json", "stale")]
-    cpu, h200 = recording.problems(SNIPPET)
-    assert "snippets/programs/toy.py has changed" in str(cpu) and "python -m recorder run programs/toy" in cpu.mend
-    assert "h200" in h200.mend
+@pytest.mark.parametrize(("text", "reason"), BROKEN.items(), ids=range(len(BROKEN)))
+def test_a_file_that_is_no_recording(toy, text, reason):
+    toy.write(FILE, text)
+    with pytest.raises(RecorderError, match=rf"(?s){FILE} is not a whole recording \(.*{reason}.*restore it with git"):
+        recording.load(SNIPPET, "cpu")
 
 
-def test_only_what_a_comment_says(toy):
-    toy.snippet("toy", TOY.replace("# a block", "# some integers"))
-    assert faults() == []
-
-
-def test_a_new_pin(toy):
-    toy.write("requirements.txt", "torch==2.14.0\ntriton==3.8.0\nnumpy==2.4.6\n")
-    assert faults() == [(f"{FOLDER}/cpu.json", "stale")]
-
-
-def test_missing(project):
-    project.snippet("toy", TOY)
-    assert faults() == [(FOLDER, "missing")]
-
-
-def test_edited(toy):
-    path = toy.root / FOLDER / "h200.json"
-    path.write_text(path.read_text("utf-8").replace("1,024", "1,025"), "utf-8")
-    assert faults() == [(f"{FOLDER}/h200.json", "edited")]
-
-
-def test_an_edited_and_a_missing_chart(toy):
-    pytest.importorskip("matplotlib")
-    (toy.root / FOLDER / "h200.bandwidth.svg").write_text("<svg/>")
-    (toy.root / FOLDER / "h200.square.svg").unlink()
-    assert faults() == [(f"{FOLDER}/h200.bandwidth.svg", "edited"), (f"{FOLDER}/h200.square.svg", "missing")]
-    assert {problem.mend for problem in recording.problems(SNIPPET)} == {"python -m recorder draw programs/toy"}
-
-
-STRAY = ["recordings/a.txt", f"{FOLDER}/notes.md", f"{FOLDER}/h200.old.svg", f"{FOLDER}/.x.json.1"]
-
-
-@pytest.mark.parametrize("path", STRAY)
-def test_orphans(toy, path):
-    toy.write(path, "{}")
-    assert faults() == [(path, "orphaned")]
-
-
-def test_the_recordings_of_a_snippet_that_is_gone(toy):
-    (toy.root / "snippets/programs/toy.py").unlink()
-    assert {fault for _, fault in faults()} == {"orphaned"}
-    assert f"{FOLDER}/cpu.json" in dict(faults())
-
-
-@pytest.mark.parametrize("output", ["sum: 1,025\nratio = 0.5\n<b>bold</b>\nlist [1, 2]\n", "sum: 1,024\n", ""])
-def test_devices_that_disagree(toy, output):
-    edit(toy, "h200", output=output)
-    assert faults() == [(f"{FOLDER}/h200.json", "disagrees")]
-    assert "cpu printed" in recording.problems(SNIPPET)[0].why
-
-
-def test_settings(toy):
-    edit(toy, "h200", output="other\n")
-    toy.write("pyproject.toml", '[tool.recorder.snippets."programs/toy"]\ndiffers = "it prints the time"\n')
-    assert faults() == []
-    toy.write("pyproject.toml", '[tool.recorder.snippets."programs/toy"]\ndevices = ["gpu"]\n')
-    assert faults() == [(f"{FOLDER}/cpu.json", "orphaned")]
-    toy.write("pyproject.toml", '[tool.recorder.snippets."programs/toy"]\nstages = false\n')
-    assert SNIPPET.settings.stages is False and SNIPPET.runs_on("cpu") and SNIPPET.runs_on("h200")
-
-
-@pytest.mark.parametrize("name, setting, named", [("toi", "stages", "programs/toy"), ("toy", "stage", "stages")])
-def test_settings_that_are_not_there(toy, name, setting, named):
-    toy.write("pyproject.toml", f'[tool.recorder.snippets."programs/{name}"]\n{setting} = false\n')
-    with pytest.raises(RecorderError, match=f"pyproject.toml .*nearest that exist: {named}|pyproject.toml, .*{named}"):
-        recording.problems(SNIPPET)
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '"x"'])
-def test_a_file_that_is_no_recording(toy, text):
-    (toy.root / FOLDER / "cpu.json").write_text(text)
-    with pytest.raises(RecorderError, match=r"recordings/programs/toy/cpu\.json.*git"):
-        recording.all_problems()
+@pytest.mark.parametrize("text", ["{}", '{"snippet": "programs/toy", "output": "sum: 2", "source": {}}'])
+def test_a_recording_of_the_first_version(toy, text):
+    toy.write(FILE, text)
+    with pytest.raises(RecorderError, match=f"{FILE} is of version 1 .* python -m recorder run programs/toy"):
+        recording.load(SNIPPET, "cpu")
 
 
 def test_a_recording_is_read_again_when_it_has_changed(toy):
-    before = recording.load(SNIPPET, "cpu")["output"]
-    edit(toy, "cpu", output="other\n")
-    assert (before, recording.load(SNIPPET, "cpu")["output"]) == (made("cpu")["output"], "other\n")
+    before = recording.load(SNIPPET, "cpu").output
+    toy.record("cpu", output="other\n")
+    assert (before, recording.load(SNIPPET, "cpu").output) == (made("cpu").output, "other\n")
+
+
+def test_what_was_never_recorded(project):
+    with pytest.raises(RecorderError, match=r"there is no recording .* python -m recorder run programs/toy"):
+        recording.load(SNIPPET, "cpu")
+    with pytest.raises(RecorderError, match=r"'x' to `charts` of programs/toy .* python -m recorder draw programs/toy"):
+        recording.chart(SNIPPET, "cpu", "x")
+
+
+# Asking
+
+
+CPU, H200 = made("cpu"), made("h200")
 
 
 @pytest.mark.parametrize(
-    ("load", "mend"), [(recording.load, "run"), (lambda snippet, device: recording.chart(snippet, device, "x"), "draw")]
+    ("ask", "answer"),
+    [
+        (lambda: H200.benchmark("bandwith"), r"no benchmark 'bandwith'; the nearest that exist: bandwidth"),
+        (lambda: H200.benchmark("bandwidth", "triton", "torch"), r"no line 'torch'.*triton"),
+        (lambda: CPU.launch(5), r"there is no launch 5; the run made 5"),
+        (lambda: CPU.launch(-1), r"there is no launch -1; the run made 5"),
+        (lambda: CPU.launch(4), r"launch 4 was counted.* keeps 0, 1, 2, 3: add it to `launches` of programs/toy"),
+        (lambda: CPU.traced(1), r"the accesses of launch 1 were not written down"),
+        (lambda: CPU.code(2, "sm_90"), r"no compiled launch 2.*0, 1"),
+        (lambda: CPU.code(0, "sm_91"), r"no target 'sm_91'.*sm_90"),
+        (lambda: CPU.compiled_from(2), r"no compiled launch 2"),
+        (lambda: CPU.stage(0, "sm_90", "llir"), r"'llir' of launch 0 for sm_90 was compared.*add it to `stages`"),
+        (lambda: CPU.stage(0, "sm_90", "sas"), r"no stage 'sas' for sm_90"),
+    ],
 )
-def test_what_was_never_recorded(project, load, mend):
-    project.snippet("toy", TOY)
-    with pytest.raises(RecorderError, match=f"python -m recorder {mend} programs/toy"):
-        load(SNIPPET, "cpu")
+def test_what_a_recording_does_not_hold_is_said(project, ask, answer):
+    with pytest.raises(RecorderError, match=answer):
+        ask()
 
 
-# Names
+def test_what_a_recording_holds():
+    assert CPU.traced(0) is CPU.launch(0) and H200.benchmark("square", "copy").x == ["m", "n"]
+    assert CPU.compiled_from(0).targets["sm_90"].text("ptx").endswith("\nret;")
+    assert CPU.stage(0, "sm_90", "ptx") == CPU.code(0, "sm_90").stages["ptx"]
 
 
-@pytest.mark.parametrize("name", ["programs/toy", "snippets/programs/toy.py", "programs/toy.py"])
-def test_a_snippet_is_found_by_its_name_or_its_file(toy, name):
-    assert find(name) == SNIPPET
-
-
-def test_a_snippet_that_is_not_there(toy):
-    with pytest.raises(RecorderError, match=r"no snippet 'programs/toi'.*nearest.*programs/toy"):
-        find("programs/toi")
-
-
-def test_names():
-    assert snippet_of_page("programs/vector-add.md") == "programs/vector_add"
-    assert nearest("x", []) == "; none exist yet"
-    assert nearest("bandwith", ["zzz", "bandwidth"]).endswith(": bandwidth")
+def test_medians():
+    row = H200.benchmark("bandwidth").medians()[2**20]
+    assert (row.triton, row["triton"].least, row.triton.most) == (10.0, 20 / 3, 20.0)
+    assert H200.benchmark("square").medians()[2, 3].copy.most == 8.0
+    reading = Reading(x=["a"], y={"2**20": [1.0]})
+    table = msgspec.structs.replace(H200.benchmark("bandwidth"), rows=[reading])
+    assert table.medians()["a"]["2**20"] == 1.0 and table.medians()["a"].n == "a"

@@ -8,7 +8,7 @@ import gzip
 import json
 from pathlib import Path
 
-from tests.site.conftest import build, taken_over
+from tests.browser import build, taken_over
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -15,7 +15,7 @@ from urllib.parse import urljoin, urlsplit
 import pytest
 from bs4 import BeautifulSoup, SoupStrainer
 
-from tests.site.conftest import SITE_URL, quiet, taken_over
+from tests.browser import SITE_URL, quiet, taken_over
 from tests.site.gates_support import make_copy
 
 ROOT = Path(__file__).resolve().parents[2]

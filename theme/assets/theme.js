@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What Material leaves out for keyboards and screen readers.
 
-const SCROLLING = ".md-typeset :is(pre > code, .md-typeset__scrollwrap, .launch-table)";
+const SCROLLING = ".md-typeset :is(pre > code, .md-typeset__scrollwrap, table[class])";
 let waiting = false;
 
 const folded = (e) => e.closest("details:not([open])"); // measuring it would cost a layout

@@ -18,7 +18,7 @@ from guards import Guarded, check_each_once, check_inside, environment, recorded
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from snippets.matmul import autotuned, autotuned_bug
+from snippets.matmul import autotuned
 from snippets.matmul.autotuned import CONFIGS, INTERPRETED, Limits, config, matmul
 from tests.processes import run_code, run_script
 
@@ -265,7 +265,7 @@ def test_interpreter_cannot_tune():
     if torch.cuda.is_available():
         pytest.skip("with a GPU, the tuner would time the interpreter")
     with pytest.raises(RuntimeError, match="0 active drivers"):
-        autotuned_bug.triton.autotune(CONFIGS[:2], key=[])(autotuned.matmul_kernel)[(1,)](
+        triton.autotune(CONFIGS[:2], key=[])(autotuned.matmul_kernel)[(1,)](
             *[torch.zeros(1)] * 3, *[1] * 9, 0, K_EVEN=False, PRECISION="ieee"
         )
 
@@ -336,42 +336,6 @@ def test_estimate_prefers_what_it_should():
     assert nanoseconds(large) < nanoseconds(medium) < nanoseconds(small)
     assert nanoseconds(small, 512, 512, 512) < nanoseconds(medium, 512, 512, 512) < nanoseconds(large, 512, 512, 512)
     assert nanoseconds(large, K=4096) < nanoseconds(large) < 3 * nanoseconds(large, K=4096)
-
-
-def test_tuning_runs_the_kernel_again_and_again(device):
-    expected = {"no care": [107, 108], "reset_to_zero": [1, 2], "restore_value": [101, 102]}
-    for name, kernel in autotuned_bug.KERNELS.items():
-        with mock.patch.dict(kernel.cache, clear=True):
-            x, out = torch.ones(10, device=device), torch.full((10,), 100.0, device=device)
-            seen = [autotuned_bug.add(kernel, x, out) or out.unique().tolist() for _ in range(2)]
-        assert seen == [[value] for value in expected[name]]
-
-
-# What the compiler makes of it
-
-
-def test_compiled_without_a_gpu():
-    """Shared memory is as the pruning reckons it, and 256 sums in each thread spill."""
-    probe = """
-from snippets.matmul.autotuned import *
-from snippets.matmul.autotuned_compiled import compile_for
-for c in (config(64, 64, 64, warps=4, stages=3), config(128, 256, 64, warps=4, stages=2)):
-    code = compile_for(c)
-    m, n, k, _ = c.kwargs.values()
-    print(code.shared == shared_bytes(2, m, n, k, c.num_stages), code.spilled > 0, code.copies, code.products)
-"""
-    root = str(SOURCE.parents[2])
-    env = environment("cuda", PYTHONPATH=root)
-    done = run_code(probe, env=env, cwd=root)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["True False 24 4", "True True 48 8"]
-
-
-def test_compiling_refuses_the_interpreter():
-    from snippets.matmul.autotuned_compiled import compile_for
-
-    with pytest.raises(ValueError, match="TRITON_INTERPRET=1 is set"):
-        compile_for(SMALL)
 
 
 def test_prints(device):
@@ -492,25 +456,3 @@ print(json.dumps([error, hasattr(it.tuned_kernel, "bench_time"), it.brief(it.tun
     (error, timed, best), (again, timed_again, same) = found
     assert max(error, again) < 1e-3 and timed and not timed_again and best == same
     assert len(list(tmp_path.rglob("*.autotune.json"))) == 1
-
-
-@pytest.mark.gpu
-def test_results_on_disk_leave_nothing_to_reset(tmp_path):
-    """``reset_to_zero`` belongs to the tries: a process that finds the winner on disk clears nothing."""
-    code = """
-import torch, triton
-from snippets.matmul.autotuned_bug import add, add_bug
-configs = [triton.Config({"BLOCK": 4}), triton.Config({"BLOCK": 8})]
-kernel = triton.autotune(configs, key=["n"], reset_to_zero=["out_ptr"], cache_results=True)(add_bug)
-x, out = torch.ones(10, device="cuda"), torch.full((10,), 100.0, device="cuda")
-add(kernel, x, out)
-print(out[0].item())
-"""
-    root = str(SOURCE.parents[2])
-    env = environment("cuda", PYTHONPATH=root, TRITON_CACHE_DIR=str(tmp_path))
-    found = []
-    for _ in range(2):
-        done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        found.append(float(done.stdout))
-    assert found == [1, 101]

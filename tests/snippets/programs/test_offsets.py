@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Offsets: right for any strides, inside of its tensors throughout, and past 2**31; the wrong kernels wrong as told."""
+"""Offsets: right for any strides, inside of its tensors throughout, and past 2**31."""
 
 import re
 import shutil
@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from snippets.programs import offsets as snippet
-from snippets.programs import offsets_bug as bugs
 from snippets.programs.offsets import contiguous, copy_by_descriptor
+from snippets.programs.offsets_bug import far_rows
 from tests.processes import run_python, run_script
 
 SOURCE = Path(snippet.__file__)
@@ -309,59 +309,13 @@ def test_copied_alone_it_prints_what_the_page_says(device, tmp_path):
     assert not re.search(r"\b(snippets|recorder|tests)\b", SOURCE.read_text("utf-8").split('"""')[2])
 
 
-# The wrong kernels: each passes the test that its author may have had, and fails as the page says.
-
-
-def numbers(*shape, device):
-    return torch.arange(24, dtype=torch.int32, device=device)[: int(np.prod(shape))].view(shape)
-
-
-def test_swapped_strides_pass_for_symmetric_matrices_only(device):
-    symmetric = torch.tensor([[0, 1, 2], [1, 3, 4], [2, 4, 5]], dtype=torch.int32, device=device)
-    assert torch.equal(bugs.copy(bugs.swapped_bug, symmetric), symmetric)
-    square = numbers(3, 3, device=device)
-    assert torch.equal(bugs.copy(bugs.swapped_bug, square), square.t())
-    wrong = bugs.copy(bugs.swapped_bug, numbers(3, 5, device=device))
-    assert wrong[0, 3:].tolist() == [15, 20] and wrong.max() == 22, "what lies behind the matrix"
-
-
-def test_a_forgotten_stride_passes_for_contiguous_matrices_only(device):
-    x = numbers(3, 5, device=device)
-    assert torch.equal(bugs.copy(bugs.forgotten_bug, x), x)
-    sliced = numbers(3, 8, device=device)[:, :5]
-    assert torch.equal(bugs.copy(bugs.forgotten_bug, sliced), x), "its rows begin where those of a narrow one would"
-    assert torch.equal(contiguous(sliced), sliced)
-
-
-def test_a_wrong_axis_passes_for_as_many_tiles_across_as_down(device):
-    x = numbers(3, 5, device=device)
-    assert torch.equal(bugs.copy(bugs.axis_bug, x), x)
-    wide = numbers(2, 8, device=device)
-    wrong = bugs.copy(bugs.axis_bug, wide)
-    assert torch.equal(wrong[:, :4], wide[:, :4]) and (wrong[:, 4:] == -1).all()
-
-
-def far_rows(kernel, stride, device):
-    if device == "cuda" and torch.cuda.mem_get_info()[0] < 8e9:
-        pytest.skip("needs 8 GB of free GPU memory")
-    return bugs.copy(kernel, bugs.far_rows(stride, device)).tolist()
-
-
-RIGHT = [[10 * i + j for j in range(1, 6)] for i in range(3)]
-
-
-def test_offsets_in_32_bits_wrap_around_at_2_to_the_31(device):
-    """The whole buffer is only promised by the system, not touched: on a CPU this takes next to no memory."""
-    assert far_rows(bugs.overflow_bug, 2**30 - 1, device) == RIGHT
-    assert far_rows(bugs.overflow_bug, 2**30, device) == [*RIGHT[:2], [-7] * 5]
-    assert far_rows(bugs.overflow_bug, 2**31, device) == RIGHT, "such a stride has 64 bits, and so has the product"
-
-
-def test_offsets_in_64_bits_do_not(device):
+def test_rows_2_to_the_31_apart(device):
+    """Where offsets of 32 bits wrap around; see test_offsets_bug.py."""
     if device == "cuda" and torch.cuda.mem_get_info()[0] < 8e9:
         pytest.skip("needs 8 GB of free GPU memory")
     for flat in (True, False):
-        assert contiguous(bugs.far_rows(2**30, device), flat=flat).tolist() == RIGHT
+        copy = contiguous(far_rows(2**30, device), flat=flat)
+        assert copy.tolist() == [[10 * i + j for j in range(1, 6)] for i in range(3)]
 
 
 # On a GPU only

@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ways to draw what is recorded, a room each: Python that draws, beside its template, styles and script.
+
+A folder here is a figure. Its ``__init__.py`` holds one function under ``@figure`` (``registry``), named as pages ask
+for it, or several that share a picture. It takes a typed recording (``recorder.recording``) and the options that a page
+may give, and returns HTML. Beside it, as needed: ``template.html``, ``style.css``, and ``script.js`` for what can be
+played with. A page that shows the figure carries its style and script; another does not.
+
+Shared by all: ``registry`` (what figures there are), ``templates`` (Jinja2), ``macros.html`` (tables, folds),
+``svg`` (elements and texts of a picture), ``words`` (how numbers are said), ``explorer.js`` and ``explorer.css`` (forms
+of explorers), ``forms.html`` (their parts).
+"""

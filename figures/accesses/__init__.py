@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loads and stores of a small launch: a picture, and the table that says the same in text.
+
+A square is an element, a rounded one a lane. Its color is the program that touches it; hatched is masked off, outlined
+is loaded, filled is stored, gray is untouched, red is out of bounds. A label repeats in words what each color says.
+
+``reading``: what the accesses come to, by program and by tensor. ``drawing``: the picture of that.
+"""
+
+from figures.accesses.drawing import picture
+from figures.accesses.reading import read
+from figures.registry import figure
+from figures.templates import render
+from recorder.recording import Recording
+
+
+@figure(of="launches")
+def accesses(recording: Recording, *, launch=0, tensors=None):
+    """Drawn from what the interpreter really touched; ``tensors``: the arguments to draw, all by default."""
+    seen = recording.traced(launch)
+    drawn, (programs, _) = picture(seen, tensors), read(seen)
+    return render("accesses/template.html", picture=drawn, kernel=seen.kernel, programs=programs)

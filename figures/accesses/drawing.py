@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The picture of a launch: the lanes of each program, and below them the elements of each tensor."""
+
+import itertools
+from math import ceil
+
+from markupsafe import Markup
+
+from figures import svg
+from figures.accesses.reading import Program, Strip, Tensor, described, read
+from figures.words import plural
+from recorder.project import RecorderError
+from recorder.recording import Launch
+
+PITCH = 28  # from one square to the next, in the SVG's own units, which are CSS pixels at its natural size
+SIDE = 25
+GAP = 14  # between programs, and between strips
+COLUMNS = 12  # as many squares as fit side by side on a phone (358 px)
+WRAPPED = 8  # where lines of more squares than that are broken: a power of two, as blocks are
+LARGEST = 512  # squares that one picture may have and still be read
+
+
+def picture(launch: Launch, tensors: list[str] | None = None) -> Markup:
+    """A launch as one ``<svg>``; ``tensors``: the arguments to draw, in this order, all by default.
+
+    Raises ``RecorderError`` if it has no recorded accesses, no tensor of such a name, or is too large to be legible.
+    """
+    programs, shown = read(launch, tensors)
+    strips = [strip for program in programs for strip in program.strips]
+    if (squares := sum(len(part.offsets) for part in [*shown, *strips])) > LARGEST:
+        raise RecorderError(f"{launch.kernel}: a picture of {squares} squares is not legible; at most {LARGEST} are")
+    title = f"The memory accesses of {launch.kernel}, launched as {plural(len(programs), 'program')}"
+    return _Drawing(programs, shown).draw(title)
+
+
+class _Drawing:
+    """Lays squares out from top to bottom, collecting elements; ``y`` is where the next one goes."""
+
+    def __init__(self, programs: list[Program], tensors: list[Tensor]):
+        self.programs, self.tensors = programs, tensors
+        self.id = svg.unique("launch-picture")
+        self.parts: list[Markup] = []
+        self.hatches: set[str] = set()  # colors
+        self.width = self.x = self.y = 0
+        self.strips = [strip for program in programs for strip in program.strips]
+        every = [offset for part in [*self.strips, *tensors] for offset in part.offsets]
+        flat = all(len(part.shape) == 1 for part in [*self.strips, *tensors])
+        # Where all offsets fit side by side, a lane stands right above the element that it touches.
+        self.aligned = flat and bool(every) and min(every) >= 0 and max(every) < COLUMNS
+        self.end = self._end()
+
+    def _end(self) -> int | None:
+        """The offset at which all tensors end, if lanes stand beyond it: a line is drawn there."""
+        if not self.aligned or len({tuple(tensor.shape) for tensor in self.tensors}) != 1:
+            return None
+        end, last = self.tensors[0].shape[0], max((max(strip.offsets) for strip in self.strips), default=-1)
+        return end if end <= last else None
+
+    def draw(self, title: str) -> Markup:
+        self._programs()
+        self.y += 6
+        for tensor in self.tensors:
+            self._tensor(tensor)
+        width = max(self.width, 300) + 2
+        hatches = [
+            svg.hatch(f"{self.id}-{color}", every=6, color=f"var(--{color})", stroke_width=1.5, stroke_opacity=0.6)
+            for color in sorted(self.hatches)
+        ]
+        return svg.picture(
+            self.id, title, described(self.programs, self.tensors), svg.element("defs", *hatches), *self.parts,
+            class_="launch-picture", viewBox=f"-2 0 {svg.number(width)} {self.y}", width=f"{width / 16:g}em",
+        )  # fmt: skip
+
+    def _text(self, x, y, said, *, size=12, ink="ink", font="sans", anchor="start", weight=400, halo=0):
+        face = {"font_size": size, "font_weight": weight, "text_anchor": anchor}
+        self.parts.append(svg.text(x, y, said, ink=ink, font=font, halo=halo, **face))
+
+    def _heading(self, bold: str, note: str = "", warning: str = "", *, font="sans", halo=0):
+        """A line of text: bold, then muted, then red."""
+        spans = [
+            svg.element("tspan", said, fill=f"var(--{ink})", **face)
+            for said, ink, face in (
+                (bold, "ink", {"font_size": 12.5, "font_weight": 600, "font_family": f"var(--{font})"}),
+                (note, "ink-muted", {"font_size": 12, "font_weight": 400, "font_family": "var(--sans)"}),
+                (warning, "out-of-bounds", {"font_size": 12, "font_weight": 600, "font_family": "var(--sans)"}),
+            )
+            if said
+        ]
+        around = {**svg.HALO, "stroke_width": halo} if halo else {}
+        spaced = {"xml:space": "preserve"}
+        self.parts.append(svg.element("text", Markup("  ").join(spans), x=self.x, y=self.y + 12, **spaced, **around))
+        self.y += 19
+
+    def _square(self, x, y, offset, color, *, fill="none", opacity=1.0, stroke=1.5, radius=3, dashed=False):
+        self.width = max(self.width, x + PITCH)
+        line = {"stroke": "currentColor" if stroke else "none", "stroke_width": stroke}
+        dash = {"stroke_dasharray": "3 2.5"} if dashed else {}
+        box = {"x": x + 1, "y": y + 1, "width": SIDE, "height": SIDE, "rx": radius}
+        inside = {"color": f"var(--{color})", "fill": fill, "fill_opacity": opacity}
+        self.parts.append(svg.element("rect", **box, **inside, **line, **dash))
+        size = 12 if len(str(offset)) < 4 else 9
+        self._text(x + 1 + SIDE / 2, y + 18, offset, size=size, font="mono", anchor="middle", halo=4 * dashed)
+
+    # ---- Programs ----
+
+    def _programs(self):
+        line = self.end is not None
+        if line:
+            x, left = self.end * PITCH, self.end * PITCH > 120
+            anchor = "end" if left else "start"
+            self._text(x - 6 if left else x + 6, 11, "the tensors end here", size=11, ink="ink-muted", anchor=anchor)
+            self.y += 16
+        behind, top, bottom = len(self.parts), self.y, self.y
+        for program in self.programs:
+            width = self._width(program)
+            if self.x and (self.aligned or self.x + width > COLUMNS * PITCH):
+                self.x, top = 0, bottom
+            self.y = top
+            self.width = max(self.width, self.x + width)
+            self._program(program)
+            bottom = max(bottom, self.y)
+            self.x += width + GAP
+        self.x, self.y = 0, bottom
+        if line:
+            stroke = {"stroke": "var(--ink-muted)", "stroke_dasharray": "4 3", "fill": "none"}
+            path = svg.element("path", d=f"M{x - 0.5:g} 2V{self.y - 4:g}", **stroke)
+            self.parts.insert(behind, path)  # what a program's heading says may reach across the line
+
+    def _width(self, program: Program) -> float:
+        """How wide a program's lanes are, with what is written above them, on one line."""
+        notes = [sum(7 * len(note) + GAP for note in strip.notes if note) - GAP for strip in program.strips]
+        lanes = sum(_columns(strip) * PITCH + GAP for strip in program.strips) - GAP
+        return max(8 * len(f"program {program.label}"), lanes, *notes, 0)
+
+    def _program(self, program: Program):
+        fine, bad = ("", "") if program.strips else ("no access", "")
+        if len(program.strips) == 1:
+            fine, bad = program.strips[0].notes
+        if self.aligned:
+            self._heading(f"program {program.label}", fine, bad, halo=8 * (self.end is not None))
+        else:  # programs may stand side by side: what is said about one goes below its name
+            self._heading(f"program {program.label}")
+            if fine or bad:
+                self.y -= 4
+                self._heading("", fine, bad)
+        x, height = self.x, 0
+        for strip in program.strips:
+            columns = _columns(strip)
+            label = ", ".join(dict.fromkeys(name for _, name in strip.accesses)) if len(program.strips) > 1 else ""
+            wide = max(columns * PITCH, 7 * len(label))
+            if x > self.x and (self.aligned or x + wide > COLUMNS * PITCH):
+                x, self.y, height = self.x, self.y + height + 4, 0
+            top = self.y
+            if label:
+                self._text(x, top + 10, label, size=11, font="mono", ink="ink-muted")
+                top += 14
+            for lane, (offset, on, outside) in enumerate(zip(strip.offsets, strip.mask, strip.outside, strict=True)):
+                left = offset * PITCH if self.aligned else x + lane % columns * PITCH
+                color = "out-of-bounds" if outside else svg.pid(program.number)
+                self._lane(left, top + lane // columns * PITCH, offset, color, on, outside)
+            height = max(height, top - self.y + ceil(len(strip.offsets) / columns) * PITCH)
+            x += wide + GAP
+        self.y += height + 8
+
+    def _lane(self, x, y, offset, color, on, outside):
+        if on:
+            self._square(x, y, offset, color, fill="currentColor", opacity=0.12, radius=9, stroke=2 if outside else 1.5)
+        else:
+            self.hatches.add(color)
+            self._square(x, y, offset, color, fill=f"url(#{self.id}-{color})", radius=9, dashed=True)
+
+    # ---- Tensors ----
+
+    def _tensor(self, tensor: Tensor):
+        self._heading(tensor.name, f"{tensor.size} of {tensor.dtype}, {tensor.verb}", font="mono")
+        lines = tensor.rows
+        if self.aligned:  # squares beyond the end stand right behind it
+            lines = [lines[0] + tensor.outside]
+        else:
+            lines = _broken(lines[0]) if len(lines) == 1 and len(lines[0]) > COLUMNS else lines
+            lines = lines + _broken(tensor.outside)
+        owners = [[tensor.owner(offset) for offset in line] for line in lines]
+        for line, own, following in zip(lines, owners, [*owners[1:], None], strict=True):
+            for column, (offset, (kind, programs)) in enumerate(zip(line, own, strict=True)):
+                self._element(offset if self.aligned else column, offset, kind, programs, offset in tensor.stores)
+            self.y += PITCH
+            # Lines that belong to the same programs share the labels below the last of them.
+            if own != following:
+                self._labels(line, own)
+        self.y += 8
+
+    def _element(self, column: int, offset: int, kind: str, programs: frozenset[int], stored: bool):
+        if kind.startswith("not"):
+            style = {"color": "untouched", "fill": "currentColor", "stroke": 0}
+        else:
+            style = {"color": _color(kind, programs), "stroke": 2}
+            style |= {"fill": "currentColor", "opacity": 0.42} if stored else {}
+        self._square(column * PITCH, self.y, offset, **style)
+
+    def _labels(self, line: list[int], owners: list[tuple[str, frozenset[int]]]):
+        """Under each run of squares with one owner, a line in its color and its name."""
+        beyond = False
+        for (kind, programs), run in itertools.groupby(range(len(line)), key=lambda i: owners[i]):
+            run = list(run)
+            first, last = (line[i] if self.aligned else i for i in (run[0], run[-1]))
+            start, end = first * PITCH + 1, last * PITCH + 1 + SIDE
+            names = self._names(kind, programs)
+            name = next((name for name in names if 6.4 * len(name) <= end - start + 4), names[-1])
+            path = f"M{start:g} {self.y + 2}H{end:g}"
+            self.parts.append(svg.element("path", d=path, stroke=f"var(--{_color(kind, programs)})", stroke_width=2))
+            self._text((start + end) / 2, self.y + 15, name, size=11, anchor="middle", ink="ink-muted")
+            if kind == "out of bounds":
+                beyond = True
+                x, anchor = (end, "end") if end > 110 else (start, "start")
+                self._text(x, self.y + 29, kind, size=11.5, anchor=anchor, ink="out-of-bounds", weight=600)
+        self.y += 34 if beyond else 20
+
+    def _names(self, kind: str, programs: frozenset[int]) -> list[str]:
+        """What an owner may be called, the longest first."""
+        if kind.startswith("not"):
+            return [kind, "none"]
+        labels = [self.programs[number].label for number in sorted(programs)]
+        names, many = ", ".join(labels), len(labels) > 1
+        shortest = [f"{len(labels)}×"] if many else [names.strip("()").replace(" ", "")]
+        return [f"program{'s' * many} {names}", f"pid {names}", names, *shortest]
+
+
+def _columns(strip: Strip) -> int:
+    columns = strip.shape[-1] if strip.shape else 1
+    return columns if columns <= COLUMNS else WRAPPED
+
+
+def _broken(line: list[int]) -> list[list[int]]:
+    return [line[i : i + WRAPPED] for i in range(0, len(line), WRAPPED)]
+
+
+def _color(kind: str, programs: frozenset[int]) -> str:
+    """The color of an owner; what several programs touch, or none, belongs to none of their colors."""
+    if kind == "out of bounds":
+        return "out-of-bounds"
+    return svg.pid(min(programs)) if len(programs) == 1 else "ink-muted"

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the compiler said about a launch that it refused."""
+
+from figures.registry import figure
+from figures.templates import render
+from recorder.project import RecorderError
+from recorder.recording import Recording
+
+
+@figure(of="stages", searched=True)  # by whoever has met it elsewhere
+def error(recording: Recording, *, launch=0, target="sm_90"):
+    said = recording.code(launch, target).error
+    if not said:
+        raise RecorderError(f"launch {launch} compiles for {target}: there is no error to show")
+    return render("output/template.html", text="\n".join(line for line in said.splitlines() if "--8<--" not in line))

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What figures there are: each folder beside this file registers its own by one line above its function."""
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from markupsafe import Markup
+
+HERE = Path(__file__).parent
+FEET = {  # the line under a figure, by what it is drawn from; braces name fields of the recording's provenance
+    "output": "{device} · Triton {triton} · torch {torch} · {date}",
+    "launches": "{device} · Triton {triton} · torch {torch} · {date}",
+    "rows": "{device} · Triton {triton} · torch {torch} · {date}",
+    "stages": "Compiled without a GPU · Triton {triton} · {date}",
+}
+EXPLORER = "Begins as the run recorded on {date}, Triton {triton}; then computed in your browser"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A way to draw a recording."""
+
+    name: str  # what a page calls it
+    draw: Callable[..., Markup]  # takes a recording, and the page's options by name
+    of: Literal["output", "launches", "stages", "rows"]  # what it is drawn from
+    foot: str  # the line under it
+    searched: bool  # whether readers may search for what it shows
+    folder: Path
+
+    @property
+    def options(self) -> dict[str, inspect.Parameter]:
+        """What a page may say beside the figure's name: by name; one without a default must be given."""
+        return dict(list(inspect.signature(self.draw).parameters.items())[1:])
+
+    @property
+    def previewed(self) -> bool:
+        """Whether a quick run on any machine shows what has become of it."""
+        return self.of in ("output", "launches")
+
+    @property
+    def style(self) -> str:
+        return "".join(_text(path) for path in self._with_shared("explorer.css", "style.css"))
+
+    @property
+    def script(self) -> str:
+        """The figure's ES module, that of all explorers included."""
+        text = "".join(_text(path) for path in self._with_shared("explorer.js", "script.js"))
+        # Together in one module, what one part exports is at hand in the next.
+        lines = [line for line in text.splitlines() if not line.startswith("import ")]
+        return "\n".join(line.removeprefix("export ") for line in lines)
+
+    def _with_shared(self, shared: str, own: str) -> list[Path]:
+        first = [HERE / shared] if (self.folder / "script.js").is_file() else []
+        return [path for path in [*first, self.folder / own] if (self.folder / own).is_file() or path in first]
+
+
+@cache
+def _text(path: Path) -> str:
+    return path.read_text("utf-8")
+
+
+_known: dict[str, Figure] = {}
+
+
+def figure(of: str, *, foot: str = "", searched: bool = False) -> Callable:
+    """Register a function as a figure of its name. ``of`` and the rest: see :class:`Figure`."""
+
+    def register(draw: Callable) -> Callable:
+        folder = Path(inspect.getsourcefile(draw)).parent
+        _known[draw.__name__] = Figure(draw.__name__, draw, of, foot or FEET[of], searched, folder)
+        return draw
+
+    return register
+
+
+@cache
+def figures() -> dict[str, Figure]:
+    """All figures by name."""
+    for module in pkgutil.iter_modules([str(HERE)]):
+        if module.ispkg:
+            importlib.import_module(f"figures.{module.name}")
+    return dict(_known)

@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A roofline: what kernels reach, under what the same GPU was measured to reach at most.
+
+To the right: floating-point operations for each byte that a kernel must move. Upward: operations a second. Both axes
+are logarithmic, so the memory's bandwidth is a slope, and an arithmetic unit's speed is a flat ceiling.
+
+The benchmark ``ceilings`` has a row for each ceiling and the line ``rate``: ``copy`` in GB/s, the others, such as
+``fp32`` and ``bf16``, in TFLOP/s. ``kernels`` has a row for each kernel and its unit, which is the name of a flat
+ceiling, and the lines ``gflop``, ``gbyte`` and ``ms``.
+
+``labels``: where the kernels' names stand.
+"""
+
+from dataclasses import dataclass
+from math import ceil, floor, log10
+from typing import NamedTuple
+
+from markupsafe import Markup
+
+from figures import svg
+from figures.registry import figure
+from figures.roofline import labels
+from figures.svg import element
+from figures.templates import render
+from recorder.project import RecorderError, nearest
+from recorder.recording import Benchmark, Recording
+
+HEIGHT = 400  # pixels; the width is that of the page
+WIDE, NARROW = 640, 280  # widths for which labels are placed: names where there is room, numbers on a phone
+
+
+@dataclass(frozen=True)
+class Kernel:
+    number: int
+    name: str
+    unit: str
+    gflop: float
+    gbyte: float
+    ms: float
+    slope: float  # the memory's ceiling: TFLOP/s for one FLOP per byte
+    peak: float  # the unit's ceiling, in TFLOP/s
+
+    @property
+    def label(self) -> str:
+        return f"{self.number} {self.name}"
+
+    @property
+    def intensity(self) -> float:
+        return self.gflop / self.gbyte
+
+    @property
+    def rate(self) -> float:
+        return self.gflop / self.ms
+
+    @property
+    def under_slope(self) -> bool:
+        return self.slope * self.intensity < self.peak
+
+    @property
+    def share(self) -> float:
+        return self.rate / min(self.slope * self.intensity, self.peak)
+
+    @property
+    def percent(self) -> str:
+        return f"{100 * self.share:.{0 if self.share >= 0.01 else 1}f}%"
+
+    @property
+    def sentence(self) -> str:
+        above = "memory" if self.under_slope else f"{self.unit} arithmetic"
+        far = " That far below, something else limits it, or it moves bytes that it need not."
+        verdict = "" if self.share >= 0.5 else far
+        return (
+            f"{self.name}: {amount(self.gflop)}FLOP on {amount(self.gbyte)}B in {short(1000 * self.ms)} µs. That is "
+            f"{short(self.intensity)} FLOP per byte and {short(self.rate)} TFLOP/s: {self.percent} of the ceiling "
+            f"above it, {above}.{verdict}"
+        )
+
+    @property
+    def data(self) -> dict[str, str]:
+        """What the explorer's script reads of it."""
+        numbers = {"gflop": self.gflop, "gbyte": self.gbyte, "rate": self.rate, "peak": self.peak}
+        told = {"about": self.sentence, "unit": self.unit, **{name: f"{value:g}" for name, value in numbers.items()}}
+        return {f"data-{name}": value for name, value in told.items()}
+
+
+class Ceiling(NamedTuple):
+    """A line in the picture."""
+
+    name: str
+    rate: str  # with its unit
+    begin: tuple[float, float]  # FLOP per byte, TFLOP/s
+    end: tuple[float, float]
+    ink: str
+
+    @property
+    def label(self) -> str:
+        return f"{self.name} {self.rate}"
+
+
+def short(value: float) -> str:
+    """Three digits that count, without an exponent."""
+    digits = max(0, 2 - floor(log10(value))) if value else 0
+    text = f"{value:,.{digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def amount(giga: float) -> str:
+    """A number of billions, with the prefix of a unit."""
+    prefix, size = next((p for p in (("T", 1e3), ("G", 1), ("M", 1e-3), ("k", 1e-6)) if giga >= p[1]), ("", 1e-9))
+    return f"{short(giga / size)} {prefix}"
+
+
+@figure(of="rows")
+def roofline(recording: Recording, *, ceilings="ceilings", kernels="roofline", id="roofline"):
+    """`<roofline-explorer>`: the picture, and a list to choose a kernel from."""
+    rates = {name: row.rate for name, row in recording.benchmark(ceilings, "rate").medians().items()}
+    if "copy" not in rates:
+        raise RecorderError(f"{ceilings!r} has no row 'copy', which is the memory's ceiling")
+    work = read(recording.benchmark(kernels, "gflop", "gbyte", "ms"), rates)
+    plot = Plot.around(work, rates)
+    lines = _ceilings(plot, rates)
+    limits = "; ".join(line.label for line in lines)
+    reached = "; ".join(f"{k.name}, {k.percent} of its ceiling" for k in work)
+    return render(
+        "roofline/template.html",
+        id=id,
+        slope=f"{work[0].slope:g}",
+        x=f"{plot.left:g} {plot.right:g}",
+        y=f"{plot.low:g} {plot.high:g}",
+        height=HEIGHT,
+        picture=draw(plot, work, lines),
+        said=f"A roofline. Ceilings: {limits}. Kernels: {reached}.",
+        kernels={k.number: Markup("<strong>{}</strong> {}").format(k.number, k.name) for k in work},
+        data={k.number: k.data for k in work},
+        rows=[
+            [k.number, k.name, k.unit, *map(short, (k.gflop, k.gbyte, k.ms, k.intensity, k.rate)), k.percent,
+             "memory" if k.under_slope else "arithmetic"]
+            for k in work
+        ],
+    )  # fmt: skip
+
+
+def read(table: Benchmark, rates: dict[str, float]) -> list[Kernel]:
+    """The kernels of a benchmark under these ceilings. Raises ``RecorderError``."""
+    flats = [name for name in rates if name != "copy"]
+    work = []
+    for number, row in enumerate(table.medians().values(), 1):
+        if row.unit not in flats:
+            hint = nearest(row.unit, flats)
+            raise RecorderError(f"{row.kernel!r} has the unit {row.unit!r}, which is no ceiling{hint}")
+        if min(row.gflop, row.gbyte, row.ms) <= 0:
+            raise RecorderError(f"{row.kernel!r} has no place under a roofline: gflop, gbyte and ms must be positive")
+        slope, peak = rates["copy"] / 1000, rates[row.unit]
+        work.append(Kernel(number, row.kernel, row.unit, row.gflop, row.gbyte, row.ms, slope, peak))
+    return work
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Both axes, as powers of ten."""
+
+    left: float
+    right: float
+    low: float
+    high: float
+
+    @classmethod
+    def around(cls, work: list[Kernel], rates: dict[str, float]) -> "Plot":
+        peak = max(rate for name, rate in rates.items() if name != "copy")
+        ridge = peak / work[0].slope
+        intensities, reached = [k.intensity for k in work], [k.rate for k in work]
+        return cls(
+            log10(min(intensities) / 2), log10(max(ridge * 4, *(4 * i for i in intensities))),
+            log10(min(reached) / 2.5), log10(2.5 * max(peak, *reached)),
+        )  # fmt: skip
+
+    def x(self, intensity: float) -> float:
+        """From 0 to 1."""
+        return (log10(intensity) - self.left) / (self.right - self.left)
+
+    def y(self, rate: float) -> float:
+        """In pixels."""
+        return HEIGHT * (1 - (log10(rate) - self.low) / (self.high - self.low))
+
+    def at(self, point: tuple[float, float], width: float) -> tuple[float, float]:
+        """Where FLOP per byte and TFLOP/s are, in pixels of a picture of this width."""
+        return self.x(point[0]) * width, self.y(point[1])
+
+
+def draw(plot: Plot, work: list[Kernel], ceilings: list[Ceiling]) -> Markup:
+    """What is in the picture: the scales, the ceilings, and the kernels with their labels."""
+    parts = []
+    for power in range(ceil(plot.left), floor(plot.right) + 1):
+        x = f"{plot.x(10.0**power):.2%}"
+        parts.append(element("line", x1=x, x2=x, y2=HEIGHT, stroke="var(--rule)"))
+        if plot.x(10.0**power) < 0.95:
+            parts.append(element("text", short(10.0**power), x=x, y=HEIGHT + 15, text_anchor="middle"))
+    for power in range(ceil(plot.low), floor(plot.high) + 1):
+        y = plot.y(10.0**power)
+        parts.append(element("line", x2="100%", y1=y, y2=y, stroke="var(--rule)"))
+        parts.append(element("text", short(10.0**power), x=-5, y=y + 4, text_anchor="end"))
+    parts.append(element("text", "FLOP per byte", x="50%", y=HEIGHT + 31, text_anchor="middle"))
+    parts.append(element("text", "TFLOP/s", x=-5, y=-8))
+    parts += [_areas(plot, ceilings[0]), *(_line(plot, ceiling) for ceiling in ceilings)]
+    said = _said(plot, ceilings)
+    parts += (svg.text(f"{x:.2%}", y, words, ink=ink, text_anchor=anchor) for x, y, anchor, words, ink in said)
+    names = _placed(plot, work, [k.label for k in work], WIDE, ceilings, said)
+    numbers = _placed(plot, work, [str(k.number) for k in work], NARROW, ceilings, said)
+    for k, name, number in zip(work, names, numbers, strict=True):
+        square = element("path", d="M-4-4h8v8h-8z", fill="var(--ink)")
+        mark = element("circle", r=4.5, fill="var(--memory-hbm)") if k.under_slope else square
+        words = [
+            element("g", labels.draw(k.label, name), class_="roofline__name"),
+            element("g", labels.draw(str(k.number), number), class_="roofline__number"),
+        ]
+        place = {"x": f"{plot.x(k.intensity):.2%}", "y": plot.y(k.rate), "overflow": "visible"}
+        parts.append(element("svg", mark, *words, data_kernel=k.number, **place))
+    return Markup("").join(parts)
+
+
+def _ceilings(plot: Plot, rates: dict[str, float]) -> list[Ceiling]:
+    """The memory's slope, then the flat ones."""
+    slope, flats = rates["copy"] / 1000, {name: rate for name, rate in rates.items() if name != "copy"}
+    start, ridge = max(10**plot.left, 10**plot.low / slope), max(flats.values()) / slope
+    return [
+        Ceiling("memory", f"{short(rates['copy'])} GB/s", (start, start * slope), (ridge, ridge * slope), "memory-hbm"),
+        *(
+            Ceiling(name, f"{short(rate)} TFLOP/s", (rate / slope, rate), (10**plot.right, rate), "ink")
+            for name, rate in flats.items()
+        ),
+    ]
+
+
+def _areas(plot: Plot, memory: Ceiling) -> Markup:
+    """What is under the slope and what is under the highest ceiling, tinted."""
+    (x1, y1), (x2, y2) = plot.at(memory.begin, 100), plot.at(memory.end, 100)
+    tints = (
+        element("path", d=f"M{x1:.2f} {y1:.1f}L{x2:.2f} {y2:.1f}V{HEIGHT}H0z", fill="var(--memory-hbm)"),
+        element("path", d=f"M{x2:.2f} {y2:.1f}H100V{HEIGHT}H{x2:.2f}z", fill="var(--ink)"),
+    )
+    stretched = {"width": "100%", "height": HEIGHT, "viewBox": f"0 0 100 {HEIGHT}", "preserveAspectRatio": "none"}
+    return element("svg", *tints, **stretched, fill_opacity=".07")
+
+
+def _line(plot: Plot, ceiling: Ceiling) -> Markup:
+    (x1, y1), (x2, y2) = ceiling.begin, ceiling.end
+    ends = {"x1": f"{plot.x(x1):.2%}", "x2": f"{plot.x(x2):.2%}", "y1": plot.y(y1), "y2": plot.y(y2)}
+    return element("line", **ends, stroke=f"var(--{ceiling.ink})", stroke_width=2.5)
+
+
+def _said(plot: Plot, ceilings: list[Ceiling]) -> list[tuple]:
+    """What is written at the ceilings, where no kernel can be: x from 0 to 1, y, which end of the text is there."""
+    memory, *flats = ceilings
+    slope = memory.end[1] / memory.end[0]
+    above = plot.y(slope * 10 ** (plot.left + 70 / NARROW * (plot.right - plot.left))) - 8
+    return [
+        (0.01, above - labels.LINE, "start", memory.name, memory.ink),
+        (0.01, above, "start", memory.rate, memory.ink),
+        *((plot.x(each.begin[0]) - 0.02, plot.y(each.begin[1]) + 4, "end", each.label, each.ink) for each in flats),
+    ]
+
+
+def _placed(plot: Plot, work: list[Kernel], texts: list[str], width: int, ceilings: list[Ceiling], said: list[tuple]):
+    """Where each label stands in a picture of this width, seen from its point. Raises ``RecorderError``."""
+    taken, avoid = [], []
+    for x, y, anchor, words, _ in said:
+        begin = x * width
+        end = begin + labels.width_of(words) * (1 if anchor == "start" else -1)
+        taken.append((min(begin, end), y - labels.LINE, max(begin, end), y + 3))
+    for ceiling in ceilings:
+        avoid += labels.along(plot.at(ceiling.begin, width), plot.at(ceiling.end, width))
+    points = [plot.at((k.intensity, k.rate), width) for k in work]
+    found = labels.place(points, texts, (width, HEIGHT), taken, avoid)
+    if not found:
+        raise RecorderError(f"{len(work)} kernels are too many for one picture: there is no room for their names")
+    return found

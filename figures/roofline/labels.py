@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The labels of points in a picture, placed so that no two overlap and few cover a line. Lengths are pixels."""
+
+import random
+from functools import cache
+from math import hypot, inf
+
+from markupsafe import Markup
+
+from figures import svg
+
+GLYPH, LINE = 6.6, 15  # how wide a letter is on average, and how high a line, at 12 pixels
+
+Place = tuple[float, float]  # of a point; or of a label's middle, seen from its point
+Box = tuple[float, float, float, float]  # left, top, right, bottom
+
+
+def width_of(text: str) -> float:
+    return len(text) * GLYPH
+
+
+def place(
+    points: list[Place], texts: list[str], size: tuple[float, float], taken: list[Box] = (), avoid: list[Box] = ()
+) -> list[Place] | None:
+    """Where each label stands, in a picture of a width and a height, or None if there is no room for all.
+
+    None covers another, a point, or what is ``taken``; one covers what to ``avoid`` only if all else is far away.
+    """
+    boxes = [(x - 6, y - 6, x + 6, y + 6) for x, y in points] + list(taken)
+    crowd = lambda i: sum(hypot(points[i][0] - x, points[i][1] - y) < 60 for x, y in points)
+    whole = range(len(points))
+    shuffled = random.Random(0)  # the same on every build
+    orders = [sorted(whole, key=crowd, reverse=True), *(shuffled.sample(whole, len(points)) for _ in range(40))]
+    best = inf, {}
+    for order in orders:
+        best = _place_in_order(order, points, texts, size, boxes, avoid, best[0]) or best
+    return [best[1][i] for i in whole] if best[0] < inf else None
+
+
+def along(begin: Place, end: Place) -> list[Box]:
+    """Small boxes along a line."""
+    (x1, y1), (x2, y2) = begin, end
+    steps = ((x1 + (x2 - x1) * i / 100, y1 + (y2 - y1) * i / 100) for i in range(101))
+    return [(x - 2, y - 2, x + 2, y + 2) for x, y in steps]
+
+
+def _place_in_order(order, points, texts, size, taken, avoid, limit: float) -> tuple[float, dict[int, Place]] | None:
+    """How far labels are from their points, squared, and where they stand; each takes the best place that is left.
+
+    None if there is no room, or if they would be as far as ``limit`` or farther.
+    """
+    found, boxes, total = {}, list(taken), 0.0
+    for i in order:
+        (x, y), half = points[i], width_of(texts[i]) / 2
+        best = None
+        for cost, dx, dy in _places(half):
+            if best and cost >= best[0]:
+                break
+            box = (x + dx - half, y + dy - LINE / 2, x + dx + half, y + dy + LINE / 2)
+            inside = box[0] >= 0 and box[2] <= size[0] and box[1] >= 0 and box[3] <= size[1]
+            if inside and not _touches(box, boxes):
+                cost += 20 * _touches(box, avoid)
+                best = min(best or (cost, (dx, dy), box), (cost, (dx, dy), box))
+        total += best[0] ** 2 if best else inf  # one far away is worse than two that are not quite near
+        if total >= limit:
+            return None
+        found[i] = best[1]
+        left, top, right, bottom = best[2]
+        boxes.append((left - GLYPH, top, right + GLYPH, bottom))  # a space, or 5 and 13 would read as 513
+    return total, found
+
+
+@cache
+def _places(half: float) -> list[tuple[float, float, float]]:
+    """How far from its point the middle of a label can be, and where it is then; the nearest come first."""
+    sides = half + 11, -half - 11, half + 24, -half - 24, half + 48, -half - 48, 0, half, -half
+    return sorted((hypot(max(abs(dx) - half, 0), dy), dx, dy) for dx in sides for dy in range(-240, 241, 3))
+
+
+def _touches(box: Box, others: list[Box]) -> bool:
+    left, top, right, bottom = box
+    return any(a < right and left < c and b < bottom and top < d for a, b, c, d in others)
+
+
+def draw(text: str, at: Place) -> Markup:
+    """A label at its place, seen from its point, with a line between the two where it is far away."""
+    dx, dy = at
+    half = width_of(text) / 2
+    # Anchored at the side that faces the point, so that the true width of the font does not matter there.
+    anchor, x = ("start", dx - half) if dx > half else ("end", dx + half) if dx < -half else ("middle", dx)
+    end = x if anchor != "middle" else 0
+    leader = svg.element("path", d=f"M0 0L{end:.0f} {dy}", stroke="var(--ink-muted)") if hypot(end, dy) > 16 else ""
+    return leader + svg.text(round(x), dy + 4, text, text_anchor=anchor)

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When each program of a launch ran, and on which SM: a thin row an SM, time to the right.
+
+It takes benchmarks with a row for each program, numbered from 0, and the lines ``sm``, ``begin`` and ``end``, in
+microseconds since the first program of the launch began. All of them share one axis of time, so that a launch which
+takes twice as long is twice as long. What was idle is gray. ``script.js`` lets a reader choose a launch, a moment and a
+program; it reads the numbers that stand here under the picture, and computes no place anew.
+"""
+
+from dataclasses import dataclass
+from math import ceil, floor, log10
+
+from markupsafe import Markup
+
+from figures.registry import figure
+from figures.svg import element
+from figures.templates import render
+from figures.words import plural
+from recorder.project import RecorderError
+from recorder.recording import Benchmark, Recording
+
+UNITS = 1000  # of the drawing from left to right, stretched to what the page has
+COLORS = 8  # --pid-0 to --pid-7
+ORDINALS = "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth"
+
+
+@dataclass(frozen=True)
+class Program:
+    number: int
+    sm: int
+    begin: float  # in µs
+    end: float
+    place: int  # which of the places on its SM, counted from 0: several programs may run there at once
+    turn: int  # how many had that place before it
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """That of one launch."""
+
+    name: str  # in the page's address
+    label: str
+    about: str  # a sentence of the benchmark
+    programs: list[Program]
+    end: float
+    idle: float  # share of the time of all SMs during which no program was on them
+    sms: int
+
+    @property
+    def places(self) -> int:
+        return 1 + max(program.place for program in self.programs)
+
+    @property
+    def used(self) -> int:
+        return len({program.sm for program in self.programs})
+
+    @property
+    def sentence(self) -> str:
+        some = f"{self.used} of " if self.used < self.sms else ""
+        return (
+            f"{plural(len(self.programs), 'program')} on {some}{self.sms} SMs; the last ends after {self.end:.0f} µs. "
+            f"Over that time, the SMs were idle for {self.idle:.0%}."
+        )
+
+
+@figure(of="rows")
+def schedule(recording: Recording, *, names=..., id="schedule"):
+    """`<schedule-explorer>`; ``names`` lists the benchmarks, or maps them to what their buttons say."""
+    if not isinstance(names, list | dict) or not names:
+        raise RecorderError(f"names must list benchmarks such as [schedule_few], not {names!r}")
+    labels = names if isinstance(names, dict) else {name: _label(name) for name in names}
+    tables = [recording.benchmark(name, "sm", "begin", "end") for name in labels]
+    sms = recording.provenance.multiprocessors
+    launches = [read(table, label, sms) for table, label in zip(tables, labels.values(), strict=True)]
+    end = max(launch.end for launch in launches)
+    step = _step(end)
+    end = ceil(end / step * 50) * step / 50  # the slider's last place: a whole number of its steps
+    return render(
+        "schedule/template.html",
+        id=id,
+        launches=launches,
+        labels={launch.name: launch.label for launch in launches},
+        picture=draw(launches, end, step),
+        legend=_legend(launches),
+        end=f"{end:g}",
+        step=f"{step / 50:g}",
+        rows=[
+            (each.label, len(each.programs), each.used, each.places, f"{each.end:.1f}", f"{each.idle:.1%}")
+            for each in launches
+        ],
+    )
+
+
+def _label(name: str) -> str:
+    return name.removeprefix("schedule_").replace("_", " ")
+
+
+def read(table: Benchmark, label: str = "", sms: int | None = None) -> Schedule:
+    """What a benchmark holds, each program with a place on its SM that nobody else has at that time.
+
+    ``sms``: how many the GPU has. Raises ``RecorderError``.
+    """
+    rows = table.medians()
+    if faulty := [number for number, row in rows.items() if row.end < row.begin]:
+        raise RecorderError(f"{table.name!r} is no schedule: program {faulty[0]} ends before it begins")
+    sms = sms or 1 + int(max(row.sm for row in rows.values()))
+    taken: dict[int, list[list[float]]] = {}  # by SM and place: when each program there ended
+    busy, programs = 0.0, []
+    for number, row in sorted(rows.items(), key=lambda item: item[1].begin):
+        places = taken.setdefault(int(row.sm), [])
+        busy += max(0.0, row.end - max([row.begin, *(place[-1] for place in places)]))
+        place = next((i for i, place in enumerate(places) if place[-1] <= row.begin), len(places))
+        if place == len(places):
+            places.append([])
+        programs.append(Program(number, int(row.sm), row.begin, row.end, place, len(places[place])))
+        places[place].append(row.end)
+    programs.sort(key=lambda program: program.number)
+    end = max(program.end for program in programs)
+    about = table.doc.split("\n\n")[0].replace("\n", " ")
+    return Schedule(_label(table.name).replace(" ", "-"), label, about, programs, end, 1 - busy / (sms * end), sms)
+
+
+def _step(end: float) -> float:
+    """Between two ticks, so that there are at most seven steps."""
+    power = 10.0 ** floor(log10(end))
+    return next(step for part in (0.1, 0.2, 0.5, 1, 2) if end / (step := part * power) <= 7)
+
+
+def draw(launches: list[Schedule], end: float, step: float) -> Markup:
+    """The picture of the first launch; the others are in it, not displayed. Widths follow the page, text does not."""
+    sms, first = launches[0].sms, launches[0]
+    pitch = 3 if max(launch.places for launch in launches) == 1 else 4  # pixels for each SM
+    height = sms * pitch
+    parts = []
+    for sm in sorted({*range(0, sms - sms // 6, max(1, ceil(sms / 4))), sms - 1}):
+        y = (sm + 0.5) * pitch + 4
+        parts.append(element("text", f"{'' if sm else 'SM '}{sm}", x=-5, y=y, text_anchor="end"))
+    ticks = [i * step for i in range(int(end / step) + 1)]
+    for tick in ticks:
+        x, unit = f"{tick / end:.3%}", " µs" if tick == ticks[-1] else ""
+        parts.append(element("line", x1=x, x2=x, y2=height + 5, stroke="var(--rule)"))
+        parts.append(element("text", f"{tick:g}{unit}", x=x, y=height + 18, text_anchor="middle"))
+    bars = (_bars(launch, end, pitch, shown=launch is first) for launch in launches)
+    stretched = {"viewBox": f"0 0 {UNITS} {height}", "preserveAspectRatio": "none", "overflow": "visible"}
+    parts.append(element("svg", *bars, width="100%", height=height, **stretched))
+    parts += (_ending(launch, end, shown=launch is first) for launch in launches)
+    look = {"height": height, "fill": "var(--ink-muted)", "font_size": 11}
+    said = f"{first.label}: {first.sentence}"
+    return element("svg", *parts, class_="schedule", role="img", **look, aria_label=said)
+
+
+def _bars(launch: Schedule, end: float, pitch: int, shown: bool) -> Markup:
+    height, thick = launch.sms * pitch, (pitch - 1) / launch.places  # a pixel between two SMs
+    strokes: dict[str, list[str]] = {}  # by color
+    for p in launch.programs:
+        y = p.sm * pitch + (p.place + 0.5) * thick
+        x, width = p.begin / end * UNITS, max((p.end - p.begin) / end * UNITS, 0.5)
+        strokes.setdefault(_color(p.turn, p.place), []).append(f"M{x:.1f} {y:g}h{width:.1f}")
+    last = launch.end / end * UNITS
+    line = {"stroke": "var(--ink)", "stroke_width": 1, "vector_effect": "non-scaling-stroke"}
+    return element(
+        "g",
+        element("path", d=f"M0 0H{last:.1f}V{height - 1}H0z", fill="var(--untouched)"),
+        *(element("path", d="".join(parts), stroke=color) for color, parts in strokes.items()),
+        element("path", d=f"M{last:.1f}-5V{height}", **line),
+        data_name=launch.name,
+        data_about=launch.sentence,
+        data_label=launch.label,
+        data_places=launch.places,
+        stroke_width=thick,
+        shape_rendering="crispEdges",
+        display=None if shown else "none",
+    )
+
+
+def _color(turn: int, place: int = 0) -> str:
+    """That of the turn; every other place on an SM is fainter, so that two bars on top of each other are two."""
+    color = f"var(--pid-{turn % COLORS})"
+    return f"color-mix(in srgb, {color} 60%, var(--paper))" if place % 2 else color
+
+
+def _ending(launch: Schedule, end: float, shown: bool) -> Markup:
+    share = launch.end / end
+    anchor = "start" if share < 0.15 else "end" if share > 0.8 else "middle"  # so that it stays in the picture
+    place = {"x": f"{share:.3%}", "y": -9, "text_anchor": anchor, "fill": "var(--ink)"}
+    words = f"ends after {launch.end:.0f} µs"
+    return element("text", words, data_name=launch.name, **place, display=None if shown else "none")
+
+
+def _legend(launches: list[Schedule]) -> dict[str, str]:
+    """Colors, and what they say."""
+    turns = 1 + max(program.turn for launch in launches for program in launch.programs)
+    shared = max(launch.places for launch in launches) > 1
+    items = {_color(turn): ORDINALS[turn] for turn in range(min(turns, COLORS))}
+    items[_color(0)] = "first program in its place on an SM" if shared else "first program on its SM"
+    if turns > COLORS:
+        items[_color(COLORS - 1)] += "; then the same colors again"
+    if shared:
+        items[_color(0, 1)] = "fainter: another at the same time"
+    return items | {"var(--untouched)": "nothing runs"}

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A benchmark as a table of medians."""
+
+import re
+
+from markupsafe import Markup, escape
+
+from figures.registry import figure
+from figures.templates import render
+from recorder.project import RecorderError, nearest
+from recorder.recording import Benchmark, Recording
+
+
+@figure(of="rows")
+def table(recording: Recording, *, name=..., share_of=None, rows=None, spread=False):
+    """``share_of`` adds each line's share of that one; ``rows`` lists x values to show.
+
+    ``spread`` adds least and most under each median of several readings.
+    """
+    data = recording.benchmark(name, *([share_of] if share_of else []))
+    medians = data.medians()
+    if unknown := [x for x in rows or [] if x not in medians]:
+        raise RecorderError(f"there is no row {unknown[0]!r}{nearest(unknown[0], medians)}")
+    shown = [medians[x] for x in rows or medians]
+    others = [line for line in data.lines if share_of and line != share_of]
+    titles = [data.xlabel, *data.lines.values()]
+    titles += [f"{data.lines[line]}, share of {data.lines[share_of]}" for line in others]
+    form = _power if all(map(_is_power, rows or medians)) else _plain
+    body = [
+        [form(x), *cells, *(f"{row[line] / row[share_of]:.2f}" for line in others)]
+        for x, row, cells in zip(rows or medians, shown, _cells(data, shown, spread), strict=True)
+    ]
+    label = f"{name}: {', '.join(data.lines.values())}"  # another snippet's may have the same name,
+    label += f"; {len(rows)} rows from {rows[0]}" if rows else ""  # and a page may show one in parts
+    return render(
+        "table/template.html", label=label, caption=data.ylabel, titles=map(_breakable, titles), rows=body
+    )
+
+
+def _cells(data: Benchmark, shown: list, spread: bool) -> list[list]:
+    cells = _numbers([[row[line] for line in data.lines] for row in shown])
+    if not spread:
+        return cells
+    ends = _numbers([[end for line in data.lines for end in (row[line].least, row[line].most)] for row in shown])
+    for row, texts, pairs in zip(shown, cells, ends, strict=True):
+        for i, line in enumerate(data.lines):
+            if row[line].least < row[line].most:  # it was read more than once
+                texts[i] = Markup("{}<small>{}–{}</small>").format(texts[i], pairs[2 * i], pairs[2 * i + 1])
+    return cells
+
+
+def _breakable(title: str) -> Markup:
+    """A long name may go on in the next line, so that a column is not as wide as it."""
+    return Markup(re.sub(r"(?<=[_=])(?=\w)", "<wbr>", str(escape(title))))
+
+
+def _is_power(x) -> bool:
+    return isinstance(x, int) and x >= 64 and x & (x - 1) == 0
+
+
+def _power(x) -> Markup:
+    return Markup("2<sup>{}</sup>").format(x.bit_length() - 1)
+
+
+def _plain(x) -> str:
+    return f"{x:,}" if isinstance(x, int) else str(x)
+
+
+def _numbers(rows: list[list[float]]) -> list[list[str]]:
+    """Three digits each; a row or a column of whole numbers has no decimals, small beside tiny ones have exponents."""
+    counts = [all(value == int(value) for value in column) for column in zip(*rows, strict=True)]
+    tiny = any(0 < abs(value) < 1e-4 for row in rows for value in row)
+
+    def text(value: float, whole: bool) -> str:
+        if whole or abs(value) >= 99.95:
+            return f"{value:,.0f}"
+        return f"{value:.1e}" if tiny and 0 < abs(value) < 0.01 else f"{value:#.3g}" if value else "0"
+
+    return [
+        [text(value, whole or all(v == int(v) for v in row)) for value, whole in zip(row, counts, strict=True)]
+        for row in rows
+    ]

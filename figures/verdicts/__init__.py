@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The verdicts in all recordings of one snippet, side by side.
+
+The snippet prints them as sections of rows (see ``recorder.printed.verdicts``). A table shows one section; versions of
+Triton that say the same share a line, and the rows on which everyone says the same share one below it.
+"""
+
+import re
+from itertools import groupby
+
+from markupsafe import Markup, escape
+
+from figures.registry import figure
+from figures.templates import render
+from recorder import recording
+from recorder.printed import verdicts as parse
+from recorder.project import RecorderError, Snippet, interpreted, nearest
+from recorder.recording import Recording
+
+# Rows on which everyone says the same are only named, under one of these.
+ALIKE = {"Right everywhere": {"right", "yes"}, "Refused everywhere": {"refused"}}
+Said = list[tuple[str, str]]  # versions of Triton with their verdicts
+
+
+@figure(of="output", foot="Each column ran as listed above; repeated with Triton {triton} by the command")
+def verdicts(made: Recording, *, section=..., every=False):
+    """A section of the output as a table: a column for the interpreter, for each GPU, and for the compiler.
+
+    ``every`` also shows the rows on which all say the same.
+    """
+    known = parse(made.output)
+    if section not in known:
+        raise RecorderError(f"the run printed no section {section!r}{nearest(section, known)}")
+    cpu, gpus = _recordings(Snippet(made.snippet))
+    columns = {"In the interpreter": ("ran", cpu)}
+    columns |= {f"On {g.provenance.device}, Triton {g.provenance.triton}": ("ran", [g]) for g in gpus}
+    others = {what: None for row in known[section].values() for what in row if what != "ran"}
+    columns |= {what.capitalize(): (what, cpu) for what in others}
+    shown, same = {}, {}
+    for row in known[section]:
+        said = {title: _say(row, section, *column) for title, column in columns.items()}
+        alike = next((text for text, allowed in ALIKE.items() if _kinds(said.values()) <= allowed), None)
+        same.setdefault(alike, []).append(_code(row)) if alike and not every else shown.update({row: said})
+    titles = [title for title in columns if _kinds(said[title] for said in shown.values()) != {"yes"}]
+    same |= {f"{title}, all of them": ["yes"] for title in columns if title not in titles}
+    rows = {_code(row): {title: _cell(said[title]) for title in titles} for row, said in shown.items()}
+    return render(
+        "verdicts/template.html", section=section, titles=titles, rows=rows, same=same, places=_places([*cpu, *gpus])
+    )
+
+
+def _recordings(snippet: Snippet) -> tuple[list[Recording], list[Recording]]:
+    """The interpreter's recordings by version of Triton, and those of GPUs."""
+    every = [recording.load(snippet, device) for device in recording.devices(snippet)]
+    number = lambda made: [int(part) for part in re.findall(r"\d+", made.provenance.triton)]
+    ours = [made for made in every if interpreted(made.device)]
+    return sorted(ours, key=number), [made for made in every if not interpreted(made.device)]
+
+
+def _say(row: str, section: str, what: str, made: list[Recording]) -> Said:
+    verdict = lambda recorded: parse(recorded.output).get(section, {}).get(row, {}).get(what, "–")
+    return [(recorded.provenance.triton, verdict(recorded)) for recorded in made]
+
+
+def _kind(verdict: str) -> str:
+    return re.match(r"\w*", verdict)[0]
+
+
+def _kinds(columns) -> set[str]:
+    return {_kind(verdict) for said in columns for _, verdict in said}
+
+
+def _cell(said: Said) -> list[tuple[str, str, Markup]]:
+    """Kind, versions and verdict of each line of a cell; the versions only where not all say the same."""
+    groups = [(verdict, [version for version, _ in same]) for verdict, same in groupby(said, key=lambda pair: pair[1])]
+    span = lambda versions: " to ".join(dict.fromkeys((versions[0], versions[-1]))) if len(groups) > 1 else ""
+    return [(_kind(verdict), span(versions), _code(verdict)) for verdict, versions in groups]
+
+
+def _places(made: list[Recording]) -> list[str]:
+    """Where each recording was made: the figure's foot names only one."""
+    places = {}
+    for facts in (m.provenance for m in made):
+        places.setdefault((facts.device, facts.torch, facts.date), []).append(facts.triton)
+    return [
+        f"{device} · Triton {', '.join(versions)} · torch {torch} · {day}"
+        for (device, torch, day), versions in places.items()
+    ]
+
+
+def _code(text: str) -> Markup:
+    """What stands in backticks as code; long names may break at their parts."""
+    parts = lambda name: re.sub(r"(?<=_)|(?<=[a-z])(?=[A-Z])", "\0", name[0])
+    broken = re.sub(r"[\w.]{16,}", parts, text)
+    return Markup(re.sub(r"`(.+?)`", r"<code>\1</code>", str(escape(broken))).replace("\0", "<wbr>"))

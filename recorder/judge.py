@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Judge what is recorded: stale, missing, edited, orphaned, untested."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from recorder import fingerprint, lab, recording
+from recorder.project import OTHER_TRITON, ROOT, RecorderError, Snippet, labs, mend, relative, snippets, strangers
+
+
+@dataclass(frozen=True)
+class Problem:
+    path: str  # the file that is at fault
+    fault: str  # "stale", "missing", "edited", "orphaned", "disagrees", "unreadable" or "untested"
+    why: str
+    mend: str
+
+    def __str__(self):
+        return f"{self.path}: {self.fault}: {self.why}; mend: {self.mend}"
+
+
+def problems(snippet: Snippet) -> list[Problem]:
+    """What is wrong with the recordings of one snippet; empty when all is well. Raises ``RecorderError``."""
+    recorded, found = recording.devices(snippet), []
+    for device in _expected(snippet):
+        if device not in recorded:
+            path = relative(recording.path_of(snippet, device))
+            why = f"{relative(snippet.path)} has never been recorded there"
+            found.append(Problem(path, "missing", why, mend(snippet.name, device)))
+    if "gpu" in snippet.settings.devices and not any(not device.startswith("cpu") for device in recorded):
+        why = f"{relative(snippet.path)} has never been recorded on a GPU"
+        repair = f"python -m recorder run {snippet.name}  (on a machine with a GPU)"
+        found.append(Problem(relative(snippet.recordings), "missing", why, repair))
+    for device in recorded:
+        found += _problems_on(snippet, device)
+    if not found and not snippet.settings.differs:
+        found += _disagreement(snippet, recorded)
+    return found
+
+
+def _expected(snippet: Snippet) -> list[str]:
+    """The devices of a CPU that a snippet must have been recorded on."""
+    cpu = ["cpu"] if "cpu" in snippet.settings.devices else []
+    return cpu + [f"{OTHER_TRITON}{version}" for version in snippet.settings.triton]
+
+
+def _problems_on(snippet: Snippet, device: str) -> list[Problem]:
+    path, repair = relative(recording.path_of(snippet, device)), mend(snippet.name, device)
+    try:
+        made = recording.load(snippet, device)
+        sound = recording.as_written(snippet, device)
+    except RecorderError as error:
+        return [Problem(path, "unreadable", str(error), repair)]
+    if not snippet.runs_on(device):
+        why = f"{relative(snippet.settings_file)} says that its snippet does not run there"
+        return [Problem(path, "orphaned", why, f"git rm {path}")]
+    if (made.snippet, made.device) != (snippet.name, device):
+        return [Problem(path, "edited", f"it is of {made.snippet} on {made.device}", repair)]
+    if not sound:
+        return [Problem(path, "edited", "its content is not what the recorder wrote", repair)]
+    found = []
+    if made.provenance.fingerprint != fingerprint.of(snippet, device):
+        why = f"{relative(snippet.path)} has changed since (or a definition that it imports, its settings, or a pin)"
+        found.append(Problem(path, "stale", why, repair))
+    return found + _chart_problems(snippet, made)
+
+
+def _chart_problems(snippet: Snippet, made: recording.Recording) -> list[Problem]:
+    found, repair = [], f"python -m recorder draw {snippet.name}"
+    declared = [] if made.device.startswith("cpu") else snippet.settings.charts
+    for name in dict.fromkeys([*declared, *made.charts]):
+        picture = recording.chart_path(snippet, made.device, name)
+        if name not in declared:
+            why = f"{relative(snippet.settings_file)} does not declare this chart"
+            found.append(Problem(relative(picture), "orphaned", why, repair))
+        elif not picture.is_file() or name not in made.charts:
+            why = f"{relative(snippet.settings_file)} declares this chart"
+            found.append(Problem(relative(picture), "missing", why, repair))
+        elif recording.sha256(picture.read_text("utf-8", errors="replace")) != made.charts[name]:
+            found.append(Problem(relative(picture), "edited", "its content is not what the recorder wrote", repair))
+    return found
+
+
+def _disagreement(snippet: Snippet, recorded: list[str]) -> list[Problem]:
+    """Unless its settings say otherwise, what a snippet prints is the same on every device."""
+    first, *others = recorded
+    expected = recording.load(snippet, first).output.splitlines()
+    for device in others:
+        lines = recording.load(snippet, device).output.splitlines()
+        if lines != expected:
+            length = max(len(lines), len(expected))
+            padded = (part + [""] * (length - len(part)) for part in (expected, lines))
+            a, b = next(pair for pair in zip(*padded, strict=True) if pair[0] != pair[1])
+            why = f"{first} printed {a!r} where {device} printed {b!r}"
+            repair = f"make {relative(snippet.path)} print the same everywhere"
+            return [Problem(relative(recording.path_of(snippet, device)), "disagrees", why, repair)]
+    return []
+
+
+def orphans() -> list[Problem]:
+    """Files in ``recordings/`` that belong to no snippet or to no recording."""
+    belonging = set()
+    for snippet in snippets():
+        for device in recording.devices(snippet):
+            belonging.add(recording.path_of(snippet, device))
+            try:
+                names = recording.load(snippet, device).charts
+            except RecorderError:  # which is named by itself
+                names = {path.name.split(".")[1]: "" for path in snippet.recordings.glob(f"{device}.*.svg")}
+            belonging |= {recording.chart_path(snippet, device, name) for name in names}
+    files = (path for path in (ROOT / "recordings").rglob("*") if path.is_file() and not path.name.startswith(".git"))
+    why = "no snippet and no recording goes with it"
+    return [Problem(relative(p), "orphaned", why, f"git rm {relative(p)}") for p in sorted(files) if p not in belonging]
+
+
+def untested(snippet: Snippet) -> list[Problem]:
+    """A snippet without a test of its own, unless its settings say why."""
+    if snippet.settings.untested or snippet.test.is_file():
+        return []
+    return [Problem(relative(snippet.path), "untested", "it has no test", f"write {relative(snippet.test)}")]
+
+
+def unknown_files() -> list[Problem]:
+    """What lies in ``snippets/`` and is in no fingerprint."""
+
+    def judged(path: Path) -> Problem:
+        packages = path.name == "__init__.py"
+        why = "files of a folder are imported without it" if packages else "no fingerprint covers it"
+        repair = f"git rm {relative(path)}" if packages else "write its data into the snippet, or have it made by one"
+        return Problem(relative(path), "orphaned", why, repair)
+
+    return [judged(path) for path in strangers()]
+
+
+def lab_problems() -> list[Problem]:
+    """Labs whose notebooks are not what their scripts make, and notebooks without a script."""
+    found = []
+    for script in labs():
+        status = lab.status(script)
+        if status != "fresh":
+            why = f"it was not made from {relative(script.path)} as it stands"
+            found.append(Problem(relative(script.notebook), status, why, mend(script.name, "cpu")))
+    known = {script.notebook for script in labs()}
+    for notebook in sorted((ROOT / "docs").rglob("*.ipynb")):
+        if notebook not in known and ".ipynb_checkpoints" not in notebook.parts:
+            path = relative(notebook)
+            found.append(Problem(path, "orphaned", "no script makes this notebook", f"git rm {path}"))
+    return found
+
+
+def all_problems() -> list[Problem]:
+    """What is wrong anywhere. A file that cannot be understood is one of the problems."""
+    found = []
+    for snippet in snippets():
+        try:
+            found += [*problems(snippet), *untested(snippet)]
+        except RecorderError as error:
+            found.append(Problem(relative(snippet.path), "unreadable", str(error), "mend what it names"))
+    return [*found, *unknown_files(), *orphans(), *lab_problems()]

@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run one snippet and write down what it did: output, launches, memory accesses, benchmarks.
+
+Runs in a process of its own: ``python -m recorder.trace SNIPPET DEVICE RESULT [--no-benchmarks]``.
+In the interpreter (``TRITON_INTERPRET=1``) every load and store of a small launch is written down too.
+"""
+
+import base64
+import contextlib
+import importlib.metadata
+import inspect
+import json
+import os
+import platform
+import re
+import runpy
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+from triton.runtime import interpreter
+from triton.runtime.jit import JITFunction
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+from recorder.project import OUTPUT, ROOT, Snippet, interpreted, relative
+
+TRACED_LANES = 4096  # a launch that loads and stores more elements than this is not written down access by access
+
+
+def device_name() -> str:
+    """The name of this machine's GPU as recordings spell it, without its maker: ``h200``, ``geforce-rtx-4090``."""
+    name = re.sub(r"^(NVIDIA|AMD|Intel)\s+", "", torch.cuda.get_device_name())
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+def devices() -> list[str]:
+    return ["cpu", device_name()] if torch.cuda.is_available() else ["cpu"]
+
+
+def provenance(device: str) -> dict:
+    """Where a recording is made: device, host processor, driver, versions; see ``recording.Provenance``."""
+    versions = {
+        "python": platform.python_version(),
+        "torch": torch.__version__.split("+")[0],
+        "triton": triton.__version__,
+        "numpy": np.__version__,
+    }
+    if interpreted(device):
+        return {"device": "CPU, Triton's interpreter", **versions}
+    properties = torch.cuda.get_device_properties(0)
+    return {
+        "device": torch.cuda.get_device_name(),
+        "processor": _first(r"^model name\s*:\s*(.+)$", "/proc/cpuinfo"),
+        "driver": _first(r"(\d+\.\d+(?:\.\d+)+)", "/proc/driver/nvidia/version"),
+        "runtime": f"CUDA {torch.version.cuda}" if torch.version.cuda else f"ROCm {torch.version.hip}",
+        "gpu": str(getattr(properties, "uuid", "")) or None,
+        "multiprocessors": properties.multi_processor_count,
+        "l2_bytes": properties.L2_cache_size,
+        "memory_bytes": properties.total_memory,
+        "libraries": _libraries(),
+        **versions,
+    }
+
+
+def _first(pattern: str, file: str) -> str | None:
+    """What a pattern finds in a file of the system's, if there is one."""
+    path = Path(file)
+    found = re.search(pattern, path.read_text(), re.M) if path.exists() else None
+    return found[1] if found else None
+
+
+def _libraries() -> dict[str, str]:
+    """The versions of what snippets compare with, where they can be asked."""
+    found = {"cuDNN": torch.backends.cudnn.version()}
+    for module in list(sys.modules):
+        if module.startswith("nvidia.") or module in ("cupy", "numba"):
+            found[module] = getattr(sys.modules[module], "__version__", None)
+    for package in ("nvidia-cublas", "nvidia-cublas-cu12"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found["cuBLAS"] = importlib.metadata.version(package)
+    return {name: str(version) for name, version in found.items() if version}
+
+
+class Launches:
+    """Collects the launches of Triton kernels between :meth:`__enter__` and :meth:`__exit__`."""
+
+    def __init__(self):
+        self.seen = []
+        self.tracing = None  # the launch whose accesses are being written down, and its tensors
+
+    def __enter__(self):
+        self.undo = contextlib.ExitStack()
+        self._wrap(JITFunction, "run", self._compiled)
+        self._wrap(interpreter.InterpretedFunction, "run", self._interpreted)
+        self._wrap(interpreter.interpreter_builder, "create_masked_load", self._access("load", mask_at=1))
+        self._wrap(interpreter.interpreter_builder, "create_masked_store", self._access("store", mask_at=2))
+        return self
+
+    def __exit__(self, *error):
+        self.undo.close()
+
+    def _wrap(self, owner, name, around):
+        original = getattr(owner, name)
+        setattr(owner, name, lambda *args, **kwargs: around(original, *args, **kwargs))
+        self.undo.callback(setattr, owner, name, original)
+
+    def _describe(self, kernel, args, grid, kwargs):
+        """Write the launch down, with what the compiler specializes on: types, alignment, integers, constants."""
+        parameters = inspect.signature(kernel.fn).parameters
+        bound = inspect.signature(kernel.fn).bind(*args, **{k: v for k, v in kwargs.items() if k in parameters})
+        bound.apply_defaults()
+        bases = {name: getattr(value, "base", value) for name, value in bound.arguments.items()}
+        tensors = {name: value for name, value in bases.items() if isinstance(value, torch.Tensor)}
+        annotations = {name: str(parameter.annotation) for name, parameter in parameters.items()}
+        grid = tuple(grid(dict(bound.arguments)) if callable(grid) else grid)
+        launch = {
+            "kernel": kernel.fn.__name__,
+            "file": relative(Path(inspect.getsourcefile(kernel.fn)).resolve()),
+            "grid": [*grid, 1, 1][:3],
+            "arguments": {name: _argument(name, value) for name, value in bound.arguments.items()},
+            "constexprs": [name for name, annotation in annotations.items() if "constexpr" in annotation],
+            "options": {k: v for k, v in kwargs.items() if k not in parameters},
+            "accesses": None,
+        }
+        self.seen.append(launch)
+        return launch, tensors
+
+    def _compiled(self, run, kernel, *args, grid, warmup, **kwargs):
+        if warmup:
+            return run(kernel, *args, grid=grid, warmup=warmup, **kwargs)
+        self._describe(kernel, args, grid, kwargs)
+        return run(kernel, *args, grid=grid, warmup=warmup, **kwargs)
+
+    def _interpreted(self, run, kernel, *args, grid, warmup, **kwargs):
+        launch, tensors = self._describe(kernel, args, grid, kwargs)
+        launch["accesses"] = []
+        self.tracing = launch, tensors
+        try:
+            return run(kernel, *args, grid=grid, warmup=warmup, **kwargs)
+        finally:
+            self.tracing = None
+
+    def _access(self, op, mask_at):
+        def write_down(original, pointers, *rest, **kwargs):
+            if self.tracing:
+                launch, tensors = self.tracing
+                mask = rest[mask_at - 1].data
+                name, offsets = _locate(pointers.data, mask, tensors)
+                launch["accesses"].append({
+                    "pid": [int(i) for i in interpreter.interpreter_builder.grid_idx],
+                    "op": op,
+                    "tensor": name,
+                    "shape": list(pointers.data.shape),
+                    "offsets": offsets.ravel().tolist(),
+                    "mask": np.broadcast_to(mask, pointers.data.shape).astype(bool).ravel().tolist(),
+                })  # fmt: skip
+                if sum(len(access["mask"]) for access in launch["accesses"]) > TRACED_LANES:
+                    launch["accesses"] = self.tracing = None
+            return original(pointers, *rest, **kwargs)
+
+        return write_down
+
+
+def _argument(name: str, value):
+    """An argument of a launch as JSON: a tensor, its descriptor, a dtype as a dictionary, a number as it is."""
+    value = tl.constexpr(value).value  # which unwraps one
+    if isinstance(value, torch.Tensor):
+        return _tensor(value)
+    if isinstance(value, TensorDescriptor):
+        described = {"shape": list(value.shape), "strides": list(value.strides), "block_shape": list(value.block_shape)}
+        return _tensor(value.base) | described
+    if isinstance(value, tl.dtype):
+        return {"tl.dtype": value.name}
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise SystemExit(f"the recorder cannot write down the argument {name!r}, a {type(value).__name__}; teach it to")
+
+
+def _tensor(value: torch.Tensor) -> dict:
+    return {
+        "dtype": str(value.dtype).removeprefix("torch."),
+        "shape": list(value.shape),
+        "strides": list(value.stride()),
+        "alignment": next(bytes for bytes in (16, 8, 4, 2, 1) if value.data_ptr() % bytes == 0),
+    }
+
+
+def _locate(addresses, mask, tensors) -> tuple[str, np.ndarray]:
+    """The tensor that most lanes point into, and the lanes' offsets from its first element, in elements."""
+
+    def inside(tensor):
+        first = tensor.data_ptr()
+        last = (
+            first + 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True)) * tensor.itemsize
+        )
+        return int((mask & (addresses >= first) & (addresses < last)).sum())
+
+    def distance(tensor):
+        return abs(int(addresses.flat[0]) - tensor.data_ptr())
+
+    name = max(tensors, key=lambda name: (inside(tensors[name]), -distance(tensors[name])))
+    tensor = tensors[name]
+    return name, (addresses.astype(np.int64) - tensor.data_ptr()) // tensor.itemsize
+
+
+@contextlib.contextmanager
+def captured_output(path: Path):
+    """Collect what this process writes to standard output, also from below Python (``tl.device_print``), in a file."""
+    sys.stdout.flush()
+    saved = os.dup(1)
+    with path.open("wb") as file:
+        os.dup2(file.fileno(), 1)
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+            if torch.cuda.is_available():
+                torch.cuda.synchronize()
+            os.dup2(saved, 1)
+            os.close(saved)
+
+
+def benchmarks(namespace: dict) -> list[dict]:
+    """Run everything under ``@triton.testing.perf_report`` that is left in the snippet's namespace."""
+    tables = []
+    for mark in (value for value in namespace.values() if isinstance(value, triton.testing.Mark)):
+        many = mark.benchmarks if isinstance(mark.benchmarks, list | tuple) else [mark.benchmarks]
+        for benchmark in many:
+            names = list(benchmark.x_names)
+            if both := set(names) & set(benchmark.line_vals):
+                raise SystemExit(f"the benchmark {benchmark.plot_name!r} uses {both} both as an x name and as a line")
+            rows = []
+            for x in benchmark.x_vals:
+                values = list(x) if isinstance(x, list | tuple) else [x] * len(names)
+                given, measured = dict(zip(names, values, strict=True)), {}
+                print(f"{benchmark.plot_name}: {given}", flush=True)
+                for line in benchmark.line_vals:
+                    result = mark.fn(**given, **{benchmark.line_arg: line}, **benchmark.args)
+                    measured[line] = [float(v) for v in (result if isinstance(result, tuple) else (result,))]
+                rows.append({"x": values, "y": measured})
+            tables.append({
+                "name": benchmark.plot_name,
+                "x": names,
+                "xlabel": benchmark.xlabel or names[0],
+                "ylabel": benchmark.ylabel,
+                "lines": dict(zip(benchmark.line_vals, benchmark.line_names, strict=True)),
+                "rows": rows,
+                "doc": inspect.getdoc(mark.fn) or "",
+                "x_log": benchmark.x_log,
+                "y_log": benchmark.y_log,
+            })  # fmt: skip
+    return tables
+
+
+def pictures(folder: Path) -> dict[str, str]:
+    """The pictures that a snippet wrote into its working directory, an empty one, in base64."""
+    files = (path for path in sorted(folder.iterdir()) if path.suffix in (".png", ".jpg"))
+    return {path.name: base64.b64encode(path.read_bytes()).decode() for path in files}
+
+
+def main(name: str, device: str, result: str, *options: str):
+    sys.argv = [str(Snippet(name).path)]  # what we were given is not for the snippet
+    if not interpreted(device) and device != device_name():
+        raise SystemExit(f"this machine's GPU is {device_name()}, not {device}")
+    folder = Path(result).absolute().parent / "work"
+    folder.mkdir()
+    output = folder.with_name(OUTPUT)
+    with contextlib.chdir(folder):
+        with captured_output(output), Launches() as launches:
+            namespace = _run(Snippet(name).path)
+        seen = {
+            "provenance": provenance(device),
+            "output": output.read_text("utf-8", errors="replace").replace(f"{ROOT}{os.sep}", ""),
+            "launches": launches.seen,
+            "benchmarks": benchmarks(namespace) if not interpreted(device) and "--no-benchmarks" not in options else [],
+            "pictures": pictures(folder),
+        }
+    Path(result).write_text(json.dumps(seen), "utf-8")
+
+
+def _run(path: Path) -> dict:
+    """Run a file as a script. Ending early is fine for a script, but then its benchmarks are not there to be run."""
+    try:
+        return runpy.run_path(str(path), run_name="__main__")
+    except SystemExit as error:
+        if error.code:
+            raise
+        raise SystemExit(f"{relative(path)} ended by SystemExit; let main() return instead") from error
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

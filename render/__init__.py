@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Places figures, claims and code into pages: a Python-Markdown extension, whatever builds the site around it.
+
+In the order in which a page comes about:
+
+- ``page``: the page that is being converted, and what is wrong with it
+- ``claims``: numbers for sentences, from expressions over a recording
+- ``fresh``: a recording for a page, or a preview of it; and what to say where it is stale
+- ``frame``: what stands around a figure: where it ran, how to repeat it, its styles and script
+- ``code``: whole files, colored, to read and download
+- ``ledger``: everything that was recorded, by chapter
+- ``extension``: the Markdown syntax for all of these
+- ``labs``, ``search``: hooks of MkDocs, for what is no Markdown
+
+And the gates, which need no generator:
+
+- ``config``: what mkdocs.yml says of pages and Markdown
+- ``terms``: first uses of the glossary's terms
+- ``check``: every page, as ``python -m render check`` judges it
+- ``built``: what a generator made of the pages, as ``python -m render check --built site`` judges it
+"""

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m render check [--built FOLDER]``: judge recordings, snippets and pages, or what was built of them."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from recorder.project import RecorderError
+from render import built
+from render import check as pages
+
+
+def main(arguments=None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m render", description="Judge the pages, whatever builds the site.")
+    commands = parser.add_subparsers(required=True, metavar="check")
+    checks = commands.add_parser("check", help="say what is wrong with recordings, snippets and pages; exit status 1")
+    checks.add_argument("--built", type=Path, metavar="FOLDER", help="judge the site that was built there instead")
+    options = parser.parse_args(arguments)
+    try:
+        found = built.problems(options.built.resolve()) if options.built else pages.problems()
+    except RecorderError as error:
+        print(f"render: {error}", file=sys.stderr)
+        return 2
+    for problem in found:
+        print(problem)
+    what = "Everything that the pages ask for was built, and no link is dead." if options.built else "All is well."
+    print(f"{len(found)} problems." if found else what)
+    return bool(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

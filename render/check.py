@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Judge every page without a site generator: its fences, claims, sections, references and terms, and the menu."""
+
+import json
+import re
+
+from bs4 import BeautifulSoup
+
+from recorder import judge
+from recorder.project import RecorderError, relative
+from render import terms
+from render.config import address, converter, docs, nav, pages
+from render.labs import markdown_of
+from render.page import PageError
+
+
+def problems() -> list[str]:
+    """What is wrong with recordings, snippets and pages, a line each."""
+    found = [str(problem) for problem in judge.all_problems()]
+    found += menu_problems()
+    try:
+        html, faults = convert()
+    except RecorderError as error:
+        return [*found, str(error)]
+    found += faults
+    known = terms.terms(html.get(terms.GLOSSARY, ""))
+    for term in terms.misplaced(known):
+        found.append(f"{_file(terms.GLOSSARY)}: {term!r} is not where the alphabet puts it")
+    for page, text in html.items():
+        prose = terms.prose_of(text)
+        found += [f"{_file(page)}: {fault}" for fault in undefined(prose)]
+        if page != terms.GLOSSARY:
+            for term, words in terms.unlinked(prose, known).items():
+                found.append(f"{_file(page)}: first use of {term!r} without its link to the glossary: …{words}…")
+    return list(dict.fromkeys(found))
+
+
+def _file(page: str) -> str:
+    return relative(docs() / page)
+
+
+def menu_problems() -> list[str]:
+    """Pages that the menu does not name, and names in it that are no page."""
+    there, named = pages(), nav()
+    found = [f"mkdocs.yml: the menu names {page}, which is no page" for page in named if page not in there]
+    found += [f"{_file(page)}: the menu in mkdocs.yml does not name it" for page in there if page not in named]
+    found += [f"mkdocs.yml: the menu names {page} twice" for page in dict.fromkeys(named) if named.count(page) > 1]
+    last = {address(page): page for page in there}
+    found += [f"{_file(page)}: {last[address(page)]} has its address" for page in there if last[address(page)] != page]
+    return found
+
+
+def convert() -> tuple[dict[str, str], list[str]]:
+    """The HTML of every page that can be converted, and what is wrong with the others."""
+    html, faults, markdown = {}, [], converter()
+    for page in pages():
+        path = docs() / page
+        try:
+            text = path.read_text("utf-8")
+            if page.endswith(".ipynb"):
+                text = markdown_of(json.loads(text)["cells"])
+            markdown.page_of_check = (path, page)
+            html[page] = markdown.reset().convert(_without_front_matter(text))
+        except PageError as error:
+            faults += str(error).splitlines()
+        except UnicodeDecodeError as error:
+            faults.append(f"{_file(page)}: it is not UTF-8 ({error})")
+        except (ValueError, KeyError, TypeError) as error:
+            if not page.endswith(".ipynb"):
+                raise
+            faults.append(f"{_file(page)}: it is no notebook ({error})")
+    return html, faults
+
+
+def _without_front_matter(text: str) -> str:
+    return re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.S)
+
+
+def undefined(prose: BeautifulSoup) -> list[str]:
+    """References and footnotes that nothing defines: Markdown leaves them as they are written."""
+    text = prose.get_text()
+    left = re.findall(r"\[\^[\w-]+\]", text) + re.findall(r"\[[^\[\]\n]+\]\[[^\[\]\n]*\]", text)
+    return [f"nothing defines the reference {reference}" for reference in left]

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What mkdocs.yml says of pages and of Markdown, read without a site generator."""
+
+import os
+from collections.abc import Iterator
+from functools import cache
+from pkgutil import resolve_name
+
+import markdown
+import yaml
+
+from recorder.project import ROOT, RecorderError, read_text
+
+GENERATORS_OWN = "material."  # Markdown extensions that only work inside of a generator
+
+
+class _Loader(yaml.SafeLoader):
+    """With MkDocs' two tags: a Python name, and a variable of the environment with its default."""
+
+
+def _python_name(loader, suffix, node):
+    module, _, name = suffix.rpartition(".")
+    return resolve_name(f"{module}:{name}")
+
+
+def _environment(loader, node):
+    variable, *default = loader.construct_sequence(node)
+    return os.environ.get(variable, *default)
+
+
+_Loader.add_multi_constructor("tag:yaml.org,2002:python/name:", _python_name)
+_Loader.add_constructor("!ENV", _environment)
+
+
+@cache
+def config() -> dict:
+    """mkdocs.yml. Raises ``RecorderError``."""
+    try:
+        return yaml.load(read_text(ROOT / "mkdocs.yml"), Loader=_Loader)
+    except (yaml.YAMLError, ImportError, AttributeError) as error:
+        raise RecorderError(f"mkdocs.yml cannot be read: {error}") from error
+
+
+def docs():
+    return ROOT / config()["docs_dir"]
+
+
+def pages() -> list[str]:
+    """Every page there is: Markdown and notebooks, from the folder of pages."""
+    found = (path for path in docs().rglob("*") if path.suffix in (".md", ".ipynb"))
+    return sorted(path.relative_to(docs()).as_posix() for path in found if ".ipynb_checkpoints" not in path.parts)
+
+
+def nav() -> list[str]:
+    """The pages of the menu, in its order."""
+
+    def files(entry) -> Iterator[str]:
+        if isinstance(entry, str):
+            yield entry
+        for part in entry.values() if isinstance(entry, dict) else entry if isinstance(entry, list) else ():
+            yield from files(part)
+
+    return list(files(config().get("nav") or []))
+
+
+def address(page: str) -> str:
+    """Where a page is on the site: ``programs/vector-add.md`` at ``programs/vector-add/``."""
+    name = page.rpartition(".")[0]
+    return name.removesuffix("index") if name.rpartition("/")[2] == "index" else f"{name}/"
+
+
+def converter() -> markdown.Markdown:
+    """Markdown as pages are written in, but for what only works inside of a generator."""
+    names, options = [], {}
+    for entry in config()["markdown_extensions"]:
+        name, given = next(iter(entry.items())) if isinstance(entry, dict) else (entry, {})
+        if not name.startswith(GENERATORS_OWN):
+            names.append(name)
+            options[name] = _absolute(name, given or {})
+    return markdown.Markdown(extensions=["tables", "fenced_code", *names], extension_configs=options)
+
+
+def _absolute(name: str, options: dict) -> dict:
+    if name == "pymdownx.snippets":
+        return options | {"base_path": [str(ROOT / folder) for folder in options["base_path"]]}
+    return options

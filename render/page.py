@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page that is being converted: its file, for error messages and for the name of its lesson; and its faults."""
+
+import sys
+from functools import lru_cache
+from pathlib import Path
+
+from pymdownx.superfences import SuperFencesException
+
+from recorder import judge
+from recorder.project import ROOT, RecorderError, Snippet, find, relative, snippet_of_page
+
+try:  # under MkDocs a BuildError is reported as one line; elsewhere any exception stops the build
+    from mkdocs.exceptions import BuildError as _BuildError
+except ImportError:
+    _BuildError = Exception
+
+
+class PageError(SuperFencesException, _BuildError):
+    """A page asks for something that is not there. Superfences lets only its own exceptions through."""
+
+
+def serving() -> bool:
+    """Whether a contributor looks at a draft: then what is stale is shown, marked as such, instead of refused."""
+    return "serve" in sys.argv[1:3]
+
+
+class Page:
+    def __init__(self):
+        self.text, self.path, self.name = "", None, ""
+        self.shown, self.files = {}, set()  # snippets with a figure on this page, and those shown whole
+        self.figures = {}  # figures on this page, in their order
+        self.fences = 0  # recording fences that were understood as such
+        self.faults = []  # messages, each with its place
+        self.problems = lru_cache(judge.problems)  # a page asks for each of its numbers
+
+    def begin(self, md, lines: list[str]) -> None:
+        """Forget the page before and find out which one this is."""
+        self.__init__()
+        self.text = "\n".join(lines)
+        found = getattr(md, "page_of_check", None) or _file_of_mkdocs(md) or _file_of_zensical(md)
+        if found:
+            self.path, self.name = found
+            self.text = self.path.read_text("utf-8")
+
+    def line_of(self, *texts: str) -> str:
+        """``docs/en/page.md:41``, where the first of the texts that the page contains stands."""
+        name = relative(self.path) if self.path and self.path.is_relative_to(ROOT) else str(self.path or "page")
+        position = next((p for text in texts if text and (p := self.text.find(text)) >= 0), None)
+        return name if position is None else f"{name}:{self.text.count(chr(10), 0, position) + 1}"
+
+    def fault(self, error, *texts: str) -> None:
+        """Note what is wrong, at the place of the first of the texts; the end of the page names all faults at once."""
+        message = f"{self.line_of(*texts)}: {error}"
+        if message not in self.faults:
+            self.faults.append(message)
+
+    def snippet(self, name: str | None) -> Snippet:
+        """The snippet that the page names, or that of its own lesson."""
+        if name:
+            return find(name)
+        if not self.path:
+            raise RecorderError("a page without a file has no snippet of its own; name one by `of:`")
+        try:
+            return find(snippet_of_page(self.name))
+        except RecorderError as error:
+            raise RecorderError(f"{error}; name another by `of:`") from error
+
+
+def _file_of_mkdocs(md) -> tuple[Path, str] | None:
+    """MkDocs' own extension, which checks links, knows which page this is."""
+    file = next((t.file for t in md.treeprocessors if hasattr(t, "file")), None)
+    return (Path(file.abs_src_path), file.src_uri) if file else None
+
+
+def _file_of_zensical(md) -> tuple[Path, str] | None:
+    context = next((p for p in md.preprocessors if hasattr(p, "page") and hasattr(p, "config")), None)
+    return (ROOT / context.config["docs_dir"] / context.page.path, context.page.path) if context else None

@@ -1,0 +1,3 @@
+def test_it(course):
+    from render import check
+    assert check.problems() == []
