@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs snippets, keeps what they produced with its provenance, and renders it into pages.
+"""Runs snippets, keeps what they produced with its provenance, and judges what is kept. Knows no HTML and no generator.
 
 One job a module, in the order in which a recording comes about:
 
-- ``project``: where snippets, recordings and pages lie, and what they are called
+- ``project``: where snippets, recordings and pages lie, what they are called, and a snippet's settings
+- ``new``: begins a lesson, from ``skeleton/``; ``rename``: gives a snippet another name, in all places
+- ``source``: syntax trees: what of a file runs, what that reaches in other files, where it stands
 - ``fingerprint``: what a recording was made from
-- ``observe``: runs one snippet in a process of its own: output, launches, memory accesses, benchmarks
-- ``stages``: compiles the launches that were seen for several targets, without a GPU
-- ``chart``: draws a benchmark
-- ``lab``: executes a lab into a notebook; ``lab_page`` shows it
-- ``recording``: reads, writes and judges the files in ``recordings/``
-- ``runner``: does all of this for what is stale; ``__main__`` is its command line
-- ``claims``, ``views``, ``picture``: turn a recording into numbers and HTML
-- ``markdown``: the Python-Markdown extension by which pages ask for them
+- ``runner``: runs a snippet in processes of its own; ``watch`` stops them when the recorder is gone
+- ``trace``: in such a process: output, launches, memory accesses, benchmarks
+- ``compile``: in another: the launches that were seen, compiled for several targets, without a GPU
+- ``chart``: has matplotlib draw a benchmark
+- ``lab``: executes a lab into a notebook
+- ``recording``: what a recording holds, as types with units; the only reader and writer of the files
+- ``printed``: numbers, sections, pixels and verdicts in what a run printed
+- ``judge``: what is stale, missing, edited, orphaned, untested
+- ``replay``: runs everything that needs no GPU again and compares
+
+``__main__`` is the command line.
 """

@@ -4,7 +4,6 @@
 import hashlib
 import json
 import re
-from pathlib import Path
 
 from recorder.project import ROOT, Lab, Snippet, interpreted, triton_of
 from recorder.source import Reach
@@ -17,11 +16,6 @@ def pins() -> dict[str, str]:
     lines = (ROOT / "requirements.txt").read_text("utf-8").splitlines()
     found = {package: [line for line in lines if re.match(rf"{package}\s*==", line)] for package in PINNED}
     return {package: " ".join(lines) for package, lines in found.items()}
-
-
-def local_modules(path: Path) -> list[Path]:
-    """``path`` and every file of ours that it imports, directly or through another."""
-    return sorted(Reach(path).modules)
 
 
 def of(snippet: Snippet | Lab, device: str = "cpu") -> str:

@@ -1,29 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Give a snippet another name, in all places that have it: nothing that was recorded changes, so nothing runs again.
+"""Give a snippet or a page another name, in all places that have it: what was recorded stays, so nothing runs again.
 
-A fingerprint is of what runs, not of the files that it stands in; so recordings of the snippet and of those that import
-it stay fresh.
+A fingerprint is of what runs, not of the files that it stands in; but code may spell a name, as ``import … as`` does.
+Where a fingerprint changes, it is because of the name alone: of each file of ours, the syntax tree is compared before
+anything is written. Labs run on any machine: one whose prose names what was renamed is stale afterward.
 """
 
+import ast
+import os
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
-from recorder import recording, runner
+from recorder import fingerprint, recording, runner
 from recorder.judge import problems
-from recorder.project import ROOT, RecorderError, Snippet, find, relative
+from recorder.project import ROOT, RecorderError, Snippet, find, relative, snippets
 from recorder.recording import Recording
+from recorder.source import spell, syntax_tree
 
-TEXT = (".py", ".md", ".toml", ".yml", ".ipynb")
+FOLDERS = ("docs", "snippets", "tests", "figures", "render", "theme", ".github")
+TEXT = (".py", ".md", ".toml", ".yml", ".html", ".css", ".js")
 
 
 def rename(old_name: str, new_name: str) -> list[str]:
-    """Move a snippet with its test, settings and recordings; returns the files in which it was named.
+    """Move a snippet with its test, settings, recordings and page; or a page alone, such as ``programs/masks.md``.
 
-    Raises ``RecorderError`` if the new name is taken or if what is recorded is not fresh.
+    Returns the files that are new or changed. Raises ``RecorderError``, and changes nothing, if the new name is taken,
+    if what is recorded is not fresh, or if code uses the name in a way that is not understood.
     """
+    if old_name.endswith(".md"):
+        return _rename_page(old_name, new_name)
     old, new = find(old_name), Snippet(new_name)
     if not re.fullmatch(r"[a-z_]+/[a-z][a-z0-9_]*", new_name):
         raise RecorderError(f"{new_name!r} is no name such as programs/vector_add")
@@ -31,69 +40,172 @@ def rename(old_name: str, new_name: str) -> list[str]:
         raise RecorderError(f"there is a snippet or a recording {new_name!r} already")
     if faults := problems(old):
         raise RecorderError(f"mend first: {faults[0]}")
-    made = [recording.load(old, device) for device in recording.devices(old)]
-    charts = [recording.charts(old, each.device) for each in made]
-    _move_settings(old, new)
-    for source, target in ((old.path, new.path), (old.test, new.test)):
-        if source.is_file():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            source.rename(target)
-    named = [relative(path) for path in _files() if _replace(path, old, new)]
-    for each, drawn in zip(made, charts, strict=True):
-        recording.save(_renamed(each, old, new), drawn)
-    shutil.rmtree(old.recordings)
-    return named
+    made = {snippet: _recordings(snippet) for snippet in snippets() if not problems(snippet)}
+    moves = {old.path: new.path} | ({old.test: new.test} if old.test.is_file() else {})
+    for page in (ROOT / "docs").glob(f"*/{_page(old)}.md"):
+        moves[page] = page.parents[1] / f"{_page(new)}.md"
+    texts = _texts(moves, lambda text: _spelled(text, old, new, bool(set(moves) - {old.path, old.test})), old, new)
+    texts |= _settings(texts, old, new)
+    _check(texts, old, new)
+    changed = _write(texts, moves)
+    for snippet, before in made.items():
+        for each, charts in before:
+            if (now := _renamed(each, old, new)) != each:
+                recording.save(now, charts)
+                changed.append(relative(recording.path_of(Snippet(now.snippet), now.device)))
+    if old.recordings.is_dir():
+        shutil.rmtree(old.recordings)
+    return sorted(changed)
+
+
+def _rename_page(old: str, new: str) -> list[str]:
+    """Move a page, in each language, and the links to it."""
+    moves = {page: page.parents[1] / new for page in (ROOT / "docs").glob(f"*/{old}")}
+    if not moves:
+        raise RecorderError(f"there is no page {old!r}")
+    if any(page.exists() for page in moves.values()) or not re.fullmatch(r"[a-z_]+/[a-z][a-z0-9-]*\.md", new):
+        raise RecorderError(f"{new!r} is taken, or no name such as programs/vector-add.md")
+    if (main := Snippet(old.removesuffix(".md").replace("-", "_"))).path.is_file():
+        raise RecorderError(f"{old} bears the name of its snippet; rename {main.name}")
+    address = re.compile(rf"(?<![\w-]){re.escape(old.removesuffix('.md'))}(?=\.md\b|/)")
+    return sorted(_write(_texts(moves, lambda text: address.sub(new.removesuffix(".md"), text)), moves))
+
+
+def _page(snippet: Snippet) -> str:
+    return snippet.name.replace("_", "-")
+
+
+def _recordings(snippet: Snippet) -> list[tuple[Recording, dict[str, str]]]:
+    """The recordings of a snippet, and the charts of each."""
+    found = recording.devices(snippet)
+    return [(recording.load(snippet, device), recording.charts(snippet, device)) for device in found]
+
+
+# ---- What is written, by path before it is moved ----
+
+
+def _texts(moves: dict, spelled: Callable, old: Snippet | None = None, new: Snippet | None = None) -> dict[Path, str]:
+    """The new text of each file that changes."""
+    texts = {}
+    for path in _files():
+        text = before = path.read_text("utf-8")
+        if path.suffix == ".md" or path.parent.name == "labs":
+            text = _relinked(path, text, moves)
+        if old and path.suffix == ".py":
+            text = _imported(path, text, old, new)
+        if old and path in (old.path, old.test):
+            text = _called_by_file(text, old, new, everywhere=path == old.test)
+        text = spelled(text)
+        if text != before:
+            texts[path] = text
+    return texts
 
 
 def _files() -> list[Path]:
-    """Where a snippet may be named."""
-    files = (path for folder in ("docs", "snippets", "tests") for path in (ROOT / folder).rglob("*"))
-    return sorted(path for path in files if path.suffix in TEXT and path.is_file())
+    """Where a name may stand: in every text of ours, but for what the recorder writes."""
+    within = (path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.suffix in TEXT)
+    top = (path for path in ROOT.iterdir() if path.suffix in TEXT or path.name == "Makefile")
+    return sorted(path for path in [*within, *top] if path.is_file())
 
 
-def _replace(path: Path, old: Snippet, new: Snippet) -> bool:
-    text = path.read_text("utf-8")
+def _spelled(text: str, old: Snippet, new: Snippet, has_page: bool) -> str:
+    """``text`` with the names of snippet, page, test and module as they are now."""
+    chapter, _, name = old.name.partition("/")
+    new_chapter, _, new_name = new.name.partition("/")
+    if has_page:
+        text = re.sub(rf"(?<![\w-])(?<!recordings/){re.escape(_page(old))}(?=\.md\b|/)", _page(new), text)
+    text = re.sub(rf"(?<![\w-]){re.escape(old.name)}(?![\w-]|\.md\b)", new.name, text)
+    text = re.sub(rf"\b{chapter}/test_{name}\b", f"{new_chapter}/test_{new_name}", text)
+    text = re.sub(rf"\bsnippets\.{chapter}\.{name}\b", f"snippets.{new_chapter}.{new_name}", text)
+    one = rf"\bfrom snippets\.{chapter} import {name}\b(?!,)( as \w+)?"
+    return re.sub(one, lambda m: f"from snippets.{new_chapter} import {new_name}{m[1] or f' as {name}'}", text)
+
+
+def _imported(path: Path, text: str, old: Snippet, new: Snippet) -> str:
+    """``text`` with imports of the module beside others, under the name that the code uses."""
     (chapter, _, name), (new_chapter, _, new_name) = old.name.partition("/"), new.name.partition("/")
-    changed = re.sub(rf"\b{re.escape(old.name)}(?![\w-])", new.name, text)
-    changed = re.sub(rf"\b{re.escape(old.module)}\b", new.module, changed)
-    imports = rf"^(\s*from snippets\.){chapter}( import (?:.*\b)?){name}\b(?! as)"
-    if path.suffix == ".py":
-        one = rf"^(\s*)from snippets\.{chapter} import {name}( as \w+)?$"
-        changed = re.sub(one, lambda m: _import(m, new_chapter, new_name, name), changed, flags=re.M)
-        if re.search(imports, changed, re.M):
-            raise RecorderError(f"{relative(path)} imports {old.module} beside others; give it a line of its own first")
-    changed = re.sub(rf"(?<![\w/-]){re.escape(name)}\.py\b", f"{new_name}.py", changed) if path == new.path else changed
-    if changed != text:
-        path.write_text(changed, "utf-8")
-    return changed != text
+    lines, one = text.splitlines(keepends=True), rf"(import .*)?\b{name}\b( as \w+)?"
+    for node in ast.walk(ast.parse(text)) if f"snippets.{chapter} import" in text else ():
+        if isinstance(node, ast.ImportFrom) and node.module == f"snippets.{chapter}" and len(node.names) > 1:
+            if name in [alias.name for alias in node.names]:
+                if chapter != new_chapter:
+                    raise RecorderError(f"{relative(path)}:{node.lineno} imports {name} beside others; give it a line")
+                for i in range(node.lineno - 1, node.end_lineno):
+                    found = lambda m: f"{m[1] or ''}{new_name}{m[2] or f' as {name}'}"
+                    lines[i] = re.sub(one, found, lines[i], count=1)
+    return "".join(lines)
 
 
-def _import(match: re.Match, chapter: str, name: str, old: str) -> str:
-    """An import of the module under the name that the code uses."""
-    alias = match[2] or f" as {old}"
-    return f"{match[1]}from snippets.{chapter} import {name}{alias}"
+def _called_by_file(text: str, old: Snippet, new: Snippet, everywhere: bool) -> str:
+    """``text`` with ``vector_add.py`` as it is called now; of a snippet only in its docstring, for code may print it."""
+    first = next(iter(ast.parse(text).body), None)
+    lines = text.splitlines(keepends=True)
+    end = len(lines) if everywhere else first.end_lineno if isinstance(first, ast.Expr) else 0
+    one = rf"(?<![\w/-]){re.escape(old.path.name)}\b"
+    return re.sub(one, new.path.name, "".join(lines[:end])) + "".join(lines[end:])
 
 
-def _move_settings(old: Snippet, new: Snippet) -> None:
-    """Move a snippet's table, as it is written, from its chapter's settings to the other's."""
-    if not old.settings_file.is_file():
-        return
-    text = old.settings_file.read_text("utf-8")
-    key = old.name.partition("/")[2]
+LINK = re.compile(r"(?<=\]\()[^()\s#:]+|(?<=\]: )[^()\s#:]+")
+
+
+def _relinked(path: Path, text: str, moves: dict[Path, Path]) -> str:
+    """The text of a page, or of a lab, with its links to pages that move, also if it moves itself."""
+    here = ROOT / "docs/en" / path.parts[-3] if path.suffix == ".py" else path.parent
+    there = moves.get(path, path).parent if path.suffix == ".md" else here
+
+    def link(match):
+        target = Path(os.path.normpath(here / match[0]))
+        if target not in moves and (here == there or not target.exists()):
+            return match[0]
+        return Path(os.path.relpath(moves.get(target, target), there)).as_posix()
+
+    return LINK.sub(link, text)
+
+
+def _settings(texts: dict[Path, str], old: Snippet, new: Snippet) -> dict[Path, str]:
+    """The settings with the snippet's table, as it is written, under the new name and in its chapter."""
+    read = lambda file: texts.get(file) or (file.read_text("utf-8") if file.is_file() else "")
+    text, key = read(old.settings_file), old.name.partition("/")[2]
     found = re.search(rf"^\[{re.escape(key)}\]\n.*?(?=^\[[\w-]+\]$|\Z)", text, re.M | re.S)
     if not found:
-        return
+        return {}
     table = found[0].replace(f"[{key}]", f"[{new.name.partition('/')[2]}]", 1)
     if new.settings_file == old.settings_file:
-        old.settings_file.write_text(text.replace(found[0], table), "utf-8")
-    else:
-        old.settings_file.write_text(text.replace(found[0], ""), "utf-8")
-        there = new.settings_file.read_text("utf-8").rstrip() + "\n\n" if new.settings_file.is_file() else ""
-        new.settings_file.write_text(there + table.rstrip() + "\n", "utf-8")
+        return {old.settings_file: text.replace(found[0], table)}
+    there = f"{read(new.settings_file).rstrip()}\n\n".lstrip() + f"{table.rstrip()}\n"
+    return {old.settings_file: text.replace(found[0], ""), new.settings_file: there}
+
+
+def _check(texts: dict[Path, str], old: Snippet, new: Snippet) -> None:
+    """Raise ``RecorderError`` unless the code of each snippet is what it was, names apart."""
+    (chapter, _, name), (new_chapter, _, new_name) = old.name.partition("/"), new.name.partition("/")
+    names = {name, new_name} | ({chapter, new_chapter} if chapter != new_chapter else set())
+    any_name = re.compile(rf"\b(?:{'|'.join(names)})\b")
+
+    def blank(text):
+        spelled = any_name.sub("*", spell(syntax_tree(text)))
+        return spelled.replace("alias(name='*', asname='*')", "alias(name='*')")  # where an import now says `as`
+
+    for path, text in texts.items():
+        if path.suffix == ".py" and path.is_relative_to(ROOT / "snippets"):
+            if blank(text) != blank(path.read_text("utf-8")):
+                raise RecorderError(f"{relative(path)} would run otherwise under another name; rename it by hand")
+
+
+def _write(texts: dict[Path, str], moves: dict[Path, Path]) -> list[str]:
+    for path, text in texts.items():
+        recording.write_atomically(path, text)
+    for source, target in moves.items():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        source.rename(target)
+    return [relative(moves.get(path, path)) for path in {*texts, *moves}]
 
 
 def _renamed(made: Recording, old: Snippet, new: Snippet) -> Recording:
-    """The same recording under the new name."""
-    provenance = msgspec.structs.replace(made.provenance, command=runner.command(new, made.device))
-    spelled = msgspec.json.encode(msgspec.structs.replace(made, provenance=provenance, snippet=new.name)).decode()
-    return msgspec.json.decode(spelled.replace(relative(old.path), relative(new.path)), type=Recording)
+    """The same recording, of the same code, with the names as they are now."""
+    spelled = msgspec.json.encode(made).decode().replace(relative(old.path), relative(new.path))
+    now = msgspec.json.decode(spelled, type=Recording)
+    snippet = new if made.snippet == old.name else Snippet(made.snippet)
+    ran = {"command": runner.command(snippet, made.device), "fingerprint": fingerprint.of(snippet, made.device)}
+    provenance = msgspec.structs.replace(now.provenance, **ran)
+    return msgspec.structs.replace(now, snippet=snippet.name, provenance=provenance)

@@ -76,7 +76,7 @@ def _first_difference(old, new, at: str) -> str:
     if isinstance(old, str) and isinstance(new, str) and "\n" in old + new:
         lines, now = (dict(enumerate(text.split("\n"), 1)) for text in (old, new))
         return _first_difference(lines, now, f"{at} line ")
-    if isinstance(old, list) and isinstance(new, list):
+    if isinstance(old, list | tuple) and isinstance(new, list | tuple):
         old, new = dict(enumerate(old)), dict(enumerate(new))
     if isinstance(old, dict) and isinstance(new, dict):
         for key in [*old, *(key for key in new if key not in old)]:

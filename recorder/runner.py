@@ -137,9 +137,9 @@ def _run(arguments: list[str], more: dict[str, str], folder: str, deadline: floa
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
     if process.returncode:
-        how = f"exit status {process.returncode}"
-        if process.returncode > 128:  # the watch says it as a shell would
-            how = f"killed by {signal.Signals(process.returncode - 128).name}"
+        signals = {128 + each: each.name for each in signal.Signals}  # the watch says it as a shell would
+        killer = signals.get(process.returncode)
+        how = f"killed by {killer}" if killer else f"exit status {process.returncode}"
         raise RecorderError("\n".join([how, *_tail(log)]).rstrip())
 
 

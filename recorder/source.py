@@ -157,6 +157,17 @@ def module_of(path: Path) -> Module:
     return _module(path, path.stat().st_mtime_ns)
 
 
+def imports(path: Path) -> list[Path]:
+    """``path`` and every file of ours that it imports, directly or through another."""
+    found, waiting = set(), [path]
+    while waiting:
+        file = waiting.pop()
+        if file not in found:
+            found.add(file)
+            waiting += [target for target, _ in module_of(file).imported.values()]
+    return sorted(found)
+
+
 class Reach:
     """What running a file comes to: its own statements, and the definitions of ours that these reach, transitively.
 

@@ -16,14 +16,15 @@
 - ``pixels(label)``: the rows of pixels printed after a label; ``verdict(row)``: what was said of a row, written without
   its backticks; see ``recorder.printed``
 
-A page cannot change a recording, for what it works with are copies, and it cannot keep a build waiting: powers,
-formats and steps are bounded.
+A page cannot change a recording, for what it works with are copies, and it cannot keep a build waiting: numbers,
+formats and time are bounded. What it inserts is a number or a word.
 """
 
 import ast
 import contextlib
 import math
 import re
+import time
 from types import SimpleNamespace
 
 import msgspec
@@ -33,26 +34,49 @@ from recorder import printed
 from recorder.project import RecorderError, nearest
 from recorder.recording import Recording
 
-STEPS = 200_000  # nodes of an expression that may be worked out, those of comprehensions anew for each element
-LARGEST = 300  # digits: of a power, and of what is rounded away
+SECONDS = 2  # of a processor: for one expression
+LARGEST = 300  # digits: of a number, and of what is rounded away
 FORMAT = re.compile(r"[<>=^]?[-+ ]?#?0?\d{0,2}[,_]?(\.\d{1,2})?[bcdeEfFgGnosxX%]?")
+ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.LShift, ast.RShift)
+CANNOT = (simpleeval.InvalidExpression, SyntaxError, ArithmeticError, AttributeError, LookupError, TypeError)
+CANNOT += (ValueError, RecursionError, MemoryError)
 
 
 class Evaluator(simpleeval.EvalWithCompoundTypes):
-    """Without methods, with bounds."""
+    """Without methods and formats, with bounds."""
 
     def __init__(self, names: dict, functions: dict | None = None):
-        operators = simpleeval.DEFAULT_OPERATORS | {ast.Pow: _power}
-        super().__init__(operators=operators, functions=functions or {}, names=names)
-        self.steps = 0
+        operators = {node: _bounded(f) if node in ARITHMETIC else f for node, f in simpleeval.DEFAULT_OPERATORS.items()}
+        super().__init__(operators=operators | {ast.Pow: _power}, functions=functions or {}, names=names)
+        for node in (ast.JoinedStr, ast.FormattedValue):
+            del self.nodes[node]
+        self.until = time.process_time() + SECONDS
+
+    @staticmethod
+    def parse(expression: str):
+        """One expression; simpleeval's own takes the first of several, and the value of an assignment."""
+        return ast.parse(expression.strip(), mode="eval").body
 
     def _eval(self, node):
-        self.steps += 1
-        if self.steps > STEPS:
-            raise simpleeval.InvalidExpression(f"it takes more than {STEPS:,} steps")
+        if time.process_time() > self.until:
+            raise simpleeval.InvalidExpression(f"it takes more than {SECONDS} s")
         if isinstance(node, ast.Call) and not isinstance(node.func, ast.Name):
             raise simpleeval.InvalidExpression("a method cannot be called here")
         return super()._eval(node)
+
+
+def _bounded(operate):
+    """An operation on numbers (and sets): texts and lists could grow by it, numbers must not grow too long."""
+
+    def bounded(a, b):
+        if isinstance(a, str | bytes | list | tuple | dict) or isinstance(b, list | tuple | dict):
+            raise TypeError("only numbers can be reckoned with")
+        result = operate(a, b)
+        if isinstance(result, int) and abs(result) >= 10**LARGEST:
+            raise ValueError(f"a number of more than {LARGEST} digits")
+        return result
+
+    return bounded
 
 
 def _power(base, exponent):
@@ -85,14 +109,15 @@ class Launches(dict):
         self.recording = recording
 
     def __missing__(self, number):
-        self.recording.launch(number)  # which raises
+        self.recording.launch(number)  # which raises, unless it is the number as text
+        raise RecorderError(f"launches are numbered: {number!r} is no number")
 
 
 def functions(recording: Recording) -> dict:
     """What an expression can call."""
     shown = lambda code: {"spills": 0, "shared": 0, **msgspec.to_builtins(msgspec.structs.replace(code, stages={}))}
     return {
-        "min": min, "max": max, "sum": sum, "len": len, "round": _round, "abs": abs, "set": set,
+        "min": min, "max": max, "sum": lambda values: sum(values), "len": len, "round": _round, "abs": abs, "set": set,
         "at_least": lambda value, step: math.floor(value / step) * step,
         "at_most": lambda value, step: math.ceil(value / step) * step,
         "rows": lambda table: list(table.values()),
@@ -117,12 +142,16 @@ def evaluate(expression: str, recording: Recording):
     except simpleeval.AttributeDoesNotExist as error:
         keys = _keys_beside(expression, evaluator)
         raise RecorderError(f"{expression!r}: there is no {error.attr!r}{nearest(error.attr, keys)}") from error
-    except RecorderError:
-        raise
-    except (simpleeval.InvalidExpression, SyntaxError, ArithmeticError, LookupError, TypeError, ValueError) as error:
-        raise RecorderError(f"{expression!r}: {error}; it may use {', '.join(known)}") from error
-    except (RecursionError, MemoryError) as error:
-        raise RecorderError(f"{expression[:60]!r}… is too long or too deep") from error
+    except CANNOT as error:
+        raise RecorderError(f"{_short(expression)}: {_why(error)}; it may use {', '.join(known)}") from error
+
+
+def _short(text: str) -> str:
+    return repr(text) if len(text) <= 200 else f"{text[:60]!r}…"
+
+
+def _why(error: Exception) -> str:
+    return "it is too long or too deep" if isinstance(error, RecursionError | MemoryError) else str(error)[:400]
 
 
 def _keys_beside(expression: str, evaluator) -> list:
@@ -144,10 +173,12 @@ def check(text: str, recording: Recording) -> tuple[str, object]:
     if any(rest):
         raise RecorderError(f"{text!r} has more than three parts; it is EXPRESSION; FORMAT; CONDITION")
     value = evaluate(expression, recording)
+    if not isinstance(value, int | float | str) or isinstance(value, float) and not math.isfinite(value):
+        raise RecorderError(f"{_short(expression)} is no number and no word, but {_short(str(value))}")
     if condition and not evaluate_condition(value, condition):
         raise RecorderError(f"the sentence relies on {expression} {condition}, but it is {value}")
     if not FORMAT.fullmatch(form):
-        raise RecorderError(f"{form!r} is no format such as '.0f', at most 99 wide")
+        raise RecorderError(f"{_short(form)} is no format such as '.0f', at most 99 wide")
     try:
         return format(value, form), value
     except (ValueError, TypeError, OverflowError) as error:
@@ -156,8 +187,8 @@ def check(text: str, recording: Recording) -> tuple[str, object]:
 
 def evaluate_condition(value, condition: str) -> bool:
     if not re.match(r"[=!]=|[<>]|(not )?in\b", condition):
-        raise RecorderError(f"{condition!r} is no condition such as '>= 1'")
+        raise RecorderError(f"{_short(condition)} is no condition such as '>= 1'")
     try:
         return bool(Evaluator({"value": value}).eval(f"value {condition}"))
-    except (simpleeval.InvalidExpression, SyntaxError, TypeError, ValueError, ArithmeticError) as error:
-        raise RecorderError(f"{condition!r} is no condition such as '>= 1': {error}") from error
+    except CANNOT as error:
+        raise RecorderError(f"{_short(condition)} is no condition such as '>= 1': {_why(error)}") from error

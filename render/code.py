@@ -10,8 +10,8 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
-from recorder.fingerprint import local_modules
 from recorder.project import Snippet, read_text, relative
+from recorder.source import imports
 from render.templates import render
 
 
@@ -34,7 +34,7 @@ def file(snippet: Snippet) -> Markup:
         id=file_id(snippet),
         path=relative(snippet.path),
         name=snippet.path.name,
-        others=[relative(path) for path in local_modules(snippet.path) if path != snippet.path],
+        others=[relative(path) for path in imports(snippet.path) if path != snippet.path],
         code=highlighted(source),
         link=f"data:text/x-python;charset=utf-8,{quote(source)}",
     )

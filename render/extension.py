@@ -23,6 +23,7 @@ from markdown import Extension
 from markdown.inlinepatterns import InlineProcessor
 from markdown.postprocessors import Postprocessor
 from markdown.preprocessors import Preprocessor
+from markdown.treeprocessors import Treeprocessor
 from markdown.util import AtomicString
 from pygments.lexers import get_lexer_by_name
 from pygments.util import ClassNotFound
@@ -37,6 +38,7 @@ from render.templates import render
 
 CLAIM = re.compile(r"(?P<device>[\w.-]+)(\s+of\s+(?P<of>[\w/-]+))?\s*:\s*(?P<claim>.+)", re.S)
 FENCE = re.compile(r"^(?P<indent>[ \t>]*(?:(?:[-*+]|\d+\.)[ \t]+)?)(?P<ticks>`{3,}|~{3,})(?P<info>.*)$")
+TYPED = {"text": "A sketch, typed by hand", "console": "To type yourself"}  # what the gates cannot judge says so
 LANGUAGE = re.compile(r"[ \t]*(?:\{[ \t]*\.?)?(?P<language>[\w+#.-]*)")
 
 
@@ -174,11 +176,20 @@ class Shown(Preprocessor):
         return [line.removesuffix("  # fmt: skip") for line in lines]
 
 
+class WholePage(Treeprocessor):
+    """Runs after all others. Before, the table of contents has single headings go through what is for whole pages."""
+
+    def run(self, root):
+        self.md.page.whole = True
+
+
 class EndPage(Postprocessor):
     """All must hold. Every result offers the whole file behind it, so a page must hold that file, once."""
 
     def run(self, text):
         page = self.md.page
+        if not page.whole:
+            return text
         for snippet, source in page.shown.items():
             if snippet not in page.files and page.path:
                 fence = f"`view: file` and `of: {snippet.name}`"
@@ -188,9 +199,11 @@ class EndPage(Postprocessor):
             page.fault(f"of {asked} recording fences only {page.fences} are understood; is one indented wrongly?")
         if page.faults:
             raise PageError("\n".join(page.faults))
-        # The search index is for prose: code would double it.
+        # The search index is for prose: code would double it. And what no run made says so.
         text = re.sub(r'(<div class="language-\w+ highlight")>', r"\1 data-search-exclude>", text)
-        return text + str(frame.assets(page.figures.values()))
+        typed = lambda match: f'{match[0]} data-typed="{TYPED[match[1]]}"'
+        text = re.sub(r'<div class="language-(text|console) highlight"', typed, text)
+        return frame.dressed(text, page.figures.values())
 
 
 class RecordingsExtension(Extension):
@@ -199,6 +212,7 @@ class RecordingsExtension(Extension):
         md.preprocessors.register(BeginPage(md), "recordings_begin", 40)
         md.preprocessors.register(Shown(md), "recordings_shown", 28)  # after pymdownx.snippets, before the fences
         md.inlinePatterns.register(Claims(r"\{\{\s*(.*?)\s*\}\}", md), "recordings_claim", 185)
+        md.treeprocessors.register(WholePage(md), "recordings_whole", -10)
         md.postprocessors.register(EndPage(md), "recordings_end", 1)
 
 

@@ -39,6 +39,7 @@ def framed(figure: Figure, made: Recording, body: Markup, notice: Notice = None)
     )
 
 
-def assets(figures: Iterable[Figure]) -> Markup:
-    """The styles and scripts of some figures, each folder's once."""
-    return render("assets.html", figures={figure.folder: figure for figure in figures}.values())
+def dressed(text: str, figures: Iterable[Figure]) -> str:
+    """A page between the styles and the scripts of its figures, each folder's once."""
+    rooms = {figure.folder: figure for figure in figures}.values()
+    return f"{render('styles.html', figures=rooms)}{text}{render('scripts.html', figures=rooms)}" if rooms else text

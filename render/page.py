@@ -30,6 +30,7 @@ class Page:
         self.text, self.path, self.name = "", None, ""
         self.shown, self.files = {}, set()  # snippets with a figure on this page, and those shown whole
         self.figures = {}  # figures on this page, in their order
+        self.whole = False  # whether all of it has been converted
         self.fences = 0  # recording fences that were understood as such
         self.faults = []  # messages, each with its place
         self.problems = lru_cache(judge.problems)  # a page asks for each of its numbers

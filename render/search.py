@@ -7,7 +7,9 @@
   would be a sixth of an index that every reader who searches must load.
 """
 
+import json
 import re
+from pathlib import Path
 
 from mkdocs.plugins import CombinedEvent, event_priority
 
@@ -32,3 +34,13 @@ def with_code(context, page, **_):
 
 
 on_page_context = CombinedEvent(without_code, with_code)
+
+
+@event_priority(-50)  # after the search plugin has written it
+def on_post_build(config, **_):
+    """Part the index: every page fetches its settings, and only who searches, its documents."""
+    index = Path(config.site_dir, "search", "search_index.json")
+    everything = json.loads(index.read_text("utf-8"))
+    documents = json.dumps(everything["docs"], ensure_ascii=False, separators=(",", ":"))
+    index.with_name("documents.json").write_text(documents, "utf-8")
+    index.write_text(json.dumps(everything | {"docs": []}), "utf-8")

@@ -9,7 +9,9 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
@@ -21,6 +23,7 @@ from recorder.project import Snippet
 from recorder.recording import Access, Benchmark, Code, Compiled, Launch, Line, Provenance, Reading, Recording, sha256
 
 ROOT = Path(__file__).resolve().parent.parent
+runs_snippets = pytest.mark.skipif(find_spec("triton") is None, reason="snippets run where Triton is installed")
 
 TOY = '''\
 # SPDX-License-Identifier: Apache-2.0
@@ -64,7 +67,8 @@ KERNELS = [  # name, unit, GFLOP, GB, ms
 
 def _table(name: str, x: list[str], lines: list[str], rows: list[tuple]) -> Benchmark:
     readings = [
-        Reading(x=list(row[: len(x)]), y={k: [v] for k, v in zip(lines, row[len(x) :], strict=True)}) for row in rows
+        Reading(x=list(row[: len(x)]), y={k: [float(v)] for k, v in zip(lines, row[len(x) :], strict=True)})
+        for row in rows
     ]
     labels, doc = {line: line for line in lines}, f"Made up: {name}.\n\nMore of it."
     return Benchmark(name=name, x=x, xlabel=x[0], ylabel="µs", lines=labels, rows=readings, doc=doc)
@@ -245,6 +249,26 @@ class Project:
         """Everything in recordings/, also what is hidden."""
         paths = (path for path in (self.root / "recordings").rglob("*") if path.is_file())
         return {path.relative_to(self.root).as_posix(): path.read_bytes() for path in paths}
+
+
+def wait_for(what, seconds: float = 60):
+    """What ``what()`` returns once it is true, or when the time is up."""
+    end = time.monotonic() + seconds
+    while not what() and time.monotonic() < end:
+        time.sleep(0.02)
+    return what()
+
+
+def gone(pid: int) -> bool:
+    """Whether a process ends soon. One that nobody has asked for its status yet has ended."""
+
+    def ended():
+        try:
+            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        except FileNotFoundError:
+            return True
+
+    return wait_for(ended, seconds=5)
 
 
 def _move(old: Path, new: Path) -> None:

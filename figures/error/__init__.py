@@ -12,4 +12,5 @@ def error(recording: Recording, *, launch=0, target="sm_90"):
     said = recording.code(launch, target).error
     if not said:
         raise RecorderError(f"launch {launch} compiles for {target}: there is no error to show")
-    return render("output/template.html", text="\n".join(line for line in said.splitlines() if "--8<--" not in line))
+    text = "\n".join(line for line in said.splitlines() if "--8<--" not in line)
+    return render("output/template.html", text=text, error=True)

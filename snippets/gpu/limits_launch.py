@@ -18,7 +18,7 @@ import time
 import torch
 import triton
 
-from snippets.gpu.limits import powers
+from snippets.gpu.launch_and_latency import powers
 from snippets.programs.vector_add import add, add_kernel
 
 

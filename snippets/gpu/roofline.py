@@ -23,7 +23,7 @@ import torch
 import triton
 
 from snippets.gpu.fusion_bytes import matmul
-from snippets.gpu.limits import powers
+from snippets.gpu.launch_and_latency import powers
 from snippets.programs.masks import row_sum
 from snippets.programs.vector_add import add
 from snippets.tools.benchmarking import compare

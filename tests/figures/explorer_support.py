@@ -1,35 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A page that holds an explorer and nothing else, with the site's own scripts and styles around it."""
+"""A page that holds an explorer and nothing else, with the styles and scripts that a page of the site has."""
 
 import shutil
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.site.conftest import ROOT, served
+from figures.registry import HERE, figures
+from tests.browser import ROOT, served
 
 ASSETS = ROOT / "theme" / "assets"
 
 
 @contextmanager
-def page_with(folder: Path, *parts: str):
-    """Serve a page of these parts from an empty folder; yields its address."""
-    for file in ASSETS.glob("*.*"):
+def page_with(folder: Path, figure: str, *parts: str):
+    """Serve a page of these parts, which are of one figure, from an empty folder; yields its address."""
+    for file in ASSETS.glob("*.css"):
         shutil.copy(file, folder)
-    styles = "".join(f'<link rel="stylesheet" href="{file.name}">' for file in sorted(ASSETS.glob("*.css")))
-    scripts = "".join(
-        f'<script type="module" src="{file.name}"></script>' for file in sorted(ASSETS.glob("*-explorer.js"))
-    )
+    shutil.copytree(HERE, folder / "figures", ignore=lambda _, names: [n for n in names if n == "__pycache__"])
+    links = "".join(f'<link rel="stylesheet" href="{name}">' for name in ("tokens.css", "theme.css", "recording.css"))
+    drawn = figures()[figure]
     (folder / "index.html").write_text(
         f"""<!doctype html><html lang="en"><head><meta charset="utf-8">
         <meta name="viewport" content="width=device-width">
-        <title>Explorer</title><link rel="icon" href="data:,">{styles}{scripts}
+        <title>Explorer</title><link rel="icon" href="data:,">{links}<style>{drawn.style}</style>
         <style>body {{ margin: 16px; color: var(--ink); background: var(--paper) }}</style></head>
-        <body data-md-color-scheme="default"><main class="md-typeset"><h1>Explorer</h1>{"".join(parts)}</main></body>
-        </html>""",
+        <body data-md-color-scheme="default"><main class="md-typeset"><h1>Explorer</h1>{"".join(parts)}</main>
+        <script type="module">{drawn.script}</script></body></html>""",
         "utf-8",
     )
     with served(folder, folder) as url:
         yield url
+
+
+def call(page, folder: str, expression: str, arguments: list) -> list:
+    """For each of the arguments, what an expression is in which it is ``a``, and a figure's module is ``it``.
+
+    The module in the page itself exports nothing.
+    """
+    script = f"const it = await import('/figures/{folder}/script.js'); return all.map(a => {expression})"
+    return page.evaluate(f"async all => {{ {script} }}", arguments)
 
 
 def in_scheme(page, scheme):

@@ -1,33 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """``<launch-explorer>``: what it computes is what kernels do, and everybody can use it."""
 
-import http.server
-import json
-import threading
-from pathlib import Path
-
 import pytest
 
 torch = pytest.importorskip("torch", exc_type=ImportError)
 triton = pytest.importorskip("triton", exc_type=ImportError)
 import triton.language as tl  # noqa: E402
 
-from recorder.explorers import launch_explorer  # noqa: E402
-from recorder.picture import launch_svg  # noqa: E402
+from figures.launch_explorer import explorer, form  # noqa: E402
+from recorder import recording  # noqa: E402
+from recorder.project import find  # noqa: E402
+from tests.figures.explorer_support import call, in_scheme, move_and_copy, page_with  # noqa: E402
 
-ROOT = Path(__file__).resolve().parents[2]
-ASSETS = ROOT / "theme" / "assets"
-RECORDED = json.loads((ROOT / "recordings/programs/vector_add/cpu.json").read_text("utf-8"))["launches"][0]
-PAGE = f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>Explorer</title><link rel="icon" href="data:,">
-<link rel="stylesheet" href="tokens.css"><link rel="stylesheet" href="launch-explorer.css">
-<style>body {{ margin: 16px; color: var(--ink); background: var(--paper) }}</style>
-<script type="module" src="launch-explorer.js"></script></head>
-<body data-md-color-scheme="default"><main><h1>Explorer</h1>
-{launch_explorer(launch_svg(RECORDED), switch=True)}
-{launch_explorer("", id="other", dimensions="2", rows=5, columns=7, blockRows=2, blockColumns=4)}
-</main></body></html>"""
+RECORDED = recording.load(find("programs/vector_add"), "cpu")
+LAUNCH = RECORDED.launch(0)
 
 
 @triton.jit
@@ -62,48 +48,16 @@ def ran(kernel, grid, lanes, *arguments):
 
 
 @pytest.fixture(scope="module")
-def url():
-    """The address of a page with two explorers, served from this machine."""
-    scripts = ["launch-explorer.js", "explorer.js"]
-    texts = {"text/css": ["tokens.css", "launch-explorer.css"], "text/javascript": scripts}
-    files = {f"/{name}": (kind, (ASSETS / name).read_bytes()) for kind, names in texts.items() for name in names}
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self):
-            kind, body = files.get(self.path, ("text/html", PAGE.encode()))
-            self.send_response(200)
-            self.send_header("Content-Type", kind)
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_):
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
+def url(tmp_path_factory):
+    """The address of a page with two explorers."""
+    both = explorer(RECORDED, switch=True), form("", id="other", dimensions="2", rows=5, columns=7, blockRows=2)
+    with page_with(tmp_path_factory.mktemp("launch"), "explorer", *both) as url:
+        yield url
 
 
 @pytest.fixture
-def open_page(browser, url):
-    """A function that opens the page; the test fails if the page logs an error or asks another host for something."""
-    contexts, faults = [], []
-
-    def open_page(query="", **options):
-        contexts.append(browser.new_context(**options))
-        page = contexts[-1].new_page()
-        page.set_default_timeout(10_000)
-        page.on("pageerror", lambda error: faults.append(str(error)))
-        page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
-        page.on("request", lambda r: None if r.url.startswith((url, "data:")) else faults.append(r.url))
-        page.goto(url + query)
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert not faults
+def open_page(open_site, url):
+    return lambda query="", **options: open_site(url + query, **options)
 
 
 @pytest.fixture
@@ -111,8 +65,8 @@ def page(open_page):
     return open_page()
 
 
-def call(page, function, argument):
-    return page.evaluate("async ([f, a]) => (await import('/launch-explorer.js'))[f](a)", [function, argument])
+def computed(page, function: str, *sizes: dict) -> list:
+    return call(page, "launch_explorer", f"it.{function}(a)", sizes)
 
 
 def text(page, part, of="launch"):
@@ -127,18 +81,18 @@ def query(page):
 
 
 def test_computes_what_was_recorded(page):
-    arguments = RECORDED["arguments"]
-    programs = call(page, "launch", {"n": arguments["n"], "block": arguments["BLOCK_SIZE"]})
-    assert len(programs) == RECORDED["grid"][0]
-    for access in RECORDED["accesses"]:
-        assert {key: access[key] for key in ("pid", "offsets", "mask")} == programs[access["pid"][0]]
+    (programs,) = computed(page, "launch", {"n": LAUNCH.arguments["n"], "block": LAUNCH.arguments["BLOCK_SIZE"]})
+    assert len(programs) == LAUNCH.grid[0]
+    for access in LAUNCH.accesses:
+        seen = {"pid": list(access.pid), "offsets": access.offsets, "mask": access.mask}
+        assert seen == programs[access.pid[0]]
 
 
 @pytest.mark.parametrize("block", [1, 2, 4, 16, 32])
 def test_computes_what_a_kernel_computes(page, block):
     for n in (1, 2, 3, 4, 7, 8, 10, 31, 32, 33, 63, 64):
         expected = ran(places_kernel, (triton.cdiv(n, block), 1), block, n, block)
-        assert call(page, "launch", {"n": n, "block": block}) == expected, f"{n=}"
+        assert computed(page, "launch", {"n": n, "block": block}) == [expected], f"{n=}"
 
 
 @pytest.mark.parametrize("blocks", [(1, 1), (1, 4), (4, 1), (2, 4), (4, 4), (8, 2)])
@@ -147,7 +101,7 @@ def test_computes_what_a_kernel_computes_in_two_dimensions(page, blocks):
         grid = triton.cdiv(rows, blocks[0]), triton.cdiv(columns, blocks[1])
         expected = ran(places_2d_kernel, grid, blocks[0] * blocks[1], rows, columns, *blocks)
         sizes = {"rows": rows, "columns": columns, "blockRows": blocks[0], "blockColumns": blocks[1]}
-        programs = call(page, "launch2d", sizes)
+        (programs,) = computed(page, "launch2d", sizes)
         for program in programs:
             del program["places"]
         assert programs == expected, f"{rows=} {columns=}"
@@ -161,8 +115,8 @@ def test_shows_every_lane_and_which_are_masked_off(page):
         "programs => programs.map(p => [...p.querySelectorAll('.lane')].map(l => "
         "[Number(l.textContent), !l.classList.contains('lane--off')]))"
     )
-    stores = [access for access in RECORDED["accesses"] if access["op"] == "store"]
-    assert shown == [[list(lane) for lane in zip(a["offsets"], a["mask"], strict=True)] for a in stores]
+    stores = [access for access in LAUNCH.accesses if access.op == "store"]
+    assert shown == [[list(lane) for lane in zip(a.offsets, a.mask, strict=True)] for a in stores]
     assert page.get_by_role("option", name="element 10, masked off: program 2, lane 2").count() == 1
     hatched = page.locator("#launch .lane--off").first.evaluate("e => getComputedStyle(e).backgroundImage")
     assert "gradient" in hatched
@@ -298,14 +252,7 @@ def test_address_may_hold_anything(open_page):
 
 
 def test_moving_or_copying_the_element_makes_no_second_one(page):
-    page.evaluate("""() => {
-        const element = document.querySelector("#launch"), main = document.querySelector("main");
-        element.remove();
-        main.append(element);
-        const copy = element.cloneNode(true);
-        copy.id = "copy";
-        main.append(copy);
-    }""")
+    move_and_copy(page, "#launch")
     assert page.locator("#launch > .explorer").count() == 1
     assert page.locator("#copy > .explorer").count() == 1
     page.locator("#copy .lane", has_text="9").click()
@@ -328,7 +275,7 @@ def test_without_javascript_the_picture_stands(open_page):
 def test_no_axe_violation(open_page, scheme, state):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     page = open_page(state)
-    page.evaluate("scheme => document.body.dataset.mdColorScheme = scheme", scheme)
+    in_scheme(page, scheme)
     page.locator("#launch .lane--off").first.click()
     found = axe.run(page)
     assert found.violations_count == 0, found.generate_report()

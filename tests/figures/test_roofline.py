@@ -1,28 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The view of kernels under their ceilings: points where the numbers say, labels apart, and what limits each."""
+"""Kernels under their ceilings: points where the numbers say, labels apart, and what limits each."""
 
 import math
 import re
 from math import log10
 
 import pytest
+from msgspec.structs import replace
 
-from recorder import roofline
+from figures import roofline
+from figures.roofline import labels
 from recorder.project import RecorderError
-from tests.made_up import CEILINGS, KERNELS, recorded, rooflines
+from recorder.recording import Reading
+from tests.toy import CEILINGS, KERNELS, made, rooflines
 
 CEILING_TABLE, KERNEL_TABLE = rooflines()
 WORK = roofline.read(KERNEL_TABLE, CEILINGS)
 PLOT = roofline.Plot.around(WORK, CEILINGS)
 
 
-def html(benchmarks=None, **options):
-    return roofline.roofline(None, recorded() | ({"benchmarks": benchmarks} if benchmarks else {}), **options)
+def html(benchmarks=(CEILING_TABLE, KERNEL_TABLE), **options):
+    return roofline.roofline(replace(made("h200"), benchmarks=list(benchmarks)), **options)
 
 
-def changed(**values):
-    row = KERNEL_TABLE["rows"][0] | values
-    return [CEILING_TABLE, KERNEL_TABLE | {"rows": [row]}]
+def kernel(name="add", unit="fp32", gflop=1.0, gbyte=1.0, ms=1.0) -> Reading:
+    return Reading(x=[name, unit], y={"gflop": [gflop], "gbyte": [gbyte], "ms": [ms]})
+
+
+def of(*rows: Reading):
+    return CEILING_TABLE, replace(KERNEL_TABLE, rows=list(rows))
 
 
 def test_points_are_where_the_numbers_say():
@@ -52,22 +58,24 @@ def test_says_all_of_it_without_a_picture():
     label = re.search(r'aria-label="(A roofline[^"]*)"', html())[1]
     assert "memory 4,000 GB/s; fp32 50 TFLOP/s; bf16 800 TFLOP/s" in label
     assert "add &lt;small&gt;, 0.3% of its ceiling" in label and "<small>" not in html()
-    cells = [re.findall(r"<td>(.*?)</td>", row) for row in re.findall(r"<tr>(.*?)</tr>", html())[1:]]
+    cells = [re.findall(r"<td>(.*?)</td>", row) for row in re.findall(r"<tr>(.*?)</tr>", html(), re.S)[1:]]
     assert cells[2] == ["3", "powers", "fp32", "16", "1", "0.4", "16", "40", "80%", "arithmetic"]
 
 
-@pytest.mark.parametrize("width, texts", [(roofline.WIDE, "a kernel of some length"), (roofline.NARROW, "16")])
-def test_labels_do_not_overlap(width, texts):
-    rows = [(f"k{i}", "fp32", 10 ** (i % 4 / 3), 1.0, 1 + i / 10) for i in range(16)]
-    table = KERNEL_TABLE | {
-        "rows": [{"kernel": k, "unit": u, "gflop": [f], "gbyte": [b], "ms": [ms]} for k, u, f, b, ms in rows]
-    }
-    work = roofline.read(table, CEILINGS)
+def crowd(count: int, width: int) -> list[tuple[float, float]]:
+    """Points that are close together, in pixels of a picture of this width."""
+    rows = [kernel(f"k{i}", gflop=10 ** (i % 4 / 3), ms=1 + i / 10) for i in range(count)]
+    work = roofline.read(of(*rows)[1], CEILINGS)
     plot = roofline.Plot.around(work, CEILINGS)
-    half, tall = len(texts) * roofline.GLYPH / 2, roofline.LINE
-    placed = roofline.place(plot, work, width, [texts] * 16)
-    pairs = zip(work, placed, strict=True)
-    middles = [(plot.x(k.intensity) * width + dx, plot.y(k.rate) + dy) for k, (dx, dy) in pairs]
+    return [plot.at((k.intensity, k.rate), width) for k in work]
+
+
+@pytest.mark.parametrize("width, text", [(roofline.WIDE, "a kernel of some length"), (roofline.NARROW, "16")])
+def test_labels_do_not_overlap(width, text):
+    points = crowd(16, width)
+    placed = labels.place(points, [text] * 16, (width, roofline.HEIGHT))
+    half, tall = labels.width_of(text) / 2, labels.LINE
+    middles = [(x + dx, y + dy) for (x, y), (dx, dy) in zip(points, placed, strict=True)]
     for i, (x, y) in enumerate(middles):
         assert half <= x <= width - half and 0 < y < roofline.HEIGHT
         assert all(abs(x - x2) >= 2 * half - 1e-6 or abs(y - y2) >= tall - 1e-6 for x2, y2 in middles[:i])
@@ -75,7 +83,7 @@ def test_labels_do_not_overlap(width, texts):
 
 def test_of_all_orders_the_nearest_labels_are_taken(monkeypatch):
     """Also where an order is given up once it is as far as the best one before it."""
-    totals, place = [], roofline._place_in_order
+    totals, place = [], labels._place_in_order
 
     def whole(*given):
         found = place(*given[:-1], math.inf)
@@ -83,16 +91,27 @@ def test_of_all_orders_the_nearest_labels_are_taken(monkeypatch):
         assert (place(*given) is None) == (found[0] >= given[-1])
         return place(*given)
 
-    monkeypatch.setattr(roofline, "_place_in_order", whole)
-    rows = [(f"k{i}", "fp32", 10 ** (i % 4 / 3), 1.0, 1 + i / 10) for i in range(8)]
-    table = {"rows": [{"kernel": k, "unit": u, "gflop": [f], "gbyte": [b], "ms": [ms]} for k, u, f, b, ms in rows]}
-    work = roofline.read(KERNEL_TABLE | table, CEILINGS)
-    plot = roofline.Plot.around(work, CEILINGS)
-    placed = roofline.place(plot, work, roofline.WIDE, ["a kernel of some length"] * 8)
+    monkeypatch.setattr(labels, "_place_in_order", whole)
+    texts = ["a kernel of some length"] * 8
+    placed = labels.place(crowd(8, roofline.WIDE), texts, (roofline.WIDE, roofline.HEIGHT))
     assert len(set(totals)) > 1, "the order matters"
-    half = len("a kernel of some length") * roofline.GLYPH / 2
+    half = labels.width_of(texts[0]) / 2
     total = sum(math.hypot(max(abs(dx) - half, 0), dy) ** 2 for dx, dy in placed)
     assert total == pytest.approx(min(totals))
+
+
+def test_a_label_goes_out_of_the_way_of_lines():
+    place = lambda *boxes: labels.place([(100, 100)], ["a label on its point"], (200, 200), avoid=boxes)
+    above, below = (labels.along((0, y), (200, y)) for y in (85, 115))
+    assert place() == [(0, -15)], "there is no room beside it"
+    assert place(*above) == [(0, 15)]
+    assert place(*above, *below) == [(0, -27)], "over the line"
+
+
+def test_refuses_more_kernels_than_have_room():
+    rows = [kernel(f"{i} of many kernels with quite long names", gflop=1 + i / 100) for i in range(80)]
+    with pytest.raises(RecorderError, match="80 kernels are too many"):
+        html(of(*rows))
 
 
 @pytest.mark.parametrize(
@@ -110,12 +129,12 @@ def test_amounts_have_a_prefix(giga, text):
 @pytest.mark.parametrize(
     "benchmarks, options, words",
     [
-        ([CEILING_TABLE, KERNEL_TABLE], {"kernels": "rofline"}, r"no benchmark 'rofline'.*roofline"),
-        ([CEILING_TABLE, KERNEL_TABLE], {"ceilings": "roofline"}, "'roofline' .* no line 'rate'"),
-        ([CEILING_TABLE | {"rows": CEILING_TABLE["rows"][1:]}, KERNEL_TABLE], {}, "no row 'copy'"),
-        (changed(unit="fp23"), {}, r"unit 'fp23', which is no ceiling.*fp32"),
-        (changed(unit="copy"), {}, r"unit 'copy', which is no ceiling"),
-        (changed(gflop=[0.0]), {}, "must be positive"),
+        (rooflines(), {"kernels": "rofline"}, r"no benchmark 'rofline'.*roofline"),
+        (rooflines(), {"ceilings": "roofline"}, "'roofline' has no line 'rate'"),
+        ((replace(CEILING_TABLE, rows=CEILING_TABLE.rows[1:]), KERNEL_TABLE), {}, "no row 'copy'"),
+        (of(kernel(unit="fp23")), {}, r"unit 'fp23', which is no ceiling.*fp32"),
+        (of(kernel(unit="copy")), {}, r"unit 'copy', which is no ceiling"),
+        (of(kernel(gflop=0.0)), {}, "must be positive"),
     ],
 )
 def test_refuses_what_is_no_roofline(benchmarks, options, words):

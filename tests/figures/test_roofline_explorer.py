@@ -6,9 +6,9 @@ from math import log10
 
 import pytest
 
-from recorder import roofline
-from tests.made_up import CEILINGS, KERNELS, recorded
-from tests.site.explorer_support import in_scheme, move_and_copy, page_with
+from figures.roofline import roofline
+from tests.figures.explorer_support import in_scheme, move_and_copy, page_with
+from tests.toy import CEILINGS, KERNELS, made
 
 NAMES = [name for name, *_ in KERNELS]
 WHAT_IF = "What if it did more arithmetic with each byte?"
@@ -16,7 +16,7 @@ WHAT_IF = "What if it did more arithmetic with each byte?"
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
-    with page_with(tmp_path_factory.mktemp("roofline"), roofline.roofline(None, recorded())) as url:
+    with page_with(tmp_path_factory.mktemp("roofline"), "roofline", roofline(made("h200"))) as url:
         yield url
 
 

@@ -5,17 +5,17 @@ import re
 
 import pytest
 
-from recorder import schedule
-from tests.made_up import LAUNCHES, SMS, recorded
-from tests.site.explorer_support import in_scheme, move_and_copy, page_with
+from figures.schedule import schedule
+from tests.figures.explorer_support import in_scheme, move_and_copy, page_with
+from tests.toy import LAUNCHES, SMS, made
 
 LABELS = {name: name.removeprefix("schedule_").replace("_", " ") for name in LAUNCHES}
 
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
-    view = schedule.schedule(None, recorded(), names=list(LAUNCHES))
-    with page_with(tmp_path_factory.mktemp("schedule"), view) as url:
+    drawn = schedule(made("h200"), names=list(LAUNCHES))
+    with page_with(tmp_path_factory.mktemp("schedule"), "schedule", drawn) as url:
         yield url
 
 

@@ -1,27 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The views of the order of programs: both are read from what the programs loaded and stored."""
+"""The order of programs: both pictures are read from what the programs loaded and stored."""
 
 import re
 
 import pytest
+from msgspec.structs import replace
 
-from recorder import swizzle
+from figures import swizzle
 from recorder.project import RecorderError
-from tests.made_up import product
+from recorder.recording import Launch, Recording
+from tests.toy import made, product
 
 LAUNCHES = [product(1), product(2), product(9), product(2, m=3)]
 
 
-def html(launches=(0, 1), view=swizzle.orders, changed=LAUNCHES, **options):
-    return view(None, {"launches": changed}, launches=list(launches), **options)
+def recorded(launches: list[Launch] = LAUNCHES) -> Recording:
+    numbered = {str(number): launch for number, launch in enumerate(launches)}
+    return replace(made("cpu"), launches=numbered, launched={"toy_kernel": len(launches)})
 
 
-def changed(**changes) -> list[dict]:
-    """The launches, the second with some keys of its eighth access changed: the second load of B by program 1."""
-    accesses = list(LAUNCHES[1]["accesses"])
-    assert accesses[8]["op"] == "load" and accesses[8]["tensor"] == "b_ptr"
-    accesses[8] = {**accesses[8], **changes}
-    return [LAUNCHES[0], {**LAUNCHES[1], "accesses": accesses}]
+def html(launches=(0, 1), draw=swizzle.orders, changed=LAUNCHES, **options):
+    return draw(recorded(changed), launches=list(launches), **options)
+
+
+def changed(**changes) -> list[Launch]:
+    """The launches, the second with some parts of its eighth access changed: the second load of B by program 1."""
+    accesses = list(LAUNCHES[1].accesses)
+    assert accesses[8].op == "load" and accesses[8].tensor == "b_ptr"
+    accesses[8] = replace(accesses[8], **changes)
+    return [LAUNCHES[0], replace(LAUNCHES[1], accesses=accesses)]
 
 
 @pytest.mark.parametrize(
@@ -30,14 +37,14 @@ def changed(**changes) -> list[dict]:
      (2, "Column-major", "0 4 8 1 5 9 2 6 10 3 7 11")],
 )  # fmt: skip
 def test_the_order_is_that_of_the_stores(number, title, pids):
-    order = swizzle.read(LAUNCHES, number)
+    order = swizzle.read(recorded(), number)
     assert (order.m, order.n, order.k, order.title) == (4, 3, 2, title)
     numbers = html([0, number]).split("<pre")[-1]
     assert numbers.split("</pre>")[0].partition(">")[2].split() == pids.split()
 
 
 def test_what_the_first_wave_reads_and_what_all_read():
-    order = swizzle.read(LAUNCHES, 0)
+    order = swizzle.read(recorded(), 0)
     first, run = swizzle.run(order, 3, 240, waves=1), swizzle.run(order, 3, 240)
     assert (first.reads, first.misses, first.resident) == (12, 2 + 6, [(0, 0), (0, 1), (0, 2)])
     assert first.now == {("A", 0, 1): True, **{("B", 1, j): True for j in range(3)}}, "A came with the first program"
@@ -46,7 +53,7 @@ def test_what_the_first_wave_reads_and_what_all_read():
 
 
 def test_a_cache_drops_what_was_used_longest_ago():
-    order = swizzle.read(LAUNCHES, 0)
+    order = swizzle.read(recorded(), 0)
     steps = swizzle.run(order, 1, 3, waves=2)
     assert list(steps.kept) == [("B", 0, 1), ("A", 0, 1), ("B", 1, 1)]
 
@@ -63,7 +70,7 @@ def test_the_picture_and_its_words():
 
 
 def test_the_explorer_begins_with_the_same_picture():
-    page = html(view=swizzle.swizzle, sms=3, cache=6, id="other")
+    page = html(draw=swizzle.swizzle, sms=3, cache=6, id="other")
     fields = dict(re.findall(r'name="(\w+)"[^>]* value="(\d+)"', page))
     assert fields == {"m": "4", "n": "3", "k": "2", "group": "2", "sms": "3", "cache": "6", "step": "2"}
     assert 'id="other"' in page
@@ -77,8 +84,8 @@ def test_the_explorer_begins_with_the_same_picture():
      ({"launches": [1, 0]}, "launch 1 is not row-major: its GROUP_M is 2"),
      ({"launches": [0, 3]}, r"are of \(4, 3, 2\) and \(3, 3, 2\) tiles"),
      ({"sms": 0}, "must be whole numbers from 1, not 0 and 60"), ({"cache": "all"}, "not 9 and 'all'"),
-     ({"sms": 25, "view": swizzle.swizzle}, "goes up to 24 for 'SMs', not to 25"),
-     ({"changed": [LAUNCHES[0], {**LAUNCHES[1], "accesses": None}]}, "accesses of launch 1 were not written down"),
+     ({"sms": 25, "draw": swizzle.swizzle}, "goes up to 24 for 'SMs', not to 25"),
+     ({"changed": [LAUNCHES[0], replace(LAUNCHES[1], accesses=None)]}, "accesses of launch 1 were not written down"),
      ({"changed": changed(tensor="a_ptr")}, "launch 1 is no product of tiles: program 1 loads others than it needs"),
      ({"changed": changed(op="store")}, "program 1 loads others")],
 )  # fmt: skip

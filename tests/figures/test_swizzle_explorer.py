@@ -2,7 +2,6 @@
 """``<swizzle-explorer>``: its order is the kernel's, its counts are the snippet's, and everybody can use it."""
 
 import itertools
-import json
 import re
 
 import pytest
@@ -10,13 +9,13 @@ import pytest
 pytest.importorskip("torch", exc_type=ImportError)
 pytest.importorskip("triton", exc_type=ImportError)
 
-from recorder import swizzle
-from recorder.project import ROOT
+from figures.swizzle import swizzle
+from recorder import recording
+from recorder.project import find
 from snippets.matmul import grouped
-from tests.site.explorer_support import in_scheme, move_and_copy, page_with
+from tests.figures.explorer_support import call, in_scheme, move_and_copy, page_with
 
-RECORDED = json.loads((ROOT / "recordings/matmul/grouped/cpu.json").read_text("utf-8"))
-EXPLORER = swizzle.swizzle(None, RECORDED, launches=[0, 1])
+EXPLORER = swizzle(recording.load(find("matmul/grouped"), "cpu"), launches=[0, 1])
 ORDERS = [
     "Row-major. Now: 1 row of A, 9 columns of B. From memory: 90 of 162 reads so far, 810 of 1458 in the end.",
     "Groups of 3 rows. Now: 3 rows of A, 3 columns of B. From memory: 54 of 162 reads so far, 324 of 1458 in the end.",
@@ -26,7 +25,7 @@ BEGINS = " ".join(["Wave 1 of 9: programs 0 to 8, step 9 of 9 along K.", *ORDERS
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
-    with page_with(tmp_path_factory.mktemp("swizzle"), EXPLORER) as url:
+    with page_with(tmp_path_factory.mktemp("swizzle"), "swizzle", EXPLORER) as url:
         yield url
 
 
@@ -38,12 +37,6 @@ def open_page(open_site, url):
 @pytest.fixture
 def page(open_page):
     return open_page()
-
-
-def call(page, function, arguments):
-    """What an expression in `a` that calls the module `it` is for each of the arguments, at one go."""
-    script = f"async all => {{ const it = await import('/swizzle-explorer.js'); return all.map(a => {function}) }}"
-    return page.evaluate(script, arguments)
 
 
 def said(page, of="swizzle-explorer") -> str:
@@ -64,7 +57,7 @@ def query(page) -> str:
 def test_order_is_that_of_the_kernel_and_of_swizzle2d_and_of_the_snippets_model(page):
     ran = [(1, 1, 1), (1, 7, 3), (7, 1, 3), (5, 4, 3), (5, 4, 8), (9, 9, 1), (9, 9, 3), (4, 9, 2), (12, 11, 5)]
     shapes = [*ran, *itertools.product(range(1, 7), range(1, 7), range(1, 8))]
-    computed = call(page, "it.order(a)", [{"m": m, "n": n, "group": group} for m, n, group in shapes])
+    computed = call(page, "swizzle", "it.order(a)", [{"m": m, "n": n, "group": group} for m, n, group in shapes])
     for (m, n, group), tiles in zip(shapes, computed, strict=True):
         assert [tuple(tile) for tile in tiles] == grouped.tile_order(m, n, group), (m, n, group)
     for (m, n, group), tiles in zip(ran, computed, strict=False):
@@ -82,7 +75,7 @@ def test_counts_are_those_of_the_snippets_model(page):
         for cache in (1, 2, 7, 20, 54, 60, 90, 240)
     ]
     counts = set()
-    for case, run in zip(cases, call(page, "[it.run(a).reads, it.run(a).misses]", cases), strict=True):
+    for case, run in zip(cases, call(page, "swizzle", "[it.run(a).reads, it.run(a).misses]", cases), strict=True):
         order = grouped.tile_order(case["m"], case["n"], case["group"])
         expected = grouped.tile_reads(order, case["k"], resident=case["sms"], cache=case["cache"])
         assert run == [expected.reads, expected.misses], case

@@ -1,23 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The view of when host and GPU were busy: bars where the numbers say, on the right lane, and all of it in words."""
+"""When host and GPU were busy: bars where the numbers say, on the right lane, and all of it in words."""
 
 import re
 
 import pytest
+from msgspec.structs import replace
 
-from recorder import timeline
+from figures import timeline
 from recorder.project import RecorderError
+from recorder.recording import Benchmark, Reading, Recording
+from tests.toy import made
 
 
-def recorded(**lines):
+def recorded(**lines) -> Recording:
     lines = lines or {"host_begin": [0, 10], "host_end": [5, 20], "kernel_begin": [50, 100.4], "kernel_end": [90, 200]}
-    rows = [{"call": i + 1} | {line: [values[i]] for line, values in lines.items()} for i in range(2)]
-    table = {"name": "timeline", "x": ["call"], "xlabel": "call", "ylabel": "µs", "rows": rows}
-    return {"benchmarks": [table | {"lines": {line: line.replace("_", " ") for line in lines}}]}
+    rows = [Reading(x=[i + 1], y={line: [values[i]] for line, values in lines.items()}) for i in range(2)]
+    labels = {line: line.replace("_", " ") for line in lines}
+    table = Benchmark(name="timeline", x=["call"], xlabel="call", ylabel="µs", lines=labels, rows=rows)
+    return replace(made("h200"), benchmarks=[table])
 
 
 def test_bars_are_where_the_numbers_say():
-    svg = timeline.timeline(None, recorded()).partition("<details")[0]
+    svg = timeline.timeline(recorded()).partition("<details")[0]
     bars = [[float(v) for v in bar] for bar in re.findall(r'<rect x="([\d.]+)" y="([\d.]+)" width="([\d.]+)"', svg)]
     scale = (timeline.WIDTH - timeline.LEFT - timeline.RIGHT) / 200
     begins = [timeline.LEFT + begin * scale for begin in (0, 50, 10, 100.4)]
@@ -27,9 +31,9 @@ def test_bars_are_where_the_numbers_say():
 
 
 def test_says_in_words_what_it_shows():
-    html = timeline.timeline(None, recorded())
+    html = timeline.timeline(recorded())
     assert "2: host begin 10, host end 20, kernel begin 100, kernel end 200" in html
-    assert "<tr><td>1</td><td>0</td><td>5</td><td>50</td><td>90</td></tr>" in html
+    assert re.findall("<td>(.*?)</td>", html)[:5] == ["1", "0", "5", "50", "90"]
     assert re.findall(r">(\d+(?: µs)?)</text>", html)[-1] == "2"
     assert ">200 µs</text>" in html and ">50</text>" in html
 
@@ -39,9 +43,9 @@ def test_says_in_words_what_it_shows():
 )
 def test_refuses_what_is_no_timeline(lines, words):
     with pytest.raises(RecorderError, match=words):
-        timeline.timeline(None, recorded(**lines))
+        timeline.timeline(recorded(**lines))
 
 
 def test_refuses_a_name_that_is_not_there():
     with pytest.raises(RecorderError, match=r"no benchmark 'tmieline'.*timeline"):
-        timeline.timeline(None, recorded(), name="tmieline")
+        timeline.timeline(recorded(), name="tmieline")

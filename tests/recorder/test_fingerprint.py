@@ -187,7 +187,7 @@ def test_a_place_is_found_again_wherever_comments_move_it(project):
     it = project.snippet("it", SOURCE).path
     line = SOURCE.splitlines().index("    return x + x") + 1
     place = source.places(it, "double")[line]
-    moved = SOURCE.replace('"""What it is."""', '"""What it is,\n\nat length."""').replace("    # as a sum\n", "#\n" * 3)
+    moved = SOURCE.replace("What it is.", "What it is,\n\nat length.").replace("    # as a sum\n", "#\n" * 3)
     project.snippet("it", moved)
     assert source.line_of(it, "double", place) == moved.splitlines().index("    return x + x") + 1
     assert source.line_of(it, "double", None) == 0
@@ -208,7 +208,7 @@ def test_the_lines_of_a_function(project):
 
 
 def test_every_line_of_code_has_a_place_that_is_that_line(project):
-    text = "def kernel(x, y):\n    a = f'{x:.2f}'\n    if (x\n            > y):\n        return a\n    return x[\n        0]\n"
+    text = "def kernel(x, y):\n    a = f'{x:.2f}'\n    if (x\n    > y):\n        return a\n    return x[\n    0]\n"
     it = project.snippet("it", text).path
     found = source.places(it, "kernel")
     assert all(source.line_of(it, "kernel", place) == line for line, place in found.items())

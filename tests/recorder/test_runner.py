@@ -3,34 +3,30 @@
 
 import json
 import os
-import re
+import signal
 import subprocess
 import sys
 import time
 from importlib.util import find_spec
 
+import msgspec
 import pytest
 
-from recorder import recording, runner
+from recorder import fingerprint, judge, recording, runner
 from recorder.project import RecorderError, Snippet
-from tests.recorder.conftest import made
+from recorder.recording import Access
+from tests.toy import compiled, gone, launch, made, runs_snippets, wait_for
 
-runs_snippets = pytest.mark.skipif(find_spec("triton") is None, reason="snippets run where Triton is installed")
-
-
-def alive(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat") as stat:
-            return stat.read().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def gone(pid: int) -> bool:
-    end = time.monotonic() + 5
-    while alive(pid) and time.monotonic() < end:
-        time.sleep(0.05)
-    return not alive(pid)
+TOY = Snippet("programs/toy")
+HANG = "import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(99)\n"
+STUBBORN = """\
+import os, subprocess, sys, time
+deaf = "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(99)"
+child = subprocess.Popen([sys.executable, "-c", deaf])
+open("pids.tmp", "w").write(f"{os.getpid()} {child.pid}")
+os.rename("pids.tmp", "pids")
+time.sleep(99)
+"""
 
 
 # One process. What it runs here is a module of the project, which starts faster than a snippet.
@@ -44,17 +40,17 @@ def run(project, text, seconds=60.0, interpret=False, progress=lambda text: None
     runner._run(["job", "a", "b"], environment, str(folder), time.monotonic() + seconds, progress)
 
 
-def test_the_surroundings_of_a_run(project, monkeypatch):
+@pytest.mark.parametrize("interpret", [True, False])
+def test_the_surroundings_of_a_run(project, monkeypatch, interpret):
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     monkeypatch.setenv("PYTHONPATH", "/elsewhere")
     text = "import json, os, sys; json.dump([sys.argv[1:], os.getcwd(), dict(os.environ)], open('seen.json', 'w'))\n"
-    for interpret in (True, False):
-        run(project, text, interpret=interpret)
-        arguments, folder, environment = json.loads((project.root / "seen.json").read_text())
-        assert arguments == ["a", "b"] and folder == str(project.root)
-        assert environment.get("TRITON_INTERPRET") == ("1" if interpret else None)
-        assert environment["PYTHONPATH"] == str(project.root)
-        assert environment["TRITON_CACHE_DIR"] == str(project.root / "work/cache")
+    run(project, text, interpret=interpret)
+    arguments, folder, environment = json.loads((project.root / "seen.json").read_text())
+    assert arguments == ["a", "b"] and folder == str(project.root)
+    assert environment.get("TRITON_INTERPRET") == ("1" if interpret else None)
+    assert environment["PYTHONPATH"] == str(project.root)
+    assert environment["TRITON_CACHE_DIR"] == str(project.root / "work/cache")
 
 
 def test_the_last_line_is_the_progress(project):
@@ -63,32 +59,38 @@ def test_the_last_line_is_the_progress(project):
     assert "two" in seen and not any("\n" in text for text in seen)
 
 
-def test_a_crash_says_how_it_ended(project):
-    with pytest.raises(RecorderError, match=r"(?s)exit status 1.*line 2.*ZeroDivisionError"):
-        run(project, "print('begun')\n1 / 0\n")
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("1 / 0", r"(?s)^exit status 1\n.*line 2.*ZeroDivisionError"),
+        ("import os; os.kill(os.getpid(), 11)", r"^killed by SIGSEGV\nbegun$"),
+        ("raise SystemExit(-1)", r"^exit status 255\nbegun$"),
+        ("raise SystemExit('for a reason')", r"^exit status 1\nbegun\nfor a reason$"),
+    ],
+)
+def test_a_crash_says_how_it_ended(project, fault, said):
+    with pytest.raises(RecorderError, match=said):
+        run(project, f"print('begun', flush=True)\n{fault}\n")
+
+
+@pytest.mark.parametrize("file", ["/dev/stdout", "work/output"])
+def test_output_without_bound_is_stopped(project, monkeypatch, file):
+    """What a snippet prints goes to a file of its own, in its temporary folder; what it complains of, to the log."""
+    monkeypatch.setattr(runner, "PRINTED_BYTES", 10_000)
+    with pytest.raises(RecorderError, match="it printed more than 10,000 bytes"):
+        run(project, f"with open({file!r}, 'w') as file:\n    while True:\n        file.write('more and more\\n')\n")
 
 
 def test_the_time_limit_stops_everything_that_was_started(project):
     """Also a child that outlives its parent's terminal and ignores a polite request."""
-    text = """\
-import os, signal, subprocess, sys, time
-stubborn = "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(99)"
-child = subprocess.Popen([sys.executable, "-c", stubborn])
-open("pids.tmp", "w").write(f"{os.getpid()} {child.pid}")
-os.rename("pids.tmp", "pids")
-time.sleep(99)
-"""
-    start = time.monotonic()
     with pytest.raises(RecorderError, match="time limit"):
-        run(project, text, seconds=1.5)
-    assert time.monotonic() - start < 5
+        run(project, STUBBORN, seconds=1.5)
     pids = [int(pid) for pid in (project.root / "pids").read_text().split()]
     assert len(pids) == 2 and all(map(gone, pids))
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
 def test_an_interruption_stops_everything_too(project, error):
-    text = "import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(99)\n"
     seen = []
 
     def interrupt(text):
@@ -97,8 +99,21 @@ def test_an_interruption_stops_everything_too(project, error):
             raise error
 
     with pytest.raises(error):
-        run(project, text, progress=interrupt)
+        run(project, HANG, progress=interrupt)
     assert gone(seen[0])
+
+
+@pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGHUP])
+def test_nothing_runs_on_when_the_recorder_is_killed_or_its_terminal_hangs_up(project, stop):
+    """It cannot stop anything then; a watch beside the snippet does."""
+    project.write("job.py", STUBBORN)
+    code = "import time; from recorder import runner; runner._run(['job'], {}, '.', time.monotonic() + 60, id)"
+    recorder = subprocess.Popen([sys.executable, "-c", code], cwd=project.root, env=project.environment())
+    pids = project.root / "pids"
+    assert wait_for(pids.exists)
+    recorder.send_signal(stop)
+    assert recorder.wait(10) == -stop
+    assert all(gone(int(pid)) for pid in pids.read_text().split())
 
 
 # Recording a snippet
@@ -113,43 +128,110 @@ def test_a_snippet_that_edits_itself_is_not_recorded(project):
     assert project.files() == {}
 
 
+@pytest.fixture
+def seen(toy, monkeypatch):
+    """What a run of the toy did, without one; returns the modules that were run, to be changed by a test."""
+    ran = []
+
+    def run(arguments, more, folder, deadline, progress):
+        ran.append((arguments[0], more))
+        plain = msgspec.to_builtins(made("cpu"))
+        result = {
+            "recorder.trace": {"launches": [msgspec.to_builtins(launch())] * 5, "benchmarks": []}
+            | {part: plain[part] for part in ("provenance", "output", "pictures")},
+            "recorder.compile": msgspec.to_builtins(compiled()),
+        }
+        with open(f"{folder}/result.json", "w") as file:
+            json.dump(result[arguments[0]], file)
+
+    monkeypatch.setattr(runner, "_run", run)
+    return ran
+
+
+def test_launches_are_counted_and_those_that_are_declared_kept(toy, seen):
+    toy.write("snippets/programs/recorder.toml", "[toy]\nlaunches = [1, 3]\n")
+    new = runner.record(TOY, "cpu")
+    assert new.launched == {"toy_kernel": 5} and list(new.launches) == ["1", "3"]
+    assert isinstance(new.traced(1).accesses[0], Access) and new.compiled == []
+
+
+@pytest.mark.parametrize("number", [5, -1])
+def test_a_launch_that_is_declared_and_not_made(toy, seen, number):
+    toy.write("snippets/programs/recorder.toml", f"[toy]\nlaunches = [0, {number}]\n")
+    with pytest.raises(RecorderError, match=rf"recorder.toml keeps launch {number} of programs/toy, which makes 5"):
+        runner.record(TOY, "cpu")
+
+
+@pytest.mark.parametrize(
+    ("settings", "device", "compiles"),
+    [
+        ("stages = [{launch = 0}]", "cpu", True),
+        ("compiled = true", "cpu", True),
+        ("compiled = false", "cpu", False),
+        ("compiled = true", "h200", False),
+        ('compiled = true\ntriton = ["3.8.0"]', "cpu-triton-3.8.0", False),
+    ],
+)
+def test_only_what_is_declared_is_compiled(toy, seen, monkeypatch, settings, device, compiles):
+    toy.write("snippets/programs/recorder.toml", f"[toy]\n{settings}\n")
+    monkeypatch.setattr(runner, "fetch_triton", lambda version, deadline, progress: f"/tritons/{version}")
+    assert runner.record(TOY, device).compiled == (compiled() if compiles else [])
+    assert [module for module, _ in seen] == ["recorder.trace", *["recorder.compile"] * compiles]
+
+
+def test_a_preview_leaves_out_what_takes_long(toy, seen):
+    assert runner.record(TOY, "cpu", only_output=True).compiled == []
+
+
+# Writing it down
+
+
 def recorded(monkeypatch, **changes):
     """Let ``runner.record`` return a recording, without running anything."""
-    from recorder import fingerprint
 
     def record(snippet, device, **options):
-        new = {**made(device), "benchmarks": [], **changes}
-        new["provenance"] = {**new["provenance"], "fingerprint": fingerprint.of(snippet.path, device)}
-        return new
+        new = msgspec.structs.replace(made(device), **changes)
+        now = msgspec.structs.replace(new.provenance, fingerprint=fingerprint.of(snippet, device))
+        return msgspec.structs.replace(new, provenance=now)
 
     monkeypatch.setattr(runner, "record", record)
 
 
-def test_the_same_content_keeps_the_old_file_with_its_date(toy, monkeypatch):
+@pytest.mark.parametrize("device", ["cpu", "h200"])
+def test_the_same_content_keeps_the_old_file_with_its_date(toy, monkeypatch, device):
     before = toy.files()
-    recorded(monkeypatch, provenance={**made("cpu")["provenance"], "date": "2026-12-31"})
-    assert runner.update(Snippet("programs/toy"), "cpu") is False
+    later = msgspec.structs.replace(made(device).provenance, date="2026-12-31", seconds=9.0)
+    recorded(monkeypatch, provenance=later)
+    assert runner.update(TOY, device) is False
     assert toy.files() == before
 
 
-@pytest.mark.parametrize("part", ["output", "launches", "compiled", "provenance"])
-def test_other_content_is_written(toy, monkeypatch, part):
-    changes = {"output": "other\n", "launches": [], "compiled": []}
-    changes["provenance"] = {**made("cpu")["provenance"], "triton": "3.8.0"}
-    recorded(monkeypatch, **{part: changes[part]})
-    assert runner.update(Snippet("programs/toy"), "cpu") is True
-    new = recording.load(Snippet("programs/toy"), "cpu")
-    assert new[part] == changes[part] or new[part]["triton"] == "3.8.0"
-    assert recording.digest(new) == new["digest"]
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"output": "other\n"},
+        {"launches": {}},
+        {"compiled": []},
+        {"provenance": msgspec.structs.replace(made("cpu").provenance, triton="3.8.0")},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_other_content_is_written(toy, monkeypatch, changes):
+    recorded(monkeypatch, **changes)
+    assert runner.update(TOY, "cpu") is True
+    assert recording.load(TOY, "cpu") == runner.record(TOY, "cpu") and recording.as_written(TOY, "cpu")
 
 
-def test_the_same_content_mends_a_file_that_was_edited(toy, monkeypatch):
-    path = toy.root / "recordings/programs/toy/cpu.json"
+@pytest.mark.parametrize(
+    ("old", "new"), [(b'"digest": "', b'"digest": "0'), (b'"version": 2', b'"version": 1'), (b"{\n", b"")]
+)
+def test_the_same_content_mends_a_file_that_was_edited_or_broken(toy, monkeypatch, old, new):
+    path = recording.path_of(TOY, "cpu")
     before = path.read_bytes()
-    path.write_text(path.read_text("utf-8").replace('"digest": "', '"digest": "0'), "utf-8")
+    toy.write("recordings/programs/toy/cpu.json", before.replace(old, new, 1))
     recorded(monkeypatch)
-    assert runner.update(Snippet("programs/toy"), "cpu") is True
-    assert path.read_bytes() == before and recording.all_problems() == []
+    assert runner.update(TOY, "cpu") is True
+    assert path.read_bytes() == before and judge.all_problems() == []
 
 
 @pytest.mark.parametrize("failing", ["fsync", "replace"])
@@ -162,67 +244,17 @@ def test_a_full_disk_while_writing_leaves_the_old_recording(toy, monkeypatch, fa
 
     monkeypatch.setattr(os, failing, full)
     with pytest.raises(OSError):
-        runner.update(Snippet("programs/toy"), "cpu")
+        runner.update(TOY, "cpu")
     assert toy.files() == before
 
 
-def test_what_is_compared_on_replay():
-    old = made("cpu")
-    newer = {**old, "compiled": [], "provenance": {**old["provenance"], "triton": "3.8.0", "date": "2027-01-01"}}
-    assert runner.differences(old, made("cpu")) == []
-    assert runner.differences(old, newer) == []
-    assert parts(runner.differences(old, {**newer, "provenance": old["provenance"]})) == ["compiled"]
-    assert parts(runner.differences(old, {**newer, "output": "", "launches": []})) == ["output", "launches"]
-
-
-def parts(differences: list[str]) -> list[str]:
-    return [re.match(r"\w+", difference)[0] for difference in differences]
-
-
-def test_numbers_of_registers_in_sass_are_no_difference_but_all_else_is():
-    def with_sass(text):
-        code = {"registers": 8, "stages": {"ptx": {"text": "add"}, "sass": {"text": text, "lines": [1]}}}
-        return {**made("cpu"), "compiled": [{"targets": {"sm_100": code, "gfx942": {"error": "no"}}}]}
-
-    old = with_sass("/*0010*/ UIADD3 UR30, UP0, UPT, UR12, 0x2, URZ ;\n/*0020*/ @P1 IADD R2, R3, 0x1 ;")
-    renamed = with_sass("/*0010*/ UIADD3 UR28, UP1, UPT, UR10, 0x2, URZ ;\n/*0020*/ @P0 IADD R4, R255, 0x1 ;")
-    assert runner.differences(old, renamed) == []
-    for other in (
-        "/*0010*/ UIADD3 UR30, UP0, UPT, UR12, 0x3, URZ ;\n/*0020*/ @P1 IADD R2, R3, 0x1 ;",
-        "/*0010*/ UIADD3 UR30, UP0, UPT, URZ, 0x2, URZ ;\n/*0020*/ @P1 IADD R2, R3, 0x1 ;",
-        "/*0010*/ UIADD3 UR30, UP0, UPT, UR12, 0x2, URZ ;\n/*0020*/ @P1 ISUB R2, R3, 0x1 ;",
-    ):
-        assert parts(runner.differences(old, with_sass(other))) == ["compiled"]
-
-
-def test_a_difference_is_shown_where_it_begins():
-    old, new = made("cpu"), made("cpu")
-    old["output"], new["output"] = "same\nthree\nsame\n", "same\nfour\nsame\nmore\n"
-    new["launches"][0]["grid"][1] = 7
-    old["pictures"], new["pictures"] = {}, {"a.png": "AAAA"}
-    was = old["launches"][0]["grid"][1]
-    assert runner.differences(old, new) == [
-        "output line 2 was 'three', is 'four'",
-        f"launches.0.grid.1 was '{was}', is '7'",
-        "pictures was 'None', is \"{'a.png': 'AAAA'}\"",
-    ]
-    new = {**old, "output": old["output"] + "more"}
-    assert runner.differences(old, new) == ["output line 4 was '', is 'more'"]
-
-
-def test_a_comment_that_moves_lines_is_no_difference_on_replay():
-    old, new = made("cpu"), made("cpu")
-    new["launches"][0]["line"] += 2
-    assert parts(runner.differences(old, new)) == ["launches"]
-    moved = {**new, "source": {name: f"# New\n# lines\n{text}" for name, text in old["source"].items()}}
-    assert runner.differences(old, moved) == []
-    moved["launches"][0]["grid"] = [7, 1, 1]
-    assert parts(runner.differences(old, moved)) == ["launches"]
-
-
 def test_the_command_is_what_a_reader_would_type():
-    assert runner.command(Snippet("programs/toy"), "cpu") == "TRITON_INTERPRET=1 python snippets/programs/toy.py"
-    assert runner.command(Snippet("programs/toy"), "h200") == "python snippets/programs/toy.py"
+    said = {device: runner.command(TOY, device) for device in ("cpu", "h200", "cpu-triton-3.8.0")}
+    assert said == {
+        "cpu": "TRITON_INTERPRET=1 python snippets/programs/toy.py",
+        "h200": "python snippets/programs/toy.py",
+        "cpu-triton-3.8.0": "PYTHONPATH=.cache/triton/3.8.0 TRITON_INTERPRET=1 python snippets/programs/toy.py",
+    }
 
 
 # What this machine has
@@ -231,11 +263,11 @@ def test_the_command_is_what_a_reader_would_type():
 @runs_snippets
 @pytest.mark.parametrize("driver", [False, True])
 def test_torch_is_asked_for_a_gpu_where_there_is_a_driver(monkeypatch, tmp_path, driver):
-    asked, start = [], subprocess.run
+    asked = []
     monkeypatch.setattr(runner, "GPU_DRIVERS", [str(tmp_path)] if driver else [])
-    monkeypatch.setattr(runner.subprocess, "run", lambda *a, **options: asked.append(a) or start(*a, **options))
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert runner.machine_devices() == ["cpu"]
+    answer = subprocess.CompletedProcess([], 0, "cpu h200\n")
+    monkeypatch.setattr(runner, "run", lambda command, **options: asked.append(command) or answer)
+    assert runner.machine_devices() == (["cpu", "h200"] if driver or sys.platform != "linux" else ["cpu"])
     assert len(asked) == driver or sys.platform != "linux"
 
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from snippets.matmul import autotuned
 from snippets.matmul.autotuned import CONFIGS, INTERPRETED, Limits, config, matmul
-from tests.processes import run_code, run_script
+from tests.processes import run_script
 
 SOURCE = Path(autotuned.__file__)
 SMALL = config(16, 32, 16, warps=4, stages=2)
@@ -222,7 +222,6 @@ def test_threads_tune_one_after_the_other():
         calls = [pool.submit(call, *torch.ones(2, 2, 2)) for call in (matmul, autotuned.prepare, matmul, matmul)]
         assert [call.result() is None for call in calls] == [False, True, False, False]
     assert most == [1] * 4
-
 
 
 # The tuner: in the interpreter it has nothing to time, so the tests bring times of their own.

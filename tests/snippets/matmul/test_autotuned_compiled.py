@@ -38,7 +38,9 @@ def test_each_stage_takes_shared_memory_and_copies_ahead():
 
 
 def test_warps_share_registers_and_the_matrix_units():
-    four, eight, large, two = compiled((64, 64, 64, 4, 3), (128, 256, 64, 8, 2), (128, 256, 64, 4, 2), (64, 64, 64, 2, 3))
+    four, eight, large, two = compiled(
+        (64, 64, 64, 4, 3), (128, 256, 64, 8, 2), (128, 256, 64, 4, 2), (64, 64, 64, 2, 3)
+    )
     assert four[1] == eight[1] == 0 and large[1] > 0, "256 sums in each thread spill"
     assert [wgmma for *_, wgmma, _ in (four, eight, large, two)] == [4, 4, 8, 0], "two warps cannot give it"
     assert four[2] == four[5] and two[2] == four[2] * 2 // 3, "nor need they a stage to read from"

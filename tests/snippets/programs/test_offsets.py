@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from unittest import mock
 
-import numpy as np
 import pytest
 import torch
 import triton

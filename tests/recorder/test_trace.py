@@ -2,8 +2,8 @@
 """What is written down of a run, in the interpreter."""
 
 import importlib.util
+import json
 import os
-import subprocess
 import sys
 
 import pytest
@@ -13,7 +13,7 @@ triton = pytest.importorskip("triton")
 import triton.language as tl  # noqa: E402
 from triton.tools.tensor_descriptor import TensorDescriptor  # noqa: E402
 
-from recorder import observe  # noqa: E402
+from recorder import trace  # noqa: E402
 
 KERNELS = """\
 import torch
@@ -64,19 +64,15 @@ def refuses(x_ptr):
 @pytest.fixture
 def kernels(project):
     path = project.write("snippets/programs/kernels.py", KERNELS)
-    spec = importlib.util.spec_from_file_location("kernels_to_observe", path)
+    spec = importlib.util.spec_from_file_location("kernels_to_trace", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-def line(text):
-    return next(number for number, line in enumerate(KERNELS.splitlines(), start=1) if text in line)
-
-
 def test_a_launch(kernels):
     x, y = torch.arange(10.0), torch.zeros(10)
-    with observe.Launches() as launches:
+    with trace.Launches() as launches:
         kernels.copy[lambda meta: (triton.cdiv(10, meta["BLOCK"]),)](x, y, n=10, BLOCK=4, num_warps=8, num_stages=2)
     assert torch.equal(x, y)
     (launch,) = launches.seen
@@ -84,7 +80,6 @@ def test_a_launch(kernels):
     assert {k: v for k, v in launch.items() if k != "accesses"} == {
         "kernel": "copy",
         "file": "snippets/programs/kernels.py",
-        "line": line("def copy") - 1,
         "grid": [3, 1, 1],
         "arguments": {"x_ptr": tensor, "y_ptr": tensor, "n": 10, "BLOCK": 4, "SCALE": 1},
         "constexprs": ["BLOCK", "SCALE"],
@@ -93,22 +88,21 @@ def test_a_launch(kernels):
 
 
 def test_loads_and_stores(kernels):
-    with observe.Launches() as launches:
+    with trace.Launches() as launches:
         kernels.copy[(3,)](torch.arange(10.0), torch.zeros(10), 10, 4)
     accesses = launches.seen[0]["accesses"]
     assert [(a["pid"], a["op"], a["tensor"]) for a in accesses] == [
         ([pid, 0, 0], op, tensor) for pid in range(3) for op, tensor in (("load", "x_ptr"), ("store", "y_ptr"))
     ]
     assert accesses[4] == {
-        "pid": [2, 0, 0], "op": "load", "tensor": "x_ptr", "line": line("x = tl.load(x_ptr + offsets"), "shape": [4],
+        "pid": [2, 0, 0], "op": "load", "tensor": "x_ptr", "shape": [4],
         "offsets": [8, 9, 10, 11], "mask": [True, True, False, False],
     }  # fmt: skip
-    assert accesses[5]["line"] == line("tl.store(y_ptr + offsets, x")
 
 
 def test_two_dimensions_and_strides(kernels):
     x = torch.zeros(5, 8, dtype=torch.int64)[1:3, 2:5]
-    with observe.Launches() as launches:
+    with trace.Launches() as launches:
         kernels.tile[1, 2, 3](x, x.stride(0), 2, 4)
     launch = launches.seen[0]
     assert launch["grid"] == [1, 2, 3]
@@ -117,7 +111,6 @@ def test_two_dimensions_and_strides(kernels):
     assert len(loads) == 6 and loads[0]["shape"] == [2, 4]
     assert loads[0]["offsets"] == [0, 1, 2, 3, 8, 9, 10, 11]
     assert loads[0]["mask"] == [True, True, True, False] * 2
-    assert line("x = tl.load(\n".strip()) <= loads[0]["line"] <= line("mask=(rows")
     stores = [access for access in launch["accesses"] if access["op"] == "store"]
     written = {(*access["pid"], *access["offsets"]) for access in stores}
     assert written == {(0, j, k, j) for j in range(2) for k in range(3)}
@@ -125,7 +118,7 @@ def test_two_dimensions_and_strides(kernels):
 
 def test_tensor_descriptors_from_the_host_and_made_in_the_kernel(kernels):
     x, y = torch.arange(24.0).view(3, 8), torch.zeros(3, 4)
-    with observe.Launches() as launches:
+    with trace.Launches() as launches:
         kernels.described[(2,)](TensorDescriptor.from_tensor(x[:, :7], [2, 4]), y, 2, 4)
     assert y.tolist() == [[4, 5, 6, 0], [12, 13, 14, 0], [20, 21, 22, 0]]
     launch = launches.seen[0]
@@ -142,7 +135,7 @@ def test_tensor_descriptors_from_the_host_and_made_in_the_kernel(kernels):
 def test_lanes_out_of_bounds_belong_to_the_tensor_that_most_point_into(kernels):
     buffer = torch.zeros(32)
     x, y = buffer[:6], buffer[9:15]  # y is where the last lanes of x would go on
-    with observe.Launches() as launches:
+    with trace.Launches() as launches:
         kernels.unmasked[(1,)](x, y, 8)
     load, store = launches.seen[0]["accesses"]
     assert (load["tensor"], load["offsets"], load["mask"]) == ("x_ptr", list(range(8)), [True] * 8)
@@ -151,29 +144,29 @@ def test_lanes_out_of_bounds_belong_to_the_tensor_that_most_point_into(kernels):
 
 def test_lanes_that_are_masked_off_do_not_say_which_tensor_is_meant(kernels):
     buffer = torch.zeros(16)
-    with observe.Launches() as launches:
+    with trace.Launches() as launches:
         kernels.copy[(1,)](buffer[:3], buffer[3:], 3, 16)  # 13 of the lanes of the load point into y
     assert [access["tensor"] for access in launches.seen[0]["accesses"]] == ["x_ptr", "y_ptr"]
 
 
 @pytest.mark.parametrize("start, alignment", [(0, 16), (1, 4), (2, 8), (4, 16)])
 def test_alignment(kernels, start, alignment):
-    with observe.Launches() as launches:
+    with trace.Launches() as launches:
         kernels.copy[(1,)](torch.zeros(16)[start : start + 4], torch.zeros(4), 4, 4)
     assert launches.seen[0]["arguments"]["x_ptr"]["alignment"] == alignment
 
 
 def test_a_dtype_as_an_argument(kernels):
-    with observe.Launches() as launches:
+    with trace.Launches() as launches:
         kernels.cast[(1,)](torch.zeros(4), tl.float16, None)
     assert launches.seen[0]["arguments"] | {"x_ptr": 0} == {"x_ptr": 0, "DTYPE": {"tl.dtype": "fp16"}, "other": None}
-    with pytest.raises(SystemExit, match="cannot write down the argument 'other', a type"), observe.Launches():
+    with pytest.raises(SystemExit, match="cannot write down the argument 'other', a type"), trace.Launches():
         kernels.cast[(1,)](torch.zeros(4), tl.float16, int)
 
 
 def test_a_large_launch_is_written_down_without_its_accesses(kernels):
-    large = observe.TRACED_LANES
-    with observe.Launches() as launches:
+    large = trace.TRACED_LANES
+    with trace.Launches() as launches:
         for n in (large // 2, large):
             x, y = torch.ones(n), torch.zeros(n)
             kernels.copy[(1,)](x, y, n, n)
@@ -184,7 +177,7 @@ def test_a_large_launch_is_written_down_without_its_accesses(kernels):
 
 def test_a_launch_that_fails_is_written_down(kernels):
     x = torch.zeros(4)
-    with observe.Launches() as launches:
+    with trace.Launches() as launches:
         with pytest.raises(Exception, match="power of 2"):
             kernels.refuses[(1,)](x)
         kernels.copy[(1,)](x, x, 4, 4)
@@ -192,26 +185,66 @@ def test_a_launch_that_fails_is_written_down(kernels):
 
 
 def test_nothing_is_written_down_afterwards(kernels):
-    with observe.Launches() as launches:
+    with trace.Launches() as launches:
         pass
     kernels.copy[(1,)](torch.ones(4), torch.zeros(4), 4, 4)
     assert launches.seen == []
 
 
-def test_output_also_from_below_python(project, capfd, monkeypatch):
-    stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)  # pytest's own writes elsewhere
-    monkeypatch.setattr(sys, "stdout", stdout)
-    print("before", flush=True)
-    with observe.captured_output() as output:
-        print("from Python")
-        os.write(1, b"from a file descriptor\n")
-        subprocess.run(["echo", "from a child"], check=True)
-        print(f"{project.root}/snippets/x.py, caf\u00e9")
-        os.write(1, b"\xff\n")
-    print("after", flush=True)
-    assert "from Python\n" in output[0] and "from a file descriptor\n" in output[0] and "from a child\n" in output[0]
-    assert "\nsnippets/x.py, café\n" in output[0] and str(project.root) not in output[0]
-    assert capfd.readouterr().out == "before\nafter\n"
+# All of it
+
+
+@pytest.fixture
+def run(project, tmp_path_factory, capfd, monkeypatch):
+    """A function that traces a snippet as the recorder does, but in this process, and returns what it wrote down."""
+    monkeypatch.setattr(sys, "stdout", os.fdopen(1, "w", encoding="utf-8", closefd=False))  # pytest's writes elsewhere
+    monkeypatch.setattr(sys, "argv", [])
+
+    def traced(text):
+        snippet, result = project.snippet("it", text), tmp_path_factory.mktemp("run") / "result.json"
+        try:
+            trace.main(snippet.name, "cpu", str(result))
+        finally:
+            assert capfd.readouterr().out == "", "what a snippet prints goes into its recording alone"
+        return json.loads(result.read_text("utf-8"))
+
+    return traced
+
+
+def test_output_also_from_below_python(run, project):
+    seen = run("""\
+import os, subprocess
+print("from Python")
+os.write(1, b"from a file descriptor\\n")
+subprocess.run(["echo", "from a child"], check=True)
+print(__file__, "caf\u00e9")
+os.write(1, b"\\xff\\n")
+""")
+    lines = seen["output"].splitlines()
+    assert set(lines[:3]) == {"from Python", "from a file descriptor", "from a child"}
+    assert lines[3:] == ["snippets/programs/it.py café", "\ufffd"] or lines[-1] == "snippets/programs/it.py café"
+
+
+def test_a_snippet_sees_no_arguments_of_the_recorder(run, project):
+    assert run("import sys\nprint(sys.argv)\n")["output"] == "['snippets/programs/it.py']\n"
+
+
+def test_pictures_are_those_that_it_writes_where_it_runs(run):
+    text = "from pathlib import Path\nPath('a.png').write_bytes(b'123')\nPath('b.txt').write_text('')\nprint(len(__file__) > 0)"
+    assert run(text)["pictures"] == {"a.png": "MTIz"}
+
+
+@pytest.mark.parametrize("code", ["0", "", "None"])
+def test_a_snippet_that_ends_early_says_so(run, code):
+    with pytest.raises(SystemExit, match=r"snippets/programs/it\.py ended by SystemExit; let main\(\) return instead"):
+        run(f"print(1)\nraise SystemExit({code})\n")
+
+
+@pytest.mark.parametrize("code", [3, "for a reason"])
+def test_a_snippet_that_fails_says_so_itself(run, code):
+    with pytest.raises(SystemExit) as ended:
+        run(f"raise SystemExit({code!r})\n")
+    assert ended.value.code == code
 
 
 def test_benchmarks():
@@ -226,12 +259,13 @@ def test_benchmarks():
         plot_name="speed", x_names=["n", "m"], x_vals=[4, (8, 2)], x_log=True, xlabel="elements", ylabel="GB/s",
         line_arg="provider", line_vals=["a", "b"], line_names=["A", "B"], args={"scale": 10},
     )  # fmt: skip
-    (table,) = observe.benchmarks({"f": triton.testing.perf_report(benchmark)(measure), "other": 1})
+    (table,) = trace.benchmarks({"f": triton.testing.perf_report(benchmark)(measure), "other": 1})
     assert table == {
         "name": "speed", "doc": "What it counts.", "x": ["n", "m"], "xlabel": "elements", "ylabel": "GB/s",
         "x_log": True, "y_log": False, "lines": {"a": "A", "b": "B"},
         "rows": [
-            {"n": 4, "m": 4, "a": [40.0, 1.0, 2.0], "b": [8.0]}, {"n": 8, "m": 2, "a": [80.0, 1.0, 2.0], "b": [10.0]},
+            {"x": [4, 4], "y": {"a": [40.0, 1.0, 2.0], "b": [8.0]}},
+            {"x": [8, 2], "y": {"a": [80.0, 1.0, 2.0], "b": [10.0]}},
         ],
     }  # fmt: skip
     assert calls == [(4, 4, "a"), (4, 4, "b"), (8, 2, "a"), (8, 2, "b")]
@@ -241,7 +275,7 @@ def test_a_benchmark_whose_lines_are_called_as_its_sizes():
     benchmark = triton.testing.Benchmark(["rows"], [1], line_arg="side", line_vals=["rows"], line_names=["Rows"],
                                          plot_name="tiles", args={})  # fmt: skip
     with pytest.raises(SystemExit, match=r"'tiles' uses \{'rows'\} both"):
-        observe.benchmarks({"f": triton.testing.perf_report(benchmark)(lambda **arguments: 1.0)})
+        trace.benchmarks({"f": triton.testing.perf_report(benchmark)(lambda **arguments: 1.0)})
 
 
 @pytest.mark.parametrize(
@@ -255,10 +289,10 @@ def test_a_benchmark_whose_lines_are_called_as_its_sizes():
 )
 def test_names_of_devices(monkeypatch, name, spelled):
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: name)
-    assert observe.device_name() == spelled
+    assert trace.device_name() == spelled
 
 
 def test_provenance_names_versions_as_their_makers_do():
-    made = observe.provenance("cpu")
+    made = trace.provenance("cpu")
     assert made["device"] == "CPU, Triton's interpreter"
     assert made["triton"] == triton.__version__ and made["torch"] == torch.__version__.split("+")[0]

@@ -1,34 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
 """``<stage-explorer>``, with the stages of vector add: it shows what was recorded, and everybody can use it."""
 
-import ast
-import json
-from pathlib import Path
-
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGE = "compiler/stages/"
-SNIPPET = "snippets/programs/vector_add.py"
+from figures.stage_explorer import stages
+from recorder import recording
+from recorder.project import find
+from recorder.source import lines_of
+from tests.figures.explorer_support import page_with
+
+SNIPPET = find("programs/vector_add")
 LAUNCH = 1  # which launch the page shows
-RECORDED = json.loads((ROOT / "recordings/programs/vector_add/cpu.json").read_text("utf-8"))
-TARGETS = next(entry["targets"] for entry in RECORDED["compiled"] if LAUNCH in entry["launches"])
-SOURCE = (ROOT / SNIPPET).read_text("utf-8").splitlines()
+RECORDED = recording.load(SNIPPET, "cpu")
+TARGETS = RECORDED.compiled_from(LAUNCH).targets
+SOURCE = SNIPPET.path.read_text("utf-8").splitlines()
+KERNEL = lines_of(SNIPPET.path, "add_kernel")
 LINES = """lines => lines.map(line => {
     const number = line.querySelector(".code-line__number").textContent;
     return [number, line.textContent.slice(number.length).replace(/\\n$/, "")];
 })"""
 
 
-@pytest.fixture
-def open_page(open_site, site):
-    def open_page(query="", **options):
-        page = open_site(f"{site.url}{PAGE}{query}", **options)
-        if options.get("java_script_enabled", True):
-            page.locator("stage-explorer .stages__controls").wait_for()
-        return page
+@pytest.fixture(scope="module")
+def url(tmp_path_factory):
+    with page_with(tmp_path_factory.mktemp("stages"), "stages", stages(RECORDED, launch=LAUNCH)) as url:
+        yield url
 
-    return open_page
+
+@pytest.fixture
+def open_page(open_site, url):
+    return lambda query="", **options: open_site(url + query, **options)
 
 
 @pytest.fixture
@@ -65,16 +66,6 @@ def tied(page, pane="code") -> list[int]:
     )
 
 
-def kernel_lines() -> range:
-    """The lines of the kernel in its file as it stands now."""
-    kernel = next(node for node in ast.parse("\n".join(SOURCE)).body if getattr(node, "name", "") == "add_kernel")
-    return range(kernel.decorator_list[0].lineno, kernel.end_lineno + 1)
-
-
-def code(line: str) -> str:
-    return line.split("#")[0].strip()
-
-
 # What it shows
 
 
@@ -84,34 +75,34 @@ def test_offers_what_was_recorded(page):
     for target in options:
         page.get_by_label("Target").select_option(target)
         offered = page.locator("stage-explorer input:enabled").evaluate_all("all => all.map(input => input.value)")
-        assert offered == list(TARGETS[target]["stages"])
+        assert offered == list(TARGETS[target].stages)
 
 
 def test_shows_exactly_what_was_recorded(page):
     seen = set()
-    for target, recorded in TARGETS.items():
-        for stage, part in recorded["stages"].items():
+    for target, code in TARGETS.items():
+        for stage, recorded in code.stages.items():
             choose(page, target, stage)
-            assert text(page) == part["text"], f"{stage} for {target}"
-            assert [bool(number) for number, _ in lines(page)] == [bool(number) for number in part["lines"]]
-            assert f"for {target}: {recorded['registers']} registers" in status(page)
+            assert text(page) == code.text(stage), f"{stage} for {target}"
+            assert [bool(number) for number, _ in lines(page)] == [line.place is not None for line in recorded]
+            assert f"for {target}: {code.registers} registers" in status(page)
             seen.add(text(page))
     assert len(seen) > 10, "most stages differ from each other"
 
 
 def test_numbers_name_the_lines_of_the_file(page):
-    then = RECORDED["source"][SNIPPET].splitlines()
     shown = lines(page, "source")
-    assert [int(number) for number, _ in shown] == [n for n in kernel_lines() if "--8<--" not in SOURCE[n - 1]]
+    assert [int(number) for number, _ in shown] == [n for n in KERNEL if "--8<--" not in SOURCE[n - 1]]
     assert all(line == SOURCE[int(number) - 1] for number, line in shown)
-    in_source = {number for number, _ in shown}
-    for target, recorded in TARGETS.items():
-        for stage, part in recorded["stages"].items():
+    in_source = {number for number, _ in shown} | {""}
+    for target, code in TARGETS.items():
+        for stage in code.stages:
             choose(page, target, stage)
-            for (number, _), recorded_line in zip(lines(page), part["lines"], strict=True):
-                if number:
-                    assert number in in_source
-                    assert code(SOURCE[int(number) - 1]) == code(then[recorded_line - 1])
+            assert {number for number, _ in lines(page)} <= in_source
+        choose(page, target, "ttir")
+        for python, ir in (("program_id", "get_program_id"), ("load", "load"), ("store", "store")):
+            named = {int(number) for number, line in lines(page) if f"tt.{ir} " in line}
+            assert named == {number for number in KERNEL if f"tl.{python}(" in SOURCE[number - 1]}
 
 
 @pytest.mark.parametrize(("target", "stage"), [("sm_90", "ptx"), ("sm_80", "sass"), ("gfx942", "amdgcn")])
@@ -126,7 +117,7 @@ def test_pointing_at_a_line_marks_its_counterparts_only(page, target, stage):
         assert f"Line {number} became {len(expected)} line{'' if len(expected) == 1 else 's'} here." == status(page)
         counts.add(len(expected))
     assert len(counts) > 2, "lines have none, some and many counterparts"
-    last = code_numbers.index(str(kernel_lines()[-2]))
+    last = code_numbers.index(str(KERNEL[-2]))
     page.locator("stage-explorer .stages__code .code-line").nth(last).hover()
     assert last in tied(page) and len(tied(page, "source")) == 1
     page.locator("h1").hover()
@@ -134,7 +125,7 @@ def test_pointing_at_a_line_marks_its_counterparts_only(page, target, stage):
 
 
 def test_marks_the_same_line_in_another_stage(page):
-    number = next(str(n) for n in kernel_lines() if "tl.store" in SOURCE[n - 1])
+    number = next(str(n) for n in KERNEL if "tl.store" in SOURCE[n - 1])
     page.locator(f"stage-explorer .stages__source [data-line='{number}']").click()
     for target, stage in (("sm_90", "sass"), ("gfx942", "llir"), ("sm_80", "ttir")):
         choose(page, target, stage)
@@ -155,7 +146,7 @@ def test_another_target_without_that_stage_shows_its_last(page):
         page.locator(f"stage-explorer input[value={before}]").check()
         page.get_by_label("Target").select_option(target)
         assert chosen(page) == (target, after)
-        assert text(page) == TARGETS[target]["stages"][after]["text"]
+        assert text(page) == TARGETS[target].text(after)
 
 
 # Its state
@@ -170,7 +161,7 @@ def test_address_keeps_the_state(open_page):
     assert "launch.n=12" in query, "the state of the other explorer stays"
     again = open_page(query)
     assert chosen(again) == ("gfx942", "ttgir")
-    assert text(again) == TARGETS["gfx942"]["stages"]["ttgir"]["text"]
+    assert text(again) == TARGETS["gfx942"].text("ttgir")
 
 
 @pytest.mark.parametrize(
@@ -181,7 +172,7 @@ def test_address_keeps_the_state(open_page):
 def test_address_may_hold_anything(open_page, target, stage, taken):
     page = open_page(f"?stages-{LAUNCH}.target={target}&stages-{LAUNCH}.stage={stage}")
     assert chosen(page) == taken
-    assert text(page) == TARGETS[taken[0]]["stages"][taken[1]]["text"]
+    assert text(page) == TARGETS[taken[0]].text(taken[1])
 
 
 # Who can use it
@@ -202,9 +193,9 @@ def test_keyboard_alone_suffices(page):
     page.keyboard.press("Tab")
     page.keyboard.press("ArrowLeft")
     target, stage = chosen(page)
-    stages = list(TARGETS[target]["stages"])
+    stages = list(TARGETS[target].stages)
     assert stage == stages[stages.index("ptx") - 1]
-    assert text(page) == TARGETS[target]["stages"][stage]["text"]
+    assert text(page) == TARGETS[target].text(stage)
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.matches('pre.stages__source')"), "a pane that scrolls takes the focus"
     for _ in range(3):  # past the decorator and the signature, of which LLVM IR has no trace
@@ -224,6 +215,6 @@ def test_without_javascript_the_first_state_stands(open_page):
     page = open_page(java_script_enabled=False)
     panes = page.locator("stage-explorer pre")
     assert panes.count() == 2 and all(pane.is_visible() for pane in panes.all())
-    assert text(page) == TARGETS["sm_90"]["stages"]["ptx"]["text"]
+    assert text(page) == TARGETS["sm_90"].text("ptx")
     assert page.locator("stage-explorer .stages__code").get_attribute("aria-label") == "PTX for sm_90"
     assert page.locator("stage-explorer").inner_text().count('{"') == 0, "the data for the script is not to be seen"

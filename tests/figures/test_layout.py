@@ -6,9 +6,14 @@ import xml.etree.ElementTree as ET
 from math import prod
 
 import pytest
+from markupsafe import escape
+from msgspec.structs import replace
 
-from recorder.layout import Layout, described, layout, parse, sentence, svg, table, written
-from recorder.project import RecorderError, Snippet
+from figures.layout import layout, picture
+from figures.layout.blocked import Layout, parse
+from recorder.project import RecorderError
+from recorder.recording import Line
+from tests.toy import compiled, made
 
 SVG = "{http://www.w3.org/2000/svg}"
 LINE = "#{0} = #ttg.blocked<{{sizePerThread = {1}, threadsPerWarp = {2}, warpsPerCTA = {3}, order = {4}}}>\n"
@@ -32,7 +37,7 @@ LAYOUTS = [
 
 def drawn(found: Layout, **options):
     """The boxes of a picture: the threads named in each, and the shade."""
-    root = ET.fromstring(svg(found, "id", **options))
+    root = ET.fromstring(picture(found, "id", **options))
     boxes = [rect for rect in root.iter(f"{SVG}rect")]
     names = [text.text for text in root.iter(f"{SVG}text") if text.get("text-anchor") == "middle"]
     return list(zip(names, boxes, strict=True))
@@ -41,7 +46,7 @@ def drawn(found: Layout, **options):
 def test_reads_the_layout_of_the_first_access():
     other = LINE.format("blocked1", [1], [32], [8], [0])
     found = parse(FLAT + other + LOAD)
-    assert found == Layout((1024,), (4,), (32,), (8,), (0,)) and f"#blocked = {written(found)}\n" == FLAT
+    assert found == Layout((1024,), (4,), (32,), (8,), (0,)) and f"#blocked = {found}\n" == FLAT
     loads = LOAD.replace("#blocked", "#blocked1").replace("1024", "256") + LOAD
     assert parse(FLAT + other + loads).per_thread == (1,) and parse(FLAT + other + loads, "blocked").per_thread == (4,)
 
@@ -85,8 +90,8 @@ def test_every_thread_holds_what_triton_says(given):
 
 @pytest.mark.parametrize("given", LAYOUTS, ids=str)
 def test_a_picture_has_every_element_once(given):
-    picture = ET.fromstring(svg(given, "id"))
-    rest = [t.text for t in picture.iter(f"{SVG}text") if "not drawn" in t.text]
+    root = ET.fromstring(picture(given, "id"))
+    rest = [t.text for t in root.iter(f"{SVG}text") if "not drawn" in t.text]
     boxes = drawn(given)
     side = prod(min(a, b) for a, b in zip(given.per_thread, given.shape, strict=True))
     assert rest or len(boxes) * side == prod(given.shape)
@@ -114,27 +119,42 @@ def test_one_thread_is_outlined():
     assert not [name for name, box in drawn(LAYOUTS[1]) if box.get("stroke-width") == "2"]
 
 
+def recorded(*lines: str):
+    """The toy, with these lines as the TritonGPU IR of its launch 0."""
+    first = compiled()[0]
+    code = replace(first.targets["sm_90"], stages={"ttgir": [Line(line, None) for line in lines]})
+    return replace(made("cpu"), compiled=[replace(first, targets={"sm_90": code})])
+
+
 def test_words():
-    assert sentence(LAYOUTS[0]) == "1,024 elements, 8 warps of 32 threads, 4 elements in each thread"
+    assert LAYOUTS[0].sentence() == "1,024 elements, 8 warps of 32 threads, 4 elements in each thread"
     held = "1 element in each thread, each element in 2 threads"
-    assert sentence(LAYOUTS[3]) == f"64 elements, 4 warps of 32 threads, {held}"
-    assert "16 × 32 elements" in sentence(LAYOUTS[6])
+    assert LAYOUTS[3].sentence() == f"64 elements, 4 warps of 32 threads, {held}"
+    assert "16 × 32 elements" in LAYOUTS[6].sentence()
+    described = lambda given: ET.fromstring(picture(given, "id")).find(f"{SVG}desc").text
     assert described(LAYOUTS[1]) == "Warp 0, threads 0–31: elements 0–1023."
     assert "Warp 1, threads 32–63: rows 0–7, columns 16–31." in described(LAYOUTS[6])
-    assert table(LAYOUTS[0]).count("<tr>") == 9 and "thread 32: elements 128–131" in table(LAYOUTS[0])
 
 
-def test_the_view(toy):
-    stages = {"ttgir": {"text": FLAT + LOAD, "lines": [0, 0]}}
-    recorded = {"compiled": [{"launches": [0], "targets": {"sm_90": {"stages": stages}}}]}
-    shown = layout(Snippet("programs/toy"), recorded, thread=1)
-    assert "<svg" in shown and "As a table" in shown and shown.count('stroke-width="2"') == 1
+def test_the_figure():
+    shown = layout(recorded(FLAT.strip(), LOAD.strip("\n")), thread=1)
+    assert f"<code>{escape(str(LAYOUTS[0]))}</code>" in shown
+    assert "<svg" in shown and shown.count('stroke-width="2"') == 1
+    table = shown.partition("As a table")[2]
+    assert re.findall('<th scope="row">(.*?)</th>', table) == [str(warp) for warp in range(8)]
+    assert "<td>32–63</td>" in table and "<td>thread 32: elements 128–131</td>" in table
+
+
+def test_says_what_it_cannot_draw():
+    made_up = recorded(FLAT.strip(), LOAD)
     with pytest.raises(RecorderError, match="no thread 256"):
-        layout(Snippet("programs/toy"), recorded, thread=256)
+        layout(made_up, thread=256)
     with pytest.raises(RecorderError, match="no target"):
-        layout(Snippet("programs/toy"), recorded, target="sm_99")
+        layout(made_up, target="sm_99")
+    with pytest.raises(RecorderError, match="no blocked layout 'blocked7'"):
+        layout(made_up, name="blocked7")
 
 
 def test_a_row_that_is_too_long():
     with pytest.raises(RecorderError, match="too many to draw"):
-        svg(Layout((4, 4096), (1, 1), (1, 32), (4, 1), (1, 0)), "id")
+        picture(Layout((4, 4096), (1, 1), (1, 32), (4, 1), (1, 0)), "id")

@@ -9,7 +9,7 @@ of traffic, one read and one written.
 Measured, on a GPU: time by ``k``; what doubling the bytes, the arithmetic or the launches does to the time.
 Source: the evaluation of a polynomial is Horner's.
 
-Run it on a GPU with ``python limits.py``, or with ``TRITON_INTERPRET=1`` in Triton's interpreter.
+Run it on a GPU with ``python launch_and_latency.py``, or with ``TRITON_INTERPRET=1`` in Triton's interpreter.
 """
 
 import functools

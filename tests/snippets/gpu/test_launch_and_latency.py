@@ -12,8 +12,8 @@ from guards import Guarded, check_each_once, environment, recorded_accesses
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snippets.gpu import limits
-from snippets.gpu.limits import powers, powers_kernel
+from snippets.gpu import launch_and_latency as limits
+from snippets.gpu.launch_and_latency import powers, powers_kernel
 from tests.processes import run_script
 
 

@@ -6,41 +6,54 @@ import re
 import xml.etree.ElementTree as ET
 
 import pytest
+from msgspec.structs import replace
 
-from recorder.picture import launch_svg, launch_text
+from figures.accesses import accesses, picture
+from recorder.project import RecorderError
+from recorder.recording import Access, Launch
+from tests.toy import made
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def vector_add(n=10, block=4, *, masked=True, step=None):
-    """A launch as the recorder writes it down. ``step``: elements from one program to the next, or a block."""
+def launch(kernel, grid, accesses, shape, strides, **numbers) -> Launch:
+    """A launch on tensors of one shape."""
+    tensor = {"dtype": "float32", "shape": shape, "strides": strides, "alignment": 16}
+    tensors = dict.fromkeys((access.tensor for access in accesses), tensor)
+    return Launch(kernel=kernel, file="toy.py", grid=grid, arguments=tensors | numbers, accesses=accesses)
+
+
+def vector_add(n=10, block=4, *, masked=True, step=None, same=()) -> Launch:
+    """``step``: elements from one program to the next, or a block; ``same``: tensors of which all touch the first block."""
     programs = -(-n // block)
     accesses = []
     for pid in range(programs):
-        offsets = [pid * (block if step is None else step) + lane for lane in range(block)]
-        mask = [offset < n if masked else True for offset in offsets]
         for op, tensor in (("load", "x_ptr"), ("load", "y_ptr"), ("store", "out_ptr")):
-            accesses.append({"pid": [pid, 0, 0], "op": op, "tensor": tensor, "line": 1, "shape": [block],
-                             "offsets": offsets, "mask": mask})  # fmt: skip
-    tensor = {"dtype": "float32", "shape": [n], "strides": [1], "alignment": 16}
-    arguments = {"x_ptr": tensor, "y_ptr": tensor, "out_ptr": tensor, "n": n, "BLOCK_SIZE": block}
-    return {"kernel": "add_kernel", "grid": [programs, 1, 1], "arguments": arguments, "constexprs": ["BLOCK_SIZE"],
-            "accesses": accesses}  # fmt: skip
+            first = 0 if tensor in same else pid * (block if step is None else step)
+            offsets = [first + lane for lane in range(block)]
+            mask = [offset < n if masked else True for offset in offsets]
+            lanes = {"shape": [block], "offsets": offsets, "mask": mask}
+            accesses.append(Access(pid=(pid, 0, 0), op=op, tensor=tensor, **lanes))
+    return launch("add_kernel", (programs, 1, 1), accesses, [n], [1], n=n, BLOCK_SIZE=block)
 
 
-def matrix_copy(rows=3, columns=5, block=2):
+def matrix_copy(rows=3, columns=5, block=2) -> Launch:
     accesses = []
-    grid = [-(-rows // block), -(-columns // block), 1]
-    for x in range(grid[0]):
-        for y in range(grid[1]):
-            places = [(x * block + r, y * block + c) for r in range(block) for c in range(block)]
-            for op, tensor in (("load", "x_ptr"), ("store", "out_ptr")):
-                accesses.append({"pid": [x, y, 0], "op": op, "tensor": tensor, "line": 1, "shape": [block, block],
-                                 "offsets": [r * columns + c for r, c in places],
-                                 "mask": [r < rows and c < columns for r, c in places]})  # fmt: skip
-    tensor = {"dtype": "float32", "shape": [rows, columns], "strides": [columns, 1], "alignment": 16}
-    return {"kernel": "copy_kernel", "grid": grid, "constexprs": [], "accesses": accesses,
-            "arguments": {"x_ptr": tensor, "out_ptr": tensor}}  # fmt: skip
+    grid = (-(-rows // block), -(-columns // block), 1)
+    for x, y in itertools.product(range(grid[0]), range(grid[1])):
+        places = [(x * block + r, y * block + c) for r in range(block) for c in range(block)]
+        offsets, mask = [r * columns + c for r, c in places], [r < rows and c < columns for r, c in places]
+        for op, tensor in (("load", "x_ptr"), ("store", "out_ptr")):
+            lanes = {"shape": [block, block], "offsets": offsets, "mask": mask}
+            accesses.append(Access(pid=(x, y, 0), op=op, tensor=tensor, **lanes))
+    return launch("copy_kernel", grid, accesses, [rows, columns], [columns, 1])
+
+
+def table(launch) -> dict[str, str]:
+    """The rows of a launch's table, without tags, by program."""
+    html = accesses(replace(made("cpu"), launches={"0": launch})).partition("<table")[2]
+    rows = re.findall(r"<tr><th scope=\"row\">(.*?)</th>(.*?)</tr>", html, re.S)
+    return {pid: " ".join(re.sub("<[^>]+>", " ", row).split()) for pid, row in rows}
 
 
 def squares(svg):
@@ -63,12 +76,12 @@ def words(svg):
 
 
 def drawn(launch, **options):
-    svg = launch_svg(launch, **options)
+    svg = picture(launch, **options)
     return squares(svg), words(svg)
 
 
 def described(launch):
-    return ET.fromstring(launch_svg(launch)).find(f"{SVG}desc").text
+    return ET.fromstring(picture(launch)).find(f"{SVG}desc").text
 
 
 def test_lanes_and_elements_have_the_color_of_their_program():
@@ -87,14 +100,14 @@ def test_lanes_and_elements_have_the_color_of_their_program():
 
 
 def test_a_lane_stands_above_the_element_that_it_touches():
-    rects = ET.fromstring(launch_svg(vector_add())).findall(f"{SVG}rect")
+    rects = ET.fromstring(picture(vector_add())).findall(f"{SVG}rect")
     x = [float(rect.get("x")) for rect in rects]
     assert x[:10] == x[12:22] == x[22:32] == x[32:42]
     assert x[10] == x[9] + x[1] - x[0], "a masked lane stands beyond the end"
 
 
 def test_the_line_at_the_end_runs_behind_the_headings():
-    parts = list(ET.fromstring(launch_svg(vector_add(n=6))))
+    parts = list(ET.fromstring(picture(vector_add(n=6))))
     line = next(i for i, part in enumerate(parts) if part.get("stroke-dasharray") == "4 3")
     texts = {i: "".join(part.itertext()) for i, part in enumerate(parts) if part.tag == f"{SVG}text"}
     heading = next(i for i, text in texts.items() if "lanes 2, 3 masked off" in text)
@@ -130,7 +143,7 @@ def test_a_matrix_is_a_grid_of_blocks():
     assert [square[1] for square in elements] == [
         f"var(--pid-{number[r // 2, c // 2]})" for r in range(3) for c in range(5)
     ]
-    rects = ET.fromstring(launch_svg(launch, tensors=["out_ptr"])).findall(f"{SVG}rect")[-15:]
+    rects = ET.fromstring(picture(launch, tensors=["out_ptr"])).findall(f"{SVG}rect")[-15:]
     assert len({rect.get("y") for rect in rects}) == 3
     assert len({rect.get("x") for rect in rects}) == 5
     assert "program (1, 2)" in labels
@@ -140,16 +153,12 @@ def test_a_matrix_is_a_grid_of_blocks():
 
 def test_a_dtype_among_the_arguments_is_no_tensor():
     launch = matrix_copy()
-    launch["arguments"]["DTYPE"] = {"tl.dtype": "fp16"}
-    assert drawn(launch) == drawn(matrix_copy())
+    with_dtype = replace(launch, arguments={**launch.arguments, "DTYPE": {"tl.dtype": "fp16"}})
+    assert drawn(with_dtype) == drawn(launch)
 
 
 def test_what_several_programs_load_has_no_color_of_one():
-    launch = vector_add(n=8, block=4)
-    for access in launch["accesses"]:
-        if access["tensor"] == "y_ptr":
-            access["offsets"] = [0, 1, 2, 3]
-    found, labels = drawn(launch, tensors=["y_ptr"])
+    found, labels = drawn(vector_add(n=8, block=4, same=["y_ptr"]), tensors=["y_ptr"])
     assert [square[1] for square in found if square[3] == "element"] == ["var(--ink-muted)"] * 4 + [
         "var(--untouched)"
     ] * 4
@@ -165,7 +174,7 @@ def test_other_sizes_show_every_lane_and_element_once(n, block):
 
 @pytest.mark.parametrize("launch", [vector_add(), vector_add(masked=False), vector_add(40, 16), matrix_copy(6, 10, 4)])
 def test_fits_beside_nothing_on_a_phone(launch):
-    svg = ET.fromstring(launch_svg(launch))
+    svg = ET.fromstring(picture(launch))
     left, _, width, height = map(float, svg.get("viewBox").split())
     assert width <= 358
     assert float(svg.get("width").removesuffix("em")) * 16 == width
@@ -176,7 +185,7 @@ def test_fits_beside_nothing_on_a_phone(launch):
 
 
 def test_colors_come_from_the_tokens_and_ids_are_unique():
-    first, second = launch_svg(vector_add()), launch_svg(vector_add())
+    first, second = picture(vector_add()), picture(vector_add())
     ids = lambda svg: re.findall(r'\bid="([^"]+)"', svg)
     assert len({*ids(first), *ids(second)}) == len(ids(first)) + len(ids(second))
     for svg in (first, second):
@@ -189,20 +198,30 @@ def test_colors_come_from_the_tokens_and_ids_are_unique():
     assert "Program 2: load x_ptr, load y_ptr, store out_ptr at offsets 8–11, lanes 2, 3 masked off." in first
 
 
+def test_programs_with_several_strips_name_what_each_touches():
+    both = vector_add(n=8, block=4, same=["y_ptr"])
+    found, labels = drawn(both)
+    lanes = [square[:2] for square in found if square[3] == "lane"]
+    first, own = [0, 1, 2, 3], [4, 5, 6, 7]  # program 0 has one strip, program 1 has its own and the first
+    assert lanes == [(str(o), "var(--pid-0)") for o in first] + [(str(o), "var(--pid-1)") for o in own + first]
+    assert labels.count("x_ptr, out_ptr") == labels.count("y_ptr") == 1
+    assert "Program 1: load y_ptr at offsets 0–3, no lane masked off." in described(both)
+
+
 def test_the_table_has_the_same_in_text():
-    rows = re.findall(r"<tr><th scope=\"row\">(\d)</th>(.*?)</tr>", launch_text(vector_add()))
-    cells = [re.sub("<[^>]+>", "|", row).split("|") for _, row in rows]
-    assert [pid for pid, _ in rows] == ["0", "1", "2"]
-    assert "8 9 10 11" in cells[2]
-    assert "1 1 0 0" in cells[2]
-    assert "out of bounds: 10, 11" in launch_text(vector_add(masked=False))
-    assert "out of bounds" not in launch_text(vector_add())
+    rows = table(vector_add())
+    assert list(rows) == ["0", "1", "2"]
+    assert rows["2"] == "load x_ptr , load y_ptr , store out_ptr 8 9 10 11 1 1 0 0"
+    assert "8 9 10 11 (out of bounds: 10, 11) 1 1 1 1" in table(vector_add(masked=False))["2"]
+    assert "(1, 2)" in table(matrix_copy())
 
 
 def test_what_cannot_be_drawn_is_refused():
-    with pytest.raises(ValueError, match="not recorded"):
-        launch_svg({**vector_add(), "accesses": None})
-    with pytest.raises(ValueError, match="'z_ptr'; it has x_ptr, y_ptr, out_ptr"):
-        launch_svg(vector_add(), tensors=["z_ptr"])
-    with pytest.raises(ValueError, match="legible"):
-        launch_svg(vector_add(1000, 256))
+    with pytest.raises(RecorderError, match="not recorded"):
+        picture(replace(vector_add(), accesses=None))
+    with pytest.raises(RecorderError, match="'z_ptr'; it has x_ptr, y_ptr, out_ptr"):
+        picture(vector_add(), tensors=["z_ptr"])
+    with pytest.raises(RecorderError, match="legible"):
+        picture(vector_add(1000, 256))
+    with pytest.raises(RecorderError, match="launch 1 were not written down"):
+        accesses(made("cpu"), launch=1)
