@@ -2,6 +2,7 @@
 """``python -m recorder run | check | draw | new | rename | list``: see ``--help``."""
 
 import argparse
+import contextlib
 import signal
 import sys
 import time
@@ -42,12 +43,11 @@ def work(names: list[str], everything: bool, devices: list[str]) -> list[tuple[S
     chosen = [find(name) for name in names if name not in every_lab] if names else snippets()
     jobs = []
     for snippet in chosen:
-        stale = {problem.path for problem in judge.problems(snippet)}
-        for device in filter(snippet.runs_on, devices):
-            path = recording.path_of(snippet, device)
-            hurt = any(p.startswith(relative(path).removesuffix("json")) for p in stale)
-            if everything or names or not path.is_file() or hurt:
-                jobs.append((snippet, device))
+        try:
+            needed = _needed(snippet, everything or bool(names), devices)
+        except RecorderError:  # its run will say so, and not be the end of the others'
+            needed = devices[:1]
+        jobs += [(snippet, device) for device in needed]
     if "cpu" in devices:
         for script in chosen_labs:
             if everything or names or lab.status(script) != "fresh":
@@ -55,12 +55,28 @@ def work(names: list[str], everything: bool, devices: list[str]) -> list[tuple[S
     return jobs
 
 
+def _needed(snippet: Snippet, asked: bool, devices: list[str]) -> list[str]:
+    """The devices at hand on which a snippet is to run: all that it runs on, if a person asks for it."""
+    stale = [problem.path for problem in judge.problems(snippet)]
+    paths = {device: recording.path_of(snippet, device) for device in devices if snippet.runs_on(device)}
+    hurt = lambda path: any(fault.startswith(relative(path).removesuffix("json")) for fault in stale)
+    return [device for device, path in paths.items() if asked or not path.is_file() or hurt(path)]
+
+
+def _other_tritons() -> list[str]:
+    """The interpreters of other versions of Triton that snippets ask for, where their settings can be read."""
+    found = set()
+    for snippet in snippets():
+        with contextlib.suppress(RecorderError):
+            found |= {f"{OTHER_TRITON}{version}" for version in snippet.settings.triton}
+    return sorted(found)
+
+
 def run(options) -> int:
     available = runner.machine_devices()
     if not available:
         raise RecorderError("running snippets takes torch and Triton; get them by: pip install -r requirements.txt")
-    others = sorted({f"{OTHER_TRITON}{version}" for snippet in snippets() for version in snippet.settings.triton})
-    devices = options.device or [*available, *others]
+    devices = options.device or [*available, *_other_tritons()]
     if missing := {device for device in devices if not triton_of(device)} - set(available):
         raise RecorderError(f"this machine has no {', '.join(missing)}; it has {', '.join(available)}")
     jobs = work(options.names, options.all, devices)
@@ -123,11 +139,15 @@ def move(options) -> int:
 
 def show(options) -> int:
     for snippet in snippets():
-        faults = {problem.path: problem.fault for problem in judge.problems(snippet)}
+        try:
+            faults = {problem.path: problem.fault for problem in judge.problems(snippet)}
+        except RecorderError as error:
+            print(f"{snippet.name:32} {error}")
+            continue
         for device in recording.devices(snippet):
-            made = recording.load(snippet, device).provenance
             state = faults.get(relative(recording.path_of(snippet, device)), "fresh")
-            print(f"{snippet.name:32} {device:16} {state:10} {made.date}  Triton {made.triton}")
+            made = None if state == "unreadable" else recording.load(snippet, device).provenance
+            print(f"{snippet.name:32} {device:16} {state:10}" + (f" {made.date}  Triton {made.triton}" if made else ""))
         if not recording.devices(snippet):
             print(f"{snippet.name:32} {'-':16} missing")
     for script in labs():

@@ -33,7 +33,7 @@ def problems(snippet: Snippet) -> list[Problem]:
         found.append(Problem(relative(snippet.recordings), "missing", why, repair))
     for device in recorded:
         found += _problems_on(snippet, device)
-    if not found and not snippet.settings.differs:
+    if recorded and not found and not snippet.settings.differs:
         found += _disagreement(snippet, recorded)
     return found
 

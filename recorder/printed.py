@@ -13,6 +13,7 @@ from recorder.project import RecorderError, nearest
 
 LINE = 2_000  # characters; what is longer is no label and its number
 SECONDS = 1  # for a pattern on a line
+PIXELS = re.compile(r"\d+(,\d+,\d+)?(\s+\d+(,\d+,\d+)?)*")  # matches in one way only, or it would try them all
 
 
 @lru_cache(maxsize=256)
@@ -70,7 +71,7 @@ def pixels(output: str, label: str) -> list[list[list[int]]]:
     rows = {}
     for line in output.splitlines():
         name, colon, row = line.partition(": ")
-        if colon and re.fullmatch(r"(\d+(,\d+,\d+)?\s*)+", row.strip()[:LINE]):
+        if colon and PIXELS.fullmatch(row.strip()):
             pixels = [[int(n) for n in pixel.split(",")] for pixel in row.split()]
             rows.setdefault(name, []).append(pixels)
     if label not in rows:

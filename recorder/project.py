@@ -68,7 +68,7 @@ class Listing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What of a snippet is recorded beside its output and its benchmarks, and how: its table in ``recorder.toml``."""
 
-    devices: tuple[str, ...] = ("cpu", "gpu")  # kinds of device that it runs on
+    devices: tuple[str, ...] = ("cpu", "gpu")  # kinds of device that it is recorded on; none, if others run it
     differs: str = ""  # why its output is not the same on every device, or in every run
     launches: list[int] = []  # launches in the interpreter that pages draw or name, counted from 0
     compiled: bool = False  # whether its launches are compiled for all targets: registers, shared memory, digests

@@ -40,7 +40,7 @@ def rename(old_name: str, new_name: str) -> list[str]:
         raise RecorderError(f"there is a snippet or a recording {new_name!r} already")
     if faults := problems(old):
         raise RecorderError(f"mend first: {faults[0]}")
-    made = {snippet: _recordings(snippet) for snippet in snippets() if not problems(snippet)}
+    fresh = [each for snippet in snippets() if not problems(snippet) for each in _recordings(snippet)]
     moves = {old.path: new.path} | ({old.test: new.test} if old.test.is_file() else {})
     for page in (ROOT / "docs").glob(f"*/{_page(old)}.md"):
         moves[page] = page.parents[1] / f"{_page(new)}.md"
@@ -48,11 +48,10 @@ def rename(old_name: str, new_name: str) -> list[str]:
     texts |= _settings(texts, old, new)
     _check(texts, old, new)
     changed = _write(texts, moves)
-    for snippet, before in made.items():
-        for each, charts in before:
-            if (now := _renamed(each, old, new)) != each:
-                recording.save(now, charts)
-                changed.append(relative(recording.path_of(Snippet(now.snippet), now.device)))
+    for made, charts in fresh:
+        if (now := _renamed(made, old, new)) != made:
+            recording.save(now, charts)
+            changed.append(relative(recording.path_of(Snippet(now.snippet), now.device)))
     if old.recordings.is_dir():
         shutil.rmtree(old.recordings)
     return sorted(changed)
@@ -126,18 +125,18 @@ def _imported(path: Path, text: str, old: Snippet, new: Snippet) -> str:
     (chapter, _, name), (new_chapter, _, new_name) = old.name.partition("/"), new.name.partition("/")
     lines, one = text.splitlines(keepends=True), rf"(import .*)?\b{name}\b( as \w+)?"
     for node in ast.walk(ast.parse(text)) if f"snippets.{chapter} import" in text else ():
-        if isinstance(node, ast.ImportFrom) and node.module == f"snippets.{chapter}" and len(node.names) > 1:
-            if name in [alias.name for alias in node.names]:
-                if chapter != new_chapter:
-                    raise RecorderError(f"{relative(path)}:{node.lineno} imports {name} beside others; give it a line")
-                for i in range(node.lineno - 1, node.end_lineno):
-                    found = lambda m: f"{m[1] or ''}{new_name}{m[2] or f' as {name}'}"
-                    lines[i] = re.sub(one, found, lines[i], count=1)
+        if not isinstance(node, ast.ImportFrom) or node.module != f"snippets.{chapter}" or len(node.names) == 1:
+            continue
+        if name in [alias.name for alias in node.names]:
+            if chapter != new_chapter:
+                raise RecorderError(f"{relative(path)}:{node.lineno} imports {name} beside others; give it a line")
+            for i in range(node.lineno - 1, node.end_lineno):
+                lines[i] = re.sub(one, lambda m: f"{m[1] or ''}{new_name}{m[2] or f' as {name}'}", lines[i], count=1)
     return "".join(lines)
 
 
 def _called_by_file(text: str, old: Snippet, new: Snippet, everywhere: bool) -> str:
-    """``text`` with ``vector_add.py`` as it is called now; of a snippet only in its docstring, for code may print it."""
+    """``text`` with the file's name as it is now; of a snippet only in its docstring, for its code may print it."""
     first = next(iter(ast.parse(text).body), None)
     lines = text.splitlines(keepends=True)
     end = len(lines) if everywhere else first.end_lineno if isinstance(first, ast.Expr) else 0
@@ -187,9 +186,9 @@ def _check(texts: dict[Path, str], old: Snippet, new: Snippet) -> None:
         return spelled.replace("alias(name='*', asname='*')", "alias(name='*')")  # where an import now says `as`
 
     for path, text in texts.items():
-        if path.suffix == ".py" and path.is_relative_to(ROOT / "snippets"):
-            if blank(text) != blank(path.read_text("utf-8")):
-                raise RecorderError(f"{relative(path)} would run otherwise under another name; rename it by hand")
+        ours = path.suffix == ".py" and path.is_relative_to(ROOT / "snippets")
+        if ours and blank(text) != blank(path.read_text("utf-8")):
+            raise RecorderError(f"{relative(path)} would run otherwise under another name; rename it by hand")
 
 
 def _write(texts: dict[Path, str], moves: dict[Path, Path]) -> list[str]:

@@ -176,7 +176,6 @@ class Reach:
 
     def __init__(self, path: Path):
         main = module_of(path)
-        self.modules = {path}  # files of ours that are imported, and this one
         self.definitions: set[str] = set()  # functions and classes; all that is reached in other files
         self.order: list[str] = []  # what else the file itself runs, in this order
         self._seen: set = set()  # ids of statements; files and names in them
@@ -186,6 +185,9 @@ class Reach:
             elif not self._only_fetches(statement.node):
                 self.order.append(statement.text)
             self._follow(main, statement)
+        for file in imports(path):  # an import runs these, whatever is used
+            if file != path:
+                self._add(file, module_of(file).always)
 
     @staticmethod
     def _only_fetches(node: ast.stmt) -> bool:
@@ -210,13 +212,13 @@ class Reach:
             return
         self._seen.add((path, name))
         other = module_of(path)
-        found = other.definitions.get(name, []) if name else other.statements
-        if path not in self.modules:
-            self.modules.add(path)
-            found = [*found, *other.always]
         if name in other.imported:  # it only passes through there
             self._reach(*other.imported[name])
-        for statement in found:
+        self._add(path, other.definitions.get(name, []) if name else other.statements)
+
+    def _add(self, path: Path, statements: list[Statement]) -> None:
+        other = module_of(path)
+        for statement in statements:
             if id(statement) in self._seen:
                 continue
             self._seen.add(id(statement))

@@ -9,37 +9,37 @@ from urllib.parse import unquote, urlsplit
 from bs4 import BeautifulSoup, SoupStrainer
 
 from render.config import address, config, docs, nav
-from render.extension import LANGUAGE, fences
+from render.extension import claims_of, recordings
+from render.labs import markdown_of
 
-NO_PAGE = ("http:", "https:", "mailto:", "data:", "javascript:", "blob:")
+NO_PAGE = ("http:", "https:", "mailto:", "data:", "//")
 
 
 def problems(site: Path) -> list[str]:
     """What is wrong with a built site, a line each."""
-    found, built = [], {}
+    found = []
     for page in nav():
         file = site / address(page) / "index.html"
         if not file.is_file():
             found.append(f"{page}: the menu names it, and it was not built: {file} is not there")
-            continue
-        built[page] = file.read_text("utf-8")
-        found += [f"{page}: {fault}" for fault in _losses(page, built[page])]
+        else:
+            found += [f"{page}: {fault}" for fault in _losses(page, file.read_text("utf-8"))]
     return found + dead_links(site)
 
 
 def _losses(page: str, html: str) -> list[str]:
     """Figures, claims and cells that the page has and the built one has not."""
-    path = docs() / page
+    text, cells = (docs() / page).read_text("utf-8"), []
     if page.endswith(".ipynb"):
-        wanted = sum(cell["cell_type"] == "code" for cell in json.loads(path.read_text("utf-8"))["cells"])
-        shown = html.count("jp-InputArea")
-        return [f"{wanted} cells of code, {shown} of them on the built page"] if shown < wanted else []
-    text = path.read_text("utf-8")
-    wanted = sum(LANGUAGE.match(info)["language"] == "recording" for _, info in fences(text.splitlines()))
-    shown = len(re.findall(r'class="(?:recording|recording recording--file|ledger)"', html))
-    found = [f"{wanted} recordings, {shown} of them on the built page"] if shown < wanted else []
-    wanted, shown = len(re.findall(r"\{\{.+?\}\}", text, re.S)), len(re.findall(r'<data class="claim', html))
-    return found + ([f"{wanted} claims, {shown} of them on the built page"] if shown < wanted else [])
+        cells = json.loads(text)["cells"]
+        text = markdown_of(cells)
+    figures = len(re.findall(r'class="recording(?: recording--file)?"', html)) + ('class="ledger"' in html)
+    parts = {
+        "recordings": (len(recordings(text)), figures),
+        "claims": (claims_of(text), html.count('<data class="claim')),
+        "cells of code": (sum(cell["cell_type"] == "code" for cell in cells), html.count("jp-InputArea")),
+    }
+    return [f"{a} {what}, {b} of them on the built page" for what, (a, b) in parts.items() if b < a]
 
 
 def dead_links(site: Path) -> list[str]:
@@ -53,15 +53,18 @@ def dead_links(site: Path) -> list[str]:
             links += [(file, tag[key]) for key in ("href", "src") if tag.get(key)]
     found = []
     for file, link in dict.fromkeys(links):
-        if link.startswith(NO_PAGE) or link.startswith("//"):
-            if link.startswith("javascript:"):
+        scheme = re.match("[a-z.+-]+:|//", re.sub(r"[\x00-\x20]", "", link).lower())  # as a browser reads it
+        if scheme:
+            if scheme[0] not in NO_PAGE:
                 found.append(f"{file.relative_to(site)}: {link[:60]!r} is no address")
             continue
         target, fragment = urlsplit(link).path, unquote(urlsplit(link).fragment)
-        if file.name == "404.html" or target.startswith("/"):  # from the root of the host
+        if not target:
+            path = file
+        elif file.name == "404.html" or target.startswith("/"):  # from the root of the host
             path = site / unquote(target).removeprefix(base or "/").lstrip("/")
         else:
-            path = (file.parent / unquote(target)).resolve() if target else file
+            path = (file.parent / unquote(target)).resolve()
         path = path / "index.html" if path.is_dir() else path
         if not path.is_file():
             found.append(f"{file.relative_to(site)}: the link to {link} leads nowhere")

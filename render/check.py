@@ -25,18 +25,22 @@ def problems() -> list[str]:
     found += faults
     known = terms.terms(html.get(terms.GLOSSARY, ""))
     for term in terms.misplaced(known):
-        found.append(f"{_file(terms.GLOSSARY)}: {term!r} is not where the alphabet puts it")
+        found.append(f"{_file(terms.GLOSSARY, f'## {term}')}: {term!r} is not where the alphabet puts it")
     for page, text in html.items():
         prose = terms.prose_of(text)
-        found += [f"{_file(page)}: {fault}" for fault in undefined(prose)]
+        found += [f"{_file(page, mark)}: nothing defines the reference {mark}" for mark in undefined(prose)]
         if page != terms.GLOSSARY:
             for term, words in terms.unlinked(prose, known).items():
-                found.append(f"{_file(page)}: first use of {term!r} without its link to the glossary: …{words}…")
+                fault = f"first use of {term!r} without its link to the glossary: …{words}…"
+                found.append(f"{_file(page, words)}: {fault}")
     return list(dict.fromkeys(found))
 
 
-def _file(page: str) -> str:
-    return relative(docs() / page)
+def _file(page: str, words: str = "") -> str:
+    """Where a page is written, with the line of some words if they stand there so."""
+    path = docs() / page
+    found = re.search(r"\s+".join(map(re.escape, words.split())), path.read_text("utf-8")) if words else None
+    return relative(path) + (f":{found.string.count(chr(10), 0, found.start()) + 1}" if found else "")
 
 
 def menu_problems() -> list[str]:
@@ -65,10 +69,9 @@ def convert() -> tuple[dict[str, str], list[str]]:
             faults += str(error).splitlines()
         except UnicodeDecodeError as error:
             faults.append(f"{_file(page)}: it is not UTF-8 ({error})")
-        except (ValueError, KeyError, TypeError) as error:
-            if not page.endswith(".ipynb"):
-                raise
-            faults.append(f"{_file(page)}: it is no notebook ({error})")
+        except Exception as error:  # of one page, which must not hide what is wrong with the others
+            what = "it is no notebook" if page.endswith(".ipynb") else "it cannot be converted"
+            faults.append(f"{_file(page)}: {what} ({type(error).__name__}: {error})")
     return html, faults
 
 
@@ -79,5 +82,4 @@ def _without_front_matter(text: str) -> str:
 def undefined(prose: BeautifulSoup) -> list[str]:
     """References and footnotes that nothing defines: Markdown leaves them as they are written."""
     text = prose.get_text()
-    left = re.findall(r"\[\^[\w-]+\]", text) + re.findall(r"\[[^\[\]\n]+\]\[[^\[\]\n]*\]", text)
-    return [f"nothing defines the reference {reference}" for reference in left]
+    return re.findall(r"\[\^[\w-]+\]", text) + re.findall(r"\[[^\[\]\n]+\]\[[^\[\]\n]*\]", text)

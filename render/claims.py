@@ -66,11 +66,11 @@ class Evaluator(simpleeval.EvalWithCompoundTypes):
 
 
 def _bounded(operate):
-    """An operation on numbers (and sets): texts and lists could grow by it, numbers must not grow too long."""
+    """An operation on numbers, whose result is not too long. Texts and lists can be joined, but not multiplied."""
 
     def bounded(a, b):
-        if isinstance(a, str | bytes | list | tuple | dict) or isinstance(b, list | tuple | dict):
-            raise TypeError("only numbers can be reckoned with")
+        if operate is not simpleeval.safe_add and any(isinstance(x, str | bytes | list | tuple) for x in (a, b)):
+            raise TypeError("a text or a list can be joined to another, and no more")
         result = operate(a, b)
         if isinstance(result, int) and abs(result) >= 10**LARGEST:
             raise ValueError(f"a number of more than {LARGEST} digits")
@@ -173,7 +173,7 @@ def check(text: str, recording: Recording) -> tuple[str, object]:
     if any(rest):
         raise RecorderError(f"{text!r} has more than three parts; it is EXPRESSION; FORMAT; CONDITION")
     value = evaluate(expression, recording)
-    if not isinstance(value, int | float | str) or isinstance(value, float) and not math.isfinite(value):
+    if not isinstance(value, int | float | str) or (isinstance(value, float) and not math.isfinite(value)):
         raise RecorderError(f"{_short(expression)} is no number and no word, but {_short(str(value))}")
     if condition and not evaluate_condition(value, condition):
         raise RecorderError(f"the sentence relies on {expression} {condition}, but it is {value}")

@@ -71,13 +71,19 @@ def address(page: str) -> str:
 
 def converter() -> markdown.Markdown:
     """Markdown as pages are written in, but for what only works inside of a generator."""
-    names, options = [], {}
+    names, options = extensions()
+    return markdown.Markdown(extensions=names, extension_configs=options)
+
+
+def extensions() -> tuple[list[str], dict[str, dict]]:
+    """The names of Markdown's extensions, those that every page has first, and their options."""
+    names, options = ["tables", "fenced_code"], {}
     for entry in config()["markdown_extensions"]:
         name, given = next(iter(entry.items())) if isinstance(entry, dict) else (entry, {})
         if not name.startswith(GENERATORS_OWN):
             names.append(name)
             options[name] = _absolute(name, given or {})
-    return markdown.Markdown(extensions=["tables", "fenced_code", *names], extension_configs=options)
+    return names, options
 
 
 def _absolute(name: str, options: dict) -> dict:

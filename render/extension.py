@@ -15,7 +15,9 @@ In a sentence, ``{{ h200: bandwidth[2**28].triton; .0f; > 1000 }}`` is a number 
 What is wrong stops the build, with page and line, all faults of a page at once; see ``page.serving`` for the exception.
 """
 
+import html
 import re
+from collections.abc import Iterator
 from xml.etree.ElementTree import Element
 
 import yaml
@@ -39,6 +41,8 @@ from render.templates import render
 CLAIM = re.compile(r"(?P<device>[\w.-]+)(\s+of\s+(?P<of>[\w/-]+))?\s*:\s*(?P<claim>.+)", re.S)
 FENCE = re.compile(r"^(?P<indent>[ \t>]*(?:(?:[-*+]|\d+\.)[ \t]+)?)(?P<ticks>`{3,}|~{3,})(?P<info>.*)$")
 TYPED = {"text": "A sketch, typed by hand", "console": "To type yourself"}  # what the gates cannot judge says so
+ASKED = re.compile(r"(`{3,}|~{3,})[ \t]*\{?[ \t]*\.?recording\b")
+CODE = re.compile(r"<!--.*?-->|<(pre|code|data|script|style|template|figure)\b.*?</\1>", re.S)
 LANGUAGE = re.compile(r"[ \t]*(?:\{[ \t]*\.?)?(?P<language>[\w+#.-]*)")
 
 
@@ -52,28 +56,30 @@ def render_fence(source, language, css_class, options, md, **kwargs) -> str:
     """What superfences calls for a ``recording`` fence."""
     page = md.page
     page.fences += 1
+    place = source, *source.strip().splitlines()[::-1], "```recording", "~~~recording"
     try:
-        if given := [*options, *(kwargs.get("attrs") or {})]:
+        named = [kwargs.get("id_value"), *(kwargs.get("classes") or [])]
+        if given := [*options, *(kwargs.get("attrs") or {}), *filter(None, named)]:
             raise RecorderError(f"a recording fence takes no attribute {given[0]!r}; its options stand inside of it")
-        return _render(page, source)
+        page.made.append(_render(page, source))
+        return page.made[-1]
     except RecorderError as error:
-        page.fault(error, source, *source.strip().splitlines()[::-1])
+        page.fault(error, *place)
     except Exception as error:  # superfences would swallow it and show the fence as it is
-        page.fault(f"{type(error).__name__}: {error}", source, *source.strip().splitlines()[::-1])
+        page.fault(f"{type(error).__name__}: {error}", *place)
     return ""
 
 
 def _render(page: Page, source: str) -> str:
-    try:
-        asked = yaml.safe_load(source) or {}
-        name, view = asked.pop("of", None), asked.pop("view", None)
-    except (yaml.YAMLError, AttributeError) as error:
-        raise RecorderError(f"a recording fence holds `option: value` lines, not {source!r}") from error
+    asked = _options(source)
+    view = asked.pop("view", None)
     if view not in (known := [*figures(), "file", "ledger"]):
         raise RecorderError(f"there is no view {view!r}{nearest(view, known)}")
+    if view in ("file", "ledger") and (unknown := asked.keys() - ({"of"} if view == "file" else {})):
+        raise RecorderError(f"the view {view!r} has no option {min(unknown)!r}")
     if view == "ledger":
         return str(ledger())
-    snippet = page.snippet(name)
+    snippet = page.snippet(asked.pop("of", None))
     if view == "file":
         page.files.add(snippet)
         return str(code.file(snippet))
@@ -91,11 +97,25 @@ def _render(page: Page, source: str) -> str:
     return str(frame.framed(figure, recorded, figure.draw(recorded, **asked), notice))
 
 
+def _options(source: str) -> dict:
+    """What stands in a fence, each option once."""
+    try:
+        asked = yaml.safe_load(source) or {}
+        keys = [key.value for key, _ in yaml.compose(source, yaml.SafeLoader).value] if asked else []
+        if isinstance(asked, dict) and len(keys) == len(asked):
+            return asked
+    except (yaml.YAMLError, TypeError, ValueError):
+        keys = []
+    if twice := [key for key in keys if keys.count(key) > 1]:
+        raise RecorderError(f"the option {twice[0]!r} is given twice")
+    raise RecorderError(f"a recording fence holds `option: value` lines, not {source!r}")
+
+
 class Claims(InlineProcessor):
     def handleMatch(self, match, data):
         page = self.md.page
         try:
-            asked = CLAIM.fullmatch(match[1])
+            asked = CLAIM.fullmatch(match[1].strip())
             if not asked:
                 raise RecorderError(f"{match[0]!r} is no claim such as {{{{ cpu: EXPRESSION; FORMAT; CONDITION }}}}")
             snippet = page.snippet(asked["of"])
@@ -104,11 +124,17 @@ class Claims(InlineProcessor):
         except RecorderError as error:
             page.fault(error, match[0])
             return match[0], match.start(0), match.end(0)
+        page.claims += 1
         made = frame.where(recorded.provenance) if recorded else "never recorded"
-        element = Element("data", {"class": "claim claim--stale" if notice else "claim", "value": str(value)})
-        element.set("title", f"{asked['claim'].split(';')[0].strip()} = {value} in {snippet.name}, {made}")
-        element.text = AtomicString(shown)  # text, whatever it looks like
+        element = Element("data", {"class": "claim claim--stale" if notice else "claim", "value": _text(value)})
+        element.set("title", _text(f"{asked['claim'].split(';')[0].strip()} = {value} in {snippet.name}, {made}"))
+        element.text = AtomicString(_text(shown))  # text, whatever it looks like
         return element, match.start(0), match.end(0)
+
+
+def _text(value) -> str:
+    """What Python-Markdown writes as it is: it takes ``&lt;`` for one character, and leaves the rest to be escaped."""
+    return str(value).replace("&", "&amp;")
 
 
 class BeginPage(Preprocessor):
@@ -118,48 +144,66 @@ class BeginPage(Preprocessor):
         page = self.md.page
         page.begin(self.md, lines)
         for number, info in fences(lines):
-            language = LANGUAGE.match(info)["language"].lower()
+            language = LANGUAGE.match(info)["language"]
             if language and language != "recording" and not _is_language(language):
                 known = ["recording", "python", "console", "text"]
                 page.fault(f"no fence is called {language!r}{nearest(language, known)}", lines[number].strip())
-        for line in lines:
-            if "-8<-" in line:
-                self._check(page, line)
-        return lines
+        return [line for line in lines if "-8<-" not in line or self._sound(page, line)]
 
     @staticmethod
-    def _check(page: Page, line: str) -> None:
-        """A line that shows a part of a file: only in the one spelling that is checked here."""
+    def _sound(page: Page, line: str) -> bool:
+        """Whether a line shows a part of a file, in the one spelling that is checked here."""
         found = re.fullmatch(r'\s*--8<--\s+"(?P<path>[^":]+)(:(?P<section>[^"]+))?"\s*', line)
         try:
             if not found:
                 raise RecorderError(f'write it as --8<-- "programs/vector_add.py:kernel", not {line.strip()!r}')
             path = ROOT / "snippets" / found["path"]
-            if not path.is_file():
+            if not path.is_file() or ".." in path.parts:
                 known = (f"{snippet.name}.py" for snippet in snippets())
                 raise RecorderError(f"there is no file snippets/{found['path']}{nearest(found['path'], known)}")
             section = found["section"]
             known = re.findall(r"--8<-- \[start:\s*([\w-]+)\s*\]", read_text(path))
-            if section and not re.fullmatch(r"[\d:,-]+", section) and section not in known:
+            if section and section not in known:  # nor are there lines by number, which change with the file
                 raise RecorderError(f"snippets/{found['path']} has no section {section!r}{nearest(section, known)}")
+            return True
         except RecorderError as error:
             page.fault(error, line.strip())
+            return False
+
+
+def recordings(text: str) -> list[str]:
+    """The lines that begin the recording fences of a page, also where Markdown takes them for something else."""
+    found = []
+    for _, line, around, _ in _fenced(text.splitlines()):
+        ticks = ASKED.search(line)
+        if ticks and not (around and (around[0] != ticks[1][0] or len(around) > len(ticks[1]))):
+            found.append(line)
+    return found
+
+
+def claims_of(text: str) -> int:
+    """How many claims a page makes; what stands in code is none."""
+    prose = "\n".join(line for _, line, around, info in _fenced(text.splitlines()) if not around and info is None)
+    return len(re.findall(r"\{\{.+?\}\}", re.sub(r"<!--.*?-->|(`+).+?\1", "", prose, flags=re.S), re.S))
 
 
 def fences(lines: list[str]) -> list[tuple[int, str]]:
     """Line number and info of each fence that opens; those inside of a longer one are its text."""
-    found, open_ticks = [], ""
+    return [(number, info) for number, _, _, info in _fenced(lines) if info is not None]
+
+
+def _fenced(lines: list[str]) -> Iterator[tuple[int, str, str, str | None]]:
+    """Number and text of each line, the ticks of the fence around it, and, where it opens one, that one's info."""
+    around = ""
     for number, line in enumerate(lines):
         fence = FENCE.match(line)
-        if not fence:
-            continue
-        ticks, info = fence["ticks"], fence["info"].strip()
-        if not open_ticks and "`" not in info:
-            found.append((number, info))
-            open_ticks = ticks
-        elif ticks.startswith(open_ticks) and not info:
-            open_ticks = ""
-    return found
+        info = fence["info"].strip() if fence else ""
+        opens = fence and not around and "`" not in info
+        yield number, line, around, info if opens else None
+        if opens:
+            around = fence["ticks"]
+        elif fence and fence["ticks"].startswith(around) and not info:
+            around = ""
 
 
 def _is_language(name: str) -> bool:
@@ -194,9 +238,18 @@ class EndPage(Postprocessor):
             if snippet not in page.files and page.path:
                 fence = f"`view: file` and `of: {snippet.name}`"
                 page.fault(f"a page that shows {snippet.name} also shows its file; add a fence with {fence}", source)
-        asked = sum(LANGUAGE.match(info)["language"] == "recording" for _, info in fences(page.text.splitlines()))
-        if asked != page.fences:
-            page.fault(f"of {asked} recording fences only {page.fences} are understood; is one indented wrongly?")
+        asked, made = recordings(page.text), sum(part in text for part in page.made)
+        if len(asked) > page.fences or len(page.made) > made:
+            fault = f"of {len(asked)} recording fences only {made} are understood; is one indented wrongly?"
+            page.fault(fault, *asked)
+        if page.claims > (shown := text.count('<data class="claim')):
+            fault = f"of {page.claims} claims only {shown} stand in a sentence; an address or a picture holds none"
+            page.fault(fault, "{{")
+        for heading in re.findall(r"(?s)<h[1-6]\b.*?</h", text):
+            if marked := re.search(r'<data class="claim[^>]*>([^<]*&lt;[^<]*)', heading):
+                page.fault(f"a heading goes on to menus as HTML; it can hold no {html.unescape(marked[1])!r}", "{{")
+        if not page.faults and (left := re.search(r"(\{\{|\}\})[^<\n]{0,40}", CODE.sub("", text))):
+            page.fault(f"{left[0]!r} was not taken for a claim", html.unescape(left[0]), left[1])
         if page.faults:
             raise PageError("\n".join(page.faults))
         # The search index is for prose: code would double it. And what no run made says so.
@@ -211,7 +264,7 @@ class RecordingsExtension(Extension):
         md.page = Page()
         md.preprocessors.register(BeginPage(md), "recordings_begin", 40)
         md.preprocessors.register(Shown(md), "recordings_shown", 28)  # after pymdownx.snippets, before the fences
-        md.inlinePatterns.register(Claims(r"\{\{\s*(.*?)\s*\}\}", md), "recordings_claim", 185)
+        md.inlinePatterns.register(Claims(r"\{\{(.*?)\}\}", md), "recordings_claim", 185)
         md.treeprocessors.register(WholePage(md), "recordings_whole", -10)
         md.postprocessors.register(EndPage(md), "recordings_end", 1)
 

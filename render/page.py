@@ -32,6 +32,8 @@ class Page:
         self.figures = {}  # figures on this page, in their order
         self.whole = False  # whether all of it has been converted
         self.fences = 0  # recording fences that were understood as such
+        self.made = []  # the HTML of each of them
+        self.claims = 0
         self.faults = []  # messages, each with its place
         self.problems = lru_cache(judge.problems)  # a page asks for each of its numbers
 

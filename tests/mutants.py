@@ -3,7 +3,7 @@
 
 ``python -m tests.mutants [NAME…] [--host | --kernels] [--fast] [--list] [--jobs N]``; a NAME is the beginning of a
 snippet's, such as ``programs/`` or ``tools/testing``. Exits with 1 if the tests catch less than 95 % of the faults of a
-kernel, or of a snippet's host functions: those that launch kernels, and what they call.
+kernel, or less than 80 % of those of a snippet's host functions: those that launch kernels, and what they call.
 
 Which tests: those of the snippet's own test file that run the function, in Triton's interpreter, quickest first. A lab
 has no test file; there, a fault in a kernel is caught when the script fails, or prints or touches something else than
@@ -51,7 +51,9 @@ from tests.planting import Mutant, host_mutants, kernels, mutants
 ROOT = Path(__file__).resolve().parent.parent
 EXPLAINED = Path(__file__).with_name("mutants_explained.toml")
 ENOUGH = 0.95
-MEMORY = 16 * 2**30  # bytes for one process: a fault in the size of a buffer is not to take all of the machine's
+ENOUGH_OF_HOSTS = 0.8  # much of them is about GPUs that nobody here has, limits that nobody reaches, and speed
+UNTRIED = "run by no test"
+MEMORY = 64 * 2**30  # bytes for one process, touched or not: a fault in the size of a buffer is not to take any number
 FAST = ("mask dropped", "comparison", "neighbor", "axis", "arithmetic", "constant", "statement deleted")
 
 
@@ -109,7 +111,7 @@ class PlantInTests:
             with tempfile.NamedTemporaryFile() as caught_by:
                 self.caught_by = Path(caught_by.name)
                 tries = lambda m=mutant, c=chosen: self.try_mutant(m, c)
-                outcome = in_child(tries, limit, self.memory) if chosen else "survived"
+                outcome = in_child(tries, limit, self.memory) if chosen else UNTRIED if self.gpu else "survived"
                 by = self.caught_by.read_text()
             self.outcomes.append(f"{outcome} by {by}" if by and self.gpu else outcome)
         return True
@@ -420,7 +422,8 @@ def with_verdicts(table: str, verdicts: dict[tuple, str]) -> str:
         if verdict := verdicts.get(_key(tomllib.loads(entry))):
             lines = [line for line in entry.splitlines(keepends=True) if not line.startswith("verdict = ")]
             after = next(at for at, line in enumerate(lines, 1) if line.startswith("gpu = "))
-            entries[i] = "".join([*lines[:after], f"verdict = {json.dumps(verdict, ensure_ascii=False)}\n", *lines[after:]])
+            lines.insert(after, f"verdict = {json.dumps(verdict, ensure_ascii=False)}\n")
+            entries[i] = "".join(lines)
     return "[[mutant]]\n".join([first, *entries])
 
 
@@ -487,9 +490,9 @@ def main(arguments=None) -> int:
             survived += left * host
             enough &= host or left <= (1 - ENOUGH) * len(results)
         if of := sum(mutant.host for mutant in planted):  # together: many a host function has few lines
-            few_left = survived <= (1 - ENOUGH) * of
+            few_left = survived <= (1 - ENOUGH_OF_HOSTS) * of
             enough &= few_left
-            said = "" if few_left else f": LESS THAN {ENOUGH:.0%}"
+            said = f" (enough: {ENOUGH_OF_HOSTS:.0%})" if few_left else f": LESS THAN {ENOUGH_OF_HOSTS:.0%}"
             print(f"{name}, host functions: {of - survived} of {of} faults caught or explained{said}", flush=True)
     unneeded -= used
     for name, kernel, diff in () if options.fast else unneeded:
@@ -537,7 +540,7 @@ def ask_a_gpu(jobs: list[Job], at_a_time: int, explained: Explanations) -> int:
     where = f"{torch.cuda.get_device_name()}, Triton {triton.__version__}" if torch.cuda.is_available() else "no GPU"
     verdicts = {key: f"{verdict(outcomes)} on {where}" for key, outcomes in outcomes_of.items()}
     EXPLAINED.write_text(with_verdicts(EXPLAINED.read_text("utf-8"), verdicts), "utf-8")
-    survived = [key for key, text in verdicts.items() if text.startswith("survived")]
+    survived = [key for key, text in verdicts.items() if text.startswith(("survived", UNTRIED))]
     print(f"{len(verdicts) - len(survived)} of {len(verdicts)} entries caught on {where}, written into {EXPLAINED}")
     return int(bool(failures or survived))
 
@@ -547,7 +550,7 @@ def verdict(outcomes: list[str]) -> str:
     >>> verdict(["caught by test_a"]), verdict(["caught by test_a", "survived", "caught by test_b"])
     ('caught by test_a', '2 of 3 caught')
     """
-    caught = [outcome for outcome in outcomes if outcome != "survived"]
+    caught = [outcome for outcome in outcomes if outcome not in ("survived", UNTRIED)]
     if len(outcomes) == 1 or not caught:
         return outcomes[0]
     return f"{len(caught)} of {len(outcomes)} caught"

@@ -23,7 +23,9 @@ OPERATORS = {
     ast.BitXor: ("^", "&"), ast.LShift: ("<<", ">>"), ast.RShift: (">>", "<<"), ast.And: ("and", "or"),
     ast.Or: ("or", "and"),
 }  # fmt: skip
-MEMBERSHIP = {ast.Is: ("is", "is not"), ast.IsNot: ("is not", "is"), ast.In: ("in", "not in"), ast.NotIn: ("not in", "in")}
+MEMBERSHIP = {
+    ast.Is: ("is", "is not"), ast.IsNot: ("is not", "is"), ast.In: ("in", "not in"), ast.NotIn: ("not in", "in"),
+}  # fmt: skip
 FUNCTIONS = {
     "maximum": "minimum", "minimum": "maximum", "max": "min", "min": "max", "sum": "max", "argmax": "argmin",
     "argmin": "argmax", "atomic_add": "atomic_max", "atomic_max": "atomic_min", "atomic_min": "atomic_max",
@@ -32,7 +34,7 @@ FUNCTIONS = {
 ON_HOSTS = {"max": "min", "min": "max", "any": "all", "all": "any", "zeros": "ones"}
 PRECISIONS = "input_precision", "PRECISION", "INPUT_PRECISION"  # arguments that take "ieee"
 ALIKE = "dtype", "device", "itemsize"  # of one tensor as of the next, once they have been checked
-MEASURES = {"do_bench", "print", "times", "warmup", "Event", "synchronize", "perf_report"}  # nobody's results hang on it
+MEASURES = {"do_bench", "print", "times", "warmup", "Event", "synchronize", "perf_report"}  # for no result
 MASK_AT = {"load": 1, "store": 2}  # where the mask stands when it is given by position
 PAIRS = [{"height", "width"}, {"rows", "columns"}, {"row", "column"}, {"rows", "cols"}, {"row", "col"}]
 LOOSE = ast.BinOp | ast.UnaryOp | ast.BoolOp | ast.Compare | ast.IfExp  # in parentheses inside of these and …
@@ -342,7 +344,8 @@ class HostPlanter(Planter):
 
     def calls(self, node):
         text, name = self.text, getattr(node.func, "attr", getattr(node.func, "id", ""))
-        args, keywords = [text(a) for a in node.args], [(f"{k.arg}=" if k.arg else "**", k.value) for k in node.keywords]
+        args = [text(argument) for argument in node.args]
+        keywords = [(f"{k.arg}=" if k.arg else "**", k.value) for k in node.keywords]
 
         def call(args=args, without="", function=None):
             given = [*args, *(f"{key}{text(value)}" for key, value in keywords if key != without)]

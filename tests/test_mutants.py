@@ -7,8 +7,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 
-from tests.mutants import verdict, with_verdicts
+from tests.mutants import Explanations, verdict, with_verdicts
 from tests.planting import host_mutants, hosts, kernels, mutants
 from tests.processes import run_python
 
@@ -93,7 +94,8 @@ HOST_FAULTS = [
      ["if len(KEPT[a]) < m: pass", "if a not in KEPT: pass"]),
     ("if a not in KEPT or len(KEPT[a]) < m: pass", "comparison",
      ["if (a in KEPT) or len(KEPT[a]) < m: pass", "if a not in KEPT or (len(KEPT[a]) <= m): pass"]),
-    ("x = (m or n) and a and b", "operand dropped", ["x = a and b", "x = (m or n) and b", "x = (m or n) and a", "x = (n) and a and b", "x = (m) and a and b"]),
+    ("x = (m or n) and a and b", "operand dropped",
+     ["x = a and b", "x = (m or n) and b", "x = (m or n) and a", "x = (n) and a and b", "x = (m) and a and b"]),
     ("if m < n: raise ValueError(f'{m + 1}')", "raise deleted", ["if m < n: pass"]),
     ("if m < n: raise ValueError(f'{m + 1}')", "constant", []),
     ("if m < n: pass", "condition", ["if not (m < n): pass"]),
@@ -108,7 +110,8 @@ HOST_FAULTS = [
     ("x = m in (1, 2)", "constant", []),
     ("x = -(-m // 4)", "rounds down", ["x = (m // 4)"]),
     ("x = triton.cdiv(m, 4)", "rounds down", ["x = (m) // (4)"]),
-    ("x = plan.block_m + plan.block_n", "neighbor", ["x = plan.block_n + plan.block_n", "x = plan.block_m + plan.block_m"]),
+    ("x = plan.block_m + plan.block_n", "neighbor",
+     ["x = plan.block_n + plan.block_n", "x = plan.block_m + plan.block_m"]),
     ("x = a.dtype", "neighbor", []),  # b's is the same
     ("kernel[(m,)](a, b, *m, n=n, num_warps=4)", "arguments swapped",
      ["kernel[(m,)](b, a, *m, n=n, num_warps=4)", "kernel[(m,)](a, *m, b, n=n, num_warps=4)"]),
@@ -123,10 +126,10 @@ HOST_FAULTS = [
 
 @pytest.mark.parametrize("line, fault, expected", HOST_FAULTS)
 def test_plants_in_hosts(line, fault, expected):
-    sound = HOST.format(f"    {line}")
-    planted = [m.diff for m in host_mutants(sound) if m.fault == fault and m.line == sound.splitlines().index(f"    {line}") + 1]
+    found = host_mutants(HOST.format(f"    {line}"))
+    planted = [mutant.diff for mutant in found if mutant.fault == fault and mutant.diff[0] == f"- {line}"]
     assert sorted(planted) == sorted((f"- {line}", f"+ {changed}") for changed in expected)
-    assert all(mutant.host for mutant in host_mutants(sound))
+    assert all(mutant.host for mutant in found)
 
 
 def test_plants_in_the_default_of_a_precision():
@@ -201,7 +204,7 @@ def wrong_bug(): kernel[(1,)](1)
 
 def test_verdicts_are_written_into_the_table():
     entry = '[[mutant]]\nsnippet = "a"\nkernel = "k"\ndiff = ["- x", "+ y"]\ngpu = true\nwhy = "because"\n'
-    table = f"# what it is\n\n{EXPLAINED.format('["- a", "+ b"]')}\n{entry}\n{entry.replace("- x", "- z")}"
+    table = "\n".join(["# what it is\n", EXPLAINED.format('["- a", "+ b"]'), entry, entry.replace("- x", "- z")])
     said = with_verdicts(table, {("a", "k", ("- x", "+ y")): "caught"})
     assert said == table.replace('"+ y"]\ngpu = true\n', '"+ y"]\ngpu = true\nverdict = "caught"\n', 1)
     again = with_verdicts(said, {("a", "k", ("- x", "+ y")): "survived"})
@@ -211,12 +214,13 @@ def test_verdicts_are_written_into_the_table():
 def test_the_verdict_of_several():
     assert verdict(["caught by test_a"]) == "caught by test_a" and verdict(["survived"] * 2) == "survived"
     assert verdict(["caught by test_a", "survived", "too slow"]) == "2 of 3 caught"
+    assert verdict(["run by no test"]) == "run by no test"
 
 
 # The command, on a small project of its own
 
 SNIPPET = """
-import triton, triton.language as tl
+import torch, triton, triton.language as tl
 
 @triton.jit
 def double(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
@@ -231,20 +235,47 @@ def unused(x_ptr):
 @triton.jit
 def wrong_bug(x_ptr):
     tl.store(x_ptr, 1)
+
+KEPT = {}
+
+def doubled(x):
+    check(x)
+    if "out" not in KEPT or len(KEPT["out"]) < len(x):
+        KEPT["out"] = torch.empty(len(x))
+    programs = triton.cdiv(len(x), 4)
+    double[(programs,)](x, KEPT["out"], len(x), BLOCK=4)
+    return KEPT["out"][: len(x)]
+
+def check(x):
+    if x.ndim != 1:
+        raise ValueError("give it one dimension")
 """
 
 WEAK = """
 import torch
 from snippets.chapter import lesson
-from snippets.chapter.lesson import double  # imported by name, and still the mutated one
+from snippets.chapter.lesson import double, doubled  # imported by name, and still the mutated ones
 
 def test_a_round_size():
     x, out = torch.arange(1.0, 9.0), torch.zeros(8)
     double[(2,)](x, out, 8, BLOCK=4)
     assert torch.equal(out, 2 * x)
+
+def test_host():
+    assert torch.equal(doubled(torch.arange(1.0, 9.0)), 2 * torch.arange(1.0, 9.0))
 """
 
 STRONG = """
+def test_larger_than_what_is_kept():
+    import pytest
+    lesson.KEPT.clear()
+    doubled(torch.ones(3))
+    kept = lesson.KEPT["out"]
+    assert doubled(torch.zeros(3)).data_ptr() == kept.data_ptr() and len(kept) == 3
+    assert torch.equal(doubled(torch.ones(70)), torch.full((70,), 2.0))
+    with pytest.raises(ValueError):
+        doubled(torch.ones(2, 2))
+
 def test_a_ragged_size():
     from guards import Guarded, check_each_once, recorded_accesses
     zones = {"before": 16, "after": 16}
@@ -312,15 +343,63 @@ def test_weak_tests_leave_survivors_and_the_command_names_them(project):
     assert survivor in said
     assert re.search(r"chapter/lesson, unused: 0 of (\d) faults caught, \1 explained\n", said)
     assert "wrong_bug" not in said
+    operand = 'if "out" not in KEPT or len(KEPT["out"]) < len(x):\n    + if "out" not in KEPT:\n'
+    assert "chapter/lesson, doubled: " in said and f", operand dropped\n    - {operand}" in said
+    assert re.search(r"chapter/lesson, check: 3 of (\d) faults caught", said)
+    assert re.search(r"chapter/lesson, host functions: .* LESS THAN \d\d%", said)
     lab = re.search(r"chapter/labs/sound, look: (\d+) of (\d+) faults caught\n", said)
     assert lab and lab[1] == lab[2]
     assert "chapter/labs/unsteady: it prints something else each time" in said
 
 
 def test_strong_tests_leave_none(project):
-    done = project(WEAK + STRONG)
-    assert done.returncode == 0 and "survived: " not in done.stdout, done.stdout + done.stderr
+    line = "programs = triton.cdiv(len(x), {})"  # more programs than it takes do nothing
+    one = EXPLAINED.replace("double", "doubled").format(f'["- {line.format(4)}", "+ {line.format(3)}"]')
+    done = project(WEAK + STRONG, explained=one)
+    assert done.returncode == 0 and done.stdout.count("survived: ") == 1, done.stdout + done.stderr
     assert "chapter/lesson, double: " in done.stdout and "chapter/lesson, unused: " in done.stdout
+    assert "chapter/lesson, doubled: " in done.stdout and "chapter/lesson, host functions: " in done.stdout
+
+
+def test_only_kernels_or_only_hosts(project):
+    of = lambda *arguments: set(re.findall(r"^chapter/lesson:\d+ (\w+)", project("", *arguments).stdout, re.M))
+    assert of("--list", "--kernels") == {"double", "unused"} and of("--list", "--host") == {"doubled", "check"}
+
+
+def test_leaves_to_a_gpu_what_the_table_says(project):
+    of_gpu = EXPLAINED.format('["- x = tl.load(x_ptr)", "+ x = tl.load(y_ptr)"]') + "gpu = true\n"
+    mask = '["- mask = offsets < n", "+ mask = offsets <= n"]'
+    listed = project("", "--gpu", "--list", explained=of_gpu + EXPLAINED.format(mask) + "gpu = true\n").stdout
+    assert re.findall(r"^    ([-+].*)", listed, re.M) == ["- mask = offsets < n", "+ mask = offsets <= n"]
+    with_no_gpu = project(WEAK, "--gpu", explained=EXPLAINED.format(mask) + "gpu = true\n")
+    if not torch.cuda.is_available():
+        assert with_no_gpu.returncode == 1 and "-m gpu needs a GPU" in with_no_gpu.stdout
+
+
+def test_a_gpu_gives_its_verdict(project):
+    conftest = project.root / "tests/conftest.py"
+    pretend = "import torch\ntorch.cuda.is_available = lambda: True\n"
+    conftest.write_text(pretend + conftest.read_text("utf-8"), "utf-8")
+    on_gpu = "\nimport pytest\n@pytest.mark.gpu\ndef test_vectors():\n    lesson.check(torch.ones(3))\n"
+    of_host = EXPLAINED.replace("double", "check") + "gpu = true\n"
+    caught = of_host.format('["- if x.ndim != 1:", "+ if x.ndim != 2:"]')
+    survives = of_host.format("""['- raise ValueError("give it one dimension")', '+ pass']""")
+    done = project(WEAK + on_gpu, "--gpu", explained=caught + survives)
+    assert done.returncode == 1 and "1 of 2 entries caught on no GPU" in done.stdout, done.stdout + done.stderr
+    table = (project.root / "tests/mutants_explained.toml").read_text("utf-8")
+    told = ['verdict = "caught by test_vectors on no GPU"\n', 'verdict = "survived on no GPU"\n']
+    assert table == "".join(entry + verdict for entry, verdict in zip((caught, survives), told, strict=True))
+
+
+def test_what_a_gpu_did_not_see_explains_nothing(tmp_path):
+    (mutant, *_) = mutants(KERNEL.format("    x = 4 < n"))
+    for said, explains in (("", "not yet tried"), ('verdict = "caught"', "caught"), ('verdict = "survived"', "")):
+        table = tmp_path / "explained.toml"
+        table.write_text(f'[[mutant]]\nsnippet = "s"\nkernel = "kernel"\ngpu = true\n{said}\nwhy = "because"\n')
+        explained = Explanations(table)
+        key = explained.of("s", mutant)
+        assert explained.left_to_gpu("s", mutant) == ("s", "kernel", ()) and bool(key) == bool(explains)
+        assert not key or explains in explained[key]
 
 
 def test_an_explanation_must_be_needed(project):

@@ -13,14 +13,13 @@ from math import ceil, floor, log10
 from markupsafe import Markup
 
 from figures.registry import figure
-from figures.svg import element
+from figures.svg import COLORS, element, pid
 from figures.templates import render
 from figures.words import plural
 from recorder.project import RecorderError
 from recorder.recording import Benchmark, Recording
 
 UNITS = 1000  # of the drawing from left to right, stretched to what the page has
-COLORS = 8  # --pid-0 to --pid-7
 ORDINALS = "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth"
 
 
@@ -175,7 +174,7 @@ def _bars(launch: Schedule, end: float, pitch: int, shown: bool) -> Markup:
 
 def _color(turn: int, place: int = 0) -> str:
     """That of the turn; every other place on an SM is fainter, so that two bars on top of each other are two."""
-    color = f"var(--pid-{turn % COLORS})"
+    color = f"var(--{pid(turn)})"
     return f"color-mix(in srgb, {color} 60%, var(--paper))" if place % 2 else color
 
 

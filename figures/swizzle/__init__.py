@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from figures import svg
 from figures.registry import EXPLORER, figure
 from figures.svg import element
 from figures.templates import render
@@ -21,7 +22,6 @@ from recorder.recording import Recording
 Tile = tuple[str, int, int]  # ("A", row, column)
 
 WIDE = 20  # of a tile of C, in the drawing; along K a tile is half as wide
-COLORS = 8  # --pid-0 to --pid-7
 # What the sliders set: a name in the address, what stands beside the slider, its largest value.
 FIELDS = [
     ("m", "Tiles along M", 12), ("n", "Tiles along N", 12), ("k", "Tiles along K", 12),
@@ -173,7 +173,7 @@ def draw(order: Order, now: Run, sms: int) -> Markup:
     texts = []
     for pid, (i, j) in enumerate(order.tiles):
         wave = pid // sms
-        put(f"pid-{wave % COLORS} {'later' if wave else 'now'}", edge + WIDE * j, edge + WIDE * i, 18, 18)
+        put(f"{svg.pid(wave)} {'later' if wave else 'now'}", edge + WIDE * j, edge + WIDE * i, 18, 18)
         texts.append(element("text", pid, x=edge + WIDE * j + 9, y=edge + WIDE * i + 12))
     texts.append(element("text", "B", x=edge - 9, y=5 * order.k + 4))
     texts.append(element("text", "A", x=5 * order.k - 1, y=edge - 6))

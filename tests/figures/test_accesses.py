@@ -13,6 +13,7 @@ from recorder.project import RecorderError
 from recorder.recording import Access, Launch
 from tests.toy import made
 
+LANES = {"shape": [2], "offsets": [0, 1], "mask": [True, True]}
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -24,7 +25,7 @@ def launch(kernel, grid, accesses, shape, strides, **numbers) -> Launch:
 
 
 def vector_add(n=10, block=4, *, masked=True, step=None, same=()) -> Launch:
-    """``step``: elements from one program to the next, or a block; ``same``: tensors of which all touch the first block."""
+    """``step``: elements from one program to the next, or a block; ``same``: tensors whose first block all touch."""
     programs = -(-n // block)
     accesses = []
     for pid in range(programs):
@@ -148,6 +149,7 @@ def test_a_matrix_is_a_grid_of_blocks():
     assert len({rect.get("x") for rect in rects}) == 5
     assert "program (1, 2)" in labels
     assert {"0,2", "1,2"} <= set(labels), "under a single square the short form of a pid"
+    assert labels.count("0,2") == 1, "two rows of one program share the labels below them"
     assert sum(square[2] == "hatched" for square in found) == 6 * 4 - 15
 
 
@@ -196,6 +198,14 @@ def test_colors_come_from_the_tokens_and_ids_are_unique():
         assert root.get("role") == "img"
         assert root.get("aria-labelledby").split() == [root[0].get("id"), root[1].get("id")]
     assert "Program 2: load x_ptr, load y_ptr, store out_ptr at offsets 8–11, lanes 2, 3 masked off." in first
+
+
+def test_an_element_belongs_to_the_program_that_stores_it():
+    everyone = [Access(pid=(pid, 0, 0), op="load", tensor="x_ptr", **LANES) for pid in range(2)]
+    one = Access(pid=(1, 0, 0), op="store", tensor="x_ptr", **LANES)
+    found, labels = drawn(launch("k", (2, 1, 1), [*everyone, one], [2], [1]))
+    assert [square[1:] for square in found[-2:]] == [("var(--pid-1)", "filled", "element")] * 2
+    assert "x_ptr 2 elements of float32, loaded and stored" in labels
 
 
 def test_programs_with_several_strips_name_what_each_touches():

@@ -1,32 +1,74 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The view of a snippet's output: all of it, the lines that match, or one section."""
+"""What a run printed: all of it, the lines that match, or one section."""
 
 import html
 import re
+import time
 
 import pytest
+from msgspec.structs import replace
 
-from recorder import views
+from figures.output import output
+from recorder import printed
 from recorder.project import RecorderError
+from tests.toy import made
 
-RECORDED = {"output": "first\n## one step\na < b\nc\n## another\n\nd ## e\n## empty\n"}
+PRINTED = "first\n## one step\na < b\nc\n## another\n\nd ## e\n## empty\n"
 
 
-def shown(**options):
-    return html.unescape(re.sub(r"<[^>]*>", "", views.output(None, RECORDED, **options)))
+def shown(text=PRINTED, **options):
+    return html.unescape(re.sub(r"<[^>]*>", "", output(replace(made("cpu"), output=text), **options))).strip("\n")
 
 
 def test_sections():
-    assert shown() == RECORDED["output"].rstrip("\n")
+    assert shown() == PRINTED.rstrip("\n")
     assert shown(section="one step") == "a < b\nc"
-    assert shown(section="another") == "\nd ## e"
+    assert shown(section="another") == "d ## e"
     assert shown(section="one step", only="^c") == "c"
+    assert shown(only="first|c") == "first\nc"
 
 
-def test_a_section_that_is_not_there():
-    with pytest.raises(RecorderError, match=r"no section 'one stop'; the nearest that exist: one step"):
-        shown(section="one stop")
-    with pytest.raises(RecorderError, match="no line of the output"):
-        shown(section="empty")
-    with pytest.raises(RecorderError, match="no line of the output matches 'first'"):
-        shown(section="one step", only="first")
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"section": "one stop"}, r"no section 'one stop'; the nearest that exist: one step"),
+        ({"section": "one step", "only": "first"}, "no line matches 'first'; the first is 'a < b'"),
+        ({"only": "("}, r"'\(' is no regular expression: missing \)"),
+        ({"only": "a{1,999999999999}"}, "is no regular expression"),
+        ({"only": [1]}, "no line matches"),
+    ],
+)
+def test_what_is_not_there(options, said):
+    with pytest.raises(RecorderError, match=said):
+        shown(**options)
+
+
+def test_a_section_in_which_nothing_was_printed():
+    with pytest.raises(RecorderError, match="no line matches"):
+        shown(section="empty", only=".")
+
+
+def test_a_pattern_that_would_try_every_way_gives_up(monkeypatch):
+    monkeypatch.setattr(printed, "SECONDS", 0.05)
+    before = time.process_time()
+    with pytest.raises(RecorderError, match=r"'\(a\|a\?\)\+\$' takes more than 0.05 s for a line"):
+        shown("a" * 4000 + "b\n", only="(a|a?)+$")
+    assert time.process_time() - before < 5
+
+
+@pytest.mark.parametrize(
+    "line", [" " * 100_000 + "x", "a:" + " " * 100_000, "a: " + "1" * 1_900 + "x", "=:" * 50_000, "1," * 900 + "x"]
+)
+def test_numbers_are_soon_found_in_whatever_was_printed(line):
+    before = time.process_time()
+    assert printed.numbers(f"{line}\nsum: 1,024\n") == {"sum": 1024}
+    with pytest.raises(RecorderError, match="no pixels"):
+        printed.pixels(f"a: {'1' * 40}.5\na: {line}\n", "a")  # a number of forty digits is no row of pixels
+    assert time.process_time() - before < 2
+
+
+def test_numbers_that_were_printed():
+    lines = "a: 1\n  b = -2.5\nc: 1e-3\nd: 12,345 GB/s\nn = 98,432: 0.0\ne: [1, 2]\nf: 1.2.3x\nno number: here\n"
+    lines += "v: 3.6.0\nw==2.11.0\n"
+    assert printed.numbers(lines) == {"a": 1, "b": -2.5, "c": 1e-3, "d": 12345, "n = 98,432": 0.0}
+    assert isinstance(printed.numbers("a: 1\n")["a"], int)

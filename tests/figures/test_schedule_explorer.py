@@ -104,9 +104,7 @@ def test_what_has_not_happened_is_pale(page):
 def test_a_program_by_its_number(page):
     choose(page, "one more")
     page.get_by_label("Program", exact=True).fill("4")
-    assert detail(page) == (
-        "Program 4 ran on SM 2 from 100 to 200 µs, 100.0 µs long. This SM ran programs 1 and 4."
-    )
+    assert detail(page) == "Program 4 ran on SM 2 from 100 to 200 µs, 100.0 µs long. This SM ran programs 1 and 4."
     chosen = page.locator(".schedule__plot i").last
     assert chosen.is_visible()
     for typed in ("5", "99", ""):

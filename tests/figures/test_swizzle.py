@@ -63,6 +63,10 @@ def test_the_picture_and_its_words():
     assert "Now: 1 row of A, 3 columns of B. From memory: 8 of 12 reads so far, 14 of 48 in the end." in page
     assert "Now: 2 rows of A, 2 columns of B. From memory: 8 of 12 reads so far, 14 of 48 in the end." in page
     assert page.count('role="img"') == 2 and "<form" not in page
+    waves = re.findall('<path class="pid-([0-3]) (now|later)" d="([^"]*)"', page.split("swizzle__legend")[0])
+    assert [(int(wave), kind, path.count("M")) for wave, kind, path in waves] == 2 * [
+        (wave, "later" if wave else "now", 3) for wave in range(4)
+    ]
     texts = re.findall(r"<text [^>]*>(\w+)</text>", page)
     assert texts == [*map(str, range(12)), "B", "A"] * 2
     for kind in ("now", "done", "later", "miss", "hit", "kept", "memory"):

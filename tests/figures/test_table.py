@@ -3,57 +3,88 @@
 
 import re
 
-from recorder import views
+import pytest
+from msgspec.structs import replace
+
+from figures.table import table
+from recorder.project import RecorderError
+from recorder.recording import Benchmark, Reading
+from tests.toy import made
 
 
-def recorded(ylabel, value):
-    table = {"name": "a", "x": ["n"], "xlabel": "n", "ylabel": ylabel, "lines": {"one": "One"}}
-    return {"benchmarks": [table | {"rows": [{"n": 1, "one": [value]}]}]}
+def shown(*rows, ylabel="ns", x=None, **options):
+    """The table of these rows: for each line a number, or its median, least and most."""
+    rows = [[[value] if isinstance(value, int | float) else value for value in row] for row in rows]
+    lines = dict(zip("abcd", ["One", "Two", "Three", "Four"][: len(rows[0])], strict=False))
+    readings = [Reading([n], dict(zip(lines, row, strict=True))) for n, row in zip(x or range(9), rows, strict=False)]
+    data = Benchmark(name="t", x=["n"], xlabel="n", ylabel=ylabel, lines=lines, rows=readings)
+    return table(replace(made("h200"), benchmarks=[data]), name="t", **options)
 
 
-def cells(*rows):
-    """What a table of these rows shows."""
-    lines = {name: name for name in "abcd"[: len(rows[0])]}
-    data = {"name": "t", "x": ["n"], "xlabel": "n", "ylabel": "", "lines": lines}
-    data["rows"] = [{"n": n} | {a: [value] for a, value in zip(lines, row, strict=True)} for n, row in enumerate(rows)]
-    body = views.table(None, {"benchmarks": [data]}, name="t").split("<tbody>")[1]
-    return [re.findall("<td>(.*?)</td>", row)[1:] for row in body.split("</tr>")[:-1]]
+def cells(text):
+    return [re.findall("<td>(.*?)</td>", row) for row in text.split("<tbody>")[1].split("</tr>")[:-1]]
+
+
+def numbers(*rows):
+    return [row[1:] for row in cells(shown(*rows))]
 
 
 def test_the_unit_stands_over_the_table_where_there_is_one():
-    assert "<table><caption>ns</caption><thead>" in views.table(None, recorded("ns", 1.0), name="a")
-    assert "<table><thead>" in views.table(None, recorded("", 1.0), name="a")
+    assert "<caption>ns</caption>" in shown([1.0])
+    assert "<caption>" not in shown([1.0], ylabel="")
 
 
 def test_numbers_have_three_digits():
-    assert cells([0.0001234, 1.0, 9.996], [99.95, 12345.6, 0.0]) == [
+    assert numbers([0.0001234, 1.0, 9.996], [99.95, 12345.6, 0.0]) == [
         ["0.000123", "1.00", "10.0"], ["100", "12,346", "0"],
     ]  # fmt: skip
 
 
 def test_counts_have_no_decimals():
-    assert cells([2.0, 0.5], [3.0, 1.0]) == [["2", "0.500"], ["3", "1"]]  # the last row is one of whole numbers, too
-    assert cells([2.5, 3.0], [26.0, 25.5]) == [["2.50", "3.00"], ["26.0", "25.5"]]
+    assert numbers([2.0, 0.5], [3.0, 1.0]) == [["2", "0.500"], ["3", "1"]]  # the last row is of whole numbers, too
+    assert numbers([2.5, 3.0], [26.0, 25.5]) == [["2.50", "3.00"], ["26.0", "25.5"]]
 
 
 def test_tiny_numbers_have_exponents():
-    assert cells([4.71e-7, 0.000123, 0.0501]) == [["4.7e-07", "1.2e-04", "0.0501"]]
+    assert numbers([4.71e-7, 0.000123, 0.0501]) == [["4.7e-07", "1.2e-04", "0.0501"]]
+
+
+def test_x_is_a_power_only_where_every_x_is():
+    assert [row[0] for row in cells(shown([1.0], [2.0], x=[1024, 4096]))] == ["2<sup>10</sup>", "2<sup>12</sup>"]
+    assert [row[0] for row in cells(shown([1.0], [2.0], x=[1024, 4097]))] == ["1,024", "4,097"]
 
 
 def test_the_spread_stands_under_the_median():
-    data = recorded("", 0.0)
-    data["benchmarks"][0]["rows"][0]["one"] = [2.0, 1.0, 3.5]
-    assert "<td>2<small>1–3.50</small></td>" in views.table(None, data, name="a", spread=True)
+    assert "<td>2<small>1–3.50</small></td>" in shown([[2.0, 1.0, 3.5]], spread=True)
 
 
 def test_a_single_reading_has_no_spread():
-    assert "<td>2</td>" in views.table(None, recorded("", 2.0), name="a", spread=True)
+    assert "<td>2</td>" in shown([2.0], spread=True)
 
 
-def test_its_label_tells_it_from_a_table_of_the_same_name():
-    assert 'aria-label="a: One"' in views.table(None, recorded("", 1.0), name="a")
+def test_shares_and_some_rows():
+    text = shown([1.0, 4.0], [2.0, 4.0], [3.0, 4.0], share_of="b", rows=[0, 2])
+    assert cells(text) == [["0", "1", "4", "0.25"], ["2", "3", "4", "0.75"]] and "One, share of Two</th>" in text
 
 
-def test_its_label_tells_it_from_other_rows_of_the_same_table():
-    x = next(iter(recorded("", 1.0)["benchmarks"][0]["rows"]))["n"]
-    assert f'aria-label="a: One; 1 rows from {x}"' in views.table(None, recorded("", 1.0), name="a", rows=[x])
+def test_its_label_tells_it_from_others_of_its_name_and_from_other_rows():
+    assert 'aria-label="t: One"' in shown([1.0])
+    assert 'aria-label="t: One; 1 rows from 1"' in shown([1.0], [2.0], rows=[1])
+
+
+def test_titles_are_text():
+    assert "a &lt;copy&gt; &amp; &#34;more&#34;</th>" in table(made("h200"), name="bandwidth")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"name": "u"}, "no benchmark 'u'; the nearest"),
+        ({"name": "t", "share_of": "z"}, "no line 'z'; the nearest"),
+        ({"name": "t", "rows": [7]}, "no row 7; the nearest"),
+    ],
+)
+def test_what_is_not_there(options, said):
+    data = Benchmark(name="t", x=["n"], xlabel="n", ylabel="", lines={"a": "A"}, rows=[Reading([1], {"a": [1.0]})])
+    with pytest.raises(RecorderError, match=said):
+        table(replace(made("h200"), benchmarks=[data]), **options)

@@ -111,12 +111,19 @@ def test_run_of_what_there_is_not(jobs, capsys, arguments, named):
     assert status == 2 and named in err and err.count("\n") == 1 and jobs == []
 
 
-@pytest.mark.parametrize(("path", "said"), [("snippets/programs/toy.py", "is not UTF-8"), ("x", "pip install -r")])
-def test_what_cannot_be_run_is_said_in_a_line(toy, capsys, monkeypatch, path, said):
-    monkeypatch.setattr(runner, "machine_devices", lambda: [] if path == "x" else ["cpu"])
-    toy.write(path, b"# \xff\n")
+def test_without_torch_it_says_so_in_a_line(toy, capsys, monkeypatch):
+    monkeypatch.setattr(runner, "machine_devices", list)
     status, _, err = main(capsys, "run")
-    assert status == 2 and said in err and err.count("\n") == 1
+    assert status == 2 and "pip install -r" in err and err.count("\n") == 1
+
+
+def test_a_file_that_cannot_be_read_fails_alone(toy, capsys, monkeypatch):
+    monkeypatch.setattr(runner, "machine_devices", lambda: ["cpu"])
+    toy.write("snippets/programs/toy.py", b"# \xff\n")
+    toy.snippet("other", "print(1)\n")
+    status, _, err = main(capsys, "run")
+    assert status == 1 and "is not UTF-8" in err and "1 failed, their old recordings are unchanged: programs/toy" in err
+    assert recording.load(recording.Snippet("programs/other"), "cpu").output == "1\n"
 
 
 def test_a_full_disk_fails_one_and_not_the_others(jobs, capsys, monkeypatch):

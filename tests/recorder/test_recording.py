@@ -115,7 +115,7 @@ def test_a_file_that_is_no_recording(toy, text, reason):
 @pytest.mark.parametrize("text", ["{}", '{"snippet": "programs/toy", "output": "sum: 2", "source": {}}'])
 def test_a_recording_of_the_first_version(toy, text):
     toy.write(FILE, text)
-    with pytest.raises(RecorderError, match=f"{FILE} is of version 1 .* python -m recorder run programs/toy"):
+    with pytest.raises(RecorderError, match=f"{FILE} is of version 1\\b.*: python -m recorder run programs/toy"):
         recording.load(SNIPPET, "cpu")
 
 

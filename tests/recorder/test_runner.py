@@ -130,11 +130,11 @@ def test_a_snippet_that_edits_itself_is_not_recorded(project):
 
 @pytest.fixture
 def seen(toy, monkeypatch):
-    """What a run of the toy did, without one; returns the modules that were run, to be changed by a test."""
+    """Has runs of the toy do nothing but write down what it did; returns what was asked of them."""
     ran = []
 
     def run(arguments, more, folder, deadline, progress):
-        ran.append((arguments[0], more))
+        ran.append((arguments, more))
         plain = msgspec.to_builtins(made("cpu"))
         result = {
             "recorder.trace": {"launches": [msgspec.to_builtins(launch())] * 5, "benchmarks": []}
@@ -176,7 +176,10 @@ def test_only_what_is_declared_is_compiled(toy, seen, monkeypatch, settings, dev
     toy.write("snippets/programs/recorder.toml", f"[toy]\n{settings}\n")
     monkeypatch.setattr(runner, "fetch_triton", lambda version, deadline, progress: f"/tritons/{version}")
     assert runner.record(TOY, device).compiled == (compiled() if compiles else [])
-    assert [module for module, _ in seen] == ["recorder.trace", *["recorder.compile"] * compiles]
+    assert [arguments[0] for arguments, _ in seen] == ["recorder.trace", *["recorder.compile"] * compiles]
+    if device != "h200":
+        others = {"PYTHONPATH": f"/tritons/3.8.0{os.pathsep}{toy.root}"} if device != "cpu" else {}
+        assert seen[0][0][1:3] == ["programs/toy", device] and seen[0][1] == {"TRITON_INTERPRET": "1", **others}
 
 
 def test_a_preview_leaves_out_what_takes_long(toy, seen):

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from recorder import lab, recording
+from recorder import lab
 from recorder.project import Lab
 from render import config
 from tests.toy import ROOT, Project
@@ -68,8 +68,8 @@ class Course(Project):
     def page(self, text: str, name: str = "programs/toy.md") -> None:
         self.write(f"docs/en/{name}", text)
 
-    def settings(self, nav: list[str], **replaced: str) -> None:
-        """The settings of the real site with another menu, and with some of their text replaced."""
+    def settings(self, nav: list) -> None:
+        """The settings of the real site with another menu."""
         config.config.cache_clear()
         text = (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:")[0]
         self.write("mkdocs.yml", f"{text}\nnav: {json.dumps(nav)}\n")

@@ -4,46 +4,45 @@
 import html
 import json
 import re
+import sys
+import time
 from html.parser import HTMLParser
-from types import SimpleNamespace
 from urllib.parse import unquote
 
 import pytest
-from markdown import Extension, Markdown
+from markupsafe import escape
+from msgspec.structs import replace
 
-from recorder import recording, runner, views
-from recorder.markdown import PageError, render_fence
-from recorder.project import Snippet
-from tests.recorder.conftest import ASM, TOY, made
+from figures.registry import figures
+from recorder import fingerprint, printed, recording, runner
+from recorder.project import RecorderError, Snippet
+from render import config, frame
+from render.page import PageError
+from tests.toy import ASM, ROOT, TOY, made
 
+PAGE = "docs/en/programs/toy.md"
 FILE = "```recording\nview: file\n```\n"
 VOID = {"br", "img", "link", "meta", "input", "path", "rect", "use", "line", "circle"}
 
 
 @pytest.fixture
-def convert(toy, caplog):
-    """Turn Markdown into the HTML of the lesson's page, as MkDocs would."""
-
-    class ThisPage(Extension):
-        def extendMarkdown(self, md):
-            path = toy.root / "docs/en/programs/toy.md"
-            page = SimpleNamespace(abs_src_path=str(path), src_uri="programs/toy.md")
-            processor = SimpleNamespace(file=page, config=None, run=lambda root: None)
-            md.treeprocessors.register(processor, "relpath", 0)
+def convert(course):
+    """Turn Markdown into the HTML of the lesson's page, under the settings of the site."""
 
     def convert(text, whole_file=True):
         text += f"\n\n{FILE}" if whole_file else ""
-        toy.write("docs/en/programs/toy.md", text)
-        fences = [{"name": "recording", "class": "recording", "format": render_fence}]
-        return Markdown(
-            extensions=["recorder.markdown", "pymdownx.superfences", "pymdownx.snippets", "md_in_html", ThisPage()],
-            extension_configs={
-                "pymdownx.superfences": {"custom_fences": fences},
-                "pymdownx.snippets": {"base_path": [str(toy.root / "snippets")], "check_paths": True},
-            },
-        ).convert(text)
+        converter = config.converter()
+        converter.page_of_check = (course.write(PAGE, text), "programs/toy.md")
+        return converter.convert(text)
 
     return convert
+
+
+@pytest.fixture
+def serving(monkeypatch):
+    """A contributor looks at a draft, where nothing can be run."""
+    monkeypatch.setattr(sys, "argv", ["mkdocs", "serve"])
+    monkeypatch.setattr(runner, "machine_devices", lambda: [])
 
 
 def fence(*lines):
@@ -70,11 +69,11 @@ class Balance(HTMLParser):
             assert self.open.pop() == tag
 
 
-# Views
+# Figures
 
 VIEWS = {
     "output": ["view: output"],
-    "image": ["view: image", "name: dot.png", "alt: A dot"],
+    "image": ["view: image", "name: dot.png", "alt: A <dot>"],
     "pixels": ["view: pixels", "label: patch"],
     "table": ["view: table", "name: bandwidth", "device: h200", "share_of: copy"],
     "chart": ["view: chart", "name: bandwidth", "device: h200"],
@@ -95,90 +94,94 @@ VIEWS = {
 }
 
 
-def test_every_view_is_shown_below():
-    from recorder import views
+def test_every_figure_is_shown_below():
+    assert set(VIEWS) == set(figures())
 
-    assert set(VIEWS) == set(views.VIEWS)
+
+def kept_whole(course):
+    """Have the toy's recording keep all stages that it compares, as the explorer of stages wants them."""
+    first, *others = made("cpu").compiled
+    code = first.targets["sm_90"]
+    code = replace(code, digests={stage: code.digests[stage] for stage in code.stages})
+    course.record("cpu", compiled=[replace(first, targets=dict.fromkeys(first.targets, code)), *others])
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_a_view_with_where_it_ran(convert, view):
+def test_a_figure_with_where_it_ran(convert, course, view):
     if view == "chart":
         pytest.importorskip("matplotlib")
+    kept_whole(course)
     page = convert(fence(*VIEWS[view]))
     device = "h200" if "device: h200" in VIEWS[view] else "cpu"
-    assert f'<figure class="recording recording--{view}" data-device="{device}"' in page
-    assert "recording__notice" not in page and "2026-01-02" in page
+    assert page.count(f'<figure class="recording" data-device="{device}"') == 1
+    where = escape(frame.where(made(device).provenance, figures()[view].foot))
+    assert f'recording__where">{where}<' in re.sub("</?time>", "", page) and 'class="recording__notice' not in page
     assert f"recordings/programs/toy/{device}.json" in page and 'href="#file-programs-toy"' in page
-    assert "<b>" not in page, "text of a recording became markup"
+    assert "<b>" not in page and "<dot>" not in page, "text of a recording became markup"
     Balance(page)
 
 
-def test_output(convert):
-    page = convert(fence("view: output"))
-    assert "sum: 1,024\nratio = 0.5\n&lt;b&gt;bold&lt;/b&gt;\nlist [1, 2]" in page
-    some = convert(fence("view: output", 'only: "sum|ratio"'))
-    assert "sum: 1,024\nratio = 0.5</code>" in some and "bold" not in some.split("figcaption")[0]
+def test_a_figure_brings_its_styles_and_its_script_once(convert):
+    page = convert("\n\n".join(fence(*VIEWS[view]) for view in ("explorer", "explorer", "swizzle", "output")))
+    assert page.count('define("launch-explorer"') == page.count('define("swizzle-explorer"') == 1
+    style = (ROOT / "figures/launch_explorer/style.css").read_text("utf-8")
+    assert page.count(style) == 1
+    other = convert(fence(*VIEWS["output"]))
+    assert style not in other and "<script" not in other
 
 
-def test_image(convert):
-    page = convert(fence("view: image", "name: dot.png", 'alt: "One <dot>"'))
-    assert '<img src="data:image/png;base64,iVBORw0KGgo=" alt="One &lt;dot&gt;">' in page
-    assert 'class="pixelated"' in convert(fence("view: image", "name: dot.png", "alt: A dot", "pixelated: true"))
-
-
-def test_table(convert):
-    page = convert(fence("view: table", "name: bandwidth", "device: h200", "share_of: copy", "rows: [1048576]"))
-    cells = re.findall(r"<td>(.*?)</td>", page)
-    assert cells == ["2<sup>20</sup>", "10", "20", "0.50"]
-    assert "a &lt;copy&gt; &amp; &quot;more&quot;</th>" in page and "<caption>GB/s</caption>" in page
-
-
-def test_table_writes_powers_only_where_all_are():
-    recorded = made("h200")
-    recorded["benchmarks"][0]["rows"][1]["n"] = 4097
-    assert re.findall(r"<tr><td>(.*?)</td>", views.table(None, recorded, name="bandwidth")) == ["1,024", "4,097"]
-
-
-def test_stages_carry_their_data_and_no_markup_of_it(convert):
-    page = convert(fence("view: stages"))
+def test_what_a_script_reads_from_the_page_holds_no_markup(convert, course):
+    kept_whole(course)
+    page = convert(fence(*VIEWS["stages"]))
     (blob,) = re.findall(r"<(?:script type=\"application/json\"|template)>(.*?)</(?:script|template)>", page, re.S)
     assert "<" not in blob
     data = json.loads(blob)
     assert set(data) == {"sm_80", "sm_90", "sm_100", "gfx942"}
     assert data["sm_90"]["stages"]["ptx"] == {"name": "PTX", "text": ASM, "lines": [10, 0, 0]}
     assert data["sm_90"]["registers"] == 8
-    assert html.escape("// </script><b>&amp;") in page.replace("&#x27;", "'")
 
 
-def test_stages_follow_their_kernel_when_a_comment_moves_it(convert, toy):
-    toy.snippet("toy", TOY.replace('"""A toy."""', '"""A toy,\n\nwith more to say."""'))
+def test_a_line_of_code_is_found_again_when_a_comment_moves_it(convert, course):
+    course.snippet("toy", TOY.replace('"""A toy."""', '"""A toy,\n\nwith more to say."""'))
     page = convert(fence("view: stage", "target: sm_90", "stage: ptx"))
-    assert 'data-line=12' in page and "recording__notice" not in page
+    assert re.search(r'data-line="?12\b', page) and 'class="recording__notice' not in page
 
 
-def test_the_whole_file_can_be_downloaded(convert, toy):
+def test_verdicts_are_text(convert, course):
+    said = "## Rows\n  a `row`\n    ran: <script>alert(1)</script>\n    why: [x](javascript:alert) *y*\n"
+    course.record("cpu", output=said)
+    course.record("h200", output=said)
+    page = convert(fence("view: verdicts", "section: Rows"))
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page and "<script>" not in page and "<em>" not in page
+    assert 'href="javascript' not in page
+    Balance(page)
+
+
+# Files
+
+
+def test_the_whole_file_can_be_downloaded(convert, course):
     text = TOY + "# größer & <b> \"100%\" 'a' #x?y+z\\\n"
-    toy.snippet("toy", text)
+    course.snippet("toy", text)
     page = convert("", whole_file=True)
     (link,) = re.findall(r'<a href="data:text/x-python;charset=utf-8,([^"]*)" download="toy.py">', page)
     assert unquote(html.unescape(link)) == text
     Balance(page)
 
 
-def test_readers_are_not_shown_what_the_formatter_is_told(convert, toy):
+def test_readers_are_not_shown_what_the_formatter_is_told(convert, course):
     page = convert("```python\nkernel(\n    a, b,\n)  # fmt: skip\n```", whole_file=False)
     assert "kernel" in page and "fmt" not in page
-    toy.snippet("toy", f"{TOY}f(\n    1,\n)  # fmt: skip\n")
+    course.snippet("toy", f"{TOY}f(\n    1,\n)  # fmt: skip\n")
     assert "# fmt: skip" in convert("", whole_file=True)
 
 
-def test_the_whole_file_says_what_it_imports_of_ours(convert, toy):
+def test_the_whole_file_says_what_it_imports_of_ours(convert, course):
     assert "in a checkout" not in convert("", whole_file=True)
-    toy.snippet("other", "def add(a, b):\n    return a + b\n")
-    toy.snippet("toy", f"from snippets.programs.other import add\n{TOY}")
+    course.snippet("other", "def add(a, b):\n    return a + b\n")
+    course.snippet("toy", f"from snippets.programs.other import add\n{TOY}")
     page = convert("", whole_file=True)
-    assert "runs in a checkout:</p><ul><li><code>snippets/programs/other.py</code></li></ul>" in page
+    assert "in a checkout" in page and "<li><code>snippets/programs/other.py</code></li>" in page
     Balance(page)
 
 
@@ -189,44 +192,72 @@ def test_what_a_snippet_prints_is_repeated_by_itself_and_all_else_by_the_recorde
         assert "<dd><code>python -m recorder run programs/toy</code>" in page and "python snippets/" not in page
 
 
-def test_the_ledger(convert):
-    page = convert(fence("view: ledger"), whole_file=False)
-    assert "programs: 1 file ran, 2 recordings, all current" in page and page.count("programs/toy") == 1
-    assert "NVIDIA H200" in page and page.count("<b>current</b>") == 2
-
-
-def test_the_ledger_says_what_is_stale(convert, toy):
-    toy.snippet("toy", TOY + "print('more')\n")
-    page = convert(fence("view: ledger"), whole_file=False)
-    assert "2 recordings, 2 stale" in page and page.count("<b>stale</b>") == 2
-
-
-def test_the_ledger_counts_one(convert, toy):
-    (toy.root / "recordings/programs/toy/cpu.json").unlink()
-    assert "programs: 1 file ran, 1 recording, all current" in convert(fence("view: ledger"), whole_file=False)
-
-
 def test_a_page_shows_the_whole_file_behind_its_results(convert):
     with pytest.raises(PageError, match=r"docs/en/programs/toy\.md:2: .*view: file"):
         convert(fence("view: output"), whole_file=False)
+
+
+# The ledger
+
+
+def test_the_ledger(convert):
+    page = convert(fence("view: ledger"), whole_file=False)
+    assert "programs: 2 files ran, 3 recordings, all current" in page
+    assert page.count(">programs/toy<") == 1 and page.count(">programs/labs/a_lab<") == 1
+    assert "NVIDIA H200" in page and page.count("<b>current</b>") == 3
+
+
+def test_the_ledger_says_what_is_stale(convert, course):
+    course.snippet("toy", TOY + "print('more')\n")
+    page = convert(fence("view: ledger"), whole_file=False)
+    assert "3 recordings, 2 stale" in page and page.count("<b>stale</b>") == 2
+
+
+def test_the_ledger_counts_one(convert, course):
+    (course.root / "recordings/programs/toy/cpu.json").unlink()
+    (course.root / "snippets/programs/labs/a_lab.py").unlink()
+    assert "programs: 1 file ran, 1 recording, all current" in convert(fence("view: ledger"), whole_file=False)
 
 
 # Claims
 
 
 def test_a_claim(convert):
-    page = convert("It sums to {{ cpu: output[\"sum\"]; ,d; > 1000 }}, `{{ cpu: not this }}`.")
-    assert '>1,024</data>, <code>{{ cpu: not this }}</code>.' in page
-    (title,) = re.findall(r'<data class="claim" title="([^"]*)" value="1024">', page) or re.findall(
-        r'<data class="claim" value="1024" title="([^"]*)">', page
-    )
+    page = convert('It sums to {{ cpu: output["sum"]; ,d; > 1000 }}, `{{ cpu: not this }}`.')
+    assert ">1,024</data>, <code>{{ cpu: not this }}</code>." in page
+    (title,) = re.findall(r'<data class="claim"(?: value="1024"| title="([^"]*)"){2}>', page)
     assert "output[" in title and "= 1024 in programs/toy, CPU, Triton" in title
 
 
-def test_a_claim_of_another_snippet(convert, toy):
-    toy.snippet("other", "print('sum: 5')\n")
-    recording.save(Snippet("programs/other"), "cpu", {**made("cpu"), "output": "sum: 5\n"}, {})
+def test_a_claim_of_another_snippet(convert, course):
+    course.snippet("other", "print('sum: 5')\n")
+    course.write("snippets/programs/recorder.toml", '[other]\ndevices = ["cpu"]\n')
+    other = replace(made("cpu"), snippet="programs/other", output="sum: 5\n")
+    now = replace(other.provenance, fingerprint=fingerprint.of(Snippet("programs/other"), "cpu"))
+    recording.save(replace(other, provenance=now), {})
     assert ">5</data>" in convert('So {{ cpu of programs/other: output["sum"] }}.')
+
+
+PLACES = ["{}", "| a |\n|---|\n| {} |", "- {}", "> {}", "**{}**", "[{}](https://a.test)"]
+LIKE_MARKUP = ["<script>alert(1)</script>", "*a* **b** `c`", "[x](javascript:alert(1))", "![x](y)", "&lt;", "{: .a }"]
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("text", [*LIKE_MARKUP, "<a@b.c>", "{{ cpu: 1 }}"])
+def test_what_a_claim_inserts_is_text(convert, course, place, text):
+    ran = replace(made("cpu").provenance, device=text)
+    course.record("cpu", provenance=ran)
+    page = convert(place.format("{{ cpu: made.device }}"))
+    assert f'>{html.escape(text, quote=False)}</data>' in page
+    assert f'value="{html.escape(text)}"' in page or f'value="{html.escape(text, quote=False)}"' in page
+    Balance(page)
+
+
+def test_a_claim_in_a_heading(convert, course):
+    assert ">3</data> elements</h2>" in re.sub("<a class=.headerlink.*?</a>", "", convert("## {{ cpu: 3 }} elements"))
+    course.record("cpu", provenance=replace(made("cpu").provenance, device="<i>"))
+    with pytest.raises(PageError, match=r"toy\.md:3: a heading goes on to menus as HTML; it can hold no '<i>'"):
+        convert("# Toy\n\n## {{ cpu: made.device }}")
 
 
 # What there is not
@@ -238,7 +269,8 @@ WRONG = [
     (fence("view: output", "onyl: sum"), ["no option 'onyl'", "only"]),
     (fence("view: output", "only: nothing"), ["'nothing'"]),
     (fence("view: output", 'only: "("'), ["missing )"]),
-    (fence("view: output", "only: 3"), ["TypeError"]),
+    (fence("view: output", "only: 3000"), ["no line matches 3000"]),
+    (fence("view: output", "section: Rowz"), ["'Rowz'", "Rows"]),
     (fence("view: output", "device: h100"), ["'h100'", "h200"]),
     (fence("view: output", "of: programs/toi"), ["'programs/toi'", "programs/toy"]),
     (fence("view: chart", "device: h200"), ["needs the option 'name'"]),
@@ -247,8 +279,8 @@ WRONG = [
     (fence("view: table", "name: bandwidth", "device: h200", "rows: [1025]"), ["1025", "1024"]),
     (fence("view: table", "name: bandwidth", "device: h200", "rows: 1024"), ["TypeError"]),
     (fence("view: table", "name: bandwidth"), ["no benchmark 'bandwidth'"]),
-    (fence("view: accesses", "launch: 4"), ["launch 4", "4"]),
-    (fence("view: accesses", "launch: first"), ["launch first"]),
+    (fence("view: accesses", "launch: 4"), ["launch 4 was counted, not kept"]),
+    (fence("view: accesses", "launch: first"), ["launch 'first'"]),
     (fence("view: accesses", "launch: 1"), ["launch 1"]),
     (fence("view: accesses", "launch: 0", "tensors: [y_ptr]"), ["y_ptr", "x_ptr"]),
     (fence("view: stage", "target: sm_91", "stage: ptx"), ["'sm_91'", "sm_90"]),
@@ -257,23 +289,68 @@ WRONG = [
     (fence("view: stages", "launch: 7"), ["launch 7"]),
     (fence("view: stages", "target: gfx90a"), ["gfx90a"]),
     (fence("view: error", "launch: 0"), ["launch 0 compiles"]),
+    (fence("view: image", "name: dot.png"), ["needs the option 'alt'"]),
+    (fence("view: image", "name: dott.png", "alt: A dot"), ["'dott.png'", "dot.png"]),
+    (fence("view: file", "of: programs/toy", "device: cpu"), ["'file' has no option 'device'"]),
+    (fence("view: ledger", "of: programs/toy"), ["'ledger' has no option 'of'"]),
     (fence("just words"), ["option: value"]),
     (fence("view: [output"), ["option: value"]),
+    (fence("- view: output"), ["option: value"]),
+    (fence("view: output", "view: output"), ["'view' is given twice"]),
+    (fence(), ["no view None"]),
+    ('```recording title="x"\nview: output\n```', ["no attribute 'title'"]),
+    ('```recording linenums="1"\nview: output\n```', ["no attribute 'linenums'"]),
+    ('```{.recording title="x"}\nview: output\n```', ["no attribute 'title'"]),
+    ("```{.recording #x}\nview: output\n```", ["no attribute 'x'"]),
+    ("```{.recording .wide}\nview: output\n```", ["no attribute 'wide'"]),
+    ("```recording output\nview: output\n```", ["no attribute 'output'"]),
+    ("```Recording\nview: output\n```", ["no fence is called 'Recording'", "recording"]),
+    ("``` recordings\nview: output\n```", ["no fence is called 'recordings'", "recording"]),
+    ("```recordng\nview: output\n```", ["no fence is called 'recordng'", "recording"]),
+    ("> ```recordng\n> view: output\n> ```", ["'recordng'"]),
+    ("- An item.\n\n    ```recordng\n    view: output\n    ```", ["'recordng'"]),
+    ("1. ```recordng\n   view: output\n   ```", ["'recordng'"]),
+    ("````recordng\nview: output\n````", ["'recordng'"]),
+    ("~~~recordng\nview: output\n~~~", ["'recordng'"]),
+    ("```{.recordng}\nview: output\n```", ["'recordng'"]),
+    ('=== "Tab"\n\n    ```recordng\n    view: output\n    ```', ["'recordng'"]),
+    ("Words.\n\n     ```recording\n     view: output\n     ```", ["indented wrongly"]),
+    ("- ```recording\n  view: output\n  ```", ["indented wrongly"]),
+    ("A term\n: ```recording\n  view: output\n  ```", ["indented wrongly"]),
     ("{{ h200: bandwith[2**20].triton }}", ["'bandwith'", "bandwidth"]),
     ("{{ h200: bandwidth[2**21].triton }}", ["2097152"]),
     ("{{ h200: bandwidth[2**20].tritn }}", ["'tritn'", "triton"]),
-    ("{{ h100: output }}", ["'h100'", "h200"]),
-    ("{{ H200: output }}", ["'H200'", "h200"]),
-    ("{{ cpu of programs/toi: output }}", ["'programs/toi'", "programs/toy"]),
+    ("{{ h100: made.triton }}", ["'h100'", "h200"]),
+    ("{{ H200: made.triton }}", ["'H200'", "h200"]),
+    ("{{ cpu of programs/toi: made.triton }}", ["'programs/toi'", "programs/toy"]),
     ('{{ cpu: output["sum"]; d; > 1024 }}', ["> 1024", "it is 1024"]),
+    ("{{ cpu: 10**10**10 }}", ["a power of more than 300 digits"]),
+    ("{{ cpu: made.update(triton='4') }}", ["a method cannot be called here"]),
     ("{{ launches }}", ["no claim"]),
     ("{{ }}", ["no claim"]),
+    ("<p>{{ cpu: 1 }}</p>", ["'{{ cpu: 1 }}' was not taken for a claim"]),
+    ("So { { cpu: 1 }}.", ["was not taken for a claim"]),
+    ("So {{ cpu: 1 }.", ["was not taken for a claim"]),
+    ("So {{ cpu:\n\n1 }}.", ["was not taken for a claim"]),
+    ("`a` {{ cpu: '`' }} `b`", ["was not taken for a claim"]),
+    ("![{{ cpu: 1 }}](x.png)", ["of 1 claims only 0"]),
+    ("[x]({{ cpu: 1 }})", ["of 1 claims only 0"]),
+    ("{{ cpu: 1 }} and [{{ cpu: 2 }}]({{ cpu: 3 }})", ["of 3 claims only 2"]),
     ('```python\n--8<-- "programs/toy.py:kernal"\n```', ["'kernal'", "kernel"]),
     ('```python\n--8<-- "programs/toi.py"\n```', ["snippets/programs/toi.py", "toy.py"]),
+    ('```python\n-8<- "programs/toy.py:kernel"\n```', ["write it as --8<--"]),
+    ("```python\n--8<-- 'programs/toy.py:kernel'\n```", ["write it as --8<--"]),
+    ('```python\n---8<--- "programs/toy.py:kernel"\n```', ["write it as --8<--"]),
+    ("```python\n--8<--\nprograms/toy.py\n--8<--\n```", ["write it as --8<--"]),
+    ('```python\n--8<-- "https://a.test/toy.py"\n```', ["no file snippets/https"]),
+    ('```python\n;--8<-- "programs/toy.py:kernel"\n```', ["write it as --8<--"]),
+    ('```python\nx = 1  --8<-- "programs/toy.py:kernel"\n```', ["write it as --8<--"]),
+    ('```python\n--8<-- "../mkdocs.yml"\n```', ["../mkdocs.yml"]),
+    ('```python\n--8<-- "programs/toy.py:1:3"\n```', ["no section '1:3'"]),
 ]
 
 
-@pytest.mark.parametrize("text, named", WRONG)
+@pytest.mark.parametrize(("text", "named"), WRONG)
 def test_what_is_wrong_stops_the_page_with_its_line(convert, text, named):
     with pytest.raises(PageError) as raised:
         convert(f"# Title\n\nWords.\n\n{text}\n")
@@ -284,7 +361,7 @@ def test_what_is_wrong_stops_the_page_with_its_line(convert, text, named):
     assert "/tmp" not in message
 
 
-def test_all_claims_that_do_not_hold_are_named_at_once(convert):
+def test_all_that_is_wrong_is_named_at_once(convert):
     text = 'Not {{ cpu: output["sum"]; d; > 1024 }}, but {{ cpu: output["sum"] }}.\n\nNor {{ cpu: output["s"] }}.'
     with pytest.raises(PageError) as raised:
         convert(text)
@@ -292,59 +369,140 @@ def test_all_claims_that_do_not_hold_are_named_at_once(convert):
     assert "toy.md:1: " in one and "> 1024" in one and "toy.md:3: " in other and "'s'" in other
 
 
-def test_a_misspelled_fence_stops_the_page(convert):
-    with pytest.raises(PageError, match=r"toy\.md:3: no fence is called 'recordng'; the nearest .*: recording"):
-        convert("One line.\n\n```recordng\nview: output\n```")
-    assert "<code>1 + 1" in convert("```text\n1 + 1\n```")  # and a language is none
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```text\n1 + 1\n```",
+        "````text\n```recording\nview: outputs\n```\n{{ cpu: wrong }}\n````",
+        "~~~text\n```recording\nview: outputs\n```\n~~~",
+        "`{{ cpu: wrong }}` and ``{{ wrong }}``",
+        "<!-- {{ cpu: wrong }} -->",
+        "{{ cpu:\n1 }}",
+    ],
+)
+def test_what_only_looks_wrong(convert, text):
+    assert convert(f"Words.\n\n{text}\n")
 
 
-def test_a_fault_in_a_list_has_its_line_too(convert):
-    with pytest.raises(PageError, match=r"toy\.md:4: .*'outputs'"):
-        convert("- An item.\n\n    ```recording\n    view: outputs\n    ```\n")
+INSIDE = ["", "> ", "- A\n\n    ", "1. A\n\n    ", "!!! note\n    ", '??? note "A"\n    ', '=== "A"\n\n    ']
 
 
-def test_a_recording_that_cannot_be_read_stops_the_page(convert, toy):
-    (toy.root / "recordings/programs/toy/h200.json").write_text("{")
-    with pytest.raises(PageError, match=r"recordings/programs/toy/h200\.json"):
-        convert("# Nothing of it is shown here")
+@pytest.mark.parametrize("before", INSIDE)
+def test_a_recording_stands_wherever_a_fence_may(convert, before):
+    *above, inner = before.split("\n")
+    page = convert("\n".join([*above, *(inner + line for line in fence("view: output").splitlines())]))
+    assert page.count('<figure class="recording"') == 1
+    Balance(page)
+
+
+LONG = ["{{" + " " * 20_000, "{{ cpu" + " of" * 9_000, "{{ " * 3_000, ">" * 500, "[" * 3_000, "`" * 9_000]
+
+
+@pytest.mark.parametrize("text", LONG, ids=[text[:8] for text in LONG])
+def test_no_page_keeps_a_build_waiting(convert, text):
+    before = time.process_time()
+    try:
+        convert(text)
+    except (PageError, RecursionError) as error:
+        assert len(str(error)) < 400
+    assert time.process_time() - before < 5
+
+
+def test_a_recording_that_cannot_be_read_stops_the_page(convert, course):
+    course.write("recordings/programs/toy/h200.json", "{")
+    with pytest.raises(PageError, match=r"toy\.md:[345]: recordings/programs/toy/h200\.json"):
+        convert("# A page\n\n" + fence("view: output", "device: h200"))
+
+
+@pytest.mark.parametrize("pattern", ["(a|a?)+$", "(a+)+$", "((a*)*)*$"])
+def test_a_pattern_keeps_no_build_waiting(convert, course, monkeypatch, pattern):
+    monkeypatch.setattr(printed, "SECONDS", 0.05)
+    for device in ("cpu", "h200"):
+        course.record(device, output="a" * 4000 + "b\n")
+    before = time.process_time()
+    with pytest.raises(PageError, match=r"toy\.md:2: .*(takes more than|no line matches)"):
+        convert(fence("view: output", f'only: "{pattern}"'))
+    assert time.process_time() - before < 5
 
 
 # What is stale
 
 
-def test_a_stale_recording_is_shown_under_a_notice(convert, toy, monkeypatch, caplog):
-    monkeypatch.setattr(runner, "machine_devices", lambda: [])  # as where torch is not installed
-    toy.snippet("toy", TOY + "print(1)\n")
-    page = convert(fence("view: output") + '\n\nIt is {{ cpu: output["sum"] }}.')
+def stale(course):
+    course.snippet("toy", TOY + "print(1)\n")
+    return fence("view: output") + '\n\nIt is {{ cpu: output["sum"] }}.'
+
+
+def test_a_stale_recording_stops_the_page(convert, course):
+    with pytest.raises(PageError) as raised:
+        convert(stale(course))
+    for line, message in zip((2, 5), str(raised.value).splitlines(), strict=True):
+        assert re.match(rf"docs/en/programs/toy\.md:{line}: recordings/programs/toy/cpu\.json: stale", message)
+        assert "mend: python -m recorder run programs/toy" in message
+
+
+def test_while_serving_it_is_shown_as_such(convert, course, serving):
+    page = convert(stale(course))
     assert 'class="recording__notice recording__notice--stale"' in page and "sum: 1,024" in page
     assert "not installed" in page and 'class="claim claim--stale"' in page
-    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert any(re.match(r"docs/en/programs/toy\.md:2: recordings/programs/toy/cpu\.json: stale", w) for w in warnings)
-    assert all(record.name.startswith("mkdocs.") for record in caplog.records), "MkDocs counts only its own warnings"
+    assert "mend" not in page.partition("</figure>")[2].partition("<details")[0]
 
 
-def test_a_preview_is_labeled_and_never_written(convert, toy, monkeypatch):
+ELSE = [fence("view: outputs"), '{{ cpu: output["sum"]; d; > 1024 }}', '--8<-- "programs/toi.py"', "```recordng\n```"]
+
+
+@pytest.mark.parametrize("text", ELSE)
+def test_while_serving_everything_else_stops_the_page_too(convert, course, serving, text):
+    with pytest.raises(PageError):
+        convert(f"{stale(course)}\n\n{text}\n")
+
+
+@pytest.mark.parametrize("command", ["mkdocs build", "mkdocs build -d serve", "render check --built serve", "-c"])
+def test_only_who_serves_is_shown_what_is_stale(convert, course, monkeypatch, command):
+    monkeypatch.setattr(sys, "argv", command.split())
+    with pytest.raises(PageError):
+        convert(stale(course))
+
+
+def test_a_preview_is_labeled_and_never_written(convert, course, serving, monkeypatch):
     monkeypatch.setattr(runner, "machine_devices", lambda: ["cpu"])
-    monkeypatch.setattr(runner, "record", lambda *a, **options: {**made("cpu"), "output": f"new {options}\n"})
-    toy.snippet("toy", TOY + "print('preview')\n")
-    before = toy.files()
+    monkeypatch.setattr(runner, "record", lambda *a, **options: replace(made("cpu"), output=f"new {options}\n"))
+    course.snippet("toy", TOY + "print('preview')\n")
+    before = course.files()
     page = convert(fence("view: output", "device: h200"))
-    assert "recording__notice--preview" in page and "&#x27;only_output&#x27;: True" in page
+    assert "recording__notice--preview" in page and "&#39;only_output&#39;: True" in page
     assert "sum: 1,024" not in page and 'data-device="cpu"' in page
-    assert toy.files() == before
+    assert course.files() == before
 
 
-def test_no_preview_of_output_that_differs(convert, toy, monkeypatch):
+def test_what_is_measured_has_no_preview(convert, course, serving, monkeypatch):
     monkeypatch.setattr(runner, "machine_devices", lambda: ["cpu"])
     monkeypatch.setattr(runner, "record", lambda *args, **kwargs: pytest.fail("it was run"))
-    toy.snippet("toy", TOY + "print('preview')\n")
-    toy.write("pyproject.toml", '[tool.recorder.snippets."programs/toy"]\ndiffers = "on every device"\n')
-    page = convert(fence("view: output", "device: h200"))
-    assert "recording__notice--stale" in page
+    course.snippet("toy", TOY + "print('measured')\n")
+    assert "recording__notice--stale" in convert(fence("view: table", "name: bandwidth", "device: h200"))
 
 
-def test_a_snippet_that_was_never_recorded(convert, toy, monkeypatch):
-    monkeypatch.setattr(runner, "machine_devices", lambda: [])
-    toy.snippet("new", "print(1)\n")
-    page = convert(f"{fence('of: programs/new', 'view: table')}\n\n{fence('of: programs/new', 'view: file')}")
-    assert "recording__notice--missing" in page and "never been recorded" in page
+def test_no_preview_of_output_that_differs(convert, course, serving, monkeypatch):
+    monkeypatch.setattr(runner, "machine_devices", lambda: ["cpu"])
+    monkeypatch.setattr(runner, "record", lambda *args, **kwargs: pytest.fail("it was run"))
+    course.snippet("toy", TOY + "print('preview')\n")
+    course.write("snippets/programs/recorder.toml", '[toy]\ndiffers = "on every device"\n')
+    assert "recording__notice--stale" in convert(fence("view: output", "device: h200"))
+
+
+def test_a_changed_snippet_that_fails_keeps_its_old_output(convert, course, serving, monkeypatch):
+    def fails(*args, **kwargs):
+        raise RecorderError("Traceback\nNameError: <x>")
+
+    monkeypatch.setattr(runner, "machine_devices", lambda: ["cpu"])
+    monkeypatch.setattr(runner, "record", fails)
+    course.snippet("toy", TOY + "print('fails')\n")
+    page = convert(fence("view: output"))
+    assert "recording__notice--stale" in page and "it fails: NameError: &lt;x&gt;" in page and "sum: 1,024" in page
+
+
+def test_a_snippet_that_was_never_recorded(convert, course, serving):
+    course.snippet("new", "print(1)\n")
+    text = f"{fence('of: programs/new', 'view: output')}\n\n{fence('of: programs/new', 'view: file')}\n\n"
+    page = convert(f"{text}So {{{{ cpu of programs/new: output['x'] }}}}.")
+    assert "recording__notice--missing" in page and "never been recorded" in page and ">?</data>" in page

@@ -3,7 +3,7 @@
 
 from types import SimpleNamespace
 
-from recorder import search
+from render import search
 
 CONTENT = (
     '<p>Words.</p><div class="highlight"><pre><span></span>x = 1\n</pre></div><pre class="stage stage--ptx">add</pre>'

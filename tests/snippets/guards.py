@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What tests of snippets share: the checks of the lesson *Testing a kernel*, and what is about this repository only."""
 
+import contextlib
 import importlib.util
 import os
 from pathlib import Path
+from unittest import mock
+
+import numpy as np
 
 from snippets.tools.testing import (  # noqa: F401  for the tests to import from here
     Guarded,
@@ -28,6 +32,49 @@ def mutate(source: Path, target: Path, old: str, new: str) -> Path:
     assert old in text, f"{source.name} no longer contains {old!r}: bring the table of mutants up to date"
     target.write_text(text.replace(old, new), "utf-8")
     return target
+
+
+@contextlib.contextmanager
+def nan_as_on_a_gpu():
+    """In the interpreter: a maximum or minimum that is not told to propagate NaN drops it, as a GPU's does."""
+    from triton.runtime.interpreter import interpreter_builder as builder
+
+    drop = {"create_maxnumf": np.fmax, "create_minnumf": np.fmin}
+    with contextlib.ExitStack() as stack:
+        for name, function in drop.items():
+            dropping = lambda a, b, function=function: builder.binary_op(a, b, function)
+            stack.enter_context(mock.patch.object(builder, name, dropping))
+        yield
+
+
+@contextlib.contextmanager
+def precisions_of_dots():
+    """Yield a set that receives what each ``tl.dot`` is told: the interpreter multiplies float32 as float32 anyway."""
+    from triton.runtime.interpreter import interpreter_builder as builder
+
+    seen, dot = set(), builder.create_dot
+
+    def noted(a, b, acc, precision, *rest):
+        seen.add(precision.name)
+        return dot(a, b, acc, precision, *rest)
+
+    with mock.patch.object(builder, "create_dot", noted):
+        yield seen
+
+
+@contextlib.contextmanager
+def as_if_compiled(module, kernel: str):
+    """Without a GPU: a snippet's checks take its kernel for a compiled one; yield what makes bfloat16 on a GPU."""
+    import torch
+    import triton
+    from torch._subclasses import FakeTensorMode  # tensors without memory, on any device
+
+    def on_gpu(*shape):
+        with FakeTensorMode():
+            return torch.ones(*shape, device="cuda", dtype=torch.bfloat16)
+
+    with mock.patch.object(module, kernel, mock.Mock(spec=triton.JITFunction)):
+        yield on_gpu
 
 
 def environment(device: str, **more: str) -> dict[str, str]:

@@ -53,7 +53,7 @@ def compiled_for(name: str, module: ModuleType):
     from triton.backends.nvidia.compiler import CUDABackend
     from triton.runtime import driver
 
-    from recorder.stages import CompileOnly
+    from recorder.compile import CompileOnly
 
     gpu, launches = GPUS[name], []
 

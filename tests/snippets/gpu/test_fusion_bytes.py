@@ -9,7 +9,15 @@ from unittest import mock
 import pytest
 import torch
 import triton
-from guards import Guarded, check_each_once, check_inside, environment, recorded_accesses
+from guards import (
+    Guarded,
+    check_each_once,
+    check_inside,
+    environment,
+    nan_as_on_a_gpu,
+    precisions_of_dots,
+    recorded_accesses,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -125,11 +133,18 @@ def test_random_numbers_within_the_bound(device, dtype):
     assert ((out - exact).abs() <= sums * 1.01 + rounding * 1.01 + 1e-6).all()
 
 
+def test_float32_is_multiplied_as_float32():
+    with precisions_of_dots() as seen:
+        matmul(torch.ones(2, 20), torch.ones(20, 3))
+    assert seen == {"IEEE"}
+
+
 @pytest.mark.filterwarnings("ignore:invalid value encountered in matmul:RuntimeWarning")
 def test_nan_and_infinity_stay(device):
     x = torch.tensor([[float("nan"), 1.0], [float("inf"), 1.0], [float("-inf"), 1.0]], device=device)
     w = torch.ones(2, 3, device=device)
-    torch.testing.assert_close(matmul(x, w, relu=True), torch.relu(x @ w), equal_nan=True)
+    with nan_as_on_a_gpu() if device == "cpu" else contextlib.nullcontext():
+        torch.testing.assert_close(matmul(x, w, relu=True), torch.relu(x @ w), equal_nan=True)
     torch.testing.assert_close(matmul(x, w), x @ w, equal_nan=True)
 
 

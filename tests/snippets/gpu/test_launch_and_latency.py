@@ -12,7 +12,7 @@ from guards import Guarded, check_each_once, environment, recorded_accesses
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snippets.gpu import launch_and_latency as limits
+from snippets.gpu import launch_and_latency
 from snippets.gpu.launch_and_latency import powers, powers_kernel
 from tests.processes import run_script
 
@@ -48,7 +48,7 @@ def check(x, k, block=None, start=0):
 
 
 def served(device):
-    return [dtype for dtype in limits.DTYPES if device == "cuda" or dtype != torch.bfloat16]
+    return [dtype for dtype in launch_and_latency.DTYPES if device == "cuda" or dtype != torch.bfloat16]
 
 
 @given(
@@ -66,7 +66,7 @@ def test_sums_of_powers(device, data, n, k, block, start, seed):
     check(x, k, block, start)
 
 
-@pytest.mark.parametrize("dtype", limits.DTYPES, ids=str)
+@pytest.mark.parametrize("dtype", launch_and_latency.DTYPES, ids=str)
 @pytest.mark.parametrize("shape", [(1,), (1023,), (1024,), (2, 1025), (), (3, 0)], ids=str)
 def test_the_host_function(device, dtype, shape):
     if dtype not in served(device):
@@ -120,7 +120,7 @@ def test_no_gradient_is_promised_under_no_grad(device):
 
 
 def test_as_a_script(device):
-    path = Path(limits.__file__)
+    path = Path(launch_and_latency.__file__)
     done = run_script(path, env=environment(device, PYTHONPATH=str(path.parents[2])))
     assert done.returncode == 0, done.stderr
     assert "k = 2: [3.0, 14.0, 0.875, -1.0]" in done.stdout
@@ -130,6 +130,7 @@ def test_as_a_script(device):
 @pytest.mark.gpu
 @pytest.mark.timeout(300)
 def test_what_is_doubled_doubles():
-    assert limits.doubled.fn("compute", "arithmetic") > 1.8 > 1.2 > limits.doubled.fn("compute", "bytes")
-    assert limits.doubled.fn("memory", "bytes") > 1.8 > 1.2 > limits.doubled.fn("memory", "arithmetic")
-    assert limits.doubled.fn("overhead", "launches") > 1.2 * limits.doubled.fn("overhead", "bytes")  # CPUs are noisy
+    doubled = launch_and_latency.doubled.fn
+    assert doubled("compute", "arithmetic") > 1.8 > 1.2 > doubled("compute", "bytes")
+    assert doubled("memory", "bytes") > 1.8 > 1.2 > doubled("memory", "arithmetic")
+    assert doubled("overhead", "launches") > 1.2 * doubled("overhead", "bytes")  # CPUs are noisy

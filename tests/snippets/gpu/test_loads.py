@@ -18,7 +18,7 @@ SOURCE = Path(loads.__file__)
 PROBE = """
 import torch
 from triton.runtime import driver
-from recorder.stages import TARGETS, CompileOnly
+from recorder.compile import TARGETS, CompileOnly
 from snippets.gpu.fusion_bytes import matmul_kernel
 from snippets.gpu.loads import TILE
 driver.set_active(CompileOnly(TARGETS["sm_90"]))

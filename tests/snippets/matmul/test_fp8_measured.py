@@ -45,7 +45,7 @@ import re
 import torch
 from triton.runtime import driver
 from triton.tools.tensor_descriptor import TensorDescriptor
-from recorder.stages import TARGETS, CompileOnly, _disassemble
+from recorder.compile import TARGETS, CompileOnly, _disassemble
 from snippets.matmul.fp8_measured import OPTION, option_kernel
 driver.set_active(CompileOnly(TARGETS["sm_90"]))
 n, scale = 8192, torch.empty(())

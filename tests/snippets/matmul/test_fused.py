@@ -11,7 +11,16 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from guards import Guarded, check_each_once, check_inside, environment, recorded_accesses
+from guards import (
+    Guarded,
+    as_if_compiled,
+    check_each_once,
+    check_inside,
+    environment,
+    nan_as_on_a_gpu,
+    precisions_of_dots,
+    recorded_accesses,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from triton.tools.tensor_descriptor import TensorDescriptor
@@ -201,7 +210,8 @@ def test_activations_as_in_torch(device, activation):
     activate_kernel[(1,)](x, out, activation, len(VALUES))
     torch.testing.assert_close(out.double(), in_torch(activation)(x.double()), rtol=3e-6, atol=2e-6)
     x[3], x[9] = math.nan, math.nan
-    activate_kernel[(1,)](x, out, activation, len(VALUES))
+    with nan_as_on_a_gpu() if device == "cpu" else contextlib.nullcontext():
+        activate_kernel[(1,)](x, out, activation, len(VALUES))
     assert out.isnan().nonzero().flatten().tolist() == [3, 9]
 
 
@@ -212,6 +222,21 @@ def test_gelu_to_a_millionth_of_itself(device):
     activate_kernel[(1,)](x, out, "gelu", len(x))
     exact = x.double() * torch.special.erfc(-x.double() / math.sqrt(2)) / 2
     torch.testing.assert_close(out.double(), exact, rtol=3e-6, atol=0)
+
+
+@pytest.mark.parametrize("activation", ["gelu_tanh", "silu"])
+def test_tanh_and_silu_to_a_millionth_of_themselves(device, activation):
+    """Below zero, where they are small, each digit of a constant shows: of 0.044715, the last one by 1e-4."""
+    x = torch.linspace(-4.5, 10, 2**14, device=device)
+    out = torch.empty_like(x)
+    activate_kernel[(1,)](x, out, activation, len(x))
+    torch.testing.assert_close(out.double(), in_torch(activation)(x.double()), rtol=5e-6, atol=0)
+
+
+def test_float32_is_multiplied_as_float32():
+    with small_tiles(), precisions_of_dots() as seen:
+        linear(torch.ones(16, 32), torch.ones(16, 32))
+    assert seen == {"IEEE"}
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
@@ -335,6 +360,69 @@ def test_which_config(M, N, K, config):
     assert fused.choose_config(M, N, K, 4, 132) == fused.FLOAT32
 
 
+def test_what_it_asks_for():
+    x, weight = whole((3, 5), 1, "cpu", torch.float16), whole((7, 5), 2, "cpu", torch.float16)
+    with (
+        mock.patch.object(fused, "choose_config", wraps=fused.choose_config) as chosen,
+        mock.patch.object(torch, "empty", wraps=torch.empty) as empty,
+    ):
+        linear(x, weight)
+    assert chosen.call_args_list == [mock.call(3, 7, 5, 2, fused.multiprocessors(x.device))]
+    shapes = [(3, 7), (3, 8), (7, 8)]  # the result, and copies of rows that are padded to 16 bytes
+    assert empty.call_args_list == [mock.call(shape, dtype=torch.float16, device=x.device) for shape in shapes]
+
+
+class Cramped:
+    """In place of the kernel: as on a GPU whose shared memory holds so many stages and no more."""
+
+    def __init__(self, room):
+        self.room, self.tried = room, []
+
+    def __getitem__(self, grid):
+        def launch(*arguments, num_stages, **options):
+            self.tried.append(num_stages)
+            if num_stages > self.room:
+                raise triton.OutOfResources(num_stages, self.room, "shared memory")
+            return KERNEL[grid](*arguments, **options)
+
+        return launch
+
+
+KERNEL = fused.linear_kernel
+
+
+@pytest.mark.parametrize("room, tried", [(3, [3]), (2, [3, 2]), (1, [3, 2, 1])])
+def test_takes_fewer_stages_where_there_is_no_room_for_more(room, tried):
+    x, weight, bias = whole((4, 5), 1, "cpu"), whole((3, 5), 2, "cpu"), whole((3,), 3, "cpu")
+    with mock.patch.dict(fused.FEWER, clear=True), mock.patch.object(fused, "linear_kernel", Cramped(room)) as cramped:
+        for _ in range(2):  # the second time it knows
+            assert torch.equal(linear(x, weight, bias, "relu"), torch.relu(x @ weight.T + bias))
+        assert cramped.tried == [*tried, tried[-1]]
+
+
+def test_refuses_what_does_not_fit_in_any_way():
+    cramped = Cramped(0)
+    with (
+        mock.patch.dict(fused.FEWER, clear=True),
+        mock.patch.object(fused, "linear_kernel", cramped),
+        pytest.raises(ValueError, match=r"num_stages=1.* does not fit on cpu"),
+    ):
+        linear(torch.ones(2, 2), torch.ones(2, 2))
+    assert cramped.tried == [3, 2, 1]
+
+
+def test_more_rows_than_it_counts_are_refused():
+    x = torch.ones(1, 1, 1).expand(2, 2**29 + 1, 1)
+    nothing = mock.Mock(numel=lambda: 2**30 + 2)
+    with mock.patch.object(torch, "empty", return_value=nothing), pytest.raises(ValueError, match="1073741826 rows"):
+        linear(x, torch.ones(1, 1))
+
+
+def test_takes_what_requires_a_gradient_where_none_is_computed(device):
+    with torch.no_grad():
+        assert linear(ones(2, 2, device=device, requires_grad=True), ones(2, 2, device=device)).eq(2).all()
+
+
 ones = torch.ones
 REFUSED = {
     "no match": (lambda d: (ones(2, 3, device=d), ones(3, 2, device=d)), ["(N, K)", "(3, 2)"]),
@@ -342,6 +430,8 @@ REFUSED = {
     "bias": (lambda d: (ones(2, 3, device=d), ones(4, 3, device=d), ones(3, device=d)), ["bias", "(4,)", "(3,)"]),
     "activation": (lambda d: (ones(2, 3, device=d),) * 2 + (None, "selu"), ["'selu'", "gelu_tanh"]),
     "float64": (lambda d: (ones(2, 2, device=d).double(),) * 2, ["torch.float64", "use one of"]),
+    "a batch of weights": (lambda d: (ones(2, 3, device=d), ones(1, 3, 3, device=d)), ["(N, K)", "(1, 3, 3)"]),
+    "two devices": (lambda d: (ones(2, 2, device=d), ones(2, 2, device="meta")), ["weight torch.float32 on meta"]),
     "two dtypes": (lambda d: (ones(2, 2, device=d), ones(2, 2, device=d).half()), ["weight torch.float16", "alike"]),
     "bias of another": (
         lambda d: (ones(2, 2, device=d), ones(2, 2, device=d), ones(2, device=d).half()), ["bias torch.float16"],
@@ -366,6 +456,13 @@ def test_refuses(device, arguments, fragments):
         linear(*arguments)
     for fragment in fragments:
         assert fragment in str(error.value)
+
+
+def test_checks_of_what_is_compiled():
+    with as_if_compiled(fused, "linear_kernel") as on_gpu:
+        fused.check_arguments(on_gpu(2, 3), on_gpu(4, 3), on_gpu(4), "relu")
+        with pytest.raises(ValueError, match="x is on cpu; kernels run on a GPU"):
+            fused.check_arguments(torch.ones(2, 3), torch.ones(4, 3), None, None)
 
 
 def test_bfloat16_is_refused_in_the_interpreter():

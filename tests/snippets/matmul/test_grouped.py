@@ -7,7 +7,7 @@ from unittest import mock
 import pytest
 import torch
 import triton
-from guards import Guarded, check_each_once, check_inside, recorded_accesses
+from guards import Guarded, as_if_compiled, check_each_once, check_inside, precisions_of_dots, recorded_accesses
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -218,6 +218,10 @@ def test_offsets_are_computed_in_64_bits(far):
         (lambda x: (x, x.T.to_sparse()), {}, "b.to_dense()"),
         (lambda x: (x[:1, :1].expand(2**30 + 1, 1), x[:1, :0]), {}, "at most 2**30"),
         (lambda x: (x, x.T), {"num_warps": 3}, "num_warps must be a power of two up to 32; got 3"),
+        (lambda x: (x[0], x.T), {}, "got (3,) and (3, 2)"),
+        (lambda x: (x, x[0]), {}, "got (2, 3) and (3,)"),
+        (lambda x: (x[:1, :1], x[:1, :1].expand(1, 2**30 + 1)), {}, "at most 2**30"),
+        (lambda x: (x, x.T), {"tile": (16, 16.0, 16)}, "three powers of two"),
         (lambda x: (x, x.T), {"group": 0}, "group must be a whole number from 1; got 0"),
         (lambda x: (x, x.T), {"group": 2.0}, "got 2.0"),
         (lambda x: (x, x.T), {"group": 2**31}, "the group is too large"),
@@ -239,6 +243,49 @@ def test_a_step_of_8_is_refused_on_a_gpu():
     compiled = mock.Mock(spec=triton.JITFunction)
     with mock.patch.object(module, "matmul_kernel", compiled), pytest.raises(ValueError, match="at least 16 on a GPU"):
         module.check_options(8, (16, 16, 8), 8)
+
+
+def test_checks_of_what_is_compiled():
+    with as_if_compiled(module, "matmul_kernel") as on_gpu:
+        module.check_arguments(on_gpu(2, 3), on_gpu(3, 2))
+        with pytest.raises(ValueError, match="a is on the CPU; move it to a GPU"):
+            module.check_arguments(torch.ones(2, 3), torch.ones(3, 2))
+
+
+def test_takes_what_requires_a_gradient_where_none_is_computed(device):
+    with torch.no_grad():
+        a = torch.ones(2, 2, device=device, requires_grad=True)
+        assert matmul(a, torch.ones(2, 2, device=device)).eq(2).all()
+
+
+@pytest.mark.parametrize(
+    "dtype, tile, sides",
+    [
+        (torch.float32, None, (64, 64, 16)),
+        (torch.float16, None, (128, 128, 64)),
+        (torch.float32, (32, 16, 64), (32, 16, 64)),
+    ],
+)
+def test_what_it_launches(dtype, tile, sides):
+    """Grid, constants and arguments; and what the dot is told."""
+    launched = []
+
+    class Kernel:
+        def __getitem__(self, grid):
+            return lambda *arguments, **options: (
+                launched.append((grid, options)), KERNEL[grid](*arguments, **options)
+            )  # fmt: skip
+
+    a, b = matrices(40, 150, 70, dtype, "cpu")
+    with mock.patch.object(module, "matmul_kernel", Kernel()), precisions_of_dots() as seen:
+        assert torch.equal(matmul(a, b, group=3, tile=tile, num_warps=2, num_stages=1), exact(a, b))
+    m, n, k = sides
+    blocks = {"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "GROUP_M": 3, "num_warps": 2, "num_stages": 1}
+    assert launched == [((-(-40 // m) * -(-150 // n),), blocks)]
+    assert seen == {"IEEE"}
+
+
+KERNEL = module.matmul_kernel
 
 
 def test_bfloat16_is_refused_in_the_interpreter():

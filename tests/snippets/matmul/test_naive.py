@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 import triton
-from guards import Guarded, check_each_once, check_inside, environment, recorded_accesses
+from guards import Guarded, check_each_once, check_inside, environment, precisions_of_dots, recorded_accesses
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -196,6 +196,12 @@ def test_refuses(device, arguments, fragments):
 def test_refuses_a_tile(device, tile):
     with pytest.raises(ValueError, match=re.escape(str(tile))):
         matmul(torch.ones(2, 2, device=device), torch.ones(2, 2, device=device), tile=tile)
+
+
+def test_float32_is_multiplied_as_float32():
+    with precisions_of_dots() as seen:
+        matmul(torch.ones(2, 20), torch.ones(20, 3))
+    assert seen == {"IEEE"}
 
 
 def test_bfloat16_is_refused_in_the_interpreter():

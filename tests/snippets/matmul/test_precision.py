@@ -8,7 +8,16 @@ from unittest import mock
 
 import pytest
 import torch
-from guards import Guarded, check_each_once, check_inside, environment, recorded_accesses
+import triton
+from guards import (
+    Guarded,
+    as_if_compiled,
+    check_each_once,
+    check_inside,
+    environment,
+    precisions_of_dots,
+    recorded_accesses,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -55,9 +64,10 @@ def check(a, b, layouts=("rows", "rows"), block=TINY, **options):
     record = a.device.type == "cpu"
     with (
         recorded_accesses() if record else contextlib.nullcontext() as accesses,
-        mock.patch.object(torch, "empty", return_value=out.tensor),
+        mock.patch.object(torch, "empty", return_value=out.tensor) as empty,
     ):
         assert torch.equal(matmul(a, b, block=block, **options), expected)
+    assert empty.call_args_list == [mock.call(tuple(expected.shape), dtype=expected.dtype, device=a.device)]
     out.check("the result")
     assert torch.equal(a_zone.bytes, before[0]) and torch.equal(b_zone.bytes, before[1]), "a and b are only read"
     if record:
@@ -112,6 +122,83 @@ def test_sums_in_float16_lose_what_float32_keeps(device):
     a[:, 0] = 2048  # from there on float16 holds even numbers only, and the sum is odd
     assert matmul(a, b, out_dtype=torch.float32, block=TINY).eq(2048 + 255).all()
     assert matmul(a, b, sums=torch.float16, out_dtype=torch.float32, block=TINY).ne(2048 + 255).all()
+
+
+@pytest.mark.parametrize("given, meant", [({}, "TF32"), *(({"input_precision": p}, p.upper()) for p in PRECISIONS)])
+def test_the_precision_reaches_the_product(given, meant):
+    with precisions_of_dots() as seen:
+        matmul(torch.ones(16, 32), torch.ones(32, 16), block=TINY, **given)
+    assert {name.upper() for name in seen} == {meant}
+
+
+class Cramped:
+    """In place of the kernel: as on a GPU whose shared memory holds so many stages and no more."""
+
+    def __init__(self, room):
+        self.room, self.tried = room, []
+
+    def __getitem__(self, grid):
+        def launch(*arguments, num_stages, **options):
+            self.tried.append(num_stages)
+            if num_stages > self.room:
+                raise triton.OutOfResources(num_stages, self.room, "shared memory")
+            return matmul_kernel[grid](*arguments, **options)
+
+        return launch
+
+
+def test_takes_fewer_stages_where_there_is_no_room_for_more():
+    a, b = whole((5, 7), 1, "cpu", torch.float16), whole((7, 3), 2, "cpu", torch.float16)
+    options = {"input_precision": "ieee", "sums": torch.float16, "out_dtype": torch.float32}
+    for room, tried in ((3, [3]), (2, [3, 2]), (1, [3, 2, 1])):
+        with (
+            mock.patch.dict(precision.FEWER, clear=True),
+            mock.patch.object(precision, "matmul_kernel", Cramped(room)) as cramped,
+        ):
+            for _ in range(2):  # the second time it knows
+                with mock.patch.object(precision, "check_arguments") as checked:
+                    assert torch.equal(matmul(a, b, **options), a.float() @ b.float())
+                assert checked.call_args == mock.call(a, b, *options.values())
+            assert cramped.tried == [*tried, tried[-1]]
+            with pytest.raises(ValueError, match="does not fit on cpu"):
+                matmul(a, b, block=TINY | {"num_stages": 4})
+            assert cramped.tried[len(tried) + 1 :] == [4]
+
+
+def test_refuses_what_does_not_fit_in_any_way():
+    cramped = Cramped(0)
+    with (
+        mock.patch.dict(precision.FEWER, clear=True),
+        mock.patch.object(precision, "matmul_kernel", cramped),
+        pytest.raises(ValueError, match=r"'num_stages': 1.* does not fit on cpu"),
+    ):
+        matmul(torch.ones(2, 2), torch.ones(2, 2))
+    assert cramped.tried == [3, 2, 1]
+
+
+def test_tf32x3_is_refused_on_amd():
+    with mock.patch.object(torch.version, "hip", "6.0"):
+        with pytest.raises(ValueError, match="no tf32x3"):
+            matmul(torch.ones(2, 2), torch.ones(2, 2), input_precision="tf32x3", block=TINY)
+        assert matmul(torch.ones(2, 2), torch.ones(2, 2), input_precision="ieee", block=TINY).eq(2).all()
+
+
+@pytest.mark.parametrize("option, low, high", [
+    ("BLOCK_M", 16, 256), ("BLOCK_N", 16, 256), ("BLOCK_K", 16, 256), ("num_warps", 1, 32),
+    ("GROUP_M", 1, None), ("num_stages", 1, None),
+])  # fmt: skip
+def test_the_ends_of_a_block(option, low, high):
+    for size in filter(None, (low, high)):
+        precision.check_block(TINY | {option: size})
+    for size in filter(None, (low // 2 or -1, 2 * (high or 0))):
+        with pytest.raises(ValueError, match=option):
+            precision.check_block(TINY | {option: size})
+    precision.check_block({name: size for name, size in TINY.items() if not name.startswith("num_")})
+
+
+def test_takes_what_requires_a_gradient_where_none_is_computed(device):
+    with torch.no_grad():
+        assert matmul(torch.ones(2, 2, device=device, requires_grad=True), torch.ones(2, 2, device=device)).eq(2).all()
 
 
 @pytest.mark.gpu
@@ -248,6 +335,13 @@ def test_offsets_past_2_to_the_31(strides_b):
 ones = torch.ones
 REFUSED = {
     "no match": (lambda d: (ones(2, 3, device=d), ones(2, 3, device=d)), {}, ["(K, N)", "(2, 3)"]),
+    "vector times matrix": (lambda d: (ones(2, device=d), ones(2, 2, device=d)), {}, ["(K, N)", "(2,)"]),
+    "matrix times vector": (lambda d: (ones(2, 2, device=d), ones(2, device=d)), {}, ["(K, N)", "(2,)"]),
+    "two devices": (lambda d: (ones(2, 2, device=d), ones(2, 2, device="meta")), {}, ["alike", "meta"]),
+    "float64 to float32": (
+        lambda d: (ones(2, 2, device=d).double(),) * 2, {"out_dtype": torch.float32}, ["torch.float64", "dtypes are"],
+    ),
+    "long b": (lambda d: (ones(1, 1, device=d), ones(1, 1, device=d).expand(1, 2**30 + 1)), {}, ["2**30"]),
     "two dtypes": (lambda d: (ones(2, 2, device=d), ones(2, 2, device=d).half()), {}, ["alike", "float16"]),
     "float64": (lambda d: (ones(2, 2, device=d).double(),) * 2, {}, ["torch.float64", "dtypes are"]),
     "out": (lambda d: (ones(2, 2, device=d),) * 2, {"out_dtype": torch.int32}, ["torch.int32", "result"]),
@@ -279,6 +373,13 @@ def test_refuses(device, arguments, options, fragments):
         matmul(*arguments, **options)
     for fragment in fragments:
         assert fragment in str(error.value)
+
+
+def test_checks_of_what_is_compiled():
+    with as_if_compiled(precision, "matmul_kernel") as on_gpu:
+        precision.check_arguments(on_gpu(2, 3), on_gpu(3, 2), "ieee", torch.float32, torch.bfloat16)
+        with pytest.raises(ValueError, match="a is on cpu; kernels run on a GPU"):
+            precision.check_arguments(torch.ones(2, 3), torch.ones(3, 2), "ieee", torch.float32, torch.float32)
 
 
 def test_bfloat16_is_refused_in_the_interpreter():

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import torch
 import triton
-from guards import Guarded, check_inside, environment, recorded_accesses
+from guards import Guarded, as_if_compiled, check_inside, environment, precisions_of_dots, recorded_accesses
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from snippets.matmul import split_k
-from snippets.matmul.split_k import FINISH, Plan, matmul
+from snippets.matmul.split_k import FINISH, PRECISIONS, Plan, matmul
 from snippets.tools.testing import addresses_of
 from tests.processes import run_code, run_script
 
@@ -281,12 +281,60 @@ def test_chosen_plan_cpu():
     assert not any(kept.any() for kept in split_k.KEPT.values())
 
 
+KEY = torch.device("cpu"), 0
+
+
+def test_kept_counters_suffice():
+    """The counters that are kept serve all who need no more of them; who needs more gets new ones, zeros as well."""
+    with mock.patch.dict(split_k.KEPT, clear=True):
+        first = split_k.kept_counters(KEY[0], 3)
+        assert first.dtype == torch.int32 and not first.any() and len(first) == 4096 and list(split_k.KEPT) == [KEY]
+        assert split_k.kept_counters(KEY[0], 4096) is first
+        more = split_k.kept_counters(KEY[0], 4097)
+        assert len(more) == 4097 and more.dtype == torch.int32 and not more.any()
+        assert split_k.kept_counters(KEY[0], 3) is more
+
+
+def test_a_graph_has_counters_of_its_own():
+    """As on a GPU, but without one: a stream keeps its counters, a graph gets new ones each time."""
+    device, stream = torch.device("cuda", 0), mock.Mock(cuda_stream=7)
+    for capturing, asked in ((True, [5, 5]), (False, [4096])):
+        with (
+            mock.patch.dict(split_k.KEPT, clear=True),
+            mock.patch.object(torch.cuda, "is_current_stream_capturing", return_value=capturing),
+            mock.patch.object(torch.cuda, "current_stream", return_value=stream),
+            mock.patch.object(torch, "zeros", return_value=range(4096)) as zeros,
+        ):
+            split_k.kept_counters(device, 5), split_k.kept_counters(device, 5)
+            assert zeros.call_args_list == [mock.call(n, dtype=torch.int32, device=device) for n in asked]
+            assert list(split_k.KEPT) == ([] if capturing else [(device, 7)])
+
+
+def test_a_larger_product_after_a_smaller_one():
+    """Of the counters of the smaller one there are too few; around them lie guard zones, where more would be."""
+    kept = Guarded((4,), torch.int32, "cpu", before=8, after=64, fill=0xFF)
+    kept.tensor.zero_()
+    with mock.patch.dict(split_k.KEPT, {KEY: kept.tensor}, clear=True):
+        for tiles in (4, 6, 4):
+            a, b = whole_numbers(16, 64, dtype=torch.float32, device="cpu"), torch.ones(64, 32 * tiles)
+            assert torch.equal(matmul(a, b, plan=Plan(16, 32, 16, 4, 2, 4 * tiles, "last")), a @ b)
+            kept.check("the counters")
+            assert not split_k.KEPT[KEY].any() and len(split_k.KEPT[KEY]) >= tiles
+
+
+@pytest.mark.parametrize("given, meant", [({}, "IEEE"), *(({"input_precision": p}, p.upper()) for p in PRECISIONS)])
+def test_the_precision_reaches_the_product(given, meant):
+    with precisions_of_dots() as seen:
+        matmul(torch.ones(16, 32), torch.ones(32, 16), plan=Plan(16, 16, 16, 4, 2, 1, "alone"), **given)
+    assert {name.upper() for name in seen} == {meant}
+
+
 def test_compiles_where_sizes_are_1():
     """Triton makes a constant of an argument that is 1, and constants have no methods."""
     probe = """
 import torch
 from triton.runtime import driver
-from recorder.stages import TARGETS, CompileOnly
+from recorder.compile import TARGETS, CompileOnly
 from snippets.matmul import autotuned, split_k
 driver.set_active(CompileOnly(TARGETS["sm_90"]))
 x, blocks = torch.zeros(64, dtype=torch.float16), {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 16}
@@ -322,6 +370,7 @@ PLAN = Plan(16, 32, 16, 4, 2, 2, "last")
         (torch.ones(2, 3).bfloat16(), torch.ones(3, 2).bfloat16(), {}, "bfloat16 wrongly"),
         (torch.ones(1).expand(2**30, 1), torch.ones(1, 1), {}, "below 2**30"),
         (torch.ones(2, 3), torch.ones(3, 2), {"input_precision": "tf16"}, "got 'tf16'"),
+        (torch.ones(1, 1), torch.ones(1, 1).expand(1, 2**30), {}, "below 2**30"),
         (torch.ones(2, 30), torch.ones(30, 2), {"plan": PLAN._replace(block_m=24)}, "(24, 32, 16)"),
         (torch.ones(2, 30), torch.ones(30, 2), {"plan": PLAN._replace(block_k=8)}, "block_k must be from 16"),
         (torch.ones(2, 30), torch.ones(30, 2), {"plan": PLAN._replace(num_warps=3)}, "num_warps a power of two"),
@@ -341,6 +390,81 @@ def test_refuses(a, b, options, fragment):
     with pytest.raises(ValueError) as error:
         matmul(a, b, **options)
     assert fragment in str(error.value)
+
+
+def test_checks_of_what_is_compiled():
+    with as_if_compiled(split_k, "matmul_kernel") as on_gpu:
+        split_k.check_arguments(on_gpu(2, 3), on_gpu(3, 2), "ieee")
+        with pytest.raises(ValueError, match="a is on cpu; kernels run on a GPU"):
+            split_k.check_arguments(torch.ones(2, 3), torch.ones(3, 2), "ieee")
+
+
+def test_takes_what_requires_a_gradient_where_none_is_computed(device):
+    with torch.no_grad():
+        a = torch.ones(2, 2, device=device, requires_grad=True)
+        assert matmul(a, torch.ones(2, 2, device=device)).eq(2).all()
+
+
+def test_tf32x3_is_refused_on_amd():
+    with mock.patch.object(torch.version, "hip", "6.0"):
+        with pytest.raises(ValueError, match="no tf32x3"):
+            matmul(torch.ones(2, 2), torch.ones(2, 2), input_precision="tf32x3")
+        assert matmul(torch.ones(2, 2), torch.ones(2, 2), input_precision="ieee").eq(2).all()
+
+
+def test_what_it_asks_for():
+    """The plan is chosen for the product, and by whether float32 is multiplied by hand; buffers have their dtypes."""
+    a, b, half = torch.ones(20, 60), torch.ones(60, 40), torch.float16
+    plan, given = Plan(16, 32, 16, 4, 2, 8, "second"), {"device": a.device}
+    with (
+        mock.patch.object(split_k, "chosen", return_value=plan) as chosen,
+        mock.patch.object(torch, "empty", wraps=torch.empty) as empty,
+    ):
+        matmul(a, b), matmul(a, b, input_precision="tf32"), matmul(a.half(), b.half())
+    sizes = 20, 40, 60, a.device
+    by_hand = [mock.call(*sizes, 4, True), mock.call(*sizes, 4, False), mock.call(*sizes, 2, False)]
+    assert chosen.call_args_list == by_hand
+    partial = mock.call(2 * 8 * 16 * 32, dtype=torch.float32, **given)
+    results = [mock.call(20, 40, dtype=dtype, **given) for dtype in (torch.float32, torch.float32, half)]
+    assert empty.call_args_list == [call for result in results for call in (result, partial)]
+
+
+@pytest.mark.parametrize("finish", FINISH)
+def test_what_it_launches(finish):
+    a, b = torch.ones(20, 64), torch.ones(64, 40)
+    plan = Plan(16, 32, 64 if finish == "alone" else 16, 8, 3, 4 if finish == "alone" else 8, finish)
+    launched = []
+
+    def kernel(name):
+        sound = getattr(split_k, name)
+
+        class Kernel:
+            def __getitem__(self, grid):
+                return lambda *arguments, **options: (
+                    launched.append((name, grid, options)), sound[grid](*arguments, **options)
+                )  # fmt: skip
+
+        return mock.patch.object(split_k, name, Kernel())
+
+    with kernel("matmul_kernel"), kernel("finish_kernel"):
+        assert matmul(a, b, plan=plan).eq(64).all()
+    blocks = {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": plan.block_k}
+    options = {"FINISH": finish, "K_EVEN": True, "PRECISION": "ieee", **blocks, "num_warps": 8, "num_stages": 3}
+    second = ("finish_kernel", (4,), {"ROWS": 16, **blocks, "num_warps": 4})
+    assert launched == [("matmul_kernel", (plan.programs,), options), *([second] if finish == "second" else [])]
+
+
+@pytest.mark.parametrize("finish", FINISH)
+def test_the_ends_of_a_plan(finish):
+    """What is just allowed, and what just is not."""
+    good = Plan(1, 1, 16, 1, 1, 3 if finish == "alone" else 1, finish)
+    for plan in (good, good._replace(num_warps=32), good._replace(block_m=2**10, block_n=2**10, block_k=2**10)):
+        split_k.check_plan(plan, 3, 6)
+    if finish != "alone":
+        split_k.check_plan(good._replace(programs=6), 3, 6)
+    for more in ({"programs": 7}, {"num_warps": 64}, {"block_k": 8}, {"block_m": 0}, {"block_n": 2.0}):
+        with pytest.raises(ValueError, match=r"got"):
+            split_k.check_plan(good._replace(**more), 3, 6)
 
 
 def test_asks_for_counters_where_it_launches():

@@ -8,7 +8,7 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
-from guards import Guarded, check_inside, environment, recorded_accesses
+from guards import Guarded, check_inside, environment, precisions_of_dots, recorded_accesses
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -113,6 +113,12 @@ def test_empty(device):
 def test_prints(device):
     done = run_script(Path(split_k_atomic.__file__), env=environment(device))
     assert done.stdout == "1 parts: equal\n3 parts: equal\n", done.stderr
+
+
+def test_float32_is_multiplied_as_float32():
+    with precisions_of_dots() as seen:
+        matmul(torch.ones(2, 90), torch.ones(90, 3), parts=2, blocks=SMALL)
+    assert seen == {"IEEE"}
 
 
 @pytest.mark.gpu

@@ -9,7 +9,16 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
-from guards import Guarded, check_each_once, check_inside, check_same_bits, environment, recorded_accesses
+from guards import (
+    Guarded,
+    as_if_compiled,
+    check_each_once,
+    check_inside,
+    check_same_bits,
+    environment,
+    nan_as_on_a_gpu,
+    recorded_accesses,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -155,7 +164,8 @@ def test_nan_stays_in_its_row(device, function):
         for dtype in (torch.float16, torch.float32, torch.float64):
             x = numbers((4, 5), dtype, device, seed=3)
             x[1, column] = x[3, column] = math.nan
-            actual = reduced(function, x, (2, 4))
+            with nan_as_on_a_gpu() if device == "cpu" else contextlib.nullcontext():
+                actual = reduced(function, x, (2, 4))
             assert actual.isnan().tolist() == [False, True, False, True]
 
 
@@ -232,9 +242,13 @@ def padded(x, other, block_size):
     guarded = Guarded.around(x, before=64, after=block_size, fill=0xFF)
     blocks = -(-len(x) // block_size)
     out = Guarded((blocks * block_size,), x.dtype, x.device, before=64, after=block_size, fill=0x5A)
-    with mock.patch.object(torch, "empty", return_value=out.tensor), recording(x.device.type) as accesses:
+    with (
+        mock.patch.object(torch, "empty", return_value=out.tensor) as empty,
+        recording(x.device.type) as accesses,
+    ):
         result = masks.pad(guarded.tensor, other=other, block_size=block_size)
     assert result is out.tensor
+    assert empty.call_args_list == [mock.call(blocks * block_size, dtype=x.dtype, device=x.device)]
     out.check("the result"), guarded.check("x")
     if accesses is not None:
         check_each_once(accesses, "load", x=guarded.tensor)
@@ -247,6 +261,24 @@ def test_pads_to_whole_blocks(device):
         x = torch.arange(1.0, n + 1, device=device)
         missing = -n % 4
         check_same_bits(padded(x, -7, 4), torch.cat([x, torch.full((missing,), -7.0, device=device)]))
+
+
+@pytest.mark.parametrize("block_size", [1, 2**16])
+def test_smallest_and_largest_blocks(device, block_size):
+    x = torch.arange(-2.0, 3.0, device=device)
+    missing = -5 % block_size
+    check_same_bits(padded(x, -7, block_size), torch.cat([x, torch.full((missing,), -7.0, device=device)]))
+    check_same_bits(relued(x, block_size), x.clamp(min=0))
+
+
+@pytest.mark.parametrize("tile", [(1, 2**16), (2**16, 1)])
+def test_largest_tiles(device, tile):
+    check(masks.row_sum, numbers((2, 3), torch.float32, device, seed=4), tile)
+
+
+def test_takes_what_requires_a_gradient_where_none_is_computed(device):
+    with torch.no_grad():
+        assert masks.row_sum(ones(2, 3, device=device, requires_grad=True)).tolist() == [3, 3]
 
 
 def test_pads_with_what_the_dtype_holds(device):
@@ -322,6 +354,8 @@ def ones(*shape, device, **kwargs):
         (lambda d: ones(2, 3, device=d), {"tile": (2**9, 2**8)}, "at most 2**16"),
         (lambda d: ones(0, 3, device=d), {"tile": (3, 4)}, "powers of two"),
         (lambda d: ones(1, 1, device=d).expand(1, 2**31), {}, "too many for one program"),
+        (lambda d: ones(1, 1, device=d).expand(2**31, 1), {"tile": (1, 4)}, "too many for a tile of 1"),
+        (lambda d: ones(2, 3, device=d), {"tile": (2**17, 1)}, "powers of two"),
     ],
 )
 def test_row_functions_refuse(device, function, make, options, fragment):
@@ -338,6 +372,9 @@ def test_row_functions_refuse(device, function, make, options, fragment):
         (lambda d: ones(6, device=d)[::2], {}, "x.contiguous()"),
         (lambda d: ones(3, device=d), {"block_size": 3}, "power of two"),
         (lambda d: ones(3, device=d), {"block_size": 2**17}, "power of two"),
+        (lambda d: ones(3, device=d), {"block_size": 4.0}, "power of two"),
+        (lambda d: ones(0, device=d), {"block_size": 0}, "power of two"),
+        (lambda d: torch.empty(2**31, dtype=torch.int8, device=d), {"block_size": 1}, "too many for block_size 1"),
         (lambda d: ones(3, device=d, dtype=torch.complex64), {}, "complex64 is not supported"),
     ],
 )
@@ -345,6 +382,13 @@ def test_block_functions_refuse(device, function, make, options, fragment):
     with pytest.raises(ValueError) as error:
         function(make(device), **options)
     assert fragment in str(error.value)
+
+
+def test_checks_of_what_is_compiled():
+    with as_if_compiled(masks, "row_sum_kernel") as on_gpu:
+        masks.check_arguments(on_gpu(2, 3), 2)
+        with pytest.raises(ValueError, match="x is on the CPU; move it to a GPU"):
+            masks.check_arguments(torch.ones(2, 3), 2)
 
 
 def test_bfloat16_is_refused_in_the_interpreter():

@@ -10,7 +10,7 @@ import torch
 import triton.language as tl
 from guards import Guarded, check_each_once, check_same_bits, environment, recorded_accesses
 
-from recorder import layout
+from figures.layout import blocked
 from snippets.programs import programs_and_threads_cuda as cuda
 from snippets.programs.vector_add import add_kernel
 from tests.processes import run_python, run_script
@@ -178,7 +178,7 @@ def test_owners_refuses():
 def test_the_drawn_layout_is_that_of_the_hardware(block_size, num_warps):
     x = torch.ones(4 * block_size, device="cuda")
     compiled = add_kernel[(4,)](x, x, x.clone(), x.numel(), BLOCK_SIZE=block_size, num_warps=num_warps)
-    holders = layout.parse(compiled.asm["ttgir"]).holders()
+    holders = blocked.parse(compiled.asm["ttgir"]).holders()
     threads = cuda.owners(block_size, block_size=block_size, num_warps=num_warps).tolist()
     assert len(holders) == block_size
     # Of the threads that hold an element, the first stores it.

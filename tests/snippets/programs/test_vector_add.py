@@ -15,6 +15,7 @@ import torch
 import triton
 from guards import (
     Guarded,
+    as_if_compiled,
     check_each_once,
     check_same_bits,
     environment,
@@ -182,6 +183,11 @@ def test_lazily_negated_tensors_are_refused(device):
         vector_add.add(x, torch.zeros(2, device=device))
 
 
+def test_the_largest_block(device):
+    x, y = (torch.arange(5.0, device=device) * factor for factor in (1, 10))
+    check_same_bits(vector_add.add(x, y, block_size=2**16), x + y)
+
+
 def test_more_programs_than_a_grid_holds_are_refused(device):
     x = torch.empty(2**31, dtype=torch.int8, device=device)  # nothing touches this memory
     with pytest.raises(ValueError, match="larger block_size"):
@@ -245,6 +251,13 @@ def test_refuses(device, arguments, options, fragments):
 def test_refuses_also_what_is_empty(device):
     with pytest.raises(ValueError, match="power of two"):
         vector_add.add(ones(0, device=device), ones(0, device=device), block_size=3)
+
+
+def test_checks_of_what_is_compiled():
+    with as_if_compiled(vector_add, "add_kernel") as on_gpu:
+        vector_add.check_arguments(on_gpu(3), on_gpu(3), 16)
+        with pytest.raises(ValueError, match="x is on the CPU; move it to a GPU"):
+            vector_add.check_arguments(torch.ones(3), torch.ones(3), 16)
 
 
 def test_compiled_refuses_the_cpu():

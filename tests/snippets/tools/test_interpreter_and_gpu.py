@@ -1,58 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table's verdicts are true: each can fail, none costs another, and this machine's are those that were recorded."""
+"""The judge of the table can tell right from wrong, nothing that happens costs more than its row."""
 
-import json
+import importlib
 import math
-import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import torch
-import triton
+from guards import environment
+from verdicts import Recorded
 
-from recorder import verdicts
+from recorder import printed
 from snippets.tools import interpreter_and_gpu as table
+from tests.processes import run_script
 
-RECORDINGS = Path(__file__).parents[3] / "recordings/tools/interpreter_and_gpu"
-DEADLY = ("stray_far",)  # ends the process; so may, on a GPU, an assertion
+SECTION = {name: importlib.import_module(f"snippets.tools.interpreter_and_gpu_{name}") for name in table.SECTIONS}
 NAN, INF = math.nan, math.inf
 
 
-def recorded(device) -> dict:
-    return json.loads((RECORDINGS / f"{device}.json").read_text("utf-8"))
-
-
-def said(recording) -> dict[str, str]:
-    """What a recording says of each feature, by the name of its function."""
-    sections = verdicts.parse(recording["output"])
-    return {name: sections[table.SECTIONS[row.section]][row.title]["ran"] for name, row in table.FEATURES.items()}
-
-
-CPU = [said(json.loads(path.read_text("utf-8"))) for path in sorted(RECORDINGS.glob("cpu*.json"))]
-RIGHT_EVERYWHERE = [name for name in table.FEATURES if all(found[name] == "right" for found in CPU)]
-
-
-# The features, in this process
-
-
-@pytest.mark.parametrize("name", RIGHT_EVERYWHERE)
-def test_right_in_the_interpreter_of_every_version(name, capfd):
-    with capfd.disabled():
-        assert table.try_out(name, "cpu") == "right"
-
-
-@pytest.mark.parametrize("name", [n for n in table.FEATURES if n not in RIGHT_EVERYWHERE and n not in DEADLY])
-def test_as_recorded(name, capfd):
-    recording = recorded("cpu")
-    if recording["provenance"]["triton"] != triton.__version__:
-        pytest.skip(f"recorded with Triton {recording['provenance']['triton']}")
-    with capfd.disabled():
-        assert table.try_out(name, "cpu") == said(recording)[name]
-
-
 def test_most_of_the_table_can_be_tested_here():
-    assert len(CPU) >= 4 and len(RIGHT_EVERYWHERE) > 0.6 * len(table.FEATURES)
+    recorded = [Recorded(name) for name in table.SECTIONS]
+    assert sum(len(section.names) for section in recorded) == len(table.FEATURES)
+    assert all(len(section.on_cpu) >= 4 for section in recorded)
+    assert sum(len(section.right_everywhere) for section in recorded) > 0.6 * len(table.FEATURES)
 
 
 # What is right
@@ -99,19 +71,18 @@ def test_causes_of_errors():
     assert raised(ValueError("x" * 999)) == f"ValueError: {'x' * 107}…"
 
 
-def test_philox():
-    """The known answers that its authors publish with it, as far as the first word goes."""
-    assert table.philox(0, 0) == 0x6627E8D5
+def test_numbers_are_whole_different_and_in_no_order(device):
+    found = table.numbers(32, device)
+    assert found.dtype == torch.float32 and found.device.type == device
+    assert sorted(set(found.tolist())) == sorted(found.tolist()) != found.tolist()
+
+
+@pytest.mark.parametrize("name", ["reduce_own", "associative_scan", "where_nan"])
+def test_larger(name):
+    assert table.try_out(name, "cpu") == "right"
 
 
 # Each in its place
-
-
-def test_a_crash_costs_no_other(device):
-    names = ["none_slicing", "stray_far", "swizzle2d"]
-    found = table.run(names)
-    assert list(found) == names and found["none_slicing"] == found["swizzle2d"] == "right"
-    assert found["stray_far"] == "crash: SIGSEGV" if device == "cpu" else found["stray_far"].startswith("error")
 
 
 def test_what_does_not_end(monkeypatch):
@@ -120,53 +91,66 @@ def test_what_does_not_end(monkeypatch):
         raise subprocess.TimeoutExpired(command, 1)
 
     monkeypatch.setattr(subprocess, "run", hang)
-    assert table.run(["loop"]) == {"loop": "not done after 300 s"}
+    assert table.run("a file", ["loop"]) == {"loop": "not done after 300 s"}
 
 
 def test_what_does_not_even_begin(monkeypatch):
     monkeypatch.setattr(table.sys, "executable", "/bin/false")
     with pytest.raises(SystemExit, match="exit status 1"):
-        table.run(["loop"])
-
-
-def test_compiling_takes_no_gpu():
-    found = table.run(["program_id", "break", "three", "static_print", "static_assert"], compiling=True)
-    assert found["program_id"] == found["static_print"] == "yes"
-    assert found["three"] == "refused: ValueError: arange's range must be a power of 2"
-    assert found["break"].startswith("refused: ") and found["static_assert"].endswith("N is too small")
+        table.run("a file", ["loop"])
 
 
 def test_a_machine_without_a_gpu_is_told_of_the_interpreter(monkeypatch):
     monkeypatch.setattr(table, "interpreted", lambda: False)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(sys, "argv", ["it.py"])
     with pytest.raises(SystemExit, match="set TRITON_INTERPRET=1"):
-        table.main()
+        table.main("it.py", "language")
 
 
-def test_what_is_printed(monkeypatch, capsys):
-    monkeypatch.setattr(
-        table, "run", lambda names, compiling=False: dict.fromkeys(names, "yes" if compiling else "right")
-    )
-    table.main()
+@pytest.mark.parametrize("section", table.SECTIONS)
+def test_what_is_printed(section, monkeypatch, capsys):
+    asked = []
+
+    def run(file, names, compiling=False):
+        asked.append(file)
+        return dict.fromkeys(names, "yes" if compiling else "right")
+
+    monkeypatch.setattr(table, "run", run)
+    monkeypatch.setattr(sys, "argv", ["it.py"])
+    table.main("it.py", section)
     out = capsys.readouterr().out
-    sections = verdicts.parse(out)
-    assert list(sections) == [*table.SECTIONS.values(), "Counts"]
-    assert all(row["ran"] == "right" for title in table.SECTIONS.values() for row in sections[title].values())
-    counts = dict(re.findall(r"^  (.+): (\d+)$", out, re.M))
-    assert sum(int(many) for label, many in counts.items() if label.endswith("rows")) == len(table.FEATURES)
-    assert counts["beside, rows"] == counts["beside, right"]
+    sections = printed.verdicts(out)
+    assert list(sections) == [table.SECTIONS[section], "Counts"] and asked == ["it.py", "it.py"]
+    rows = sections[table.SECTIONS[section]]
+    assert all(row == {"ran": "right", "compiles for sm_90": "yes"} for row in rows.values())
+    numbers = printed.numbers(out)
+    assert numbers[f"{section}, rows"] == numbers[f"{section}, right"] == len(rows)
 
 
-# On a GPU
+def test_the_child_runs_the_features(monkeypatch, tmp_path, capfd):
+    said = tmp_path / "said"
+    monkeypatch.setattr(sys, "argv", ["it.py", "--child", str(said), "", "none_slicing", "swizzle2d"])
+    with capfd.disabled():
+        table.main("it.py", "language")
+    names = ("none_slicing", "swizzle2d")
+    assert said.read_text() == "".join(f'["{name}", null]\n["{name}", "right"]\n' for name in names)
 
 
-@pytest.mark.gpu
-def test_a_gpu_disagrees_with_the_interpreter_only_where_that_was_recorded():
-    recording = recorded("h200")
-    if recording["provenance"]["triton"] != triton.__version__:
-        pytest.skip(f"recorded with Triton {recording['provenance']['triton']}")
-    expected, found = said(recording), table.run(table.FEATURES)
-    kind = lambda verdict: verdict.partition(":")[0].partition(" ")[0]
-    steady = [name for name, row in table.FEATURES.items() if row.section != "beside"]
-    assert {name: kind(found[name]) for name in steady} == {name: kind(expected[name]) for name in steady}
-    assert found["race"].startswith("differs")  # programs that run at the same time lose each other's additions
+def test_all_sections_one_after_the_other(monkeypatch):
+    ran = []
+
+    def run(command):
+        ran.append(Path(command[1]))
+        return subprocess.CompletedProcess(command, int("refused" in command[1].name))
+
+    monkeypatch.setattr(subprocess, "run", run)
+    assert table.every_section() == 1 and all(path.is_file() for path in ran)
+    assert [path.stem.rpartition("_")[2] for path in ran] == ["language", "looking", "numbers", "refused"], "it stops"
+
+
+def test_without_a_gpu_it_says_so_once():
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    done = run_script(Path(table.__file__), env=environment("cuda"))
+    assert done.returncode == 1 and done.stderr.count("no GPU found") == 1

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever the hint, the result is the same, and memory is touched where it may be; most reach the compiled code."""
+
+import contextlib
+from pathlib import Path
+from unittest import mock
+
+import pytest
+import torch
+from guards import Guarded, check_each_once, check_inside, check_same_bits, environment, recorded_accesses
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from snippets.gpu import cache_hints as hints
+from tests.processes import run_code, run_script
+
+SOURCE = Path(hints.__file__)
+PROBE = """
+import torch
+from triton.runtime import driver
+from recorder.compile import TARGETS, CompileOnly
+from snippets.gpu.cache_hints import BLOCK, COPIES, TABLES, add_table_kernel, copy_kernel, instructions
+driver.set_active(CompileOnly(TARGETS["sm_90"]))
+x = torch.zeros(64)
+for name, (load, store, policy) in COPIES.items():
+    made = copy_kernel.warmup(x, x, 64, LOAD=load, STORE=store, POLICY=policy, BLOCK=BLOCK, grid=(1,))
+    print(name, *instructions(made.asm["ptx"]))
+stream, keep, result = TABLES["all"]
+made = add_table_kernel.warmup(x, x, x, 64, 1, STREAM=stream, KEEP=keep, RESULT=result, BLOCK=BLOCK, grid=(1,))
+print("all", *instructions(made.asm["ptx"]))
+"""
+POLICIES = st.sampled_from(hints.POLICIES)
+
+
+def guarded(x, fill=0xFF):
+    return Guarded.around(x, before=64, after=2 * hints.BLOCK, fill=fill)
+
+
+@contextlib.contextmanager
+def guarded_result(x):
+    """Yield a guarded result and, in the interpreter, the list of accesses."""
+    out = Guarded(x.shape, x.dtype, x.device, before=64, after=2 * hints.BLOCK, fill=0x5A)
+    with (
+        mock.patch.object(torch, "empty_like", return_value=out.tensor),
+        recorded_accesses() if x.device.type == "cpu" else contextlib.nullcontext() as accesses,
+    ):
+        yield out, accesses
+
+
+def check_copies(n, name, device):
+    load, store, policy = hints.COPIES[name]
+    x = guarded(torch.rand(n, device=device))
+    with guarded_result(x.tensor) as (out, accesses):
+        assert hints.copy(x.tensor, load=load, store=store, policy=policy) is out.tensor
+    x.check("x"), out.check("the copy")
+    check_same_bits(out.tensor, x.tensor)
+    if accesses is not None:
+        check_each_once(accesses, "load", x=x.tensor)
+        check_each_once(accesses, "store", out=out.tensor)
+
+
+@pytest.mark.parametrize("name", hints.COPIES)
+@pytest.mark.parametrize("n", [0, 1, hints.BLOCK - 1, hints.BLOCK, 3 * hints.BLOCK + 1])
+def test_copies(device, n, name):
+    if n:
+        check_copies(n, name, device)
+    else:
+        assert hints.copy(torch.empty(0, device=device)).shape == (0,)
+
+
+@given(st.integers(1, 4), st.sampled_from([1, 5, hints.BLOCK, hints.BLOCK + 3]), POLICIES, POLICIES, POLICIES)
+@settings(max_examples=20)
+def test_adds_a_table_cpu(rows, columns, stream, keep, result):
+    check_adds_a_table(rows, columns, stream, keep, result, "cpu")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("stream, keep, result", hints.TABLES.values())
+@pytest.mark.parametrize("rows, columns", [(1, 1), (7, 5000), (3, 4 * hints.BLOCK)])
+def test_adds_a_table_gpu(rows, columns, stream, keep, result):
+    check_adds_a_table(rows, columns, stream, keep, result, "cuda")
+
+
+def check_adds_a_table(rows, columns, stream, keep, result, device):
+    x, table = guarded(torch.rand(rows, columns, device=device)), guarded(torch.rand(columns, device=device))
+    with guarded_result(x.tensor) as (out, accesses):
+        assert hints.add_table(x.tensor, table.tensor, stream=stream, keep=keep, result=result) is out.tensor
+    x.check("x"), table.check("table"), out.check("the sum")
+    check_same_bits(out.tensor, x.tensor + table.tensor)
+    if accesses is not None:
+        check_inside(accesses, "load", x=x.tensor, table=table.tensor)
+        check_each_once(accesses, "store", out=out.tensor)
+
+
+def test_offsets_are_computed_in_64_bits():
+    x, table, out = torch.zeros(3, 1)
+    hint = {"STREAM": "", "KEEP": "", "RESULT": ""}
+    with recorded_accesses(first_program=(2**23 + 1, 0, 0), memory=False) as seen:
+        hints.add_table_kernel[(1,)](x, table, out, 2**10, 2, BLOCK=2**9, **hint)
+    first = [(a[0] - t.data_ptr()) // 4 for (_, a), t in zip(seen, (x, table, out), strict=True)]
+    assert first == [2**32 + 2**9, 2**9, 2**32 + 2**9]
+    with recorded_accesses(first_program=(2**22, 0, 0), memory=False) as seen:
+        hints.copy_kernel[(1,)](x, out, 2**32, LOAD="", STORE="", POLICY="", BLOCK=2**9)
+    assert [(a[0] - t.data_ptr()) // 4 for (_, a), t in zip(seen, (x, out), strict=True)] == [2**31] * 2
+
+
+@pytest.mark.parametrize(
+    "call, fragment",
+    [
+        (lambda d: hints.copy(torch.ones(6, device=d)[::2]), "strides (2,)"),
+        (lambda d: hints.copy(torch.ones(6, 2, device=d)), "shape (6, 2)"),
+        (lambda d: hints.copy(torch.ones(6, device=d).half()), "torch.float16"),
+        (lambda d: hints.copy(torch.ones(6, device="meta")), "x is on meta"),
+        (lambda d: hints.copy(torch.ones(6, device=d, requires_grad=True)), "requires_grad True"),
+        (lambda d: hints.copy(torch._neg_view(torch.ones(6, device=d))), "negated True"),
+        (lambda d: hints.copy(torch.ones(6, device=d), load=".cs"), "load must be one of '', '.ca', '.cg', '.cv'"),
+        (lambda d: hints.copy(torch.ones(6, device=d), store=".ca"), "got '.ca'"),
+        (lambda d: hints.copy(torch.ones(6, device=d), policy="first"), "got 'first'"),
+        (lambda d: hints.copy(torch.ones(6, device=d), load=".cg", policy="evict_last"), "exclude each other"),
+        (lambda d: hints.copy(torch.ones(6, device=d), store=".cs", policy="evict_last"), "exclude each other"),
+        (lambda d: hints.add_table(torch.ones(2, 3, device=d), torch.ones(2, device=d)), "got 2"),
+        (lambda d: hints.add_table(torch.ones(3, device=d), torch.ones(3, device=d)), "shape (3,)"),
+        (lambda d: hints.add_table(torch.ones(2, 3, device=d), torch.ones(3, device=d), keep="no"), "got 'no'"),
+        (lambda d: hints.add_table(torch.ones(2, 3, device=d), torch.ones(3, device=d), stream="no"), "stream must"),
+        (lambda d: hints.add_table(torch.ones(2, 3, device=d), torch.ones(3, device=d), result="no"), "result must"),
+    ],
+)
+def test_refuses(device, call, fragment):
+    with pytest.raises(ValueError) as error:
+        call(device)
+    assert fragment in str(error.value)
+
+
+def test_which_hints_reach_the_compiled_code():
+    root = str(SOURCE.parents[2])
+    env = environment("cuda", PYTHONPATH=root)
+    done = run_code(PROBE, env=env, cwd=root)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    plain = {"ld.global.v4.b32", "st.global.v4.b32"}
+    for line, name in zip(lines, hints.COPIES, strict=False):
+        seen = set(line.removeprefix(f"{name} ").split())
+        modifier = name.partition(" ")[2]
+        if modifier == ".cv":  # accepted, and then left out
+            assert seen == plain
+        elif modifier:
+            op = {"load": "ld", "store": "st"}[name.partition(" ")[0]]
+            assert seen == {word for word in plain if not word.startswith(op)} | {f"{op}.global{modifier}.v4.b32"}
+        elif name == "none":
+            assert seen == plain
+        else:
+            assert {word.partition("L1::")[2].partition(".")[0] for word in seen} == {name}
+    assert lines[-1].count("evict_first") == 2 and lines[-1].count("evict_last") == 1
+
+
+def test_prints_equal(device):
+    done = run_script(SOURCE, env=environment(device))
+    assert done.returncode == 0, done.stderr
+    checked, _, compiled = done.stdout.partition("## compiled")
+    assert len(checked.splitlines()) == 1 + len(hints.COPIES) + len(hints.TABLES)
+    assert all(line.endswith(": equal") for line in checked.splitlines()[1:])
+    assert len(compiled.splitlines()) == (3 + len(hints.COPIES) if device == "cuda" else 0)
+
+
+def test_times_what_comes_after_the_preparation():
+    happened = []
+    event = mock.Mock(elapsed_time=mock.Mock(side_effect=[3.0, 1.0, 2.0]), record=lambda: happened.append("time"))
+    with (
+        mock.patch.object(torch.cuda, "Event", return_value=event),
+        mock.patch.object(torch.cuda, "synchronize"),
+        mock.patch.object(torch, "empty", return_value=mock.Mock(zero_=lambda: happened.append("fill"))),
+    ):
+        found = hints.milliseconds_from(lambda: happened.append("before"), lambda: happened.append("run"), calls=3)
+    assert found == 2.0 and happened == ["run"] + ["before", "fill", "time", "run", "time"] * 3
+
+
+def test_measures_without_hints_before_it_gives_any():
+    asked = []
+
+    def compare(sides, **options):
+        asked.extend(sides)
+        return {name: hints.Timing((1.0,)) for name in sides}
+
+    hints.measure_tables.cache_clear()
+    with (
+        mock.patch.object(hints, "operands", lambda size: (torch.zeros(1, 1), torch.zeros(1))),
+        mock.patch.object(hints, "compare", compare),
+    ):
+        found = hints.measure_tables()
+    hints.measure_tables.cache_clear()
+    assert asked == ["none", "torch"] * 6 + ["keep", "keep_result", "all"] * 6
+    assert set(found) == {(size, side) for size in hints.SIZES for side in [*hints.TABLES, "torch"]}
+
+
+@pytest.mark.gpu
+def test_benchmarks_run():
+    assert isinstance(hints.forget(), bool)
+    x, table = torch.rand(8, 2**20, device="cuda"), torch.rand(2**20, device="cuda")
+    for run in hints.sides_of(x, table).values():
+        assert hints.forgotten(run, calls=3) > 0
