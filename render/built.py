@@ -9,7 +9,8 @@ from urllib.parse import unquote, urlsplit
 from bs4 import BeautifulSoup, SoupStrainer
 
 from render.config import address, config, docs, nav
-from render.extension import claims_of, recordings
+from render.extension import DRAWN, claims_of, recordings, without_comments
+from render.hosts import other_hosts
 from render.labs import markdown_of
 
 NO_PAGE = ("http:", "https:", "mailto:", "data:", "//")
@@ -17,7 +18,7 @@ NO_PAGE = ("http:", "https:", "mailto:", "data:", "//")
 
 def problems(site: Path) -> list[str]:
     """What is wrong with a built site, a line each."""
-    found = []
+    found = [f"{place} is of another host" for place in other_hosts(site)]
     for page in nav():
         file = site / address(page) / "index.html"
         if not file.is_file():
@@ -30,28 +31,30 @@ def problems(site: Path) -> list[str]:
 def _losses(page: str, html: str) -> list[str]:
     """Figures, claims and cells that the page has and the built one has not."""
     text, cells = (docs() / page).read_text("utf-8"), []
+    html = without_comments(html)
     if page.endswith(".ipynb"):
         cells = json.loads(text)["cells"]
         text = markdown_of(cells)
-    figures = len(re.findall(r'class="recording(?: recording--file)?"', html)) + ('class="ledger"' in html)
+    figures = len(DRAWN.findall(html)) + ('class="ledger"' in html)
     parts = {
         "recordings": (len(recordings(text)), figures),
         "claims": (claims_of(text), html.count('<data class="claim')),
-        "cells of code": (sum(cell["cell_type"] == "code" for cell in cells), html.count("jp-InputArea")),
+        "cells of code": (sum(cell["cell_type"] == "code" for cell in cells), html.count('class="jp-InputArea')),
     }
-    return [f"{a} {what}, {b} of them on the built page" for what, (a, b) in parts.items() if b < a]
+    return [f"{a} {what}, {b} of them on the built page" for what, (a, b) in parts.items() if b != a]
 
 
 def dead_links(site: Path) -> list[str]:
-    """Links and pictures that lead nowhere within the site, also in raw HTML."""
-    ids, links = {}, []
+    """Links and pictures that lead nowhere within the site, or to one of two places, also in raw HTML."""
+    found, ids, links = [], {}, []
     base = urlsplit(config().get("site_url") or "").path
     for file in sorted(site.rglob("*.html")):
         page = BeautifulSoup(_bare(file.read_text("utf-8")), "html.parser", parse_only=SoupStrainer(True))
         ids[file] = {tag[key] for tag in page.find_all(True) for key in ("id", "name") if tag.get(key)}
+        named = [tag["id"] for tag in page.find_all(id=True) if tag.name != "i"]
+        found += [f"{file.relative_to(site)}: two places are called {id}" for id in ids[file] if named.count(id) > 1]
         for tag in page.find_all(["a", "link", "img", "script", "source"]):
             links += [(file, tag[key]) for key in ("href", "src") if tag.get(key)]
-    found = []
     for file, link in dict.fromkeys(links):
         scheme = re.match("[a-z.+-]+:|//", re.sub(r"[\x00-\x20]", "", link).lower())  # as a browser reads it
         if scheme:

@@ -4,6 +4,7 @@
 import json
 import re
 
+import yaml
 from bs4 import BeautifulSoup
 
 from recorder import judge
@@ -12,6 +13,9 @@ from render import terms
 from render.config import address, converter, docs, nav, pages
 from render.labs import markdown_of
 from render.page import PageError
+
+UNDONE = r"\[\^[\w-]+\]", r"\[[^\[\]\n]+\]\[[^\[\]\n]*\]", "<!--|-->"  # references, footnotes, comments
+UNDONE += r"(?m)^(?:===|!!!?|\?\?\?)[!+]* ?\S.*$", r"\{:? ?[.#][\w-]+"  # tabs, admonitions, attributes
 
 
 def problems() -> list[str]:
@@ -27,8 +31,10 @@ def problems() -> list[str]:
     for term in terms.misplaced(known):
         found.append(f"{_file(terms.GLOSSARY, f'## {term}')}: {term!r} is not where the alphabet puts it")
     for page, text in html.items():
+        if (titles := text.count("<h1")) != 1:
+            found.append(f"{_file(page)}: it has {titles} titles; a page has one, such as `# Title`")
         prose = terms.prose_of(text)
-        found += [f"{_file(page, mark)}: nothing defines the reference {mark}" for mark in undefined(prose)]
+        found += [f"{_file(page, mark)}: Markdown makes nothing of {mark}" for mark in undone(prose)]
         if page != terms.GLOSSARY:
             for term, words in terms.unlinked(prose, known).items():
                 fault = f"first use of {term!r} without its link to the glossary: …{words}…"
@@ -49,6 +55,10 @@ def menu_problems() -> list[str]:
     found = [f"mkdocs.yml: the menu names {page}, which is no page" for page in named if page not in there]
     found += [f"{_file(page)}: the menu in mkdocs.yml does not name it" for page in there if page not in named]
     found += [f"mkdocs.yml: the menu names {page} twice" for page in dict.fromkeys(named) if named.count(page) > 1]
+    known = (".md", ".ipynb", ".svg", ".png", ".jpg", ".webp")
+    for path in sorted(docs().rglob("*")):
+        if path.is_symlink() or (path.is_file() and path.suffix not in known):
+            found.append(f"{relative(path)}: it is neither a page nor a picture, and would be part of the site")
     last = {address(page): page for page in there}
     found += [f"{_file(page)}: {last[address(page)]} has its address" for page in there if last[address(page)] != page]
     return found
@@ -62,7 +72,7 @@ def convert() -> tuple[dict[str, str], list[str]]:
         try:
             text = path.read_text("utf-8")
             if page.endswith(".ipynb"):
-                text = markdown_of(json.loads(text)["cells"])
+                text = markdown_of(sound(json.loads(text)["cells"]))
             markdown.page_of_check = (path, page)
             html[page] = markdown.reset().convert(_without_front_matter(text))
         except PageError as error:
@@ -71,15 +81,30 @@ def convert() -> tuple[dict[str, str], list[str]]:
             faults.append(f"{_file(page)}: it is not UTF-8 ({error})")
         except Exception as error:  # of one page, which must not hide what is wrong with the others
             what = "it is no notebook" if page.endswith(".ipynb") else "it cannot be converted"
-            faults.append(f"{_file(page)}: {what} ({type(error).__name__}: {error})")
+            faults.append(f"{_file(page)}: {what} ({type(error).__name__}: {' '.join(str(error).split())[:300]})")
     return html, faults
 
 
+def sound(cells: list[dict]) -> list[dict]:
+    """The cells of a notebook, which have all that a page is made from. Raises ``ValueError`` or ``KeyError``."""
+    for cell in cells:
+        if not re.fullmatch(r"[\w-]{1,64}", cell["id"]) or [other["id"] for other in cells].count(cell["id"]) > 1:
+            raise ValueError(f"{cell['id']!r} is no name for one cell")
+        _ = cell["source"], cell["metadata"], [output["output_type"] for output in cell.get("outputs", [])]
+    return cells
+
+
 def _without_front_matter(text: str) -> str:
-    return re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.S)
+    """The text below the settings of a page. Raises ``ValueError``."""
+    if not text.startswith("---"):
+        return text
+    found = re.match(r"---\n(.*?)\n---\n", text, re.S)
+    if not found or not isinstance(yaml.safe_load(found[1]), dict):
+        raise ValueError("what stands between its first two lines --- is no YAML")
+    return text[found.end() :]
 
 
-def undefined(prose: BeautifulSoup) -> list[str]:
-    """References and footnotes that nothing defines: Markdown leaves them as they are written."""
+def undone(prose: BeautifulSoup) -> list[str]:
+    """What Markdown leaves as it is written: references and footnotes that nothing defines, and blocks misspelled."""
     text = prose.get_text()
-    return re.findall(r"\[\^[\w-]+\]", text) + re.findall(r"\[[^\[\]\n]+\]\[[^\[\]\n]*\]", text)
+    return [found for pattern in UNDONE for found in re.findall(pattern, text)]

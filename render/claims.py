@@ -175,6 +175,8 @@ def check(text: str, recording: Recording) -> tuple[str, object]:
     value = evaluate(expression, recording)
     if not isinstance(value, int | float | str) or (isinstance(value, float) and not math.isfinite(value)):
         raise RecorderError(f"{_short(expression)} is no number and no word, but {_short(str(value))}")
+    if isinstance(Evaluator.parse(expression), ast.Constant):
+        raise RecorderError(f"{_short(expression)} is typed by hand; a claim reads from the recording")
     if condition and not evaluate_condition(value, condition):
         raise RecorderError(f"the sentence relies on {expression} {condition}, but it is {value}")
     if not FORMAT.fullmatch(form):

@@ -42,7 +42,8 @@ CLAIM = re.compile(r"(?P<device>[\w.-]+)(\s+of\s+(?P<of>[\w/-]+))?\s*:\s*(?P<cla
 FENCE = re.compile(r"^(?P<indent>[ \t>]*(?:(?:[-*+]|\d+\.)[ \t]+)?)(?P<ticks>`{3,}|~{3,})(?P<info>.*)$")
 TYPED = {"text": "A sketch, typed by hand", "console": "To type yourself"}  # what the gates cannot judge says so
 ASKED = re.compile(r"(`{3,}|~{3,})[ \t]*\{?[ \t]*\.?recording\b")
-CODE = re.compile(r"<!--.*?-->|<(pre|code|data|script|style|template|figure)\b.*?</\1>", re.S)
+CODE = re.compile(r"<(pre|code|data|script|style|template|figure)\b.*?</\1>", re.S)
+DRAWN = re.compile(r'class="recording(?: recording--file)?"')
 LANGUAGE = re.compile(r"[ \t]*(?:\{[ \t]*\.?)?(?P<language>[\w+#.-]*)")
 
 
@@ -143,11 +144,18 @@ class BeginPage(Preprocessor):
     def run(self, lines):
         page = self.md.page
         page.begin(self.md, lines)
-        for number, info in fences(lines):
+        around = ""
+        for _, line, around, info in _fenced([*lines, ""]):
+            if "-8<-" in line and not (around and "snippet" in self.md.preprocessors):
+                page.fault("what is shown of a file stands in a fence, and pymdownx.snippets shows it", line.strip())
+            if info is None:
+                continue
             language = LANGUAGE.match(info)["language"]
             if language and language != "recording" and not _is_language(language):
                 known = ["recording", "python", "console", "text"]
-                page.fault(f"no fence is called {language!r}{nearest(language, known)}", lines[number].strip())
+                page.fault(f"no fence is called {language!r}{nearest(language, known)}", line.strip())
+        if around:
+            page.fault("a fence is not closed", fences(lines)[-1][1])
         return [line for line in lines if "-8<-" not in line or self._sound(page, line)]
 
     @staticmethod
@@ -161,10 +169,13 @@ class BeginPage(Preprocessor):
             if not path.is_file() or ".." in path.parts:
                 known = (f"{snippet.name}.py" for snippet in snippets())
                 raise RecorderError(f"there is no file snippets/{found['path']}{nearest(found['path'], known)}")
-            section = found["section"]
-            known = re.findall(r"--8<-- \[start:\s*([\w-]+)\s*\]", read_text(path))
+            section, text = found["section"], read_text(path)
+            known = re.findall(r"--8<-- \[start:\s*([\w-]+)\s*\]", text)
             if section and section not in known:  # nor are there lines by number, which change with the file
                 raise RecorderError(f"snippets/{found['path']} has no section {section!r}{nearest(section, known)}")
+            marks = rf"\[start:\s*{section}\s*\].*\n(?s:(.+?))^.*\[end:\s*{section}\s*\]"
+            if section and (known.count(section) > 1 or not re.search(marks, text, re.M)):
+                raise RecorderError(f"section {section!r} of snippets/{found['path']} is not begun and ended once")
             return True
         except RecorderError as error:
             page.fault(error, line.strip())
@@ -179,6 +190,11 @@ def recordings(text: str) -> list[str]:
         if ticks and not (around and (around[0] != ticks[1][0] or len(around) > len(ticks[1]))):
             found.append(line)
     return found
+
+
+def without_comments(html: str) -> str:
+    """What a reader can get to see of a page; a comment that nobody ends goes on to its last line."""
+    return re.sub(r"<!--.*?(-->|\Z)", "", html, flags=re.S)
 
 
 def claims_of(text: str) -> int:
@@ -238,17 +254,20 @@ class EndPage(Postprocessor):
             if snippet not in page.files and page.path:
                 fence = f"`view: file` and `of: {snippet.name}`"
                 page.fault(f"a page that shows {snippet.name} also shows its file; add a fence with {fence}", source)
-        asked, made = recordings(page.text), sum(part in text for part in page.made)
+        seen, parts = without_comments(text), [without_comments(part) for part in page.made]
+        asked, made = recordings(page.text), sum(part in seen for part in parts)
         if len(asked) > page.fences or len(page.made) > made:
             fault = f"of {len(asked)} recording fences only {made} are understood; is one indented wrongly?"
             page.fault(fault, *asked)
-        if page.claims > (shown := text.count('<data class="claim')):
-            fault = f"of {page.claims} claims only {shown} stand in a sentence; an address or a picture holds none"
-            page.fault(fault, "{{")
+        if page.claims != (shown := seen.count('<data class="claim')):
+            fault = f"of {page.claims} claims {shown} stand in sentences; pictures hold none, and none is typed by hand"
+            page.fault(fault, '<data class="claim', "{{")
+        if sum(len(DRAWN.findall(part)) for part in parts) != len(DRAWN.findall(seen)):
+            page.fault("a recording is drawn, not typed by hand", 'class="recording')
         for heading in re.findall(r"(?s)<h[1-6]\b.*?</h", text):
             if marked := re.search(r'<data class="claim[^>]*>([^<]*&lt;[^<]*)', heading):
                 page.fault(f"a heading goes on to menus as HTML; it can hold no {html.unescape(marked[1])!r}", "{{")
-        if not page.faults and (left := re.search(r"(\{\{|\}\})[^<\n]{0,40}", CODE.sub("", text))):
+        if not page.faults and (left := re.search(r"(\{\{|\}\})[^<\n]{0,40}", CODE.sub("", seen))):
             page.fault(f"{left[0]!r} was not taken for a claim", html.unescape(left[0]), left[1])
         if page.faults:
             raise PageError("\n".join(page.faults))

@@ -40,6 +40,8 @@ on_page_context = CombinedEvent(without_code, with_code)
 def on_post_build(config, **_):
     """Part the index: every page fetches its settings, and only who searches, its documents."""
     index = Path(config.site_dir, "search", "search_index.json")
+    if not index.is_file():  # the plugin is off
+        return
     everything = json.loads(index.read_text("utf-8"))
     documents = json.dumps(everything["docs"], ensure_ascii=False, separators=(",", ":"))
     index.with_name("documents.json").write_text(documents, "utf-8")

@@ -29,6 +29,7 @@ import inspect
 import json
 import multiprocessing
 import os
+import re
 import resource
 import runpy
 import signal
@@ -220,9 +221,11 @@ def plant(module, name: str, source: str, first=None) -> None:
     namespace = {}
     exec(compile(ast.fix_missing_locations(tree), file, "exec"), vars(module), namespace)
     if is_kernel:
-        sound = vars(getattr(module, name))
-        sound.clear()
-        sound.update(vars(namespace[name]))
+        kernel = getattr(module, name)
+        vars(kernel).clear()
+        vars(kernel).update(vars(namespace[name]))
+        if hasattr(kernel, "create_binder"):  # of a compiled one, which would set up the other object
+            kernel.device_caches = collections.defaultdict(kernel.create_binder)
         return
     sound, faulty = inspect.unwrap(getattr(module, name)), namespace[name]
     sound.__code__, sound.__defaults__, sound.__kwdefaults__ = (
@@ -417,7 +420,7 @@ def with_verdicts(table: str, verdicts: dict[tuple, str]) -> str:
     verdict = "caught"
     <BLANKLINE>
     """
-    first, *entries = table.split("[[mutant]]\n")
+    first, *entries = re.split(r"^\[\[mutant\]\]\n", table, flags=re.M)  # the heading shows one in a comment
     for i, entry in enumerate(entries):
         if verdict := verdicts.get(_key(tomllib.loads(entry))):
             lines = [line for line in entry.splitlines(keepends=True) if not line.startswith("verdict = ")]

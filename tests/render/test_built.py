@@ -79,7 +79,7 @@ def test_a_lost_page(site, page):
         (LESSON_PAGE, 'class="recording recording--file"', "programs/toy.md: 3 recordings, 2 of them"),
         (LESSON_PAGE, 'class="ledger"', "programs/toy.md: 3 recordings, 2 of them"),
         (LESSON_PAGE, '<data class="claim"', "programs/toy.md: 1 claims, 0 of them on the built page"),
-        (LAB_PAGE, "jp-InputArea", "programs/a-lab.ipynb: 1 cells of code, 0 of them on the built page"),
+        (LAB_PAGE, 'class="jp-InputArea"', "programs/a-lab.ipynb: 1 cells of code, 0 of them on the built page"),
     ],
 )
 def test_a_lost_part(site, page, lost, said):
@@ -91,6 +91,32 @@ def test_a_ledger_of_many_chapters_makes_up_for_no_lost_figure(site):
     change(site, LESSON_PAGE, 'class="ledger"', 'class="ledger"></details><details class="ledger"')
     change(site, LESSON_PAGE, '<figure class="recording"', "<p")
     assert any("3 recordings, 2 of them" in fault for fault in built.problems(site))
+
+
+@pytest.mark.parametrize(
+    ("page", "old", "new"),
+    [
+        (LESSON_PAGE, "<figure", "<!-- <figure"),
+        (LESSON_PAGE, "<figure", '<figure class="recording"></figure><figure'),
+        (LESSON_PAGE, "<data", '<data class="claim">9</data><data'),
+        (LAB_PAGE, 'class="jp-InputArea"', 'title=".jp-InputArea"'),
+    ],
+)
+def test_a_part_that_is_hidden_or_not_from_the_page(site, page, old, new):
+    change(site, page, old, new)
+    assert any("of them on the built page" in fault for fault in built.problems(site))
+
+
+def test_two_places_of_one_name(site):
+    change(site, LESSON_PAGE, "</body>", '<p id="it-runs"></p></body>')
+    assert built.problems(site) == [f"{LESSON_PAGE}: two places are called it-runs"]
+
+
+@pytest.mark.parametrize("html", ['<script src="https://a.test/x.js">', "<img src=//a.test/x.png>", "<iframe src=https://a.test>"])
+def test_a_page_that_asks_another_host(site, html):
+    change(site, LESSON_PAGE, "</body>", f"{html}</body>")
+    (fault,) = (fault for fault in built.problems(site) if "nowhere" not in fault)
+    assert fault.startswith(f"{LESSON_PAGE}:") and fault.endswith(" is of another host")
 
 
 def test_a_generator_that_knows_no_fences_and_no_claims(course, site):

@@ -165,12 +165,16 @@ def test_a_glossary_out_of_order(course, refused):
         ("See.[^1]", r"\[\^1\]"),
         ("- See **this[^a-b]**", r"\[\^a-b\]"),
         ("| a |\n|---|\n| b[^1] |", r"\[\^1\]"),
+        ("=== Tab\n\n    Words.", "=== Tab"),
+        ("!! note\n    Words.", "!! note"),
+        ("[x](#toy) { .md-button }", r"{ \.md-button"),
+        ("<!-- Words", "<!--"),
     ],
 )
-def test_a_reference_to_nothing(course, refused, text, said):
+def test_what_markdown_leaves_as_it_is(course, refused, text, said):
     course.page(f"{LESSON}\n\n{text}\n")
-    line = LESSON.count("\n") + 3 + text.count("\n")
-    assert refused(f"^{PAGE}:{line}: nothing defines the reference {said}") == 1
+    line = LESSON.count("\n") + 3 + (text.count("\n") if "|" in text else 0)
+    assert refused(f"^{PAGE}:{line}: Markdown makes nothing of {said}") == 1
 
 
 def test_references_that_are_defined(course):
@@ -217,8 +221,8 @@ def test_a_lab_that_no_script_makes(course, refused):
 
 def test_a_wrong_claim_in_a_lab(course, refused):
     first, *others = cells()
-    course.lab(first | {"source": "# A lab\n\n{{ cpu of programs/toy: 1; d; == 2 }}"}, *others)
-    assert refused(f"^{LAB}:1: the sentence relies on 1 == 2") == 1
+    course.lab(first | {"source": "# A lab\n\n{{ cpu of programs/toy: 2 - 1; d; == 2 }}"}, *others)
+    assert refused(f"^{LAB}:1: the sentence relies on 2 - 1 == 2") == 1
 
 
 def test_a_page_that_is_not_utf_8(course, refused):
@@ -237,6 +241,39 @@ def test_a_page_that_is_nested_deep(course, deep):
     found = check.problems()
     assert any(problem.startswith(f"{PAGE}:3: the sentence relies on") for problem in found)
     assert all(problem.startswith((PAGE, HOME)) and len(problem) < 500 for problem in found)
+
+
+@pytest.mark.parametrize("text", ["", "Words.\n", "# One\n\n# Two\n", "<h1>One</h1>\n\n# Two\n"])
+def test_a_page_has_one_title(course, refused, text):
+    course.page(text, "index.md")
+    assert refused(f"^{HOME}: it has [02] titles") == 1
+
+
+@pytest.mark.parametrize("text", ["---\ntitle: [\n---\n\n", "---\ntitle: Toy\n\n", "---\nToy\n---\n\n"])
+def test_settings_of_a_page_that_cannot_be_read(course, refused, text):
+    course.page(text + LESSON)
+    refused(f"^{PAGE}: it cannot be converted")
+
+
+@pytest.mark.parametrize("name", ["evil.html", "programs/x.markdown", "notes.txt", "script.js"])
+def test_what_is_neither_a_page_nor_a_picture(course, refused, name):
+    course.page("# X\n", name)
+    assert refused(f"^docs/en/{name}: it is neither a page nor a picture") == 1
+
+
+def test_a_link_to_a_file_elsewhere(course, refused):
+    (course.root / "docs/en/secret.png").symlink_to(course.root / "pyproject.toml")
+    assert refused("^docs/en/secret.png: it is neither a page nor a picture") == 1
+
+
+NO_CELLS = [{"id": '"><script>'}, {"id": "cell-1"}, {"source": None, "outputs": None}, {"outputs": [{}]}, {"id": "a b"}]
+
+
+@pytest.mark.parametrize("code", NO_CELLS)
+def test_a_lab_with_a_cell_that_is_none(course, refused, code):
+    first, second, last = cells()
+    course.lab(first, {key: value for key, value in (second | code).items() if value is not None}, last)
+    assert refused(f"^{LAB}: it is no notebook") == 1
 
 
 def test_what_stands_before_a_page(course):

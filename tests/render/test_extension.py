@@ -254,7 +254,7 @@ def test_what_a_claim_inserts_is_text(convert, course, place, text):
 
 
 def test_a_claim_in_a_heading(convert, course):
-    assert ">3</data> elements</h2>" in re.sub("<a class=.headerlink.*?</a>", "", convert("## {{ cpu: 3 }} elements"))
+    assert ">3</data> elements" in convert("## {{ cpu: launches[0].arguments.n }} elements")
     course.record("cpu", provenance=replace(made("cpu").provenance, device="<i>"))
     with pytest.raises(PageError, match=r"toy\.md:3: a heading goes on to menus as HTML; it can hold no '<i>'"):
         convert("# Toy\n\n## {{ cpu: made.device }}")
@@ -333,9 +333,14 @@ WRONG = [
     ("So {{ cpu: 1 }.", ["was not taken for a claim"]),
     ("So {{ cpu:\n\n1 }}.", ["was not taken for a claim"]),
     ("`a` {{ cpu: '`' }} `b`", ["was not taken for a claim"]),
-    ("![{{ cpu: 1 }}](x.png)", ["of 1 claims only 0"]),
-    ("[x]({{ cpu: 1 }})", ["of 1 claims only 0"]),
-    ("{{ cpu: 1 }} and [{{ cpu: 2 }}]({{ cpu: 3 }})", ["of 3 claims only 2"]),
+    ("![{{ cpu: made.date }}](x.png)", ["of 1 claims 0 stand"]),
+    ("[x]({{ cpu: made.date }})", ["of 1 claims 0 stand"]),
+    ("{{ cpu: made.date }} and [{{ cpu: made.date }}]({{ cpu: made.date }})", ["of 3 claims 2 stand"]),
+    ('So <data class="claim" value="9">9</data>.', ["of 0 claims 1 stand"]),
+    ('<figure class="recording"><pre>sum: 9</pre></figure>', ["a recording is drawn, not typed by hand"]),
+    ("<!--\n```recording\nview: output\n```\n-->", ["of 2 recording fences only 1 are understood"]),
+    ("{{ cpu: 1042 }}", ["1042", "typed by hand"]),
+    ('--8<-- "programs/toy.py:kernel"', ["stands in a fence"]),
     ('```python\n--8<-- "programs/toy.py:kernal"\n```', ["'kernal'", "kernel"]),
     ('```python\n--8<-- "programs/toi.py"\n```', ["snippets/programs/toi.py", "toy.py"]),
     ('```python\n-8<- "programs/toy.py:kernel"\n```', ["write it as --8<--"]),
@@ -361,6 +366,35 @@ def test_what_is_wrong_stops_the_page_with_its_line(convert, text, named):
     assert "/tmp" not in message
 
 
+SECTIONS = {
+    "twice": TOY + "# --8<-- [start:kernel]\nx = 1\n# --8<-- [end:kernel]\n",
+    "without an end": TOY.replace("# --8<-- [end:kernel]\n", ""),
+    "empty": re.sub(r"(start:kernel\]\n).*?(# --8<-- \[end)", r"\1\2", TOY, flags=re.S),
+    "ended before it begins": TOY.replace("[start:", "[x:").replace("[end:", "[start:").replace("[x:", "[end:"),
+}
+
+
+@pytest.mark.parametrize("text", SECTIONS.values(), ids=SECTIONS)
+def test_a_section_that_shows_something_else_than_it_seems(convert, course, text):
+    course.snippet("toy", text)
+    with pytest.raises(PageError, match=r"toy\.md:2: section 'kernel' of .*toy\.py is not begun and ended once"):
+        convert('```python\n--8<-- "programs/toy.py:kernel"\n```')
+
+
+@pytest.mark.parametrize("svg", ["<svg><script>alert(1)</script></svg>", "<svg onload='alert(1)'/>", "<h1>x</h1>"])
+def test_a_chart_is_a_drawing(convert, course, svg):
+    """A digest can be renewed by whoever changes a recording."""
+    recording.save(recording.load(Snippet("programs/toy"), "h200"), {"bandwidth": svg})
+    with pytest.raises(PageError, match=r"toy\.md:2: the chart 'bandwidth' is more than a drawing"):
+        convert(fence("view: chart", "name: bandwidth", "device: h200"))
+
+
+@pytest.mark.parametrize("text", ["```text\nWords.", "````\nWords.\n```", "- A\n\n    ~~~\n    Words."])
+def test_a_fence_that_nobody_closes(convert, text):
+    with pytest.raises(PageError, match=r"toy\.md(:\d)?: a fence is not closed"):
+        convert(f"Words.\n\n{text}\n", whole_file=False)
+
+
 def test_all_that_is_wrong_is_named_at_once(convert):
     text = 'Not {{ cpu: output["sum"]; d; > 1024 }}, but {{ cpu: output["sum"] }}.\n\nNor {{ cpu: output["s"] }}.'
     with pytest.raises(PageError) as raised:
@@ -377,7 +411,7 @@ def test_all_that_is_wrong_is_named_at_once(convert):
         "~~~text\n```recording\nview: outputs\n```\n~~~",
         "`{{ cpu: wrong }}` and ``{{ wrong }}``",
         "<!-- {{ cpu: wrong }} -->",
-        "{{ cpu:\n1 }}",
+        "{{ cpu:\nmade.date }}",
     ],
 )
 def test_what_only_looks_wrong(convert, text):

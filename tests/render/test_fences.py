@@ -41,8 +41,8 @@ FORBIDDEN = {
 def site_extensions():
     """The extensions of mkdocs.yml with their options, less the project's own: what that renders are recordings."""
     names, options = config.extensions()
-    fences = [fence | {"format": lambda *args, **kwargs: ""} for fence in options["pymdownx.superfences"]["custom_fences"]]
-    options["pymdownx.superfences"] = options["pymdownx.superfences"] | {"custom_fences": fences}
+    fences = options["pymdownx.superfences"]["custom_fences"]
+    options["pymdownx.superfences"] = {"custom_fences": [fence | {"format": lambda *a, **k: ""} for fence in fences]}
     return [name for name in names if name != "render.extension"], options
 
 
@@ -265,13 +265,14 @@ def run_of_failing_pages(tmp_path_factory):
     (copy / "tests").mkdir()
     (copy / "docs" / "en").mkdir(parents=True)
     shutil.copy(ROOT / "pyproject.toml", copy)
-    shutil.copy(ROOT / "tests" / "conftest.py", copy / "tests")
+    for name in ("conftest", "browser", "toy"):  # and what it imports
+        shutil.copy(ROOT / "tests" / f"{name}.py", copy / "tests")
     for place, text in PLACES.items():
         page = copy / "docs" / "en" / f"{place.replace(' ', '-')}.md"
         page.write_text(text.replace("CODE", 'raise KeyError("planted")'), "utf-8")
     (copy / "docs" / "en" / "sound.md").write_text("```python\nx = 1\n```\n", "utf-8")
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    env["PYTHONPATH"] = str(ROOT)  # where the conftest file finds the rest of tests/
+    env["PYTHONPATH"] = str(ROOT)
     command = [sys.executable, "-m", "pytest", "-rA", "-p", "no:cacheprovider", "--color=no"]
     return subprocess.run(command, cwd=copy, env=env, capture_output=True, text=True).stdout
 

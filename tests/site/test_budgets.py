@@ -1,69 +1,98 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the site may weigh and how long it may take: kB are 1000 bytes, compressed as a server would.
-
-What a page may weigh is tested where each page is opened anyway: in test_site.py, on a phone.
-"""
+"""What a reader gets with a page, and how long building it takes. kB are 1000 bytes, compressed as a server would."""
 
 import gzip
 import json
+import re
 from pathlib import Path
 
+import pytest
+
+from figures.registry import figures
 from tests.browser import build, taken_over
 
 ROOT = Path(__file__).resolve().parents[2]
+MODULE = re.compile(r'<script type="module">(.*?)</script>', re.S)  # ours; Material's are none
+STYLE = re.compile(r"<style>(.*?)</style>", re.S)
+LINKED = re.compile(r'(?:src|href)="([^"]*assets/[^"/]+\.(?:js|css))(?:\?[^"]*)?"')  # Material's are in folders
+SCRIPTS, STYLES, SECONDS = 20_000, 15_000, 0.15
 
 
-def size(folder: Path, pattern: str) -> int:
-    """Bytes of all files in a folder whose path matches. Asserts that there are any."""
-    sizes = [path.stat().st_size for path in folder.rglob(pattern) if path.is_file()]
-    assert sizes, f"no {pattern} in {folder}"
-    return sum(sizes)
+def compressed(*texts: str) -> int:
+    return sum(len(gzip.compress(text.encode())) for text in texts)
 
 
-def test_strict_build_takes_under_15_s(site, tmp_path):
+def own(site, address) -> dict[str, list[str]]:
+    """Our own scripts and styles that a page comes with."""
+    html = site.text(address)
+    folder = site.folder if address == "404.html" else site.folder / address
+    found = {".js": MODULE.findall(html), ".css": STYLE.findall(html)}
+    for link in LINKED.findall(html):
+        path = site.folder / link.split("/course/")[1] if link.startswith("/") else folder / link
+        found[path.suffix].append(path.read_text("utf-8"))
+    workers = (site.folder / "assets/javascripts/workers").glob("*wanted.js")
+    found[".js"] += [path.read_text("utf-8") for path in workers]
+    return found
+
+
+def test_what_every_page_comes_with_is_light(site):
+    weights = {page: {kind: compressed(*texts) for kind, texts in own(site, page).items()} for page in site.pages}
+    assert all(weight[".js"] > 500 and weight[".css"] > 2_000 for weight in weights.values()), "ours were not found"
+    assert not {p: weight for p, weight in weights.items() if weight[".js"] > SCRIPTS or weight[".css"] > STYLES}
+
+
+def test_the_script_of_an_explorer_comes_only_with_the_pages_that_show_it(site):
+    names = [re.findall(r'define\("([\w-]+)"', figure.script) for figure in figures().values() if figure.script]
+    pages = {address: site.text(address) for address in site.pages}
+    assert len(names) > 3
+    for (name,) in names:
+        shown = {address for address, html in pages.items() if f"<{name} " in html}
+        assert shown == {address for address, html in pages.items() if f'define("{name}"' in html}
+        assert 0 < len(shown) < len(pages) / 2
+
+
+def test_a_strict_build_takes_at_most_0_15_s_a_page(site, tmp_path):
+    """Of a processor."""
+    most = SECONDS * len(site.pages)
     seconds = site.seconds
-    if seconds >= 15:  # what else the machine did meanwhile can only have added to it
+    if seconds > most:  # what else the machine did meanwhile can only have added to it
         seconds = min(seconds, build(tmp_path / "again"))
-    assert 1 < seconds < 15
+    assert 0.5 < seconds <= most
 
 
-def test_the_search_index_is_under_150_kb_and_comes_when_it_is_wanted(browser, site):
+def test_what_can_be_searched_comes_when_it_is_wanted(browser, site):
     context = browser.new_context()
-    page, asked = context.new_page(), []
-    page.on("request", lambda request: asked.append(request.url))
-    index = f"{site.url}search/search_index.json"
+    page, got = context.new_page(), {}
+    page.on("response", lambda answer: got.update({answer.url.removeprefix(site.url): answer}))
     page.goto(site.url)
     taken_over(page)
-    page.wait_for_timeout(500)  # the index would follow at once
-    assert len(asked) > 5 and index not in asked
-    with page.expect_response(index) as answer:
-        page.keyboard.press("/")
-    assert 10_000 < len(gzip.compress(answer.value.body())) < 150_000
-    with page.expect_response(index):
-        page.goto(f"{site.url}programs/vector-add/?h=lane")
+    page.wait_for_timeout(500)  # it would follow at once
+    assert len(got) > 5
+    assert sum(len(answer.body()) for url, answer in got.items() if url.startswith("search/")) < 2_000
+    page.keyboard.press("/")
+    with page.expect_response(f"{site.url}search/documents.json"):
+        page.keyboard.type("vector")
+    page.locator(".md-search-result__link[href*='programs/vector-add/']").first.wait_for()
+    page.goto(f"{site.url}programs/vector-add/?h=lane")
     page.locator("article mark").first.wait_for()
-    assert asked.count(index) == 2
     context.close()
 
 
-def test_errors_can_be_searched_and_code_of_lessons_cannot(site):
-    index = (site.folder / "search" / "search_index.json").read_text("utf-8")
+@pytest.fixture(scope="module")
+def entries(site) -> dict[str, str]:
+    """The text behind each address that a search can find."""
+    documents = json.loads((site.folder / "search/documents.json").read_text("utf-8"))
+    return {entry["location"]: entry["text"] for entry in documents}
+
+
+def test_errors_can_be_searched_and_code_of_lessons_cannot(site, entries):
+    index = "".join(entries.values())
     assert "CompilationError: at" in index and "def add_kernel_three_bug" in index
     assert "SUBTILES" in site.text("matmul/persistent/") and "SUBTILES" not in index
 
 
-def test_exercises_and_sources_are_on_the_page_and_not_in_the_index(site):
-    index = (site.folder / "search" / "search_index.json").read_text("utf-8")
-    entries = {entry["location"] for entry in json.loads(index)["docs"]}
-    assert "matmul/persistent/#the-four-tiles" in entries
-    page = site.text("matmul/persistent/")
-    for aside in ("try-it", "next", "sources", "the-whole-file"):
-        assert f'id="{aside}"' in page and f"matmul/persistent/#{aside}" not in entries
-
-
-def test_own_javascript_is_under_30_kb():
-    assert size(ROOT / "theme", "*.js") < 30_000
-
-
-def test_recordings_are_under_60_mb():
-    assert size(ROOT / "recordings", "*") < 60_000_000
+def test_exercises_and_sources_are_on_the_page_and_not_in_the_index(site, entries):
+    asides = re.compile(r'<h2 id="(try-it|next|sources|the-whole-files?)"')
+    shown = [f"{address}#{aside}" for address in site.pages for aside in asides.findall(site.text(address))]
+    assert len(shown) > 20 and not set(shown) & entries.keys()
+    assert {address for address in site.pages if address not in ("404.html",)} <= entries.keys()
