@@ -29,7 +29,7 @@ test-changed: $(VENV)/all.done ## run what the uncommitted change can touch; BAS
 test-gpu: $(VENV)/all.done ## run the tests that need a GPU
 	$(BIN)/pytest -m gpu
 
-mutants: $(VENV)/all.done ## plant faults in every kernel and name those that its tests do not catch
+mutants: $(VENV)/all.done ## plant faults in kernels and host functions, and name those that no test catches
 	$(BIN)/python -m tests.mutants
 
 record: $(VENV)/all.done ## run what is stale and write its recordings

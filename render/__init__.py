@@ -4,6 +4,7 @@
 In the order in which a page comes about:
 
 - ``page``: the page that is being converted, and what is wrong with it
+- ``asked``: what a page asks for, by its text alone
 - ``claims``: numbers for sentences, from expressions over a recording
 - ``fresh``: a recording for a page, or a preview of it; and what to say where it is stale
 - ``frame``: what stands around a figure: where it ran, how to repeat it, its styles and script
@@ -17,5 +18,6 @@ And the gates, which need no generator:
 - ``config``: what mkdocs.yml says of pages and Markdown
 - ``terms``: first uses of the glossary's terms
 - ``check``: every page, as ``python -m render check`` judges it
+- ``hosts``: what a built site would load from another host
 - ``built``: what a generator made of the pages, as ``python -m render check --built site`` judges it
 """

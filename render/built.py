@@ -8,8 +8,8 @@ from urllib.parse import unquote, urlsplit
 
 from bs4 import BeautifulSoup, SoupStrainer
 
+from render.asked import claimed, claims_of, drawn, recordings, without_comments
 from render.config import address, config, docs, nav
-from render.extension import DRAWN, claims_of, recordings, without_comments
 from render.hosts import other_hosts
 from render.labs import markdown_of
 
@@ -35,10 +35,10 @@ def _losses(page: str, html: str) -> list[str]:
     if page.endswith(".ipynb"):
         cells = json.loads(text)["cells"]
         text = markdown_of(cells)
-    figures = len(DRAWN.findall(html)) + ('class="ledger"' in html)
+    figures = drawn(html) + ('class="ledger"' in html)
     parts = {
         "recordings": (len(recordings(text)), figures),
-        "claims": (claims_of(text), html.count('<data class="claim')),
+        "claims": (claims_of(text), claimed(html)),
         "cells of code": (sum(cell["cell_type"] == "code" for cell in cells), html.count('class="jp-InputArea')),
     }
     return [f"{a} {what}, {b} of them on the built page" for what, (a, b) in parts.items() if b != a]

@@ -17,7 +17,6 @@ What is wrong stops the build, with page and line, all faults of a page at once;
 
 import html
 import re
-from collections.abc import Iterator
 from xml.etree.ElementTree import Element
 
 import yaml
@@ -33,17 +32,15 @@ from pygments.util import ClassNotFound
 from figures.registry import figures
 from recorder.project import ROOT, RecorderError, nearest, read_text, snippets
 from render import claims, code, frame
+from render.asked import claimed, drawn, fenced, recordings, without_comments
 from render.fresh import fetch
 from render.ledger import ledger
 from render.page import Page, PageError
 from render.templates import render
 
 CLAIM = re.compile(r"(?P<device>[\w.-]+)(\s+of\s+(?P<of>[\w/-]+))?\s*:\s*(?P<claim>.+)", re.S)
-FENCE = re.compile(r"^(?P<indent>[ \t>]*(?:(?:[-*+]|\d+\.)[ \t]+)?)(?P<ticks>`{3,}|~{3,})(?P<info>.*)$")
 TYPED = {"text": "A sketch, typed by hand", "console": "To type yourself"}  # what the gates cannot judge says so
-ASKED = re.compile(r"(`{3,}|~{3,})[ \t]*\{?[ \t]*\.?recording\b")
 CODE = re.compile(r"<(pre|code|data|script|style|template|figure)\b.*?</\1>", re.S)
-DRAWN = re.compile(r'class="recording(?: recording--file)?"')
 LANGUAGE = re.compile(r"[ \t]*(?:\{[ \t]*\.?)?(?P<language>[\w+#.-]*)")
 
 
@@ -145,17 +142,18 @@ class BeginPage(Preprocessor):
         page = self.md.page
         page.begin(self.md, lines)
         around = ""
-        for _, line, around, info in _fenced([*lines, ""]):
+        for line, around, info in fenced([*lines, ""]):
             if "-8<-" in line and not (around and "snippet" in self.md.preprocessors):
                 page.fault("what is shown of a file stands in a fence, and pymdownx.snippets shows it", line.strip())
             if info is None:
                 continue
+            opened = line.strip()
             language = LANGUAGE.match(info)["language"]
             if language and language != "recording" and not _is_language(language):
                 known = ["recording", "python", "console", "text"]
                 page.fault(f"no fence is called {language!r}{nearest(language, known)}", line.strip())
         if around:
-            page.fault("a fence is not closed", fences(lines)[-1][1])
+            page.fault("a fence is not closed", opened)
         return [line for line in lines if "-8<-" not in line or self._sound(page, line)]
 
     @staticmethod
@@ -180,46 +178,6 @@ class BeginPage(Preprocessor):
         except RecorderError as error:
             page.fault(error, line.strip())
             return False
-
-
-def recordings(text: str) -> list[str]:
-    """The lines that begin the recording fences of a page, also where Markdown takes them for something else."""
-    found = []
-    for _, line, around, _ in _fenced(text.splitlines()):
-        ticks = ASKED.search(line)
-        if ticks and not (around and (around[0] != ticks[1][0] or len(around) > len(ticks[1]))):
-            found.append(line)
-    return found
-
-
-def without_comments(html: str) -> str:
-    """What a reader can get to see of a page; a comment that nobody ends goes on to its last line."""
-    return re.sub(r"<!--.*?(-->|\Z)", "", html, flags=re.S)
-
-
-def claims_of(text: str) -> int:
-    """How many claims a page makes; what stands in code is none."""
-    prose = "\n".join(line for _, line, around, info in _fenced(text.splitlines()) if not around and info is None)
-    return len(re.findall(r"\{\{.+?\}\}", re.sub(r"<!--.*?-->|(`+).+?\1", "", prose, flags=re.S), re.S))
-
-
-def fences(lines: list[str]) -> list[tuple[int, str]]:
-    """Line number and info of each fence that opens; those inside of a longer one are its text."""
-    return [(number, info) for number, _, _, info in _fenced(lines) if info is not None]
-
-
-def _fenced(lines: list[str]) -> Iterator[tuple[int, str, str, str | None]]:
-    """Number and text of each line, the ticks of the fence around it, and, where it opens one, that one's info."""
-    around = ""
-    for number, line in enumerate(lines):
-        fence = FENCE.match(line)
-        info = fence["info"].strip() if fence else ""
-        opens = fence and not around and "`" not in info
-        yield number, line, around, info if opens else None
-        if opens:
-            around = fence["ticks"]
-        elif fence and fence["ticks"].startswith(around) and not info:
-            around = ""
 
 
 def _is_language(name: str) -> bool:
@@ -259,11 +217,11 @@ class EndPage(Postprocessor):
         if len(asked) > page.fences or len(page.made) > made:
             fault = f"of {len(asked)} recording fences only {made} are understood; is one indented wrongly?"
             page.fault(fault, *asked)
-        if page.claims != (shown := seen.count('<data class="claim')):
+        if page.claims != (shown := claimed(seen)):
             fault = f"of {page.claims} claims {shown} stand in sentences; pictures hold none, and none is typed by hand"
-            page.fault(fault, '<data class="claim', "{{")
-        if sum(len(DRAWN.findall(part)) for part in parts) != len(DRAWN.findall(seen)):
-            page.fault("a recording is drawn, not typed by hand", 'class="recording')
+            page.fault(fault, "<data", "{{")
+        if sum(drawn(part) for part in parts) != drawn(seen):
+            page.fault("a recording is drawn, not typed by hand", 'class="recording', "<figure", "<div")
         for heading in re.findall(r"(?s)<h[1-6]\b.*?</h", text):
             if marked := re.search(r'<data class="claim[^>]*>([^<]*&lt;[^<]*)', heading):
                 page.fault(f"a heading goes on to menus as HTML; it can hold no {html.unescape(marked[1])!r}", "{{")

@@ -86,7 +86,7 @@ def selection(base: str) -> list[list[str]]:
 
 def _id(page: str) -> str:
     """What a page's tests are called by pytest."""
-    return f"[{address(page) or 'home'}"
+    return f"[{address(page)}]"
 
 
 def main(base: str = "HEAD") -> int:

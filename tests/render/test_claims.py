@@ -160,6 +160,7 @@ def test_and_a_number_is_finite(text):
         "bandwidth[2**20].__dict__",
         "'{0.__class__}'.format(1)",
         "f\"{1:{'}{0.__class__'}}\"",
+        "f'{made}'",
         "1; d; == __import__('os').getpid()",
     ],
 )
@@ -188,14 +189,28 @@ def test_a_claim_changes_no_recording(text):
     assert claims.check("made.triton", H200)[0] == "3.7.1" and claims.check('output["sum"]', H200)[0] == "1024"
 
 
+def test_what_a_claim_works_with_are_copies():
+    for recording in (H200, CPU):
+        given = claims.names(recording, "output bandwidth launches")
+        for part in [*given["launches"].values(), *(launch["arguments"] for launch in given["launches"].values())]:
+            part.clear()
+        for part in given.values():
+            part.clear()
+        claims.functions(recording)["pixels"]("patch").clear()
+    claims.functions(CPU)["compiled"](0, "sm_90").clear()
+    assert claims.check('output["sum"]', H200)[1] == 1024 and claims.check("bandwidth[2**10].n", H200)[1] == 1024
+    assert claims.check("launches[0].arguments.n", CPU)[1] == 3 and claims.check("made.triton", CPU)[1] == "3.7.1"
+    assert claims.check('compiled(0, "sm_90").registers', CPU)[1] == 8
+
+
 ENDLESS = {
     "power": "10**10**10",
     "powers": "9**9**9",
     "power of a fraction": "0.5 ** 10**9",
     "rounding": "round(10**300, -10**8)",
-    "width": "1; >999999999",
-    "zeros": "1; 0999999999d",
-    "decimals": "1.5; .999999999f",
+    "width": "launches[0].arguments.M; >999999999",
+    "zeros": "launches[0].arguments.M; 0999999999d",
+    "decimals": "launches[0].arguments.M; .999999999f",
     "product": "10**200 * 10**200",
     "shift": "1 << 10**9",
     "squares": "[y * y for y in " * 28 + "[10**300]" + "]" * 28,
@@ -216,8 +231,8 @@ ENDLESS = {
     "terms": "+".join(["1"] * 50_000),
     "digits": "1" * 5_000,
     "digits times digits": f"{'1' * 4_000} * {'1' * 4_000}",
-    "in a condition": "1; d; < 10**10**10",
-    "deep in a condition": "1; d; < " + "-" * 100_000 + "1",
+    "in a condition": "launches[0].arguments.M; d; < 10**10**10",
+    "deep in a condition": "launches[0].arguments.M; d; < " + "-" * 100_000 + "1",
 }
 
 

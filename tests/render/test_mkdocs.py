@@ -4,6 +4,7 @@
 The site whole is in tests/site.
 """
 
+import json
 import re
 import shutil
 import socket
@@ -93,6 +94,11 @@ def test_all_is_well(small):
     assert command == "" and "WARNING" not in said, said
     page = small.html("programs/toy/")
     assert 'class="recording__notice' not in page and '<data class="claim"' in page and "sum: 1,024" in page
+    found = json.loads((small.root / "site/search/documents.json").read_text("utf-8"))
+    prose = {entry["location"]: entry["text"] for entry in found}
+    assert "elements in a" in "".join(prose.values()), prose
+    assert not any("toy_kernel" in text for text in prose.values())
+    assert "programs/toy/#it-runs" in prose and "programs/toy/#the-whole-file" not in prose
     assert "jp-OutputArea" in small.html("programs/a-lab/") and "&lt;b&gt;&amp; 7" in small.html("programs/a-lab/")
 
 

@@ -4,6 +4,7 @@
 from render import built, check, config
 from tests.browser import SITE_URL
 
+
 def test_the_project_is_clean():
     assert check.problems() == []
 

@@ -39,7 +39,7 @@ def test_float32_is_right_but_for_a_half(device, shape):
 def test_prints_the_counts(device, capsys):
     """On a CPU, 16 million colors take long: there, what `make replay` runs again and compares is read."""
     if device == "cpu":
-        output = recording.load(find("programs/greyscale_rounding"), "cpu")["output"]
+        output = recording.load(find("programs/greyscale_rounding"), "cpu").output
     else:
         snippet.main()
         output = capsys.readouterr().out
