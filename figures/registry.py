@@ -12,6 +12,8 @@ from typing import Literal
 
 from markupsafe import Markup
 
+from recorder.project import RecorderError, nearest
+
 HERE = Path(__file__).parent
 FEET = {  # the line under a figure, by what it is drawn from; braces name fields of the recording's provenance
     "output": "{device} · Triton {triton} · torch {torch} · {date}",
@@ -73,6 +75,8 @@ def figure(of: str, *, foot: str = "", searched: bool = False) -> Callable:
 
     def register(draw: Callable) -> Callable:
         folder = Path(inspect.getsourcefile(draw)).parent
+        if of not in FEET:
+            raise RecorderError(f"figures/{folder.name}: no figure is drawn from {of!r}{nearest(of, FEET)}")
         _known[draw.__name__] = Figure(draw.__name__, draw, of, foot or FEET[of], searched, folder)
         return draw
 

@@ -107,7 +107,8 @@ def check(options) -> int:
         problems = replay(Progress())
     for problem in problems:
         print(problem)
-    print(f"{len(problems)} problems." if problems else "Every recording is of the code as it stands.")
+    counted = f"{len(problems)} problem{'s' * (len(problems) > 1)}."
+    print(counted if problems else "Every recording is of the code as it stands.")
     return bool(problems)
 
 

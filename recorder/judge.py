@@ -1,17 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Judge what is recorded: stale, missing, edited, orphaned, untested."""
+"""Judge what is recorded: stale, missing, edited, orphaned, untested, unfinished."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from recorder import fingerprint, lab, recording
-from recorder.project import OTHER_TRITON, ROOT, RecorderError, Snippet, labs, mend, relative, snippets, strangers
+from recorder.project import (
+    OTHER_TRITON,
+    ROOT,
+    RecorderError,
+    Snippet,
+    labs,
+    mend,
+    read_text,
+    relative,
+    snippets,
+    strangers,
+)
 
 
 @dataclass(frozen=True)
 class Problem:
     path: str  # the file that is at fault
-    fault: str  # "stale", "missing", "edited", "orphaned", "disagrees", "unreadable" or "untested"
+    fault: str  # "stale", "missing", "edited", "orphaned", "disagrees", "unreadable", "untested" or "unfinished"
     why: str
     mend: str
 
@@ -115,9 +127,24 @@ def orphans() -> list[Problem]:
 
 def untested(snippet: Snippet) -> list[Problem]:
     """A snippet without a test of its own, unless its settings say why."""
-    if snippet.settings.untested or snippet.test.is_file():
+    if snippet.settings.untested:
         return []
-    return [Problem(relative(snippet.path), "untested", "it has no test", f"write {relative(snippet.test)}")]
+    if not snippet.test.is_file():
+        return [Problem(relative(snippet.path), "untested", "it has no test", f"write {relative(snippet.test)}")]
+    if not re.search(r"^\s*def test_\w", read_text(snippet.test), re.M):
+        why = f"there is no test in {relative(snippet.test)}"
+        return [Problem(relative(snippet.path), "untested", why, "write one, such as `def test_is_as_torch_says():`")]
+    return []
+
+
+def unfinished(snippet: Snippet) -> list[Problem]:
+    """What ``recorder new`` has left to be done, or whoever wrote so."""
+    found = []
+    for path in filter(Path.is_file, (snippet.path, snippet.test)):
+        for number, line in enumerate(read_text(path).splitlines(), start=1):
+            if re.search(r"\bTODO\b", line):
+                found.append(Problem(f"{relative(path)}:{number}", "unfinished", line.strip(), "do it"))
+    return found
 
 
 def unknown_files() -> list[Problem]:
@@ -153,7 +180,7 @@ def all_problems() -> list[Problem]:
     found = []
     for snippet in snippets():
         try:
-            found += [*problems(snippet), *untested(snippet)]
+            found += [*problems(snippet), *untested(snippet), *unfinished(snippet)]
         except RecorderError as error:
             found.append(Problem(relative(snippet.path), "unreadable", str(error), "mend what it names"))
     return [*found, *unknown_files(), *orphans(), *lab_problems()]

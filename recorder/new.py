@@ -14,11 +14,12 @@ Begun. Next:
  1. {snippet}: write the kernel, its host function and main(), which prints what the page shows.
     Run it: TRITON_INTERPRET=1 python {snippet}
  2. {test}: what must hold. Break a mask, a bound, an offset: a test must fail.
-    Run it: python -m pytest {test} {snippet}
+    Run it: python -m pytest {test} {snippet}, and then: python -m tests.mutants {name}
  3. python -m recorder run {name}     records it, on every device that this machine has
     {settings} says what is kept beside the output: launches to draw, compiler stages, charts;
     and `devices = ["cpu"]` says that no GPU is to record it. Take that line away when one has.
- 4. {page}: write the page. `make serve` shows it at /{address}; the menu in mkdocs.yml has it last in its chapter.
+ 4. {page}: write the page. `make serve` shows it at /{address}
+    In the menu of mkdocs.yml it stands behind the last page of {chapter}/: move it to its place.
  5. python -m render check            says what is missing: a fence, a term's first use without its link, a test
     make test-changed                 runs the tests that your change can touch
 """
@@ -46,7 +47,7 @@ def new(name: str) -> str:
     write_atomically(snippet.settings_file, f'{settings}[{short}]\ndevices = ["cpu"]\nlaunches = [0]\n')
     write_atomically(ROOT / "mkdocs.yml", menu)
     return NEXT.format(
-        name=name, snippet=relative(snippet.path), test=relative(snippet.test), page=relative(page),
+        name=name, chapter=chapter, snippet=relative(snippet.path), test=relative(snippet.test), page=relative(page),
         settings=f"snippets/{chapter}/{SETTINGS}", address=f"{chapter}/{page.stem}/",
     )  # fmt: skip
 

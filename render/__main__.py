@@ -5,6 +5,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from figures.words import plural
 from recorder.project import RecorderError
 from render import built
 from render import check as pages
@@ -24,7 +25,7 @@ def main(arguments=None) -> int:
     for problem in found:
         print(problem)
     what = "Everything that the pages ask for was built, and no link is dead." if options.built else "All is well."
-    print(f"{len(found)} problems." if found else what)
+    print(f"{plural(len(found), 'problem')}." if found else what)
     return bool(found)
 
 

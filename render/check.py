@@ -2,10 +2,12 @@
 """Judge every page without a site generator: its fences, claims, sections, references and terms, and the menu."""
 
 import json
+import posixpath
 import re
 
 import yaml
 from bs4 import BeautifulSoup
+from markdown.extensions.toc import slugify
 
 from recorder import judge
 from recorder.project import RecorderError, relative
@@ -20,13 +22,14 @@ UNDONE += r"(?m)^(?:===|!!!?|\?\?\?)[!+]* ?\S.*$", r"\{:? ?[.#][\w-]+"  # tabs, 
 
 def problems() -> list[str]:
     """What is wrong with recordings, snippets and pages, a line each."""
-    found = [str(problem) for problem in judge.all_problems()]
-    found += menu_problems()
+    recorded = [str(problem) for problem in judge.all_problems()]
+    found = recorded + menu_problems()
     try:
         html, faults = convert()
     except RecorderError as error:
         return [*found, str(error)]
-    found += faults
+    # What is wrong with a recording is said once, not at each of the places that show it.
+    found += [fault for fault in faults if not fault.endswith(tuple(recorded))]
     known = terms.terms(html.get(terms.GLOSSARY, ""))
     for term in terms.misplaced(known):
         found.append(f"{_file(terms.GLOSSARY, f'## {term}')}: {term!r} is not where the alphabet puts it")
@@ -36,9 +39,8 @@ def problems() -> list[str]:
         prose = terms.prose_of(text)
         found += [f"{_file(page, mark)}: Markdown makes nothing of {mark}" for mark in undone(prose)]
         if page != terms.GLOSSARY:
-            for term, words in terms.unlinked(prose, known).items():
-                fault = f"first use of {term!r} without its link to the glossary: …{words}…"
-                found.append(f"{_file(page, words)}: {fault}")
+            found += sorted(_unlinked(page, *use) for use in terms.unlinked(prose, known).items())
+        found += [f"{_file(page, line)}: unfinished: {line.strip()}" for line in _lines_to_do(page)]
     return list(dict.fromkeys(found))
 
 
@@ -47,6 +49,18 @@ def _file(page: str, words: str = "") -> str:
     path = docs() / page
     found = re.search(r"\s+".join(map(re.escape, words.split())), path.read_text("utf-8")) if words else None
     return relative(path) + (f":{found.string.count(chr(10), 0, found.start()) + 1}" if found else "")
+
+
+def _unlinked(page: str, term: str, words: str) -> str:
+    """What is said of the first use of a term without a link, with the link to write."""
+    way = posixpath.relpath(terms.GLOSSARY, posixpath.dirname(page))
+    mend = f"[{term.lower()}]({way}#{slugify(term, '-')})"
+    return f"{_file(page, words)}: the first use of {term!r} is no link to the glossary: …{words}…; mend: {mend}"
+
+
+def _lines_to_do(page: str) -> list[str]:
+    """Lines that `recorder new` has left to be done, or whoever wrote so."""
+    return [line for line in (docs() / page).read_text("utf-8").splitlines() if re.search(r"\bTODO\b", line)]
 
 
 def menu_problems() -> list[str]:

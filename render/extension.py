@@ -17,6 +17,8 @@ What is wrong stops the build, with page and line, all faults of a page at once;
 
 import html
 import re
+import traceback
+from pathlib import Path
 from xml.etree.ElementTree import Element
 
 import yaml
@@ -30,7 +32,7 @@ from pygments.lexers import get_lexer_by_name
 from pygments.util import ClassNotFound
 
 from figures.registry import figures
-from recorder.project import ROOT, RecorderError, nearest, read_text, snippets
+from recorder.project import ROOT, RecorderError, nearest, read_text, relative, snippets
 from render import claims, code, frame
 from render.asked import claimed, drawn, fenced, recordings, without_comments
 from render.fresh import fetch
@@ -64,7 +66,9 @@ def render_fence(source, language, css_class, options, md, **kwargs) -> str:
     except RecorderError as error:
         page.fault(error, *place)
     except Exception as error:  # superfences would swallow it and show the fence as it is
-        page.fault(f"{type(error).__name__}: {error}", *place)
+        drawn = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.endswith(".html")]
+        where = "".join(f" ({relative(Path(frame.filename))}:{frame.lineno})" for frame in drawn[-1:])
+        page.fault(f"{type(error).__name__}: {error}{where}", *place)
     return ""
 
 

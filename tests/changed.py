@@ -56,6 +56,12 @@ def touched_tests(files: list[str]) -> set[str]:
     return {file for file in found if (ROOT / file).is_file()}
 
 
+def more_than_the_menu(base: str) -> bool:
+    """Whether mkdocs.yml changed in what stands before ``nav``, which is its last part."""
+    then, now = git("show", f"{base}:mkdocs.yml"), (ROOT / "mkdocs.yml").read_text("utf-8")
+    return then.partition("\nnav:")[0] != now.partition("\nnav:")[0]
+
+
 def selection(base: str) -> list[list[str]]:
     """The arguments of the runs of pytest that cover the change; ``[[]]`` stands for everything."""
     files = changed_files(base)
@@ -77,7 +83,7 @@ def selection(base: str) -> list[list[str]]:
     pages = {page for page in pages if (ROOT / "docs/en" / page).is_file()}
     chosen |= {f"docs/en/{page}" for page in pages}
     runs = [sorted(chosen)] if chosen else []
-    if any(file.startswith(("theme/", "mkdocs.yml")) for file in files):
+    if any(file.startswith("theme/") for file in files) or ("mkdocs.yml" in files and more_than_the_menu(base)):
         runs.append(["tests/site"])
     elif pages:
         runs.append(["tests/site/test_site.py", "-k", " or ".join(sorted(map(_id, pages)))])
@@ -90,6 +96,9 @@ def _id(page: str) -> str:
 
 
 def main(base: str = "HEAD") -> int:
+    if base.startswith("-"):
+        print(__doc__)
+        return 0
     try:
         runs = selection(base)
     except (RecorderError, subprocess.CalledProcessError) as error:

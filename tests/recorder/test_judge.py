@@ -175,6 +175,16 @@ def test_a_snippet_without_a_test(toy):
     assert faults() == []
 
 
+def test_a_test_file_without_a_test(toy):
+    toy.write("tests/snippets/programs/test_toy.py", "# def test_toy(): later\n")
+    assert faults() == [(SOURCE, "untested")]
+
+
+def test_what_is_left_to_do(toy):
+    toy.write("tests/snippets/programs/test_toy.py", "def test_toy():\n    pass  # TODO: the mask\n")
+    assert faults() == [("tests/snippets/programs/test_toy.py:2", "unfinished")]
+
+
 def test_a_notebook_without_a_script(toy):
     toy.write("docs/en/programs/old-lab.ipynb", "{}")
     toy.write("docs/en/programs/.ipynb_checkpoints/old-lab-checkpoint.ipynb", "{}")

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a figure says of itself in its one line."""
+
+import pytest
+
+from figures.registry import figure, figures
+from recorder.project import RecorderError
+
+
+def test_a_figure_of_something_unknown_is_refused():
+    with pytest.raises(RecorderError, match=r"figures/figures: no figure is drawn from 'launchs'; .*launches"):
+        figure(of="launchs")(lambda recording: "")
+
+
+def test_a_script_is_one_module_with_what_explorers_share():
+    script = figures()["schedule"].script
+    assert "class FormExplorer" in script and "class ScheduleExplorer" in script
+    assert "import " not in script.partition("class FormExplorer")[0] and "\nexport " not in script
+    assert figures()["schedule"].style.index(".explorer") < figures()["schedule"].style.index("schedule")
+
+
+def test_what_cannot_be_played_with_brings_no_script():
+    assert not figures()["table"].script and not figures()["output"].script

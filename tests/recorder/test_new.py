@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A lesson that has just begun: it runs, its test passes, and the gates name what is left to do."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from recorder import judge
+from recorder.new import new
+from recorder.project import RecorderError, Snippet
+
+ROOT = Path(__file__).parents[2]
+MENU = """\
+site_name: A toy
+nav:
+  - Home: index.md
+  - Programs:
+      - programs/toy.md
+  - Tools:
+      - tools/x.md
+"""
+
+
+@pytest.fixture
+def chapter(toy):
+    toy.write("mkdocs.yml", MENU)
+    return toy
+
+
+def test_everything_has_the_name_and_the_menu_has_the_page(chapter):
+    said = new("programs/saxpy_twice")
+    assert "snippets/programs/saxpy_twice.py" in said and "programs/saxpy-twice/" in said
+    menu = (chapter.root / "mkdocs.yml").read_text("utf-8")
+    assert "      - programs/toy.md\n      - programs/saxpy-twice.md\n  - Tools:" in menu
+    assert Snippet("programs/saxpy_twice").settings.devices == ("cpu",)
+    assert Snippet("programs/toy").settings.launches  # as they were
+    page = (chapter.root / "docs/en/programs/saxpy-twice.md").read_text("utf-8")
+    assert '--8<-- "programs/saxpy_twice.py:kernel"' in page and "# Saxpy twice" in page
+    faults = {problem.fault for problem in judge.all_problems() if "saxpy_twice" in problem.path}
+    assert faults == {"missing", "unfinished"}
+
+
+def test_it_runs_and_its_test_passes(chapter):
+    pytest.importorskip("triton")
+    new("programs/saxpy")
+    for name in ("conftest.py", "snippets/guards.py"):
+        target = chapter.root / "tests" / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / "tests" / name, target)
+    for name in ("tests/browser.py", "tests/toy.py", "snippets/tools/testing.py", "pyproject.toml"):
+        (chapter.root / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, chapter.root / name)
+    files = ["tests/snippets/programs/test_saxpy.py", "snippets/programs/saxpy.py"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files], cwd=chapter.root, text=True,
+        env=chapter.environment() | {"CI": "true"}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=100,
+    )  # fmt: skip
+    assert done.returncode == 0 and "8 passed" in done.stdout, done.stdout
+    assert os.listdir(chapter.root / "recordings/programs") == ["toy"]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("saxpy", "is no name of a lesson"),
+        ("programs/Saxpy", "is no name of a lesson"),
+        ("program/saxpy", "there is no chapter 'program'; the nearest that exist: programs"),
+        ("programs/toy", "is there already"),
+    ],
+)
+def test_what_cannot_be_begun(chapter, name, said):
+    before = chapter.files()
+    with pytest.raises(RecorderError, match=said):
+        new(name)
+    assert chapter.files() == before and (chapter.root / "mkdocs.yml").read_text("utf-8") == MENU
+
+
+def test_a_chapter_that_is_not_in_the_menu(chapter):
+    chapter.write("mkdocs.yml", "site_name: A toy\nnav:\n  - Home: index.md\n")
+    with pytest.raises(RecorderError, match=r"the menu in mkdocs\.yml has no page of programs/"):
+        new("programs/saxpy")
+    assert not (chapter.root / "snippets/programs/saxpy.py").exists()
