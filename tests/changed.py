@@ -39,7 +39,8 @@ def touched_snippets(base: str, files: list[str]) -> list[Snippet]:
         )
         then = json.loads(done.stdout)["provenance"]["fingerprint"] if done.returncode == 0 else None
         own = {snippet.path, snippet.test}
-        if then != fingerprint.of(snippet, device) or any(ROOT / file in own for file in files):
+        differs = then and then != fingerprint.of(snippet, device)
+        if differs or any(ROOT / file in own for file in files):
             found.append(snippet)
     return found
 
