@@ -10,6 +10,7 @@ In the order in which a page comes about:
 - ``frame``: what stands around a figure: where it ran, how to repeat it, its styles and script
 - ``code``: whole files, colored, to read and download
 - ``ledger``: everything that was recorded, by chapter
+- ``templates``: Jinja2, for the HTML of all of these
 - ``extension``: the Markdown syntax for all of these
 - ``labs``, ``search``: hooks of MkDocs, for what is no Markdown
 

@@ -186,6 +186,11 @@ def test_a_preview_leaves_out_what_takes_long(toy, seen):
     assert runner.record(TOY, "cpu", only_output=True).compiled == []
 
 
+def test_a_preview_may_launch_less_than_its_settings_keep(toy, seen):
+    toy.write("snippets/programs/recorder.toml", "[toy]\nlaunches = [1, 5]\n")
+    assert list(runner.record(TOY, "cpu", only_output=True).launches) == ["1"]
+
+
 # Writing it down
 
 
