@@ -47,7 +47,7 @@ site: check ## build the site into site/, refusing anything stale, missing, lost
 
 lint: $(VENV)/all.done ## check the style of the code and the workflows
 	$(BIN)/ruff check
-	$(BIN)/zizmor --offline .github/workflows
+	$(BIN)/zizmor --offline --strict-collection .github/workflows
 
 # The part of each file above its marker line is written by hand, the part below it by this.
 lock: $(VENV)/all.done ## pin the newest versions that pyproject.toml allows
