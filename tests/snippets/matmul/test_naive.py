@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The naive product: right on ragged and empty sizes, any strides and dtypes; each load and store where it belongs."""
 
+import ast
 import contextlib
 import re
 import shutil
@@ -14,7 +15,15 @@ import numpy as np
 import pytest
 import torch
 import triton
-from guards import Guarded, check_each_once, check_inside, environment, precisions_of_dots, recorded_accesses
+from guards import (
+    Guarded,
+    as_if_compiled,
+    check_each_once,
+    check_inside,
+    environment,
+    precisions_of_dots,
+    recorded_accesses,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -106,6 +115,47 @@ def test_the_default_tiles(device, dtype, M, N, K):
     check(whole((M, K), 3, device, dtype), whole((K, N), 4, device, dtype), layouts=("columns", "rows"))
 
 
+@pytest.mark.parametrize("K, step", [(0, 16), (16, 16), (17, 32), (32, 32), (33, 64), (4096, 64)])
+def test_the_default_step_is_no_longer_than_due(K, step):
+    assert naive.default_tile(torch.float16, K) == naive.default_tile(torch.bfloat16, K) == (128, 128, step)
+    assert naive.default_tile(torch.float32, K) == (64, 64, 16)
+
+
+@pytest.mark.parametrize(
+    "dtype, tile, sides, warps",
+    [
+        (torch.float16, None, (128, 128, 32), 8),
+        (torch.float32, None, (64, 64, 16), 4),
+        (torch.float32, (512, 32, 16), (512, 32, 16), 8),
+        (torch.float32, (32, 512, 16), (32, 512, 16), 8),
+        (torch.float32, (64, 128, 16), (64, 128, 16), 4),
+    ],
+)
+def test_what_it_launches(dtype, tile, sides, warps):
+    a, b = torch.ones(20, 300, dtype=dtype).t(), torch.ones(20, 700, dtype=dtype)[:, ::2]
+    with mock.patch.object(naive, "matmul_kernel") as kernel:
+        c = matmul(a, b, tile=tile)
+    blocks = dict(zip(("BLOCK_M", "BLOCK_N", "BLOCK_K"), sides, strict=True))
+    assert kernel.__getitem__.call_args_list == [mock.call((-(-300 // sides[0]) * -(-350 // sides[1]),))]
+    ((*tensors, M, N, K, am, ak, bk, bn, cm, cn), options), *more = kernel.__getitem__.return_value.call_args_list
+    assert all(x is y for x, y in zip(tensors, (a, b, c), strict=True)) and not more
+    assert (M, N, K, am, ak, bk, bn, cm, cn) == (300, 350, 20, 1, 300, 700, 2, 350, 1)
+    assert options == blocks | {"num_warps": warps, "num_stages": 3}
+
+
+@pytest.mark.parametrize("M, N, refused", [(42966, 49981, False), (2**16, 2**15, True)])
+def test_as_many_programs_as_fit_on_an_axis(M, N, refused):
+    """The most that two dimensions can ask for: 2**31 - 2, as 2**31 - 1 is prime."""
+    a, b, c = (torch.ones(1, 1).expand(shape) for shape in ((M, 1), (1, N), (M, N)))
+    with (
+        mock.patch.object(naive, "matmul_kernel") as kernel,
+        mock.patch.object(torch, "empty", return_value=c),
+        pytest.raises(ValueError, match="2147483648 programs") if refused else contextlib.nullcontext(),
+    ):
+        matmul(a, b, tile=(1, 1, 16))
+    assert kernel.__getitem__.call_args_list == ([] if refused else [mock.call((2**31 - 2,))])
+
+
 @pytest.mark.parametrize("M, N, K", [(0, 3, 4), (3, 0, 4), (3, 4, 0), (0, 0, 0)])
 def test_empty(device, M, N, K):
     c = matmul(torch.ones(M, K, device=device), torch.ones(K, N, device=device))
@@ -170,6 +220,7 @@ REFUSED = {
     "int8": (lambda d: (torch.ones(2, 2, device=d).char(),) * 2, ["torch.int8", "use one of"]),
     "meta": (lambda d: (torch.ones(2, 2, device="meta"),) * 2, ["a is on meta"]),
     "long": (lambda d: (torch.ones(1, 1, device=d).expand(2**30 + 1, 1), torch.ones(1, 1, device=d)), ["2**30"]),
+    "wide": (lambda d: (torch.ones(1, 1, device=d), torch.ones(1, 1, device=d).expand(1, 2**30 + 1)), ["2**30"]),
     "many programs": (
         lambda d: (torch.ones(1, 1, device=d).expand(2**30, 1), torch.ones(1, 1, device=d).expand(1, 2**30)),
         ["2**31 - 1", "programs"],
@@ -191,11 +242,28 @@ def test_refuses(device, arguments, fragments):
 
 
 @pytest.mark.parametrize(
-    "tile", [(16, 16), (16, 16, 24), (16, 16, 8), (0, 16, 16), (16.0, 16, 16), (256, 128, 16), (128, 128, 128)], ids=str
-)
+    "tile",
+    [
+        (16, 16), (16, 16, 24), (16, 16, 8), (0, 16, 16), (16.0, 16, 16),
+        (256, 128, 16), (128, 256, 16), (128, 128, 128), (1, 1024, 16), (1024, 1, 16),  # too large
+    ],
+    ids=str,
+)  # fmt: skip
 def test_refuses_a_tile(device, tile):
     with pytest.raises(ValueError, match=re.escape(str(tile))):
         matmul(torch.ones(2, 2, device=device), torch.ones(2, 2, device=device), tile=tile)
+
+
+@pytest.mark.parametrize("tile", [(1, 1, 16), (128, 128, 64), (32, 512, 16), (512, 32, 16), (1, 1, 2**13)], ids=str)
+def test_the_smallest_and_largest_tiles(tile):
+    assert naive.check_tile(tile) == tile
+
+
+def test_checks_of_what_is_compiled():
+    with as_if_compiled(naive, "matmul_kernel") as on_gpu:  # of bfloat16
+        naive.check_arguments(on_gpu(2, 3), on_gpu(3, 2))
+        with pytest.raises(ValueError, match="a is on cpu; kernels run on a GPU"):
+            naive.check_arguments(torch.ones(2, 3), torch.ones(3, 2))
 
 
 def test_float32_is_multiplied_as_float32():
@@ -219,7 +287,8 @@ def test_no_gradient_is_promised_under_no_grad(device):
 def test_tile_numbers(device, M, N, BLOCK_M, BLOCK_N):
     rows, columns = torch.arange(M)[:, None] // BLOCK_M, torch.arange(N)[None, :] // BLOCK_N
     expected = rows * triton.cdiv(N, BLOCK_N) + columns
-    assert torch.equal(tile_numbers(M, N, BLOCK_M, BLOCK_N, device).cpu().long(), expected)
+    numbers = tile_numbers(M, N, BLOCK_M, BLOCK_N, device)
+    assert numbers.dtype == torch.int32 and torch.equal(numbers.cpu().long(), expected)
 
 
 def test_tile_numbers_writes_nothing_else(device):
@@ -284,6 +353,24 @@ def test_a_step_of_8(device):
     """The interpreter computes it; NVIDIA's compiler refuses."""
     refused = "Input shapes should have M >= 1, N >= 1 and K >= 16"
     assert naive.short_step(device) == ("computed, right" if device == "cpu" else refused)
+
+
+def test_a_step_of_8_is_one_program_and_one_step():
+    with mock.patch.object(naive, "matmul_kernel") as kernel:
+        assert naive.short_step("cpu") == "computed, wrong", "the product of ones is not one"
+    kernel.__getitem__.assert_called_once_with((1,))
+    (*tensors, M, N, K, am, ak, bk, bn, cm, cn), options = kernel.__getitem__.return_value.call_args
+    assert [x.shape for x in tensors] == [(M, K), (K, N), (M, N)] == [(16, 8), (8, 16), (16, 16)]
+    assert (am, ak, bk, bn, cm, cn) == (8, 1, 16, 1, 16, 1)
+    assert options == {"BLOCK_M": M, "BLOCK_N": N, "BLOCK_K": K}
+
+
+def test_a_step_of_8_says_the_last_line_of_a_refusal():
+    place = ast.Pass(lineno=2, col_offset=4)
+    refusal = triton.CompilationError("def kernel():\n    pass", place, "K must be\nK >= 16")
+    with mock.patch.object(naive, "matmul_kernel") as kernel:
+        kernel.__getitem__.return_value.side_effect = refusal
+        assert naive.short_step("cpu") == "K >= 16"
 
 
 @pytest.mark.gpu
