@@ -88,7 +88,7 @@ def test_a_run_that_fails_and_one_that_says_something_else(toy, monkeypatch, cap
 
     monkeypatch.setattr(runner, "record", fail)
     assert cli.main(["check", "--replay"]) == 1
-    assert capsys.readouterr().out == "programs/toy: killed by SIGSEGV\n1 problems.\n"
+    assert capsys.readouterr().out == "programs/toy: killed by SIGSEGV\n1 problem.\n"
     monkeypatch.setattr(runner, "record", lambda *arguments, **options: replace(OLD, output="other\n"))
     assert cli.main(["check", "--replay"]) == 1
     said = capsys.readouterr()
