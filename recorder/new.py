@@ -20,7 +20,7 @@ Begun. Next:
     and `devices = ["cpu"]` says that no GPU is to record it. Take that line away when one has.
  4. {page}: write the page. `make serve` shows it at /{address}
     In the menu of mkdocs.yml it stands behind the last page of {chapter}/: move it to its place.
- 5. python -m render check            says what is missing: a fence, a term's first use without its link, a test
+ 5. python -m render check            says what is missing: a fence, a test, the link of a term's first use to paste
     make test-changed                 runs the tests that your change can touch
 """
 

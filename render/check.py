@@ -39,7 +39,7 @@ def problems() -> list[str]:
         prose = terms.prose_of(text)
         found += [f"{_file(page, mark)}: Markdown makes nothing of {mark}" for mark in undone(prose)]
         if page != terms.GLOSSARY:
-            found += sorted(_unlinked(page, *use) for use in terms.unlinked(prose, known).items())
+            found += sorted((_unlinked(page, *use) for use in terms.unlinked(prose, known).items()), key=_line)
         found += [f"{_file(page, line)}: unfinished: {line.strip()}" for line in _lines_to_do(page)]
     return list(dict.fromkeys(found))
 
@@ -56,6 +56,12 @@ def _unlinked(page: str, term: str, words: str) -> str:
     way = posixpath.relpath(terms.GLOSSARY, posixpath.dirname(page))
     mend = f"[{term.lower()}]({way}#{slugify(term, '-')})"
     return f"{_file(page, words)}: the first use of {term!r} is no link to the glossary: …{words}…; mend: {mend}"
+
+
+def _line(fault: str) -> int:
+    """The line that a message begins with, or 0."""
+    found = re.match(r"[^:]+:(\d+): ", fault)
+    return int(found[1]) if found else 0
 
 
 def _lines_to_do(page: str) -> list[str]:

@@ -152,6 +152,14 @@ def test_a_first_use_of_a_term_without_its_link(course, refused):
     assert refused(f"^{PAGE}:3: the first use of 'Block' is no link", said) == 1
 
 
+def test_terms_without_links_come_in_the_order_of_the_page(course, capsys):
+    course.page("# Glossary\n\n## Alpha\n\nOne.\n\n## Block\n\nTwo.\n", "reference/glossary.md")
+    course.page(LESSON.replace(LINKED, "block") + "\n" * 8 + "An alpha.\n")
+    command.main(["check"])
+    said = [line for line in capsys.readouterr().out.splitlines() if "is no link to the glossary" in line]
+    assert ["'Block'" in said[0], "'Alpha'" in said[1], len(said)] == [True, True, 2]
+
+
 def test_what_is_left_to_do_on_a_page(course, refused):
     course.page(LESSON + "\nTODO: more of it\n")
     assert refused(f"^{PAGE}:\\d+: unfinished: TODO: more of it") == 1
