@@ -331,3 +331,24 @@ def test_recorded_on_a_gpu():
     for group in counted.RECORDED.values():
         seen = counted.recorded(group)
         assert len(seen.sm) == 484 and seen.most_at_once == 1 and max(seen.begin) > min(seen.end)
+
+
+def test_what_the_model_asks_of_a_gpu(monkeypatch):
+    a, b, kernel = torch.zeros(128, 128), torch.zeros(128, 128).t(), mock.MagicMock()
+    properties = mock.Mock(return_value=mock.Mock(L2_cache_size=7 * counted.TILE_BYTES + 1))
+    monkeypatch.setattr(counted, "check_gpu", asked := mock.Mock())
+    monkeypatch.setattr(counted, "matrices", matrices := mock.Mock(return_value=(a, b)))
+    monkeypatch.setattr(counted, "matmul_kernel", kernel)
+    monkeypatch.setattr(counted, "programs_at_once", at_once := mock.Mock(return_value=2))
+    monkeypatch.setattr(counted, "count_multiprocessors", lambda: 5)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", properties)
+    assert counted.capacity.__wrapped__() == {"resident": 10, "cache": 7}
+    assert asked.called and matrices.call_args == mock.call(128) and properties.call_args == mock.call(0)
+    assert kernel.__getitem__.call_args == mock.call((1,))
+    launched = kernel.__getitem__.return_value
+    assert at_once.call_args == mock.call(launched.return_value)
+    (first, second, c, *numbers), options = launched.call_args
+    assert first is a and second is b and (c.shape, c.dtype, c.stride()) == (a.shape, a.dtype, a.stride())
+    assert c is not a and numbers == [128, 128, 128, 128, 1, 1, 128, 128, 1]
+    blocks = dict(zip(("BLOCK_M", "BLOCK_N", "BLOCK_K"), counted.TILE, strict=True))
+    assert options == {**blocks, "GROUP_M": 1, **counted.OPTIONS}
