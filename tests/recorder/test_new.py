@@ -59,7 +59,7 @@ def test_it_runs_and_its_test_passes(chapter):
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files], cwd=chapter.root, text=True,
         env=chapter.environment() | {"CI": "true"}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=100,
     )  # fmt: skip
-    assert done.returncode == 0 and "18 passed" in done.stdout, done.stdout
+    assert done.returncode == 0 and "24 passed" in done.stdout, done.stdout
     assert os.listdir(chapter.root / "recordings/programs") == ["toy"]
 
 
