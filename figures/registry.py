@@ -19,7 +19,7 @@ FEET = {  # the line under a figure, by what it is drawn from; braces name field
     "output": "{device} · Triton {triton} · torch {torch} · {date}",
     "launches": "{device} · Triton {triton} · torch {torch} · {date}",
     "rows": "{device} · Triton {triton} · torch {torch} · {date}",
-    "stages": "Compiled without a GPU · Triton {triton} · {date}",
+    "stages": "Compiled without a GPU · Triton {compiler} · {date}",
 }
 EXPLORER = "Begins as the run recorded on {date}, Triton {triton}; then computed in your browser"
 

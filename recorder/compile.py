@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compile the launches that ``trace`` saw, for several targets, without a GPU: registers, digests and stages.
 
-Runs in a process of its own, without ``TRITON_INTERPRET``: ``python -m recorder.compile SNIPPET LAUNCHES RESULT``.
+Runs in a process of its own, without ``TRITON_INTERPRET``: ``python -m recorder.compile SNIPPET LAUNCHES RESULT``;
+and under a Triton of its own, ``project.COMPILER``, which need not be the installed one.
 Triton specializes a kernel on the types, the alignment and the divisibility of its arguments. Each launch
 is repeated here by ``kernel.warmup`` with arguments alike in all of these, so the code is that of the real launch.
 """
@@ -16,6 +17,7 @@ import tempfile
 from pathlib import Path
 
 import torch
+import triton
 import triton.language as tl
 from triton import knobs
 from triton.backends.compiler import GPUTarget
@@ -32,6 +34,7 @@ TARGETS = {
     "sm_100": GPUTarget("cuda", 100, 32),
     "gfx942": GPUTarget("hip", "gfx942", 64),
 }
+INLINE = re.compile(r"// begin inline asm\n.*?// end inline asm", re.S)
 REGISTER = re.compile(r"\b(U?[RP])\d+")  # in SASS; R and P are a thread's, UR and UP those of a warp
 
 
@@ -49,6 +52,24 @@ class CompileOnly:
 
     def get_current_stream(self, device=None):
         return 0
+
+
+def in_one_place(ptx: str) -> str:
+    """PTX in which all of an inline assembly comes from one line of the source.
+
+    Triton writes loads and stores as inline assembly. The LLVM of 3.9 takes its second line for the next line of the
+    source, and so on, and ptxas tells SASS the same.
+    """
+    return INLINE.sub(lambda block: re.sub(r"^[ \t]*\.loc\s.*\n", "", block[0], flags=re.M), ptx)
+
+
+def _mend(backend=None, stages=None, *more):
+    """A hook of Triton's, which may change how a stage is made; or else says by what its cache is to know that."""
+    if stages is None:
+        return ("places", "places")
+    if make := stages.get("ptx"):
+        stages["ptx"] = lambda *given: in_one_place(make(*given))
+    return None
 
 
 def _argument(value):
@@ -71,6 +92,7 @@ def compile_launch(launch: dict, target: str) -> dict:
     module = importlib.import_module(launch["file"].removesuffix(".py").replace("/", "."))
     kernel = getattr(module, launch["kernel"])
     driver.set_active(CompileOnly(TARGETS[target]))
+    knobs.runtime.add_stages_inspection_hook = _mend
     kernel.device_caches.clear()
     arguments = {name: _argument(value) for name, value in launch["arguments"].items()}
     try:
@@ -217,7 +239,7 @@ def main(name: str, launches: str, result: str):
         {"launches": e["launch"]["numbers"], **{k: e["launch"][k] for k in ("kernel", "file")}, "targets": e["targets"]}
         for e in compiled
     ]
-    Path(result).write_text(json.dumps(written), "utf-8")
+    Path(result).write_text(json.dumps({"compiler": triton.__version__, "compiled": written}), "utf-8")
 
 
 def specialization(value):

@@ -5,7 +5,7 @@ import hashlib
 import json
 import re
 
-from recorder.project import ROOT, Lab, Snippet, interpreted, triton_of
+from recorder.project import COMPILER, ROOT, Lab, Snippet, interpreted, triton_of
 from recorder.source import Reach
 
 PINNED = ("torch", "triton", "numpy")
@@ -21,8 +21,8 @@ def pins() -> dict[str, str]:
 def of(snippet: Snippet | Lab, device: str = "cpu") -> str:
     """SHA-256 (hexadecimal) over the syntax trees of a snippet and of the definitions of ours that it reaches.
 
-    And over what its settings say of what is recorded; and, on a CPU, over the pins. Raises ``RecorderError`` for
-    what cannot be followed.
+    And over what its settings say of what is recorded; on a CPU, over the pins; and over the version of the compiler,
+    where one has a part in it. Raises ``RecorderError`` for what cannot be followed.
     """
     reach = Reach(snippet.path)
     parts = [*sorted(reach.definitions), "", *reach.order]
@@ -32,6 +32,8 @@ def of(snippet: Snippet | Lab, device: str = "cpu") -> str:
         if interpreted(device):
             listings = sorted((s.launch, s.targets, s.stages) for s in settings.stages)
             parts.append(json.dumps([settings.launches, settings.compiled, listings]))
+        if snippet.compiled_on(device):
+            parts.append(f"compiler: {COMPILER}")
     if interpreted(device):
         other = {"triton": f"triton=={version}"} if (version := triton_of(device)) else {}
         parts += [f"{package}: {pin}" for package, pin in (pins() | other).items()]

@@ -42,6 +42,10 @@ def read_text(path: Path) -> str:
         raise RecorderError(f"{relative(path)} is not UTF-8 ({error}); save it as UTF-8") from error
 
 
+# The Triton that compiles the stages that pages show, fetched beside the pinned one: the version that GPUs run, so that
+# listings and timings are of one compiler. The pins stay, for its interpreter gets bfloat16 wrong. A new version is
+# this line; `python -m recorder run` then compiles anew what it touches.
+COMPILER = "3.9.0"
 OTHER_TRITON = "cpu-triton-"  # "cpu-triton-3.8.0": the interpreter of a Triton that is not the pinned one
 
 
@@ -126,6 +130,9 @@ class Snippet(msgspec.Struct, frozen=True, order=True):
         if not file.is_file():
             return Settings()
         return _settings(file, file.stat().st_mtime_ns).get(self.name.partition("/")[2], Settings())
+
+    def compiled_on(self, device: str) -> bool:
+        return device == "cpu" and bool(self.settings.compiled or self.settings.stages)
 
     def runs_on(self, device: str) -> bool:
         if version := triton_of(device):

@@ -40,6 +40,7 @@ class Provenance(Part):
     command: str  # what a reader types to repeat the run
     fingerprint: str  # SHA-256 (hexadecimal) of what ran; see fingerprint.py
     seconds: float | None = None  # how long the recording took, benchmarks and compiling included
+    compiler: str | None = None  # the version of Triton that made `compiled`, if anything did
     processor: str | None = None  # of the host
     driver: str | None = None  # this and the rest: of a GPU
     runtime: str | None = None  # such as "CUDA 13.0"

@@ -17,7 +17,7 @@ import msgspec
 
 from recorder import fingerprint, recording, runner
 from recorder.judge import problems
-from recorder.project import ROOT, RecorderError, Snippet, find, relative, snippets
+from recorder.project import ROOT, RecorderError, Snippet, find, relative, snippet_of_page, snippets
 from recorder.recording import Recording
 from recorder.source import spell, syntax_tree
 
@@ -58,16 +58,26 @@ def rename(old_name: str, new_name: str) -> list[str]:
 
 
 def _rename_page(old: str, new: str) -> list[str]:
-    """Move a page, in each language, and the links to it."""
+    """Move a page, in each language, and the links to it. If it had its snippet's name, its settings tell that now."""
     moves = {page: page.parents[1] / new for page in (ROOT / "docs").glob(f"*/{old}")}
     if not moves:
         raise RecorderError(f"there is no page {old!r}")
     if any(page.exists() for page in moves.values()) or not re.fullmatch(r"[a-z_]+/[a-z][a-z0-9-]*\.md", new):
         raise RecorderError(f"{new!r} is taken, or no name such as programs/vector-add.md")
-    if (main := Snippet(old.removesuffix(".md").replace("-", "_"))).path.is_file():
-        raise RecorderError(f"{old} bears the name of its snippet; rename {main.name}")
-    address = re.compile(rf"(?<![\w-]){re.escape(old.removesuffix('.md'))}(?=\.md\b|/)")
-    return sorted(_write(_texts(moves, lambda text: address.sub(new.removesuffix(".md"), text)), moves))
+    address = re.compile(rf"(?<![\w-])(?<!recordings/)(?<!snippets/){re.escape(old.removesuffix('.md'))}(?=\.md\b|/)")
+    texts = _texts(moves, lambda text: address.sub(new.removesuffix(".md"), text))
+    own, now = (Snippet(snippet_of_page(page)) for page in (old, new))
+    if own.path.is_file() and own != now:
+        texts |= {page: _told(texts.get(page) or page.read_text("utf-8"), own) for page in moves}
+    return sorted(_write(texts, moves))
+
+
+def _told(page: str, snippet: Snippet) -> str:
+    """The text of a page whose settings name its snippet, unless they named one before."""
+    if re.match(r"---\n(?:(?!---).*\n)*snippet: ", page):
+        return page
+    line = f"---\nsnippet: {snippet.name}\n"
+    return line + (page.removeprefix("---\n") if page.startswith("---\n") else f"---\n\n{page}")
 
 
 def _page(snippet: Snippet) -> str:

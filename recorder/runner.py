@@ -17,7 +17,7 @@ import msgspec
 
 from recorder import fingerprint
 from recorder.judge import problems
-from recorder.project import OUTPUT, ROOT, RecorderError, Snippet, interpreted, relative, triton_of
+from recorder.project import COMPILER, OUTPUT, ROOT, RecorderError, Snippet, interpreted, relative, triton_of
 from recorder.recording import Recording, load, path_of, save
 
 TIME_LIMIT = 600  # seconds for one snippet on one device
@@ -37,15 +37,29 @@ def triton_folder(version: str) -> Path:
 
 
 def fetch_triton(version: str, deadline: float, progress) -> Path:
-    """Download a version of Triton, unless it is here already. Raises ``RecorderError`` if there is none of it."""
+    """Download a version of Triton, unless it is here already. Raises ``RecorderError`` if it cannot be had."""
     folder = triton_folder(version)
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent) as new:  # so that half a download is never taken for one
-            wanted = ["pip", "install", "--no-deps", "--target", f"{new}/triton", f"triton=={version}"]
-            _run(wanted, {}, new, deadline, progress)
-            os.replace(f"{new}/triton", folder)
+            fetch = lambda target: ["pip", "install", "--no-deps", "--target", target, f"triton=={version}"]
+            try:
+                _run(fetch(f"{new}/triton"), {}, new, deadline, progress)
+            except RecorderError as error:
+                repair = f"python -m {' '.join(fetch(relative(folder)))}  (where there is a network)"
+                why = f"Triton {version} is not here, and could not be fetched; mend: {repair}"
+                raise RecorderError(f"{why}\n{error}") from error
+            try:
+                os.replace(f"{new}/triton", folder)
+            except OSError:  # unless another process was faster: its Triton is as good
+                if not folder.is_dir():
+                    raise
     return folder
+
+
+def _first(version: str, deadline: float, progress) -> dict[str, str]:
+    """Variables that have Python find another version of Triton before the installed one."""
+    return {"PYTHONPATH": f"{fetch_triton(version, deadline, progress)}{os.pathsep}{ROOT}"}
 
 
 def machine_devices() -> list[str]:
@@ -67,24 +81,26 @@ def record(
     ``only_output`` leaves out what takes long: the benchmarks and the compiler.
     """
     start = time.monotonic()
-    before, settings = fingerprint.of(snippet, device), snippet.settings
+    before, deadline = fingerprint.of(snippet, device), start + time_limit
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder) / "result.json"
         trace = ["recorder.trace", snippet.name, device, str(result), *(["--no-benchmarks"] if only_output else [])]
         environment = {"TRITON_INTERPRET": "1"} if interpreted(device) else {}
         if version := triton_of(device):
-            environment["PYTHONPATH"] = f"{fetch_triton(version, start + time_limit, progress)}{os.pathsep}{ROOT}"
-        _run(trace, environment, folder, start + time_limit, progress)
+            environment |= _first(version, deadline, progress)
+        _run(trace, environment, folder, deadline, progress)
         seen = json.loads(result.read_text("utf-8"))
-        compiled, launches = [], seen["launches"]
-        if device == "cpu" and launches and (settings.compiled or settings.stages) and not only_output:
+        made, launches = {"compiler": None, "compiled": []}, seen["launches"]
+        if launches and snippet.compiled_on(device) and not only_output:
             given = Path(folder) / "launches.json"
             given.write_text(json.dumps(launches), "utf-8")
-            _run(["recorder.compile", snippet.name, str(given), str(result)], {}, folder, start + time_limit, progress)
-            compiled = json.loads(result.read_text("utf-8"))
+            # With fused multiply-adds, as a launch has them by default. Said, because 3.9 warns where it is not said.
+            environment = _first(COMPILER, deadline, progress) | {"TRITON_DEFAULT_FP_FUSION": "1"}
+            _run(["recorder.compile", snippet.name, str(given), str(result)], environment, folder, deadline, progress)
+            made = json.loads(result.read_text("utf-8"))
     if fingerprint.of(snippet, device) != before:
         raise RecorderError(f"{relative(snippet.path)} was edited while it ran; run it again")
-    keeps = settings.launches if interpreted(device) else []
+    keeps = snippet.settings.launches if interpreted(device) else []
     if only_output:  # of a draft: what it does not launch yet is for its recording to miss
         keeps = [number for number in keeps if number < len(launches)]
     if wrong := [number for number in keeps if not 0 <= number < len(launches)]:
@@ -96,6 +112,7 @@ def record(
         "device": device,
         "provenance": {
             **seen["provenance"],
+            "compiler": made["compiler"],
             "date": date.today().isoformat(),
             "command": command(snippet, device),
             "fingerprint": before,
@@ -106,7 +123,7 @@ def record(
         "pictures": seen["pictures"],
         "launched": dict(Counter(launch["kernel"] for launch in launches)),
         "launches": {str(number): launches[number] for number in keeps},
-        "compiled": compiled,
+        "compiled": made["compiled"],
     }
     return msgspec.convert(plain, Recording)
 

@@ -6,8 +6,10 @@ In the order in which a page comes about:
 - ``page``: the page that is being converted, and what is wrong with it
 - ``asked``: what a page asks for, by its text alone
 - ``claims``: numbers for sentences, from expressions over a recording
+- ``path``: the main path: which pages are lessons, their numbers, and how long each takes
+- ``gpus``: which recordings a page means by ``gpu``
 - ``fresh``: a recording for a page, or a preview of it; and what to say where it is stale
-- ``frame``: what stands around a figure: where it ran, how to repeat it, its styles and script
+- ``frame``: what stands around a figure: where it ran, how to repeat it, its styles and script; and under a title
 - ``code``: whole files, colored, to read and download
 - ``ledger``: everything that was recorded, by chapter
 - ``templates``: Jinja2, for the HTML of all of these

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m render check [--built FOLDER]``: judge recordings, snippets and pages, or what was built of them."""
+"""``python -m render check [PAGE…] [--built FOLDER]``: judge recordings, snippets and pages, or what was built."""
 
 import argparse
 import sys
@@ -15,10 +15,14 @@ def main(arguments=None) -> int:
     parser = argparse.ArgumentParser(prog="python -m render", description="Judge the pages, whatever builds the site.")
     commands = parser.add_subparsers(required=True, metavar="check")
     checks = commands.add_parser("check", help="say what is wrong with recordings, snippets and pages; exit status 1")
+    checks.add_argument("pages", nargs="*", metavar="PAGE", help="such as programs/saxpy: judge these alone, quickly")
     checks.add_argument("--built", type=Path, metavar="FOLDER", help="judge the site that was built there instead")
     options = parser.parse_args(arguments)
     try:
-        found = built.problems(options.built.resolve()) if options.built else pages.problems()
+        if options.pages:
+            found = pages.page_problems([pages.find_page(name) for name in options.pages])
+        else:
+            found = built.problems(options.built.resolve()) if options.built else pages.problems()
     except RecorderError as error:
         print(f"render: {error}", file=sys.stderr)
         return 2

@@ -36,9 +36,10 @@ def claimed(html: str) -> int:
     return len(CLAIMED.findall(html))
 
 
-def without_comments(html: str) -> str:
-    """What a reader can get to see of a page; a comment that nobody ends goes on to its last line."""
-    return re.sub(r"<!--.*?(-->|\Z)", "", html, flags=re.S)
+def at_first(html: str) -> str:
+    """What a reader sees of a page that was just opened: no comment (one that nobody ends goes on to the last line),
+    and nothing that waits until another GPU is asked for."""
+    return re.sub(r"(?s)<template data-gpu=.*?</template>|<!--.*?(-->|\Z)", "", html)
 
 
 def fenced(lines: list[str]) -> Iterator[tuple[str, str, str | None]]:

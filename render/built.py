@@ -8,7 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 from bs4 import BeautifulSoup, SoupStrainer
 
-from render.asked import claimed, claims_of, drawn, recordings, without_comments
+from render.asked import at_first, claimed, claims_of, drawn, recordings
 from render.config import address, config, docs, nav
 from render.hosts import other_hosts
 from render.labs import markdown_of
@@ -31,7 +31,7 @@ def problems(site: Path) -> list[str]:
 def _losses(page: str, html: str) -> list[str]:
     """Figures, claims and cells that the page has and the built one has not."""
     text, cells = (docs() / page).read_text("utf-8"), []
-    html = without_comments(html)
+    html = at_first(html)
     if page.endswith(".ipynb"):
         cells = json.loads(text)["cells"]
         text = markdown_of(cells)

@@ -4,17 +4,18 @@
 import json
 import posixpath
 import re
+from collections.abc import Iterable
 
-import yaml
 from bs4 import BeautifulSoup
 from markdown.extensions.toc import slugify
 
 from recorder import judge
-from recorder.project import RecorderError, relative
+from recorder.project import RecorderError, nearest, relative
 from render import terms
 from render.config import address, converter, docs, nav, pages
 from render.labs import markdown_of
-from render.page import PageError
+from render.page import PageError, front_matter
+from render.path import lessons
 
 UNDONE = r"\[\^[\w-]+\]", r"\[[^\[\]\n]+\]\[[^\[\]\n]*\]", "<!--|-->"  # references, footnotes, comments
 UNDONE += r"(?m)^(?:===|!!!?|\?\?\?)[!+]* ?\S.*$", r"\{:? ?[.#][\w-]+"  # tabs, admonitions, attributes
@@ -24,24 +25,50 @@ def problems() -> list[str]:
     """What is wrong with recordings, snippets and pages, a line each."""
     recorded = [str(problem) for problem in judge.all_problems()]
     found = recorded + menu_problems()
-    try:
-        html, faults = convert()
-    except RecorderError as error:
-        return [*found, str(error)]
     # What is wrong with a recording is said once, not at each of the places that show it.
-    found += [fault for fault in faults if not fault.endswith(tuple(recorded))]
-    known = terms.terms(html.get(terms.GLOSSARY, ""))
-    for term in terms.misplaced(known):
-        found.append(f"{_file(terms.GLOSSARY, f'## {term}')}: {term!r} is not where the alphabet puts it")
+    found += [fault for fault in page_problems(pages()) if not fault.endswith(tuple(recorded))]
+    return list(dict.fromkeys(found))
+
+
+def page_problems(wanted: list[str]) -> list[str]:
+    """What is wrong with some pages, and with the recordings that they show, a line each."""
+    try:
+        html, faults = convert(dict.fromkeys([terms.GLOSSARY, *wanted]))
+    except RecorderError as error:
+        return [str(error)]
+    glossary = html.get(terms.GLOSSARY, "")
+    known = terms.terms(glossary)
+    found = faults
     for page, text in html.items():
+        if page not in wanted:
+            continue
         if (titles := text.count("<h1")) != 1:
             found.append(f"{_file(page)}: it has {titles} titles; a page has one, such as `# Title`")
+        if (lesson := lessons().get(page)) and lesson.title != (title := _title(text)):
+            found.append(f"{_file(page)}: its title is {title!r}, and the menu in mkdocs.yml calls it {lesson.title!r}")
         prose = terms.prose_of(text)
         found += [f"{_file(page, mark)}: Markdown makes nothing of {mark}" for mark in undone(prose)]
-        if page != terms.GLOSSARY:
+        if page == terms.GLOSSARY:
+            for term in terms.misplaced(known):
+                found.append(f"{_file(page, f'## {term}')}: {term!r} is not where the alphabet puts it")
+        else:
             found += sorted((_unlinked(page, *use) for use in terms.unlinked(prose, known).items()), key=_line)
         found += [f"{_file(page, line)}: unfinished: {line.strip()}" for line in _lines_to_do(page)]
-    return list(dict.fromkeys(found))
+    return found
+
+
+def find_page(name: str) -> str:
+    """A page by its file, its name or its address: ``docs/en/gpu/x.md``, ``gpu/x``. Raises ``RecorderError``."""
+    bare = name.removeprefix(f"{relative(docs())}/").rstrip("/")
+    found = next((page for page in pages() if bare in (page, page.rpartition(".")[0])), None)
+    if not found:
+        raise RecorderError(f"there is no page {name!r}{nearest(bare, pages())}")
+    return found
+
+
+def _title(html: str) -> str:
+    found = re.search("(?s)<h1[^>]*>(.*?)</h1>", html)
+    return BeautifulSoup(found[1], "html.parser").get_text().removesuffix("¶") if found else ""
 
 
 def _file(page: str, words: str = "") -> str:
@@ -79,22 +106,26 @@ def menu_problems() -> list[str]:
     for path in sorted(docs().rglob("*")):
         if path.is_symlink() or (path.is_file() and path.suffix not in known):
             found.append(f"{relative(path)}: it is neither a page nor a picture, and would be part of the site")
+    numbers = [lesson.number for lesson in lessons().values()]
+    if numbers != (wanted := list(range(1, len(numbers) + 1))):
+        first = next(number for number, at in zip(numbers, wanted, strict=True) if number != at)
+        found.append(f"mkdocs.yml: the lessons are not numbered 1, 2, 3 …: {first} stands in the wrong place")
     last = {address(page): page for page in there}
     found += [f"{_file(page)}: {last[address(page)]} has its address" for page in there if last[address(page)] != page]
     return found
 
 
-def convert() -> tuple[dict[str, str], list[str]]:
+def convert(wanted: Iterable[str]) -> tuple[dict[str, str], list[str]]:
     """The HTML of every page that can be converted, and what is wrong with the others."""
     html, faults, markdown = {}, [], converter()
-    for page in pages():
+    for page in wanted:
         path = docs() / page
         try:
             text = path.read_text("utf-8")
             if page.endswith(".ipynb"):
                 text = markdown_of(sound(json.loads(text)["cells"]))
             markdown.page_of_check = (path, page)
-            html[page] = markdown.reset().convert(_without_front_matter(text))
+            html[page] = markdown.reset().convert(front_matter(text)[1])
         except PageError as error:
             faults += str(error).splitlines()
         except UnicodeDecodeError as error:
@@ -112,16 +143,6 @@ def sound(cells: list[dict]) -> list[dict]:
             raise ValueError(f"{cell['id']!r} is no name for one cell")
         _ = cell["source"], cell["metadata"], [output["output_type"] for output in cell.get("outputs", [])]
     return cells
-
-
-def _without_front_matter(text: str) -> str:
-    """The text below the settings of a page. Raises ``ValueError``."""
-    if not text.startswith("---"):
-        return text
-    found = re.match(r"---\n(.*?)\n---\n", text, re.S)
-    if not found or not isinstance(yaml.safe_load(found[1]), dict):
-        raise ValueError("what stands between its first two lines --- is no YAML")
-    return text[found.end() :]
 
 
 def undone(prose: BeautifulSoup) -> list[str]:

@@ -10,7 +10,7 @@
 - ``launches``: by number, those that the recording keeps, with ``grid``, ``arguments`` and ``accesses``
 - ``compiled(launch, target)``: ``registers``, ``spills``, ``shared``, ``num_warps`` and ``error`` of a launch
 - ``count(text, launch, target, stage)``: how many lines of a compiler stage contain the text
-- ``made``: the provenance, as in ``made.multiprocessors``
+- ``made``: the provenance, as in ``made.multiprocessors``; ``name``: what people call the device, such as ``H200``
 - ``at_least(value, step)`` and ``at_most(value, step)``: the nearest multiple of ``step`` on the safe side, for
   "at least 55 times" where rounding 55.7 would say 56
 - ``pixels(label)``: the rows of pixels printed after a label; ``verdict(row)``: what was said of a row, written without
@@ -33,6 +33,7 @@ import simpleeval
 from recorder import printed
 from recorder.project import RecorderError, nearest
 from recorder.recording import Recording
+from render import gpus
 
 SECONDS = 2  # of a processor: for one expression
 LARGEST = 300  # digits: of a number, and of what is rounded away
@@ -97,6 +98,7 @@ def names(recording: Recording, expression: str) -> dict:
         "output": dict(printed.numbers(recording.output)) if "output" in expression else {},
         "launches": Launches(recording) if "launches" in expression else {},
         "made": msgspec.to_builtins(recording.provenance),
+        "name": gpus.short(recording),
         **{table.name: table.medians() if table.name in expression else {} for table in recording.benchmarks},
     }
 
@@ -167,22 +169,32 @@ def _keys_beside(expression: str, evaluator) -> list:
     return list(dict.fromkeys(keys))
 
 
-def check(text: str, recording: Recording) -> tuple[str, object]:
-    """Evaluate ``EXPRESSION; FORMAT; CONDITION`` (the last two may be left out): the formatted number and the value."""
+def check(text: str, recording: Recording, binds: bool = True) -> tuple[str, object]:
+    """Evaluate ``EXPRESSION; FORMAT; CONDITION`` (the last two may be left out): the formatted number and the value.
+
+    Where the sentence does not bind, because it was written for another GPU, what is not so here, or was not measured
+    here, is said behind the number instead of refused.
+    """
     expression, form, condition, *rest = [part.strip() for part in f"{text};;".split(";")]
     if any(rest):
         raise RecorderError(f"{text!r} has more than three parts; it is EXPRESSION; FORMAT; CONDITION")
-    value = evaluate(expression, recording)
+    try:
+        value = evaluate(expression, recording)
+    except RecorderError:
+        if binds:
+            raise
+        return "– (not measured on this GPU)", "missing"
     if not isinstance(value, int | float | str) or (isinstance(value, float) and not math.isfinite(value)):
         raise RecorderError(f"{_short(expression)} is no number and no word, but {_short(str(value))}")
     if isinstance(Evaluator.parse(expression), ast.Constant):
         raise RecorderError(f"{_short(expression)} is typed by hand; a claim reads from the recording")
-    if condition and not evaluate_condition(value, condition):
+    holds = not condition or evaluate_condition(value, condition)
+    if binds and not holds:
         raise RecorderError(f"the sentence relies on {expression} {condition}, but it is {value}")
     if not FORMAT.fullmatch(form):
         raise RecorderError(f"{_short(form)} is no format such as '.0f', at most 99 wide")
     try:
-        return format(value, form), value
+        return format(value, form) + ("" if holds else " (not so on this GPU)"), value
     except (ValueError, TypeError, OverflowError) as error:
         raise RecorderError(f"{value!r} cannot be written in the format {form!r}: {error}") from error
 

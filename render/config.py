@@ -53,14 +53,22 @@ def pages() -> list[str]:
 
 def nav() -> list[str]:
     """The pages of the menu, in its order."""
+    return [page for _, page in titled()]
 
-    def files(entry) -> Iterator[str]:
+
+def titled() -> list[tuple[str | None, str]]:
+    """The pages of the menu, in its order, each with the title that the menu gives it, or None."""
+
+    def entries(entry, title=None) -> Iterator[tuple[str | None, str]]:
         if isinstance(entry, str):
-            yield entry
-        for part in entry.values() if isinstance(entry, dict) else entry if isinstance(entry, list) else ():
-            yield from files(part)
+            yield title, entry
+        elif isinstance(entry, dict):
+            for name, part in entry.items():
+                yield from entries(part, name)
+        for part in entry if isinstance(entry, list) else ():
+            yield from entries(part)
 
-    return list(files(config().get("nav") or []))
+    return list(entries(config().get("nav") or []))
 
 
 def address(page: str) -> str:

@@ -5,19 +5,22 @@ In a page whose lesson is ``programs/vector-add``, this shows what ``snippets/pr
 
     ```recording
     view: output
-    device: h200
+    device: gpu
     ```
 
 ``of: programs/other`` names another snippet; the other options are those of the figure (``figures/<name>/``).
-In a sentence, ``{{ h200: bandwidth[2**28].triton; .0f; > 1000 }}`` is a number from it; see ``claims.py``.
+In a sentence, ``{{ gpu: bandwidth[2**28].triton; .0f; > 1000 }}`` is a number from it; see ``claims.py``.
+Where ``gpu`` has recordings on several, a reader can switch between them; ``cpu`` and ``h200`` name one device.
 ``--8<-- "programs/vector_add.py:kernel"`` is pymdownx.snippets'; here only its names are checked.
 
 What is wrong stops the build, with page and line, all faults of a page at once; see ``page.serving`` for the exception.
 """
 
 import html
+import json
 import re
 import traceback
+from dataclasses import dataclass
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
@@ -32,12 +35,13 @@ from pygments.lexers import get_lexer_by_name
 from pygments.util import ClassNotFound
 
 from figures.registry import figures
-from recorder.project import ROOT, RecorderError, nearest, read_text, relative, snippets
-from render import claims, code, frame
-from render.asked import claimed, drawn, fenced, recordings, without_comments
+from recorder.project import ROOT, RecorderError, Snippet, nearest, read_text, relative, snippets
+from render import claims, code, frame, gpus
+from render.asked import at_first, claimed, drawn, fenced, recordings
 from render.fresh import fetch
 from render.ledger import ledger
 from render.page import Page, PageError
+from render.path import lessons
 from render.templates import render
 
 CLAIM = re.compile(r"(?P<device>[\w.-]+)(\s+of\s+(?P<of>[\w/-]+))?\s*:\s*(?P<claim>.+)", re.S)
@@ -92,11 +96,17 @@ def _render(page: Page, source: str) -> str:
     if missing := [p.name for p in figure.options.values() if p.default is ... and p.name not in asked]:
         raise RecorderError(f"the view {view!r} needs the option {missing[0]!r}")
     # What a snippet prints here says nothing about another device, if that is how its settings say that it differs.
-    recorded, notice = fetch(page, snippet, device, live=figure.previewed and not snippet.settings.differs)
-    if not recorded:
+    live = figure.previewed and not snippet.settings.differs
+    found = [fetch(page, snippet, each, live) for each in gpus.devices(snippet, device)]
+    first, notice = found[0]
+    if not first:
         return str(render("notice.html", notice=notice))
     page.figures[view] = figure
-    return str(frame.framed(figure, recorded, figure.draw(recorded, **asked), notice))
+    page.ran[frame.ran(first, figure)] = None
+    drawn = {each.device: frame.framed(figure, each, figure.draw(each, **asked), said) for each, said in found}
+    if len(found) > 1:
+        page.gpus |= {each.device: gpus.short(each) for each, _ in found}
+    return str(frame.by_gpu(drawn))
 
 
 def _options(source: str) -> dict:
@@ -121,17 +131,42 @@ class Claims(InlineProcessor):
             if not asked:
                 raise RecorderError(f"{match[0]!r} is no claim such as {{{{ cpu: EXPRESSION; FORMAT; CONDITION }}}}")
             snippet = page.snippet(asked["of"])
-            recorded, notice = fetch(page, snippet, asked["device"])
-            shown, value = claims.check(asked["claim"], recorded) if recorded else ("?", "missing")
+            said = [_say(page, snippet, device, asked) for device in gpus.devices(snippet, asked["device"])]
         except RecorderError as error:
             page.fault(error, match[0])
             return match[0], match.start(0), match.end(0)
         page.claims += 1
-        made = frame.where(recorded.provenance) if recorded else "never recorded"
-        element = Element("data", {"class": "claim claim--stale" if notice else "claim", "value": _text(value)})
-        element.set("title", _text(f"{asked['claim'].split(';')[0].strip()} = {value} in {snippet.name}, {made}"))
-        element.text = AtomicString(_text(shown))  # text, whatever it looks like
+        first = said[0]
+        element = Element("data", {"class": "claim claim--stale" if first.stale else "claim", "value": first.value})
+        element.set("title", first.title)
+        element.text = AtomicString(first.shown)  # text, whatever it looks like
+        if len(said) > 1:
+            page.gpus |= {each.device: each.gpu for each in said}
+            element.set("data-by-gpu", json.dumps({each.device: [each.shown, each.title] for each in said}))
         return element, match.start(0), match.end(0)
+
+
+@dataclass(frozen=True)
+class Said:
+    """A claim on one device, as text for HTML."""
+
+    device: str
+    gpu: str  # what people call it
+    shown: str
+    value: str
+    title: str
+    stale: bool
+
+
+def _say(page: Page, snippet: Snippet, device: str, asked: re.Match) -> Said:
+    recorded, notice = fetch(page, snippet, device)
+    if not recorded:
+        shown, value, made, gpu = "?", "missing", "never recorded", device
+    else:
+        shown, value = claims.check(asked["claim"], recorded, gpus.binds(asked["device"], device))
+        made, gpu = frame.found(recorded, asked["claim"]), gpus.short(recorded)
+    title = f"{shown}: {made}, by {relative(snippet.path)}"
+    return Said(device, gpu, _text(shown), _text(value), _text(title), bool(notice))
 
 
 def _text(value) -> str:
@@ -216,7 +251,7 @@ class EndPage(Postprocessor):
             if snippet not in page.files and page.path:
                 fence = f"`view: file` and `of: {snippet.name}`"
                 page.fault(f"a page that shows {snippet.name} also shows its file; add a fence with {fence}", source)
-        seen, parts = without_comments(text), [without_comments(part) for part in page.made]
+        seen, parts = at_first(text), [at_first(part) for part in page.made]
         asked, made = recordings(page.text), sum(part in seen for part in parts)
         if len(asked) > page.fences or len(page.made) > made:
             fault = f"of {len(asked)} recording fences only {made} are understood; is one indented wrongly?"
@@ -237,7 +272,7 @@ class EndPage(Postprocessor):
         text = re.sub(r'(<div class="language-\w+ highlight")>', r"\1 data-search-exclude>", text)
         typed = lambda match: f'{match[0]} data-typed="{TYPED[match[1]]}"'
         text = re.sub(r'<div class="language-(text|console) highlight"', typed, text)
-        return frame.dressed(text, page.figures.values())
+        return frame.dressed(frame.headed(text, lessons().get(page.name), page.ran, page.gpus), page.figures.values())
 
 
 class RecordingsExtension(Extension):

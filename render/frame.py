@@ -1,28 +1,63 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands around a figure: where it ran, how to repeat it; and, once a page, its styles and script."""
+"""What stands around a figure: where it ran, how to repeat it; and, once a page, its styles and script, and what stands
+under the title."""
 
 import re
 from collections.abc import Iterable
+from datetime import date
 
 from markupsafe import Markup, escape
 
-from figures.registry import FEET, Figure
+from figures.registry import EXPLORER, FEET, Figure
 from recorder import recording
-from recorder.project import Snippet, relative
+from recorder.project import Snippet, interpreted, relative, triton_of
 from recorder.recording import Provenance, Recording
 from render.code import file_id
 from render.fresh import Notice
+from render.gpus import order, short
+from render.path import Lesson
 from render.templates import render
 
 
 def where(made: Provenance, foot: str = FEET["rows"]) -> str:
     """Device, versions, date: a line such as those in ``figures.registry.FEET``, filled in."""
-    return foot.format(device=made.device, triton=made.triton, torch=made.torch, date=made.date)
+    compiler = made.compiler or made.triton
+    return foot.format(device=made.device, triton=made.triton, compiler=compiler, torch=made.torch, date=made.date)
+
+
+def mark(figure: Figure, made: Recording) -> str:
+    """Where a figure's content comes from, in a word or two."""
+    if figure.of == "stages":
+        return "Compiled"
+    if not interpreted(made.device):
+        return short(made)
+    version = f" of Triton {made.provenance.triton}" if triton_of(made.device) else ""
+    return f"Interpreter{version}" + (", then your browser" if figure.foot == EXPLORER else "")
+
+
+def ran(made: Recording, figure: Figure | None = None) -> str:
+    """The same for the head of a page, which names each place once."""
+    facts = made.provenance
+    if figure and figure.of == "stages":
+        return f"compiled by Triton {facts.compiler or facts.triton}"
+    if interpreted(made.device):
+        return f"in Triton’s interpreter ({facts.triton})"
+    article = "an" if re.match("[AEFHILMNORSX8]", facts.device) else "a"  # as the letters are said: an NVIDIA, an RTX
+    return f"on {article} {facts.device} (Triton {facts.triton})"
+
+
+def found(made: Recording, claim: str) -> str:
+    """Where and when a number of a claim was found, as a tooltip says it."""
+    month = date.fromisoformat(made.provenance.date).strftime("%B %Y")
+    if re.search(r"\b(compiled|count)\(", claim):
+        return f"read from code compiled by Triton {made.provenance.compiler or made.provenance.triton}, {month}"
+    return f"{'found' if interpreted(made.device) else 'measured'} {ran(made)}, {month}"
 
 
 def framed(figure: Figure, made: Recording, body: Markup, notice: Notice = None) -> Markup:
     """A figure with its foot."""
     facts, snippet = made.provenance, Snippet(made.snippet)
+    compiler = f", compiled by Triton {facts.compiler}" if figure.of == "stages" and facts.compiler else ""
     dated = re.sub(r"\d{4}-\d\d-\d\d", r"<time>\g<0></time>", str(escape(where(facts, figure.foot))))
     return render(
         "figure.html",
@@ -30,13 +65,28 @@ def framed(figure: Figure, made: Recording, body: Markup, notice: Notice = None)
         recording=made,
         body=body,
         notice=notice,
+        mark=mark(figure, made),
         foot=Markup(dated),
         command=facts.command if figure.of == "output" else f"python -m recorder run {made.snippet}",
         device=facts.device + (f", driver {facts.driver}, {facts.runtime}" if facts.driver else ""),
-        versions=f"Python {facts.python}, torch {facts.torch}, Triton {facts.triton}, NumPy {facts.numpy}",
+        versions=f"Python {facts.python}, torch {facts.torch}, Triton {facts.triton}, NumPy {facts.numpy}{compiler}",
         path=relative(recording.path_of(snippet, made.device)),
         file=file_id(snippet),
     )
+
+
+def by_gpu(drawn: dict[str, Markup]) -> Markup:
+    """A figure that was drawn from recordings of several GPUs: the first is shown, the others wait to be asked for."""
+    (_, first), *others = drawn.items()
+    return render("by_gpu.html", first=first, others=others) if others else first
+
+
+def headed(text: str, lesson: Lesson | None, ran: Iterable[str], gpus: dict[str, str]) -> str:
+    """A page with what stands under its title: which lesson it is, where it ran, a switch between GPUs."""
+    under = render("head.html", lesson=lesson, ran=", ".join(ran)) if lesson or ran else ""
+    if len(gpus) > 1:
+        under += render("gpu_switch.html", gpus={device: gpus[device] for device in sorted(gpus, key=order)})
+    return re.sub("</h1>", lambda title: f"{title[0]}{under}", text, count=1)
 
 
 def dressed(text: str, figures: Iterable[Figure]) -> str:

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page that is being converted: its file, for error messages and for the name of its lesson; and its faults."""
 
+import re
 import sys
 from functools import lru_cache
 from pathlib import Path
 
+import yaml
 from pymdownx.superfences import SuperFencesException
 
 from recorder import judge
@@ -27,9 +29,11 @@ def serving() -> bool:
 
 class Page:
     def __init__(self):
-        self.text, self.path, self.name = "", None, ""
+        self.text, self.path, self.name, self.settings = "", None, "", {}
         self.shown, self.files = {}, set()  # snippets with a figure on this page, and those shown whole
         self.figures = {}  # figures on this page, in their order
+        self.ran = {}  # where what it shows ran, each place once, in order
+        self.gpus = {}  # GPUs that a reader can switch between: what people call them, by device
         self.whole = False  # whether all of it has been converted
         self.fences = 0  # recording fences that were understood as such
         self.made = []  # the HTML of each of them
@@ -45,6 +49,7 @@ class Page:
         if found:
             self.path, self.name = found
             self.text = self.path.read_text("utf-8")
+            self.settings = front_matter(self.text)[0]
 
     def line_of(self, *texts: str) -> str:
         """``docs/en/page.md:41``, where the first of the texts that the page contains stands."""
@@ -59,15 +64,26 @@ class Page:
             self.faults.append(message)
 
     def snippet(self, name: str | None) -> Snippet:
-        """The snippet that the page names, or that of its own lesson."""
+        """The snippet of this name; without one that which the page's settings name, or the page's own name."""
         if name:
             return find(name)
         if not self.path:
             raise RecorderError("a page without a file has no snippet of its own; name one by `of:`")
         try:
-            return find(snippet_of_page(self.name))
+            return find(self.settings.get("snippet") or snippet_of_page(self.name))
         except RecorderError as error:
             raise RecorderError(f"{error}; name another by `of:`") from error
+
+
+def front_matter(text: str) -> tuple[dict, str]:
+    """The settings above a page, between two lines ``---``, and the text below. Raises ``ValueError``."""
+    if not text.startswith("---"):
+        return {}, text
+    found = re.match(r"---\n(.*?)\n---\n", text, re.S)
+    settings = yaml.safe_load(found[1]) if found else None
+    if not isinstance(settings, dict):
+        raise ValueError("what stands between its first two lines --- is no YAML")
+    return settings, text[found.end() :]
 
 
 def _file_of_mkdocs(md) -> tuple[Path, str] | None:

@@ -6,6 +6,7 @@ pytest-markdown-docs collects the fences. It is turned on here, not on the comma
 also works where it is not installed.
 """
 
+import contextlib
 import gc
 import os
 import re
@@ -16,6 +17,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import compiled
 from tests.browser import browser, browser_path, open_site, playwright, site  # noqa: F401, fixtures
 from tests.toy import project, toy  # noqa: F401, fixtures
 
@@ -79,9 +81,12 @@ def pytest_report_header():
     return "kernels: interpreted" if os.environ.get("TRITON_INTERPRET") else "kernels: compiled, on a GPU"
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest goes by the marks
 def pytest_collection_modifyitems(config, items):
     """Compiled and interpreted kernels cannot live in one process, so a run has one kind of test only."""
     gpu = runs_on_gpu(config)
+    for item in filter(compiled.runs_compiled, items if gpu else []):
+        item.add_marker("gpu")
     others = [item for item in items if (item.get_closest_marker("gpu") is not None) != gpu]
     config.hook.pytest_deselected(items=others)
     items[:] = [item for item in items if item not in others]
@@ -101,6 +106,12 @@ class Collection:
         collectors = yield
         # pytest-markdown-docs also imports every .py file, under another name than pytest does, to look for fences.
         return [collector for collector in collectors if type(collector).__name__ != "MarkdownDocstringCodeModule"]
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item):
+        moves = runs_on_gpu(item.config) and compiled.code(item) is not None
+        with compiled.on_a_gpu(item) if moves else contextlib.nullcontext():
+            return (yield)
 
 
 @pytest.fixture(scope="session", params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])

@@ -180,7 +180,7 @@ def made(device: str) -> Recording:
         where = Provenance(device="NVIDIA H200", multiprocessors=SMS, **versions, **ran)
         tables = [*bandwidths(), *timelines(), *schedules(), *rooflines(), *ladders()]
         return Recording(provenance=where, benchmarks=tables, **usual)
-    where = Provenance(device="CPU, Triton's interpreter", **versions, **ran)
+    where = Provenance(device="CPU, Triton's interpreter", compiler="3.9.0", **versions, **ran)
     kept = [launch(), launch(arguments={}, constexprs=[], accesses=None), product(1), product(2)]
     launches = {str(number): each for number, each in enumerate(kept)}
     return Recording(provenance=where, launches=launches, compiled=compiled(), **usual)

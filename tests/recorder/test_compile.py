@@ -2,21 +2,27 @@
 """Compiler stages: how each is tied to its source, and that the code is that of the real launch."""
 
 import json
+import os
 import re
 import subprocess
 import sys
+import time
+from importlib.metadata import version
 
 import msgspec
 import pytest
 
+from recorder import runner
+from recorder.project import COMPILER
 from recorder.recording import Compiled
 from recorder.source import line_of
 from tests.toy import ROOT, Project
 
 pytest.importorskip("triton")
-from recorder.compile import digest, specialization, tie_to_source
+from recorder.compile import digest, in_one_place, specialization, tie_to_source
 
 FILE = "snippets/programs/it.py"
+pytestmark = pytest.mark.timeout(600)  # the first may download a Triton
 
 
 def tied(stage, text):
@@ -113,6 +119,15 @@ $L__BB0_1:
         (9, "    ret;"),
         (0, "}"),
     ]
+
+
+def test_inline_assembly_comes_from_one_line():
+    """Not its second line from the next line of the source, as LLVM counts since Triton 3.9."""
+    begin, end = "\t// begin inline asm\n", "\n\t// end inline asm\n"
+    ptx = f"\t.loc\t1 8 9\n{begin}\t.loc\t1 8 9\n\tmov.u32 %r1, 0x0;\n\t.loc\t1 9 9\n\tld.global;{end}"
+    ptx += f"\t.loc\t1 9 5\n{begin}\tst.global;{end}\t.loc\t1 6 1\n\tret;\n"
+    found = dict((text.strip(), line) for line, text in tied("ptx", in_one_place(ptx)))
+    assert [found[text] for text in ("mov.u32 %r1, 0x0;", "ld.global;", "st.global;", "ret;")] == [8, 8, 9, 6]
 
 
 def test_sass():
@@ -231,14 +246,22 @@ LAUNCHES = [launch(), launch(n=2048), launch(kernel="three"), launch(n=1023)]  #
 
 
 @pytest.fixture(scope="module")
-def compiled(tmp_path_factory):
+def compiler():
+    """The Triton that compiles what pages show; kept in this checkout, so that it is downloaded once."""
+    return runner.fetch_triton(COMPILER, time.monotonic() + 600, lambda text: None)
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory, compiler):
     """All of them by one process, without TRITON_INTERPRET: importing Triton takes longer than compiling this."""
     project = Project(tmp_path_factory.mktemp("compile"))
     project.write("mkdocs.yml", "site_name: A toy\n")
     project.snippet("it", KERNEL, SETTINGS)
+    environment = project.environment() | {"TRITON_CACHE_DIR": str(project.root / "cache")}
+    environment["PYTHONPATH"] = f"{compiler}{os.pathsep}{environment['PYTHONPATH']}"
     done = subprocess.run(
         [sys.executable, "-c", COMPILE], cwd=project.root, input=json.dumps([list(JOBS.values()), LAUNCHES]), text=True,
-        env=project.environment() | {"TRITON_CACHE_DIR": str(project.root / "cache")}, capture_output=True,
+        env=environment, capture_output=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return dict(zip(JOBS, json.loads(done.stdout.splitlines()[0]), strict=True)), project.root
@@ -307,7 +330,9 @@ def test_what_the_compiler_refuses(compiled):
 
 @pytest.fixture(scope="module")
 def entries(compiled):
-    return msgspec.json.decode((compiled[1] / "result.json").read_bytes(), type=list[Compiled])
+    written = json.loads((compiled[1] / "result.json").read_bytes())
+    assert written["compiler"] == COMPILER
+    return msgspec.convert(written["compiled"], list[Compiled])
 
 
 def test_launches_that_are_alike_share_their_code(entries):
@@ -346,6 +371,24 @@ def test_numbers_of_registers_in_sass_are_no_difference_but_all_else_is():
     ):
         assert told(other) != old
     assert digest("ptx", [("add %r1", 1)]) != digest("ptx", [("add %r2", 1)])
+
+
+RUN = """
+
+if __name__ == "__main__":
+    import torch
+    x = torch.ones(4)
+    it[(1,)](x, x, 4, BLOCK=4)
+"""
+
+
+def test_a_recording_is_compiled_by_the_fetched_triton_and_run_by_the_installed_one(compiler, project):
+    (project.root / ".cache/triton").mkdir(parents=True)
+    (project.root / ".cache/triton" / COMPILER).symlink_to(compiler)
+    it = project.snippet("it", KERNEL + RUN, "[it]\ncompiled = true\n")
+    new = runner.record(it, "cpu")
+    assert (new.provenance.compiler, new.provenance.triton) == (COMPILER, version("triton"))
+    assert new.code(0, "sm_90").registers > 0 and not new.code(0, "sm_90").error
 
 
 # A launch is compiled here as the GPU compiled it

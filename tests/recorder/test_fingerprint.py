@@ -171,6 +171,16 @@ def test_pins_matter_to_the_interpreter_only(project):
     assert of(project, SOURCE) == cpu
 
 
+@pytest.mark.parametrize("settings", ["compiled = true", "stages = [{launch = 0}]", "launches = [0]"])
+def test_the_compiler_matters_to_what_it_compiles_only(project, monkeypatch, settings):
+    it = project.snippet("it", SOURCE, f"[it]\n{settings}\n")
+    devices = ("cpu", "cpu-triton-3.8.0", "h200")
+    before = [fingerprint.of(it, device) for device in devices]
+    monkeypatch.setattr(fingerprint, "COMPILER", "9.9.9")
+    changed = [fingerprint.of(it, device) != old for device, old in zip(devices, before, strict=True)]
+    assert changed == [settings != "launches = [0]", False, False]
+
+
 def test_the_spelling_is_the_same_on_every_python(project):
     """Written out here, so that a Python that spells trees in another way shows (``ast.dump`` differs among them)."""
     text = "def f(x, *, y=None):\n    '''Doc.'''\n    return x[0], f'{y!r}'\n"

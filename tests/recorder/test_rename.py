@@ -147,7 +147,6 @@ def test_code_may_say_its_file_s_name(toy):
         ("programs/toy", "game", "no name such as"),
         ("programs/toy", "programs/other", "already"),
         ("programs/toy", "gpu/game", "snippets/programs/user.py:1 imports toy beside others"),
-        ("programs/toy.md", "programs/game.md", "rename programs/toy"),
         ("programs/none.md", "programs/game.md", "there is no page"),
         ("programs/alone.md", "programs/toy.md", "is taken"),
         ("programs/alone.md", "programs/Alone.md", "or no name such as"),
@@ -183,6 +182,19 @@ def test_a_page_alone(toy):
     page = "[early](../gpu/dependent-launch.md) [early](../gpu/dependent-launch.md)\n"
     assert read(toy, "docs/en/programs/toy.md") == page
     assert read(toy, "mkdocs.yml") == "nav:\n  - gpu/dependent-launch.md\n" and faults() == []
+
+
+def test_a_page_that_bears_the_name_of_its_snippet_names_it_then(toy):
+    toy.write("docs/en/programs/toy.md", "---\ndescription: x\n---\n# Toy in recordings/programs/toy/cpu.json\n")
+    rename("programs/toy.md", "notes/game.md")
+    moved = "---\nsnippet: programs/toy\ndescription: x\n---\n# Toy in recordings/programs/toy/cpu.json\n"
+    assert read(toy, "docs/en/notes/game.md") == moved
+    rename("notes/game.md", "notes/play.md")
+    assert read(toy, "docs/en/notes/play.md") == moved
+    toy.write("docs/en/programs/toy.md", "# Toy\n")
+    rename("programs/toy.md", "notes/bare.md")
+    assert read(toy, "docs/en/notes/bare.md") == "---\nsnippet: programs/toy\n---\n\n# Toy\n"
+    assert faults() == []
 
 
 def test_command(toy):

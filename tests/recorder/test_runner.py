@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from recorder import fingerprint, judge, recording, runner
-from recorder.project import RecorderError, Snippet
+from recorder.project import COMPILER, RecorderError, Snippet
 from recorder.recording import Access
 from tests.toy import compiled, gone, launch, made, runs_snippets, wait_for
 
@@ -139,12 +139,13 @@ def seen(toy, monkeypatch):
         result = {
             "recorder.trace": {"launches": [msgspec.to_builtins(launch())] * 5, "benchmarks": []}
             | {part: plain[part] for part in ("provenance", "output", "pictures")},
-            "recorder.compile": msgspec.to_builtins(compiled()),
+            "recorder.compile": {"compiler": "3.9.0", "compiled": msgspec.to_builtins(compiled())},
         }
         with open(f"{folder}/result.json", "w") as file:
             json.dump(result[arguments[0]], file)
 
     monkeypatch.setattr(runner, "_run", run)
+    monkeypatch.setattr(runner, "fetch_triton", lambda version, deadline, progress: f"/tritons/{version}")
     return ran
 
 
@@ -172,14 +173,17 @@ def test_a_launch_that_is_declared_and_not_made(toy, seen, number):
         ('compiled = true\ntriton = ["3.8.0"]', "cpu-triton-3.8.0", False),
     ],
 )
-def test_only_what_is_declared_is_compiled(toy, seen, monkeypatch, settings, device, compiles):
+def test_only_what_is_declared_is_compiled(toy, seen, settings, device, compiles):
     toy.write("snippets/programs/recorder.toml", f"[toy]\n{settings}\n")
-    monkeypatch.setattr(runner, "fetch_triton", lambda version, deadline, progress: f"/tritons/{version}")
-    assert runner.record(TOY, device).compiled == (compiled() if compiles else [])
+    new = runner.record(TOY, device)
+    assert (new.compiled, new.provenance.compiler) == ((compiled(), "3.9.0") if compiles else ([], None))
     assert [arguments[0] for arguments, _ in seen] == ["recorder.trace", *["recorder.compile"] * compiles]
     if device != "h200":
         others = {"PYTHONPATH": f"/tritons/3.8.0{os.pathsep}{toy.root}"} if device != "cpu" else {}
         assert seen[0][0][1:3] == ["programs/toy", device] and seen[0][1] == {"TRITON_INTERPRET": "1", **others}
+    for _, more in seen[1:]:
+        first = f"/tritons/{COMPILER}{os.pathsep}{toy.root}"
+        assert more == {"PYTHONPATH": first, "TRITON_DEFAULT_FP_FUSION": "1"}
 
 
 def test_a_preview_leaves_out_what_takes_long(toy, seen):

@@ -25,7 +25,7 @@ def site(course):
 
 
 def build(course):
-    html, faults = check.convert()
+    html, faults = check.convert(nav())
     assert faults == []
     for page in nav():
         at = address(page)

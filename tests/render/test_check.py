@@ -292,3 +292,29 @@ def test_a_lab_with_a_cell_that_is_none(course, refused, code):
 def test_what_stands_before_a_page(course):
     course.page(f"---\ntitle: Toy\ndescription: A [block][].\n---\n\n{LESSON}")
     assert check.problems() == []
+
+
+# Some pages alone
+
+
+def test_one_page_is_judged_without_the_others(course, capsys):
+    edit(course, HOME, "# Home", "# Home\n\n{{ cpu: nothing }}")
+    edit(course, PAGE, "It loads", "A lane. It loads")
+    assert command.main(["check", "programs/toy"]) == 1
+    first, *rest = capsys.readouterr().out.splitlines()
+    assert re.search("^docs/en/programs/toy.md:3: the first use of 'Lane' is no link", first) and rest == ["1 problem."]
+    edit(course, PAGE, "A lane. It", "It")
+    for name in ("programs/toy", "programs/toy.md", PAGE, "programs/toy/"):
+        assert command.main(["check", name]) == 0
+    assert command.main(["check", HOME]) == 1
+
+
+def test_one_page_with_a_stale_recording(course, capsys):
+    course.snippet("toy", TOY.replace("offsets < n", "offsets <= n"))
+    assert command.main(["check", "programs/toy"]) == 1
+    assert "cpu.json: stale" in capsys.readouterr().out
+
+
+def test_a_page_that_is_not_there(course, capsys):
+    assert command.main(["check", "programs/toys"]) == 2
+    assert "there is no page 'programs/toys'; the nearest that exist: programs/toy.md" in capsys.readouterr().err

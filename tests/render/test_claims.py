@@ -195,7 +195,7 @@ def test_what_a_claim_works_with_are_copies():
         for part in [*given["launches"].values(), *(launch["arguments"] for launch in given["launches"].values())]:
             part.clear()
         for part in given.values():
-            part.clear()
+            assert isinstance(part, str) or part.clear() is None  # a text cannot be changed
         claims.functions(recording)["pixels"]("patch").clear()
     claims.functions(CPU)["compiled"](0, "sm_90").clear()
     assert claims.check('output["sum"]', H200)[1] == 1024 and claims.check("bandwidth[2**10].n", H200)[1] == 1024

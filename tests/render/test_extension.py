@@ -121,6 +121,15 @@ def test_a_figure_with_where_it_ran(convert, course, view):
     Balance(page)
 
 
+def test_a_compiler_stage_names_the_triton_that_compiled_it(convert):
+    """Which is not the one that the launch was seen in."""
+    page = convert(fence(*VIEWS["stage"]))
+    assert "Compiled without a GPU · Triton 3.9.0 · " in page
+    assert "Triton 3.7.1, NumPy 2.4.6, compiled by Triton 3.9.0</dd>" in page
+    ran = convert(fence(*VIEWS["accesses"]))
+    assert "Triton 3.7.1 · " in ran and "3.9.0" not in ran
+
+
 def test_a_figure_brings_its_styles_and_its_script_once(convert):
     page = convert("\n\n".join(fence(*VIEWS[view]) for view in ("explorer", "explorer", "swizzle", "output")))
     assert page.count('define("launch-explorer"') == page.count('define("swizzle-explorer"') == 1
@@ -226,7 +235,7 @@ def test_a_claim(convert):
     page = convert('It sums to {{ cpu: output["sum"]; ,d; > 1000 }}, `{{ cpu: not this }}`.')
     assert ">1,024</data>, <code>{{ cpu: not this }}</code>." in page
     (title,) = re.findall(r'<data class="claim"(?: value="1024"| title="([^"]*)"){2}>', page)
-    assert "output[" in title and "= 1024 in programs/toy, CPU, Triton" in title
+    assert title == "1,024: found in Triton’s interpreter (3.7.1), January 2026, by snippets/programs/toy.py"
 
 
 def test_a_claim_of_another_snippet(convert, course):

@@ -12,6 +12,7 @@ from urllib.parse import urljoin
 
 import pytest
 
+from render.asked import at_first
 from tests.browser import SITE_URL, quiet, taken_over
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -82,7 +83,7 @@ def address(request) -> str:
 
 @functools.lru_cache(maxsize=2)
 def built(site, address) -> Parsed:
-    return Parsed(site.text(address))
+    return Parsed(at_first(site.text(address)))
 
 
 def ready(page):
@@ -118,7 +119,7 @@ def test_has_what_every_page_has(site, address):
     ids = [has["id"] for tag, has in page.elements if has.get("id") and tag != "g"]  # matplotlib names groups alike
     assert len(ids) == len(set(ids)), sorted(i for i in set(ids) if ids.count(i) > 1)
     figures = [has for has in page.all("figure") if "recording" in has.get("class", "").split()]
-    assert len(page.all("span", **{"class": "recording__where"})) == len(figures), "each says where it ran"
+    assert len(page.all("p", **{"class": "recording__where"})) == len(figures), "each says where it ran"
     kinds = {kind for _, has in page.elements for kind in (has.get("class") or "").split()}
     assert not kinds & {"claim--stale", "recording__notice", "md-source"}, "fresh, and of no repository"
     assert not [has for has in page.all("a") if "edit" in has.get("rel", "").split()]

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which recordings a page means by ``gpu``: of the GPU that the pages were written for first, then of every other."""
+
+from recorder import recording
+from recorder.project import Snippet, interpreted
+from recorder.recording import Recording
+
+WRITTEN_FOR = "h200"  # what a sentence relies on is asked of this GPU; on another it may be otherwise, and says so
+
+
+def devices(snippet: Snippet, asked: str) -> list[str]:
+    """The devices that ``asked`` stands for, that which is shown first being first."""
+    recorded = recording.devices(snippet) if asked == "gpu" else []
+    gpus = [device for device in recorded if not interpreted(device)]
+    return sorted(gpus, key=order) or [asked]
+
+
+def order(device: str) -> tuple:
+    """To sort devices by: that which the pages were written for first."""
+    return device != WRITTEN_FOR, device
+
+
+def binds(asked: str, device: str) -> bool:
+    """Whether a sentence that asks for this must hold on the device, or the build fails."""
+    return asked != "gpu" or device == WRITTEN_FOR
+
+
+def short(recorded: Recording) -> str:
+    """What people call a GPU: ``H200``."""
+    return recorded.provenance.device.removeprefix("NVIDIA ").removeprefix("AMD ")

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The main path: which pages are lessons, their numbers, and how long each takes to read.
+
+A lesson is a page to which the menu gives a number: ``- 2. Vector add: programs/vector-add.md``.
+"""
+
+import json
+import math
+import re
+from dataclasses import dataclass
+
+from render.asked import fenced
+from render.config import docs, titled
+from render.page import front_matter
+
+WORDS_A_MINUTE, MINUTES_A_PICTURE = 200, 0.5  # a picture, a table or a listing
+FOLDED = r"(?m)^\?\?\?.*\n(?:(?: {4}.*)?\n)*"
+NUMBERED = re.compile(r"(?P<number>\d+)\. (?P<title>.+)")
+
+
+@dataclass(frozen=True)
+class Lesson:
+    page: str  # as the menu names it
+    number: int  # on the main path, from 1
+    of: int  # how many lessons that has
+    title: str
+
+    @property
+    def minutes(self) -> int:
+        return minutes((docs() / self.page).read_text("utf-8"), self.page.endswith(".ipynb"))
+
+
+def lessons() -> dict[str, Lesson]:
+    """The lessons by their pages, in the order of the menu."""
+    found = {page: match for title, page in titled() if (match := NUMBERED.fullmatch(title or ""))}
+    numbered = {page: (int(match["number"]), match["title"]) for page, match in found.items()}
+    return {page: Lesson(page, number, len(numbered), title) for page, (number, title) in numbered.items()}
+
+
+def minutes(source: str, notebook: bool = False) -> int:
+    """How long a page takes to read, exercises apart; what is folded is not counted.
+
+    >>> minutes("word " * 399), minutes("word " * 401)
+    (2, 3)
+    """
+    if notebook:
+        cells = json.loads(source)["cells"]
+        listings = sum(cell["cell_type"] == "code" for cell in cells)
+        text = "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    else:
+        text, listings = "", 0
+        for line, around, info in fenced(re.sub(FOLDED, "", front_matter(source)[1]).splitlines()):
+            listings += info is not None
+            listings -= around != "" and line.strip() == "view: file"  # folded
+            text += "" if around or info is not None else f"{line}\n"
+    text = re.sub(r"\{\{.*?\}\}", "7", text, flags=re.S)  # a claim is read as one number
+    words = re.sub(r"\]\([^)]*\)|<[^>]*>", "", text).split()
+    return math.ceil(len(words) / WORDS_A_MINUTE + listings * MINUTES_A_PICTURE)

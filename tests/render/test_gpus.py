@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A page that asks for ``gpu``: which GPU it shows first, what it holds for the others, and how a reader switches."""
+
+import json
+import re
+import shutil
+
+import pytest
+from bs4 import BeautifulSoup
+from msgspec.structs import replace
+
+from recorder import recording
+from recorder.project import Snippet
+from render import built, check, config, gpus
+from render.page import PageError
+from tests.browser import ROOT, served
+from tests.toy import SETTINGS, charts, made
+
+FILE = "```recording\nview: file\n```\n"
+OUTPUT = "```recording\nview: output\ndevice: gpu\n```\n"
+CLAIM = '{{ gpu: output["sum"]; d; > 1000 }}'
+TOY = Snippet("programs/toy")
+DIFFERS = SETTINGS + 'differs = "so that it can be seen"\n'
+
+
+@pytest.fixture
+def convert(course):
+    def convert(text):
+        text = f"# Toy\n\n{text}\n\n{FILE}"
+        converter = config.converter()
+        converter.page_of_check = (course.write("docs/en/programs/toy.md", text), "programs/toy.md")
+        return converter.convert(text)
+
+    return convert
+
+
+def record(course, device: str, name: str, **changes):
+    """A recording of the toy on a GPU of another name."""
+    usual = made("h200")
+    course.record(device, provenance=replace(usual.provenance, device=name), **{"charts": {}, **changes})
+    recording.save(recording.load(TOY, device), charts("h200"))
+    course.touch(recording.path_of(TOY, device))
+
+
+def sums(number: int) -> str:
+    return made("h200").output.replace("1,024", str(number))
+
+
+@pytest.fixture
+def two(course):
+    """Two GPUs, on the second of which the sum is another."""
+    course.write("snippets/programs/recorder.toml", DIFFERS)
+    for device in ("cpu", "h200"):
+        course.record(device)
+    record(course, "a100", "NVIDIA A100", output=sums(7))
+    return course
+
+
+def test_one_gpu_is_shown_as_if_it_had_been_named(convert):
+    asked = f"{OUTPUT}\nIt is {CLAIM}."
+    assert convert(asked) == convert(asked.replace("gpu", "h200"))
+
+
+def test_the_gpu_that_pages_were_written_for_comes_first(two, convert):
+    assert gpus.devices(TOY, "gpu") == ["h200", "a100"]  # the alphabet would have it the other way round
+    page = BeautifulSoup(convert(f"{OUTPUT}\nIt is {CLAIM}."), "html.parser")
+    place = page.find(class_="by-gpu")
+    assert place.find("figure")["data-device"] == "h200" and "sum: 1,024" in place.find("figure").text
+    (waiting,) = place.find_all("template")
+    assert waiting["data-gpu"] == "a100" and "sum: 7" in waiting.text and "NVIDIA A100" in waiting.text
+    assert [button.text for button in page.select(".gpu-switch button")] == ["H200", "A100"]
+    assert page.find("h1").find_next_sibling(class_="gpu-switch")
+
+
+def test_what_a_sentence_relies_on_binds_where_it_was_written(two, convert):
+    claim = BeautifulSoup(convert(f"It is {CLAIM}."), "html.parser").find("data")
+    assert claim.text == "1024"
+    said = json.loads(claim["data-by-gpu"])
+    assert said["h200"][0] == "1024" and said["a100"][0] == "7 (not so on this GPU)"
+    assert "A100" in said["a100"][1] and "H200" in said["h200"][1]
+    course = two
+    course.record("h200", output=sums(8))
+    with pytest.raises(PageError, match=r"relies on .* > 1000, but it is 8"):
+        convert(f"It is {CLAIM}.")
+
+
+def test_a_device_that_is_named_binds(two, convert):
+    with pytest.raises(PageError, match=r"relies on .* > 1000, but it is 7"):
+        convert(f"It is {CLAIM.replace('gpu', 'a100')}.")
+
+
+def test_what_another_gpu_did_not_measure_says_so(two, convert):
+    record(two, "a100", "NVIDIA A100", benchmarks=[])
+    page = convert("It is {{ gpu: bandwidth[2**20].copy; .0f; > 1 }}.")
+    said = json.loads(BeautifulSoup(page, "html.parser").find("data")["data-by-gpu"])
+    assert said["a100"][0] == "– (not measured on this GPU)"
+
+
+def test_a_site_of_another_gpu_alone(two, convert):
+    for path in TOY.recordings.glob("h200*"):
+        path.unlink()
+    page = convert(f"{OUTPUT}\nIt is {CLAIM}, on an {{{{ gpu: name }}}}.")
+    assert "7 (not so on this GPU)</data>" in page and ">A100</data>" in page
+    assert "gpu-switch" not in page and "<template" not in page
+
+
+def test_no_gpu_at_all(two, convert):
+    for device in ("h200", "a100"):
+        for path in TOY.recordings.glob(f"{device}*"):
+            path.unlink()
+    with pytest.raises(PageError, match="has no recording on 'gpu'"):
+        convert(OUTPUT)
+
+
+def test_what_waits_for_another_gpu_is_not_counted_as_shown(two, convert):
+    lesson = (two.root / "docs/en/programs/toy.md").read_text("utf-8").replace("device: h200", "device: gpu")
+    page = convert(lesson.removeprefix("# Toy").removesuffix(f"{FILE}") + f"\n\nIt is {CLAIM}.")
+    assert check.problems() == []
+    assert built._losses("programs/toy.md", page) == []
+    hidden = re.sub(r"(?s)<figure.*?</figure>", "", page, count=1)  # the one that a reader sees at first
+    assert built._losses("programs/toy.md", hidden) == ["2 recordings, 1 of them on the built page"]
+
+
+@pytest.fixture
+def opened(two, convert, browser, tmp_path):
+    """The page of two GPUs, served and opened, and a function that opens it again."""
+    folder = tmp_path / "served"
+    folder.mkdir()
+    for file in (ROOT / "theme/assets").glob("*.css"):
+        shutil.copy(file, folder)
+    body = convert(f"{OUTPUT}\nIt is {CLAIM}.")
+    links = "".join(f'<link rel="stylesheet" href="{name}.css">' for name in ("tokens", "theme", "recording"))
+    head = f'<meta charset="utf-8"><title>Toy</title><link rel="icon" href="data:,">{links}'
+    (folder / "index.html").write_text(
+        f'<!doctype html><html lang="en"><head>{head}</head><body class="md-typeset">{body}</body></html>', "utf-8"
+    )
+    with served(folder, folder) as url:
+        page = browser.new_page()
+        page.goto(url)
+        yield page
+        page.close()
+
+
+def shown(page) -> tuple[str, str]:
+    return page.locator("figure").get_attribute("data-device"), page.locator("data").inner_text()
+
+
+def test_a_reader_switches_and_the_address_and_the_browser_remember(opened):
+    page = opened
+    assert shown(page) == ("h200", "1024")
+    page.get_by_role("button", name="A100").press("Enter")
+    assert shown(page) == ("a100", "7 (not so on this GPU)") and "sum: 7" in page.locator("figure").inner_text()
+    assert page.get_by_role("button", name="A100").get_attribute("aria-pressed") == "true"
+    assert page.get_by_role("button", name="H200").get_attribute("aria-pressed") == "false"
+    assert page.url.endswith("?gpu=a100")
+    page.goto(page.url.partition("?")[0])  # another page of the course
+    assert shown(page)[0] == "a100"
+    page.get_by_role("button", name="H200").click()
+    assert shown(page) == ("h200", "1024") and "gpu=" not in page.url
+    page.goto(f"{page.url}?gpu=b200")  # of which this page has nothing
+    assert shown(page)[0] == "h200"

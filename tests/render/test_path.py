@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The main path: its numbers, its times, and what a reader's browser remembers of it."""
+
+import json
+
+import pytest
+
+from render import check, config
+from render.path import lessons, minutes
+from tests.render.conftest import LESSON, NAV, cell
+
+TOY = "programs/toy.md"
+NUMBERED = ["index.md", {"Learn": [{"1. A lab": "programs/a-lab.ipynb"}, {"2. Toy": TOY}]}, "reference/glossary.md"]
+
+
+def under_title(text: str) -> str:
+    converter = config.converter()
+    converter.page_of_check = (config.docs() / TOY, TOY)
+    return converter.convert(text).partition("</h1>")[2].lstrip()
+
+
+def test_lessons_are_the_pages_with_a_number(course):
+    assert lessons() == {}
+    course.settings(NUMBERED)
+    assert [(each.page, each.number, each.of) for each in lessons().values()] == [
+        ("programs/a-lab.ipynb", 1, 2),
+        (TOY, 2, 2),
+    ]
+    assert check.problems() == []
+
+
+def test_a_lesson_says_so_under_its_title(course):
+    head = '<p class="page-head" data-search-exclude>'
+    ran = "an on an NVIDIA H200 (Triton 3.7.1)</p>"
+    assert under_title(LESSON).startswith(f"{head}R{ran}")
+    course.settings(NUMBERED)
+    assert under_title(LESSON).startswith(f'{head}<b class="lesson">Lesson 2 of 2</b> · 2 minutes · r{ran}')
+
+
+def menu(*titles: str) -> list:
+    return [{"Learn": [{title: page} for title, page in zip(titles, NAV, strict=True)]}]
+
+
+@pytest.mark.parametrize(
+    ("titles", "said"),
+    [
+        (("Home", "2. Toy", "Glossary", "1. A lab"), "not numbered 1, 2, 3 …: 2 stands in the wrong place"),
+        (("Home", "1. Toy", "Glossary", "1. A lab"), "1 stands in the wrong place"),
+        (("Home", "1. Tey", "Glossary", "2. A lab"), "its title is 'Toy', and the menu in mkdocs.yml calls it 'Tey'"),
+    ],
+)
+def test_a_menu_that_is_wrong(course, titles, said):
+    course.settings(menu(*titles))
+    (found,) = check.problems()
+    assert said in found
+
+
+def test_what_takes_time_to_read():
+    words, listing, figure = "word " * 200, "\n```python\nx = 1\n```\n", "\n```recording\nview: output\n```\n"
+    assert minutes(words) == 1 and minutes(words * 3) == 3
+    assert minutes(words + listing * 2) == 2 and minutes(words + figure * 2) == 2
+    assert minutes(words + listing.replace("x = 1", words) * 2) == 2  # a listing is looked at as one
+    assert minutes(f"---\ndescription: {words}\n---\n{words}") == 1
+    assert minutes(f"{words}\n??? tip\n\n    {words}\n    {listing}\n\nword") == 2  # all but a word is folded
+    assert minutes("[word](https://a.test/long/address) " * 200) == 1
+    assert minutes("word " * 199 + "{{ cpu: an + expression; d; > 1 }}") == 1
+    assert minutes(words + figure.replace("output", "file") * 9) == 1  # folded, too
+
+
+def test_a_notebook_takes_time():
+    cells = [cell("markdown", "a", "word " * 200), *(cell("code", name, "x = 1") for name in "bc")]
+    assert minutes(json.dumps({"cells": cells}), notebook=True) == 2
