@@ -124,7 +124,7 @@ print(ast.dump(function.body[0], indent=2))
 # %% [markdown]
 # That is also why a kernel can use so little of Python: for each kind of node the compiler must know what to
 # emit. For `break` or a list comprehension it does not, and refuses. The page
-# [Interpreter and GPU](../tools/interpreter-and-gpu.md#what-the-compiler-must-refuse) has a table of that.
+# [Interpreter and GPU](../reference/interpreter.md#what-the-compiler-must-refuse) has a table of that.
 
 # %% [markdown]
 # ## Call it without a launch
@@ -247,7 +247,7 @@ def static_kernel(x_ptr, BLOCK_SIZE: tl.constexpr):
 compiled = static_kernel.warmup(x, BLOCK_SIZE=16, grid=(1,))
 
 # %% [markdown]
-# To stop a kernel with a debugger and see values, use the interpreter: [Debugging](../tools/debugging.md) shows a
+# To stop a kernel with a debugger and see values, use the interpreter: [Debugging](../reference/debugging.md) shows a
 # session.
 
 # %% [markdown]
@@ -503,5 +503,5 @@ for what in ("not cleared", "cleared"):
 # ## Next
 #
 # [From Python to machine code](stages.md) shows every stage of Vector add's kernel beside its
-# source. [Interpreter and GPU](../tools/interpreter-and-gpu.md) asks four versions of the compiler what they
+# source. [Interpreter and GPU](../reference/interpreter.md) asks four versions of the compiler what they
 # accept, by the same stand-in.

@@ -304,7 +304,7 @@ assert all(check(copy, size) == "right" for size in range(1, 20))
 # blocks there is nothing to mask, so the second does. (It passes for n = 1, too: in program 0, lanes and offsets are
 # the same.) Test one size of each kind: less than a block, exactly one, several, and several and a bit.
 #
-# For a kernel that fails only on a GPU, [Debugging](../tools/debugging.md) has more tools.
+# For a kernel that fails only on a GPU, [Debugging](../reference/debugging.md) has more tools.
 # [Testing a kernel](../tools/testing.md) turns this `check` into a method.
 
 # %% [markdown]
@@ -341,4 +341,4 @@ assert check(copy_three_bug, 10) == "6 unwritten, 0 wrong, 0 behind the end"
 # %% [markdown]
 # ## Next
 #
-# [Greyscale](greyscale.md) takes the same offsets and masks to two dimensions, on a real picture.
+# [Greyscale](../notes/grayscale.md) takes the same offsets and masks to two dimensions, on a real picture.
