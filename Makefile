@@ -8,7 +8,7 @@ UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --
 .DEFAULT_GOAL := help
 unexport PYTHONDONTWRITEBYTECODE # else each of the many processes of the tests compiles our files anew
 export NO_MKDOCS_2_WARNING := 1 # Material's banner; mkdocs.yml is kept fit for its successor, Zensical
-.PHONY: help serve test test-changed test-gpu mutants record check replay site lint lock clean
+.PHONY: help serve test test-changed test-gpu mutants record record-gpu gpu check replay site lint lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -26,7 +26,7 @@ test: $(VENV)/all.done ## run everything that runs without a GPU
 test-changed: $(VENV)/all.done ## run what the uncommitted change can touch; BASE=main: what came since then, too
 	$(BIN)/python -m tests.changed $(BASE)
 
-test-gpu: $(VENV)/all.done ## run the tests that need a GPU
+test-gpu: $(VENV)/gpu.done ## run what is tested on a GPU, doctests and the code of pages included
 	$(BIN)/pytest -m gpu
 
 mutants: $(VENV)/all.done ## plant faults in kernels and host functions, and name those that no test catches
@@ -34,6 +34,15 @@ mutants: $(VENV)/all.done ## plant faults in kernels and host functions, and nam
 
 record: $(VENV)/all.done ## run what is stale and write its recordings
 	$(BIN)/python -m recorder run
+
+record-gpu: $(VENV)/gpu.done ## run what this machine's GPU has not recorded yet, perhaps for hours; NAMES="programs/vector_add …": only those
+	$(BIN)/python -m recorder run --device gpu $(NAMES)
+
+gpu: $(VENV)/gpu.done ## what gpu.yml does, on a machine with an NVIDIA GPU; ALL=1: record everything anew, for hours
+	$(BIN)/python -m recorder.tools
+	$(BIN)/python -m recorder run --replace $(if $(ALL),--all --device gpu,--stale)
+	$(BIN)/python -m recorder check --replay gpu
+	@$(MAKE) --no-print-directory test-gpu site
 
 check: $(VENV)/site.done ## say what is stale, missing, untested, or wrong on a page; needs no torch
 	$(BIN)/python -m render check
@@ -51,10 +60,13 @@ lint: $(VENV)/all.done ## check the style of the code and the workflows
 
 # The part of each file above its marker line is written by hand, the part below it by this.
 lock: $(VENV)/all.done ## pin the newest versions that pyproject.toml allows
-	@for f in requirements-site.txt requirements.txt; do sed -i '/^# Below this line/q' $$f; done
+	@for f in requirements-site.txt requirements.txt requirements-gpu.txt; do sed -i '/^# Below this line/q' $$f; done
 	$(UV_COMPILE) --extra dev > $(VENV)/pins
 	$(UV_COMPILE) --constraint $(VENV)/pins >> requirements-site.txt
 	grep -vxFf requirements-site.txt $(VENV)/pins >> requirements.txt
+	$(UV_COMPILE) requirements.txt --extra gpu > $(VENV)/pins-gpu
+	grep -vxFf requirements-site.txt $(VENV)/pins-gpu | grep -vxFf requirements.txt | grep -vE '^(torch|triton)==' \
+	  >> requirements-gpu.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.12 --no-python-downloads --generate-hashes --no-annotate \
 	  --custom-compile-command 'make lock' --constraint $(VENV)/pins pyproject.toml > .github/requirements-deploy.txt
 
@@ -76,4 +88,9 @@ $(VENV)/site.done: $(VENV)/bin/python requirements-site.txt pyproject.toml
 $(VENV)/all.done: $(VENV)/site.done requirements.txt
 	@echo "Installing what runs and tests the snippets into $(VENV); torch is large ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@touch $@
+
+$(VENV)/gpu.done: $(VENV)/all.done requirements-gpu.txt
+	@echo "Installing what snippets take on a GPU into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-gpu.txt
 	@touch $@

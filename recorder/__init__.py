@@ -9,13 +9,15 @@ One job a module, in the order in which a recording comes about:
 - ``fingerprint``: what a recording was made from
 - ``runner``: runs a snippet in processes of its own; ``watch`` stops them when the recorder is gone
 - ``trace``: in such a process: output, launches, memory accesses, benchmarks
-- ``compile``: in another: the launches that were seen, compiled for several targets, without a GPU
+- ``compile``: in another, by a Triton of its own: the launches that were seen, for several targets, without a GPU
 - ``chart``: has matplotlib draw a benchmark
 - ``lab``: executes a lab into a notebook
 - ``recording``: what a recording holds, as types with units; the only reader and writer of the files
 - ``printed``: numbers, sections, pixels and verdicts in what a run printed
 - ``judge``: what is stale, missing, edited, orphaned, untested
-- ``replay``: runs everything that needs no GPU again and compares
+- ``replay``: runs everything that needs no GPU again and compares; or on a GPU, everything that prints
+- ``timing``: what a sample of the benchmarks measured again there, and how far that agrees
+- ``tools``: what a GPU machine needs that pip does not bring
 
 ``__main__`` is the command line.
 """

@@ -7,11 +7,23 @@ import signal
 import sys
 import time
 
-from recorder import judge, lab, recording, runner
+from recorder import judge, lab, recording, runner, tools
 from recorder.new import new
-from recorder.project import OTHER_TRITON, Lab, RecorderError, Snippet, find, labs, mend, relative, snippets, triton_of
+from recorder.project import (
+    OTHER_TRITON,
+    Lab,
+    RecorderError,
+    Snippet,
+    find,
+    interpreted,
+    labs,
+    mend,
+    relative,
+    snippets,
+    triton_of,
+)
 from recorder.rename import rename
-from recorder.replay import replay
+from recorder.replay import replay, replay_on_gpu
 
 
 class Progress:
@@ -36,15 +48,18 @@ class Progress:
         print(f"{start}{title}{time.monotonic() - self.start:3.0f} s  {text}", file=sys.stderr, flush=True)
 
 
-def work(names: list[str], everything: bool, devices: list[str]) -> list[tuple[Snippet | Lab, str]]:
-    """What to run: everything that was named, or what is stale or missing on the devices at hand."""
+def work(names: list[str], everything: bool, stale: bool, devices: list[str]) -> list[tuple[Snippet | Lab, str]]:
+    """What to run: everything that was named, or what is stale or missing on the devices at hand.
+
+    ``stale`` leaves out what is missing on this machine's GPU alone, while another GPU's recording is fresh.
+    """
     every_lab = {script.name: script for script in labs()}
     chosen_labs = [every_lab[name] for name in names if name in every_lab] if names else list(every_lab.values())
     chosen = [find(name) for name in names if name not in every_lab] if names else snippets()
     jobs = []
     for snippet in chosen:
         try:
-            needed = _needed(snippet, everything or bool(names), devices)
+            needed = _needed(snippet, everything or bool(names), stale, devices)
         except RecorderError:  # its run will say so, and not be the end of the others'
             needed = devices[:1]
         jobs += [(snippet, device) for device in needed]
@@ -55,12 +70,35 @@ def work(names: list[str], everything: bool, devices: list[str]) -> list[tuple[S
     return jobs
 
 
-def _needed(snippet: Snippet, asked: bool, devices: list[str]) -> list[str]:
+def _needed(snippet: Snippet, asked: bool, stale: bool, devices: list[str]) -> list[str]:
     """The devices at hand on which a snippet is to run: all that it runs on, if a person asks for it."""
-    stale = [problem.path for problem in judge.problems(snippet)]
-    paths = {device: recording.path_of(snippet, device) for device in devices if snippet.runs_on(device)}
-    hurt = lambda path: any(fault.startswith(relative(path).removesuffix("json")) for fault in stale)
-    return [device for device, path in paths.items() if asked or not path.is_file() or hurt(path)]
+    recorded, hurt = set(recording.devices(snippet)), _hurt(snippet)
+    gpus = {device for device in recorded if not interpreted(device)}
+    if stale and gpus and not gpus & hurt:
+        recorded |= {device for device in devices if not interpreted(device)}  # one fresh recording of a GPU will do
+    return [d for d in devices if snippet.runs_on(d) and (asked or d in hurt or d not in recorded)]
+
+
+def _hurt(snippet: Snippet) -> set[str]:
+    """The devices whose recording, or one of its charts, is at fault."""
+    faults = [problem.path for problem in judge.problems(snippet)]
+    begins = {d: relative(recording.path_of(snippet, d)).removesuffix("json") for d in recording.devices(snippet)}
+    return {device for device, begin in begins.items() if any(fault.startswith(begin) for fault in faults)}
+
+
+def _replace(names: list[str], gpu: str) -> None:
+    """Where this GPU's recording is fresh, remove those of other GPUs that are stale: they are of code that is gone."""
+    for snippet in [find(name) for name in names if "/labs/" not in name] if names else snippets():
+        with contextlib.suppress(RecorderError):  # which its run has said
+            faults = {problem.path: problem.fault for problem in judge.problems(snippet)}
+            if gpu not in recording.devices(snippet) or gpu in _hurt(snippet):
+                continue
+            for device in recording.devices(snippet):
+                path = recording.path_of(snippet, device)
+                if not interpreted(device) and faults.get(relative(path)) == "stale":
+                    for file in (path, *snippet.recordings.glob(f"{device}.*.svg")):
+                        file.unlink()
+                    print(f"removed {relative(path)}: it was stale, and {gpu}.json is fresh", file=sys.stderr)
 
 
 def _other_tritons() -> list[str]:
@@ -76,10 +114,11 @@ def run(options) -> int:
     available = runner.machine_devices()
     if not available:
         raise RecorderError("running snippets takes torch and Triton; get them by: pip install -r requirements.txt")
-    devices = options.device or [*available, *_other_tritons()]
+    gpu = _gpu(available) if options.replace or "gpu" in (options.device or []) else None
+    devices = [gpu if device == "gpu" else device for device in options.device or [*available, *_other_tritons()]]
     if missing := {device for device in devices if not triton_of(device)} - set(available):
         raise RecorderError(f"this machine has no {', '.join(missing)}; it has {', '.join(available)}")
-    jobs = work(options.names, options.all, devices)
+    jobs = work(options.names, options.all, options.stale, devices)
     if not jobs:
         print("Nothing is stale.", file=sys.stderr)
     progress, failed = Progress(), []
@@ -96,14 +135,36 @@ def run(options) -> int:
         except (RecorderError, OSError) as error:  # such as a full disk: the next may be smaller
             failed.append(job.name)
             progress.done(f"FAILED: {error}")
+    if options.replace:
+        _replace(options.names, gpu)
     if failed:
+        if not all(map(interpreted, devices)):
+            _say_what_is_missing()
         print(f"{len(failed)} failed, their old recordings are unchanged: {', '.join(failed)}", file=sys.stderr)
     return bool(failed)
 
 
+def _gpu(available: list[str]) -> str:
+    """This machine's GPU, as recordings spell it."""
+    for device in available:
+        if not interpreted(device):
+            return device
+    raise RecorderError("this machine has no GPU that torch can use; why: python snippets/start/install.py")
+
+
+def _say_what_is_missing() -> None:
+    for line in tools.missing():
+        print(line, file=sys.stderr)
+
+
 def check(options) -> int:
     problems = judge.all_problems()
-    if options.replay and not problems:
+    if options.replay == "gpu" and not problems:
+        lines, problems = replay_on_gpu(_gpu(runner.machine_devices()), 60 * options.minutes, Progress())
+        print(*lines, sep="\n")
+        if problems:
+            _say_what_is_missing()
+    elif options.replay and not problems:
         problems = replay(Progress())
     for problem in problems:
         print(problem)
@@ -162,13 +223,21 @@ def main(arguments=None) -> int:
     runs = commands.add_parser("run", help="run what is stale, or what is named, on the devices that this machine has")
     runs.add_argument("names", nargs="*", metavar="NAME", help="such as programs/vector_add")
     runs.add_argument("--all", action="store_true", help="run everything, stale or not")
-    runs.add_argument("--device", action="append", help="only on this device; may be given again")
+    runs.add_argument("--stale", action="store_true", help="not what this GPU lacks while another's recording is fresh")
+    runs.add_argument("--replace", action="store_true", help="then remove other GPUs' stale recordings of the same")
+    runs.add_argument("--device", action="append", help="only on this device, `gpu` for this GPU; may be given again")
     runs.add_argument("--time-limit", type=float, default=runner.TIME_LIMIT, metavar="SECONDS", help="for each snippet")
     runs.set_defaults(do=run)
     checks = commands.add_parser(
         "check", help="say what is stale, missing, edited or orphaned; exit status 1 if anything is"
     )
-    checks.add_argument("--replay", action="store_true", help="also run everything on the CPU again and compare")
+    checks.add_argument(
+        "--replay", nargs="?", const="cpu", choices=["cpu", "gpu"],
+        help="also run everything on the CPU again and compare; or on this GPU, and measure a sample again",
+    )  # fmt: skip
+    checks.add_argument(
+        "--minutes", type=float, default=10, help="with `--replay gpu`: the time for that sample; 10, if left out"
+    )
     checks.set_defaults(do=check)
     draws = commands.add_parser("draw", help="draw the charts of recordings again, from the numbers that were recorded")
     draws.add_argument("names", nargs="*", metavar="NAME", help="such as programs/vector_add; everything, if left out")

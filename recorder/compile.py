@@ -63,7 +63,7 @@ def in_one_place(ptx: str) -> str:
     return INLINE.sub(lambda block: re.sub(r"^[ \t]*\.loc\s.*\n", "", block[0], flags=re.M), ptx)
 
 
-def _mend(backend=None, stages=None, *more):
+def _keep_places(backend=None, stages=None, *more):
     """A hook of Triton's, which may change how a stage is made; or else says by what its cache is to know that."""
     if stages is None:
         return ("places", "places")
@@ -92,7 +92,7 @@ def compile_launch(launch: dict, target: str) -> dict:
     module = importlib.import_module(launch["file"].removesuffix(".py").replace("/", "."))
     kernel = getattr(module, launch["kernel"])
     driver.set_active(CompileOnly(TARGETS[target]))
-    knobs.runtime.add_stages_inspection_hook = _mend
+    knobs.runtime.add_stages_inspection_hook = _keep_places
     kernel.device_caches.clear()
     arguments = {name: _argument(value) for name, value in launch["arguments"].items()}
     try:

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run again what needs no GPU, and compare with what is recorded."""
+"""Run again what needs no GPU, or what this machine's GPU printed and measured, and compare with what is recorded."""
 
 import tempfile
+from datetime import date
 from pathlib import Path
 
 import msgspec
 
-from recorder import lab, recording, runner
-from recorder.project import Lab, RecorderError, Snippet, labs, relative, snippets
+from recorder import lab, recording, runner, timing
+from recorder.project import Lab, RecorderError, Snippet, interpreted, labs, relative, snippets
 from recorder.recording import Recording
 
 
@@ -47,12 +48,45 @@ def _lab_differences(script: Lab) -> list[str]:
     return [] if old == new else [_first_difference(old, new, "cells")]
 
 
+def replay_on_gpu(gpu: str, seconds: float, progress) -> tuple[list[str], list[str]]:
+    """What every snippet prints on this machine's GPU, and what a sample of them measures there in so many seconds.
+
+    Returns lines to read about what was measured, and what comes out differently now. Output is compared with that of
+    this GPU, or of another one where this one has none; what was measured only with this GPU's.
+    """
+    chosen = [s for s in snippets() if "gpu" in s.settings.devices and s.settings.replay]
+    here = [recording.load(snippet, gpu) for snippet in chosen if gpu in recording.devices(snippet)]
+    timed = timing.sample(here, seconds, date.today())
+    found, measured = [], []
+    for snippet in sorted(chosen, key=lambda s: s.name not in timed):
+        again = snippet.name in timed
+        progress.step(f"{snippet.name} on {gpu}, again{', with what it measures' if again else ''}")
+        try:
+            new, changed = runner.record(snippet, gpu, only_output=not again, progress=progress), []
+            on = gpu if gpu in recording.devices(snippet) else _another_gpu(snippet)
+            old = recording.load(snippet, on)
+            if old.output != new.output and not snippet.settings.differs:
+                changed = [f"{_first_difference(old.output, new.output, 'output')} (on {on}, on {gpu})"]
+            if again:
+                measured.append((old, new))
+        except RecorderError as error:
+            changed = [str(error)]
+        progress.done("NOT as recorded" if changed else "as recorded")
+        found += [f"{snippet.name}: {part}" for part in changed]
+    lines, wrong = timing.report(measured)
+    return lines or [f"Nothing that was measured on {gpu} was measured again."], found + wrong
+
+
+def _another_gpu(snippet: Snippet) -> str:
+    return next(device for device in recording.devices(snippet) if not interpreted(device))
+
+
 def differences(old: Recording, new: Recording) -> list[str]:
     """Where two recordings of one snippet on one device first differ, a line a part; versions and dates apart."""
     parts = ["launched", "launches", "pictures"]
     if not Snippet(old.snippet).settings.differs:
         parts.insert(0, "output")
-    if old.provenance.triton == new.provenance.triton:
+    if old.provenance.compiler == new.provenance.compiler:
         parts.append("compiled")  # another Triton may well compile to other code
     before, now = _comparable(old), _comparable(new)
     return [_first_difference(before[part], now[part], part) for part in parts if before[part] != now[part]]

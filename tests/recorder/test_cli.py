@@ -12,8 +12,8 @@ import pytest
 from msgspec.structs import replace
 
 from recorder import __main__ as cli
-from recorder import judge, recording, runner
-from recorder.project import Snippet
+from recorder import judge, recording, runner, tools
+from recorder.project import RecorderError, Snippet
 from tests.toy import SETTINGS, gone, runs_snippets, wait_for
 
 TOY = Snippet("programs/toy")
@@ -79,6 +79,10 @@ TOY_CPU, TOY_H200 = ("programs/toy", "cpu"), ("programs/toy", "h200")
         (["programs/toy"], [TOY_CPU, TOY_H200]),
         (["snippets/programs/toy.py", "--device", "cpu"], [TOY_CPU]),
         (["--all", "--device", "h200"], [TOY_H200]),
+        (["--all", "--device", "gpu"], [TOY_H200]),
+        (["--all", "--device", "gpu", "--device", "cpu"], [TOY_H200, TOY_CPU]),
+        (["--stale"], []),
+        (["--all", "--stale"], [TOY_CPU, TOY_H200]),
     ],
 )
 def test_run_of_what_is_named_or_stale(jobs, capsys, arguments, expected):
@@ -109,6 +113,99 @@ def test_run_of_what_is_at_fault(jobs, toy, capsys, path, text, expected):
 def test_run_of_what_there_is_not(jobs, capsys, arguments, named):
     status, _, err = main(capsys, "run", *arguments)
     assert status == 2 and named in err and err.count("\n") == 1 and jobs == []
+
+
+# run, on a GPU beside recordings of another
+
+
+@pytest.fixture
+def h100(toy, monkeypatch):
+    """A machine with a GPU that has recorded nothing; it records the toy as the other GPU did."""
+    ran = []
+
+    def update(snippet, device, **options):
+        ran.append(device)
+        toy.record(device)
+        return True
+
+    monkeypatch.setattr(runner, "machine_devices", lambda: ["cpu", "h100"])
+    monkeypatch.setattr(runner, "update", update)
+    return ran
+
+
+def names(toy):
+    return {path.rpartition("/")[2] for path in toy.files()}
+
+
+OF_H200 = {"h200.json", "h200.bandwidth.svg"}
+OF_H100 = {"h100.json", "h100.bandwidth.svg"}
+
+
+@pytest.mark.parametrize("arguments, expected", [([], ["h100"]), (["--stale"], []), (["--stale", "--replace"], [])])
+def test_a_gpu_records_what_it_lacks_unless_only_stale_is_asked_for(toy, h100, capsys, arguments, expected):
+    assert main(capsys, "run", *arguments)[0] == 0 and h100 == expected
+    assert names(toy) >= OF_H200  # which is fresh
+
+
+def test_what_nobody_recorded_is_recorded(toy, h100, capsys):
+    (toy.root / "recordings/programs/toy/cpu.json").unlink()
+    main(capsys, "run", "--stale")
+    assert h100 == ["cpu"]
+    for file in (toy.root / "recordings/programs/toy").iterdir():
+        file.unlink()
+    main(capsys, "run", "--stale")
+    assert h100 == ["cpu", "cpu", "h100"]
+
+
+@pytest.mark.parametrize("recorded", [False, True], ids=["not recorded yet", "fresh"])
+def test_what_is_stale_of_another_gpu_is_replaced(toy, h100, capsys, recorded):
+    toy.snippet("toy", "x = 1\n", SETTINGS)
+    toy.record("cpu")
+    if recorded:
+        toy.record("h100")
+    status, _, err = main(capsys, "run", "--stale", "--replace")
+    assert (status, h100) == (0, [] if recorded else ["h100"])
+    assert "removed recordings/programs/toy/h200.json: it was stale, and h100.json is fresh\n" in err
+    assert names(toy) == {"cpu.json"} | OF_H100 and judge.all_problems() == []
+
+
+def test_only_what_gpus_recorded_is_replaced(toy, h100, capsys):
+    toy.snippet("toy", "x = 1\n", SETTINGS)
+    assert main(capsys, "run", "--device", "gpu", "--replace")[0] == 0 and h100 == ["h100"]
+    assert names(toy) == {"cpu.json"} | OF_H100
+
+
+def test_without_replace_it_stays(toy, h100, capsys):
+    toy.snippet("toy", "x = 1\n", SETTINGS)
+    assert main(capsys, "run")[0] == 0 and names(toy) >= OF_H200 | OF_H100
+
+
+def test_nothing_is_removed_where_the_run_failed(toy, h100, capsys, monkeypatch):
+    def fail(snippet, device, **options):
+        raise RecorderError("no ncu")
+
+    monkeypatch.setattr(runner, "update", fail)
+    monkeypatch.setattr(tools, "missing", lambda: ["ncu is missing"])
+    toy.record("h100")
+    toy.snippet("toy", "x = 1\n", SETTINGS)
+    before = toy.files()
+    status, _, err = main(capsys, "run", "--stale", "--replace")
+    assert status == 1 and toy.files() == before and "\nncu is missing\n" in err
+
+
+def test_only_of_what_is_named(toy, h100, capsys):
+    toy.snippet("toy", "x = 1\n", SETTINGS)
+    toy.snippet("other", "x = 2\n", SETTINGS)
+    toy.record("h100")
+    main(capsys, "run", "programs/other", "--replace")
+    assert names(toy) >= OF_H200
+
+
+def test_a_gpu_is_asked_for_where_there_is_none(toy, capsys, monkeypatch):
+    monkeypatch.setattr(runner, "machine_devices", lambda: ["cpu"])
+    for arguments in (["--device", "gpu"], ["--replace"]):
+        status, _, err = main(capsys, "run", *arguments)
+        assert status == 2 and "this machine has no GPU that torch can use" in err
 
 
 def test_without_torch_it_says_so_in_a_line(toy, capsys, monkeypatch):

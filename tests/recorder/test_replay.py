@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `check --replay` takes for a difference, and how it says where one begins."""
+"""What `check --replay` takes for a difference, and how it says where one begins; what it runs, and on what."""
+
+from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace
 
 from recorder import __main__ as cli
-from recorder import judge, recording, runner
+from recorder import judge, recording, runner, timing, tools
 from recorder.project import RecorderError, Snippet
 from recorder.recording import Line
 from recorder.replay import differences
@@ -27,7 +29,7 @@ def code(**changes):
     [
         {},
         {"provenance": replace(OLD.provenance, date="2027-01-01", seconds=9.0, fingerprint="other")},
-        {"provenance": replace(OLD.provenance, triton="3.8.0"), "compiled": []},  # which may compile to other code
+        {"provenance": replace(OLD.provenance, compiler="3.8.0"), "compiled": []},  # which may compile to other code
         code(stages={name: [Line(f"{n}: %r9", None) for n in range(2)] for name in ("ttir", "ttgir", "ptx")}),
     ],
     ids=["itself", "another day", "another Triton", "registers of other numbers"],
@@ -48,6 +50,7 @@ def test_what_is_no_difference(project, same):
         (code(digests={}), "compiled.0.targets.sm_90.digests was "),
         (code(stages={}), "compiled.0.targets.sm_90.shown.0 was 'ptx', is 'None'"),
         ({"compiled": []}, "compiled.0 was "),
+        ({"provenance": replace(OLD.provenance, triton="3.8.0"), "compiled": []}, "compiled.0 was "),
     ],
 )
 def test_a_difference_is_shown_where_it_begins(project, changes, said):
@@ -102,3 +105,107 @@ def test_charts_of_another_style(toy, ran, capsys):
     assert "recordings/programs/toy/h200.json: its charts are drawn otherwise now" in capsys.readouterr().out
     assert cli.main(["draw"]) == 0 and toy.files() == whole
     assert cli.main(["check", "--replay"]) == 0
+
+
+# On a GPU
+
+
+@pytest.fixture
+def gpu(toy, monkeypatch):
+    """A machine with a GPU, on which the toy prints and measures as recorded, unless the test says otherwise."""
+    machine = SimpleNamespace(name="h200", again=made("h200"), ran=[], lacks=[])
+
+    def record(snippet, device, *, only_output=False, **options):
+        machine.ran.append((snippet.name, device, "prints" if only_output else "measures"))
+        if isinstance(machine.again, RecorderError):
+            raise machine.again
+        return replace(machine.again, benchmarks=[]) if only_output else machine.again
+
+    monkeypatch.setattr(runner, "machine_devices", lambda: ["cpu", machine.name])
+    monkeypatch.setattr(runner, "record", record)
+    monkeypatch.setattr(tools, "missing", lambda: machine.lacks)
+    monkeypatch.setattr(timing, "FEW", 4)
+    return machine
+
+
+def replayed(capsys, *arguments):
+    status = cli.main(["check", "--replay", "gpu", *arguments])
+    said = capsys.readouterr()
+    return status, said.out, said.err
+
+
+def test_a_gpu_prints_and_measures_again(gpu, capsys):
+    status, out, _ = replayed(capsys)
+    assert status == 0 and gpu.ran == [("programs/toy", "h200", "measures")]
+    assert "of 4 numbers measured again with the same processor, torch or Triton, 100.0% are within 5%" in out
+
+
+def test_without_time_it_only_prints_again(gpu, capsys):
+    status, out, _ = replayed(capsys, "--minutes", "0")
+    assert status == 0 and gpu.ran == [("programs/toy", "h200", "prints")]
+    assert out.startswith("Nothing that was measured on h200 was measured again.\n")
+
+
+def test_what_was_not_recorded_on_this_gpu_prints_as_on_another(gpu, capsys):
+    gpu.name = "h100"
+    assert replayed(capsys)[0] == 0 and gpu.ran == [("programs/toy", "h100", "prints")]
+    gpu.again = replace(gpu.again, output="other\n")
+    status, out, _ = replayed(capsys)
+    assert status == 1 and "programs/toy: output line 1 was " in out and "(on h200, on h100)" in out
+
+
+def test_this_gpus_own_recording_comes_first(toy, gpu, capsys):
+    toy.record("h100", benchmarks=[])
+    status, out, _ = replayed(capsys)
+    assert status == 0 and "of 4 numbers measured again" in out
+
+
+def test_what_a_gpu_prints_otherwise_is_wrong(gpu, capsys):
+    gpu.again = replace(gpu.again, output=gpu.again.output.replace("0.5", "0.25"))
+    status, out, err = replayed(capsys)
+    assert status == 1 and "NOT as recorded" in err
+    assert "programs/toy: output line 3 was 'ratio = 0.5', is 'ratio = 0.25' (on h200, on h200)\n1 problem." in out
+
+
+def test_launches_may_be_others_on_a_gpu(gpu, capsys):
+    gpu.again = replace(gpu.again, launched={"toy_kernel": 999}, pictures={})
+    assert replayed(capsys)[0] == 0
+
+
+def test_what_may_print_anything_must_still_run(toy, gpu, capsys):
+    toy.write("snippets/programs/recorder.toml", SETTINGS + 'differs = "it prints the time"\n')
+    toy.record("cpu"), toy.record("h200")
+    gpu.again = replace(gpu.again, output="other\n")
+    assert replayed(capsys)[0] == 0
+    gpu.again, gpu.lacks = RecorderError("ncu was not found"), ["ncu is missing"]
+    status, out, err = replayed(capsys)
+    assert status == 1 and "programs/toy: ncu was not found\n" in out and err.endswith("\nncu is missing\n")
+
+
+def test_too_many_other_numbers_are_wrong(gpu, capsys):
+    table, *others = gpu.again.benchmarks
+    rows = [replace(row, y={line: [2 * v for v in values] for line, values in row.y.items()}) for row in table.rows]
+    gpu.again = replace(gpu.again, benchmarks=[replace(table, rows=rows), *others])
+    status, out, _ = replayed(capsys)
+    assert status == 1 and "bandwidth[1024].copy, in GB/s: 20, was 10: 2.00 times apart" in out
+    assert "timings: of 4 numbers measured again" in out
+
+
+def test_what_never_runs_on_a_gpu_or_asks_the_network_is_left_out(toy, gpu, capsys):
+    toy.write("snippets/programs/recorder.toml", SETTINGS + "replay = false\n")
+    assert replayed(capsys)[0] == 0 and gpu.ran == []
+    for file in (toy.root / "recordings/programs/toy").glob("h200.*"):
+        file.unlink()
+    toy.write("snippets/programs/recorder.toml", SETTINGS + 'devices = ["cpu"]\n')
+    assert replayed(capsys)[0] == 0 and gpu.ran == []
+
+
+def test_a_machine_without_a_gpu_says_so(toy, monkeypatch, capsys):
+    monkeypatch.setattr(runner, "machine_devices", lambda: ["cpu"])
+    status, _, err = replayed(capsys)
+    assert status == 2 and "this machine has no GPU that torch can use" in err and "install.py" in err
+
+
+def test_nothing_is_run_on_a_gpu_before_all_is_well(toy, gpu, capsys):
+    toy.snippet("toy", "print(1)\n")
+    assert replayed(capsys)[0] == 1 and gpu.ran == []

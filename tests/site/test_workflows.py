@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is published was tested, and a GPU runs only what somebody we know asked for. zizmor checks the rest."""
 
+import ast
 import re
 import shutil
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -13,9 +15,9 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 # YAML 1.1 reads the key `on` as true; the base loader leaves every scalar a string.
-CI, DEPLOY, GPU, _ = WORKFLOWS = [
+CI, DEPLOY, GPU, LABEL, WEEKLY = WORKFLOWS = [
     yaml.load((ROOT / ".github" / "workflows" / f"{name}.yml").read_text("utf-8"), Loader=yaml.BaseLoader)
-    for name in ("ci", "deploy", "gpu", "weekly")
+    for name in ("ci", "deploy", "gpu", "label", "weekly")
 ]
 JOBS = {(workflow["name"], name): job for workflow in WORKFLOWS for name, job in workflow["jobs"].items()}
 HOSTED = re.compile(r"(ubuntu|macos|windows)-[0-9.]+|\$\{\{ matrix\.os \}\}")
@@ -38,12 +40,14 @@ def test_nothing_is_published_before_the_tests_have_passed():
     jobs = DEPLOY["jobs"]
     publish = next(job for job in jobs.values() if "actions/deploy-pages" in str(job))
     assert publish["needs"] == "build"
-    assert jobs["build"]["needs"] == "tests"
+    assert jobs["build"]["needs"] == ["tests", "gpu"] and jobs["gpu"]["needs"] == "tests"
     assert jobs["tests"]["uses"] == "./.github/workflows/ci.yml"
+    assert jobs["gpu"]["uses"] == "./.github/workflows/gpu.yml"
     assert "bash .ci/run" in commands(CI["jobs"]["test"])
     # A condition of their own could run the later jobs after a failure, and this key passes a failure off as success.
-    assert not {"if"} & (publish.keys() | jobs["build"].keys())
-    assert not any("continue-on-error" in part for job in CI["jobs"].values() for part in [job, *job["steps"]])
+    assert not {"if"} & (publish.keys() | jobs["build"].keys() | jobs["gpu"].keys())
+    tested = [*CI["jobs"].values(), *GPU["jobs"].values()]
+    assert not any("continue-on-error" in part for job in tested for part in [job, *job["steps"]])
 
 
 def test_a_push_to_main_is_tested_once():
@@ -63,6 +67,49 @@ def test_what_is_published_is_built_from_hashed_packages_only():
     ]
 
 
+def test_what_a_gpu_recorded_is_published_and_nothing_that_it_built():
+    """A step each way, under one condition: the GPU's recordings replace those of the commit, or these stay."""
+    given = [step.get("with", {}) for step in GPU["jobs"]["record"]["steps"]]
+    assert "recordings" in [part["path"] for part in given if part.get("name") == "recordings"]
+    room, fetched = (step for step in DEPLOY["jobs"]["build"]["steps"] if "GPU_RUNNER" in step.get("if", ""))
+    assert room["if"] == fetched["if"] == "vars.GPU_RUNNER != ''" and room["run"].startswith("rm -r recordings")
+    assert fetched["uses"].startswith("actions/download-artifact@")
+    assert fetched["with"] == {"name": "recordings", "path": "recordings"}
+    assert "download" not in str(DEPLOY["jobs"]["deploy"])
+
+
+def test_the_gpus_job_is_what_a_person_runs_by_hand():
+    (step,) = (step for step in GPU["jobs"]["record"]["steps"] if "make gpu" in step.get("run", ""))
+    assert step["run"].startswith('make gpu ALL="$ALL" ') and step["env"] == {"ALL": "${{ inputs.all && '1' || '' }}"}
+
+
+def test_a_push_does_not_cancel_the_gpus_job():
+    job = GPU["jobs"]["record"]
+    assert job["concurrency"]["cancel-in-progress"] == "${{ github.event_name == 'pull_request' }}"
+    assert "${{ github.event_name }}" in job["concurrency"]["group"]
+    assert "concurrency" not in GPU and DEPLOY["concurrency"]["cancel-in-progress"] == "false"
+    assert "|| 60" in job["timeout-minutes"]  # an hour
+
+
+def test_every_package_that_a_snippet_imports_is_pinned_for_a_gpu():
+    files = ("requirements-site.txt", "requirements.txt", "requirements-gpu.txt")
+    pinned = {pin.split("==")[0] for pin in set.union(*map(pins, files))}
+    packages = packages_distributions() | {"cupy": ["cupy-cuda13x"], "numba": ["numba-cuda"]}
+    nodes = [
+        node for path in (ROOT / "snippets").rglob("*.py") for node in ast.walk(ast.parse(path.read_text("utf-8")))
+    ]
+    imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    imported |= {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
+    others = {name.partition(".")[0] for name in imported} - sys.stdlib_module_names - {"snippets"}
+    assert {"cupy", "numba", "torch"} <= others
+    assert not [name for name in others if not pinned & {*packages.get(name, [])}], "run `make lock`"
+
+
+def test_the_weekly_job_names_no_triton_that_grows_old():
+    job = WEEKLY["jobs"]["triton"]
+    assert "install" in str(commands(job)) and not re.search(r"\d+\.\d+", f"{job['strategy']} {commands(job)}")
+
+
 def test_the_hashed_packages_are_the_tested_ones():
     deploy, site = pins(".github/requirements-deploy.txt"), pins("requirements-site.txt")
     assert deploy <= site, "run `make lock`"
@@ -72,14 +119,19 @@ def test_the_hashed_packages_are_the_tested_ones():
 
 
 def test_the_label_gpu_does_not_outlive_its_run():
-    assert GPU["on"]["pull_request"] == {"types": ["labeled"]}
-    job = GPU["jobs"]["unlabel"]
+    assert LABEL["on"] == {"pull_request": {"types": ["labeled"]}}
+    job = LABEL["jobs"]["unlabel"]
     assert same(job["if"], f"vars.GPU_RUNNER != '' && github.event_name == 'pull_request' && {ASKED_FOR}")
     assert "needs" not in job
     assert commands(job) == ['gh api --method DELETE "repos/$GITHUB_REPOSITORY/issues/$NUMBER/labels/gpu"']
 
 
 def test_no_fork_runs_on_the_gpu():
+    """Whoever calls the job, and for whatever event: it asks that itself."""
+    assert [name for name, job in JOBS.items() if job.get("uses") == "./.github/workflows/gpu.yml"] == [
+        ("Deploy", "gpu"), ("Label", "gpu")
+    ]  # fmt: skip
+    assert set(GPU["on"]) == {"workflow_call", "workflow_dispatch"}
     own = [name for name, job in JOBS.items() if "runs-on" in job and not HOSTED.fullmatch(str(job["runs-on"]))]
     assert own == [("GPU", "record")]
     condition = GPU["jobs"]["record"]["if"]
@@ -90,7 +142,7 @@ def test_only_these_jobs_may_write():
     writing = {name: job["permissions"] for name, job in JOBS.items() if "write" in str(job["permissions"])}
     assert writing == {
         ("Deploy", "deploy"): {"pages": "write", "id-token": "write"},
-        ("GPU", "unlabel"): {"pull-requests": "write"},
+        ("Label", "unlabel"): {"pull-requests": "write"},
     }
 
 

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers that were measured again, on a GPU of the kind that they were recorded on: which, and how far they agree.
+
+GPUs of one kind agree within 3 % where the host has no part in a number. Where it has, as in a launch, another
+processor can take twice as long; and another torch or Triton may bring other kernels. So there are two bounds.
+"""
+
+import random
+from datetime import date
+from typing import NamedTuple
+
+from recorder.recording import Provenance, Reading, Recording
+
+CLOSE = 0.05  # of what was recorded
+LEAST = 0.8  # the share of the numbers that must be as close
+LEAST_ELSEWHERE = 0.5  # where one of the surroundings is another than when they were recorded
+SURROUNDINGS = ("processor", "torch", "triton")
+FEW = 20  # numbers of which no share is judged
+WORST = 10  # numbers that are named
+UNKNOWN = 60.0  # seconds that a recording took which does not say it
+
+
+class Number(NamedTuple):
+    name: str  # "programs/vector_add: bandwidth[4096].triton, in GB/s"
+    before: float
+    now: float
+
+    @property
+    def close(self) -> bool:
+        return abs(self.now - self.before) <= CLOSE * abs(self.before)
+
+    @property
+    def apart(self) -> float:
+        """How many times the smaller the larger is."""
+        small, large = sorted((self.now, self.before))
+        return large / small if small > 0 else float("inf")
+
+
+def sample(recorded: list[Recording], seconds: float, day: date) -> set[str]:
+    """The names of the snippets to measure again: as many as fit into the time, in an order that is each day's own.
+
+    The first is measured in any case, for some take longer than that alone.
+    """
+    measured = [each for each in recorded if seconds > 0 and numbers(each, each)]
+    chosen, left = set(), seconds
+    for each in random.Random(day.toordinal()).sample(measured, len(measured)):
+        takes = each.provenance.seconds or UNKNOWN
+        if takes <= left or not chosen:
+            chosen.add(each.snippet)
+            left -= takes
+    return chosen
+
+
+def numbers(old: Recording, new: Recording) -> list[Number]:
+    """What both recordings measured several times, by the medians; not what was counted, or read but once."""
+    found = []
+    for benchmark in old.benchmarks:
+        rows = {_key(row): row.y for again in new.benchmarks if again.name == benchmark.name for row in again.rows}
+        for row in benchmark.rows:
+            x = ", ".join(map(str, row.x)) + (f" in process {row.process}" if row.process is not None else "")
+            for line, measured in row.y.items():
+                again = rows.get(_key(row), {}).get(line, [])
+                if len(measured) == len(again) == 3:
+                    name = f"{old.snippet}: {benchmark.name}[{x}].{line}, in {benchmark.ylabel}"
+                    found.append(Number(name, measured[0], again[0]))
+    return found
+
+
+def _key(row: Reading) -> tuple:
+    return (*row.x, row.process)
+
+
+def _changed(old: Provenance, new: Provenance, names: tuple[str, ...]) -> list[str]:
+    values = [(name, getattr(old, name), getattr(new, name)) for name in names]
+    return [f"{name}: {now}, was {before or 'not recorded'}" for name, before, now in values if now != before]
+
+
+def report(pairs: list[tuple[Recording, Recording]]) -> tuple[list[str], list[str]]:
+    """Lines for a person to read about recordings, old and new; and what is wrong with them, by the bounds."""
+    here, elsewhere, others = [], [], {}
+    for old, new in pairs:
+        changed = _changed(old.provenance, new.provenance, SURROUNDINGS)
+        (elsewhere if changed else here).extend(numbers(old, new))
+        others |= dict.fromkeys([*changed, *_changed(old.provenance, new.provenance, ("gpu", "driver"))])
+    lines, wrong = [], []
+    for measured, least, where in ((here, LEAST, "the same"), (elsewhere, LEAST_ELSEWHERE, "another")):
+        if measured:
+            share = sum(number.close for number in measured) / len(measured)
+            said = (
+                f"of {len(measured)} numbers measured again with {where} processor, torch or Triton, {share:.1%} are "
+                f"within {CLOSE:.0%} of what was recorded"
+            )
+            few = len(measured) < FEW
+            lines.append(f"{said} ({'too few to judge' if few else f'at least {least:.0%} must be'})")
+            if share < least and not few:
+                wrong.append(f"timings: {said}, and at least {least:.0%} must be")
+    far = sorted((number for number in [*here, *elsewhere] if not number.close), key=lambda each: -each.apart)
+    lines += [f"  now {change}" for change in others]
+    lines += [f"  {n.name}: {n.now:.4g}, was {n.before:.4g}: {n.apart:.2f} times apart" for n in far[:WORST]]
+    return lines, wrong

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What snippets and the tests on a GPU call that pip does not bring: ``python -m recorder.tools`` says what is here."""
+
+import os
+import shutil
+import sys
+import sysconfig
+from pathlib import Path
+
+PATH = "its folder bin belongs on the PATH"
+TOOLS = {  # and what brings them
+    "gcc": "your system's package of that name; clang will do, and what the variable CC names",
+    "Python.h": "your system's package python3-dev",
+    "nvidia-smi": "NVIDIA's driver",
+    "compute-sanitizer": f"NVIDIA's CUDA toolkit; {PATH}",
+    "ncu": f"NVIDIA's CUDA toolkit, as Nsight Compute; {PATH}. To count, it wants root, or the driver's option "
+    "NVreg_RestrictProfilingToAdminUsers=0",
+}
+
+
+def find(tool: str) -> str | None:
+    """Where a tool is, as those who call it look for it."""
+    if tool == "gcc":  # Triton compiles the launch of each kernel with it
+        return os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")
+    if tool == "Python.h":  # and with this
+        header = Path(sysconfig.get_paths()["include"], tool)
+        return str(header) if header.is_file() else None
+    return shutil.which(tool)
+
+
+def missing() -> list[str]:
+    """What is not here, each with what brings it."""
+    return [f"{tool} is missing; it comes with {source}" for tool, source in TOOLS.items() if not find(tool)]
+
+
+def main() -> int:
+    for tool in filter(find, TOOLS):
+        print(f"{tool}: {find(tool)}")
+    for line in missing():
+        print(line)
+    return bool(missing())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which numbers are compared when they are measured again, and from where on they are called wrong."""
+
+from datetime import date, timedelta
+from itertools import pairwise
+
+import pytest
+from msgspec.structs import replace
+
+from recorder import timing
+from recorder.recording import Benchmark, Reading
+from recorder.timing import Number, numbers, report, sample
+from tests.toy import made
+
+H200 = made("h200")
+DAY = date(2026, 11, 23)
+
+
+def measured(medians, *, x=None, processes=None, **provenance):
+    """A recording of one benchmark, of one row a median."""
+    rows = [
+        Reading(x=[n], y={"triton": [median, 0.0, 9.0], "count": [1.0]}, process=process)
+        for n, median, process in zip(
+            x or range(len(medians)), medians, processes or [None] * len(medians), strict=True
+        )
+    ]
+    table = Benchmark(name="speed", x=["n"], xlabel="n", ylabel="TFLOP/s", lines={"triton": "Triton"}, rows=rows)
+    return replace(H200, benchmarks=[table], provenance=replace(H200.provenance, **provenance))
+
+
+# Which numbers
+
+
+def test_what_was_measured_several_times_is_compared():
+    found = numbers(H200, H200)
+    assert [(number.name, number.before) for number in found] == [
+        ("programs/toy: bandwidth[1024].triton, in GB/s", 5.0),
+        ("programs/toy: bandwidth[1024].copy, in GB/s", 10.0),
+        ("programs/toy: bandwidth[1048576].triton, in GB/s", 10.0),
+        ("programs/toy: bandwidth[1048576].copy, in GB/s", 20.0),
+    ]
+
+
+def test_processes_are_compared_with_their_like():
+    old, new = measured([1.0, 2.0], x=[7, 7], processes=[0, 1]), measured([20.0, 10.0], x=[7, 7], processes=[1, 0])
+    assert numbers(old, new) == [
+        ("programs/toy: speed[7 in process 0].triton, in TFLOP/s", 1.0, 10.0),
+        ("programs/toy: speed[7 in process 1].triton, in TFLOP/s", 2.0, 20.0),
+    ]
+
+
+def test_benchmarks_are_compared_with_their_like():
+    tables = [replace(measured([n]).benchmarks[0], name=f"speed {n}") for n in (1.0, 2.0)]
+    old, new = replace(H200, benchmarks=tables), replace(H200, benchmarks=tables[::-1])
+    assert [(number.before, number.now) for number in numbers(old, new)] == [(1.0, 1.0), (2.0, 2.0)]
+
+
+def test_what_only_one_recording_has_is_left_out():
+    assert numbers(H200, measured([1.0])) == numbers(measured([1.0]), H200) == []
+    assert len(numbers(measured([1.0, 2.0]), measured([1.0]))) == 1
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "close", "apart"),
+    [
+        (100.0, 104.9, True, 1.049), (100.0, 95.1, True, 1.0515), (100.0, 105.1, False, 1.051),
+        (100.0, 50.0, False, 2.0), (0.0, 0.0, True, float("inf")), (0.0, 1.0, False, float("inf")),
+    ],
+)  # fmt: skip
+def test_how_far_apart_two_numbers_are(before, now, close, apart):
+    number = Number("", before, now)
+    assert number.close is close and number.apart == pytest.approx(apart, rel=1e-3)
+
+
+# Which snippets
+
+
+def recordings(*seconds):
+    return [replace(measured([1.0], seconds=each), snippet=f"a/{n}") for n, each in enumerate(seconds)]
+
+
+def test_the_sample_is_the_days_own():
+    many = recordings(*[10] * 12)
+    days = [sample(many, 30, DAY + timedelta(n)) for n in range(60)]
+    assert days[0] == sample(many, 30, DAY) and all(len(day) == 3 for day in days)
+    assert any(a != b for a, b in pairwise(days)) and set.union(*days) == {each.snippet for each in many}
+
+
+def test_the_sample_fits_into_its_time():
+    assert sample(recordings(10, 10, 10), 25, DAY) < {"a/0", "a/1", "a/2"}
+    assert sample(recordings(10, 10, 10), 30, DAY) == {"a/0", "a/1", "a/2"}
+    assert sample(recordings(10, 10, 10), 0, DAY) == set()
+    assert sample(recordings(None, None), 2 * timing.UNKNOWN - 1, DAY) < {"a/0", "a/1"}  # it does not say how long
+
+
+def test_what_takes_longer_than_that_comes_up_too():
+    long = recordings(10, 500)
+    assert any(sample(long, 100, DAY + timedelta(n)) == {"a/1"} for n in range(20))
+
+
+def test_what_measured_nothing_several_times_is_not_in_it():
+    assert sample([made("cpu"), measured([])], 100, DAY) == set()
+
+
+# What is said, and what is wrong
+
+
+def told(off, of, now=2.0, **provenance):
+    """The report on so many numbers that are off, of all."""
+    old = measured([1.0] * of)
+    return report([(old, measured([now] * off + [1.0] * (of - off), **provenance))])
+
+
+@pytest.mark.parametrize(
+    ("off", "changes", "wrong"),
+    [
+        (20, {}, False), (21, {}, True),
+        (21, {"processor": "Another"}, False), (50, {"triton": "3.9.0"}, False), (51, {"torch": "2.11.0"}, True),
+        (21, {"gpu": "GPU-another"}, True),  # those of one kind agree
+    ],
+)  # fmt: skip
+def test_the_bounds(off, changes, wrong):
+    lines, problems = told(off, 100, **changes)
+    bound = "50%" if set(changes) & set(timing.SURROUNDINGS) else "80%"
+    assert f"{100 - off}.0% are within 5%" in lines[0] and f"(at least {bound} must be)" in lines[0]
+    assert ["of 100 numbers measured again with" in line for line in problems] == [True] * wrong
+
+
+def test_few_numbers_decide_nothing():
+    lines, problems = told(timing.FEW - 1, timing.FEW - 1)
+    assert problems == [] and "too few to judge" in lines[0]
+    assert told(timing.FEW, timing.FEW)[1] != []
+
+
+def test_what_else_changed_is_said():
+    lines, _ = told(0, 1, processor="New", gpu="GPU-2")
+    assert "  now processor: New, was not recorded" in lines and "  now gpu: GPU-2, was not recorded" in lines
+    assert not any("torch:" in line or "apart" in line for line in lines)
+
+
+def test_the_worst_are_named_first():
+    new = measured([1.04, 3.0, 0.5, *[1.1] * 20])
+    lines = [line for line in report([(measured([1.0] * 23), new)])[0] if line.startswith("  ")]
+    assert len(lines) == timing.WORST and not any("speed[0]" in line for line in lines)
+    assert lines[0] == "  programs/toy: speed[1].triton, in TFLOP/s: 3, was 1: 3.00 times apart"
+    assert lines[1] == "  programs/toy: speed[2].triton, in TFLOP/s: 0.5, was 1: 2.00 times apart"
+
+
+def test_recordings_of_both_kinds_are_judged_apart():
+    old = measured([1.0] * 20)
+    lines, problems = report([(old, old), (old, measured([2.0] * 20, torch="2.11.0"))])
+    assert len([line for line in lines if line.startswith("of 20 numbers")]) == 2
+    assert len(problems) == 1 and "another processor, torch or Triton, 0.0% are within 5%" in problems[0]
+
+
+def test_nothing_measured_is_nothing_said():
+    assert report([]) == ([], [])
