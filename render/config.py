@@ -3,6 +3,7 @@
 
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from pkgutil import resolve_name
 
@@ -51,24 +52,33 @@ def pages() -> list[str]:
     return sorted(path.relative_to(docs()).as_posix() for path in found if ".ipynb_checkpoints" not in path.parts)
 
 
-def nav() -> list[str]:
+@dataclass(frozen=True)
+class Entry:
+    """A page in the menu."""
+
+    page: str
+    title: str | None  # that the menu gives it
+    section: str | None  # the title of the part of the menu that it stands in
+
+
+def menu() -> list[Entry]:
     """The pages of the menu, in its order."""
-    return [page for _, page in titled()]
 
-
-def titled() -> list[tuple[str | None, str]]:
-    """The pages of the menu, in its order, each with the title that the menu gives it, or None."""
-
-    def entries(entry, title=None) -> Iterator[tuple[str | None, str]]:
-        if isinstance(entry, str):
-            yield title, entry
-        elif isinstance(entry, dict):
-            for name, part in entry.items():
-                yield from entries(part, name)
-        for part in entry if isinstance(entry, list) else ():
-            yield from entries(part)
+    def entries(part, title=None, section=None) -> Iterator[Entry]:
+        if isinstance(part, str):
+            yield Entry(part, title, section)
+        elif isinstance(part, dict):
+            for name, inner in part.items():
+                yield from entries(inner, name, section)
+        for inner in part if isinstance(part, list) else ():
+            yield from entries(inner, None, title)
 
     return list(entries(config().get("nav") or []))
+
+
+def nav() -> list[str]:
+    """The same, by their files alone."""
+    return [entry.page for entry in menu()]
 
 
 def address(page: str) -> str:

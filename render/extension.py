@@ -41,7 +41,7 @@ from render.asked import at_first, claimed, drawn, fenced, recordings
 from render.fresh import fetch
 from render.ledger import ledger
 from render.page import Page, PageError
-from render.path import lessons
+from render.path import lessons, path
 from render.templates import render
 
 CLAIM = re.compile(r"(?P<device>[\w.-]+)(\s+of\s+(?P<of>[\w/-]+))?\s*:\s*(?P<claim>.+)", re.S)
@@ -79,12 +79,12 @@ def render_fence(source, language, css_class, options, md, **kwargs) -> str:
 def _render(page: Page, source: str) -> str:
     asked = _options(source)
     view = asked.pop("view", None)
-    if view not in (known := [*figures(), "file", "ledger"]):
+    if view not in (known := [*figures(), "file", "ledger", "path"]):
         raise RecorderError(f"there is no view {view!r}{nearest(view, known)}")
-    if view in ("file", "ledger") and (unknown := asked.keys() - ({"of"} if view == "file" else {})):
+    if view in ("file", "ledger", "path") and (unknown := asked.keys() - ({"of"} if view == "file" else {})):
         raise RecorderError(f"the view {view!r} has no option {min(unknown)!r}")
-    if view == "ledger":
-        return str(ledger())
+    if view in ("ledger", "path"):
+        return str(ledger() if view == "ledger" else path())
     snippet = page.snippet(asked.pop("of", None))
     if view == "file":
         page.files.add(snippet)

@@ -9,9 +9,12 @@ import math
 import re
 from dataclasses import dataclass
 
+from markupsafe import Markup
+
 from render.asked import fenced
-from render.config import docs, titled
+from render.config import address, docs, menu
 from render.page import front_matter
+from render.templates import render
 
 WORDS_A_MINUTE, MINUTES_A_PICTURE = 200, 0.5  # a picture, a table or a listing
 FOLDED = r"(?m)^\?\?\?.*\n(?:(?: {4}.*)?\n)*"
@@ -24,6 +27,7 @@ class Lesson:
     number: int  # on the main path, from 1
     of: int  # how many lessons that has
     title: str
+    section: str | None  # of the menu
 
     @property
     def minutes(self) -> int:
@@ -32,9 +36,19 @@ class Lesson:
 
 def lessons() -> dict[str, Lesson]:
     """The lessons by their pages, in the order of the menu."""
-    found = {page: match for title, page in titled() if (match := NUMBERED.fullmatch(title or ""))}
-    numbered = {page: (int(match["number"]), match["title"]) for page, match in found.items()}
-    return {page: Lesson(page, number, len(numbered), title) for page, (number, title) in numbered.items()}
+    numbered = [(entry, match) for entry in menu() if (match := NUMBERED.fullmatch(entry.title or ""))]
+    return {
+        entry.page: Lesson(entry.page, int(match["number"]), len(numbered), match["title"], entry.section)
+        for entry, match in numbered
+    }
+
+
+def path() -> Markup:
+    """All lessons with their times, by chapter: the view ``path``. Links are as from the home page."""
+    chapters = {}
+    for lesson in lessons().values():
+        chapters.setdefault(lesson.section, []).append(lesson)
+    return render("path.html", chapters=chapters, address=address)
 
 
 def minutes(source: str, notebook: bool = False) -> int:

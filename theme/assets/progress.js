@@ -6,7 +6,7 @@ let read = new Set();
 try { read = new Set(JSON.parse(localStorage.getItem(KEY)) ?? []); } catch {} // private windows keep nothing
 
 function mark() {
-  for (const link of document.querySelectorAll(".md-nav--primary a.md-nav__link"))
+  for (const link of document.querySelectorAll(".md-nav--primary a.md-nav__link, a.path__lesson"))
     link.classList.toggle("lesson-read", read.has(link.pathname));
 }
 
