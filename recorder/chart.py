@@ -39,13 +39,14 @@ def draw(table: Benchmark) -> str:
     with matplotlib.rc_context(style):
         beside = len(table.lines) > 5  # so long a legend would cover lines: it gets room of its own
         figure, axes = plt.subplots(figsize=(6.4, 4.8 if beside else 3.9), layout="constrained")
-        x = [row.x[0] for row in table.rows]
+        rows = table.readings()
+        x = [row.x[0] for row in rows]
         if isinstance(x[0], str):  # names, one beside the other
             axes.set_xticks(range(len(x)), x, rotation=30, ha="right")
             x = list(range(len(x)))
         for i, (line, label) in enumerate(table.lines.items()):
             color = STAND_INS[f"pid-{i}"]
-            y = [row.y[line] for row in table.rows]
+            y = [row.y[line] for row in rows]
             axes.plot(x, [v[0] for v in y], label=label, color=color, ls=DASHES[i % 4], marker=MARKERS[i], ms=4, lw=1.6)
             if all(len(v) == 3 for v in y):
                 axes.fill_between(x, [v[1] for v in y], [v[2] for v in y], color=color, alpha=0.15, lw=0)
@@ -55,7 +56,7 @@ def draw(table: Benchmark) -> str:
             axes.set_xscale("log", base=2)
             axes.set_xticks(x[:: -(-len(x) // 9)])  # sizes that were measured, at most nine of them
             axes.xaxis.set_minor_locator(plt.NullLocator())
-        values = [row.y[line][0] for row in table.rows for line in table.lines]
+        values = [row.y[line][0] for row in rows for line in table.lines]
         if table.y_log and max(values) >= 10 * min(values):  # less than one power of ten has no room for ticks
             axes.set_yscale("log")
             axes.yaxis.set_major_formatter(_power_of_ten if axes.get_ylim()[0] < 1e-4 else "{x:g}")

@@ -10,6 +10,7 @@ all.
 import hashlib
 import json
 import os
+import statistics
 import tempfile
 from functools import lru_cache
 from pathlib import Path
@@ -143,13 +144,37 @@ class Benchmark(Part):
     x_log: bool = False
     y_log: bool = False
 
+    def readings(self) -> list[Reading]:
+        """A row for each x: of several processes the median of their medians, and the least and most of all."""
+        alike = {}
+        for row in self.rows:
+            alike.setdefault(tuple(row.x), []).append(row)
+        return [rows[0] if len(rows) == 1 else _joined(rows) for rows in alike.values()]
+
     def medians(self) -> dict[Any, Row]:
         """``{x: row, …}``, ``row.line`` being a :class:`Median`; x is a tuple where it has several parts."""
         rows = {}
-        for reading in self.rows:
+        for reading in self.readings():
             values = dict(zip(self.x, reading.x, strict=True)) | {k: Median(v) for k, v in reading.y.items()}
             rows[tuple(reading.x) if len(reading.x) > 1 else reading.x[0]] = Row(**values)
         return rows
+
+    def by_process(self) -> list["Benchmark"]:
+        """The same table as each process measured it."""
+        numbers = dict.fromkeys(row.process for row in self.rows)
+        rows = ([row for row in self.rows if row.process == number] for number in numbers)
+        return [msgspec.structs.replace(self, rows=each) for each in rows]
+
+
+def _joined(rows: list[Reading]) -> Reading:
+    """Several processes' rows of one x as one row."""
+    y = {}
+    for line in rows[0].y:
+        medians = [Median(row.y[line]) for row in rows]
+        ends = min(each.least for each in medians), max(each.most for each in medians)
+        counted = all(row.y[line] == [ends[0]] for row in rows)  # the same in all, and no range in any
+        y[line] = [ends[0]] if counted else [float(statistics.median(medians)), *ends]
+    return Reading(x=rows[0].x, y=y)
 
 
 class Recording(Part):

@@ -81,15 +81,14 @@ def record(
     ``only_output`` leaves out what takes long: the benchmarks and the compiler.
     """
     start = time.monotonic()
-    before, deadline = fingerprint.of(snippet, device), start + time_limit
+    processes = 1 if interpreted(device) or only_output else snippet.settings.processes
+    before, deadline = fingerprint.of(snippet, device), start + time_limit * processes
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder) / "result.json"
-        trace = ["recorder.trace", snippet.name, device, str(result), *(["--no-benchmarks"] if only_output else [])]
-        environment = {"TRITON_INTERPRET": "1"} if interpreted(device) else {}
-        if version := triton_of(device):
-            environment |= _first(version, deadline, progress)
-        _run(trace, environment, folder, deadline, progress)
-        seen = json.loads(result.read_text("utf-8"))
+        seen, *others = (
+            _trace(snippet, device, Path(folder, f"process-{number}"), deadline, progress, only_output)
+            for number in range(processes)
+        )
         made, launches = {"compiler": None, "compiled": []}, seen["launches"]
         if launches and snippet.compiled_on(device) and not only_output:
             given = Path(folder) / "launches.json"
@@ -119,13 +118,37 @@ def record(
             "seconds": round(time.monotonic() - start, 1),
         },
         "output": seen["output"],
-        "benchmarks": seen["benchmarks"],
+        "benchmarks": _together([each["benchmarks"] for each in (seen, *others)]),
         "pictures": seen["pictures"],
         "launched": dict(Counter(launch["kernel"] for launch in launches)),
         "launches": {str(number): launches[number] for number in keeps},
         "compiled": made["compiled"],
     }
     return msgspec.convert(plain, Recording)
+
+
+def _trace(snippet: Snippet, device: str, folder: Path, deadline: float, progress, only_output: bool) -> dict:
+    """What a snippet did in a process, and in a folder, of its own."""
+    folder.mkdir()
+    result = folder / "result.json"
+    trace = ["recorder.trace", snippet.name, device, str(result), *(["--no-benchmarks"] if only_output else [])]
+    environment = {"TRITON_INTERPRET": "1"} if interpreted(device) else {}
+    if version := triton_of(device):
+        environment |= _first(version, deadline, progress)
+    _run(trace, environment, str(folder), deadline, progress)
+    return json.loads(result.read_text("utf-8"))
+
+
+def _together(processes: list[list[dict]]) -> list[dict]:
+    """The tables of several processes as one list of tables, each row with the number of its process."""
+    first, *others = processes
+    if others:
+        for number, tables in enumerate(processes):
+            for row in (row for table in tables for row in table["rows"]):
+                row["process"] = number
+        for table, *again in zip(first, *others, strict=True):
+            table["rows"] += [row for other in again for row in other["rows"]]
+    return first
 
 
 def _run(arguments: list[str], more: dict[str, str], folder: str, deadline: float, progress) -> None:

@@ -9,7 +9,7 @@ import random
 from datetime import date
 from typing import NamedTuple
 
-from recorder.recording import Provenance, Reading, Recording
+from recorder.recording import Provenance, Recording
 
 CLOSE = 0.05  # of what was recorded
 LEAST = 0.8  # the share of the numbers that must be as close
@@ -55,19 +55,16 @@ def numbers(old: Recording, new: Recording) -> list[Number]:
     """What both recordings measured several times, by the medians; not what was counted, or read but once."""
     found = []
     for benchmark in old.benchmarks:
-        rows = {_key(row): row.y for again in new.benchmarks if again.name == benchmark.name for row in again.rows}
-        for row in benchmark.rows:
-            x = ", ".join(map(str, row.x)) + (f" in process {row.process}" if row.process is not None else "")
+        again = [table for table in new.benchmarks if table.name == benchmark.name]
+        rows = {tuple(row.x): row.y for table in again for row in table.readings()}
+        for row in benchmark.readings():
             for line, measured in row.y.items():
-                again = rows.get(_key(row), {}).get(line, [])
-                if len(measured) == len(again) == 3:
+                now = rows.get(tuple(row.x), {}).get(line, [])
+                if len(measured) == len(now) == 3:
+                    x = ", ".join(map(str, row.x))
                     name = f"{old.snippet}: {benchmark.name}[{x}].{line}, in {benchmark.ylabel}"
-                    found.append(Number(name, measured[0], again[0]))
+                    found.append(Number(name, measured[0], now[0]))
     return found
-
-
-def _key(row: Reading) -> tuple:
-    return (*row.x, row.process)
 
 
 def _changed(old: Provenance, new: Provenance, names: tuple[str, ...]) -> list[str]:

@@ -6,6 +6,7 @@
 - each benchmark by its name: a row by its x value, the median of a line by its key, as in ``bandwidth[2**28].triton``,
   and least and most, as in ``bandwidth[2**28].triton.least``; ``rows(bandwidth)`` lists the rows;
   ``bandwidth["256, 8"]["2**28"]`` where a line's key is no name
+- ``processes("bandwidth")``: a list of the same, one for each process that it was measured in
 - ``output``: the number behind each label that the snippet printed, as in ``output["elements never written"]``
 - ``launches``: by number, those that the recording keeps, with ``grid``, ``arguments`` and ``accesses``
 - ``compiled(launch, target)``: ``registers``, ``spills``, ``shared``, ``num_warps`` and ``error`` of a launch
@@ -123,6 +124,7 @@ def functions(recording: Recording) -> dict:
         "at_least": lambda value, step: math.floor(value / step) * step,
         "at_most": lambda value, step: math.ceil(value / step) * step,
         "rows": lambda table: list(table.values()),
+        "processes": lambda name: [each.medians() for each in recording.benchmark(name).by_process()],
         "compiled": lambda launch, target: shown(recording.code(launch, target)),
         "count": lambda text, *place: sum(text in line.text for line in recording.stage(*place)),
         "pixels": lambda label: printed.pixels(recording.output, label),

@@ -119,6 +119,36 @@ def test_nothing_runs_on_when_the_recorder_is_killed_or_its_terminal_hangs_up(pr
 # Recording a snippet
 
 
+def test_benchmarks_of_several_processes(toy, seen, monkeypatch):
+    toy.write("snippets/programs/recorder.toml", "[toy]\nprocesses = 3\n")
+    speeds = iter([2.0, 6.0, 4.0])
+
+    def trace(snippet, device, folder, deadline, progress, only_output):
+        plain = msgspec.to_builtins(made("h200"))
+        row = {"x": [8], "y": {"ours": [speed := next(speeds), speed - 1, speed + 1]}}
+        table = {"name": "speed", "x": ["n"], "xlabel": "n", "ylabel": "GB/s", "lines": {"ours": "Ours"}, "rows": [row]}
+        return {"launches": [], "benchmarks": [table]} | {p: plain[p] for p in ("provenance", "output", "pictures")}
+
+    monkeypatch.setattr(runner, "_trace", trace)
+    table = runner.record(TOY, "h200").benchmark("speed")
+    assert [(row.process, row.y["ours"][0]) for row in table.rows] == [(0, 2.0), (1, 6.0), (2, 4.0)]
+    ours = table.medians()[8].ours
+    assert (ours, ours.least, ours.most) == (4.0, 1.0, 7.0)
+    assert [each.medians()[8].ours for each in table.by_process()] == [2.0, 6.0, 4.0]
+
+
+def test_one_process_unless_settings_say_more(toy, seen):
+    toy.write("snippets/programs/recorder.toml", "[toy]\nprocesses = 3\n")
+    assert len(runner.record(TOY, "cpu").benchmarks) == 0 and len(seen) == 1  # in the interpreter nothing is measured
+    runner.record(TOY, "h200", only_output=True)
+    assert len(seen) == 2
+    runner.record(TOY, "h200")
+    assert len(seen) == 5
+    toy.write("snippets/programs/recorder.toml", "[toy]\n")
+    runner.record(TOY, "h200")
+    assert len(seen) == 6
+
+
 @runs_snippets
 def test_a_snippet_that_edits_itself_is_not_recorded(project):
     text = "from pathlib import Path\nPath(__file__).write_text(Path(__file__).read_text() + 'print(2)\\n')\nprint(1)\n"

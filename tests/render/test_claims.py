@@ -189,6 +189,15 @@ def test_a_claim_changes_no_recording(text):
     assert claims.check("made.triton", H200)[0] == "3.7.1" and claims.check('output["sum"]', H200)[0] == "1024"
 
 
+def test_each_process_by_itself():
+    (table, *_) = H200.benchmarks
+    rows = [msgspec.structs.replace(row, process=n) for n in (0, 1) for row in table.rows]
+    twice = msgspec.structs.replace(H200, benchmarks=[msgspec.structs.replace(table, rows=rows)])
+    text = 'min([p[2**10].copy / p[2**10].triton for p in processes("bandwidth")])'
+    assert claims.check(text, twice)[1] == claims.check("bandwidth[2**10].copy / bandwidth[2**10].triton", H200)[1]
+    assert claims.check('len(processes("bandwidth"))', twice)[1] == 2
+
+
 def test_what_a_claim_works_with_are_copies():
     for recording in (H200, CPU):
         given = claims.names(recording, "output bandwidth launches")
