@@ -5,6 +5,7 @@
 """
 
 import functools
+import itertools
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -13,6 +14,7 @@ from urllib.parse import urljoin
 import pytest
 
 from render.asked import at_first
+from render.path import lessons
 from tests.browser import SITE_URL, quiet, taken_over
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -187,7 +189,7 @@ def test_on_a_phone_it_is_whole_quiet_and_usable(phone, site, address):
         check_with_axe(phone)
 
 
-@pytest.mark.parametrize("address", ["", LESSON, LAB, "programs/layouts/", "reference/errata/", "404.html"])
+@pytest.mark.parametrize("address", ["", LESSON, LAB, "notes/layouts/", "reference/errata/", "404.html"])
 def test_no_axe_violation_beside_the_sidebars(open_site, site, address):
     """The sidebars and what stands side by side: a phone, on which each page is checked, has neither."""
     page = open_site(site.url + address, viewport={"width": 1280, "height": 720}, reduced_motion="reduce")
@@ -283,6 +285,29 @@ def test_explorers_work_after_instant_navigation(open_site, site):
     assert page.evaluate("window.stayed")
 
 
+def test_the_menu_remembers_which_lessons_were_read(open_site, site):
+    page = open_site(site.url + LESSON, viewport={"width": 1280, "height": 720})
+    taken_over(page)
+    read = page.locator(".md-nav--primary a.lesson-read, a.path__lesson.lesson-read")
+    assert page.locator(".page-head .lesson").inner_text().startswith("Lesson 2 of") and read.count() == 0
+    page.locator("h2#next").scroll_into_view_if_needed()
+    read.first.wait_for()
+    page.locator(".md-header__button.md-logo").first.click()  # without loading the page
+    page.locator("article h1", has_text="Write GPU kernels").wait_for()
+    assert {link.split("/course/")[1] for link in read.evaluate_all("all => all.map(link => link.href)")} == {LESSON}
+    page.reload()
+    page.locator("a.path__lesson.lesson-read").wait_for()
+
+
+def test_every_lesson_ends_with_what_comes_next(site):
+    """A reader who gets there has read it; and the next link leads to the next lesson."""
+    order = [re.sub(r"\.\w+$", "/", page) for page in lessons()]
+    for address, following in itertools.pairwise(order):
+        end = site.text(address).partition('<h2 id="next">')[2]
+        first = re.search(r'<a href="([^"]+)"', end)
+        assert first and urljoin(SITE_URL + address, first[1]) == SITE_URL + following, address
+
+
 @pytest.mark.parametrize("address", [LESSON, LAB])
 def test_a_term_shows_its_entry_on_hover(open_site, site, address):
     page = open_site(site.url + address)
@@ -305,7 +330,7 @@ def test_search_finds_the_lesson_by_keyboard(open_site, site):
         if LESSON in (page.evaluate("document.activeElement.href") or ""):
             break
     page.keyboard.press("Enter")
-    page.locator("h1#vector-add").wait_for()
+    page.locator("h1#vector-add-in-triton-line-by-line").wait_for()
     assert page.url.startswith(site.url + LESSON)
 
 

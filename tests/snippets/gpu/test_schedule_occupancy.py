@@ -11,7 +11,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from guards import Guarded, check_each_once, check_same_bits, recorded_accesses
+from guards import Guarded, check_each_once, check_same_bits, recorded_accesses, without_memory
 from hardware import Hardware
 from hypothesis import given
 from hypothesis import strategies as st
@@ -48,7 +48,7 @@ def test_by_hand(takes, fit):
 
 def test_the_bars_of_the_lesson_are_drawn_to_scale():
     """The page draws six programs of 4 warps, 78 registers a thread and 16 bytes of shared memory."""
-    page = (Path(__file__).parents[3] / "docs/en/gpu/schedule-occupancy.md").read_text("utf-8")
+    page = (Path(__file__).parents[3] / "docs/en/gpu/schedule.md").read_text("utf-8")
     rows = re.findall(r"<div><span>(.+?)</span>.*?>((?:<i style=.*?></i>)+)</span><span>(.*?)</span></div>", page)
     room = Room()
     takes = {
@@ -117,9 +117,7 @@ def test_tiles_kernel(tile, k, told, busy):
     tensors = {name: buffer.tensor for name, buffer in buffers.items()}
     hardware = mock.patch.object(tl, "inline_asm_elementwise", Hardware())
     with hardware, recorded_accesses() as accesses, mock.patch.object(tl, "debug_barrier") as barrier:
-        occupancy.tiles_kernel[(2,)](
-            *tensors.values(), told, *(g.tensor for g in guarded), sums.tensor, k, TILE=tile
-        )
+        occupancy.tiles_kernel[(2,)](*tensors.values(), told, *(g.tensor for g in guarded), sums.tensor, k, TILE=tile)
     for name, buffer in (buffers | {"sums": sums}).items():
         buffer.check(name)
     assert sums.tensor.tolist() == pytest.approx([float((a.double() @ b.double()).sum())] * 2, rel=1e-5)
@@ -184,12 +182,18 @@ REFUSED = {
     "shape": (lambda x: (x, x[1:]), {}, "same shape"),
     "dtype": (lambda x: (x, x.double()), {}, "same shape"),
     "strides": (lambda x: (x[::2], x[::2]), {}, "contiguous"),
+    "strides of x": (lambda x: (x[::2], x[:4]), {}, "contiguous"),
+    "strides of out": (lambda x: (x[:4], x[::2]), {}, "contiguous"),
     "negated": (lambda x: (torch._neg_view(x), x), {}, "negated"),
+    "out negated": (lambda x: (x, torch._neg_view(x)), {}, "negated"),
     "meta": (lambda x: (x.to("meta"), x.to("meta")), {}, "x is on meta"),
     "gradient of x": (lambda x: (x.clone().requires_grad_(), x), {}, "a gradient is required"),
     "gradient of out": (lambda x: (x, x.clone().requires_grad_()), {}, "a gradient is required"),
     "programs": (lambda x: (x, x), {"programs": 0}, "programs must be 1 or more"),
+    "many programs": (lambda x: (x, x), {"programs": 2**31}, "programs must be 1 or more"),
     "block": (lambda x: (x, x), {"block_size": 3}, "power of two"),
+    "no block": (lambda x: (x, x), {"block_size": 0}, "power of two"),
+    "large block": (lambda x: (x, x), {"block_size": 2**17}, "power of two"),
 }
 
 
@@ -197,6 +201,16 @@ REFUSED = {
 def test_copy_refuses(device, tensors, options, message):
     with pytest.raises(ValueError, match=message):
         occupancy.copy(*tensors(torch.ones(8, device=device)), **{"programs": 1, **options})
+
+
+def test_copy_serves_what_is_at_the_limits(device):
+    x = torch.arange(5.0, device=device, requires_grad=True)
+    with torch.no_grad():
+        for block_size in (1, 2**16):
+            assert occupancy.copy(x, torch.zeros_like(x), programs=1, block_size=block_size).tolist() == x.tolist()
+    with mock.patch.object(occupancy, "copy_kernel") as kernel:
+        occupancy.copy(without_memory(4), without_memory(4), programs=2**31 - 1)
+    assert kernel.__getitem__.call_args == mock.call((2**31 - 1,))
 
 
 # On a GPU only
