@@ -206,18 +206,22 @@ def run(items, seconds_of, spare=3):
 def plant(module, name: str, source: str, first=None) -> None:
     """Make the module's kernel or function that of another source, wherever it has been imported.
 
-    A function, not a kernel, calls ``first`` before it does anything.
+    A function, not a kernel, calls ``first`` before it does anything, and so do the functions that it makes. Those that
+    were made when its file was imported, by ``register(made(2))`` or a loop of such calls, are made again.
     """
     file = Path(tempfile.mkdtemp()) / "mutant.py"  # Triton reads a kernel's source from its file
     file.write_text(source, "utf-8")
     tree = ast.parse(source)
     is_kernel = name in {kernel.name for kernel in kernels(tree)}
+    calls = [statement for statement in tree.body if isinstance(statement, ast.Expr | ast.For)]
+    calls = [c for c in calls if name in {node.id for node in ast.walk(c) if isinstance(node, ast.Name)}]
     tree.body = [node for node in tree.body if getattr(node, "name", None) == name]
     if not is_kernel:
         tree.body[-1].decorator_list = []  # the cache of a cached function stays
     if first:
         vars(module)[f"note_{name}"] = first
-        tree.body[-1].body[:0] = ast.parse(f"note_{name}()").body
+        for function in [node for node in ast.walk(tree.body[-1]) if isinstance(node, ast.FunctionDef)]:
+            function.body[:0] = ast.parse(f"note_{name}()").body
     namespace = {}
     exec(compile(ast.fix_missing_locations(tree), file, "exec"), vars(module), namespace)
     if is_kernel:
@@ -232,6 +236,7 @@ def plant(module, name: str, source: str, first=None) -> None:
         faulty.__code__, faulty.__defaults__, faulty.__kwdefaults__
     )  # fmt: skip
     getattr(getattr(module, name), "cache_clear", int)()
+    exec(compile(ast.Module(calls, []), module.__file__, "exec"), vars(module))
 
 
 def run_lab(source: str, output: Path):

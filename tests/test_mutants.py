@@ -251,6 +251,30 @@ def check(x):
         raise ValueError("give it one dimension")
 """
 
+MADE = """
+import torch, triton, triton.language as tl
+
+ROWS = {}
+
+@triton.jit
+def fill(x_ptr, value):
+    tl.store(x_ptr, value)
+
+def enter(name, run):
+    ROWS[name] = run
+
+def made(value):
+    def run():
+        x = torch.zeros(1)
+        fill[(1,)](x, value + 1)
+        return x.item()
+    return run
+
+enter("one", made(0))
+for value in (1, 2):
+    enter(str(value), made(value))
+"""
+
 WEAK = """
 import torch
 from snippets.chapter import lesson
@@ -364,6 +388,14 @@ def test_strong_tests_leave_none(project):
 def test_only_kernels_or_only_hosts(project):
     of = lambda *arguments: set(re.findall(r"^chapter/lesson:\d+ (\w+)", project("", *arguments).stdout, re.M))
     assert of("--list", "--kernels") == {"double", "unused"} and of("--list", "--host") == {"doubled", "check"}
+
+
+def test_what_a_function_made_at_import_is_faulty_too(project):
+    (project.root / "snippets/chapter/lesson.py").write_text(MADE)
+    rows = "def test_rows():\n    assert lesson.ROWS['1']() + lesson.ROWS['one']() == 3"
+    done = project(f"from snippets.chapter import lesson\n{rows}", "--host")
+    survivors = re.findall(r"^    \+ (.*)", done.stdout, re.M)
+    assert survivors == ["x = torch.ones(1)", "fill[(2,)](x, value + 1)"], done.stdout + done.stderr
 
 
 def test_leaves_to_a_gpu_what_the_table_says(project):

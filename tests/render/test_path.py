@@ -4,6 +4,7 @@
 import json
 
 import pytest
+from bs4 import BeautifulSoup
 
 from render import check, config
 from render.path import lessons, minutes
@@ -35,6 +36,18 @@ def test_a_lesson_says_so_under_its_title(course):
     assert under_title(LESSON).startswith(f"{head}R{ran}")
     course.settings(NUMBERED)
     assert under_title(LESSON).startswith(f'{head}<b class="lesson">Lesson 2 of 2</b> · 2 minutes · r{ran}')
+
+
+def test_the_view_of_the_path(course):
+    course.settings(NUMBERED)
+    course.page("# Home\n\n```recording\nview: path\n```\n", "index.md")
+    assert check.problems() == []
+    page = BeautifulSoup(check.convert(["index.md"])[0]["index.md"], "html.parser")
+    assert page.select_one(".path p").text.startswith("2 lessons, 0 h 3 min")
+    (chapter,) = page.select(".path__chapter")
+    assert chapter.h3.text.startswith("Learn ") and chapter.ol["start"] == "1"
+    links = [(link["href"], link.text) for link in chapter.select("a.path__lesson")]
+    assert links == [("programs/a-lab/", "A lab"), ("programs/toy/", "Toy")]
 
 
 def menu(*titles: str) -> list:

@@ -34,6 +34,31 @@ def mutate(source: Path, target: Path, old: str, new: str) -> Path:
     return target
 
 
+def without_memory(*shape: int, dtype=None):
+    """A tensor on the CPU of any size, which has no elements: for what only its shape decides."""
+    import torch
+    from torch._subclasses import FakeTensorMode
+
+    with FakeTensorMode():
+        return torch.empty(shape, dtype=dtype)
+
+
+def handed_out(name: str, *tensors):
+    """A patch of ``torch.empty`` or its like: a call gets the next of these tensors, and must ask for one like it."""
+    import torch
+
+    make, left = getattr(torch, name), list(tensors)
+
+    def hand_out(*args, **options):
+        asked, tensor = make(*args, **options), left.pop(0)
+        for attribute in ("shape", "dtype", "device"):
+            a, b = getattr(asked, attribute), getattr(tensor, attribute)
+            assert a == b, f"torch.{name} was asked for the {attribute} {a}, should be {b}"
+        return tensor
+
+    return mock.patch.object(torch, name, hand_out)
+
+
 @contextlib.contextmanager
 def nan_as_on_a_gpu():
     """In the interpreter: a maximum or minimum that is not told to propagate NaN drops it, as a GPU's does."""

@@ -7,7 +7,16 @@ from unittest import mock
 
 import pytest
 import torch
-from guards import Guarded, check_each_once, check_inside, check_same_bits, environment, recorded_accesses
+from guards import (
+    Guarded,
+    as_if_compiled,
+    check_each_once,
+    check_inside,
+    check_same_bits,
+    environment,
+    recorded_accesses,
+    without_memory,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -129,6 +138,29 @@ def test_refuses(device, call, fragment):
     with pytest.raises(ValueError) as error:
         call(device)
     assert fragment in str(error.value)
+
+
+def test_as_many_programs_as_cuda_has():
+    with mock.patch.object(hints, "copy_kernel") as kernel:
+        hints.copy(without_memory(hints.BLOCK * (2**31 - 1)))
+        with pytest.raises(ValueError, match="too large"):
+            hints.copy(without_memory(hints.BLOCK * (2**31 - 1) + 1))
+    assert kernel.__getitem__.call_args_list == [mock.call((2**31 - 1,))]
+    with mock.patch.object(hints, "add_table_kernel") as kernel:
+        for shape in ((2**31 - 1, 1), (1, 2**30 - 1)):
+            hints.add_table(without_memory(*shape), without_memory(shape[1]))
+        with pytest.raises(ValueError, match="x is too large"):
+            hints.add_table(without_memory(2**31, 1), without_memory(1))
+        with pytest.raises(ValueError, match="less than"):
+            hints.add_table(without_memory(1, 2**30), without_memory(2**30))
+    assert kernel.__getitem__.call_args_list == [mock.call((2**31 - 1,)), mock.call((2**30 // hints.BLOCK,))]
+
+
+def test_says_where_kernels_run():
+    with pytest.raises(ValueError, match="x is on meta; kernels run on the CPU, interpreted"):
+        hints.check_tensor("x", torch.ones(3, device="meta"), 1)
+    with as_if_compiled(hints, "copy_kernel"), pytest.raises(ValueError, match="x is on cpu; kernels run on a GPU"):
+        hints.check_tensor("x", torch.ones(3), 1)
 
 
 def test_which_hints_reach_the_compiled_code():

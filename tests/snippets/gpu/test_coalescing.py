@@ -13,6 +13,7 @@ from guards import (
     check_inside,
     check_same_bits,
     environment,
+    handed_out,
     recorded_accesses,
 )
 from hypothesis import example, given, settings
@@ -36,11 +37,10 @@ def run(function, x, *arguments, shape, **options):
     x = Guarded.around(x, fill=0xFF, **GUARDS)
     out = Guarded(shape, x.tensor.dtype, x.tensor.device, fill=0x5A, **GUARDS)
     with (
-        mock.patch.object(torch, "empty", return_value=out.tensor) as empty,
+        handed_out("empty", out.tensor),
         recorded_accesses() if x.tensor.device.type == "cpu" else contextlib.nullcontext() as accesses,
     ):
         assert function(x.tensor, *arguments, **options) is out.tensor
-    assert torch.Size(empty.call_args.args[0] if shape[1:] else empty.call_args.args) == torch.Size(shape)
     x.check("x"), out.check("the result")
     if accesses is not None:
         check_each_once(accesses, "store", out=out.tensor)
@@ -159,6 +159,8 @@ def test_offsets_are_computed_in_64_bits():
         (lambda d: coalescing.take_every(torch.ones(6, device=d), 0), "got 0"),
         (lambda d: coalescing.take_every(torch.ones(6, device=d), 1.0), "got 1.0"),
         (lambda d: coalescing.take_every(torch.ones(6, device=d), 1, block_size=3), "got 3"),
+        (lambda d: coalescing.take_every(torch.ones(6, device=d), 1, block_size=0), "got 0"),
+        (lambda d: coalescing.take_every(torch.ones(6, device=d), 1, block_size=4.0), "got 4.0"),
         (lambda d: coalescing.take_every(torch.ones(6, device=d), 1, num_warps=5), "got 5"),
         (lambda d: coalescing.take_every(torch.ones(6, device=d).bool(), 1), "torch.bool is not supported"),
         (lambda d: coalescing.take_every(torch.ones(6, device="meta"), 1), "x is on meta"),
@@ -166,6 +168,10 @@ def test_offsets_are_computed_in_64_bits():
         (lambda d: coalescing.take_every(torch._neg_view(torch.ones(6, device=d)), 1), "negated lazily"),
         (lambda d: coalescing.gather(torch.ones(6, device=d), torch.ones(2, device=d)), "index: dtype torch.float32"),
         (lambda d: coalescing.gather(torch.ones(6, device=d), torch.ones(2).int().to("meta")), "index is on meta"),
+        (lambda d: coalescing.gather(torch.ones(6, 1, device=d), torch.ones(2, device=d).int()), "x must be"),
+        (lambda d: coalescing.gather(torch.ones(6, device=d), torch.ones(2, device=d).int(), block_size=3), "got 3"),
+        (lambda d: coalescing.transpose(torch.ones(6, 2, device=d), rows=3), "rows must be"),
+        (lambda d: coalescing.transpose(torch.ones(6, 2, device=d), columns=3), "columns must be"),
         (lambda d: coalescing.transpose(torch.ones(6, device=d)), "2 dimensions;"),
         (lambda d: coalescing.transpose(torch.ones(6, 2, device=d).T), "strides (1, 2)"),
         (lambda d: coalescing.transpose(torch.ones(6, 2, device=d), rows=512, columns=256), "got 131072"),
@@ -175,6 +181,21 @@ def test_refuses(device, call, fragment):
     with pytest.raises(ValueError) as error:
         call(device)
     assert fragment in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "step, block_size, warps", [(3, 1024, 4), (4, 1024, 32), (4, 64, 2), (9, 16, 1), (4, 2**16, 32)]
+)
+def test_each_thread_has_one_element_of_a_wide_step(step, block_size, warps):
+    with mock.patch.object(coalescing, "take_every_kernel") as kernel:
+        coalescing.take_every(torch.ones(9), step, block_size=block_size)
+    assert kernel[(1,)].call_args.kwargs["num_warps"] == warps
+
+
+def test_serves_what_is_at_the_limits(device):
+    x = torch.arange(8.0, device=device, requires_grad=True)
+    with torch.no_grad():
+        assert coalescing.take_every(x, 7, block_size=2**16).tolist() == [0, 7]
 
 
 def test_refuses_too_many_programs():

@@ -11,9 +11,11 @@ import torch
 import triton
 from guards import (
     Guarded,
+    as_if_compiled,
     check_each_once,
     check_inside,
     environment,
+    handed_out,
     nan_as_on_a_gpu,
     precisions_of_dots,
     recorded_accesses,
@@ -40,7 +42,7 @@ def reference(x, w, relu):
 
 
 def test_the_drawing_of_the_lesson_has_as_many_squares_as_are_counted():
-    page = (Path(__file__).parents[3] / "docs/en/gpu/fusion-bytes.md").read_text("utf-8")
+    page = (Path(__file__).parents[3] / "docs/en/notes/fusion-bytes.md").read_text("utf-8")
     drawing = re.search(r'<svg class="chart".*</svg>', page)[0]
     counted = count_elements(4, 6, 2)
     squares = re.findall(r'<rect width="(\d+)" height="(\d+)" fill="url\(#(\w+)\)"', drawing)
@@ -82,7 +84,7 @@ def check(x, w, relu, layouts=("rows", "rows"), block=None, record=True):
     record = record and x.device.type == "cpu"
     with recorded_accesses() if record else contextlib.nullcontext() as accesses:
         if block is None:
-            with mock.patch.object(torch, "empty", return_value=out.tensor):
+            with handed_out("empty", out.tensor):
                 result = matmul(x, w, relu=relu)
             assert result is out.tensor
         else:
@@ -113,7 +115,7 @@ def test_around_the_edges_of_a_tile(device, M, N, K, sides):
 
 
 @pytest.mark.parametrize("dtype", fusion_bytes.DTYPES, ids=str)
-@pytest.mark.parametrize("M, N, K", [(130, 140, 70), (3, 5, 7), (128, 129, 16), (1, 300, 33)])
+@pytest.mark.parametrize("M, N, K", [(130, 140, 70), (3, 5, 7), (128, 129, 16), (1, 300, 33), (300, 1, 33)])
 def test_the_host_function(device, dtype, M, N, K):
     if device == "cpu" and dtype == torch.bfloat16:
         pytest.skip("refused there, see below")
@@ -121,6 +123,19 @@ def test_the_host_function(device, dtype, M, N, K):
     for relu in (False, True):
         check(x, w, relu, record=relu)
     check(x, w, True, ("columns", "gaps"), record=False)
+
+
+@pytest.mark.parametrize("K, depth", [(1, 16), (16, 16), (17, 32), (32, 32), (33, 64), (4096, 64)])
+def test_a_short_sum_takes_a_short_step(K, depth):
+    with mock.patch.object(fusion_bytes, "matmul_kernel") as kernel:
+        matmul(torch.ones(20, K).half(), torch.ones(K, 30).half())
+    assert kernel[(1,)].call_args.kwargs["BLOCK_K"] == depth
+
+
+@pytest.mark.parametrize("dtype", fusion_bytes.DTYPES, ids=str)
+def test_sides_and_warps_are_powers_of_two(dtype):
+    block = fusion_bytes.choose_block(64, dtype)
+    assert block.pop("num_stages") and all(n.bit_count() == 1 for n in block.values())
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32], ids=str)
@@ -179,6 +194,7 @@ def test_offsets_past_2_to_the_31(strides_w):
 
 REFUSED = {
     "a vector": (lambda d: (torch.ones(3, device=d), torch.ones(3, 3, device=d)), ["(M, K)", "(3,)"]),
+    "w a vector": (lambda d: (torch.ones(3, 3, device=d), torch.ones(3, device=d)), ["(M, K)", "(3,)"]),
     "no match": (lambda d: (torch.ones(2, 3, device=d), torch.ones(2, 3, device=d)), ["(K, N)", "(2, 3)"]),
     "two dtypes": (lambda d: (torch.ones(2, 2, device=d), torch.ones(2, 2, device=d).half()), ["alike", "float16"]),
     "two devices": (lambda d: (torch.ones(2, 2, device=d), torch.ones(2, 2, device="meta")), ["alike", "meta"]),
@@ -186,6 +202,7 @@ REFUSED = {
     "int8": (lambda d: (torch.ones(2, 2, device=d).char(),) * 2, ["torch.int8", "use one of"]),
     "meta": (lambda d: (torch.ones(2, 2, device="meta"),) * 2, ["x is on meta"]),
     "long": (lambda d: (torch.ones(1, 1, device=d).expand(2**30 + 1, 1), torch.ones(1, 1, device=d)), ["2**30"]),
+    "w long": (lambda d: (torch.ones(1, 1, device=d), torch.ones(1, 1, device=d).expand(1, 2**30 + 1)), ["2**30"]),
     "many programs": (
         lambda d: (torch.ones(1, 1, device=d).expand(2**30, 1), torch.ones(1, 1, device=d).expand(1, 2**30)),
         ["too large", "programs"],
@@ -204,6 +221,23 @@ def test_refuses(device, arguments, fragments):
         matmul(x, w)
     for fragment in fragments:
         assert fragment in str(error.value)
+
+
+def test_as_many_programs_as_cuda_has():
+    """Tiles of float32 are 64 × 64."""
+    x, w = torch.ones(1, 1).expand(2**30, 1), torch.ones(1, 1).expand(1, 2**13)
+    with mock.patch.object(fusion_bytes, "matmul_kernel") as kernel, mock.patch.object(torch, "empty"):
+        matmul(x, w[:, :-64])
+        with pytest.raises(ValueError, match="it would take 2147483648 programs"):
+            matmul(x, w)
+    assert kernel.__getitem__.call_args_list == [mock.call((2**31 - 2**24,))]
+
+
+def test_checks_of_what_is_compiled():
+    with as_if_compiled(fusion_bytes, "matmul_kernel") as on_gpu:
+        fusion_bytes.check_arguments(on_gpu(2, 3), on_gpu(3, 4))
+        with pytest.raises(ValueError, match="x is on cpu; kernels run on a GPU"):
+            fusion_bytes.check_arguments(torch.ones(2, 2), torch.ones(2, 2))
 
 
 def test_bfloat16_is_refused_in_the_interpreter():

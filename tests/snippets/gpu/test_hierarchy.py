@@ -8,8 +8,9 @@ from unittest import mock
 
 import pytest
 import torch
+import triton
 import triton.language as tl
-from guards import Guarded, check_each_once, environment, recorded_accesses
+from guards import Guarded, check_each_once, environment, handed_out, recorded_accesses
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -85,6 +86,7 @@ REFUSED = {
     "large block": (lambda x: x, {"block_size": 2**17}, "got 131072"),
     "warps": (lambda x: x, {"num_warps": 64}, "num_warps must be a power of two, at most 32; got 64"),
     "no warps": (lambda x: x, {"num_warps": 0}, "got 0"),
+    "half a warp": (lambda x: x, {"num_warps": 0.5}, "got 0.5"),
 }
 
 
@@ -94,10 +96,23 @@ def test_refuses(device, make, options, message):
         hierarchy.total(make(torch.ones(8, device=device)), **options)
 
 
-def test_refuses_too_many_elements(device):
+@pytest.mark.parametrize("n, block_size", [(2**31, 1), (2**32 - 1, 2)])
+def test_refuses_too_many_elements(device, n, block_size):
     x = torch.ones(1, device=device)
-    with mock.patch.object(torch.Tensor, "numel", return_value=2**31), pytest.raises(ValueError, match="too many"):
-        hierarchy.total(x, block_size=1)
+    with mock.patch.object(torch.Tensor, "numel", return_value=n), pytest.raises(ValueError, match="too many"):
+        hierarchy.total(x, block_size=block_size)
+
+
+def test_serves_what_is_at_the_limits(device):
+    x = torch.arange(8.0, device=device, requires_grad=True)
+    with torch.no_grad():
+        assert hierarchy.total(x, block_size=2**16, num_warps=32).item() == 28
+    with (
+        mock.patch.object(torch.Tensor, "numel", return_value=2**31 - 1),
+        mock.patch.object(hierarchy, "total_kernel") as kernel,
+    ):
+        hierarchy.total(torch.ones(1), block_size=1)
+    assert kernel.__getitem__.call_args == mock.call((2**31 - 1,))
 
 
 @pytest.mark.gpu
@@ -141,7 +156,7 @@ def test_whereabouts_stays_inside():
     found = Guarded((4, 3, 64), torch.int32, torch.device("cpu"), before=64, after=64, fill=0x5A)
     with (
         mock.patch.object(tl, "inline_asm_elementwise", lambda text, constraints, args, dtype, **options: args[0]),
-        mock.patch.object(torch, "empty", return_value=found.tensor),
+        handed_out("empty", found.tensor),
         recorded_accesses() as accesses,
     ):
         hierarchy.whereabouts(3, num_warps=2)
@@ -151,11 +166,47 @@ def test_whereabouts_stays_inside():
 
 @pytest.mark.parametrize(
     "programs, options",
-    [(0, {}), (2**24, {}), (1.5, {}), (1, {"num_warps": 3}), (1, {"num_warps": 64}), (1, {"num_ctas": 16})],
+    [
+        (0, {}),
+        (2**24, {}),
+        (1.5, {}),
+        (1, {"num_warps": 3}),
+        (1, {"num_warps": 64}),
+        (1, {"num_ctas": 16}),
+        (1, {"num_warps": 0}),
+        (1, {"num_ctas": 2.0}),
+        (2**18, {"num_warps": 32, "num_ctas": 8}),
+    ],
 )
 def test_whereabouts_refuses(programs, options):
     with pytest.raises(ValueError, match="must be"):
         hierarchy.whereabouts(programs, **options)
+
+
+@pytest.mark.parametrize("programs, warps, blocks", [(1, 1, 1), (2**18 - 1, 32, 8)])
+def test_whereabouts_serves_what_is_at_the_limits(programs, warps, blocks):
+    with (
+        mock.patch.object(hierarchy, "whereabouts_kernel") as kernel,
+        mock.patch.object(torch, "empty", return_value=torch.arange(4)) as empty,
+    ):
+        hierarchy.whereabouts(programs, num_warps=warps, num_ctas=blocks)
+    threads = 32 * warps * blocks
+    assert kernel.__getitem__.call_args == mock.call((programs,)) and empty.call_args.args == (4, programs, threads)
+    assert kernel[(programs,)].call_args.kwargs == {"THREADS": threads, "num_warps": warps, "num_ctas": blocks}
+
+
+@pytest.mark.parametrize("gpu, hip, served", [(True, None, True), (False, None, False), (True, "7.1", False)])
+def test_whereabouts_needs_an_nvidia_gpu(monkeypatch, gpu, hip, served):
+    monkeypatch.setattr(hierarchy, "whereabouts_kernel", kernel := mock.MagicMock(spec=triton.JITFunction))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
+    monkeypatch.setattr(torch.version, "hip", hip)
+    monkeypatch.setattr(torch, "empty", lambda *shape, **options: torch.arange(4))
+    if served:
+        assert list(hierarchy.whereabouts(1)) == ["thread", "sm", "warp", "lane"]
+    else:
+        with pytest.raises(ValueError, match="no NVIDIA GPU found"):
+            hierarchy.whereabouts(1)
+    assert kernel.__getitem__.called == served
 
 
 @pytest.mark.gpu

@@ -8,7 +8,7 @@ from unittest import mock
 import pytest
 import torch
 import triton
-from guards import Guarded, check_each_once, environment, recorded_accesses
+from guards import Guarded, as_if_compiled, check_each_once, environment, recorded_accesses, without_memory
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -107,6 +107,19 @@ REFUSED = {
 def test_refuses(device, make, k, said):
     with pytest.raises(ValueError, match=said):
         powers(make(device), k)
+
+
+def test_serves_what_is_at_the_limits():
+    with mock.patch.object(launch_and_latency, "powers_kernel") as kernel:
+        powers(without_memory(1024 * (2**31 - 1)), 2**31 - 1)
+        with pytest.raises(ValueError, match="elements are too many"):
+            powers(without_memory(1024 * (2**31 - 1) + 1), 1)
+    assert kernel.__getitem__.call_args_list == [mock.call((2**31 - 1,))]
+
+
+def test_a_gpu_takes_bfloat16():
+    with as_if_compiled(launch_and_latency, "powers_kernel") as on_gpu:
+        launch_and_latency.check_arguments(on_gpu(3), 1)
 
 
 def test_bfloat16_is_refused_in_the_interpreter():

@@ -7,7 +7,7 @@ from unittest import mock
 
 import pytest
 import torch
-from guards import Guarded, check_each_once, environment, recorded_accesses
+from guards import Guarded, check_each_once, environment, handed_out, recorded_accesses, without_memory
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -35,6 +35,8 @@ for stages in (1, 3):
 @settings(max_examples=15)
 @given(st.integers(1, 130), st.integers(1, 130), st.integers(1, 130), st.sampled_from(loads.STAGES))
 @example(128, 128, 64, 3)
+@example(129, 257, 3, 1)
+@example(257, 129, 3, 1)
 def test_product_cpu(M, N, K, num_stages):
     check(M, N, K, num_stages, "cpu")
 
@@ -49,7 +51,9 @@ def test_product_gpu(M, N, K, num_stages):
 def check(M, N, K, num_stages, device):
     x = torch.randint(-2, 3, (M, K), device=device).half()
     w = torch.randint(-2, 3, (K, N), device=device).half()
-    assert torch.equal(loads.product(x, w, num_stages=num_stages).double(), x.double() @ w.double())
+    with handed_out("empty", out := torch.empty(M, N, dtype=torch.float16, device=device)):
+        assert loads.product(x, w, num_stages=num_stages) is out
+    assert torch.equal(out.double(), x.double() @ w.double())
 
 
 def test_empty(device):
@@ -136,6 +140,15 @@ def test_center_refuses(device, make, options, fragment):
     with pytest.raises(ValueError) as error:
         loads.center(make(device), **options)
     assert fragment in str(error.value)
+
+
+def test_center_serves_what_is_at_the_limits():
+    with mock.patch.object(loads, "center_kernel") as kernel:
+        for shape in ((2**31 - 1, 1), (1, loads.WIDEST)):
+            loads.center(without_memory(*shape))
+        with pytest.raises(ValueError, match="rows at most"):
+            loads.center(without_memory(2**31, 1))
+    assert kernel.__getitem__.call_args_list == [mock.call((2**31 - 1,)), mock.call((1,))]
 
 
 def test_prints_equal(device):

@@ -10,7 +10,16 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
-from guards import Guarded, check_each_once, check_inside, check_same_bits, environment, recorded_accesses
+from guards import (
+    Guarded,
+    as_if_compiled,
+    check_each_once,
+    check_inside,
+    check_same_bits,
+    environment,
+    recorded_accesses,
+    without_memory,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -176,6 +185,10 @@ def test_refuses_a_cycle_of(lines, line_bytes):
         (lambda d: memory.sums(torch.ones(8, device=d), 2, block=8), "do not fill 2 parts"),
         (lambda d: memory.sums(torch.ones(0, device=d), 1, block=1), "the 0 elements"),
         (lambda d: memory.sums(torch.ones(8, device=d), 1, block=3), "got 3"),
+        (lambda d: memory.sums(torch.ones(8, device=d), 1, block=0), "block must be"),
+        (lambda d: memory.sums(torch.ones(8, device=d), 1, block=2**17), "block must be"),
+        (lambda d: memory.sums(torch.ones(8, device=d), 2**31, block=1), "programs and passes must be"),
+        (lambda d: memory.sums(torch.ones(8, device=d), 1, block=1, passes=2**31), "programs and passes must be"),
         (lambda d: memory.sums(torch.ones(8, device=d), 0, block=1), "got 0 and 1"),
         (lambda d: memory.sums(torch.ones(8, device=d), 1, block=1, passes=0), "got 1 and 0"),
         (lambda d: memory.sums(torch.ones(8, device=d), 1, block=8, modifier="cg"), "got 'cg'"),
@@ -190,6 +203,23 @@ def test_refuses(device, call, fragment):
     with pytest.raises(ValueError) as error:
         call(device)
     assert fragment in str(error.value)
+
+
+def test_serves_what_is_at_the_limits():
+    most = 2**31 - 1
+    for n, programs, passes, block in ((most, most, most, 1), (most, 1, 1, 1), (2**16, 1, 1, 2**16)):
+        memory.check_parts(without_memory(n), programs, passes, block)
+    with pytest.raises(ValueError, match="a part has"):
+        memory.check_parts(without_memory(2**31), 1, 1, 1)
+
+
+def test_where_compiled_kernels_can_read():
+    pinned, pageable = (mock.Mock(is_cuda=False, is_pinned=lambda p=p: p, device="cpu") for p in (True, False))
+    with as_if_compiled(memory, "chase_kernel") as on_gpu:
+        memory.check_place("x", on_gpu(3)), memory.check_place("x", pinned, pinned=True)
+        for x, allowed, said in ((pinned, False, "on a GPU$"), (pageable, True, "or pinned"), (pageable, False, "cpu")):
+            with pytest.raises(ValueError, match=said):
+                memory.check_place("x", x, pinned=allowed)
 
 
 def test_prints_what_the_page_shows(device):

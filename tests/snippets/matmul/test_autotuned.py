@@ -2,6 +2,7 @@
 """The tuned product is right with every config, the tuner is asked the right things, and tuning changes no result."""
 
 import contextlib
+import itertools
 import json
 import subprocess
 import sys
@@ -14,7 +15,15 @@ import numpy as np
 import pytest
 import torch
 import triton
-from guards import Guarded, check_each_once, check_inside, environment, recorded_accesses
+from guards import (
+    Guarded,
+    as_if_compiled,
+    check_each_once,
+    check_inside,
+    environment,
+    recorded_accesses,
+    without_memory,
+)
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -113,9 +122,7 @@ def test_offsets_are_computed_in_64_bits():
     def touched(**strides):
         given = [strides.get(name, 1) for name in names]
         with recorded_accesses(memory=False) as seen:
-            autotuned.matmul_kernel[(1,)](
-                x, x, x, 16, 16, 32, *given, 0, K_EVEN=True, PRECISION="ieee", **SMALL.kwargs
-            )
+            autotuned.matmul_kernel[(1,)](x, x, x, 16, 16, 32, *given, 0, K_EVEN=True, PRECISION="ieee", **SMALL.kwargs)
         return {
             op: max(int(np.abs(at - x.data_ptr()).max()) // 4 for o, at in seen if o == op) for op in ("load", "store")
         }
@@ -151,6 +158,7 @@ def test_empty(device):
     [
         (torch.ones(2, 3), torch.ones(2, 3), {}, "(2, 3) of torch.float32"),
         (torch.ones(2, 3), torch.ones(3, 2).half(), {}, "torch.float16"),
+        (torch.ones(2, 3, 1), torch.ones(3, 2), {}, "shape (2, 3, 1)"),
         (torch.ones(3), torch.ones(3, 2), {}, "shape (3,)"),
         (torch.ones(2, 3).double(), torch.ones(3, 2).double(), {}, "a is torch.float64"),
         (torch.ones(2, 3), torch.ones(3, 2).requires_grad_(), {}, "b requires a gradient"),
@@ -187,9 +195,70 @@ def test_refuses_a_config(device, change, fragment):
         matmul(torch.ones(9, 70, device=device), torch.ones(70, 70, device=device), config=triton.Config(tile))
 
 
-def test_refuses_warps_that_are_no_power_of_two(device):
-    with pytest.raises(ValueError, match="num_warps a power of two"):
-        matmul(*torch.ones(2, 2, 2, device=device), config=triton.Config(SMALL.kwargs, num_warps=3))
+@pytest.mark.parametrize("option", [{"num_warps": 3}, {"num_warps": 64}, {"num_warps": 0}, {"num_stages": 0}], ids=str)
+def test_refuses_warps_and_stages(device, option):
+    with pytest.raises(ValueError, match="num_stages must be at least 1, num_warps a power of two"):
+        matmul(*torch.ones(2, 2, 2, device=device), config=triton.Config(SMALL.kwargs, **option))
+
+
+def test_serves_what_is_at_the_limits():
+    """As many programs as CUDA has along one axis, of the smallest tiles; the longest sides; the largest tile."""
+    serves = lambda M, N, K: autotuned.check_arguments(without_memory(M, K), without_memory(K, N), "ieee")
+    serves(2**20, 2**20 - 32, 2**10), serves(1, 2**30 - 1, 1), serves(1, 1, 2**30 - 1)
+    for M, N in ((2**20, 2**20 - 31), (2**20 - 15, 2**20)):
+        with pytest.raises(ValueError, match="the result would be too large"):
+            serves(M, N, 1)
+    autotuned.check_config(SMALL, 2**20, 2**20 - 32)
+    for M, N in ((2**20, 2**20 - 31), (2**20 - 15, 2**20)):
+        with pytest.raises(ValueError, match="the result would be too large"):
+            autotuned.check_config(SMALL, M, N)
+    for group, refused in ((2**29 - 1, False), (2**29, True)):
+        high = triton.Config(SMALL.kwargs | {"GROUP_M": group})
+        with pytest.raises(ValueError, match="or GROUP_M is") if refused else contextlib.nullcontext():
+            autotuned.check_config(high, 1, 4 * 32)
+    a, b, square = without_memory(2**25, 1), without_memory(1, 2**15 - 32), config(16, 16, 16, warps=4, stages=2)
+    too_large = pytest.raises(ValueError, match="the result would be too large, or GROUP_M is")
+    with mock.patch.object(torch, "empty"), too_large:
+        matmul(a, b, config=square)
+    autotuned.check_config(config(256, 256, 256, warps=32, stages=1), 1, 1)
+    autotuned.check_config(triton.Config(SMALL.kwargs | {"GROUP_M": 1}, num_warps=1), 1, 1)
+
+
+def test_checks_of_what_is_compiled():
+    with as_if_compiled(autotuned, "matmul_kernel") as on_gpu:
+        autotuned.check_arguments(on_gpu(2, 3), on_gpu(3, 2), "ieee")
+        with pytest.raises(ValueError, match="a is on cpu; kernels run on a GPU"):
+            autotuned.check_arguments(torch.ones(2, 3), torch.ones(3, 2), "ieee")
+
+
+def test_takes_what_requires_a_gradient_where_none_is_computed(device):
+    with torch.no_grad():
+        a = torch.ones(2, 2, device=device, requires_grad=True)
+        assert matmul(a, torch.ones(2, 2, device=device), config=SMALL).eq(2).all()
+
+
+def test_tf32x3_is_refused_on_amd():
+    assert matmul(torch.ones(2, 2), torch.ones(2, 2), input_precision="tf32x3", config=SMALL).eq(2).all()
+    with mock.patch.object(torch.version, "hip", "6.0"):
+        with pytest.raises(ValueError, match="no tf32x3"):
+            matmul(torch.ones(2, 2), torch.ones(2, 2), input_precision="tf32x3", config=SMALL)
+        assert matmul(torch.ones(2, 2), torch.ones(2, 2), input_precision="ieee", config=SMALL).eq(2).all()
+
+
+@pytest.mark.parametrize("K, even", [(256, True), (255, False), (128, False)])
+def test_compiled_and_without_a_config_it_is_tuned(K, even):
+    a, b = torch.ones(20, K), torch.ones(K, 30)
+    compiled = mock.Mock(spec=triton.JITFunction)
+    with (
+        mock.patch.multiple(autotuned, matmul_kernel=compiled, check_arguments=lambda *_: None),
+        mock.patch.object(autotuned, "tuned_kernel") as tuner,
+    ):
+        c = matmul(a, b, input_precision="tf32")
+    (grid,) = tuner.__getitem__.call_args.args
+    given = tuner[grid].call_args
+    assert all(x is y for x, y in zip(given.args, (a, b, c), strict=False))
+    assert given.args[3:] == (20, 30, K, K, 1, 30, 1, 30, 1, autotuned.bucket(a, b))
+    assert given.kwargs == {"PRECISION": "tf32", "K_EVEN": even} and grid({"BLOCK_M": 16, "BLOCK_N": 8}) == (8,)
 
 
 def test_interpreter_has_nothing_to_prepare():
@@ -282,8 +351,10 @@ def test_bucket():
     assert len({number(*sizes) for sizes in ((1, 64, 64), (64, 16, 64), (64, 64, 16), (64, 64, 64))}) == 4
     assert number(64, 64, 64) != number(64, 62, 64) == number(64, 64, 62)  # rows of 248 bytes
     x = torch.empty(17, 16)
-    assert autotuned.bucket(x[1:], x.T) == autotuned.bucket(x[:-1], x.T) != autotuned.bucket(
-        x.view(-1)[2:-14].view(16, 16), x.T
+    assert (
+        autotuned.bucket(x[1:], x.T)
+        == autotuned.bucket(x[:-1], x.T)
+        != autotuned.bucket(x.view(-1)[2:-14].view(16, 16), x.T)
     )  # begins 8 bytes later
     a, b = empty(64, 32), empty(32, 16)
     transposed = lambda x: empty(*x.shape[::-1]).T
@@ -291,6 +362,18 @@ def test_bucket():
     assert number(64, 64, 64) == at_most(Limits(), 64)
     assert len({at_most(Limits(shared, count), 64) for shared, count in ((232_448, 132), (166_912, 108))}) == 2
     assert at_most(Limits(2**20, 2**12), 2**30 - 1) < 2**31  # an int32 in the kernel
+
+
+def test_buckets_are_as_many_as_kinds():
+    """Of float32, rows begin at multiples of 16 bytes where they have a multiple of 4 elements."""
+    kinds = set()
+    for M, N, K, a_by_rows, b_by_rows in itertools.product(*[(20, 18, 36, 34)] * 3, *[(True, False)] * 2):
+        a = torch.empty(M, K, device="meta") if a_by_rows else torch.empty(K, M, device="meta").T
+        b = torch.empty(K, N, device="meta") if b_by_rows else torch.empty(N, K, device="meta").T
+        aligned = max(a.stride()) % 4 == max(b.stride()) % 4 == 0
+        kind = M > 32, N > 32, K > 32, a_by_rows, b_by_rows, aligned
+        kinds.add((kind, autotuned.bucket(a, b)))
+    assert len(kinds) == len({kind for kind, _ in kinds}) == len({bucket for _, bucket in kinds}) == 2**6
 
 
 @given(st.tuples(*[st.integers(1, 20000)] * 3), st.sampled_from(autotuned.DTYPES), st.sampled_from(["tf32", "ieee"]))

@@ -7,7 +7,7 @@ from unittest import mock
 
 import pytest
 import torch
-from guards import Guarded, check_each_once, check_inside, environment, recorded_accesses
+from guards import Guarded, check_each_once, check_inside, environment, recorded_accesses, without_memory
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -103,6 +103,18 @@ def test_refuses(a, b, fragment):
     with pytest.raises(ValueError) as error:
         matmul(a, b)
     assert fragment in str(error.value)
+
+
+def test_as_many_programs_as_cuda_has_of_the_smallest_tiles():
+    half = lambda *shape: without_memory(*shape, dtype=torch.float16)
+    a, b = half(2**22, 1), half(1, 2**21 - 64)
+    with mock.patch.object(autotuned_minimal, "matmul_kernel") as kernel, mock.patch.object(torch, "empty"):
+        matmul(a, b)
+    for M, N in ((2**22, 2**21 - 63), (2**22 - 63, 2**21)):
+        with pytest.raises(ValueError, match="the result would be too large"):
+            matmul(half(M, 1), half(1, N))
+    (grid,) = kernel.__getitem__.call_args.args
+    assert grid({"BLOCK_M": 64, "BLOCK_N": 64}) == (2**31 - 2**16,)
 
 
 def test_tries_each_config_once_a_key():

@@ -41,6 +41,26 @@ def test_a_wrong_side_is_refused():
             cublas.sides_of(a, b, ("naive",))
 
 
+def test_a_wrong_side_of_large_numbers_is_refused():
+    """Their norm, 3.7 million, and that of the error are more than float16 holds."""
+    a = torch.full((64, 64), 30, dtype=torch.float16)
+    wrong = mock.patch.dict(cublas.SNIPPETS, naive=mock.Mock(matmul=lambda a, b: 1.1 * (a @ b)))
+    with wrong, pytest.raises(RuntimeError, match=r"naive differs from cuBLAS by 0.1 at"):
+        cublas.sides_of(a, a, ("naive",))
+
+
+@pytest.mark.parametrize("dtype, options", [(torch.float16, {}), (torch.float32, {"input_precision": "tf32"})])
+def test_what_a_side_needs_is_there_before_it_is_timed(dtype, options):
+    a, b = torch.ones(8, 16, dtype=dtype), torch.ones(16, 8, dtype=dtype)
+    made, prepare = mock.Mock(matmul=lambda a, b, **_: a @ b), mock.patch.object(cublas.autotuned, "prepare")
+    with mock.patch.dict(cublas.SNIPPETS, autotuned=made, split_k=made), prepare as prepared:
+        calls = cublas.sides_of(a, b, ("autotuned", "split_k"))
+    first, second = prepared.call_args.args
+    assert first is a and second is b and prepared.call_args.kwargs == calls["autotuned"].keywords == options
+    counters = calls["split_k"].keywords.pop("counters")
+    assert counters.dtype == torch.int32 and not counters.any() and calls["split_k"].keywords == options
+
+
 def whole(rows, columns, device="cpu"):
     random = torch.Generator().manual_seed(rows)
     return torch.randint(-2, 3, (rows, columns), generator=random).to(device, torch.float16)

@@ -8,7 +8,16 @@ from unittest import mock
 
 import pytest
 import torch
-from guards import Guarded, check_each_once, check_inside, environment, recorded_accesses
+from guards import (
+    Guarded,
+    as_if_compiled,
+    check_each_once,
+    check_inside,
+    environment,
+    handed_out,
+    recorded_accesses,
+    without_memory,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -75,7 +84,7 @@ def check(M, N, K, device, *, layouts=("tma", "tma"), rows=True, config=TINY, dt
     out = Guarded((M, pitch), out_dtype, device, before=64, after=2**11, fill=0x5A)
     out.tensor.fill_(77)
     in_place = layouts == ("tma", "tma")
-    empty = mock.patch.object(torch, "empty", return_value=out.tensor) if in_place else contextlib.nullcontext()
+    empty = handed_out("empty", out.tensor) if in_place else contextlib.nullcontext()
     record = device == "cpu" and in_place
     with recorded_accesses() if record else contextlib.nullcontext() as accesses, empty:
         result = scaled_matmul(a, b.T, scale_a, scale_b, out_dtype, use_fast_accum=fast, config=config)
@@ -103,7 +112,7 @@ def test_exact_on_whole_numbers(device, M, N, K, layouts, dtypes, rows, fast, se
     check(M, N, K, device, layouts=layouts, dtypes=dtypes, rows=rows, fast=fast, seed=seed)
 
 
-@pytest.mark.parametrize("M, N, K", [(32, 32, 32), (33, 33, 31), (16, 31, 33), (1, 1, 1), (101, 65, 65)])
+@pytest.mark.parametrize("M, N, K", [(32, 32, 32), (33, 33, 31), (16, 31, 33), (1, 1, 1), (2, 2, 2), (101, 65, 65)])
 @pytest.mark.parametrize("fast", [False, True])
 @pytest.mark.parametrize(
     "config",
@@ -264,7 +273,7 @@ def test_what_is_copied(device):
     for copied in (x.T, x[:, 1:], x[:, ::2], x[:1].expand(64, 64), torch.zeros(5, 7, device=device).to(E4M3)):
         copy = by_rows(copied)
         assert copy.stride(0) % 16 == 0 and copy.stride(1) == 1 and copy.data_ptr() % 16 == 0
-        assert torch.equal(copy.float(), copied.float())
+        assert copy.dtype == copied.dtype and torch.equal(copy.float(), copied.float())
     far = x.as_strided((1, 64), (2**40, 1))  # farther apart than TMA can count
     assert by_rows(far) is not far and by_rows(x.as_strided((1, 64), (2**40 - 16, 1))).stride(0) == 2**40 - 16
 
@@ -281,6 +290,25 @@ def test_tiles_fit_a_hopper():
                 assert k <= 128 or fast, "sums of at most 128"
 
 
+@pytest.mark.parametrize(
+    "M, N, fast, config",
+    [
+        (4096, 4096, False, ((128, 128, 128), 4, 3, 8, False, 2)),  # two programs share a multiprocessor
+        (8192, 16384, True, ((128, 256, 128), 8, 4, 8, True, 1)),  # 4,096 tiles
+        (8192 + 1, 16384, True, ((128, 256, 128), 8, 3, 16, True, 1)),  # and a row of them more
+        (67 * 128, 256, True, ((128, 256, 128), 8, 4, 8, True, 1)),
+        (66 * 128, 256, True, ((128, 128, 128), 8, 5, 8, True, 1)),  # for half of the multiprocessors: smaller ones
+        (128, 66 * 256, True, ((128, 128, 128), 8, 5, 8, True, 1)),
+    ],
+)
+def test_which_config(M, N, fast, config):
+    chosen = choose_config(M, N, torch.float16, fast, 132)
+    assert (chosen.block, chosen.num_warps, chosen.num_stages, *chosen[4:]) == config
+    assert chosen.parts == (1 if chosen.block[1] == 128 and fast else 2)
+    if chosen.num_stages == 5:  # a result of 32 bits takes the room of one
+        assert choose_config(M, N, torch.float32, fast, 132).num_stages == 4
+
+
 def operands(d):
     return torch.ones(2, 3, device=d).to(E4M3), torch.ones(3, 2, device=d).to(E4M3), *torch.ones(2, device=d)
 
@@ -288,6 +316,8 @@ def operands(d):
 SPARSE = torch.sparse_coo_tensor([[0], [0]], torch.ones(1).to(E4M3), (2, 3), check_invariants=False)
 REFUSED = {
     "no match": (lambda a, b, s, t: (a, a, s, t), ["(K, N)", "(2, 3)"]),
+    "a of three axes": (lambda a, b, s, t: (a[..., None], b, s, t), ["(M, K)", "(2, 3, 1)"]),
+    "b of three axes": (lambda a, b, s, t: (a, b[..., None], s, t), ["(K, N)", "(3, 2, 1)"]),
     "not fp8": (lambda a, b, s, t: (a, b.float(), s, t), ["b must be", "torch.float32", "quantize"]),
     "out": (lambda a, b, s, t: (a, b, s, t, torch.int32), ["out_dtype", "torch.int32"]),
     "scale shape": (lambda a, b, s, t: (a, b, s.expand(2), t), ["scale_a", "(2, 1)", "(2,)"]),
@@ -300,6 +330,10 @@ REFUSED = {
     "sparse": (lambda a, b, s, t: (SPARSE.to(a.device), b, s, t), ["a.to_dense()"]),
     "meta": (lambda a, b, s, t: (a.to("meta"), b.to("meta"), s, t), ["a is on meta"]),
     "two devices": (lambda a, b, s, t: (a, b.to("meta"), s, t), ["one device", "meta"]),
+    "device of scale_a": (lambda a, b, s, t: (a, b, s.to("meta"), t), ["one device", ", meta, "]),
+    "device of scale_b": (lambda a, b, s, t: (a, b, s, t.to("meta")), ["one device", ", meta"]),
+    "gradient of b": (lambda a, b, s, t: (a, b.requires_grad_(), s, t), ["b requires a gradient"]),
+    "long b": (lambda a, b, s, t: (a[:, :1], b[:1, :1].expand(1, 2**31 - 511), s, t), ["2**31"]),
     "long": (lambda a, b, s, t: (a[:1, :1].expand(2**31 - 511, 1), b[:1], s, t), ["2**31"]),
     "many tiles": (lambda a, b, s, t: (a[:1, :1].expand(2**30, 1), b[:1, :1].expand(1, 2**30), s, t), ["too many"]),
 }
@@ -327,6 +361,13 @@ def test_refuses(device, change, fragments):
         ({"group": 0}, "group"),
         ({"num_stages": 0}, "num_stages"),
         ({"num_warps": 3}, "num_warps"),
+        ({"num_warps": 0}, "num_warps"),
+        ({"num_warps": 64}, "num_warps"),
+        ({"parts": 0}, "parts"),
+        ({"block": (64, 32, 32), "parts": 4}, "parts of 16 columns"),
+        ({"block": (32.0, 32, 32)}, "(32.0, 32, 32)"),
+        ({"block": (32, 8, 32)}, "(32, 8, 32)"),
+        ({"block": (32, 48, 32)}, "(32, 48, 32)"),
         ({"parts": 3}, "parts"),
         ({"parts": 4}, "parts of 16 columns"),
         ({"block": (32, 32, 16)}, "(32, 32, 16)"),
@@ -351,6 +392,119 @@ def test_exact_sums_are_of_at_most_128_products(device):
 def test_bfloat16_is_refused_in_the_interpreter():
     with pytest.raises(ValueError, match="rounds to bfloat16 wrongly"):
         scaled_matmul(*operands("cpu"))
+
+
+def test_takes_what_requires_a_gradient_where_none_is_computed(device):
+    a, b, scale, other = operands(device)
+    with torch.no_grad():
+        assert scaled_matmul(a, b, scale.requires_grad_(), other, torch.float32, config=TINY).eq(3).all()
+
+
+OBLONG = TINY._replace(block=(64, 32, 32))
+
+
+def test_asks_for_a_config_by_the_result(device):
+    a, b, scale, other = operands(device)
+    a, b = torch.cat([a, a]), b[:, :1].contiguous()
+    with mock.patch.object(fp8, "choose_config", return_value=TINY) as choose:
+        scaled_matmul(a, b, scale, other, torch.float16, use_fast_accum=True)
+    assert choose.call_args == mock.call(4, 1, torch.float16, True, fp8.multiprocessors(a.device))
+
+
+def eight_bits(*shape):
+    return without_memory(*shape, dtype=E4M3)
+
+
+def test_serves_what_is_at_the_limits():
+    """The longest sides; as many tiles and programs, and as large groups, as are counted in 32 bits."""
+    one, longest = torch.ones(()), 2**31 - 2**9
+    for M, N, K in ((longest, 1, 1), (1, longest, 1), (1, 1, longest)):
+        fp8.check_arguments(eight_bits(M, K), eight_bits(K, N), one, one, torch.float32)
+    for M, N, group, programs, served in (
+        (2**22, 2**20 - 32, 2**14, 2**16 - 1, True), (2**22, 2**20 - 32, 2**14, 2**16, False),
+        (1, 97, 2**29 - 1, 1, True), (1, 97, 2**29, 1, False),
+    ):  # fmt: skip
+        a, b, nothing = eight_bits(M, 1), eight_bits(1, N), mock.MagicMock(numel=lambda: 1)
+        nothing.__getitem__.return_value = nothing
+        of_no_memory = {"by_rows": mock.MagicMock(), "TensorDescriptor": mock.Mock()}
+        with (
+            mock.patch.object(fp8, "multiprocessors", lambda device, programs=programs: programs),
+            mock.patch.object(torch, "empty", return_value=nothing),
+            mock.patch.multiple(fp8, scaled_matmul_kernel=mock.MagicMock(), **of_no_memory),
+            contextlib.nullcontext() if served else pytest.raises(ValueError, match="too many tiles of 64 x 32"),
+        ):
+            assert scaled_matmul(a, b, one, one, torch.float32, config=OBLONG._replace(group=group)) is nothing
+    for tile, parts, warps, fast in (((256, 256, 256), 16, 32, True), ((32, 16, 128), 1, 1, False)):
+        fp8.check_config(Config(tile, parts, warps, 1, 1), fast)
+
+
+# A GPU of less memory, of other kinds
+
+
+@contextlib.contextmanager
+def room_for(stages):
+    """A kernel that does nothing on a GPU with room for so many stages; yield what it was asked: stages, arguments."""
+    asked = []
+
+    class Kernel:
+        def __getitem__(self, grid):
+            def launch(*arguments, num_stages, **options):
+                asked.append((num_stages, *arguments[3:]))
+                if num_stages > stages:
+                    raise fp8.triton.OutOfResources(300_000, 232_448, "shared memory")
+
+            return launch
+
+    with mock.patch.multiple(fp8, scaled_matmul_kernel=Kernel(), FEWER={}):
+        yield asked
+
+
+@pytest.mark.parametrize("fast, stages", [(False, 3), (True, 4)])
+def test_a_default_that_does_not_fit_takes_a_stage_less(fast, stages):
+    a, b, scale_a, scale_b = operands("cpu")
+    with room_for(1) as asked:
+        for _ in range(2):
+            scaled_matmul(a, b, scale_a, scale_b, torch.float32, use_fast_accum=fast)
+    assert [number for number, *_ in asked] == [*range(stages, 0, -1), 1], "and it is remembered"
+    for _, *scales_, M, N, K, _, _ in asked:
+        assert scales_[0] is scale_a and scales_[1] is scale_b and (M, N, K) == (2, 2, 3)
+    with room_for(0) as asked, pytest.raises(ValueError, match=r"num_stages=1.* does not fit on cpu: out of resource"):
+        scaled_matmul(a, b, scale_a, scale_b, torch.float32, use_fast_accum=fast)
+    assert [number for number, *_ in asked] == [*range(stages, 0, -1)]
+
+
+def test_a_given_config_that_does_not_fit_is_refused():
+    with room_for(1) as asked, pytest.raises(ValueError, match=r"num_stages=2.* does not fit on cpu"):
+        scaled_matmul(*operands("cpu"), torch.float32, config=TINY)
+    assert [number for number, *_ in asked] == [2]
+
+
+def test_programs_for_each_tile_or_as_many_as_fit():
+    a, b, one = torch.zeros(448, 32).to(E4M3), torch.zeros(32, 288).to(E4M3), torch.ones(())
+    for count, per_sm, programs in ((100, 1, 7 * 9), (3, 4, 12)):
+        with (
+            mock.patch.object(fp8, "multiprocessors", lambda device, count=count: count),
+            mock.patch.object(fp8, "scaled_matmul_kernel") as kernel,
+        ):
+            scaled_matmul(a, b, one, one, torch.float32, config=OBLONG._replace(per_sm=per_sm))
+        assert kernel.__getitem__.call_args == mock.call((programs,))
+
+
+def test_multiprocessors_are_those_of_the_gpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: mock.Mock(multi_processor_count=7))
+    fp8.multiprocessors.cache_clear()
+    assert fp8.multiprocessors(torch.device("cuda")) == 7 and fp8.multiprocessors(torch.device("cpu")) > 1
+    fp8.multiprocessors.cache_clear()
+
+
+def test_checks_of_what_is_compiled(monkeypatch):
+    with as_if_compiled(fp8, "scaled_matmul_kernel") as on_gpu:
+        a, b, one = on_gpu(2, 3).to(E4M3), on_gpu(3, 2).to(E4M3), on_gpu(1).float()
+        for capability in ((8, 9), (9, 0)):
+            monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device, c=capability: c)
+            fp8.check_arguments(a, b, one, one, torch.bfloat16)
+        with pytest.raises(ValueError, match="a is on cpu; kernels run on a GPU"):
+            fp8.check_arguments(*operands("cpu"), torch.bfloat16)
 
 
 def test_a_gpu_without_float8_is_refused():

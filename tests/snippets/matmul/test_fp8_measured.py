@@ -3,6 +3,7 @@
 
 import contextlib
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import torch
@@ -36,6 +37,18 @@ def test_option_is_the_product(device, M, N, K, config, parts):
     if accesses is not None:
         check_each_once(accesses, "store", c=c)
     assert measured.relative_error(c.cpu(), exact) < (1e-6 if device == "cpu" else 5e-3)
+
+
+@pytest.mark.parametrize("multiprocessors, programs", [(100, 5 * 9), (3, 3 * 4)])
+def test_programs_for_each_tile_or_as_many_as_fit(multiprocessors, programs):
+    config = Config((64, 32, 128), 2, 4, 2, per_sm=4)
+    (a, scale), (b, _) = quantize(torch.ones(300, 128)), quantize(torch.ones(272, 128).T)
+    with (
+        mock.patch.object(measured, "multiprocessors", lambda device: multiprocessors),
+        mock.patch.object(measured, "option_kernel") as kernel,
+    ):
+        c = measured.with_option(a, b, scale, scale, torch.float16, config)
+    assert kernel.__getitem__.call_args == mock.call((programs,)) and c.dtype == torch.float16
 
 
 def test_option_adds_outside_of_the_matrix_units():

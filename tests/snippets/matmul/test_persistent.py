@@ -8,7 +8,16 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
-from guards import Guarded, check_each_once, environment, recorded_accesses
+import triton
+from guards import (
+    Guarded,
+    as_if_compiled,
+    check_each_once,
+    environment,
+    precisions_of_dots,
+    recorded_accesses,
+    without_memory,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from triton.tools.tensor_descriptor import TensorDescriptor
@@ -298,6 +307,33 @@ def test_takes_the_largest_tile_that_fills_the_gpu(side, tile):
     assert configuration(side, side, 2, 132)[:2] == tile
 
 
+@pytest.mark.parametrize(
+    "M, N, multiprocessors, tile, early",
+    [
+        (768, 384, 13, (128, 256), True),  # 12 tiles, which keep nine of ten busy
+        (384, 768, 13, (128, 128), True),  # only 9
+        (384, 768, 10, (128, 256), True),  # just nine of ten
+        (640, 512, 9, (128, 256), False),  # 10 tiles: two rounds
+        (384, 768, 9, (128, 256), True),  # one
+    ],
+)
+def test_tall_and_wide_results(M, N, multiprocessors, tile, early):
+    config = configuration(M, N, 2, multiprocessors)
+    assert (config[:2], config.early) == (tile, early)
+
+
+def test_asks_for_a_config_by_the_result(device):
+    with mock.patch.object(persistent, "configuration", return_value=SMALL) as choose:
+        matmul(ones(40, 16, device=device).half(), ones(16, 20, device=device).half())
+    assert choose.call_args == mock.call(40, 20, 2, persistent.multiprocessors(torch.device(device)), "ieee")
+
+
+def test_float32_is_multiplied_as_float32():
+    with precisions_of_dots() as seen:
+        matmul(torch.ones(2, 20), torch.ones(20, 3))
+    assert seen == {"IEEE"}
+
+
 def test_float32_has_a_config_of_its_own():
     assert configuration(4096, 4096, 4, 132) == configuration(64, 64, 4, 132, "tf32x3") == persistent.FLOAT32
     for side in (64, 1024, 1536, 4096):
@@ -332,6 +368,17 @@ def ones(*shape, device, **options):
         (lambda d: (ones(3, device=d), ones(3, 2, device=d)), {}, "(3,)"),
         (lambda d: (ones(2, 3, 4, device=d), ones(4, 3, device=d)), {}, "(2, 3, 4)"),
         (lambda d: (ones(1, 1, device=d), ones(1, 1, device=d).expand(1, 2**30)), {}, "below 2**30"),
+        (lambda d: (ones(2, 3, device=d), ones(3, 2, 1, device=d)), {}, "(3, 2, 1)"),
+        (lambda d: (ones(1, 1, device=d).expand(2**30, 1), ones(1, 1, device=d)), {}, "below 2**30"),
+        (lambda d: (ones(2, 2, device="meta"), ones(2, 2, device="meta")), {}, "on one GPU"),
+        (lambda d: (ones(2, 2, device=d),) * 2, {"programs": 1.5}, "programs must be"),
+        (lambda d: (ones(2, 2, device=d),) * 2, {"config": SMALL._replace(block_n=8)}, "powers of two"),
+        (lambda d: (ones(2, 2, device=d),) * 2, {"config": SMALL._replace(block_m=16.0)}, "powers of two"),
+        (lambda d: (ones(2, 2, device=d),) * 2, {"config": SMALL._replace(num_warps=0)}, "num_warps"),
+        (lambda d: (ones(2, 2, device=d),) * 2, {"config": SMALL._replace(num_warps=64)}, "num_warps"),
+        (lambda d: (ones(2, 2, device=d),) * 2, {"config": SMALL._replace(num_stages=0)}, "num_stages"),
+        (lambda d: (ones(2, 2, device=d),) * 2, {"config": SMALL._replace(per_sm=-1)}, "per_sm"),
+        (lambda d: (ones(2, 2, device=d),) * 2, {"config": SMALL._replace(block_n=64, subtiles=3)}, "power of two"),
         (lambda d: (ones(2, 2, device=d), ones(2, 2, device=d).half()), {}, "one dtype"),
         (lambda d: (ones(2, 2, device=d).double(), ones(2, 2, device=d).double()), {}, "float64"),
         (lambda d: (ones(2, 2, device=d), ones(2, 2, device="meta")), {}, "on one GPU"),
@@ -361,6 +408,115 @@ def test_refuses(device, make, options, fragment):
 def test_bfloat16_is_refused_in_the_interpreter():
     with pytest.raises(ValueError, match="interpreter multiplies bfloat16 wrongly"):
         matmul(*(torch.ones(2, 2, dtype=torch.bfloat16),) * 2)
+
+
+def test_checks_of_what_is_compiled():
+    with as_if_compiled(persistent, "matmul_kernel") as on_gpu:
+        persistent.check_arguments(on_gpu(2, 3), on_gpu(3, 2), "ieee")
+        with pytest.raises(ValueError, match="a is on the CPU; move it to a GPU"):
+            persistent.check_arguments(torch.ones(2, 3), torch.ones(3, 2), "ieee")
+
+
+def test_takes_what_requires_a_gradient_where_none_is_computed(device):
+    with torch.no_grad():
+        a = ones(2, 2, device=device, requires_grad=True)
+        assert matmul(a, ones(2, 2, device=device), config=SMALL).eq(2).all()
+
+
+def test_tf32x3_is_refused_on_amd():
+    a = torch.ones(2, 2)
+    assert matmul(a, a, input_precision="tf32x3", config=SMALL).eq(2).all()
+    with mock.patch.object(torch.version, "hip", "6.0"):
+        with pytest.raises(ValueError, match="no tf32x3"):
+            matmul(a, a, input_precision="tf32x3", config=SMALL)
+        assert matmul(a, a, input_precision="ieee", config=SMALL).eq(2).all()
+
+
+def test_serves_what_is_at_the_limits():
+    """The longest sides; as many tiles, and as large groups, as are counted in 32 bits; the largest tile."""
+    longest = 2**30 - 1
+    for M, N, K in ((longest, 1, 1), (1, longest, 1), (1, 1, longest)):
+        persistent.check_arguments(without_memory(M, K), without_memory(K, N), "ieee")
+    for M, N, group_m, served in (
+        (2**20 - 48, 2**19, 1, True), (2**20 - 32, 2**19, 1, False), (1, 49, 2**29 - 1, True), (1, 49, 2**29, False),
+    ):  # fmt: skip
+        a, b = without_memory(M, 16), without_memory(16, N)
+        given, nothing = SMALL._replace(group_m=group_m), mock.Mock(numel=lambda: 0)
+        refused = contextlib.nullcontext() if served else pytest.raises(ValueError, match="too many tiles")
+        with mock.patch.object(torch, "empty", return_value=nothing), refused:
+            assert matmul(a, b, config=given) is nothing
+    persistent.check_config(SMALL._replace(num_warps=1))
+    persistent.check_config(Config(256, 256, 256, num_warps=32, num_stages=1, group_m=1, subtiles=16, per_sm=0))
+
+
+# A GPU of less memory, of other kinds
+
+
+@contextlib.contextmanager
+def room_for(stages):
+    """A kernel that does nothing on a GPU with room for so many stages; yield the stages that it was asked for."""
+    asked = []
+
+    class Kernel:
+        def __getitem__(self, grid):
+            def launch(*arguments, num_stages, **options):
+                asked.append(num_stages)
+                if num_stages > stages:
+                    raise triton.OutOfResources(300_000, 232_448, "shared memory")
+
+            return launch
+
+    with mock.patch.multiple(persistent, matmul_kernel=Kernel(), FEWER={}):
+        yield asked
+
+
+def test_a_default_that_does_not_fit_takes_a_stage_less():
+    a, b = torch.ones(64, 32).half(), torch.ones(32, 48).half()
+    with room_for(1) as asked:
+        matmul(a, b), matmul(a, b, programs=3)
+    assert asked == [3, 2, 1, 1], "and it is remembered"
+    with room_for(0) as asked, pytest.raises(ValueError, match=r"num_stages=1.* does not fit on cpu: out of resource"):
+        matmul(a, b)
+    assert asked == [3, 2, 1]
+
+
+def test_a_given_config_that_does_not_fit_is_refused():
+    a = torch.ones(64, 64).half()
+    with room_for(1) as asked, pytest.raises(ValueError, match=r"num_stages=2.* does not fit on cpu"):
+        matmul(a, a, config=SMALL)
+    assert asked == [2]
+
+
+@pytest.mark.parametrize(
+    "device, hip, capability, early",
+    [
+        ("cuda", None, (9, 0), True), ("cuda", None, (10, 0), True), ("cuda", None, (8, 9), False),
+        ("cuda", "7.1", (9, 4), False), ("cpu", None, (9, 0), False),
+    ],
+)  # fmt: skip
+def test_begins_early_from_hopper_on(monkeypatch, device, hip, capability, early):
+    monkeypatch.setattr(torch.version, "hip", hip)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    persistent.can_begin_early.cache_clear()
+    assert persistent.can_begin_early(torch.device(device)) == early
+    persistent.can_begin_early.cache_clear()
+
+
+@pytest.mark.parametrize("can, wants", [(True, True), (True, False), (False, True)])
+def test_says_at_the_launch_that_it_begins_early(monkeypatch, can, wants):
+    monkeypatch.setattr(persistent, "can_begin_early", lambda device: can)
+    monkeypatch.setattr(persistent, "matmul_kernel", kernel := mock.MagicMock())
+    matmul(torch.ones(40, 16), torch.ones(16, 16), config=SMALL._replace(block_m=32, early=wants))
+    assert kernel.__getitem__.call_args == mock.call((2,))
+    given = kernel[(1,)].call_args.kwargs
+    assert given["EARLY"] == given.get("launch_pdl", False) == (can and wants)
+
+
+def test_multiprocessors_are_those_of_the_gpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: mock.Mock(multi_processor_count=7))
+    persistent.multiprocessors.cache_clear()
+    assert persistent.multiprocessors(torch.device("cuda")) == 7 and persistent.multiprocessors(torch.device("cpu")) > 1
+    persistent.multiprocessors.cache_clear()
 
 
 # The file as a script

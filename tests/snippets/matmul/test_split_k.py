@@ -406,6 +406,7 @@ def test_takes_what_requires_a_gradient_where_none_is_computed(device):
 
 
 def test_tf32x3_is_refused_on_amd():
+    assert matmul(torch.ones(2, 2), torch.ones(2, 2), input_precision="tf32x3").eq(2).all()
     with mock.patch.object(torch.version, "hip", "6.0"):
         with pytest.raises(ValueError, match="no tf32x3"):
             matmul(torch.ones(2, 2), torch.ones(2, 2), input_precision="tf32x3")

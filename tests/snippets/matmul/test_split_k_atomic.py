@@ -8,7 +8,7 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
-from guards import Guarded, check_inside, environment, precisions_of_dots, recorded_accesses
+from guards import Guarded, check_inside, environment, precisions_of_dots, recorded_accesses, without_memory
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -97,12 +97,31 @@ def test_offsets_are_computed_in_64_bits():
         (torch.ones(2, 3), torch.ones(2, 3), {"parts": 1}, "(2, 3) of torch.float32"),
         (torch.ones(2, 3), torch.ones(3, 2), {"parts": 0}, "got 0"),
         (torch.ones(2, 3), torch.ones(3, 2), {"parts": 65_536}, "got 65536"),
+        (torch.ones(2, 3), torch.ones(3, 2), {"parts": 1.5}, "got 1.5"),
     ],
 )
 def test_refuses(a, b, options, fragment):
     with pytest.raises(ValueError) as error:
         matmul(a, b, **options)
     assert fragment in str(error.value)
+
+
+def launched(M, N, K, parts, **blocks):
+    """The grid of a launch that computes nothing."""
+    a, b = without_memory(M, K), without_memory(K, N)
+    with mock.patch.object(split_k_atomic, "matmul_kernel") as kernel, mock.patch.object(torch, "zeros"):
+        matmul(a, b, parts=parts, blocks=SMALL | blocks)
+    return kernel.__getitem__.call_args.args[0]
+
+
+def test_steps_and_programs_are_counted_in_32_bits():
+    most = 2**30 - 2**15
+    assert launched(16, 32, most - 1, 2**15 + 1, BLOCK_K=2**15) == (1, 2**15 + 1)
+    with pytest.raises(ValueError, match="too large for 32769 parts"):
+        launched(16, 32, most, 2**15 + 1, BLOCK_K=2**15)
+    assert launched(2**20, 2**20 - 32, 1, 65_535) == (2**31 - 2**16, 65_535)
+    with pytest.raises(ValueError, match="too many tiles"):
+        launched(2**20, 2**20, 1, 1)
 
 
 def test_empty(device):

@@ -13,7 +13,7 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
-from guards import Guarded, check_same_bits, environment, recorded_accesses
+from guards import Guarded, as_if_compiled, check_same_bits, environment, recorded_accesses
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -208,6 +208,7 @@ REFUSED = {
     "interleaved by default": (lambda d: zeros(4, 5, 3, device=d), {}, ["(4, 5, 3)", "4 channels", "set channel_dim"]),
     "alpha": (lambda d: zeros(4, 5, 4, device=d), {"channel_dim": -1}, ["4 channels in dimension -1", "slice off"]),
     "dimension 3": (lambda d: zeros(3, 2, 2, device=d), {"channel_dim": 3}, ["channel_dim is 3", "from -3 to 2"]),
+    "dimension -4": (lambda d: zeros(3, 2, 2, device=d), {"channel_dim": -4}, ["channel_dim is -4"]),
     "dimension of a name": (lambda d: zeros(3, 2, 2, device=d), {"channel_dim": "c"}, ["channel_dim is c"]),
     "neither GPU nor CPU": (lambda d: zeros(3, 2, 2, device="meta"), {}, ["meta", "move it to a GPU"]),
     "negated lazily": (lambda d: torch._neg_view(zeros(3, 2, 2, device=d)), {}, ["picture.resolve_neg()"]),
@@ -239,10 +240,42 @@ def test_refuses(device, picture, options, fragments):
 def test_flat_refuses_gaps_and_what_the_other_refuses(device):
     with pytest.raises(ValueError, match="gaps between its rows; use greyscale"):
         greyscale_flat(noise(3, 4, 8, device=device)[:, :, :5])
+    for height, width in ((2, 5), (4, 1)):
+        with pytest.raises(ValueError, match="gaps between its rows"):
+            greyscale_flat(noise(3, 4, 8, device=device)[:, :height, :width])
     with pytest.raises(ValueError, match="three dimensions"):
         greyscale_flat(zeros(4, 4, device=device))
     with pytest.raises(ValueError, match="larger block_size"):
-        greyscale_flat(torch.empty(3, 1, 1, dtype=torch.uint8, device=device).expand(3, 2**16, 2**16), block_size=1)
+        greyscale_flat(torch.empty(3, 1, 1, dtype=torch.uint8, device=device).expand(3, 1, 2**31), block_size=1)
+
+
+def test_flat_serves_a_row_of_a_larger_picture(device):
+    check(noise(3, 4, 8, device=device)[:, :1, :5], run=greyscale_flat, block_size=2**16)
+
+
+@pytest.mark.parametrize("block", [(512, 2), (1, 2**16)])
+def test_blocks_are_rows_and_columns(block):
+    picture = torch.zeros(3, 1, 1, dtype=torch.uint8).expand(3, block[0] * 65535, 9)  # the most rows
+    with mock.patch.object(snippet, "greyscale_kernel") as kernel, mock.patch.object(torch, "empty"):
+        greyscale(picture, block=block)
+    grid = kernel.__getitem__.call_args.args[0]
+    options = kernel[grid].call_args.kwargs
+    assert (options["BLOCK_Y"], options["BLOCK_X"]) == block
+    assert grid(options) == (-(-9 // block[1]), 65535)
+
+
+def test_flat_has_as_many_programs_as_cuda():
+    picture = torch.zeros(3, 1, 1, dtype=torch.uint8).expand(3, 1, 2**31 - 1)
+    with mock.patch.object(snippet, "greyscale_flat_kernel") as kernel, mock.patch.object(torch, "empty"):
+        greyscale_flat(picture, block_size=1)
+    assert kernel.__getitem__.call_args == mock.call((2**31 - 1,))
+
+
+def test_checks_of_what_is_compiled():
+    with as_if_compiled(snippet, "greyscale_kernel") as on_gpu:
+        snippet.check_arguments(on_gpu(3, 2, 2).to(torch.uint8), 0, (1, 1), 1)
+        with pytest.raises(ValueError, match="picture is on the CPU; move it to a GPU"):
+            snippet.check_arguments(zeros(3, 2, 2, device="cpu"), 0, (1, 1), 1)
 
 
 def test_compiled_refuses_the_cpu():

@@ -7,7 +7,7 @@ from unittest import mock
 
 import pytest
 import torch
-from guards import Guarded, check_each_once, check_same_bits, environment, recorded_accesses
+from guards import Guarded, check_each_once, check_same_bits, environment, recorded_accesses, without_memory
 
 from snippets.programs import masks_price
 from tests.processes import run_script
@@ -85,12 +85,30 @@ def test_the_last_program_alone_has_a_mask(n, unmasked):
         (lambda d: torch.ones(6, device=d), {"mask": "none", "block_size": 4}, "do not fill blocks of 4"),
         (lambda d: torch.ones(6, device=d), {"block_size": 6}, "power of two"),
         (lambda d: torch.ones(6, device=d), {"block_size": 2**17}, "power of two"),
+        (lambda d: torch.ones(6, device=d), {"block_size": 0}, "power of two"),
+        (lambda d: torch.ones(6, device=d), {"block_size": 4.0}, "power of two"),
     ],
 )
 def test_refuses(device, make, options, fragment):
     with pytest.raises(ValueError) as error:
         masks_price.copy(make(device), **options)
     assert fragment in str(error.value)
+
+
+def test_serves_what_is_at_the_limits(device):
+    x = torch.arange(6.0, device=device, requires_grad=True)
+    for block_size in (1, 2**16):
+        with torch.no_grad():
+            assert masks_price.copy(x, block_size=block_size).tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_as_many_programs_as_cuda_has():
+    kernel = mock.MagicMock()
+    with mock.patch.dict(masks_price.KERNELS, every=kernel):
+        masks_price.copy(without_memory(2**31 - 1), mask="every", block_size=1)
+        with pytest.raises(ValueError, match="too many for block_size 1"):
+            masks_price.copy(without_memory(2**31), mask="every", block_size=1)
+    assert kernel.__getitem__.call_args_list == [mock.call((2**31 - 1,))]
 
 
 def test_prints_equal(device):

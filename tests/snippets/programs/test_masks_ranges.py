@@ -4,11 +4,10 @@
 import contextlib
 import math
 from pathlib import Path
-from unittest import mock
 
 import pytest
 import torch
-from guards import Guarded, check_each_once, check_same_bits, environment, recorded_accesses
+from guards import Guarded, check_each_once, check_same_bits, environment, handed_out, recorded_accesses
 
 from snippets.programs import masks_ranges
 from tests.processes import run_script
@@ -21,7 +20,7 @@ def run(function, x, *arguments, results):
     x = Guarded.around(x, before=64, after=64, fill=0xFF)
     outs = [Guarded(shape, x.tensor.dtype, x.tensor.device, before=64, after=64, fill=0x5A) for shape in results]
     with (
-        mock.patch.object(torch, "empty", side_effect=[out.tensor for out in outs]),
+        handed_out("empty", *(out.tensor for out in outs)),
         recorded_accesses() if x.tensor.device.type == "cpu" else contextlib.nullcontext() as accesses,
     ):
         returned = function(x.tensor, *arguments)
@@ -64,6 +63,14 @@ def test_pieces_of_a_block(device, n):
             check_same_bits(first, x[: n // 2]), check_same_bits(second, x[n // 2 :])
 
 
+def test_serves_what_is_at_the_limits(device):
+    x = torch.arange(2**13, device=device)
+    assert masks_ranges.element(x, 2**13 - 1).item() == 2**13 - 1
+    assert masks_ranges.row_sum_two_ranges(torch.ones(1, 2**15 + 1, device=device)).item() == 2**15 + 1
+    with torch.no_grad():
+        assert masks_ranges.element(torch.ones(4, device=device, requires_grad=True), 0).item() == 1
+
+
 def test_an_element_beside_nan_and_infinity(device):
     x = torch.tensor([math.nan, 2.0, math.inf, -math.inf], device=device)
     assert masks_ranges.element(x, 1).item() == 2.0 and masks_ranges.element(x, 2).item() == math.inf
@@ -80,12 +87,15 @@ def test_an_element_beside_nan_and_infinity(device):
         (masks_ranges.row_sum_two_ranges, (12,), (), "2 dimensions"),
         (masks_ranges.front, (4,), (3,), "k must be a power of two"),
         (masks_ranges.front, (4,), (8,), "at most 4"),
+        (masks_ranges.front, (4,), (0,), "at most 4"),
+        (masks_ranges.front, (4,), (2.0,), "k must be a power of two"),
         (masks_ranges.front, (5,), (2,), "power of two of elements"),
         (masks_ranges.front, (0,), (1,), "power of two of elements"),
         (masks_ranges.halves, (1,), (), "no halves"),
         (masks_ranges.halves, (2**14,), (), "at most 2**13"),
         (masks_ranges.element, (4,), (4,), "between 0 and 3"),
         (masks_ranges.element, (4,), (-1,), "between 0 and 3"),
+        (masks_ranges.element, (4,), (1.0,), "between 0 and 3"),
         (masks_ranges.element, (2, 2), (0,), "1 dimension;"),
     ],
 )

@@ -8,7 +8,7 @@ from unittest import mock
 import pytest
 import torch
 from copies import check_copy, noise
-from guards import environment
+from guards import as_if_compiled, environment
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -86,6 +86,9 @@ REFUSED = {
     "zero": (lambda d: noise(2, 2, device=d), {"block": (0, 4)}, ["two powers of two", "(0, 4)"]),
     "float": (lambda d: noise(2, 2, device=d), {"block": (1, 4.0)}, ["two powers of two", "4.0"]),
     "too large": (lambda d: noise(2, 2, device=d), {"block": (128, 256)}, ["131072 bytes", "2**16"]),
+    "too many rows for tiles of two": (
+        lambda d: torch.zeros(1, 1, device=d).expand(131071, 1), {"block": (2, 1)}, ["131071 rows", "65,535"],
+    ),
     "too many rows": (
         lambda d: torch.zeros(1, 1, device=d).expand(65536, 1), {"block": (1, 1)}, ["65536 rows", "65,535"],
     ),
@@ -121,6 +124,24 @@ def test_tiles_across_are_counted_along_axis_0(device):
     with mock.patch.object(snippet, "copy_matrix_kernel") as kernel:
         copy_matrix(torch.zeros(3, 9, device=device), block=(2, 4))
     assert kernel.__getitem__.call_args == mock.call((3, 2))
+
+
+@pytest.mark.parametrize("rows, block", [(3, (64, 256)), (65535, (1, 1)), (65536, (2, 1))])
+def test_serves_what_is_at_the_limits_of_tiles(device, rows, block):
+    with mock.patch.object(snippet, "copy_matrix_kernel") as kernel:
+        copy_matrix(torch.zeros(1, 1, device=device).expand(rows, 1), block=block)
+    assert kernel.__getitem__.call_args == mock.call((1, -(-rows // block[0])))
+
+
+def test_serves_2_to_the_31_elements(device):
+    snippet.check_matrix(torch.zeros(1, 1, dtype=torch.int8, device=device).expand(1, 2**31))
+
+
+def test_checks_of_what_is_compiled():
+    with as_if_compiled(snippet, "copy_matrix_kernel") as on_gpu:
+        snippet.check_matrix(on_gpu(2, 3))
+        with pytest.raises(ValueError, match="x is on the CPU; move it to a GPU"):
+            snippet.check_matrix(torch.ones(2, 3))
 
 
 def test_compiled_refuses_the_cpu():

@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 import torch
 from guards import Guarded, check_each_once, check_same_bits, environment, recorded_accesses
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from snippets.programs import programs_and_threads as lesson
@@ -67,6 +67,7 @@ def test_axes_stay_inside(device):
 
 
 @settings(max_examples=25)
+@example(n=1, block_size=8, num_warps=1, start=0)
 @given(
     n=st.integers(0, 300),
     block_size=st.sampled_from([8, 64, 256]),
@@ -93,13 +94,22 @@ def test_refuses(device):
             lesson.count(3, block_size=4, num_warps=num_warps, device=device)
     with pytest.raises(ValueError, match="same shape"):
         lesson.add_on_warps(x, x[1:])
-    with pytest.raises(ValueError, match="block_size must be a power of two"):
-        lesson.count(3, block_size=3, num_warps=1, device=device)
+    for block_size in (0, 3, 4.0, 2**17):
+        with pytest.raises(ValueError, match="block_size must be a power of two"):
+            lesson.count(3, block_size=block_size, num_warps=1, device=device)
     for grid in ((1, 1), (0, 1, 1), (1, 11, 1), (1, 1, 2.0)):
         with pytest.raises(ValueError, match="grid must be three numbers"):
             lesson.axes(grid, device=device)
     with pytest.raises(ValueError, match="n must be at most 2147483644"):
         lesson.count(2**31 - 3, block_size=4, num_warps=1, device=device)
+
+
+def test_serves_what_is_at_the_limits(device):
+    assert lesson.axes((10, 1, 1), device=device).flatten().tolist() == list(range(10))
+    with mock.patch.object(lesson, "count_kernel") as kernel:  # a GPU has 32 warps; these tensors have no memory
+        for n, block_size, num_warps in ((3, 1, 32), (2**31 - 2**16, 2**16, 1), (2**31 - 4, 4, 1)):
+            assert lesson.count(n, block_size=block_size, num_warps=num_warps, device="meta").shape == (n,)
+    assert kernel.__getitem__.call_args_list == [mock.call((n,)) for n in (3, 2**15 - 1, 2**29 - 1)]
 
 
 def run(device, **more):

@@ -13,7 +13,8 @@ from tests.processes import run_script
 
 
 @pytest.mark.parametrize("value, dtype, found", [
-    (7, "float64", 7.0), (-7, "float64", -7.0), (2**40, "float64", 2.0**40), (1, "float64", 1.0), (0, "float64", 0.0),
+    (7, "float64", 7.0), (-7, "float64", -7.0), (2**40 + 1, "float64", 2.0**40 + 1), (1, "float64", 1.0),
+    (0, "float64", 0.0),
     (0.1, "float64", 0.10000000149011612), (0.1, "int32", 0.0), (2.75, "float16", 2.75), (None, "float64", -1.0),
 ])  # fmt: skip
 def test_what_a_kernel_receives(device, value, dtype, found):

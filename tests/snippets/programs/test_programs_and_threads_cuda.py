@@ -96,6 +96,8 @@ def test_threads_add_on_the_current_stream():
 
 REFUSED = {
     "shape": (lambda x: (x, x[1:]), {}, "same shape"),
+    "dtypes": (lambda x: (x, x.double()), {}, "same shape, dtype"),
+    "devices": (lambda x: (x, x.to("meta")), {}, "dtype and device"),
     "dtype": (lambda x: (x.double(), x.double()), {}, "of float32"),
     "two axes": (lambda x: (x[None], x[None]), {}, "one-dimensional"),
     "strides of x": (lambda x: (x[::2], x[:4]), {}, r"x has strides \(2,\)"),
@@ -122,6 +124,12 @@ def test_threads_refuse_too_many_elements(device):
         cuda.add_numba(x, x, threads=1)
 
 
+def test_serves_what_is_at_the_limits(device):
+    x = torch.ones(8, device=device, requires_grad=True)
+    with torch.no_grad(), mock.patch.object(torch.Tensor, "numel", return_value=1024 * (2**31 - 1)):
+        cuda.check_arguments(x, x, 1024)
+
+
 def test_cuda_refuses_the_cpu():
     with pytest.raises(ValueError, match="on cpu; move it to a GPU"):
         cuda.add_cuda(torch.ones(3), torch.ones(3))
@@ -133,7 +141,8 @@ def test_numba_refuses_the_other_device(device):
     from numba import config
 
     x = torch.ones(3, device=device)
-    with mock.patch.object(config, "ENABLE_CUDASIM", other == "True"), pytest.raises(ValueError, match="Numba runs on"):
+    said = f"on {device}.*; Numba runs on {'a GPU' if device == 'cpu' else 'the CPU'}"
+    with mock.patch.object(config, "ENABLE_CUDASIM", other == "True"), pytest.raises(ValueError, match=said):
         cuda.add_numba(x, x)
 
 

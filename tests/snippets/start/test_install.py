@@ -5,6 +5,7 @@ import importlib.metadata
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import torch
@@ -107,6 +108,13 @@ def test_the_kernel(device, n):
 
 def test_the_kernel_is_counted(device):
     assert install.run_kernel(device) == 100
+
+
+def test_what_no_kernel_wrote_is_not_counted(monkeypatch):
+    monkeypatch.setattr(install, "double_kernel", kernel := mock.MagicMock())
+    assert install.run_kernel("cpu") == 0
+    (x, out, n), _ = kernel[(1,)].call_args
+    assert x.dtype == out.dtype == torch.float32 and len(x) == len(out) == n
 
 
 def run(*options, **more):

@@ -3,6 +3,7 @@
 
 import pdb
 import sys
+from unittest import mock
 
 import pytest
 import torch
@@ -50,6 +51,10 @@ def test_breakpoint_if_stops_in_one(capsys):
         copy(copy_one_kernel)
     printed = capsys.readouterr().out
     assert stops(printed) == ["tl.store(out_ptr + offsets, x, mask=mask)"] and "\n2\n" in printed
+
+
+def test_what_no_program_copied_shows():
+    assert copy(mock.MagicMock()).tolist() == [-1] * 10
 
 
 def test_the_session_of_the_page(capsys):

@@ -16,6 +16,13 @@ def test_as_recorded(name, capfd):
         assert table.try_out(name, "cpu") == RECORDED.expected(name)
 
 
+def test_a_feature_is_entered(monkeypatch):
+    recorded = RECORDED.expected("three")
+    monkeypatch.setattr(table, "FEATURES", {})
+    section.refused("a title", section.three_kernel_bug)
+    assert table.FEATURES["three"].title == "a title" and table.try_out("three", "cpu") == recorded
+
+
 def test_compiling_takes_no_gpu():
     found = table.run(section.__file__, ["break", "three", "static_assert"], compiling=True)
     assert found["three"] == "refused: ValueError: arange's range must be a power of 2"

@@ -5,6 +5,7 @@ import ast
 import math
 import sys
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -49,6 +50,12 @@ def test_scales(device, n, fill):
     x.check("x"), out.check("out")
 
 
+def test_a_stray_block_lands_in_the_guards(device):
+    for guarded in testing.run(testing.scale_kernel, 5, device, 0x5A):
+        around = guarded.begin, len(guarded.bytes) - guarded.end
+        assert around == (2 * testing.BLOCK * 4,) * 2, "two blocks of float32 on either side"
+
+
 @settings(max_examples=30)
 @given(
     n=st.integers(0, 100), block=st.sampled_from([1, 2, 16, 64]), dtype=st.sampled_from([torch.float16, torch.float32])
@@ -89,6 +96,20 @@ def test_total_refuses(device):
     for x in (torch.ones(4, 4, device=device).t(), torch.ones(4, dtype=torch.int32, device=device)):
         with pytest.raises(ValueError, match="takes a contiguous floating-point tensor of fewer than"):
             total(testing.sum_kernel, x, 4)
+
+
+def test_total_is_in_the_dtype_of_the_terms(device):
+    assert total(testing.sum_kernel, torch.tensor([1, 2**-40], dtype=torch.float64, device=device), 2) == 1 + 2**-40
+
+
+def test_total_takes_fewer_than_2_to_the_31_elements():
+    kernel = mock.MagicMock()
+    kernel.__getitem__.side_effect = LookupError("launched")  # of tensors without memory
+    with pytest.raises(LookupError, match="launched"):
+        total(kernel, torch.empty(2**31 - 1, device="meta"), 4)
+    assert kernel.__getitem__.call_args == mock.call((1,))
+    with pytest.raises(ValueError, match="fewer than"):
+        total(kernel, torch.empty(2**31, device="meta"), 4)
 
 
 def test_additions():

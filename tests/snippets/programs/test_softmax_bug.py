@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The three wrong kernels are wrong in just the way that the file's docstring says, and in no other."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from guards import environment
+
+from snippets.programs import softmax_bug as bug
+from tests.processes import run_script
+
+SOURCE = Path(bug.__file__)
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of NumPy in the interpreter: inf, 0 / 0
+
+
+def right(x):
+    return torch.softmax(x, dim=1)
+
+
+def test_without_the_maximum_large_numbers_become_nan(device):
+    x = bug.rows_of_five(device, 0.0, -3.0, 1000.0)
+    shares = bug.run(bug.no_maximum_bug, x)
+    assert torch.allclose(shares[:2], right(x)[:2]), "small numbers are right"
+    assert shares[2].isnan().all()
+
+
+def test_without_the_maximum_very_small_numbers_become_nan_too(device):
+    assert bug.run(bug.no_maximum_bug, bug.rows_of_five(device, -1000.0)).isnan().all()  # 0 / 0
+
+
+def test_with_other_0_three_lanes_that_are_off_take_shares(device):
+    x = bug.rows_of_five(device, 0.0, 1000.0, -1000.0)
+    shares = bug.run(bug.other_zero_bug, x)
+    with_zeros = torch.cat([x, torch.zeros(3, 3, device=device)], dim=1)
+    assert torch.allclose(shares, right(with_zeros)[:, :5])
+    assert torch.allclose(shares[1], right(x)[1]) and not shares[2].any()
+
+
+def test_with_other_0_full_blocks_are_right(device):
+    x = torch.randn(3, 8, generator=torch.Generator().manual_seed(0)).to(device)
+    assert torch.allclose(bug.run(bug.other_zero_bug, x), right(x))
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_two_rows_near_each_other_are_right(device, rows):
+    x = torch.randn(rows, 5, generator=torch.Generator().manual_seed(rows)).to(device)
+    assert torch.allclose(bug.run(bug.two_rows_bug, x, rows_a_program=2), right(x))
+
+
+def test_the_lower_of_two_rows_far_apart_becomes_nan(device):
+    x = bug.rows_of_five(device, 0.0, 1000.0, 1000.0, 1000.0)
+    shares = bug.run(bug.two_rows_bug, x, rows_a_program=2)
+    assert shares[0].isnan().all() and torch.allclose(shares[1:], right(x)[1:])
+
+
+def test_prints_what_the_page_shows(device):
+    done = run_script(SOURCE, env=environment(device))
+    assert done.returncode == 0, done.stderr
+    shares, nan = "  0.012   0.032   0.086   0.234   0.636", "    nan     nan     nan     nan     nan"
+    assert done.stdout.splitlines() == [
+        "## no maximum subtracted",
+        f"      0 to 4: {shares}",
+        f"1000 to 1004: {nan}",
+        "## other is 0",
+        "       0 to 4:   0.011   0.031   0.083   0.226   0.615  sum   0.966",
+        f" 1000 to 1004: {shares}  sum   1.000",
+        "-1000 to -996:   0.000   0.000   0.000   0.000   0.000  sum   0.000",
+        "## two rows",
+        f"0 to 4, beside       0 to 4: {shares}",
+        f"0 to 4, beside     10 to 14: {shares}",
+        f"0 to 4, beside 1000 to 1004: {nan}",
+    ]
+
+
+def test_every_wrong_kernel_is_tested_here():
+    kernels = {name for name, value in vars(bug).items() if hasattr(value, "fn") and name.endswith("_bug")}
+    assert kernels == {"no_maximum_bug", "other_zero_bug", "two_rows_bug"}
