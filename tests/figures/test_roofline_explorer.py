@@ -128,7 +128,7 @@ def test_moving_or_copying_the_element_keeps_it_working(page):
 
 
 def test_works_after_instant_navigation(open_site, site):
-    page = open_site(site.url + "notes/ceilings/")
+    page = open_site(site.url + "gpu/limits/")
     page.evaluate("window.stayed = true")
     for _ in range(2):
         before = said(page)
