@@ -68,5 +68,5 @@ def minutes(source: str, notebook: bool = False) -> int:
             listings -= around != "" and line.strip() == "view: file"  # folded
             text += "" if around or info is not None else f"{line}\n"
     text = re.sub(r"\{\{.*?\}\}", "7", text, flags=re.S)  # a claim is read as one number
-    words = re.sub(r"\]\([^)]*\)|<[^>]*>", "", text).split()
+    words = re.sub(r"\]\([^)]*\)|</?[a-z][^>]*>", "", text).split()
     return math.ceil(len(words) / WORDS_A_MINUTE + listings * MINUTES_A_PICTURE)

@@ -76,6 +76,7 @@ def test_what_takes_time_to_read():
     assert minutes(f"---\ndescription: {words}\n---\n{words}") == 1
     assert minutes(f"{words}\n??? tip\n\n    {words}\n    {listing}\n\nword") == 2  # all but a word is folded
     assert minutes("[word](https://a.test/long/address) " * 200) == 1
+    assert minutes('<b class="x">word</b> ' * 200) == 1 and minutes(f"`a < n` {words * 2} `b > 1`") == 3
     assert minutes("word " * 199 + "{{ cpu: an + expression; d; > 1 }}") == 1
     assert minutes(words + figure.replace("output", "file") * 9) == 1  # folded, too
 

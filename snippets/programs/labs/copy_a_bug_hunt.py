@@ -1,24 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
 # %% [markdown]
-# # Copy: a bug hunt
+# # Debug a kernel in the interpreter: a bug hunt
 #
-# You will get two [kernels](../reference/glossary.md#kernel) that copy ten numbers. Both are wrong. You will find out
-# why by looking inside them while they run.
-# You need Linux (on Windows, WSL) and Python, and these: `pip install torch triton numpy jupyterlab`. You need no GPU.
+# **A kernel runs without an error, and its result is wrong. How do you find out why?**
 #
-# Copying is the smallest job there is: load a [block](../reference/glossary.md#block), store it. So whatever is wrong
-# is in the few lines that every kernel has.
-# [Vector add](vector-add.md) explains those lines. A hunt takes six steps:
-# **symptom, hypotheses, print, cause, fix, check.**
+# The first [kernel](../reference/glossary.md#kernel) of this lesson should copy ten numbers, four at a time. Six never
+# arrive:
+#
+# - copied:
+#   <span style="background-color:#9fc9e3;color:#000;padding:4px 9px">0</span>
+#   <span style="background-color:#9fc9e3;color:#000;padding:4px 9px">1</span>
+#   <span style="background-color:#9fc9e3;color:#000;padding:4px 9px">2</span>
+#   <span style="background-color:#9fc9e3;color:#000;padding:4px 9px">3</span>
+# - missing:
+#   <span style="background-color:#d4d4d4;color:#000;padding:4px 9px">4</span>
+#   <span style="background-color:#d4d4d4;color:#000;padding:4px 9px">5</span>
+#   <span style="background-color:#d4d4d4;color:#000;padding:4px 9px">6</span>
+#   <span style="background-color:#d4d4d4;color:#000;padding:4px 9px">7</span>
+#   <span style="background-color:#d4d4d4;color:#000;padding:4px 9px">8</span>
+#   <span style="background-color:#d4d4d4;color:#000;padding:4px 9px">9</span>
+#
+# You will find out why by looking inside it while it runs, and then hunt a second bug that hides better. A hunt
+# takes six steps: **symptom, hypotheses, print, cause, fix, check.**
+#
+# Copying is the smallest job there is: load a [block](../reference/glossary.md#block), store it. So whatever is
+# wrong is in the few lines that every kernel has. [Lesson 2](vector-add.md) explains those lines.
 #
 # Before you run a cell, say what it will print. Then run it and compare.
 
 # %% [markdown]
-# ## Prepare the ground
+# ## Prepare
+#
+# To run this yourself you need Linux (on Windows, WSL), Python, and
+# `pip install torch triton numpy jupyterlab`. You need no GPU.
 #
 # First switch Triton's [interpreter](../reference/glossary.md#interpreter) on. It runs a kernel as Python on the CPU,
-# so a plain `print` works inside.
-# The variable has to be set before Triton is imported.
+# so a plain `print` works inside. The variable has to be set before Triton is imported.
 
 # %%
 import os
@@ -32,11 +49,11 @@ import triton.language as tl
 print("Triton", triton.__version__)
 
 # %% [markdown]
-# Now the trap for the bug. Two buffers of twelve numbers. Our tensors are the first ten of each.
-# The last two belong to somebody else, and stand for whatever lies behind a tensor in memory: a small
+# Now set a trap for the bug: two buffers of twelve numbers. Our tensors are the first ten of each.
+# The last two stand for whatever lies behind a tensor in memory. They are a small
 # [guard zone](../reference/glossary.md#guard-zone).
 #
-# - `x` holds 100 to 109, so that no number in it looks like anything else here. Behind it lie 700 and 701.
+# - `x` holds 100 to 109, numbers that appear nowhere else here. Behind it lie 700 and 701.
 # - `out` holds [poison](../reference/glossary.md#poison): -1 everywhere, which no copy of `x` contains. An
 #   element that is still -1 was never written.
 
@@ -59,8 +76,8 @@ print("out", out[:n].tolist(), "and behind it", out[n:].tolist())
 # %% [markdown]
 # ## The first suspect
 #
-# It looks like a kernel. It even has a [mask](../reference/glossary.md#mask). (In this course the name of a kernel that
-# is wrong on purpose ends in `_bug`, so that nobody copies it.)
+# It looks right at first sight. It even has a [mask](../reference/glossary.md#mask). (In this course the name of
+# a kernel that is wrong on purpose ends in `_bug`, so that nobody copies it.)
 
 # %%
 @triton.jit
@@ -74,7 +91,7 @@ def copy_one_bug(x_ptr, out_ptr, n, BLOCK_SIZE: tl.constexpr):
 # %% [markdown]
 # ### Symptom
 #
-# **Predict:** which of the ten will it copy?
+# **Predict:** which four of the ten will it copy?
 
 # %%
 x, out = buffers()
@@ -85,7 +102,7 @@ assert out[:block].tolist() == x[:block].tolist()  # the first block is right
 assert (out[block:] == -1).all()  # and nothing else was written
 
 # %% [markdown]
-# Four numbers arrived. Six are still poison. There was no error and no warning: the
+# Four numbers arrived. The other six elements still hold the poison. There was no error and no warning: the
 # [launch](../reference/glossary.md#launch) was fine, the result is not.
 #
 # ### Hypotheses
@@ -96,7 +113,7 @@ assert (out[block:] == -1).all()  # and nothing else was written
 # 2. Three programs ran, but the mask switched off all [lanes](../reference/glossary.md#lane) of the other two.
 # 3. Three programs ran, and all of them copied the same four elements.
 #
-# Each says something else about the [pid](../reference/glossary.md#pid), the
+# Each predicts something else about the [pid](../reference/glossary.md#pid), the
 # [offsets](../reference/glossary.md#offset) or the mask. So print these three.
 #
 # ### Print
@@ -122,10 +139,10 @@ copy_one_looked_at_bug[grid](x, out, n, BLOCK_SIZE=block)
 # %% [markdown]
 # ### Cause
 #
-# Three lines: three programs ran, so hypothesis 1 is dead. All lanes are on, so hypothesis 2 is dead.
-# The offsets are the same in every line. Three programs did the same work, and nobody did the rest.
+# Three lines: three programs ran, so hypothesis 1 is wrong. All lanes are on, so hypothesis 2 is wrong.
+# The offsets are the same in every line. Three programs did the same work, and none did the rest.
 #
-# The pid is the only thing in which one program differs from another. The first suspect never asks for it.
+# The pid is the only thing in which one program differs from another, and the first suspect never asks for it.
 #
 # ### Fix
 #
@@ -145,7 +162,7 @@ def copy_fixed(x_ptr, out_ptr, n, BLOCK_SIZE: tl.constexpr):
 # %% [markdown]
 # ### Check
 #
-# On a fresh poisoned output. Ask two questions: are all ten right, and are the two behind them untouched?
+# Run it on a fresh, poisoned output. Ask two questions: are all ten right, and are the two behind them untouched?
 
 # %%
 x, out = buffers()
@@ -158,7 +175,7 @@ assert out[n:].tolist() == [-1, -1]
 # %% [markdown]
 # ## Why the poison?
 #
-# Run the first suspect again, but this time on an output that already holds the right answer: yesterday's result, say.
+# Run the first suspect again, but this time on an output that already holds the right answer, from an earlier run.
 #
 # **Predict:** will the comparison see the bug?
 
@@ -178,7 +195,7 @@ assert torch.equal(out[:n], x[:n])  # it passes, and the kernel is still wrong
 # %% [markdown]
 # ## The second suspect
 #
-# It shifts its offsets. It has a mask on the load and on the store. Read it twice.
+# It shifts its offsets, and has a mask on the load and on the store. Read it twice.
 
 # %%
 @triton.jit
@@ -206,7 +223,7 @@ assert torch.equal(out[:n], x[:n])  # the result is right
 assert out[n:].tolist() == [700, 701]  # and somebody else's two elements are gone
 
 # %% [markdown]
-# All ten are right. A test that compares the result with `x` passes, and the bug is shipped.
+# All ten are right. A test that compares the result with `x` passes, and the bug goes unseen.
 # But the poison behind the result has been replaced by 700 and 701: the kernel read past the end of `x`
 # and wrote past the end of `out`.
 #
@@ -237,8 +254,9 @@ copy_two_looked_at_bug[grid](x, out, n, BLOCK_SIZE=block)
 # %% [markdown]
 # ### Cause
 #
-# Three programs are right for ten elements in blocks of four, so not hypothesis 1. The offsets go up from 0
-# without a gap, so not 2. But program 2 is about to touch offsets 10 and 11, and its mask is true there.
+# There are three lines, and three programs are right for ten elements in blocks of four. So it is not hypothesis
+# 1. The offsets go up from 0 without a gap, so it is not 2. But program 2 is about to touch offsets 10 and 11,
+# and its mask is true there.
 #
 # The mask compares `lanes`, which are 0 to 3 in every program, with 10. That is always true. It should ask where
 # the elements are, not which lane holds them: `offsets < n`. The kernel has a mask, and the mask never switches
@@ -246,7 +264,7 @@ copy_two_looked_at_bug[grid](x, out, n, BLOCK_SIZE=block)
 #
 # ### When does it not show?
 #
-# Try eight elements: a multiple of the block, as sizes in a first test often are.
+# With eight elements. That is a multiple of the block, as sizes in a first test often are.
 
 # %%
 x, out = buffers()
@@ -271,8 +289,8 @@ def copy(x_ptr, out_ptr, n, BLOCK_SIZE: tl.constexpr):
 
 
 # %% [markdown]
-# Now keep what caught the two: a poisoned output, a guard zone behind it, and sizes around a multiple of the block.
-# This function says what a kernel did to each size.
+# Now keep what caught these two bugs: a poisoned output, a guard zone behind it, and sizes around a multiple of
+# the block. This function says what a kernel did for a given size.
 
 # %%
 def check(kernel, n, block=4):
@@ -300,12 +318,10 @@ assert check(copy_two_bug, 10) == "0 unwritten, 0 wrong, 2 behind the end"
 assert all(check(copy, size) == "right" for size in range(1, 20))
 
 # %% [markdown]
-# Each wrong kernel is right for some sizes. With one block there is nothing to shift, so the first passes. With full
-# blocks there is nothing to mask, so the second does. (It passes for n = 1, too: in program 0, lanes and offsets are
-# the same.) Test one size of each kind: less than a block, exactly one, several, and several and a bit.
-#
-# For a kernel that fails only on a GPU, [Debugging](../reference/debugging.md) has more tools.
-# [Testing a kernel](../tools/testing.md) turns this `check` into a method.
+# Each wrong kernel is right for some sizes. With one block there is nothing to shift, so the first kernel passes.
+# With full blocks there is nothing to mask, so the second passes. (It passes for n = 1, too: in program 0, lanes
+# and offsets are the same.) Test one size of each kind: less than a block, exactly one, several, and several and
+# a bit.
 
 # %% [markdown]
 # ## Try it
@@ -336,9 +352,13 @@ assert check(copy_three_bug, 10) == "6 unwritten, 0 wrong, 0 behind the end"
 
 # 2. Every size that is no multiple of the block: the last, partial block is never written.
 # 3. Element 0: an unwritten 0 looks like a copied 0. All others are told apart as before.
-# 4. It prints for program 2 alone. An array of one element counts as true or false, so Python's `if` takes it.
+# 4. It prints for program 2 alone. Python's `if` takes an array of one element for true or false.
 
 # %% [markdown]
 # ## Next
 #
-# [Greyscale](../notes/grayscale.md) takes the same offsets and masks to two dimensions, on a real picture.
+# Lesson 4, [Strides and 2-D offsets](offsets.md): the same offsets and masks for a matrix.
+#
+# Go deeper: [`breakpoint`, `device_print`, `device_assert`](../reference/debugging.md), also for a kernel that
+# fails only on a GPU. Lesson 7, [Test and debug a Triton kernel](../tools/testing.md), turns this `check` into a
+# method.

@@ -1,26 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
 # %% [markdown]
-# # Vector add, step by step
+# # Your first Triton kernel, step by step
 #
-# This is the first lesson, and a notebook. A [kernel](../reference/glossary.md#kernel) is a function that a GPU runs,
-# not once but many times over. Each running instance is a [program](../reference/glossary.md#program).
-# Here three programs add ten numbers, and you see each of their steps.
+# **How can one function without a loop add ten numbers?**
 #
-# You can read it on this page, or download it and run it yourself. That takes Linux and Python, and these:
-# `pip install torch triton numpy jupyterlab`. You need no GPU.
-# On Windows and macOS use Colab or a Linux of your own: the page before this one, *Install*, says how.
+# A [kernel](../reference/glossary.md#kernel) is a function that a GPU runs, not once but many times over. Each
+# running instance is a [program](../reference/glossary.md#program). Here three programs add ten numbers to ten others,
+# up to four each:
 #
-# Before you run a cell, or read on, say what it will print. Then compare.
+# - program 0 adds elements
+#   <span style="background-color:#9fc9e3;color:#000;padding:4px 9px">0</span>
+#   <span style="background-color:#9fc9e3;color:#000;padding:4px 9px">1</span>
+#   <span style="background-color:#9fc9e3;color:#000;padding:4px 9px">2</span>
+#   <span style="background-color:#9fc9e3;color:#000;padding:4px 9px">3</span>
+# - program 1 adds elements
+#   <span style="background-color:#eac88f;color:#000;padding:4px 9px">4</span>
+#   <span style="background-color:#eac88f;color:#000;padding:4px 9px">5</span>
+#   <span style="background-color:#eac88f;color:#000;padding:4px 9px">6</span>
+#   <span style="background-color:#eac88f;color:#000;padding:4px 9px">7</span>
+# - program 2 adds elements
+#   <span style="background-color:#93d1bd;color:#000;padding:4px 9px">8</span>
+#   <span style="background-color:#93d1bd;color:#000;padding:4px 9px">9</span>
+#
+# In this notebook you watch the three programs at every step. Before you run a cell, or read on, say what it will
+# print. Then compare.
 
 # %% [markdown]
 # ## Switch the interpreter on
 #
+# You can read this page as it is, or download it and run it yourself. That takes Linux and Python, and these:
+# `pip install torch triton numpy jupyterlab`. On Windows and macOS use Colab or a Linux of your own:
+# [Install](../start/install.md) says how. You need no GPU.
+#
 # Triton normally compiles a kernel for a GPU. With `TRITON_INTERPRET=1` it does not:
 # its [interpreter](../reference/glossary.md#interpreter) runs the kernel as Python, on NumPy arrays, on the CPU.
 #
-# The variable has to be set first. `@triton.jit` reads it once, when it decorates a function.
-# Triton's own helpers, such as `tl.sum`, are decorated too, while Triton is imported.
-# If you set it later, restart the notebook and begin again from here.
+# Set the variable before you import Triton. If you set it later, it has no effect: restart the notebook and begin
+# again from here.
 
 # %%
 import os
@@ -36,7 +52,7 @@ print("Triton", triton.__version__)
 # %% [markdown]
 # ## Ten numbers, four at a time
 #
-# Two tensors of ten numbers. `y` is a hundred times `x`, so you can read off a sum where each of its parts came from.
+# Here are two tensors of ten numbers. `y` is a hundred times `x`, so each sum shows where its two parts came from.
 #
 # Each program takes one [block](../reference/glossary.md#block) of four elements.
 #
@@ -57,17 +73,17 @@ print("programs:", programs)
 # `triton.cdiv` divides and rounds up. Two programs would leave two elements out.
 
 # %% [markdown]
-# ## Who am I, and where do I work?
+# ## The pid, the offsets and the mask
 #
 # The first kernel touches no memory. Each program works out three things and prints them:
 #
 # - [`pid`](../reference/glossary.md#pid), its number;
 # - `offsets`, the positions of its four elements, counted from 0: their
 #   [offsets](../reference/glossary.md#offset);
-# - [`mask`](../reference/glossary.md#mask), which of these positions exist.
+# - [`mask`](../reference/glossary.md#mask), which says which of these positions exist.
 #
 # In the interpreter, `print` in a kernel is Python's own. In a compiled kernel `print` means `tl.device_print`,
-# which takes one text first and then values.
+# which takes a text first and then values.
 
 # %%
 @triton.jit
@@ -90,7 +106,7 @@ look[(1,)](n, BLOCK_SIZE=block)
 # %% [markdown]
 # One program holds four positions at once. They are its four [lanes](../reference/glossary.md#lane).
 # There is no loop: `offsets` is a block of four numbers, and `mask` one of four truth values.
-# (`pid` is a single number. The interpreter keeps that in an array of one, so it prints `[0]`.)
+# (`pid` is a single number. The interpreter keeps it in an array of one element, so it prints `[0]`.)
 
 # %% [markdown]
 # ## Three programs
@@ -126,10 +142,10 @@ def load(x_ptr, n, BLOCK_SIZE: tl.constexpr):
 load[(programs,)](x, n, BLOCK_SIZE=block)
 
 # %% [markdown]
-# Two zeros. Do not rely on them. A masked-off lane reads no memory, and Triton leaves its value undefined.
+# They hold zeros. Do not rely on that. A masked-off lane reads no memory, and Triton leaves its value undefined.
 # The interpreter happens to fill in zeros. A GPU may hold something else there.
 #
-# If a later step uses these lanes, say what they should hold: `other`.
+# If a later step uses these lanes, say what they should hold, with `other`.
 
 # %%
 @triton.jit
@@ -144,8 +160,8 @@ def load_other(x_ptr, n, BLOCK_SIZE: tl.constexpr):
 load_other[(programs,)](x, n, BLOCK_SIZE=block)
 
 # %% [markdown]
-# Now the last two lanes are -1 by contract, in the interpreter and on a GPU.
-# Vector add does not need `other`: it never stores those lanes.
+# Now the last two lanes are certain to hold -1, in the interpreter and on a GPU.
+# Vector add does not need `other`, because it never stores those lanes.
 
 # %% [markdown]
 # ## The whole kernel
@@ -181,7 +197,7 @@ print("equal to torch:      ", torch.equal(out, x + y))
 #
 # The interpreter ran program 0, then 1, then 2. A GPU promises no order:
 # many programs run at once, and any may be first. So a kernel must be right in every order.
-# Test one: number the programs from the back.
+# Try one: number the programs from the back.
 #
 # **Predict:** which block is written first now? Does the result change?
 
@@ -207,9 +223,9 @@ print("equal to torch:", torch.equal(out, x + y))
 # %% [markdown]
 # ## Take the mask away
 #
-# Make room first. Three programs of four lanes reach twelve elements, so each buffer gets twelve.
+# First make room. Three programs of four lanes reach twelve elements, so each buffer gets twelve.
 # Our tensors are the first ten; the last two elements stand for somebody else's data.
-# They are ours too, so this experiment breaks nothing.
+# In truth they are ours too, so this experiment breaks nothing.
 #
 # **Predict:** are the ten sums still right? What will the two elements past them hold?
 
@@ -234,17 +250,17 @@ print("those past them:  ", out_buffer[n:].tolist())
 
 # %% [markdown]
 # The ten sums are right, so a test of the result alone passes. But the last program went on:
-# it read its neighbors' 7000 and 700, and it overwrote two elements that are not in our tensor.
+# it read the 7000 and 700 behind them, and it overwrote two elements that are not in our tensor.
 # The kernel gets an address, not a tensor, and does not know where the tensor ends. Only the mask says so.
 
 # %% [markdown]
-# ## Peek without printing
+# ## Look without printing
 #
-# Printing is clumsy when there are many programs. This way also works on a GPU:
+# With many programs, printing is too much to read. Another way works on a GPU as well:
 # give the kernel one more tensor, and store there what you want to see.
-# Here each program signs the elements that it owns.
+# Here each program writes its pid to the elements that it owns.
 #
-# **Predict:** the ten signatures.
+# **Predict:** the ten pids.
 
 # %%
 @triton.jit
@@ -263,37 +279,50 @@ print("owner =", owner.tolist())
 #
 # Add a cell of your own for each. Leave `n` and `block` as they are, for other cells use them.
 #
-# 1. Blocks of eight: `look[(2,)](n, BLOCK_SIZE=8)`. Why two programs? How many lanes are off, and in which program?
-# 2. Twelve numbers: `look[(3,)](12, BLOCK_SIZE=4)`. Does the mask still switch anything off?
-# 3. Run `add_kernel` with a grid of `(4,)`. What does the fourth program do? Why is that harmless?
-# 4. Copy `sign`, and write `pid * n` in place of `pid * BLOCK_SIZE`. Which elements does nobody own?
-# 5. Write `scaled_add`: `out = a * x + y`, where `a` is a number. Try it with `a = 2`.
+# 1. Fill the two gaps, so that `subtract` stores `x - y`. Try not to look at `add_kernel`. Then run it like
+#    `add_kernel` above, and compare with `x - y`.
 #
-# A solution to the fifth follows, and what to expect of the others. Write yours first.
+#     ```text
+#     @triton.jit
+#     def subtract(x_ptr, y_ptr, out_ptr, n, BLOCK_SIZE: tl.constexpr):
+#         pid = tl.program_id(axis=0)
+#         offsets = ____
+#         mask = ____
+#         x = tl.load(x_ptr + offsets, mask=mask)
+#         y = tl.load(y_ptr + offsets, mask=mask)
+#         tl.store(out_ptr + offsets, x - y, mask=mask)
+#     ```
+#
+# 2. Blocks of eight: `look[(2,)](n, BLOCK_SIZE=8)`. Why two programs? How many lanes are off, and in which program?
+# 3. Twelve numbers: `look[(3,)](12, BLOCK_SIZE=4)`. Does the mask still switch anything off?
+# 4. Run `add_kernel` with a grid of `(4,)`. What does the fourth program do? Why is that harmless?
+# 5. Copy `sign`, and write `pid * n` in place of `pid * BLOCK_SIZE`. Which elements does nobody own?
+#
+# A solution to the first follows, and what to expect of the others. Write yours first.
 
 # %% tags=["solution"] jupyter={"source_hidden": true, "outputs_hidden": true}
 @triton.jit
-def scaled_add(x_ptr, y_ptr, out_ptr, a, n, BLOCK_SIZE: tl.constexpr):
+def subtract(x_ptr, y_ptr, out_ptr, n, BLOCK_SIZE: tl.constexpr):
     pid = tl.program_id(axis=0)
     offsets = pid * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
     mask = offsets < n
     x = tl.load(x_ptr + offsets, mask=mask)
     y = tl.load(y_ptr + offsets, mask=mask)
-    tl.store(out_ptr + offsets, a * x + y, mask=mask)
+    tl.store(out_ptr + offsets, x - y, mask=mask)
 
 
 out = torch.full_like(x, -1)
-scaled_add[(programs,)](x, y, out, 2.0, n, BLOCK_SIZE=block)
+subtract[(programs,)](x, y, out, n, BLOCK_SIZE=block)
 print("out =", out.tolist())
-print("equal to torch:", torch.equal(out, 2 * x + y))
+print("equal to torch:", torch.equal(out, x - y))
 
-# 1. 10 divided by 8, rounded up, is 2. Program 1 has offsets 8 to 15, and 10 to 15 do not exist: six lanes are off.
-# 2. No: 12 is 3 × 4, so every lane has an element.
-# 3. Its offsets are 12 to 15, all past the end. Every lane is off, so it loads and stores nothing.
-# 4. 4 to 9. Program 1 begins at 10 and program 2 at 20, where every lane is off. Only program 0 signs, 0 to 3.
+# 2. 10 divided by 8, rounded up, is 2. Program 1 has offsets 8 to 15, and 10 to 15 do not exist: six lanes are off.
+# 3. No: 12 is 3 × 4, so every lane has an element.
+# 4. Its offsets are 12 to 15, all past the end. Every lane is off, so it loads and stores nothing.
+# 5. 4 to 9. Program 1 begins at 10 and program 2 at 20, where every lane is off. Only program 0 signs, 0 to 3.
 
 # %% [markdown]
 # ## Next
 #
-# [Vector add](vector-add.md) runs this kernel on a GPU, makes it a function that you can keep,
-# and breaks it in three ways.
+# Lesson 2, [Vector add in Triton, line by line](vector-add.md): the same kernel on a GPU, as a function that you
+# can keep, and broken in three ways.
