@@ -1,10 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A hook of MkDocs: what the search plugin need not read of a page.
+"""A hook of MkDocs: what the search plugin reads of a page, and what a word in it counts.
 
-- Code, of which it leaves out most anyway: reading all those colored spans took a quarter of the time of a build.
+Left out are:
+
+- Code: reading all those colored spans took a quarter of the time of a build. In its place stand the names in it that a
+  reader may look for, such as ``tl.device_print``; and in that of a recording, its lines that report an error.
 - Recordings that it is told to leave out: it reads their tables and pictures nonetheless, element by element.
 - Exercises and their answers, links to what comes next, and sources: who searches for a word wants the lesson. They
   would be a sixth of an index that every reader who searches must load.
+
+A page found by words that it does not use has them as ``keywords:`` in its settings. How a query is put is in
+``theme/assets/javascripts/workers/search-when-wanted.js``; ``tests/site/queries.toml`` says what must be found.
 """
 
 import json
@@ -16,15 +22,35 @@ from mkdocs.plugins import CombinedEvent, event_priority
 CODE = re.compile(r'<pre( class="stage[^>]*)?>.*?</pre>', re.DOTALL)  # errors, <pre class="output">, can be searched
 EXCLUDED = re.compile(r'<(figure|figcaption|details) [^>]*data-search-exclude[^>]*>.*?</\1>', re.DOTALL)
 ASIDE = re.compile(r'<h2 id="(?:try-it|next|sources|the-whole-files?)">.*?(?=<h2 |\Z)', re.DOTALL)
-whole = {}
+TAG = re.compile("<[^>]*>")
+NAME = re.compile(r"@?\b(?:(?:tl|triton|torch)\.[\w.]+|[A-Z]+_[A-Z_]+|[a-z]\w*_\w+|[A-Z][a-z]+[A-Z]\w*)\b")
+ERROR = re.compile(r"^.*\b\w*(?:[Ee]rror|Warning|error):? .*$", re.M)
+BOOSTS = {"title": 10.0, "page": 6.0, "text": 1.0, "tags": 1.0}  # Material's thousand for a title would drown the text
+LESSON, WHOLE = 1.6, 1.5
+KINDS = {"": 0.4, "notes": 1.0, "reference": 1.2}
+whole, called = {}, {}  # by address: the content of a page; its title, and words for it that it does not use
 
 
 @event_priority(50)  # before the search plugin
 def without_code(context, page, **_):
     whole[page.url] = page.content
-    for pattern in (CODE, EXCLUDED, ASIDE):
-        page.content = pattern.sub("", page.content)
+    called[page.url] = f"{page.title} {page.meta.get('keywords', '')}"
+    page.content = ASIDE.sub("", page.content)
+    page.content = EXCLUDED.sub(errors_in, page.content)
+    page.content = CODE.sub(names_in, page.content)
     return context
+
+
+def names_in(code: re.Match) -> str:
+    """The names of an interface in a listing, each once."""
+    found = dict.fromkeys(NAME.findall(TAG.sub("", code[0])))
+    return f"<p>{' '.join(found)}</p>" if found else ""
+
+
+def errors_in(recording: re.Match) -> str:
+    """The lines of a recording by which an error is reported."""
+    found = dict.fromkeys(ERROR.findall(TAG.sub("", recording[0])))
+    return f"<p>{'<br>'.join(found)}</p>" if found else ""
 
 
 @event_priority(-50)  # and after it
@@ -43,6 +69,17 @@ def on_post_build(config, **_):
     if not index.is_file():  # the plugin is off
         return
     everything = json.loads(index.read_text("utf-8"))
+    for document in everything["docs"]:
+        document["page"] = called.get(document["location"].partition("#")[0], "")
+        document["boost"] = weight(document["location"])
     documents = json.dumps(everything["docs"], ensure_ascii=False, separators=(",", ":"))
     index.with_name("documents.json").write_text(documents, "utf-8")
+    everything["config"]["fields"] = {name: {"boost": boost} for name, boost in BOOSTS.items()}
     index.write_text(json.dumps(everything | {"docs": []}), "utf-8")
+
+
+def weight(location: str) -> float:
+    """How much a part of a page counts: a page more than its sections, a lesson more than a note."""
+    page, _, section = location.partition("#")
+    kind = page.partition("/")[0]
+    return KINDS.get(kind, LESSON) * (1 if section else WHOLE)

@@ -1,17 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
 // Material's search worker, which gets the documents only when somebody searches: they outweigh most pages.
 // What Material fetches on every page, search/search_index.json, holds the settings of the search and no documents;
-// these are in search/documents.json. Where a build has not parted the two, Material's worker is alone.
+// these are in search/documents.json. Where a build has not parted the two, Material's worker gets them at once.
+// And a query is put so that pages with all of its words come first, and those with some of them only if none has all.
 
-const [SETUP, QUERY] = [0, 2]; // types of Material's messages
+const [SETUP, QUERY, RESULT] = [0, 2, 3]; // types of Material's messages
+const LITTLE = new Set( // what says little of the answer: words of questions, and names that stand in most listings
+  ("a an and are as at be but by can do does for from how i if in into is it its me my of on or run should so that the " +
+    "then there this to torch triton tl use was what when where which who why will with you your").split(" "),
+);
 let settings = null; // while there are no documents
 let query, loading;
+
+/** The words of a query that say something. */
+function meant(query) {
+  const all = query.toLowerCase().split(/[^\p{L}\p{N}]+/u).filter(Boolean);
+  const some = all.filter((word) => !(/[._]/.test(query) ? /^(tl|triton|torch)$/.test(word) : LITTLE.has(word)));
+  return [...new Set(some.length ? some : all)];
+}
+
+/** What is asked of lunr: pages with all words, then those with any; where there are none, those with a similar one. */
+function ways(query) {
+  const put = (form) => meant(query).map(form).join(" ");
+  const begin = (word) => `${word.replace(/(?<=\w{3})(ations?|ions?|ings?|ed|ies|es|s|y|e)$/, "")}*`;
+  return [
+    [put((word) => `+${begin(word)} ${word}^4`), put((word) => `${begin(word)} ${word}^4`)],
+    [put((word) => (word.length > 4 ? `${word}~${word.length > 7 ? 2 : 1}` : `${word}*`))],
+  ];
+}
+
+let first, otherwise, found, called; // of one query: what is asked, what if that finds nothing, what was found, and it
+const answer = postMessage;
+postMessage = (message) => {
+  if (message.type !== RESULT || !found) return answer(message);
+  const known = new Set(found.map(([page]) => page.location.split("#")[0]));
+  found.push(...message.data.items.filter(([page]) => !known.has(page.location.split("#")[0])));
+  if (!first.length && !found.length) [first, otherwise] = [otherwise, []];
+  if (first.length) return tell(QUERY, first.shift());
+  const bare = (title) => title.replace(/<[^>]*>/g, "").trim().toLowerCase();
+  const exact = (parts) => parts.some(({ title }) => bare(title) === called); // a page or section that is called so
+  const items = [...found.filter(exact), ...found.filter((parts) => !exact(parts))];
+  answer({ ...message, data: { ...message.data, items } });
+};
 
 const tell = (type, data) => dispatchEvent(new MessageEvent("message", { data: { type, data } }));
 
 async function load() {
-  const answer = await fetch("../../../search/documents.json");
-  const docs = await answer.json();
+  const docs = await (await fetch("../../../search/documents.json")).json();
   const setup = { ...settings, docs };
   settings = null;
   tell(SETUP, setup);
@@ -20,6 +55,11 @@ async function load() {
 
 addEventListener("message", (event) => {
   const { type, data } = event.data;
+  if (type === QUERY && data && event.isTrusted) { // the reader's: what follows is told to Material by us
+    [[first, otherwise], found, called] = [ways(data), [], meant(data).join(" ")];
+    event.stopImmediatePropagation();
+    return tell(QUERY, first.shift());
+  }
   if (type === SETUP && !data.docs.length) settings = data;
   if (type === QUERY && data && settings) {
     event.stopImmediatePropagation(); // until there is something to search, and then for the last query
@@ -29,3 +69,4 @@ addEventListener("message", (event) => {
 });
 
 importScripts(location.search.slice(1));
+lunr.Builder.prototype.b = function () { this._b = 0.5; }; // Material's none favors long sections, whatever they are of

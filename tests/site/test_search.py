@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What readers type into the search box, and whether the page that answers is among the first three results."""
+
+import time
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from render.config import address
+from tests.browser import taken_over
+
+QUERIES = tomllib.loads((Path(__file__).parent / "queries.toml").read_text("utf-8"))
+ENOUGH = 0.95
+ASK = """async queries => {
+    const { search } = JSON.parse(document.getElementById("__config").textContent);
+    const settings = await (await fetch("search/search_index.json")).json();
+    const worker = new Worker(new URL(search, location));
+    const told = (type, wanted, data) => new Promise(done => {
+        worker.onmessage = ({ data }) => data.type === wanted && done(data.data);
+        worker.postMessage({ type, data });
+    });
+    worker.postMessage({ type: 0, data: { ...settings, options: { suggest: true } } });
+    const found = {};
+    const pages = ({ items }) => items.map(([page]) => page.location.split("#")[0]);
+    for (const query of queries) found[query] = pages(await told(2, 3, query));
+    return found;
+}"""
+
+
+@pytest.fixture(scope="module")
+def found(site, browser) -> dict[str, list[str]]:
+    """The pages that the site's own worker finds for each query, the best first."""
+    with browser.new_context() as context:
+        page = context.new_page()
+        page.goto(site.url)
+        return page.evaluate(ASK, [*QUERIES, "zzzz", "device_prin", "TL.LOAD", '"+mask~^', "  "])
+
+
+def test_readers_find_what_they_look_for(found):
+    missed = {
+        query: found[query][:3]
+        for query, pages in QUERIES.items()
+        if not {address(page) for page in pages} & set(found[query][:3])
+    }
+    assert len(missed) <= (1 - ENOUGH) * len(QUERIES), missed
+
+
+def test_what_a_section_is_called_comes_first(found):
+    assert found["softmax"][0] == "programs/softmax/"
+
+
+def test_a_name_is_found_while_it_is_typed_and_with_other_capitals(found):
+    assert "reference/debugging/" in found["device_prin"][:3]
+    assert found["TL.LOAD"]
+
+
+def test_signs_of_the_search_engine_are_no_errors_and_nothing_finds_nothing(found):
+    assert found['"+mask~^'] == found["mask"] and found["zzzz"] == [] == found["  "]
+
+
+def test_the_first_result_comes_soon(open_site, site):
+    page = open_site(site.url)
+    taken_over(page)
+    page.keyboard.press("/")
+    start = time.monotonic()
+    page.keyboard.type("mask")
+    page.locator(".md-search-result__link").first.wait_for()
+    assert time.monotonic() - start < 5  # with the documents that only who searches fetches; mostly far less
