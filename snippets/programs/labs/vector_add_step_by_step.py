@@ -77,7 +77,7 @@ print("programs:", programs)
 #
 # The first kernel touches no memory. Each program works out three things and prints them:
 #
-# - [`pid`](../reference/glossary.md#pid), its number;
+# - its number, the [pid](../reference/glossary.md#pid), here `pid`;
 # - `offsets`, the positions of its four elements, counted from 0: their
 #   [offsets](../reference/glossary.md#offset);
 # - [`mask`](../reference/glossary.md#mask), which says which of these positions exist.
