@@ -81,6 +81,7 @@ VIEWS = {
     "schedule": ["view: schedule", "names: [schedule_few, schedule_shared]", "device: h200"],
     "roofline": ["view: roofline", "device: h200"],
     "ladder": ["view: ladder", "device: h200"],
+    "bars": ["view: bars", "name: bandwidth", "line: copy", "rows: {1024: A <b>}", "device: h200"],
     "accesses": ["view: accesses", "launch: 0"],
     "explorer": ["view: explorer", "launch: 0"],
     "swizzle": ["view: swizzle", "launches: [2, 3]", "sms: 3", "cache: 6"],

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A few rows of a benchmark as bars from zero, one under the other, each with its name and its median.
+
+A page names the rows and what to call them: ``rows: {eager: A loop in PyTorch, triton: Triton}``.
+"""
+
+from figures.registry import figure
+from figures.templates import render
+from recorder.project import RecorderError, nearest
+from recorder.recording import Recording
+
+
+@figure(of="rows")
+def bars(recording: Recording, *, name=..., line=..., rows=...):
+    """``line`` is the benchmark's line that is drawn; its unit is that of the benchmark's y axis."""
+    data = recording.benchmark(name, line)
+    medians = data.medians()
+    if unknown := [x for x in rows if x not in medians]:
+        raise RecorderError(f"there is no row {unknown[0]!r}{nearest(unknown[0], medians)}")
+    values = {label: float(medians[x][line]) for x, label in rows.items()}
+    most = max(values.values())
+    shown = [(label, f"{value:.3g} {data.ylabel}", f"{100 * value / most:.2f}%") for label, value in values.items()]
+    return render("bars/template.html", bars=shown)
