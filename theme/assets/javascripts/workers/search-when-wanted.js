@@ -38,7 +38,8 @@ postMessage = (message) => {
   if (!first.length && !found.length) [first, otherwise] = [otherwise, []];
   if (first.length) return tell(QUERY, first.shift());
   const bare = (title) => title.replace(/<[^>]*>/g, "").trim().toLowerCase();
-  const exact = (parts) => parts.some(({ title }) => bare(title) === called); // a page or section that is called so
+  const begins = (title) => (called.includes(" ") ? title.startsWith(called) : title === called);
+  const exact = (parts) => parts.some(({ title }) => begins(bare(title))); // a page or a section that is called so
   const items = [...found.filter(exact), ...found.filter((parts) => !exact(parts))];
   answer({ ...message, data: { ...message.data, items } });
 };
