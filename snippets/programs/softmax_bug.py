@@ -5,6 +5,7 @@
 - ``other_zero_bug`` fills lanes that are off with 0: each counts in the sum as an element 0 would.
 - ``two_rows_bug`` takes two rows a program and subtracts the maximum of both: the row that lies far below it is NaN.
 
+The first two are launched by ``by_rows`` of ``softmax.py``, in place of its own kernel.
 Run it on a GPU with ``python softmax_bug.py``, or with ``TRITON_INTERPRET=1`` in the interpreter.
 """
 
@@ -12,16 +13,17 @@ import torch
 import triton
 import triton.language as tl
 
-from snippets.programs.softmax import named, shown
+from snippets.programs.softmax import by_rows, named, shown
 
 
 # --8<-- [start:no_maximum]
 @triton.jit
-def no_maximum_bug(x_ptr, out_ptr, rows, columns, BLOCK_SIZE: tl.constexpr):
-    row = tl.program_id(axis=0)
+def no_maximum_bug(x_ptr, out_ptr, columns, stride_row, BLOCK_SIZE: tl.constexpr):
+    row = tl.program_id(axis=0).to(tl.int64)
     column = tl.arange(0, BLOCK_SIZE)
     mask = column < columns
-    x = tl.load(x_ptr + row * columns + column, mask=mask, other=-float("inf"))
+    row_ptr = x_ptr + row * stride_row
+    x = tl.load(row_ptr + column, mask=mask, other=-float("inf")).to(tl.float32)
     numerator = tl.exp(x)
     share = numerator / tl.sum(numerator, axis=0)
     tl.store(out_ptr + row * columns + column, share, mask=mask)
@@ -30,11 +32,12 @@ def no_maximum_bug(x_ptr, out_ptr, rows, columns, BLOCK_SIZE: tl.constexpr):
 
 # --8<-- [start:other_zero]
 @triton.jit
-def other_zero_bug(x_ptr, out_ptr, rows, columns, BLOCK_SIZE: tl.constexpr):
-    row = tl.program_id(axis=0)
+def other_zero_bug(x_ptr, out_ptr, columns, stride_row, BLOCK_SIZE: tl.constexpr):
+    row = tl.program_id(axis=0).to(tl.int64)
     column = tl.arange(0, BLOCK_SIZE)
     mask = column < columns
-    x = tl.load(x_ptr + row * columns + column, mask=mask, other=0.0)
+    row_ptr = x_ptr + row * stride_row
+    x = tl.load(row_ptr + column, mask=mask, other=0.0).to(tl.float32)
     numerator = tl.exp(x - tl.max(x, axis=0))
     share = numerator / tl.sum(numerator, axis=0)
     tl.store(out_ptr + row * columns + column, share, mask=mask)
@@ -55,12 +58,11 @@ def two_rows_bug(x_ptr, out_ptr, rows, columns, BLOCK_SIZE: tl.constexpr):
 # --8<-- [end:two_rows]
 
 
-def run(kernel, x, rows_a_program=1):
-    """Launch ``kernel`` on ``x``, contiguous, by blocks of the next power of two, and return the result."""
+def by_two_rows(x):
+    """Launch ``two_rows_bug`` on ``x``, contiguous, by blocks of the next power of two, and return the result."""
     out = torch.full_like(x, -1)
     rows, columns = x.shape
-    programs = triton.cdiv(rows, rows_a_program)
-    kernel[(programs,)](x, out, rows, columns, BLOCK_SIZE=triton.next_power_of_2(columns))
+    two_rows_bug[(triton.cdiv(rows, 2),)](x, out, rows, columns, BLOCK_SIZE=triton.next_power_of_2(columns))
     return out
 
 
@@ -76,18 +78,18 @@ def main():
 
     print("## no maximum subtracted")
     x = rows_of_five(device, 0.0, 1000.0)
-    for row, share in zip(x, run(no_maximum_bug, x), strict=True):
+    for row, share in zip(x, by_rows(no_maximum_bug, x), strict=True):
         print(f"{named(row):>12}:", shown(share))
 
     print("## other is 0")
     x = rows_of_five(device, 0.0, 1000.0, -1000.0)
-    for row, share in zip(x, run(other_zero_bug, x), strict=True):
+    for row, share in zip(x, by_rows(other_zero_bug, x), strict=True):
         print(f"{named(row):>13}:", shown(share), " sum", shown(share.sum()))
 
     print("## two rows")
     for second in (0.0, 10.0, 1000.0):
         x = rows_of_five(device, 0.0, second)
-        out = run(two_rows_bug, x, rows_a_program=2)
+        out = by_two_rows(x)
         print(f"0 to 4, beside {named(x[1]):>12}:", shown(out[0]))
 
 
