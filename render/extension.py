@@ -47,6 +47,7 @@ from render.templates import render
 CLAIM = re.compile(r"(?P<device>[\w.-]+)(\s+of\s+(?P<of>[\w/-]+))?\s*:\s*(?P<claim>.+)", re.S)
 TYPED = {"text": "A sketch, typed by hand", "console": "To type yourself"}  # what the gates cannot judge says so
 CODE = re.compile(r"<(pre|code|data|script|style|template|figure)\b.*?</\1>", re.S)
+HOME = "index.md"
 LANGUAGE = re.compile(r"[ \t]*(?:\{[ \t]*\.?)?(?P<language>[\w+#.-]*)")
 
 
@@ -272,7 +273,9 @@ class EndPage(Postprocessor):
         text = re.sub(r'(<div class="language-\w+ highlight")>', r"\1 data-search-exclude>", text)
         typed = lambda match: f'{match[0]} data-typed="{TYPED[match[1]]}"'
         text = re.sub(r'<div class="language-(text|console) highlight"', typed, text)
-        return frame.dressed(frame.headed(text, lessons().get(page.name), page.ran, page.gpus), page.figures.values())
+        ran = page.ran if page.name != HOME else ()  # where each figure says it
+        headed = frame.headed(text, lessons().get(page.name), ran, page.gpus)
+        return frame.dressed(headed, page.figures.values())
 
 
 class RecordingsExtension(Extension):

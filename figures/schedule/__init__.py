@@ -3,8 +3,9 @@
 
 It takes benchmarks with a row for each program, numbered from 0, and the lines ``sm``, ``begin`` and ``end``, in
 microseconds since the first program of the launch began. All of them share one axis of time, so that a launch which
-takes twice as long is twice as long. What was idle is gray. ``script.js`` lets a reader choose a launch, a moment and a
-program; it reads the numbers that stand here under the picture, and computes no place anew.
+takes twice as long is twice as long. Where nothing ran it is gray, and hatched from the end of an SM's last program to
+that of the launch: idle, with nothing left to run. ``script.js`` lets a reader play a launch, and choose another one, a
+moment and a program; it reads the numbers that stand here under the picture, and computes no place anew.
 """
 
 from dataclasses import dataclass
@@ -13,13 +14,15 @@ from math import ceil, floor, log10
 from markupsafe import Markup
 
 from figures.registry import figure
-from figures.svg import COLORS, element, pid
+from figures.svg import COLORS, element, hatch, pid, text, unique
 from figures.templates import render
 from figures.words import plural
 from recorder.project import RecorderError
 from recorder.recording import Benchmark, Recording
 
+PITCH = 3  # pixels for each SM
 UNITS = 1000  # of the drawing from left to right, stretched to what the page has
+TAIL = "repeating-linear-gradient(135deg, var(--ink-muted) 0 1px, var(--untouched) 1px 5px)"  # hatched, in the legend
 ORDINALS = "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth"
 
 
@@ -54,23 +57,46 @@ class Schedule:
         return len({program.sm for program in self.programs})
 
     @property
+    def last(self) -> list[float]:
+        """When the last program of each SM ended; 0 on one that ran none."""
+        ends = [0.0] * self.sms
+        for program in self.programs:
+            ends[program.sm] = max(ends[program.sm], program.end)
+        return ends
+
+    @property
+    def tails(self) -> list[float]:
+        """How long each SM had nothing left to run, without those that ended with the launch but for a hundredth."""
+        return [tail for last in self.last if (tail := self.end - last) > self.end / 100]
+
+    @property
     def sentence(self) -> str:
         some = f"{self.used} of " if self.used < self.sms else ""
-        return (
+        said = (
             f"{plural(len(self.programs), 'program')} on {some}{self.sms} SMs; the last ends after {self.end:.0f} µs. "
             f"Over that time, the SMs were idle for {self.idle:.0%}."
         )
+        if tails := self.tails:
+            mean = sum(tails) / len(tails)
+            average = " on average" if len(tails) > 1 else ""
+            said += f" At its end, {plural(len(tails), 'SM')} had nothing left to run, for {mean:.0f} µs{average}."
+        return said
 
 
 @figure(of="rows")
 def schedule(recording: Recording, *, names=..., id="schedule"):
-    """`<schedule-explorer>`; ``names`` lists the benchmarks, or maps them to what their buttons say."""
+    """`<schedule-explorer>`; ``names`` lists the benchmarks, or maps them to what their stops on the slider say.
+
+    It begins with the first; on the slider they stand by their number of programs.
+    """
     if not isinstance(names, list | dict) or not names:
         raise RecorderError(f"names must list benchmarks such as [schedule_few], not {names!r}")
     labels = names if isinstance(names, dict) else {name: _label(name) for name in names}
     tables = [recording.benchmark(name, "sm", "begin", "end") for name in labels]
     sms = recording.provenance.multiprocessors
     launches = [read(table, label, sms) for table, label in zip(tables, labels.values(), strict=True)]
+    first = launches[0]
+    launches.sort(key=lambda launch: len(launch.programs))
     end = max(launch.end for launch in launches)
     step = _step(end)
     end = ceil(end / step * 50) * step / 50  # the slider's last place: a whole number of its steps
@@ -78,8 +104,8 @@ def schedule(recording: Recording, *, names=..., id="schedule"):
         "schedule/template.html",
         id=id,
         launches=launches,
-        labels={launch.name: launch.label for launch in launches},
-        picture=draw(launches, end, step),
+        first=launches.index(first),
+        picture=draw(launches, first, end, step),
         legend=_legend(launches),
         end=f"{end:g}",
         step=f"{step / 50:g}",
@@ -125,51 +151,63 @@ def _step(end: float) -> float:
     return next(step for part in (0.1, 0.2, 0.5, 1, 2) if end / (step := part * power) <= 7)
 
 
-def draw(launches: list[Schedule], end: float, step: float) -> Markup:
+def draw(launches: list[Schedule], first: Schedule, end: float, step: float) -> Markup:
     """The picture of the first launch; the others are in it, not displayed. Widths follow the page, text does not."""
-    sms, first = launches[0].sms, launches[0]
-    pitch = 3 if max(launch.places for launch in launches) == 1 else 4  # pixels for each SM
-    height = sms * pitch
-    parts = []
+    sms = first.sms
+    height = sms * PITCH
+    hatched = unique("idle")
+    lines = hatch(hatched, every=5, color="var(--ink-muted)", stroke_width=1)
+    parts = [element("defs", lines)]
     for sm in sorted({*range(0, sms - sms // 6, max(1, ceil(sms / 4))), sms - 1}):
-        y = (sm + 0.5) * pitch + 4
+        y = (sm + 0.5) * PITCH + 4
         parts.append(element("text", f"{'' if sm else 'SM '}{sm}", x=-5, y=y, text_anchor="end"))
     ticks = [i * step for i in range(int(end / step) + 1)]
     for tick in ticks:
         x, unit = f"{tick / end:.3%}", " µs" if tick == ticks[-1] else ""
         parts.append(element("line", x1=x, x2=x, y2=height + 5, stroke="var(--rule)"))
         parts.append(element("text", f"{tick:g}{unit}", x=x, y=height + 18, text_anchor="middle"))
-    bars = (_bars(launch, end, pitch, shown=launch is first) for launch in launches)
-    stretched = {"viewBox": f"0 0 {UNITS} {height}", "preserveAspectRatio": "none", "overflow": "visible"}
-    parts.append(element("svg", *bars, width="100%", height=height, **stretched))
-    parts += (_ending(launch, end, shown=launch is first) for launch in launches)
+    parts += (_launch(launch, end, hatched, shown=launch is first) for launch in launches)
     look = {"height": height, "fill": "var(--ink-muted)", "font_size": 11}
     said = f"{first.label}: {first.sentence}"
     return element("svg", *parts, class_="schedule", role="img", **look, aria_label=said)
 
 
-def _bars(launch: Schedule, end: float, pitch: int, shown: bool) -> Markup:
-    height, thick = launch.sms * pitch, (pitch - 1) / launch.places  # a pixel between two SMs
-    strokes: dict[str, list[str]] = {}  # by color
-    for p in launch.programs:
-        y = p.sm * pitch + (p.place + 0.5) * thick
-        x, width = p.begin / end * UNITS, max((p.end - p.begin) / end * UNITS, 0.5)
-        strokes.setdefault(_color(p.turn, p.place), []).append(f"M{x:.1f} {y:g}h{width:.1f}")
-    last = launch.end / end * UNITS
-    line = {"stroke": "var(--ink)", "stroke_width": 1, "vector_effect": "non-scaling-stroke"}
+def _launch(launch: Schedule, end: float, hatched: str, shown: bool) -> Markup:
+    """What is idle, all of it hatched; on top of that, stretched, what is not; and the words."""
+    height = launch.sms * PITCH
+    idle = {"width": f"{launch.end / end:.3%}", "height": height - 1}
+    stretched = {"viewBox": f"0 0 {UNITS} {height}", "preserveAspectRatio": "none", "overflow": "visible"}
     return element(
         "g",
-        element("path", d=f"M0 0H{last:.1f}V{height - 1}H0z", fill="var(--untouched)"),
-        *(element("path", d="".join(parts), stroke=color) for color, parts in strokes.items()),
-        element("path", d=f"M{last:.1f}-5V{height}", **line),
+        element("rect", **idle, fill="var(--untouched)"),
+        element("rect", **idle, fill=f"url(#{hatched})"),
+        element("svg", *_bars(launch, end), width="100%", height=height, **stretched),
+        _ending(launch, end),
+        *_idle(launch, end),
         data_name=launch.name,
         data_about=launch.sentence,
         data_label=launch.label,
         data_places=launch.places,
-        stroke_width=thick,
-        shape_rendering="crispEdges",
         display=None if shown else "none",
     )
+
+
+def _bars(launch: Schedule, end: float) -> list[Markup]:
+    height, thick = launch.sms * PITCH, (PITCH - 1) / launch.places  # a pixel between two SMs
+    strokes: dict[str, list[str]] = {}  # by color
+    for p in launch.programs:
+        y = p.sm * PITCH + (p.place + 0.5) * thick
+        x, width = p.begin / end * UNITS, max((p.end - p.begin) / end * UNITS, 0.5)
+        strokes.setdefault(_color(p.turn, p.place), []).append(f"M{x:.1f} {y:g}h{width:.1f}")
+    begun = "".join(f"H{last / end * UNITS:.1f}v{PITCH}" for last in launch.last)  # as far as an SM's last program goes
+    last = launch.end / end * UNITS
+    line = {"stroke": "var(--ink)", "stroke_width": 1, "vector_effect": "non-scaling-stroke"}
+    bars = (element("path", d="".join(parts), stroke=color) for color, parts in strokes.items())
+    return [
+        element("path", d=f"M0 0{begun}H0z", fill="var(--untouched)"),
+        element("g", *bars, stroke_width=thick, shape_rendering="crispEdges"),
+        element("path", d=f"M{last:.1f}-5V{height}", **line),
+    ]
 
 
 def _color(turn: int, place: int = 0) -> str:
@@ -178,12 +216,24 @@ def _color(turn: int, place: int = 0) -> str:
     return f"color-mix(in srgb, {color} 60%, var(--paper))" if place % 2 else color
 
 
-def _ending(launch: Schedule, end: float, shown: bool) -> Markup:
+def _ending(launch: Schedule, end: float) -> Markup:
     share = launch.end / end
     anchor = "start" if share < 0.15 else "end" if share > 0.8 else "middle"  # so that it stays in the picture
     place = {"x": f"{share:.3%}", "y": -9, "text_anchor": anchor, "fill": "var(--ink)"}
-    words = f"ends after {launch.end:.0f} µs"
-    return element("text", words, data_name=launch.name, **place, display=None if shown else "none")
+    return element("text", f"ends after {launch.end:.0f} µs", **place)
+
+
+def _idle(launch: Schedule, end: float) -> list[Markup]:
+    """The word, in the widest part of the tail that is as high as a word, where there is room for it."""
+    tails = [launch.end - last for last in launch.last]
+    rows = min(ceil(18 / PITCH), launch.sms)
+    free = [sum(tails[i : i + rows]) for i in range(launch.sms - rows + 1)]
+    best = max(range(len(free)), key=lambda i: (round(free[i]), -abs(2 * i + rows - launch.sms)))  # or in the middle
+    here = [tail for tail in tails[best : best + rows] if tail > end / 100]
+    if free[best] / rows < end / 8:
+        return []
+    x = (launch.end - sum(here) / len(here) / 2) / end
+    return [text(f"{x:.3%}", (best + rows / 2) * PITCH + 4, "idle", halo=6, text_anchor="middle", font_weight=600)]
 
 
 def _legend(launches: list[Schedule]) -> dict[str, str]:
@@ -191,9 +241,12 @@ def _legend(launches: list[Schedule]) -> dict[str, str]:
     turns = 1 + max(program.turn for launch in launches for program in launch.programs)
     shared = max(launch.places for launch in launches) > 1
     items = {_color(turn): ORDINALS[turn] for turn in range(min(turns, COLORS))}
-    items[_color(0)] = "first program in its place on an SM" if shared else "first program on its SM"
+    items[_color(0)] = "first in its place" if shared else "first program on its SM"
     if turns > COLORS:
         items[_color(COLORS - 1)] += "; then the same colors again"
+    items["var(--untouched)"] = "nothing runs"
+    if any(launch.tails for launch in launches):
+        items[TAIL] = "idle to the end"
     if shared:
-        items[_color(0, 1)] = "fainter: another at the same time"
-    return items | {"var(--untouched)": "nothing runs"}
+        items[_color(0, 1)] = "fainter: beside another"
+    return items

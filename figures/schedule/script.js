@@ -5,11 +5,12 @@
 import { FormExplorer, count, define, list, plural } from "../explorer.js";
 
 class ScheduleExplorer extends FormExplorer {
-  over = true; // a launch may end before the slider does, which serves all launches
+  over = false; // a launch may end before the slider does, which serves all launches
 
   connectedCallback() {
-    this.svg = this.querySelector("svg");
-    this.parts = [...this.svg.querySelectorAll("[data-name]")];
+    this.svg = this.querySelector("svg.schedule");
+    this.stops = [...this.querySelectorAll(".schedule__launches span")];
+    this.launches = [...this.svg.querySelectorAll("[data-name]")];
     this.lists = [...this.querySelectorAll("pre")].map(({ textContent }) =>
       textContent.trim().split("\n").slice(1).map((line) => {
         const [number, sm, place, begin, end] = line.trim().split(/\s+/).map(Number);
@@ -17,14 +18,22 @@ class ScheduleExplorer extends FormExplorer {
       }));
     super.connectedCallback();
     this.svg.onclick = (event) => this.point(event);
+    this.stops.forEach((stop, launch) => {
+      stop.onclick = () => {
+        this.form.launch.value = launch;
+        this.update();
+      };
+    });
   }
 
   render({ launch, time, program }) {
-    const shown = this.parts.findIndex(({ dataset }) => dataset.name === launch);
-    const { label, about, places } = this.parts[shown].dataset;
-    for (const part of this.parts) part.setAttribute("display", part.dataset.name === launch ? "inline" : "none");
+    const { label, about, places } = this.launches[launch].dataset;
+    this.programs = this.lists[launch];
+    this.launches.forEach((other, i) => other.setAttribute("display", i === launch ? "inline" : "none"));
+    this.stops.forEach((stop, i) => stop.classList.toggle("schedule__chosen", i === launch));
+    this.form.launch.setAttribute("aria-valuetext", `${count(this.programs.length, "program")}: ${label}`);
     this.svg.setAttribute("aria-label", `${label}: ${about}`);
-    this.programs = this.lists[shown];
+    this.querySelector(".schedule__about").textContent = about;
 
     const on = this.programs.filter(({ begin, end }) => begin <= time && time < end);
     const used = new Set(on.map(({ sm }) => sm)).size;
@@ -35,7 +44,7 @@ class ScheduleExplorer extends FormExplorer {
     const across = (value) => `${(100 * value) / this.form.time.max}%`;
     later.style.left = across(time);
     const [summary, detail] = this.form.querySelectorAll("output");
-    summary.textContent = `${about}\nAt ${time} µs: ${this.over ? "all have ended."
+    summary.textContent = `At ${time} µs: ${this.over ? "all have ended."
       : `${count(on.length, "program")} on ${count(used, "SM")}, ${waiting} waiting; `
         + `idle: ${count(this.dataset.sms - used, "SM")}.`}`;
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figures.schedule import _step, read, schedule
+from figures.schedule import PITCH, TAIL, _step, read, schedule
 from recorder.project import RecorderError
 from recorder.recording import Reading
 from tests.toy import LAUNCHES, SMS, made, schedules
@@ -20,6 +20,11 @@ def html(names=NAMES, recorded=None):
     return schedule(recorded or made("h200"), names=names)
 
 
+def drawing(page: str, launch: str) -> str:
+    """What the picture has of a launch."""
+    return page.split(f'data-name="{launch}"')[1].split("data-name")[0]
+
+
 def table(programs: dict[int, tuple]):
     """A benchmark of programs by number: SM, begin, end."""
     rows = [Reading(x=[n], y={"sm": [sm], "begin": [a], "end": [b]}) for n, (sm, a, b) in programs.items()]
@@ -28,42 +33,52 @@ def table(programs: dict[int, tuple]):
 
 def test_bars_are_where_the_numbers_say():
     page = html()
-    end = float(re.search(r'max="([\d.]+)"', page)[1])
-    pitch = 4  # for two programs share an SM in one of them
+    end = float(re.search(r'name="time" min="0" max="([\d.]+)"', page)[1])
     for name, programs in LAUNCHES.items():
-        picture = page.split(f'data-name="{name.removeprefix("schedule_").replace("_", "-")}"')[1].split("</g>")[0]
+        picture = drawing(page, name.removeprefix("schedule_").replace("_", "-"))
         drawn = [[float(v) for v in bar] for bar in re.findall(r"M([\d.]+) ([\d.]+)h([\d.]+)", picture)]
         expected = [[1000 * begin / end, 1000 * (stop - begin) / end] for _, begin, stop in programs]
         assert sorted([x, width] for x, _, width in drawn) == [pytest.approx(e, abs=0.06) for e in sorted(expected)]
-        assert sorted(int(y // pitch) for _, y, _ in drawn) == sorted(sm for sm, _, _ in programs)
+        assert sorted(int(y // PITCH) for _, y, _ in drawn) == sorted(sm for sm, _, _ in programs)
         for x, y, width in drawn:
             beside = [other for other in drawn if other[0] < x + width - 0.1 and x < other[0] + other[2] - 0.1]
             assert [other[1] for other in beside].count(y) == 1, "nothing covers a bar"
 
 
 def test_a_wave_has_a_color():
-    picture = html().split('data-name="one-more"')[1].split("</g>")[0]
+    picture = drawing(html(), "one-more")
     first, second = re.findall(r'd="([^"]*)" stroke="var\(--pid-\d\)"', picture)
     assert (first.count("M"), second.count("M")) == (4, 1)
     fainter = "color-mix(in srgb, var(--pid-0) 60%, var(--paper))"
     assert re.findall(r'background: ([^"]+)"></i>(.*?)</span>', html()) == [
-        ("var(--pid-0)", "first program in its place on an SM"), ("var(--pid-1)", "second"),
-        (fainter, "fainter: another at the same time"), ("var(--untouched)", "nothing runs"),
+        ("var(--pid-0)", "first in its place"), ("var(--pid-1)", "second"), ("var(--untouched)", "nothing runs"),
+        (TAIL, "idle to the end"), (fainter, "fainter: beside another"),
     ]  # fmt: skip
     assert "first program on its SM<" in html(["schedule_one_more"]) and "fainter" not in html(["schedule_one_more"])
-    shared = html().split('data-name="shared"')[1].split("</g>")[0]
+    shared = drawing(html(), "shared")
     assert re.search(f'd="([^"]*)" stroke="{re.escape(fainter)}"', shared)[1].count("M") == 2
 
 
 def test_only_the_first_is_displayed():
-    parts = re.findall(r'<(g|text) data-name="([^"]*)"[^>]*display="none"', html())
-    assert parts == [(part, name) for part in ("g", "text") for name in ("one-more", "shared")]
-    assert html().count('data-name="few"') == 2
+    assert re.findall(r'<g data-name="([^"]*)"[^>]*display="none"', html()) == ["one-more", "shared"]
+    assert html().count('data-name="few"') == 1
+
+
+def test_begins_with_the_first_of_launches_by_their_number_of_programs():
+    page = html(["schedule_one_more", "schedule_few"])
+    assert re.findall(r"<span><strong>(\d+)</strong> (.*?)</span>", page) == [("2", "few"), ("5", "one more")]
+    assert re.search(r'name="launch" min="0" max="1" value="1"', page)
+    assert re.findall(r'<g data-name="([^"]*)"[^>]*display="none"', page) == ["few"]
+    assert 'aria-label="one more: 5 programs on 4 SMs;' in page
+    assert '<p class="schedule__about" aria-live="polite">5 programs on 4 SMs;' in page
 
 
 def test_says_in_words_what_it_shows():
     page = html()
-    said = "2 programs on 2 of 4 SMs; the last ends after 100 µs. Over that time, the SMs were idle for 50%."
+    said = (
+        "2 programs on 2 of 4 SMs; the last ends after 100 µs. Over that time, the SMs were idle for 50%. "
+        "At its end, 2 SMs had nothing left to run, for 100 µs on average."
+    )
     assert f'aria-label="few: {said}"' in page
     assert [re.findall("<td>(.*?)</td>", row) for row in re.findall("<tr>(.*?)</tr>", page, re.S)[1:]] == [
         ["few", "2", "2", "1", "100.0", "50.2%"],
@@ -92,8 +107,44 @@ def test_where_a_launch_ends_is_written_into_the_picture(end, anchor):
     short = msgspec.structs.replace(table({0: (0, 0.0, end)}), name="short")
     recorded = made("h200")
     recorded = msgspec.structs.replace(recorded, benchmarks=[*recorded.benchmarks, short])
-    text = html(["short", "schedule_one_more"], recorded).split('<text data-name="short"')[1].split("</text>")[0]
+    text = drawing(html(["short", "schedule_one_more"], recorded), "short").split("</text>")[0].split("<text")[1]
     assert f'text-anchor="{anchor}"' in text and text.endswith(f">ends after {end:.0f} µs")
+
+
+def test_what_has_nothing_left_to_run_is_hatched_and_called_idle():
+    page = html(["schedule_one_more"])
+    whole = 'width="100.000%" height="11"'  # the launch is the longest, on four SMs of three pixels
+    assert f'<rect {whole} fill="url(#' in drawing(page, "one-more")
+    hatch = re.search(r'fill="url\(#([^)]*)\)"', page)[1]
+    assert f'<pattern id="{hatch}"' in page
+    # On top, without hatches, each SM until its last program ended: 0 and 1 at 100 of 200 µs, 2 at the end, 3 at 101.
+    assert 'd="M0 0H500.0v3H500.0v3H1000.0v3H505.0v3H0z" fill="var(--untouched)"' in drawing(page, "one-more")
+    x, word = re.findall(r'<text x="([\d.]+)%"[^>]*>([^<]*)</text>', drawing(page, "one-more"))[-1]
+    assert word == "idle" and float(x) == pytest.approx(75, abs=0.2), "in the middle of the tail"
+    assert "At its end, 3 SMs had nothing left to run, for 100 µs on average." in page
+
+
+def test_a_launch_without_a_tail_names_none():
+    even = {0: (0, 0.0, 100.0), 1: (1, 0.0, 99.5), 2: (2, 0.0, 100.0), 3: (3, 0.0, 100.0)}
+    recorded = msgspec.structs.replace(made("h200"), benchmarks=[table(even)])
+    page = html(["schedule_few"], recorded)
+    assert ">idle</text>" not in page and "nothing left" not in page and TAIL not in page
+    one = read(table(even | {1: (1, 0.0, 40.0)}), "", SMS)
+    assert one.tails == [60.0] and one.sentence.endswith("At its end, 1 SM had nothing left to run, for 60 µs.")
+
+
+def test_the_word_stands_where_the_tail_is_widest():
+    recorded = made("h200")
+    rows = {n: (n, 0.0, 100.0 if 40 <= n < 50 else 200.0) for n in range(132)}
+    recorded = msgspec.structs.replace(
+        recorded,
+        benchmarks=[table(rows)],
+        provenance=msgspec.structs.replace(recorded.provenance, multiprocessors=132),
+    )
+    page = html(["schedule_few"], recorded)
+    x, y, word = re.findall(r'<text x="([\d.]+)%" y="([\d.]+)"[^>]*>([^<]*)</text>', page)[-1]
+    assert word == "idle" and float(x) == pytest.approx(75, abs=0.2)
+    assert 40 * PITCH <= float(y) - 9 < float(y) <= 50 * PITCH, "between the rows of those that still run"
 
 
 times = st.integers(0, 300).map(lambda tenths: tenths / 10)
@@ -116,7 +167,7 @@ def test_no_place_is_taken_twice_and_idle_time_is_what_is_left(programs):
 
 def test_labels_may_be_given_and_are_escaped():
     page = html({"schedule_few": "Two <programs>"})
-    assert "<span>Two &lt;programs&gt;</span>" in page and "Two <" not in page
+    assert "<span><strong>2</strong> Two &lt;programs&gt;</span>" in page and "Two <" not in page
 
 
 @pytest.mark.parametrize("end, step", [(9.9, 2), (70, 10), (71, 20), (202, 50), (312, 50), (1400, 200), (1401, 500)])

@@ -30,7 +30,7 @@ def page(open_page):
 
 
 def said(page, of="schedule-explorer") -> str:
-    return page.locator(f"{of} output").first.inner_text().partition("\n")[2]
+    return page.locator(f"{of} output").first.inner_text()
 
 
 def detail(page) -> str:
@@ -42,13 +42,17 @@ def query(page) -> str:
 
 
 def displayed(page) -> list[str]:
-    return page.locator("schedule-explorer svg > g").evaluate_all(
+    return page.locator("svg.schedule > g").evaluate_all(
         "all => all.filter(g => getComputedStyle(g).display !== 'none').map(g => g.dataset.label)"
     )
 
 
 def choose(page, label):
-    page.get_by_role("radio", name=label, exact=True).check(force=True)  # it is under what it is shown as
+    programs(page).fill(str([*LABELS.values()].index(label)))
+
+
+def programs(page):
+    return page.get_by_role("slider", name="Programs")
 
 
 def slider(page):
@@ -62,13 +66,45 @@ def at(page, moment):
 # What it shows
 
 
+def test_opens_at_the_beginning_with_play_first(page):
+    assert slider(page).input_value() == "0"
+    assert said(page) == "At 0 µs: 1 program on 1 SM, 1 waiting; idle: 3 SMs."
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Play"
+    later, plot = page.locator(".schedule__plot i").first.bounding_box(), page.locator(".schedule__plot").bounding_box()
+    assert later["x"] == pytest.approx(plot["x"], abs=1), "all of it is still to come"
+
+
 def test_a_launch_at_a_time(page):
     assert displayed(page) == ["few"]
     for label in [*LABELS.values()][::-1]:
         choose(page, label)
         assert displayed(page) == [label]
-        about = page.locator("output").first.inner_text().partition("\n")[0]
+        about = page.locator(".schedule__about").inner_text()
         assert page.locator("svg.schedule").get_attribute("aria-label") == f"{label}: {about}"
+        count = len(LAUNCHES[f"schedule_{label.replace(' ', '_')}"])
+        assert about.startswith(f"{count} programs on ")
+        assert programs(page).get_attribute("aria-valuetext") == f"{count} programs: {label}"
+    assert page.locator(".schedule__about").get_attribute("aria-live") == "polite"
+
+
+def test_a_launch_by_its_name_under_the_slider(page):
+    for number, label in reversed([*enumerate(LABELS.values())]):
+        stop = page.locator(".schedule__launches span").nth(number)
+        stop.click()
+        assert displayed(page) == [label] and programs(page).input_value() == str(number)
+        assert stop.inner_text().split("\n") == [str(len([*LAUNCHES.values()][number])), label]
+        assert page.locator(".schedule__chosen").all_inner_texts() == [stop.inner_text()]
+        track, words = programs(page).bounding_box(), stop.bounding_box()
+        thumb = track["x"] + 8 + (track["width"] - 16) * number / (len(LABELS) - 1)
+        assert thumb == pytest.approx(words["x"] + words["width"] / 2, abs=2), "the thumb stands above its words"
+
+
+def test_what_is_idle_at_the_end_is_called_idle(page):
+    choose(page, "one more")
+    assert page.locator("svg.schedule > g:visible text").all_text_contents() == ["ends after 200 µs", "idle"]
+    about = page.locator(".schedule__about").inner_text()
+    assert about.endswith("At its end, 3 SMs had nothing left to run, for 100 µs on average.")
 
 
 @pytest.mark.parametrize("name", LAUNCHES)
@@ -181,12 +217,13 @@ def test_address_keeps_the_state(open_page):
     choose(page, "one more")
     at(page, 150)
     page.get_by_label("Program", exact=True).fill("4")
-    assert query(page) == "?q=1&schedule.launch=one-more&schedule.time=150&schedule.program=4"
+    assert query(page) == "?q=1&schedule.launch=1&schedule.time=150&schedule.program=4"
     assert page.evaluate("history.length") == steps, "a change must add no step to go back"
     again = open_page(query(page))
     assert (said(again), detail(again), displayed(again)) == (said(page), detail(page), ["one more"])
     choose(again, "few")
-    assert "launch" not in query(again), "the first state needs no parameter"
+    at(again, 0)
+    assert query(again) == "?q=1&schedule.program=4", "the first state needs no parameter"
 
 
 def test_address_may_hold_anything(open_page):
@@ -194,7 +231,8 @@ def test_address_may_hold_anything(open_page):
     assert displayed(page) == ["few"]
     assert said(page).endswith("all have ended.")
     assert detail(page).startswith("Choose a program")
-    assert re.fullmatch(r"At \d+ µs: .*", said(open_page("?schedule.time=x")))
+    page = open_page("?schedule.launch=9&schedule.time=x")
+    assert displayed(page) == ["shared"] and said(page).startswith("At 0 µs: ")
 
 
 def test_moving_or_copying_the_element_keeps_it_working(page):
@@ -203,7 +241,7 @@ def test_moving_or_copying_the_element_keeps_it_working(page):
     copy = page.locator("#copy")
     slider(copy).fill("150")
     assert said(page, "#copy") == "At 150 µs: 1 program on 1 SM, 0 waiting; idle: 3 SMs."
-    assert said(page, "#schedule").endswith("all have ended.")
+    assert said(page, "#schedule").startswith("At 0 µs: ")
     assert page.locator("#schedule button").count() == copy.locator("button").count() == 1
 
 
@@ -211,14 +249,14 @@ def test_works_after_instant_navigation(open_site, site):
     page = open_site(site.url + "gpu/schedule/")
     page.evaluate("window.stayed = true")
     for _ in range(2):
-        page.locator("schedule-explorer [type=radio]").last.check(force=True)
+        programs(page).press("End")
         at(page, 1)
         assert re.fullmatch(r"At 1 µs: \d+ programs on \d+ SMs, \d+ waiting; idle: \d+ SMs\.", said(page))
         page.locator(".md-footer__link--next").click()
         page.locator("schedule-explorer").wait_for(state="detached")
         page.locator(".md-footer__link--prev").click()
         page.locator("schedule-explorer").wait_for()
-        assert said(page).endswith("all have ended."), "it begins anew"
+        assert said(page).startswith("At 0 µs: "), "it begins anew"
     assert page.evaluate("window.stayed")
 
 
@@ -226,21 +264,21 @@ def test_works_after_instant_navigation(open_site, site):
 
 
 def test_keyboard_alone_suffices(page):
-    page.get_by_role("radio", name="few").focus()
-    for _ in range(2):
-        page.keyboard.press("ArrowRight")
-    assert displayed(page) == ["shared"]
-    page.keyboard.press("Tab")
-    before = slider(page).input_value()
-    page.keyboard.press("ArrowLeft")
-    assert float(slider(page).input_value()) < float(before)
-    page.keyboard.press("Home")
-    assert said(page).startswith("At 0 µs: 4 programs on 2 SMs, 1 waiting; idle: 2 SMs.")
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     assert page.get_by_role("button").inner_text() == "Stop"
     page.keyboard.press(" ")
     assert page.get_by_role("button").inner_text() == "Play"
+    page.keyboard.press("Tab")
+    for _ in range(2):
+        page.keyboard.press("ArrowRight")
+    assert displayed(page) == ["shared"]
+    page.keyboard.press("Tab")
+    page.keyboard.press("End")
+    assert said(page).endswith("all have ended.")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Home")
+    assert said(page) == "At 0 µs: 4 programs on 2 SMs, 1 waiting; idle: 2 SMs."
     page.keyboard.press("Tab")
     page.keyboard.press("2")
     assert detail(page).startswith("Program 2 ran on SM 0 from 0 to 50 µs")
@@ -253,12 +291,14 @@ def test_keyboard_alone_suffices(page):
 def test_without_javascript_the_first_state_stands(open_page):
     page = open_page(java_script_enabled=False)
     assert page.get_by_role("img", name="few: 2 programs on 2 of 4 SMs").is_visible()
+    assert page.locator(".schedule__about").inner_text().startswith("2 programs on 2 of 4 SMs")
+    assert displayed(page) == ["few"] and not page.locator(".schedule__plot i").filter(visible=True).count()
     assert not page.locator("button, input, output").filter(visible=True).count()
     page.locator("summary").click()
     assert page.get_by_role("cell", name="one more").is_visible()
 
 
-@pytest.mark.parametrize("state", ["", "?schedule.launch=shared&schedule.time=60&schedule.program=1"])
+@pytest.mark.parametrize("state", ["", "?schedule.launch=2&schedule.time=60&schedule.program=1"])
 @pytest.mark.parametrize("scheme", ["default", "slate"])
 def test_no_axe_violation(open_page, scheme, state):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
@@ -269,14 +309,24 @@ def test_no_axe_violation(open_page, scheme, state):
     assert found.violations_count == 0, found.generate_report()
 
 
-@pytest.mark.parametrize("state", ["", "?schedule.launch=shared&schedule.program=1"])
+@pytest.mark.parametrize("state", ["", "?schedule.launch=2&schedule.program=1"])
 def test_fits_on_a_phone(open_page, state):
     page = open_page(state, viewport={"width": 360, "height": 700}, has_touch=True, is_mobile=True)
     page.locator("summary").click()
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
-    heights = page.locator("button, label > span, input:not([type=radio])").evaluate_all(
-        "all => all.map(e => e.getBoundingClientRect().height)"
-    )
+    heights = page.locator("button, input").evaluate_all("all => all.map(e => e.getBoundingClientRect().height)")
     assert min(heights) >= 36
     page.locator("svg.schedule").tap(position={"x": 20, "y": 2})
     assert "ran on SM 0" in detail(page)
+
+
+@pytest.mark.parametrize("width, height, header", [(1280, 800, 97), (390, 740, 49)])
+def test_picture_and_controls_fit_one_screen(open_site, site, width, height, header):
+    page = open_site(f"{site.url}gpu/schedule/", viewport={"width": width, "height": height})
+    first = page.get_by_role("button", name="Play").bounding_box()
+    assert first["y"] + first["height"] < height, "on the first screen of its lesson"
+    for launch in range(6):
+        programs(page).fill(str(launch))
+        at(page, 20)
+        parts = [page.locator(part).bounding_box() for part in (".schedule__play", "svg.schedule", "[name=time]")]
+        assert max(part["y"] + part["height"] for part in parts) - min(part["y"] for part in parts) <= height - header

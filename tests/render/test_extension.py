@@ -91,6 +91,7 @@ VIEWS = {
     "stages": ["view: stages"],
     "error": ["view: error", "launch: 1"],
     "layout": ["view: layout"],
+    "threads": ["view: threads"],
     "verdicts": ["view: verdicts", "section: Rows"],
 }
 

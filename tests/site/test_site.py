@@ -93,7 +93,7 @@ def ready(page):
     page.wait_for_function(
         "names => !document.querySelector(':not(:defined)') && [...document.querySelectorAll(names)]"
         ".every(explorer => explorer.querySelector('output:not(:empty), [aria-live]'))",
-        arg="launch-explorer, stage-explorer, schedule-explorer, roofline-explorer, swizzle-explorer",
+        arg="launch-explorer, stage-explorer, schedule-explorer, roofline-explorer, swizzle-explorer, layout-explorer",
     )
     page.evaluate("for (const details of document.querySelectorAll('details')) details.open = true")
     page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// <layout-explorer>: which thread holds which element of a block, in which register.
+// Its form stands on the page (figures/layout_explorer/).
+
+import { FormExplorer, count, define, list, plural } from "../explorer.js";
+
+const WARP = 32; // threads
+const SHADES = [8, 20, 32, 44]; // of warps 0, 1, 2, 3, and again, in percent
+
+// ---- The layout of a block of neighboring float32, as the compiler chooses it ----
+
+/** `each`: elements side by side in a thread, at most 16 bytes; `tile`: elements until the pattern repeats. */
+export function layout({ block, warps, warp = WARP }) {
+  const threads = warp * warps;
+  const each = Math.min(4, Math.max(1, Math.floor(block / threads)));
+  return { block, threads, each, tile: each * threads };
+}
+
+/** The elements that a thread holds, by register. */
+export function held({ block, each, tile }, thread) {
+  const pieces = Math.max(1, block / tile);
+  return Array.from({ length: pieces * each }, (_, register) =>
+    (Math.floor(register / each) * tile + thread * each + (register % each)) % block);
+}
+
+/** The threads that hold an element: several if there are fewer elements than threads. */
+export function holders({ block, threads, each, tile }, element) {
+  const found = [];
+  for (let thread = Math.floor((element % tile) / each); thread < threads; thread += block / each) found.push(thread);
+  return found;
+}
+
+// ---- The element ----
+
+const isPower = ({ name }) => name === "block" || name === "warps";
+const span = (first, length) => (length === 1 ? `${first}` : `${first}–${first + length - 1}`);
+
+class LayoutExplorer extends FormExplorer {
+  connectedCallback() {
+    this.numbers = this.querySelectorAll("[type=number]");
+    this.rows = this.querySelector(".layout__rows");
+    this.rows.onpointermove = (event) => event.pointerType !== "touch" && this.hover(event);
+    this.rows.onpointerleave = () => this.point(this.state);
+    this.rows.onclick = (event) => this.choose(event);
+    super.connectedCallback();
+    this.form.oninput = ({ target }) => {
+      if (target.type === "number") return; // it is being typed
+      const number = target.nextElementSibling;
+      number.value = isPower(number) ? 2 ** target.value : target.value;
+      this.update(number.name);
+    };
+    this.form.onchange = ({ target }) => target.type === "number" && this.update(target.name);
+  }
+
+  /** Show what the form says, all numbers corrected, so that the thread holds the element. `changed`: by the reader.
+      A power of two moves away from the one before: a step of one leads to the next. */
+  update(changed) {
+    const { block, warps, thread, element } = this.form;
+    for (const number of this.numbers) {
+      // Of what the numbers before it, already corrected, leave.
+      if (number === thread) number.max = WARP * warps.value - 1;
+      if (number === element) number.max = block.value - 1;
+      const old = this.shown?.[number.name] ?? this.first[number.name];
+      const value = Math.min(Math.max(number.value === "" ? old : Math.round(number.value), number.min), number.max);
+      number.value = isPower(number) ? 2 ** (value > old ? Math.ceil : Math.floor)(Math.log2(value)) : value;
+    }
+    const now = layout(this.state);
+    if (!held(now, Number(thread.value)).includes(Number(element.value))) {
+      if (changed === "element") [thread.value] = holders(now, Number(element.value));
+      else [element.value] = held(now, Number(thread.value));
+    }
+    for (const number of this.numbers) {
+      const range = number.previousElementSibling;
+      if (!isPower(number)) range.max = number.max;
+      range.value = isPower(number) ? Math.log2(number.value) : number.value;
+      range.ariaValueText = number.value;
+    }
+    super.update();
+  }
+
+  render(state) {
+    const { block, warps } = (this.shown = state);
+    if (block !== this.sizes?.block || warps !== this.sizes.warps) this.draw({ block, warps });
+    this.point(state);
+  }
+
+  /** Draw all boxes anew. */
+  draw(sizes) {
+    this.sizes = sizes;
+    const now = (this.layout = layout(sizes));
+    const { block, threads, each } = now;
+    const box = (element) => {
+      const names = holders(now, element);
+      const shade = SHADES[Math.floor(names[0] / WARP) % SHADES.length];
+      return `<i style="--shade: ${shade}%">${names.slice(0, 2).join("\n")}${names.length > 2 ? "…" : ""}</i>`;
+    };
+    const across = each * WARP;
+    const rows = Array.from({ length: Math.ceil(block / across) }, (_, row) => row * across);
+    this.rows.innerHTML = rows.map((first) => {
+      const warps = holders(now, first).map((thread) => Math.floor(thread / WARP));
+      const boxes = Array.from({ length: Math.min(WARP, block / each) }, (_, i) => box(first + i * each));
+      return `<div class="layout__row"><span><span>${plural(warps.length, "warp")} ${warps.join(", ")}</span>`
+        + `<var>${first}</var></span><div>${boxes.join("")}</div></div>`;
+    }).join("");
+    this.boxes = [...this.rows.querySelectorAll("i")];
+    this.rows.classList.toggle("layout__rows--many", rows.length > 16);
+    this.rows.style.setProperty("--rows", rows.length);
+    this.rows.style.setProperty("--each", each);
+
+    const own = block / threads;
+    const share = own < 1 ? `each element is held by ${1 / own} threads.`
+      : `${own} for each, loaded by ${count(own / each, "instruction")} of ${4 * each} bytes.`;
+    const [summary] = this.form.querySelectorAll("output");
+    const dealt = `${block.toLocaleString("en")} elements on ${sizes.warps} × ${WARP} = ${threads} threads`;
+    summary.textContent = `${dealt}: ${share}`;
+    this.rows.ariaLabel = summary.textContent;
+    this.querySelector(".layout__line code").textContent = `#ttg.blocked<{sizePerThread = [${each}], `
+      + `threadsPerWarp = [${WARP}], warpsPerCTA = [${sizes.warps}], order = [0]}>`;
+  }
+
+  /** Show a thread, all that it holds, and one element of that. */
+  point({ thread, element }, live = "polite") {
+    const { each } = this.layout;
+    const own = held(this.layout, thread);
+    for (const box of this.rows.querySelectorAll(".layout__held")) box.className = "";
+    for (let i = 0; i < own.length; i += each) this.boxes[own[i] / each].className = "layout__held";
+    const here = this.boxes[Math.floor(element / each)];
+    here.className += " layout__here";
+    here.style.setProperty("--at", element % each);
+    const [, detail] = this.form.querySelectorAll("output");
+    detail.ariaLive = live; // a screen reader would fall behind a pointer
+    detail.textContent = this.sentence(thread, element, own);
+  }
+
+  sentence(thread, element, own) {
+    const { each } = this.layout;
+    const pieces = [];
+    for (let i = 0; i < own.length; i += each) pieces.push(`${span(own[i], each)} in ${span(i, each)}`);
+    pieces[0] = `${plural(each, "element")} ${pieces[0].replace(" in", ` in ${plural(each, "register")}`)}`;
+    if (pieces.length > 4) pieces.splice(2, pieces.length - 3, "…");
+    const others = holders(this.layout, element);
+    const who = others.length > 1 ? ` of threads ${list(others)}` : "";
+    return `Thread ${thread} of warp ${Math.floor(thread / WARP)}: ${pieces.join(", ")}. `
+      + `Element ${element} is in register ${own.indexOf(element)}${who}.`;
+  }
+
+  /** The thread and the element under a pointer, or nothing. */
+  under({ target, clientX }) {
+    const box = target.closest("i");
+    if (!box) return null;
+    const { each } = this.layout;
+    const { left, width } = box.getBoundingClientRect();
+    const within = Math.min(Math.max(Math.floor(((clientX - left) / width) * each), 0), each - 1);
+    const element = this.boxes.indexOf(box) * each + within;
+    return { thread: holders(this.layout, element)[0], element };
+  }
+
+  hover(event) {
+    const found = this.under(event);
+    if (found) this.point(found, "off");
+  }
+
+  choose(event) {
+    const found = this.under(event);
+    if (!found) return;
+    for (const [name, value] of Object.entries(found)) this.form[name].value = value;
+    this.update();
+  }
+}
+
+define("layout-explorer", LayoutExplorer);
