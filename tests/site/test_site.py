@@ -121,7 +121,8 @@ def test_has_what_every_page_has(site, address):
     ids = [has["id"] for tag, has in page.elements if has.get("id") and tag != "g"]  # matplotlib names groups alike
     assert len(ids) == len(set(ids)), sorted(i for i in set(ids) if ids.count(i) > 1)
     figures = [has for has in page.all("figure") if "recording" in has.get("class", "").split()]
-    assert len(page.all("p", **{"class": "recording__where"})) == len(figures), "each says where it ran"
+    lab = bool(page.all("div", **{"class": "jupyter-wrapper"}))  # which says it once, at its end
+    assert len(page.all("p", **{"class": "recording__where"})) == len(figures) + lab, "each says where it ran"
     kinds = {kind for _, has in page.elements for kind in (has.get("class") or "").split()}
     assert not kinds & {"claim--stale", "recording__notice", "md-source"}, "fresh, and of no repository"
     assert not [has for has in page.all("a") if "edit" in has.get("rel", "").split()]
