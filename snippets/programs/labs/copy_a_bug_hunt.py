@@ -2,7 +2,8 @@
 # %% [markdown]
 # # Debug a kernel in the interpreter: a bug hunt
 #
-# **A [kernel](../reference/glossary.md#kernel) runs without an error, and its result is wrong. How do you find out why?**
+# **A [kernel](../reference/glossary.md#kernel) runs without an error, and its result is wrong. How do you find out
+# why?**
 #
 # The first kernel of this lesson should copy ten numbers, four at a time. Six never arrive, and no error says so.
 #

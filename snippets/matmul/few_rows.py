@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Matrix product of few rows and a large matrix, as in a language model that writes one word at a time.
+
+``c = a @ b``, where ``a`` has 1 to 64 rows. Each element of ``b`` is used once for each row, so the time is that of
+reading ``b``. Three things keep the memory busy:
+
+- Many loads under way: a program has a tile of columns and a stretch of K; of these there are several for each
+  multiprocessor. The last program of a tile adds the sums of all, in the order of K, so every run gives the same bits.
+- Wide loads, 16 bytes for each thread, along the dimension in which ``b`` is contiguous: N, or K, as in the weight of
+  ``torch.nn.Linear``, which is passed as ``weight.t()``.
+- Little else to do: the product is computed transposed, ``cᵀ = bᵀ aᵀ``. Matrix units take 64 rows at once, or 16, but
+  make do with 8 columns. So the many columns of ``b`` become rows there, and the few rows of ``a`` columns.
+
+Shapes: ``a`` is (M, K), ``b`` is (K, N), ``c`` is (M, N). Bytes: those of ``b``, more or less. FLOPs: 2 * M * N * K.
+
+Run it on a GPU with ``python few_rows.py``, or with ``TRITON_INTERPRET=1`` in Triton's interpreter.
+"""
+
+import functools
+from typing import NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+
+DTYPES = torch.float16, torch.bfloat16, torch.float32
+MOST_ROWS = 64
+
+
+# --8<-- [start:kernel]
+@triton.jit
+def few_rows_kernel(
+    a_ptr, b_ptr, c_ptr, partial_ptr, count_ptr, M, N, K, stride_a, stride_b, parts,
+    B_ALONG_K: tl.constexpr, SPLIT: tl.constexpr, K_EVEN: tl.constexpr, UNIT: tl.constexpr, N_UNIT: tl.constexpr,
+    INDEX: tl.constexpr, PRECISION: tl.constexpr, ROWS: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    # --8<-- [start:stretch]
+    tile, part = tl.program_id(axis=0), tl.program_id(axis=1)
+    steps = tl.cdiv(K, BLOCK_K)
+    begin, end = part * steps // parts, (part + 1) * steps // parts
+    n, k = tile * BLOCK_N, begin * BLOCK_K
+    # --8<-- [end:stretch]
+    # --8<-- [start:pointers]
+    # In 64 bits the way to the tile, a number of the whole program. In 32, unless that is too few, those within it.
+    far_n, far_k = n.to(tl.int64), k.to(tl.int64)
+    rows, columns, lanes = tl.arange(0, ROWS), tl.arange(0, BLOCK_N), tl.arange(0, BLOCK_K).to(INDEX)
+    # Promises to the compiler: runs of memory begin and end at multiples of 16 bytes, so loads may be that wide.
+    left = tl.multiple_of(N - n, N_UNIT)
+    is_row, is_column = rows < M, columns < left
+    a_ptrs = a_ptr + far_k + tl.multiple_of(rows.to(INDEX) * stride_a, UNIT)[:, None] + lanes[None, :]
+    there = (columns % left).to(INDEX)  # columns behind the last begin again at n, and need no mask
+    if B_ALONG_K:
+        b_ptrs = b_ptr + (far_n * stride_b + far_k) + tl.multiple_of(there * stride_b, UNIT)[:, None] + lanes[None, :]
+        b_step = BLOCK_K
+    else:
+        b_ptrs = b_ptr + (far_n + far_k * stride_b) + there[:, None] + tl.multiple_of(lanes * stride_b, UNIT)[None, :]
+        b_step = BLOCK_K * tl.cast(stride_b, tl.int64)
+    # --8<-- [end:pointers]
+    # --8<-- [start:loop]
+    acc = tl.zeros((BLOCK_N, ROWS), dtype=tl.float32)
+    for step in range(begin, end):
+        if K_EVEN:
+            a = tl.load(a_ptrs, mask=is_row[:, None])  # of other rows, the sums are not stored
+            b = tl.load(b_ptrs)
+        else:
+            inside = tl.arange(0, BLOCK_K) < tl.multiple_of(K - step * BLOCK_K, UNIT)
+            a = tl.load(a_ptrs, mask=is_row[:, None] & inside[None, :], other=0.0)
+            b = tl.load(b_ptrs, mask=inside[None, :], other=0.0)
+        acc = tl.dot(b, a.T, acc, input_precision=PRECISION)
+        a_ptrs += BLOCK_K
+        b_ptrs += b_step
+    # --8<-- [end:loop]
+    # --8<-- [start:finish]
+    c_ptrs = c_ptr + n + columns[:, None] + tl.multiple_of(rows.to(INDEX) * N, N_UNIT)[None, :]
+    mask = is_column[:, None] & is_row[None, :]
+    if not SPLIT:
+        tl.store(c_ptrs, acc, mask=mask)  # rounded to c's dtype
+    else:
+        TILE: tl.constexpr = BLOCK_N * ROWS
+        pieces = partial_ptr + tile.to(tl.int64) * parts * TILE + (rows[None, :] * BLOCK_N + columns[:, None])
+        tl.store(pieces + part * TILE, acc, mask=is_row[None, :])
+        tl.debug_barrier()  # all threads have stored, before one counts
+        before = tl.atomic_add(count_ptr + tile, 1, sem="acq_rel", scope="gpu")
+        if before == parts - 1:  # the others have stored theirs
+            total = tl.load(pieces, mask=is_row[None, :], cache_modifier=".cg")
+            for piece in tl.range(1, parts, loop_unroll_factor=4):
+                total += tl.load(pieces + piece * TILE, mask=is_row[None, :], cache_modifier=".cg")
+            tl.store(c_ptrs, total, mask=mask)
+            tl.store(count_ptr + tile, 0)  # for the next launch
+    # --8<-- [end:finish]
+# --8<-- [end:kernel]
+
+
+# --8<-- [start:plan]
+class Plan(NamedTuple):
+    """How to share out a product."""
+
+    rows: int  # of the tile: as many as a has, rounded up to a power of two, 8 at least
+    block_n: int
+    block_k: int
+    num_warps: int
+    num_stages: int
+    tiles: int
+    parts: int  # stretches of K, each a program
+
+
+EDGE = 2  # what a program's beginning and end count for, in steps
+LIMITS = {"multiprocessors": 132, "shared": 232_448}  # bytes of shared memory that a program may use: of an H200
+
+
+def plan(
+    M: int, N: int, K: int, *, size: int = 2, by_hand: bool = False, wide: bool = True,
+    multiprocessors: int = LIMITS["multiprocessors"], shared: int = LIMITS["shared"],
+) -> Plan:  # fmt: skip
+    """Choose tile and stretches: of the numbers of parts, the least for which the busiest multiprocessor does least.
+
+    Args:
+        M, N, K: From 1, M to 64.
+        size: Bytes of an element of a and b.
+        by_hand: Whether it is float32 in full precision, which matrix units cannot do.
+        wide: Whether loads are of 16 bytes. Those of single elements go through registers, so the tile must be small.
+        multiprocessors, shared: How many there are, and bytes of shared memory of each.
+
+    >>> plan(1, 4096, 4096).tiles, plan(1, 4096, 4096).parts
+    (64, 6)
+    """
+    rows = max(8, triton.next_power_of_2(M))
+    block_n, block_k, stages = (32, 32, 3) if by_hand else (64, (256 if wide else 64) // size, 4)
+    # wgmma, the instruction of 4 warps, takes float32 only along K: with 2, it is one that takes it along N as well.
+    warps = 2 if size == 4 and not by_hand else 4
+    tiles, steps = -(-N // block_n), -(-K // block_k)
+    room = multiprocessors * max(1, min(4, shared // (stages * (rows + block_n) * block_k * size)))  # at the same time
+    most = max(1, min(steps, 8 * room // tiles, 2**30 // steps))  # (parts * steps) stays below 2**31
+
+    def busiest(parts):  # steps of the programs that follow each other in one place
+        return -(-tiles * parts // room) * (-(-steps // parts) + EDGE)
+
+    return Plan(rows, block_n, block_k, warps, stages, tiles, min(range(1, most + 1), key=busiest))
+# --8<-- [end:plan]
+
+
+# --8<-- [start:host]
+@torch.compiler.disable  # torch.compile leaves it as it is
+def few_rows(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Return ``a @ b``, added up in float32, the same bits in every run.
+
+    Args:
+        a: ``(M, K)`` with at most 64 rows, float16, bfloat16 or float32, any strides; on a GPU, or in the interpreter
+            on the CPU. It is copied first if its rows are not contiguous. float32 is multiplied as TF32 where
+            ``torch.set_float32_matmul_precision`` allows it.
+        b: ``(K, N)`` of the dtype and on the device of ``a``, contiguous along N or along K.
+
+    Returns:
+        ``(M, N)`` of the dtype of ``a``, contiguous. The kernel may still be running.
+
+    Raises:
+        ValueError: An argument is something that the kernel cannot serve.
+
+    >>> few_rows(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0], [4.0]]))
+    tensor([[11.]])
+    """
+    return product(a, b)
+
+
+def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    check_arguments(a, b)
+    (M, K), N, size = a.shape, b.shape[1], a.itemsize
+    c = torch.empty(M, N, dtype=a.dtype, device=a.device)
+    if M * N * K == 0:
+        return c.zero_()
+    if a.stride(1) != 1 and K > 1:
+        a = a.contiguous()
+    along_k = b.stride(0) == 1 or K == 1
+    stride_a = 0 if M == 1 else a.stride(0)  # which means nothing for a single row
+    stride_b = 0 if along_k and N == 1 else b.stride(1 if along_k else 0)
+    precision = "ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32"
+    # Whether all runs of memory are of multiples of 16 bytes; whether they begin at one, Triton looks for itself.
+    unit, n_unit = 16 // size, 1 if N * size % 16 else 16 // size
+    if (K | stride_a | stride_b | (0 if along_k else N)) % unit:
+        unit = 1
+    wide = unit > 1 and (a.data_ptr() | b.data_ptr()) % 16 == 0
+    found = planned(M, N, K, size, size == 4 and precision == "ieee", wide, a.device)
+    # An offset within a tile may pass 2**31.
+    far = max(found.rows * max(stride_a, N), (found.block_n if along_k else found.block_k) * stride_b) >= 2**31 - 2**10
+    partial = count = c  # which nobody reads or writes
+    with torch.cuda.device_of(a):
+        if found.parts > 1:
+            elements = found.tiles * found.parts * found.block_n * found.rows
+            partial = torch.empty(elements, dtype=torch.float32, device=a.device)
+            count = counters(a.device, found.tiles)
+        few_rows_kernel[(found.tiles, found.parts)](
+            a, b, c, partial, count, M, N, K, stride_a, stride_b, found.parts,
+            B_ALONG_K=along_k, SPLIT=found.parts > 1, K_EVEN=K % found.block_k == 0, UNIT=unit,
+            N_UNIT=n_unit, INDEX=tl.int64 if far else tl.int32, PRECISION=precision,
+            ROWS=found.rows, BLOCK_N=found.block_n, BLOCK_K=found.block_k,
+            num_warps=found.num_warps, num_stages=found.num_stages,
+        )  # fmt: skip
+    return c
+# --8<-- [end:host]
+
+
+@functools.lru_cache(maxsize=4096)
+def planned(M: int, N: int, K: int, size: int, by_hand: bool, wide: bool, device: torch.device) -> Plan:
+    """The plan for a product on a device: choosing it takes longer than some products."""
+    return plan(M, N, K, size=size, by_hand=by_hand, wide=wide, **limits_of(device))
+
+
+def limits_of(device: torch.device) -> dict[str, int]:
+    """What a GPU has of what :func:`plan` asks for; in the interpreter, an H200's."""
+    if device.type != "cuda":
+        return LIMITS
+    properties = torch.cuda.get_device_properties(device)
+    # More than a program gets unasked, where the GPU has it; torch names no such limit on AMD's GPUs.
+    shared = getattr(properties, "shared_memory_per_block_optin", properties.shared_memory_per_block)
+    return {"multiprocessors": properties.multi_processor_count, "shared": shared}
+
+
+# --8<-- [start:counters]
+KEPT = {}  # by device and stream: launches on one stream follow each other, so they can share
+FOR_GRAPHS = {}  # by device: what no graph has yet. A graph may run on any stream, at any time: so it shares none
+ROOM = 2**20
+
+
+def counters(device: torch.device, tiles: int) -> torch.Tensor:
+    """Return zeros for a launch on the current stream of the current device, which leaves them zeros."""
+    on_gpu = device.type == "cuda"
+    if on_gpu and torch.cuda.is_current_stream_capturing():
+        tiles = -(-tiles // 4) * 4  # the next ones begin at a multiple of 16 bytes again
+        left = FOR_GRAPHS.get(device, ())
+        if len(left) < tiles:  # no product before the graph, or too many graphs
+            return torch.zeros(tiles, dtype=torch.int32, device=device)  # one more kernel in the graph
+        FOR_GRAPHS[device] = left[tiles:]
+        return left[:tiles]
+    key = device, torch.cuda.current_stream(device).cuda_stream if on_gpu else 0
+    if key not in KEPT or len(KEPT[key]) < tiles:
+        KEPT[key] = torch.zeros(max(tiles, 4096), dtype=torch.int32, device=device)
+        if on_gpu and device not in FOR_GRAPHS:
+            FOR_GRAPHS[device] = torch.zeros(ROOM, dtype=torch.int32, device=device)
+            torch.cuda.current_stream(device).synchronize()  # once: other streams will read these zeros
+    return KEPT[key]
+# --8<-- [end:counters]
+
+
+def check_arguments(a: torch.Tensor, b: torch.Tensor) -> None:
+    """Raise ``ValueError`` for what the kernel would compute wrongly or not at all."""
+    for name, x in (("a", a), ("b", b)):
+        if x.layout != torch.strided:
+            raise ValueError(f"{name} is {x.layout}; pass {name}.to_dense()")
+        if x.is_neg():  # the kernel would read memory in which the sign is not yet applied
+            raise ValueError(f"{name} is negated lazily; pass {name}.resolve_neg()")
+        if x.requires_grad and torch.is_grad_enabled():
+            raise ValueError(f"{name} requires a gradient, which few_rows does not compute; use torch.no_grad()")
+    if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0] or a.dtype != b.dtype or a.device != b.device:
+        raise ValueError(
+            "a must be (M, K) and b (K, N), of one dtype and on one device; "
+            f"got {tuple(a.shape)} of {a.dtype} on {a.device} and {tuple(b.shape)} of {b.dtype} on {b.device}"
+        )
+    if len(a) > MOST_ROWS or max(b.shape) >= 2**30:
+        raise ValueError(
+            f"a must have at most {MOST_ROWS} rows, and K and N be below 2**30; "
+            f"got {tuple(a.shape)} and {tuple(b.shape)}"
+        )
+    if 1 not in b.stride() and min(b.shape) > 1:
+        raise ValueError(f"b must be contiguous along N or along K; got strides {b.stride()}; pass b.contiguous()")
+    if a.dtype not in DTYPES:
+        raise ValueError(f"dtype {a.dtype} is not supported; use one of {', '.join(map(str, DTYPES))}")
+    interpreted = not isinstance(few_rows_kernel, triton.JITFunction)
+    if a.device.type != ("cpu" if interpreted else "cuda"):  # "cuda" is also torch's name for AMD's GPUs
+        raise ValueError(f"a is on {a.device}; kernels run on {'the CPU, interpreted' if interpreted else 'a GPU'}")
+    if interpreted and a.dtype == torch.bfloat16:
+        raise ValueError("Triton's interpreter multiplies bfloat16 wrongly (seen in 3.6 to 3.9); use float32 there")
+
+
+# --8<-- [start:main]
+def main():
+    device = "cuda" if isinstance(few_rows_kernel, triton.JITFunction) else "cpu"
+    if device == "cuda" and not torch.cuda.is_available():
+        raise SystemExit("no GPU found; set TRITON_INTERPRET=1 to run this in Triton's interpreter, on the CPU")
+    torch.manual_seed(0)
+    print("## right")
+    for M, N, K in ((1, 200, 2000), (5, 100, 1001)):
+        a, b = (torch.randint(-3, 4, shape).to(device, torch.float16) for shape in ((M, K), (K, N)))
+        for layout, x in (("N", b), ("K", b.t().contiguous().t())):
+            equal = torch.equal(few_rows(a, x).double(), a.double() @ b.double())
+            print(f"{M} x {N} x {K}, b contiguous along {layout}:", "equal" if equal else "NOT equal")
+    print("## plans")
+    for M, N, K in ((1, 4096, 4096), (1, 28672, 8192), (16, 4096, 14336), (64, 1024, 8192), (1, 128256, 4096)):
+        found = plan(M, N, K)
+        print(f"{M} x {N} x {K}: {found.tiles} tiles, {found.parts} parts, {found.tiles * found.parts} programs")
+# --8<-- [end:main]
+
+
+if __name__ == "__main__":
+    main()

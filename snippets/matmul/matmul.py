@@ -1,0 +1,529 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A matrix product for every shape: ``c = a @ b`` by the kernel and the tile that an estimate finds quickest.
+
+Two kernels, out of what the chapter's lessons teach one by one:
+
+- :func:`tile_kernel` loads tiles through pointers. Programs take tiles in the grouped order. Where there are few tiles,
+  several programs share one, each a stretch of K, and the last of them adds their sums in the order of K. A product of
+  few rows is computed transposed, ``cᵀ = bᵀ aᵀ``, so that the many columns of ``b`` fill the rows of the matrix units.
+- :func:`persistent_kernel` loads tiles by tensor descriptors: one program for each multiprocessor takes tile after
+  tile. For large products.
+
+:func:`plan` says which, and how. It knows sizes only, so it runs without a GPU, and the same shape on the same kind of
+GPU always gives the same bits.
+
+Shapes: ``a`` is (M, K), ``b`` is (K, N), ``c`` is (M, N). FLOPs: 2 * M * N * K.
+
+Run it on a GPU with ``python matmul.py``, or with ``TRITON_INTERPRET=1`` in Triton's interpreter.
+"""
+
+import functools
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+DTYPES = torch.float16, torch.bfloat16, torch.float32
+
+
+# --8<-- [start:order]
+@triton.jit
+def position(tile, tiles_m, tiles_n, GROUP_M: tl.constexpr):
+    """Row and column of a tile, by the grouped order: GROUP_M tiles down, then the next column."""
+    per_group = GROUP_M * tiles_n
+    first = tile // per_group * GROUP_M
+    height = tl.minimum(tiles_m - first, GROUP_M)  # the last group may be lower
+    return first + tile % per_group % height, tile % per_group // height
+# --8<-- [end:order]
+
+
+# --8<-- [start:pointers]
+@triton.jit
+def tile_pointers(
+    ptr, first, k, size, stride,
+    ALONG_K: tl.constexpr, UNIT: tl.constexpr, INDEX: tl.constexpr, BLOCK: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """Pointers to BLOCK rows of ``a``, or columns of ``b``, from ``first``, and BLOCK_K steps of K from ``k``.
+
+    Also how far it is to the next tile along K. One offset in 64 bits leads to the tile; those within it are INDEX,
+    32 bits where they suffice. Beyond the end, rows begin again at ``first``, and need no mask. UNIT is a promise to
+    the compiler: that many elements, 16 bytes, begin at a multiple of as many. So one instruction can load them.
+    """
+    begin, k = tl.cast(first, tl.int64), tl.cast(k, tl.int64)
+    rows, steps = tl.arange(0, BLOCK), tl.arange(0, BLOCK_K).to(INDEX)
+    if ALONG_K:  # neighbors in memory are neighbors along K
+        offsets = tl.multiple_of((rows % (size - first)).to(INDEX) * stride, UNIT)[:, None] + steps[None, :]
+        return ptr + (begin * stride + k) + offsets, BLOCK_K
+    else:
+        rows = (rows % tl.multiple_of(size - first, UNIT)).to(INDEX)
+        offsets = rows[:, None] + tl.multiple_of(steps * stride, UNIT)[None, :]
+        return ptr + (begin + k * stride) + offsets, BLOCK_K * tl.cast(stride, tl.int64)
+# --8<-- [end:pointers]
+
+
+# --8<-- [start:store]
+@triton.jit
+def store_tile(
+    c_ptr, acc, m, n, M, N,
+    SWAPPED: tl.constexpr, UNIT: tl.constexpr, INDEX: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """Store a tile of c, which is contiguous; SWAPPED: it is c transposed that is."""
+    rows, columns = tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N)
+    inside = (rows < tl.multiple_of(M - m, UNIT if SWAPPED else 1))[:, None]
+    inside &= (columns < tl.multiple_of(N - n, 1 if SWAPPED else UNIT))[None, :]
+    if SWAPPED:
+        first = tl.cast(n, tl.int64) * M + m
+        offsets = rows[:, None] + tl.multiple_of(columns.to(INDEX) * M, UNIT)[None, :]
+    else:
+        first = tl.cast(m, tl.int64) * N + n
+        offsets = tl.multiple_of(rows.to(INDEX) * N, UNIT)[:, None] + columns[None, :]
+    tl.store(c_ptr + first + offsets, acc, mask=inside)  # rounded to c's dtype
+# --8<-- [end:store]
+
+
+# --8<-- [start:tile]
+@triton.jit
+def tile_kernel(
+    a_ptr, b_ptr, c_ptr, partial_ptr, count_ptr, M, N, K, stride_a, stride_b, parts,
+    A_ALONG_K: tl.constexpr, B_ALONG_K: tl.constexpr, SWAPPED: tl.constexpr, SPLIT: tl.constexpr, K_EVEN: tl.constexpr,
+    UNIT: tl.constexpr, C_UNIT: tl.constexpr, INDEX: tl.constexpr, PRECISION: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
+):  # fmt: skip
+    # --8<-- [start:share]
+    pid = tl.program_id(axis=0)
+    tiles_m, tiles_n, steps = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N), tl.cdiv(K, BLOCK_K)
+    tile, begin, end = pid, 0, steps
+    if SPLIT:
+        tile, part = pid % (tiles_m * tiles_n), pid // (tiles_m * tiles_n)
+        begin, end = part * steps // parts, (part + 1) * steps // parts
+    pid_m, pid_n = position(tile, tiles_m, tiles_n, GROUP_M)
+    m, n, k = pid_m * BLOCK_M, pid_n * BLOCK_N, begin * BLOCK_K
+    # --8<-- [end:share]
+    # --8<-- [start:loop]
+    a_ptrs, a_step = tile_pointers(a_ptr, m, k, M, stride_a, A_ALONG_K, UNIT, INDEX, BLOCK_M, BLOCK_K)
+    b_ptrs, b_step = tile_pointers(b_ptr, n, k, N, stride_b, B_ALONG_K, UNIT, INDEX, BLOCK_N, BLOCK_K)
+    acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    for step in range(begin, end):
+        if K_EVEN:
+            a, b = tl.load(a_ptrs), tl.load(b_ptrs)
+        else:
+            left = K - step * BLOCK_K
+            if A_ALONG_K or B_ALONG_K:
+                left = tl.multiple_of(left, UNIT)
+            inside = (tl.arange(0, BLOCK_K) < left)[None, :]
+            a, b = tl.load(a_ptrs, mask=inside, other=0.0), tl.load(b_ptrs, mask=inside, other=0.0)
+        acc = tl.dot(a, b.T, acc, input_precision=PRECISION)
+        a_ptrs += a_step
+        b_ptrs += b_step
+    # --8<-- [end:loop]
+    # --8<-- [start:finish]
+    if not SPLIT:
+        store_tile(c_ptr, acc, m, n, M, N, SWAPPED, C_UNIT, INDEX, BLOCK_M, BLOCK_N)
+    else:
+        TILE: tl.constexpr = BLOCK_M * BLOCK_N
+        ROWS: tl.constexpr = min(BLOCK_M, 4096 // BLOCK_N)
+        rows, columns = tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N)
+        pieces = partial_ptr + tile.to(tl.int64) * parts * TILE
+        tl.store(pieces + part * TILE + rows[:, None] * BLOCK_N + columns[None, :], acc)
+        tl.debug_barrier()  # all threads have stored, before one counts
+        before = tl.atomic_add(count_ptr + tile, 1, sem="acq_rel", scope="gpu")
+        if before == parts - 1:  # the others have stored theirs
+            for top in range(0, BLOCK_M, ROWS):  # a strip of the tile after the other, to need few registers
+                strip = pieces + top * BLOCK_N + tl.arange(0, ROWS)[:, None] * BLOCK_N + columns[None, :]
+                total = tl.load(strip, cache_modifier=".cg")
+                for piece in tl.range(1, parts, loop_unroll_factor=4):
+                    total += tl.load(strip + piece * TILE, cache_modifier=".cg")
+                store_tile(c_ptr, total, m + top, n, M, N, SWAPPED, C_UNIT, INDEX, ROWS, BLOCK_N)
+            tl.store(count_ptr + tile, 0)  # for the next launch
+    # --8<-- [end:finish]
+# --8<-- [end:tile]
+
+
+# --8<-- [start:persistent]
+@triton.jit
+def persistent_kernel(
+    a, b, c, M, N, K,
+    A_ALONG_K: tl.constexpr, B_ALONG_K: tl.constexpr, PRECISION: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
+):  # fmt: skip
+    tiles_m, tiles_n = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)
+    pid, programs = tl.program_id(axis=0), tl.num_programs(axis=0)
+    stored = pid - programs
+    for tile in tl.range(pid, tiles_m * tiles_n, programs, flatten=True):
+        pid_m, pid_n = position(tile, tiles_m, tiles_n, GROUP_M)
+        acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+        for k in range(0, K, BLOCK_K):
+            a_tile = a.load([pid_m * BLOCK_M, k]) if A_ALONG_K else a.load([k, pid_m * BLOCK_M]).T
+            b_tile = b.load([pid_n * BLOCK_N, k]).T if B_ALONG_K else b.load([k, pid_n * BLOCK_N])
+            acc = tl.dot(a_tile, b_tile, acc, input_precision=PRECISION)
+        stored += programs  # counted again: the loads may be at the next tile by now
+        pid_m, pid_n = position(stored, tiles_m, tiles_n, GROUP_M)
+        # In two halves, which take half of the shared memory.
+        halves = tl.permute(tl.reshape(acc.to(c.dtype), (BLOCK_M, 2, BLOCK_N // 2)), (0, 2, 1))
+        left, right = tl.split(halves)
+        c.store([pid_m * BLOCK_M, pid_n * BLOCK_N], left)
+        c.store([pid_m * BLOCK_M, pid_n * BLOCK_N + BLOCK_N // 2], right)
+# --8<-- [end:persistent]
+
+
+# --8<-- [start:plan]
+class Plan(NamedTuple):
+    """How to compute a product."""
+
+    kernel: str  # "tile" or "persistent"
+    swapped: bool  # whether it is computed transposed: then block_m counts columns of c
+    block_m: int
+    block_n: int
+    block_k: int
+    num_warps: int
+    num_stages: int
+    parts: int  # programs that share a tile, each a stretch of K
+    programs: int
+
+
+# --8<-- [start:constants]
+# Of an H200, by its data sheet and times of the chapter's other kernels; not yet fitted to times of these.
+# Of a multiprocessor, in a nanosecond: FLOPs, divided by the bytes of an element; FLOPs of float32 without matrix
+# units; bytes from L2; bytes of pieces that one program adds up. Of all together: bytes from memory.
+FLOPS, FLOPS_BY_HAND, L2_BYTES, ONE_READS, MEMORY = 12_000, 500, 80, 60, 4_000
+# Nanoseconds: the first load of a program until its last store, without its steps; a load; what a step takes besides;
+# waiting for the last program.
+EDGE, LATENCY, TURN, LAST = 1_200, 1_000, 40, 1_500
+# --8<-- [end:constants]
+
+# --8<-- [start:tiles]
+# block_m, block_n, block_k for elements of 2 bytes, num_warps, num_stages
+TILES = [
+    (128, 128, 64, 4, 3),  # two of it fit on a multiprocessor of an H200
+    (128, 128, 64, 8, 4),
+    (64, 256, 64, 4, 4),
+    (128, 64, 64, 4, 4),
+    (64, 128, 64, 4, 4),
+    (64, 64, 128, 4, 4),
+    (64, 32, 128, 4, 4),
+]
+TILES_OF_FEW = [(64, 64, 128, 4, 4), (128, 64, 64, 4, 5)]  # block_n is 8, 16, 32 or 64, as the columns take
+TILES_OF_PERSISTENT = [(128, 256, 64, 8, 3)]
+TILES_BY_HAND = [(64, 64, 16, 4, 3), (32, 32, 32, 4, 3)]  # float32 without matrix units
+FEW, GROUP_M = 64, 8
+# --8<-- [end:tiles]
+
+
+def plan(
+    M: int, N: int, K: int, *, size: int = 2, by_hand: bool = False, wide: bool = True,
+    multiprocessors: int = 132, shared: int = 232_448,
+) -> Plan:  # fmt: skip
+    """Return the plan that should be quickest, by :func:`estimate`.
+
+    Args:
+        M, N, K: From 1.
+        size: Bytes of an element of a and b.
+        by_hand: Whether it is float32 in full precision, which matrix units cannot do.
+        wide: Whether 16 bytes can be loaded at once, everywhere.
+        multiprocessors, shared: How many there are, and the bytes of shared memory that a program may use; by default
+            an H200's.
+
+    >>> plan(1, 4096, 4096).swapped, plan(8192, 8192, 8192).kernel
+    (True, 'persistent')
+    """
+    found = candidates(M, N, K, size, by_hand, wide, multiprocessors, shared)
+    reckon = functools.partial(estimate, M, N, K, size, by_hand, multiprocessors, shared)
+    return min(found, key=lambda plan: (reckon(plan), plan.parts, plan.block_m * plan.block_n))
+
+
+def candidates(M, N, K, size, by_hand, wide, multiprocessors, shared) -> Iterator[Plan]:
+    """Yield the plans that can be served and may be good."""
+    few, swapped = min(M, N) <= FEW, M <= FEW and M <= N
+    rows, columns = (N, M) if swapped else (M, N)  # of what is computed
+    for m, n, k, warps, stages in TILES_BY_HAND if by_hand else TILES_OF_FEW if few else TILES:
+        if not few and (m >= 2 * rows or n >= 2 * columns):
+            continue  # half of the tile would do nothing
+        n = min(n, max(8, triton.next_power_of_2(columns)))
+        if not by_hand:
+            k = (k if wide else 32) * 2 // size  # narrow loads go through registers
+            # wgmma, the instruction of 4 warps, takes float32 only along K. With 2, another one takes it along N, too.
+            warps = 2 if few and size == 4 else warps
+        stages = max(1, min(stages, shared // ((m + n) * k * size)))
+        tiles, steps = -(-rows // m) * -(-columns // n), -(-K // k)
+        # At most 8 programs for each multiprocessor, so that the pieces stay few, and (parts * steps) below 2**31.
+        for parts in range(1, max(1, min(steps // 2, 8 * multiprocessors // tiles, 2**30 // steps)) + 1):
+            yield Plan("tile", swapped, m, n, k, warps, stages, parts, tiles * parts)
+    for m, n, k, warps, stages in TILES_OF_PERSISTENT:
+        if wide and N % 8 == 0 and size == 2 and not few and (stages * (m + n) * k + m * n // 2) * size <= shared:
+            tiles = -(-M // m) * -(-N // n)
+            rounds = -(-tiles // multiprocessors)
+            yield Plan("persistent", False, m, n, k, warps, stages, 1, -(-tiles // rounds))
+# --8<-- [end:plan]
+
+
+# --8<-- [start:estimate]
+def estimate(M, N, K, size, by_hand, multiprocessors, shared, plan: Plan) -> float:
+    """Nanoseconds that a product may take."""
+    m, n, k = plan.block_m, plan.block_n, plan.block_k
+    loaded, steps = (m + n) * k * size, -(-K // (k * plan.parts))  # bytes of a step; steps of a program, for each tile
+    if plan.kernel == "persistent":
+        together, rounds = 1, -(-(-(-M // m) * -(-N // n)) // plan.programs)
+    else:  # how many programs have room on a multiprocessor at once: each thread has 64 registers beside the sums
+        registers = plan.num_warps * 32 * 64 + m * n
+        room = max(1, min(shared // (plan.num_stages * loaded), 2**16 // registers))
+        together = min(room, -(-plan.programs // multiprocessors))
+        rounds = -(-plan.programs // (together * multiprocessors))
+    arithmetic = together * 2 * m * n * k / (FLOPS_BY_HAND if by_hand else FLOPS / size)
+    step = TURN + max(arithmetic, together * loaded / L2_BYTES, LATENCY / max(1, plan.num_stages - 1))
+    memory = size * (M * K + K * N + M * N) / MEMORY
+    last = LAST + plan.parts * m * n * 4 / ONE_READS if plan.parts > 1 else 0
+    return max(rounds * (steps * step + EDGE), memory) + last
+# --8<-- [end:estimate]
+
+
+# --8<-- [start:host]
+def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Return ``a @ b``, added up in float32, the same bits in every run.
+
+    Args:
+        a: ``(M, K)``, float16, bfloat16 or float32, any strides; on a GPU, or in the interpreter on the CPU. float32 is
+            multiplied as TF32 where ``torch.set_float32_matmul_precision`` allows it.
+        b: ``(K, N)`` of the dtype and on the device of ``a``, any strides.
+
+    Returns:
+        ``(M, N)`` of the dtype of ``a``, contiguous. The kernel may still be running. ``a`` and ``b`` are copied first
+        if neither their rows nor their columns are contiguous, or if c has more than 64 rows and columns and
+        loads of 16 bytes would not be aligned.
+
+    Raises:
+        ValueError: An argument is something that the kernels cannot serve.
+
+    >>> matmul(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0], [4.0]]))
+    tensor([[11.]])
+    """
+    for name, x in (("a", a), ("b", b)):
+        if x.requires_grad and torch.is_grad_enabled():
+            raise ValueError(f"{name} requires a gradient, which matmul does not compute; use torch.no_grad()")
+    if torch.compiler.is_compiling():
+        return compiled_matmul(a, b)  # which torch.compile does not look into
+    return product(a, b, keep=True)
+
+
+@torch.library.custom_op("triton_by_example::matmul", mutates_args=())
+def compiled_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """What ``torch.compile`` calls; it may keep no memory, for the compiler may make a CUDA graph of it."""
+    return product(a, b, keep=False)
+
+
+@compiled_matmul.register_fake
+def _(a, b):
+    return a.new_empty(a.shape[0], b.shape[1])
+
+
+def product(a: torch.Tensor, b: torch.Tensor, *, keep: bool) -> torch.Tensor:
+    """As :func:`matmul`. All that depends on shapes is looked up; the rest is to allocate and to launch."""
+    for name, x in (("a", a), ("b", b)):
+        if x.layout != torch.strided:
+            raise ValueError(f"{name} is {x.layout}; pass {name}.to_dense()")
+        if x.is_neg():  # the kernel would read memory in which the sign is not yet applied
+            raise ValueError(f"{name} is negated lazily; pass {name}.resolve_neg()")
+    precision = "ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32"
+    begins = (a.data_ptr() | b.data_ptr()) % 16 == 0
+    launch = prepared(a.shape, a.stride(), b.shape, b.stride(), a.dtype, b.dtype, a.device, b.device, begins, precision)
+    if launch.copied is not None:  # which elements to add to K; see copy_along_k
+        for_a, for_b, more = launch.copied
+        a = copy_along_k(a, more) if for_a else a
+        b = copy_along_k(b.t(), more).t() if for_b else b
+        return product(a, b, keep=keep)
+    c = torch.empty(*launch.shape, dtype=a.dtype, device=a.device)
+    plan = launch.plan
+    if plan is None:  # nothing to compute, or sums of nothing
+        return c.zero_()
+    with torch.cuda.device_of(a):
+        if plan.kernel == "persistent":
+            sides = zip((a, b, c), launch.described, strict=True)
+            arguments = [TensorDescriptor(x, *described) for x, described in sides]
+            persistent_kernel[(plan.programs,)](*arguments, *launch.numbers, **launch.options)
+            return c
+        partial = count = c  # which nobody reads or writes
+        if plan.parts > 1:
+            sums = plan.programs * plan.block_m * plan.block_n
+            partial = torch.empty(sums, dtype=torch.float32, device=a.device)
+            count = counters(a.device, plan.programs // plan.parts, keep)
+        first, second = (b, a) if plan.swapped else (a, b)
+        tile_kernel[(plan.programs,)](first, second, c, partial, count, *launch.numbers, **launch.options)
+    return c
+# --8<-- [end:host]
+
+
+# --8<-- [start:prepared]
+class Launch(NamedTuple):
+    """All of a launch that does not change from call to call."""
+
+    shape: tuple[int, int]  # of c
+    plan: Plan | None = None
+    numbers: tuple[int, ...] = ()  # arguments after the tensors
+    options: dict | None = None
+    described: tuple = ()  # shape, strides and block of each descriptor
+    copied: tuple[bool, bool, int] | None = None
+
+
+@functools.lru_cache(maxsize=4096)
+def prepared(a_shape, a_stride, b_shape, b_stride, a_dtype, b_dtype, a_device, b_device, begins, precision) -> Launch:
+    """Check the arguments and decide; ``begins``: whether a and b begin at multiples of 16 bytes."""
+    check_arguments(a_shape, b_shape, a_dtype, b_dtype, a_device, b_device)
+    (M, K), N, size = a_shape, b_shape[1], a_dtype.itemsize
+    if M * N * K == 0:
+        return Launch((M, N))
+    unit, by_hand = 16 // size, size == 4 and precision == "ieee"
+    a, b = walk(M, K, a_stride), walk(N, K, b_stride[::-1])
+    if a is None or b is None:
+        return Launch((M, N), copied=(a is None, b is None, 0))
+    runs = a.aligned(unit) and b.aligned(unit)
+    if min(M, N) > FEW and not by_hand and not (begins and runs):
+        return Launch((M, N), copied=(True, True, -K % unit))
+    found = plan(M, N, K, size=size, by_hand=by_hand, wide=begins and runs, **limits_of(a_device))
+    m, n, k = found.block_m, found.block_n, found.block_k
+    first, second = (b, a) if found.swapped else (a, b)
+    options = {
+        "A_ALONG_K": first.along_k, "B_ALONG_K": second.along_k, "PRECISION": precision,
+        "BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "GROUP_M": GROUP_M,
+        "num_warps": found.num_warps, "num_stages": found.num_stages,
+    }  # fmt: skip
+    if found.kernel == "persistent":
+        described = a.described(m, k), b.described(n, k), ((M, N), (N, 1), [m, n // 2])
+        return Launch((M, N), found, (M, N, K), options, described)
+    far = max(first.reach(m, k), second.reach(n, k), max(m, n) * (N + 1)) >= 2**31  # of a, b and c, within a tile
+    options |= {
+        "SWAPPED": found.swapped, "SPLIT": found.parts > 1, "K_EVEN": K % k == 0,
+        "UNIT": unit if runs else 1, "C_UNIT": 1 if N % unit else unit, "INDEX": tl.int64 if far else tl.int32,
+    }  # fmt: skip
+    numbers = first.rows, second.rows, K, first.stride, second.stride, found.parts
+    return Launch((M, N), found, numbers, options)
+
+
+class Walk(NamedTuple):
+    """How a side of the product lies in memory: rows of a, or columns of b, and along K."""
+
+    rows: int
+    K: int
+    along_k: bool  # whether neighbors in memory are neighbors along K
+    stride: int  # elements from one row to the next, or, where these are neighbors, from one step of K to the next
+
+    def aligned(self, unit: int) -> bool:
+        """Whether each run of neighbors begins at a multiple of 16 bytes from the first, and ends at one."""
+        run, runs = (self.K, self.rows) if self.along_k else (self.rows, self.K)
+        return run % unit == 0 and self.stride % unit == 0 and (self.stride >= run or runs == 1)
+
+    def reach(self, block: int, block_k: int) -> int:
+        """More than the largest offset within a tile."""
+        return block * self.stride + block_k if self.along_k else block + block_k * self.stride
+
+    def described(self, block: int, block_k: int) -> tuple:
+        """Shape, strides and block of a tensor descriptor."""
+        if self.along_k:
+            return (self.rows, self.K), (max(self.stride, self.K), 1), [block, block_k]
+        return (self.K, self.rows), (max(self.stride, self.rows), 1), [block_k, block]
+
+
+def walk(rows: int, K: int, strides: tuple[int, int]) -> Walk | None:
+    """Return how a side lies, or None if it has no neighbors along either dimension."""
+    if strides[1] == 1 or K == 1:
+        return Walk(rows, K, True, strides[0] if rows > 1 else 0)
+    if strides[0] == 1 or rows == 1:
+        return Walk(rows, K, False, strides[1])
+    return None
+# --8<-- [end:prepared]
+
+
+def copy_along_k(x: torch.Tensor, more: int) -> torch.Tensor:
+    """Return a contiguous copy of a tensor ``(rows, K)`` with ``more`` zeros at the end of each row."""
+    return torch.nn.functional.pad(x, (0, more)).contiguous()
+
+
+# --8<-- [start:counters]
+KEPT = {}  # by device and stream: launches on one stream follow each other, so they can share
+FOR_GRAPHS = {}  # by device: what no graph has yet. A graph may run on any stream, at any time: so it shares none
+ROOM = 2**20
+
+
+def counters(device: torch.device, tiles: int, keep: bool) -> torch.Tensor:
+    """Return zeros for a launch on the current stream of the current device, which leaves them zeros."""
+    if not keep:
+        return torch.zeros(tiles, dtype=torch.int32, device=device)  # one more kernel, of a microsecond or two
+    on_gpu = device.type == "cuda"
+    if on_gpu and torch.cuda.is_current_stream_capturing():
+        tiles = -(-tiles // 4) * 4  # the next ones begin at a multiple of 16 bytes again
+        left = FOR_GRAPHS.get(device, ())
+        if len(left) < tiles:
+            return torch.zeros(tiles, dtype=torch.int32, device=device)
+        FOR_GRAPHS[device] = left[tiles:]
+        return left[:tiles]
+    key = device, torch.cuda.current_stream(device).cuda_stream if on_gpu else 0
+    if key not in KEPT or len(KEPT[key]) < tiles:
+        KEPT[key] = torch.zeros(max(tiles, 4096), dtype=torch.int32, device=device)
+        if on_gpu and device not in FOR_GRAPHS:
+            FOR_GRAPHS[device] = torch.zeros(ROOM, dtype=torch.int32, device=device)
+            torch.cuda.current_stream(device).synchronize()  # once: other streams will read these zeros
+    return KEPT[key]
+# --8<-- [end:counters]
+
+
+@functools.cache
+def limits_of(device: torch.device) -> dict[str, int]:
+    """What a GPU has of what :func:`plan` asks for; in the interpreter, nothing, for those of an H200."""
+    if device.type != "cuda":
+        return {}
+    properties = torch.cuda.get_device_properties(device)
+    # More than a program gets unasked, where the GPU has it; torch names no such limit on AMD's GPUs.
+    shared = getattr(properties, "shared_memory_per_block_optin", properties.shared_memory_per_block)
+    return {"multiprocessors": properties.multi_processor_count, "shared": shared}
+
+
+def check_arguments(a_shape, b_shape, a_dtype, b_dtype, a_device, b_device) -> None:
+    """Raise ``ValueError`` for what the kernels would compute wrongly or not at all."""
+    if len(a_shape) != 2 or len(b_shape) != 2 or a_shape[1] != b_shape[0] or a_dtype != b_dtype or a_device != b_device:
+        raise ValueError(
+            "a must be (M, K) and b (K, N), of one dtype and on one device; "
+            f"got {tuple(a_shape)} of {a_dtype} on {a_device} and {tuple(b_shape)} of {b_dtype} on {b_device}"
+        )
+    if max(*a_shape, *b_shape) >= 2**30:  # (for 2**31 programs, the result would be larger than any memory)
+        raise ValueError(f"dimensions must be below 2**30; got {tuple(a_shape)} and {tuple(b_shape)}")
+    if a_dtype not in DTYPES:
+        raise ValueError(f"dtype {a_dtype} is not supported; use one of {', '.join(map(str, DTYPES))}")
+    interpreted = not isinstance(tile_kernel, triton.JITFunction)
+    if a_device.type != ("cpu" if interpreted else "cuda"):  # "cuda" is also torch's name for AMD's GPUs
+        raise ValueError(f"a is on {a_device}; kernels run on {'the CPU, interpreted' if interpreted else 'a GPU'}")
+    if interpreted and a_dtype == torch.bfloat16:
+        raise ValueError("Triton's interpreter multiplies bfloat16 wrongly (seen in 3.6 to 3.9); use float32 there")
+
+
+# --8<-- [start:main]
+SHAPES = (
+    (1, 4096, 4096), (16, 4096, 14336), (64, 28672, 8192), (128, 128, 65536), (300, 7168, 2048), (512, 512, 512),
+    (1536, 1536, 1536), (1920, 1280, 5120), (3072, 3072, 3072), (4096, 4096, 4096), (8192, 8192, 8192),
+)  # fmt: skip
+
+
+def describe(M: int, N: int, K: int) -> str:
+    found = plan(M, N, K)
+    tile = f"{found.block_m} x {found.block_n} x {found.block_k}" + " of the transposed" * found.swapped
+    return f"{found.kernel}, {tile}, {found.parts} parts, {found.programs} programs"
+
+
+def main():
+    device = "cuda" if isinstance(tile_kernel, triton.JITFunction) else "cpu"
+    if device == "cuda" and not torch.cuda.is_available():
+        raise SystemExit("no GPU found; set TRITON_INTERPRET=1 to run this in Triton's interpreter, on the CPU")
+    torch.manual_seed(0)
+    print("## right")
+    for M, N, K in ((1, 300, 500), (20, 70, 300), (100, 70, 90)):
+        a, b = (torch.randint(-3, 4, shape).to(device, torch.float16) for shape in ((M, K), (K, N)))
+        equal = torch.equal(matmul(a, b).double(), a.double() @ b.double())
+        print(f"{M} x {N} x {K}:", "equal" if equal else "NOT equal")
+    print("## plans")
+    for shape in SHAPES:
+        print(f"{' x '.join(map(str, shape))}: {describe(*shape)}")
+# --8<-- [end:main]
+
+
+if __name__ == "__main__":
+    main()
