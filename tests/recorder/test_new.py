@@ -51,7 +51,9 @@ def test_it_runs_and_its_test_passes(chapter):
         target = chapter.root / "tests" / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / "tests" / name, target)
-    for name in ("tests/browser.py", "tests/toy.py", "snippets/tools/testing.py", "pyproject.toml"):
+    for name in ("browser", "compiled", "toy"):
+        shutil.copy(ROOT / f"tests/{name}.py", chapter.root / f"tests/{name}.py")
+    for name in ("snippets/tools/testing.py", "pyproject.toml"):
         (chapter.root / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, chapter.root / name)
     files = ["tests/snippets/programs/test_saxpy.py", "snippets/programs/saxpy.py"]

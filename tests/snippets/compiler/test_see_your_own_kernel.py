@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """It compiles without a GPU, and counts what the compiled code says."""
 
+import contextlib
 import re
 import sys
 from unittest import mock
 
 import pytest
 import torch
-from guards import as_if_compiled, environment
+from guards import Guarded, as_if_compiled, check_each_once, environment, recorded_accesses
 
 from recorder.printed import numbers, sections
 from snippets.compiler import see_your_own_kernel as module
@@ -30,6 +31,21 @@ def test_in_the_interpreter_it_begins_again_without(monkeypatch, capsys):
     assert again.call_args.args[0] == [sys.executable, module.__file__]
     assert "TRITON_INTERPRET" not in again.call_args.kwargs["env"]
     assert capsys.readouterr().out == "what that printed"
+
+
+def test_its_kernel_takes_the_mean_from_each_row_and_touches_nothing_beside(device):
+    rows = torch.tensor([[0.0, 1, 2, 3, 4], [10, 20, 30, 40, 50]], device=device)
+    x = Guarded.around(rows, before=8, after=8, fill=0x7F)
+    out = Guarded((2, 5), torch.float32, device, before=8, after=8, fill=0x5A)
+    accesses = recorded_accesses() if device == "cpu" else contextlib.nullcontext([])
+    with accesses as seen:
+        module.center_kernel[(2,)](x.tensor, out.tensor, 5, BLOCK=8)
+    assert out.tensor.tolist() == [[-2, -1, 0, 1, 2], [-20, -10, 0, 10, 20]]
+    x.check("x")
+    out.check("the result")
+    if device == "cpu":  # the interpreter lists what is touched
+        check_each_once(seen, "load", x=x.tensor)
+        check_each_once(seen, "store", out=out.tensor)
 
 
 def test_wide_loads_need_a_multiple_of_16(printed):
