@@ -83,7 +83,9 @@ def by_gpu(drawn: dict[str, Markup]) -> Markup:
 
 def headed(text: str, lesson: Lesson | None, ran: Iterable[str], gpus: dict[str, str]) -> str:
     """A page with what stands under its title: which lesson it is, where it ran, a switch between GPUs."""
-    under = render("head.html", lesson=lesson, ran=", ".join(ran)) if lesson or ran else ""
+    places = sorted(ran, key=lambda place: place.startswith("compiled"))  # what was only compiled comes last
+    said = ", ".join(places) if not places or places[0].startswith("compiled") else f"ran {', '.join(places)}"
+    under = render("head.html", lesson=lesson, ran=said) if lesson or said else ""
     if len(gpus) > 1:
         under += render("gpu_switch.html", gpus={device: gpus[device] for device in sorted(gpus, key=order)})
     return re.sub("</h1>", lambda title: f"{title[0]}{under}", text, count=1)

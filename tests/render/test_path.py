@@ -38,6 +38,16 @@ def test_a_lesson_says_so_under_its_title(course):
     assert under_title(LESSON).startswith(f'{head}<b class="lesson">Lesson 2 of 2</b> · 2 minutes · r{ran}')
 
 
+def test_what_was_compiled_is_said_last(course):
+    stage = "```recording\nview: stage\ntarget: sm_90\nstage: ptx\n```\n\n"
+    text = LESSON.replace("## It runs", stage + "## It runs")
+    assert under_title(text).partition("</p>")[0].endswith(
+        ">Ran on an NVIDIA H200 (Triton 3.7.1), compiled by Triton 3.9.0"
+    )
+    compiled = text.replace("view: output\ndevice: h200", "view: stage\ntarget: sm_90\nstage: ttir")
+    assert under_title(compiled).partition("</p>")[0].endswith(">Compiled by Triton 3.9.0")
+
+
 def test_the_view_of_the_path(course):
     course.settings(NUMBERED)
     course.page("# Home\n\n```recording\nview: path\n```\n", "index.md")
