@@ -194,7 +194,9 @@ PARTS = {  # rows, columns, K
 ZEROS, FILL = "8192 × 8192 × 256, of zeros", "8192 × 8192, filled by torch"
 
 
-layer_alone = by_config(linear, PAIR)  # a layer with a bias and no activation, by the config of short sums
+def layer_alone(x, weight, bias):
+    """A layer with a bias and no activation, by the config of short sums."""
+    return by_config(linear, PAIR)(x, weight, bias)
 
 
 @functools.cache
