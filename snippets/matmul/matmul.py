@@ -84,35 +84,6 @@ def store_tile(
 # --8<-- [end:store]
 
 
-# --8<-- [start:finish]
-@triton.jit
-def finish(
-    c_ptr, acc, partial_ptr, count_ptr, tile, part, parts, m, n, M, N,
-    SWAPPED: tl.constexpr, SPLIT: tl.constexpr, UNIT: tl.constexpr, INDEX: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-):  # fmt: skip
-    """Store a tile; where programs share it, keep this one's sums, and the last adds them all and stores."""
-    if not SPLIT:
-        store_tile(c_ptr, acc, m, n, M, N, SWAPPED, UNIT, INDEX, BLOCK_M, BLOCK_N)
-    else:
-        TILE: tl.constexpr = BLOCK_M * BLOCK_N
-        ROWS: tl.constexpr = min(BLOCK_M, 4096 // BLOCK_N)
-        rows, columns = tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N)
-        pieces = partial_ptr + tile.to(tl.int64) * parts * TILE
-        tl.store(pieces + part * TILE + rows[:, None] * BLOCK_N + columns[None, :], acc)
-        tl.debug_barrier()  # all threads have stored, before one counts
-        before = tl.atomic_add(count_ptr + tile, 1, sem="acq_rel", scope="gpu")
-        if before == parts - 1:  # the others have stored theirs
-            for top in range(0, BLOCK_M, ROWS):  # a strip of the tile after the other, to need few registers
-                strip = pieces + top * BLOCK_N + tl.arange(0, ROWS)[:, None] * BLOCK_N + columns[None, :]
-                total = tl.load(strip, cache_modifier=".cg")
-                for piece in tl.range(1, parts, loop_unroll_factor=4):
-                    total += tl.load(strip + piece * TILE, cache_modifier=".cg")
-                store_tile(c_ptr, total, m + top, n, M, N, SWAPPED, UNIT, INDEX, ROWS, BLOCK_N)
-            tl.store(count_ptr + tile, 0)  # for the next launch
-# --8<-- [end:finish]
-
-
 # --8<-- [start:tile]
 @triton.jit
 def tile_kernel(
@@ -124,7 +95,7 @@ def tile_kernel(
     # --8<-- [start:share]
     pid = tl.program_id(axis=0)
     tiles_m, tiles_n, steps = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N), tl.cdiv(K, BLOCK_K)
-    tile, part, begin, end = pid, 0, 0, steps
+    tile, begin, end = pid, 0, steps
     if SPLIT:
         tile, part = pid % (tiles_m * tiles_n), pid // (tiles_m * tiles_n)
         begin, end = part * steps // parts, (part + 1) * steps // parts
@@ -148,77 +119,53 @@ def tile_kernel(
         a_ptrs += a_step
         b_ptrs += b_step
     # --8<-- [end:loop]
-    finish(c_ptr, acc, partial_ptr, count_ptr, tile, part, parts, m, n, M, N,
-           SWAPPED, SPLIT, C_UNIT, INDEX, BLOCK_M, BLOCK_N)  # fmt: skip
+    # --8<-- [start:finish]
+    if not SPLIT:
+        store_tile(c_ptr, acc, m, n, M, N, SWAPPED, C_UNIT, INDEX, BLOCK_M, BLOCK_N)
+    else:
+        TILE: tl.constexpr = BLOCK_M * BLOCK_N
+        ROWS: tl.constexpr = min(BLOCK_M, 4096 // BLOCK_N)
+        rows, columns = tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N)
+        pieces = partial_ptr + tile.to(tl.int64) * parts * TILE
+        tl.store(pieces + part * TILE + rows[:, None] * BLOCK_N + columns[None, :], acc)
+        tl.debug_barrier()  # all threads have stored, before one counts
+        before = tl.atomic_add(count_ptr + tile, 1, sem="acq_rel", scope="gpu")
+        if before == parts - 1:  # the others have stored theirs
+            for top in range(0, BLOCK_M, ROWS):  # a strip of the tile after the other, to need few registers
+                strip = pieces + top * BLOCK_N + tl.arange(0, ROWS)[:, None] * BLOCK_N + columns[None, :]
+                total = tl.load(strip, cache_modifier=".cg")
+                for piece in tl.range(1, parts, loop_unroll_factor=4):
+                    total += tl.load(strip + piece * TILE, cache_modifier=".cg")
+                store_tile(c_ptr, total, m + top, n, M, N, SWAPPED, C_UNIT, INDEX, ROWS, BLOCK_N)
+            tl.store(count_ptr + tile, 0)  # for the next launch
+    # --8<-- [end:finish]
 # --8<-- [end:tile]
-
-
-# --8<-- [start:described]
-@triton.jit
-def described_kernel(
-    a, b, c_ptr, partial_ptr, count_ptr, M, N, K, parts,
-    A_ALONG_K: tl.constexpr, B_ALONG_K: tl.constexpr, SPLIT: tl.constexpr,
-    C_UNIT: tl.constexpr, INDEX: tl.constexpr, PRECISION: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
-):  # fmt: skip
-    """As :func:`tile_kernel`, but the tiles come by tensor descriptors, which need neither offsets nor masks."""
-    pid = tl.program_id(axis=0)
-    tiles_m, tiles_n, steps = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N), tl.cdiv(K, BLOCK_K)
-    tile, part, begin, end = pid, 0, 0, steps
-    if SPLIT:
-        tile, part = pid % (tiles_m * tiles_n), pid // (tiles_m * tiles_n)
-        begin, end = part * steps // parts, (part + 1) * steps // parts
-    pid_m, pid_n = position(tile, tiles_m, tiles_n, GROUP_M)
-    m, n = pid_m * BLOCK_M, pid_n * BLOCK_N
-    acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
-    for step in range(begin, end):
-        k = step * BLOCK_K
-        a_tile = a.load([m, k]) if A_ALONG_K else a.load([k, m]).T
-        b_tile = b.load([n, k]).T if B_ALONG_K else b.load([k, n])
-        acc = tl.dot(a_tile, b_tile, acc, input_precision=PRECISION)
-    finish(c_ptr, acc, partial_ptr, count_ptr, tile, part, parts, m, n, M, N,
-           False, SPLIT, C_UNIT, INDEX, BLOCK_M, BLOCK_N)  # fmt: skip
-# --8<-- [end:described]
 
 
 # --8<-- [start:persistent]
 @triton.jit
 def persistent_kernel(
-    a, b, more, c, M, N, K,
+    a, b, c, M, N, K,
     A_ALONG_K: tl.constexpr, B_ALONG_K: tl.constexpr, PRECISION: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, MORE_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
 ):  # fmt: skip
-    """Tiles of BLOCK_M x (BLOCK_N + MORE_N): blocks are powers of two, and between 128 and 256 columns lie 192.
-
-    MORE_N is 0 or half of BLOCK_N; ``more`` describes b, as ``b`` does, in blocks of that many columns.
-    """
-    WIDTH: tl.constexpr = BLOCK_N + MORE_N
-    HALF: tl.constexpr = BLOCK_N // 2
-    tiles_m, tiles_n = tl.cdiv(M, BLOCK_M), tl.cdiv(N, WIDTH)
+    tiles_m, tiles_n = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)
     pid, programs = tl.program_id(axis=0), tl.num_programs(axis=0)
     stored = pid - programs
     for tile in tl.range(pid, tiles_m * tiles_n, programs, flatten=True):
         pid_m, pid_n = position(tile, tiles_m, tiles_n, GROUP_M)
-        m, n = pid_m * BLOCK_M, pid_n * WIDTH
         acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
-        acc_more = tl.zeros((BLOCK_M, HALF), dtype=tl.float32)
         for k in range(0, K, BLOCK_K):
-            a_tile = a.load([m, k]) if A_ALONG_K else a.load([k, m]).T
-            b_tile = b.load([n, k]).T if B_ALONG_K else b.load([k, n])
+            a_tile = a.load([pid_m * BLOCK_M, k]) if A_ALONG_K else a.load([k, pid_m * BLOCK_M]).T
+            b_tile = b.load([pid_n * BLOCK_N, k]).T if B_ALONG_K else b.load([k, pid_n * BLOCK_N])
             acc = tl.dot(a_tile, b_tile, acc, input_precision=PRECISION)
-            if MORE_N:
-                more_tile = more.load([n + BLOCK_N, k]).T if B_ALONG_K else more.load([k, n + BLOCK_N])
-                acc_more = tl.dot(a_tile, more_tile, acc_more, input_precision=PRECISION)
         stored += programs  # counted again: the loads may be at the next tile by now
         pid_m, pid_n = position(stored, tiles_m, tiles_n, GROUP_M)
-        m, n = pid_m * BLOCK_M, pid_n * WIDTH
-        # In halves, which take half of the shared memory.
-        halves = tl.permute(tl.reshape(acc.to(c.dtype), (BLOCK_M, 2, HALF)), (0, 2, 1))
+        # In two halves, which take half of the shared memory.
+        halves = tl.permute(tl.reshape(acc.to(c.dtype), (BLOCK_M, 2, BLOCK_N // 2)), (0, 2, 1))
         left, right = tl.split(halves)
-        c.store([m, n], left)
-        c.store([m, n + HALF], right)
-        if MORE_N:
-            c.store([m, n + BLOCK_N], acc_more.to(c.dtype))
+        c.store([pid_m * BLOCK_M, pid_n * BLOCK_N], left)
+        c.store([pid_m * BLOCK_M, pid_n * BLOCK_N + BLOCK_N // 2], right)
 # --8<-- [end:persistent]
 
 
@@ -226,7 +173,7 @@ def persistent_kernel(
 class Plan(NamedTuple):
     """How to compute a product."""
 
-    kernel: str  # "tile", "described" or "persistent"
+    kernel: str  # "tile" or "persistent"
     swapped: bool  # whether it is computed transposed: then block_m counts columns of c
     block_m: int
     block_n: int
@@ -235,7 +182,6 @@ class Plan(NamedTuple):
     num_stages: int
     parts: int  # programs that share a tile, each a stretch of K
     programs: int
-    more_n: int = 0  # columns of the tile beside block_n
 
 
 # --8<-- [start:constants]
@@ -393,19 +339,17 @@ def product(a: torch.Tensor, b: torch.Tensor, *, keep: bool) -> torch.Tensor:
         return c.zero_()
     with torch.cuda.device_of(a):
         if plan.kernel == "persistent":
-            described = [TensorDescriptor(x, *how) for x, how in zip((a, b, b, c), launch.described, strict=True)]
-            persistent_kernel[(plan.programs,)](*described, *launch.numbers, **launch.options)
+            sides = zip((a, b, c), launch.described, strict=True)
+            arguments = [TensorDescriptor(x, *described) for x, described in sides]
+            persistent_kernel[(plan.programs,)](*arguments, *launch.numbers, **launch.options)
             return c
         partial = count = c  # which nobody reads or writes
         if plan.parts > 1:
             sums = plan.programs * plan.block_m * plan.block_n
             partial = torch.empty(sums, dtype=torch.float32, device=a.device)
             count = counters(a.device, plan.programs // plan.parts, keep)
-        kernel, sides = tile_kernel, (b, a) if plan.swapped else (a, b)
-        if plan.kernel == "described":
-            kernel = described_kernel
-            sides = [TensorDescriptor(x, *how) for x, how in zip((a, b), launch.described, strict=True)]
-        kernel[(plan.programs,)](*sides, c, partial, count, *launch.numbers, **launch.options)
+        first, second = (b, a) if plan.swapped else (a, b)
+        tile_kernel[(plan.programs,)](first, second, c, partial, count, *launch.numbers, **launch.options)
     return c
 # --8<-- [end:host]
 
@@ -445,12 +389,8 @@ def prepared(a_shape, a_stride, b_shape, b_stride, a_dtype, b_dtype, a_device, b
         "num_warps": found.num_warps, "num_stages": found.num_stages,
     }  # fmt: skip
     if found.kernel == "persistent":
-        described = a.described(m, k), b.described(n, k), b.described(n // 2, k), ((M, N), (N, 1), [m, n // 2])
-        return Launch((M, N), found, (M, N, K), options | {"MORE_N": found.more_n}, described)
-    if found.kernel == "described":
-        far = max(m, n) * (N + 1) >= 2**31  # of c, within a tile
-        options |= {"SPLIT": found.parts > 1, "C_UNIT": 1 if N % unit else unit, "INDEX": tl.int64 if far else tl.int32}
-        return Launch((M, N), found, (M, N, K, found.parts), options, (a.described(m, k), b.described(n, k)))
+        described = a.described(m, k), b.described(n, k), ((M, N), (N, 1), [m, n // 2])
+        return Launch((M, N), found, (M, N, K), options, described)
     far = max(first.reach(m, k), second.reach(n, k), max(m, n) * (N + 1)) >= 2**31  # of a, b and c, within a tile
     options |= {
         "SWAPPED": found.swapped, "SPLIT": found.parts > 1, "K_EVEN": K % k == 0,
