@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A matrix product for every shape: ``c = a @ b`` by the kernel and the tile that an estimate finds quickest.
 
-Two kernels, out of what the chapter's lessons teach one by one:
+Three kernels, out of what the chapter's lessons teach one by one:
 
 - :func:`tile_kernel` loads tiles through pointers. Programs take tiles in the grouped order. Where there are few tiles,
   several programs share one, each a stretch of K, and the last of them adds their sums in the order of K. A product of
   few rows is computed transposed, ``cᵀ = bᵀ aᵀ``, so that the many columns of ``b`` fill the rows of the matrix units.
+- :func:`described_kernel` does the same, but loads tiles by tensor descriptors.
 - :func:`persistent_kernel` loads tiles by tensor descriptors: one program for each multiprocessor takes tile after
   tile. For large products.
 
@@ -37,6 +38,8 @@ def position(tile, tiles_m, tiles_n, GROUP_M: tl.constexpr):
     first = tile // per_group * GROUP_M
     height = tl.minimum(tiles_m - first, GROUP_M)  # the last group may be lower
     return first + tile % per_group % height, tile % per_group // height
+
+
 # --8<-- [end:order]
 
 
@@ -61,6 +64,8 @@ def tile_pointers(
         rows = (rows % tl.multiple_of(size - first, UNIT)).to(INDEX)
         offsets = rows[:, None] + tl.multiple_of(steps * stride, UNIT)[None, :]
         return ptr + (begin + k * stride) + offsets, BLOCK_K * tl.cast(stride, tl.int64)
+
+
 # --8<-- [end:pointers]
 
 
@@ -81,7 +86,40 @@ def store_tile(
         first = tl.cast(m, tl.int64) * N + n
         offsets = tl.multiple_of(rows.to(INDEX) * N, UNIT)[:, None] + columns[None, :]
     tl.store(c_ptr + first + offsets, acc, mask=inside)  # rounded to c's dtype
+
+
 # --8<-- [end:store]
+
+
+# --8<-- [start:finish]
+@triton.jit
+def finish(
+    c_ptr, acc, partial_ptr, count_ptr, tile, part, parts, m, n, M, N,
+    SWAPPED: tl.constexpr, SPLIT: tl.constexpr, UNIT: tl.constexpr, INDEX: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """Store a tile; where programs share it, keep this one's sums, and the last adds them all and stores."""
+    if not SPLIT:
+        store_tile(c_ptr, acc, m, n, M, N, SWAPPED, UNIT, INDEX, BLOCK_M, BLOCK_N)
+    else:
+        TILE: tl.constexpr = BLOCK_M * BLOCK_N
+        ROWS: tl.constexpr = min(BLOCK_M, 4096 // BLOCK_N)
+        rows, columns = tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N)
+        pieces = partial_ptr + tile.to(tl.int64) * parts * TILE
+        tl.store(pieces + part * TILE + rows[:, None] * BLOCK_N + columns[None, :], acc)
+        tl.debug_barrier()  # all threads have stored, before one counts
+        before = tl.atomic_add(count_ptr + tile, 1, sem="acq_rel", scope="gpu")
+        if before == parts - 1:  # the others have stored theirs
+            for top in range(0, BLOCK_M, ROWS):  # a strip of the tile after the other, to need few registers
+                strip = pieces + top * BLOCK_N + tl.arange(0, ROWS)[:, None] * BLOCK_N + columns[None, :]
+                total = tl.load(strip, cache_modifier=".cg")
+                for piece in tl.range(1, parts, loop_unroll_factor=4):
+                    total += tl.load(strip + piece * TILE, cache_modifier=".cg")
+                store_tile(c_ptr, total, m + top, n, M, N, SWAPPED, UNIT, INDEX, ROWS, BLOCK_N)
+            tl.store(count_ptr + tile, 0)  # for the next launch
+
+
+# --8<-- [end:finish]
 
 
 # --8<-- [start:tile]
@@ -95,7 +133,7 @@ def tile_kernel(
     # --8<-- [start:share]
     pid = tl.program_id(axis=0)
     tiles_m, tiles_n, steps = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N), tl.cdiv(K, BLOCK_K)
-    tile, begin, end = pid, 0, steps
+    tile, part, begin, end = pid, 0, 0, steps
     if SPLIT:
         tile, part = pid % (tiles_m * tiles_n), pid // (tiles_m * tiles_n)
         begin, end = part * steps // parts, (part + 1) * steps // parts
@@ -119,27 +157,41 @@ def tile_kernel(
         a_ptrs += a_step
         b_ptrs += b_step
     # --8<-- [end:loop]
-    # --8<-- [start:finish]
-    if not SPLIT:
-        store_tile(c_ptr, acc, m, n, M, N, SWAPPED, C_UNIT, INDEX, BLOCK_M, BLOCK_N)
-    else:
-        TILE: tl.constexpr = BLOCK_M * BLOCK_N
-        ROWS: tl.constexpr = min(BLOCK_M, 4096 // BLOCK_N)
-        rows, columns = tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N)
-        pieces = partial_ptr + tile.to(tl.int64) * parts * TILE
-        tl.store(pieces + part * TILE + rows[:, None] * BLOCK_N + columns[None, :], acc)
-        tl.debug_barrier()  # all threads have stored, before one counts
-        before = tl.atomic_add(count_ptr + tile, 1, sem="acq_rel", scope="gpu")
-        if before == parts - 1:  # the others have stored theirs
-            for top in range(0, BLOCK_M, ROWS):  # a strip of the tile after the other, to need few registers
-                strip = pieces + top * BLOCK_N + tl.arange(0, ROWS)[:, None] * BLOCK_N + columns[None, :]
-                total = tl.load(strip, cache_modifier=".cg")
-                for piece in tl.range(1, parts, loop_unroll_factor=4):
-                    total += tl.load(strip + piece * TILE, cache_modifier=".cg")
-                store_tile(c_ptr, total, m + top, n, M, N, SWAPPED, C_UNIT, INDEX, ROWS, BLOCK_N)
-            tl.store(count_ptr + tile, 0)  # for the next launch
-    # --8<-- [end:finish]
+    finish(c_ptr, acc, partial_ptr, count_ptr, tile, part, parts, m, n, M, N,
+           SWAPPED, SPLIT, C_UNIT, INDEX, BLOCK_M, BLOCK_N)  # fmt: skip
+
+
 # --8<-- [end:tile]
+
+
+# --8<-- [start:described]
+@triton.jit
+def described_kernel(
+    a, b, c_ptr, partial_ptr, count_ptr, M, N, K, parts,
+    A_ALONG_K: tl.constexpr, B_ALONG_K: tl.constexpr, SPLIT: tl.constexpr,
+    C_UNIT: tl.constexpr, INDEX: tl.constexpr, PRECISION: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
+):  # fmt: skip
+    """As :func:`tile_kernel`, but the tiles come by tensor descriptors, which need neither offsets nor masks."""
+    pid = tl.program_id(axis=0)
+    tiles_m, tiles_n, steps = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N), tl.cdiv(K, BLOCK_K)
+    tile, part, begin, end = pid, 0, 0, steps
+    if SPLIT:
+        tile, part = pid % (tiles_m * tiles_n), pid // (tiles_m * tiles_n)
+        begin, end = part * steps // parts, (part + 1) * steps // parts
+    pid_m, pid_n = position(tile, tiles_m, tiles_n, GROUP_M)
+    m, n = pid_m * BLOCK_M, pid_n * BLOCK_N
+    acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    for step in range(begin, end):
+        k = step * BLOCK_K
+        a_tile = a.load([m, k]) if A_ALONG_K else a.load([k, m]).T
+        b_tile = b.load([n, k]).T if B_ALONG_K else b.load([k, n])
+        acc = tl.dot(a_tile, b_tile, acc, input_precision=PRECISION)
+    finish(c_ptr, acc, partial_ptr, count_ptr, tile, part, parts, m, n, M, N,
+           False, SPLIT, C_UNIT, INDEX, BLOCK_M, BLOCK_N)  # fmt: skip
+
+
+# --8<-- [end:described]
 
 
 # --8<-- [start:persistent]
@@ -166,6 +218,8 @@ def persistent_kernel(
         left, right = tl.split(halves)
         c.store([pid_m * BLOCK_M, pid_n * BLOCK_N], left)
         c.store([pid_m * BLOCK_M, pid_n * BLOCK_N + BLOCK_N // 2], right)
+
+
 # --8<-- [end:persistent]
 
 
@@ -173,7 +227,7 @@ def persistent_kernel(
 class Plan(NamedTuple):
     """How to compute a product."""
 
-    kernel: str  # "tile" or "persistent"
+    kernel: str  # "tile", "described" or "persistent"
     swapped: bool  # whether it is computed transposed: then block_m counts columns of c
     block_m: int
     block_n: int
@@ -185,28 +239,40 @@ class Plan(NamedTuple):
 
 
 # --8<-- [start:constants]
-# Of an H200, by its data sheet and times of the chapter's other kernels; not yet fitted to times of these.
+# Fitted to an H200's times for 37 sizes (bfloat16, operands in rotation, Triton 3.9), by random search.
 # Of a multiprocessor, in a nanosecond: FLOPs, divided by the bytes of an element; FLOPs of float32 without matrix
-# units; bytes from L2; bytes of pieces that one program adds up. Of all together: bytes from memory.
-FLOPS, FLOPS_BY_HAND, L2_BYTES, ONE_READS, MEMORY = 12_000, 500, 80, 60, 4_000
+# units; bytes from L2; bytes of sums stored; bytes of pieces that one program adds up. Of all together: bytes from
+# memory.
+FLOPS, FLOPS_BY_HAND, L2_BYTES, STORES, ONE_READS, MEMORY = 11_000, 500, 130, 800, 20, 4_300
+# How much of these FLOPs a tile reaches, by block_m and block_n; and how much more of them with descriptors.
+REACHED = {
+    (128, 256): 1.08, (128, 128): 1.0, (64, 256): 0.94, (64, 128): 0.89, (128, 64): 0.71,
+    (64, 64): 0.59, (64, 32): 0.46,
+}  # fmt: skip
+DESCRIBED = 1.2
 # Nanoseconds: the first load of a program until its last store, without its steps; a load; what a step takes besides;
-# waiting for the last program.
-EDGE, LATENCY, TURN, LAST = 1_200, 1_000, 40, 1_500
+# waiting for the last program. And how much of the first is left between two tiles of a persistent program.
+EDGE, LATENCY, TURN, LAST, OVERLAPPED = 2_500, 1_000, 17, 2_200, 0.37
 # --8<-- [end:constants]
 
 # --8<-- [start:tiles]
 # block_m, block_n, block_k for elements of 2 bytes, num_warps, num_stages
 TILES = [
+    (128, 256, 64, 8, 3),
     (128, 128, 64, 4, 3),  # two of it fit on a multiprocessor of an H200
-    (128, 128, 64, 8, 4),
     (64, 256, 64, 4, 4),
-    (128, 64, 64, 4, 4),
     (64, 128, 64, 4, 4),
     (64, 64, 128, 4, 4),
     (64, 32, 128, 4, 4),
 ]
-TILES_OF_FEW = [(64, 64, 128, 4, 4), (128, 64, 64, 4, 5)]  # block_n is 8, 16, 32 or 64, as the columns take
-TILES_OF_PERSISTENT = [(128, 256, 64, 8, 3)]
+TILES_DESCRIBED = [
+    (128, 256, 64, 8, 4),
+    (128, 128, 64, 4, 4),
+    (128, 64, 128, 4, 4),
+    (64, 128, 128, 4, 3),
+    (64, 64, 64, 4, 6),
+]
+TILES_OF_PERSISTENT = [(128, 256, 64, 8, 4), (64, 256, 64, 4, 4), (64, 128, 128, 4, 4)]
 TILES_BY_HAND = [(64, 64, 16, 4, 3), (32, 32, 32, 4, 3)]  # float32 without matrix units
 FEW, GROUP_M = 64, 8
 # --8<-- [end:tiles]
@@ -238,24 +304,50 @@ def candidates(M, N, K, size, by_hand, wide, multiprocessors, shared) -> Iterato
     """Yield the plans that can be served and may be good."""
     few, swapped = min(M, N) <= FEW, M <= FEW and M <= N
     rows, columns = (N, M) if swapped else (M, N)  # of what is computed
-    for m, n, k, warps, stages in TILES_BY_HAND if by_hand else TILES_OF_FEW if few else TILES:
+    if few and not by_hand:
+        yield plan_of_few(rows, columns, K, size, swapped, wide, multiprocessors, shared)
+        return
+    kernels = [("tile", TILES_BY_HAND if by_hand else TILES), ("described", TILES_DESCRIBED if size == 2 else [])]
+    for kernel, tile in ((kernel, tile) for kernel, tiles in kernels if wide or kernel == "tile" for tile in tiles):
+        m, n, k, warps, stages = tile
         if not few and (m >= 2 * rows or n >= 2 * columns):
             continue  # half of the tile would do nothing
-        n = min(n, max(8, triton.next_power_of_2(columns)))
+        if few:
+            n = min(n, max(8, triton.next_power_of_2(columns)))
         if not by_hand:
-            k = (k if wide else 32) * 2 // size  # narrow loads go through registers
-            # wgmma, the instruction of 4 warps, takes float32 only along K. With 2, another one takes it along N, too.
-            warps = 2 if few and size == 4 else warps
+            k = k * 2 // size
         stages = max(1, min(stages, shared // ((m + n) * k * size)))
         tiles, steps = -(-rows // m) * -(-columns // n), -(-K // k)
         # At most 8 programs for each multiprocessor, so that the pieces stay few, and (parts * steps) below 2**31.
         for parts in range(1, max(1, min(steps // 2, 8 * multiprocessors // tiles, 2**30 // steps)) + 1):
-            yield Plan("tile", swapped, m, n, k, warps, stages, parts, tiles * parts)
+            if stages * (m + n) * k * size <= shared:
+                yield Plan(kernel, swapped, m, n, k, warps, stages, parts, tiles * parts)
     for m, n, k, warps, stages in TILES_OF_PERSISTENT:
         if wide and N % 8 == 0 and size == 2 and not few and (stages * (m + n) * k + m * n // 2) * size <= shared:
             tiles = -(-M // m) * -(-N // n)
             rounds = -(-tiles // multiprocessors)
             yield Plan("persistent", False, m, n, k, warps, stages, 1, -(-tiles // rounds))
+
+
+def plan_of_few(rows, columns, K, size, swapped, wide, multiprocessors, shared) -> Plan:
+    """The plan where columns are few: reading the other matrix is the work, so all multiprocessors must begin at once.
+
+    One program for each, with six tiles under way, where that leaves few without work; otherwise two, with four.
+    """
+    m, n, k = 64, max(8, triton.next_power_of_2(columns)), (256 if wide else 64) // size
+    if wide and -(-rows // m) > 2 * multiprocessors:
+        m *= 2
+    # wgmma, the instruction of 4 warps, takes float32 only along K. With 2, another one takes it along N, too.
+    warps = 2 if size == 4 else 4
+    tiles, steps = -(-rows // m), -(-K // k)
+    for each, stages in ((1, 6), (2, 4)):
+        parts = max(1, min(each * multiprocessors // tiles, steps // 2, 2**30 // steps))
+        stages = max(1, min(stages, shared // ((m + n) * k * size)))
+        if 0.9 * multiprocessors <= tiles * parts <= multiprocessors:
+            break
+    return Plan("tile", swapped, m, n, k, warps, stages, parts, tiles * parts)
+
+
 # --8<-- [end:plan]
 
 
@@ -271,11 +363,17 @@ def estimate(M, N, K, size, by_hand, multiprocessors, shared, plan: Plan) -> flo
         room = max(1, min(shared // (plan.num_stages * loaded), 2**16 // registers))
         together = min(room, -(-plan.programs // multiprocessors))
         rounds = -(-plan.programs // (together * multiprocessors))
-    arithmetic = together * 2 * m * n * k / (FLOPS_BY_HAND if by_hand else FLOPS / size)
+    reached = REACHED.get((m, n), 0.5) * (1 if plan.kernel == "tile" else DESCRIBED)
+    arithmetic = together * 2 * m * n * k / (FLOPS_BY_HAND if by_hand else FLOPS / size * reached)
     step = TURN + max(arithmetic, together * loaded / L2_BYTES, LATENCY / max(1, plan.num_stages - 1))
+    edge = EDGE + together * m * n * 4 / STORES
     memory = size * (M * K + K * N + M * N) / MEMORY
     last = LAST + plan.parts * m * n * 4 / ONE_READS if plan.parts > 1 else 0
-    return max(rounds * (steps * step + EDGE), memory) + last
+    if plan.kernel == "persistent":
+        last, edge = EDGE, OVERLAPPED * edge
+    return max(rounds * (steps * step + edge), memory) + last
+
+
 # --8<-- [end:estimate]
 
 
@@ -339,18 +437,22 @@ def product(a: torch.Tensor, b: torch.Tensor, *, keep: bool) -> torch.Tensor:
         return c.zero_()
     with torch.cuda.device_of(a):
         if plan.kernel == "persistent":
-            sides = zip((a, b, c), launch.described, strict=True)
-            arguments = [TensorDescriptor(x, *described) for x, described in sides]
-            persistent_kernel[(plan.programs,)](*arguments, *launch.numbers, **launch.options)
+            described = [TensorDescriptor(x, *how) for x, how in zip((a, b, c), launch.described, strict=True)]
+            persistent_kernel[(plan.programs,)](*described, *launch.numbers, **launch.options)
             return c
         partial = count = c  # which nobody reads or writes
         if plan.parts > 1:
             sums = plan.programs * plan.block_m * plan.block_n
             partial = torch.empty(sums, dtype=torch.float32, device=a.device)
             count = counters(a.device, plan.programs // plan.parts, keep)
-        first, second = (b, a) if plan.swapped else (a, b)
-        tile_kernel[(plan.programs,)](first, second, c, partial, count, *launch.numbers, **launch.options)
+        kernel, sides = tile_kernel, (b, a) if plan.swapped else (a, b)
+        if plan.kernel == "described":
+            kernel = described_kernel
+            sides = [TensorDescriptor(x, *how) for x, how in zip((a, b), launch.described, strict=True)]
+        kernel[(plan.programs,)](*sides, c, partial, count, *launch.numbers, **launch.options)
     return c
+
+
 # --8<-- [end:host]
 
 
@@ -391,6 +493,10 @@ def prepared(a_shape, a_stride, b_shape, b_stride, a_dtype, b_dtype, a_device, b
     if found.kernel == "persistent":
         described = a.described(m, k), b.described(n, k), ((M, N), (N, 1), [m, n // 2])
         return Launch((M, N), found, (M, N, K), options, described)
+    if found.kernel == "described":
+        far = max(m, n) * (N + 1) >= 2**31  # of c, within a tile
+        options |= {"SPLIT": found.parts > 1, "C_UNIT": 1 if N % unit else unit, "INDEX": tl.int64 if far else tl.int32}
+        return Launch((M, N), found, (M, N, K, found.parts), options, (a.described(m, k), b.described(n, k)))
     far = max(first.reach(m, k), second.reach(n, k), max(m, n) * (N + 1)) >= 2**31  # of a, b and c, within a tile
     options |= {
         "SWAPPED": found.swapped, "SPLIT": found.parts > 1, "K_EVEN": K % k == 0,
@@ -431,6 +537,8 @@ def walk(rows: int, K: int, strides: tuple[int, int]) -> Walk | None:
     if strides[0] == 1 or rows == 1:
         return Walk(rows, K, False, strides[1])
     return None
+
+
 # --8<-- [end:prepared]
 
 
@@ -464,6 +572,8 @@ def counters(device: torch.device, tiles: int, keep: bool) -> torch.Tensor:
             FOR_GRAPHS[device] = torch.zeros(ROOM, dtype=torch.int32, device=device)
             torch.cuda.current_stream(device).synchronize()  # once: other streams will read these zeros
     return KEPT[key]
+
+
 # --8<-- [end:counters]
 
 
@@ -522,6 +632,8 @@ def main():
     print("## plans")
     for shape in SHAPES:
         print(f"{' x '.join(map(str, shape))}: {describe(*shape)}")
+
+
 # --8<-- [end:main]
 
 

@@ -151,6 +151,15 @@ def test_persistent_cpu(layouts):
         assert bool(copies) != aligned
 
 
+@pytest.mark.parametrize("layouts", [*itertools.product(("rows", "columns", "wider"), repeat=2)])
+@pytest.mark.parametrize("turned", [False, True])
+def test_described_cpu(layouts, turned):
+    """Each tile by one program, or by three, whatever the last tile lacks; c needs no descriptor, so N may be odd."""
+    for M, N, K, parts in ((100, 136, 72, 1), (72, 80, 200, 3), (72, 67, 64, 2)):
+        found = tile_plan(M, N, K, (64, 32, 16), parts)._replace(kernel="described")
+        check(M, N, K, "cpu", torch.float16, layouts, turned, found)
+
+
 @pytest.mark.parametrize("parts", range(1, 8))
 @pytest.mark.parametrize("turned", [False, True])
 def test_any_number_of_parts(parts, turned):
@@ -218,9 +227,7 @@ def offsets(op, *arguments, program=0, count=None, **options):
     count = x if count is None else count
     with recorded_accesses(first_program=(program, 0, 0), memory=False) as seen:
         module.tile_kernel[(1,)](x, x, x, x, count, *arguments, **SAME | options)
-    return [
-        (int(at.min() - x.data_ptr()) // 4, int(at.max() - x.data_ptr()) // 4) for kind, at in seen if kind == op
-    ]
+    return [(int(at.min() - x.data_ptr()) // 4, int(at.max() - x.data_ptr()) // 4) for kind, at in seen if kind == op]
 
 
 @pytest.mark.parametrize("along_k", [False, True])
@@ -407,6 +414,26 @@ def test_what_is_described():
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("parts", [1, 2])
+def test_what_is_launched_with_descriptors(parts):
+    a, b = torch.ones(48, 64).half().t(), torch.ones(41, 48).half().t()
+    found = Plan("described", False, 16, 32, 64, 8, 3, parts, 8 * parts)
+    with planned(found), mock.patch.object(module, "described_kernel", mock.MagicMock()) as kernel:
+        c = matmul(a, b)
+    kernel.__getitem__.assert_called_once_with((8 * parts,))
+    (*tensors, M, N, K, given), options = kernel.__getitem__.return_value.call_args
+    assert (M, N, K, given) == (64, 41, 48, parts) and [x.base for x in tensors[:2]] == [a, b] and tensors[2] is c
+    assert [(tuple(x.shape), tuple(x.strides), list(x.block_shape)) for x in tensors[:2]] == [
+        ((48, 64), (64, 1), [64, 16]), ((41, 48), (48, 1), [32, 64])
+    ]  # fmt: skip
+    assert options == {
+        "A_ALONG_K": False, "B_ALONG_K": True, "PRECISION": "ieee", "GROUP_M": 8, "SPLIT": parts > 1, "C_UNIT": 1,
+        "INDEX": tl.int32, "BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 64, "num_warps": 8, "num_stages": 3,
+    }  # fmt: skip
+    if parts > 1:
+        assert tensors[3].shape == (16 * 16 * 32,) and tensors[4] is module.counters(a.device, 8, True)
+
+
 @pytest.mark.parametrize("precision, meant", [("highest", "IEEE"), ("high", "TF32"), ("medium", "TF32")])
 def test_the_precision_reaches_the_product(precision, meant):
     before = torch.get_float32_matmul_precision()
@@ -465,7 +492,8 @@ def test_plans_can_be_served(M, N, K, size, by_hand, wide, shared, multiprocesso
         assert found.programs <= multiprocessors
         assert triton.cdiv(tiles, found.programs) == triton.cdiv(tiles, multiprocessors)
     else:
-        assert found.kernel == "tile" and found.programs == tiles * found.parts
+        assert found.kernel == "tile" or (wide and size == 2)
+        assert found.programs == tiles * found.parts
         assert 1 <= found.parts <= steps and found.parts * steps < 2**31
         if found.parts > 1:
             assert found.programs <= 8 * multiprocessors  # so the pieces stay few
@@ -501,35 +529,49 @@ def test_splits_what_has_few_tiles():
 
 def test_large_products_are_persistent():
     assert plan(8192, 8192, 8192).kernel == "persistent"
-    for other in ({"wide": False}, {"size": 4}, {"shared": 101_376}):
+    for other in ({"wide": False}, {"size": 4}):
         assert plan(8192, 8192, 8192, **other).kernel == "tile"
-    assert plan(8192, 8190, 8192).kernel == "tile"
+    assert plan(8192, 8190, 8192).kernel == "described", "rows of 16,380 bytes: c has no descriptor"
+
+
+def test_what_a_descriptor_cannot_describe_is_loaded_through_pointers():
+    for M, N, K in REAL:
+        assert plan(M, N, K, wide=False).kernel == plan(M, N, K, size=4).kernel == "tile"
 
 
 def test_the_estimate():
     """By hand: 16 x 16 tiles of 128 x 128, 64 steps, on 132 multiprocessors, two programs on each, in one round."""
     found = Plan("tile", False, 128, 128, 64, 4, 3, 1, 256)
     step = module.TURN + 2 * max(2 * 128 * 128 * 64 / (module.FLOPS / 2), 2**15 / module.L2_BYTES)
+    edge = module.EDGE + 2 * 128 * 128 * 4 / module.STORES
     once = module.estimate(2048, 2048, 4096, 2, False, 132, 232_448, found)
-    assert once == pytest.approx(64 * step + module.EDGE)
+    assert once == pytest.approx(64 * step + edge)
     twice = module.estimate(4096, 2048, 4096, 2, False, 132, 232_448, found._replace(programs=512))
     assert twice == pytest.approx(2 * once)
     split = module.estimate(2048, 2048, 4096, 2, False, 132, 232_448, found._replace(programs=1024, parts=4))
-    assert split == pytest.approx(4 * (16 * step + module.EDGE) + module.LAST + 4 * 128 * 128 * 4 / module.ONE_READS)
+    assert split == pytest.approx(4 * (16 * step + edge) + module.LAST + 4 * 128 * 128 * 4 / module.ONE_READS)
+    described = module.estimate(2048, 2048, 4096, 2, False, 132, 232_448, found._replace(kernel="described"))
+    faster = module.TURN + 2 * 2 * 128 * 128 * 64 / (module.FLOPS / 2 * module.DESCRIBED)
+    assert described == pytest.approx(64 * faster + edge)
     by_hand = module.estimate(640, 640, 16, 4, True, 10, 232_448, Plan("tile", False, 64, 64, 16, 4, 3, 1, 100))
     together = 5  # by 2**16 registers: 64 for each of 128 threads, and one for each sum
     arithmetic = together * 2 * 64 * 64 * 16 / module.FLOPS_BY_HAND
-    assert by_hand == pytest.approx(2 * (module.TURN + arithmetic + module.EDGE))
+    assert by_hand == pytest.approx(
+        2 * (module.TURN + arithmetic + module.EDGE + together * 64 * 64 * 4 / module.STORES)
+    )
     waits = module.estimate(64, 64, 64, 2, False, 132, 232_448, Plan("tile", False, 64, 32, 64, 4, 3, 1, 2))
-    assert waits == pytest.approx(module.TURN + module.LATENCY / 2 + module.EDGE)
-    loads = module.estimate(64, 64, 64, 4, False, 132, 232_448, Plan("tile", False, 64, 8, 512, 4, 2, 1, 8))
-    assert loads == pytest.approx(module.TURN + 72 * 512 * 4 / module.L2_BYTES + module.EDGE)
+    assert waits == pytest.approx(module.TURN + module.LATENCY / 2 + module.EDGE + 64 * 32 * 4 / module.STORES)
+    loads = module.estimate(64, 64, 64, 4, False, 132, 232_448, Plan("tile", False, 64, 8, 512, 4, 3, 1, 8))
+    step = max(72 * 512 * 4 / module.L2_BYTES, 2 * 64 * 8 * 512 / (module.FLOPS / 4 * 0.5), module.LATENCY / 2)
+    assert loads == pytest.approx(module.TURN + step + module.EDGE + 64 * 8 * 4 / module.STORES)
     memory = module.estimate(1, 2**20, 2**10, 2, False, 132, 232_448, Plan("tile", True, 64, 8, 128, 4, 4, 1, 2**14))
     assert memory >= 2 * (2**10 + 2**30 + 2**20) / module.MEMORY
     large = Plan("persistent", False, 128, 256, 64, 8, 3, 1, 128)
-    step = module.TURN + 2 * 128 * 256 * 64 / (module.FLOPS / 2)
+    reached = module.FLOPS / 2 * module.REACHED[128, 256] * module.DESCRIBED
+    step = module.TURN + 2 * 128 * 256 * 64 / reached
+    between = module.OVERLAPPED * (module.EDGE + 128 * 256 * 4 / module.STORES)
     assert module.estimate(4096, 4096, 4096, 2, False, 132, 232_448, large) == pytest.approx(
-        4 * (64 * step + module.EDGE)
+        4 * (64 * step + between) + module.EDGE
     )
 
 
@@ -762,15 +804,17 @@ def compiled(cases=(), tiles=()):
 
 def test_compiles_to_wide_loads():
     """For an H200, without one: from 9 rows on wgmma; loads of 16 bytes, also at 4088, which is no multiple of 16."""
-    cases = [(M, N, K, turned) for M, N, K in ((16, 4088, 4088), (1536, 1528, 1528)) for turned in (False, True)]
-    few, large = "tile_kernel True True True", "persistent_kernel True True True"
-    assert [line.rsplit(" ", 1)[0] for line in compiled(cases)] == [few] * 2 + [large] * 2
+    shapes = {"tile": (16, 4088, 4088), "described": (1536, 1528, 1528), "persistent": (4096, 4088, 4088)}
+    cases = [(*shape, turned) for shape in shapes.values() for turned in (False, True)]
+    expected = [f"{kernel}_kernel True True True" for kernel in shapes for _ in range(2)]
+    assert [line.rsplit(" ", 1)[0] for line in compiled(cases)] == expected
 
 
 def test_compiles_where_sizes_are_1():
     """Triton makes a constant of an argument that is 1."""
     cases = [(1, 1, 1, False), (3, 1, 18, True), (1, 7, 1, False), (65, 66, 1, False), (1, 1, 512, False)]
-    assert [line.split()[:2] for line in compiled(cases)] == [["tile_kernel", "True"]] * 5
+    tile, described = ["tile_kernel", "True"], ["described_kernel", "True"]
+    assert [line.split()[:2] for line in compiled(cases)] == [tile, tile, tile, described, tile]
 
 
 @pytest.mark.parametrize("tiles", [module.TILES[:4], module.TILES[4:]])
@@ -793,7 +837,7 @@ def test_right_gpu(M, N, K, dtype):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("tile", module.TILES + module.TILES_OF_FEW)
+@pytest.mark.parametrize("tile", [*module.TILES, (64, 16, 128, 4, 6), (128, 8, 128, 4, 4)])
 @pytest.mark.parametrize("parts", [1, 3])
 def test_tiles_gpu(tile, parts):
     m, n, k, warps, stages = tile
@@ -802,6 +846,17 @@ def test_tiles_gpu(tile, parts):
             found = tile_plan(M, N, K, (m, n, k), parts, swapped)._replace(num_warps=warps, num_stages=stages)
             for layouts in itertools.product(("rows", "columns"), repeat=2):
                 check(M, N, K, "cuda", torch.bfloat16, layouts, found=found)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("tile", module.TILES_DESCRIBED)
+@pytest.mark.parametrize("parts", [1, 3])
+def test_described_tiles_gpu(tile, parts):
+    m, n, k, warps, stages = tile
+    for M, N, K in ((304, 264, 1000), (256, 256, 1024)):
+        found = tile_plan(M, N, K, (m, n, k), parts)._replace(kernel="described", num_warps=warps, num_stages=stages)
+        for layouts in itertools.product(("rows", "columns"), repeat=2):
+            check(M, N, K, "cuda", torch.bfloat16, layouts, found=found)
 
 
 @pytest.mark.gpu
