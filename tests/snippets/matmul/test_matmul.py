@@ -19,6 +19,7 @@ from guards import Guarded, as_if_compiled, check_inside, environment, precision
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from snippets.matmul import few_rows
 from snippets.matmul import matmul as module
 from snippets.matmul.matmul import Plan, matmul, plan
 from snippets.tools.testing import addresses_of
@@ -522,6 +523,15 @@ def test_few_rows_or_columns_fill_the_rows_of_the_matrix_units():
     assert not plan(65, 4096, 4096).swapped and plan(64, 65, 4096).swapped and not plan(64, 63, 4096).swapped
 
 
+@pytest.mark.parametrize("more", [{}, {"size": 4}, {"wide": False}, {"multiprocessors": 60, "shared": 101_376}])
+def test_few_rows_are_shared_out_as_by_few_rows(more):
+    for M, N, K in itertools.product((1, 16, 64), (1024, 4096, 6144, 28672, 128256), (64, 4096, 14336)):
+        theirs = few_rows.plan(M, N, K, **more)
+        tile = theirs.block_n, theirs.rows, theirs.block_k, theirs.num_warps, theirs.num_stages
+        expected = Plan("tile", True, *tile, theirs.parts, theirs.tiles * theirs.parts)
+        assert plan(M, N, K, **more) == expected
+
+
 def test_splits_what_has_few_tiles():
     assert plan(128, 128, 65536).parts > 8 and plan(1, 4096, 4096).parts > 1
     assert plan(8192, 8192, 8192).parts == 1 and plan(512, 512, 64).parts == 1
@@ -768,6 +778,7 @@ from unittest import mock
 import torch, triton
 from triton.runtime import driver
 from recorder.compile import TARGETS, CompileOnly, _disassemble
+from snippets.matmul import few_rows
 from snippets.matmul import matmul as module
 
 driver.set_active(CompileOnly(TARGETS["sm_90"]))
