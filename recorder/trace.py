@@ -7,6 +7,7 @@ In the interpreter (``TRITON_INTERPRET=1``) every load and store of a small laun
 
 import base64
 import contextlib
+import ctypes
 import importlib.metadata
 import inspect
 import json
@@ -78,10 +79,27 @@ def _libraries() -> dict[str, str]:
     for module in list(sys.modules):
         if module.startswith("nvidia.") or module in ("cupy", "numba"):
             found[module] = getattr(sys.modules[module], "__version__", None)
+    found["cuBLAS"] = _cublas()
+    return {name: str(version) for name, version in found.items() if version}
+
+
+def _cublas(maps: str = "/proc/self/maps") -> str | None:
+    """The version of the cuBLAS that is loaded, as it says itself, such as "13.1.0"; else that of the package."""
+    path = Path(maps)
+    loaded = re.search(r"/\S*/libcublas\.so[.\d]*", path.read_text()) if path.exists() else None
+    with contextlib.suppress(OSError, AttributeError):
+        if loaded:
+            library, parts, number = ctypes.CDLL(loaded[0]), [], ctypes.c_int()
+            for which in range(3):  # MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL, in CUDA's library_types.h
+                if library.cublasGetProperty(which, ctypes.byref(number)):
+                    break
+                parts.append(str(number.value))
+            else:
+                return ".".join(parts)
     for package in ("nvidia-cublas", "nvidia-cublas-cu12"):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found["cuBLAS"] = importlib.metadata.version(package)
-    return {name: str(version) for name, version in found.items() if version}
+            return importlib.metadata.version(package)
+    return None
 
 
 class Launches:

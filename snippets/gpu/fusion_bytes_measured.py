@@ -22,6 +22,7 @@ from snippets.gpu.fusion_bytes import count_elements, matmul
 from snippets.gpu.launch_and_latency import back_to_back
 from snippets.programs.vector_add import add_kernel
 from snippets.tools.benchmarking import compare
+from snippets.tools.benchmarking_cold import compare_in_rotation
 
 
 def operands(M, N, K):
@@ -83,13 +84,12 @@ def counted(case, what, M, N):
 # --8<-- [start:time]
 @functools.cache
 def measure_by_k(K, M, N):
-    x, w = operands(M, N, K)
     sides = {
-        "one": lambda: matmul(x, w, relu=True),
-        "two": lambda: torch.relu(matmul(x, w)),
-        "torch": lambda: torch.relu(x @ w),
+        "one": lambda x, w: matmul(x, w, relu=True),
+        "two": lambda x, w: torch.relu(matmul(x, w)),
+        "torch": lambda x, w: torch.relu(x @ w),
     }
-    return compare(sides, rounds=6)
+    return compare_in_rotation(sides, lambda: operands(M, N, K), rounds=6)
 
 
 @triton.testing.perf_report(
@@ -135,24 +135,17 @@ def share(K, side, M, N):
 
 
 # --8<-- [start:tools]
-def in_a_graph(run):
-    """Milliseconds of a call in a CUDA graph: without Python, of which torch.compile has much before each launch."""
-    return triton.testing.do_bench_cudagraph(run, rep=40, return_mode="median")
-
-
 @functools.lru_cache(maxsize=1)
 def measure_by_tool(K, M, N):
-    x, w = operands(M, N, K)
     bias = torch.zeros(N, device="cuda", dtype=torch.bfloat16)
-    compiled = torch.compile(lambda x, w: torch.relu(x @ w), dynamic=False)
     sides = {
-        "one": lambda: matmul(x, w, relu=True),
-        "torch": lambda: torch.relu(x @ w),
-        "in_place": lambda: torch.relu_(x @ w),
-        "compile": lambda: compiled(x, w),
-        "cublaslt": lambda: torch._addmm_activation(bias, x, w, use_gelu=False),
+        "one": lambda x, w: matmul(x, w, relu=True),
+        "torch": lambda x, w: torch.relu(x @ w),
+        "in_place": lambda x, w: torch.relu_(x @ w),
+        "compile": torch.compile(lambda x, w: torch.relu(x @ w), dynamic=False),
+        "cublaslt": lambda x, w: torch._addmm_activation(bias, x, w, use_gelu=False),
     }
-    return compare(sides, rounds=6, timer=in_a_graph)
+    return compare_in_rotation(sides, lambda: operands(M, N, K), rounds=6)
 
 
 @triton.testing.perf_report(
@@ -211,7 +204,7 @@ def measure_fill(n):
     )
 )
 def fill(n, side):
-    """Microseconds of an add with its allocation, by do_bench and when calls follow each other: median of 6 rounds."""
+    """Microseconds of an add with its allocation, alone and when calls follow each other: median of 6 rounds."""
     return 1e3 * measure_fill(n)[side].median
 # --8<-- [end:fill]
 

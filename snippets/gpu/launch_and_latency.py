@@ -109,7 +109,7 @@ def measure_by_k(k, n):
     )
 )
 def by_k(k, stored, n):
-    """Microseconds of powers, by its arithmetic: median, fastest and slowest of 4 rounds. L2 is emptied before each."""
+    """Microseconds of powers, by its arithmetic: median, fastest and slowest of 4 rounds. L2 is cold and clean."""
     times = measure_by_k(k, n)[stored]
     return tuple(1e3 * ms for ms in (times.median, min(times.rounds), max(times.rounds)))
 # --8<-- [end:by_k]

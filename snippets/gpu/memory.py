@@ -344,7 +344,7 @@ def measure_bandwidth(part):
         "read_cg": lambda: sums_kernel[(programs,)](x, out, part // 4, passes, MODIFIER=".cg", **launch),
         "copy": lambda: copy_kernel[(programs,)](x, out, part // 4, passes, **launch),
     }
-    timer = lambda run: statistics.median(time_runs(run, runs=7, warmups=2, flush=False))
+    timer = lambda run: statistics.median(time_runs(run, runs=7, warmups=2, flush="none"))
     moved = programs * part * passes
     found = compare(sides, rounds=4, timer=timer)
     return {side: timing.rate(moved * (1 + (side == "copy"))) for side, timing in found.items()}

@@ -116,7 +116,7 @@ CEILINGS = {
 # --8<-- [start:roofline]
 @functools.lru_cache(maxsize=1)
 def measure_all():
-    """A Timing for each kernel and each ceiling: all of them in turns, in one run, L2 emptied before each call."""
+    """A Timing for each kernel and each ceiling: all of them in turns, in one run, L2 cold and clean before each."""
     return compare({name: work.prepare() for name, work in (KERNELS | CEILINGS).items()}, rounds=8)
 
 

@@ -304,7 +304,7 @@ def measure_filled(n: int, each: int) -> dict[str, tuple[float, float, float]]:
     )
 )
 def filled(each, side, n):
-    """Bytes that a copy of float32 moves per second, by how many programs there are; L2 is flushed before each run."""
+    """Bytes that a copy of float32 moves per second, by how many programs there are; L2 is cold and clean."""
     return measure_filled(n, each)[side]
 # --8<-- [end:filled]
 

@@ -452,18 +452,15 @@ SHAPES = {
 def measure_configs(M, N, K, rounds=4):
     """Milliseconds of every config that fits, in bfloat16, all in turns, and which one the tuner chooses.
 
-    ``{config: median}`` and a config. L2 is emptied before each call, and a graph repeats the call.
+    ``{config: median}`` and a config. The operands are in rotation.
     """
-    from snippets.tools.benchmarking import compare
-    from snippets.tools.benchmarking_graph import captured
+    from snippets.tools.benchmarking_cold import compare_in_rotation
 
-    a = torch.randn(M, K, device="cuda", dtype=torch.bfloat16)
-    b = torch.randn(K, N, device="cuda", dtype=torch.bfloat16)
-    timer = functools.partial(triton.testing.do_bench, warmup=5, rep=20, return_mode="median")
-    fit = candidates(M, N, K)["fit"]
-    sides = {brief(c): captured(functools.partial(matmul, a, b, config=c)) for c in fit}
-    times = {name: timing.median for name, timing in compare(sides, rounds=rounds, timer=timer).items()}
-    matmul(a, b)
+    random = lambda *shape: torch.randn(shape, device="cuda", dtype=torch.bfloat16)
+    make = lambda: (random(M, K), random(K, N))
+    sides = {brief(c): functools.partial(matmul, config=c) for c in candidates(M, N, K)["fit"]}
+    times = {name: timing.median for name, timing in compare_in_rotation(sides, make, rounds=rounds).items()}
+    matmul(*make())
     return times, brief(tuned_kernel.best_config)
 
 
@@ -524,17 +521,13 @@ UNTUNED = config(128, 128, 64, warps=8, stages=3)  # what grouped.matmul takes f
 def measure_masks(n):
     """TFLOP/s, in turns: the kernel of ``grouped.py``, ours by the same config, ours tuned, and cuBLAS."""
     from snippets.matmul import grouped
-    from snippets.tools.benchmarking_graph import rates_in_a_row
+    from snippets.tools.benchmarking_cold import rates
 
-    a, b = torch.randn(2, n, n, device="cuda", dtype=torch.bfloat16)
-    prepare(a, b)
-    sides = {
-        "grouped": functools.partial(grouped.matmul, a, b),
-        "same": functools.partial(matmul, a, b, config=UNTUNED),
-        "tuned": functools.partial(matmul, a, b),
-        "cublas": functools.partial(torch.matmul, a, b),
-    }
-    return rates_in_a_row(sides, 2 * n**3)
+    make = lambda: torch.randn(2, n, n, device="cuda", dtype=torch.bfloat16).unbind()
+    prepare(*make())
+    same = functools.partial(matmul, config=UNTUNED)
+    sides = {"grouped": grouped.matmul, "same": same, "tuned": matmul, "cublas": torch.matmul}
+    return rates(sides, make, 2 * n**3)
 
 
 @triton.testing.perf_report(

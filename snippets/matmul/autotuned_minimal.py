@@ -15,7 +15,7 @@ import torch
 import triton
 import triton.language as tl
 
-from snippets.matmul.naive import check_arguments, indices, my_tile, place
+from snippets.matmul.naive import check_arguments, check_span, my_tile, place
 
 
 # --8<-- [start:tuned]
@@ -44,15 +44,14 @@ def matmul_kernel(
 ):  # fmt: skip
     m, n = my_tile(N, BLOCK_M, BLOCK_N)
     accumulator = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
-    for step in range(0, tl.cdiv(K, BLOCK_K)):
-        k = indices(step, BLOCK_K)
-        a_at, a_inside = place(m, k, M, K, stride_am, stride_ak)
-        b_at, b_inside = place(k, n, K, N, stride_bk, stride_bn)
-        a = tl.load(a_ptr + a_at, mask=a_inside, other=0)
-        b = tl.load(b_ptr + b_at, mask=b_inside, other=0)
+    for k in range(0, K, BLOCK_K):
+        a_ptrs, a_inside = place(a_ptr, m, k, M, K, stride_am, stride_ak, BLOCK_M, BLOCK_K)
+        b_ptrs, b_inside = place(b_ptr, k, n, K, N, stride_bk, stride_bn, BLOCK_K, BLOCK_N)
+        a = tl.load(a_ptrs, mask=a_inside, other=0)
+        b = tl.load(b_ptrs, mask=b_inside, other=0)
         accumulator = tl.dot(a, b, accumulator)
-    c_at, c_inside = place(m, n, M, N, stride_cm, stride_cn)
-    tl.store(c_ptr + c_at, accumulator, mask=c_inside)
+    c_ptrs, c_inside = place(c_ptr, m, n, M, N, stride_cm, stride_cn, BLOCK_M, BLOCK_N)
+    tl.store(c_ptrs, accumulator, mask=c_inside)
 # --8<-- [end:tuned]
 
 
@@ -89,6 +88,9 @@ def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     (M, K), N = a.shape, b.shape[1]
     if triton.cdiv(M, 64) * triton.cdiv(N, 64) >= 2**31:  # programs along one axis, smallest tiles
         raise ValueError(f"the result would be too large: {M} x {N}")
+    for name, x, sides in (("a", a, (128, 64)), ("b", b, (64, 256))):  # of the largest tiles
+        check_span(name, x.shape, x.stride(), sides)
+    check_span("c", (M, N), (N, 1), (128, 256))
     # --8<-- [start:launch]
     c = torch.empty((M, N), dtype=a.dtype, device=a.device)
     strides = *a.stride(), *b.stride(), *c.stride()

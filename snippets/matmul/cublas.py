@@ -4,15 +4,17 @@
 - :func:`ladder`: the steps of the chapter at one size
 - :func:`square`, :func:`square_fp16`, :func:`square_tf32`: square matrices by size and precision
 - :func:`called`: from Python, with the host's time
-- :func:`skinny`, :func:`skinny_share`: results with few rows, few columns, a long or a short K, and ragged sizes
+- :func:`skinny`, :func:`skinny_share`: results with few rows
 - :func:`padding`: cuBLAS at an odd size, with its matrices as they are, padded beforehand, or at each call
 - :func:`odd`: one odd side at a time
 - :func:`shares`: the best of ours as a share of cuBLAS, by precision
 
 All sides get the same random numbers, normally distributed, in the same precision, and are compared with each other
-before they are timed. Calls stand one after another in a CUDA graph, as the layers of a model do: 20 of them, or fewer
-large ones. So the host is left out, and L2 holds what the call before has left. A reading is a median; sides take
-turns, and each is warmed up by itself, so that it meets the power limit, which lowers the clock, as it would alone.
+before they are timed. Calls stand one after another in a CUDA graph, on operands in rotation, as the layers of a model
+do: the host is left out, and nothing of a call is in L2 when it begins. Sides take turns; large products are each
+warmed up by themselves, so that they meet the power limit, which lowers the clock, as they would alone. "persistent"
+begins when the product before has ended, as cuBLAS's does; its early launch is a line of its own, "early", and never
+"the best of ours".
 
 FLOPs: 2 * M * N * K. Units: TFLOP/s, and shares of cuBLAS's.
 Source: ``torch.matmul`` calls cuBLAS.
@@ -23,7 +25,7 @@ Source: ``torch.matmul`` calls cuBLAS.
 import functools
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 import triton
@@ -31,16 +33,17 @@ import triton
 from snippets.matmul import autotuned, grouped, naive, persistent, split_k
 from snippets.matmul.persistent_measured import random_pair
 from snippets.tools.benchmarking import compare
-from snippets.tools.benchmarking_graph import rates, rates_in_a_row
+from snippets.tools.benchmarking_cold import rates
 
-LADDER = {
+OURS = {
     "naive": "tiles, one program each",
     "grouped": "grouped order",
     "autotuned": "tuned tile, warps, stages",
-    "persistent": "TMA, persistent, early",
+    "persistent": "TMA, persistent",
+    "split_k": "split along K",
 }
-OURS = LADDER | {"split_k": "split along K"}
-SNIPPETS = {"naive": naive, "grouped": grouped, "autotuned": autotuned, "persistent": persistent, "split_k": split_k}
+EARLY = {"early": "TMA, persistent, begun early"}
+LINES = OURS | EARLY
 SIZES = [2**k for k in range(9, 15)]
 LARGEST_ERROR = {torch.bfloat16: 8e-3, torch.float16: 1e-3, torch.float32: 2e-3}  # between two right results
 
@@ -56,18 +59,17 @@ def widened(x: torch.Tensor, multiple: int = 8) -> torch.Tensor:
     return torch.nn.functional.pad(x, (0, columns, 0, rows))
 
 
-def padded_before(a: torch.Tensor, b: torch.Tensor) -> Callable[[], torch.Tensor]:
-    """A call of cuBLAS on copies that are made once, here; its result is cut to size, as a view."""
-    wide_a, wide_b = widened(a), widened(b)
-    return lambda: torch.matmul(wide_a, wide_b)[: a.shape[0], : b.shape[1]]
+def padded(a: torch.Tensor, b: torch.Tensor, wide_a: torch.Tensor, wide_b: torch.Tensor) -> torch.Tensor:
+    """Multiply by cuBLAS copies that were made before; the result is cut to size, as a view."""
+    return torch.matmul(wide_a, wide_b)[: a.shape[0], : b.shape[1]]
 
 
-def padded_each_time(a: torch.Tensor, b: torch.Tensor) -> Callable[[], torch.Tensor]:
+def padding_each(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """The same, but each call makes the copies."""
-    return lambda: padded_before(a, b)()
+    return padded(a, b, widened(a), widened(b))
 
 
-PADDED = {"padded": padded_before, "padding": padded_each_time}
+PADDED = {"padded": "copies made before", "padding": "copies made at each call"}
 # --8<-- [end:padded]
 
 
@@ -81,28 +83,52 @@ def operands(M: int, N: int, K: int, dtype: torch.dtype) -> tuple[torch.Tensor, 
 
 
 # --8<-- [start:race]
-def sides_of(a: torch.Tensor, b: torch.Tensor, names) -> dict[str, Callable[[], torch.Tensor]]:
-    """The calls to compare: what they need is compiled and tuned, and their results are alike.
+def late(a: torch.Tensor, b: torch.Tensor, **options) -> torch.Tensor:
+    """The persistent product, not begun before the one ahead of it has ended."""
+    cores = persistent.multiprocessors(a.device)
+    config = persistent.configuration(a.shape[0], b.shape[1], a.itemsize, cores, **options)
+    return persistent.matmul(a, b, config=config._replace(early=False), **options)
+
+
+PRODUCTS = {
+    "cublas": torch.matmul,
+    "naive": naive.matmul,
+    "grouped": grouped.matmul,
+    "autotuned": autotuned.matmul,
+    "persistent": late,
+    "split_k": split_k.matmul,
+    "early": persistent.matmul,
+}
+
+
+def sides_of(given: Sequence[torch.Tensor], names: Sequence[str]) -> dict[str, Callable[..., torch.Tensor]]:
+    """The functions to compare: what they need is compiled and tuned, and on ``given`` their results are alike.
+
+    ``given`` are a and b, and for "padded" the same widened.
 
     Raises:
         RuntimeError: A result is not the one of cuBLAS.
     """
-    tf32 = a.dtype == torch.float32
-    options = {"input_precision": "tf32"} if tf32 else {}
-    calls = {"cublas": functools.partial(torch.matmul, a, b)}
+    a, b = given[:2]
+    options = {"input_precision": "tf32"} if a.dtype == torch.float32 else {}
+    calls = {"cublas": lambda a, b, *wide: PRODUCTS["cublas"](a, b)}
     for name in names:
-        if name in PADDED:
-            calls[name] = PADDED[name](a, b)
-            continue
-        if name == "autotuned":
-            autotuned.prepare(a, b, **options)
-        calls[name] = functools.partial(SNIPPETS[name].matmul, a, b, **options)
-        if name == "split_k":  # with counters of its own it needs no kernel to clear them
-            calls[name].keywords["counters"] = torch.zeros(2**16, dtype=torch.int32, device=a.device)
-    expected = calls["cublas"]()
+        if name == "padded":
+            calls[name] = padded
+        elif name == "padding":
+            calls[name] = lambda a, b, *wide: padding_each(a, b)
+        else:
+            if name == "autotuned":
+                autotuned.prepare(a, b, **options)
+            more = {}
+            if name == "split_k":  # with counters of its own it needs no kernel to clear them
+                more["counters"] = torch.zeros(2**16, dtype=torch.int32, device=a.device)
+            run = functools.partial(PRODUCTS[name], **options, **more)
+            calls[name] = lambda a, b, *wide, run=run: run(a, b)
+    expected = calls["cublas"](*given)
     size = torch.linalg.vector_norm(expected, dtype=torch.float32).item()
     for name, call in calls.items():
-        error = torch.linalg.vector_norm(call() - expected, dtype=torch.float32).item() / size
+        error = torch.linalg.vector_norm(call(*given) - expected, dtype=torch.float32).item() / size
         if not error <= LARGEST_ERROR[a.dtype]:
             raise RuntimeError(f"{name} differs from cuBLAS by {error:.2g} at {tuple(a.shape)} @ {tuple(b.shape)}")
     return calls
@@ -111,20 +137,25 @@ def sides_of(a: torch.Tensor, b: torch.Tensor, names) -> dict[str, Callable[[], 
 @functools.cache
 def measure(M, N, K, dtype, names):
     """TFLOP/s of each side: median, slowest and fastest round. ``best`` is the quickest of ours, by the median."""
+
+    def make():
+        a, b = operands(M, N, K, dtype)
+        return (a, b, widened(a), widened(b)) if "padded" in names else (a, b)
+
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high")  # TF32, for float32 only
     try:
-        rates = rates_in_a_row(sides_of(*operands(M, N, K, dtype), names), 2 * M * N * K)
+        found = rates(sides_of(make(), names), make, 2 * M * N * K)
     finally:
         torch.set_float32_matmul_precision(before)
-    ours = [rates[name] for name in names if name in OURS]
-    return rates | {"best": max(ours, key=lambda rate: rate[0])}
+    ours = [found[name] for name in names if name in OURS]
+    return found | {"best": max(ours, key=lambda rate: rate[0])}
 # --8<-- [end:race]
 # --8<-- [end:sides]
 
 
 def benchmark(plot_name, x_name, x_vals, xlabel, names, **more):
-    lines = {"cublas": "cuBLAS"} | {name: OURS[name] for name in names} | {"best": "the best of ours"}
+    lines = {"cublas": "cuBLAS"} | {name: LINES[name] for name in names} | {"best": "the best of ours"}
     return triton.testing.Benchmark(
         plot_name=plot_name,
         x_names=[x_name],
@@ -147,7 +178,7 @@ def benchmark(plot_name, x_name, x_vals, xlabel, names, **more):
     triton.testing.Benchmark(
         plot_name="ladder",
         x_names=["step"],
-        x_vals=[*LADDER, "cublas"],
+        x_vals=[*OURS, "cublas"],
         xlabel="step",
         ylabel="",
         line_arg="what",
@@ -158,8 +189,8 @@ def benchmark(plot_name, x_name, x_vals, xlabel, names, **more):
 )
 def ladder(step, what, n):
     """Each step of the chapter at 8192 x 8192 x 8192, bfloat16."""
-    rates = measure(n, n, n, torch.bfloat16, tuple(OURS))
-    return rates[step] if what == "rate" else rates[step][0] / rates["cublas"][0]
+    found = measure(n, n, n, torch.bfloat16, tuple(OURS))
+    return found[step] if what == "rate" else found[step][0] / found["cublas"][0]
 # --8<-- [end:ladder]
 
 
@@ -167,16 +198,17 @@ def ladder(step, what, n):
 
 
 FEWER = ("autotuned", "persistent", "split_k")
+SQUARE = (*FEWER, "early")
 
 
 # --8<-- [start:square]
-@triton.testing.perf_report(benchmark("square", "n", SIZES, "n", OURS))
+@triton.testing.perf_report(benchmark("square", "n", SIZES, "n", SQUARE))
 def square(n, side, names):
     """n x n x n in bfloat16."""
     return measure(n, n, n, torch.bfloat16, names)[side]
 
 
-@triton.testing.perf_report(benchmark("square_fp16", "n", SIZES, "n", FEWER))
+@triton.testing.perf_report(benchmark("square_fp16", "n", SIZES[:-1], "n", FEWER))
 def square_fp16(n, side, names):
     """n x n x n in float16."""
     return measure(n, n, n, torch.float16, names)[side]
@@ -207,8 +239,8 @@ def shares(precision, what):
     """The best of ours at each square size, as a share of cuBLAS: the least, the geometric mean, the most."""
     mark = {"bfloat16": square, "float16": square_fp16, "tf32": square_tf32}[precision]
     dtype = getattr(torch, precision.replace("tf32", "float32"))
-    rates = [measure(n, n, n, dtype, mark.benchmarks.args["names"]) for n in mark.benchmarks.x_vals]
-    found = [rate["best"][0] / rate["cublas"][0] for rate in rates]
+    every = [measure(n, n, n, dtype, mark.benchmarks.args["names"]) for n in mark.benchmarks.x_vals]
+    found = [rate["best"][0] / rate["cublas"][0] for rate in every]
     return {"least": min, "mean": statistics.geometric_mean, "most": max}[what](found)
 # --8<-- [end:shares]
 
@@ -229,7 +261,9 @@ def measure_calls(n, calls=200):
         torch.cuda.synchronize()
         return (time.perf_counter() - began) / calls * 1e3
 
-    sides = sides_of(*random_pair(n), ("autotuned", "persistent"))
+    given = random_pair(n)
+    sides = sides_of(given, ("autotuned", "persistent"))
+    sides = {name: functools.partial(run, *given) for name, run in sides.items()}
     return {name: timing.median * 1e3 for name, timing in compare(sides, rounds=6, timer=timer).items()}
 
 
@@ -256,29 +290,19 @@ def called(n, side):
 
 
 # --8<-- [start:skinny]
-SKINNY = {
-    "1 × 4096 × 4096": (1, 4096, 4096),
-    "16 × 4096 × 4096": (16, 4096, 4096),
-    "64 × 4096 × 4096": (64, 4096, 4096),
-    "256 × 8192 × 8192": (256, 8192, 8192),
-    "512 × 512 × 16384": (512, 512, 16384),
-    "1536 × 1536 × 1536": (1536, 1536, 1536),
-    "1664 × 1664 × 1664": (1664, 1664, 1664),
-    "8192 × 64 × 8192": (8192, 64, 8192),
-    "8192 × 8192 × 64": (8192, 8192, 64),
-    "4000 × 4000 × 4000": (4000, 4000, 4000),
-    "4097 × 4097 × 4097": (4097, 4097, 4097),
-}
-MORE = {"4097 × 4097 × 4097": tuple(PADDED)}  # sides in the same turns, for ``padding``
+SKINNY = {f"{rows} × 4096 × 4096": (rows, 4096, 4096) for rows in (1, 16, 64)}
+ODD_SIZE = "4097 × 4097 × 4097"  # for ``padding``
+SHAPES = SKINNY | {ODD_SIZE: (4097, 4097, 4097)}
+MORE = {ODD_SIZE: tuple(PADDED)}  # sides in the same turns
 
 
 def measure_shape(shape):
-    return measure(*SKINNY[shape], torch.bfloat16, FEWER + MORE.get(shape, ()))
+    return measure(*SHAPES[shape], torch.bfloat16, FEWER + MORE.get(shape, ()))
 
 
 @triton.testing.perf_report(benchmark("skinny", "shape", list(SKINNY), "M × N × K", FEWER))
 def skinny(shape, side, names):
-    """Results with few rows or columns, a long or a short K, ragged sizes; bfloat16."""
+    """Results with few rows; bfloat16."""
     return measure_shape(shape)[side]
 
 
@@ -297,8 +321,8 @@ def skinny(shape, side, names):
 )
 def skinny_share(shape, side):
     """The same as shares of cuBLAS."""
-    rates = measure_shape(shape)
-    return rates[side][0] / rates["cublas"][0]
+    found = measure_shape(shape)
+    return found[side][0] / found["cublas"][0]
 # --8<-- [end:skinny]
 
 
@@ -313,15 +337,15 @@ def skinny_share(shape, side):
         line_arg="what",
         line_vals=["rate", "share", "us"],
         line_names=["TFLOP/s", "share of cuBLAS", "µs"],
-        args={"shape": "4097 × 4097 × 4097"},
+        args={"shape": ODD_SIZE},
     )
 )
 def padding(side, what, shape):
-    """4097 x 4097 x 4097 in bfloat16, as in ``skinny``: cuBLAS as is, padded before, padded at each call; and ours."""
-    rates, (M, N, K) = measure_shape(shape), SKINNY[shape]
+    """4097 x 4097 x 4097 in bfloat16: cuBLAS as is, padded before, padded at each call; and ours."""
+    found, (M, N, K) = measure_shape(shape), SHAPES[shape]
     if what == "us":
-        return 2 * M * N * K / rates[side][0] * 1e-6  # FLOPs of 4097, also where 4104 are multiplied
-    return rates[side] if what == "rate" else rates[side][0] / rates["cublas"][0]
+        return 2 * M * N * K / found[side][0] * 1e-6  # FLOPs of 4097, also where 4104 are multiplied
+    return found[side] if what == "rate" else found[side][0] / found["cublas"][0]
 # --8<-- [end:padding]
 
 
@@ -337,9 +361,12 @@ ODD = {  # M, N, K, and whether b lies column after column; as many tiles as 409
 @functools.cache
 def measure_odd(M, N, K, by_columns, rounds=2):
     """TFLOP/s of both sides; what is to be seen here is large, so two rounds will do."""
-    a, b = operands(M, N, K, torch.bfloat16)
-    sides = sides_of(a, b.T.contiguous().T if by_columns else b, ("persistent",))
-    return rates(sides, 2 * M * N * K, calls=20, rounds=rounds)
+
+    def make():
+        a, b = operands(M, N, K, torch.bfloat16)
+        return a, b.T.contiguous().T if by_columns else b
+
+    return rates(sides_of(make(), ("persistent",)), make, 2 * M * N * K, rounds=rounds)
 
 
 @triton.testing.perf_report(

@@ -7,8 +7,8 @@
 - ``sums``: what each of the four, and that option, is off by when sums are long and of one sign
 - ``signs``: the same with numbers of both signs
 
-Random numbers, quantized to float8_e4m3fn before the clock runs; the result is bfloat16. TFLOP/s count 2 * n**3; a
-CUDA graph repeats each call, with L2 emptied before. For ``sums`` the numbers lie between 0 and 1, so that sums grow,
+Random numbers, quantized to float8_e4m3fn before the clock runs; the result is bfloat16. TFLOP/s count 2 * n**3, on
+operands in rotation. For ``sums`` the numbers lie between 0 and 1, so that sums grow,
 for ``signs`` they are normal, so that most of a sum cancels. There is one scale each, and the result is float32; errors
 are against the product in float64 of the 8-bit numbers, so that what is left is how they are added up.
 
@@ -26,30 +26,34 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from snippets.matmul.fp8 import Config, multiprocessors, position, quantize, scale_and_store, scaled_matmul
 from snippets.matmul.precision import relative_error
-from snippets.tools.benchmarking_graph import rates
+from snippets.tools.benchmarking_cold import rates
 
 SIZES = [1024, 2048, 4096, 8192, 16384]
 
 
 # --8<-- [start:speed]
-def products(a, b, scale_a, scale_b, out_dtype):
-    """``{side: function}``: torch and ours, each with sums in float32 and with fast sums."""
-    in_torch = functools.partial(torch._scaled_mm, a, b, scale_a, scale_b, out_dtype=out_dtype)
-    ours = functools.partial(scaled_matmul, a, b, scale_a, scale_b, out_dtype)
+def products(out_dtype):
+    """``{side: function of operands}``: torch and ours, each with sums in float32 and with fast sums."""
+    in_torch = functools.partial(torch._scaled_mm, out_dtype=out_dtype)
+    ours = functools.partial(scaled_matmul, out_dtype=out_dtype)
     return {
-        "torch": lambda: in_torch(use_fast_accum=False),
-        "ours": lambda: ours(),
-        "torch_fast": lambda: in_torch(use_fast_accum=True),
-        "ours_fast": lambda: ours(use_fast_accum=True),
+        "torch": functools.partial(in_torch, use_fast_accum=False),
+        "ours": ours,
+        "torch_fast": functools.partial(in_torch, use_fast_accum=True),
+        "ours_fast": functools.partial(ours, use_fast_accum=True),
     }
+
+
+def operands(n, by_rows=False):
+    """``a``, ``b`` and their scales: one each, or one for each row of a and each column of b."""
+    a, scale_a = quantize(torch.randn(n, n, device="cuda"), dim=1 if by_rows else None)
+    b, scale_b = quantize(torch.randn(n, n, device="cuda").T, dim=0 if by_rows else None)
+    return a, b, scale_a, scale_b
 
 
 @functools.lru_cache(maxsize=1)
 def measure_speed(n, by_rows):
-    a, scale_a = quantize(torch.randn(n, n, device="cuda"), dim=1 if by_rows else None)
-    b, scale_b = quantize(torch.randn(n, n, device="cuda").T, dim=0 if by_rows else None)
-    sides = products(a, b, scale_a, scale_b, torch.bfloat16)
-    return rates(sides, 2 * n**3)
+    return rates(products(torch.bfloat16), lambda: operands(n, by_rows), 2 * n**3)
 
 
 SIDES = {
@@ -77,13 +81,13 @@ def benchmark(name, sizes):
 
 @triton.testing.perf_report(benchmark("tensorwise", SIZES))
 def tensorwise(n, side):
-    """TFLOP/s with one scale for a and one for b: median, slowest and fastest of 6 rounds in turns."""
+    """TFLOP/s with one scale for a and one for b: median, slowest and fastest of 4 rounds in turns."""
     return measure_speed(n, False)[side]
 
 
 @triton.testing.perf_report(benchmark("rowwise", SIZES[2:]))
 def rowwise(n, side):
-    """TFLOP/s with a scale for each row of a and each column of b: median, slowest and fastest of 6 rounds."""
+    """TFLOP/s with a scale for each row of a and each column of b: median, slowest and fastest of 4 rounds."""
     return measure_speed(n, True)[side]
 # --8<-- [end:speed]
 
@@ -99,10 +103,8 @@ WAYS = {  # config, and whether sums are fast
 
 @functools.lru_cache(maxsize=1)
 def measure_ways(n):
-    a, scale_a = quantize(torch.randn(n, n, device="cuda"))
-    b, scale_b = quantize(torch.randn(n, n, device="cuda").T)
-    run = lambda config, fast: lambda: scaled_matmul(a, b, scale_a, scale_b, use_fast_accum=fast, config=config)
-    return rates({way: run(*how) for way, how in WAYS.items()}, 2 * n**3)
+    run = lambda config, fast: functools.partial(scaled_matmul, use_fast_accum=fast, config=config)
+    return rates({way: run(*how) for way, how in WAYS.items()}, lambda: operands(n), 2 * n**3)
 
 
 @triton.testing.perf_report(
@@ -125,7 +127,7 @@ def measure_ways(n):
     )
 )
 def ways(n, way):
-    """TFLOP/s by tile and by sums: median, slowest and fastest of 6 rounds in turns."""
+    """TFLOP/s by tile and by sums: median, slowest and fastest of 4 rounds in turns."""
     return measure_ways(n)[way]
 # --8<-- [end:ways]
 
@@ -175,15 +177,12 @@ OPTION = {  # that of ours, and one of more warps, whose threads need half as ma
 
 @functools.lru_cache(maxsize=1)
 def measure_option(n):
-    a, scale_a = quantize(torch.randn(n, n, device="cuda"))
-    b, scale_b = quantize(torch.randn(n, n, device="cuda").T)
-    sides = products(a, b, scale_a, scale_b, torch.bfloat16)
-    sides = {side: sides[side] for side in ("torch", "ours")}
+    sides = {side: run for side, run in products(torch.bfloat16).items() if side in ("torch", "ours")}
     sides |= {
-        side: functools.partial(with_option, a, b, scale_a, scale_b, torch.bfloat16, config)
+        side: functools.partial(with_option, out_dtype=torch.bfloat16, config=config)
         for side, config in OPTION.items()
     }
-    return rates(sides, 2 * n**3, rounds=4)
+    return rates(sides, lambda: operands(n), 2 * n**3)
 
 
 @triton.testing.perf_report(
@@ -219,10 +218,10 @@ def measure_sums(K, M, N, both_signs):
     a, scale_a = quantize(numbers(M, K, device="cuda"))
     b, scale_b = quantize(numbers(N, K, device="cuda").T)
     exact = (a.double() * scale_a) @ (b.double() * scale_b)
-    found = products(a, b, scale_a, scale_b, torch.float32)
+    found = products(torch.float32)
     config = OPTION["option"]._replace(parts=4)  # float32 takes more room
-    found["option"] = lambda: with_option(a, b, scale_a, scale_b, torch.float32, config)
-    return {side: relative_error(product(), exact) for side, product in found.items()}
+    found["option"] = functools.partial(with_option, out_dtype=torch.float32, config=config)
+    return {side: relative_error(product(a, b, scale_a, scale_b), exact) for side, product in found.items()}
 
 
 def errors(name):

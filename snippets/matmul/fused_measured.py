@@ -8,9 +8,8 @@
 - ``parts``: milliseconds of what a layer with short sums consists of, each alone: storing and multiplying
 - ``counted``: what NVIDIA's ``ncu`` counted in these: bytes moved, and cycles in which the matrix units were busy
 
-bfloat16, random numbers. Units: milliseconds of a call in a CUDA graph after L2
-was emptied: without Python, of which all sides have much before each launch. Bytes by hand as :func:`bytes_of` counts;
-MB of 10**6 bytes.
+bfloat16, random numbers. Units: milliseconds of a call, on operands in rotation in a CUDA graph: without Python, of
+which all sides have much before each launch. Bytes by hand as :func:`bytes_of` counts; MB of 10**6 bytes.
 
 ``python fused_measured.py`` says what there is to measure; measuring needs a GPU, and ``counted`` the counters ``ncu``.
 """
@@ -26,7 +25,8 @@ import triton
 from snippets.gpu.counters import counters
 from snippets.matmul import fused
 from snippets.matmul.fused import ACTIVATIONS, LARGE, PAIR, bytes_of, in_torch, linear
-from snippets.tools.benchmarking_graph import times
+from snippets.tools.benchmarking import compare
+from snippets.tools.benchmarking_cold import Rotation, compare_in_rotation, operands_in_rotation
 
 
 def operands(M, N, K):
@@ -34,30 +34,29 @@ def operands(M, N, K):
     return x, weight / K**0.5, torch.randn(N, device="cuda").bfloat16()  # results of about 1, where gelu is curved
 
 
-def sides(M, N, K, activation):
-    """The same layer by what one could use."""
-    x, weight, bias = operands(M, N, K)
+def sides(activation):
+    """The same layer by what one could use, as functions of the operands."""
     function = in_torch(activation)
     found = {
-        "fused": lambda: linear(x, weight, bias, activation),
-        "two": lambda: function(linear(x, weight, bias)),
-        "torch": lambda: function(torch.nn.functional.linear(x, weight, bias)),
+        "fused": lambda x, weight, bias: linear(x, weight, bias, activation),
+        "two": lambda x, weight, bias: function(linear(x, weight, bias)),
+        "torch": lambda x, weight, bias: function(torch.nn.functional.linear(x, weight, bias)),
     }
     if activation in ("relu", "gelu_tanh"):  # those that cuBLASLt has; this function of torch's is the way to them
         use_gelu = activation == "gelu_tanh"
-        found["cublaslt"] = lambda: torch._addmm_activation(bias, x, weight.T, use_gelu=use_gelu)
+        found["cublaslt"] = lambda x, weight, bias: torch._addmm_activation(bias, x, weight.T, use_gelu=use_gelu)
     return found
 
 
-def measured(sides):
-    """Milliseconds of each call, in turns, each side at its own clock."""
-    return times(sides, rounds=4, steady=True)
+def measured(sides, M, N, K):
+    """Milliseconds of each call, in turns, each side of a large product at its own clock."""
+    return compare_in_rotation(sides, lambda: operands(M, N, K), rounds=4, steady=2 * M * N * K > 1e11)
 
 
 # --8<-- [start:by_k]
 @functools.cache
 def measure_by_k(K, M, N):
-    return measured(sides(M, N, K, "relu"))
+    return measured(sides("relu"), M, N, K)
 
 
 NAMES = {
@@ -124,13 +123,10 @@ SHAPES = {  # rows (tokens), columns, K
 
 @functools.lru_cache(maxsize=1)
 def measure_by_shape(shape):
-    M, N, K = SHAPES[shape]
-    timed = sides(M, N, K, "gelu_tanh")
-    x, weight, bias = operands(M, N, K)
     layer = torch.compile(
         lambda x, weight, bias: in_torch("gelu_tanh")(torch.nn.functional.linear(x, weight, bias)), dynamic=False
     )
-    return measured(timed | {"compile": lambda: layer(x, weight, bias)})
+    return measured(sides("gelu_tanh") | {"compile": layer}, *SHAPES[shape])
 
 
 @triton.testing.perf_report(
@@ -156,15 +152,15 @@ def by_shape(shape, side):
 # --8<-- [start:by_activation]
 @functools.lru_cache(maxsize=1)
 def measure_by_activation(activation, M, N, K):
-    timed = sides(M, N, K, None if activation == "none" else activation)
+    timed = sides(None if activation == "none" else activation)
     timed = {"fused": timed["fused"], "large": by_config(timed["fused"], LARGE), "torch": timed["torch"]}
-    return measured(timed)
+    return measured(timed, M, N, K)
 
 
 def by_config(run, config):
-    def run_so():
+    def run_so(*given):
         with mock.patch.object(fused, "choose_config", lambda *size: config):
-            return run()
+            return run(*given)
 
     return run_so
 
@@ -198,20 +194,21 @@ PARTS = {  # rows, columns, K
 ZEROS, FILL = "8192 × 8192 × 256, of zeros", "8192 × 8192, filled by torch"
 
 
-def part(shape, zeros=False):
+def layer_alone(x, weight, bias):
     """A layer with a bias and no activation, by the config of short sums."""
-    given = operands(*PARTS[shape])
-    given = [x.zero_() for x in given] if zeros else given
-    return by_config(functools.partial(linear, *given), PAIR)
+    return by_config(linear, PAIR)(x, weight, bias)
 
 
 @functools.cache
 def measure_parts():
-    first = next(iter(PARTS))
-    out = torch.empty(PARTS[first][:2], dtype=torch.bfloat16, device="cuda")
+    first = next(iter(PARTS.values()))
+    given = {name: (layer_alone, functools.partial(operands, *shape)) for name, shape in PARTS.items()}
     # Zeros are the same work for less power: if power holds the clock down, they take less time.
-    others = {ZEROS: part(first, zeros=True), FILL: functools.partial(out.fill_, 1)}
-    return measured({shape: part(shape) for shape in PARTS} | others)
+    given[ZEROS] = layer_alone, lambda: [x.zero_() for x in operands(*first)]
+    out = lambda: [torch.empty(first[:2], dtype=torch.bfloat16, device="cuda")]
+    given[FILL] = (lambda x: x.fill_(1)), out
+    rotations = {name: Rotation(run, operands_in_rotation(make), steady=True) for name, (run, make) in given.items()}
+    return compare(rotations, rounds=4, timer=lambda rotation: rotation.milliseconds())
 
 
 @triton.testing.perf_report(
@@ -249,12 +246,12 @@ COUNTED = {  # the counter, and what one of it is worth
 def run_parts():
     """What ``ncu`` watches."""
     for shape in PARTS:
-        run = part(shape)
-        run()  # compiles, outside of the count
+        given = operands(*PARTS[shape])
+        layer_alone(*given)  # compiles, outside of the count
         torch.cuda.synchronize()
         with torch.cuda.profiler.profile():
             for _ in range(LAUNCHES):
-                run()
+                layer_alone(*given)
             torch.cuda.synchronize()
 
 

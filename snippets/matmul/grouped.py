@@ -53,22 +53,24 @@ def matmul_kernel(
     pid_m, pid_n = grouped(
         tl.program_id(axis=0), tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N), GROUP_M,
     )
-    m = pid_m.to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
-    n = pid_n.to(tl.int64) * BLOCK_N + tl.arange(0, BLOCK_N)
-    k = tl.arange(0, BLOCK_K).to(tl.int64)
-    a_ptrs = a_ptr + m[:, None] * stride_am + k[None, :] * stride_ak
-    b_ptrs = b_ptr + k[:, None] * stride_bk + n[None, :] * stride_bn
+    m, n = pid_m * BLOCK_M, pid_n * BLOCK_N
+    rows, columns = tl.arange(0, BLOCK_M)[:, None], tl.arange(0, BLOCK_N)[None, :]
+    k = tl.arange(0, BLOCK_K)
+    # One offset in 64 bits leads to the tile; those within it have 32.
+    a_ptrs = a_ptr + m.to(tl.int64) * stride_am + (rows * stride_am + k[None, :] * stride_ak)
+    b_ptrs = b_ptr + n.to(tl.int64) * stride_bn + (k[:, None] * stride_bk + columns * stride_bn)
     step = tl.full((), BLOCK_K, tl.int64)
     acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
     for start in range(0, K, BLOCK_K):
         left = k < K - start
-        a = tl.load(a_ptrs, mask=(m[:, None] < M) & left[None, :], other=0)
-        b = tl.load(b_ptrs, mask=left[:, None] & (n[None, :] < N), other=0)
+        a = tl.load(a_ptrs, mask=(rows < M - m) & left[None, :], other=0)
+        b = tl.load(b_ptrs, mask=left[:, None] & (columns < N - n), other=0)
         acc = tl.dot(a, b, acc, input_precision="ieee")
         a_ptrs += step * stride_ak
         b_ptrs += step * stride_bk
-    c_ptrs = c_ptr + m[:, None] * stride_cm + n[None, :] * stride_cn
-    mask = (m[:, None] < M) & (n[None, :] < N)
+    c_begin = m.to(tl.int64) * stride_cm + n.to(tl.int64) * stride_cn
+    c_ptrs = c_ptr + c_begin + (rows * stride_cm + columns * stride_cn)
+    mask = (rows < M - m) & (columns < N - n)
     tl.store(c_ptrs, acc, mask=mask)  # rounded to c's dtype
 # --8<-- [end:kernel]
 
@@ -88,7 +90,8 @@ def matmul(
         num_warps, num_stages: As for any kernel of Triton's.
 
     Raises:
-        ValueError: Shapes, dtypes, devices or options are not as above.
+        ValueError: Shapes, dtypes, devices or options are not as above, or the elements of one tile lie 2**31 or more
+            apart.
 
     >>> matmul(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0], [4.0]]))
     tensor([[11.]])
@@ -101,6 +104,8 @@ def matmul(
     if max(tiles, group * triton.cdiv(N, tile[1])) >= 2**31:  # pids are int32, and so is the size of a group
         raise ValueError(f"{M} x {N} elements are too many tiles of {tile[0]} x {tile[1]}, or the group is too large")
     c = torch.empty((M, N), dtype=a.dtype, device=a.device)
+    for name, x, sides in (("a", a, (tile[0], tile[2])), ("b", b, (tile[2], tile[1])), ("c", c, tile[:2])):
+        check_span(name, x.shape, x.stride(), sides)
     if tiles:
         with torch.cuda.device_of(a):
             matmul_kernel[(tiles,)](
@@ -134,6 +139,19 @@ def check_arguments(a: torch.Tensor, b: torch.Tensor) -> None:
             raise ValueError(f"{name} is negated lazily; pass {name}.resolve_neg()")
         if x.requires_grad and torch.is_grad_enabled():
             raise ValueError(f"{name} requires a gradient, which matmul does not compute; use torch.no_grad()")
+
+
+def check_span(name: str, shape, strides, sides) -> None:
+    """Raise ``ValueError`` if the elements of one tile lie too far apart for offsets of 32 bits.
+
+    >>> check_span("a", (2**20, 2**20), (2**20, 1), (128, 64))  # 2**40 elements, but those of a tile are close
+    """
+    span = sum((min(side, size) - 1) * stride for side, size, stride in zip(sides, shape, strides, strict=True))
+    if span >= 2**31:
+        raise ValueError(
+            f"{name} has strides {tuple(strides)}: in a tile of {sides[0]} × {sides[1]}, elements would lie {span} "
+            f"apart; 2**31 - 1 is the limit. Take a smaller tile, or of a and b contiguous copies"
+        )
 
 
 def check_options(group: int, tile: tuple[int, int, int], num_warps: int) -> None:

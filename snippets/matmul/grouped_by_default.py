@@ -5,7 +5,7 @@
 options as they are. Beside the groups stands ``naive.py``, in row-major order as groups of 1 are: what these two differ
 by is not the order.
 
-- :func:`speed`: TFLOP/s, all in turns
+- :func:`speed`: TFLOP/s, all in turns, on operands in rotation
 - :func:`memory`: GB read from memory, by NVIDIA's ``ncu``, in launches that began with empty caches
 
 Square matrices of bfloat16. Units: 2 * size**3 FLOPs; 10**9 bytes.
@@ -24,7 +24,7 @@ import triton
 from snippets.gpu.counters import counters
 from snippets.matmul import grouped, naive
 from snippets.matmul.grouped_counted import LAUNCHES, matrices
-from snippets.tools.benchmarking_graph import rates
+from snippets.tools.benchmarking_cold import rates
 
 SIZES = (4096, 8192, 16384)
 SIDES = {"naive": naive.matmul} | {
@@ -34,8 +34,7 @@ SIDES = {"naive": naive.matmul} | {
 
 @functools.cache
 def measure_speed(size):
-    a, b = matrices(size)
-    return rates({name: functools.partial(run, a, b) for name, run in SIDES.items()}, 2 * size**3)
+    return rates(SIDES, lambda: matrices(size).unbind(), 2 * size**3)
 
 
 def run_all(sizes):

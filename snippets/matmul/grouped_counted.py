@@ -40,7 +40,7 @@ from snippets.gpu.counters import counters
 from snippets.gpu.schedule import Schedule, check_gpu, count_multiprocessors, multiprocessor, time_now
 from snippets.gpu.schedule_occupancy import programs_at_once
 from snippets.matmul.grouped import TILE_BYTES, Reads, matmul, matmul_kernel, predict, tile_order
-from snippets.tools.benchmarking import compare
+from snippets.tools.benchmarking_cold import rates
 
 # --8<-- [start:cases]
 SIZES = (2048, 4096, 8192, 16384)
@@ -280,12 +280,11 @@ def sides(group, what, size):
 # --8<-- [start:speed]
 @functools.cache
 def timings(size):
-    a, b = matrices(size)
     sides = {
-        group: functools.partial(matmul, a, b, group=group, tile=TILE, **OPTIONS)
+        group: functools.partial(matmul, group=group, tile=TILE, **OPTIONS)
         for group in GROUPS
     }
-    return compare(sides, rounds=8)
+    return rates(sides, lambda: matrices(size).unbind(), 2 * size**3)
 
 
 @triton.testing.perf_report([
@@ -294,7 +293,7 @@ def timings(size):
 def speed(group, side):
     """TFLOP/s, all groups of a size in turns by one timer."""
     size = int(side.removeprefix("size_"))
-    return timings(size)[group].rate(2 * size**3, 1e12)
+    return timings(size)[group]
 # --8<-- [end:speed]
 
 

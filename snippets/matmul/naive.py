@@ -26,22 +26,22 @@ LONGEST = 2**30  # of a dimension, so that an index beyond its end still fits in
 
 # --8<-- [start:helpers]
 @triton.jit
-def indices(tile, SIZE: tl.constexpr):
-    return (tile * SIZE + tl.arange(0, SIZE)).to(tl.int64)
-
-
-@triton.jit
 def my_tile(N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
     pid = tl.program_id(axis=0)
     tiles_n = tl.cdiv(N, BLOCK_N)
-    return indices(pid // tiles_n, BLOCK_M), indices(pid % tiles_n, BLOCK_N)
+    return pid // tiles_n * BLOCK_M, pid % tiles_n * BLOCK_N
 
 
 @triton.jit
-def place(rows, columns, ROWS, COLUMNS, stride_row, stride_column):
-    row, column = rows[:, None], columns[None, :]
-    offsets = row * stride_row + column * stride_column
-    return offsets, (row < ROWS) & (column < COLUMNS)
+def place(
+    ptr, row, column, ROWS, COLUMNS, stride_row, stride_column,
+    HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    begin = tl.cast(row, tl.int64) * stride_row
+    begin += tl.cast(column, tl.int64) * stride_column
+    down, right = tl.arange(0, HEIGHT)[:, None], tl.arange(0, WIDTH)[None, :]
+    inside = (down < ROWS - row) & (right < COLUMNS - column)
+    return ptr + begin + (down * stride_row + right * stride_column), inside
 # --8<-- [end:helpers]
 
 
@@ -57,17 +57,16 @@ def matmul_kernel(
     accumulator = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
     # --8<-- [end:begin]
     # --8<-- [start:loop]
-    for step in range(0, tl.cdiv(K, BLOCK_K)):
-        k = indices(step, BLOCK_K)
-        a_at, a_inside = place(m, k, M, K, stride_am, stride_ak)
-        b_at, b_inside = place(k, n, K, N, stride_bk, stride_bn)
-        a = tl.load(a_ptr + a_at, mask=a_inside, other=0)
-        b = tl.load(b_ptr + b_at, mask=b_inside, other=0)
+    for k in range(0, K, BLOCK_K):
+        a_ptrs, a_inside = place(a_ptr, m, k, M, K, stride_am, stride_ak, BLOCK_M, BLOCK_K)
+        b_ptrs, b_inside = place(b_ptr, k, n, K, N, stride_bk, stride_bn, BLOCK_K, BLOCK_N)
+        a = tl.load(a_ptrs, mask=a_inside, other=0)
+        b = tl.load(b_ptrs, mask=b_inside, other=0)
         accumulator = tl.dot(a, b, accumulator, input_precision="ieee")
     # --8<-- [end:loop]
     # --8<-- [start:end]
-    c_at, c_inside = place(m, n, M, N, stride_cm, stride_cn)
-    tl.store(c_ptr + c_at, accumulator, mask=c_inside)  # rounded to c's dtype
+    c_ptrs, c_inside = place(c_ptr, m, n, M, N, stride_cm, stride_cn, BLOCK_M, BLOCK_N)
+    tl.store(c_ptrs, accumulator, mask=c_inside)  # rounded to c's dtype
     # --8<-- [end:end]
 # --8<-- [end:kernel]
 
@@ -99,6 +98,8 @@ def matmul(a: torch.Tensor, b: torch.Tensor, *, tile: tuple[int, int, int] | Non
     if programs >= 2**31:  # CUDA's limit along one axis
         raise ValueError(f"a result of {M} × {N} by the tile {tile} takes {programs} programs; 2**31 - 1 is the limit")
     c = torch.empty((M, N), dtype=a.dtype, device=a.device)
+    for name, x, sides in (("a", a, (BLOCK_M, BLOCK_K)), ("b", b, (BLOCK_K, BLOCK_N)), ("c", c, (BLOCK_M, BLOCK_N))):
+        check_span(name, x.shape, x.stride(), sides)
     if programs:
         options = {"num_warps": 8 if BLOCK_M * BLOCK_N >= 128 * 128 else 4, "num_stages": 3}
         with torch.cuda.device_of(a):
@@ -135,6 +136,19 @@ def check_tile(tile) -> tuple[int, int, int]:
     return sides
 
 
+def check_span(name: str, shape, strides, sides) -> None:
+    """Raise ``ValueError`` if the elements of one tile lie too far apart for offsets of 32 bits.
+
+    >>> check_span("a", (2**20, 2**20), (2**20, 1), (128, 64))  # 2**40 elements, but those of a tile are close
+    """
+    span = sum((min(side, size) - 1) * stride for side, size, stride in zip(sides, shape, strides, strict=True))
+    if span >= 2**31:
+        raise ValueError(
+            f"{name} has strides {tuple(strides)}: in a tile of {sides[0]} × {sides[1]}, elements would lie {span} "
+            f"apart; 2**31 - 1 is the limit. Take a smaller tile, or of a and b contiguous copies"
+        )
+
+
 def check_arguments(a: torch.Tensor, b: torch.Tensor) -> None:
     """Raise ``ValueError`` for arguments that :func:`matmul` would compute wrongly or not at all."""
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
@@ -163,8 +177,8 @@ def check_arguments(a: torch.Tensor, b: torch.Tensor) -> None:
 @triton.jit
 def tile_numbers_kernel(out_ptr, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
     m, n = my_tile(N, BLOCK_M, BLOCK_N)
-    at, inside = place(m, n, M, N, N, 1)
-    tl.store(out_ptr + at, tl.program_id(axis=0), mask=inside)
+    out_ptrs, inside = place(out_ptr, m, n, M, N, N, 1, BLOCK_M, BLOCK_N)
+    tl.store(out_ptrs, tl.program_id(axis=0), mask=inside)
 # --8<-- [end:numbers]
 
 

@@ -1,21 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why ``grouped.py`` is faster than ``naive.py`` in the same order: five changes, each alone and all but each.
+"""What makes ``grouped.py`` faster than ``naive.py``? Both orders of programs, by offsets of 64 and of 32 bits.
 
-One kernel, which is ``naive.py``'s product with none of these, and ``grouped.py``'s in groups of 1 with all:
+One kernel, of which these are chosen apart from each other:
 
-- ``FORMULA``: a program's tile comes from ``grouped``, which for groups of 1 says the same as dividing, the other way
-- ``EARLY``: a tile's number becomes 64 bits wide before it is multiplied by the tile's size, instead of after
-- ``ELEMENTS``: the loop counts elements, ``range(0, K, BLOCK_K)``, instead of steps, ``range(0, cdiv(K, BLOCK_K))``
-- ``MOVE``: pointers move on from step to step, instead of being computed anew from the number of the step
-- ``LEFT``: what is left of K is compared with the first step's indices, instead of K with this step's
+- ``GROUP_M``: the order of programs: 1 is row-major as in ``naive.py``, 8 is what ``grouped.py`` takes
+- ``WIDTH``: bits of the offsets within a tile. A whole tile of them is added to the pointers
+- ``MOVE``: pointers move on from step to step as in ``grouped.py``, instead of being computed anew as in ``naive.py``
 
 Then there is
 
-- :func:`speed`: TFLOP/s of all of these, of both files and of ``torch.matmul``, in turns
+- :func:`speed`: TFLOP/s of all of these, of both files and of ``torch.matmul``, in turns, on operands in rotation
 - :func:`code`: what the loop is compiled to, for an H100 or H200
 
-Square matrices of bfloat16 in row-major order of programs, tiles of 128 × 128, steps of 64, 8 warps, 3 stages. Units:
-2 * size**3 FLOPs; machine instructions of one step; registers of a thread.
+Square matrices of bfloat16, tiles of 128 × 128, steps of 64, 8 warps, 3 stages. Units: 2 * size**3 FLOPs; machine
+instructions of one step; registers of a thread.
 Source: NVIDIA's ``nvdisasm`` and ``cuobjdump``, which come with Triton.
 
 ``python naive_and_grouped.py`` says what there is to measure, for which it takes a GPU.
@@ -33,8 +31,7 @@ from snippets.matmul import grouped, naive
 from snippets.matmul.fused_compiled import compiled, said
 from snippets.matmul.grouped import grouped as grouped_tile
 from snippets.matmul.grouped_counted import matrices
-from snippets.matmul.naive import indices
-from snippets.tools.benchmarking_graph import rates
+from snippets.tools.benchmarking_cold import rates
 
 SIZES = (2048, 4096, 8192)
 TILE = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64}
@@ -47,70 +44,73 @@ def matmul_kernel(
     a_ptr, b_ptr, c_ptr, M, N, K,
     stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
-    FORMULA: tl.constexpr, EARLY: tl.constexpr, ELEMENTS: tl.constexpr,
-    MOVE: tl.constexpr, LEFT: tl.constexpr,
+    GROUP_M: tl.constexpr, WIDTH: tl.constexpr, MOVE: tl.constexpr,
 ):  # fmt: skip
-    pid, tiles_n = tl.program_id(axis=0), tl.cdiv(N, BLOCK_N)
-    if FORMULA:
-        tile_m, tile_n = grouped_tile(pid, tl.cdiv(M, BLOCK_M), tiles_n, 1)
-    else:
-        tile_m, tile_n = pid // tiles_n, pid % tiles_n
-    if EARLY:
-        m = tile_m.to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
-        n = tile_n.to(tl.int64) * BLOCK_N + tl.arange(0, BLOCK_N)
-    else:
-        m, n = indices(tile_m, BLOCK_M), indices(tile_n, BLOCK_N)
-    lanes = tl.arange(0, BLOCK_K).to(tl.int64)
-    a_ptrs = a_ptr + (m[:, None] * stride_am + lanes[None, :] * stride_ak)
-    b_ptrs = b_ptr + (lanes[:, None] * stride_bk + n[None, :] * stride_bn)
-    one_step = tl.full((), BLOCK_K, tl.int64)
+    pid_m, pid_n = grouped_tile(
+        tl.program_id(axis=0), tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N), GROUP_M,
+    )  # fmt: skip
+    m, n = pid_m * BLOCK_M, pid_n * BLOCK_N
+    rows, columns, k = tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N), tl.arange(0, BLOCK_K)
+    inside_m, inside_n = (rows < M - m)[:, None], (columns < N - n)[None, :]
+    if WIDTH == 64:  # a tile of whole offsets
+        rows, columns, at = m.to(tl.int64) + rows, n.to(tl.int64) + columns, k.to(tl.int64)
+    else:  # one offset leads to the tile, and those within it are short
+        at = k
+        a_ptr += m.to(tl.int64) * stride_am
+        b_ptr += n.to(tl.int64) * stride_bn
+    a_ptrs = a_ptr + (rows[:, None] * stride_am + at[None, :] * stride_ak)
+    b_ptrs = b_ptr + (at[:, None] * stride_bk + columns[None, :] * stride_bn)
+    step = tl.full((), BLOCK_K, tl.int64)
     accumulator = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
-    for i in range(
-        0, K if ELEMENTS else tl.cdiv(K, BLOCK_K), BLOCK_K if ELEMENTS else 1
-    ):
-        start = i if ELEMENTS else i * BLOCK_K
-        k = (start + tl.arange(0, BLOCK_K)).to(tl.int64)
-        at, end = (lanes, K - start) if LEFT else (k, K)
+    for start in range(0, K, BLOCK_K):
+        left = k < K - start
         if not MOVE:
-            a_ptrs = a_ptr + (m[:, None] * stride_am + k[None, :] * stride_ak)
-            b_ptrs = b_ptr + (k[:, None] * stride_bk + n[None, :] * stride_bn)
-        a = tl.load(a_ptrs, mask=(m[:, None] < M) & (at[None, :] < end), other=0)
-        b = tl.load(b_ptrs, mask=(at[:, None] < end) & (n[None, :] < N), other=0)
+            first = tl.cast(start, tl.int64)
+            if WIDTH == 64:
+                at = first + k
+                a_ptrs = a_ptr + (rows[:, None] * stride_am + at[None, :] * stride_ak)
+                b_ptrs = b_ptr + (at[:, None] * stride_bk + columns[None, :] * stride_bn)
+            else:
+                a_ptrs = a_ptr + first * stride_ak + (rows[:, None] * stride_am + k[None, :] * stride_ak)
+                b_ptrs = b_ptr + first * stride_bk + (k[:, None] * stride_bk + columns[None, :] * stride_bn)
+        a = tl.load(a_ptrs, mask=inside_m & left[None, :], other=0)
+        b = tl.load(b_ptrs, mask=left[:, None] & inside_n, other=0)
         accumulator = tl.dot(a, b, accumulator, input_precision="ieee")
         if MOVE:
-            a_ptrs += one_step * stride_ak
-            b_ptrs += one_step * stride_bk
-    c_ptrs = c_ptr + (m[:, None] * stride_cm + n[None, :] * stride_cn)
-    tl.store(c_ptrs, accumulator, mask=(m[:, None] < M) & (n[None, :] < N))
+            a_ptrs += step * stride_ak
+            b_ptrs += step * stride_bk
+    rows, columns = m.to(tl.int64) + tl.arange(0, BLOCK_M), n.to(tl.int64) + tl.arange(0, BLOCK_N)
+    c_ptrs = c_ptr + (rows[:, None] * stride_cm + columns[None, :] * stride_cn)
+    tl.store(c_ptrs, accumulator, mask=inside_m & inside_n)
 # --8<-- [end:kernel]
 
 
-CHANGES = ("formula", "early", "elements", "move", "left")
 VARIANTS = {
-    "none": (),
-    **{f"only {change}": (change,) for change in CHANGES},
-    **{f"all but {change}": tuple(other for other in CHANGES if other != change) for change in CHANGES},
-    "all": CHANGES,
-}
-
-
-def flags(variant: str) -> dict[str, bool]:
-    return {change.upper(): change in VARIANTS[variant] for change in CHANGES}
+    f"groups of {group}, {width} bits{'' if move else ', computed anew'}":
+        {"GROUP_M": group, "WIDTH": width, "MOVE": move}
+    for group, width, move in (
+        (1, 64, False), (1, 64, True), (1, 32, False), (1, 32, True), (8, 64, True), (8, 32, True),
+    )
+}  # fmt: skip
 
 
 def matmul(a: torch.Tensor, b: torch.Tensor, variant: str, tile: dict[str, int] = TILE) -> torch.Tensor:
     """Return ``a @ b`` by one of ``VARIANTS``; arguments as in ``naive.py``.
 
-    >>> matmul(torch.ones(2, 3), torch.ones(3, 1), "all", {"BLOCK_M": 4, "BLOCK_N": 4, "BLOCK_K": 16}).tolist()
+    >>> a, b, tile = torch.ones(2, 3), torch.ones(3, 1), {"BLOCK_M": 4, "BLOCK_N": 4, "BLOCK_K": 16}
+    >>> matmul(a, b, "groups of 8, 32 bits", tile).tolist()
     [[3.0], [3.0]]
     """
     naive.check_arguments(a, b)
     (M, K), N = a.shape, b.shape[1]
     c = torch.empty((M, N), dtype=a.dtype, device=a.device)
-    programs = triton.cdiv(M, tile["BLOCK_M"]) * triton.cdiv(N, tile["BLOCK_N"])
+    m, n, k = (tile[f"BLOCK_{side}"] for side in "MNK")
+    for name, x, sides in (("a", a, (m, k)), ("b", b, (k, n))):  # c is stored by offsets of 64 bits
+        naive.check_span(name, x.shape, x.stride(), sides)
+    programs = triton.cdiv(M, m) * triton.cdiv(N, n)
     if programs:
         matmul_kernel[(programs,)](
-            a, b, c, M, N, K, *a.stride(), *b.stride(), *c.stride(), **tile, **flags(variant), **OPTIONS
+            a, b, c, M, N, K, *a.stride(), *b.stride(), *c.stride(), **tile, **VARIANTS[variant], **OPTIONS
         )
     return c
 
@@ -118,15 +118,14 @@ def matmul(a: torch.Tensor, b: torch.Tensor, variant: str, tile: dict[str, int] 
 SIDES = {
     "naive.py": naive.matmul,
     **{variant: functools.partial(matmul, variant=variant) for variant in VARIANTS},
-    "grouped.py": functools.partial(grouped.matmul, group=1),
+    "grouped.py": grouped.matmul,
     "torch.matmul": torch.matmul,
 }
 
 
 @functools.cache
 def measure_speed(size):
-    a, b = matrices(size)
-    return rates({name: functools.partial(run, a, b) for name, run in SIDES.items()}, 2 * size**3)
+    return rates(SIDES, lambda: matrices(size).unbind(), 2 * size**3)
 
 
 @triton.testing.perf_report(
@@ -168,11 +167,11 @@ def counts(kernel: str) -> dict[str, int]:
     types = dict.fromkeys(("a_ptr", "b_ptr", "c_ptr"), "*bf16") | dict.fromkeys("MNK", "i32") | strides
     constants = TILE | dict.fromkeys(("stride_ak", "stride_bn", "stride_cn"), 1)
     if kernel in VARIANTS:
-        made = compiled(matmul_kernel, types, constants | flags(kernel), **OPTIONS)
+        made = compiled(matmul_kernel, types, constants | VARIANTS[kernel], **OPTIONS)
     elif kernel == "naive.py":
         made = compiled(naive.matmul_kernel, types, constants, **OPTIONS)
     else:
-        made = compiled(grouped.matmul_kernel, types, constants | {"GROUP_M": 1}, **OPTIONS)
+        made = compiled(grouped.matmul_kernel, types, constants | {"GROUP_M": 8}, **OPTIONS)
     found = loop(said(knobs.nvidia.nvdisasm, "--print-code", made))
     multiply, copy = found.count("HGMMA"), found.count("LDGSTS")
     usage = said(knobs.nvidia.cuobjdump, "--dump-resource-usage", made)

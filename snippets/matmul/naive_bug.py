@@ -22,7 +22,7 @@ import torch
 import triton
 import triton.language as tl
 
-from snippets.matmul.naive import indices, matmul, my_tile, place
+from snippets.matmul.naive import matmul, my_tile, place
 from snippets.programs.masks_caught_bug import essential
 from snippets.tools.testing import check_inside, recorded_accesses
 
@@ -34,15 +34,15 @@ def no_k_mask_bug(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     m, n = my_tile(N, BLOCK_M, BLOCK_N)
-    row, column = (m % M)[:, None], (n % N)[None, :]
+    row, column = ((m + tl.arange(0, BLOCK_M)) % M)[:, None], ((n + tl.arange(0, BLOCK_N)) % N)[None, :]
     accumulator = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
-    for step in range(0, tl.cdiv(K, BLOCK_K)):
-        k = indices(step, BLOCK_K)
+    for start in range(0, K, BLOCK_K):
+        k = start + tl.arange(0, BLOCK_K)
         a = tl.load(a_ptr + row * K + k[None, :])
         b = tl.load(b_ptr + k[:, None] * N + column)
         accumulator = tl.dot(a, b, accumulator, input_precision="ieee")
-    c_at, c_inside = place(m, n, M, N, N, 1)
-    tl.store(c_ptr + c_at, accumulator, mask=c_inside)
+    c_ptrs, c_inside = place(c_ptr, m, n, M, N, N, 1, BLOCK_M, BLOCK_N)
+    tl.store(c_ptrs, accumulator, mask=c_inside)
 # --8<-- [end:no_k_mask]
 
 
@@ -52,17 +52,17 @@ def wrapped_k_bug(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     m, n = my_tile(N, BLOCK_M, BLOCK_N)
-    row, column = (m % M)[:, None], (n % N)[None, :]
+    row, column = ((m + tl.arange(0, BLOCK_M)) % M)[:, None], ((n + tl.arange(0, BLOCK_N)) % N)[None, :]
     accumulator = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
-    for step in range(0, tl.cdiv(K, BLOCK_K)):
+    for start in range(0, K, BLOCK_K):
         # --8<-- [start:wrapped_k]
-        k = indices(step, BLOCK_K) % K
+        k = (start + tl.arange(0, BLOCK_K)) % K
         a = tl.load(a_ptr + row * K + k[None, :])
         b = tl.load(b_ptr + k[:, None] * N + column)
         # --8<-- [end:wrapped_k]
         accumulator = tl.dot(a, b, accumulator, input_precision="ieee")
-    c_at, c_inside = place(m, n, M, N, N, 1)
-    tl.store(c_ptr + c_at, accumulator, mask=c_inside)
+    c_ptrs, c_inside = place(c_ptr, m, n, M, N, N, 1, BLOCK_M, BLOCK_N)
+    tl.store(c_ptrs, accumulator, mask=c_inside)
 
 
 @triton.jit
@@ -71,17 +71,17 @@ def half_k_mask_bug(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     m, n = my_tile(N, BLOCK_M, BLOCK_N)
-    row, column = (m % M)[:, None], (n % N)[None, :]
+    row, column = ((m + tl.arange(0, BLOCK_M)) % M)[:, None], ((n + tl.arange(0, BLOCK_N)) % N)[None, :]
     accumulator = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
-    for step in range(0, tl.cdiv(K, BLOCK_K)):
+    for start in range(0, K, BLOCK_K):
         # --8<-- [start:half_k_mask]
-        k = indices(step, BLOCK_K)
+        k = start + tl.arange(0, BLOCK_K)
         a = tl.load(a_ptr + row * K + k[None, :], mask=k[None, :] < K, other=0)
         b = tl.load(b_ptr + k[:, None] * N + column)
         # --8<-- [end:half_k_mask]
         accumulator = tl.dot(a, b, accumulator, input_precision="ieee")
-    c_at, c_inside = place(m, n, M, N, N, 1)
-    tl.store(c_ptr + c_at, accumulator, mask=c_inside)
+    c_ptrs, c_inside = place(c_ptr, m, n, M, N, N, 1, BLOCK_M, BLOCK_N)
+    tl.store(c_ptrs, accumulator, mask=c_inside)
 
 
 BUGS = {"no mask": no_k_mask_bug, "wrapped": wrapped_k_bug, "half a mask": half_k_mask_bug}

@@ -5,8 +5,8 @@
 - :func:`steps`: from a program for each tile to one loop over all tiles
 - :func:`early`: products one after another in a CUDA graph, each begun while the one before ends, or after it
 
-Both sides of each comparison run in turns, by one timer, on the same random numbers; large ones by themselves for
-0.25 s before each reading (``snippets/tools/benchmarking_graph.py``).
+Both sides of each comparison run in turns, by one timer, on the same random numbers, in rotation so that they are cold;
+large ones by themselves for 0.25 s before each reading (``snippets/tools/benchmarking_cold.py``).
 
 Units: TFLOP/s, 2 * M * N * K FLOPs each.
 Source: ``torch.matmul`` calls cuBLAS.
@@ -20,7 +20,7 @@ import torch
 import triton
 
 from snippets.matmul.persistent import LARGE, matmul
-from snippets.tools.benchmarking_graph import rates, rates_in_a_row
+from snippets.tools.benchmarking_cold import rates
 
 
 def random_pair(side: int, dtype: torch.dtype = torch.bfloat16):
@@ -39,9 +39,8 @@ STEPS = {
 
 @functools.lru_cache(maxsize=1)
 def measure_steps(side):
-    a, b = random_pair(side)
-    run = lambda config: lambda: matmul(a, b, config=config)
-    return rates({name: run(config) for name, config in STEPS.items()} | {"cublas": lambda: a @ b}, 2 * side**3)
+    sides = {name: functools.partial(matmul, config=config) for name, config in STEPS.items()}
+    return rates(sides | {"cublas": torch.matmul}, lambda: random_pair(side), 2 * side**3)
 
 
 @triton.testing.perf_report(
@@ -72,9 +71,9 @@ MOST_STAGES = 4  # a fifth would not fit into shared memory
 
 @functools.lru_cache(maxsize=1)
 def measure_stages(side=4096):
-    a, b = random_pair(side)
-    run = lambda stages: lambda: matmul(a, b, config=STEPS["each_tile"]._replace(num_stages=stages))
-    return rates({stages: run(stages) for stages in range(1, MOST_STAGES + 1)}, 2 * side**3)
+    run = lambda stages: functools.partial(matmul, config=STEPS["each_tile"]._replace(num_stages=stages))
+    sides = {stages: run(stages) for stages in range(1, MOST_STAGES + 1)}
+    return rates(sides, lambda: random_pair(side), 2 * side**3)
 
 
 @triton.testing.perf_report(
@@ -101,14 +100,13 @@ def by_stages(stages, provider):
 def measure_early(side):
     from snippets.matmul.persistent import configuration, multiprocessors
 
-    a, b = random_pair(side)
-    config = configuration(side, side, a.itemsize, multiprocessors(a.device))
+    config = configuration(side, side, torch.bfloat16.itemsize, multiprocessors(torch.device("cuda")))
     sides = {
-        "early": lambda: matmul(a, b, config=config._replace(early=True)),
-        "late": lambda: matmul(a, b, config=config._replace(early=False)),
-        "cublas": lambda: a @ b,
+        "early": functools.partial(matmul, config=config._replace(early=True)),
+        "late": functools.partial(matmul, config=config._replace(early=False)),
+        "cublas": torch.matmul,
     }
-    return rates_in_a_row(sides, 2 * side**3)
+    return rates(sides, lambda: random_pair(side), 2 * side**3)
 
 
 @triton.testing.perf_report(

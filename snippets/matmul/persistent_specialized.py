@@ -120,17 +120,17 @@ BLOCKS = {"128x256x64": (128, 256, 64), "256x128x64": (256, 128, 64), "128x128x6
 def measure(side):
     from snippets.matmul.persistent import matmul
     from snippets.matmul.persistent_measured import random_pair  # here, so that the rest can be copied alone
-    from snippets.tools.benchmarking_graph import rates
+    from snippets.tools.benchmarking_cold import rates
 
-    a, b = random_pair(side)
     return rates(
         {
-            "specialized": lambda: specialized(a, b),
-            "off": lambda: specialized(a, b, warp_specialize=False),  # so 4 warps hold all sums, and spill some
-            "off_8": lambda: specialized(a, b, warp_specialize=False, num_warps=8),
-            "persistent": lambda: matmul(a, b),
-            "cublas": lambda: a @ b,
+            "specialized": specialized,
+            "off": functools.partial(specialized, warp_specialize=False),  # so 4 warps hold all sums, and spill some
+            "off_8": functools.partial(specialized, warp_specialize=False, num_warps=8),
+            "persistent": matmul,
+            "cublas": torch.matmul,
         },
+        lambda: random_pair(side),
         2 * side**3,
     )
 
@@ -161,15 +161,13 @@ def measure_descriptors(side):
     """Microseconds of the GPU; one tile and one schedule, which is right for a small product."""
     from snippets.matmul.persistent import TINY, matmul
     from snippets.matmul.persistent_measured import random_pair
-    from snippets.tools.benchmarking import compare, milliseconds
-    from snippets.tools.benchmarking_graph import captured
+    from snippets.tools.benchmarking_cold import compare_in_rotation
 
-    a, b = random_pair(side)
     config = TINY._replace(early=False, subtiles=0)
     inside = dict(block=config[:3], num_stages=config.num_stages, warp_specialize=False)
-    sides = {"host": lambda: matmul(a, b, config=config), "inside": lambda: specialized(a, b, **inside)}
-    graphs = {name: captured(run) for name, run in sides.items()}
-    return {name: timing.median * 1e3 for name, timing in compare(graphs, rounds=6, timer=milliseconds).items()}
+    sides = {"host": functools.partial(matmul, config=config), "inside": functools.partial(specialized, **inside)}
+    found = compare_in_rotation(sides, lambda: random_pair(side), rounds=6)
+    return {name: timing.median * 1e3 for name, timing in found.items()}
 
 
 @triton.testing.perf_report(

@@ -24,7 +24,8 @@ import triton
 
 from snippets.matmul.persistent import configuration, matmul
 from snippets.matmul.persistent_measured import random_pair
-from snippets.tools.benchmarking_graph import captured, rates_in_a_row
+from snippets.tools.benchmarking_cold import rates
+from snippets.tools.benchmarking_graph import captured
 
 SIZES = [1024, 2048, 4096, 8192]
 FLOPS_IN_A_CYCLE = 4096  # of a multiprocessor of compute capability 9.0, in bfloat16
@@ -53,8 +54,13 @@ DATA = {
 # --8<-- [start:data]
 @functools.lru_cache(maxsize=1)
 def measure_data(side):
-    sides = {name: functools.partial(SIDES[name.split("_")[1]], *operands(side, name.split("_")[0])) for name in DATA}
-    return rates_in_a_row(sides, 2 * side**3)
+    def run(name):
+        numbers, who = name.split("_")
+        first = 0 if numbers == "random" else 2
+        return lambda *both: SIDES[who](*both[first : first + 2])
+
+    make = lambda: (*operands(side, "random"), *operands(side, "zeros"))
+    return rates({name: run(name) for name in DATA}, make, 2 * side**3, steady=True)
 
 
 @triton.testing.perf_report(

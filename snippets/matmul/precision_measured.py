@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Precision, measured: the speed of each way to multiply float32, and the errors of formats and sums by K.
 
-- ``speed``: TFLOP/s by size; ours, and torch's with its setting for the same precision; each as a CUDA graph repeats
-  it, with L2 emptied before
+- ``speed``: TFLOP/s by size; ours, and torch's with its setting for the same precision; on operands in rotation
 - ``errors``: against the product of the original float32 numbers in float64, by format and K
 - ``sums``: of positive numbers, against the product of the numbers as rounded to their format: what is left is how
   they are added up
@@ -20,8 +19,7 @@ import triton
 
 from snippets.matmul.fp8 import quantize, scaled_matmul
 from snippets.matmul.precision import matmul, relative_error
-from snippets.tools.benchmarking import compare
-from snippets.tools.benchmarking_graph import captured
+from snippets.tools.benchmarking_cold import rates
 
 
 # --8<-- [start:speed]
@@ -33,20 +31,20 @@ def in_torch(a, b, precision):
 
 @functools.cache
 def measure_speed(n):
-    a, weight, b_by_rows = (torch.randn(n, n, device="cuda") for _ in range(3))
-    b = weight.T  # by columns, as a layer has it
-    sides = {precision: functools.partial(matmul, a, b, input_precision=precision) for precision in LINES}
+    make = lambda: [torch.randn(n, n, device="cuda") for _ in range(3)]
+    # A layer has its weight by columns: so do all sides but one.
+    ours = lambda precision: lambda a, weight, _: matmul(a, weight.T, input_precision=precision)
+    sides = {precision: ours(precision) for precision in LINES}
     sides |= {
-        "tf32_rows": lambda: matmul(a, b_by_rows, input_precision="tf32"),
-        "torch_tf32": lambda: in_torch(a, b, "high"),
-        "torch_float32": lambda: in_torch(a, b, "highest"),
+        "tf32_rows": lambda a, _, b_by_rows: matmul(a, b_by_rows, input_precision="tf32"),
+        "torch_tf32": lambda a, weight, _: in_torch(a, weight.T, "high"),
+        "torch_float32": lambda a, weight, _: in_torch(a, weight.T, "highest"),
     }
     before = torch.get_float32_matmul_precision()
     try:
-        graphs = {side: captured(run) for side, run in sides.items()}
+        return rates(sides, make, 2 * n**3)
     finally:
         torch.set_float32_matmul_precision(before)
-    return {side: timing.rate(2 * n**3, 1e12) for side, timing in compare(graphs, rounds=4).items()}
 
 
 LINES = {"tf32": "tf32", "tf32x3": "tf32x3", "ieee": "ieee"}

@@ -386,19 +386,19 @@ def best_plans(M, N, K, **limits):
 def timed(M, N, K, found, rounds=4):
     """Microseconds of plans, of the one that is chosen, and of cuBLAS: median, fastest and slowest round.
 
-    In bfloat16. L2 is emptied before each call, and a CUDA graph repeats it, so that no time of the host is measured.
+    In bfloat16, on operands in rotation, in a CUDA graph: they are cold, and no time of the host is measured.
     """
-    from snippets.tools.benchmarking_graph import times
+    from snippets.tools.benchmarking_cold import compare_in_rotation
 
-    a = torch.randn(M, K, device="cuda", dtype=torch.bfloat16)
-    b = torch.randn(K, N, device="cuda", dtype=torch.bfloat16)
+    random = lambda *shape: torch.randn(shape, device="cuda", dtype=torch.bfloat16)
+    make = lambda: (random(M, K), random(K, N))
     counters = torch.zeros(4096, dtype=torch.int32, device="cuda")  # else each graph would have to clear some
-    ours = functools.partial(matmul, a, b, counters=counters)
+    ours = functools.partial(matmul, counters=counters)
     sides = {name: functools.partial(ours, plan=plan) for name, plan in found.items()}
-    sides |= {"chosen": ours, "cublas": functools.partial(torch.matmul, a, b)}
+    sides |= {"chosen": ours, "cublas": torch.matmul}
     return {
         name: tuple(1e3 * ms for ms in (timing.median, min(timing.rounds), max(timing.rounds)))
-        for name, timing in times(sides, rounds=rounds, steady=2 * M * N * K > 1e10).items()
+        for name, timing in compare_in_rotation(sides, make, rounds=rounds).items()
     }
 
 

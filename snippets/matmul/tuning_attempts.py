@@ -22,7 +22,7 @@ import triton
 from snippets.gpu.counters import counters
 from snippets.matmul.persistent import LARGE, matmul
 from snippets.matmul.persistent_measured import random_pair
-from snippets.tools.benchmarking_graph import rates_in_a_row, times
+from snippets.tools.benchmarking_cold import compare_in_rotation, rates
 
 # --8<-- [start:tried]
 TRIED = {
@@ -44,9 +44,9 @@ TRIED = {
 @functools.cache
 def measure_tried(zeros, n):
     """TFLOP/s of each, all in turns."""
-    a, b = (x.zero_() if zeros else x for x in random_pair(n))
-    sides = {name: functools.partial(matmul, a, b, config=config) for name, config in TRIED.items()}
-    return rates_in_a_row(sides | {"cuBLAS": functools.partial(torch.matmul, a, b)}, 2 * n**3)
+    make = lambda: [x.zero_() if zeros else x for x in random_pair(n)]
+    sides = {name: functools.partial(matmul, config=config) for name, config in TRIED.items()}
+    return rates(sides | {"cuBLAS": torch.matmul}, make, 2 * n**3, steady=True)
 
 
 @triton.testing.perf_report(
@@ -64,8 +64,8 @@ def measure_tried(zeros, n):
 )
 def tried(config, what, n):
     """2048 x 2048 x 2048 in bfloat16 by config: of random numbers, and of zeros, which draw less power."""
-    rates = measure_tried(what == "zeros", n)
-    return rates[config] if what == "rate" else rates[config][0] / rates["cuBLAS"][0]
+    found = measure_tried(what == "zeros", n)
+    return found[config] if what == "rate" else found[config][0] / found["cuBLAS"][0]
 # --8<-- [end:tried]
 
 
@@ -76,9 +76,8 @@ NEAREST = ("as chosen", "stored in 4 parts")
 @functools.cache
 def measure_parts(n, rounds=20):
     """A :class:`~snippets.tools.benchmarking.Timing` of each, in ms, timed as ``tried`` does, in more rounds."""
-    a, b = random_pair(n)
-    sides = {name: functools.partial(matmul, a, b, config=TRIED[name]) for name in NEAREST}
-    return times(sides | {"cuBLAS": functools.partial(torch.matmul, a, b)}, calls=20, rounds=rounds, steady=True)
+    sides = {name: functools.partial(matmul, config=TRIED[name]) for name in NEAREST}
+    return compare_in_rotation(sides | {"cuBLAS": torch.matmul}, lambda: random_pair(n), rounds=rounds, steady=True)
 
 
 @triton.testing.perf_report(

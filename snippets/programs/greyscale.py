@@ -14,7 +14,6 @@ Run it on a GPU with ``python greyscale.py``, or without one in Triton's interpr
 """
 
 import functools
-import statistics
 
 import torch
 import triton
@@ -193,17 +192,12 @@ def interleaved(planar: torch.Tensor) -> torch.Tensor:
     return planar.permute(1, 2, 0).contiguous()
 
 
-def rate(sides: dict, pixels: int, rounds: int = 5) -> dict:
-    """GB/s by side: median, slowest and fastest round. The sides take turns; L2 is flushed before each run."""
-    times = {side: [] for side in sides}
-    for _ in range(rounds):
-        for side, run in sides.items():
-            times[side].append(triton.testing.do_bench(run, warmup=5, rep=20, return_mode="median"))
-    moved = 4 * pixels  # three bytes read and one written
-    return {
-        side: tuple(moved / (ms * 1e-3) / 1e9 for ms in (statistics.median(found), max(found), min(found)))
-        for side, found in times.items()
-    }
+def rate(sides: dict, pixels: int, rounds: int = 4) -> dict:
+    """GB/s by side: median, slowest and fastest round. The sides take turns; L2 is cold and clean before each run."""
+    from snippets.tools.benchmarking import compare  # here, so that the rest of this file can be copied alone
+
+    found = compare(sides, rounds=rounds)
+    return {side: timing.rate(4 * pixels) for side, timing in found.items()}  # three bytes read and one written
 
 
 @functools.lru_cache(maxsize=1)

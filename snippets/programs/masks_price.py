@@ -12,7 +12,6 @@ Run it on a GPU with ``python masks_price.py``, or with ``TRITON_INTERPRET=1`` i
 """
 
 import functools
-import statistics
 
 import torch
 import triton
@@ -113,24 +112,20 @@ LINES = {  # the mask, and how many elements fewer than a multiple of the block
 
 
 @functools.lru_cache(maxsize=1)
-def measure(n, dtype, rounds=7):
-    """Return milliseconds by line, one for each round; the lines take turns."""
+def measure(n, dtype, rounds=6):
+    """A ``Timing`` of each line; the lines take turns."""
+    from snippets.tools.benchmarking import compare  # here, so that the rest of this file can be copied alone
+
     x = torch.randint(0, 256, (n * dtype.itemsize,), dtype=torch.uint8, device="cuda").view(dtype)
     out, block = torch.empty_like(x), 4096 // dtype.itemsize
     launch = lambda mask, n: KERNELS[mask][(triton.cdiv(n, block),)](x, out, n, BLOCK_SIZE=block, num_warps=8)
-    times = {line: [] for line in LINES}
-    for _ in range(rounds):
-        for line, (mask, missing, _) in LINES.items():
-            run = functools.partial(launch, mask, n - missing)
-            times[line].append(triton.testing.do_bench(run, warmup=10, rep=40, return_mode="median"))
-    return times
+    sides = {line: functools.partial(launch, mask, n - missing) for line, (mask, missing, _) in LINES.items()}
+    return compare(sides, rounds=rounds)
 
 
 def gigabytes_per_second(n, dtype, line):
-    """Bytes read and written per second, in GB/s: median, slowest and fastest round. L2 is flushed before each run."""
-    moved = 2 * (n - LINES[line][1]) * dtype.itemsize
-    times = measure(n, dtype)[line]
-    return tuple(moved / (ms * 1e-3) / 1e9 for ms in (statistics.median(times), max(times), min(times)))
+    """Bytes read and written per second, in GB/s: median, slowest and fastest round. L2 is cold and clean."""
+    return measure(n, dtype)[line].rate(2 * (n - LINES[line][1]) * dtype.itemsize)
 # --8<-- [end:measure]
 
 

@@ -198,22 +198,20 @@ NAMES = ["CUDA C++", "CUDA C++, 4 a thread", "Numba CUDA", "Triton"]
 
 # --8<-- [start:bandwidth]
 @functools.lru_cache(maxsize=1)
-def measure(n, rounds=7):
-    """Return milliseconds by side, one for each round. The sides take turns, on the same data.
+def measure(n, rounds=6):
+    """A ``Timing`` of each side. The sides take turns, on the same data.
 
-    Each side is a CUDA graph of one call. A launch by Numba takes Python longer than ``do_bench`` can hide.
+    Each side is a CUDA graph of one call. A launch by Numba takes Python longer than a flush can hide.
     """
+    from snippets.tools.benchmarking import compare  # here, so that the rest of this file can be copied alone
+
     x, y = torch.rand(n, device="cuda"), torch.rand(n, device="cuda")
     graphs = {side: torch.cuda.CUDAGraph() for side in SIDES}
     for side, run in SIDES.items():
         run(x, y)  # compiled
         with torch.cuda.graph(graphs[side]):
             run(x, y)
-    times = {side: [] for side in SIDES}
-    for _ in range(rounds):
-        for side, graph in graphs.items():
-            times[side].append(triton.testing.do_bench(graph.replay, warmup=10, rep=40, return_mode="median"))
-    return times
+    return compare({side: graph.replay for side, graph in graphs.items()}, rounds=rounds)
 
 
 @triton.testing.perf_report(
@@ -231,10 +229,8 @@ def measure(n, rounds=7):
     )
 )
 def bandwidth(n, side):
-    """Bytes moved per second, in GB/s: median, slowest and fastest round. L2 is flushed before each run."""
-    moved = 3 * n * 4  # two float32 loads and one store for each element
-    times = measure(n)[side]
-    return tuple(moved / (ms * 1e-3) / 1e9 for ms in (statistics.median(times), max(times), min(times)))
+    """Bytes moved per second, in GB/s: median, slowest and fastest round. L2 is cold and clean before each run."""
+    return measure(n)[side].rate(3 * n * 4)  # two float32 loads and one store for each element
 # --8<-- [end:bandwidth]
 
 

@@ -116,20 +116,18 @@ def check_arguments(x: torch.Tensor, y: torch.Tensor, block_size: int) -> None:
 
 # --8<-- [start:bandwidth]
 @functools.lru_cache(maxsize=1)
-def measure(n, rounds=9):
-    """Return milliseconds by side, one for each round.
+def measure(n, rounds=8):
+    """A ``Timing`` of each side.
 
     The sides take turns, on the same data: what a GPU delivers drifts by a percent within a second.
     """
+    from snippets.tools.benchmarking import compare  # here, so that the rest of this file can be copied alone
+
     x, y = torch.rand(n, device="cuda"), torch.rand(n, device="cuda")
     source = torch.rand(3 * n // 2, device="cuda")  # half of the bytes of a copy are read, half are written
     target = torch.empty_like(source)
     sides = {"triton": lambda: add(x, y), "torch": lambda: torch.add(x, y), "copy": lambda: target.copy_(source)}
-    times = {side: [] for side in sides}
-    for _ in range(rounds):
-        for side, run in sides.items():
-            times[side].append(triton.testing.do_bench(run, warmup=10, rep=40, return_mode="median"))
-    return times
+    return compare(sides, rounds=rounds)
 
 
 @triton.testing.perf_report(
@@ -147,10 +145,8 @@ def measure(n, rounds=9):
     )
 )
 def bandwidth(n, provider):
-    """Bytes moved per second, in GB/s: median, slowest and fastest round. L2 is flushed before each run."""
-    moved = 3 * n * 4  # two float32 loads and one store for each element
-    times = measure(n)[provider]
-    return tuple(moved / (ms * 1e-3) / 1e9 for ms in (statistics.median(times), max(times), min(times)))
+    """Bytes moved per second, in GB/s: median, slowest and fastest round. L2 is cold and clean before each run."""
+    return measure(n)[provider].rate(3 * n * 4)  # two float32 loads and one store for each element
 # --8<-- [end:bandwidth]
 
 

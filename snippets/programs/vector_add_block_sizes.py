@@ -16,7 +16,7 @@ import triton
 
 from snippets.programs.programs_and_threads import add_on_warps
 from snippets.programs.vector_add import add, add_kernel
-from snippets.tools.benchmarking_graph import times
+from snippets.tools.benchmarking_cold import rates
 
 BLOCK_SIZES = (256, 512, 1024, 2048, 4096)
 THREADS = 8 * 32  # `add` launches with num_warps=8
@@ -28,13 +28,12 @@ SHAPES = {f"{block_size:,}, {warps}": (block_size, warps) for block_size in BLOC
 # --8<-- [start:bandwidth]
 @functools.cache
 def measure(n):
-    x, y = torch.rand(2, n, device="cuda")
     ours = {
-        name: functools.partial(add_on_warps, x, y, block_size=block_size, num_warps=warps)
+        name: functools.partial(add_on_warps, block_size=block_size, num_warps=warps)
         for name, (block_size, warps) in SHAPES.items()
     }
-    found = times(ours | {"torch.add": functools.partial(torch.add, x, y)})
-    return {name: timing.rate(3 * x.numel() * x.itemsize) for name, timing in found.items()}
+    make = lambda: torch.rand(2, n, device="cuda").unbind()
+    return rates(ours | {"torch.add": torch.add}, make, 3 * n * 4, unit=1e9, steady=False)
 
 
 @triton.testing.perf_report(
@@ -51,7 +50,7 @@ def measure(n):
     )
 )
 def bandwidth(shape, size):
-    """GB/s of 3 * n * 4 bytes, all shapes of a size in turns, in CUDA graphs, L2 emptied: median, slowest, fastest."""
+    """GB/s of 3 * n * 4 bytes, all shapes of a size in turns, on operands in rotation: median, slowest, fastest."""
     return measure(2 ** int(size.removeprefix("2**")))[shape]
 # --8<-- [end:bandwidth]
 

@@ -29,7 +29,7 @@ from torch._higher_order_ops.associative_scan import associative_scan
 from snippets.start import when_to_write_a_kernel as lesson
 from snippets.start.torch_compile_rms_norm import emitted_kernels
 from snippets.start.when_to_write_a_kernel import recurrence, recurrence_eager
-from snippets.tools.benchmarking import Timing, compare
+from snippets.tools.benchmarking import Timing, compare, milliseconds
 
 MODULE = "snippets.start.recurrence_measured"  # __name__, unless this runs as a script
 MANY = (16, 2048, 4096)  # series, time steps, channels: much to do at every step
@@ -328,11 +328,6 @@ def unrolled(steps, what):
 # How fast they are
 
 
-def milliseconds(run) -> float:
-    """The median of at least three calls, the L2 cache emptied before each."""
-    return triton.testing.do_bench(run, warmup=10, rep=50, return_mode="median")
-
-
 @functools.cache
 def measure(shape, rounds):
     """Milliseconds by rung, and the largest error against float64, as a share of the largest result."""
@@ -343,7 +338,7 @@ def measure(shape, rounds):
     exact = recurrence_eager(a.double(), b.double())
     errors = {name: ((run() - exact).abs().max() / exact.abs().max()).item() for name, run in sides.items()}
     del exact
-    timings = compare(sides | {"copy": lambda: target.copy_(source)}, rounds=rounds, timer=milliseconds)
+    timings = compare(sides | {"copy": lambda: target.copy_(source)}, rounds=rounds)
     return timings, errors | {"copy": 0.0}
 
 
@@ -364,7 +359,7 @@ MEASURED = {"many": lambda: measure(MANY, rounds=4), "long": lambda: measure(LON
     )
 )
 def ladder(rung, what):
-    """Milliseconds of a call: median, fastest and slowest round. The sides take turns; L2 is flushed."""
+    """Milliseconds of a call: median, fastest and slowest round. The sides take turns; L2 is cold and clean."""
     timing: Timing = MEASURED[what]()[0][rung]
     return timing.median, min(timing.rounds), max(timing.rounds)
 

@@ -132,7 +132,7 @@ def inputs(columns, device="cuda", dtype=torch.bfloat16):
 # --8<-- [start:bandwidth]
 @functools.cache
 def measure(columns):
-    """GB/s by side: median, slowest and fastest round. The sides take turns, on the same data; L2 is flushed."""
+    """GB/s by side: median, slowest and fastest round. The sides take turns, on the same data; L2 is cold and clean."""
     x, weight = inputs(columns)
     target = torch.empty_like(x)
     sides = {name: functools.partial(side, x, weight) for name, side in SIDES.items()}

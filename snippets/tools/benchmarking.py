@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Time functions against each other: in turns, by one timer, each reading a median, every reading kept.
 
-``compare`` is what to copy. ``time_runs`` is Triton's ``do_bench`` in a dozen lines, with its two cares, warming up
-and emptying the L2 cache, as switches, so that one can see what each is good for.
+``compare`` is what to copy. Its timer, ``milliseconds``, times single calls, each with an L2 cache that is cold and
+clean: nothing of the call's is in it, and nothing that has yet to be written to memory. ``do_bench`` cares for the
+first only. ``time_runs`` is ``do_bench`` in a dozen lines, with its cares, warming up and emptying the L2 cache, as
+switches, so that one can see what each is good for. For many calls in a row, as a model makes them, see
+``benchmarking_cold.py``.
 
 Units: milliseconds, as ``do_bench`` returns them; ``Timing.rate`` makes GB/s or TFLOP/s of them.
 Source: ``do_bench`` in ``triton/testing.py``.
@@ -53,20 +56,29 @@ class Timing(NamedTuple):
 # --8<-- [end:timing]
 
 
-# --8<-- [start:compare]
+# --8<-- [start:single]
 def milliseconds(run: Callable[[], object]) -> float:
-    """Time one call on the GPU: the median of about 50 ms of calls, each with the L2 cache emptied before it.
+    """Time one call on the GPU: the median of about 50 ms of calls, each with the L2 cache cold and clean before it.
 
     Raises:
         ValueError: There is no GPU, or kernels run in Triton's interpreter: its times say nothing about a GPU.
     """
+    check_gpu()
+    once = statistics.mean(time_runs(run, runs=3, warmups=1))
+    warmups, runs = (round(budget / once) for budget in (10, 40))  # milliseconds of each
+    return statistics.median(time_runs(run, runs=min(max(runs, 3), 200), warmups=min(max(warmups, 1), 50)))
+
+
+def check_gpu() -> None:
+    """Raise ``ValueError`` where a time would say nothing about a GPU."""
     if os.environ.get("TRITON_INTERPRET") == "1":
         raise ValueError("TRITON_INTERPRET=1 is set: these would be times of the interpreter; unset it")
     if not torch.cuda.is_available():
-        raise ValueError("no GPU found, and do_bench times one; pass another timer=")
-    return triton.testing.do_bench(run, warmup=10, rep=40, return_mode="median")
+        raise ValueError("no GPU found, and this times one; on made-up clocks, pass another timer")
+# --8<-- [end:single]
 
 
+# --8<-- [start:compare]
 def compare(
     sides: Mapping[str, Callable[[], object]],
     *,
@@ -81,7 +93,7 @@ def compare(
     Args:
         sides: Functions to call without arguments, by name. They should do the same work on the same data.
         rounds: How many readings to take of each side. An even number cancels drift best.
-        timer: Takes a function and returns milliseconds, such as ``triton.testing.do_bench_cudagraph``.
+        timer: Takes a side and returns milliseconds, such as ``triton.testing.do_bench_cudagraph``.
 
     Returns:
         A :class:`Timing` for each side, in the order of ``sides``.
@@ -113,22 +125,37 @@ def compare(
 
 
 # --8<-- [start:anatomy]
-def time_runs(run: Callable[[], object], *, runs: int = 100, warmups: int = 10, flush: bool = True) -> list[float]:
+FLUSHES = ("clean", "zeros", "none")
+
+
+def time_runs(run: Callable[[], object], *, runs: int = 100, warmups: int = 10, flush: str = "clean") -> list[float]:
     """Return the milliseconds of each of ``runs`` calls on the GPU: what ``do_bench`` does, but counted in calls.
 
+    Args:
+        run: What to time.
+        runs: How many calls are timed.
+        warmups: How many calls come before.
+        flush: What happens to the L2 cache before each call that is timed. ``"zeros"`` writes over it, as ``do_bench``
+            does, and leaves it full of lines that memory has not got yet: the call waits while they are written.
+            ``"clean"`` writes, then reads over it. ``"none"`` leaves what the call before has left.
+
     Raises:
-        ValueError: ``runs`` or ``warmups`` is too small.
+        ValueError: ``runs`` or ``warmups`` is too small, or there is no such flush.
     """
     if runs < 1 or warmups < 0:
         raise ValueError(f"runs must be at least 1 and warmups at least 0; got {runs} and {warmups}")
+    if flush not in FLUSHES:
+        raise ValueError(f"flush must be one of {', '.join(map(repr, FLUSHES))}; got {flush!r}")
     # --8<-- [start:core]
     events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(runs)]
-    other_data = torch.empty(256 * 2**20, dtype=torch.uint8, device="cuda")  # larger than any L2 cache
+    written, read = torch.zeros(2, 64 * 2**20, device="cuda")  # 256 MiB each, several times what L2 holds
     for _ in range(warmups):
         run()
     for begin, end in events:
-        if flush:
-            other_data.zero_()
+        if flush in ("zeros", "clean"):
+            written.zero_()  # pushes out what the last call left
+        if flush == "clean":
+            read.sum()  # pushes out the zeros, which go to memory now and not during the call
         begin.record()
         run()
         end.record()

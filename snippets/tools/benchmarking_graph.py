@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time calls without the host's time, yet with the cache emptied: record them into a CUDA graph, and time its replay.
+"""Time single calls without the host's time, yet with a cold cache: record one in a CUDA graph, and time its replay.
 
 ``captured`` is what to copy. ``launches`` measures what it is good for, on calls that take Python longer and longer.
-``times`` and ``rates`` compare sides by it; matrix products that are large enough to meet the GPU's limit of power
-lower its clock in some tenths of a second, so there each side first runs by itself for a while.
+``benchmarking_cold.py`` records many calls, on operands in rotation, and needs no flush.
 
 Units: microseconds.
 Source: PyTorch's documentation of ``torch.cuda.CUDAGraph``.
@@ -17,10 +16,9 @@ from collections.abc import Callable
 
 import torch
 import triton
-from triton.testing import do_bench
 
 from snippets.programs.vector_add import add
-from snippets.tools.benchmarking import Timing, compare
+from snippets.tools.benchmarking import compare
 
 
 # --8<-- [start:captured]
@@ -42,31 +40,6 @@ def captured(run: Callable[[], object], calls: int = 1) -> Callable[[], None]:
             run()
     return graph.replay
 # --8<-- [end:captured]
-
-
-# --8<-- [start:rates]
-def times(
-    sides: dict[str, Callable[[], object]], calls: int = 1, rounds: int = 6, steady: bool = False
-) -> dict[str, Timing]:
-    """Milliseconds of a call by name, in turns; a graph repeats ``calls`` calls, and L2 is emptied before it.
-
-    ``steady``: before each reading the same side runs for 0.25 s. Else it would begin at the clock of the side before.
-    """
-    warmup, rep = (250, 150) if steady else (10, 40)
-    timer = lambda run: do_bench(run, warmup=warmup, rep=rep, return_mode="median") / calls
-    return compare({name: captured(run, calls) for name, run in sides.items()}, rounds=rounds, timer=timer)
-
-
-def rates(sides: dict[str, Callable[[], object]], flops: int, calls: int = 1, rounds: int = 6) -> dict[str, tuple]:
-    """TFLOP/s by name: median, slowest and fastest round, of products of so many FLOPs each."""
-    found = times(sides, calls, rounds, steady=flops > 1e10)
-    return {name: timing.rate(flops, 1e12) for name, timing in found.items()}
-
-
-def rates_in_a_row(sides: dict[str, Callable[[], object]], flops: int) -> dict[str, tuple]:
-    """As :func:`rates`, of up to 20 calls one after another, between which nothing empties L2."""
-    return rates(sides, flops, calls=max(1, min(20, round(8e12 / flops))))
-# --8<-- [end:rates]
 
 
 def after(microseconds: float, run: Callable[[], object]) -> object:
@@ -91,7 +64,7 @@ def measure(microseconds: int, n: int):
         x_names=["python"],
         x_vals=[0, 10, 20, 40, 80, 160, 320],
         xlabel="µs that Python takes before it launches",
-        ylabel="µs by do_bench",
+        ylabel="µs, flush before",
         line_arg="side",
         line_vals=["call", "graph"],
         line_names=["called", "replayed by a graph"],
@@ -99,7 +72,7 @@ def measure(microseconds: int, n: int):
     )
 )
 def launches(python, side, n):
-    """Microseconds of a small add that Python is slow to launch, by do_bench: median, fastest and slowest round."""
+    """Microseconds of a small add that Python is slow to launch, each flushed: median, fastest and slowest round."""
     timing = measure(python, n)[side]
     return tuple(ms * 1e3 for ms in (timing.median, min(timing.rounds), max(timing.rounds)))
 # --8<-- [end:launches]

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a careful benchmark takes care of, measured one care at a time: the cache, launches, noise, the first calls.
 
-Each table is a benchmark of ``perf_report``; the subject is the add kernel of the lesson *Vector add*, in float32.
+Each table is a benchmark of ``perf_report``; the subject is the add kernel of the lesson *Vector add*, in float32;
+``flush`` has torch's own add, and cuBLAS.
 Units: GB/s count two elements read and one written; times are in microseconds unless the axis says otherwise.
 
 ``python benchmarking_measured.py`` lists them. Each needs a GPU, and ``.run`` needs pandas and matplotlib.
@@ -22,6 +23,7 @@ from triton.testing import do_bench, do_bench_cudagraph
 
 from snippets.programs.vector_add import add
 from snippets.tools.benchmarking import Timing, compare, milliseconds, time_runs
+from snippets.tools.benchmarking_cold import Rotation, compare_in_rotation, empty
 
 
 def numbers(n):
@@ -38,7 +40,73 @@ def in_a_graph(run):
 
 def unflushed(run):
     """Milliseconds of a call, timed as ``do_bench`` does, but with the L2 cache left as the call before left it."""
-    return statistics.median(time_runs(run, flush=False))
+    return statistics.median(time_runs(run, flush="none"))
+
+
+def by_do_bench(run):
+    """Milliseconds of a call after a flush that writes, as ``do_bench`` has it, and leaves L2 full of its zeros."""
+    return do_bench(run, warmup=10, rep=40, return_mode="median")
+
+
+# --8<-- [start:flush]
+SUBJECTS = {
+    "cuBLAS, 1 × 4096 × 4096": ("product", 1, 4096, 4096),
+    "cuBLAS, 512 × 512 × 16384": ("product", 512, 512, 16384),
+    **{f"torch.add, 2**{k}": ("add", 2**k) for k in (20, 22, 24, 26)},
+}
+FLUSHED = {
+    "zeros": "do_bench: zeros written",
+    "clean": "zeros written, then others read",
+    "rotation": "operands in rotation",
+    "hot": "the same operands again and again",
+    "empty": "empty kernel, in rotation",
+}
+
+
+def subject(kind, *sizes):
+    """A function of operands, and one that makes them; the result is one of them, so that it is as cold as the rest."""
+    if kind == "add":
+        return (lambda x, y, out: torch.add(x, y, out=out)), lambda: torch.rand(3, *sizes, device="cuda").unbind()
+    M, N, K = sizes
+    random = lambda *shape: torch.randn(shape, dtype=torch.bfloat16, device="cuda")
+    return (lambda a, b, out: torch.matmul(a, b, out=out)), lambda: (random(M, K), random(K, N), random(M, N))
+
+
+@functools.lru_cache(maxsize=1)
+def measure_flush(name, rounds=6):
+    """A Timing for each way to time; single calls are graphs, so that no way times Python."""
+    run, make = subject(*SUBJECTS[name])
+    operands = make()
+    single = torch.cuda.CUDAGraph()
+    run(*operands)
+    torch.cuda.synchronize()
+    with torch.cuda.graph(single):
+        run(*operands)
+    hot = Rotation(run, [operands])
+    timers = {"zeros": by_do_bench, "clean": milliseconds, "hot": lambda replay: hot.milliseconds()}
+    found = {way: compare({way: single.replay}, rounds=rounds, timer=timer)[way] for way, timer in timers.items()}
+    rotated = compare_in_rotation({"rotation": run, "empty": empty}, make, rounds=rounds)
+    return found | rotated
+
+
+@triton.testing.perf_report(
+    triton.testing.Benchmark(
+        plot_name="flush",
+        x_names=["what"],
+        x_vals=list(SUBJECTS),
+        xlabel="a call",
+        ylabel="µs",
+        line_arg="way",
+        line_vals=list(FLUSHED),
+        line_names=list(FLUSHED.values()),
+        args={},
+    )
+)
+def flush(what, way):
+    """Microseconds of one and the same call by what is in L2 before it: median, fastest and slowest of 6 rounds."""
+    timing = measure_flush(what)[way]
+    return tuple(ms * 1e3 for ms in (timing.median, min(timing.rounds), max(timing.rounds)))
+# --8<-- [end:flush]
 
 
 # --8<-- [start:timeline]
@@ -122,12 +190,12 @@ def measure_cache(n):
         ylabel="GB/s",
         line_arg="timer",
         line_vals=["flushed", "unflushed", "graph", "copy"],
-        line_names=["do_bench: cache emptied", "cache not emptied", "CUDA graph, not emptied", "copy, cache emptied"],
+        line_names=["cache cold and clean", "cache not emptied", "CUDA graph, not emptied", "copy, cold and clean"],
         args={},
     )
 )
 def cache(n, timer):
-    """Bytes that add moves per second, by how it is timed; and a copy of as many bytes, timed by do_bench."""
+    """Bytes that add moves per second, by how it is timed; and a copy of as many bytes, from a cold and clean cache."""
     return measure_cache(n)[timer]
 # --8<-- [end:bandwidth]
 
@@ -155,7 +223,7 @@ def calls(calls, timer, n):
         for _ in range(calls):
             add(x, y)
 
-    how = {"do_bench": milliseconds, "graph": in_a_graph}[timer]
+    how = {"do_bench": by_do_bench, "graph": in_a_graph}[timer]
     timing = compare({timer: several}, rounds=3, timer=how)[timer]
     return tuple(ms * 1e3 / calls for ms in (timing.median, min(timing.rounds), max(timing.rounds)))
 # --8<-- [end:calls]
@@ -239,7 +307,7 @@ def measure_sustained(n=8192, runs=256, repeats=3):
         for name, (a, b) in operands.items():
             torch.cuda.synchronize()
             time.sleep(0.5)
-            found[name].append(time_runs(lambda a=a, b=b: a @ b, runs=runs, warmups=0, flush=False))
+            found[name].append(time_runs(lambda a=a, b=b: a @ b, runs=runs, warmups=0, flush="none"))
     return found
 
 
@@ -319,7 +387,7 @@ def first_calls(call, kept, n):
 
 def main():
     """Say what there is to measure: what comes out is different every time."""
-    for mark in (timeline, cache, calls, readings, noise, sustained, first_calls):
+    for mark in (timeline, flush, cache, calls, readings, noise, sustained, first_calls):
         print(f"{mark.benchmarks.plot_name}.run(print_data=True)  # {mark.fn.__doc__}")
 
 

@@ -13,8 +13,8 @@ import torch
 import triton
 
 from snippets.programs.vector_add import add
-from snippets.tools.benchmarking import compare, milliseconds
-from snippets.tools.benchmarking_measured import in_a_graph, in_a_new_process
+from snippets.tools.benchmarking import compare
+from snippets.tools.benchmarking_measured import by_do_bench, in_a_graph, in_a_new_process
 
 
 # --8<-- [start:clocks]
@@ -40,7 +40,7 @@ def measure_clocks(n):
     x, y = torch.rand(2, n, device="cuda")
     run = lambda: add(x, y)
     found = {}
-    timers = {"returned": by_the_clock_bug, "waited": by_the_clock, "do_bench": milliseconds, "graph": in_a_graph}
+    timers = {"returned": by_the_clock_bug, "waited": by_the_clock, "do_bench": by_do_bench, "graph": in_a_graph}
     for name, timer in timers.items():
         run()
         torch.cuda.synchronize()

@@ -5,6 +5,7 @@ import importlib.util
 import json
 import os
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -289,6 +290,32 @@ def test_a_benchmark_whose_lines_are_called_as_its_sizes():
 def test_names_of_devices(monkeypatch, name, spelled):
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: name)
     assert trace.device_name() == spelled
+
+
+def test_the_version_of_cublas_is_that_of_the_loaded_library(monkeypatch, tmp_path):
+    """Or else of the package; and where there is neither, none."""
+    answers = {0: 13, 1: 1, 2: 0}
+
+    def get(which, into):
+        into._obj.value = answers[which]
+        return failed
+
+    failed, opened = 0, []
+    library = SimpleNamespace(cublasGetProperty=get)
+    monkeypatch.setattr(trace.ctypes, "CDLL", lambda path: opened.append(path) or library)
+    monkeypatch.setattr(trace.importlib.metadata, "version", lambda package: {"nvidia-cublas": "13.0.2.14"}[package])
+    maps = tmp_path / "maps"
+    maps.write_text("7f00-7f01 r-xp 0 00:01 7   /lib/libc.so.6\n7f02-7f03 r-xp 0 00:01 8   /x/lib/libcublas.so.13\n")
+    assert trace._cublas(maps) == "13.1.0" and opened == ["/x/lib/libcublas.so.13"]
+    failed = 1
+    assert trace._cublas(maps) == "13.0.2.14"
+    assert trace._cublas(tmp_path / "none") == "13.0.2.14"
+
+    def missing(package):
+        raise trace.importlib.metadata.PackageNotFoundError(package)
+
+    monkeypatch.setattr(trace.importlib.metadata, "version", missing)
+    assert trace._cublas(tmp_path / "none") is None
 
 
 def test_provenance_names_versions_as_their_makers_do():

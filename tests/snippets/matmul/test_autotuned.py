@@ -486,13 +486,14 @@ def test_untuned_is_what_grouped_takes():
 
 
 def test_masks(monkeypatch):
-    from snippets.tools import benchmarking_graph
+    from snippets.tools import benchmarking_cold
 
-    def rates(sides, flops):
-        untuned = {name: run.keywords == {"config": autotuned.UNTUNED} for name, run in sides.items()}
+    def rates(sides, make, flops):
+        keywords = {name: getattr(run, "keywords", {}) for name, run in sides.items()}
+        untuned = {name: found == {"config": autotuned.UNTUNED} for name, found in keywords.items()}
         return {name: (1.0, float(flops), float(found)) for name, found in untuned.items()}
 
-    monkeypatch.setattr(benchmarking_graph, "rates_in_a_row", rates)
+    monkeypatch.setattr(benchmarking_cold, "rates", rates)
     monkeypatch.setattr(autotuned, "prepare", mock.Mock())
     monkeypatch.setattr(torch, "randn", lambda *shape, device, dtype: torch.empty(shape, dtype=dtype, device="meta"))
     autotuned.measure_masks.cache_clear()

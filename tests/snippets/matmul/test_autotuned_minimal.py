@@ -105,6 +105,19 @@ def test_refuses(a, b, fragment):
     assert fragment in str(error.value)
 
 
+@pytest.mark.parametrize("which", "abc")
+def test_elements_of_a_tile_too_far_apart_are_refused(which):
+    memory = torch.empty(2**31 + 5, dtype=torch.float16)  # nothing touches most of it
+    far, one = memory.as_strided((2, 5), (2**31, 1)), torch.ones(1, 1).half()
+    a, b = {
+        "a": (far, one.expand(5, 2)), "b": (one.expand(2, 5), far.t()),
+        "c": (one.expand(128, 1), one.expand(1, 2**24 + 2**18)),
+    }[which]  # fmt: skip
+    with mock.patch.object(torch, "empty") as empty, pytest.raises(ValueError, match=f"{which} has strides"):
+        matmul(a, b)
+    assert not empty.called
+
+
 def test_as_many_programs_as_cuda_has_of_the_smallest_tiles():
     half = lambda *shape: without_memory(*shape, dtype=torch.float16)
     a, b = half(2**22, 1), half(1, 2**21 - 64)

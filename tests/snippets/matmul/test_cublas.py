@@ -19,46 +19,62 @@ def test_main_lists_every_benchmark(capsys):
     assert sorted(listed) == sorted(MARKS)
 
 
-def test_every_snippet_is_there_and_takes_what_it_is_given():
-    for name in cublas.OURS:
-        parameters = inspect.signature(cublas.SNIPPETS[name].matmul).parameters
+def test_every_product_is_there_and_takes_what_it_is_given():
+    assert list(cublas.PRODUCTS) == ["cublas", *cublas.LINES]
+    for name in cublas.LINES:
+        parameters = inspect.signature(cublas.PRODUCTS[name]).parameters
         assert list(parameters)[:2] == ["a", "b"]
-        if name in cublas.FEWER:
+        if name in cublas.SQUARE and name != "persistent":  # which hands on what it is given
             assert "input_precision" in parameters
     assert "counters" in inspect.signature(cublas.split_k.matmul).parameters
 
 
-def test_a_wrong_side_is_refused():
-    a, b = torch.ones(8, 8, dtype=torch.float16), torch.ones(8, 8, dtype=torch.float16)
-    made = mock.Mock(matmul=torch.matmul)
-    with mock.patch.dict(cublas.SNIPPETS, naive=made, grouped=made):
-        assert list(cublas.sides_of(a, b, ("naive", "grouped"))) == ["cublas", "naive", "grouped"]
-        made.matmul = lambda a, b: 1.01 * (a @ b)
-        with pytest.raises(RuntimeError, match=r"naive differs from cuBLAS by 0.0098 at \(8, 8\)"):
-            cublas.sides_of(a, b, ("naive",))
-        made.matmul = lambda a, b: (a @ b) * float("nan")
-        with pytest.raises(RuntimeError, match="naive differs"):
-            cublas.sides_of(a, b, ("naive",))
+@pytest.mark.parametrize("side, options", [(256, {}), (8192, {}), (256, {"input_precision": "tf32"})])
+def test_ours_begins_late_where_it_is_compared(monkeypatch, side, options):
+    """As it would by itself, but for the early launch, which cuBLAS has not."""
+    a, given = torch.empty(side, side, device="meta", dtype=torch.float32 if options else torch.bfloat16), {}
+    monkeypatch.setattr(cublas.persistent, "matmul", lambda a, b, **options: given.update(options))
+    cublas.late(a, a, **options)
+    expected = cublas.persistent.configuration(side, side, a.itemsize, 132, **options)
+    assert given == {"config": expected._replace(early=False)} | options
 
 
-def test_a_wrong_side_of_large_numbers_is_refused():
+def test_a_wrong_side_is_refused(monkeypatch):
+    given = torch.ones(8, 8, dtype=torch.float16), torch.ones(8, 8, dtype=torch.float16)
+    for name in ("naive", "grouped"):
+        monkeypatch.setitem(cublas.PRODUCTS, name, torch.matmul)
+    assert list(cublas.sides_of(given, ("naive", "grouped"))) == ["cublas", "naive", "grouped"]
+    monkeypatch.setitem(cublas.PRODUCTS, "naive", lambda a, b: 1.01 * (a @ b))
+    with pytest.raises(RuntimeError, match=r"naive differs from cuBLAS by 0.0098 at \(8, 8\)"):
+        cublas.sides_of(given, ("naive",))
+    monkeypatch.setitem(cublas.PRODUCTS, "naive", lambda a, b: (a @ b) * float("nan"))
+    with pytest.raises(RuntimeError, match="naive differs"):
+        cublas.sides_of(given, ("naive",))
+
+
+def test_a_wrong_side_of_large_numbers_is_refused(monkeypatch):
     """Their norm, 3.7 million, and that of the error are more than float16 holds."""
     a = torch.full((64, 64), 30, dtype=torch.float16)
-    wrong = mock.patch.dict(cublas.SNIPPETS, naive=mock.Mock(matmul=lambda a, b: 1.1 * (a @ b)))
-    with wrong, pytest.raises(RuntimeError, match=r"naive differs from cuBLAS by 0.1 at"):
-        cublas.sides_of(a, a, ("naive",))
+    monkeypatch.setitem(cublas.PRODUCTS, "naive", lambda a, b: 1.1 * (a @ b))
+    with pytest.raises(RuntimeError, match=r"naive differs from cuBLAS by 0.1 at"):
+        cublas.sides_of((a, a), ("naive",))
 
 
 @pytest.mark.parametrize("dtype, options", [(torch.float16, {}), (torch.float32, {"input_precision": "tf32"})])
-def test_what_a_side_needs_is_there_before_it_is_timed(dtype, options):
-    a, b = torch.ones(8, 16, dtype=dtype), torch.ones(16, 8, dtype=dtype)
-    made, prepare = mock.Mock(matmul=lambda a, b, **_: a @ b), mock.patch.object(cublas.autotuned, "prepare")
-    with mock.patch.dict(cublas.SNIPPETS, autotuned=made, split_k=made), prepare as prepared:
-        calls = cublas.sides_of(a, b, ("autotuned", "split_k"))
+def test_what_a_side_needs_is_there_before_it_is_timed(monkeypatch, dtype, options):
+    a, b, got = torch.ones(8, 16, dtype=dtype), torch.ones(16, 8, dtype=dtype), {}
+    for name in ("autotuned", "split_k"):
+        run = lambda a, b, name=name, **options: got.setdefault(name, []).append(options) or a @ b
+        monkeypatch.setitem(cublas.PRODUCTS, name, run)
+    with mock.patch.object(cublas.autotuned, "prepare") as prepared:
+        calls = cublas.sides_of((a, b), ("autotuned", "split_k"))
     first, second = prepared.call_args.args
-    assert first is a and second is b and prepared.call_args.kwargs == calls["autotuned"].keywords == options
-    counters = calls["split_k"].keywords.pop("counters")
-    assert counters.dtype == torch.int32 and not counters.any() and calls["split_k"].keywords == options
+    assert first is a and second is b and prepared.call_args.kwargs == options
+    calls["split_k"](a, b)
+    (before, again), (autotuned,) = got["split_k"], got["autotuned"]
+    assert before["counters"] is again["counters"] and autotuned == options
+    counters = again.pop("counters")
+    assert counters.dtype == torch.int32 and not counters.any() and again == options
 
 
 def whole(rows, columns, device="cpu"):
@@ -69,19 +85,20 @@ def whole(rows, columns, device="cpu"):
 def test_padded_sides_are_right_and_aligned(monkeypatch):
     """Both multiply matrices whose rows begin at multiples of 16 bytes: copied beforehand, or at each call."""
     a, b = whole(9, 13), whole(13, 17)
+    given = a, b, cublas.widened(a), cublas.widened(b)
     expected, torch_matmul, torch_pad, seen, copies = a @ b, torch.matmul, torch.nn.functional.pad, [], []
+    monkeypatch.setitem(cublas.PRODUCTS, "cublas", torch_matmul)
     monkeypatch.setattr(torch, "matmul", lambda a, b: seen.append((*a.shape, *b.shape)) or torch_matmul(a, b))
     monkeypatch.setattr(torch.nn.functional, "pad", lambda *given: copies.append(given) or torch_pad(*given))
-    for name, made_before, made in (("padded", 2, 2), ("padding", 0, 4)):
+    calls = cublas.sides_of(given, tuple(cublas.PADDED))
+    assert list(calls) == ["cublas", "padded", "padding"]
+    for name, made in (("padded", 0), ("padding", 2)):
         seen.clear(), copies.clear()
-        call = cublas.PADDED[name](a, b)
-        assert len(copies) == made_before and not seen
-        assert torch.equal(call(), expected) and torch.equal(call(), expected)
-        assert seen == [(16, 16, 16, 24)] * 2 and len(copies) == made
-    assert list(cublas.sides_of(a, b, tuple(cublas.PADDED))) == ["cublas", "padded", "padding"]
-    wrong = mock.patch.dict(cublas.PADDED, padded=lambda a, b: lambda: a @ b * 1.1)
+        assert torch.equal(calls[name](*given), expected)
+        assert seen == [(16, 16, 16, 24)] and len(copies) == made
+    wrong = mock.patch.object(cublas, "padded", lambda a, b, *wide: a @ b * 1.1)
     with wrong, pytest.raises(RuntimeError, match="padded differs"):
-        cublas.sides_of(a, b, ("padded",))
+        cublas.sides_of(given, ("padded",))
 
 
 def test_an_aligned_matrix_is_not_widened():
@@ -90,50 +107,52 @@ def test_an_aligned_matrix_is_not_widened():
 
 
 def test_padding(monkeypatch):
-    """In the turns of ``skinny``, whose best is one of ours, however fast padding makes cuBLAS."""
+    """The best is one of ours, however fast padding makes cuBLAS."""
     names = "cublas", "autotuned", "persistent", "split_k", "padded", "padding"
     made = dict(zip(names, (200.0, 300.0, 500.0, 100.0, 600.0, 550.0), strict=True))
     seen = []
 
-    def rates_in_a_row(sides, flops):
-        seen.append((*sides, flops))
+    def rates(sides, make, flops):
+        seen.append((*sides, flops, len(make())))
         return {name: (made[name], made[name] - 1, made[name] + 1) for name in sides}
 
-    monkeypatch.setattr(cublas, "operands", lambda *_: ())
-    monkeypatch.setattr(cublas, "sides_of", lambda names: ["cublas", *names])
-    monkeypatch.setattr(cublas, "rates_in_a_row", rates_in_a_row)
+    monkeypatch.setattr(cublas, "operands", lambda *_: torch.ones(2, 9, 9))
+    monkeypatch.setattr(cublas, "sides_of", lambda given, names: ["cublas", *names])
+    monkeypatch.setattr(cublas, "rates", rates)
     cublas.measure.cache_clear()
     options = cublas.padding.benchmarks.args
     found = {name: cublas.padding.fn(name, "rate", **options) for name in cublas.padding.benchmarks.x_vals}
     assert found == {name: (made[name], made[name] - 1, made[name] + 1) for name in found}
     assert cublas.padding.fn("padded", "share", **options) == 3
     assert cublas.padding.fn("padded", "us", **options) == pytest.approx(2 * 4097**3 / 600e12 * 1e6)
-    names = cublas.skinny.benchmarks.args["names"]
-    assert cublas.skinny.fn("4097 × 4097 × 4097", "best", names)[0] == 500
-    assert cublas.skinny_share.fn("4097 × 4097 × 4097", "persistent") == 2.5
-    assert seen == [(*made, 2 * 4097**3)], "measured once for all three"
-    assert "padded" not in cublas.measure_shape("4000 × 4000 × 4000")
+    assert cublas.measure_shape(cublas.ODD_SIZE)["best"][0] == 500
+    assert seen == [(*made, 2 * 4097**3, 4)], "measured once for all, on matrices and their copies"
+    few = "16 × 4096 × 4096"
+    assert "padded" not in cublas.measure_shape(few) and seen[1][-2:] == (2 * 16 * 4096**2, 2)
+    assert cublas.skinny.fn(few, "best", cublas.skinny.benchmarks.args["names"])[0] == 500
+    assert cublas.skinny_share.fn(few, "persistent") == 2.5
     cublas.measure.cache_clear()
 
 
 def test_odd(monkeypatch):
     seen = []
 
-    def rates(sides, flops, calls, rounds):
-        a, b = sides["cublas"].args
-        seen.append((*a.shape, *b.shape, a.stride(), b.stride(), flops, calls))
+    def rates(sides, make, flops, rounds):
+        a, b = make()
+        seen.append((*a.shape, *b.shape, a.stride(), b.stride(), flops))
         return {name: (1.0 + i, 0.0, 0.0) for i, name in enumerate(sides)}
 
-    monkeypatch.setattr(cublas, "operands", lambda M, N, K, dtype: (torch.ones(M, K), torch.ones(K, N)))
+    ones = lambda M, N, K, dtype: (torch.ones(M, K, dtype=dtype), torch.ones(K, N, dtype=dtype))
+    monkeypatch.setattr(cublas, "operands", ones)
     monkeypatch.setattr(cublas, "rates", rates)
     monkeypatch.setattr(cublas, "ODD", {"N": (8, 9, 16, False), "columns": (8, 9, 16, True)})
-    monkeypatch.setattr(cublas, "SNIPPETS", {"persistent": mock.Mock(matmul=lambda a, b, **_: a @ b)})
+    monkeypatch.setitem(cublas.PRODUCTS, "persistent", torch.matmul)
     cublas.measure_odd.cache_clear()
     assert [cublas.odd.fn("N", side) for side in ("cublas", "persistent")] == [(1.0, 0.0, 0.0), (2.0, 0.0, 0.0)]
     cublas.odd.fn("columns", "cublas")
     cublas.measure_odd.cache_clear()
     flops = 2 * 8 * 9 * 16
-    assert seen == [(8, 16, 16, 9, (16, 1), strides, flops, 20) for strides in ((9, 1), (1, 16))]
+    assert seen == [(8, 16, 16, 9, (16, 1), strides, flops) for strides in ((9, 1), (1, 16))]
 
 
 def test_one_odd_side_changes_no_number_of_tiles():
@@ -157,8 +176,8 @@ def test_shares():
 
 @pytest.mark.gpu
 def test_measures():
-    rates = cublas.measure(256, 256, 512, torch.bfloat16, tuple(cublas.OURS))
-    assert set(rates) == {"cublas", *cublas.OURS, "best"}
+    rates = cublas.measure(256, 256, 512, torch.bfloat16, tuple(cublas.LINES))
+    assert set(rates) == {"cublas", *cublas.LINES, "best"}
     assert all(0 < low <= median <= high < 2000 for median, low, high in rates.values())
     assert rates["best"][0] == max(rates[name][0] for name in cublas.OURS)
     assert set(cublas.measure(256, 256, 512, torch.float32, cublas.FEWER)) == {"cublas", *cublas.FEWER, "best"}

@@ -87,9 +87,9 @@ def test_runs_what_ncu_watches(monkeypatch):
 @pytest.mark.parametrize("activation", [None, *ACTIVATIONS])
 def test_all_sides_compute_the_same(activation):
     torch.manual_seed(0)
-    sides = measured.sides(512, 768, 256, activation)
+    sides, given = measured.sides(activation), measured.operands(512, 768, 256)
     assert ("cublaslt" in sides) == (activation in ("relu", "gelu_tanh"))
-    results = [run().float() for run in sides.values()]
+    results = [run(*given).float() for run in sides.values()]
     for result in results[1:]:
         torch.testing.assert_close(result, results[0], rtol=0.05, atol=0.05)
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The order is the one meant, three times over; the product is right; what it reads and what the model says agree."""
 
+import contextlib
 from collections import OrderedDict
 from unittest import mock
 
@@ -184,7 +185,7 @@ def test_default_tile(device):
 @pytest.mark.parametrize("far", ["stride_am", "stride_ak", "stride_bk", "stride_bn", "stride_cm", "stride_cn"])
 def test_offsets_are_computed_in_64_bits(far):
     names = ("stride_am", "stride_ak", "stride_bk", "stride_bn", "stride_cm", "stride_cn")
-    strides = [2**30 if name == far else 1 for name in names]
+    strides = [2**29 if name == far else 1 for name in names]  # the last 4 begin at 2**31
     tensors = dict(zip("abc", torch.zeros(3, 1), strict=True))
     with recorded_accesses(first_program=(3, 0, 0), memory=False) as accesses:  # the last of 2 x 2 tiles
         module.matmul_kernel[(1,)](
@@ -408,6 +409,32 @@ def test_ragged_on_a_gpu(dtype, M, N, K):
     for group in (1, 3, 8):
         assert torch.equal(matmul(a, b, group=group), exact(a, b))
         assert torch.equal(matmul(a, b, group=group, num_warps=8, num_stages=4), exact(a, b))
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_elements_of_a_tile_too_far_apart_are_refused(transposed):
+    memory = torch.empty(2**31 + 5, dtype=torch.float16)  # nothing touches most of it
+    far = memory.as_strided((3, 5), (2**30, 1)).copy_(torch.arange(15).view(3, 5))
+    near = torch.arange(10).view(5, 2).half()
+    a, b = (near.t(), far.t()) if transposed else (far, near)
+    name = "b" if transposed else "a"
+    with pytest.raises(ValueError, match=rf"{name} has strides .* {2**31 + 4} apart; 2\*\*31 - 1"):
+        matmul(a, b, tile=(4, 4, 16))
+    expected = a.contiguous().float() @ b.contiguous().float()
+    assert torch.equal(matmul(a, b, tile=(2, 2, 16)).float(), expected), "the third row begins at 2**31"
+
+
+def test_a_tile_of_the_result_too_far_apart_is_refused():
+    a, b = torch.ones(1, 1).half().expand(128, 1), torch.ones(1, 1).half().expand(1, 2**24 + 2**18)
+    with pytest.raises(ValueError, match="c has strides"):
+        matmul(a, b)
+
+
+@pytest.mark.parametrize("stride, refused", [(2**31 - 1, False), (2**31, True)])
+def test_how_far_apart_the_elements_of_a_tile_may_be(stride, refused):
+    for shape, strides in (((2, 1), (stride, 2**40)), ((1, 2), (2**40, stride)), ((2, 100), (stride - 15, 1))):
+        with pytest.raises(ValueError, match="32 × 16") if refused else contextlib.nullcontext():
+            module.check_span("a", shape, strides, (32, 16))
 
 
 @pytest.mark.gpu

@@ -76,10 +76,19 @@ def test_sides(measured):
 
 
 def test_speed(monkeypatch):
-    from snippets.tools.benchmarking import Timing
+    seen = []
 
-    monkeypatch.setattr(counted, "timings", lambda size: {8: Timing((2.0, 4.0))})
-    assert counted.speed.fn(8, "size_1000")[0] == pytest.approx(2e9 / 3e-3 / 1e12)
+    def rates(sides, make, flops):
+        a, b = make()
+        seen.append((list(sides), *a.shape, *b.shape, flops, {run.keywords["group"] for run in sides.values()}))
+        return dict.fromkeys(sides, (1.0, 0.5, 2.0))
+
+    monkeypatch.setattr(counted, "rates", rates)
+    monkeypatch.setattr(counted, "matrices", lambda size: torch.zeros(2, size, size))
+    counted.timings.cache_clear()
+    assert counted.speed.fn(8, "size_100") == counted.speed.fn(1, "size_100") == (1.0, 0.5, 2.0)
+    counted.timings.cache_clear()
+    assert seen == [(list(counted.GROUPS), 100, 100, 100, 100, 2 * 100**3, set(counted.GROUPS))]
 
 
 def test_benchmarks():

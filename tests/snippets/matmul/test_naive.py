@@ -30,7 +30,7 @@ from hypothesis import strategies as st
 from snippets.matmul import naive
 from snippets.matmul.naive import matmul, matmul_kernel, tile_numbers
 from snippets.tools.testing import addresses_of
-from tests.processes import run_script
+from tests.processes import run_python, run_script
 
 SOURCE = Path(naive.__file__)
 ROOT = str(SOURCE.parents[2])
@@ -199,15 +199,68 @@ def test_expanded_operands(device):
 @pytest.mark.parametrize("by_rows", [True, False], ids=["by rows", "by columns"])
 def test_offsets_past_2_to_the_31(by_rows):
     a, b, c = torch.zeros(3, 1)  # the interpreter can run a late program without touching memory
-    M, N, K = 2**20, 2**18, 16
-    strides = (2**12, 1, 2**28, 1, N, 1) if by_rows else (1, 2**28, 1, 2**14, 1, M)
+    M, N, K = 2**20, 2**18, 64
+    strides = (2**12, 1, 2**26, 1, N, 1) if by_rows else (1, 2**26, 1, 2**14, 1, M)
     block = {"BLOCK_M": 16, "BLOCK_N": 16, "BLOCK_K": 16}
     with recorded_accesses(first_program=(M // 16 * (N // 16) - 1, 0, 0), memory=False) as accesses:
         matmul_kernel[(1,)](a, b, c, M, N, K, *strides, **block)
-    farthest = [int(at.max() - start.data_ptr()) // 4 for (_, at), start in zip(accesses, (a, b, c), strict=True)]
+    last = accesses[-3:]  # of the fourth step, and the store
+    farthest = [int(at.max() - start.data_ptr()) // 4 for (_, at), start in zip(last, (a, b, c), strict=True)]
     ends = ((M - 1, K - 1), (K - 1, N - 1), (M - 1, N - 1))
     assert farthest == [int(np.dot(end, strides[2 * i : 2 * i + 2])) for i, end in enumerate(ends)]
     assert min(farthest) > 2**31
+
+
+def far_apart(device="cpu"):
+    """Three rows of 5, each 2**30 elements after the one before, of which nothing else is ever touched."""
+    memory = torch.empty(2**31 + 5, dtype=torch.float16, device=device)
+    return memory.as_strided((3, 5), (2**30, 1)).copy_(torch.arange(15).view(3, 5))
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_elements_of_a_tile_too_far_apart_are_refused(transposed):
+    far, near = far_apart(), torch.arange(10).view(5, 2).half()
+    a, b = (near.t(), far.t()) if transposed else (far, near)
+    name = "b" if transposed else "a"
+    with pytest.raises(ValueError, match=rf"{name} has strides .* {2**31 + 4} apart; 2\*\*31 - 1"):
+        matmul(a, b, tile=(4, 4, 16))
+    expected = a.contiguous().float() @ b.contiguous().float()
+    assert torch.equal(matmul(a, b, tile=(2, 2, 16)).float(), expected), "the third row begins at 2**31"
+
+
+def test_a_tile_of_the_result_too_far_apart_is_refused():
+    a, b = torch.ones(1, 1).half().expand(128, 1), torch.ones(1, 1).half().expand(1, 2**24 + 2**18)
+    with pytest.raises(ValueError, match="c has strides"):
+        matmul(a, b)
+
+
+@pytest.mark.parametrize("stride, refused", [(2**31 - 1, False), (2**31, True)])
+def test_how_far_apart_the_elements_of_a_tile_may_be(stride, refused):
+    for shape, strides in (((2, 1), (stride, 2**40)), ((1, 2), (2**40, stride)), ((2, 100), (stride - 15, 1))):
+        with pytest.raises(ValueError, match="32 × 16") if refused else contextlib.nullcontext():
+            naive.check_span("a", shape, strides, (32, 16))
+
+
+def test_offsets_within_a_tile_have_32_bits():
+    """Widths of what is added to pointers: only one number in 64 bits for each tile, and never a tile of them."""
+    code = (
+        "import re\n"
+        "from snippets.matmul import grouped, naive\n"
+        "from snippets.matmul.fused_compiled import compiled\n"
+        "strides = {f'stride_{name}': 'i32' for name in ('am', 'bk', 'cm')}\n"
+        "types = dict.fromkeys(('a_ptr', 'b_ptr', 'c_ptr'), '*bf16') | dict.fromkeys('MNK', 'i32') | strides\n"
+        "sides = {'BLOCK_M': 128, 'BLOCK_N': 128, 'BLOCK_K': 64}\n"
+        "constants = sides | dict.fromkeys(('stride_ak', 'stride_bn', 'stride_cn'), 1)\n"
+        "for module, more in ((naive, {}), (grouped, {'GROUP_M': 8})):\n"
+        "    made = compiled(module.matmul_kernel, types, constants | more, num_warps=8, num_stages=3)\n"
+        "    assert re.search(r'tensor<\\d+x\\d+xi32', made.asm['ttir'])\n"
+        "    wide = re.findall(r'.*arith.*tensor<.*xi64>.*', made.asm['ttir'])\n"
+        "    assert not [line for line in wide if 'dense' not in line], wide\n"
+        "    sizes = set(re.findall(r'cp.async.\\w+.shared.global \\[[^,]*, \\[[^,]*, 0x(\\w+)', made.asm['ptx']))\n"
+        "    assert sizes == {'10'}, sizes\n"
+    )
+    done = run_python("-c", code, env=environment("cuda"), timeout=110)
+    assert done.returncode == 0, done.stderr
 
 
 REFUSED = {

@@ -11,6 +11,7 @@ from guards import Guarded, check_each_once, check_inside, environment, precisio
 from snippets.matmul import naive_and_grouped
 from tests.processes import run_python
 
+VARIANT = "groups of 8, 32 bits"
 SMALL = {"BLOCK_M": 4, "BLOCK_N": 8, "BLOCK_K": 16}
 VIEWS = {  # of a tensor twice as wide and three times as high: strides of both sides differ from each other, and from 1
     "rows": lambda rows, columns: ((rows, columns), lambda t: t),
@@ -60,7 +61,16 @@ def test_float32_is_multiplied_as_float32(variant):
 
 def test_refuses(device):
     with pytest.raises(ValueError, match="a must be"):
-        naive_and_grouped.matmul(torch.ones(2, 3, device=device), torch.ones(2, 3, device=device), "all")
+        naive_and_grouped.matmul(torch.ones(2, 3, device=device), torch.ones(2, 3, device=device), VARIANT)
+
+
+@pytest.mark.parametrize("variant", naive_and_grouped.VARIANTS)
+def test_elements_of_a_tile_too_far_apart_are_refused(variant):
+    memory = torch.empty(2**31 + 5, dtype=torch.float16)  # nothing touches most of it
+    far = memory.as_strided((3, 5), (2**30, 1))
+    for name, a, b in (("a", far, torch.ones(5, 2).half()), ("b", torch.ones(2, 5).half(), far.t())):
+        with pytest.raises(ValueError, match=f"{name} has strides"):
+            naive_and_grouped.matmul(a, b, variant, SMALL)
 
 
 SASS = """
@@ -85,12 +95,14 @@ def test_the_loop_is_the_one_that_multiplies():
 
 
 def test_counts_without_a_gpu():
-    """With no change it is compiled to naive's loop, with all to grouped's; and all copy and multiply alike."""
+    """Short offsets take fewer instructions, as many as in grouped.py; and all copy and multiply alike."""
     code = (
         "from snippets.matmul.naive_and_grouped import SIDES, code, counts\n"
         "assert code.benchmarks.x_vals == list(SIDES)[:-1]\n"
-        "found = {side: counts(side) for side in ('naive.py', 'none', 'all', 'grouped.py')}\n"
-        "assert found['none'] == found['naive.py'] and found['all'] == found['grouped.py'], found\n"
+        "found = {side: counts(side) for side in code.benchmarks.x_vals}\n"
+        "assert found['groups of 1, 64 bits']['rest'] > found['groups of 1, 32 bits']['rest'], found\n"
+        "assert found['groups of 8, 32 bits']['rest'] == found['grouped.py']['rest'], found\n"
+        "assert found['groups of 8, 64 bits']['rest'] > found['groups of 8, 32 bits']['rest'], found\n"
         "assert {(one['multiply'], one['copy']) for one in found.values()} == {(4, 8)}\n"
         "assert all(one['multiply'] + one['copy'] + one['rest'] == one['all'] for one in found.values())\n"
         "print(code.fn('naive.py', 'rest'), found['naive.py']['rest'])"

@@ -9,7 +9,7 @@ from guards import check_each_once, environment, recorded_accesses
 
 from snippets.matmul import persistent_measured, persistent_specialized
 from snippets.matmul.persistent_specialized import specialized
-from snippets.tools import benchmarking_graph
+from snippets.tools import benchmarking_cold
 from tests.processes import run_code
 
 
@@ -59,11 +59,14 @@ def test_says_that_it_needs_a_gpu():
 
 
 def test_sides_differ_in_the_flag_and_in_warps(monkeypatch):
+    from snippets.matmul import persistent
+
     launched, warps = [], persistent_specialized.warps
-    rates = lambda sides, flops: {name: (run(), flops) for name, run in sides.items()}
-    monkeypatch.setattr(persistent_measured, "random_pair", lambda side: torch.ones(2, side, side))
+    rates = lambda sides, make, flops: {name: (run(*make()), flops) for name, run in sides.items()}
+    monkeypatch.setattr(persistent_measured, "random_pair", lambda side: torch.ones(2, side, side).unbind())
     monkeypatch.setattr(persistent_specialized, "specialized", lambda a, b, **options: launched.append(options))
-    monkeypatch.setattr(benchmarking_graph, "rates", rates)
+    monkeypatch.setattr(persistent, "matmul", torch.matmul)
+    monkeypatch.setattr(benchmarking_cold, "rates", rates)
     persistent_specialized.measure.cache_clear()
     found = {side: warps.fn(8, side) for side in warps.benchmarks.line_vals}
     persistent_specialized.measure.cache_clear()

@@ -84,19 +84,19 @@ def test_runs_what_it_is_told(monkeypatch):
 def test_tried(monkeypatch):
     seen = []
 
-    def rates_in_a_row(sides, flops):
-        seen.append((flops, [bool(side.args[0].any() or side.args[1].any()) for side in sides.values()]))
+    def rates(sides, make, flops, steady):
+        seen.append((flops, any(bool(x.any()) for x in make()), steady))
         return {name: (100.0 + 10 * i, 0.0, 0.0) for i, name in enumerate(sides)}
 
     monkeypatch.setattr(tuning_attempts, "random_pair", lambda n: (torch.ones(n, n), torch.ones(n, n)))
-    monkeypatch.setattr(tuning_attempts, "rates_in_a_row", rates_in_a_row)
+    monkeypatch.setattr(tuning_attempts, "rates", rates)
     tuning_attempts.measure_tried.cache_clear()
     found = {what: tuning_attempts.tried.fn("as chosen", what, 16) for what in ("rate", "share", "zeros")}
     tuning_attempts.measure_tried.cache_clear()
     sides = len(tuning_attempts.TRIED) + 1
     share = 100 / (100 + 10 * (sides - 1))
     assert found == {"rate": (100.0, 0.0, 0.0), "share": share, "zeros": share}
-    assert seen == [(2 * 16**3, [True] * sides), (2 * 16**3, [False] * sides)]
+    assert seen == [(2 * 16**3, True, True), (2 * 16**3, False, True)]
 
 
 def test_parts(monkeypatch):
@@ -105,20 +105,21 @@ def test_parts(monkeypatch):
     rounds = dict(zip(("as chosen", "stored in 4 parts", "cuBLAS"), readings, strict=True))
     seen = []
 
-    def times(sides, **options):
-        seen.append((list(sides), [side.keywords.get("config") for side in sides.values()], options))
+    def times(sides, make, **options):
+        configs = [side.keywords["config"] for side in list(sides.values())[:-1]]
+        seen.append((list(sides), configs, sides["cuBLAS"], options))
         return {name: Timing(rounds[name]) for name in sides}
 
     monkeypatch.setattr(tuning_attempts, "random_pair", lambda n: (torch.ones(n, n), torch.ones(n, n)))
-    monkeypatch.setattr(tuning_attempts, "times", times)
+    monkeypatch.setattr(tuning_attempts, "compare_in_rotation", times)
     tuning_attempts.measure_parts.cache_clear()
     found = {what: [tuning_attempts.parts.fn(name, what, 16) for name in rounds] for what in ("share", "won", "beaten")}
     rate = tuning_attempts.parts.fn("stored in 4 parts", "rate", 16)
     tuning_attempts.measure_parts.cache_clear()
     assert found == {"share": [1 / 2, 1 / 1.75, 1], "won": [0, 2, 3], "beaten": [1, 1, 0]}
     assert rate == pytest.approx([2 * 16**3 / ms * 1e-9 for ms in (1.75, 3.0, 1.0)])
-    configs = [tuning_attempts.TRIED["as chosen"], tuning_attempts.TRIED["stored in 4 parts"], None]
-    assert seen == [(list(rounds), configs, {"calls": 20, "rounds": 20, "steady": True})]
+    configs = [tuning_attempts.TRIED["as chosen"], tuning_attempts.TRIED["stored in 4 parts"]]
+    assert seen == [(list(rounds), configs, torch.matmul, {"rounds": 20, "steady": True})]
     assert tuning_attempts.parts.benchmarks.x_vals == list(rounds)
 
 

@@ -8,6 +8,7 @@ import statistics
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import torch
@@ -111,6 +112,58 @@ def test_time_runs_refuses(runs, warmups):
         benchmarking.time_runs(old, runs=runs, warmups=warmups)
 
 
+def test_there_is_no_other_flush():
+    with pytest.raises(ValueError, match="flush must be one of 'clean', 'zeros', 'none'; got True"):
+        benchmarking.time_runs(old, flush=True)
+
+
+class Stream:
+    """In place of a GPU: what is queued, in order. A call lasts 1 ms, a flush 0.1."""
+
+    def __init__(self, monkeypatch):
+        self.queue, self.now = [], 0.0
+        stream = self
+
+        class Event:
+            def __init__(self, enable_timing): ...
+
+            def record(self):
+                self.at = stream.now
+
+            def elapsed_time(self, end):
+                return end.at - self.at
+
+        buffers = [mock.Mock(zero_=lambda: self.run("written", 0.1)), mock.Mock(sum=lambda: self.run("read", 0.1))]
+        monkeypatch.setattr(torch.cuda, "Event", Event)
+        monkeypatch.setattr(torch, "zeros", lambda *_, **__: buffers)
+        monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+        monkeypatch.setattr(benchmarking, "check_gpu", lambda: None)
+
+    def run(self, name="call", lasts=1.0):
+        self.queue.append(name)
+        self.now += lasts
+
+
+@pytest.mark.parametrize("flush, before", [("clean", ["written", "read"]), ("zeros", ["written"]), ("none", [])])
+def test_the_flush_comes_before_the_clock(monkeypatch, flush, before):
+    stream = Stream(monkeypatch)
+    assert benchmarking.time_runs(stream.run, runs=2, warmups=1, flush=flush) == pytest.approx([1.0, 1.0])
+    assert stream.queue == ["call", *before, "call", *before, "call"]
+
+
+def test_a_reading_is_of_calls_from_a_clean_cache(monkeypatch):
+    stream = Stream(monkeypatch)
+    assert benchmarking.milliseconds(stream.run) == pytest.approx(1.0)
+    assert stream.queue.count("written") == stream.queue.count("read") == 3 + 40 and stream.queue.count("call") == 54
+
+
+@pytest.mark.parametrize("lasts, calls", [(0.001, 200), (5000.0, 3)])
+def test_neither_too_many_calls_nor_too_few(monkeypatch, lasts, calls):
+    stream = Stream(monkeypatch)
+    assert benchmarking.milliseconds(lambda: stream.run(lasts=lasts)) == pytest.approx(lasts)
+    assert stream.queue.count("read") == 3 + calls
+
+
 # What is made of readings
 
 
@@ -177,7 +230,10 @@ def test_time_runs_agrees_with_do_bench():
     run = lambda: target.copy_(source)
     ours, theirs = (
         compare({"copy": run}, rounds=4, timer=timer)["copy"].median
-        for timer in (lambda run: statistics.median(benchmarking.time_runs(run)), benchmarking.milliseconds)
+        for timer in (
+            lambda run: statistics.median(benchmarking.time_runs(run, flush="zeros")),
+            lambda run: triton.testing.do_bench(run, return_mode="median"),
+        )
     )
     assert ours == pytest.approx(theirs, rel=0.05)
 
@@ -190,6 +246,14 @@ def test_an_emptied_cache_is_slower():
     run = lambda: target.copy_(source)
     emptied = statistics.median(benchmarking.time_runs(run))
     assert emptied > 1.2 * triton.testing.do_bench_cudagraph(run)
+
+
+@pytest.mark.gpu
+def test_a_clean_cache_costs_a_call_nothing():
+    """After `zero_()` alone a call waits for zeros to be written; after a read pass it waits for nothing."""
+    x = torch.rand(2**22, device="cuda")
+    modified = triton.testing.do_bench(lambda: torch.sum(x), return_mode="median")
+    assert benchmarking.milliseconds(lambda: torch.sum(x)) < modified
 
 
 @pytest.mark.gpu
