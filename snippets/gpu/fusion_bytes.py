@@ -34,13 +34,18 @@ def matmul_kernel(
     n = (pid % tiles_n).to(tl.int64) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
     # --8<-- [end:tile]
     # --8<-- [start:loop]
+    k = tl.arange(0, BLOCK_K).to(tl.int64)
+    x_ptrs = x_ptr + m * stride_xm + k[None, :] * stride_xk
+    w_ptrs = w_ptr + k[:, None] * stride_wk + n * stride_wn
+    step = tl.full((), BLOCK_K, tl.int64)
     product = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
     for start in range(0, K, BLOCK_K):
-        k = (start + tl.arange(0, BLOCK_K)).to(tl.int64)
-        k_of_x, k_of_w = k[None, :], k[:, None]
-        x = tl.load(x_ptr + m * stride_xm + k_of_x * stride_xk, mask=(m < M) & (k_of_x < K), other=0)
-        w = tl.load(w_ptr + k_of_w * stride_wk + n * stride_wn, mask=(k_of_w < K) & (n < N), other=0)
+        inside = k < K - start
+        x = tl.load(x_ptrs, mask=(m < M) & inside[None, :], other=0)
+        w = tl.load(w_ptrs, mask=inside[:, None] & (n < N), other=0)
         product = tl.dot(x, w, product, input_precision="ieee")
+        x_ptrs += step * stride_xk  # moved, for to compute them anew takes 64-bit multiplications
+        w_ptrs += step * stride_wk
     # --8<-- [end:loop]
     # --8<-- [start:epilogue]
     if RELU:  # NaN stays NaN, as in torch

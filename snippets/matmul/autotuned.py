@@ -39,6 +39,7 @@ def matmul_kernel(
     bucket,  # the kernel has no use for it: it is the key of the tuning
     K_EVEN: tl.constexpr, PRECISION: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
+    INDEX: tl.constexpr = tl.int32,
 ):  # fmt: skip
     pid = tl.program_id(axis=0)
     tiles_m, tiles_n = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)
@@ -47,13 +48,14 @@ def matmul_kernel(
     in_group = pid % (GROUP_M * tiles_n)
     pid_m, pid_n = first_m + in_group % group_m, in_group // group_m
 
-    # Beyond the end, rows and columns begin again at 0: what they yield is not stored, and
-    # no load needs a mask for them.
-    rows = (pid_m * BLOCK_M + tl.arange(0, BLOCK_M)) % M
-    columns = (pid_n * BLOCK_N + tl.arange(0, BLOCK_N)) % N
-    k = tl.arange(0, BLOCK_K).to(tl.int64)
-    a_ptrs = a_ptr + rows.to(tl.int64)[:, None] * stride_am + k[None, :] * stride_ak
-    b_ptrs = b_ptr + k[:, None] * stride_bk + columns.to(tl.int64)[None, :] * stride_bn
+    # Beyond the end, rows and columns begin again at the tile's first: what they yield is not
+    # stored, and no load needs a mask for them.
+    m, n = pid_m * BLOCK_M, pid_n * BLOCK_N
+    rows, columns = (tl.arange(0, BLOCK_M) % (M - m)).to(INDEX), (tl.arange(0, BLOCK_N) % (N - n)).to(INDEX)
+    k = tl.arange(0, BLOCK_K).to(INDEX)
+    # One offset in 64 bits leads to the tile; those within it are INDEX, 32 bits where they suffice.
+    a_ptrs = a_ptr + m.to(tl.int64) * stride_am + (rows[:, None] * stride_am + k[None, :] * stride_ak)
+    b_ptrs = b_ptr + n.to(tl.int64) * stride_bn + (k[:, None] * stride_bk + columns[None, :] * stride_bn)
     step = tl.full((), BLOCK_K, tl.int64)
     acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
     for start in range(0, K, BLOCK_K):
@@ -66,10 +68,10 @@ def matmul_kernel(
         a_ptrs += step * stride_ak
         b_ptrs += step * stride_bk
 
-    rows = pid_m * BLOCK_M + tl.arange(0, BLOCK_M)
-    columns = pid_n * BLOCK_N + tl.arange(0, BLOCK_N)
-    c_ptrs = c_ptr + rows.to(tl.int64)[:, None] * stride_cm + columns.to(tl.int64)[None, :] * stride_cn
-    tl.store(c_ptrs, acc.to(c_ptr.dtype.element_ty), mask=(rows[:, None] < M) & (columns[None, :] < N))
+    rows, columns = tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N)
+    c_begin = m.to(tl.int64) * stride_cm + n.to(tl.int64) * stride_cn
+    c_ptrs = c_ptr + c_begin + (rows.to(INDEX)[:, None] * stride_cm + columns.to(INDEX)[None, :] * stride_cn)
+    tl.store(c_ptrs, acc.to(c_ptr.dtype.element_ty), mask=(rows < M - m)[:, None] & (columns < N - n)[None, :])
 # --8<-- [end:kernel]
 
 
@@ -118,10 +120,9 @@ INTERPRETED = config(32, 32, 32, warps=4, stages=1)  # what the interpreter uses
 def bucket(a: torch.Tensor, b: torch.Tensor) -> int:
     """A number that products share if one tuning should do for all of them.
 
-    What counts: sizes, up to the next power of two; whether rows or columns have
-    no gaps; whether all of them begin at multiples of 16 bytes, which is the most
-    that a load takes; the kind of GPU, by the number of its multiprocessors. Dtypes
-    are missing: the tuner adds them to every key.
+    What counts: sizes, up to the next power of two; the layouts of a, b and c; the
+    kind of GPU, by the number of its multiprocessors. Dtypes are missing: the tuner
+    adds them to every key.
 
     >>> x, y = torch.empty(4000, 512), torch.empty(4096, 512)
     >>> bucket(x, x.T) == bucket(y, x.T)
@@ -133,9 +134,19 @@ def bucket(a: torch.Tensor, b: torch.Tensor) -> int:
     number = limits_of(a.device).multiprocessors
     for size in (M, N, K):
         number = number * 32 + (max(size, 16) - 1).bit_length()  # no tile is smaller
-    begins = [x.data_ptr() | max(x.stride()) * x.itemsize for x in (a, b)]
-    aligned = not any(begin % 16 for begin in begins)
-    return number * 8 + 4 * aligned + 2 * (a.stride(1) == 1) + (b.stride(1) == 1)
+    return (number * 36 + layout(a) * 6 + layout(b)) * 2 + (N % 16 == 0)
+
+
+def layout(x: torch.Tensor) -> int:
+    """Whether rows have no gaps, or columns; and whether Triton compiles wide loads.
+
+    For this it must know that lines are aligned: it compiles another kernel where sizes
+    and strides are multiples of 16 elements and the first begins at one of 16 bytes.
+    """
+    by_rows, by_columns = x.stride(1) == 1, x.stride(0) == 1
+    line = (x.shape[1], x.stride(0)) if by_rows else (x.shape[0], x.stride(1))
+    wide = (by_rows or by_columns) and not any(n % 16 for n in (*line, x.data_ptr()))
+    return 3 * wide + (2 if by_rows else by_columns)
 # --8<-- [end:key]
 
 
@@ -270,7 +281,7 @@ def matmul(
     if interpreted and config is None:
         config = INTERPRETED
     grid = lambda meta: (-(-M // meta["BLOCK_M"]) * -(-N // meta["BLOCK_N"]),)
-    given = {"PRECISION": input_precision}
+    given = {"PRECISION": input_precision, "INDEX": index_of(a, b, c)}
     with torch.cuda.device_of(a):
         if config is None:
             given["K_EVEN"] = K % K_MULTIPLE == 0
@@ -282,6 +293,11 @@ def matmul(
             matmul_kernel[grid](*arguments(a, b, c), **given, **config.all_kwargs())
     # --8<-- [end:launch]
     return c
+
+
+def index_of(*matrices):
+    """The dtype for offsets within a tile, whose sides are 256 at most."""
+    return tl.int64 if any(255 * sum(x.stride()) >= 2**31 for x in matrices) else tl.int32
 
 
 def arguments(a, b, c):
@@ -308,7 +324,7 @@ def prepare(
     c = torch.empty(a.shape[0], b.shape[1], dtype=a.dtype, device=a.device)
     if c.numel():
         even = a.shape[1] % K_MULTIPLE == 0
-        given = {"K_EVEN": even, "PRECISION": input_precision}
+        given = {"K_EVEN": even, "PRECISION": input_precision, "INDEX": index_of(a, b, c)}
         pool = ThreadPoolExecutor(threads)
         with torch.cuda.device_of(a), tuning, pool, triton.AsyncCompileMode(pool):
             tuned_kernel.warmup(*arguments(a, b, c), **given, grid=(1,))
@@ -578,6 +594,7 @@ def main():
         ("M = 4000", empty(4000, 4096), empty(4096, 4096)),
         ("M = 4097", empty(4097, 4096), empty(4096, 4096)),
         ("N = 4001", empty(4096, 4096), empty(4096, 4001)),
+        ("N = 4088", empty(4096, 4096), empty(4096, 4088)),
         ("b transposed", empty(4096, 4096), empty(4096, 4096).T),
     ):
         print(f"{name}:", "the tuning of 4096 x 4096 x 4096" if bucket(x, y) == first else "a tuning of its own")

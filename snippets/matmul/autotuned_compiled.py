@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import torch
 import triton
+import triton.language as tl
 from triton import knobs
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
@@ -49,7 +50,7 @@ def compile_for(c: triton.Config, dtype: torch.dtype = torch.bfloat16, capabilit
     if not isinstance(matmul_kernel, triton.JITFunction):
         raise ValueError("TRITON_INTERPRET=1 is set: unset it to compile")
     pointers, ones = ("a_ptr", "b_ptr", "c_ptr"), ("stride_ak", "stride_bn", "stride_cn")
-    constants = {"K_EVEN": True, "PRECISION": "tf32", **c.kwargs, **dict.fromkeys(ones, 1)}
+    constants = {"K_EVEN": True, "PRECISION": "tf32", "INDEX": tl.int32, **c.kwargs, **dict.fromkeys(ones, 1)}
     names = matmul_kernel.arg_names
     signature = {n: "constexpr" if n in constants else f"*{TYPES[dtype]}" if n in pointers else "i32" for n in names}
     sixteens = [(i,) for i, name in enumerate(names) if name not in constants and name != "bucket"]

@@ -34,14 +34,18 @@ def matmul_kernel(
     tiles_n = tl.cdiv(N, BLOCK_N)
     rows = (tile // tiles_n).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
     columns = (tile % tiles_n).to(tl.int64) * BLOCK_N + tl.arange(0, BLOCK_N)
+    k = part * BLOCK_K + tl.arange(0, BLOCK_K).to(tl.int64)
+    a_ptrs = a_ptr + rows[:, None] * stride_am + k[None, :] * stride_ak
+    b_ptrs = b_ptr + k[:, None] * stride_bk + columns[None, :] * stride_bn
+    step = tl.full((), PARTS * BLOCK_K, tl.int64)
     acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
-    for start in range(part * BLOCK_K, K, PARTS * BLOCK_K):
-        k = start + tl.arange(0, BLOCK_K).to(tl.int64)
-        a_ptrs = a_ptr + rows[:, None] * stride_am + k[None, :] * stride_ak
-        b_ptrs = b_ptr + k[:, None] * stride_bk + columns[None, :] * stride_bn
-        a = tl.load(a_ptrs, mask=(rows[:, None] < M) & (k[None, :] < K), other=0.0)
-        b = tl.load(b_ptrs, mask=(k[:, None] < K) & (columns[None, :] < N), other=0.0)
+    for start in range(0, K - part * BLOCK_K, PARTS * BLOCK_K):
+        inside = k < K - start
+        a = tl.load(a_ptrs, mask=(rows[:, None] < M) & inside[None, :], other=0.0)
+        b = tl.load(b_ptrs, mask=inside[:, None] & (columns[None, :] < N), other=0.0)
         acc = tl.dot(a, b, acc, input_precision="ieee")
+        a_ptrs += step * stride_ak
+        b_ptrs += step * stride_bk
     mask = (rows[:, None] < M) & (columns[None, :] < N)
     c_ptrs = c_ptr + rows[:, None] * N + columns[None, :]
     tl.atomic_add(c_ptrs, acc, mask=mask, sem="relaxed")

@@ -14,7 +14,6 @@ Run it on a GPU with ``python offsets.py``, or without one in Triton's interpret
 """
 
 import functools
-import statistics
 
 import torch
 import triton
@@ -301,16 +300,11 @@ LAYOUTS = {
 # --8<-- [end:layouts]
 
 
-def rates(sides: dict, moved: int, rounds: int = 5) -> dict:
-    """GB/s by side: median, slowest and fastest round. The sides take turns; L2 is flushed before each run."""
-    times = {side: [] for side in sides}
-    for _ in range(rounds):
-        for side, run in sides.items():
-            times[side].append(triton.testing.do_bench(run, warmup=5, rep=20, return_mode="median"))
-    return {
-        side: tuple(moved / (ms * 1e-3) / 1e9 for ms in (statistics.median(taken), max(taken), min(taken)))
-        for side, taken in times.items()
-    }
+def rates(sides: dict, moved: int, rounds: int = 6) -> dict:
+    """GB/s by side: median, slowest and fastest round. The sides take turns; L2 is cold and clean before each run."""
+    from snippets.tools.benchmarking import compare  # here, so that the rest of this file can be copied alone
+
+    return {side: timing.rate(moved) for side, timing in compare(sides, rounds=rounds).items()}
 
 
 # --8<-- [start:by_layout]

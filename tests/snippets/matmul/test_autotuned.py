@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 import triton
+import triton.language as tl
 from guards import (
     Guarded,
     as_if_compiled,
@@ -122,11 +123,14 @@ def test_offsets_are_computed_in_64_bits():
     def touched(**strides):
         given = [strides.get(name, 1) for name in names]
         with recorded_accesses(memory=False) as seen:
-            autotuned.matmul_kernel[(1,)](x, x, x, 16, 16, 32, *given, 0, K_EVEN=True, PRECISION="ieee", **SMALL.kwargs)
+            options = {"K_EVEN": True, "PRECISION": "ieee", "INDEX": tl.int64, **SMALL.kwargs}
+            autotuned.matmul_kernel[(1,)](x, x, x, 16, 16, 32, *given, 0, **options)
         return {
             op: max(int(np.abs(at - x.data_ptr()).max()) // 4 for o, at in seen if o == op) for op in ("load", "store")
         }
 
+    assert autotuned.index_of(torch.empty_strided((2, 2), (2**23, 1), device="meta")) is tl.int32
+    assert autotuned.index_of(torch.empty_strided((2, 2), (1, 2**24), device="meta")) is tl.int64
     for name in ("am", "bn"):  # 16 rows or columns; the other direction adds up to 31
         assert touched(**{name: far})["load"] in range(15 * far, 15 * far + 32)
     for name in ("ak", "bk"):  # two steps of 16
@@ -258,7 +262,8 @@ def test_compiled_and_without_a_config_it_is_tuned(K, even):
     given = tuner[grid].call_args
     assert all(x is y for x, y in zip(given.args, (a, b, c), strict=False))
     assert given.args[3:] == (20, 30, K, K, 1, 30, 1, 30, 1, autotuned.bucket(a, b))
-    assert given.kwargs == {"PRECISION": "tf32", "K_EVEN": even} and grid({"BLOCK_M": 16, "BLOCK_N": 8}) == (8,)
+    assert given.kwargs == {"PRECISION": "tf32", "INDEX": tl.int32, "K_EVEN": even}
+    assert grid({"BLOCK_M": 16, "BLOCK_N": 8}) == (8,)
 
 
 def test_interpreter_has_nothing_to_prepare():
@@ -349,7 +354,8 @@ def test_bucket():
     assert number(1, 16, 16) == number(16, 16, 16) != number(17, 16, 16)
     assert number(2049, 16, 16) == number(4096, 16, 16) != number(4097, 16, 16)
     assert len({number(*sizes) for sizes in ((1, 64, 64), (64, 16, 64), (64, 64, 16), (64, 64, 64))}) == 4
-    assert number(64, 64, 64) != number(64, 62, 64) == number(64, 64, 62)  # rows of 248 bytes
+    assert len({number(64, 64, 64), number(64, 62, 64), number(64, 64, 62)}) == 3
+    assert number(64, 56, 64) == number(64, 62, 64)  # 8 elements, or 2: Triton knows of 16 only
     x = torch.empty(17, 16)
     assert (
         autotuned.bucket(x[1:], x.T)
@@ -361,19 +367,19 @@ def test_bucket():
     assert len({autotuned.bucket(x, y) for x in (a, transposed(a)) for y in (b, transposed(b))}) == 4
     assert number(64, 64, 64) == at_most(Limits(), 64)
     assert len({at_most(Limits(shared, count), 64) for shared, count in ((232_448, 132), (166_912, 108))}) == 2
-    assert at_most(Limits(2**20, 2**12), 2**30 - 1) < 2**31  # an int32 in the kernel
+    assert at_most(Limits(2**20, 2**9), 2**30 - 1) < 2**31  # an int32 in the kernel
 
 
 def test_buckets_are_as_many_as_kinds():
-    """Of float32, rows begin at multiples of 16 bytes where they have a multiple of 4 elements."""
+    """Triton compiles wide loads where lines have a multiple of 16 elements."""
     kinds = set()
-    for M, N, K, a_by_rows, b_by_rows in itertools.product(*[(20, 18, 36, 34)] * 3, *[(True, False)] * 2):
+    for M, N, K, a_by_rows, b_by_rows in itertools.product(*[(32, 18, 48, 34)] * 3, *[(True, False)] * 2):
         a = torch.empty(M, K, device="meta") if a_by_rows else torch.empty(K, M, device="meta").T
         b = torch.empty(K, N, device="meta") if b_by_rows else torch.empty(N, K, device="meta").T
-        aligned = max(a.stride()) % 4 == max(b.stride()) % 4 == 0
-        kind = M > 32, N > 32, K > 32, a_by_rows, b_by_rows, aligned
+        wide = [(K if a_by_rows else M) % 16 == 0, (N if b_by_rows else K) % 16 == 0, N % 16 == 0]
+        kind = M > 32, N > 32, K > 32, a_by_rows, b_by_rows, *wide
         kinds.add((kind, autotuned.bucket(a, b)))
-    assert len(kinds) == len({kind for kind, _ in kinds}) == len({bucket for _, bucket in kinds}) == 2**6
+    assert len(kinds) == len({kind for kind, _ in kinds}) == len({bucket for _, bucket in kinds}) == 8 * (4 + 4 + 4 + 8)
 
 
 @given(st.tuples(*[st.integers(1, 20000)] * 3), st.sampled_from(autotuned.DTYPES), st.sampled_from(["tf32", "ieee"]))
@@ -480,7 +486,7 @@ def test_untuned_is_what_grouped_takes():
             kernel.__class__ = triton.JITFunction
             module.matmul(a, b, **options)
         constants[module] = kernel.__getitem__.return_value.call_args.kwargs
-    expected = constants[grouped] | {"K_EVEN": True, "PRECISION": "ieee"}
+    expected = constants[grouped] | {"K_EVEN": True, "PRECISION": "ieee", "INDEX": tl.int32}
     given = {name: value for name, value in constants[autotuned].items() if name in expected}
     assert given == expected and set(constants[autotuned]) - set(expected) <= {"num_ctas", "maxnreg"}
 
