@@ -245,10 +245,10 @@ def test_plans_can_be_served(sizes, size, by_hand, shared, multiprocessors):
 
 
 def test_splits_where_it_measured_best():
-    """On an H200, of some hundred plans for each shape, L2 emptied before each."""
+    """On an H200, of all plans for each shape, operands in rotation."""
     alone = lambda *sizes: split_k.split(*sizes).finish == "alone"
     assert [alone(512, 512, K) for K in (1024, 2048, 8192, 16384)] == [True, True, False, False]
-    assert [alone(M, 4096, 4096) for M in (1, 16, 64, 128, 256)] == [False] * 4 + [True]
+    assert [alone(M, 4096, 4096) for M in (1, 16, 64, 128)] == [False, False, True, True]
     assert alone(1024, 1024, 4096) and alone(1536, 1536, 1536)
 
 
