@@ -14,7 +14,7 @@ In the order in which a page comes about:
 - ``ledger``: everything that was recorded, by chapter
 - ``templates``: Jinja2, for the HTML of all of these
 - ``extension``: the Markdown syntax for all of these
-- ``labs``, ``search``: hooks of MkDocs, for what is no Markdown
+- ``cards``, ``labs``, ``search``: hooks of MkDocs, for what is no Markdown
 
 And the gates, which need no generator:
 

@@ -18,6 +18,7 @@ from importlib.util import find_spec
 import pytest
 from bs4 import BeautifulSoup
 from msgspec.structs import replace
+from PIL import Image
 
 from tests.processes import run_python
 from tests.render.conftest import LESSON, NAV, cells
@@ -100,6 +101,24 @@ def test_all_is_well(small):
     assert not any("toy_kernel" in text for text in prose.values())
     assert "programs/toy/#it-runs" in prose and "programs/toy/#the-whole-file" not in prose
     assert "jp-OutputArea" in small.html("programs/a-lab/") and "&lt;b&gt;&amp; 7" in small.html("programs/a-lab/")
+
+
+def test_a_shared_link_shows_a_card(small):
+    build = lambda **known: small.python(*BUILD.split()[1:], **known)
+    status, output = build(SITE_URL="https://example.org/course/")
+    assert status == 0, output
+    head = BeautifulSoup(small.html("programs/toy/"), "html.parser").head
+    said = {meta["property"]: meta["content"] for meta in head.find_all("meta", property=True)}
+    assert said["og:image"] == "https://example.org/course/assets/cards/programs-toy.png"
+    assert said["og:url"] == "https://example.org/course/programs/toy/" and said["og:title"] and said["og:description"]
+    cards = {path.name for path in (small.root / "site/assets/cards").iterdir()}
+    assert {"home.png", "programs-toy.png", "programs-a-lab.png"} <= cards
+    with Image.open(small.root / "site/assets/cards/programs-toy.png") as card:
+        colors = {color for _, color in card.getcolors(2**20)}
+        assert card.size == (1200, 630)
+    assert {(0x00, 0x72, 0xB2), (0x5F, 0x6B, 0x73), (0xFF, 0xFF, 0xFF)} <= colors  # of programs 0 and 7, and paper
+    build(SITE_URL="")
+    assert "og:title" in small.html("programs/toy/") and "og:image" not in small.html("programs/toy/")
 
 
 # With MkDocs silenced
