@@ -150,6 +150,18 @@ def test_far_tiles_are_computed_in_64_bits():
     assert first == {"load": 2**31, "store": 2**31}
 
 
+def test_far_columns_are_computed_in_64_bits():
+    x = torch.zeros(4)
+    kwargs = {**SMALL.kwargs, "GROUP_M": 1}
+    column = 2**25  # with strides of 64
+    with recorded_accesses(first_program=(column // kwargs["BLOCK_N"], 0, 0), memory=False) as seen:
+        autotuned.matmul_kernel[(1,)](
+            x, x, x, 16, 2**26, 16, 1, 1, 1, 64, 1, 64, 0, K_EVEN=True, PRECISION="ieee", **kwargs
+        )
+    begins = [(op, int(at[0] - x.data_ptr()) // 4) for op, at in seen]
+    assert begins[:2] == [("load", 0), ("load", 2**31)] and begins[-1] == ("store", 2**31)
+
+
 def test_empty(device):
     for M, N, K in ((0, 3, 2), (3, 0, 2), (0, 0, 0)):
         a, b = torch.ones(M, K, device=device), torch.ones(K, N, device=device)
@@ -264,6 +276,21 @@ def test_compiled_and_without_a_config_it_is_tuned(K, even):
     assert given.args[3:] == (20, 30, K, K, 1, 30, 1, 30, 1, autotuned.bucket(a, b))
     assert given.kwargs == {"PRECISION": "tf32", "INDEX": tl.int32, "K_EVEN": even}
     assert grid({"BLOCK_M": 16, "BLOCK_N": 8}) == (8,)
+
+
+@pytest.mark.parametrize("far", ["a", "b", "c", None])
+def test_index_is_64_bits_where_one_matrix_needs_it(far):
+    strided = lambda name, *shape: torch.empty_strided(
+        shape, (2**24 if far == name else shape[1], 1), dtype=torch.float16, device="meta"
+    )
+    a, b = strided("a", 20, 16), strided("b", 16, 2**24 if far == "c" else 30)  # c has rows of b's length
+    if far == "c":
+        b = b.T.contiguous().T  # only c's are far from each other: b has columns without gaps
+    with mock.patch.multiple(autotuned, matmul_kernel=mock.Mock(spec=triton.JITFunction), check_arguments=mock.Mock()):
+        with mock.patch.object(autotuned, "tuned_kernel") as tuner:
+            matmul(a, b)
+    (grid,) = tuner.__getitem__.call_args.args
+    assert tuner[grid].call_args.kwargs["INDEX"] is (tl.int64 if far else tl.int32)
 
 
 def test_interpreter_has_nothing_to_prepare():
