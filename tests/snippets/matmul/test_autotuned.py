@@ -286,9 +286,11 @@ def test_index_is_64_bits_where_one_matrix_needs_it(far):
     a, b = strided("a", 20, 16), strided("b", 16, 2**24 if far == "c" else 30)  # c has rows of b's length
     if far == "c":
         b = b.T.contiguous().T  # only c's are far from each other: b has columns without gaps
-    with mock.patch.multiple(autotuned, matmul_kernel=mock.Mock(spec=triton.JITFunction), check_arguments=mock.Mock()):
-        with mock.patch.object(autotuned, "tuned_kernel") as tuner:
-            matmul(a, b)
+    with (
+        mock.patch.multiple(autotuned, matmul_kernel=mock.Mock(spec=triton.JITFunction), check_arguments=mock.Mock()),
+        mock.patch.object(autotuned, "tuned_kernel") as tuner,
+    ):
+        matmul(a, b)
     (grid,) = tuner.__getitem__.call_args.args
     assert tuner[grid].call_args.kwargs["INDEX"] is (tl.int64 if far else tl.int32)
 
