@@ -33,7 +33,10 @@ from pathlib import Path
 import torch
 import triton
 import triton.language as tl
+from triton._C.libtriton import ir
 from triton.backends.compiler import GPUTarget
+from triton.language.semantic import TritonSemantic
+from triton.runtime.interpreter import interpreter_builder, interpreter_semantic
 
 print("Triton", triton.__version__)
 
@@ -165,7 +168,14 @@ print(last_step(tl.program_id))
 # the pid later, on the GPU. Without a compiler there is no such object, and nothing to emit into.
 #
 # Older versions passed a `_builder`, which texts from that time mention. Today's `_semantic` checks types and
-# shapes first, and holds the builder.
+# shapes first, and holds the builder. One step farther, in its class:
+
+# %%
+print(last_step(TritonSemantic.program_id))
+
+# %% [markdown]
+# `create_get_program_id` is the last function on this way. It is written in C++, and adds one instruction to what
+# is being compiled. What it gives back becomes the handle of a tensor of int32.
 
 # %% [markdown]
 # ## Be there when it compiles
@@ -209,7 +219,9 @@ def peek(name, value, _semantic=None):
 def peeking_kernel(x_ptr, BLOCK_SIZE: tl.constexpr):
     pid = tl.program_id(axis=0)
     peek("pid", pid)
-    pointers = x_ptr + pid * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
+    offsets = pid * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
+    peek("offsets", offsets)
+    pointers = x_ptr + offsets
     peek("pointers", pointers)
     peek("loaded", tl.load(pointers))
 
@@ -217,8 +229,13 @@ def peeking_kernel(x_ptr, BLOCK_SIZE: tl.constexpr):
 compiled = peeking_kernel.warmup(x, BLOCK_SIZE=16, grid=(3,))
 
 # %% [markdown]
-# A launch would have started three programs, but `peek` ran once for each of its three lines, while the one kernel
-# was compiled. The pid has no shape, for it is a single number. Compare what `peek` saw with torch's tensor:
+# A launch would have started three programs, but `peek` ran once for each of its four lines, while the one kernel
+# was compiled. The pid has no shape, for it is a single number.
+#
+# These [offsets](../reference/glossary.md#offset) are no [pointers](../reference/glossary.md#pointer). They are int32,
+# and count elements. Adding them to `x_ptr`, an address, makes pointers.
+#
+# Compare what `peek` saw with torch's tensor:
 
 # %%
 print(f"{'x':10} {type(x).__name__}  dtype {x.dtype}  shape {list(x.shape)}")
@@ -230,7 +247,7 @@ print(f"{'':10} values: {x.nbytes} bytes at an address in memory")
 # | is there | while your program runs | while a kernel is compiled |
 # | holds | memory, with values | a *handle*: one value in the compiler's intermediate representation |
 # | shape | any, known at run time | each side a power of two, known when compiling |
-# | dtype | of its elements | of its elements, which may be [pointers](../reference/glossary.md#pointer) |
+# | dtype | of its elements | of its elements, which may be pointers |
 # | `a + b` | adds | emits an instruction that will add |
 #
 # That is why nothing can show you a value while a kernel is compiled. `tl.static_print`, which prints then, shows
@@ -249,6 +266,96 @@ compiled = static_kernel.warmup(x, BLOCK_SIZE=16, grid=(1,))
 # %% [markdown]
 # To stop a kernel with a debugger and see values, use the interpreter: [Debugging](../reference/debugging.md) shows a
 # session.
+
+# %% [markdown]
+# ## What does `.to` do?
+#
+# Like torch's tensor, this one has a method `to`. torch's converts to another dtype, or moves to another device.
+#
+# **Predict:** which of the two can Triton's do?
+
+
+# %%
+@triton.jit
+def cast_kernel(x_ptr):
+    peek("cast", tl.load(x_ptr).to(tl.float16))
+
+
+@triton.jit
+def move_kernel(x_ptr):
+    tl.load(x_ptr).to("cuda")
+
+
+compiled = cast_kernel.warmup(x, grid=(1,))
+attempt("to another device", lambda: move_kernel.warmup(x, grid=(1,)))
+
+# %% [markdown]
+# It casts. It cannot move anything: `"cuda"` was taken for a dtype, and has not what a dtype must have. In a kernel
+# there is nowhere to move to. The program runs on the GPU, and what it has loaded is there, too. To move a tensor
+# is the job of the [host](../reference/glossary.md#host), before the launch.
+
+# %% [markdown]
+# ## Pass a builder of your own
+#
+# `tl.program_id` failed because nobody passed it a `_semantic`. You can make one, without a GPU, a launch or
+# `@triton.jit`. The parts are in `libtriton`, the compiler itself, written in C++. Its builder needs a place to write
+# to: a module, in it a function, and in that a place for instructions.
+#
+# **Predict:** what do these three lines compute?
+
+
+# %%
+def offsets_by(semantic):
+    pid = tl.program_id(0, _semantic=semantic)
+    lanes = tl.arange(0, 4, _semantic=semantic)
+    return semantic.add(semantic.mul(pid, semantic.to_tensor(4), False), lanes, False)
+
+
+context = ir.context()
+ir.load_dialects(context)  # so that it knows Triton's instructions, tt.…
+builder = ir.builder(context)
+module = builder.create_module()
+mine = builder.get_or_insert_function(module, "mine", builder.get_function_ty([], []), "public", False)
+module.push_back(mine)
+builder.set_insertion_point_to_start(mine.add_entry_block())
+
+offsets = offsets_by(TritonSemantic(builder))
+builder.ret([])
+print("offsets:", offsets.type, type(offsets.handle))
+print("a correct module:", module.verify())
+print(str(module).replace(" loc(#loc)", "").split("#loc")[0])  # without the lines of a source that it has not got
+
+# %% [markdown]
+# `pid * 4 + tl.arange(0, 4)`, the offsets of a program. `mul` and `add` stand for `*` and `+`: Python's operators
+# have no room for a `_semantic`. (`False` leaves out a check for overflow.) Nothing was computed. Each call wrote an
+# instruction: `tt.get_program_id` will read the pid, `tt.make_range` is `tl.arange`. `tt.splat` repeats a number, so
+# that it has the shape of the range. This is what `peek` was inside of.
+#
+# The interpreter has a builder, too, written in Python. It does not write down what to do. It does it, with NumPy.
+# Its launch is a loop that tells it in which program it is. You can tell it yourself, and call the same function:
+
+# %%
+interpreter_builder.set_grid_dim(3, 1, 1)
+for pid in range(3):
+    interpreter_builder.set_grid_idx(pid, 0, 0)
+    handle = offsets_by(interpreter_semantic).handle
+    print(f"program {pid}: {type(handle).__name__}, {handle.data}")
+
+# %% [markdown]
+# One language, two builders: that is how a kernel can be compiled as well as interpreted.
+#
+# What else is in `ir`? For each choice that an instruction leaves open, a list of the values that it can take:
+
+# %%
+for name, kind in vars(ir).items():
+    if isinstance(kind, type) and hasattr(kind, "__members__"):
+        print(f"{name:22}", *kind.__members__)
+creates = [name for name in dir(builder) if name.startswith("create_")]
+print(len(creates), "functions of the builder, such as", *creates[:3])
+
+# %% [markdown]
+# `CACHE_MODIFIER` and `EVICTION_POLICY` come up in the next section, `INPUT_PRECISION` in
+# [Precision of `tl.dot`](../matmul/precision.md).
 
 # %% [markdown]
 # ## What `tl.load` and `tl.store` can be asked for

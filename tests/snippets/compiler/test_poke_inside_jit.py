@@ -37,6 +37,26 @@ def test_what_the_text_says_of_errors():
     assert "program_id axis must be 0, 1, or 2 but got 3" in text
 
 
+def test_what_the_text_says_of_a_builder_of_its_own():
+    text = shown()
+    assert "return self.tensor(self.builder.create_get_program_id(axis), tl.int32)" in text
+    assert "a correct module: True" in text
+    for instruction in ("tt.get_program_id x : i32", "tt.make_range", "arith.muli", "tt.splat", "arith.addi"):
+        assert f"= {instruction}" in text
+    lanes = re.findall(r"^program (\d): TensorHandle, \[([\d ]+)\]$", text, re.M)
+    assert [(int(pid), [int(lane) for lane in held.split()]) for pid, held in lanes] == [
+        (pid, [4 * pid + lane for lane in range(4)]) for pid in range(3)
+    ]
+    assert re.search(r"^CACHE_MODIFIER +NONE CA CG", text, re.M)
+
+
+def test_what_the_text_says_of_offsets_and_casts():
+    text = shown()
+    kinds = dict(re.findall(r"^(offsets|pointers|cast) +tensor  dtype (\S+)", text, re.M))
+    assert kinds == {"offsets": "int32", "pointers": "pointer<fp32>", "cast": "fp16"}
+    assert "'str' object has no attribute 'scalar'" in text.split("to another device")[1]
+
+
 def test_what_the_text_says_of_the_hints():
     for hint, instruction in (
         ("none", "ld.global.b32"), ("cache_modifier", "ld.global.cg.b32"),
