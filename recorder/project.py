@@ -76,6 +76,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     differs: str = ""  # why its output is not the same on every device, or in every run
     launches: list[int] = []  # launches in the interpreter that pages draw or name, counted from 0
     compiled: bool = False  # whether its launches are compiled for all targets: registers, shared memory, digests
+    compiles_only: bool = False  # whether it launches no kernel: what it says was read from compiled code
     stages: list[Listing] = []  # what of that is kept as text
     charts: list[str] = []  # benchmarks that pages draw with matplotlib
     triton: list[str] = []  # other versions of Triton to run it under, in the interpreter

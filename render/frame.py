@@ -25,9 +25,13 @@ def where(made: Provenance, foot: str = FEET["rows"]) -> str:
     return foot.format(device=made.device, triton=made.triton, compiler=compiler, torch=made.torch, date=made.date)
 
 
+def compiled_only(made: Recording) -> bool:
+    return interpreted(made.device) and Snippet(made.snippet).settings.compiles_only
+
+
 def mark(figure: Figure, made: Recording) -> str:
     """Where a figure's content comes from, in a word or two."""
-    if figure.of == "stages":
+    if figure.of == "stages" or compiled_only(made):
         return "Compiled"
     if not interpreted(made.device):
         return short(made)
@@ -38,7 +42,7 @@ def mark(figure: Figure, made: Recording) -> str:
 def ran(made: Recording, figure: Figure | None = None) -> str:
     """The same for the head of a page, which names each place once."""
     facts = made.provenance
-    if figure and figure.of == "stages":
+    if figure and figure.of == "stages" or compiled_only(made):
         return f"compiled by Triton {facts.compiler or facts.triton}"
     if interpreted(made.device):
         return f"in Triton’s interpreter ({facts.triton})"
@@ -49,7 +53,7 @@ def ran(made: Recording, figure: Figure | None = None) -> str:
 def found(made: Recording, claim: str) -> str:
     """Where and when a number of a claim was found, as a tooltip says it."""
     month = date.fromisoformat(made.provenance.date).strftime("%B %Y")
-    if re.search(r"\b(compiled|count)\(", claim):
+    if re.search(r"\b(compiled|count)\(", claim) or compiled_only(made):
         return f"read from code compiled by Triton {made.provenance.compiler or made.provenance.triton}, {month}"
     return f"{'found' if interpreted(made.device) else 'measured'} {ran(made)}, {month}"
 

@@ -71,6 +71,8 @@ def operands_in_rotation(make: Callable[[], Sequence[torch.Tensor]]) -> list[Seq
 class Rotation:
     """One call of ``run`` on each set of operands, again and again in a CUDA graph; calling it runs the graph.
 
+    The sets must outlive it, for a graph knows only their addresses.
+
     ``steady``: before each reading it runs by itself for ``STEADY`` milliseconds. Large products meet the GPU's limit
     of power, which lowers the clock, and the next side in turn would begin at the clock of the one before.
     """

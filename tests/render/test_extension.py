@@ -18,7 +18,7 @@ from recorder import fingerprint, printed, recording, runner
 from recorder.project import RecorderError, Snippet
 from render import config, frame
 from render.page import PageError
-from tests.toy import ASM, ROOT, TOY, made
+from tests.toy import ASM, ROOT, SETTINGS, TOY, made
 
 PAGE = "docs/en/programs/toy.md"
 FILE = "```recording\nview: file\n```\n"
@@ -238,6 +238,13 @@ def test_a_claim(convert):
     assert ">1,024</data>, <code>{{ cpu: not this }}</code>." in page
     (title,) = re.findall(r'<data class="claim"(?: value="1024"| title="([^"]*)"){2}>', page)
     assert title == "1,024: found in Triton’s interpreter (3.7.1), January 2026, by snippets/programs/toy.py"
+
+
+def test_what_was_only_compiled_says_so(convert, course):
+    course.write("snippets/programs/recorder.toml", SETTINGS + "compiles_only = true\n")
+    page = convert('# Toy\n\nIt sums to {{ cpu: output["sum"] }}.\n\n' + fence("view: output"))
+    assert ">Compiled<" in page and ">Interpreter<" not in page and "interpreter (3.7.1)" not in page
+    assert "1024: read from code compiled by Triton 3.9.0, January 2026" in page
 
 
 def test_a_claim_of_another_snippet(convert, course):
