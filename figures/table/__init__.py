@@ -30,7 +30,7 @@ def table(recording: Recording, *, name=..., share_of=None, rows=None, spread=Fa
         [form(x), *cells, *(f"{row[line] / row[share_of]:.2f}" for line in others)]
         for x, row, cells in zip(rows or medians, shown, _cells(data, shown, spread), strict=True)
     ]
-    label = f"{name}: {', '.join(data.lines.values())}"  # another snippet's may have the same name,
+    label = f"{name} by {data.xlabel}: {', '.join(data.lines.values())}"  # another snippet's may have the same name,
     label += f"; {len(rows)} rows from {rows[0]}" if rows else ""  # and a page may show one in parts
     return render(
         "table/template.html", label=label, caption=data.ylabel, titles=map(_breakable, titles), rows=body

@@ -68,8 +68,8 @@ def test_shares_and_some_rows():
 
 
 def test_its_label_tells_it_from_others_of_its_name_and_from_other_rows():
-    assert 'aria-label="t: One"' in shown([1.0])
-    assert 'aria-label="t: One; 1 rows from 1"' in shown([1.0], [2.0], rows=[1])
+    assert 'aria-label="t by n: One"' in shown([1.0])
+    assert 'aria-label="t by n: One; 1 rows from 1"' in shown([1.0], [2.0], rows=[1])
 
 
 def test_titles_are_text():
