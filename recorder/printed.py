@@ -99,4 +99,6 @@ def verdict(output: str, row: str, what: str = "ran") -> str:
     rows = {name.replace("`", ""): said for part in verdicts(output).values() for name, said in part.items()}
     if row not in rows:
         raise RecorderError(f"the run printed no row {row!r}{nearest(row, rows)}")
+    if what not in rows[row]:
+        raise RecorderError(f"of {row!r}, the run says nothing that is called {what!r}{nearest(what, rows[row])}")
     return rows[row][what]

@@ -15,7 +15,7 @@
 - ``at_least(value, step)`` and ``at_most(value, step)``: the nearest multiple of ``step`` on the safe side, for
   "at least 55 times" where rounding 55.7 would say 56
 - ``pixels(label)``: the rows of pixels printed after a label; ``verdict(row)``: what was said of a row, written without
-  its backticks; see ``recorder.printed``
+  its backticks, when it ran, or ``verdict(row, "compiles for sm_90")``; see ``recorder.printed``
 
 A page cannot change a recording, for what it works with are copies, and it cannot keep a build waiting: numbers,
 formats and time are bounded. What it inserts is a number or a word.
@@ -128,7 +128,7 @@ def functions(recording: Recording) -> dict:
         "compiled": lambda launch, target: shown(recording.code(launch, target)),
         "count": lambda text, *place: sum(text in line.text for line in recording.stage(*place)),
         "pixels": lambda label: printed.pixels(recording.output, label),
-        "verdict": lambda row: printed.verdict(recording.output, row),
+        "verdict": lambda row, what="ran": printed.verdict(recording.output, row, what),
     }  # fmt: skip
 
 

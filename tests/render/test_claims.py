@@ -45,6 +45,7 @@ def refused(text: str, recording, *named: str) -> None:
         ('output["ratio"]; .0%', "50%", 0.5),
         ("made.triton", "3.7.1", "3.7.1"),
         ('verdict("a row")', "<b>right", "<b>right"),
+        ('verdict("a row", "ran")', "<b>right", "<b>right"),
         ('pixels("patch")[0][1][2]; d', "6", 6),
     ],
 )
@@ -88,6 +89,7 @@ def test_a_line_whose_key_is_no_name():
         ("median(1)", ["median"]),
         ('pixels("spot")', ["no pixels after 'spot'", "patch"]),
         ('verdict("a rough")', ["no row 'a rough'", "a row"]),
+        ('verdict("a row", "rann")', ["'rann'", "ran"]),
         ("1 +", ["'1 +'"]),
         ("1 / 0", ["zero"]),
         ("1 < 'a'", ["'<'"]),
