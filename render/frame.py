@@ -42,7 +42,7 @@ def mark(figure: Figure, made: Recording) -> str:
 def ran(made: Recording, figure: Figure | None = None) -> str:
     """The same for the head of a page, which names each place once."""
     facts = made.provenance
-    if figure and figure.of == "stages" or compiled_only(made):
+    if (figure and figure.of == "stages") or compiled_only(made):
         return f"compiled by Triton {facts.compiler or facts.triton}"
     if interpreted(made.device):
         return f"in Triton’s interpreter ({facts.triton})"
