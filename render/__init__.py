@@ -10,7 +10,9 @@ In the order in which a page comes about:
 - ``gpus``: which recordings a page means by ``gpu``
 - ``fresh``: a recording for a page, or a preview of it; and what to say where it is stale
 - ``frame``: what stands around a figure: where it ran, how to repeat it, its styles and script; and under a title
+- ``shown``: which page shows a snippet's file, and the way there
 - ``code``: whole files, colored, to read and download
+- ``offer``: a snippet as something to copy: what it takes, where it ran, its test
 - ``ledger``: everything that was recorded, by chapter
 - ``templates``: Jinja2, for the HTML of all of these
 - ``extension``: the Markdown syntax for all of these

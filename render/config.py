@@ -87,6 +87,12 @@ def address(page: str) -> str:
     return name.removesuffix("index") if name.rpartition("/")[2] == "index" else f"{name}/"
 
 
+def repository(file: str) -> str:
+    """Where a file of the repository can be read, if its address is known and GitHub's; else nothing."""
+    here, branch = config().get("repo_url") or "", (config().get("edit_uri") or "edit/main").split("/")[1]
+    return f"{here.rstrip('/')}/blob/{branch}/{file}" if here.startswith("https://github.com/") else ""
+
+
 def converter() -> markdown.Markdown:
     """Markdown as pages are written in, but for what only works inside of a generator."""
     names, options = extensions()

@@ -11,11 +11,14 @@ In a page whose lesson is ``programs/vector-add``, this shows what ``snippets/pr
 ``of: programs/other`` names another snippet; the other options are those of the figure (``figures/<name>/``).
 In a sentence, ``{{ gpu: bandwidth[2**28].triton; .0f; > 1000 }}`` is a number from it; see ``claims.py``.
 Where ``gpu`` has recordings on several, a reader can switch between them; ``cpu`` and ``h200`` name one device.
+``view: file`` shows a whole file, ``view: snippet`` what is to know before one copies it. Two views are of no snippet:
+``ledger`` and ``path``.
 ``--8<-- "programs/vector_add.py:kernel"`` is pymdownx.snippets'; here only its names are checked.
 
 What is wrong stops the build, with page and line, all faults of a page at once; see ``page.serving`` for the exception.
 """
 
+import contextlib
 import html
 import json
 import re
@@ -40,7 +43,8 @@ from render import claims, code, frame, gpus
 from render.asked import at_first, claimed, drawn, fenced, recordings
 from render.fresh import fetch
 from render.ledger import ledger
-from render.page import Page, PageError
+from render.offer import offer
+from render.page import Page, PageError, serving
 from render.path import lessons, path
 from render.templates import render
 
@@ -80,16 +84,22 @@ def render_fence(source, language, css_class, options, md, **kwargs) -> str:
 def _render(page: Page, source: str) -> str:
     asked = _options(source)
     view = asked.pop("view", None)
-    if view not in (known := [*figures(), "file", "ledger", "path"]):
+    if view not in (known := [*figures(), "file", "ledger", "path", "snippet"]):
         raise RecorderError(f"there is no view {view!r}{nearest(view, known)}")
-    if view in ("file", "ledger", "path") and (unknown := asked.keys() - ({"of"} if view == "file" else {})):
+    takes = {"of"} if view in ("file", "snippet") else {}
+    if view in ("file", "ledger", "path", "snippet") and (unknown := asked.keys() - takes):
         raise RecorderError(f"the view {view!r} has no option {min(unknown)!r}")
     if view in ("ledger", "path"):
         return str(ledger() if view == "ledger" else path())
     snippet = page.snippet(asked.pop("of", None))
     if view == "file":
-        page.files.add(snippet)
-        return str(code.file(snippet))
+        page.files[snippet] = None
+        return str(code.file(snippet, page.name))
+    if view == "snippet":
+        offered = offer(snippet, page.name)
+        if not serving() and (faults := page.problems(snippet)):
+            raise RecorderError("; ".join(map(str, faults)))
+        return str(offered)
     page.shown.setdefault(snippet, source)
     figure, device = figures()[view], asked.pop("device", "cpu")
     if unknown := [option for option in asked if option not in figure.options]:
@@ -104,7 +114,9 @@ def _render(page: Page, source: str) -> str:
         return str(render("notice.html", notice=notice))
     page.figures[view] = figure
     page.ran[frame.ran(first, figure)] = None
-    drawn = {each.device: frame.framed(figure, each, figure.draw(each, **asked), said) for each, said in found}
+    drawn = {
+        each.device: frame.framed(figure, each, figure.draw(each, **asked), said, page.name) for each, said in found
+    }
     if len(found) > 1:
         page.gpus |= {each.device: gpus.short(each) for each, _ in found}
     return str(frame.by_gpu(drawn))
@@ -274,8 +286,16 @@ class EndPage(Postprocessor):
         typed = lambda match: f'{match[0]} data-typed="{TYPED[match[1]]}"'
         text = re.sub(r'<div class="language-(text|console) highlight"', typed, text)
         ran = page.ran if page.name != HOME else ()  # where each figure says it
-        headed = frame.headed(text, lessons().get(page.name), ran, page.gpus)
+        headed = frame.headed(text, lessons().get(page.name), ran, page.gpus, self._code(page))
         return frame.dressed(headed, page.figures.values())
+
+    @staticmethod
+    def _code(page: Page) -> Snippet | None:
+        """The file that a page is about: its own, else the first that it shows whole."""
+        with contextlib.suppress(RecorderError):
+            if (own := page.snippet(None)) in page.files:
+                return own
+        return next(iter(page.files), None)
 
 
 class RecordingsExtension(Extension):

@@ -12,11 +12,14 @@ from figures.registry import EXPLORER, FEET, Figure
 from recorder import recording
 from recorder.project import Snippet, interpreted, relative, triton_of
 from recorder.recording import Provenance, Recording
-from render.code import file_id
+from render.code import download, file_id
 from render.fresh import Notice
 from render.gpus import order, short
 from render.path import Lesson
+from render.shown import way_if_there
 from render.templates import render
+
+YOUR_GPU = "reference/your-gpu.md"  # how to repeat on another GPU what was measured on one
 
 
 def where(made: Provenance, foot: str = FEET["rows"]) -> str:
@@ -58,8 +61,8 @@ def found(made: Recording, claim: str) -> str:
     return f"{'found' if interpreted(made.device) else 'measured'} {ran(made)}, {month}"
 
 
-def framed(figure: Figure, made: Recording, body: Markup, notice: Notice = None) -> Markup:
-    """A figure with its foot."""
+def framed(figure: Figure, made: Recording, body: Markup, notice: Notice = None, page: str = "") -> Markup:
+    """A figure with its foot, on a page."""
     facts, snippet = made.provenance, Snippet(made.snippet)
     compiler = f", compiled by Triton {facts.compiler}" if figure.of == "stages" and facts.compiler else ""
     dated = re.sub(r"\d{4}-\d\d-\d\d", r"<time>\g<0></time>", str(escape(where(facts, figure.foot))))
@@ -76,6 +79,7 @@ def framed(figure: Figure, made: Recording, body: Markup, notice: Notice = None)
         versions=f"Python {facts.python}, torch {facts.torch}, Triton {facts.triton}, NumPy {facts.numpy}{compiler}",
         path=relative(recording.path_of(snippet, made.device)),
         file=file_id(snippet),
+        your_gpu="" if interpreted(made.device) else way_if_there(page, YOUR_GPU, "see-it-beside-ours"),
     )
 
 
@@ -85,11 +89,14 @@ def by_gpu(drawn: dict[str, Markup]) -> Markup:
     return render("by_gpu.html", first=first, others=others) if others else first
 
 
-def headed(text: str, lesson: Lesson | None, ran: Iterable[str], gpus: dict[str, str]) -> str:
-    """A page with what stands under its title: which lesson it is, where it ran, a switch between GPUs."""
+def headed(
+    text: str, lesson: Lesson | None, ran: Iterable[str], gpus: dict[str, str], code: Snippet | None = None
+) -> str:
+    """A page with what stands under its title: which lesson it is, where it ran, its code, a switch between GPUs."""
     places = sorted(ran, key=lambda place: place.startswith("compiled"))  # what was only compiled comes last
     said = ", ".join(places) if not places or places[0].startswith("compiled") else f"ran {', '.join(places)}"
-    under = render("head.html", lesson=lesson, ran=said) if lesson or said else ""
+    get, file = (download(code), file_id(code)) if lesson and code else (None, None)
+    under = render("head.html", lesson=lesson, ran=said, download=get, file=file) if lesson or said else ""
     if len(gpus) > 1:
         under += render("gpu_switch.html", gpus={device: gpus[device] for device in sorted(gpus, key=order)})
     return re.sub("</h1>", lambda title: f"{title[0]}{under}", text, count=1)

@@ -9,6 +9,7 @@ every Markdown page, and its code cells become what the site's own fences become
 """
 
 import json
+import re
 from pathlib import Path, PurePosixPath
 
 from mkdocs.exceptions import PluginError
@@ -47,7 +48,8 @@ def on_page_content(content, *, page, config, **_):
             if _placeholder(cell) not in content:
                 raise PluginError(f"{page.file.src_uri}: the place of {cell['id']} was lost between Markdown and HTML")
             content = content.replace(_placeholder(cell), _code_cell(cell, page.file.src_uri))
-    content = content.replace("</h1>", f"</h1>\n{_actions(page, config)}", 1)
+    under = r'</h1>(?:\s*<p class="page-head".*?</p>)?'
+    content = re.sub(under, lambda head: f"{head[0]}\n{_actions(page, config)}", content, count=1, flags=re.S)
     return f'<div class="jupyter-wrapper">\n{content}\n</div>'
 
 

@@ -30,7 +30,7 @@ def serving() -> bool:
 class Page:
     def __init__(self):
         self.text, self.path, self.name, self.settings = "", None, "", {}
-        self.shown, self.files = {}, set()  # snippets with a figure on this page, and those shown whole
+        self.shown, self.files = {}, {}  # snippets with a figure on this page, and those shown whole, in order
         self.figures = {}  # figures on this page, in their order
         self.ran = {}  # where what it shows ran, each place once, in order
         self.gpus = {}  # GPUs that a reader can switch between: what people call them, by device

@@ -34,7 +34,7 @@ TOY = '''\
 @triton.jit
 def toy_kernel(x_ptr, n, BLOCK: tl.constexpr):
     """Loads."""
-    offsets = tl.arange(0, BLOCK)  # a block
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)  # a block
     tl.load(x_ptr + offsets, mask=offsets < n)
 # --8<-- [end:kernel]
 '''

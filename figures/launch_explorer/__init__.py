@@ -1,46 +1,71 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`<launch-explorer>`: which program touches which element, for any sizes, in one dimension or two."""
+"""`<launch-explorer>`: which program touches which element, and what each line of the kernel is for one lane."""
 
-from markupsafe import Markup
+import ast
+import re
+from dataclasses import dataclass
 
 from figures.accesses import picture
 from figures.registry import EXPLORER, figure
 from figures.templates import render
-from recorder.project import RecorderError
-from recorder.recording import Recording
+from recorder.project import ROOT, RecorderError, read_text
+from recorder.recording import Launch, Recording
+from recorder.source import tree_of
 
-# By dimensions: what a slider is called on the page, what it sets, its value unless given, its largest value.
-LENGTHS = {
-    "1": [("n", "n", 10, 64), ("BLOCK_SIZE", "block", 4, 32)],
-    "2": [
-        ("rows", "rows", 6, 12), ("columns", "columns", 10, 12),
-        ("BLOCK_ROWS", "blockRows", 4, 8), ("BLOCK_COLUMNS", "blockColumns", 4, 8),
-    ],
-}  # fmt: skip
+LONGEST = 31  # of n: of 32 squares, one at least lies past the end
+BLOCKS = [1, 2, 4, 8, 16]
+# The lines that the explorer can work out: what they do, how they are written, and what is left of them for one lane.
+# Its script fills in what stands in braces.
+LINES = [
+    ("pid", r"pid = tl\.program_id\((axis=)?0\)", "{pid}"),
+    ("offsets", r"offsets = (pid|tl\.program_id\((axis=)?0\)) \* BLOCK \+ tl\.arange\(0, BLOCK\)",
+     "{pid} * {block} + {lane}"),
+    ("mask", r"mask = offsets < n", "{offset} < {n}"),
+    ("load", r"(\w+ = )?tl\.load\((?P<tensor>\w+)_ptr \+ offsets(?P<mask>, mask=.+)\)", "{tensor}[{offset}]"),
+    ("store", r"tl\.store\((?P<tensor>\w+)_ptr \+ offsets, .+(?P<mask>, mask=.+)\)", "{tensor}[{offset}]"),
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of the kernel."""
+
+    kind: str  # what it does, as in LINES
+    code: tuple[str, str, str]  # before the mask that it is given, the mask, after it
+    tensor: str  # which it loads from or stores to
+    shown: str
 
 
 @figure(of="launches", foot=EXPLORER)
-def explorer(recording: Recording, *, launch=0, id="launch", switch=False):
-    """It begins as a recorded launch over one dimension. ``switch``: whether it leads to two and back."""
+def explorer(recording: Recording, *, launch=0, id="launch"):
+    """It begins as a recorded launch over one dimension, at a lane in the middle."""
     seen = recording.traced(launch)
-    blocks = [value for name, value in seen.arguments.items() if name in seen.constexprs]
+    blocks = [name for name in seen.arguments if name in seen.constexprs]
     if "n" not in seen.arguments or not blocks:
         raise RecorderError(f"launch {launch} has no length `n` or no constant, the block's, for an explorer to vary")
-    return form(picture(seen), id=id, switch=switch, n=seen.arguments["n"], block=blocks[0])
+    n, block = seen.arguments["n"], seen.arguments[blocks[0]]
+    if n > LONGEST or block not in BLOCKS:
+        raise RecorderError(f"the explorer has n up to {LONGEST} and blocks of {BLOCKS}, not {n} and {block}")
+    return render(
+        "launch_explorer/template.html",
+        picture=picture(seen), id=id, kernel=seen.kernel, lines=read(seen, blocks[0]),
+        n=n, longest=LONGEST, element=min(block + block // 2, n - 1),
+        block=block, blocks={size: size for size in BLOCKS},
+    )  # fmt: skip
 
 
-def form(picture: Markup, *, id="launch", switch=False, dimensions="1", **values: int) -> Markup:
-    """The explorer around the static picture of its first state; ``values`` as in ``LENGTHS``."""
-    fields = [
-        {"dimension": dimension, "label": label, "name": name, "value": values.get(name, value), "most": most,
-         "ends": _ends(name, most)}
-        for dimension, lengths in LENGTHS.items()
-        for label, name, value, most in lengths
-    ]  # fmt: skip
-    told = {"id": id, "switch": switch, "dimensions": dimensions, "fields": fields}
-    return render("launch_explorer/template.html", picture=picture, **told)
+def read(seen: Launch, block: str) -> list[Line]:
+    """The lines of a launch's kernel. Raises ``RecorderError`` for one that the explorer cannot work out."""
+    path = ROOT / seen.file
+    text = read_text(path)
+    (kernel,) = (node for node in ast.walk(tree_of(path)) if getattr(node, "name", None) == seen.kernel)
+    return [_line(ast.get_source_segment(text, statement), block, seen.file) for statement in kernel.body]
 
 
-def _ends(name: str, most: int) -> dict[str, int]:
-    """Those of a slider; a block's moves from one power of two to the next."""
-    return {"min": 0, "max": most.bit_length() - 1} if name.startswith("block") else {"min": 1, "max": most}
+def _line(code: str, block: str, file: str) -> Line:
+    for kind, pattern, shown in LINES:
+        if match := re.fullmatch(pattern.replace("BLOCK", block), code):
+            parts = match.groupdict()
+            start, end = match.span("mask") if "mask" in parts else (len(code), len(code))
+            return Line(kind, (code[:start], code[start:end], code[end:]), parts.get("tensor", ""), shown)
+    raise RecorderError(f"{file}: the explorer cannot work out `{code}` for one lane")

@@ -1,183 +1,183 @@
 // SPDX-License-Identifier: Apache-2.0
-// <launch-explorer>: which program touches which element. Its form stands on the page (figures/launch_explorer/).
+// <launch-explorer>: which program touches which element, and what each line of the kernel is for one lane.
+// Its form, with the kernel's lines, stands on the page (figures/launch_explorer/).
 
-import { FormExplorer, cdiv, count, define, list, plural } from "../explorer.js";
+import { FormExplorer, cdiv, count, define, list } from "../explorer.js";
 
+const ROW = 16; // squares; where there is less room they stand in two rows of 8
 const range = (length, first = 0) => Array.from({ length }, (_, i) => first + i);
-
-// ---- Launches: what a kernel computes, program by program ----
+const clamp = (value, most) => Math.min(Math.max(Math.round(value) || 0, 0), most);
 
 /** The programs of `offsets = pid * BLOCK_SIZE + arange(0, BLOCK_SIZE); mask = offsets < n`. */
 export function launch({ n, block }) {
   return range(cdiv(n, block)).map((pid) => {
     const offsets = range(block, pid * block);
-    return { pid: [pid, 0, 0], offsets, mask: offsets.map((offset) => offset < n) };
+    return { pid, offsets, mask: offsets.map((offset) => offset < n) };
   });
 }
 
-/** The same over a row-major matrix, a block of rows and columns a program; lanes in C order, pid 0 fastest. */
-export function launch2d({ rows, columns, blockRows, blockColumns }) {
-  return range(cdiv(columns, blockColumns)).flatMap((pid1) =>
-    range(cdiv(rows, blockRows)).map((pid0) => {
-      const places = range(blockRows * blockColumns).map((lane) => [
-        pid0 * blockRows + Math.floor(lane / blockColumns),
-        pid1 * blockColumns + (lane % blockColumns),
-      ]);
-      return {
-        pid: [pid0, pid1, 0],
-        places,
-        offsets: places.map(([r, c]) => r * columns + c),
-        mask: places.map(([r, c]) => r < rows && c < columns),
-      };
-    }),
-  );
-}
-
-// ---- The element ----
-
-const isPower = ({ name }) => name.startsWith("block");
+/** What all squares show, by what the chosen line does. */
+const SHOWN = {
+  pid: () => "Squares show pid.",
+  offsets: () => "Squares show offsets.",
+  mask: () => "Squares show the mask, true or false.",
+  load: (tensor) => `Outlined: loaded from ${tensor}.`,
+  store: (tensor) => `Filled: stored to ${tensor}.`,
+};
 
 class LaunchExplorer extends FormExplorer {
   connectedCallback() {
-    this.numbers = this.querySelectorAll("[type=number]");
-    this.lanes = this.querySelector(".explorer__lanes");
-    this.lanes.onclick = ({ target }) => this.choose(target.closest(".lane"));
-    this.lanes.onkeydown = (event) => this.key(event);
+    this.strip = this.querySelector(".launch__strip");
+    this.end = this.querySelector(".launch__end");
+    this.switch = this.querySelector("button");
+    this.lines = [...this.querySelectorAll("[name=line]")];
+    [this.summary, this.detail] = this.querySelectorAll("output");
     super.connectedCallback();
-    this.form.oninput = ({ target }) => {
-      if (target.type === "number") return; // it is being typed
-      const number = target.nextElementSibling;
-      if (target.type === "range") number.value = isPower(number) ? 2 ** target.value : target.value;
+    this.switch.onclick = () => {
+      this.form.mask.value = this.bare ? "on" : "off";
       this.update();
     };
-    this.form.onchange = ({ target }) => target.type === "number" && this.update();
-  }
-
-  /** Show what the form says, all numbers corrected, and the lane that is chosen.
-      A power of two moves away from the one before: a step of one leads to the next. */
-  update(chosen) {
-    this.chosen = chosen;
-    for (const number of this.numbers) {
-      const old = this.sizes?.[number.name] ?? this.first[number.name];
-      const value = Math.min(Math.max(Math.round(number.value) || old, number.min), number.max);
-      number.value = isPower(number) ? 2 ** (value > old ? Math.ceil : Math.floor)(Math.log2(value)) : value;
-      const range = number.previousElementSibling;
-      range.value = isPower(number) ? Math.log2(number.value) : value;
-      range.ariaValueText = number.value;
-    }
-    super.update();
-  }
-
-  render({ program, ...sizes }) {
-    if (JSON.stringify(sizes) !== JSON.stringify(this.sizes)) this.draw(sizes);
-    this.form.program.max = this.programs.length - 1; // which corrects its value
-    this.point(this.state.program);
-  }
-
-  /** Draw all lanes anew. */
-  draw(sizes) {
-    this.sizes = sizes;
-    const flat = (this.flat = sizes.dimensions === 1);
-    this.programs = flat ? launch(sizes) : launch2d(sizes);
-    for (const field of this.querySelectorAll("[data-dimensions]")) {
-      field.hidden = Number(field.dataset.dimensions) !== sizes.dimensions;
-    }
-    this.play.disabled = this.programs.length === 1;
-
-    const places = [];
-    const lane = (program, index) => (offset, lane) => {
-      const [r, c] = flat ? [0, offset] : program.places[lane];
-      places.push({ index, lane, r, c });
-      const [kind, off] = program.mask[lane] ? ["lane", ""] : ["lane lane--off", ", masked off"];
-      return `<span role="option" class="${kind}" aria-label="element ${flat ? c : `(${r}, ${c})`}${off}: `
-        + `program ${this.name(program)}, lane ${lane}">${offset}</span>`;
+    this.strip.onclick = ({ target }) => this.choose(target.closest(".lane"));
+    this.strip.onkeydown = (event) => this.key(event);
+    this.strip.onpointerdown = (event) => this.take(event);
+    this.strip.onpointerover = ({ target, pointerType }) => {
+      const lane = target.closest(".lane");
+      if (lane && pointerType !== "touch" && !this.dragged) this.point(this.lanes.indexOf(lane), "off");
     };
-    this.lanes.innerHTML = this.programs.map((program, index) =>
-      `<div role="group" class="program pid-${index % 8}" aria-label="program ${this.name(program)}">
-        <span class="program__name" aria-hidden="true">pid ${this.name(program)}</span>
-        <div class="program__lanes" role="presentation">${program.offsets.map(lane(program, index)).join("")}</div>
-      </div>`).join("");
-    this.cells = new Map(); // by "row,column"
-    this.lanes.querySelectorAll(".lane").forEach((cell, i) => {
-      cell.at = places[i];
-      this.cells.set(`${cell.at.r},${cell.at.c}`, cell);
+    this.strip.onpointerleave = () => this.point(this.state.element);
+  }
+
+  /** Show what the form says, corrected. */
+  render({ n, block, mask, element }) {
+    if (n !== this.sizes?.n || block !== this.sizes.block) this.draw({ n, block });
+    this.bare = mask === "off";
+    this.form.mask.value = this.bare ? "off" : "on";
+    this.form.element.value = clamp(element, this.lanes.length - 1);
+    this.classList.toggle("launch--bare", this.bare);
+    this.switch.textContent = this.bare ? "Restore the mask" : "Remove the mask";
+    this.mark();
+    this.point(this.state.element);
+  }
+
+  /** Draw all squares anew: the lanes of each program, and what follows in memory until a row is full. */
+  draw({ n, block }) {
+    this.sizes = { n, block };
+    this.programs = launch(this.sizes);
+    const lanes = this.programs.length * block;
+    const after = range(ROW * cdiv(Math.max(lanes, n + 1), ROW) - lanes, lanes);
+    this.strip.innerHTML = this.programs.map(({ pid, offsets }) =>
+      `<div role="group" class="pid-${pid % 8}" aria-label="program ${pid}">
+        ${offsets.map((offset) => `<span role="option" data-pid="${pid}"><var>${offset}</var></span>`).join("")}
+      </div>`).join("") + after.map((offset) => `<span aria-hidden="true"><var>${offset}</var></span>`).join("");
+    this.strip.classList.toggle("launch__strip--ones", block === 1);
+    this.squares = [...this.strip.querySelectorAll("span")];
+    this.lanes = this.squares.slice(0, lanes);
+    this.squares[n].append(this.end);
+    this.end.dataset.n = n;
+  }
+
+  /** What becomes of an element: on, masked off, or out of bounds. */
+  fate(offset) {
+    return offset < this.sizes.n ? "on" : this.bare ? "out" : "off";
+  }
+
+  /** Show in each square what the chosen line is for its lane. */
+  mark() {
+    const { n, block } = this.sizes;
+    const { kind } = this.line.dataset;
+    this.lanes.forEach((lane, offset) => {
+      const [pid, fate] = [Math.floor(offset / block), this.fate(offset)];
+      const here = offset === this.state.element;
+      lane.className = `lane lane--${fate} lane--${kind}`;
+      lane.firstChild.textContent = { pid, mask: offset < n ? "T" : "F" }[kind] ?? offset;
+      const said = { on: "", off: ", masked off", out: ", out of bounds" }[fate];
+      lane.ariaLabel = `element ${offset}${said}: program ${pid}, lane ${offset % block}`;
+      lane.ariaSelected = here;
+      lane.tabIndex = here ? 0 : -1;
     });
-    this.lanes.classList.toggle("explorer__lanes--flat", flat);
-    const { rows, columns, block, blockRows, blockColumns } = sizes;
-    const size = (name, value) => this.lanes.style.setProperty(`--${name}`, value);
-    size("columns", flat ? Math.min(block, 8) : blockColumns);
-    size("down", cdiv(rows, blockRows));
-    size("total", flat ? 8 : cdiv(columns, blockColumns) * blockColumns);
+    const idle = this.lanes.length - n;
+    this.summary.textContent = `${count(this.programs.length, "program")}, `
+      + (this.bare ? `${idle || "none"} out of bounds` : `${idle ? count(idle, "lane") : "no lane"} off`);
   }
 
-  /** Show which program is looked at and which lane is chosen. */
-  point(program) {
-    const { index, lane } = this.chosen ?? { index: program, lane: 0 };
-    [...this.lanes.children].forEach((group, i) => group.classList.toggle("program--current", i === program));
-    for (const cell of this.cells.values()) {
-      const here = cell.at.index === index && cell.at.lane === lane;
-      cell.tabIndex = here ? 0 : -1;
-      cell.ariaSelected = here && !!this.chosen;
+  get line() {
+    return this.lines.find(({ checked }) => checked);
+  }
+
+  /** Show one lane, and what each line is for it. */
+  point(offset, live = "polite") {
+    const { n, block } = this.sizes;
+    const [pid, lane, fate] = [Math.floor(offset / block), offset % block, this.fate(offset)];
+    this.squares.forEach((square, i) => {
+      square.classList.toggle("lane--here", i === offset);
+      square.classList.toggle("lane--current", i === pid * block);
+    });
+    for (const line of this.lines) {
+      const { kind, tensor, shown } = line.dataset;
+      const values = { pid, block, lane, offset, n, tensor };
+      const value = shown.replace(/{(\w+)}/g, (_, name) => values[name]);
+      const result = { offsets: ` = ${offset}`, mask: ` is ${offset < n ? "True" : "False"}` }[kind] ?? "";
+      const touches = kind === "load" || kind === "store";
+      const said = line.parentElement.lastElementChild;
+      said.textContent = touches && fate === "off" ? "off" : value + result;
+      said.className = touches ? `launch__${fate}` : "";
     }
-    const [summary, detail] = this.form.querySelectorAll("output");
-    summary.textContent = this.sentence(program);
-    detail.textContent = this.chosen ? this.formula(this.chosen) : "Choose a square to see its offset worked out.";
+    const { kind, tensor } = this.line.dataset;
+    this.detail.ariaLive = live; // a screen reader would fall behind a pointer
+    this.detail.textContent = `${SHOWN[kind](tensor)} Program ${pid}, lane ${lane} ${this.does(offset, fate)}.`;
   }
 
-  name({ pid }) {
-    return this.flat ? pid[0] : `(${pid[0]}, ${pid[1]})`;
+  does(offset, fate) {
+    if (fate === "off") return "is masked off: it touches nothing";
+    const touched = (which) => list(this.lines.filter(({ dataset: { kind } }) => kind === which)
+      .map(({ dataset: { tensor } }) => `${tensor}[${offset}]`));
+    const parts = [["loads", touched("load")], ["stores", touched("store")]].filter(([, what]) => what);
+    const done = parts.map((part) => part.join(" ")).join(", ");
+    return fate === "out" ? `${done}: out of bounds` : done;
   }
 
-  sentence(program) {
-    const { n, block, rows, columns, blockRows, blockColumns } = this.sizes;
-    const { places, offsets, mask } = this.programs[program];
-    const off = range(mask.length).filter((lane) => !mask[lane]);
-    const [lane, offset] = ["lane", "offset"].map((word) => plural(off.length, word));
-    const which = off.length > 4 ? `${off.length} of ${mask.length} lanes`
-      : `${lane} ${list(off)} (${offset} ${list(off.map((o) => offsets[o]))})`;
-    const masked = off.length ? `${which} ${off.length === 1 ? "is" : "are"} masked off.` : "no lane is masked off.";
-    const programs = count(this.programs.length, "program");
-    const own = block > 8 ? `${offsets[0]} to ${offsets.at(-1)}` : offsets.join(" ");
-    return this.flat
-      ? `n = ${n}, block ${block}: cdiv(${n}, ${block}) = ${programs}; `
-        + `program ${program} has ${plural(block, "offset")} ${own}; ${masked}`
-      : `${rows} × ${columns}, block ${blockRows} × ${blockColumns}: `
-        + `cdiv(${rows}, ${blockRows}) * cdiv(${columns}, ${blockColumns}) = ${programs}; program `
-        + `${this.name(this.programs[program])} starts at row ${places[0][0]}, column ${places[0][1]}; ${masked}`;
-  }
-
-  formula({ index, lane, r, c }) {
-    const { n, block, rows, columns, blockRows, blockColumns } = this.sizes;
-    const program = this.programs[index];
-    const sum = (axis, size, at) => `${program.pid[axis]} * ${size} + ${at % size} = ${at}`;
-    const how = this.flat
-      ? `pid * BLOCK_SIZE + lane = ${sum(0, block, c)}; offset < n is ${c} < ${n}, ${c < n}`
-      : `row = ${sum(0, blockRows, r)}, column = ${sum(1, blockColumns, c)}, offset = ${r} * ${columns} + ${c} = `
-        + `${program.offsets[lane]}; row < ${rows} is ${r < rows}, column < ${columns} is ${c < columns}`;
-    const then = program.mask[lane] ? "it is loaded and stored" : "it is masked off";
-    return `Program ${this.name(program)}, lane ${lane}: ${how}: ${then}.`;
-  }
-
-  choose(cell) {
-    if (!cell) return;
-    this.form.program.value = cell.at.index;
-    this.update(cell.at);
-    cell.focus();
+  choose(lane) {
+    if (!lane) return;
+    this.form.element.value = this.lanes.indexOf(lane);
+    this.update();
+    lane.focus();
   }
 
   key(event) {
-    const { at } = event.target;
-    if (!at || event.ctrlKey || event.metaKey || event.altKey) return;
-    const [dr, dc] = this.flat ? [0, this.sizes.block] : [1, 0]; // in a vector: to another program
-    const move = (r, c) => this.cells.get(`${at.r + r},${at.c + c}`);
-    const all = [...this.cells.values()];
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const [at, { block }] = [this.state.element, this.sizes];
     const keys = {
-      ArrowLeft: move(0, -1), ArrowRight: move(0, 1), ArrowUp: move(-dr, -dc), ArrowDown: move(dr, dc),
-      Home: all[0], End: all.at(-1), Enter: event.target, " ": event.target,
+      ArrowLeft: at - 1, ArrowRight: at + 1, ArrowUp: at - block, ArrowDown: at + block, // to another program
+      Home: 0, End: this.lanes.length - 1,
     };
     if (!(event.key in keys)) return;
     event.preventDefault();
-    this.choose(keys[event.key]);
+    this.choose(this.lanes[keys[event.key]]);
+  }
+
+  /** Take hold of the end of the tensors. */
+  take(event) {
+    if (event.target !== this.end) return;
+    event.preventDefault();
+    this.strip.setPointerCapture(event.pointerId); // for its square will be drawn anew
+    this.dragged = true;
+    this.strip.onpointermove = (event) => this.drag(event);
+    this.strip.onlostpointercapture = () => {
+      this.dragged = false;
+      this.strip.onpointermove = null;
+    };
+  }
+
+  /** Put the end where it is nearest to a pointer: at the left of a square, or at the right of a row's last. */
+  drag({ clientX, clientY }) {
+    const ends = this.squares.flatMap((square, i) => {
+      const { left, right, top, bottom } = square.getBoundingClientRect();
+      const row = Math.max(top - clientY, clientY - bottom, 0) * 100;
+      return [[i, row + Math.abs(clientX - left)], [i + 1, row + Math.abs(clientX - right)]];
+    });
+    const [n] = ends.reduce((a, b) => (b[1] < a[1] ? b : a));
+    this.form.n.value = n; // which corrects it
+    if (this.state.n !== this.sizes.n) this.update();
   }
 }
 

@@ -41,7 +41,12 @@ class LayoutExplorer extends FormExplorer {
     this.rows = this.querySelector(".layout__rows");
     this.rows.onpointermove = (event) => event.pointerType !== "touch" && this.hover(event);
     this.rows.onpointerleave = () => this.point(this.state);
-    this.rows.onclick = (event) => this.choose(event);
+    this.rows.onclick = (event) => this.choose(this.under(event));
+    this.registers = this.querySelector(".layout__registers > div");
+    this.registers.onclick = ({ target }) => {
+      const cell = target.closest("b");
+      if (cell) this.choose({ element: Number(cell.dataset.element) });
+    };
     super.connectedCallback();
     this.form.oninput = ({ target }) => {
       if (target.type === "number") return; // it is being typed
@@ -103,7 +108,9 @@ class LayoutExplorer extends FormExplorer {
         + `<var>${first}</var></span><div>${boxes.join("")}</div></div>`;
     }).join("");
     this.boxes = [...this.rows.querySelectorAll("i")];
+    this.rows.classList.toggle("layout__rows--several", rows.length > 8);
     this.rows.classList.toggle("layout__rows--many", rows.length > 16);
+    this.rows.classList.toggle("layout__rows--shared", block < threads);
     this.rows.style.setProperty("--rows", rows.length);
     this.rows.style.setProperty("--each", each);
 
@@ -127,9 +134,27 @@ class LayoutExplorer extends FormExplorer {
     const here = this.boxes[Math.floor(element / each)];
     here.className += " layout__here";
     here.style.setProperty("--at", element % each);
+    this.list(thread, own, element);
     const [, detail] = this.form.querySelectorAll("output");
     detail.ariaLive = live; // a screen reader would fall behind a pointer
     detail.textContent = this.sentence(thread, element, own);
+  }
+
+  /** Show the registers of a thread, those that one instruction loads side by side. */
+  list(thread, own, element) {
+    const { each } = this.layout;
+    const cells = own.map((held, i) => {
+      const here = held === element ? ' aria-current="true"' : "";
+      return `<b data-element="${held}"${here}><small>${i}</small><span>${held}</span></b>`;
+    });
+    const pieces = [];
+    for (let i = 0; i < own.length; i += each) pieces.push(`<span>${cells.slice(i, i + each).join("")}</span>`);
+    this.registers.innerHTML = pieces.join("");
+    this.registers.ariaLabel = `Registers of thread ${thread}, and their elements`;
+    const { scrollWidth, clientWidth } = this.registers;
+    this.registers.tabIndex = scrollWidth > clientWidth ? 0 : -1; // to scroll by keys
+    const { offsetLeft, offsetWidth } = this.registers.querySelector("[aria-current]");
+    this.registers.scrollLeft = offsetLeft + offsetWidth / 2 - clientWidth / 2;
   }
 
   sentence(thread, element, own) {
@@ -160,8 +185,7 @@ class LayoutExplorer extends FormExplorer {
     if (found) this.point(found, "off");
   }
 
-  choose(event) {
-    const found = this.under(event);
+  choose(found) {
     if (!found) return;
     for (const [name, value] of Object.entries(found)) this.form[name].value = value;
     this.update();

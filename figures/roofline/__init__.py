@@ -8,11 +8,15 @@ The benchmark ``ceilings`` has a row for each ceiling and the line ``rate``: ``c
 ``fp32`` and ``bf16``, in TFLOP/s. ``kernels`` has a row for each kernel and its unit, which is the name of a flat
 ceiling, and the lines ``gflop``, ``gbyte`` and ``ms``.
 
+A reader drags a kernel, or types what one of their own computes and moves; ``script.js`` says what the roof allows.
+``gpus.toml`` has roofs of data sheets to compare with; they are drawn dashed, as all that was not run.
 ``labels``: where the kernels' names stand.
 """
 
+import tomllib
 from dataclasses import dataclass
 from math import ceil, floor, log10
+from pathlib import Path
 from typing import NamedTuple
 
 from markupsafe import Markup
@@ -25,7 +29,7 @@ from figures.templates import render
 from recorder.project import RecorderError, nearest
 from recorder.recording import Benchmark, Recording
 
-HEIGHT = 400  # pixels; the width is that of the page
+HEIGHT = 300  # pixels; the width is that of the page
 WIDE, NARROW = 640, 280  # widths for which labels are placed: names where there is room, numbers on a phone
 
 
@@ -78,8 +82,8 @@ class Kernel:
     @property
     def data(self) -> dict[str, str]:
         """What the explorer's script reads of it."""
-        numbers = {"gflop": self.gflop, "gbyte": self.gbyte, "rate": self.rate, "peak": self.peak}
-        told = {"about": self.sentence, "unit": self.unit, **{name: f"{value:g}" for name, value in numbers.items()}}
+        numbers = {"flop": 1e9 * self.gflop, "bytes": 1e9 * self.gbyte, "us": 1e3 * self.ms}
+        told = {"about": self.sentence, "unit": self.unit, **{name: f"{value:.9g}" for name, value in numbers.items()}}
         return {f"data-{name}": value for name, value in told.items()}
 
 
@@ -112,7 +116,7 @@ def amount(giga: float) -> str:
 
 @figure(of="rows")
 def roofline(recording: Recording, *, ceilings="ceilings", kernels="roofline", id="roofline"):
-    """`<roofline-explorer>`: the picture, and a list to choose a kernel from."""
+    """`<roofline-explorer>`: the picture, and what to change of a kernel and of its roof."""
     rates = {name: row.rate for name, row in recording.benchmark(ceilings, "rate").medians().items()}
     if "copy" not in rates:
         raise RecorderError(f"{ceilings!r} has no row 'copy', which is the memory's ceiling")
@@ -121,23 +125,56 @@ def roofline(recording: Recording, *, ceilings="ceilings", kernels="roofline", i
     lines = _ceilings(plot, rates)
     limits = "; ".join(line.label for line in lines)
     reached = "; ".join(f"{k.name}, {k.percent} of its ceiling" for k in work)
+    here = recording.provenance.device.removeprefix("NVIDIA ")
+    roofs = _roofs(here, rates)
     return render(
         "roofline/template.html",
         id=id,
-        slope=f"{work[0].slope:g}",
         x=f"{plot.left:g} {plot.right:g}",
         y=f"{plot.low:g} {plot.high:g}",
         height=HEIGHT,
         picture=draw(plot, work, lines),
+        dots={k.number: (f"{plot.x(k.intensity):.2%}", f"{plot.y(k.rate):.1f}px") for k in work},
         said=f"A roofline. Ceilings: {limits}. Kernels: {reached}.",
-        kernels={k.number: Markup("<strong>{}</strong> {}").format(k.number, k.name) for k in work},
-        data={k.number: k.data for k in work},
+        kernels={k.label: {"value": k.number} | k.data for k in work},
+        own={f"your own, {unit}": {"value": f"own-{unit}"} | _own(unit) for unit in rates if unit != "copy"},
+        roofs=roofs,
+        sheets=[
+            [Markup('<a href="{}">{}</a>').format(row["source"], name), *(short(row[unit]) for unit in rates)]
+            for name, row in _sheets(rates).items()
+        ],
+        units=[("memory, GB/s" if unit == "copy" else f"{unit}, TFLOP/s") for unit in rates],
         rows=[
             [k.number, k.name, k.unit, *map(short, (k.gflop, k.gbyte, k.ms, k.intensity, k.rate)), k.percent,
              "memory" if k.under_slope else "arithmetic"]
             for k in work
         ],
     )  # fmt: skip
+
+
+def _own(unit: str) -> dict[str, str]:
+    """What a kernel of the reader's begins with: ten operations for each byte."""
+    about = "Your own kernel: say what a call computes, moves and takes, or drag the dot."
+    return {"data-about": about, "data-unit": unit, "data-flop": "1e9", "data-bytes": "1e8"}
+
+
+def _roofs(here: str, rates: dict[str, float]) -> dict[str, dict[str, str]]:
+    """The GPUs to choose from, with what the explorer's script reads of each: that of the recording, measured, and
+    those of which there is a data sheet; and the reader's, of which it is given the numbers to begin with."""
+    data = lambda rates, of: {"data-of": of, **{f"data-{unit}": f"{rate:.9g}" for unit, rate in rates.items()}}
+    sheets = {
+        f"{name}, data sheet, not run": {"value": name}
+        | data({unit: row[unit] for unit in rates}, f"by the {name}'s data sheet, not run,")
+        for name, row in _sheets(rates).items()
+    }
+    measured = {f"{here}, measured": {"value": "measured"} | data(rates, f"of the {here}")}
+    return measured | sheets | {"your own": {"value": "own"} | data(rates, "of your GPU")}
+
+
+def _sheets(rates: dict[str, float]) -> dict[str, dict]:
+    """The data sheets that name all of these ceilings."""
+    known = tomllib.loads(Path(__file__).with_name("gpus.toml").read_text("utf-8"))
+    return {name: row for name, row in known.items() if rates.keys() <= row.keys()}
 
 
 def read(table: Benchmark, rates: dict[str, float]) -> list[Kernel]:

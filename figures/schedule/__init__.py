@@ -20,7 +20,7 @@ from figures.words import plural
 from recorder.project import RecorderError
 from recorder.recording import Benchmark, Recording
 
-PITCH = 3  # pixels for each SM
+PITCH = 2  # pixels for each SM
 UNITS = 1000  # of the drawing from left to right, stretched to what the page has
 TAIL = "repeating-linear-gradient(135deg, var(--ink-muted) 0 1px, var(--untouched) 1px 5px)"  # hatched, in the legend
 ORDINALS = "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth"
@@ -193,7 +193,7 @@ def _launch(launch: Schedule, end: float, hatched: str, shown: bool) -> Markup:
 
 
 def _bars(launch: Schedule, end: float) -> list[Markup]:
-    height, thick = launch.sms * PITCH, (PITCH - 1) / launch.places  # a pixel between two SMs
+    height, thick = launch.sms * PITCH, 0.75 * PITCH / launch.places  # a gap between two SMs
     strokes: dict[str, list[str]] = {}  # by color
     for p in launch.programs:
         y = p.sm * PITCH + (p.place + 0.5) * thick
@@ -205,7 +205,7 @@ def _bars(launch: Schedule, end: float) -> list[Markup]:
     bars = (element("path", d="".join(parts), stroke=color) for color, parts in strokes.items())
     return [
         element("path", d=f"M0 0{begun}H0z", fill="var(--untouched)"),
-        element("g", *bars, stroke_width=thick, shape_rendering="crispEdges"),
+        element("g", *bars, stroke_width=thick),
         element("path", d=f"M{last:.1f}-5V{height}", **line),
     ]
 
@@ -224,7 +224,7 @@ def _ending(launch: Schedule, end: float) -> Markup:
 
 
 def _idle(launch: Schedule, end: float) -> list[Markup]:
-    """The word, in the widest part of the tail that is as high as a word, where there is room for it."""
+    """How many are, in the widest part of the tail that is as high as a word, where there is room for it."""
     tails = [launch.end - last for last in launch.last]
     rows = min(ceil(18 / PITCH), launch.sms)
     free = [sum(tails[i : i + rows]) for i in range(launch.sms - rows + 1)]
@@ -233,7 +233,8 @@ def _idle(launch: Schedule, end: float) -> list[Markup]:
     if free[best] / rows < end / 8:
         return []
     x = (launch.end - sum(here) / len(here) / 2) / end
-    return [text(f"{x:.3%}", (best + rows / 2) * PITCH + 4, "idle", halo=6, text_anchor="middle", font_weight=600)]
+    word = f"{plural(len(launch.tails), 'SM')} idle" if free[best] / rows > end * 0.27 else "idle"
+    return [text(f"{x:.3%}", (best + rows / 2) * PITCH + 4, word, halo=6, text_anchor="middle", font_weight=600)]
 
 
 def _legend(launches: list[Schedule]) -> dict[str, str]:

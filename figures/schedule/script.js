@@ -17,7 +17,7 @@ class ScheduleExplorer extends FormExplorer {
         return { number, sm, place, begin, end };
       }));
     super.connectedCallback();
-    this.svg.onclick = (event) => this.point(event);
+    this.svg.onpointerdown = (event) => this.take(event);
     this.stops.forEach((stop, launch) => {
       stop.onclick = () => {
         this.form.launch.value = launch;
@@ -59,11 +59,33 @@ class ScheduleExplorer extends FormExplorer {
     chosen.style.width = across(end - begin);
   }
 
+  /** Drag the moment across the picture; a click chooses a program. */
+  take({ pointerId, clientX, button }) {
+    if (button) return;
+    let moved = false;
+    this.svg.setPointerCapture(pointerId);
+    this.svg.onpointermove = (event) => {
+      moved ||= Math.abs(event.clientX - clientX) > 4;
+      if (!moved) return;
+      this.form.time.value = this.timeAt(event);
+      this.update();
+    };
+    this.svg.onpointerup = (event) => moved || this.point(event);
+    this.svg.onlostpointercapture = () => {
+      this.svg.onpointermove = this.svg.onpointerup = null;
+    };
+  }
+
+  timeAt({ clientX }) {
+    const { left, width } = this.svg.getBoundingClientRect();
+    return ((clientX - left) / width) * this.form.time.max;
+  }
+
   /** Choose the program that is nearest to where somebody pointed. */
-  point({ clientX, clientY }) {
-    const { left, top, width, height } = this.svg.getBoundingClientRect();
-    const time = ((clientX - left) / width) * this.form.time.max;
-    const row = ((clientY - top) / height) * this.dataset.sms - 0.5;
+  point(event) {
+    const { top, height } = this.svg.getBoundingClientRect();
+    const time = this.timeAt(event);
+    const row = ((event.clientY - top) / height) * this.dataset.sms - 0.5;
     const away = ({ sm, begin, end }) => Math.abs(sm - row) * 1e6 + Math.max(begin - time, time - end, 0);
     this.form.program.value = this.programs.reduce((a, b) => (away(b) < away(a) ? b : a)).number;
     this.update();

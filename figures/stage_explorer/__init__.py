@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``<stage-explorer>``: the kernel beside every compiler stage, line tied to line."""
+"""``<stage-explorer>``: the kernel beside every compiler stage, all lines in the color of the line they come from.
+
+``instructions``: what an instruction is called, and what it does. Lines without one, such as headings and comments,
+are folded until a reader asks for them.
+"""
 
 import json
 
@@ -7,36 +11,55 @@ from markupsafe import Markup
 
 from figures.registry import figure
 from figures.stage import NAMES, numbered
+from figures.stage_explorer import instructions
+from figures.svg import COLORS
 from figures.templates import render
 from recorder.project import ROOT, RecorderError, read_text
 from recorder.recording import Compiled, Recording
 from recorder.source import lines_of
 
+SHORT = NAMES | {"ttir": "TTIR", "ttgir": "TTGIR", "amdgcn": "AMD assembly"}  # on the strip
+
 
 @figure(of="stages")
-def stages(recording: Recording, *, launch=0, targets=None, target="sm_90", stage="ptx"):
-    """``target`` and ``stage`` are those that it begins with."""
+def stages(recording: Recording, *, launch=0, targets=None, target="sm_90", stage="ptx", line="tl.load"):
+    """``target`` and ``stage`` are those that it begins with; ``line``: with the first of the kernel that has this."""
     recording.stage(launch, target, stage)
-    targets = targets or list(recording.compiled_from(launch).targets)
-    shown = {name: _code(recording, launch, name) for name in targets}
-    first = shown[target]["stages"][stage]
-    known = {name: NAMES[name] for code in shown.values() for name in code["stages"]}  # in the order of compilation
+    entry = recording.compiled_from(launch)
+    shown = {name: _code(recording, launch, name) for name in targets or entry.targets}
+    every = [(stage, code) for codes in shown.values() for stage, code in codes.items()]
+    first, source = shown[target][stage], _kernel(entry)
+    traced = sorted({number for _, code in every for number in code["lines"] if number})
+    chosen = next((number for number, text in source if line in text and number in traced), traced[0])
+    data = {"targets": shown, "said": {stage: _said(shown, stage) for stage, _ in every}}
     return render(
         "stage_explorer/template.html",
         id=f"stages-{launch}",
-        targets=targets,
+        targets=list(shown),
         target=target,
-        stages=known,
+        stages={name: _label(name, shown[target].get(name)) for name in NAMES if name in dict(every)},
         stage=stage,
-        source=_kernel(recording.compiled_from(launch)),
-        shown=zip(first["lines"], first["text"].splitlines(), strict=True),
+        first=first,
+        chosen=chosen,
+        hues={number: i % COLORS for i, number in enumerate(traced)},
+        source=[(number, text, None, text.lstrip().startswith("#")) for number, text in source],
+        shown=[(*line, line[-1] is None) for line in _lines(first)],
         # In a template, not in a script: under instant navigation Material runs every script that it finds.
-        data=Markup(json.dumps(shown, separators=(",", ":")).replace("<", "\\u003c").replace("&", "\\u0026")),
+        data=Markup(
+            json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c").replace("&", "\\u0026")
+        ),
     )
 
 
-def _code(recording: Recording, launch: int, target: str) -> dict:
-    """What the explorer's script reads of a launch for a target."""
+def _label(stage: str, code: dict | None) -> Markup:
+    """What stands on the strip of stages. The script writes the number of lines anew for another target."""
+    return Markup("<strong>{}</strong><small>{}</small>").format(
+        SHORT[stage], f"{len(code['lines'])} lines" if code else ""
+    )
+
+
+def _code(recording: Recording, launch: int, target: str) -> dict[str, dict]:
+    """What the explorer's script reads of a launch for a target, by stage."""
     code = recording.code(launch, target)
     if missing := [stage for stage in code.digests if stage not in code.stages]:
         recording.stage(launch, target, missing[0])  # which says what to declare
@@ -45,8 +68,27 @@ def _code(recording: Recording, launch: int, target: str) -> dict:
     stages = {}
     for stage in code.stages:
         lines = numbered(recording, launch, target, stage)
-        stages[stage] = {"name": NAMES[stage], "text": code.text(stage), "lines": [number for number, _ in lines]}
-    return {"registers": code.registers, "spills": code.spills, "shared": code.shared, "stages": stages}
+        stages[stage] = {
+            "name": NAMES[stage],
+            "facts": f"{NAMES[stage]} for {target}: {code.registers} registers a thread, {code.spills} spilled, "
+            f"{code.shared} bytes of shared memory.",
+            "text": code.text(stage),
+            "lines": [number for number, _ in lines],
+            "names": [instructions.find(stage, text) for _, text in lines],
+        }
+    return stages
+
+
+def _said(shown: dict, stage: str) -> dict[str, str]:
+    """What the instructions of a stage do, by name, for all targets."""
+    codes = [codes[stage] for codes in shown.values() if stage in codes]
+    names = sorted({text[slice(*place)] for code in codes for _, text, place in _lines(code) if place})
+    return {name: instructions.explain(stage, name) for name in names}
+
+
+def _lines(code: dict) -> list[tuple]:
+    """Each line of a stage: the kernel's line that it comes from, its text, and where its instruction's name is."""
+    return list(zip(code["lines"], code["text"].split("\n"), code["names"], strict=True))
 
 
 def _kernel(entry: Compiled) -> list[tuple[int, str]]:

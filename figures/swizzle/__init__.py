@@ -3,10 +3,11 @@
 
 Both launches are of a matmul kernel in the interpreter, small enough that their accesses were written down. The tile
 of C that a program stores is its place in the order; the tiles of A and B that it loads go through a cache here, in the
-order in which programs read that run at the same time, a step along K together. `orders` is the picture after the first
-of those waves, and `swizzle` the same picture as the first state of `<swizzle-explorer>`, which computes others.
+order in which programs read that run at the same time, a step along K together. `orders` is the picture of both after
+the first of those waves. `<swizzle-explorer>` begins with that of the second launch, and has it race the first.
 """
 
+import json
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -22,11 +23,19 @@ from recorder.recording import Recording
 Tile = tuple[str, int, int]  # ("A", row, column)
 
 WIDE = 20  # of a tile of C, in the drawing; along K a tile is half as wide
-# What the sliders set: a name in the address, what stands beside the slider, its largest value.
+MOST_ROWS = 12  # of tiles, and so of a group
+# What the sliders under "More" set: a name in the address, what stands beside the slider, its largest value.
 FIELDS = [
-    ("m", "Tiles along M", 12), ("n", "Tiles along N", 12), ("k", "Tiles along K", 12),
-    ("group", "Group, rows", 12), ("sms", "SMs", 24), ("cache", "Cache, tiles", 240),
+    ("m", "Tiles along M", MOST_ROWS), ("n", "Tiles along N", 12), ("k", "Tiles along K", 12),
+    ("sms", "SMs", 24), ("cache", "Cache, tiles", 240),
 ]  # fmt: skip
+PRESETS = {  # and what they set, all else being as it was recorded
+    "As recorded": {},
+    "All fits": {"cache": 200},
+    "B fits": {"cache": 120},
+    "16 at once": {"sms": 16},
+    "Tall A": {"m": 12, "n": 2, "k": 4, "sms": 4, "cache": 20},
+}
 MOST_STEPS = 12**3  # programs one after the other
 
 
@@ -68,13 +77,18 @@ class Run:
 def swizzle(recording: Recording, *, launches=..., sms=9, cache=60, id="swizzle"):
     """`<swizzle-explorer>`, beginning with two recorded launches: row-major and grouped."""
     both = _both(recording, launches, sms, cache)
-    values = {**{name: getattr(both[1], name) for name in ("m", "n", "k", "group")}, "sms": sms, "cache": cache}
+    begun = both[1]
+    values = {"m": begun.m, "n": begun.n, "k": begun.k, "sms": sms, "cache": cache}
     for name, words, most in FIELDS:
         if values[name] > most:
             raise RecorderError(f"the explorer goes up to {most} for {words!r}, not to {values[name]}")
-    fields = [(name, words, most, values[name]) for name, words, most in FIELDS]
-    explorer = {"id": id, "fields": fields, "step": both[1].k, "most_steps": MOST_STEPS}
-    return render("swizzle/template.html", parts=[_part(order, sms, cache) for order in both], **explorer)
+    return render(
+        "swizzle/template.html",
+        parts=[_part(order, sms, cache) for order in both],
+        fields=[(name, words, most, values[name]) for name, words, most in FIELDS],
+        presets={name: json.dumps(values | changed) for name, changed in PRESETS.items()},
+        id=id, group=begun.group, most_rows=MOST_ROWS, step=begun.k, most_steps=MOST_STEPS,
+    )  # fmt: skip
 
 
 @figure(of="launches")
@@ -137,7 +151,7 @@ def run(order: Order, sms: int, cache: int, waves: int | None = None) -> Run:
 
 
 def _part(order: Order, sms: int, cache: int) -> dict:
-    """The picture of an order, what it says, and which shares of all reads went to memory: so far, and in the end."""
+    """The picture of an order, what it says, and how many reads went to memory: so far, and in the end."""
     now, end = run(order, sms, cache, waves=1), run(order, sms, cache)
     rows, columns = (len({tile[axis] for tile in now.resident}) for axis in (0, 1))
     caption = (
@@ -147,10 +161,10 @@ def _part(order: Order, sms: int, cache: int) -> dict:
     width, height = (10 * order.k + WIDE * tiles + 8 for tiles in (order.n, order.m))
     size = {"viewBox": f"-2 -2 {width} {height}", "width": 1.6 * width}
     said = f"{order.title}. {caption}"
-    picture = element("svg", draw(order, now, sms), class_="swizzle", role="img", **size, aria_label=said)
-    now, end = (f"{seen.misses / end.reads:%}" for seen in (now, end))
     return {
-        "title": order.title, "picture": picture, "caption": caption, "numbers": order.numbers, "now": now, "end": end,
+        "title": order.title, "caption": caption, "numbers": order.numbers,
+        "picture": element("svg", draw(order, now, sms), class_="swizzle", role="img", **size, aria_label=said),
+        "now": now.misses, "end": end.misses, "reads": end.reads,
     }  # fmt: skip
 
 
@@ -173,8 +187,9 @@ def draw(order: Order, now: Run, sms: int) -> Markup:
     texts = []
     for pid, (i, j) in enumerate(order.tiles):
         wave = pid // sms
-        put(f"{svg.pid(wave)} {'later' if wave else 'now'}", edge + WIDE * j, edge + WIDE * i, 18, 18)
-        texts.append(element("text", pid, x=edge + WIDE * j + 9, y=edge + WIDE * i + 12))
+        when = "later" if wave else "now"
+        put(f"{svg.pid(wave)} {when}", edge + WIDE * j, edge + WIDE * i, 18, 18)
+        texts.append(element("text", pid, class_=when, x=edge + WIDE * j + 9, y=edge + WIDE * i + 12))
     texts.append(element("text", "B", x=edge - 9, y=5 * order.k + 4))
     texts.append(element("text", "A", x=5 * order.k - 1, y=edge - 6))
     tiles = (element("path", class_=kind, d="".join(path)) for kind, path in paths.items())

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// <swizzle-explorer>: two orders of the same programs, what they read, and what a cache keeps of it.
+// <swizzle-explorer>: an order of programs, what they read, what a cache keeps of it, and the race with row-major.
 // Its first state stands on the page, drawn from a recording (figures/swizzle/).
 
 import { FormExplorer, cdiv, count, define } from "../explorer.js";
 
+const range = (length) => Array.from({ length }, (_, i) => i);
+const misses = (number) => `${number} ${number === 1 ? "miss" : "misses"}`;
+
 /** The tile of C of every program, as the kernel and tl.swizzle2d have it: [row, column] by pid. */
 export function order({ m, n, group }) {
-  return Array.from({ length: m * n }, (_, pid) => {
+  return range(m * n).map((pid) => {
     const before = Math.floor(pid / (group * n)) * group; // rows in the groups before
     const rows = Math.min(group, m - before);
     const place = pid % (group * n);
@@ -18,84 +21,183 @@ export function order({ m, n, group }) {
     the cache drops what was used longest ago. */
 export function run({ m, n, k, group, sms, cache }, steps = Infinity) {
   const tiles = order({ m, n, group });
+  const hits = tiles.map(() => ({ A: [], B: [] })); // of each program, step by step
   const kept = new Set(); // in the order of their last use
-  let [reads, hits, now, resident] = [0, 0];
+  let [reads, missed, now, resident] = [0, 0];
   for (let step = 0; step < Math.min(steps, k * cdiv(m * n, sms)); step++) {
-    const first = Math.floor(step / k) * sms;
+    const [s, first] = [step % k, Math.floor(step / k) * sms];
     resident = tiles.slice(first, first + sms);
     now = new Map(); // tile: whether it came from memory
-    for (const [i, j] of resident) {
-      for (const tile of [`A${i},${step % k}`, `B${step % k},${j}`]) {
+    resident.forEach(([i, j], place) => {
+      for (const tile of [`A${i},${s}`, `B${s},${j}`]) {
         const hit = kept.delete(tile);
         kept.add(tile);
         if (kept.size > cache) kept.delete(kept.values().next().value);
         now.set(tile, now.get(tile) || !hit);
+        hits[first + place][tile[0]].push(hit);
         reads += 1;
-        hits += hit;
+        missed += !hit;
       }
-    }
+    });
   }
-  return { tiles, kept, now, resident, reads, misses: reads - hits };
+  return { tiles, kept, now, resident, hits, reads, misses: missed };
 }
 
-const text = (x, y, words) => `<text x="${x}" y="${y}">${words}</text>`;
+/** In how many rows and columns of tiles a wave stands. */
+const spread = ({ resident }) => [0, 1].map((axis) => new Set(resident.map((tile) => tile[axis])).size);
+const title = ({ m, group }) => (group === 1 ? "Row-major" : group < m ? `Groups of ${group} rows` : "Column-major");
 
-/** C with A at its left and B above it, as the content of an <svg>. A tile of C is 20 wide, along K half of it. */
-function draw({ tiles, kept, now }, { m, n, k, sms, step }) {
-  const edge = 10 * k + 6;
+// C with A at its left and B above it. A tile of C is 20 wide, along K half of it.
+const edgeOf = (k) => 10 * k + 6;
+
+/** The content of the <svg>. `chosen`: a program whose reads it shows, hit or miss. */
+function draw({ tiles, kept, now }, { m, n, k, sms, step }, chosen) {
+  const edge = edgeOf(k);
   const paths = {}; // by kind of tile
   const put = (kind, x, y, w, h) => (paths[kind] = `${paths[kind] ?? ""}M${x} ${y}h${w}v${h}h-${w}z`);
+  const [row, column] = chosen?.tile ?? [];
   const kind = (tile) => now.has(tile) ? (now.get(tile) ? "miss" : "hit") : kept.has(tile) ? "kept" : "memory";
-  for (let s = 0; s < k; s++) {
-    for (let i = 0; i < m; i++) put(kind(`A${i},${s}`), 10 * s, edge + 20 * i, 8, 18);
-    for (let j = 0; j < n; j++) put(kind(`B${s},${j}`), edge + 20 * j, 10 * s, 18, 8);
+  const own = (matrix, s) => `own ${chosen.hits[matrix][s] ? "hit" : "miss"}`;
+  for (const s of range(k)) {
+    for (const i of range(m)) put(i === row ? own("A", s) : kind(`A${i},${s}`), 10 * s, edge + 20 * i, 8, 18);
+    for (const j of range(n)) put(j === column ? own("B", s) : kind(`B${s},${j}`), edge + 20 * j, 10 * s, 18, 8);
   }
+  const text = (x, y, words, as = "") => `<text${as} x="${x}" y="${y}">${words}</text>`;
   const texts = tiles.map(([i, j], pid) => {
     const wave = Math.floor(pid / sms);
     const away = wave - cdiv(step, k) + 1;
-    put(`pid-${wave % 8} ${away < 0 ? "done" : away ? "later" : "now"}`, edge + 20 * j, edge + 20 * i, 18, 18);
-    return text(edge + 20 * j + 9, edge + 20 * i + 12, pid);
+    const here = i === row && j === column;
+    const when = here ? "chosen" : away < 0 ? "done" : away ? "later" : "now";
+    put(`pid-${wave % 8} ${when}`, edge + 20 * j, edge + 20 * i, 18, 18);
+    return text(edge + 20 * j + 9, edge + 20 * i + 12, pid, ` class="${when}"`);
   });
+  if (chosen) {
+    put("frame", -2, edge + 20 * row - 2, 10 * k + 2, 22);
+    put("frame", edge + 20 * column - 2, -2, 22, 10 * k + 2);
+  }
   const all = Object.entries(paths).map(([kind, path]) => `<path class="${kind}" d="${path}"></path>`);
   return [...all, ...texts, text(edge - 9, 5 * k + 4, "B"), text(5 * k - 1, edge - 6, "A")].join("");
 }
 
 class SwizzleExplorer extends FormExplorer {
-  render({ m, n, k, sms }) {
+  connectedCallback() {
+    this.svg = this.querySelector(".swizzle__picture svg");
+    this.curve = this.querySelector(".swizzle__curve div");
+    this.racers = [...this.querySelectorAll(".swizzle__race p")];
+    this.presets = [...this.querySelectorAll("[data-preset]")];
+    super.connectedCallback();
+    this.svg.onpointermove = (event) => event.pointerType !== "touch" && this.hover(this.under(event));
+    this.svg.onpointerleave = () => this.hover();
+    this.svg.onclick = (event) => this.choose(this.under(event));
+    for (const preset of this.presets) preset.onclick = () => this.set(JSON.parse(preset.dataset.preset));
+  }
+
+  render({ m, n, k, sms, program }) {
     const waves = cdiv(m * n, sms);
     this.form.group.max = m; // which corrects the values
     this.moment.max = k * waves;
+    this.form.program.max = m * n - 1;
+    if (program >= m * n || program < 0) this.form.program.value = "";
     for (const number of this.querySelectorAll("input + b")) number.textContent = number.previousElementSibling.value;
     const { state } = this;
-    const orders = [...this.querySelectorAll(".swizzle__order")];
-    const said = orders.map((part, i) => this.show(part, i ? state : { ...state, group: 1 }));
+    this.plot(state);
+    this.now = run(state, state.step);
+    const rivals = [run({ ...state, group: 1 }, state.step), this.now];
+    const said = [1, state.group].map((group, i) => this.race(this.racers[i], { ...state, group }, rivals[i]));
 
     const wave = cdiv(state.step, k);
     const first = (wave - 1) * sms;
     const last = Math.min(first + sms, m * n) - 1;
     const programs = first < last ? `programs ${first} to ${last}` : `program ${first}`;
+    const [rows, columns] = spread(this.now);
     const [where, both] = this.form.querySelector("output").children;
-    where.textContent = `Wave ${wave} of ${waves}: ${programs}, step ${state.step - (wave - 1) * k} of ${k} along K.`;
+    where.textContent = `Wave ${wave} of ${waves}, step ${state.step - (wave - 1) * k} of ${k}: ${programs}, `
+      + `in ${count(rows, "row")} and ${count(columns, "column")}. `;
     both.textContent = said.join(" ");
+    this.svg.ariaLabel = said[1];
+    const [width, height] = [n, m].map((tiles) => 10 * k + 20 * tiles + 8);
+    this.svg.setAttribute("viewBox", `-2 -2 ${width} ${height}`);
+    for (const preset of this.presets) {
+      const values = Object.entries(JSON.parse(preset.dataset.preset));
+      preset.ariaPressed = values.every(([name, value]) => state[name] === value);
+    }
+    this.point(this.hovered ?? state.program);
   }
 
-  /** Show the run of one order, and return it in words. */
-  show(part, state) {
-    const { m, n, k, group, step } = state;
-    const [now, end] = [run(state, step), run(state)];
-    const [title, svg, bar, caption] = part.children;
-    const [rows, columns] = [0, 1].map((axis) => new Set(now.resident.map((tile) => tile[axis])).size);
-    title.textContent = group === 1 ? "Row-major" : group < m ? `Groups of ${group} rows` : "Column-major";
-    caption.textContent = `Now: ${count(rows, "row")} of A, ${count(columns, "column")} of B. `
-      + `From memory: ${now.misses} of ${now.reads} reads so far, ${end.misses} of ${end.reads} in the end.`;
-    for (const [name, { misses }] of Object.entries({ now, end })) {
-      bar.style.setProperty(`--${name}`, `${(100 * misses) / end.reads}%`);
+  /** The runs of all groups, and the curve of what they read from memory. */
+  plot({ m, n, k, sms, cache, group }) {
+    const sizes = JSON.stringify([m, n, k, sms, cache]);
+    if (sizes !== this.sizes) {
+      this.sizes = sizes;
+      this.runs = range(m).map((i) => run({ m, n, k, sms, cache, group: i + 1 }));
+      const most = Math.max(...this.runs.map((each) => each.misses));
+      const at = this.runs.map((each, i) => [m > 1 ? i / (m - 1) : 0.5, each.misses / most]);
+      const line = at.map(([x, y]) => `${x},${1 - y}`).join(" ");
+      const dots = at.map(([x, y], i) => `<i style="--x: ${x}; --y: ${y}" data-group="${i + 1}"
+        data-misses="${this.runs[i].misses}"></i>`);
+      this.curve.innerHTML = `<svg viewBox="0 0 1 1" preserveAspectRatio="none" aria-hidden="true">
+        <polyline points="${line}"></polyline></svg>${dots.join("")}`;
     }
-    const [width, height] = [n, m].map((tiles) => 10 * k + 20 * tiles + 8);
-    svg.setAttribute("viewBox", `-2 -2 ${width} ${height}`);
-    svg.setAttribute("width", 1.6 * width);
-    svg.innerHTML = draw(now, state);
-    return (svg.ariaLabel = `${title.textContent}. ${caption.textContent}`);
+    const end = this.runs[group - 1].misses;
+    [...this.curve.querySelectorAll("i")].forEach((dot, i) => (dot.className = i === group - 1 ? "swizzle__here" : ""));
+    this.form.group.ariaValueText = `${count(group, "row")}: ${end} tiles from memory`;
+  }
+
+  /** Show how far one of both has come, and return it in words. */
+  race(racer, state, now) {
+    const [name, bar, number] = racer.children;
+    const [first, end] = [this.runs[0], this.runs[state.group - 1]];
+    const full = Math.max(first.misses, this.runs[this.state.group - 1].misses);
+    name.textContent = title(state);
+    number.textContent = `${now.misses} of ${end.misses}`;
+    bar.style.setProperty("--now", now.misses / full);
+    bar.style.setProperty("--end", end.misses / full);
+    const [rows, columns] = spread(now);
+    return `${title(state)}. Now: ${count(rows, "row")} of A, ${count(columns, "column")} of B. `
+      + `From memory: ${now.misses} of ${now.reads} reads so far, ${end.misses} of ${end.reads} in the end.`;
+  }
+
+  /** Show the picture, and in it what one program reads. */
+  point(program, live = "polite") {
+    const { state } = this;
+    const { tiles, hits } = this.runs[state.group - 1];
+    const chosen = tiles[program] && { tile: tiles[program], hits: hits[program] };
+    this.svg.innerHTML = draw(this.now, state, chosen);
+    this.svg.classList.toggle("swizzle--chosen", !!chosen);
+    const detail = this.querySelector(".explorer__detail");
+    detail.ariaLive = this.timer ? "off" : live; // a screen reader would fall behind
+    const [row, column] = chosen?.tile ?? [];
+    const share = (all) => {
+      const found = all.filter(Boolean).length;
+      return [found && count(found, "hit"), found < all.length && misses(all.length - found)].filter(Boolean).join(", ");
+    };
+    detail.textContent = chosen ? `Program ${program}, wave ${Math.floor(program / state.sms) + 1}. `
+      + `Row ${row} of A: ${share(chosen.hits.A)}. Column ${column} of B: ${share(chosen.hits.B)}.`
+      : "Point at a tile of C, or tap it, to see what its program reads.";
+  }
+
+  /** The program whose tile of C is under a pointer, or nothing. */
+  under({ clientX, clientY }) {
+    const { x, y } = new DOMPoint(clientX, clientY).matrixTransform(this.svg.getScreenCTM().inverse());
+    const [i, j] = [y, x].map((at) => Math.floor((at + 1 - edgeOf(this.state.k)) / 20));
+    const found = this.now.tiles.findIndex(([row, column]) => row === i && column === j);
+    return found < 0 ? undefined : found;
+  }
+
+  hover(program) {
+    if (program === this.hovered) return;
+    this.hovered = program;
+    this.point(program ?? this.state.program, "off");
+  }
+
+  choose(program) {
+    this.form.program.value = program === this.state.program ? "" : program ?? "";
+    this.update();
+  }
+
+  set(values) {
+    for (const [name, value] of Object.entries(values)) this.form[name].value = value;
+    this.update();
   }
 }
 

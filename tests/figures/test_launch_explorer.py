@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """``<launch-explorer>``: what it computes is what kernels do, and everybody can use it."""
 
+import itertools
+
 import pytest
 
 torch = pytest.importorskip("torch", exc_type=ImportError)
 triton = pytest.importorskip("triton", exc_type=ImportError)
 import triton.language as tl  # noqa: E402
 
-from figures.launch_explorer import explorer, form  # noqa: E402
+from figures.launch_explorer import explorer  # noqa: E402
 from recorder import recording  # noqa: E402
 from recorder.project import find  # noqa: E402
 from tests.figures.explorer_support import call, in_scheme, move_and_copy, page_with  # noqa: E402
 
-RECORDED = recording.load(find("programs/vector_add"), "cpu")
+RECORDED = recording.load(find("start/first_kernel"), "cpu")
 LAUNCH = RECORDED.launch(0)
+NO_MASK = recording.load(find("programs/vector_add_bug"), "cpu").launch(0)
+SIZES = [(1, 1), (1, 16), (8, 4), (9, 8), (15, 1), (16, 16), (17, 16), (30, 4), (31, 2), (31, 16)]
 
 
 @triton.jit
@@ -25,32 +29,21 @@ def places_kernel(offsets_ptr, mask_ptr, n, BLOCK_SIZE: tl.constexpr):
     tl.store(mask_ptr + pid * BLOCK_SIZE + lane, (offsets < n).to(tl.int32))
 
 
-@triton.jit
-def places_2d_kernel(offsets_ptr, mask_ptr, rows, columns, BLOCK_ROWS: tl.constexpr, BLOCK_COLUMNS: tl.constexpr):
-    pid_0, pid_1 = tl.program_id(axis=0), tl.program_id(axis=1)
-    r = pid_0 * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
-    c = pid_1 * BLOCK_COLUMNS + tl.arange(0, BLOCK_COLUMNS)
-    lane = tl.arange(0, BLOCK_ROWS)[:, None] * BLOCK_COLUMNS + tl.arange(0, BLOCK_COLUMNS)[None, :]
-    place = (pid_1 * tl.num_programs(axis=0) + pid_0) * BLOCK_ROWS * BLOCK_COLUMNS + lane
-    tl.store(offsets_ptr + place, r[:, None] * columns + c[None, :])
-    tl.store(mask_ptr + place, ((r[:, None] < rows) & (c[None, :] < columns)).to(tl.int32))
-
-
-def ran(kernel, grid, lanes, *arguments):
+def ran(n, block):
     """What the programs of a kernel computed, in the form in which the explorer's module returns it."""
-    programs = grid[0] * grid[1]
-    offsets, mask = (torch.full((programs, lanes), -1, dtype=torch.int32) for _ in range(2))
-    kernel[grid](offsets, mask, *arguments)
+    programs = triton.cdiv(n, block)
+    offsets, mask = (torch.full((programs, block), -1, dtype=torch.int32) for _ in range(2))
+    places_kernel[(programs,)](offsets, mask, n, block)
     return [
-        {"pid": [i % grid[0], i // grid[0], 0], "offsets": o, "mask": [bool(on) for on in m]}
-        for i, (o, m) in enumerate(zip(offsets.tolist(), mask.tolist(), strict=True))
+        {"pid": pid, "offsets": o, "mask": [bool(on) for on in m]}
+        for pid, (o, m) in enumerate(zip(offsets.tolist(), mask.tolist(), strict=True))
     ]
 
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
     """The address of a page with two explorers."""
-    both = explorer(RECORDED, switch=True), form("", id="other", dimensions="2", rows=5, columns=7, blockRows=2)
+    both = explorer(RECORDED), explorer(RECORDED, id="other")
     with page_with(tmp_path_factory.mktemp("launch"), "explorer", *both) as url:
         yield url
 
@@ -65,10 +58,6 @@ def page(open_page):
     return open_page()
 
 
-def computed(page, function: str, *sizes: dict) -> list:
-    return call(page, "launch_explorer", f"it.{function}(a)", sizes)
-
-
 def text(page, part, of="launch"):
     return page.locator(f"#{of} .explorer__{part}").inner_text()
 
@@ -77,73 +66,164 @@ def query(page):
     return page.evaluate("location.search")
 
 
+def lane(page, offset, of="launch"):
+    return page.locator(f"#{of} [aria-label^='element {offset}:'], #{of} [aria-label^='element {offset},']")
+
+
+def fates(page) -> list[str]:
+    """Of each lane whether it is on, off or out."""
+    lanes = page.locator("#launch .lane").evaluate_all("lanes => lanes.map(lane => lane.classList[1])")
+    return [name.removeprefix("lane--") for name in lanes]
+
+
+def squares(page) -> list[str]:
+    return page.locator("#launch .lane var").all_inner_texts()
+
+
+def values(page, of="launch") -> list[str]:
+    """What stands beside the lines."""
+    return page.locator(f"#{of} .launch__lines var").all_inner_texts()
+
+
+def line(page, code, of="launch"):
+    return page.locator(f"#{of} .launch__lines label", has_text=code)
+
+
 # What it computes
 
 
 def test_computes_what_was_recorded(page):
-    (programs,) = computed(page, "launch", {"n": LAUNCH.arguments["n"], "block": LAUNCH.arguments["BLOCK_SIZE"]})
+    sizes = {"n": LAUNCH.arguments["n"], "block": LAUNCH.arguments["BLOCK_SIZE"]}
+    (programs,) = call(page, "launch_explorer", "it.launch(a)", [sizes])
     assert len(programs) == LAUNCH.grid[0]
     for access in LAUNCH.accesses:
-        seen = {"pid": list(access.pid), "offsets": access.offsets, "mask": access.mask}
+        seen = {"pid": access.pid[0], "offsets": access.offsets, "mask": access.mask}
         assert seen == programs[access.pid[0]]
 
 
-@pytest.mark.parametrize("block", [1, 2, 4, 16, 32])
+@pytest.mark.parametrize("block", [1, 2, 4, 8, 16])
 def test_computes_what_a_kernel_computes(page, block):
-    for n in (1, 2, 3, 4, 7, 8, 10, 31, 32, 33, 63, 64):
-        expected = ran(places_kernel, (triton.cdiv(n, block), 1), block, n, block)
-        assert computed(page, "launch", {"n": n, "block": block}) == [expected], f"{n=}"
+    lengths = (1, 2, 3, 4, 7, 8, 10, 15, 16, 17, 31)
+    computed = call(page, "launch_explorer", "it.launch(a)", [{"n": n, "block": block} for n in lengths])
+    assert computed == [ran(n, block) for n in lengths]
 
 
-@pytest.mark.parametrize("blocks", [(1, 1), (1, 4), (4, 1), (2, 4), (4, 4), (8, 2)])
-def test_computes_what_a_kernel_computes_in_two_dimensions(page, blocks):
-    for rows, columns in ((1, 1), (1, 7), (5, 1), (4, 8), (6, 10), (12, 11)):
-        grid = triton.cdiv(rows, blocks[0]), triton.cdiv(columns, blocks[1])
-        expected = ran(places_2d_kernel, grid, blocks[0] * blocks[1], rows, columns, *blocks)
-        sizes = {"rows": rows, "columns": columns, "blockRows": blocks[0], "blockColumns": blocks[1]}
-        (programs,) = computed(page, "launch2d", sizes)
-        for program in programs:
-            del program["places"]
-        assert programs == expected, f"{rows=} {columns=}"
+def test_says_of_each_lane_what_its_program_touched(page):
+    """Line by line, as it was recorded."""
+    touched = {(a.op, a.tensor, o): on for a in LAUNCH.accesses for o, on in zip(a.offsets, a.mask, strict=True)}
+    for offset in range(12):
+        lane(page, offset).click()
+        lines = zip(values(page)[3:], (("load", "x"), ("load", "y"), ("store", "out")), strict=True)
+        for said, (op, tensor) in lines:
+            assert said == (f"{tensor}[{offset}]" if touched[op, f"{tensor}_ptr", offset] else "off")
+
+
+def test_without_the_mask_it_touches_what_the_kernel_without_one_touched(page):
+    page.locator("#launch").get_by_role("button", name="Remove the mask").click()
+    beyond = {offset for access in NO_MASK.accesses for offset in access.offsets if offset >= NO_MASK.arguments["n"]}
+    assert all(all(access.mask) for access in NO_MASK.accesses) and NO_MASK.arguments["n"] == 10
+    assert {offset for offset, fate in enumerate(fates(page)) if fate == "out"} == beyond == {10, 11}
 
 
 # What it shows
 
 
-def test_shows_every_lane_and_which_are_masked_off(page):
-    shown = page.locator("#launch .program").evaluate_all(
-        "programs => programs.map(p => [...p.querySelectorAll('.lane')].map(l => "
-        "[Number(l.textContent), !l.classList.contains('lane--off')]))"
-    )
+def test_shows_every_lane_and_which_are_off(page):
     stores = [access for access in LAUNCH.accesses if access.op == "store"]
-    assert shown == [[list(lane) for lane in zip(a.offsets, a.mask, strict=True)] for a in stores]
-    assert page.get_by_role("option", name="element 10, masked off: program 2, lane 2").count() == 1
-    hatched = page.locator("#launch .lane--off").first.evaluate("e => getComputedStyle(e).backgroundImage")
+    every = [(o, on) for access in stores for o, on in zip(access.offsets, access.mask, strict=True)]
+    assert squares(page) == [str(offset) for offset, _ in every]
+    assert fates(page) == ["on" if on else "off" for _, on in every]
+    assert page.get_by_role("option", name="element 10, masked off: program 2, lane 2").count() == 2
+    hatched = page.locator("#launch .lane--off var").first.evaluate("e => getComputedStyle(e).backgroundImage")
     assert "gradient" in hatched
     assert not page.locator("#launch svg").is_visible()
+    assert text(page, "summary") == "3 programs, 2 lanes off"
 
 
-def test_says_the_launch_in_words(open_page):
-    page = open_page("?launch.program=2")
-    assert text(page, "summary") == (
-        "n = 10, block 4: cdiv(10, 4) = 3 programs; program 2 has offsets 8 9 10 11; "
-        "lanes 2 and 3 (offsets 10 and 11) are masked off."
+def test_a_lane_fills_in_the_lines(page):
+    assert values(page) == ["1", "1 * 4 + 2 = 6", "6 < 10 is True", "x[6]", "y[6]", "out[6]"]
+    lane(page, 9).click()
+    assert values(page) == ["2", "2 * 4 + 1 = 9", "9 < 10 is True", "x[9]", "y[9]", "out[9]"]
+    assert text(page, "detail") == "Squares show offsets. Program 2, lane 1 loads x[9] and y[9], stores out[9]."
+    lane(page, 10).click()
+    assert values(page) == ["2", "2 * 4 + 2 = 10", "10 < 10 is False", "off", "off", "off"]
+    assert text(page, "detail").endswith("Program 2, lane 2 is masked off: it touches nothing.")
+    assert page.locator("#launch [aria-selected=true] var").all_inner_texts() == ["10"]
+
+
+def test_a_pointer_over_a_lane_fills_them_in_for_as_long(page):
+    lane(page, 3).hover()
+    assert values(page)[1] == "0 * 4 + 3 = 3"
+    assert page.locator("#launch .explorer__detail").get_attribute("aria-live") == "off"
+    page.get_by_role("heading", name="Explorer").hover()
+    assert values(page)[1] == "1 * 4 + 2 = 6" and query(page) == ""
+
+
+@pytest.mark.parametrize(
+    ("code", "shown", "said"),
+    [("pid =", "000011112222", "Squares show pid."),
+     ("mask =", "TTTTTTTTTTFF", "Squares show the mask, true or false."),
+     ("x = tl.load", "01234567891011", "Outlined: loaded from x."),
+     ("tl.store", "01234567891011", "Filled: stored to out.")],
+)  # fmt: skip
+def test_a_line_fills_in_the_squares(page, code, shown, said):
+    line(page, code).click()
+    assert "".join(squares(page)) == shown
+    assert text(page, "detail").startswith(said)
+
+
+def test_loaded_is_outlined_and_stored_is_filled(page):
+    background = lambda: lane(page, 4).locator("var").evaluate("e => getComputedStyle(e).backgroundColor")
+    line(page, "x = tl.load").click()
+    outlined, paper = background(), page.evaluate("getComputedStyle(document.body).backgroundColor")
+    line(page, "tl.store").click()
+    assert outlined == paper != background()
+
+
+def test_without_the_mask_what_lies_past_the_end_is_red(page):
+    page.locator("#launch").get_by_role("button", name="Remove the mask").click()
+    border = lane(page, 11).locator("var").evaluate("e => getComputedStyle(e).borderColor")
+    assert border == page.evaluate(
+        "() => { const e = document.body.appendChild(document.createElement('i')); e.style.color = "
+        "'var(--out-of-bounds)'; return getComputedStyle(e).color }"
     )
-    assert page.locator("#launch .explorer__summary").get_attribute("aria-live") == "polite"
-    assert "cdiv(5, 2) * cdiv(7, 4) = 6 programs" in text(page, "summary", of="other")
+    assert page.get_by_role("option", name="element 11, out of bounds: program 2, lane 3").count() == 1
+    assert text(page, "summary") == "3 programs, 2 out of bounds"
+    lane(page, 11).click()
+    assert text(page, "detail").endswith("Program 2, lane 3 loads x[11] and y[11], stores out[11]: out of bounds.")
+    struck = page.locator("#launch s").evaluate_all("all => all.map(e => getComputedStyle(e).textDecorationLine)")
+    assert struck[3:] == ["line-through"] * 3
+    page.locator("#launch").get_by_role("button", name="Restore the mask").click()
+    assert fates(page)[10:] == ["off", "off"]
 
 
-def test_pointer_chooses_a_lane_and_shows_its_formula(page):
-    page.locator("#launch .lane", has_text="9").click()
-    assert text(page, "detail") == (
-        "Program 2, lane 1: pid * BLOCK_SIZE + lane = 2 * 4 + 1 = 9; "
-        "offset < n is 9 < 10, true: it is loaded and stored."
-    )
-    page.locator("#launch .lane", has_text="10").click()
-    assert "10 < 10, false: it is masked off" in text(page, "detail")
-    assert page.locator("#launch [aria-selected=true]").all_inner_texts() == ["10"]
-    page.locator("#other .lane").nth(3).click()
-    assert "row = 0 * 2 + 0 = 0, column = 0 * 4 + 3 = 3, offset = 0 * 7 + 3 = 3" in text(page, "detail", of="other")
+def drag(page, steps):
+    """Take the end by its knob, and lead it to elements one after the other: to where each begins."""
+    box = page.locator("#launch .launch__end").bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] - 8)
+    page.mouse.down()
+    for offset in steps:
+        before = page.locator("#launch .launch__strip span").nth(offset - 1).bounding_box()
+        page.mouse.move(before["x"] + before["width"] - 3, before["y"] + 30, steps=3)
+    page.mouse.up()
+
+
+def test_the_end_of_the_tensors_can_be_dragged(page):
+    drag(page, [12])
+    assert text(page, "summary") == "3 programs, no lane off" and query(page) == "?launch.n=12"
+    drag(page, [13])
+    assert text(page, "summary") == "4 programs, 3 lanes off"
+    drag(page, [15, 14, 3])
+    assert text(page, "summary") == "1 program, 1 lane off"
+    assert values(page)[1] == "0 * 4 + 3 = 3", "the element that was chosen is no longer there; the last one is"
+    drag(page, [15])
+    page.set_viewport_size({"width": 390, "height": 844})
+    drag(page, [5, 8, 16])
+    assert text(page, "summary") == "4 programs, no lane off", "squares in two rows"
+    drag(page, [24, 31])
+    assert query(page).startswith("?launch.n=31")
+    lane(page, 5).click()
+    assert query(page).startswith("?launch.n=31"), "nothing is held any more"
 
 
 def test_arrow_keys_walk_through_the_lanes(page):
@@ -151,78 +231,31 @@ def test_arrow_keys_walk_through_the_lanes(page):
     assert page.locator("#launch .lane[tabindex='0']").count() == 1
     page.locator("#launch .lane[tabindex='0']").focus()
     for key, offset in (
-        ("ArrowRight", "1"), ("ArrowDown", "5"), ("ArrowLeft", "4"), ("ArrowLeft", "3"), ("End", "11"),
-        ("ArrowRight", "11"), ("ArrowUp", "7"), ("Home", "0"), ("ArrowLeft", "0"),
+        ("ArrowRight", "7"), ("ArrowDown", "11"), ("ArrowLeft", "10"), ("ArrowUp", "6"), ("End", "11"),
+        ("ArrowRight", "11"), ("Home", "0"), ("ArrowLeft", "0"), ("ArrowUp", "0"),
     ):  # fmt: skip
         page.keyboard.press(key)
         assert focused() == offset, key
-        assert page.locator("#launch .lane[tabindex='0']").all_inner_texts() == [offset]
-    page.locator("#other .lane[tabindex='0']").focus()
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("ArrowRight")
-    assert "lane 5: row = 0 * 2 + 1 = 1" in text(page, "detail", of="other")
+        assert page.locator("#launch .lane[tabindex='0'] var").all_inner_texts() == [offset]
 
 
 def test_keyboard_alone_reaches_and_works_everything(page):
-    page.get_by_label("n", exact=True).first.focus()
+    page.locator("#launch [name=block]:checked").focus()
     page.keyboard.press("ArrowRight")
-    assert text(page, "summary").startswith("n = 11,")
+    assert text(page, "summary") == "2 programs, 6 lanes off"
     page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    assert text(page, "summary") == "2 programs, 6 out of bounds"
     page.keyboard.press("Tab")
     page.keyboard.press("ArrowRight")
-    assert text(page, "summary").startswith("n = 11, block 8: cdiv(11, 8) = 2 programs")
-    assert page.evaluate("document.activeElement.getAttribute('aria-valuetext')") == "8"
-    for _ in range(2):
-        page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.className") == "lane"
+    assert text(page, "summary") == "2 programs, 5 out of bounds"
     page.keyboard.press("Tab")
-    page.keyboard.press("Enter")  # Next program: Previous program cannot be reached, for it has nowhere to lead
-    assert "program 1 has" in text(page, "summary")
-
-
-@pytest.mark.parametrize(
-    ("label", "typed", "taken"),
-    [("n", "64", 64), ("n", "900", 64), ("n", "-3", 1), ("n", "", 10), ("BLOCK_SIZE", "16", 16),
-     ("BLOCK_SIZE", "5", 8), ("BLOCK_SIZE", "3", 2), ("BLOCK_SIZE", "99", 32)],
-)  # fmt: skip
-def test_numbers_are_taken_or_corrected(page, label, typed, taken):
-    field = page.locator("#launch").get_by_label(f"{label}, as a number", exact=True)
-    field.fill(typed)
-    field.press("Enter")
-    assert field.input_value() == str(taken)
-    assert f"{'n =' if label == 'n' else 'block'} {taken}" in text(page, "summary")
-
-
-def test_switch_leads_to_two_dimensions_and_back(page):
-    page.get_by_label("2-D").click()
-    assert "6 × 10, block 4 × 4" in text(page, "summary")
-    assert page.locator("#launch").get_by_label("BLOCK_ROWS", exact=True).is_visible()
-    assert not page.locator("#launch").get_by_label("n", exact=True).is_visible()
-    page.get_by_label("1-D").click()
-    assert text(page, "summary").startswith("n = 10, block 4")
-
-
-def test_steps_and_plays_through_the_programs(page):
-    launch = page.locator("#launch")
-    launch.get_by_role("button", name="Next program").click()
-    assert "program 1 has" in text(page, "summary")
-    assert launch.locator(".program--current .program__name").inner_text() == "pid 1"
-    launch.get_by_role("button", name="Play").click()
-    launch.get_by_role("button", name="Stop").click()
-    before = text(page, "summary")
-    page.wait_for_timeout(900)  # longer than a step takes
-    assert text(page, "summary") == before
-    launch.get_by_role("button", name="Play").click()
-    page.wait_for_function("document.querySelector('#launch .explorer__summary').textContent.includes('program 2 has')")
-    launch.get_by_role("button", name="Play").wait_for()
-    assert launch.get_by_role("button", name="Next program").is_disabled()
-
-
-def test_nothing_plays_under_reduced_motion(open_page):
-    page = open_page(reduced_motion="reduce")
-    assert not page.locator("#launch").get_by_text("Play").is_visible()
-    page.locator("#launch").get_by_role("button", name="Next program").click()
-    assert "program 1 has" in text(page, "summary")
+    assert page.evaluate("document.activeElement.textContent") == "6"
+    page.keyboard.press("ArrowDown")
+    assert values(page)[1] == "1 * 8 + 6 = 14"
+    page.keyboard.press("Tab")
+    page.keyboard.press("ArrowUp")
+    assert text(page, "detail").startswith("Squares show pid.")
 
 
 # Its state
@@ -230,35 +263,47 @@ def test_nothing_plays_under_reduced_motion(open_page):
 
 def test_address_keeps_the_state(open_page):
     page = open_page("?q=1")
-    page.locator("#launch").get_by_label("n, as a number").fill("12")
-    page.keyboard.press("Enter")
-    page.locator("#launch").get_by_role("button", name="Next program").click()
-    page.locator("#other").get_by_label("rows, as a number", exact=True).fill("3")
-    page.keyboard.press("Enter")
-    assert query(page) == "?q=1&launch.n=12&launch.program=1&other.rows=3"
-    before = text(page, "summary"), text(page, "summary", of="other")
+    page.locator("#launch").get_by_role("slider").fill("12")
+    lane(page, 9).click()
+    line(page, "mask =").click()
+    page.locator("#other").get_by_role("button", name="Remove the mask").click()
+    assert query(page) == "?q=1&launch.n=12&launch.element=9&launch.line=3&other.mask=off"
+    before = squares(page), values(page), text(page, "summary", of="other")
     again = open_page(query(page))
-    assert (text(again, "summary"), text(again, "summary", of="other")) == before
+    assert (squares(again), values(again), text(again, "summary", of="other")) == before
     assert page.evaluate("history.length") == again.evaluate("history.length"), "a change must add no step to go back"
-    again.locator("#launch").get_by_label("n, as a number").fill("10")
-    again.keyboard.press("Enter")
+    again.locator("#launch").get_by_role("slider").fill("10")
     assert "launch.n" not in query(again), "the first state needs no parameter"
 
 
 def test_address_may_hold_anything(open_page):
-    page = open_page("?launch.n=<b>&launch.block=7&launch.program=99&launch.dimensions=3&other.rows=1e9")
-    assert text(page, "summary").startswith("n = 10, block 8: cdiv(10, 8) = 2 programs; program 1 has")
-    assert "12 × 7" in text(page, "summary", of="other")
+    page = open_page("?launch.n=<b>&launch.block=7&launch.element=x&launch.mask=none&launch.line=9&other.n=1e9")
+    assert text(page, "summary") == "3 programs, 2 lanes off"
+    assert values(page)[1] == "0 * 4 + 0 = 0"
+    assert text(page, "summary", of="other") == "8 programs, 1 lane off"
+    page = open_page("?launch.element=99&launch.n=-3")
+    assert values(page)[1] == "0 * 4 + 3 = 3"
+
+
+@pytest.mark.parametrize(("n", "block"), SIZES)
+def test_past_the_end_there_is_always_a_square(open_page, n, block):
+    page = open_page(f"?launch.n={n}&launch.block={block}")
+    assert len(fates(page)) == triton.cdiv(n, block) * block
+    numbers = page.locator("#launch .launch__strip span var").all_inner_texts()
+    assert [int(number) for number in numbers] == list(range(len(numbers)))
+    assert len(numbers) in (16, 32) and len(numbers) > n
+    held = page.locator("#launch .launch__end").evaluate("e => e.parentElement.firstChild.textContent")
+    assert held == str(n)
 
 
 def test_moving_or_copying_the_element_makes_no_second_one(page):
     move_and_copy(page, "#launch")
     assert page.locator("#launch > .explorer").count() == 1
     assert page.locator("#copy > .explorer").count() == 1
-    page.locator("#copy .lane", has_text="9").click()
-    assert "= 9;" in text(page, "detail", of="copy")
-    page.locator("#launch").get_by_role("button", name="Next program").click()
-    assert "program 1 has" in text(page, "summary")
+    lane(page, 9, of="copy").click()
+    assert values(page, of="copy")[1] == "2 * 4 + 1 = 9" and values(page)[1] == "1 * 4 + 2 = 6"
+    page.locator("#launch").get_by_role("button", name="Remove the mask").click()
+    assert "out of bounds" in text(page, "summary") and "off" in text(page, "summary", of="copy")
 
 
 # Who can use it
@@ -267,33 +312,51 @@ def test_moving_or_copying_the_element_makes_no_second_one(page):
 def test_without_javascript_the_picture_stands(open_page):
     page = open_page(java_script_enabled=False)
     assert page.locator("#launch svg").is_visible()
-    assert page.get_by_role("img", name="The memory accesses of add_kernel").count() == 1
+    assert page.get_by_role("img", name="The memory accesses of add_kernel").count() == 2
 
 
-@pytest.mark.parametrize("state", ["", "?launch.dimensions=2&launch.program=5"])
-@pytest.mark.parametrize("scheme", ["default", "slate"])
+@pytest.mark.parametrize(
+    ("scheme", "state"),
+    list(itertools.product(["default", "slate"], ["", "?launch.mask=off&launch.line=6&launch.n=31&launch.block=2"])),
+)
 def test_no_axe_violation(open_page, scheme, state):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     page = open_page(state)
     in_scheme(page, scheme)
-    page.locator("#launch .lane--off").first.click()
+    lane(page, 2).click()
     found = axe.run(page)
     assert found.violations_count == 0, found.generate_report()
 
 
-@pytest.mark.parametrize(
-    "state",
-    ["", "?launch.n=64&launch.block=32", "?launch.n=64&launch.block=1",
-     "?launch.dimensions=2&launch.rows=12&launch.columns=12&launch.blockRows=8&launch.blockColumns=8"],
-)  # fmt: skip
-def test_fits_on_a_phone(open_page, state):
+@pytest.mark.parametrize(("n", "block"), [(10, 4), (31, 16), (31, 1)])
+def test_fits_on_a_phone(open_page, n, block):
+    state = f"?launch.n={n}&launch.block={block}"
     page = open_page(state, viewport={"width": 360, "height": 700}, has_touch=True)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
-    sides = page.locator("#launch .lane").evaluate_all("lanes => lanes.map(l => l.getBoundingClientRect().width)")
-    assert min(sides) + 2 >= 24, "a target of 24 px, with the space around it"
-    heights = page.locator("#launch button, #launch input:visible").evaluate_all(
-        "all => all.map(e => e.getBoundingClientRect().height)"
-    )
-    assert min(heights) >= 40
-    page.locator("#launch .lane").last.tap()
-    assert f"lane {len(page.locator('#launch .program').last.locator('.lane').all()) - 1}:" in text(page, "detail")
+    size = lambda what, side: min(page.locator(f"#launch {what}").evaluate_all(
+        f"all => all.map(e => e.getBoundingClientRect().{side})"))  # fmt: skip
+    assert size(".lane", "width") >= 24 and size(".launch__end", "width") >= 24
+    assert min(size("button", "height"), size(".explorer__switch span", "height")) >= 34
+    assert min(size(".launch__lines label", "height"), size(".explorer__switch span", "width")) >= 22
+    last = page.locator("#launch .lane").last
+    last.tap()
+    offset = last.locator("var").inner_text()
+    assert values(page)[1].endswith(f" = {offset}")
+    line(page, "mask =").tap()
+    assert squares(page)[-1] == ("T" if int(offset) < n else "F")
+
+
+def test_a_finger_drags_the_end(open_page):
+    """Its touches go on although the square that it began on is drawn anew, and do not scroll the page."""
+    page = open_page(viewport={"width": 390, "height": 500}, has_touch=True, is_mobile=True)
+    page.evaluate("document.body.style.minHeight = '3000px'")
+    send = page.context.new_cdp_session(page).send
+    box = page.locator("#launch .launch__end").bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + 30
+    send("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [{"x": x, "y": y}]})
+    for step in range(1, 11):
+        at = {"x": x + 18 * step, "y": y + step}
+        send("Input.dispatchTouchEvent", {"type": "touchMove", "touchPoints": [at]})
+    send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    page.wait_for_function("document.querySelector('#launch .explorer__summary').textContent.startsWith('4 programs')")
+    assert page.evaluate("scrollY") == 0

@@ -200,6 +200,46 @@ def test_pointing_at_an_element_says_who_holds_it(open_page):
     assert query(page) == "?layout.warps=4&layout.element=519"
 
 
+def registers(page, of="layout"):
+    """Of the chosen thread: by register, the element; and how many of them one instruction loads."""
+    pieces = page.locator(f"#{of} .layout__registers > div > span")
+    cells = pieces.locator("b").evaluate_all("all => all.map(b => [...b.children].map(part => part.textContent))")
+    each = set(pieces.evaluate_all("all => all.map(piece => piece.children.length)"))
+    return {int(register): int(element) for register, element in cells}, each
+
+
+@pytest.mark.parametrize(("block", "warps", "thread"), [(1024, 8, 1), (1024, 4, 77), (4096, 1, 5), (256, 16, 300)])
+def test_lists_the_registers_of_the_chosen_thread(open_page, block, warps, thread):
+    page = open_page(f"?layout.block={block}&layout.warps={warps}&layout.thread={thread}")
+    (dealt,) = computed(page, [{"block": block, "warps": warps}])
+    assert registers(page) == (dict(enumerate(dealt[0][thread])), {expected(block, warps).per_thread[0]})
+    group = page.locator("#layout").get_by_role("group", name=f"Registers of thread {thread}, and their elements")
+    assert group.count() == 1
+    chosen = group.locator("[aria-current]")
+    assert chosen.evaluate("it => it.dataset.element") == slider(page, "element, as a number").input_value()
+    group.locator("b").last.click()
+    register, element = len(dealt[0][thread]) - 1, dealt[0][thread][-1]
+    assert f"Element {element} is in register {register}" in text(page, "detail")
+    assert f"layout.element={element}" in query(page) or element == 4
+
+
+def test_the_register_of_an_element_far_behind_is_in_sight(open_page):
+    page = open_page("?layout.block=4096&layout.warps=1&layout.thread=5&layout.element=2199")
+    strip = page.locator("#layout .layout__registers > div")
+    edge, cell = strip.bounding_box(), strip.locator("[aria-current]").bounding_box()
+    assert edge["x"] <= cell["x"] and cell["x"] + cell["width"] <= edge["x"] + edge["width"] + 1
+    assert strip.get_attribute("tabindex") == "0", "keys scroll it"
+    assert page.locator("#other .layout__registers > div").get_attribute("tabindex") == "0"
+    assert open_page().locator("#layout .layout__registers > div").get_attribute("tabindex") == "-1"
+
+
+def test_pointing_at_a_box_lists_its_registers(page):
+    page.locator("#layout i").nth(200).hover()
+    assert registers(page)[0] == {0: 800, 1: 801, 2: 802, 3: 803}
+    page.locator("h1").hover()
+    assert registers(page)[0] == {0: 4, 1: 5, 2: 6, 3: 7}
+
+
 def test_more_threads_than_elements(open_page):
     page = open_page("?layout.block=256&layout.warps=16&layout.thread=259&layout.element=3")
     assert text(page, "summary") == "256 elements on 16 × 32 = 512 threads: each element is held by 2 threads."
@@ -307,17 +347,29 @@ def test_no_axe_violation(open_page, scheme):
     assert found.violations_count == 0, found.generate_report()
 
 
-@pytest.mark.parametrize(("state", "tall"), [("", 640), ("?layout.block=4096&layout.warps=1", 960)])
+@pytest.mark.parametrize(
+    ("state", "tall"),
+    [("", 660), ("?layout.block=2048&layout.warps=1", 720), ("?layout.block=4096&layout.warps=1", 780),
+     ("?layout.block=256&layout.warps=16", 740)],
+)  # fmt: skip
 def test_fits_on_a_phone(open_page, state, tall):
     page = open_page(state, viewport={"width": 360, "height": 740}, has_touch=True)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     assert page.locator("#layout form").bounding_box()["height"] <= tall
     heights = page.locator("#layout input:visible").evaluate_all("all => all.map(e => e.offsetHeight)")
     assert min(heights) >= 40
-    clipped = page.locator("#layout i").evaluate_all("all => all.filter(e => e.scrollWidth > e.clientWidth + 1).length")
-    assert clipped == 0
+    for part in ("i", ".layout__row > span"):
+        clipped = page.locator(f"#layout {part}").evaluate_all("""all => all.filter(box => {
+            const range = document.createRange();
+            range.selectNodeContents(box);
+            const [text, { width, height }] = [range.getBoundingClientRect(), box.getBoundingClientRect()];
+            return text.width > width + 2 || text.height > height + 1;
+        }).map(box => box.textContent)""")
+        assert clipped == []
+    sliders = page.locator("#layout [type=range]:visible").evaluate_all("all => all.map(e => e.ariaLabel)")
+    assert sliders == ["BLOCK_SIZE", "num_warps"], "the rest is chosen by touch, or by number"
     page.locator("#layout i").last.tap()
-    own = page.locator("#layout i").last.inner_text()
+    own = page.locator("#layout i").last.inner_text().split()[0]
     assert text(page, "detail").startswith(f"Thread {own} of warp") and query(page) != state
 
 

@@ -66,7 +66,7 @@ def test_only_the_first_is_displayed():
 
 def test_begins_with_the_first_of_launches_by_their_number_of_programs():
     page = html(["schedule_one_more", "schedule_few"])
-    assert re.findall(r"<span><strong>(\d+)</strong> (.*?)</span>", page) == [("2", "few"), ("5", "one more")]
+    assert re.findall(r"<span><strong>(\d+)</strong><em>(.*?)</em></span>", page) == [("2", "few"), ("5", "one more")]
     assert re.search(r'name="launch" min="0" max="1" value="1"', page)
     assert re.findall(r'<g data-name="([^"]*)"[^>]*display="none"', page) == ["few"]
     assert 'aria-label="one more: 5 programs on 4 SMs;' in page
@@ -113,14 +113,15 @@ def test_where_a_launch_ends_is_written_into_the_picture(end, anchor):
 
 def test_what_has_nothing_left_to_run_is_hatched_and_called_idle():
     page = html(["schedule_one_more"])
-    whole = 'width="100.000%" height="11"'  # the launch is the longest, on four SMs of three pixels
+    whole = f'width="100.000%" height="{SMS * PITCH - 1}"'  # the launch is the longest
     assert f'<rect {whole} fill="url(#' in drawing(page, "one-more")
     hatch = re.search(r'fill="url\(#([^)]*)\)"', page)[1]
     assert f'<pattern id="{hatch}"' in page
     # On top, without hatches, each SM until its last program ended: 0 and 1 at 100 of 200 µs, 2 at the end, 3 at 101.
-    assert 'd="M0 0H500.0v3H500.0v3H1000.0v3H505.0v3H0z" fill="var(--untouched)"' in drawing(page, "one-more")
+    steps = f"M0 0{''.join(f'H{at}v{PITCH}' for at in ('500.0', '500.0', '1000.0', '505.0'))}H0z"
+    assert f'd="{steps}" fill="var(--untouched)"' in drawing(page, "one-more")
     x, word = re.findall(r'<text x="([\d.]+)%"[^>]*>([^<]*)</text>', drawing(page, "one-more"))[-1]
-    assert word == "idle" and float(x) == pytest.approx(75, abs=0.2), "in the middle of the tail"
+    assert word == "3 SMs idle" and float(x) == pytest.approx(75, abs=0.2), "in the middle of the tail"
     assert "At its end, 3 SMs had nothing left to run, for 100 µs on average." in page
 
 
@@ -128,9 +129,16 @@ def test_a_launch_without_a_tail_names_none():
     even = {0: (0, 0.0, 100.0), 1: (1, 0.0, 99.5), 2: (2, 0.0, 100.0), 3: (3, 0.0, 100.0)}
     recorded = msgspec.structs.replace(made("h200"), benchmarks=[table(even)])
     page = html(["schedule_few"], recorded)
-    assert ">idle</text>" not in page and "nothing left" not in page and TAIL not in page
+    assert "idle</text>" not in page and "nothing left" not in page and TAIL not in page
     one = read(table(even | {1: (1, 0.0, 40.0)}), "", SMS)
     assert one.tails == [60.0] and one.sentence.endswith("At its end, 1 SM had nothing left to run, for 60 µs.")
+
+
+def test_a_narrow_tail_has_room_for_one_word_and_a_sliver_for_none():
+    for end, words in ((110.0, []), (140.0, ["idle"]), (200.0, ["3 SMs idle"])):
+        rows = {n: (n, 0.0, 100.0 if n else end) for n in range(SMS)}
+        recorded = msgspec.structs.replace(made("h200"), benchmarks=[table(rows)])
+        assert re.findall(r">([^<]*idle)</text>", html(["schedule_few"], recorded)) == words
 
 
 def test_the_word_stands_where_the_tail_is_widest():
@@ -143,7 +151,7 @@ def test_the_word_stands_where_the_tail_is_widest():
     )
     page = html(["schedule_few"], recorded)
     x, y, word = re.findall(r'<text x="([\d.]+)%" y="([\d.]+)"[^>]*>([^<]*)</text>', page)[-1]
-    assert word == "idle" and float(x) == pytest.approx(75, abs=0.2)
+    assert word == "10 SMs idle" and float(x) == pytest.approx(75, abs=0.2)
     assert 40 * PITCH <= float(y) - 9 < float(y) <= 50 * PITCH, "between the rows of those that still run"
 
 
@@ -167,7 +175,7 @@ def test_no_place_is_taken_twice_and_idle_time_is_what_is_left(programs):
 
 def test_labels_may_be_given_and_are_escaped():
     page = html({"schedule_few": "Two <programs>"})
-    assert "<span><strong>2</strong> Two &lt;programs&gt;</span>" in page and "Two <" not in page
+    assert "<strong>2</strong><em>Two &lt;programs&gt;</em>" in page and "Two <" not in page
 
 
 @pytest.mark.parametrize("end, step", [(9.9, 2), (70, 10), (71, 20), (202, 50), (312, 50), (1400, 200), (1401, 500)])

@@ -6,6 +6,8 @@ import re
 import pytest
 
 from figures.schedule import schedule
+from recorder import recording
+from recorder.project import find
 from tests.figures.explorer_support import in_scheme, move_and_copy, page_with
 from tests.toy import LAUNCHES, SMS, made
 
@@ -100,9 +102,9 @@ def test_a_launch_by_its_name_under_the_slider(page):
         assert thumb == pytest.approx(words["x"] + words["width"] / 2, abs=2), "the thumb stands above its words"
 
 
-def test_what_is_idle_at_the_end_is_called_idle(page):
+def test_what_is_idle_at_the_end_is_counted_and_called_idle(page):
     choose(page, "one more")
-    assert page.locator("svg.schedule > g:visible text").all_text_contents() == ["ends after 200 µs", "idle"]
+    assert page.locator("svg.schedule > g:visible text").all_text_contents() == ["ends after 200 µs", "3 SMs idle"]
     about = page.locator(".schedule__about").inner_text()
     assert about.endswith("At its end, 3 SMs had nothing left to run, for 100 µs on average.")
 
@@ -175,6 +177,35 @@ def test_a_program_by_pointing_at_its_bar(page, name):
         assert outline["x"] == pytest.approx(box["x"] + begin / end * box["width"], abs=1)
         assert outline["width"] == pytest.approx((stop - begin) / end * box["width"], abs=1)
         assert 0 <= outline["y"] - box["y"] - sm / SMS * box["height"] < box["height"] / SMS
+
+
+def test_the_moment_is_dragged_across_the_picture(page):
+    choose(page, "one more")
+    picture = page.locator("svg.schedule").bounding_box()
+    end = float(slider(page).get_attribute("max"))
+    page.mouse.move(picture["x"] + 30, picture["y"] + 4)
+    page.mouse.down()
+    for moment in (60, 150, 20):
+        page.mouse.move(picture["x"] + moment / end * picture["width"], picture["y"] + 4, steps=2)
+        assert float(slider(page).input_value()) == pytest.approx(moment, abs=1)
+        assert said(page).startswith(f"At {slider(page).input_value()} µs: ")
+    page.mouse.up()
+    page.mouse.move(picture["x"], picture["y"])
+    assert float(slider(page).input_value()) == pytest.approx(20, abs=1), "it was let go"
+    assert page.get_by_label("Program", exact=True).input_value() == "", "and that was no click"
+
+
+def test_a_finger_drags_the_moment(open_page):
+    page = open_page(viewport={"width": 390, "height": 740}, has_touch=True, is_mobile=True)
+    finger = page.context.new_cdp_session(page)
+    picture = page.locator("svg.schedule").bounding_box()
+    touch = lambda kind, *points: finger.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": list(points)})
+    y, end = picture["y"] + 4, float(slider(page).get_attribute("max"))
+    touch("touchStart", {"x": picture["x"] + 20, "y": y})
+    for step in range(1, 11):
+        touch("touchMove", {"x": picture["x"] + 20 + 10 * step, "y": y})
+    touch("touchEnd")
+    assert float(slider(page).input_value()) == pytest.approx(120 / picture["width"] * end, abs=1)
 
 
 def test_plays_to_the_end_and_can_be_stopped(page):
@@ -320,13 +351,33 @@ def test_fits_on_a_phone(open_page, state):
     assert "ran on SM 0" in detail(page)
 
 
-@pytest.mark.parametrize("width, height, header", [(1280, 800, 97), (390, 740, 49)])
-def test_picture_and_controls_fit_one_screen(open_site, site, width, height, header):
+@pytest.mark.parametrize("width, height", [(1280, 800), (390, 740)])
+def test_picture_and_controls_fit_one_screen(open_site, site, width, height):
     page = open_site(f"{site.url}gpu/schedule/", viewport={"width": width, "height": height})
     first = page.get_by_role("button", name="Play").bounding_box()
+    picture = page.locator("svg.schedule").bounding_box()
     assert first["y"] + first["height"] < height, "on the first screen of its lesson"
+    assert picture["y"] + (picture["height"] if width > 1000 else 80) < height, "with the picture"
+    header = page.locator(".md-header").bounding_box()["height"]
     for launch in range(6):
         programs(page).fill(str(launch))
         at(page, 20)
-        parts = [page.locator(part).bounding_box() for part in (".schedule__play", "svg.schedule", "[name=time]")]
+        names = ".schedule__controls", "svg.schedule", "[name=time]", ".explorer__summary"
+        parts = [page.locator(f"schedule-explorer {name}").bounding_box() for name in names]
         assert max(part["y"] + part["height"] for part in parts) - min(part["y"] for part in parts) <= height - header
+
+
+def test_says_of_the_lesson_what_was_recorded(open_site, site):
+    page = open_site(f"{site.url}gpu/schedule/")
+    recorded = recording.load(find("gpu/schedule"), "h200")
+    rows = recorded.benchmark("schedule_wave_and_a_bit", "sm", "begin", "end").medians().values()
+    times = [(round(row.begin, 1), round(row.end, 1)) for row in rows]  # as the page lists them
+    assert slider(page).input_value() == "0" and programs(page).get_attribute("aria-valuetext").startswith("148 ")
+    for moment in (0, 50, 101, 150, 201, 210):
+        at(page, moment)
+        on = sum(begin <= moment < end for begin, end in times)
+        waiting = sum(begin > moment for begin, _ in times)
+        if on or waiting:
+            assert re.match(rf"At {moment} µs: {on} programs? on \d+ SMs?, {waiting} waiting; ", said(page))
+        else:
+            assert said(page) == f"At {moment} µs: all have ended."

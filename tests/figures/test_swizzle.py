@@ -73,13 +73,20 @@ def test_the_picture_and_its_words():
         assert f'<path class="pid-0 {kind}"' in page.split("swizzle__legend")[1], "each kind of tile is explained"
 
 
-def test_the_explorer_begins_with_the_same_picture():
+def test_the_explorer_begins_with_the_grouped_picture_and_a_race():
     page = html(draw=swizzle.swizzle, sms=3, cache=6, id="other")
     fields = dict(re.findall(r'name="(\w+)"[^>]* value="(\d+)"', page))
     assert fields == {"m": "4", "n": "3", "k": "2", "group": "2", "sms": "3", "cache": "6", "step": "2"}
     assert 'id="other"' in page
     pictures = re.findall(r'<svg[^>]* role="img".*?</svg>', page)
-    assert pictures == re.findall(r'<svg[^>]* role="img".*?</svg>', html(sms=3, cache=6))
+    assert pictures == re.findall(r'<svg[^>]* role="img".*?</svg>', html(sms=3, cache=6))[1:]
+    racers = re.findall(
+        r'<p><span>(.*?)</span>\s*<i style="--now: (.*?); --end: (.*?)"></i><span>(.*?)</span></p>', page
+    )
+    assert [(name, said) for name, *_, said in racers] == [
+        ("Row-major", "8 of 32"), ("Groups of 2 rows", "8 of 28"),
+    ]  # fmt: skip
+    assert [(float(now), float(end)) for _, now, end, _ in racers] == [(8 / 32, 1), (8 / 32, 28 / 32)]
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a page can ask for, what it gets, and what it is told when there is no such thing."""
 
+import base64
+import hashlib
 import html
+import io
 import json
 import re
 import sys
 import time
+import zipfile
 from html.parser import HTMLParser
 from urllib.parse import unquote
 
@@ -16,8 +20,10 @@ from msgspec.structs import replace
 from figures.registry import figures
 from recorder import fingerprint, printed, recording, runner
 from recorder.project import RecorderError, Snippet
+from recorder.recording import Line
 from render import config, frame
 from render.page import PageError
+from tests.render.conftest import NAV
 from tests.toy import ASM, ROOT, SETTINGS, TOY, made
 
 PAGE = "docs/en/programs/toy.md"
@@ -86,12 +92,14 @@ VIEWS = {
     "explorer": ["view: explorer", "launch: 0"],
     "swizzle": ["view: swizzle", "launches: [2, 3]", "sms: 3", "cache: 6"],
     "tiles": ["view: tiles", "launch: 2", "program: 4"],
+    "walk": ["view: walk", "launch: 2", "program: 4"],
     "orders": ["view: orders", "launches: [2, 3]", "sms: 3"],
     "stage": ["view: stage", "target: sm_90", "stage: ptx"],
     "stages": ["view: stages"],
     "error": ["view: error", "launch: 1"],
     "layout": ["view: layout"],
     "threads": ["view: threads"],
+    "warp_reduction": ["view: warp_reduction"],
     "verdicts": ["view: verdicts", "section: Rows"],
 }
 
@@ -100,11 +108,18 @@ def test_every_figure_is_shown_below():
     assert set(VIEWS) == set(figures())
 
 
-def kept_whole(course):
-    """Have the toy's recording keep all stages that it compares, as the explorer of stages wants them."""
+SHUFFLE = Line("shfl.sync.bfly.b32 %r2, %r1, 1, 31, -1;", None)
+
+
+def kept_whole(course, *more: Line):
+    """Have the toy's recording keep all stages that it compares, as the explorer of stages wants them.
+
+    ``more``: lines at the end of its PTX.
+    """
     first, *others = made("cpu").compiled
     code = first.targets["sm_90"]
-    code = replace(code, digests={stage: code.digests[stage] for stage in code.stages})
+    stages = {**code.stages, "ptx": [*code.stages["ptx"], *more]}
+    code = replace(code, stages=stages, digests={stage: code.digests[stage] for stage in code.stages})
     course.record("cpu", compiled=[replace(first, targets=dict.fromkeys(first.targets, code)), *others])
 
 
@@ -112,7 +127,7 @@ def kept_whole(course):
 def test_a_figure_with_where_it_ran(convert, course, view):
     if view == "chart":
         pytest.importorskip("matplotlib")
-    kept_whole(course)
+    kept_whole(course, *[SHUFFLE] * (view == "warp_reduction"))
     page = convert(fence(*VIEWS[view]))
     device = "h200" if "device: h200" in VIEWS[view] else "cpu"
     assert page.count(f'<figure class="recording" data-device="{device}"') == 1
@@ -147,9 +162,10 @@ def test_what_a_script_reads_from_the_page_holds_no_markup(convert, course):
     (blob,) = re.findall(r"<(?:script type=\"application/json\"|template)>(.*?)</(?:script|template)>", page, re.S)
     assert "<" not in blob
     data = json.loads(blob)
-    assert set(data) == {"sm_80", "sm_90", "sm_100", "gfx942"}
-    assert data["sm_90"]["stages"]["ptx"] == {"name": "PTX", "text": ASM, "lines": [10, 0, 0]}
-    assert data["sm_90"]["registers"] == 8
+    assert set(data["targets"]) == {"sm_80", "sm_90", "sm_100", "gfx942"}
+    ptx = data["targets"]["sm_90"]["ptx"]
+    assert (ptx["name"], ptx["text"], ptx["lines"]) == ("PTX", ASM, [10, 0, 0])
+    assert "8 registers" in ptx["facts"]
 
 
 def test_a_line_of_code_is_found_again_when_a_comment_moves_it(convert, course):
@@ -187,12 +203,57 @@ def test_readers_are_not_shown_what_the_formatter_is_told(convert, course):
     assert "# fmt: skip" in convert("", whole_file=True)
 
 
-def test_the_whole_file_says_what_it_imports_of_ours(convert, course):
-    assert "in a checkout" not in convert("", whole_file=True)
-    course.snippet("other", "def add(a, b):\n    return a + b\n")
-    course.snippet("toy", f"from snippets.programs.other import add\n{TOY}")
+def zipped(page: str) -> dict[str, str]:
+    """The files in the zip that a page offers, by their names."""
+    (link,) = re.findall(r'<a href="data:application/zip;base64,([^"]*)" download="toy.zip">', page)
+    archive = zipfile.ZipFile(io.BytesIO(base64.b64decode(link)))
+    return {name: archive.read(name).decode() for name in archive.namelist()}
+
+
+def test_a_file_that_imports_others_of_ours_comes_with_them(convert, course):
     page = convert("", whole_file=True)
-    assert "in a checkout" in page and "<li><code>snippets/programs/other.py</code></li>" in page
+    assert "application/zip" not in page and "checkout" not in page
+    least, more = "def add(a, b):\n    return a + b\n", "from snippets.programs.least import add\n"
+    toy = f"from snippets.programs import more\n{TOY}"
+    course.snippet("least", least)
+    course.snippet("more", more)
+    course.snippet("toy", toy)
+    page = convert("", whole_file=True)
+    files = {"toy": toy, "least": least, "more": more}
+    assert zipped(page) == {f"snippets/programs/{name}.py": text for name, text in files.items()}
+    assert "python -m snippets.programs.toy" in page
+    assert all(f"<li><code>snippets/programs/{name}.py</code></li>" in page for name in ("least", "more"))
+    Balance(page)
+
+
+def test_what_main_never_comes_to_can_wait(convert, course):
+    course.snippet("other", "from snippets.programs.least import x\n\n\ndef time(): ...\n")
+    course.snippet("least", "x = 1\n")
+    main = "\n\ndef main():\n    {}\n\n\nif __name__ == '__main__':\n    main()\n"
+    text = f"{TOY}\ndef measure():\n    from snippets.programs.other import time\n    time()\n{main}"
+    course.snippet("toy", text.format("show()\n\n\ndef show():\n    measure()"))
+    files = [f"snippets/programs/{name}.py" for name in ("toy", "least", "other")]
+    assert list(zipped(convert("", whole_file=True))) == files
+    asks = "from importlib.util import find_spec\n" + text.format("if find_spec('snippets'): measure()")
+    course.snippet("toy", asks)
+    assert 'download="toy.py"' in convert("", whole_file=True)
+    course.snippet("toy", text.format("pass"))
+    page = convert("", whole_file=True)
+    assert 'download="toy.py"' in page and "It runs by itself" in page
+    assert "<li><code>snippets/programs/other.py</code></li>" in page
+    Balance(page)
+
+
+def test_what_is_too_much_to_come_along_is_named_with_where_it_is(convert, course):
+    course.snippet("other", f"TEXT = {hashlib.shake_256().hexdigest(48_000)!r}\n")  # which nothing compresses
+    course.snippet("toy", f"from snippets.programs.other import TEXT\n{TOY}")
+    course.page("# Other\n\n```recording\nof: programs/other\nview: file\n```\n", "gpu/other.md")
+    course.page("# Install\n\n## Get a checkout\n", "start/install.md")
+    course.settings([*NAV, "gpu/other.md", "start/install.md"])
+    page = convert("", whole_file=True)
+    assert 'download="toy.py"' in page and "application/zip" not in page
+    assert '<a href="../../gpu/other/#file-programs-other"><code>snippets/programs/other.py</code></a>' in page
+    assert '<a href="../../start/install/#get-a-checkout">a checkout</a>: <code>python snippets/programs/toy.py' in page
     Balance(page)
 
 

@@ -16,6 +16,7 @@ import urllib.request
 from importlib.util import find_spec
 
 import pytest
+import yaml
 from bs4 import BeautifulSoup
 from msgspec.structs import replace
 from PIL import Image
@@ -228,6 +229,12 @@ def test_links_to_the_repository_where_it_is_known(small):
         address = re.sub(r"(^|/)index/$", r"\1", f"{name.rpartition('.')[0]}/")
         page = BeautifulSoup(small.html(address), "html.parser")
         assert page.find("a", rel="edit")["href"] == f"{repository}/edit/main/{source}"
+        correct, *reports = [link["href"] for link in page.select(".page-foot a")]
+        assert correct == f"{repository}/edit/main/{source}"
+        for report, form in zip(reports, ("wrong-number", "unclear-page"), strict=True):
+            assert report == f"{repository}/issues/new?template={form}.yml&page=https%3A//example.org/{address}"
+            fields = yaml.safe_load((ROOT / f".github/ISSUE_TEMPLATE/{form}.yml").read_text("utf-8"))["body"]
+            assert fields[0]["id"] == "page"  # which the address fills in
         colab = [link["href"] for link in page.find_all("a") if link.get_text(strip=True) == "Open in Colab"]
         host = "https://colab.research.google.com/github/example/triton-by-example/blob/main/docs/en/"
         assert colab == ([host + name] if name.endswith(".ipynb") else [])

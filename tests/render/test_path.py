@@ -32,10 +32,26 @@ def test_lessons_are_the_pages_with_a_number(course):
 
 def test_a_lesson_says_so_under_its_title(course):
     head = '<p class="page-head" data-search-exclude>'
-    ran = "an on an NVIDIA H200 (Triton 3.7.1)</p>"
-    assert under_title(LESSON).startswith(f"{head}R{ran}")
+    ran = "an on an NVIDIA H200 (Triton 3.7.1)"
+    assert under_title(LESSON).startswith(f"{head}R{ran}</p>")
     course.settings(NUMBERED)
-    assert under_title(LESSON).startswith(f'{head}<b class="lesson">Lesson 2 of 2</b> · 2 minutes · r{ran}')
+    assert under_title(LESSON).startswith(f'{head}<b class="lesson">Lesson 2 of 2</b> · 2 minutes · r{ran}<span')
+
+
+def test_a_lesson_offers_its_own_file_under_its_title(course):
+    course.settings(NUMBERED)
+
+    def offered(text: str) -> str:
+        course.page(text)
+        return under_title(text).partition("</span>")[0].partition("<span")[2]
+
+    own = ' class="page-head__code"> · <a href="#file-programs-toy">Download toy.py</a>'
+    assert offered(LESSON) == own
+    course.snippet("other", "x = 1\n")
+    other = "```recording\nof: programs/other\nview: file\n```\n\n"
+    assert offered(LESSON.replace("## It runs", f"{other}## It runs")) == own  # though another one comes first
+    assert offered(f"# Toy\n\n{other}") == own.replace("toy", "other")
+    assert offered("# Toy\n") == ""
 
 
 def test_what_was_compiled_is_said_last(course):

@@ -38,3 +38,13 @@ addEventListener("click", (e) => {
   h1.focus();
   scrollTo(0, 0);
 }, true);
+
+// The link to a lesson's code, under its title, stands for the one at its whole file.
+addEventListener("click", (e) => {
+  const link = e.target.closest(".page-head__code a");
+  const file = link && document.querySelector(`${link.hash} a[download]`);
+  if (!file) return;
+  e.preventDefault();
+  e.stopPropagation();
+  file.click();
+}, true);

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`<walk-explorer>`: a program of a matrix product walks along K, a few lines of its kernel at a time.
+
+Its tile of ``a`` moves to the right and that of ``b`` down, while the accumulator fills. All of it is read from the
+recorded accesses of a launch (``reading``) and drawn (``drawing``) for each of its programs; the script only shows one
+program and one moment of it. The sums of an element are those that the run printed. Without a script one picture shows
+all steps.
+"""
+
+import re
+from textwrap import dedent
+
+from markupsafe import Markup
+
+from figures import svg
+from figures.registry import figure
+from figures.templates import render
+from figures.walk.drawing import Picture
+from figures.walk.reading import Walk, partial_sums
+from recorder.project import ROOT, RecorderError, read_text
+from recorder.recording import Launch, Recording
+from recorder.source import lines_of
+
+LINES = {  # what is in the kernel's lines that run at a moment
+    "begin": r"my_tile\(|tl\.zeros\(",
+    "move": r"for k in|place\([ab]_ptr",
+    "load": r"tl\.load\(",
+    "dot": r"tl\.dot\(",
+    "store": r"place\(c_ptr|tl\.store\(",
+}
+
+
+@figure(of="launches")
+def walk(recording: Recording, *, launch=0, program=0, section=None, id="walk") -> Markup:
+    """``program``: the one that is shown at first; ``section``: one of the output, with the sums of an element."""
+    seen = recording.traced(launch)
+    if not 0 <= program < seen.grid[0]:
+        raise RecorderError(f"there is no program {program!r}; launch {launch} has {seen.grid[0]}")
+    sums = partial_sums(recording, section) if section else None
+    walks = [Walk(seen, pid, sums) for pid in range(seen.grid[0])]
+    shown = {"walks": walks, "shown": walks[program], "color": svg.pid(program), "picture": Picture(walks, program)}
+    programs = {walk.program: walk.program for walk in walks}
+    return render("walk/template.html", id=id, kernel=seen.kernel, code=code(seen), programs=programs, **shown)
+
+
+def code(seen: Launch) -> list[tuple[str, str]]:
+    """Lines of the kernel, each with the moment at which it runs. Raises ``RecorderError`` if none is known."""
+    text = read_text(ROOT / seen.file).splitlines()
+    lines = (text[number - 1] for number in lines_of(ROOT / seen.file, seen.kernel))
+    found = [(part, line) for line in lines for part, known in LINES.items() if re.search(known, line)]
+    if not found:
+        raise RecorderError(f"{seen.kernel} of {seen.file} has no line that loads, multiplies or stores")
+    shown = dedent("\n".join(line for _, line in found)).splitlines()
+    # Tabs, which a phone shows narrower than four blanks.
+    return [(part, line.replace("    ", "\t")) for (part, _), line in zip(found, shown, strict=True)]

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which page shows a snippet's whole file, and the way there from another page."""
+
+import posixpath
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import yaml
+
+from recorder.project import Snippet, snippet_of_page
+from render.config import address, docs, menu
+from render.page import front_matter
+from render.path import lessons
+
+FENCE = re.compile(r"(?ms)^```recording\n(.*?)^```")
+HOME = "index.md"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A page that shows a file."""
+
+    page: str  # as the menu names it
+    title: str  # as people read it in the menu
+
+
+def way(here: str, there: str, place: str = "") -> str:
+    """The address of a page, and of a place on it, as a link from another page: ``../../programs/masks/#file-…``."""
+    start, end = address(here) if here else "", address(there)
+    link = "" if start == end else posixpath.relpath(end or ".", start or ".") + "/"
+    return f"{link}#{place}" if place else link or "./"
+
+
+def way_if_there(here: str, there: str, place: str = "") -> str:
+    """The same, or nothing where there is no such page."""
+    return way(here, there, place) if (docs() / there).is_file() else ""
+
+
+def place_of(snippet: Snippet) -> Place | None:
+    """The page that is about a snippet; else the first in the menu that shows its file; or none."""
+    shows = []
+    for page in (entry.page for entry in menu() if entry.page.endswith(".md")):
+        path = docs() / page
+        if path.is_file():
+            own, files, title = _of_page(path, path.stat().st_mtime_ns, page)
+            if snippet.name in files:
+                shows.append(((own != snippet.name, page == HOME), Place(page, _in_menu(page) or title)))
+    return min(shows, key=lambda found: found[0])[1] if shows else None  # the first of equals
+
+
+def _in_menu(page: str) -> str:
+    lesson = lessons().get(page)
+    return f"Lesson {lesson.number}, {lesson.title}" if lesson else ""
+
+
+@lru_cache(maxsize=256)
+def _of_page(path: Path, modified: int, page: str) -> tuple[str, tuple[str, ...], str]:
+    """A page's own snippet, those whose files it shows, and its title."""
+    settings, text = front_matter(path.read_text("utf-8"))
+    own, title = settings.get("snippet") or snippet_of_page(page), re.search(r"(?m)^# (.+)", text)
+    fences = (_options(found) for found in FENCE.findall(text))
+    files = tuple(options.get("of") or own for options in fences if options.get("view") == "file")
+    return own, files, title[1].replace("`", "") if title else page
+
+
+def _options(source: str) -> dict:
+    try:
+        found = yaml.safe_load(source)
+    except yaml.YAMLError:  # which is said where the page is made
+        found = None
+    return found if isinstance(found, dict) else {}

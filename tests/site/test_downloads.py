@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a reader downloads from a lesson runs: in an empty folder, without a checkout and without a GPU."""
+
+import base64
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from importlib.util import find_spec
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+from bs4 import BeautifulSoup
+
+from recorder.project import find
+from render.config import address
+from render.path import lessons
+from tests.browser import taken_over
+
+ROOT = Path(__file__).resolve().parents[2]
+LESSONS = [page for page in lessons() if page.endswith(".md")]
+# Imports torch once. Then each download runs in a fork of its own, in its own folder, where no checkout can be found.
+RUN = """
+import io, json, os, runpy, sys, traceback
+import numpy, torch, triton, triton.language
+root, jobs = sys.argv[1], json.loads(sys.argv[2])
+sys.meta_path = [finder for finder in sys.meta_path if "editable" not in str(finder)]
+ours = lambda path: not path or "editable" in path or (path + "/").startswith(root + "/")
+sys.path = [path for path in sys.path if "site-packages" in path or not ours(path)]
+for page, (folder, name) in jobs.items():
+    sys.stdout.flush()
+    if not (child := os.fork()):
+        os.chdir(folder)
+        sys.path.insert(0, folder)
+        sys.argv, status, said = [name], 0, io.StringIO()
+        sys.stdout = said
+        try:
+            (runpy.run_path if name.endswith(".py") else runpy.run_module)(name, run_name="__main__")
+        except BaseException as error:
+            status = 1
+            traceback.print_exc(file=said)
+        os.write(1, (json.dumps([page, status, said.getvalue()[-2000:]]) + chr(10)).encode())
+        os._exit(status)
+    os.waitpid(child, 0)
+"""
+
+
+def offered(site, page: str) -> tuple[str, bytes, str]:
+    """Name and content of what a lesson's head offers, and what the page says beside the whole file."""
+    html = BeautifulSoup(site.text(address(page)), "html.parser")
+    whole = html.select_one(html.select_one(".page-head__code a")["href"])
+    link = whole.select_one("a[download]")
+    kind, _, content = link["href"].partition(",")
+    data = base64.b64decode(content) if kind.endswith("base64") else unquote(content).encode()
+    return link["download"], data, " ".join(whole.select_one("details").get_text().split())
+
+
+@pytest.mark.skipif(find_spec("triton") is None, reason="snippets run where Triton is installed")
+@pytest.mark.timeout(300)
+def test_what_lessons_offer_runs_by_itself(site, tmp_path):
+    """All in one test, since torch is slow to import. Without what takes a GPU, or says that it takes a checkout."""
+    jobs = {}
+    for number, page in enumerate(LESSONS):
+        name, data, said = offered(site, page)
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        if name.endswith(".zip"):
+            zipfile.ZipFile(io.BytesIO(data)).extractall(folder)
+            name = re.search(r"python -m ([\w.]*\w)", said)[1]
+        else:
+            (folder / name).write_bytes(data)
+        if "cpu" in find(said.partition(",")[0]).settings.devices and "files that do not come along" not in said:
+            jobs[page] = str(folder), name
+    assert len(jobs) > len(LESSONS) - 4
+    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-c", RUN, str(ROOT), json.dumps(jobs)]
+    done = subprocess.run(command, env=environment, cwd="/", capture_output=True, text=True, timeout=250)
+    assert done.returncode == 0, done.stderr
+    results = {page: (status, said) for page, status, said in map(json.loads, done.stdout.splitlines())}
+    assert results.keys() == jobs.keys()
+    assert not {page: said for page, (status, said) in results.items() if status or not said.strip()}
+
+
+@pytest.mark.parametrize("page", lessons())
+def test_every_lesson_offers_its_code(site, page):
+    if page.endswith(".md"):
+        name, data, _ = offered(site, page)
+        assert re.fullmatch(r"\w+\.(py|zip)", name) and len(data) > 500
+    else:
+        assert 'class="lab-actions"><a href="' in site.text(address(page))
+
+
+def test_the_link_under_the_title_downloads_the_file(open_site, site):
+    page = open_site(f"{site.url}programs/vector-add/")
+    taken_over(page)
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download vector_add.py").first.click()
+    assert download.value.suggested_filename == "vector_add.py"
+    assert Path(download.value.path()).read_bytes() == (ROOT / "snippets/programs/vector_add.py").read_bytes()
+    assert page.url.endswith("/programs/vector-add/")  # and does not go there
