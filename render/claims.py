@@ -196,7 +196,8 @@ def check(text: str, recording: Recording, binds: bool = True) -> tuple[str, obj
     if not FORMAT.fullmatch(form):
         raise RecorderError(f"{_short(form)} is no format such as '.0f', at most 99 wide")
     try:
-        return format(value, form) + ("" if holds else " (not so on this GPU)"), value
+        said = re.sub(r"^-(?=[0.,]*%?$)", "", format(value, form))  # a loss of -0.0% is none
+        return said + ("" if holds else " (not so on this GPU)"), value
     except (ValueError, TypeError, OverflowError) as error:
         raise RecorderError(f"{value!r} cannot be written in the format {form!r}: {error}") from error
 

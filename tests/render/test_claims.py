@@ -41,6 +41,8 @@ def refused(text: str, recording, *named: str) -> None:
         ('max([output["s" + "um"]] + [2]); d', "1024", 1024),
         ("at_least(55.7, 1); .0f", "55", 55),
         ("at_most(0.0463, 0.001); .1%", "4.7%", 0.047),
+        ("0 - 0.0004 * output['ratio']; .1%", "0.0%", -0.0002),
+        ("0 - 0.0004 * output['ratio']; +.2%", "-0.02%", -0.0002),
         ('output["sum"]; ,d; == 1024', "1,024", 1024),
         ('output["ratio"]; .0%', "50%", 0.5),
         ("made.triton", "3.7.1", "3.7.1"),

@@ -67,3 +67,17 @@ def test_the_first_result_comes_soon(open_site, site):
     page.keyboard.type("mask")
     page.locator(".md-search-result__link").first.wait_for()
     assert time.monotonic() - start < 5  # with the documents that only who searches fetches; mostly far less
+
+
+@pytest.mark.parametrize("query", ["print inside kernel", "warp shuffle", "illegal memory access"])
+def test_enter_opens_the_first_result_and_a_section_stands_under_each(open_site, site, query):
+    page = open_site(site.url)
+    taken_over(page)
+    page.keyboard.press("/")
+    page.keyboard.type(query)
+    result = page.locator(".md-search-result__item").first
+    result.wait_for()
+    first = result.locator(".md-search-result__link").first.get_attribute("href")
+    assert result.locator("> .md-search-result__link").count() > 1, "the page, and a section of it"
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"{first.split('?')[0]}*")

@@ -6,7 +6,8 @@
 
 const [SETUP, QUERY, RESULT] = [0, 2, 3]; // types of Material's messages
 const LITTLE = new Set( // what says little of the answer: words of questions, and names that stand in most listings
-  ("a an and are as at be but by can do does for from how i if in into is it its me my of on or run should so that the " +
+  ("a an and any are as at be but by can do does for from get got how i if in into is it its me my no not of on or run should " +
+    "so that the " +
     "then there this to torch triton tl use was what when where which who why will with you your").split(" "),
 );
 let settings = null; // while there are no documents
@@ -29,7 +30,12 @@ function ways(query) {
   ];
 }
 
-let first, otherwise, found, called; // of one query: what is asked, what if that finds nothing, what was found, and it
+const ASKS = /^(are|can|do|does|how|is|should|what|when|where|which|why|will)\b|\?\s*$/i;
+const ANSWERS = "reference/questions/"; // comes before others where a query is a question, if it is one of the best
+const BEST = 5;
+
+// Of one query: what is asked, what if that finds nothing, what was found, and the query, in its words and as it is.
+let first, otherwise, found, called, typed;
 const answer = postMessage;
 postMessage = (message) => {
   if (message.type !== RESULT || !found) return answer(message);
@@ -40,9 +46,20 @@ postMessage = (message) => {
   const bare = (title) => title.replace(/<[^>]*>/g, "").trim().toLowerCase();
   const begins = (title) => (called.includes(" ") ? title.startsWith(called) : title === called);
   const exact = (parts) => parts.some(({ title }) => begins(bare(title))); // a page or a section that is called so
-  const items = [...found.filter(exact), ...found.filter((parts) => !exact(parts))];
+  const answers = (parts, i) => i < BEST && ASKS.test(typed) && parts[0].location.startsWith(ANSWERS);
+  const rank = (parts, i) => (exact(parts) ? 0 : answers(parts, i) ? 1 : 2);
+  const ranked = found.map((parts, i) => [rank(parts, i), parts]).sort(([a], [b]) => a - b);
+  const items = ranked.map(([, parts], i) => scored(parts, found.length - i));
   answer({ ...message, data: { ...message.data, items } });
 };
+
+/** A page and its sections, so that the Enter key leads to the first of all results (Material takes the highest score),
+    and that a section is shown under each page (Material folds those with less than the best score). */
+function scored(parts, score) {
+  const best = parts[0].score;
+  const section = parts.find(({ location }) => location.includes("#"));
+  return parts.map((part) => ({ ...part, score: part.score >= best || part === section ? score : score - 0.5 }));
+}
 
 const tell = (type, data) => dispatchEvent(new MessageEvent("message", { data: { type, data } }));
 
@@ -57,7 +74,7 @@ async function load() {
 addEventListener("message", (event) => {
   const { type, data } = event.data;
   if (type === QUERY && data && event.isTrusted) { // the reader's: what follows is told to Material by us
-    [[first, otherwise], found, called] = [ways(data), [], meant(data).join(" ")];
+    [[first, otherwise], found, called, typed] = [ways(data), [], meant(data).join(" "), data.trim()];
     event.stopImmediatePropagation();
     return tell(QUERY, first.shift());
   }
