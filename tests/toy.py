@@ -43,6 +43,8 @@ SETTINGS = '[toy]\nlaunches = [0, 1, 2, 3]\nstages = [{launch = 0}]\ncharts = ["
 OUTPUT = (
     "patch: 1,2,3 250,255,6 7,8,9\nsum: 1,024\nratio = 0.5\n<b>bold</b>\nlist [1, 2]\n"
     "## Rows\n  a `row`\n    ran: <b>right\n"
+    "## Tiles of scores\nscores: 1 3\nvalues: 1 2\nafter 1, maximum: 1\nafter 1, sum: 1.0\nafter 1, accumulator: 1.0\n"
+    "after 2, maximum: 3\nafter 2, sum: 1.1353\nafter 2, accumulator: 2.1353\n"
 )
 TTGIR = """\
 #blocked = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>

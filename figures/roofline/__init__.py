@@ -29,7 +29,7 @@ from figures.templates import render
 from recorder.project import RecorderError, nearest
 from recorder.recording import Benchmark, Recording
 
-HEIGHT = 300  # pixels; the width is that of the page
+HEIGHT = 312  # pixels; the width is that of the page
 WIDE, NARROW = 640, 280  # widths for which labels are placed: names where there is room, numbers on a phone
 
 

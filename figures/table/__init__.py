@@ -3,6 +3,7 @@
 
 import re
 
+import msgspec
 from markupsafe import Markup, escape
 
 from figures.registry import figure
@@ -12,19 +13,22 @@ from recorder.recording import Benchmark, Recording
 
 
 @figure(of="rows")
-def table(recording: Recording, *, name=..., share_of=None, rows=None, spread=False):
-    """``share_of`` adds each line's share of that one; ``rows`` lists x values to show.
+def table(recording: Recording, *, name=..., share_of=None, rows=None, lines=None, spread=False):
+    """``share_of`` adds each line's share of that one; ``rows`` lists x values to show, ``lines`` lines, in this order.
 
     ``spread`` adds least and most under each median of several readings.
     """
-    data = recording.benchmark(name, *([share_of] if share_of else []))
+    data = recording.benchmark(name, *(lines or []), *([share_of] if share_of else []))
+    whole = data.lines[share_of] if share_of else ""
+    if lines:
+        data = msgspec.structs.replace(data, lines={line: data.lines[line] for line in lines})
     medians = data.medians()
     if unknown := [x for x in rows or [] if x not in medians]:
         raise RecorderError(f"there is no row {unknown[0]!r}{nearest(unknown[0], medians)}")
     shown = [medians[x] for x in rows or medians]
     others = [line for line in data.lines if share_of and line != share_of]
     titles = [data.xlabel, *data.lines.values()]
-    titles += [f"{data.lines[line]}, share of {data.lines[share_of]}" for line in others]
+    titles += [f"{data.lines[line]}, share of {whole}" for line in others]
     form = _power if all(map(_is_power, rows or medians)) else _plain
     body = [
         [form(x), *cells, *(f"{row[line] / row[share_of]:.2f}" for line in others)]
@@ -32,9 +36,7 @@ def table(recording: Recording, *, name=..., share_of=None, rows=None, spread=Fa
     ]
     label = f"{name} by {data.xlabel}: {', '.join(data.lines.values())}"  # another snippet's may have the same name,
     label += f"; {len(rows)} rows from {rows[0]}" if rows else ""  # and a page may show one in parts
-    return render(
-        "table/template.html", label=label, caption=data.ylabel, titles=map(_breakable, titles), rows=body
-    )
+    return render("table/template.html", label=label, caption=data.ylabel, titles=map(_breakable, titles), rows=body)
 
 
 def _cells(data: Benchmark, shown: list, spread: bool) -> list[list]:

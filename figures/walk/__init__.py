@@ -7,6 +7,7 @@ program and one moment of it. The sums of an element are those that the run prin
 all steps.
 """
 
+import ast
 import re
 from textwrap import dedent
 
@@ -28,6 +29,7 @@ LINES = {  # what is in the kernel's lines that run at a moment
     "dot": r"tl\.dot\(",
     "store": r"place\(c_ptr|tl\.store\(",
 }
+ARGUMENTS = {"place": 3, "tl.zeros": 1, "tl.dot": 3}  # those that matter to a walk; for the others there is no room
 
 
 @figure(of="launches")
@@ -50,6 +52,22 @@ def code(seen: Launch) -> list[tuple[str, str]]:
     found = [(part, line) for line in lines for part, known in LINES.items() if re.search(known, line)]
     if not found:
         raise RecorderError(f"{seen.kernel} of {seen.file} has no line that loads, multiplies or stores")
-    shown = dedent("\n".join(line for _, line in found)).splitlines()
+    shown = dedent("\n".join(shortened(line) for _, line in found)).splitlines()
     # Tabs, which a phone shows narrower than four blanks.
     return [(part, line.replace("    ", "\t")) for (part, _), line in zip(found, shown, strict=True)]
+
+
+def shortened(line: str) -> str:
+    """A line without its comment, and with ``…`` for arguments that say nothing of the walk.
+
+    >>> shortened("    x, inside = place(x_ptr, m, k, M, K, 1, 2)  # of x")
+    '    x, inside = place(x_ptr, m, k, …)'
+    """
+    line = re.sub(r"  #.*", "", line)
+    code = line.strip()
+    for call in ast.walk(ast.parse(f"{code} pass" if code.endswith(":") else code)):
+        known = isinstance(call, ast.Call) and ARGUMENTS.get(ast.unparse(call.func))
+        if known and len(call.args) + len(call.keywords) > known:
+            shown = code[: call.args[known - 1].end_col_offset] + ", …" + code[call.end_col_offset - 1 :]
+            return line.replace(code, shown)
+    return line

@@ -59,11 +59,13 @@ def matmul_kernel(
     step = tl.full((), BLOCK_K, tl.int64)
     acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
     for start in range(0, K, BLOCK_K):
+        # --8<-- [start:even]
         if K_EVEN:
             a, b = tl.load(a_ptrs), tl.load(b_ptrs)
         else:
             a = tl.load(a_ptrs, mask=k[None, :] < K - start, other=0.0)
             b = tl.load(b_ptrs, mask=k[:, None] < K - start, other=0.0)
+        # --8<-- [end:even]
         acc = tl.dot(a, b, acc, input_precision=PRECISION)
         a_ptrs += step * stride_ak
         b_ptrs += step * stride_bk

@@ -73,7 +73,6 @@ def position(tile, tiles_m, tiles_n, GROUP_M: tl.constexpr):
     return first_m + within % height, within // height
 
 
-# --8<-- [start:epilogue]
 @triton.jit
 def finish(
     acc, bias, out, m, n, M, N,
@@ -87,6 +86,7 @@ def finish(
         finish(left, bias, out, m, n, M, N, ACTIVATION, BLOCK_M, HALF, PARTS // 2, DESCRIBED)
         finish(right, bias, out, m, n + HALF, M, N, ACTIVATION, BLOCK_M, HALF, PARTS // 2, DESCRIBED)
     else:
+        # --8<-- [start:finish]
         columns = n + tl.arange(0, BLOCK_N)
         if bias is not None:
             acc += tl.load(bias + columns, mask=columns < N)[None, :]
@@ -97,8 +97,10 @@ def finish(
         else:
             rows = m + tl.arange(0, BLOCK_M)
             mask = (rows[:, None] < M) & (columns[None, :] < N)
-            tl.store(out + rows[:, None].to(tl.int64) * N + columns[None, :], acc, mask=mask)
-# --8<-- [end:epilogue]
+            tl.store(
+                out + rows[:, None].to(tl.int64) * N + columns[None, :], acc, mask=mask
+            )
+        # --8<-- [end:finish]
 
 
 @triton.jit

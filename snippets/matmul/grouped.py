@@ -108,11 +108,13 @@ def matmul(
         check_span(name, x.shape, x.stride(), sides)
     if tiles:
         with torch.cuda.device_of(a):
+            # --8<-- [start:launch]
             matmul_kernel[(tiles,)](
                 a, b, c, M, N, K, *a.stride(), *b.stride(), *c.stride(),
                 BLOCK_M=tile[0], BLOCK_N=tile[1], BLOCK_K=tile[2], GROUP_M=group,
                 num_warps=num_warps, num_stages=num_stages,
             )
+            # --8<-- [end:launch]
     return c
 # --8<-- [end:matmul]
 

@@ -94,19 +94,25 @@ def matmul(a: torch.Tensor, b: torch.Tensor, *, tile: tuple[int, int, int] | Non
     check_arguments(a, b)
     (M, K), N = a.shape, b.shape[1]
     BLOCK_M, BLOCK_N, BLOCK_K = tile = check_tile(default_tile(a.dtype, K) if tile is None else tile)
+    # --8<-- [start:grid]
     programs = triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N)
+    # --8<-- [end:grid]
     if programs >= 2**31:  # CUDA's limit along one axis
         raise ValueError(f"a result of {M} × {N} by the tile {tile} takes {programs} programs; 2**31 - 1 is the limit")
+    # --8<-- [start:result]
     c = torch.empty((M, N), dtype=a.dtype, device=a.device)
+    # --8<-- [end:result]
     for name, x, sides in (("a", a, (BLOCK_M, BLOCK_K)), ("b", b, (BLOCK_K, BLOCK_N)), ("c", c, (BLOCK_M, BLOCK_N))):
         check_span(name, x.shape, x.stride(), sides)
     if programs:
+        # --8<-- [start:launch]
         options = {"num_warps": 8 if BLOCK_M * BLOCK_N >= 128 * 128 else 4, "num_stages": 3}
         with torch.cuda.device_of(a):
             matmul_kernel[(programs,)](
                 a, b, c, M, N, K, *a.stride(), *b.stride(), *c.stride(),
                 BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, BLOCK_K=BLOCK_K, **options,
             )  # fmt: skip
+        # --8<-- [end:launch]
     return c
 
 

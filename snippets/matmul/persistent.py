@@ -87,9 +87,11 @@ def matmul_kernel(
         for k in range(0, K, BLOCK_K):
             a_tile = a.load([k, m]).T if A_TRANSPOSED else a.load([m, k])
             b_tile = b.load([n, k]).T if B_TRANSPOSED else b.load([k, n])
-            accumulator = tl.dot(a_tile, b_tile, accumulator, input_precision=PRECISION)
-        # Counted again, as in Triton's tutorial: the loads may be at the next tile by now.
-        # On Hopper the compiler keeps m and n by itself; on Blackwell it was seen to fail.
+            accumulator = tl.dot(
+                a_tile, b_tile, accumulator, input_precision=PRECISION
+            )
+        # Counted again, as in Triton's tutorial: the loads may be at the next tile.
+        # On Hopper the compiler keeps m and n; on Blackwell it was seen to fail.
         stored += programs
         pid_m, pid_n = position(stored, tiles_m, tiles_n, GROUP_M)
         m, n = pid_m * BLOCK_M, pid_n * BLOCK_N
@@ -238,9 +240,15 @@ def matmul(
     (a, a_transposed), (b, b_transposed) = described(a), described(b)
     block_m, block_n, block_k = config[:3]
     subtiles = config.subtiles if N * out.itemsize % 16 == 0 else 0
+    # --8<-- [start:descriptors]
     a_block = [block_k, block_m] if a_transposed else [block_m, block_k]
     b_block = [block_n, block_k] if b_transposed else [block_k, block_n]
-    arguments = [TensorDescriptor.from_tensor(a, a_block), TensorDescriptor.from_tensor(b, b_block), out]
+    arguments = [
+        TensorDescriptor.from_tensor(a, a_block),
+        TensorDescriptor.from_tensor(b, b_block),
+        out,
+    ]
+    # --8<-- [end:descriptors]
     if subtiles:
         arguments[2] = TensorDescriptor.from_tensor(out, [block_m, block_n // subtiles])
     rounds = -(-tiles // (programs or config.per_sm * multiprocessors(out.device) or tiles))

@@ -26,14 +26,20 @@ PRECISIONS = "tf32", "tf32x3", "ieee"
 
 # --8<-- [start:pieces]
 @triton.jit
-def sum_of_pieces(partial_ptr, within, tile, steps, total, programs, TILE: tl.constexpr):
-    """Add up a tile's pieces in the order of K; ``within`` are offsets in the tile."""
+def sum_of_pieces(
+    partial_ptr, within, tile, steps, total, programs, TILE: tl.constexpr
+):  # fmt: skip
+    """Add up a tile's pieces in the order of K. ``within``: offsets in it."""
     # The program with the tile's first step, and the one with its last:
     first = ((tile * steps + 1) * programs - 1) // total
     last = ((tile + 1) * steps * programs - 1) // total
-    acc = tl.load(partial_ptr + (2 * first + 1) * TILE + within, cache_modifier=".cg")
+    acc = tl.load(
+        partial_ptr + (2 * first + 1) * TILE + within, cache_modifier=".cg"
+    )
     for program in tl.range(first + 1, last + 1, loop_unroll_factor=4):
-        acc += tl.load(partial_ptr + 2 * program * TILE + within, cache_modifier=".cg")
+        acc += tl.load(
+            partial_ptr + 2 * program * TILE + within, cache_modifier=".cg"
+        )
     return acc
 # --8<-- [end:pieces]
 
@@ -64,6 +70,7 @@ def matmul_kernel(
         last = tl.minimum(end - tile * steps, steps).to(tl.int32)
         rows = (tile % tiles_m).to(tl.int32) * BLOCK_M + tl.arange(0, BLOCK_M)
         columns = (tile // tiles_m).to(tl.int32) * BLOCK_N + tl.arange(0, BLOCK_N)
+        # --8<-- [end:stretch]
         # --8<-- [start:loop]
         # Beyond the end, rows and columns begin again at 0, and need no mask.
         m, n = (rows % M).to(tl.int64), (columns % N).to(tl.int64)
@@ -84,7 +91,6 @@ def matmul_kernel(
             a_ptrs += one_step * stride_ak
             b_ptrs += one_step * stride_bk
         # --8<-- [end:loop]
-        # --8<-- [end:stretch]
         # --8<-- [start:finish]
         if last - first == steps:
             store_rows(c_ptr, acc, rows, columns, M, N, stride_cm, stride_cn)

@@ -41,8 +41,12 @@ def matmul_kernel(
     acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
     for start in range(0, K - part * BLOCK_K, PARTS * BLOCK_K):
         inside = k < K - start
-        a = tl.load(a_ptrs, mask=(rows[:, None] < M) & inside[None, :], other=0.0)
-        b = tl.load(b_ptrs, mask=inside[:, None] & (columns[None, :] < N), other=0.0)
+        a = tl.load(
+            a_ptrs, mask=(rows[:, None] < M) & inside[None, :], other=0.0
+        )
+        b = tl.load(
+            b_ptrs, mask=inside[:, None] & (columns[None, :] < N), other=0.0
+        )
         acc = tl.dot(a, b, acc, input_precision="ieee")
         a_ptrs += step * stride_ak
         b_ptrs += step * stride_bk

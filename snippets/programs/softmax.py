@@ -85,20 +85,21 @@ def log_softmax(x: torch.Tensor) -> torch.Tensor:
 def by_rows(kernel, x: torch.Tensor) -> torch.Tensor:
     """Launch a program for each row of ``x``; it takes the whole row, and the result is like ``x``."""
     check_arguments(x)
+    # --8<-- [start:launch]
     rows, columns = x.shape
     out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     if out.numel() == 0:
         return out  # no program to start
-    with torch.cuda.device_of(x):  # Triton launches on the current device, which need not be that of x
-        # --8<-- [start:launch]
+    # Triton launches on the current device, which need not be that of x.
+    with torch.cuda.device_of(x):
         block = triton.next_power_of_2(columns)
         # more for wider rows
         num_warps = min(max(block // 256, 1), 16)
         kernel[(rows,)](
             x, out, columns, x.stride(0), BLOCK_SIZE=block, num_warps=num_warps
         )  # fmt: skip
-        # --8<-- [end:launch]
     return out
+    # --8<-- [end:launch]
 
 
 def check_arguments(x: torch.Tensor) -> None:

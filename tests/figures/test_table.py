@@ -67,6 +67,13 @@ def test_shares_and_some_rows():
     assert cells(text) == [["0", "1", "4", "0.25"], ["2", "3", "4", "0.75"]] and "One, share of Two</th>" in text
 
 
+def test_some_lines_in_another_order():
+    text = shown([1.0, 2.0, 4.0], [3.0, 2.0, 4.0], lines=["c", "a"], share_of="b")
+    assert cells(text) == [["0", "4", "1", "2.00", "0.50"], ["1", "4", "3", "2.00", "1.50"]]
+    assert text.index(">Three</th>") < text.index(">One</th>") and ">Two</th>" not in text
+    assert "One, share of Two</th>" in text and 'aria-label="t by n: Three, One"' in text
+
+
 def test_its_label_tells_it_from_others_of_its_name_and_from_other_rows():
     assert 'aria-label="t by n: One"' in shown([1.0])
     assert 'aria-label="t by n: One; 1 rows from 1"' in shown([1.0], [2.0], rows=[1])
@@ -81,6 +88,7 @@ def test_titles_are_text():
     [
         ({"name": "u"}, "no benchmark 'u'; the nearest"),
         ({"name": "t", "share_of": "z"}, "no line 'z'; the nearest"),
+        ({"name": "t", "lines": ["a", "z"]}, "no line 'z'; the nearest"),
         ({"name": "t", "rows": [7]}, "no row 7; the nearest"),
     ],
 )

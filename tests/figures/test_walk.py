@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from figures.tiles import read
-from figures.walk import code, walk
+from figures.walk import LINES, code, walk
 from figures.walk.reading import Walk, partial_sums
 from recorder import recording
 from recorder.project import RecorderError, find
@@ -117,6 +117,19 @@ def test_shows_the_lines_of_the_kernel_in_their_order():
     lines = code(LAUNCH)
     assert [part for part, _ in lines] == ["begin"] * 2 + ["move"] * 3 + ["load"] * 2 + ["dot"] + ["store"] * 2
     assert lines[2][1] == "for k in range(0, K, BLOCK_K):" and all(line.startswith("\t") for _, line in lines[3:8])
+    assert lines[3][1] == "\ta_ptrs, a_inside = place(a_ptr, m, k, …)"
+    assert lines[7][1] == "\taccumulator = tl.dot(a, b, accumulator, …)"
+    assert lines[9][1] == "tl.store(c_ptrs, accumulator, mask=c_inside)"
+
+
+@pytest.mark.parametrize("width", [360, 390, 1280])
+def test_no_line_of_the_kernel_is_cut(open_page, width):
+    page = open_page("?walk.moment=2", viewport={"width": width, "height": 800})
+    lines = page.locator("#walk .walk__code span")
+    for part in LINES:  # those that run are bold, and wider
+        lines.evaluate_all("(all, part) => all.forEach(it => it.ariaCurrent = it.dataset.part == part && 'step')", part)
+        cut = lines.evaluate_all("all => all.filter(it => it.scrollWidth > it.clientWidth).map(it => it.textContent)")
+        assert not cut
 
 
 # What it refuses

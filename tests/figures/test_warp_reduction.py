@@ -166,7 +166,7 @@ def test_steps_through_all_shuffles(open_page, threads):
         end = ", as in all threads" if distance == 1 else ""
         assert said(page) == (
             f"Step {step} of {len(held) - 1}: thread 5 adds the {held[step - 1][other]} of thread "
-            f"5 ^ {distance} = {other}: {held[step - 1][5]} + {held[step - 1][other]} = {held[step][5]}{end}."
+            f"{other}, {distance} away: {held[step - 1][5]} + {held[step - 1][other]} = {held[step][5]}{end}."
         )
     assert button(page, "Step").is_disabled()
 
@@ -197,11 +197,11 @@ def test_a_thread_by_its_row_or_its_number(page):
     button(page, "Step").click()
     page.locator("#reduction tbody tr").nth(3).locator("td").nth(1).click()
     assert (
-        said(page).startswith("Step 1 of 3: thread 3 adds the 8 of thread 3 ^ 4 = 7")
+        said(page).startswith("Step 1 of 3: thread 3 adds the 8 of thread 7, 4 away")
         and thread(page).input_value() == "3"
     )
     thread(page).fill("6")
-    assert said(page).startswith("Step 1 of 3: thread 6 adds the 3 of thread 6 ^ 4 = 2")
+    assert said(page).startswith("Step 1 of 3: thread 6 adds the 3 of thread 2, 4 away")
     thread(page).fill("99")
     assert thread(page).input_value() == "7"
     thread(page).fill("")
@@ -238,7 +238,7 @@ def test_keyboard_alone_reaches_and_works_everything(page):
     assert said(page).startswith("Step 1 of 5")
     page.keyboard.press("Tab")
     page.keyboard.press("ArrowUp")
-    assert said(page).startswith("Step 1 of 5: thread 1 adds the 18 of thread 1 ^ 16 = 17")
+    assert said(page).startswith("Step 1 of 5: thread 1 adds the 18 of thread 17, 16 away")
     assert query(page) == "?reduction.step=1&reduction.threads=32&reduction.thread=1"
 
 

@@ -93,6 +93,7 @@ VIEWS = {
     "swizzle": ["view: swizzle", "launches: [2, 3]", "sms: 3", "cache: 6"],
     "tiles": ["view: tiles", "launch: 2", "program: 4"],
     "walk": ["view: walk", "launch: 2", "program: 4"],
+    "online_softmax": ["view: online_softmax", "section: Tiles of scores"],
     "orders": ["view: orders", "launches: [2, 3]", "sms: 3"],
     "stage": ["view: stage", "target: sm_90", "stage: ptx"],
     "stages": ["view: stages"],

@@ -19,7 +19,7 @@
 # ## Prepare
 #
 # To run this yourself you need Linux (on Windows, WSL), Python, and
-# `pip install torch triton numpy jupyterlab`. You need no GPU.
+# `pip install torch numpy jupyterlab`, where torch brings Triton. You need no GPU.
 #
 # First switch Triton's [interpreter](../reference/glossary.md#interpreter) on. It runs a kernel as Python on the CPU,
 # so a plain `print` works inside. The variable has to be set before Triton is imported.

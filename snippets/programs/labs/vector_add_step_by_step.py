@@ -28,9 +28,9 @@
 # %% [markdown]
 # ## Switch the interpreter on
 #
-# You can read this page as it is, or download it and run it yourself. That takes Linux and Python, and these:
-# `pip install torch triton numpy jupyterlab`. On Windows and macOS use Colab or a Linux of your own:
-# [Install](../start/install.md) says how. You need no GPU.
+# You can read this page as it is, or download it and run it yourself. That takes Linux, Python and
+# `pip install torch numpy jupyterlab`, where torch brings the Triton that fits. You need no GPU.
+# [Install](../start/install.md) has the rest: Windows, macOS, Colab, and a smaller torch without a Triton.
 #
 # Triton normally compiles a kernel for a GPU. With `TRITON_INTERPRET=1` it does not:
 # its [interpreter](../reference/glossary.md#interpreter) runs the kernel as Python, on NumPy arrays, on the CPU.

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How wide the loads and stores of the recurrence are that Triton's compiler makes, for an H100 or H200 (sm_90).
+
+The kernel of ``when_to_write_a_kernel.py``, compiled as for 16 series of 2,048 steps and 4,096 channels in float32:
+blocks of 128 channels, 32 threads, 16 stages. It needs no GPU.
+
+Units: bytes that a thread moves by one instruction. Source: the PTX.
+
+Run it with ``python recurrence_compiled.py``.
+"""
+
+import os
+import subprocess
+import sys
+from collections import Counter
+
+import torch
+import triton
+
+from snippets.compiler.see_your_own_kernel import accesses, compile_for
+from snippets.start.when_to_write_a_kernel import recurrence_kernel
+
+
+def widths() -> list[str]:
+    """How many loads, stores and copies a thread makes, by their bytes."""
+    a = b = h = torch.float32
+    options = {"BLOCK": 128, "STAGES": 16, "num_warps": 1}
+    ptx = compile_for("sm_90", recurrence_kernel, a, b, h, 2048, 4096, **options).asm["ptx"]
+    operations = {"loads": "ld", "stores": "st", "copies to shared memory": "cp.async"}
+    counts = {what: Counter(accesses(ptx, operation)) for what, operation in operations.items()}
+    return [f"{what}, {size} bytes: {n}" for what, sizes in counts.items() for size, n in sizes.items()]
+
+
+def main():
+    if not isinstance(recurrence_kernel, triton.JITFunction):  # the interpreter compiles nothing: begin again without
+        environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+        again = [sys.executable, os.path.abspath(__file__)]
+        sys.stdout.write(subprocess.run(again, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout)
+        return
+    print(*widths(), sep="\n")
+
+
+if __name__ == "__main__":
+    main()

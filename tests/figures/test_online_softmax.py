@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``<online-softmax>``: it begins as recorded, computes as the kernel does, and everybody can use it."""
+
+import math
+import random
+
+import pytest
+from msgspec.structs import replace
+
+from figures.online_softmax import Run, online_softmax
+from recorder import printed, recording
+from recorder.project import RecorderError, find
+from tests.figures.explorer_support import call, in_scheme, move_and_copy, page_with
+
+RECORDED = recording.load(find("fusion/attention"), "cpu")
+SECTION = "online softmax"
+RUN = Run(SECTION, printed.sections(RECORDED.output)[SECTION])
+LAST = 13
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory):
+    parts = online_softmax(RECORDED), online_softmax(RECORDED, id="other")
+    with page_with(tmp_path_factory.mktemp("online"), "online_softmax", *parts) as url:
+        yield url
+
+
+@pytest.fixture
+def open_page(open_site, url):
+    return lambda query="", **options: open_site(url + query, **options)
+
+
+@pytest.fixture
+def page(open_page):
+    return open_page()
+
+
+def said(page, of="online") -> str:
+    return page.locator(f"#{of} .explorer__summary").inner_text()
+
+
+def row(page, name) -> str:
+    return page.locator(f"#online [data-of={name}] dd").inner_text()
+
+
+def button(page, name):
+    return page.locator("#online").get_by_role("button", name=name)
+
+
+def query(page) -> str:
+    return page.evaluate("location.search")
+
+
+def to(page, **fields):
+    for name, value in fields.items():
+        page.locator("#online").evaluate(
+            "(it, [name, value]) => { it.form.elements[name].value = value; it.update() }", [name, value]
+        )
+
+
+# What it computes is what the kernel computes
+
+
+def test_the_states_after_each_tile_are_those_that_the_run_printed(page):
+    asked = [{"scores": RUN.scores, "values": RUN.values, "tile": 4, "moment": 4 * i} for i in (1, 2, 3)]
+    for found, wanted in zip(call(page, "online_softmax", "it.at(a)", asked), RUN.states, strict=True):
+        assert [f"{found['sum']:.4f}", f"{found['accumulator']:.4f}"] == [wanted.sum, wanted.accumulator]
+        assert str(found["maximum"]) == wanted.maximum and found["part"] == "add"
+    assert RUN.states[-1].result == f"{printed.numbers(RECORDED.output)['torch']:.4f}"
+
+
+def test_every_moment_is_online_softmax(page):
+    draw, asked = random.Random(0), []
+    for _ in range(40):
+        tile = draw.choice([2, 4, 12])
+        scores, values = ([draw.randint(0, 8) for _ in range(12)] for _ in range(2))
+        asked.append({"scores": scores, "values": values, "tile": tile, "moment": draw.randint(0, 4 * 12 // tile + 1)})
+    for a, found in zip(asked, call(page, "online_softmax", "it.at(a)", asked), strict=True):
+        tiles, part = divmod(a["moment"], 4)
+        ended = a["moment"] > 4 * 12 // a["tile"]
+        if ended:
+            tiles, part = 12 // a["tile"], 0
+        seen = a["scores"][: (tiles + (part >= 2)) * a["tile"]]
+        added = a["scores"][: tiles * a["tile"]]
+        maximum = max(seen, default=None)
+        old = maximum if part == 3 or not part else max(added, default=None)  # to which the weights belong
+        assert found["maximum"] == (-math.inf if maximum is None else maximum)
+        weights = [math.exp(score - old) for score in added]
+        assert math.isclose(found["sum"], sum(weights))
+        assert math.isclose(found["accumulator"], sum(w * v for w, v in zip(weights, a["values"], strict=False)))
+        assert (found["part"] == "end") == ended
+
+
+def test_without_a_script_it_stands_as_the_run_ended(open_page):
+    page = open_page(java_script_enabled=False)
+    last = RUN.states[-1]
+    names = "maximum", "sum", "accumulator"
+    assert [row(page, name) for name in names] == [last.maximum, last.sum, last.accumulator]
+    assert row(page, "result") == f"{last.accumulator} / {last.sum} = {last.result}"
+    scores = page.locator("#online .online__scores .online__number").all_inner_texts()
+    assert scores == [str(score) for score in RUN.scores]
+    assert not page.locator("#online :is(button, output, fieldset):visible").count()
+    page.locator("#online summary").click()
+    cells = page.locator("#online tbody tr").all_inner_texts()
+    assert [line.split() for line in cells] == [[str(s.seen), s.maximum, s.sum, s.accumulator] for s in RUN.states]
+
+
+def test_with_a_script_it_begins_alike(open_page):
+    look = lambda page: [
+        page.locator("#online .online").inner_text().replace(" (drag one)", ""),
+        page.locator("#online i").evaluate_all("all => all.map(i => i.style.getPropertyValue('--weight'))"),
+        page.locator("#online .online").evaluate("it => it.style.getPropertyValue('--maximum')"),
+    ]
+    assert look(open_page()) == look(open_page(java_script_enabled=False))
+
+
+def test_says_what_it_cannot_draw():
+    text = RECORDED.output
+    for changed, fragment in [
+        (text.replace("## online", "## offline"), "no section 'online softmax'"),
+        (text.replace("after 8, sum", "after 8, total"), "must have states"),
+        (text.replace("after 8", "after 7"), "a state after each tile"),
+        (text.replace("values: 1 ", "values: "), "as many scores as values"),
+        (text.replace("scores: 1", "scores: 9"), "beyond 0 to 8"),
+    ]:
+        with pytest.raises(RecorderError, match=fragment):
+            online_softmax(replace(RECORDED, output=changed))
+
+
+# What it shows
+
+
+def test_opens_at_the_end(page):
+    assert said(page) == "All tiles have been seen. The accumulator divided by the sum is the result."
+    assert query(page) == ""
+    assert button(page, "Step").is_disabled() and button(page, "Back").is_enabled()
+
+
+def test_the_second_tile_moves_the_maximum_and_rescales(page):
+    to(page, moment=4)
+    heights = lambda: page.locator("#online i").evaluate_all("a => a.map(i => +i.style.getPropertyValue('--weight'))")
+    assert heights()[:5] == [0.1353, 1, 0.3679, 0.0498, 0]
+    button(page, "Step").click()
+    assert said(page) == "Tile 2 arrives, with the scores 2, 5, 4 and 1." and query(page) == "?online.moment=5"
+    button(page, "Step").click()
+    assert said(page) == "The largest of the tile is 5. The maximum moves from 3 to 5."
+    assert row(page, "maximum") == "3 → 5" and heights()[1] == 1
+    button(page, "Step").click()
+    assert said(page) == "Old weights belong to the old maximum: sum and accumulator are multiplied by 0.1353."
+    assert row(page, "sum") == "1.5530 · 0.1353 = 0.2102" and heights()[1] == 0.1353
+    button(page, "Step").click()
+    assert row(page, "sum") == "0.2102 + 1.4360 = 1.6462" and heights()[5] == 1
+    assert page.locator("#online [data-of].online__now dt").all_inner_texts() == ["sum", "accumulator"]
+    states = page.locator("#online label[data-column]").evaluate_all("all => all.map(it => it.dataset.state)")
+    assert states == ["done"] * 4 + ["now"] * 4 + ["later"] * 4
+    to(page, moment=10)
+    assert said(page) == "The largest of the tile is 4. The maximum stays 5."
+
+
+def test_at_the_beginning_nothing_is_seen(page):
+    to(page, moment=0)
+    assert "the maximum is −∞" in said(page) and row(page, "maximum") == "−∞" and row(page, "sum") == "0.0000"
+    assert button(page, "Back").is_disabled() and page.locator("#online .online__maximum").is_hidden()
+    to(page, moment=3)
+    assert said(page) == "There are no old weights yet: sum and accumulator stay 0."
+
+
+def test_a_score_is_dragged(page):
+    thumb = page.locator("#online input[name=score3]")
+    box = thumb.bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] - 8)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 4, steps=8)
+    page.mouse.up()
+    assert thumb.input_value() == "8" and row(page, "maximum") == "8" and query(page) == "?online.score3=8"
+    scores = [*RUN.scores[:3], 8, *RUN.scores[4:]]
+    weights = [math.exp(score) for score in scores]
+    result = sum(w * v for w, v in zip(weights, RUN.values, strict=True)) / sum(weights)
+    assert row(page, "result").endswith(f"= {result:.4f}")
+    button(page, "Reset").click()
+    page.wait_for_function("!location.search")
+    assert row(page, "result").endswith("= 6.9656")
+
+
+def test_any_tile_gives_the_same_result(page):
+    for tile, moments in ((2, 25), (12, 5), (4, 13)):
+        page.locator(f"#online label:has(input[name=tile][value='{tile}'])").click()
+        assert row(page, "result").endswith("= 6.9656"), "at the end it stays at the end"
+        assert page.locator("#online input[name=moment]").input_value() == str(moments)
+
+
+def test_plays_from_the_beginning_and_stops(page):
+    page.locator("#online [data-plays]").evaluate("play => { play.dataset.pace = 10 }")
+    button(page, "Play").click()
+    page.wait_for_function("document.querySelector('#online .explorer__summary').textContent.startsWith('All tiles')")
+    button(page, "Play").wait_for()
+    page.locator("#online [data-plays]").evaluate("play => { play.dataset.pace = 60000 }")
+    button(page, "Play").click()
+    assert "No score" in said(page), "at once"
+    button(page, "Stop").click()
+
+
+def test_no_motion_where_it_is_not_wanted(open_page):
+    page = open_page(reduced_motion="reduce")
+    assert page.locator("#online [data-plays]").is_hidden() and button(page, "Back").is_visible()
+    assert page.locator("#online i").first.evaluate("it => getComputedStyle(it).transitionDuration") == "0s"
+
+
+def test_keyboard_alone_reaches_and_works_everything(page):
+    page.locator("#online input[name=score0]").focus()
+    page.keyboard.press("ArrowUp")
+    assert page.locator("#online .online__scores .online__number").first.inner_text() == "2"
+    button(page, "Back").focus()
+    page.keyboard.press("Enter")
+    assert said(page).startswith("The weights of the tile")
+    page.locator("#online input[name=tile]:checked").focus()
+    page.keyboard.press("ArrowRight")
+    assert "online.tile=12" in query(page)
+
+
+def test_address_keeps_the_state_and_may_hold_anything(open_page):
+    page = open_page("?q=1&online.tile=2&online.moment=20&online.score1=6")
+    assert said(page).startswith("The weights of the tile") and row(page, "maximum") == "6"
+    assert query(page) == "?q=1&online.tile=2&online.moment=20&online.score1=6"
+    page = open_page("?online.moment=<b>&online.tile=5&online.score0=x")
+    assert row(page, "result").endswith("= 6.9656")
+    assert row(open_page("?online.moment=999"), "result").endswith("= 6.9656")
+
+
+def test_moving_or_copying_the_element_makes_no_second_one(page):
+    move_and_copy(page, "#online")
+    page.locator("#copy").get_by_role("button", name="Back").click()
+    assert said(page, of="copy").startswith("The weights") and said(page).startswith("All tiles")
+
+
+@pytest.mark.parametrize("scheme", ["default", "slate"])
+def test_no_axe_violation(open_page, scheme):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    page = open_page("?online.moment=7", reduced_motion="reduce")
+    in_scheme(page, scheme)
+    page.locator("#online summary").click()
+    found = axe.run(page)
+    assert found.violations_count == 0, found.generate_report()
+
+
+def test_fits_on_a_phone(open_page):
+    page = open_page("?online.moment=8", viewport={"width": 360, "height": 740}, has_touch=True)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    assert page.locator("#online form").bounding_box()["height"] <= 600
+    rows = page.locator("#online dd")
+    assert rows.evaluate_all("all => all.every(it => it.scrollWidth <= it.clientWidth)")
+    button(page, "Step").tap()
+    assert said(page).startswith("Tile 3 arrives")
+    touched = page.locator("#online :is(button, .explorer__switch label)")
+    heights = touched.evaluate_all("all => all.map(it => it.offsetHeight)")
+    assert min(heights) >= 36

@@ -1,0 +1,569 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``attention``: result and gradients of torch in float64, whatever the lengths, heads, dtypes and strides, also those
+of the incoming gradient; nothing else is touched; the same bits each time; through the custom op and the compiler, too.
+"""
+
+import contextlib
+import math
+from pathlib import Path
+from unittest import mock
+
+import pytest
+import torch
+from guards import (
+    Guarded,
+    as_if_compiled,
+    check_each_once,
+    environment,
+    handed_out,
+    nan_as_on_a_gpu,
+    precisions_of_dots,
+    recorded_accesses,
+    without_memory,
+)
+from hypothesis import Phase, example, given, settings
+from hypothesis import strategies as st
+
+from snippets.fusion import attention as snippet
+from snippets.fusion.attention import attention, attention_backward_op, attention_op
+from tests.processes import run_code, run_script
+
+ROOT = Path(__file__).resolve().parents[3]
+SOURCE = Path(snippet.__file__)
+SMALL = 16, 16, 4  # a tile
+functions = pytest.mark.parametrize(
+    "function",
+    [attention, lambda q, k, v, causal=False: attention_op(q, k, v, q.shape[-1] ** -0.5, causal)[0]],
+    ids=["function", "op"],
+)
+
+LAYOUTS = {  # of a tensor (batch, heads, rows, head_dim) of this shape
+    "contiguous": lambda t: t.clone(),
+    "rows before heads": lambda t: t.transpose(1, 2).contiguous().transpose(1, 2),
+    "one of three": lambda t: torch.stack([-t, t, 2 * t], dim=3)[:, :, :, 1],
+    "columns": lambda t: t.mT.contiguous().mT,
+    "flipped sign": lambda t: torch._neg_view(-t),
+}
+
+
+def served(device):
+    return [dtype for dtype in snippet.DTYPES if device == "cuda" or dtype != torch.bfloat16]
+
+
+def numbers(*shape, dtype=torch.float32, device="cpu", seed=0, scale=1.0):
+    random = torch.Generator().manual_seed(seed)
+    return (torch.randn(shape, generator=random, dtype=torch.float64) * scale).to(device, dtype)
+
+
+def inputs(batch, heads, kv_heads, queries, keys, head_dim=16, dtype=torch.float32, device="cpu", seed=0, scale=1.0):
+    """q, k, v and an incoming gradient."""
+    rows = (heads, queries), (kv_heads, keys), (kv_heads, keys), (heads, queries)
+    options = {"dtype": dtype, "device": device, "scale": scale}
+    return [numbers(batch, *shape, head_dim, seed=4 * seed + i, **options) for i, shape in enumerate(rows)]
+
+
+def gradients(function, q, k, v, grad, **options):
+    """Result and three gradients, of leaves that lie in memory as the arguments do."""
+    leaves = [x.detach().requires_grad_() for x in (q, k, v)]
+    out = function(*leaves, **options)
+    return [out.detach(), *torch.autograd.grad(out, leaves, grad)]
+
+
+def reference(q, k, v, causal=False, scale=None):
+    """By torch; zeros, and no gradient, where a query sees no key."""
+    queries, keys = q.shape[2], k.shape[2]
+    blind = min(max(queries - keys, 0), queries) if causal or not keys else 0
+    blind = queries if not keys else blind
+    out = snippet.in_torch(q[:, :, blind:], k, v, causal, scale)
+    return torch.cat([torch.zeros_like(q[:, :, :blind]), out], dim=2)
+
+
+def tolerance(dtype):
+    return {torch.float64: 1e-12, torch.float32: 2e-5, torch.float16: 8e-3, torch.bfloat16: 6e-2}[dtype]
+
+
+def check(function, q, k, v, grad, **options):
+    """Compare with torch in float64; errors are against the largest number of a tensor, for sums cancel."""
+    found = gradients(function, q, k, v, grad, **options)
+    exact = gradients(reference, *(x.double() for x in (q, k, v, grad)), **options)
+    for name, actual, expected in zip(("out", "grad_q", "grad_k", "grad_v"), found, exact, strict=True):
+        assert (actual.shape, actual.dtype, actual.is_contiguous()) == (expected.shape, q.dtype, True), name
+        allowed = tolerance(q.dtype) * max(expected.abs().max().item() if expected.numel() else 0, 1)
+        wrong = ((actual.double() - expected).abs() <= allowed).logical_not()  # a NaN is wrong, too
+        assert not wrong.any(), f"{name}: {actual[wrong][:3]}, should be {expected[wrong][:3]}"
+
+
+@contextlib.contextmanager
+def tiles_of(tile):
+    """Several tiles to each head, though it is short."""
+    with mock.patch.object(snippet, "default_tile", lambda *_: tile):
+        yield
+
+
+@settings(max_examples=12, phases=[Phase.explicit, Phase.generate])  # to shrink one takes minutes, interpreted
+@example(1, (2, 2), 17, 33, True, ("contiguous",) * 4, 0, None)
+@example(1, (1, 1), 33, 17, True, ("contiguous",) * 4, 1, None)  # the first 16 queries see no key
+@example(2, (4, 2), 18, 18, True, ("rows before heads", "one of three", "columns", "columns"), 2, None)
+@example(1, (1, 1), 5, 32, False, ("flipped sign", "columns", "rows before heads", "one of three"), 3, None)
+@given(
+    batch=st.integers(1, 2),
+    heads=st.sampled_from([(1, 1), (2, 1), (2, 2)]),
+    queries=st.integers(1, 35),
+    keys=st.integers(1, 35),
+    causal=st.booleans(),
+    layouts=st.tuples(*[st.sampled_from(list(LAYOUTS))] * 4),
+    seed=st.integers(0, 999),
+    data=st.data(),
+)
+def test_as_torch_computes_it_in_float64(device, batch, heads, queries, keys, causal, layouts, seed, data):
+    dtype = torch.float32 if data is None else data.draw(st.sampled_from(served(device)))
+    given = inputs(batch, *heads, queries, keys, dtype=dtype, device=device, seed=seed)
+    given = [LAYOUTS[layout](x) for layout, x in zip(layouts, given, strict=True)]
+    with tiles_of(SMALL):
+        check(attention, *given, causal=causal)
+
+
+@pytest.mark.parametrize("head_dim", snippet.HEAD_DIMS)
+def test_each_head_dim_by_its_own_tiles(device, head_dim):
+    for dtype in served(device):
+        given = inputs(1, 1, 1, 7, 70, head_dim, dtype=dtype, device=device)
+        check(attention, *given, causal=True)
+
+
+@pytest.mark.parametrize("tile", [(16, 32, 4), (32, 16, 4)])
+def test_tiles_that_are_not_square(device, tile):
+    with tiles_of(tile):
+        for queries, keys in ((40, 50), (50, 40)):
+            check(attention, *inputs(1, 1, 1, queries, keys, device=device), causal=True)
+
+
+@pytest.mark.parametrize("scale", [0.3, -2.0, 0.0])
+def test_a_scale(device, scale):
+    check(attention, *inputs(1, 1, 1, 3, 20, dtype=torch.float64, device=device), scale=scale)
+
+
+def test_scores_that_would_overflow(device):
+    """exp(760) is inf, also in float64. The largest score comes last, and all before it vanish beside it."""
+    q, k, v, grad = inputs(1, 1, 1, 2, 20, dtype=torch.float64, device=device)
+    q.fill_(1)
+    k.copy_(torch.arange(20.0).view(20, 1).expand(20, 16) * 10)
+    with tiles_of(SMALL):
+        check(attention, q, k, v, grad)
+        assert torch.equal(attention(q, k, v)[0, 0, 0], v[0, 0, 19])
+
+
+def test_a_query_that_sees_no_key(device):
+    """Zeros, and no gradient: neither NaN nor the mean of all values."""
+    q, k, v, grad = inputs(1, 1, 1, 5, 3, device=device)
+    out, grad_q, *others = gradients(attention, q, k, v, grad, causal=True)
+    assert not out[0, 0, :2].any() and not grad_q[0, 0, :2].any() and out[0, 0, 2:].all()
+    grad[0, 0, :2] = 1e6
+    for a, b in zip(gradients(attention, q, k, v, grad, causal=True)[2:], others, strict=True):
+        assert torch.equal(a, b)
+
+
+def test_the_number_that_is_kept_of_each_query(device):
+    q, k, v, _ = inputs(1, 2, 1, 20, 18, dtype=torch.float64, device=device)
+    scores = (q @ k.mT * 0.25).masked_fill(torch.ones(20, 18, device=device).triu(-1) > 0, -math.inf)
+    _, lse = snippet.forward(q, k, v, 0.25, True, tile=SMALL)
+    assert lse[:, :, :2].isposinf().all() and torch.allclose(lse[:, :, 2:], scores.logsumexp(dim=-1)[:, :, 2:])
+
+
+def test_unequal_lengths_against_torch_itself(device):
+    q, k, v, _ = inputs(1, 2, 1, 3, 5, dtype=torch.float64, device=device)
+    torchs = torch.nn.functional.scaled_dot_product_attention
+    seen = torch.ones(3, 5, dtype=torch.bool, device=device).tril(5 - 3)
+    assert torch.allclose(attention(q, k, v, causal=True), torchs(q, k, v, attn_mask=seen, enable_gqa=True))
+    assert not torch.allclose(attention(q, k, v, causal=True), torchs(q, k, v, is_causal=True, enable_gqa=True))
+    q, k, v, _ = inputs(1, 2, 1, 5, 5, dtype=torch.float64, device=device)
+    assert torch.allclose(attention(q, k, v, causal=True), torchs(q, k, v, is_causal=True, enable_gqa=True))
+
+
+def test_nan_reaches_those_who_see_it(device):
+    with nan_as_on_a_gpu() if device == "cpu" else contextlib.nullcontext(), tiles_of(SMALL):
+        q, k, v, _ = inputs(1, 1, 1, 20, 20, device=device)
+        k[0, 0, 3] = math.nan
+        out = attention(q, k, v, causal=True)[0, 0]
+        assert out[3:].isnan().all() and not out[:3].isnan().any()
+
+
+def test_the_same_bits_each_time(device):
+    given = inputs(1, 4, 1, 20, 20, device=device)
+    with tiles_of(SMALL):
+        first, second = (gradients(attention, *given, causal=True) for _ in range(2))
+    assert all(map(torch.equal, first, second))
+
+
+def test_gradcheck(device):
+    options = {"dtype": torch.float64, "device": device}
+    q, k, v, _ = (x.requires_grad_() for x in inputs(1, 2, 1, 3, 4, **options))
+    causal = lambda q, k, v: attention(q, k, v, causal=True)
+    assert torch.autograd.gradcheck(causal, (q, k, v), fast_mode=True)
+    packed = numbers(1, 2, 3, 48, **options).requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: attention(*x.chunk(3, dim=3)).mT, (packed,), fast_mode=True)
+
+
+@functions
+def test_an_incoming_gradient_of_any_strides(device, function):
+    q, k, v, _ = (x.requires_grad_() for x in inputs(1, 2, 1, 3, 4, device=device))
+    weight = numbers(1, 3, 2, 16, device=device)
+    losses = {
+        "expanded": lambda out: out.sum(),
+        "transposed": lambda out: (out.transpose(1, 2) * weight).sum(),
+        "columns": lambda out: (out.mT.contiguous() ** 2).sum(),
+        "sliced": lambda out: (torch.cat([out, out], dim=3)[..., 3:19] ** 2).sum(),
+    }
+    for name, loss in losses.items():
+        found, wanted = (torch.autograd.grad(loss(f(q, k, v, causal=True)), (q, k, v)) for f in (function, reference))
+        assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(found, wanted, strict=True)), name
+
+
+@functions
+def test_a_gradient_for_one_of_the_three(device, function):
+    q, k, v, _ = inputs(1, 1, 1, 2, 3, device=device)
+    wanted = gradients(reference, q, k, v, torch.ones_like(q))[1:]
+    for one, expected in zip((q, k, v), wanted, strict=True):
+        one.requires_grad_()
+        function(q, k, v).sum().backward()
+        assert torch.allclose(one.grad, expected, atol=1e-5)
+        one.requires_grad_(False)
+    assert not function(q, k, v).requires_grad
+
+
+def test_an_input_overwritten_before_the_backward_is_noticed(device):
+    q, k, v, _ = (x.requires_grad_() for x in inputs(1, 1, 1, 2, 3, device=device))
+    out = attention(q, k, v)
+    with torch.no_grad():
+        k.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.sum().backward()
+
+
+def test_a_gradient_of_the_gradient_is_refused(device):
+    q, k, v, _ = (x.requires_grad_() for x in inputs(1, 1, 1, 2, 3, device=device))
+    with pytest.raises(RuntimeError, match="attention has no gradient of its gradient"):
+        torch.autograd.grad(attention(q, k, v).sum(), q, create_graph=True)
+    out, lse = attention_op(q, k, v, 0.25, False)
+    (slope,) = torch.autograd.grad(out.sum(), q, create_graph=True)
+    with pytest.raises(RuntimeError, match=r"Trying to backward through .*attention_backward"):
+        slope.sum().backward()
+    assert not lse.requires_grad, "it would be given no gradient"
+
+
+def test_keeps_no_scores():
+    given = [x.requires_grad_() for x in inputs(1, 2, 1, 40, 50)[:3]]
+    saved = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t.numel()) or t, lambda t: t):
+        attention(*given)
+    assert sorted(saved) == sorted([2 * 40 * 16, 50 * 16, 50 * 16, 2 * 40 * 16, 2 * 40])
+
+
+def test_float32_is_multiplied_as_float32():
+    with precisions_of_dots() as seen:
+        gradients(attention, *inputs(1, 1, 1, 2, 3))
+    assert seen == {"IEEE"}
+
+
+# What it touches
+
+
+def test_nothing_else_is_touched_and_each_result_is_written_once(device):
+    """Guard zones around all twelve tensors, of lengths that fill no tile."""
+    shapes = {"q": (1, 2, 19, 16), "k": (1, 1, 21, 16), "v": (1, 1, 21, 16), "grad": (1, 2, 19, 16)}
+    guarded = lambda shape, dtype=torch.float32: Guarded(shape, dtype, device, before=64, after=16 * 64, fill=0xFF)
+    given = {name: guarded(shape) for name, shape in shapes.items()}
+    for each, values in zip(given.values(), inputs(1, 2, 1, 19, 21), strict=True):
+        each.tensor.copy_(values)
+    q, k, v, grad = (each.tensor for each in given.values())
+    out, lse = guarded(shapes["q"]), guarded((1, 2, 19))
+    made = [guarded(shapes[name]) for name in "qkv"]
+    delta = guarded((1, 2, 19))
+    seen = lambda: recorded_accesses() if device == "cpu" else contextlib.nullcontext()
+    with tiles_of(SMALL):
+        with handed_out("empty", out.tensor, lse.tensor), seen() as forward:
+            snippet.forward(q, k, v, 0.25, True)
+        handed = handed_out("empty", *(each.tensor for each in made)), handed_out("empty_like", delta.tensor)
+        with handed[0], handed[1], seen() as backward:
+            snippet.backward(grad, q, k, v, out.tensor, lse.tensor, 0.25, True)
+    for each in (*given.values(), out, lse, *made, delta):
+        each.check("a tensor")
+        assert not each.tensor.isnan().any()
+    if device == "cpu":
+        check_each_once(forward, "store", out=out.tensor, lse=lse.tensor)
+        names = dict(zip(("grad_q", "grad_k", "grad_v"), (each.tensor for each in made), strict=True))
+        check_each_once(backward, "store", delta=delta.tensor, **names)
+
+
+def loads(seen, tensor) -> int:
+    begin = tensor.data_ptr()
+    end = begin + tensor.numel() * tensor.element_size()
+    return sum(((a >= begin) & (a < end)).sum().item() for kind, a in seen if kind == "load")
+
+
+def test_tiles_that_nobody_sees_are_not_loaded():
+    """Causal, 64 queries and keys by tiles of 16: 1 + 2 + 3 + 4 tiles of 16, in each of the three kernels."""
+    q, k, v, grad = inputs(1, 1, 1, 64, 64)
+    for causal, tiles in ((True, 10), (False, 16)):
+        with tiles_of(SMALL):
+            with recorded_accesses() as seen:
+                out, lse = snippet.forward(q, k, v, 0.25, causal)
+            assert [loads(seen, x) for x in (q, k, v)] == [64 * 16, tiles * 256, tiles * 256]
+            with recorded_accesses() as seen:
+                snippet.backward(grad, q, k, v, out, lse, 0.25, causal)
+            # by tiles of queries: k and v; by tiles of keys: q and grad; and each its own
+            assert [loads(seen, x) for x in (q, k, v, grad)] == [64 * 16 + tiles * 256] * 4
+            assert loads(seen, out) == 64 * 16
+
+
+def test_offsets_are_computed_in_64_bits():
+    """The last tiles of tensors of more than 2**31 elements, which have no memory."""
+    far = {"q": 2**30, "k": 2**29, "v": 2**28}
+    pointers = [torch.zeros(1) for _ in range(5)]
+    strides = [(0, 0, 0)] * 4
+    queries, keys = 2**20 + 3, 5
+    first = 2**20 // 16
+    for place, name in enumerate(far):
+        strides[place] = (0, 0, 2**12) if name == "q" else (0, 2**33, 0)
+    strides[3] = (0, 2**33, 2**12)
+    with recorded_accesses(first_program=(first, 0, 0), memory=False) as seen:
+        snippet.attention_kernel[(1,)](
+            *pointers, *sum(strides, ()), 1, 1, queries, keys, SCALE=1.0, CAUSAL=False, COMPUTE=snippet.tl.float32,
+            HEAD_DIM=16, BLOCK_Q=16, BLOCK_K=16,
+        )  # fmt: skip
+    places = [((address - p.data_ptr()) // 4).tolist()[0] for (_, address), p in zip(seen, pointers, strict=True)]
+    assert places[0] == 2**20 * 2**12 and places[3] == 2**20 * 2**12 and places[4] == 2**20
+
+
+# Under torch.compile
+
+
+def test_under_torch_compile(device):
+    torch.compiler.reset()
+    backend = "inductor" if device == "cuda" else "aot_eager"
+    compiled = torch.compile(
+        lambda q, k, v: attention(2 * q, k.mT.contiguous().mT, v, causal=True).transpose(1, 2),
+        fullgraph=True, backend=backend,
+    )  # fmt: skip
+    for queries, keys in ((5, 7), (6, 9)):  # the second may be compiled for any length
+        q, k, v, grad = inputs(1, 2, 1, queries, keys, device=device)
+        grad = grad.transpose(1, 2).contiguous()
+        found = gradients(compiled, q, k, v, grad)
+        wanted = gradients(lambda q, k, v: reference(2 * q, k, v, True).transpose(1, 2), q, k, v, grad)
+        assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(found, wanted, strict=True))
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "columns"])
+def test_the_op_keeps_what_it_promises_the_compiler(device, layout):
+    q, k, v, grad = (LAYOUTS[layout](x) for x in inputs(1, 2, 1, 3, 4, device=device))
+    out, lse = attention_op(q, k, v, 0.25, True)
+    torch.library.opcheck(attention_backward_op, (grad, q, k, v, out, lse, 0.25, True))
+    torch.library.opcheck(attention_op, (*(x.detach().requires_grad_() for x in (q, k, v)), 0.25, True))
+
+
+# What is refused
+
+
+def heads(*shape, **options):
+    return torch.ones(*shape, **options)
+
+
+REFUSED = [
+    (lambda d: (heads(2, 3, 16), *[heads(1, 2, 3, 16)] * 2), "q must be (batch, heads, rows, head_dim); got the shape"),
+    (lambda d: (*[heads(1, 2, 3, 16)] * 2, heads(1, 2, 3, 16).half()), "the same dtype and device; got torch.float32"),
+    (lambda d: (heads(1, 2, 3, 16), heads(1, 2, 3, 16), heads(1, 2, 4, 16)), "v must have the shape of k, (1, 2, 3"),
+    (lambda d: (heads(2, 2, 3, 16), *[heads(1, 2, 3, 16)] * 2), "the same batch and head_dim; got (2, 2, 3, 16)"),
+    (lambda d: (heads(1, 2, 3, 32), *[heads(1, 2, 3, 16)] * 2), "the same batch and head_dim; got (1, 2, 3, 32)"),
+    (lambda d: (heads(1, 3, 3, 16), *[heads(1, 2, 3, 16)] * 2), "the 3 heads of q must be a multiple of the 2 of k"),
+    (lambda d: (heads(1, 3, 3, 16), *[heads(1, 0, 3, 16)] * 2), "the 3 heads of q must be a multiple of the 0 of k"),
+    (lambda d: [heads(1, 1, 3, 24)] * 3, "head_dim 24 is not supported; use one of 16, 32, 64, 128"),
+    (lambda d: [heads(1, 1, 3, 16).int()] * 3, "torch.int32 is not supported; use one of"),
+]
+
+
+@functions
+@pytest.mark.parametrize("make, fragment", REFUSED)
+def test_refuses(device, function, make, fragment):
+    with pytest.raises(ValueError) as error:
+        function(*(x.to(device) for x in make(device)))
+    assert fragment in str(error.value)
+
+
+def test_refuses_what_lies_elsewhere(device):
+    x = torch.ones(1, 1, 2, 16, device=device)
+    for made, fragment in (
+        ((x, x.to("meta"), x), "on meta"),
+        ((x.to("meta"),) * 3, "q is on meta; kernels run on"),
+        ((x, x, x.to_sparse()), "v is torch.sparse_coo; pass v.to_dense()"),
+    ):
+        with pytest.raises(ValueError) as error:
+            attention(*made)
+        assert fragment in str(error.value)
+
+
+def test_a_gradient_of_another_shape_is_refused(device):
+    x = torch.ones(1, 1, 2, 16, device=device)
+    with pytest.raises(ValueError, match=r"grad must have the shape of q, \(1, 1, 2, 16\); got \(1, 1, 1, 16\)"):
+        snippet.backward(x[:, :, :1], x, x, x, x, x[..., 0], 0.25, False)
+
+
+def test_too_long_and_too_many():
+    long = without_memory(1, 1, 2**30 + 1, 16)
+    with pytest.raises(ValueError, match="1073741825 queries and 2 keys are too many"):
+        snippet.check_arguments(q=long, k=without_memory(1, 1, 2, 16), v=without_memory(1, 1, 2, 16))
+    many = without_memory(2**15, 2**16, 1, 16)
+    with pytest.raises(ValueError, match=r"2147483648 programs; .* is the limit"):
+        snippet.launch(snippet.attention_kernel, (many, many), (), "queries", 1.0, False)
+    with pytest.raises(ValueError, match="2147483648 programs"):
+        snippet.launch(snippet.grad_k_v_kernel, (many, many), (), "keys", 1.0, False)
+
+
+def test_rows_far_apart_are_copied():
+    near, far = (torch.zeros(16).as_strided((1, 1, 1, 16), (0, 0, stride, 1)) for stride in (2**23 - 1, 2**23))
+    made = mock.Mock(return_value=torch.zeros(1, 1, 1, 16))
+    with mock.patch.object(torch.Tensor, "contiguous", made):
+        assert snippet.served(near) is near and not made.called
+        snippet.served(far)
+    assert made.called
+
+
+def test_checks_of_what_is_compiled():
+    with as_if_compiled(snippet, "attention_kernel") as on_gpu:
+        x = on_gpu(1, 1, 2, 16)
+        snippet.check_arguments(q=x, k=x, v=x)
+        with pytest.raises(ValueError, match="q is on cpu; kernels run on a GPU"):
+            snippet.check_arguments(q=torch.ones(1, 1, 2, 16), k=torch.ones(1, 1, 2, 16))
+
+
+def test_bfloat16_is_refused_in_the_interpreter():
+    x = torch.ones(1, 1, 2, 16, dtype=torch.bfloat16)
+    with pytest.raises(ValueError, match="interpreter rounds bfloat16 wrongly"):
+        attention(x, x, x)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("shape", [(0, 1, 1, 2, 3), (1, 0, 0, 2, 3), (1, 0, 3, 2, 3), (1, 1, 1, 0, 3), (1, 1, 1, 2, 0)])
+def test_nothing_to_do(device, shape, causal):
+    q, k, v, grad = inputs(*shape, device=device)
+    found = gradients(attention, q, k, v, grad, causal=causal)
+    assert [each.shape for each in found] == [q.shape, q.shape, k.shape, v.shape]
+    assert not any(each.any() for each in found)
+
+
+# The toy, and the file as a script
+
+
+@pytest.mark.parametrize("block", [1, 2, 4, 16])
+def test_the_online_softmax_of_one_query(device, block):
+    scores, values = snippet.toy(device)
+    for n in range(1, 13):
+        maximum, total, accumulator = snippet.state(scores, values, n, block)
+        seen = scores[:n].double()
+        weights = (seen - seen.max()).exp()
+        assert maximum == seen.max()
+        assert math.isclose(total, weights.sum().item(), rel_tol=1e-6)
+        assert math.isclose(accumulator, (weights * values[:n].double()).sum().item(), rel_tol=1e-6)
+
+
+def test_prints_what_the_page_shows(device):
+    done = run_script(SOURCE, env=environment(device))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "## online softmax",
+        "scores: 1 3 2 0 2 5 4 1 3 0 4 2",
+        "values: 1 2 3 4 5 6 7 8 9 10 11 12",
+        "after 4, maximum: 3",
+        "after 4, sum: 1.5530",
+        "after 4, accumulator: 3.4381",
+        "after 8, maximum: 5",
+        "after 8, sum: 1.6462",
+        "after 8, accumulator: 9.4359",
+        "after 12, maximum: 5",
+        "after 12, sum: 2.2059",
+        "after 12, accumulator: 15.3654",
+        "result: 6.9656",
+        "torch: 6.9656",
+        "## causal",
+        "3 queries, 5 keys: 2.0000 2.5000 3.0000",
+        "is_causal of torch: 1.0000 1.5000 2.0000",
+        "5 queries, 3 keys: 0.0000 0.0000 1.0000 1.5000 2.0000",
+        "## as torch",
+        "gradcheck: True",
+        "attention, 2 heads on 2, 100 keys, torch.float32: True",
+        "compiled, 2 heads on 2, 100 keys, torch.float32: True",
+        "attention, 2 heads on 1, 150 keys, torch.float16: True",
+        "compiled, 2 heads on 1, 150 keys, torch.float16: True",
+    ]
+
+
+COMPILED = """
+import itertools
+from unittest import mock
+import torch, triton
+from triton.runtime import driver
+from recorder.compile import TARGETS, CompileOnly, _disassemble
+from snippets.fusion import attention as module
+
+driver.set_active(CompileOnly(TARGETS["sm_90"]))
+
+def getitem(kernel, grid):
+    def launch(*arguments, **options):
+        compiled = kernel.warmup(*arguments, grid=(1,), **options)
+        sass, usage = _disassemble(compiled.asm["cubin"])
+        wide = "LDGSTS.E.BYPASS.128" in sass or "UTMALDG" in sass
+        print(kernel.__name__, usage["spills"], compiled.metadata.shared <= 101_376, "HGMMA" in sass, wide)
+    return launch
+
+with mock.patch.object(module, "check_arguments"), mock.patch.object(triton.JITFunction, "__getitem__", getitem):
+    for head_dim in (64, 128):
+        q, k = (torch.empty(1, heads, 4096, head_dim).bfloat16() for heads in (4, 2))
+        out, lse = module.forward(q, k, k, 0.125, True)
+        module.backward(out, q, k, k, out, lse, 0.125, True)
+"""
+
+
+def test_compiles_to_matrix_units_and_wide_loads():
+    """For an H200, without one: nothing spills, and shared memory suffices on smaller GPUs, too."""
+    done = run_code(COMPILED, env=environment("cuda", PYTHONPATH=str(ROOT)), cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    kernels = "attention_kernel", "grad_q_kernel", "grad_k_v_kernel"
+    assert done.stdout.splitlines() == [f"{name} 0 True True True" for name in kernels] * 2
+
+
+# On a GPU alone
+
+
+@pytest.mark.gpu
+def test_more_than_2_to_the_31_elements():
+    if torch.cuda.mem_get_info()[0] < 60e9:
+        pytest.skip("needs 60 GB of free GPU memory")
+    q = torch.zeros(2, 2**11, 2**13, 128, dtype=torch.float16, device="cuda")[:, :, :, :]
+    k = numbers(1, 1, 64, 128, dtype=torch.float16, device="cuda").expand(2, 1, 64, 128)
+    q[-1, -1, -3:] = numbers(3, 128, dtype=torch.float16, device="cuda", seed=1)
+    out = attention(q, k, k)
+    wanted = reference(q[-1:, -1:, -3:].double(), k[-1:].double(), k[-1:].double())
+    assert torch.allclose(out[-1:, -1:, -3:].double(), wanted, atol=1e-2)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("head_dim", snippet.HEAD_DIMS)
+@pytest.mark.parametrize("dtype", snippet.DTYPES)
+def test_lengths_of_models(dtype, head_dim):
+    length = 300 if dtype == torch.float64 else 1500
+    check(attention, *inputs(2, 8, 2, length, length + 77, head_dim, dtype=dtype, device="cuda"), causal=True)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_in_a_cuda_graph(dtype):
+    q, k, v, grad = inputs(1, 4, 2, 300, 300, 64, dtype=dtype, device="cuda")
+
+    def run():
+        results = snippet.forward(q, k, v, 0.125, True)
+        return *results, *snippet.backward(grad, q, k, v, *results, 0.125, True)
+
+    expected = run()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = run()
+    graph.replay()
+    assert all(torch.equal(a, b) for a, b in zip(captured, expected, strict=True))
