@@ -42,7 +42,7 @@ def test_what_is_no_difference(project, same):
     ("changes", "said"),
     [
         ({"output": OLD.output.replace("0.5", "0.25")}, "output line 3 was 'ratio = 0.5', is 'ratio = 0.25'"),
-        ({"output": f"{OLD.output}more"}, "output line 9 was '', is 'more'"),
+        ({"output": f"{OLD.output}more"}, "output line 18 was '', is 'more'"),
         ({"launched": {"toy_kernel": 6}}, "launched.toy_kernel was '5', is '6'"),
         ({"launches": {"0": launch(grid=(1, 7, 1))}}, "launches.0.grid.1 was '1', is '7'"),
         ({"pictures": {}}, "pictures.dot.png was 'iVBORw0KGgo=', is 'None'"),

@@ -19,7 +19,7 @@ def random(rows, columns, device):
     return h.to(device), weight.to(device)
 
 
-@pytest.mark.parametrize("rows", [1, 8, 32])
+@pytest.mark.parametrize("rows", [1, 8, 32, 64])  # 64: half of the lanes are masked off
 def test_lifted_writes_over_its_input_and_nothing_else(device, rows):
     h, weight = random(32, 256, device)
     guarded = Guarded.around(h, before=64, after=64, fill=0xFF)
@@ -27,6 +27,7 @@ def test_lifted_writes_over_its_input_and_nothing_else(device, rows):
         assert snippet.lifted(guarded.tensor, weight, rows=rows) is guarded.tensor
     guarded.check("h")
     if accesses is not None:
+        check_inside(accesses, "load", h=guarded.tensor, weight=weight)
         check_each_once(accesses, "store", h=guarded.tensor)
     expected = snippet.in_torch(h, weight, torch.relu)
     torch.testing.assert_close(guarded.tensor.double(), expected, rtol=1e-5, atol=1e-6)
