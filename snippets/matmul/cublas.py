@@ -148,7 +148,7 @@ def measure(M, N, K, dtype, names):
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high")  # TF32, for float32 only
     try:
-        found = rates(sides_of(make(), names), make, 2 * M * N * K)
+        found = rates(sides_of(make(), names), make, 2 * M * N * K, rounds=3)
     finally:
         torch.set_float32_matmul_precision(before)
     ours = [found[name] for name in names if name in OURS]

@@ -40,7 +40,7 @@ def measure(M: int, N: int, K: int) -> dict[str, Timing]:
     torch.manual_seed(0)
     make = functools.partial(operands, M, N, K)
     check_alike(SIDES, make())
-    return compare_in_rotation(SIDES | {"empty": empty}, make, rounds=4)
+    return compare_in_rotation(SIDES | {"empty": empty}, make, rounds=3)
 
 
 @functools.cache
@@ -49,7 +49,7 @@ def measure_copy(N: int, K: int) -> Timing:
     torch.manual_seed(0)
     copy = lambda source, target: target.copy_(source)
     make = lambda: torch.randn(2, N, K, device="cuda", dtype=torch.bfloat16).unbind()
-    return compare_in_rotation({"copy": copy}, make, rounds=4)["copy"]
+    return compare_in_rotation({"copy": copy}, make, rounds=3)["copy"]
 # --8<-- [end:measure]
 
 
@@ -68,7 +68,7 @@ def measure_copy(N: int, K: int) -> Timing:
     )
 )
 def times(shape, what):
-    """Microseconds, median, fastest and slowest of 4 rounds; and cuBLAS's time by ours."""
+    """Microseconds, median, fastest and slowest of 3 rounds; and cuBLAS's time by ours."""
     return result(measure(*NAMED[shape]), what)
 # --8<-- [end:times]
 

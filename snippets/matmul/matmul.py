@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A matrix product for every shape: ``c = a @ b`` by the kernel and the tile that an estimate finds quickest.
 
-Three kernels, out of what the chapter's lessons teach one by one:
+Four kernels, out of what the chapter's lessons teach one by one:
 
 - :func:`tile_kernel` loads tiles through pointers. Programs take tiles in the grouped order. Where there are few tiles,
   several programs share one, each a stretch of K, and the last of them adds their sums in the order of K. A product of
   few rows is computed transposed, ``cᵀ = bᵀ aᵀ``, so that the many columns of ``b`` fill the rows of the matrix units.
 - :func:`described_kernel` does the same, but loads tiles by tensor descriptors.
+- :func:`streamed_kernel` does, too; its tiles may be 192 columns wide, and programs share out the steps of all tiles
+  evenly, where the tiles would leave many of them without work in the last round.
 - :func:`persistent_kernel` loads tiles by tensor descriptors: one program for each multiprocessor takes tile after
   tile. For large products.
 
@@ -18,6 +20,7 @@ Shapes: ``a`` is (M, K), ``b`` is (K, N), ``c`` is (M, N). FLOPs: 2 * M * N * K.
 Run it on a GPU with ``python matmul.py``, or with ``TRITON_INTERPRET=1`` in Triton's interpreter.
 """
 
+import dataclasses
 import functools
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -41,6 +44,22 @@ def position(tile, tiles_m, tiles_n, GROUP_M: tl.constexpr):
 
 
 # --8<-- [end:order]
+
+
+# --8<-- [start:share]
+@triton.jit
+def share(M, N, K, parts, SPLIT: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
+    """Which tile a program computes, which part of it, and the first and last of its steps along K."""
+    pid, steps = tl.program_id(axis=0), tl.cdiv(K, BLOCK_K)
+    if SPLIT:
+        tiles = tl.cdiv(M, BLOCK_M) * tl.cdiv(N, BLOCK_N)
+        part = pid // tiles
+        return pid % tiles, part, part * steps // parts, (part + 1) * steps // parts
+    else:
+        return pid, 0, 0, steps
+
+
+# --8<-- [end:share]
 
 
 # --8<-- [start:pointers]
@@ -130,16 +149,9 @@ def tile_kernel(
     UNIT: tl.constexpr, C_UNIT: tl.constexpr, INDEX: tl.constexpr, PRECISION: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
 ):  # fmt: skip
-    # --8<-- [start:share]
-    pid = tl.program_id(axis=0)
-    tiles_m, tiles_n, steps = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N), tl.cdiv(K, BLOCK_K)
-    tile, part, begin, end = pid, 0, 0, steps
-    if SPLIT:
-        tile, part = pid % (tiles_m * tiles_n), pid // (tiles_m * tiles_n)
-        begin, end = part * steps // parts, (part + 1) * steps // parts
-    pid_m, pid_n = position(tile, tiles_m, tiles_n, GROUP_M)
+    tile, part, begin, end = share(M, N, K, parts, SPLIT, BLOCK_M, BLOCK_N, BLOCK_K)
+    pid_m, pid_n = position(tile, tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N), GROUP_M)
     m, n, k = pid_m * BLOCK_M, pid_n * BLOCK_N, begin * BLOCK_K
-    # --8<-- [end:share]
     # --8<-- [start:loop]
     a_ptrs, a_step = tile_pointers(a_ptr, m, k, M, stride_a, A_ALONG_K, UNIT, INDEX, BLOCK_M, BLOCK_K)
     b_ptrs, b_step = tile_pointers(b_ptr, n, k, N, stride_b, B_ALONG_K, UNIT, INDEX, BLOCK_N, BLOCK_K)
@@ -173,13 +185,8 @@ def described_kernel(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
 ):  # fmt: skip
     """As :func:`tile_kernel`, but the tiles come by tensor descriptors, which need neither offsets nor masks."""
-    pid = tl.program_id(axis=0)
-    tiles_m, tiles_n, steps = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N), tl.cdiv(K, BLOCK_K)
-    tile, part, begin, end = pid, 0, 0, steps
-    if SPLIT:
-        tile, part = pid % (tiles_m * tiles_n), pid // (tiles_m * tiles_n)
-        begin, end = part * steps // parts, (part + 1) * steps // parts
-    pid_m, pid_n = position(tile, tiles_m, tiles_n, GROUP_M)
+    tile, part, begin, end = share(M, N, K, parts, SPLIT, BLOCK_M, BLOCK_N, BLOCK_K)
+    pid_m, pid_n = position(tile, tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N), GROUP_M)
     m, n = pid_m * BLOCK_M, pid_n * BLOCK_N
     acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
     for step in range(begin, end):
@@ -192,6 +199,79 @@ def described_kernel(
 
 
 # --8<-- [end:described]
+
+
+# --8<-- [start:streamed]
+@triton.jit
+def streamed_kernel(
+    a, b, b_more, c_ptr, partial_ptr, count_ptr, M, N, K, whole,
+    A_ALONG_K: tl.constexpr, B_ALONG_K: tl.constexpr, STREAMED: tl.constexpr, C_UNIT: tl.constexpr,
+    INDEX: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, MORE_N: tl.constexpr,
+    BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
+):  # fmt: skip
+    """Tiles of BLOCK_N + MORE_N columns. Programs take turns at the first ``whole`` of them, and share out the others.
+
+    The steps of those others, tile after tile, are one stream, of which each program gets as many as the next one.
+    So it may begin and end within a tile. Who has a tile's last step adds the sums of the others, and stores.
+    """
+    WIDTH: tl.constexpr = BLOCK_N + MORE_N
+    LEFT: tl.constexpr = BLOCK_N if MORE_N else BLOCK_N // 2  # the sums are kept in two pieces, side by side
+    RIGHT: tl.constexpr = WIDTH - LEFT
+    pid, programs = tl.program_id(axis=0), tl.num_programs(axis=0)
+    tiles_m, tiles_n, steps = tl.cdiv(M, BLOCK_M), tl.cdiv(N, WIDTH), tl.cdiv(K, BLOCK_K)
+    stream, begin, end, first, pieces = 0, 0, 0, 0, 0
+    if STREAMED:
+        stream = (tiles_m * tiles_n - whole) * steps
+        begin, end = pid * stream // programs, (pid + 1) * stream // programs
+        first = begin // steps
+        pieces = tl.cdiv(end, steps) - first
+    for turn in range(pieces + tl.cdiv(tl.maximum(whole - pid, 0), programs)):
+        tile, step_0, step_1 = pid + (turn - pieces) * programs, 0, steps
+        shared = first + pieces - 1 - turn  # the last first: then nobody waits long for the sums of its beginning
+        if turn < pieces:
+            tile, before = whole + shared, shared * steps
+            step_0, step_1 = tl.maximum(begin - before, 0), tl.minimum(end - before, steps)
+        pid_m, pid_n = position(tile, tiles_m, tiles_n, GROUP_M)
+        m, n = pid_m * BLOCK_M, pid_n * WIDTH
+        acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+        if MORE_N:
+            more = tl.zeros((BLOCK_M, MORE_N), dtype=tl.float32)
+        for step in range(step_0, step_1):
+            k = step * BLOCK_K
+            a_tile = a.load([m, k]) if A_ALONG_K else a.load([k, m]).T
+            acc = tl.dot(a_tile, b.load([n, k]).T if B_ALONG_K else b.load([k, n]), acc)
+            if MORE_N:
+                b_tile = b_more.load([n + BLOCK_N, k]).T if B_ALONG_K else b_more.load([k, n + BLOCK_N])
+                more = tl.dot(a_tile, b_tile, more)
+        if MORE_N:
+            left, right = acc, more
+        else:
+            left, right = tl.split(tl.permute(tl.reshape(acc, (BLOCK_M, 2, LEFT)), (0, 2, 1)))
+        rows = tl.arange(0, BLOCK_M)[:, None]
+        at_left = rows * LEFT + tl.arange(0, LEFT)[None, :]
+        at_right = BLOCK_M * LEFT + rows * RIGHT + tl.arange(0, RIGHT)[None, :]
+        if step_1 < steps:
+            sums = partial_ptr + pid * (BLOCK_M * WIDTH)
+            tl.store(sums + at_left, left)
+            tl.store(sums + at_right, right)
+            tl.debug_barrier()  # all threads have stored, before one counts
+            tl.atomic_add(count_ptr + shared, 1, sem="release", scope="gpu")
+        else:
+            if step_0 > 0:
+                other = ((shared * steps + 1) * programs - 1) // stream  # who has the tile's first step
+                # It waits for programs before it only, and a GPU starts these first: so they will be done.
+                while tl.atomic_add(count_ptr + shared, 0, sem="acquire", scope="gpu") < pid - other:
+                    pass
+                for program in range(other, pid):
+                    sums = partial_ptr + program * (BLOCK_M * WIDTH)
+                    left += tl.load(sums + at_left, cache_modifier=".cg")
+                    right += tl.load(sums + at_right, cache_modifier=".cg")
+                tl.store(count_ptr + shared, 0)  # for the next launch
+            store_tile(c_ptr, left, m, n, M, N, False, C_UNIT, INDEX, BLOCK_M, LEFT)
+            store_tile(c_ptr, right, m, n + LEFT, M, N, False, C_UNIT, INDEX, BLOCK_M, RIGHT)
+
+
+# --8<-- [end:streamed]
 
 
 # --8<-- [start:persistent]
@@ -227,7 +307,7 @@ def persistent_kernel(
 class Plan(NamedTuple):
     """How to compute a product."""
 
-    kernel: str  # "tile", "described" or "persistent"
+    kernel: str  # "tile", "described", "streamed" or "persistent"
     swapped: bool  # whether it is computed transposed: then block_m counts columns of c
     block_m: int
     block_n: int
@@ -236,6 +316,8 @@ class Plan(NamedTuple):
     num_stages: int
     parts: int  # programs that share a tile, each a stretch of K
     programs: int
+    more_n: int = 0  # columns of a streamed tile beside block_n
+    whole: int = 0  # tiles that programs take turns at, before the streamed ones
 
 
 # --8<-- [start:constants]
@@ -246,10 +328,12 @@ class Plan(NamedTuple):
 FLOPS, FLOPS_BY_HAND, L2_BYTES, STORES, ONE_READS, MEMORY = 11_000, 500, 130, 800, 20, 4_300
 # How much of these FLOPs a tile reaches, by block_m and block_n; and how much more of them with descriptors.
 REACHED = {
-    (128, 256): 1.08, (128, 128): 1.0, (64, 256): 0.94, (64, 128): 0.89, (128, 64): 0.71,
+    (128, 256): 1.08, (128, 192): 0.82, (128, 128): 1.0, (64, 256): 0.94, (64, 128): 0.89, (128, 64): 0.71,
     (64, 64): 0.59, (64, 32): 0.46,
 }  # fmt: skip
-DESCRIBED = 1.2
+DESCRIBED, ALONE = 1.2, 0.92  # (of 8 warps, where 4 would do, one program has room)
+# How much longer a step takes in a stream: neighbors load the same tiles, but not at the same time.
+OUT_OF_STEP = 1.07
 # Nanoseconds: the first load of a program until its last store, without its steps; a load; what a step takes besides;
 # waiting for the last program. And how much of the first is left between two tiles of a persistent program.
 EDGE, LATENCY, TURN, LAST, OVERLAPPED = 2_500, 1_000, 17, 2_200, 0.37
@@ -272,6 +356,7 @@ TILES_DESCRIBED = [
     (64, 128, 128, 4, 3),
     (64, 64, 64, 4, 6),
 ]
+TILES_STREAMED = [(128, 128, 64, 64, 8, 4), (128, 128, 0, 64, 8, 6)]  # after block_n: more_n
 TILES_OF_PERSISTENT = [(128, 256, 64, 8, 4), (64, 256, 64, 4, 4), (64, 128, 128, 4, 4)]
 TILES_BY_HAND = [(64, 64, 16, 4, 3), (32, 32, 32, 4, 3)]  # float32 without matrix units
 FEW, GROUP_M = 64, 8
@@ -322,11 +407,28 @@ def candidates(M, N, K, size, by_hand, wide, multiprocessors, shared) -> Iterato
         for parts in range(1, max(1, min(steps // 2, 8 * multiprocessors // tiles, 2**30 // steps)) + 1):
             if stages * (m + n) * k * size <= shared:
                 yield Plan(kernel, swapped, m, n, k, warps, stages, parts, tiles * parts)
+    if wide and size == 2 and not few:
+        yield from candidates_streamed(M, N, K, multiprocessors, shared)
     for m, n, k, warps, stages in TILES_OF_PERSISTENT:
         if wide and N % 8 == 0 and size == 2 and not few and (stages * (m + n) * k + m * n // 2) * size <= shared:
             tiles = -(-M // m) * -(-N // n)
             rounds = -(-tiles // multiprocessors)
             yield Plan("persistent", False, m, n, k, warps, stages, 1, -(-tiles // rounds))
+
+
+def candidates_streamed(M, N, K, multiprocessors, shared) -> Iterator[Plan]:
+    """Yield plans with one program for each multiprocessor: all tiles whole, or those of the last rounds streamed."""
+    for m, n, more, k, warps, stages in TILES_STREAMED:
+        tiles, steps = -(-M // m) * -(-N // (n + more)), -(-K // k)
+        if 2 * stages * (m + n + more) * k > shared or m >= 2 * M or n >= N:
+            continue
+        rounds = -(-tiles // multiprocessors)
+        yield Plan("streamed", False, m, n, k, warps, stages, 1, -(-tiles // rounds), more, tiles)
+        # Streamed are the last round, which is not full, and the full one before it.
+        whole = max(0, rounds - 2) * multiprocessors
+        stream = (tiles - whole) * steps
+        if tiles % multiprocessors and stream >= 8 * multiprocessors and stream * multiprocessors < 2**31:
+            yield Plan("streamed", False, m, n, k, warps, stages, 1, multiprocessors, more, whole)
 
 
 def plan_of_few(rows, columns, K, size, swapped, wide, multiprocessors, shared) -> Plan:
@@ -354,16 +456,21 @@ def plan_of_few(rows, columns, K, size, swapped, wide, multiprocessors, shared) 
 # --8<-- [start:estimate]
 def estimate(M, N, K, size, by_hand, multiprocessors, shared, plan: Plan) -> float:
     """Nanoseconds that a product may take."""
-    m, n, k = plan.block_m, plan.block_n, plan.block_k
+    m, n, k = plan.block_m, plan.block_n + plan.more_n, plan.block_k
     loaded, steps = (m + n) * k * size, -(-K // (k * plan.parts))  # bytes of a step; steps of a program, for each tile
-    if plan.kernel == "persistent":
-        together, rounds = 1, -(-(-(-M // m) * -(-N // n)) // plan.programs)
-    else:  # how many programs have room on a multiprocessor at once: each thread has 64 registers beside the sums
+    tiles = -(-M // m) * -(-N // n)
+    together = 1
+    if plan.kernel in ("tile", "described"):
+        # How many programs have room on a multiprocessor at once: each thread has 64 registers beside the sums.
         registers = plan.num_warps * 32 * 64 + m * n
         room = max(1, min(shared // (plan.num_stages * loaded), 2**16 // registers))
         together = min(room, -(-plan.programs // multiprocessors))
         rounds = -(-plan.programs // (together * multiprocessors))
+    else:
+        rounds = -(-(plan.whole if plan.kernel == "streamed" else tiles) // plan.programs)
     reached = REACHED.get((m, n), 0.5) * (1 if plan.kernel == "tile" else DESCRIBED)
+    if plan.num_warps == 8 and (m, n) == (128, 128):
+        reached *= ALONE
     arithmetic = together * 2 * m * n * k / (FLOPS_BY_HAND if by_hand else FLOPS / size * reached)
     step = TURN + max(arithmetic, together * loaded / L2_BYTES, LATENCY / max(1, plan.num_stages - 1))
     edge = EDGE + together * m * n * 4 / STORES
@@ -371,6 +478,10 @@ def estimate(M, N, K, size, by_hand, multiprocessors, shared, plan: Plan) -> flo
     last = LAST + plan.parts * m * n * 4 / ONE_READS if plan.parts > 1 else 0
     if plan.kernel == "persistent":
         last, edge = EDGE, OVERLAPPED * edge
+    if plan.kernel == "streamed" and plan.whole < tiles:
+        stream = tiles - plan.whole
+        last = -(-stream * steps // plan.programs) * step * OUT_OF_STEP + edge
+        last += LAST + -(-plan.programs // stream) * m * n * 4 / ONE_READS
     return max(rounds * (steps * step + edge), memory) + last
 
 
@@ -424,7 +535,7 @@ def product(a: torch.Tensor, b: torch.Tensor, *, keep: bool) -> torch.Tensor:
         if x.is_neg():  # the kernel would read memory in which the sign is not yet applied
             raise ValueError(f"{name} is negated lazily; pass {name}.resolve_neg()")
     precision = "ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32"
-    begins = (a.data_ptr() | b.data_ptr()) % 16 == 0
+    begins = a.data_ptr() % 16 == 0, b.data_ptr() % 16 == 0
     launch = prepared(a.shape, a.stride(), b.shape, b.stride(), a.dtype, b.dtype, a.device, b.device, begins, precision)
     if launch.copied is not None:  # which elements to add to K; see copy_along_k
         for_a, for_b, more = launch.copied
@@ -437,19 +548,17 @@ def product(a: torch.Tensor, b: torch.Tensor, *, keep: bool) -> torch.Tensor:
         return c.zero_()
     with torch.cuda.device_of(a):
         if plan.kernel == "persistent":
-            described = [TensorDescriptor(x, *how) for x, how in zip((a, b, c), launch.described, strict=True)]
-            persistent_kernel[(plan.programs,)](*described, *launch.numbers, **launch.options)
-            return c
-        partial = count = c  # which nobody reads or writes
-        if plan.parts > 1:
-            sums = plan.programs * plan.block_m * plan.block_n
-            partial = torch.empty(sums, dtype=torch.float32, device=a.device)
-            count = counters(a.device, plan.programs // plan.parts, keep)
-        kernel, sides = tile_kernel, (b, a) if plan.swapped else (a, b)
-        if plan.kernel == "described":
-            kernel = described_kernel
-            sides = [TensorDescriptor(x, *how) for x, how in zip((a, b), launch.described, strict=True)]
-        kernel[(plan.programs,)](*sides, c, partial, count, *launch.numbers, **launch.options)
+            given = [a, b, c]
+        else:
+            partial = count = c  # which nobody reads or writes
+            if launch.sums:
+                partial = torch.empty(launch.sums, dtype=torch.float32, device=a.device)
+                count = counters(a.device, launch.shared, keep)
+            given = [b, a] if plan.swapped else [a, b, b] if plan.kernel == "streamed" else [a, b]
+            given += c, partial, count
+        for i, how in enumerate(launch.described):
+            given[i] = TensorDescriptor(given[i], *how)
+        launch.run(*given)
     return c
 
 
@@ -457,20 +566,37 @@ def product(a: torch.Tensor, b: torch.Tensor, *, keep: bool) -> torch.Tensor:
 
 
 # --8<-- [start:prepared]
-class Launch(NamedTuple):
+@dataclasses.dataclass
+class Launch:
     """All of a launch that does not change from call to call."""
 
     shape: tuple[int, int]  # of c
     plan: Plan | None = None
+    kernel: triton.JITFunction | None = None
     numbers: tuple[int, ...] = ()  # arguments after the tensors
-    options: dict | None = None
+    options: dict = dataclasses.field(default_factory=dict)
     described: tuple = ()  # shape, strides and block of each descriptor
+    sums: int = 0  # that programs keep for each other
+    shared: int = 0  # tiles that they share
     copied: tuple[bool, bool, int] | None = None
+    compiled: triton.compiler.CompiledKernel | None = None  # by the first launch; in the interpreter, never
+
+    def run(self, *given) -> None:
+        """Launch the kernel; but for the first time without asking Triton which compiled kernel fits these arguments.
+
+        That is always the same one, since all that Triton looks at belongs to the key of :func:`prepared`.
+        """
+        grid = self.plan.programs, 1, 1
+        if self.compiled is None:
+            self.compiled = self.kernel[grid](*given, *self.numbers, **self.options)
+            self.constants = [self.options[name] for name in self.kernel.arg_names if name in self.options]
+        else:
+            self.compiled[grid](*given, *self.numbers, *self.constants)
 
 
 @functools.lru_cache(maxsize=4096)
 def prepared(a_shape, a_stride, b_shape, b_stride, a_dtype, b_dtype, a_device, b_device, begins, precision) -> Launch:
-    """Check the arguments and decide; ``begins``: whether a and b begin at multiples of 16 bytes."""
+    """Check the arguments and decide; ``begins``: whether a, and whether b, begins at a multiple of 16 bytes."""
     check_arguments(a_shape, b_shape, a_dtype, b_dtype, a_device, b_device)
     (M, K), N, size = a_shape, b_shape[1], a_dtype.itemsize
     if M * N * K == 0:
@@ -480,30 +606,37 @@ def prepared(a_shape, a_stride, b_shape, b_stride, a_dtype, b_dtype, a_device, b
     if a is None or b is None:
         return Launch((M, N), copied=(a is None, b is None, 0))
     runs = a.aligned(unit) and b.aligned(unit)
-    if min(M, N) > FEW and not by_hand and not (begins and runs):
+    if min(M, N) > FEW and not by_hand and not (all(begins) and runs):
         return Launch((M, N), copied=(True, True, -K % unit))
-    found = plan(M, N, K, size=size, by_hand=by_hand, wide=begins and runs, **limits_of(a_device))
+    found = plan(M, N, K, size=size, by_hand=by_hand, wide=all(begins) and runs, **limits_of(a_device))
     m, n, k = found.block_m, found.block_n, found.block_k
     first, second = (b, a) if found.swapped else (a, b)
     options = {
-        "A_ALONG_K": first.along_k, "B_ALONG_K": second.along_k, "PRECISION": precision,
-        "BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "GROUP_M": GROUP_M,
-        "num_warps": found.num_warps, "num_stages": found.num_stages,
+        "A_ALONG_K": first.along_k, "B_ALONG_K": second.along_k, "BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k,
+        "GROUP_M": GROUP_M, "num_warps": found.num_warps, "num_stages": found.num_stages,
     }  # fmt: skip
     if found.kernel == "persistent":
         described = a.described(m, k), b.described(n, k), ((M, N), (N, 1), [m, n // 2])
-        return Launch((M, N), found, (M, N, K), options, described)
+        return Launch((M, N), found, persistent_kernel, (M, N, K), options | {"PRECISION": precision}, described)
+    width, reach = n + found.more_n, max(m, n) * (N + 1)
+    if found.kernel == "tile":
+        reach = max(reach, first.reach(m, k), second.reach(n, k))
+    options |= {"C_UNIT": 1 if N % unit else unit, "INDEX": tl.int64 if reach >= 2**31 else tl.int32}
+    shared = found.programs // found.parts if found.parts > 1 else 0
+    if found.kernel == "streamed":
+        shared = -(-M // m) * -(-N // width) - found.whole
+    sums = found.programs * m * width if shared else 0
+    if found.kernel == "streamed":
+        options |= {"MORE_N": found.more_n, "STREAMED": shared > 0}
+        described = a.described(m, k), b.described(n, k), b.described(found.more_n or n, k)
+        return Launch((M, N), found, streamed_kernel, (M, N, K, found.whole), options, described, sums, shared)
+    options |= {"SPLIT": found.parts > 1, "PRECISION": precision}
     if found.kernel == "described":
-        far = max(m, n) * (N + 1) >= 2**31  # of c, within a tile
-        options |= {"SPLIT": found.parts > 1, "C_UNIT": 1 if N % unit else unit, "INDEX": tl.int64 if far else tl.int32}
-        return Launch((M, N), found, (M, N, K, found.parts), options, (a.described(m, k), b.described(n, k)))
-    far = max(first.reach(m, k), second.reach(n, k), max(m, n) * (N + 1)) >= 2**31  # of a, b and c, within a tile
-    options |= {
-        "SWAPPED": found.swapped, "SPLIT": found.parts > 1, "K_EVEN": K % k == 0,
-        "UNIT": unit if runs else 1, "C_UNIT": 1 if N % unit else unit, "INDEX": tl.int64 if far else tl.int32,
-    }  # fmt: skip
+        described = a.described(m, k), b.described(n, k)
+        return Launch((M, N), found, described_kernel, (M, N, K, found.parts), options, described, sums, shared)
+    options |= {"SWAPPED": found.swapped, "K_EVEN": K % k == 0, "UNIT": unit if runs else 1}
     numbers = first.rows, second.rows, K, first.stride, second.stride, found.parts
-    return Launch((M, N), found, numbers, options)
+    return Launch((M, N), found, tile_kernel, numbers, options, (), sums, shared)
 
 
 class Walk(NamedTuple):
@@ -565,7 +698,7 @@ def counters(device: torch.device, tiles: int, keep: bool) -> torch.Tensor:
             return torch.zeros(tiles, dtype=torch.int32, device=device)
         FOR_GRAPHS[device] = left[tiles:]
         return left[:tiles]
-    key = device, torch.cuda.current_stream(device).cuda_stream if on_gpu else 0
+    key = device, triton.runtime.driver.active.get_current_stream(device.index) if on_gpu else 0
     if key not in KEPT or len(KEPT[key]) < tiles:
         KEPT[key] = torch.zeros(max(tiles, 4096), dtype=torch.int32, device=device)
         if on_gpu and device not in FOR_GRAPHS:

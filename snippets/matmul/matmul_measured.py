@@ -13,8 +13,8 @@ one CUDA graph; large products each at their own clock (``snippets/tools/benchma
 FLOPs: 2 * M * N * K. Units: microseconds, and shares of cuBLAS's speed.
 Source: ``torch.matmul`` calls cuBLAS.
 
-``python matmul_measured.py`` says how each shape is computed, and lists the benchmarks. Each of them needs a GPU, and
-``.run`` needs pandas and matplotlib.
+``python matmul_measured.py`` says how each shape is computed and, on a GPU, which kernels cuBLAS takes for it; and it
+lists the benchmarks. Each of them needs a GPU, and ``.run`` needs pandas and matplotlib.
 """
 
 import functools
@@ -63,7 +63,7 @@ def measure(M: int, N: int, K: int, dtype: torch.dtype) -> dict[str, Timing]:
     torch.manual_seed(0)
     make = functools.partial(operands, M, N, K, dtype)
     check_alike(SIDES, make())
-    return compare_in_rotation(SIDES | {"empty": empty}, make, rounds=4, steady=2 * M * N * K > 1e11)
+    return compare_in_rotation(SIDES | {"empty": empty}, make, rounds=3, steady=2 * M * N * K > 1e11)
 
 
 def microseconds(timing: Timing) -> tuple[float, float, float]:
@@ -99,7 +99,7 @@ COLUMNS = {
     )
 )  # fmt: skip
 def shapes(shape, what, dtype):
-    """Microseconds of each shape, bfloat16: median, fastest and slowest of 4 rounds; and cuBLAS's time by ours."""
+    """Microseconds of each shape, bfloat16: median, fastest and slowest of 3 rounds; and cuBLAS's time by ours."""
     return result(measure(*NAMED[shape], dtype), what)
 # --8<-- [end:shapes]
 
@@ -154,7 +154,7 @@ def fp16(shape, what, dtype):
 def parts_of(a: torch.Tensor, b: torch.Tensor) -> dict[str, Callable[[], object]]:
     """A call of our product, and what it does for it, each to be called alone.
 
-    The call is watched once: which kernel it launches with which arguments, what it allocates.
+    The first call is watched: which kernel it launches with which arguments, what it allocates.
     """
     launches, allocations, torch_empty = [], [], torch.empty
     launch = lambda kernel, *given, grid, warmup, **options: launches.append((kernel, grid, given, options))
@@ -163,15 +163,20 @@ def parts_of(a: torch.Tensor, b: torch.Tensor) -> dict[str, Callable[[], object]
         allocations.append((shape, options))
         return torch_empty(*shape, **options)
 
-    matmul.matmul(a, b)  # looks up, compiles, and keeps counters
+    matmul.matmul(a, b)  # keeps counters
+    matmul.prepared.cache_clear()
     kind = type(matmul.tile_kernel)  # of the interpreter, or compiled
     with mock.patch.object(kind, "run", launch), mock.patch.object(torch, "empty", allocate):
         matmul.matmul(a, b)
+    matmul.prepared.cache_clear()
     [(kernel, grid, given, options)] = launches
+    compiled = kernel[grid](*given, **options)
+    everything = [*given, *(options[name] for name in kernel.arg_names if name in options)]
     described = [(x.base, x.shape, x.strides, x.block_shape) for x in given if isinstance(x, TensorDescriptor)]
     return {
         "our product": lambda: matmul.matmul(a, b),
         "bare launch": lambda: kernel[grid](*given, **options),
+        "compiled launch": lambda: compiled[grid](*everything),
         "torch.empty": lambda: [torch.empty(*shape, **options) for shape, options in allocations],
         "descriptors": lambda: [TensorDescriptor(*x) for x in described],
     }
@@ -179,7 +184,7 @@ def parts_of(a: torch.Tensor, b: torch.Tensor) -> dict[str, Callable[[], object]
 
 CALLED = {"few": "1 × 4096 × 4096", "square": "4096 × 4096 × 4096"}
 OTHERS = {"torch.matmul": torch.matmul, "autotuned.matmul": autotuned.matmul, "persistent.matmul": persistent.matmul}
-PARTS = ["bare launch", "torch.empty", "descriptors"]
+PARTS = ["compiled launch", "torch.empty", "descriptors"]
 
 
 @functools.cache
@@ -198,7 +203,7 @@ def measure_host(shape: str, calls: int = 200, rounds: int = 10) -> dict[str, Ti
     triton.testing.Benchmark(
         plot_name="host",
         x_names=["what"],
-        x_vals=["our product", *PARTS, "the rest", *OTHERS],
+        x_vals=["our product", *PARTS, "the rest", "bare launch", *OTHERS],
         xlabel="what is called",
         ylabel="µs",
         line_arg="shape",
@@ -210,8 +215,9 @@ def measure_host(shape: str, calls: int = 200, rounds: int = 10) -> dict[str, Ti
 def host(what, shape):
     """Microseconds of the host until a call returns, bfloat16: median, fastest and slowest of 10 rounds of 200 calls.
 
-    torch.empty: of the result, and of sums where programs share a tile. The rest is what our product takes beside its
-    parts: it checks the arguments, and looks up what depends on shapes.
+    Compiled launch: of what Triton has compiled, without asking it which compiled kernel fits. torch.empty: of the
+    result, and of sums where programs share a tile. The rest is what our product takes beside its parts: it checks the
+    arguments, and looks up what depends on shapes. Bare launch: as Triton's users write it, ``kernel[grid](...)``.
     """
     found = measure_host(CALLED[shape])
     if what == "the rest":
@@ -224,9 +230,23 @@ def host(what, shape):
 def picked(M: int, N: int, K: int, device: torch.device) -> str:
     """How our product computes a shape, in words."""
     found = matmul.plan(M, N, K, **matmul.limits_of(device))
-    tile = f"{found.block_m} x {found.block_n} x {found.block_k}" + " of the transposed" * found.swapped
+    tile = f"{found.block_m} x {found.block_n + found.more_n} x {found.block_k}" + " of the transposed" * found.swapped
     warps = f"{found.num_warps} warps, {found.num_stages} stages"
-    return f"{found.kernel}, {tile}, {warps}, {found.parts} parts, {found.programs} programs"
+    shared = f"{found.parts} parts"
+    if found.kernel == "streamed":
+        tiles = -(-M // found.block_m) * -(-N // (found.block_n + found.more_n))
+        shared = f"{found.whole} tiles whole, {tiles - found.whole} streamed"
+    return f"{found.kernel}, {tile}, {warps}, {shared}, {found.programs} programs"
+
+
+def kernels_of_cublas(M: int, N: int, K: int) -> list[str]:
+    """The names of the kernels that ``torch.matmul`` launches, of the operands in bfloat16."""
+    a, b = operands(M, N, K)
+    torch.matmul(a, b)  # loads the kernel, and may set up memory
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA], acc_events=True) as profile:
+        torch.matmul(a, b)
+        torch.cuda.synchronize()
+    return [event.name for event in profile.events() if event.device_type == torch.autograd.DeviceType.CUDA]
 
 
 def main():
@@ -237,6 +257,10 @@ def main():
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     for shape in NAMED.values():
         print(f"{' x '.join(map(str, shape))}: {picked(*shape, device)}")
+    if device.type == "cuda":
+        print("## picks of cuBLAS")
+        for shape in NAMED.values():
+            print(f"{' x '.join(map(str, shape))}: {', '.join(kernels_of_cublas(*shape))}")
 # --8<-- [end:main]
 
 

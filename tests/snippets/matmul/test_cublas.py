@@ -112,7 +112,7 @@ def test_padding(monkeypatch):
     made = dict(zip(names, (200.0, 300.0, 500.0, 100.0, 600.0, 550.0), strict=True))
     seen = []
 
-    def rates(sides, make, flops):
+    def rates(sides, make, flops, rounds):
         seen.append((*sides, flops, len(make())))
         return {name: (made[name], made[name] - 1, made[name] + 1) for name in sides}
 
