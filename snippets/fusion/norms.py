@@ -692,7 +692,8 @@ def as_torch(function, reference, inputs: list[torch.Tensor], grad: torch.Tensor
 
 
 def shown(values: torch.Tensor, digits=3) -> str:
-    return " ".join(f"{value:{digits + 4}.{digits}f}" for value in values.flatten().tolist())
+    rounded = [round(value, digits) + 0.0 for value in values.flatten().tolist()]  # + 0.0: no "-0.000"
+    return " ".join(f"{value:{digits + 4}.{digits}f}" for value in rounded)
 
 
 def main():
