@@ -19,6 +19,8 @@ from render.path import lessons
 
 UNDONE = r"\[\^[\w-]+\]", r"\[[^\[\]\n]+\]\[[^\[\]\n]*\]", "<!--|-->"  # references, footnotes, comments
 UNDONE += r"(?m)^(?:===|!!!?|\?\?\?)[!+]* ?\S.*$", r"\{:? ?[.#][\w-]+"  # tabs, admonitions, attributes
+# A lesson's number in a sentence, and where the first link leads that it stands in or before.
+NUMBERED = re.compile(r"\b(?P<words>[Ll]esson\s+(?P<number>\d+))(?:(?:(?!\.\s)[^()])*\]\((?P<to>[^)#]*))?")
 
 
 def problems() -> list[str]:
@@ -54,6 +56,7 @@ def page_problems(wanted: list[str]) -> list[str]:
         else:
             found += sorted((_unlinked(page, *use) for use in terms.unlinked(prose, known).items()), key=_line)
         found += [f"{_file(page, line)}: unfinished: {line.strip()}" for line in _lines_to_do(page)]
+        found += misnumbered(page)
     return found
 
 
@@ -94,6 +97,22 @@ def _line(fault: str) -> int:
 def _lines_to_do(page: str) -> list[str]:
     """Lines that `recorder new` has left to be done, or whoever wrote so."""
     return [line for line in (docs() / page).read_text("utf-8").splitlines() if re.search(r"\bTODO\b", line)]
+
+
+def misnumbered(page: str) -> list[str]:
+    """Lessons that a page calls by a number which is not theirs. The menu gives the numbers, and may change them."""
+    found = []
+    text = (docs() / page).read_text("utf-8").replace("\\n", "\n")  # a notebook writes line ends so
+    for said in NUMBERED.finditer(text):
+        lesson = lessons().get(posixpath.normpath(posixpath.join(posixpath.dirname(page), said["to"] or ".")))
+        if not lesson:
+            why = "a lesson is called by its title, or by its number in or before a link to it"
+        elif lesson.number == int(said["number"]):
+            continue
+        else:
+            why = f"the menu calls {lesson.page} lesson {lesson.number}; better link its title"
+        found.append(f"{_file(page, said[0])}: {said['words']!r}: {why}")
+    return found
 
 
 def menu_problems() -> list[str]:

@@ -27,7 +27,7 @@ MOST_ROWS = 12  # of tiles, and so of a group
 # What the sliders under "More" set: a name in the address, what stands beside the slider, its largest value.
 FIELDS = [
     ("m", "Tiles along M", MOST_ROWS), ("n", "Tiles along N", 12), ("k", "Tiles along K", 12),
-    ("sms", "SMs", 24), ("cache", "Cache, tiles", 240),
+    ("sms", "SMs", 24), ("cache", "Cache, tiles", 240), ("axes", "Grid axes", 2),
 ]  # fmt: skip
 PRESETS = {  # and what they set, all else being as it was recorded
     "As recorded": {},
@@ -35,6 +35,7 @@ PRESETS = {  # and what they set, all else being as it was recorded
     "B fits": {"cache": 120},
     "16 at once": {"sms": 16},
     "Tall A": {"m": 12, "n": 2, "k": 4, "sms": 4, "cache": 20},
+    "2-D grid": {"n": 10, "axes": 2},
 }
 MOST_STEPS = 12**3  # programs one after the other
 
@@ -78,7 +79,7 @@ def swizzle(recording: Recording, *, launches=..., sms=9, cache=60, id="swizzle"
     """`<swizzle-explorer>`, beginning with two recorded launches: row-major and grouped."""
     both = _both(recording, launches, sms, cache)
     begun = both[1]
-    values = {"m": begun.m, "n": begun.n, "k": begun.k, "sms": sms, "cache": cache}
+    values = {"m": begun.m, "n": begun.n, "k": begun.k, "sms": sms, "cache": cache, "axes": 1}
     for name, words, most in FIELDS:
         if values[name] > most:
             raise RecorderError(f"the explorer goes up to {most} for {words!r}, not to {values[name]}")

@@ -7,9 +7,11 @@ import { FormExplorer, cdiv, count, define } from "../explorer.js";
 const range = (length) => Array.from({ length }, (_, i) => i);
 const misses = (number) => `${number} ${number === 1 ? "miss" : "misses"}`;
 
-/** The tile of C of every program, as the kernel and tl.swizzle2d have it: [row, column] by pid. */
-export function order({ m, n, group }) {
-  return range(m * n).map((pid) => {
+/** The tile of C of every program, as the kernel and tl.swizzle2d have it: [row, column] by pid.
+    A GPU counts the programs of a grid with two axes along axis 0 first, tl.swizzle2d along axis 1. */
+export function order({ m, n, group, axes }) {
+  return range(m * n).map((number) => {
+    const pid = axes === 2 ? (number % m) * n + Math.floor(number / m) : number;
     const before = Math.floor(pid / (group * n)) * group; // rows in the groups before
     const rows = Math.min(group, m - before);
     const place = pid % (group * n);
@@ -19,8 +21,8 @@ export function order({ m, n, group }) {
 
 /** A run, or its first steps. Resident programs take each step along K together, one after the other;
     the cache drops what was used longest ago. */
-export function run({ m, n, k, group, sms, cache }, steps = Infinity) {
-  const tiles = order({ m, n, group });
+export function run({ m, n, k, group, axes, sms, cache }, steps = Infinity) {
+  const tiles = order({ m, n, group, axes });
   const hits = tiles.map(() => ({ A: [], B: [] })); // of each program, step by step
   const kept = new Set(); // in the order of their last use
   let [reads, missed, now, resident] = [0, 0];
@@ -45,7 +47,12 @@ export function run({ m, n, k, group, sms, cache }, steps = Infinity) {
 
 /** In how many rows and columns of tiles a wave stands. */
 const spread = ({ resident }) => [0, 1].map((axis) => new Set(resident.map((tile) => tile[axis])).size);
-const title = ({ m, group }) => (group === 1 ? "Row-major" : group < m ? `Groups of ${group} rows` : "Column-major");
+const ROW_MAJOR = { group: 1, axes: 1 };
+
+function title({ m, group, axes }) {
+  if (axes === 2) return group === 1 ? "2-D, no groups" : `2-D, groups of ${group}`;
+  return group === 1 ? "Row-major" : group < m ? `Groups of ${group} rows` : "Column-major";
+}
 
 // C with A at its left and B above it. A tile of C is 20 wide, along K half of it.
 const edgeOf = (k) => 10 * k + 6;
@@ -79,6 +86,18 @@ function draw({ tiles, kept, now }, { m, n, k, sms, step }, chosen) {
   return [...all, ...texts, text(edge - 9, 5 * k + 4, "B"), text(5 * k - 1, edge - 6, "A")].join("");
 }
 
+/** Show in a row of the race how far an order has come, of how many misses in the end, and return it in words. */
+function race(racer, state, now, end, full) {
+  const [name, bar, number] = racer.children;
+  name.textContent = title(state);
+  number.textContent = `${now.misses} of ${end.misses}`;
+  bar.style.setProperty("--now", now.misses / full);
+  bar.style.setProperty("--end", end.misses / full);
+  const [rows, columns] = spread(now);
+  return `${title(state)}. Now: ${count(rows, "row")} of A, ${count(columns, "column")} of B. `
+    + `From memory: ${now.misses} of ${now.reads} reads so far, ${end.misses} of ${end.reads} in the end.`;
+}
+
 class SwizzleExplorer extends FormExplorer {
   connectedCallback() {
     this.svg = this.querySelector(".swizzle__picture svg");
@@ -102,8 +121,11 @@ class SwizzleExplorer extends FormExplorer {
     const { state } = this;
     this.plot(state);
     this.now = run(state, state.step);
-    const rivals = [run({ ...state, group: 1 }, state.step), this.now];
-    const said = [1, state.group].map((group, i) => this.race(this.racers[i], { ...state, group }, rivals[i]));
+    const rowMajor = { ...state, ...ROW_MAJOR };
+    const ends = [this.rowMajor, this.runs[state.group - 1]];
+    const full = Math.max(...ends.map((end) => end.misses));
+    const said = [[rowMajor, run(rowMajor, state.step)], [state, this.now]].map(
+      ([order, now], i) => race(this.racers[i], order, now, ends[i], full));
 
     const wave = cdiv(state.step, k);
     const first = (wave - 1) * sms;
@@ -125,11 +147,12 @@ class SwizzleExplorer extends FormExplorer {
   }
 
   /** The runs of all groups, and the curve of what they read from memory. */
-  plot({ m, n, k, sms, cache, group }) {
-    const sizes = JSON.stringify([m, n, k, sms, cache]);
+  plot({ m, n, k, sms, cache, axes, group }) {
+    const sizes = JSON.stringify([m, n, k, sms, cache, axes]);
     if (sizes !== this.sizes) {
       this.sizes = sizes;
-      this.runs = range(m).map((i) => run({ m, n, k, sms, cache, group: i + 1 }));
+      this.runs = range(m).map((i) => run({ m, n, k, sms, cache, axes, group: i + 1 }));
+      this.rowMajor = run({ m, n, k, sms, cache, ...ROW_MAJOR });
       const most = Math.max(...this.runs.map((each) => each.misses));
       const at = this.runs.map((each, i) => [m > 1 ? i / (m - 1) : 0.5, each.misses / most]);
       const line = at.map(([x, y]) => `${x},${1 - y}`).join(" ");
@@ -141,20 +164,6 @@ class SwizzleExplorer extends FormExplorer {
     const end = this.runs[group - 1].misses;
     [...this.curve.querySelectorAll("i")].forEach((dot, i) => (dot.className = i === group - 1 ? "swizzle__here" : ""));
     this.form.group.ariaValueText = `${count(group, "row")}: ${end} tiles from memory`;
-  }
-
-  /** Show how far one of both has come, and return it in words. */
-  race(racer, state, now) {
-    const [name, bar, number] = racer.children;
-    const [first, end] = [this.runs[0], this.runs[state.group - 1]];
-    const full = Math.max(first.misses, this.runs[this.state.group - 1].misses);
-    name.textContent = title(state);
-    number.textContent = `${now.misses} of ${end.misses}`;
-    bar.style.setProperty("--now", now.misses / full);
-    bar.style.setProperty("--end", end.misses / full);
-    const [rows, columns] = spread(now);
-    return `${title(state)}. Now: ${count(rows, "row")} of A, ${count(columns, "column")} of B. `
-      + `From memory: ${now.misses} of ${now.reads} reads so far, ${end.misses} of ${end.reads} in the end.`;
   }
 
   /** Show the picture, and in it what one program reads. */

@@ -14,9 +14,9 @@ Backward, with ``g = grad * (weight + offset)``::
     layer norm:  grad_x = rstd * (g - x_hat * mean(g * x_hat) - mean(g))
     both:        grad_weight = sum over the rows of grad * x_hat;    grad_bias = sum over the rows of grad
 
-A program takes a whole row. Forward, it stores one number (layer norm: two) for the backward. Backward, at most
-``PROGRAMS`` programs share the rows; each adds up its own for ``grad_weight``, and a second kernel adds those sums,
-always in one order: equal inputs give equal bits.
+A program takes a whole row. Forward, it stores one number (layer norm: two) for the backward. Backward, a fixed number
+of programs shares the rows; each adds up its own for ``grad_weight``, and a second kernel adds those sums, always in
+one order: equal inputs give equal bits.
 
 - :func:`rms_norm`, :func:`layer_norm`: the functions to call; they have gradients, and work under ``torch.compile``
 - :func:`add_rms_norm`: ``x + residual`` and its RMS norm
@@ -31,6 +31,7 @@ Normalization*, 2016. The gradients are derived on the page.
 Run it on a GPU with ``python norms.py``, or with ``TRITON_INTERPRET=1 python norms.py`` in the interpreter.
 """
 
+import functools
 import math
 
 import torch
@@ -39,7 +40,6 @@ import triton.language as tl
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 MOST_COLUMNS = 2**14  # the backward of a longer row does not fit into a program's registers (on sm_90)
-PROGRAMS = 256  # of a backward; the same on every GPU, for another number adds up in another order
 
 
 # --8<-- [start:kernel]
@@ -102,15 +102,15 @@ def rms_norm_backward_kernel(
     grad_ptr, grad_total_ptr, x_ptr, weight_ptr, rrms_ptr,
     grad_x_ptr, partial_ptr,
     rows, columns, grad_stride, grad_total_stride, x_stride,
-    OFFSET: tl.constexpr, ROUND_FIRST: tl.constexpr,
-    COMPUTE: tl.constexpr, BLOCK_SIZE: tl.constexpr, UNIT: tl.constexpr,
+    OFFSET: tl.constexpr, ROUND_FIRST: tl.constexpr, COMPUTE: tl.constexpr,
+    BLOCK_SIZE: tl.constexpr, UNIT: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     columns *= UNIT
     program = tl.program_id(axis=0).to(tl.int64)
     column = tl.arange(0, BLOCK_SIZE)
     mask = column < columns
     partial = tl.zeros((BLOCK_SIZE,), COMPUTE)
-    for row in range(program, rows, tl.num_programs(axis=0)):
+    for row in tl.range(program, rows, tl.num_programs(axis=0), num_stages=STAGES):
         row = tl.cast(row, tl.int64)  # the interpreter's is an int
         grad_row = grad_ptr + row * grad_stride * UNIT
         x_row = x_ptr + row * x_stride * UNIT
@@ -184,7 +184,7 @@ def layer_norm_kernel(
 def layer_norm_backward_kernel(
     grad_ptr, x_ptr, weight_ptr, mean_ptr, rstd_ptr, grad_x_ptr, partial_weight_ptr, partial_bias_ptr,
     rows, columns, grad_stride, x_stride,
-    COMPUTE: tl.constexpr, BLOCK_SIZE: tl.constexpr, UNIT: tl.constexpr,
+    COMPUTE: tl.constexpr, BLOCK_SIZE: tl.constexpr, UNIT: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     columns *= UNIT
     program = tl.program_id(axis=0).to(tl.int64)
@@ -192,7 +192,7 @@ def layer_norm_backward_kernel(
     mask = column < columns
     partial_weight = tl.zeros((BLOCK_SIZE,), COMPUTE)
     partial_bias = tl.zeros((BLOCK_SIZE,), COMPUTE)
-    for row in range(program, rows, tl.num_programs(axis=0)):
+    for row in tl.range(program, rows, tl.num_programs(axis=0), num_stages=STAGES):
         row = tl.cast(row, tl.int64)  # the interpreter's is an int
         grad_row = grad_ptr + row * grad_stride * UNIT
         x_row = x_ptr + row * x_stride * UNIT
@@ -253,7 +253,7 @@ def rms_norm_backward(
     return grad_x, sum_partials(partial, weight.dtype)
 
 
-def rms_norm_backward_rows(grad, grad_total, x, weight, rrms, offset, round_first, programs=PROGRAMS):
+def rms_norm_backward_rows(grad, grad_total, x, weight, rrms, offset, round_first, programs=None):
     """The gradient of ``x``, and what each program has added up for that of ``weight``."""
     added = {} if grad_total is None else {"grad_total": grad_total}
     check_arguments(x=x, weight=weight, grad=grad, **added)
@@ -264,7 +264,7 @@ def rms_norm_backward_rows(grad, grad_total, x, weight, rrms, offset, round_firs
             rms_norm_backward_kernel[(len(partial),)](
                 grad, total if added else None, x, without_gaps(weight), without_gaps(rrms), grad_x, partial,
                 len(x), *in_units(grad, total, x),
-                OFFSET=offset, ROUND_FIRST=round_first, **settings(grad, total, x, each=512),
+                OFFSET=offset, ROUND_FIRST=round_first, **backward_settings(grad, total, x, loads=3 + len(added)),
             )  # fmt: skip
     return grad_x, partial
 # --8<-- [end:backward]
@@ -300,7 +300,7 @@ def layer_norm_forward(
 
 def layer_norm_backward(
     grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, mean: torch.Tensor, rstd: torch.Tensor,
-    has_bias: bool, programs: int = PROGRAMS,
+    has_bias: bool, programs: int | None = None,
 ) -> list[torch.Tensor]:  # fmt: skip
     """The gradients of ``x``, of ``weight`` and, if there is one, of ``bias``."""
     check_arguments(x=x, weight=weight, grad=grad)
@@ -312,7 +312,7 @@ def layer_norm_backward(
         with torch.cuda.device_of(x):
             layer_norm_backward_kernel[(len(partial),)](
                 grad, x, *map(without_gaps, (weight, mean, rstd)), grad_x, partial, partial_bias,
-                len(x), *in_units(grad, x), **settings(grad, x, each=512),
+                len(x), *in_units(grad, x), **backward_settings(grad, x, loads=3, sums=2),
             )  # fmt: skip
     partials = [partial, partial_bias] if has_bias else [partial]
     return [grad_x, *(sum_partials(each, weight.dtype) for each in partials)]
@@ -338,10 +338,16 @@ def of_each_row(x: torch.Tensor) -> torch.Tensor:
     return torch.empty(x.shape[:-1], dtype=wide(x.dtype), device=x.device)
 
 
-def of_each_program(x: torch.Tensor, programs: int) -> torch.Tensor:
+def of_each_program(x: torch.Tensor, programs: int | None) -> torch.Tensor:
     """A row of sums for each program of a backward, of which no more are started than there are rows."""
-    programs = min(x.shape[:-1].numel(), programs)
+    programs = min(x.shape[:-1].numel(), programs or programs_for(x.shape[-1]))
     return torch.empty((programs, x.shape[-1]), dtype=wide(x.dtype), device=x.device)
+
+
+def programs_for(columns: int) -> int:
+    """How many programs of a backward share the rows. It is the same on every GPU, for another number adds up in
+    another order."""
+    return min(max(2**20 // triton.next_power_of_2(max(columns, 1)), 128), 512)
 
 
 def wide(dtype: torch.dtype) -> torch.dtype:
@@ -364,16 +370,41 @@ def in_units(*rows: torch.Tensor) -> list[int]:
     return [number // unit for number in (rows[0].shape[1], *(each.stride(0) for each in rows))]
 
 
-def settings(*rows: torch.Tensor, each: int = 256) -> dict:
-    """What the kernels are compiled for; a warp for each so many elements, as far as a program may have them."""
+def settings(*rows: torch.Tensor) -> dict:
+    """What the kernels are compiled for. A warp has 512 elements, or more in a row that is longer than 8,192."""
     block = triton.next_power_of_2(rows[0].shape[1])
-    most = 16 if torch.version.hip else 32  # AMD's have 64 threads, and a program 1024
     return {
         "COMPUTE": computed_in(rows[0]),
         "BLOCK_SIZE": block,
         "UNIT": unit_of(*rows),
-        "num_warps": min(max(block // each, 1), most),
+        "num_warps": min(max(block // 512, 1), 16),
     }
+
+
+def backward_settings(*rows: torch.Tensor, loads: int, sums: int = 1) -> dict:
+    """The same for a backward, which loads the next rows while it computes one, as far as there is room.
+
+    Args:
+        loads: How many rows, and the weight, are loaded at a time.
+        sums: How many are kept for each column.
+    """
+    options = settings(*rows)
+    block = options["BLOCK_SIZE"]
+    ahead = shared_memory(rows[0].device) // (loads * block * rows[0].element_size())
+    options["STAGES"] = min(1 + ahead, 3)
+    if block > 2**13 and sums == 1 and not torch.version.hip:  # AMD's warps have 64 threads, and a program 1024
+        options["num_warps"] = 32
+    elif block > 2**13:
+        options["STAGES"] = 1  # the sums fill the registers
+    return options
+
+
+@functools.cache
+def shared_memory(device: torch.device) -> int:
+    """Bytes that a program may have."""
+    if device.type != "cuda":
+        return 232_448  # an H200's
+    return getattr(torch.cuda.get_device_properties(device), "shared_memory_per_block_optin", 2**16)
 # --8<-- [end:layout]
 
 
@@ -761,7 +792,7 @@ def main():
         inputs = [x.requires_grad_(), torch.randn(781).to(device).requires_grad_()]
         print(f"64 x 781, {name}, as torch:", as_torch(function, in_torch, inputs, grad, tolerance=1e-4))
     print("most columns:", MOST_COLUMNS)
-    print("programs:", PROGRAMS)
+    print("programs for 4096 columns:", programs_for(4096))
 
 
 if __name__ == "__main__":

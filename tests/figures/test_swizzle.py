@@ -76,7 +76,8 @@ def test_the_picture_and_its_words():
 def test_the_explorer_begins_with_the_grouped_picture_and_a_race():
     page = html(draw=swizzle.swizzle, sms=3, cache=6, id="other")
     fields = dict(re.findall(r'name="(\w+)"[^>]* value="(\d+)"', page))
-    assert fields == {"m": "4", "n": "3", "k": "2", "group": "2", "sms": "3", "cache": "6", "step": "2"}
+    sizes = {"m": "4", "n": "3", "k": "2", "sms": "3", "cache": "6"}
+    assert fields == {**sizes, "axes": "1", "group": "2", "step": "2"}
     assert 'id="other"' in page
     pictures = re.findall(r'<svg[^>]* role="img".*?</svg>', page)
     assert pictures == re.findall(r'<svg[^>]* role="img".*?</svg>', html(sms=3, cache=6))[1:]

@@ -12,10 +12,11 @@ pytest.importorskip("triton", exc_type=ImportError)
 from figures import swizzle
 from recorder import recording
 from recorder.project import find
-from snippets.matmul import grouped
+from snippets.matmul import grouped, grouped_two_axes
 from tests.figures.explorer_support import call, in_scheme, move_and_copy, page_with
 
 RECORDED = recording.load(find("matmul/grouped"), "cpu")
+TWO_AXES = recording.load(find("matmul/grouped_two_axes"), "cpu")
 EXPLORER = swizzle.swizzle(RECORDED, launches=[0, 1])
 ORDERS = [
     "Row-major. Now: 1 row of A, 9 columns of B. From memory: 90 of 162 reads so far, 810 of 1458 in the end.",
@@ -95,6 +96,28 @@ def test_counts_are_those_of_the_snippets_model(page):
         assert run == [expected.reads, expected.misses], case
         counts.add(expected.misses)
     assert len(counts) > 80
+
+
+@pytest.mark.parametrize(("n", "group"), [(9, 1), (9, 3), (10, 1), (10, 3)])
+def test_on_a_grid_of_two_axes_order_and_counts_are_those_that_were_recorded(page, n, group):
+    """The recording shows where the first nine programs stand, what they read, and what all read through 60 tiles."""
+    name = f"9 × {n}, two axes" + (", tl.swizzle2d" if group > 1 else "")
+    lines = TWO_AXES.output.splitlines()
+    printed = lines[lines.index(f"## {name}") + 1 :][:11]
+    sizes = {"m": 9, "n": n, "k": 9, "group": group, "axes": 2, "sms": 9, "cache": 60}
+    (tiles,) = call(page, "swizzle", "it.order(a).slice(0, 9)", [sizes])
+    places = {tuple(tile): str(number) for number, tile in enumerate(tiles)}
+    assert printed[:9] == [" ".join(places.get((i, j), "·") for j in range(n)) for i in range(9)]
+    first, every = call(page, "swizzle", "it.run(a, a.steps).misses", [{**sizes, "cache": 240, "steps": 9}, sizes])
+    assert printed[9:] == [f"{name}, the first nine read: {first}", f"{name}, all read: {every}"]
+
+
+def test_on_a_grid_of_two_axes_order_is_what_the_kernel_stores(page):
+    shapes = [(1, 1, 1), (4, 3, 2), (3, 4, 2), (5, 4, 3), (2, 7, 4), (7, 2, 1)]
+    cases = [{"m": m, "n": n, "group": group, "axes": 2} for m, n, group in shapes]
+    for (m, n, group), tiles in zip(shapes, call(page, "swizzle", "it.order(a)", cases), strict=True):
+        stored = grouped_two_axes.in_order(grouped_two_axes.numbered(m, n, group))
+        assert [tuple(tile) for tile in tiles] == stored, (m, n, group)
 
 
 @pytest.mark.parametrize(("launch", "sms", "cache"), [(0, 9, 60), (1, 9, 60), (1, 7, 20), (0, 24, 120), (1, 1, 1)])
@@ -261,8 +284,28 @@ def test_sizes(page):
     slide(page, "SMs", 1)
     slide(page, "Step", 18)
     assert said(page).startswith("Wave 2 of 2, step 9 of 9: program 1, in 1 row and 1 column.")
-    assert page.locator(".explorer__field b").all_inner_texts() == ["2", "1", "9", "1", "60"]
+    assert page.locator(".explorer__field b").all_inner_texts() == ["2", "1", "9", "1", "60", "1"]
     assert not page.locator("swizzle-explorer [aria-pressed=true]").count()
+
+
+def test_a_grid_of_two_axes(page):
+    """The picture and the race are of the same run, and row-major stays the rival on one axis."""
+    preset(page, "2-D grid")
+    assert query(page) == "?swizzle.n=10&swizzle.axes=2"
+    titles, ends = (page.locator(f".swizzle__race span:{which}-child") for which in ("first", "last"))
+    line = grouped.tile_reads(grouped.tile_order(9, 10, 1), 9, resident=9, cache=60).misses
+    assert titles.all_inner_texts() == ["Row-major", "2-D, groups of 3"]
+    assert [text.split(" of ")[1] for text in ends.all_inner_texts()] == [str(line), "1080"]
+    assert said(page).startswith("Wave 1 of 10, step 9 of 9: programs 0 to 8, in 9 rows and 3 columns. Row-major.")
+    page.locator(".swizzle__picture svg").hover(position=tile(page, 4, 3, (9, 10, 9)))
+    assert told(page).startswith("Program 4, wave 1. Row 4 of A: ")
+    slide(page, "Rows in a group", 1)
+    assert titles.all_inner_texts() == ["Row-major", "2-D, no groups"]
+    assert [text.split(" of ")[1] for text in ends.all_inner_texts()] == [str(line), "900"]
+    more(page)
+    slide(page, "Grid axes", 1)
+    assert titles.all_inner_texts() == ["Row-major", "Row-major"]
+    assert len(set(ends.all_inner_texts())) == 1
 
 
 def test_with_room_for_every_tile_each_is_read_once(page):
@@ -366,7 +409,7 @@ def test_keyboard_alone_suffices(page):
         page.keyboard.press("Tab")
     page.keyboard.press(" ")
     assert page.locator("swizzle-explorer [aria-pressed=true]").inner_text() == "B fits"
-    for _ in range(3):
+    for _ in range(4):
         page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     page.keyboard.press("Tab")

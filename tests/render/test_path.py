@@ -8,7 +8,7 @@ from bs4 import BeautifulSoup
 
 from render import check, config
 from render.path import lessons, minutes
-from tests.render.conftest import LESSON, NAV, cell
+from tests.render.conftest import LESSON, NAV, cell, cells
 
 TOY = "programs/toy.md"
 NUMBERED = ["index.md", {"Learn": [{"1. A lab": "programs/a-lab.ipynb"}, {"2. Toy": TOY}]}, "reference/glossary.md"]
@@ -92,6 +92,33 @@ def test_a_menu_that_is_wrong(course, titles, said):
     course.settings(menu(*titles))
     (found,) = check.problems()
     assert said in found
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("As in [lesson 1](a-lab.ipynb).", None),
+        ("Lesson 1, [A lab](a-lab.ipynb#top): one. Lesson 2 has [the rule](toy.md).", None),
+        ("As in [lesson 2](a-lab.ipynb).", "'lesson 2': the menu calls programs/a-lab.ipynb lesson 1; better link its"),
+        ("As in [the lab of lesson\n3](a-lab.ipynb).", "'lesson\\n3': the menu calls programs/a-lab.ipynb lesson 1"),
+        ("From lesson 1. See [it](a-lab.ipynb).", "'lesson 1': a lesson is called by its title, or by its number in"),
+        ("See [it](a-lab.ipynb), lesson 1.", "'lesson 1': a lesson is called by its title, or by its number in"),
+        ("As in [lesson 1](../index.md).", "'lesson 1': a lesson is called by its title, or by its number in"),
+    ],
+)
+def test_a_lesson_called_by_its_number(course, text, said):
+    course.settings(NUMBERED)
+    course.page(f"{LESSON}\n\n{text}\n")
+    line = LESSON.count("\n") + 3
+    found = check.problems()
+    assert len(found) == bool(said) and all(each.startswith(f"docs/en/{TOY}:{line}: {said}") for each in found)
+
+
+def test_a_lesson_called_by_its_number_in_a_lab(course):
+    course.settings(NUMBERED)
+    first, *others = cells()
+    course.lab(first | {"source": "# A lab\n\nLesson 1, [Toy](toy.md)"}, *others)
+    assert "'Lesson 1': the menu calls programs/toy.md lesson 2" in "\n".join(check.problems())
 
 
 def test_what_takes_time_to_read():

@@ -4,6 +4,7 @@ strides, those of the incoming gradients, too; nothing else is touched; the same
 
 import contextlib
 from pathlib import Path
+from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
@@ -192,7 +193,7 @@ def test_every_width_around_a_block(device, name, columns):
 
 @pytest.mark.parametrize("name", ["rms_norm", "layer_norm"])
 def test_more_rows_than_programs(device, name):
-    rows = snippet.PROGRAMS + 3
+    rows = snippet.programs_for(8) + 3
     inputs = tensors(name, (rows, 3), torch.float32, device)
     check(name, inputs, [numbers((rows, 3), torch.float32, device, 10 + i) for i in range(2)])
 
@@ -390,9 +391,9 @@ BIG = 2**28  # as a stride, in units of 8
             snippet.rms_norm_backward_kernel,
             "grad grad_total x weight rrms grad_x partial",
             3,
-            {"OFFSET": 0.0, "ROUND_FIRST": False},
+            {"OFFSET": 0.0, "ROUND_FIRST": False, "STAGES": 3},
         ),
-        (snippet.layer_norm_backward_kernel, "grad x weight mean rstd grad_x partial partial_bias", 2, {}),
+        (snippet.layer_norm_backward_kernel, "grad x weight mean rstd grad_x partial partial_bias", 2, {"STAGES": 3}),
     ],
     ids=lambda each: getattr(each, "__name__", None),
 )
@@ -692,7 +693,7 @@ def test_prints_what_the_page_shows(device):
         "64 x 781, rms_norm, as torch: True",
         "64 x 781, compiled, as torch: True",
         "most columns: 16384",
-        "programs: 256",
+        "programs for 4096 columns: 256",
     ]
 
 
@@ -745,6 +746,32 @@ def test_compiles_to_wide_loads_and_spills_nothing():
     assert lines[:7] == wide + widest
     # Triton makes a constant of an argument that is 1
     assert [line.split()[0] for line in lines[7:]] == [f"{name}_kernel" for name in KERNELS]
+
+
+def test_what_a_backward_is_compiled_for():
+    """Warps and stages by the width of a row; stages only as far as rows fit into an H200's shared memory."""
+    found = {}
+    for columns, dtype in ((1024, "bfloat16"), (4096, "bfloat16"), (16384, "bfloat16"), (16384, "float32")):
+        row = torch.empty((1, columns), dtype=getattr(torch, dtype))
+        both = [snippet.backward_settings(row, row, loads=3, sums=sums) for sums in (1, 2)]
+        found[columns, dtype] = [(each["num_warps"], each["STAGES"]) for each in both]
+    assert found == {
+        (1024, "bfloat16"): [(2, 3), (2, 3)],
+        (4096, "bfloat16"): [(8, 3), (8, 3)],
+        (16384, "bfloat16"): [(32, 3), (16, 1)],
+        (16384, "float32"): [(32, 2), (16, 1)],
+    }
+    a_small_gpu = SimpleNamespace(shared_memory_per_block_optin=2**16)
+    snippet.shared_memory.cache_clear()
+    with mock.patch.object(torch.cuda, "get_device_properties", return_value=a_small_gpu) as asked:
+        assert [snippet.shared_memory(torch.device("cuda", 1)) for _ in range(2)] == [2**16] * 2
+        asked.assert_called_once_with(torch.device("cuda", 1))
+    snippet.shared_memory.cache_clear()
+
+
+def test_programs_that_share_the_rows():
+    found = {columns: snippet.programs_for(columns) for columns in (0, 1, 3000, 4096, 4097, 16384)}
+    assert found == {0: 512, 1: 512, 3000: 256, 4096: 256, 4097: 128, 16384: 128}
 
 
 # On a GPU alone
