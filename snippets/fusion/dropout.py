@@ -1,0 +1,366 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dropout with a gradient, alone or with the sum that follows it: no mask is stored, only a seed of 8 bytes.
+
+With a random number ``u`` for each element, evenly from 0 to 1, without 1::
+
+    dropout:      out = x / (1 - p)  where u >= p,  else 0
+    add_dropout:  out = dropout(x) + residual
+
+``u`` depends on the seed and on the element's index alone, not on strides, blocks or the GPU: Philox, a function of
+both, gives it. So the backward computes the same mask again, and is dropout of the incoming gradient, by the same seed.
+
+- :func:`dropout`, :func:`add_dropout`: the functions to call; they have gradients, of any order, and work under
+  ``torch.compile``
+- :func:`draw_seed`: a seed from torch's generator, without waiting for the GPU
+
+Shapes: ``x``, ``residual`` and the result are equal in shape, any number of dimensions.
+Traffic, in elements for each of the result: forward 1 read and 1 written, with the sum 2 and 1; backward 1 and 1.
+Loads are 16 bytes wide if 16 divides the number of elements; otherwise an element each.
+Source: Nitish Srivastava and others, *Dropout: A Simple Way to Prevent Neural Networks from Overfitting*, 2014; John
+Salmon and others, *Parallel Random Numbers: As Easy as 1, 2, 3*, 2011: Philox.
+
+Run it on a GPU with ``python dropout.py``, or with ``TRITON_INTERPRET=1 python dropout.py`` in the interpreter.
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+BLOCK_SIZE = 2048  # elements of a program
+A_THREAD = 16  # elements of a thread: 2 loads of 16 bytes in 16 bits, 4 in 32
+
+
+# --8<-- [start:kernel]
+@triton.jit
+def dropout_kernel(
+    x_ptr, out_ptr, seed_ptr, n, p, scale, BLOCK_SIZE: tl.constexpr
+):  # fmt: skip
+    start = tl.program_id(axis=0).to(tl.int64) * BLOCK_SIZE
+    offsets = start + tl.arange(0, BLOCK_SIZE)
+    mask = offsets < n
+    x = tl.load(x_ptr + offsets, mask=mask)
+    u = tl.rand(tl.load(seed_ptr), offsets)
+    out = tl.where(u >= p, x * scale, 0)
+    tl.store(out_ptr + offsets, out, mask=mask)
+# --8<-- [end:kernel]
+
+
+# --8<-- [start:rand4]
+@triton.jit
+def rand_of_block(seed, start, BLOCK_SIZE: tl.constexpr):
+    """``u`` for the elements from ``start``, which 4 divides."""
+    quarter = start // 4 + tl.arange(0, BLOCK_SIZE // 4)
+    a, b, c, d = tl.rand4x(seed, quarter)
+    return tl.interleave(tl.interleave(a, c), tl.interleave(b, d))
+# --8<-- [end:rand4]
+
+
+# --8<-- [start:add_kernel]
+@triton.jit
+def add_dropout_kernel(
+    x_ptr, residual_ptr, out_ptr, seed_ptr, n, p, scale,
+    COMPUTE: tl.constexpr, BLOCK_SIZE: tl.constexpr,
+):  # fmt: skip
+    start = tl.program_id(axis=0).to(tl.int64) * BLOCK_SIZE
+    lane = tl.arange(0, BLOCK_SIZE)
+    mask = lane < n - start
+    x = tl.load(x_ptr + start + lane, mask=mask).to(COMPUTE)
+    u = rand_of_block(tl.load(seed_ptr), start, BLOCK_SIZE)
+    out = tl.where(u >= p, x * scale, 0)
+    if residual_ptr is not None:
+        residual = tl.load(residual_ptr + start + lane, mask=mask)
+        out += residual.to(COMPUTE)
+    tl.store(out_ptr + start + lane, out, mask=mask)
+# --8<-- [end:add_kernel]
+
+
+# --8<-- [start:forward]
+def forward(
+    x: torch.Tensor, residual: torch.Tensor | None, seed: torch.Tensor, p: float,
+    block_size: int = BLOCK_SIZE,
+) -> torch.Tensor:  # fmt: skip
+    check_arguments(x, residual, seed, p)
+    out, n = torch.empty(x.shape, dtype=x.dtype, device=x.device), x.numel()
+    if n:
+        residual = None if residual is None else without_gaps(residual)
+        with torch.cuda.device_of(x):  # Triton launches on the current device, which need not be that of x
+            add_dropout_kernel[(triton.cdiv(n, block_size),)](
+                without_gaps(x), residual, out, seed, n, float(p), scale_of(p),
+                COMPUTE=tl.float64 if x.dtype == torch.float64 else tl.float32,
+                BLOCK_SIZE=block_size, num_warps=warps_of(block_size),
+            )  # fmt: skip
+    return out
+# --8<-- [end:forward]
+
+
+def without_gaps(x: torch.Tensor) -> torch.Tensor:
+    """``x`` as the kernels read it, element after element in memory; copied if it lies otherwise."""
+    return x.resolve_neg().contiguous()
+
+
+# --8<-- [start:scale]
+def scale_of(p: float) -> float:
+    """What is kept is multiplied by it. Where nothing is kept, any finite number will do."""
+    return 1 / (1 - p) if p < 1 else 0.0
+# --8<-- [end:scale]
+
+
+def warps_of(block_size: int) -> int:
+    return min(max(block_size // (32 * A_THREAD), 1), 16)
+
+
+# --8<-- [start:seed]
+def draw_seed(device: torch.device) -> torch.Tensor:
+    """Shape (), int64: from torch's generator, in the GPU's own memory.
+
+    ``torch.manual_seed`` makes it reproducible. The host waits for nothing.
+    """
+    return torch.randint(2**63 - 1, (), device=device)
+# --8<-- [end:seed]
+
+
+# --8<-- [start:function]
+class Dropout(torch.autograd.Function):
+    @staticmethod
+    def forward(x, residual, seed, p):
+        return forward(x, residual, seed, p)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        _, _, seed, ctx.p = inputs
+        ctx.save_for_backward(seed)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (seed,) = ctx.saved_tensors
+        needs_x, needs_residual, *_ = ctx.needs_input_grad
+        grad_x = Dropout.apply(grad, None, seed, ctx.p) if needs_x else None
+        return grad_x, grad if needs_residual else None, None, None
+# --8<-- [end:function]
+
+
+# The same for torch.compile, which looks into no custom op
+
+
+@torch.library.custom_op("triton_by_example::dropout", mutates_args=())
+def dropout_op(x: torch.Tensor, residual: torch.Tensor | None, seed: torch.Tensor, p: float) -> torch.Tensor:
+    return forward(x, residual, seed, p)
+
+
+dropout_op.register_fake(lambda x, *_: x.new_empty(x.shape))
+
+
+def dropout_op_backward(ctx, grad):
+    (seed,) = ctx.saved_tensors
+    needs_x, needs_residual, *_ = ctx.needs_input_grad
+    grad_x = dropout_op(grad, None, seed, ctx.p) if needs_x else None
+    return grad_x, grad if needs_residual else None, None, None
+
+
+dropout_op.register_autograd(dropout_op_backward, setup_context=Dropout.setup_context)
+
+
+# --8<-- [start:host]
+def dropout(x: torch.Tensor, p: float = 0.5, *, seed: torch.Tensor | int | None = None) -> torch.Tensor:
+    """Return ``x / (1 - p)`` with a random share ``p`` of the elements set to 0, as in training.
+
+    Args:
+        x: On a GPU (in the interpreter: on the CPU), of one of ``DTYPES``, of any shape. A tensor whose elements do not
+            lie in order without gaps is copied.
+        p: The probability with which an element is dropped, from 0 to 1.
+        seed: Decides, with an element's index in order, whether it is kept. A tensor of one int64 on the device of
+            ``x``, which must not change before the backward; or a number. None draws one (:func:`draw_seed`), by a
+            small kernel of its own. In a CUDA graph a number stays what it was; what is drawn is drawn in each replay.
+
+    Returns:
+        A new contiguous tensor of the shape and dtype of ``x``, computed in float32, or in float64 for float64, by a
+        scale in float32. The seed is all that is kept for the backward. Equal seeds give equal bits. The kernel may
+        still be running when it is returned.
+
+    Raises:
+        ValueError: An argument is something that the kernel cannot serve.
+
+    >>> x = torch.ones(8, requires_grad=True)
+    >>> out = dropout(x, 0.5, seed=0)
+    >>> out.detach()
+    tensor([2., 0., 2., 2., 0., 2., 2., 0.])
+    >>> out.sum().backward()
+    >>> x.grad
+    tensor([2., 0., 2., 2., 0., 2., 2., 0.])
+    """
+    apply = dropout_op if torch.compiler.is_compiling() else Dropout.apply
+    return apply(x, None, as_seed(seed, x), p)
+
+
+def add_dropout(
+    x: torch.Tensor, residual: torch.Tensor, p: float = 0.5, *, seed: torch.Tensor | int | None = None
+) -> torch.Tensor:  # fmt: skip
+    """Return ``dropout(x, p) + residual``, by one kernel, rounded once.
+
+    ``residual`` is of the shape, dtype and device of ``x``; all else is as in :func:`dropout`.
+
+    >>> add_dropout(torch.ones(8), torch.arange(8.0), 0.5, seed=0)
+    tensor([2., 1., 4., 5., 4., 7., 8., 7.])
+    """
+    apply = dropout_op if torch.compiler.is_compiling() else Dropout.apply
+    return apply(x, residual, as_seed(seed, x), p)
+
+
+def as_seed(seed: torch.Tensor | int | None, x: torch.Tensor) -> torch.Tensor:
+    if seed is None:
+        return draw_seed(x.device)
+    if isinstance(seed, torch.Tensor):
+        return seed
+    return torch.full((), seed, dtype=torch.int64, device=x.device)
+# --8<-- [end:host]
+
+
+# --8<-- [start:check]
+def check_arguments(x: torch.Tensor, residual: torch.Tensor | None, seed: torch.Tensor, p: float) -> None:
+    """Raise ``ValueError`` for arguments that the kernel would compute wrongly or not at all."""
+    if not 0 <= p <= 1:
+        raise ValueError(f"p must be from 0 to 1, the probability with which an element is dropped; got {p}")
+    for name, tensor in {"x": x, "residual": x if residual is None else residual}.items():
+        if tensor.layout != torch.strided:
+            raise ValueError(f"{name} is {tensor.layout}; pass {name}.to_dense()")
+        if tensor.shape != x.shape or tensor.dtype != x.dtype or tensor.device != x.device:
+            raise ValueError(
+                f"x and {name} must have the same shape, dtype and device; got {tuple(x.shape)} {x.dtype} on {x.device}"
+                f" and {tuple(tensor.shape)} {tensor.dtype} on {tensor.device}"
+            )
+    if seed.numel() != 1 or seed.dtype != torch.int64 or seed.device != x.device:
+        raise ValueError(
+            f"seed must be one int64 on the device of x, {x.device}; got {tuple(seed.shape)} {seed.dtype}"
+            f" on {seed.device}"
+        )
+    if x.dtype not in DTYPES:
+        raise ValueError(f"dtype {x.dtype} is not supported; use one of {', '.join(map(str, DTYPES))}")
+    interpreted = not isinstance(add_dropout_kernel, triton.JITFunction)
+    if x.device.type != ("cpu" if interpreted else "cuda"):  # "cuda" is also torch's name for AMD's GPUs
+        raise ValueError(f"x is on {x.device}; kernels run on {'the CPU, interpreted' if interpreted else 'a GPU'}")
+    if x.dtype == torch.bfloat16 and interpreted:
+        raise ValueError("Triton's interpreter rounds bfloat16 wrongly (seen in 3.7.1); use float32 there, or a GPU")
+# --8<-- [end:check]
+
+
+# --8<-- [start:plain]
+def plain_dropout(x: torch.Tensor, p: float, seed: torch.Tensor, block_size: int = BLOCK_SIZE) -> torch.Tensor:
+    """Dropout of a float tensor without gaps by the first kernel, whose random numbers are others: one at a time."""
+    out = torch.empty_like(x)
+    dropout_kernel[(triton.cdiv(x.numel(), block_size),)](
+        x, out, seed, x.numel(), p, scale_of(p), BLOCK_SIZE=block_size, num_warps=warps_of(block_size)
+    )
+    return out
+# --8<-- [end:plain]
+
+
+# --8<-- [start:rand]
+@triton.jit
+def rand_kernel(offset_ptr, out_ptr, seed_ptr, n, BLOCK_SIZE: tl.constexpr):
+    lane = tl.arange(0, BLOCK_SIZE)
+    offset = tl.load(offset_ptr + lane, mask=lane < n)
+    u = tl.rand(tl.load(seed_ptr), offset)
+    tl.store(out_ptr + lane, u, mask=lane < n)
+# --8<-- [end:rand]
+
+
+def rand_at(offsets: torch.Tensor, seed: torch.Tensor) -> torch.Tensor:
+    """What ``tl.rand`` gives for a few offsets."""
+    out = torch.empty(offsets.shape, device=offsets.device)
+    n = offsets.numel()
+    rand_kernel[(1,)](offsets, out, seed, n, BLOCK_SIZE=triton.next_power_of_2(n))
+    return out
+
+
+# --8<-- [start:chi_square]
+def chi_square_of_neighbors(keep: torch.Tensor, p: float) -> float:
+    """How far the counts of the 16 patterns of four neighbors are from those that are expected: about 15 if by chance.
+
+    By chance alone, one seed in a hundred gives more than 30.6.
+    """
+    pattern = (keep.view(-1, 4).long() * torch.tensor([8, 4, 2, 1], device=keep.device)).sum(dim=1)
+    counts = torch.bincount(pattern, minlength=16).double()
+    kept = torch.tensor([number.bit_count() for number in range(16)], device=keep.device).double()
+    expected = len(pattern) * (1 - p) ** kept * p ** (4 - kept)
+    return ((counts - expected).square() / expected).sum().item()
+# --8<-- [end:chi_square]
+
+
+def shown(values: torch.Tensor, digits: int = 2) -> str:
+    return " ".join(f"{value:4.{digits}f}" for value in values.flatten().tolist())
+
+
+def main():
+    device = "cuda" if isinstance(dropout_kernel, triton.JITFunction) else "cpu"
+    if device == "cuda" and not torch.cuda.is_available():
+        raise SystemExit("no GPU found; set TRITON_INTERPRET=1 to run this in Triton's interpreter, on the CPU")
+    tensor = lambda value: torch.tensor(value, device=device)
+
+    print("## six numbers")
+    x = torch.arange(1.0, 7.0, device=device)
+    grad = torch.ones_like(x)
+    print("x:     ", shown(x, 0))
+    print("u:     ", shown(rand_at(torch.arange(6, device=device), tensor(27))))
+    print("out:   ", shown(plain_dropout(x, 0.5, tensor(27), block_size=4), 0))
+    print("grad:  ", shown(grad, 0))
+    print("grad_x:", shown(plain_dropout(grad, 0.5, tensor(27), block_size=4), 0))
+
+    print("## blocks")
+    x = torch.ones(10, device=device)
+    for block_size in (4, 8, 1024):
+        kept = forward(x, None, tensor(27), 0.5, block_size=block_size) > 0
+        print(f"block of {block_size:4}:", " ".join("x" if each else "-" for each in kept.tolist()))
+
+    print("## seed")
+    torch.manual_seed(0)
+    x = torch.ones(1000, device=device, requires_grad=True)
+    saved = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t) or t, lambda t: t):
+        out = dropout(x)
+    print(f"bytes kept for the backward: {sum(t.nbytes for t in saved)}")
+    print("the backward drops the same:", torch.equal(torch.autograd.grad(out.sum(), x)[0], out))
+    print("the next call drops the same:", torch.equal(dropout(x), out))
+    torch.manual_seed(0)
+    print("after torch.manual_seed again, the same:", torch.equal(dropout(x), out))
+
+    print("## ends")
+    for offset in (5145262111, 9297664):
+        u = rand_at(tensor(offset), tensor(0))
+        print(f"offset {offset:,}, u: {u.item():.8f}")
+        print("  p = 0, u >= p:", (u >= 0).item())
+        print("  p = 0, u > p: ", (u > 0).item())
+        print("  p = 1, u >= p:", (u >= 1).item())
+    x = torch.ones(1000, device=device)
+    for p in (0, 1):
+        print(f"p = {p}, of 1000 kept: {dropout(x, p).sum().item():.0f}")
+
+    print("## statistics")
+    n, p = 2**18, 0.1
+    one, other = (forward(torch.ones(n, device=device), None, tensor(s), p, block_size=2**15) > 0 for s in (0, 1))
+    print(f"elements: {n}")
+    print(f"share kept: {one.double().mean().item():.4f}")
+    print(f"standard deviations off: {abs(one.sum().item() - n * (1 - p)) / (n * p * (1 - p)) ** 0.5:.1f}")
+    print(f"chi-square of four neighbors: {chi_square_of_neighbors(one, p):.1f}")
+    print(f"dropped by both seeds, 0 and 1: {(~one & ~other).double().mean().item():.4f}")
+
+    print("## gradients")
+    # --8<-- [start:gradcheck]
+    options = {"dtype": torch.float64, "device": device, "requires_grad": True}
+    x, residual = torch.randn(2, 2, **options), torch.randn(2, 2, **options)
+    together = lambda x, residual: add_dropout(x, residual, seed=0)
+    print("add_dropout, gradcheck:", torch.autograd.gradcheck(together, (x, residual)))
+    print("dropout, gradgradcheck:", torch.autograd.gradgradcheck(lambda x: dropout(x, seed=0), x))
+    # --8<-- [end:gradcheck]
+    # fullgraph: an error if the compiler has to stop and leave a part to Python
+    backend = "inductor" if device == "cuda" else "aot_eager"
+    compiled = torch.compile(lambda x: dropout(x, 0.1), fullgraph=True, backend=backend)
+    x = torch.ones(64, 781, device=device, requires_grad=True)
+    first, second = compiled(x), compiled(x)
+    (grad,) = torch.autograd.grad(second.sum(), x)
+    print("compiled, the backward drops the same:", torch.equal(grad, second))
+    print("compiled, the next call drops the same:", torch.equal(first, second))
+
+
+if __name__ == "__main__":
+    main()

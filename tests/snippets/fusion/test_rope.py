@@ -1,0 +1,631 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rotary embedding: results and gradients of torch in float64, whatever shape, dtype and strides, those of incoming
+gradients, too; both ways to pair columns; nothing else is touched; the same under ``torch.compile``."""
+
+import contextlib
+import functools
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import pytest
+import torch
+from guards import (
+    Guarded,
+    as_if_compiled,
+    check_each_once,
+    check_same_bits,
+    environment,
+    handed_out,
+    recorded_accesses,
+    without_memory,
+)
+from hypothesis import example, given
+from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from snippets.fusion import rope as snippet
+from snippets.fusion.rope import rope, rope_tables, rotate
+from snippets.fusion.rope_measured import as_transformers, rotate_half
+from tests.processes import run_code, run_script
+
+SOURCE = Path(snippet.__file__)
+ROOT = SOURCE.parents[2]
+pairings = pytest.mark.parametrize("interleaved", [False, True], ids=["half-split", "interleaved"])
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of NumPy in the interpreter: NaN to another dtype
+
+LAYOUTS = {  # of (batch, tokens, heads, head_dim)
+    "contiguous": lambda t: t.clone(),
+    "heads first": lambda t: t.transpose(1, 2).contiguous().transpose(1, 2),
+    "tokens first": lambda t: t.transpose(0, 1).contiguous().transpose(0, 1),
+    "slice of all heads": lambda t: torch.cat([t, t, t], dim=2)[:, :, t.shape[2] : 2 * t.shape[2]],
+    "half a head": lambda t: torch.cat([t, t], dim=-1)[..., : t.shape[-1]],
+    "one more": lambda t: torch.cat([t, t[..., :1]], dim=-1)[..., : t.shape[-1]],
+    "turned": lambda t: t.transpose(0, -1).contiguous().transpose(0, -1),
+    "flipped sign": lambda t: torch._neg_view(-t),
+    "stride 0": lambda t: t[:, :, :1].clone().expand(t.shape),
+}
+
+
+def by_op(yes=True):
+    """Calls go to the custom op, as they do under torch.compile."""
+    return mock.patch.object(snippet.RoPE, "apply", snippet.rope_op) if yes else contextlib.nullcontext()
+
+
+def served(device):
+    return [dtype for dtype in snippet.DTYPES if device == "cuda" or dtype != torch.bfloat16]
+
+
+def numbers(shape, dtype, device, seed=0):
+    random = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, generator=random, dtype=torch.float64).to(device, dtype)
+
+
+def results(function, inputs, grads):
+    """Results and gradients, of leaves that lie in memory as ``inputs`` do."""
+    leaves = [each.detach().requires_grad_() for each in inputs]
+    outs = function(*leaves)
+    return [each.detach() for each in outs] + list(torch.autograd.grad(outs, leaves, grads))
+
+
+def check(inputs, grads, cos, sin, **options):
+    """Compare with torch in float64: a pair is off by a few eps of its length, and the store rounds."""
+    found = results(functools.partial(rope, cos=cos, sin=sin, **options), inputs, grads)
+    reference = functools.partial(snippet.in_torch, cos=cos.double(), sin=sin.double(), **options)
+    exact = results(reference, [each.double() for each in inputs], [each.double() for each in grads])
+    dtype = inputs[0].dtype
+    eps = torch.finfo(torch.float64 if dtype == torch.float64 else torch.float32).eps
+    for actual, expected, x in zip(found, exact, [*inputs, *grads], strict=True):
+        assert (actual.shape, actual.dtype, actual.is_contiguous()) == (expected.shape, dtype, True)
+        stored = torch.finfo(dtype)
+        size = x.double().abs()
+        size = 2 * (size.amax(dim=-1, keepdim=True) if size.numel() else size)
+        allowed = 4 * eps * size + stored.eps * expected.abs() + stored.tiny
+        wrong = ((actual.double() - expected).abs() <= allowed).logical_not()  # a NaN is wrong, too
+        assert not wrong.any(), f"{actual[wrong][:3]}, should be {expected[wrong][:3]}"
+
+
+@pairings
+@example((2, 3, 2, 1, 4), ["heads first", "slice of all heads", "turned", "stride 0"], 0, False, 0, None)
+@example((1, 5, 3, 3, 32), ["half a head", "one more", "contiguous", "half a head"], 0, False, 1, None)  # wide, narrow
+@example((2, 2, 1, 5, 10), ["tokens first", "turned", "stride 0", "flipped sign"], 0, True, 2, None)
+@example(
+    (2, 9, 4, 3, 64), ["contiguous", "heads first", "heads first", "contiguous"], 0, False, 1, None
+)  # two programs
+@given(
+    shape=st.tuples(*(st.integers(0, 3), st.integers(0, 9), st.integers(0, 5), st.integers(0, 3)))
+    .map(lambda found: [*found])
+    .flatmap(lambda found: st.integers(1, 20).map(lambda half: (*found, 2 * half))),
+    layouts=st.lists(st.sampled_from(list(LAYOUTS)), min_size=4, max_size=4),
+    seed=st.integers(0, 999),
+    op=st.booleans(),
+    given_positions=st.integers(0, 2),  # dimensions of the tensor; 0: an offset
+    data=st.data(),
+)
+def test_as_torch_computes_it_in_float64(device, interleaved, shape, layouts, seed, op, given_positions, data):
+    draw = (lambda of: of[0]) if data is None else (lambda of: data.draw(st.sampled_from(of)))
+    batch, tokens, *heads, head_dim = shape
+    dtype = draw([torch.float32, *served(device)])
+    shapes = [(batch, tokens, each, head_dim) for each in heads] * 2
+    drawn = [numbers(each, dtype, device, seed + i) for i, each in enumerate(shapes)]
+    q, k, *grads = (LAYOUTS[layout](each) for each, layout in zip(drawn, layouts, strict=True))
+    length = tokens + draw([0, 3])
+    cos, sin = rope_tables(length, head_dim, dtype=draw([torch.float32, dtype]), device=device)
+    more = draw([0, 1, head_dim // 2])  # columns between the rows of a table
+    wider = lambda table: torch.cat([table, table], dim=1)[:, : head_dim // 2 + more].clone()
+    cos, sin = (wider(table)[:, : head_dim // 2] for table in (cos, sin))
+    options = {"offset": draw([0, length - tokens])}
+    if given_positions:
+        shape = (batch, tokens)[2 - given_positions :]
+        random = torch.Generator().manual_seed(seed)
+        positions = torch.randint(max(length, 1), shape, generator=random, dtype=draw([torch.int64, torch.int32]))
+        if draw([False, True]):  # with gaps
+            positions = positions.repeat_interleave(2, dim=-1)[..., ::2]
+        options = {"positions": positions.to(device)}
+    if draw([False, batch == 1 and given_positions != 2]):  # without the first dimension
+        q, k, *grads = (each[0] for each in (q, k, *grads))
+    with by_op(op):
+        check([q, k], grads, cos, sin, interleaved=interleaved, **options)
+
+
+@pairings
+@pytest.mark.parametrize("pairs", [1, 4, 8, 64])
+def test_any_number_of_pairs_a_program(device, interleaved, pairs):
+    q, k = numbers((2, 3, 3, 6), torch.float64, device), numbers((2, 3, 1, 6), torch.float64, device, 1)
+    cos, sin = rope_tables(3, 6, dtype=torch.float64, device=device)
+    found = rotate(q, k, cos, sin, None, 0, interleaved, False, pairs=pairs)
+    for a, b in zip(found, snippet.in_torch(q, k, cos, sin, interleaved=interleaved), strict=True):
+        assert torch.allclose(a, b)
+
+
+@pairings
+def test_there_and_back(device, interleaved):
+    q, k = numbers((2, 5, 3, 8), torch.float64, device), numbers((2, 5, 2, 8), torch.float64, device, 1)
+    cos, sin = rope_tables(5, 8, dtype=torch.float64, device=device)
+    there = rotate(q, k, cos, sin, None, 0, interleaved, False)
+    back = rotate(*there, cos, sin, None, 0, interleaved, True)
+    assert torch.allclose(back[0], q) and torch.allclose(back[1], k)
+    assert torch.allclose(there[0].norm(dim=-1), q.norm(dim=-1))
+
+
+@pairings
+def test_a_score_depends_on_the_distance_alone(device, interleaved):
+    q, k = (numbers((8,), torch.float64, device, i).expand(1, 12, 1, 8) for i in range(2))
+    cos, sin = rope_tables(40, 8, dtype=torch.float64, device=device)
+    scores = lambda offset: (lambda q, k: q[0, :, 0] @ k[0, :, 0].T)(
+        *rope(q, k, cos, sin, offset=offset, interleaved=interleaved)
+    )
+    near, far = scores(0), scores(28)
+    assert torch.allclose(near, far)
+    assert torch.allclose(near[1:, 1:], near[:-1, :-1]) and not torch.allclose(near[0, 1], near[0, 2])
+
+
+def test_one_layout_is_the_other_with_columns_in_another_order(device):
+    q, k = (numbers((3, 2, 12), torch.float64, device, i) for i in range(2))
+    cos, sin = rope_tables(3, 12, dtype=torch.float64, device=device)
+    other = lambda x: x.unflatten(-1, (2, 6)).transpose(-1, -2).flatten(-2)
+    half_split = rope(q, k, cos, sin)
+    interleaved = rope(other(q), other(k), cos, sin, interleaved=True)
+    assert all(torch.allclose(other(a), b) for a, b in zip(half_split, interleaved, strict=True))
+
+
+def test_tables(device):
+    """Those of the paper; and at a position that float32 would not tell from its neighbor's angle."""
+    cos, sin = rope_tables(3, 6, base=100.0, dtype=torch.float64, device=device)
+    for t in range(3):
+        for i in range(3):
+            angle = torch.tensor(t * 100.0 ** (-2 * i / 6), dtype=torch.float64)
+            assert torch.allclose(cos[t, i].cpu(), angle.cos()) and torch.allclose(sin[t, i].cpu(), angle.sin())
+    cos, sin = rope_tables(2**17, 2, device=device)
+    angle = torch.tensor(2.0**17 - 1, dtype=torch.float64)
+    assert abs(cos[-1, 0].item() - angle.cos().item()) < 1e-7 and abs(sin[-1, 0].item() - angle.sin().item()) < 1e-7
+    assert rope_tables(3, 6, dtype=torch.bfloat16)[0].dtype == torch.bfloat16
+
+
+@pairings
+def test_a_position_beyond_the_tables_is_nan_and_reads_nothing(device, interleaved):
+    q, k = torch.ones(4, 2, 4, device=device), torch.ones(4, 1, 4, device=device)
+    cos, sin = rope_tables(3, 4, device=device)
+    positions = torch.tensor([0, 3, -1, 2**40], device=device)
+    seen = recorded_accesses() if device == "cpu" else contextlib.nullcontext([])
+    with seen as accesses:
+        found = rope(q, k, cos, sin, positions, interleaved=interleaved)
+    for each in found:
+        assert each[0].isfinite().all() and each[1:].isnan().all()
+    for table in (cos, sin):
+        begin, end = table.data_ptr(), table.data_ptr() + 4 * table.numel()
+        near = [a for op, found in accesses for a in found.tolist() if op == "load" and begin - 64 <= a < end + 64]
+        others = [t for t in (q, k, cos, sin, positions) if t is not table]
+        own = lambda a: any(t.data_ptr() <= a < t.data_ptr() + t.nbytes for t in others)  # noqa: B023
+        assert {a for a in near if not own(a)} <= set(range(begin, begin + 8, 4))
+
+
+# Nothing else is touched
+
+
+def guarded(shape, device, dtype=torch.float32):
+    return Guarded(shape, dtype, device, before=64, after=64, fill=0xFF)
+
+
+@pairings
+@pytest.mark.parametrize("shape", [(1, 1, 1, 1, 2), (2, 3, 2, 1, 6), (1, 3, 3, 1, 8), (1, 3, 0, 1, 4)])
+def test_each_element_is_touched_once_and_nothing_else(device, interleaved, shape):
+    batch, tokens, *heads, head_dim = shape
+    q, k = given = [guarded((batch, tokens, each, head_dim), device) for each in heads]
+    outs = [guarded(each.shape, device) for each in given]
+    cos, sin = tables = [guarded((tokens, head_dim // 2), device) for _ in range(2)]
+    positions = guarded((tokens,), device, torch.int64)
+    for seed, each in enumerate([*given, *tables]):
+        each.tensor.copy_(numbers(each.shape, torch.float32, device, seed))
+    positions.tensor.copy_(torch.arange(tokens))
+    seen = lambda: recorded_accesses() if device == "cpu" else contextlib.nullcontext()
+    with handed_out("empty", *(each.tensor for each in outs)), seen() as accesses:
+        found = rotate(q.tensor, k.tensor, cos.tensor, sin.tensor, positions.tensor, 0, interleaved, False, pairs=8)
+    assert all(a is b.tensor for a, b in zip(found, outs, strict=True))
+    for each in [*given, *outs, *tables, positions]:
+        each.check("a tensor")
+        assert not each.tensor.isnan().any()
+    if device == "cpu":
+        check_each_once(accesses, "store", q=outs[0].tensor, k=outs[1].tensor)
+        of_tables = [each.tensor.data_ptr() + i for each in [*tables, positions] for i in range(each.tensor.nbytes)]
+        once = [(op, found[~np.isin(found, of_tables)]) for op, found in accesses]
+        check_each_once(once, "load", q=q.tensor, k=k.tensor)
+
+
+@pairings
+@pytest.mark.parametrize("last", ["batch", "token", "head", "row", "position"])
+def test_offsets_are_computed_in_64_bits(interleaved, last):
+    """The last program of few, in rows that lie far apart; or one past 2**31, told of more rows than there are."""
+    q, k, q_out, k_out, cos, sin = given = [torch.zeros(1) for _ in range(6)]
+    far = 2**28  # in units of 8
+    batches, tokens, heads, strides, table_stride = {
+        "batch": (9, 1, 1, (far, 1, 1), 1),
+        "token": (1, 9, 1, (1, far, 1), 1),
+        "head": (1, 1, 9, (1, 1, far), 1),
+        "row": (1, 1, 2**27 + 2, (1, 1, 1), 1),
+        "position": (1, 9, 1, (1, 1, 1), far),
+    }[last]
+    rows = batches * tokens * heads
+    where = (rows // heads // tokens - 1, tokens - 1, heads - 1)
+    options = {"INTERLEAVED": interleaved, "INVERSE": False, "COMPUTE": snippet.tl.float32}
+    for program, x, out in ((rows - 1, q, q_out), (2 * rows - 1, k, k_out)):
+        with recorded_accesses(first_program=(program, 0, 0), memory=False) as seen:
+            snippet.rope_kernel[(1,)](
+                *given, None, batches * tokens, tokens, heads, heads, 1, 2**40, 0, *strides, *strides, 0, 0,
+                table_stride, BLOCK_ROWS=1, BLOCK_HALF=8, UNIT=8, **options,
+            )  # fmt: skip
+        first = {}
+        for op, addresses in seen:
+            for name, tensor in (("x", x), ("out", out), ("cos", cos), ("sin", sin)):
+                if op == ("store" if name == "out" else "load"):
+                    first.setdefault(name, []).append((int(addresses[0]) - tensor.data_ptr()) // 4)
+        x_at = 8 * sum(a * b for a, b in zip(where, strides, strict=True))
+        out_at, table_at = 16 * (rows - 1), 8 * table_stride * (tokens - 1)
+        assert max(x_at, out_at, table_at) >= 2**31
+        for name, at in (("x", x_at), ("out", out_at), ("cos", table_at), ("sin", table_at)):
+            assert at in first[name], name
+
+
+def test_positions_in_64_bits():
+    """Of the second sequence, whose positions lie far away."""
+    given, positions = [torch.zeros(1) for _ in range(6)], torch.zeros(1, dtype=torch.int64)
+    options = {"INTERLEAVED": False, "INVERSE": False, "COMPUTE": snippet.tl.float32}
+    for strides, tokens in (((2**31, 1), 1), ((0, 2**31), 2)):
+        with recorded_accesses(first_program=(1, 0, 0), memory=False) as seen:
+            snippet.rope_kernel[(1,)](
+                *given, positions, 2, tokens, 1, 1, 1, 4, 0, *[1] * 6, *strides, 1,
+                BLOCK_ROWS=1, BLOCK_HALF=8, UNIT=8, **options,
+            )  # fmt: skip
+        assert [int(a[0]) - positions.data_ptr() for _, a in seen if len(a) == 1] == [8 * 2**31]
+
+
+def test_tables_whose_rows_lie_apart_by_no_multiple_of_8(device):
+    """Nor do they lie equally far apart; nor positions side by side."""
+    q, k = (numbers((3, 2, 16), torch.float64, device, i) for i in range(2))
+    tables = rope_tables(3, 16, dtype=torch.float64, device=device)
+    for more in ((1, 1), (1, 8)):
+        given = [
+            torch.cat([each, each], dim=1)[:, : 8 + m].clone()[:, :8] for each, m in zip(tables, more, strict=True)
+        ]
+        positions = torch.arange(0, 3, device=device).repeat_interleave(2)[::2]
+        for a, b in zip(rope(q, k, *given, positions), snippet.in_torch(q, k, *tables), strict=True):
+            assert torch.allclose(a, b)
+
+
+def test_what_lies_well_is_not_copied(device):
+    """A slice of one tensor for queries, keys and values, heads first, and tables of twice the width."""
+    qkv = numbers((2, 3, 8, 16), torch.float32, device)
+    cos, sin = (table.repeat(1, 2) for table in rope_tables(3, 16, device=device))
+    with mock.patch.object(torch.Tensor, "contiguous", side_effect=AssertionError("copied")):
+        rope(qkv[:, :, :4], qkv[:, :, 4:6], cos[:, :8], sin[:, :8])
+        rope(*(x.transpose(1, 2).clone().transpose(1, 2) for x in (qkv, qkv)), cos[:, :8], sin[:, 8:])
+
+
+# As PyTorch calls it
+
+
+@pytest.mark.parametrize("op", [False, True], ids=["function", "op"])
+@pairings
+def test_gradcheck(device, interleaved, op):
+    q, k = (numbers((2, 2, heads, 4), torch.float64, device, heads).requires_grad_() for heads in (2, 1))
+    cos, sin = rope_tables(5, 4, dtype=torch.float64, device=device)
+    positions = torch.tensor([[4, 0], [1, 2]], device=device)
+    function = functools.partial(rope, cos=cos, sin=sin, positions=positions, interleaved=interleaved)
+    with by_op(op):
+        assert torch.autograd.gradcheck(function, (q, k), fast_mode=True)
+        assert torch.autograd.gradgradcheck(function, (q, k), fast_mode=True)
+
+
+@pytest.mark.parametrize("which", range(2))
+def test_only_one_of_the_results_is_used(device, which):
+    inputs = [numbers((3, 2, 4), torch.float64, device, i).requires_grad_() for i in range(2)]
+    cos, sin = rope_tables(3, 4, dtype=torch.float64, device=device)
+    found = torch.autograd.grad(rope(*inputs, cos, sin)[which].transpose(0, 2).sum(), inputs)
+    wanted = torch.autograd.grad(snippet.in_torch(*inputs, cos, sin)[which].sum(), inputs[which])
+    assert torch.allclose(found[which], wanted[0]) and not found[1 - which].any()
+    one = rope(inputs[0].detach(), inputs[1], cos, sin)[1]
+    assert torch.autograd.grad(one.sum(), inputs[1])[0].shape == (3, 2, 4)
+    assert not rope(*(each.detach() for each in inputs), cos, sin)[0].requires_grad
+
+
+def test_under_torch_compile(device):
+    torch.compiler.reset()
+    turned = lambda f: lambda q, k, cos, sin, offset: f(2 * q.transpose(0, 1), k, cos, sin, offset=offset)
+    compiled = torch.compile(
+        turned(rope), fullgraph=True, backend="inductor" if device == "cuda" else "aot_eager"
+    )  # fmt: skip
+    cos, sin = rope_tables(20, 6, dtype=torch.float64, device=device)
+    for tokens, offset in ((3, 0), (5, 7), (1, 19)):  # later ones may be compiled for any shape and offset
+        inputs = [numbers((tokens, 2, 4, 6), torch.float64, device), numbers((2, tokens, 1, 6), torch.float64, device)]
+        grads = [numbers((2, heads, tokens, 6), torch.float64, device, heads).transpose(1, 2) for heads in (4, 1)]
+        run = lambda f: results(lambda q, k: turned(f)(q, k, cos, sin, offset), inputs, grads)  # noqa: B023
+        found = results(lambda q, k: compiled(q, k, cos, sin, offset), inputs, grads)  # noqa: B023
+        for a, b in zip(found, run(snippet.in_torch), strict=True):
+            assert torch.allclose(a, b)
+
+
+def test_the_op_keeps_what_it_promises_the_compiler(device):
+    cos, sin = rope_tables(9, 6, device=device)
+    positions = torch.tensor([8, 0, 3], device=device)
+    for lay in (LAYOUTS["contiguous"], LAYOUTS["turned"]):
+        q, k = (lay(numbers((2, 3, heads, 6), torch.float32, device)).detach().requires_grad_() for heads in (2, 1))
+        torch.library.opcheck(snippet.rope_op, (q, k, cos, sin, None, 2, False, False))
+        torch.library.opcheck(snippet.rope_op, (q, k, cos, sin, positions, 0, True, True))
+
+
+def test_keeps_tables_alone(device):
+    q, k = (numbers((3, heads, 4), torch.float32, device).requires_grad_() for heads in (2, 1))
+    cos, sin = rope_tables(3, 4, device=device)
+    saved = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t) or t, lambda t: t):
+        rope(q, k, cos, sin)
+    assert [t.data_ptr() for t in saved] == [cos.data_ptr(), sin.data_ptr()]
+
+
+# What the page counts by hand
+
+
+class Counted(TorchDispatchMode):
+    """The kernels that torch runs, and how many elements they read and write, for each of ``n``; but for tables."""
+
+    def __init__(self, n, table):
+        super().__init__()
+        self.n, self.table, self.kernels, self.read, self.written = n, table, 0, 0, 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        if func.overloadpacket.__name__ not in ("detach", "alias", "expand", "view", "split", "slice"):
+            inputs = [each for arg in args for each in (arg if isinstance(arg, (list, tuple)) else [arg])]
+            inputs = [each.numel() for each in inputs if isinstance(each, torch.Tensor)]
+            self.kernels += 1
+            self.read += sum(numel for numel in inputs if numel != self.table) / self.n
+            self.written += out.numel() / self.n
+        return out
+
+
+def test_the_kernels_and_elements_of_torch_that_the_page_counts():
+    q, grad = (numbers((4, 8, 16), torch.float16, "cpu", i) for i in range(2))
+    q, tables = q.requires_grad_(), [numbers((4, 1, 16), torch.float16, "cpu", i) for i in range(2)]
+    with Counted(q.numel(), tables[0].numel()) as there:
+        out, _ = as_transformers(q, q[:, :0], *tables, rotate_half)
+    with Counted(q.numel(), tables[0].numel()) as back:
+        torch.autograd.grad(out, q, grad)
+    assert (there.kernels, there.read, there.written) == (10, 5.5, 4.5)  # half of the kernels for keys, here none
+    assert (back.kernels, back.read, back.written) == (5, 5.5, 4.5)
+
+
+# What is refused
+
+
+@pytest.mark.parametrize("op", [False, True], ids=["function", "op"])
+@pytest.mark.parametrize(
+    "change, fragment",
+    [
+        ({"q": lambda x: x[0, 0]}, "q must be (batch, tokens, heads, head_dim) or (tokens, heads, head_dim), with an"),
+        ({"q": lambda x: x[..., :3], "k": lambda x: x[..., :3]}, "with an even head_dim; got (2, 3, 2, 3)"),
+        ({"q": lambda x: x[..., :0], "k": lambda x: x[..., :0]}, "with an even head_dim; got (2, 3, 2, 0)"),
+        ({"k": lambda x: x.half()}, "but for the number of heads; got (2, 3, 2, 4) torch.float32 and (2, 3, 1, 4) "),
+        ({"k": lambda x: x[:, :2]}, "and (2, 2, 1, 4) torch.float32"),
+        ({"k": lambda x: x[0]}, "and (3, 1, 4) torch.float32"),
+        ({"q": lambda x: x.int(), "k": lambda x: x.int()}, "dtype torch.int32 is not supported; use one of"),
+        (
+            {"cos": lambda x: x[:, :1]},
+            "cos must be (positions, 2), a number for each pair of a head, of the dtype of q",
+        ),
+        ({"sin": lambda x: x.half()}, "sin must be (positions, 2)"),
+        ({"sin": lambda x: x[1:]}, "cos and sin must have the same shape and dtype; got (5, 2) torch.float32 and (4, "),
+        ({"offset": 3}, "cos and sin have 5 positions, from 0; got 3 tokens from the position 3"),
+        ({"offset": -1}, "got 3 tokens from the position -1"),
+        ({"positions": torch.zeros(3, dtype=torch.int64), "offset": 1}, "positions and offset exclude each other"),
+        (
+            {"positions": torch.zeros(3)},
+            "positions must be int32 or int64, (3,) or (2, 3) for q (2, 3, 2, 4); got (3,)",
+        ),
+        ({"positions": torch.zeros(2, dtype=torch.int64)}, "got (2,) torch.int64"),
+    ],
+)
+def test_refuses(device, op, change, fragment):
+    cos, sin = rope_tables(5, 4, device=device)
+    given = {"q": torch.ones(2, 3, 2, 4, device=device), "k": torch.ones(2, 3, 1, 4, device=device)}
+    given |= {"cos": cos, "sin": sin, "positions": None, "offset": 0}
+    for name, other in change.items():
+        given[name] = other(given[name]) if callable(other) else other
+        given[name] = given[name].to(device) if isinstance(given[name], torch.Tensor) else given[name]
+    with pytest.raises(ValueError) as error, by_op(op):
+        rope(**given)
+    assert fragment in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "change, fragment",
+    [
+        ({"k": lambda x: x.to("meta")}, "and k on meta; move them to one device"),
+        ({"sin": lambda x: x.to_sparse()}, "sin is torch.sparse_coo; pass sin.to_dense()"),
+        ({name: lambda x: x.to("meta") for name in ("q", "k", "cos", "sin")}, "q is on meta; kernels run on"),
+        ({"cos": lambda x: x.requires_grad_()}, "cos requires a gradient, which is not computed; pass cos.detach()"),
+    ],
+)
+def test_refuses_what_lies_elsewhere_or_would_be_lost(device, change, fragment):
+    cos, sin = rope_tables(3, 4, device=device)
+    given = {"q": torch.ones(3, 2, 4, device=device), "k": torch.ones(3, 1, 4, device=device), "cos": cos, "sin": sin}
+    given |= {name: other(given[name]) for name, other in change.items()}
+    with pytest.raises(ValueError) as error:
+        rope(**given)
+    assert fragment in str(error.value)
+
+
+def test_refuses_what_is_too_large():
+    table = without_memory(2**31, 1)
+    q = without_memory(2**31, 1, 2)
+    with pytest.raises(ValueError, match="have too many heads of tokens; split them"):
+        snippet.check_arguments(q=q, k=q[:, :0], cos=table, sin=table)
+    q, table = without_memory(1, 1, 2**15 + 2), without_memory(1, 2**14 + 1)
+    with pytest.raises(ValueError, match="a head has 32770 columns, at most 32768 are served"):
+        snippet.check_arguments(q=q, k=q, cos=table, sin=table)
+
+
+def test_checks_of_what_is_compiled():
+    cos, sin = rope_tables(3, 4)
+    with as_if_compiled(snippet, "rope_kernel") as on_gpu:
+        q = on_gpu(3, 2, 4)
+        snippet.check_arguments(q=q, k=q, cos=on_gpu(3, 2), sin=on_gpu(3, 2))
+        with pytest.raises(ValueError, match="q is on cpu; kernels run on a GPU"):
+            snippet.check_arguments(q=torch.ones(3, 2, 4), k=torch.ones(3, 1, 4), cos=cos, sin=sin)
+
+
+def test_bfloat16_is_refused_in_the_interpreter():
+    q = torch.ones(3, 2, 4, dtype=torch.bfloat16)
+    with pytest.raises(ValueError, match="interpreter rounds bfloat16 wrongly"):
+        rope(q, q, *rope_tables(3, 4))
+
+
+# The file as a script, and compiled
+
+
+def test_prints_what_the_page_shows(device):
+    done = run_script(SOURCE, env=environment(device))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "## three tokens",
+        "position 0:    1.0    5.0    2.0   10.0   length: 11.402",
+        "position 1:   -2.0   -2.0    1.0   11.0   length: 11.402",
+        "position 2:   -1.0   -8.2   -2.0    7.6   length: 11.402",
+        "## scores",
+        "key at              0      1      2",
+        "query at 0:     130.0  100.0   30.0",
+        "query at 1:     100.0  130.0  100.0",
+        "query at 2:      30.0  100.0  130.0",
+        "## interleaved",
+        "half-split:    -2.0   -2.0    1.0   11.0",
+        "interleaved:   -5.0    1.0   -4.4    9.2",
+        "## there and back",
+        "turned back, as before: True",
+        "## gradients",
+        "half-split, gradcheck: True, of the gradient: True",
+        "interleaved, gradcheck: True, of the gradient: True",
+        "17 tokens from 40, heads of 120, rope, as torch: True",
+        "17 tokens from 40, heads of 120, compiled, as torch: True",
+    ]
+
+
+COMPILED = """
+import re
+from unittest import mock
+import torch, triton
+from triton.runtime import driver
+from recorder.compile import TARGETS, CompileOnly, _disassemble
+from snippets.fusion import rope as module
+
+driver.set_active(CompileOnly(TARGETS["sm_90"]))
+
+def getitem(kernel, grid):
+    def launch(*arguments, **options):
+        sass, usage = _disassemble(kernel.warmup(*arguments, grid=(1,), **options).asm["cubin"])
+        wide = lambda name: sorted(set(map(int, re.findall(name + r"[.A-Z]*\\.(\\d+) ", sass))))
+        few = usage["registers"] <= 64  # of 65536, so that 1024 threads fit and more
+        print(wide("LDG"), wide("STG"), few and not usage["spills"])
+    return launch
+
+with mock.patch.object(module, "check_arguments"), mock.patch.object(triton.JITFunction, "__getitem__", getitem):
+    for head_dim, heads in ((128, 8), (120, 5)):
+        q = torch.empty(1000, heads, head_dim, dtype=torch.bfloat16)
+        cos = torch.empty(1000, head_dim // 2)
+        for interleaved in (False, True):
+            module.rotate(q, q, cos, cos, None, 0, interleaved, False)
+    one, positions = torch.empty(1, 1, 2), torch.zeros(1, dtype=torch.int32)
+    for interleaved in (False, True):
+        module.rotate(one, one, one[0, :, :1], one[0, :, :1], positions, 0, interleaved, True)
+"""
+
+
+def test_compiles_to_wide_loads_and_spills_nothing():
+    """For an H200, without one: 16 bytes a load and a store; 8 where halves of a head are no multiple of 16."""
+    done = run_code(COMPILED, env=environment("cuda", PYTHONPATH=str(ROOT)), cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[:2] == ["[128] [128] True"] * 2
+    narrow, interleaved = lines[2:4]  # whose tables, in float32, are wide all the same
+    assert narrow.endswith("[64] True") and interleaved.endswith("[128] True")
+    assert len(lines) == 6  # Triton makes a constant of an argument that is 1
+
+
+# On a GPU alone
+
+
+@pytest.mark.gpu
+@pairings
+@pytest.mark.parametrize("dtype", snippet.DTYPES)
+@pytest.mark.parametrize("shape", [(2, 4096, 24, 8, 128), (1, 1000, 20, 5, 120), (3, 517, 3, 1, 64)], ids=str)
+def test_real_sizes(interleaved, shape, dtype):
+    batch, tokens, *heads, head_dim = shape
+    shapes = [(batch, tokens, each, head_dim) for each in heads]
+    inputs, grads = ([numbers(s, dtype, "cuda", seed + i) for i, s in enumerate(shapes)] for seed in (0, 2))
+    for table_dtype in {torch.float32, dtype}:
+        cos, sin = rope_tables(tokens + 9, head_dim, dtype=table_dtype, device="cuda")
+        check(inputs, grads, cos, sin, interleaved=interleaved, offset=9)
+    positions = torch.randint(tokens, (batch, tokens), device="cuda")
+    check(inputs, [each.transpose(1, 2).contiguous().transpose(1, 2) for each in grads], cos, sin, positions=positions)
+
+
+@pytest.mark.gpu
+def test_more_than_2_to_the_31_elements():
+    if torch.cuda.mem_get_info()[0] < 30e9:
+        pytest.skip("needs 30 GB of free GPU memory")
+    tokens = 2**31 // 4096 + 3
+    q = torch.zeros(tokens, 32, 128, dtype=torch.float16, device="cuda")
+    q[-1] = numbers(q.shape[1:], torch.float16, "cuda")
+    k = q[:, :1]
+    positions = torch.arange(tokens, device="cuda") % 64
+    cos, sin = rope_tables(64, 128, device="cuda")
+    for interleaved in (False, True):
+        found = rotate(q, k, cos, sin, positions, 0, interleaved, False)
+        wanted = rotate(q[-1:], k[-1:], cos, sin, positions[-1:], 0, interleaved, False)
+        for a, b in zip(found, wanted, strict=True):
+            check_same_bits(a[-1:], b)
+            assert not a[:-1].any()
+        del found, a
+
+
+@pytest.mark.gpu
+@pairings
+@pytest.mark.parametrize("dtype", snippet.DTYPES)
+def test_in_a_cuda_graph(interleaved, dtype):
+    """And a replay sees other positions, if they are written into their tensor."""
+    q, k = (numbers((300, heads, 64), dtype, "cuda").requires_grad_() for heads in (5, 2))
+    grads = [torch.ones_like(each) for each in (q, k)]
+    cos, sin = rope_tables(600, 64, device="cuda")
+    positions = torch.arange(300, device="cuda")
+
+    def run():
+        outs = rope(q, k, cos, sin, positions, interleaved=interleaved)
+        return [*outs, *torch.autograd.grad(outs, (q, k), grads)]
+
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        run()
+    side.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = run()
+    for more in (0, 300):
+        positions.copy_(torch.arange(more, more + 300))
+        graph.replay()
+        for a, b in zip(captured, run(), strict=True):
+            check_same_bits(a, b)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead", "max-autotune"])
+def test_compiled_with_modes(mode):
+    torch.compiler.reset()
+    cos, sin = rope_tables(64, 120, device="cuda")
+    ours = functools.partial(rope, cos=cos, sin=sin)
+    function = torch.compile(ours, mode=mode, fullgraph=True)
+    inputs, grads = (
+        [numbers((2, 64, heads, 120), torch.float32, "cuda", heads + i) for heads in (5, 2)] for i in (0, 9)
+    )
+    wanted = results(ours, inputs, grads)
+    for _ in range(3):
+        for a, b in zip(results(function, inputs, grads), wanted, strict=True):
+            assert torch.allclose(a, b, rtol=1e-5, atol=1e-5)

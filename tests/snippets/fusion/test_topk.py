@@ -1,0 +1,407 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values, columns and gradients are those of a stable sort in torch, whatever shape, dtype and strides, with NaN,
+infinities and zeros of both signs; nothing else is touched; the same under ``torch.compile``."""
+
+import contextlib
+import math
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import pytest
+import torch
+from guards import (
+    Guarded,
+    as_if_compiled,
+    check_each_once,
+    check_inside,
+    check_same_bits,
+    environment,
+    handed_out,
+    recorded_accesses,
+    without_memory,
+)
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from snippets.fusion import topk as snippet
+from snippets.fusion.topk import Plan, topk
+from tests.processes import run_code, run_script
+
+SOURCE = Path(snippet.__file__)
+ROOT = SOURCE.parents[2]
+LAYOUTS = {
+    "contiguous": lambda t: t.clone(),
+    "gaps": lambda t: torch.cat([t, t], dim=-1).clone()[..., : t.shape[-1]],
+    "turned": lambda t: t.transpose(0, -1).contiguous().transpose(0, -1),
+    "flipped sign": lambda t: torch._neg_view(-t),
+    "every other": lambda t: torch.stack([t, t], dim=-1).clone()[..., 0],
+    "stride 0": lambda t: t[:1].clone().expand(t.shape) if len(t) else t,
+}
+SPECIAL = [0.0, -0.0, math.inf, -math.inf, math.nan, -math.nan, 1e-7, -1e-7, 65504.0, -65504.0]
+PLANS = [None, Plan(1, 4, 1), Plan(2, 8, 1), Plan(4, 16, 1)]
+
+
+@contextlib.contextmanager
+def quick():
+    """In the interpreter: ``tl.xor_sum``, which it computes element by element, by NumPy."""
+    from triton.runtime.interpreter import ReduceOps
+
+    slow = ReduceOps.generic_reduce
+
+    def reduce(self, input):
+        if self.combine_fn is snippet.tl.standard._xor_combine and self.axis is not None:
+            (x,) = input
+            data = np.bitwise_xor.reduce(x.handle.data, axis=self.axis, keepdims=self.keep_dims)
+            return [self.to_tensor(data, x.dtype)]
+        return slow(self, input)
+
+    with mock.patch.object(ReduceOps, "generic_reduce", reduce):
+        yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _quick():
+    with quick():
+        yield
+
+
+def wanted(x, k):
+    """In torch a stable sort keeps equal ones in order, and takes a NaN for the largest."""
+    indices = x.double().sort(dim=-1, descending=True, stable=True).indices
+    return x.gather(-1, indices[..., :k]), indices[..., :k]
+
+
+def numbers(shape, dtype, device, seed=0, special=False, grid=4):  # bfloat16 also in the interpreter: only bits move
+    random = torch.Generator().manual_seed(seed)
+    x = (torch.randn(shape, generator=random) * grid).round() / grid
+    if special:
+        which = torch.randint(3 * len(SPECIAL), shape, generator=random)
+        for i, value in enumerate(SPECIAL):
+            x[which == i] = value
+    return x.to(device, dtype)
+
+
+def planned(by):
+    return mock.patch.object(
+        snippet, "plan", lambda rows, columns, k: by._replace(block=max(by.block, snippet.kept(k)))
+    )
+
+
+@pytest.mark.timeout(300)  # a GPU's kernels are compiled, for each block and dtype
+@example((3, 9), 9, 1, ["turned", "stride 0"], 0, torch.float32, True)
+@example((3, 2, 16), 3, 2, ["gaps", "turned"], 0, torch.float16, True)
+@example((2, 33), 5, 1, ["contiguous", "every other"], 0, torch.bfloat16, True)
+@example((2, 8), 1, 0, ["flipped sign", "contiguous"], 0, torch.float32, True)
+@given(
+    shape=st.tuples(st.integers(0, 5), st.integers(0, 33))
+    | st.tuples(st.integers(0, 2), st.integers(0, 3), st.integers(0, 20))
+    | st.tuples(st.integers(0, 40)),
+    k=st.integers(0, 40),
+    by=st.sampled_from(range(len(PLANS))),
+    layouts=st.lists(st.sampled_from(list(LAYOUTS)), min_size=2, max_size=2),
+    seed=st.integers(0, 999),
+    dtype=st.sampled_from(snippet.DTYPES),
+    special=st.booleans(),
+)
+def test_as_a_stable_sort(device, shape, k, by, layouts, seed, dtype, special):
+    k = min(k, shape[-1])
+    x = LAYOUTS[layouts[0]](numbers(shape, dtype, device, seed, special)).detach().requires_grad_()
+    with planned(PLANS[by]) if PLANS[by] else contextlib.nullcontext():
+        values, indices = topk(x, k)
+    exact = wanted(x.detach(), k)
+    assert torch.equal(indices, exact[1])
+    check_same_bits(values.detach(), exact[0].detach())
+    grad = LAYOUTS[layouts[1]](numbers((*shape[:-1], k), dtype, device, seed + 1))
+    (found,) = torch.autograd.grad(values, x, grad)
+    assert torch.equal(found, torch.zeros_like(found).scatter(-1, indices, grad)) and found.is_contiguous()
+
+
+@pytest.mark.parametrize("dtype", snippet.DTYPES)
+def test_what_is_large(device, dtype):
+    x = torch.tensor([[*SPECIAL, 3.0]], dtype=dtype, device=device)
+    values, indices = topk(x, x.shape[1])
+    exact = wanted(x, x.shape[1])
+    assert torch.equal(indices, exact[1])
+    check_same_bits(values, exact[0])
+    assert values[0, :3].isnan().tolist() == [True, True, False] and indices[0, :2].tolist() == [4, 5]
+
+
+def test_all_infinitely_small(device):
+    """Lanes that are off are smaller still."""
+    x = torch.full((3, 5), -math.inf, device=device)
+    for dtype in snippet.DTYPES:
+        values, indices = topk(x.to(dtype), 5)
+        assert indices.tolist() == [[0, 1, 2, 3, 4]] * 3 and (values == -math.inf).all()
+
+
+def test_keys_by_hand_order_as_the_kernel_does():
+    x = torch.tensor([1.0, 5.0, -7.0, 5.0, -0.0, 0.0, -math.inf, math.inf], dtype=torch.float16)
+    keys = [snippet.key_of(value, column) for column, value in enumerate(x.tolist())]
+    assert sorted(range(8), key=lambda i: -keys[i]) == wanted(x, 8)[1].tolist()
+
+
+@pytest.mark.parametrize("columns", [2**16, 2**16 + 1])
+def test_columns_of_16_bits_and_more(device, columns):
+    """A row of 16-bit numbers has keys of 32 bits as long as its columns have 16."""
+    x = torch.zeros(1, columns, dtype=torch.float16, device=device)
+    x[0, -1], x[0, 7] = 2.0, 1.0
+    # in the interpreter, sorting so much takes too long
+    by_numpy = mock.patch.object(snippet.tl, "topk", top_by_numpy) if device == "cpu" else contextlib.nullcontext()
+    with mock.patch.object(snippet, "plan", lambda *_: Plan(1, 2**16 if device == "cpu" else 2048, 8)), by_numpy:
+        values, indices = topk(x, 2)
+    assert indices.tolist() == [[columns - 1, 7]] and values.tolist() == [[2.0, 1.0]]
+
+
+def top_by_numpy(keys, k):
+    keys.handle.data = np.sort(keys.handle.data, axis=-1)[:, ::-1][:, :k]
+    return snippet.tl.core.tensor(keys.handle, snippet.tl.block_type(keys.dtype, [len(keys.handle.data), k]))
+
+
+def test_plans():
+    for columns in (1, 2, 128, 1000, 4096, 4097, 10**6):
+        for k in {1, 2, min(8, columns), min(columns, 65), min(columns, snippet.MOST)}:
+            by, kept = snippet.plan(10**4, columns, k), snippet.kept(k)
+            assert snippet.plan(1, columns, k).rows == 1
+            assert kept >= max(k, 2) and by.block >= kept and 1 <= by.num_warps <= 8
+            assert by.rows * by.block <= 4096 and by.block & (by.block - 1) == kept & (kept - 1) == 0
+
+
+# Nothing else is touched
+
+
+@pytest.mark.parametrize("shape, k", [((3, 5), 2), ((2, 16), 3), ((1, 1), 1)], ids=str)
+def test_each_element_is_touched_once_and_nothing_else(device, shape, k):
+    x = Guarded.around(numbers(shape, torch.float32, device), before=64, after=64, fill=0x7F)
+    values = Guarded((shape[0], k), torch.float32, device, before=64, after=64, fill=0xFF)
+    indices = Guarded((shape[0], k), torch.int64, device, before=64, after=64, fill=0xFF)
+    grad_x = Guarded(shape, torch.float32, device, before=64, after=64, fill=0)
+    seen = recorded_accesses() if device == "cpu" else contextlib.nullcontext()
+    with handed_out("empty", values.tensor, indices.tensor), seen as accesses:
+        snippet.topk_forward(x.tensor, k, Plan(2, 4, 1))
+    if device == "cpu":
+        check_each_once(accesses, "store", values=values.tensor, indices=indices.tensor)
+        loaded = check_inside(accesses, "load", x=x.tensor)
+        assert loaded.size == shape[0] * (shape[1] + k)
+    seen = recorded_accesses() if device == "cpu" else contextlib.nullcontext()
+    with handed_out("zeros", grad_x.tensor), seen as accesses:
+        snippet.topk_backward(values.tensor, indices.tensor, shape[1])
+    if device == "cpu":
+        check_each_once(accesses, "load", values=values.tensor, indices=indices.tensor)
+        assert check_inside(accesses, "store", grad_x=grad_x.tensor).size == shape[0] * k
+    for each in (x, values, indices, grad_x):
+        each.check("a tensor")
+
+
+@pytest.mark.parametrize("rows_of_a_program", [1, 2])
+def test_offsets_are_computed_in_64_bits(rows_of_a_program):
+    x, values, indices = torch.zeros(1, dtype=torch.int32), torch.zeros(1), torch.zeros(1, dtype=torch.int64)
+    row, stride = 2**20, 2**31 - 1
+    with recorded_accesses(first_program=(row, 0, 0), memory=False) as seen:
+        snippet.topk_kernel[(1,)](
+            x, values.view(torch.int32), indices, 2**31 - 1, 1, stride, 2,
+            INFINITY=0x7F800000, KEY=snippet.tl.int64, UNIT=8, ROWS=rows_of_a_program, BLOCK=8, K=2,
+        )  # fmt: skip
+    first = row * rows_of_a_program
+    begins = [(first + i) * stride * 8 for i in range(rows_of_a_program)]
+    loads = [((found - x.data_ptr()) // 4).tolist() for op, found in seen if op == "load"]
+    assert loads[0] == [begin + i for begin in begins for i in range(8)]
+    assert set(loads[1]) <= set(loads[0]) and len(loads[1]) == 2 * rows_of_a_program
+    stores = [int(found[0]) for op, found in seen if op == "store"]
+    assert stores == [values.data_ptr() + 4 * first * 2, indices.data_ptr() + 8 * first * 2]
+
+
+def test_the_gradient_is_scattered_in_64_bits():
+    grad, indices, grad_x = torch.zeros(1), torch.zeros(1, dtype=torch.int64), torch.zeros(1)
+    with recorded_accesses(first_program=(2**20, 0, 0), memory=False) as seen:
+        snippet.scatter_kernel[(1,)](grad, indices, grad_x, 2**31 - 1, 2, 2**20, BLOCK=256)
+    assert int(seen[-1][1][0] - grad_x.data_ptr()) // 4 == 2**20 * 128 * 2**20
+
+
+# As PyTorch calls it
+
+
+def op(yes):
+    return mock.patch.object(snippet.TopK, "apply", snippet.topk_op) if yes else contextlib.nullcontext()
+
+
+@pytest.mark.filterwarnings("ignore:Input #0 requires gradient and is not a double")
+@pytest.mark.parametrize("by_op", [False, True], ids=["function", "op"])
+def test_gradcheck(device, by_op):
+    """In float32, where these differences are exact."""
+    x = (torch.randperm(14, device=device).view(2, 7) / 8).requires_grad_()
+    with op(by_op):
+        assert torch.autograd.gradcheck(lambda x: topk(x, 3)[0], (x,), eps=1 / 64, atol=0.0, rtol=0.0)
+
+
+def test_an_incoming_gradient_of_stride_0(device):
+    x = numbers((3, 2, 7), torch.float32, device, grid=1000).requires_grad_()
+    (found,) = torch.autograd.grad(topk(x, 3)[0].transpose(0, 2).sum(), x)
+    (expected,) = torch.autograd.grad(torch.topk(x, 3).values.sum(), x)
+    assert torch.equal(found, expected)
+
+
+def test_indices_have_no_gradient_and_a_second_is_refused(device):
+    x = numbers((2, 5), torch.float32, device).requires_grad_()
+    values, indices = topk(x, 2)
+    assert not indices.requires_grad and values.requires_grad
+    with pytest.raises(RuntimeError, match=r"^topk has no gradient of its gradient"):
+        torch.autograd.grad(values.sum(), x, create_graph=True)
+
+
+def test_under_torch_compile(device):
+    torch.compiler.reset()
+    backend = "inductor" if device == "cuda" else "aot_eager"
+    compiled = torch.compile(lambda x: topk(2 * x.transpose(0, 1), 3), fullgraph=True, backend=backend)
+    for shape in ((4, 3, 7), (5, 2, 9)):  # the second may be compiled for any shape
+        x = numbers(shape, torch.float32, device).requires_grad_()
+        grad = numbers((shape[1], shape[0], 3), torch.float32, device, 1)
+        values, indices = compiled(x)
+        y = 2 * x.transpose(0, 1)
+        exact = wanted(y.detach(), 3)
+        assert torch.equal(values, exact[0]) and torch.equal(indices, exact[1])
+        assert torch.equal(*(torch.autograd.grad(out, x, grad)[0] for out in (values, y.gather(-1, exact[1]))))
+
+
+def test_the_ops_keep_what_they_promise_the_compiler(device):
+    x = LAYOUTS["turned"](numbers((3, 5), torch.float32, device)).detach().requires_grad_()
+    torch.library.opcheck(snippet.topk_op, (x, 2))
+    values, indices = topk(x.detach(), 2)
+    torch.library.opcheck(snippet.topk_backward_op, (values, indices, 5))
+
+
+def test_refuses(device):
+    x = torch.ones(2, 3, device=device)
+    refused = [
+        ((x.double(), 1), "dtype torch.float64 is not supported"),
+        ((x, 4), "k must be from 0 to 3 for 3 columns; got 4"),
+        ((x, -1), "k must be from 0 to 3 for 3 columns; got -1"),
+        ((torch.ones(1, 2000, device=device), 1025), "k must be from 0 to 1024"),
+        ((x[0, 0], 1), "x must have a dimension or more"),
+        ((x.to_sparse(), 1), "pass x.to_dense"),
+        ((x.to("meta"), 1), "x is on meta"),
+        ((without_memory(1, 2**31 - 2**12), 1), "columns are too many"),
+        ((without_memory(2**31, 2), 1), "rows are too many"),
+    ]
+    for arguments, message in refused:
+        with pytest.raises(ValueError, match=message):
+            topk(*arguments)
+
+
+def test_checks_of_what_is_compiled():
+    with as_if_compiled(snippet, "topk_kernel") as on_gpu:
+        snippet.check_arguments(on_gpu(2, 3), 1)
+        with pytest.raises(ValueError, match="x is on cpu; kernels run on a GPU"):
+            snippet.check_arguments(torch.ones(2, 3), 1)
+
+
+def test_prints_what_the_page_shows(device):
+    done = run_script(SOURCE, env=environment(device))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "## three of a row",
+        "x            1      5     -7      5      0      2",
+        "values       5      5      2",
+        "indices      1      3      5",
+        "## keys",
+        "   1 in column 0:  15360 and 65535, key 1006698495",
+        "   5 in column 1:  17664 and 65534, key 1157693438",
+        "  -7 in column 2: -18176 and 65533, key -1191116803",
+        "   5 in column 3:  17664 and 65532, key 1157693436",
+        "## what is large",
+        "x           -0   -inf    nan      0     -1    inf    nan      3",
+        "values     nan    nan    inf      3     -0      0     -1   -inf",
+        "indices      2      6      5      7      0      3      4      1",
+        "## blocks of four, two kept",
+        "x            1      5     -7      4      0      2      9      3",
+        "values       9      5",
+        "## gradient",
+        "grad       0.5   0.25",
+        "grad_x       0   0.25      0      0      0      0    0.5      0",
+        "gradcheck: True",
+        "3 x 40, topk, as torch: True",
+        "3 x 40, compiled, as torch: True",
+    ]
+
+
+COMPILED = """
+import re
+from unittest import mock
+import torch, triton
+from triton.runtime import driver
+from recorder.compile import TARGETS, CompileOnly, _disassemble
+from snippets.fusion import topk as module
+
+driver.set_active(CompileOnly(TARGETS["sm_90"]))
+
+def getitem(kernel, grid):
+    def launch(*arguments, **options):
+        sass, usage = _disassemble(kernel.warmup(*arguments, grid=(1,), **options).asm["cubin"])
+        wide = max(map(int, re.findall(r"LDG[.A-Z]*\\.(\\d+) ", sass)), default=32)
+        print(wide, options["KEY"], "spills" if usage["spills"] else "fits")
+    return launch
+
+with mock.patch.object(module, "check_arguments"), mock.patch.object(triton.JITFunction, "__getitem__", getitem):
+    for shape, k, dtype in (((9, 1000), 1, "bfloat16"), ((9, 5000), 8, "float32")):
+        module.topk_forward(torch.empty(shape, dtype=getattr(torch, dtype)), k)
+"""
+
+
+def test_compiles_to_wide_loads_and_spills_nothing():
+    done = run_code(COMPILED, env=environment("cuda", PYTHONPATH=str(ROOT)), cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["128 int32 fits", "128 int64 fits"]
+
+
+# On a GPU alone
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", snippet.DTYPES)
+@pytest.mark.parametrize(
+    "shape, k",
+    [((1000, 128), 8), ((300, 1000), 1), ((70, 3000), 50), ((17, 4096), 8), ((3, 100_000), 8), ((5, 2000), 1024)],
+    ids=str,
+)
+def test_real_sizes(shape, k, dtype):
+    for special in (False, True):
+        x = numbers(shape, dtype, "cuda", special=special, grid=50)
+        found, exact = topk(x, k), wanted(x, k)
+        assert torch.equal(found[1], exact[1])
+        check_same_bits(found[0], exact[0])
+
+
+@pytest.mark.gpu
+def test_more_than_2_to_the_31_elements():
+    if torch.cuda.mem_get_info()[0] < 20e9:
+        pytest.skip("needs 20 GB of free GPU memory")
+    x = torch.zeros(2**31 // 4096 + 3, 4096, dtype=torch.float16, device="cuda")
+    x[-1] = numbers((4096,), torch.float16, "cuda", grid=50)
+    values, indices = topk(x, 8)
+    exact = wanted(x[-1:], 8)
+    assert torch.equal(indices[-1:], exact[1])
+    check_same_bits(values[-1:], exact[0])
+    assert not values[:-1].any() and torch.equal(indices[0].cpu(), torch.arange(8))
+    grad_x = snippet.topk_backward(torch.ones_like(values), indices, 4096)
+    assert grad_x[-1].nonzero().flatten().tolist() == sorted(exact[1][0].tolist()) and grad_x[0, :9].sum() == 8
+
+
+@pytest.mark.gpu
+def test_in_a_cuda_graph():
+    x = numbers((100, 1000), torch.float32, "cuda", grid=1000).requires_grad_()
+
+    def run():
+        values, indices = topk(x, 8)
+        return values.detach(), indices, *torch.autograd.grad(values, x, torch.ones_like(values))
+
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        expected = run()
+    side.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = run()
+    graph.replay()
+    for a, b in zip(captured, expected, strict=True):
+        assert torch.equal(a, b)
