@@ -182,6 +182,32 @@ def test_an_empty_sequence(device, function, splits):
     assert not function(q, k[:, :, :0], v[:, :, :0], splits=splits).any()
 
 
+def test_lengths_out_of_range(device):
+    """Below 0 is none, above the most is the most, also where 32 bits would make something else of it."""
+    q, k, v = inputs(4, 1, 1, 1, 40, device=device)
+    lengths = torch.tensor([5 - 2**33, -1, 2**33 + 5, 41], device=device)
+    with tiles_of():
+        for splits in (1, 2):
+            found = decode_attention(q, k, v, lengths=lengths, splits=splits)
+            assert not found[:2].any()
+            check(found, q, k, v, lengths=lengths)
+
+
+@pytest.mark.parametrize("block", [2, 4, 8])
+def test_parts_that_are_combined_a_few_at_a_time(device, block):
+    """The largest maximum comes late, and the first parts have seen no key."""
+    splits, dtype = 7, torch.float64
+    part, total = numbers(2, splits, 16, dtype=dtype, device=device), numbers(2, splits, device=device).double().abs()
+    maximum = torch.tensor([[-math.inf, -math.inf, 1, 3, -2, 9, 8], [-math.inf] * 7], dtype=dtype, device=device)
+    total[maximum.isinf()], part[maximum.isinf()] = 0, 0
+    out = torch.empty(2, 16, dtype=dtype, device=device)
+    snippet.combine_kernel[(2,)](
+        part, maximum, total, out, splits, COMPUTE=snippet.tl.float64, HEAD_DIM=16, BLOCK=block
+    )  # fmt: skip
+    factor = (maximum[0] - 9).exp()
+    assert torch.allclose(out[0], factor @ part[0] / (factor @ total[0]), rtol=1e-12) and not out[1].any()
+
+
 def test_first_queries_that_see_no_key(device):
     q, k, v = inputs(1, 2, 1, 5, 3, device=device)
     for splits in (1, 2):
@@ -308,7 +334,7 @@ def test_nothing_else_is_touched_and_each_result_is_written_once(device, splits)
     """Guard zones around all tensors, of lengths that fill no tile, with pages."""
     q, k, v = inputs(2, 6, 2, 1, 37)
     cache_k, cache_v, table = paged(k, v, 5, spare=0)
-    lengths = torch.tensor([37, 18], dtype=torch.int32)
+    lengths = torch.tensor([18, 37], dtype=torch.int32)
     zones = {"before": 64, "after": 16 * 64, "fill": 0xFF}
     given = [Guarded.around(x.to(device), **zones) for x in (q, cache_k, cache_v, lengths, table)]
     zones |= {"device": device}
