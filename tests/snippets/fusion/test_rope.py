@@ -214,7 +214,7 @@ def test_each_element_is_touched_once_and_nothing_else(device, interleaved, shap
     q, k = given = [guarded((batch, tokens, each, head_dim), device) for each in heads]
     outs = [guarded(each.shape, device) for each in given]
     cos, sin = tables = [guarded((tokens, head_dim // 2), device) for _ in range(2)]
-    positions = guarded((tokens,), device, torch.int64)
+    positions = guarded((batch, tokens), device, torch.int64)  # of each sequence, so that too far is out of it
     for seed, each in enumerate([*given, *tables]):
         each.tensor.copy_(numbers(each.shape, torch.float32, device, seed))
     positions.tensor.copy_(torch.arange(tokens))
