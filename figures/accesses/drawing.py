@@ -129,7 +129,7 @@ class _Drawing:
     def _width(self, program: Program) -> float:
         """How wide a program's lanes are, with what is written above them, on one line."""
         notes = [sum(7 * len(note) + GAP for note in strip.notes if note) - GAP for strip in program.strips]
-        lanes = sum(_columns(strip) * PITCH + GAP for strip in program.strips) - GAP
+        lanes = sum(_wide(strip, _label(strip, program)) + GAP for strip in program.strips) - GAP
         return max(8 * len(f"program {program.label}"), lanes, *notes, 0)
 
     def _program(self, program: Program):
@@ -145,9 +145,8 @@ class _Drawing:
                 self._heading("", fine, bad)
         x, height = self.x, 0
         for strip in program.strips:
-            columns = _columns(strip)
-            label = ", ".join(dict.fromkeys(name for _, name in strip.accesses)) if len(program.strips) > 1 else ""
-            wide = max(columns * PITCH, 7 * len(label))
+            columns, label = _columns(strip), _label(strip, program)
+            wide = _wide(strip, label)
             if x > self.x and (self.aligned or x + wide > COLUMNS * PITCH):
                 x, self.y, height = self.x, self.y + height + 4, 0
             top = self.y
@@ -228,6 +227,15 @@ class _Drawing:
 def _columns(strip: Strip) -> int:
     columns = strip.shape[-1] if strip.shape else 1
     return columns if columns <= COLUMNS else WRAPPED
+
+
+def _label(strip: Strip, program: Program) -> str:
+    """What a strip touches, where its program has several."""
+    return ", ".join(dict.fromkeys(name for _, name in strip.accesses)) if len(program.strips) > 1 else ""
+
+
+def _wide(strip: Strip, label: str) -> float:
+    return max(_columns(strip) * PITCH, 7 * len(label))
 
 
 def _broken(line: list[int]) -> list[list[int]]:

@@ -218,6 +218,22 @@ def test_programs_with_several_strips_name_what_each_touches():
     assert "Program 1: load y_ptr at offsets 0–3, no lane masked off." in described(both)
 
 
+def test_long_names_of_narrow_strips_do_not_run_into_the_next_program():
+    accesses = []
+    for pid in range(2):
+        for number, tensor in enumerate(("a_tensor_ptr", "another_tensor_ptr")):
+            lanes = {"shape": [1], "offsets": [pid + 2 * number], "mask": [True]}
+            accesses.append(Access(pid=(pid, 0, 0), op="load", tensor=tensor, **lanes))
+    svg = picture(launch("k", (2, 1, 1), accesses, [2, 2], [2, 1]))  # a matrix: programs stand side by side
+    places = {}  # of each line of text: where it begins, and at least how far it reaches
+    for x, y, text in re.findall(r'<text x="([\d.]+)" y="([\d.]+)"[^>]*>(\w+_ptr)</text>', svg):
+        places.setdefault(y, []).append((float(x), float(x) + 6 * len(text)))
+    assert sum(map(len, places.values())) >= 4
+    for found in places.values():
+        ends = sorted(found)
+        assert all(end <= begin for (_, end), (begin, _) in itertools.pairwise(ends)), ends
+
+
 def test_the_table_has_the_same_in_text():
     rows = table(vector_add())
     assert list(rows) == ["0", "1", "2"]
