@@ -74,7 +74,8 @@ def test_enter_opens_the_first_result_and_a_section_stands_under_each(open_site,
     page = open_site(site.url)
     taken_over(page)
     page.keyboard.press("/")
-    page.keyboard.type(query)
+    page.keyboard.insert_text(query)  # at once: typed letter by letter, the results of its beginning come first
+    page.keyboard.press("End")  # the search listens to keys
     result = page.locator(".md-search-result__item").first
     result.wait_for()
     first = result.locator(".md-search-result__link").first.get_attribute("href")
