@@ -89,7 +89,9 @@ def pytest_collection_modifyitems(config, items):
         item.add_marker("gpu")
     others = [item for item in items if (item.get_closest_marker("gpu") is not None) != gpu]
     config.hook.pytest_deselected(items=others)
-    items[:] = [item for item in items if item not in others]
+    kept = [item for item in items if item not in others]
+    # Those that may take longer than most come first, or one worker would wait for the other's last one.
+    items[:] = sorted(kept, key=lambda item: item.get_closest_marker("timeout") is None)
 
 
 class Collection:

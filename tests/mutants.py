@@ -55,6 +55,7 @@ ENOUGH = 0.95
 ENOUGH_OF_HOSTS = 0.8  # much of them is about GPUs that nobody here has, limits that nobody reaches, and speed
 UNTRIED = "run by no test"
 MEMORY = 64 * 2**30  # bytes for one process, touched or not: a fault in the size of a buffer is not to take any number
+A_TEST = 15  # seconds of processor for one test of a fast run: what waits for ever is not to do so for a minute
 FAST = ("mask dropped", "comparison", "neighbor", "axis", "arithmetic", "constant", "statement deleted")
 
 
@@ -120,7 +121,8 @@ class PlantInTests:
     def try_mutant(self, mutant, items):
         self.report = None
         plant(importlib.import_module(self.module), mutant.kernel, mutant.source)
-        run(items, self.seconds_of, spare=20 if self.gpu else 3)
+        spare = 20 if self.gpu else A_TEST if self.fast else 3
+        run(items, self.seconds_of, spare, unknown=0 if self.fast else None)
 
     def baseline(self, items, report):
         """Replace each function by itself, and write down how long each test takes and which of them it runs."""
@@ -195,10 +197,11 @@ def skip_other_pythons():
     subprocess.Popen.__init__ = start_or_skip
 
 
-def run(items, seconds_of, spare=3):
+def run(items, seconds_of, spare=3, unknown=None):
+    """``unknown``: seconds of a test whose time nobody knows; as many as there are, unless told."""
     for item, following in zip_longest(items, items[1:]):
         _, most = resource.getrlimit(resource.RLIMIT_CPU)  # for all tests; what never ends shows in its first one
-        limit = time.process_time() + spare + 5 * seconds_of.get(item.nodeid, most)
+        limit = time.process_time() + spare + 5 * seconds_of.get(item.nodeid, most if unknown is None else unknown)
         resource.setrlimit(resource.RLIMIT_CPU, (min(round(limit), most), most))
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
 
