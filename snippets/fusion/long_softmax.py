@@ -10,8 +10,8 @@ Three ways, forward and backward; :func:`plan` picks one:
 - ``whole``: a program holds its whole row in registers
 - ``split``: several programs share a row. Each finds maximum and sum of its part; a second launch combines and writes
 - ``online``: a program goes through its row in blocks, twice. The first pass keeps the maximum so far and the sum so
-  far, and rescales that sum whenever the maximum grows; the second pass writes. It is the idea of the other two; to
-  start so few programs is seldom the fastest, so it is taken only for more than 2**31 parts
+  far, and rescales that sum whenever the maximum grows; the second pass writes. It is what each part of
+  ``split`` does; by itself it is taken only where the parts were more than 2**31
 
 - :func:`softmax`: the function to call; it has a gradient, and works under ``torch.compile``
 
