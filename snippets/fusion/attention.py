@@ -12,7 +12,10 @@ computes the probabilities ``p = exp(scores - lse)`` again::
     grad_k = scale * grad_scoresᵀ @ q
     grad_v = pᵀ @ grad
 
+On a Hopper GPU, tiles come by tensor descriptors, if q, k, v and grad lie as the TMA wants it, and else by pointers.
+
 - :func:`attention`: the function to call; it has a gradient, and works under ``torch.compile``
+- :func:`can_be_described`: whether the TMA can load a tensor
 
 Shapes: ``q``, result ``(batch, heads, queries, head_dim)``; ``k``, ``v`` ``(batch, kv_heads, keys, head_dim)``.
 Traffic, in elements: ``q`` is read once and the result written once; each tile of queries reads the ``k`` and ``v``
@@ -24,12 +27,16 @@ Source: Milakov and Gimelshein, *Online normalizer calculation for softmax*, 201
 Run it on a GPU with ``python attention.py``, or with ``TRITON_INTERPRET=1 python attention.py`` in the interpreter.
 """
 
+import functools
+
 import torch
 import triton
 import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 HEAD_DIMS = (16, 32, 64, 128)
+DESCRIBED_HEAD_DIMS = (64, 128)  # of those, what tensor descriptors were tried for
 LONGEST = 2**30  # queries or keys, so that a row beyond the last one is still counted in 32 bits
 
 
@@ -55,8 +62,11 @@ def online_softmax_kernel(score_ptr, value_ptr, out_ptr, n, BLOCK: tl.constexpr)
 
 # --8<-- [start:helpers]
 @triton.jit
-def head_of(ptr, stride_batch, stride_head, batch, head):
-    return ptr + batch.to(tl.int64) * stride_batch + tl.cast(head, tl.int64) * stride_head
+def head_of(source, stride_batch, stride_head, batch, head, DESCRIBED: tl.constexpr = False):
+    """Where a head begins. A descriptor is of all heads, and is told which one by each load."""
+    if not DESCRIBED:
+        source += batch.to(tl.int64) * stride_batch + tl.cast(head, tl.int64) * stride_head
+    return source
 
 
 @triton.jit
@@ -66,11 +76,20 @@ def rows_of(ptr, stride, first, rows, HEIGHT: tl.constexpr, WIDTH: tl.constexpr)
     return ptr + begin + (down * stride + right), down < rows - first
 
 
+# --8<-- [start:load_rows]
 @triton.jit
-def load_rows(ptr, stride, first, rows, HEIGHT: tl.constexpr, WIDTH: tl.constexpr):
+def load_rows(
+    source, stride, batch, head, first, rows,
+    HEIGHT: tl.constexpr, WIDTH: tl.constexpr, DESCRIBED: tl.constexpr = False,
+):  # fmt: skip
     """A tile: the rows ``first`` and on of a head; zeros after the last one."""
-    ptrs, inside = rows_of(ptr, stride, first, rows, HEIGHT, WIDTH)
-    return tl.load(ptrs, mask=inside, other=0.0)
+    if DESCRIBED:
+        tile = source.load([batch, head, first, 0]).reshape(HEIGHT, WIDTH)
+    else:
+        ptrs, inside = rows_of(source, stride, first, rows, HEIGHT, WIDTH)
+        tile = tl.load(ptrs, mask=inside, other=0.0)
+    return tile
+# --8<-- [end:load_rows]
 
 
 @triton.jit
@@ -91,57 +110,104 @@ def visible(
     if CAUSAL:  # the last query sees the last key
         seen = seen & (key <= query + (keys - queries))
     return seen
+
+
+# --8<-- [start:keys_of]
+@triton.jit
+def keys_of(
+    first, queries, keys,
+    CAUSAL: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """Where the tiles of keys end that a tile of queries sees wholly, and where those end of which it sees any."""
+    whole, last = keys // BLOCK_K * BLOCK_K, keys
+    if CAUSAL:  # the first query sees the fewest keys, the last one the most
+        first_sees = tl.maximum(0, first + 1 + (keys - queries))
+        whole = tl.minimum(whole, first_sees // BLOCK_K * BLOCK_K)
+        last = tl.minimum(keys, first + BLOCK_Q + (keys - queries))
+    return whole, last
+# --8<-- [end:keys_of]
 # --8<-- [end:helpers]
 
 
 # --8<-- [start:kernel]
 @triton.jit
-def attention_kernel(
-    q_ptr, k_ptr, v_ptr, out_ptr, lse_ptr,
-    q_batch, q_head, q_row, k_batch, k_head, k_row, v_batch, v_head, v_row,
-    out_batch, out_head, out_row,
-    heads, group, queries, keys, SCALE: tl.constexpr, CAUSAL: tl.constexpr, COMPUTE: tl.constexpr,
+def attend(
+    maximum, total, accumulator, q, k_source, v_source, k_row, v_row, batch, head, first, start, end, queries, keys,
+    FACTOR: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr, DESCRIBED: tl.constexpr, COMPUTE: tl.constexpr,
     HEAD_DIM: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
+    """Go on through the keys from ``start`` to ``end``."""
+    # --8<-- [start:loop]
+    for begin in range(start, end, BLOCK_K):
+        k = load_rows(
+            k_source, k_row, batch, head, begin, keys, BLOCK_K, HEAD_DIM, DESCRIBED
+        )  # fmt: skip
+        score = tl.dot(q, k.T, input_precision="ieee")
+        if MASKED:
+            seen = visible(first, begin, queries, keys, CAUSAL, BLOCK_Q, BLOCK_K)
+            score = tl.where(seen, score, -float("inf"))
+        new_maximum = tl.maximum(maximum, tl.max(score, axis=1) * FACTOR)
+        shift = new_maximum
+        if MASKED:  # no key seen yet: -inf - 0, not -inf - -inf, which is NaN
+            shift = tl.where(new_maximum == -float("inf"), 0.0, new_maximum)
+        rescale = tl.exp2(maximum - shift)
+        weight = tl.exp2(score * FACTOR - shift[:, None])
+        total = total * rescale + tl.sum(weight, axis=1)
+        accumulator = accumulator * rescale[:, None]
+        v = load_rows(
+            v_source, v_row, batch, head, begin, keys, BLOCK_K, HEAD_DIM, DESCRIBED
+        )  # fmt: skip
+        accumulator = tl.dot(
+            weight.to(v.dtype), v, accumulator,
+            input_precision="ieee", out_dtype=COMPUTE,
+        )  # fmt: skip
+        maximum = new_maximum
+    # --8<-- [end:loop]
+    return maximum, total, accumulator
+
+
+@triton.jit(do_not_specialize=["heads", "group", "queries", "keys"])  # the same code for all lengths
+def attention_kernel(
+    q_source, k_source, v_source, out_ptr, lse_ptr,
+    q_batch, q_head, q_row, k_batch, k_head, k_row, v_batch, v_head, v_row,
+    out_batch, out_head, out_row,
+    heads, group, queries, keys, SCALE: tl.constexpr, CAUSAL: tl.constexpr, DESCRIBED: tl.constexpr,
+    COMPUTE: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    FACTOR: tl.constexpr = SCALE * 1.4426950408889634  # log2(e), for exp2 in place of exp
     # --8<-- [start:begin]
     tiles = tl.cdiv(queries, BLOCK_Q)
-    first, pair = tl.program_id(axis=0) % tiles * BLOCK_Q, tl.program_id(axis=0) // tiles
-    batch, head = pair // heads, pair % heads
-    q_ptr = head_of(q_ptr, q_batch, q_head, batch, head)
-    k_ptr = head_of(k_ptr, k_batch, k_head, batch, head // group)
-    v_ptr = head_of(v_ptr, v_batch, v_head, batch, head // group)
+    tile, pair = tl.program_id(axis=0) % tiles, tl.program_id(axis=0) // tiles
+    if CAUSAL:  # the last tile of queries sees most keys, so it begins first
+        tile = tiles - 1 - tile
+    first, batch, head = tile * BLOCK_Q, pair // heads, pair % heads
+    kv_head = head // group
+    q_source = head_of(q_source, q_batch, q_head, batch, head, DESCRIBED)
+    k_source = head_of(k_source, k_batch, k_head, batch, kv_head, DESCRIBED)
+    v_source = head_of(v_source, v_batch, v_head, batch, kv_head, DESCRIBED)
     out_ptr = head_of(out_ptr, out_batch, out_head, batch, head)
-    q = load_rows(q_ptr, q_row, first, queries, BLOCK_Q, HEAD_DIM)
+    q = load_rows(q_source, q_row, batch, head, first, queries, BLOCK_Q, HEAD_DIM, DESCRIBED)
     maximum = tl.full((BLOCK_Q,), -float("inf"), COMPUTE)
     total = tl.zeros((BLOCK_Q,), COMPUTE)
     accumulator = tl.zeros((BLOCK_Q, HEAD_DIM), COMPUTE)
     # --8<-- [end:begin]
-    # --8<-- [start:loop]
-    last = keys
-    if CAUSAL:  # no query of this tile sees a key from here on
-        last = tl.minimum(keys, first + BLOCK_Q + (keys - queries))
-    for begin in range(0, last, BLOCK_K):
-        k = load_rows(k_ptr, k_row, begin, keys, BLOCK_K, HEAD_DIM)
-        v = load_rows(v_ptr, v_row, begin, keys, BLOCK_K, HEAD_DIM)
-        score = tl.dot(q, tl.trans(k), input_precision="ieee") * SCALE
-        seen = visible(first, begin, queries, keys, CAUSAL, BLOCK_Q, BLOCK_K)
-        score = tl.where(seen, score, -float("inf"))
-        new_maximum = tl.maximum(maximum, tl.max(score, axis=1))
-        # a query that has seen no key yet: -inf - 0, not -inf - -inf, which is NaN
-        shift = tl.where(new_maximum == -float("inf"), 0.0, new_maximum)
-        rescale = tl.exp(maximum - shift)
-        weight = tl.exp(score - shift[:, None])
-        total = total * rescale + tl.sum(weight, axis=1)
-        weight, accumulator = weight.to(v.dtype), accumulator * rescale[:, None]
-        accumulator = tl.dot(
-            weight, v, accumulator, input_precision="ieee", out_dtype=COMPUTE
-        )
-        maximum = new_maximum
-    # --8<-- [end:loop]
+    # --8<-- [start:split]
+    whole, last = keys_of(first, queries, keys, CAUSAL, BLOCK_Q, BLOCK_K)
+    maximum, total, accumulator = attend(  # MASKED=False
+        maximum, total, accumulator, q, k_source, v_source, k_row, v_row,
+        batch, kv_head, first, 0, whole, queries, keys,
+        FACTOR, CAUSAL, False, DESCRIBED, COMPUTE, HEAD_DIM, BLOCK_Q, BLOCK_K,
+    )  # fmt: skip
+    maximum, total, accumulator = attend(  # MASKED=True
+        maximum, total, accumulator, q, k_source, v_source, k_row, v_row,
+        batch, kv_head, first, whole, last, queries, keys,
+        FACTOR, CAUSAL, True, DESCRIBED, COMPUTE, HEAD_DIM, BLOCK_Q, BLOCK_K,
+    )  # fmt: skip
+    # --8<-- [end:split]
     # --8<-- [start:end]
     none = total == 0.0  # the query sees no key: out is 0, and so is exp(score - lse)
     total = tl.where(none, 1.0, total)
-    lse = tl.where(none, float("inf"), maximum + tl.log(total))
+    lse = tl.where(none, float("inf"), maximum / 1.4426950408889634 + tl.log(total))
     out = accumulator / total[:, None]
     store_rows(out_ptr, out_row, first, queries, out, BLOCK_Q, HEAD_DIM)
     query = first + tl.arange(0, BLOCK_Q)
@@ -150,157 +216,230 @@ def attention_kernel(
 # --8<-- [end:kernel]
 
 
-# --8<-- [start:grad_scores]
-@triton.jit
-def p_and_grad_score(q, k, v, grad, lse, delta, seen, SCALE: tl.constexpr):
-    """Of a tile: the probabilities once more, and the gradients of the scores."""
-    score = tl.dot(q, tl.trans(k), input_precision="ieee") * SCALE
-    p = tl.exp(tl.where(seen, score, -float("inf")) - lse[:, None])
-    grad_p = tl.dot(grad, tl.trans(v), input_precision="ieee")
-    return p, p * (grad_p - delta[:, None])
-# --8<-- [end:grad_scores]
-
-
 # --8<-- [start:grad_q]
 @triton.jit
-def grad_q_kernel(
-    q_ptr, k_ptr, v_ptr, out_ptr, grad_ptr, lse_ptr, delta_ptr, grad_q_ptr,
-    q_batch, q_head, q_row, k_batch, k_head, k_row, v_batch, v_head, v_row,
-    out_batch, out_head, out_row, grad_batch, grad_head, grad_row, grad_q_batch, grad_q_head, grad_q_row,
-    heads, group, queries, keys, SCALE: tl.constexpr, CAUSAL: tl.constexpr, COMPUTE: tl.constexpr,
+def add_to_grad_q(
+    grad_q, q, grad, lse2, delta, k_source, v_source, k_row, v_row, batch, head, first, start, end, queries, keys,
+    FACTOR: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr, DESCRIBED: tl.constexpr, COMPUTE: tl.constexpr,
     HEAD_DIM: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    tiles = tl.cdiv(queries, BLOCK_Q)
-    first, pair = tl.program_id(axis=0) % tiles * BLOCK_Q, tl.program_id(axis=0) // tiles
-    batch, head = pair // heads, pair % heads
-    q_ptr = head_of(q_ptr, q_batch, q_head, batch, head)
-    k_ptr = head_of(k_ptr, k_batch, k_head, batch, head // group)
-    v_ptr = head_of(v_ptr, v_batch, v_head, batch, head // group)
-    out_ptr = head_of(out_ptr, out_batch, out_head, batch, head)
-    grad_ptr = head_of(grad_ptr, grad_batch, grad_head, batch, head)
-    grad_q_ptr = head_of(grad_q_ptr, grad_q_batch, grad_q_head, batch, head)
-    q = load_rows(q_ptr, q_row, first, queries, BLOCK_Q, HEAD_DIM)
-    out = load_rows(out_ptr, out_row, first, queries, BLOCK_Q, HEAD_DIM).to(COMPUTE)
-    grad = load_rows(grad_ptr, grad_row, first, queries, BLOCK_Q, HEAD_DIM)
-    query = first + tl.arange(0, BLOCK_Q)
-    number = pair.to(tl.int64) * queries + query
-    lse = tl.load(lse_ptr + number, mask=query < queries, other=float("inf"))
-    delta = tl.sum(grad.to(COMPUTE) * out, axis=1)
-    tl.store(delta_ptr + number, delta, mask=query < queries)
-
-    last = keys
-    if CAUSAL:
-        last = tl.minimum(keys, first + BLOCK_Q + (keys - queries))
-    grad_q = tl.zeros((BLOCK_Q, HEAD_DIM), COMPUTE)
-    for begin in range(0, last, BLOCK_K):
-        k = load_rows(k_ptr, k_row, begin, keys, BLOCK_K, HEAD_DIM)
-        v = load_rows(v_ptr, v_row, begin, keys, BLOCK_K, HEAD_DIM)
-        seen = visible(first, begin, queries, keys, CAUSAL, BLOCK_Q, BLOCK_K)
-        _, grad_score = p_and_grad_score(q, k, v, grad, lse, delta, seen, SCALE)
+    """Of the keys from ``start`` to ``end``."""
+    # --8<-- [start:grad_q_loop]
+    for begin in range(start, end, BLOCK_K):
+        k = load_rows(
+            k_source, k_row, batch, head, begin, keys, BLOCK_K, HEAD_DIM, DESCRIBED
+        )  # fmt: skip
+        v = load_rows(
+            v_source, v_row, batch, head, begin, keys, BLOCK_K, HEAD_DIM, DESCRIBED
+        )  # fmt: skip
+        score = tl.dot(q, k.T, input_precision="ieee")
+        if MASKED:
+            seen = visible(first, begin, queries, keys, CAUSAL, BLOCK_Q, BLOCK_K)
+            score = tl.where(seen, score, -float("inf"))
+        p = tl.exp2(score * FACTOR - lse2[:, None])
+        grad_p = tl.dot(grad, v.T, input_precision="ieee")
+        grad_score = p * (grad_p - delta[:, None])
         grad_q = tl.dot(
             grad_score.to(k.dtype), k, grad_q, input_precision="ieee", out_dtype=COMPUTE
         )
+    # --8<-- [end:grad_q_loop]
+    return grad_q
+
+
+@triton.jit(do_not_specialize=["heads", "group", "queries", "keys"])
+def grad_q_kernel(
+    q_source, k_source, v_source, grad_source, out_ptr, lse_ptr, delta_ptr, lse2_ptr, grad_q_ptr,
+    q_batch, q_head, q_row, k_batch, k_head, k_row, v_batch, v_head, v_row, grad_batch, grad_head, grad_row,
+    out_batch, out_head, out_row, grad_q_batch, grad_q_head, grad_q_row,
+    heads, group, queries, keys, SCALE: tl.constexpr, CAUSAL: tl.constexpr, DESCRIBED: tl.constexpr,
+    COMPUTE: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    FACTOR: tl.constexpr = SCALE * 1.4426950408889634
+    tiles = tl.cdiv(queries, BLOCK_Q)
+    tile, pair = tl.program_id(axis=0) % tiles, tl.program_id(axis=0) // tiles
+    if CAUSAL:
+        tile = tiles - 1 - tile
+    first, batch, head = tile * BLOCK_Q, pair // heads, pair % heads
+    kv_head = head // group
+    q_source = head_of(q_source, q_batch, q_head, batch, head, DESCRIBED)
+    k_source = head_of(k_source, k_batch, k_head, batch, kv_head, DESCRIBED)
+    v_source = head_of(v_source, v_batch, v_head, batch, kv_head, DESCRIBED)
+    grad_source = head_of(grad_source, grad_batch, grad_head, batch, head, DESCRIBED)
+    out_ptr = head_of(out_ptr, out_batch, out_head, batch, head)
+    grad_q_ptr = head_of(grad_q_ptr, grad_q_batch, grad_q_head, batch, head)
+    q = load_rows(q_source, q_row, batch, head, first, queries, BLOCK_Q, HEAD_DIM, DESCRIBED)
+    grad = load_rows(grad_source, grad_row, batch, head, first, queries, BLOCK_Q, HEAD_DIM, DESCRIBED)
+    # --8<-- [start:delta]
+    out = load_rows(out_ptr, out_row, batch, head, first, queries, BLOCK_Q, HEAD_DIM).to(COMPUTE)
+    query = first + tl.arange(0, BLOCK_Q)
+    number = pair.to(tl.int64) * queries + query
+    lse = tl.load(lse_ptr + number, mask=query < queries, other=float("inf"))
+    delta, lse2 = tl.sum(grad.to(COMPUTE) * out, axis=1), lse * 1.4426950408889634
+    tl.store(delta_ptr + number, delta, mask=query < queries)  # the next kernel needs both
+    tl.store(lse2_ptr + number, lse2, mask=query < queries)
+    # --8<-- [end:delta]
+    whole, last = keys_of(first, queries, keys, CAUSAL, BLOCK_Q, BLOCK_K)
+    grad_q = tl.zeros((BLOCK_Q, HEAD_DIM), COMPUTE)
+    grad_q = add_to_grad_q(
+        grad_q, q, grad, lse2, delta, k_source, v_source, k_row, v_row, batch, kv_head, first, 0, whole,
+        queries, keys, FACTOR, CAUSAL, False, DESCRIBED, COMPUTE, HEAD_DIM, BLOCK_Q, BLOCK_K,
+    )  # fmt: skip
+    grad_q = add_to_grad_q(
+        grad_q, q, grad, lse2, delta, k_source, v_source, k_row, v_row, batch, kv_head, first, whole, last,
+        queries, keys, FACTOR, CAUSAL, True, DESCRIBED, COMPUTE, HEAD_DIM, BLOCK_Q, BLOCK_K,
+    )  # fmt: skip
     store_rows(grad_q_ptr, grad_q_row, first, queries, grad_q * SCALE, BLOCK_Q, HEAD_DIM)
 # --8<-- [end:grad_q]
 
 
 # --8<-- [start:grad_kv]
 @triton.jit
-def grad_k_v_kernel(
-    q_ptr, k_ptr, v_ptr, grad_ptr, lse_ptr, delta_ptr, grad_k_ptr, grad_v_ptr,
-    q_batch, q_head, q_row, k_batch, k_head, k_row, v_batch, v_head, v_row,
-    grad_batch, grad_head, grad_row, grad_k_batch, grad_k_head, grad_k_row,
-    heads, group, queries, keys, SCALE: tl.constexpr, CAUSAL: tl.constexpr, COMPUTE: tl.constexpr,
+def add_to_grad_k_v(
+    grad_k, grad_v, k, v, q_source, grad_source, lse2_ptr, delta_ptr, q_head, q_row, grad_head, grad_row,
+    batch, heads, first_head, group, begin, start, end, queries, keys,
+    FACTOR: tl.constexpr, MASKED: tl.constexpr, DESCRIBED: tl.constexpr, COMPUTE: tl.constexpr,
     HEAD_DIM: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
+    """Of the queries from ``start`` to ``end`` of each head of a group, head by head, in one loop."""
+    # --8<-- [start:grad_kv_loop]
+    tiles = tl.cdiv(end - start, BLOCK_Q)
+    for step in range(0, group * tiles):
+        head, first = first_head + step // tiles, start + step % tiles * BLOCK_Q
+        q_here = head_of(q_source, 0, q_head, batch, head, DESCRIBED)
+        grad_here = head_of(grad_source, 0, grad_head, batch, head, DESCRIBED)
+        q = load_rows(
+            q_here, q_row, batch, head, first, queries, BLOCK_Q, HEAD_DIM, DESCRIBED
+        )  # fmt: skip
+        grad = load_rows(
+            grad_here, grad_row, batch, head, first, queries, BLOCK_Q, HEAD_DIM, DESCRIBED
+        )  # fmt: skip
+        query = first + tl.arange(0, BLOCK_Q)
+        number = (batch * heads + head).to(tl.int64) * queries + query
+        lse2 = tl.load(lse2_ptr + number, mask=query < queries, other=float("inf"))
+        delta = tl.load(delta_ptr + number, mask=query < queries, other=0.0)
+        score_t = tl.dot(k, q.T, input_precision="ieee")
+        if MASKED:
+            key = begin + tl.arange(0, BLOCK_K)[:, None]
+            seen = key <= query[None, :] + (keys - queries)
+            score_t = tl.where(seen, score_t, -float("inf"))
+        p_t = tl.exp2(score_t * FACTOR - lse2[None, :])
+        grad_p_t = tl.dot(v, grad.T, input_precision="ieee")
+        grad_v = tl.dot(
+            p_t.to(grad.dtype), grad, grad_v, input_precision="ieee", out_dtype=COMPUTE
+        )
+        grad_score_t = p_t * (grad_p_t - delta[None, :])
+        grad_k = tl.dot(
+            grad_score_t.to(q.dtype), q, grad_k, input_precision="ieee", out_dtype=COMPUTE
+        )
+    # --8<-- [end:grad_kv_loop]
+    return grad_k, grad_v
+
+
+@triton.jit(do_not_specialize=["heads", "group", "queries", "keys"])
+def grad_k_v_kernel(
+    q_source, k_source, v_source, grad_source, lse2_ptr, delta_ptr, grad_k_ptr, grad_v_ptr,
+    q_batch, q_head, q_row, k_batch, k_head, k_row, v_batch, v_head, v_row,
+    grad_batch, grad_head, grad_row, grad_k_batch, grad_k_head, grad_k_row,
+    heads, group, queries, keys, SCALE: tl.constexpr, CAUSAL: tl.constexpr, DESCRIBED: tl.constexpr,
+    COMPUTE: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    FACTOR: tl.constexpr = SCALE * 1.4426950408889634
     # --8<-- [start:grad_kv_begin]
     tiles, kv_heads = tl.cdiv(keys, BLOCK_K), heads // group
     begin, pair = tl.program_id(axis=0) % tiles * BLOCK_K, tl.program_id(axis=0) // tiles
     batch, kv_head = pair // kv_heads, pair % kv_heads
-    k_ptr = head_of(k_ptr, k_batch, k_head, batch, kv_head)
-    v_ptr = head_of(v_ptr, v_batch, v_head, batch, kv_head)
+    q_source = head_of(q_source, q_batch, q_head, batch, 0, DESCRIBED)
+    grad_source = head_of(grad_source, grad_batch, grad_head, batch, 0, DESCRIBED)
+    k_source = head_of(k_source, k_batch, k_head, batch, kv_head, DESCRIBED)
+    v_source = head_of(v_source, v_batch, v_head, batch, kv_head, DESCRIBED)
     grad_k_ptr = head_of(grad_k_ptr, grad_k_batch, grad_k_head, batch, kv_head)
     grad_v_ptr = head_of(grad_v_ptr, grad_k_batch, grad_k_head, batch, kv_head)
-    k = load_rows(k_ptr, k_row, begin, keys, BLOCK_K, HEAD_DIM)
-    v = load_rows(v_ptr, v_row, begin, keys, BLOCK_K, HEAD_DIM)
+    k = load_rows(k_source, k_row, batch, kv_head, begin, keys, BLOCK_K, HEAD_DIM, DESCRIBED)
+    v = load_rows(v_source, v_row, batch, kv_head, begin, keys, BLOCK_K, HEAD_DIM, DESCRIBED)
     grad_k = tl.zeros((BLOCK_K, HEAD_DIM), COMPUTE)
     grad_v = tl.zeros((BLOCK_K, HEAD_DIM), COMPUTE)
     # --8<-- [end:grad_kv_begin]
-    # --8<-- [start:grad_kv_loop]
-    start = 0
-    if CAUSAL:  # the tile of the first query that sees a key of this tile
+    # --8<-- [start:grad_kv_split]
+    whole = 0
+    if CAUSAL:  # from the tile of the first query that sees a key of this tile to that where all are seen
         start = tl.maximum(0, begin - (keys - queries)) // BLOCK_Q * BLOCK_Q
-    for head in range(kv_head * group, kv_head * group + group):
-        q_head_ptr = head_of(q_ptr, q_batch, q_head, batch, head)
-        grad_head_ptr = head_of(grad_ptr, grad_batch, grad_head, batch, head)
-        number = (batch * heads + head).to(tl.int64) * queries
-        for first in range(start, queries, BLOCK_Q):
-            q = load_rows(q_head_ptr, q_row, first, queries, BLOCK_Q, HEAD_DIM)
-            grad = load_rows(grad_head_ptr, grad_row, first, queries, BLOCK_Q, HEAD_DIM)
-            query = first + tl.arange(0, BLOCK_Q)
-            there = query < queries
-            lse = tl.load(lse_ptr + number + query, mask=there, other=float("inf"))
-            delta = tl.load(delta_ptr + number + query, mask=there, other=0.0)
-            seen = visible(first, begin, queries, keys, CAUSAL, BLOCK_Q, BLOCK_K)
-            p, grad_score = p_and_grad_score(q, k, v, grad, lse, delta, seen, SCALE)
-            p_t = tl.trans(p.to(grad.dtype))
-            grad_v = tl.dot(
-                p_t, grad, grad_v, input_precision="ieee", out_dtype=COMPUTE
-            )
-            grad_score_t = tl.trans(grad_score.to(q.dtype))
-            grad_k = tl.dot(
-                grad_score_t, q, grad_k, input_precision="ieee", out_dtype=COMPUTE
-            )
-    # --8<-- [end:grad_kv_loop]
+        whole = tl.cdiv(tl.maximum(0, begin + BLOCK_K - 1 - (keys - queries)), BLOCK_Q) * BLOCK_Q
+        whole = tl.minimum(whole, queries)
+        grad_k, grad_v = add_to_grad_k_v(  # MASKED=True
+            grad_k, grad_v, k, v, q_source, grad_source, lse2_ptr, delta_ptr, q_head, q_row, grad_head, grad_row,
+            batch, heads, kv_head * group, group, begin, start, whole, queries, keys,
+            FACTOR, True, DESCRIBED, COMPUTE, HEAD_DIM, BLOCK_Q, BLOCK_K,
+        )  # fmt: skip
+    grad_k, grad_v = add_to_grad_k_v(  # MASKED=False
+        grad_k, grad_v, k, v, q_source, grad_source, lse2_ptr, delta_ptr, q_head, q_row, grad_head, grad_row,
+        batch, heads, kv_head * group, group, begin, whole, queries, queries, keys,
+        FACTOR, False, DESCRIBED, COMPUTE, HEAD_DIM, BLOCK_Q, BLOCK_K,
+    )  # fmt: skip
+    # --8<-- [end:grad_kv_split]
+    # what lies after the last key, finite or not, is in rows that are not stored
     store_rows(grad_k_ptr, grad_k_row, begin, keys, grad_k * SCALE, BLOCK_K, HEAD_DIM)
     store_rows(grad_v_ptr, grad_k_row, begin, keys, grad_v, BLOCK_K, HEAD_DIM)
 # --8<-- [end:grad_kv]
 
 
 # --8<-- [start:launches]
-def forward(q, k, v, scale: float, causal: bool, tile=None) -> tuple[torch.Tensor, torch.Tensor]:
+def forward(
+    q, k, v, scale: float, causal: bool, tile=None, described: bool | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the result, and ``lse`` of each query: ``log(sum(exp(scores)))``, or inf if it sees no key."""
     check_arguments(q=q, k=k, v=v)
+    check_scale(scale)
     q, k, v = map(served, (q, k, v))
     out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     lse = torch.empty(q.shape[:3], dtype=dtype_inside(q), device=q.device)
-    launch(attention_kernel, (q, k, v, out, lse), (q, k, v, out), "queries", scale, causal, tile)
+    launch(attention_kernel, (q, k, v), (out, lse), (out,), "queries", scale, causal, tile, described)
     return out, lse
 
 
-def backward(grad, q, k, v, out, lse, scale: float, causal: bool, tile=None) -> tuple[torch.Tensor, ...]:
-    """Return the gradients of ``q``, ``k`` and ``v``. The first kernel stores ``delta``, which the second loads."""
+def backward(
+    grad, q, k, v, out, lse, scale: float, causal: bool, tile=None, described: bool | None = None
+) -> tuple[torch.Tensor, ...]:
+    """Return the gradients of ``q``, ``k`` and ``v``. The first kernel stores ``delta`` and ``lse * log2(e)``, which
+    the second loads."""
     check_arguments(q=q, k=k, v=v, grad=grad)
-    grad, q, k, v = map(served, (grad, q, k, v))
+    check_scale(scale)
+    loaded = q, k, v, grad = tuple(map(served, (q, k, v, grad)))
     grad_q, grad_k, grad_v = (torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (q, k, v))
     if not q.numel():
         return grad_q, grad_k.zero_(), grad_v.zero_()
-    delta = torch.empty_like(lse)
-    pointers, strided = (q, k, v, out, grad, lse, delta, grad_q), (q, k, v, out, grad, grad_q)
-    launch(grad_q_kernel, pointers, strided, "queries", scale, causal, tile)
-    pointers, strided = (q, k, v, grad, lse, delta, grad_k, grad_v), (q, k, v, grad, grad_k)
-    launch(grad_k_v_kernel, pointers, strided, "keys", scale, causal, tile)
+    delta, lse2 = torch.empty_like(lse), torch.empty_like(lse)
+    options = scale, causal, tile, described
+    launch(grad_q_kernel, loaded, (out, lse, delta, lse2, grad_q), (out, grad_q), "queries", *options)
+    launch(grad_k_v_kernel, loaded, (lse2, delta, grad_k, grad_v), (grad_k,), "keys", *options)
     return grad_q, grad_k, grad_v
 # --8<-- [end:launches]
 
 
 # --8<-- [start:launch]
-def launch(kernel, pointers, strided, over: str, scale: float, causal: bool, tile=None) -> None:
+def launch(
+    kernel, loaded, others, strided, over: str, scale: float, causal: bool, tile=None, described: bool | None = None
+) -> None:
     """Start a program of ``kernel`` for each tile of queries of each head, or of keys of each head of ``k``."""
-    q, k, *_ = pointers
+    q, k, *_ = loaded  # and v, and for the backward grad
     (batch, heads, queries, head_dim), (kv_heads, keys) = q.shape, k.shape[1:3]
-    block_q, block_k, num_warps = tile or default_tile(kernel, q.dtype, head_dim)
+    if described is None:
+        described = head_dim in DESCRIBED_HEAD_DIMS and has_tma(q.device) and all(map(can_be_described, loaded))
+    tile = tile or default_tile(kernel, q.dtype, head_dim, described)
+    block_q, block_k = tile["BLOCK_Q"], tile["BLOCK_K"]
     tiles = triton.cdiv(queries, block_q) * heads if over == "queries" else triton.cdiv(keys, block_k) * kv_heads
     if tiles * batch >= 2**31:  # CUDA's limit along one axis
         raise ValueError(f"{tuple(q.shape)} takes {tiles * batch} programs; 2**31 - 1 is the limit: split the batch")
     if not tiles * batch * heads:
         return  # no program to start
+    strides = [stride for x in (*loaded, *strided) for stride in x.stride()[:3]]
+    if described:
+        heights = block_q, block_k, block_k, block_q
+        loaded = [describe(x, height) for x, height in zip(loaded, heights[: len(loaded)], strict=True)]
     compute = tl.float64 if q.dtype == torch.float64 else tl.float32
     with torch.cuda.device_of(q):  # Triton launches on the current device, which need not be that of the tensors
         kernel[(tiles * batch,)](
-            *pointers, *(stride for x in strided for stride in x.stride()[:3]), heads, heads // kv_heads, queries, keys,
-            SCALE=scale, CAUSAL=causal, COMPUTE=compute, HEAD_DIM=head_dim,
-            BLOCK_Q=block_q, BLOCK_K=block_k, num_warps=num_warps, num_stages=2 if head_dim > 64 else 3,
+            *loaded, *others, *strides, heads, heads // kv_heads, queries, keys,
+            SCALE=scale, CAUSAL=causal, DESCRIBED=described, COMPUTE=compute, HEAD_DIM=head_dim, **tile,
         )  # fmt: skip
 
 
@@ -312,22 +451,66 @@ def served(x: torch.Tensor) -> torch.Tensor:
 
 def dtype_inside(x: torch.Tensor) -> torch.dtype:
     return torch.float64 if x.dtype == torch.float64 else torch.float32
-
-
-def default_tile(kernel, dtype: torch.dtype, head_dim: int) -> tuple[int, int, int]:
-    """Queries and keys of a tile, and warps of a program. Compiled for sm_90, nothing spills, but in float64.
-
-    >>> default_tile(attention_kernel, torch.bfloat16, 64)
-    (128, 64, 4)
-    """
-    is_forward, wide = kernel is attention_kernel, head_dim > 64
-    if dtype == torch.float64:
-        return 16, 16, 4
-    if dtype == torch.float32:
-        return (64, 32, 8) if is_forward else (16, 16, 8) if wide else (32, 32, 8)
-    queries = 128 if is_forward else 32 if wide and kernel is grad_k_v_kernel else 64
-    return queries, 64, 8 if wide else 4
 # --8<-- [end:launch]
+
+
+# --8<-- [start:describe]
+def describe(x: torch.Tensor, rows: int) -> TensorDescriptor:
+    """Describe all heads to the TMA, and a tile: so many rows of one head."""
+    axes = zip(x.shape, x.stride(), strict=True)
+    # torch leaves the stride of an axis of 1 as it happens to be
+    strides = [stride if size > 1 else x.shape[3] for size, stride in axes]
+    return TensorDescriptor(x, list(x.shape), strides, [1, 1, rows, x.shape[3]])
+# --8<-- [end:describe]
+
+
+# --8<-- [start:choose]
+def can_be_described(x: torch.Tensor) -> bool:
+    """Whether all rows begin at multiples of 16 bytes, each in a place of its own, as the TMA wants it; in 16 bits.
+
+    >>> q = torch.zeros(1, 10, 2, 65, dtype=torch.float16)[..., :64].transpose(1, 2)
+    >>> can_be_described(q), can_be_described(q.contiguous())
+    (False, True)
+    """
+    steps = [stride * x.itemsize for size, stride in zip(x.shape[:3], x.stride()[:3], strict=True) if size > 1]
+    fits = all(step % 16 == 0 and 0 < step < 2**40 for step in steps)
+    return x.itemsize == 2 and x.numel() > 0 and x.data_ptr() % 16 == 0 and fits
+
+
+@functools.cache
+def has_tma(device: torch.device) -> bool:
+    """Whether descriptors are used: on Hopper, for which their tiles were chosen; and in the interpreter, as there."""
+    if device.type == "cpu":
+        return True
+    return torch.version.hip is None and torch.cuda.get_device_capability(device)[0] == 9
+# --8<-- [end:choose]
+
+
+# --8<-- [start:tiles]
+def default_tile(kernel, dtype: torch.dtype, head_dim: int, described: bool = False) -> dict[str, int]:
+    """Queries and keys of a tile, and how to compile for it. By Triton 3.9 nothing spills on a Hopper GPU.
+
+    >>> default_tile(attention_kernel, torch.bfloat16, 128, described=True)
+    {'BLOCK_Q': 128, 'BLOCK_K': 64, 'num_warps': 4, 'num_stages': 2}
+    """
+    wide = head_dim > 64
+    if dtype == torch.float64:
+        tile = 16, 16, 4, 1
+    elif dtype == torch.float32:
+        tile = (32, 32, 8, 2) if not wide else (32, 16, 8, 2) if kernel is attention_kernel else (16, 16, 8, 2)
+    elif kernel is attention_kernel:
+        tile = (128, 64, 4, 2 if wide else 3) if described or not wide else (128, 64, 8, 2)
+    elif kernel is grad_q_kernel:
+        tile = (128, 64, 8, 3) if described and wide else (64, 64, 8, 2) if wide else (64, 64, 4, 3)
+    elif described:
+        tile = (64, 64, 4, 2) if wide else (32, 128, 4, 3)
+    else:
+        tile = (32, 64, 8, 2) if wide else (32, 128, 8, 3)
+    named = dict(zip(("BLOCK_Q", "BLOCK_K", "num_warps", "num_stages"), tile, strict=True))
+    if described and not wide and kernel is attention_kernel:
+        named["maxnreg"] = 168  # registers of a thread, so that three programs fit on a multiprocessor
+    return named
+# --8<-- [end:tiles]
 
 
 # --8<-- [start:function]
@@ -420,6 +603,8 @@ def attention(
     tensor([0.0000, 0.5000])
     """
     scale = q.shape[-1] ** -0.5 if scale is None else float(scale)
+    if scale <= 0:  # the kernels take the largest score before they scale
+        q, scale = (-q, -scale) if scale < 0 else (0 * q, 1.0)
     if torch.compiler.is_compiling():
         return attention_op(q, k, v, scale, bool(causal))[0]
     return Attention.apply(q, k, v, scale, bool(causal))[0]
@@ -427,6 +612,11 @@ def attention(
 
 
 # --8<-- [start:check]
+def check_scale(scale: float) -> None:
+    if scale <= 0:
+        raise ValueError(f"the kernels want a scale above 0; got {scale}, which attention() can take")
+
+
 def check_arguments(**tensors: torch.Tensor) -> None:
     """Raise ``ValueError`` for arguments that the kernels would compute wrongly or not at all."""
     q, k = tensors["q"], tensors["k"]
@@ -541,17 +731,33 @@ def main():
     causal = lambda q, k, v: attention(q, k, v, causal=True)
     print("gradcheck:", torch.autograd.gradcheck(causal, (q, k, v), fast_mode=True))
     # --8<-- [end:gradcheck]
-    for heads, kv_heads, length, dtype, tolerance in (
-        (2, 2, 100, torch.float32, 1e-4),
-        (2, 1, 150, torch.float16, 1e-2),
+    for heads, kv_heads, length, head_dim, dtype, tolerance in (
+        (2, 2, 100, 16, torch.float32, 1e-4),
+        (2, 1, 150, 64, torch.float16, 1e-2),  # by descriptors
     ):  # fmt: skip
-        q, grad = torch.randn(2, 1, heads, length, 16).to(device, dtype)
-        k, v = torch.randn(2, 1, kv_heads, length, 16).to(device, dtype)
+        q, grad = torch.randn(2, 1, heads, length, head_dim).to(device, dtype)
+        k, v = torch.randn(2, 1, kv_heads, length, head_dim).to(device, dtype)
         inputs = [x.requires_grad_() for x in (q, k, v)]
         compiled = torch.compile(attention, fullgraph=True, backend="inductor" if device == "cuda" else "aot_eager")
         for name, function in {"attention": attention, "compiled": compiled}.items():
             found, wanted = (with_gradients(each, inputs, grad, causal=True) for each in (function, in_torch))
             print(f"{name}, {heads} heads on {kv_heads}, {length} keys, {dtype}:", same(found, wanted, tolerance))
+
+
+    print("## what a descriptor can describe")
+    # --8<-- [start:layouts]
+    q = torch.zeros(4, 16, 100, 64, dtype=torch.float16, device=device)  # batch, heads, queries, head_dim
+    tensors = {
+        "contiguous": q,
+        "(batch, queries, heads, head_dim), transposed": q.transpose(1, 2).contiguous().transpose(1, 2),
+        "one of three, as x.chunk(3, dim=3) makes them": q.repeat(1, 1, 1, 3).chunk(3, dim=3)[1],
+        "rows of 65, the last one not used": torch.nn.functional.pad(q, (0, 1))[..., :64],
+        "a head for all, by expand": q[:, :1].expand(4, 16, 100, 64),
+        "float32": q.float(),
+    }
+    for name, x in tensors.items():
+        print(f"{name}:", "descriptors" if can_be_described(x) else "pointers")
+    # --8<-- [end:layouts]
 
 
 def shown(out: torch.Tensor) -> str:

@@ -30,7 +30,7 @@ from tests.processes import run_code, run_script
 
 ROOT = Path(__file__).resolve().parents[3]
 SOURCE = Path(snippet.__file__)
-SMALL = 16, 16, 4  # a tile
+SMALL = {"BLOCK_Q": 16, "BLOCK_K": 16, "num_warps": 4, "num_stages": 2}
 functions = pytest.mark.parametrize(
     "function",
     [attention, lambda q, k, v, causal=False: attention_op(q, k, v, q.shape[-1] ** -0.5, causal)[0]],
@@ -130,16 +130,35 @@ def test_each_head_dim_by_its_own_tiles(device, head_dim):
         check(attention, *given, causal=True)
 
 
-@pytest.mark.parametrize("tile", [(16, 32, 4), (32, 16, 4)])
-def test_tiles_that_are_not_square(device, tile):
-    with tiles_of(tile):
+@pytest.mark.parametrize("head_dim, dtype", [(16, torch.float32), (64, torch.float16)], ids=["pointers", "descriptors"])
+@pytest.mark.parametrize("block_q, block_k", [(16, 32), (32, 16)])
+def test_tiles_that_are_not_square(device, block_q, block_k, head_dim, dtype):
+    with tiles_of(SMALL | {"BLOCK_Q": block_q, "BLOCK_K": block_k}):
         for queries, keys in ((40, 50), (50, 40)):
-            check(attention, *inputs(1, 1, 1, queries, keys, device=device), causal=True)
+            check(attention, *inputs(1, 1, 1, queries, keys, head_dim, dtype, device), causal=True)
+
+
+@pytest.mark.parametrize(
+    "queries, keys", [(3, keys) for keys in range(16, 21)] + [(17, 15), (17, 16), (18, 17), (19, 17)]
+)
+def test_where_the_diagonal_crosses_a_tile(device, queries, keys):
+    """Of tiles of 16: which are masked, and which are whole, is right to a row and a column."""
+    with tiles_of(SMALL):
+        check(attention, *inputs(1, 1, 1, queries, keys, device=device), causal=True)
 
 
 @pytest.mark.parametrize("scale", [0.3, -2.0, 0.0])
 def test_a_scale(device, scale):
     check(attention, *inputs(1, 1, 1, 3, 20, dtype=torch.float64, device=device), scale=scale)
+
+
+@pytest.mark.parametrize("scale", [-2.0, 0.0])
+def test_the_kernels_refuse_a_scale_that_turns_the_order_of_scores(device, scale):
+    q, k, v, grad = inputs(1, 1, 1, 3, 4, device=device)
+    with pytest.raises(ValueError, match=f"want a scale above 0; got {scale}"):
+        attention_op(q, k, v, scale, False)
+    with pytest.raises(ValueError, match=f"want a scale above 0; got {scale}"):
+        attention_backward_op(grad, q, k, v, q, q[..., 0], scale, False)
 
 
 def test_scores_that_would_overflow(device):
@@ -264,34 +283,147 @@ def test_float32_is_multiplied_as_float32():
     assert seen == {"IEEE"}
 
 
+# By tensor descriptors, as on a Hopper GPU
+
+
+@contextlib.contextmanager
+def tensors_described():
+    """Yield a list that receives the strides and the tile of each tensor that is described to the TMA."""
+    seen, describe = [], snippet.describe
+
+    def noted(x, rows):
+        made = describe(x, rows)
+        seen.append((made.strides, made.block_shape))
+        return made
+
+    with mock.patch.object(snippet, "describe", noted):
+        yield seen
+
+
+LEVEL = {  # layouts that the TMA can load, of 16 bits
+    "contiguous": LAYOUTS["contiguous"],
+    "rows before heads": LAYOUTS["rows before heads"],
+    "one of three": LAYOUTS["one of three"],
+    "columns": LAYOUTS["columns"],  # copied first
+    "rows of 72": lambda t: torch.cat([t, t[..., :8]], dim=3)[..., : t.shape[3]],
+    "after 8 others": lambda t: torch.cat([t.new_full((8,), math.nan), t.flatten()])[8:].view(t.shape),
+}
+NOT_LEVEL = {
+    "rows of 65": lambda t: torch.cat([t, t[..., :1]], dim=3)[..., : t.shape[3]],
+    "after one other": lambda t: torch.cat([t.new_full((1,), math.nan), t.flatten()])[1:].view(t.shape),
+    "one row for all": lambda t: t[:, :, :1].expand(t.shape),
+}
+
+
+@pytest.mark.parametrize("layout", [*LEVEL, *NOT_LEVEL])
+@pytest.mark.parametrize("which", range(4))
+def test_descriptors_are_for_what_the_tma_can_load(which, layout):
+    """For each of q, k, v and grad in its turn. The result must be right either way."""
+    given = inputs(1, 2, 2, 3, 3, 64, dtype=torch.float16, seed=which)
+    given[which] = (LEVEL | NOT_LEVEL)[layout](given[which])
+    with tensors_described() as seen, tiles_of(SMALL):
+        check(attention, *given)
+    forward, backward = 3, 8  # tensors that are loaded: q, k, v; and by two kernels q, k, v, grad
+    assert len(seen) == (forward + backward if layout in LEVEL else forward if which == 3 else 0)
+    assert all(block == [1, 1, 16, 64] for _, block in seen)
+
+
+@pytest.mark.parametrize(
+    "head_dim, dtype, on_hopper, described",
+    [
+        (64, torch.float16, True, 3), (128, torch.float16, True, 3),
+        (32, torch.float16, True, 0), (64, torch.float32, True, 0), (64, torch.float16, False, 0),
+    ],
+)  # fmt: skip
+def test_descriptors_are_for_heads_and_gpus_that_gain_by_them(head_dim, dtype, on_hopper, described):
+    q, k, v, _ = inputs(1, 1, 1, 2, 3, head_dim, dtype=dtype)
+    with tensors_described() as seen, mock.patch.object(snippet, "has_tma", return_value=on_hopper):
+        snippet.forward(q, k, v, 0.125, False)
+    assert len(seen) == described
+
+
+@pytest.mark.parametrize(
+    "capability, hip, expected", [((9, 0), None, True), ((8, 9), None, False), ((9, 4), "6", False)]
+)
+def test_which_gpus_use_descriptors(capability, hip, expected):
+    with (
+        mock.patch.object(torch.cuda, "get_device_capability", return_value=capability),
+        mock.patch.object(torch.version, "hip", hip),
+    ):
+        assert snippet.has_tma.__wrapped__(torch.device("cuda", 0)) is expected
+
+
+def test_axes_of_one_have_any_strides_and_descriptors_a_good_one():
+    """torch leaves the stride of an axis of length 1 as it happens to be."""
+    x = torch.zeros(64, dtype=torch.float16).as_strided((1, 1, 1, 64), (3, 0, 5, 1))
+    assert snippet.can_be_described(x) and snippet.describe(x, 16).strides == [64, 64, 64, 1]
+    x = torch.zeros(5 * 72, dtype=torch.float16).as_strided((1, 1, 5, 64), (3, 0, 72, 1))
+    assert snippet.can_be_described(x) and snippet.describe(x, 16).strides == [64, 64, 72, 1]
+    assert not snippet.can_be_described(x[:, :, :0]), "it describes no empty tensor"
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("queries, keys", [(16, 16), (17, 33), (33, 17), (1, 20), (20, 1)])
+def test_descriptors_and_pointers_give_the_same_bits(queries, keys, causal):
+    """Of whole tiles and of others, with grouped heads; in the interpreter, which adds in the same order."""
+    q, k, v, grad = inputs(1, 2, 1, queries, keys, 64, dtype=torch.float16)
+    q, grad = map(LAYOUTS["rows before heads"], (q, grad))
+    found = []
+    for described in (True, False):
+        with tensors_described() as seen:
+            out, lse = snippet.forward(q, k, v, 0.125, causal, SMALL, described)
+            made = snippet.backward(grad, q, k, v, out, lse, 0.125, causal, SMALL, described)
+        assert bool(seen) == described
+        found.append([out, lse, *made])
+    assert all(map(torch.equal, *found))
+    with tiles_of(SMALL):
+        check(attention, q, k, v, grad, causal=causal)
+
+
+def test_what_lies_behind_a_head_is_not_seen():
+    """A tile that goes beyond the last row of a head must not take rows of the next one."""
+    q, k, v, grad = inputs(1, 2, 2, 5, 5, 64, dtype=torch.float16)
+    wanted = gradients(attention, q, k, v, grad)
+    changed = [x.clone() for x in (q, k, v, grad)]
+    for x in changed:
+        x[:, 1] = math.nan
+    for a, b in zip(gradients(attention, *changed), wanted, strict=True):
+        assert torch.equal(a[:, 0], b[:, 0])
+
+
 # What it touches
 
 
-def test_nothing_else_is_touched_and_each_result_is_written_once(device):
-    """Guard zones around all twelve tensors, of lengths that fill no tile."""
-    shapes = {"q": (1, 2, 19, 16), "k": (1, 1, 21, 16), "v": (1, 1, 21, 16), "grad": (1, 2, 19, 16)}
-    guarded = lambda shape, dtype=torch.float32: Guarded(shape, dtype, device, before=64, after=16 * 64, fill=0xFF)
+@pytest.mark.parametrize("head_dim, dtype", [(16, torch.float32), (64, torch.float16)], ids=["pointers", "descriptors"])
+def test_nothing_else_is_touched_and_each_result_is_written_once(device, head_dim, dtype):
+    """Guard zones around all thirteen tensors, of lengths that fill no tile."""
+    shapes = {"q": (1, 2, 19), "k": (1, 1, 21), "v": (1, 1, 21), "grad": (1, 2, 19)}
+    shapes = {name: (*shape, head_dim) for name, shape in shapes.items()}
+    guarded = lambda shape, dtype=dtype: Guarded(shape, dtype, device, before=64, after=64 * 64, fill=0xFF)
     given = {name: guarded(shape) for name, shape in shapes.items()}
-    for each, values in zip(given.values(), inputs(1, 2, 1, 19, 21), strict=True):
+    for each, values in zip(given.values(), inputs(1, 2, 1, 19, 21, head_dim, dtype), strict=True):
         each.tensor.copy_(values)
     q, k, v, grad = (each.tensor for each in given.values())
-    out, lse = guarded(shapes["q"]), guarded((1, 2, 19))
+    out, lse = guarded(shapes["q"]), guarded((1, 2, 19), torch.float32)
     made = [guarded(shapes[name]) for name in "qkv"]
-    delta = guarded((1, 2, 19))
+    delta, lse2 = (guarded((1, 2, 19), torch.float32) for _ in range(2))
     seen = lambda: recorded_accesses() if device == "cpu" else contextlib.nullcontext()
     with tiles_of(SMALL):
         with handed_out("empty", out.tensor, lse.tensor), seen() as forward:
             snippet.forward(q, k, v, 0.25, True)
-        handed = handed_out("empty", *(each.tensor for each in made)), handed_out("empty_like", delta.tensor)
+        handed = (
+            handed_out("empty", *(each.tensor for each in made)),
+            handed_out("empty_like", delta.tensor, lse2.tensor),
+        )
         with handed[0], handed[1], seen() as backward:
             snippet.backward(grad, q, k, v, out.tensor, lse.tensor, 0.25, True)
-    for each in (*given.values(), out, lse, *made, delta):
+    for each in (*given.values(), out, lse, *made, delta, lse2):
         each.check("a tensor")
         assert not each.tensor.isnan().any()
     if device == "cpu":
         check_each_once(forward, "store", out=out.tensor, lse=lse.tensor)
         names = dict(zip(("grad_q", "grad_k", "grad_v"), (each.tensor for each in made), strict=True))
-        check_each_once(backward, "store", delta=delta.tensor, **names)
+        check_each_once(backward, "store", delta=delta.tensor, lse2=lse2.tensor, **names)
 
 
 def loads(seen, tensor) -> int:
@@ -327,8 +459,8 @@ def test_offsets_are_computed_in_64_bits():
     strides[3] = (0, 2**33, 2**12)
     with recorded_accesses(first_program=(first, 0, 0), memory=False) as seen:
         snippet.attention_kernel[(1,)](
-            *pointers, *sum(strides, ()), 1, 1, queries, keys, SCALE=1.0, CAUSAL=False, COMPUTE=snippet.tl.float32,
-            HEAD_DIM=16, BLOCK_Q=16, BLOCK_K=16,
+            *pointers, *sum(strides, ()), 1, 1, queries, keys, SCALE=1.0, CAUSAL=False, DESCRIBED=False,
+            COMPUTE=snippet.tl.float32, HEAD_DIM=16, BLOCK_Q=16, BLOCK_K=16,
         )  # fmt: skip
     places = [((address - p.data_ptr()) // 4).tolist()[0] for (_, address), p in zip(seen, pointers, strict=True)]
     assert places[0] == 2**20 * 2**12 and places[3] == 2**20 * 2**12 and places[4] == 2**20
@@ -412,9 +544,9 @@ def test_too_long_and_too_many():
         snippet.check_arguments(q=long, k=without_memory(1, 1, 2, 16), v=without_memory(1, 1, 2, 16))
     many = without_memory(2**15, 2**16, 1, 16)
     with pytest.raises(ValueError, match=r"2147483648 programs; .* is the limit"):
-        snippet.launch(snippet.attention_kernel, (many, many), (), "queries", 1.0, False)
+        snippet.launch(snippet.attention_kernel, (many, many), (), (), "queries", 1.0, False)
     with pytest.raises(ValueError, match="2147483648 programs"):
-        snippet.launch(snippet.grad_k_v_kernel, (many, many), (), "keys", 1.0, False)
+        snippet.launch(snippet.grad_k_v_kernel, (many, many), (), (), "keys", 1.0, False)
 
 
 def test_rows_far_apart_are_copied():
@@ -492,6 +624,13 @@ def test_prints_what_the_page_shows(device):
         "compiled, 2 heads on 2, 100 keys, torch.float32: True",
         "attention, 2 heads on 1, 150 keys, torch.float16: True",
         "compiled, 2 heads on 1, 150 keys, torch.float16: True",
+        "## what a descriptor can describe",
+        "contiguous: descriptors",
+        "(batch, queries, heads, head_dim), transposed: descriptors",
+        "one of three, as x.chunk(3, dim=3) makes them: descriptors",
+        "rows of 65, the last one not used: pointers",
+        "a head for all, by expand: pointers",
+        "float32: pointers",
     ]
 
 
@@ -509,37 +648,45 @@ def getitem(kernel, grid):
     def launch(*arguments, **options):
         compiled = kernel.warmup(*arguments, grid=(1,), **options)
         sass, usage = _disassemble(compiled.asm["cubin"])
-        wide = "LDGSTS.E.BYPASS.128" in sass or "UTMALDG" in sass
-        print(kernel.__name__, usage["spills"], compiled.metadata.shared <= 101_376, "HGMMA" in sass, wide)
+        wide = "UTMALDG" if options["DESCRIBED"] else "LDGSTS.E.BYPASS.128"
+        print(kernel.__name__, usage["spills"], compiled.metadata.shared, "HGMMA" in sass, wide in sass)
     return launch
 
 with mock.patch.object(module, "check_arguments"), mock.patch.object(triton.JITFunction, "__getitem__", getitem):
-    for head_dim in (64, 128):
-        q, k = (torch.empty(1, heads, 4096, head_dim).bfloat16() for heads in (4, 2))
-        out, lse = module.forward(q, k, k, 0.125, True)
-        module.backward(out, q, k, k, out, lse, 0.125, True)
+    for described in (False, True):
+        for head_dim in (64, 128):
+            q, k = (torch.empty(1, heads, 4096, head_dim).bfloat16() for heads in (4, 2))
+            out, lse = module.forward(q, k, k, 0.125, True, described=described)
+            module.backward(out, q, k, k, out, lse, 0.125, True, described=described)
 """
 
 
 def test_compiles_to_matrix_units_and_wide_loads():
-    """For an H200, without one: nothing spills, and shared memory suffices on smaller GPUs, too."""
+    """For an H200, without one. By pointers nothing spills, and shared memory suffices on smaller GPUs, too. By
+    descriptors some values do by Triton 3.7.1, for three kernels are just below the limit of registers by 3.9."""
     done = run_code(COMPILED, env=environment("cuda", PYTHONPATH=str(ROOT)), cwd=ROOT)
     assert done.returncode == 0, done.stderr
-    kernels = "attention_kernel", "grad_q_kernel", "grad_k_v_kernel"
-    assert done.stdout.splitlines() == [f"{name} 0 True True True" for name in kernels] * 2
+    found = [line.split() for line in done.stdout.splitlines()]
+    assert [line[0] for line in found] == ["attention_kernel", "grad_q_kernel", "grad_k_v_kernel"] * 4
+    assert all(line[3:] == ["True", "True"] for line in found)
+    for spills, shared in ((int(line[1]), int(line[2])) for line in found[:6]):
+        assert spills == 0 and shared <= 101_376
+    for spills, shared in ((int(line[1]), int(line[2])) for line in found[6:]):
+        assert spills <= 32 and shared <= 232_448
 
 
 # On a GPU alone
 
 
 @pytest.mark.gpu
-def test_more_than_2_to_the_31_elements():
+@pytest.mark.parametrize("described", [False, True])
+def test_more_than_2_to_the_31_elements(described):
     if torch.cuda.mem_get_info()[0] < 60e9:
         pytest.skip("needs 60 GB of free GPU memory")
-    q = torch.zeros(2, 2**11, 2**13, 128, dtype=torch.float16, device="cuda")[:, :, :, :]
-    k = numbers(1, 1, 64, 128, dtype=torch.float16, device="cuda").expand(2, 1, 64, 128)
+    q = torch.zeros(2, 2**11, 2**13, 128, dtype=torch.float16, device="cuda")
+    k = numbers(1, 1, 64, 128, dtype=torch.float16, device="cuda").expand(2, 1, 64, 128).contiguous()
     q[-1, -1, -3:] = numbers(3, 128, dtype=torch.float16, device="cuda", seed=1)
-    out = attention(q, k, k)
+    out, _ = snippet.forward(q, k, k, 128**-0.5, False, described=described)
     wanted = reference(q[-1:, -1:, -3:].double(), k[-1:].double(), k[-1:].double())
     assert torch.allclose(out[-1:, -1:, -3:].double(), wanted, atol=1e-2)
 
@@ -567,3 +714,68 @@ def test_in_a_cuda_graph(dtype):
         captured = run()
     graph.replay()
     assert all(torch.equal(a, b) for a, b in zip(captured, expected, strict=True))
+
+
+def hopper():
+    if not snippet.has_tma(torch.device("cuda", torch.cuda.current_device())):
+        pytest.skip("needs a Hopper GPU")
+
+
+ON_HOPPER = [  # batch, heads, kv_heads, queries, keys
+    (1, 1, 1, 1, 1), (1, 2, 1, 1, 300), (2, 3, 3, 63, 65), (2, 4, 2, 128, 128), (1, 8, 2, 129, 127),
+    (1, 2, 2, 127, 129), (2, 4, 1, 500, 777), (2, 4, 1, 777, 500), (1, 4, 4, 1024, 1024), (1, 2, 1, 300, 1),
+]  # fmt: skip
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("head_dim", snippet.DESCRIBED_HEAD_DIMS)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_by_descriptors_on_hopper(dtype, head_dim, causal):
+    """Lengths that fill tiles and others, grouped heads, every layout that the TMA can load."""
+    hopper()
+    for number, shape in enumerate(ON_HOPPER):
+        given = inputs(*shape, head_dim, dtype=dtype, device="cuda", seed=number)
+        layouts = [list(LEVEL)[(number + i) % len(LEVEL)] for i in range(4)]
+        given = [LEVEL[layout](x) for layout, x in zip(layouts, given, strict=True)]
+        with tensors_described() as seen:
+            check(attention, *given, causal=causal)
+        assert len(seen) == 3 + 8, (shape, layouts)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("head_dim", snippet.DESCRIBED_HEAD_DIMS)
+def test_pointers_on_hopper(head_dim):
+    """Tensors that the TMA cannot load."""
+    for number, layout in enumerate(NOT_LEVEL):
+        given = inputs(2, 4, 2, 200, 300, head_dim, dtype=torch.bfloat16, device="cuda", seed=number)
+        with tensors_described() as seen:
+            check(attention, *map(NOT_LEVEL[layout], given), causal=True)
+        assert not seen
+
+
+@pytest.mark.gpu
+def test_queries_that_see_no_key_by_descriptors():
+    hopper()
+    q, k, v, grad = inputs(1, 2, 1, 300, 100, 64, dtype=torch.bfloat16, device="cuda")
+    out, lse = snippet.forward(q, k, v, 0.125, True, described=True)
+    grads = snippet.backward(grad, q, k, v, out, lse, 0.125, True, described=True)
+    assert not out[:, :, :200].any() and not grads[0][:, :, :200].any() and lse[:, :, :200].isposinf().all()
+    assert all(x.isfinite().all() for x in (out, *grads)) and lse[:, :, 200:].isfinite().all()
+
+
+@pytest.mark.gpu
+def test_descriptors_on_another_stream_and_under_torch_compile():
+    hopper()
+    q, k, v, grad = inputs(1, 4, 2, 300, 300, 64, dtype=torch.bfloat16, device="cuda")
+    expected = gradients(attention, q, k, v, grad, causal=True)
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        found = gradients(attention, q, k, v, grad, causal=True)
+    stream.synchronize()
+    assert all(map(torch.equal, found, expected))
+    torch.compiler.reset()
+    compiled = torch.compile(attention, fullgraph=True, backend="aot_eager")
+    found = gradients(compiled, q, k, v, grad, causal=True)
+    assert all(map(torch.equal, found, expected))

@@ -87,8 +87,10 @@ def test_prints_what_the_page_shows(device):
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[:4] == ["## a block", "results and gradients: 8", "as torch: True", "## two steps of a model"]
-    ours, torchs = (line.split(": ")[1] for line in lines[4:])
-    assert ours == torchs == "2.6498 2.3625"
+    ours, torchs = ([float(loss) for loss in line.split(": ")[1].split()] for line in lines[4:])
+    assert ours == pytest.approx(torchs, abs=2e-4)
+    if device == "cpu":  # a GPU draws other numbers
+        assert ours == torchs == [2.6498, 2.3625]
 
 
 @pytest.mark.gpu

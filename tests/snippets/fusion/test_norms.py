@@ -404,9 +404,7 @@ def test_offsets_are_computed_in_64_bits(kernel, pointers, strides, more, last):
     given = [torch.zeros(1) for _ in names]
     rows = [row + 1] if "backward" in kernel.__name__ else []
     with recorded_accesses(first_program=(row, 0, 0), memory=False) as seen:
-        kernel[(1,)](
-            *given, *rows, 1, *[stride] * strides, COMPUTE=snippet.tl.float32, BLOCK_SIZE=8, UNIT=8, **more
-        )
+        kernel[(1,)](*given, *rows, 1, *[stride] * strides, COMPUTE=snippet.tl.float32, BLOCK_SIZE=8, UNIT=8, **more)
     begins = {name: row * 8 for name in names} | dict.fromkeys(("weight", "bias"), 0)
     begins |= dict.fromkeys(("rrms", "mean", "rstd"), row)
     begins |= {name: row * 8 * stride for name in ("x", "residual", "grad", "grad_total")}

@@ -57,7 +57,7 @@ def test_prints_what_the_page_shows(device):
     done = run_script(SOURCE, env=environment(device))
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert lines[:11] == [
+    assert lines[:10] == [
         "## lanes",
         "layer_norm:  -1.500  -0.500   0.000   0.500   1.500",
         "lanes_bug:   -0.688  -0.229   0.000   0.229   0.688",
@@ -68,9 +68,10 @@ def test_prints_what_the_page_shows(device):
         "  squares_bug:  -1.500  -0.500   0.000   0.500   1.500",
         "x + 10000:",
         "  layer_norm:   -1.500  -0.500   0.000   0.500   1.500",
-        "  squares_bug:  -1.061  -0.354   0.000   0.354   1.061",
     ]
-    if device == "cpu":  # a GPU has an order of its own
+    assert lines[10].startswith("  squares_bug:  -1.") and lines[10].split()[1:] != lines[9].split()[1:]
+    if device == "cpu":  # a GPU has an order of its own, and rounds products and sums in one
+        assert lines[10] == "  squares_bug:  -1.061  -0.354   0.000   0.354   1.061"
         assert lines[14:] == [
             "## order",
             "first to last: 0.0",

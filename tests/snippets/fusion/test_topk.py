@@ -67,8 +67,8 @@ def _quick():
 
 
 def wanted(x, k):
-    """In torch a stable sort keeps equal ones in order, and takes a NaN for the largest."""
-    indices = x.double().sort(dim=-1, descending=True, stable=True).indices
+    """In torch a stable sort keeps equal ones in order, and takes a NaN for the largest: on a CPU, of either sign."""
+    indices = x.cpu().double().sort(dim=-1, descending=True, stable=True).indices.to(x.device)
     return x.gather(-1, indices[..., :k]), indices[..., :k]
 
 
