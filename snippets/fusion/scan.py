@@ -104,6 +104,7 @@ def recurrence_kernel(
     WIDTH: tl.constexpr, UNIT: tl.constexpr, COMPUTE: tl.constexpr,
     STAGES: tl.constexpr,
 ):  # fmt: skip
+    # --8<-- [start:begin]
     begin, left, step, apart = my_series(length, series, inner, AXIS, WIDTH, UNIT)
     steps = length * UNIT if AXIS == 1 else length
     lane = tl.expand_dims(tl.arange(0, BLOCK), 1 - AXIS)
@@ -112,6 +113,8 @@ def recurrence_kernel(
     last = 0 if REVERSE else BLOCK - 1
     carry = tl.sum(tl.zeros(inside.shape, COMPUTE), axis=AXIS, keep_dims=True)
     blocks = tl.cdiv(steps, BLOCK)
+    # --8<-- [end:begin]
+    # --8<-- [start:loop]
     for i in tl.range(0, blocks, num_stages=STAGES):
         start = (blocks - 1 - i if REVERSE else i) * BLOCK
         mask = (lane < steps - start) & (one < left)
@@ -122,6 +125,7 @@ def recurrence_kernel(
         h = gate * carry + own
         tl.store(h_ptr + offsets + inside, h, mask=mask)
         carry = tl.sum(tl.where(lane == last, h, 0), axis=AXIS, keep_dims=True)
+    # --8<-- [end:loop]
 
 
 # --8<-- [end:kernel]
@@ -140,6 +144,7 @@ def recurrence_backward_kernel(
     lane = tl.expand_dims(tl.arange(0, BLOCK), 1 - AXIS)
     one = tl.expand_dims(tl.arange(0, WIDTH), AXIS)
     inside = lane * step + one * apart
+    # --8<-- [start:backward_loop]
     forth = -1 if REVERSE else 1  # to the step that comes after
     away = forth * step
     last = BLOCK - 1 if REVERSE else 0  # of a block, for we go back
@@ -162,6 +167,7 @@ def recurrence_backward_kernel(
         tl.store(grad_a_ptr + offsets + inside, grad_x * h, mask=here)
         carry = tl.where(lane == last, grad_x, 0)
         carry = tl.sum(carry, axis=AXIS, keep_dims=True)
+    # --8<-- [end:backward_loop]
 
 
 # --8<-- [end:backward_kernel]

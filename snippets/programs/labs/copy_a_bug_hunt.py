@@ -277,7 +277,8 @@ def copy(x_ptr, out_ptr, n, BLOCK_SIZE: tl.constexpr):
 
 # %% [markdown]
 # Now keep what caught these two bugs: a poisoned output, a guard zone behind it, and sizes around a multiple of
-# the block. This function says what a kernel did for a given size.
+# the block. This function says what a kernel did for a given size. (`kernel.fn` is the Python function under
+# `@triton.jit`, so `kernel.fn.__name__` is its name.)
 
 # %%
 def check(kernel, n, block=4):

@@ -82,6 +82,9 @@ print("programs:", programs)
 #   [offsets](../reference/glossary.md#offset);
 # - [`mask`](../reference/glossary.md#mask), which says which of these positions exist.
 #
+# `@triton.jit` makes a function a kernel. `tl.constexpr` marks a number that is fixed when the kernel is compiled.
+# `tl.arange(0, 4)` is 0, 1, 2, 3.
+#
 # In the interpreter, `print` in a kernel is Python's own. In a compiled kernel `print` means `tl.device_print`,
 # which takes a text first and then values.
 
@@ -125,7 +128,8 @@ look[(programs,)](n, BLOCK_SIZE=block)
 # %% [markdown]
 # ## What does a masked-off lane load?
 #
-# Now let each program load its block of `x`, under its mask.
+# Now let each program load its block of `x`, under its mask. A tensor goes in, and its address arrives as `x_ptr`;
+# `x_ptr + offsets` are the addresses of four elements.
 #
 # **Predict:** what will the last two lanes of the last program hold?
 
@@ -258,7 +262,7 @@ print("those past them:  ", out_buffer[n:].tolist())
 #
 # With many programs, printing is too much to read. Another way works on a GPU as well:
 # give the kernel one more tensor, and store there what you want to see.
-# Here each program writes its pid to the elements that it owns.
+# Here each program writes its pid to the elements that it owns: one number, stored by every lane that is on.
 #
 # **Predict:** the ten pids.
 
