@@ -14,9 +14,10 @@ In the order in which a page comes about:
 - ``code``: whole files, colored, to read and download
 - ``offer``: a snippet as something to copy: what it takes, where it ran, its test
 - ``ledger``: everything that was recorded, by chapter
+- ``practice``: exercises on pages; and their folder, to download
 - ``templates``: Jinja2, for the HTML of all of these
 - ``extension``: the Markdown syntax for all of these
-- ``cards``, ``labs``, ``search``: hooks of MkDocs, for what is no Markdown
+- ``cards``, ``labs``, ``practice``, ``search``: hooks of MkDocs, for what is no Markdown
 
 And the gates, which need no generator:
 

@@ -11,8 +11,8 @@ In a page whose lesson is ``programs/vector-add``, this shows what ``snippets/pr
 ``of: programs/other`` names another snippet; the other options are those of the figure (``figures/<name>/``).
 In a sentence, ``{{ gpu: bandwidth[2**28].triton; .0f; > 1000 }}`` is a number from it; see ``claims.py``.
 Where ``gpu`` has recordings on several, a reader can switch between them; ``cpu`` and ``h200`` name one device.
-``view: file`` shows a whole file, ``view: snippet`` what is to know before one copies it. Two views are of no snippet:
-``ledger`` and ``path``.
+``view: file`` shows a whole file, ``view: snippet`` what is to know before one copies it. Some views are of no snippet:
+``ledger``, ``path``, ``exercises``, and ``exercise``, whose ``of`` names one in ``practice/exercises``.
 ``--8<-- "programs/vector_add.py:kernel"`` is pymdownx.snippets'; here only its names are checked.
 
 What is wrong stops the build, with page and line, all faults of a page at once; see ``page.serving`` for the exception.
@@ -39,7 +39,7 @@ from pygments.util import ClassNotFound
 
 from figures.registry import figures
 from recorder.project import ROOT, RecorderError, Snippet, nearest, read_text, relative, snippets
-from render import claims, code, frame, gpus
+from render import claims, code, frame, gpus, practice
 from render.asked import at_first, claimed, drawn, fenced, recordings
 from render.fresh import fetch
 from render.ledger import ledger
@@ -52,6 +52,14 @@ CLAIM = re.compile(r"(?P<device>[\w.-]+)(\s+of\s+(?P<of>[\w/-]+))?\s*:\s*(?P<cla
 TYPED = {"text": "A sketch, typed by hand", "console": "To type yourself"}  # what the gates cannot judge says so
 CODE = re.compile(r"<(pre|code|data|script|style|template|figure)\b.*?</\1>", re.S)
 HOME = "index.md"
+OTHER_VIEWS = {  # than figures, with what each takes
+    "exercise": {"of"},
+    "exercises": set(),
+    "file": {"of"},
+    "ledger": set(),
+    "path": set(),
+    "snippet": {"of"},
+}
 LANGUAGE = re.compile(r"[ \t]*(?:\{[ \t]*\.?)?(?P<language>[\w+#.-]*)")
 
 
@@ -84,13 +92,14 @@ def render_fence(source, language, css_class, options, md, **kwargs) -> str:
 def _render(page: Page, source: str) -> str:
     asked = _options(source)
     view = asked.pop("view", None)
-    if view not in (known := [*figures(), "file", "ledger", "path", "snippet"]):
+    if view not in (known := [*figures(), *OTHER_VIEWS]):
         raise RecorderError(f"there is no view {view!r}{nearest(view, known)}")
-    takes = {"of"} if view in ("file", "snippet") else {}
-    if view in ("file", "ledger", "path", "snippet") and (unknown := asked.keys() - takes):
+    if view in OTHER_VIEWS and (unknown := asked.keys() - OTHER_VIEWS[view]):
         raise RecorderError(f"the view {view!r} has no option {min(unknown)!r}")
     if view in ("ledger", "path"):
         return str(ledger() if view == "ledger" else path())
+    if view in ("exercise", "exercises"):
+        return str(practice.exercise(asked.get("of"), page.name) if view == "exercise" else practice.ladder(page.name))
     snippet = page.snippet(asked.pop("of", None))
     if view == "file":
         page.files[snippet] = None
@@ -286,6 +295,7 @@ class EndPage(Postprocessor):
         typed = lambda match: f'{match[0]} data-typed="{TYPED[match[1]]}"'
         text = re.sub(r'<div class="language-(text|console) highlight"', typed, text)
         ran = page.ran if page.name != HOME else ()  # where each figure says it
+        text = practice.invited(text, page.name)
         headed = frame.headed(text, lessons().get(page.name), ran, page.gpus, self._code(page))
         return frame.dressed(headed, page.figures.values())
 

@@ -27,7 +27,7 @@ NAME = re.compile(r"@?\b(?:(?:tl|triton|torch)\.[\w.]+|[A-Z]+_[A-Z_]+|[a-z]\w*_\
 ERROR = re.compile(r"^.*\b\w*(?:[Ee]rror|Warning|error):? .*$", re.M)
 BOOSTS = {"title": 10.0, "page": 6.0, "text": 1.0, "tags": 1.0}  # Material's thousand for a title would drown the text
 LESSON, WHOLE = 1.6, 1.5
-KINDS = {"": 0.4, "notes": 1.0, "reference": 1.2}
+KINDS = {"": 0.4, "notes": 1.0, "practice": 0.6, "reference": 1.2}
 whole, called = {}, {}  # by address: the content of a page; its title, and words for it that it does not use
 
 

@@ -15,7 +15,7 @@ from recorder import fingerprint
 from recorder.project import ROOT, RecorderError, Snippet, snippets
 from render.config import address
 
-ROOMS = ("recorder", "figures", "render")  # the tests of each stand in the folder of its name
+ROOMS = ("recorder", "figures", "render", "practice")  # the tests of each stand in the folder of its name
 EVERYTHING = ("requirements", "pyproject.toml", "tests/conftest.py", "Makefile")  # reach into every test
 
 

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks a file: starts the processes that run it, with a time limit, and puts their verdicts together."""
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import gaps
+from .exercise import PRACTICE, Exercise, PracticeError
+from .finding import STAGES, Finding
+from .spec import FINISHED
+
+START_S = 300  # what importing torch may take, from a slow disk
+PRINTED = 12  # lines of what the reader's code printed
+SIGNALS = {-11: "a read or write of memory that is not there (SIGSEGV)", -9: "the system, for want of memory (SIGKILL)"}
+
+
+@dataclass
+class Verdict:
+    """``finding`` is None where all is right."""
+
+    finding: Finding | None
+    passed: list[str]  # stages
+    notes: list[str] = field(default_factory=list)
+    printed: str = ""
+
+
+class Child:
+    """A process that waits for requests; see ``child``. Restarted when the code had to be stopped."""
+
+    def __init__(self, interpreted: bool):
+        self.interpreted, self.process, self.gpu = interpreted, None, False
+
+    def start(self):
+        env = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+        env |= {"TRITON_INTERPRET": "1"} if self.interpreted else {}
+        env |= {"PYTHONPATH": os.pathsep.join([str(PRACTICE), *filter(None, [env.get("PYTHONPATH")])])}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "coach.child"], env=env, cwd=PRACTICE, text=True, encoding="utf-8",
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+        )  # fmt: skip
+        self.lines: queue.Queue[str | None] = queue.Queue()
+        threading.Thread(target=self._listen, args=(self.process, self.lines), daemon=True).start()
+        self.ready = False
+
+    def _listen(self, process, lines):
+        for line in process.stdout:
+            lines.put(line)
+        lines.put(None)
+
+    def _wait(self, limit: float) -> dict | None:
+        """The child's next line, None when it ended; raises queue.Empty after ``limit`` seconds."""
+        line = self.lines.get(timeout=limit)
+        return json.loads(line) if line else None
+
+    def ask(self, request: dict, limit: float) -> dict:
+        """``{"code": 0}``, another exit status, or ``{"late": True}``."""
+        if self.process is None or self.process.poll() is not None:
+            self.start()
+        try:
+            if not self.ready:
+                answer = self._wait(START_S)
+                if answer is None or "missing" in answer:
+                    said = answer["missing"] if answer else self.process.stderr.read().strip().splitlines()[-1:]
+                    raise PracticeError(f"torch and Triton are needed, and importing them failed: {said}. "
+                                        "Try: pip install torch triton numpy")  # fmt: skip
+                self.ready, self.gpu = True, answer["gpu"]
+            self.process.stdin.write(json.dumps(request) + "\n")
+            self.process.stdin.flush()
+            answer = self._wait(limit)
+        except queue.Empty:
+            self.stop()
+            return {"late": True}
+        except BaseException:
+            self.stop()
+            raise
+        return answer or {"code": self.process.wait()}
+
+    def stop(self):
+        """End it, and what it started."""
+        if self.process is None:
+            return
+        if self.process.poll() is None:
+            if hasattr(os, "killpg"):
+                os.killpg(self.process.pid, 9)
+            else:
+                self.process.kill()
+            self.process.wait()
+        for pipe in (self.process.stdin, self.process.stderr):
+            pipe.close()
+        self.process = None
+
+
+class Checker:
+    """Checks files. Keeps its two processes for the next file; use it in a ``with``."""
+
+    def __init__(self):
+        self.interpreted, self.compiling = Child(True), Child(False)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.interpreted.stop()
+        self.compiling.stop()
+
+    def check(self, exercise: Exercise, path: Path, limit: float | None = None) -> Verdict:
+        if finding := before(exercise, path):
+            return Verdict(finding, [])
+        for child in (self.compiling, self.interpreted):
+            if child.process is None:
+                child.start()  # both import at the same time
+        limit = limit or exercise.card.limit_s
+        passed: list[str] = []
+        notes: list[str] = []
+        for task, child in (("compile", self.compiling), ("interpret", self.interpreted), ("gpu", self.compiling)):
+            if task == "gpu" and not child.gpu:
+                notes.append("No GPU here, so its speed was not measured.")
+                break
+            verdict = self._task(task, child, exercise, path, limit)
+            passed += [stage for stage in verdict.passed if stage not in passed]
+            notes += verdict.notes
+            if verdict.finding:
+                passed = [stage for stage in passed if stage != verdict.finding.stage]
+                return Verdict(verdict.finding, passed, [], verdict.printed)
+        return Verdict(None, passed, notes, verdict.printed)
+
+    def _task(self, task: str, child: Child, exercise: Exercise, path: Path, limit: float) -> Verdict:
+        with tempfile.TemporaryDirectory(prefix="practice-") as folder:
+            result, printed = Path(folder, "result"), Path(folder, "printed")
+            request = {"task": task, "exercise": str(exercise.folder), "file": str(path)}
+            answer = child.ask(request | {"result": str(result), "printed": str(printed)}, limit)
+            lines = [json.loads(line) for line in result.read_text("utf-8").splitlines()] if result.exists() else []
+            said = printed.read_text("utf-8", errors="replace") if printed.exists() else ""
+        begun = [line["stage"] for line in lines if "stage" in line] or ["compiles"]
+        last = lines[-1] if lines else {}
+        if last.get("done"):
+            finding = Finding(**last["finding"]) if last["finding"] else None
+            return Verdict(finding, begun if not finding else begun[:-1], last["notes"], _cut(said))
+        if answer.get("late"):
+            why = f"Your code was stopped after {limit:g} seconds. Is there a loop that does not end?"
+        else:
+            code = answer.get("code", 1)
+            why = f"Your code ended the whole process: {SIGNALS.get(code, f'exit status {code}')}."
+        return Verdict(Finding(why, stage=begun[-1]), begun[:-1], [], _cut(said))
+
+
+def _cut(printed: str) -> str:
+    lines = printed.rstrip().splitlines()
+    more = len(lines) - PRINTED
+    return "\n".join(lines[:PRINTED] + ([f"… and {more} lines more"] if more > 0 else []))
+
+
+def before(exercise: Exercise, path: Path) -> Finding | None:
+    """What needs no process: whether the file is there, is Python, and has its gaps filled."""
+    text = read(path)
+    try:
+        compile(text, str(path), "exec")
+    except (SyntaxError, ValueError) as error:
+        line = getattr(error, "lineno", None)
+        code = f"    {text.splitlines()[line - 1].strip()}" if line and line <= len(text.splitlines()) else ""
+        where = f" in line {line}" if line else ""
+        return Finding(
+            f"{path.name} is no Python{where}: {getattr(error, 'msg', error)}.", details=[code], stage="compiles"
+        )
+    if exercise.card.kind not in FINISHED and (left := gaps.untouched(text, exercise.skeleton)):
+        gap = left[0]
+        said = f"Gap {gap.number} is still empty, in line {gap.line}: {gap.about}"
+        return Finding(said, stage="compiles")
+    return None
+
+
+def read(path: Path) -> str:
+    """The reader's file. Raises PracticeError where it cannot be read."""
+    try:
+        return path.read_text("utf-8")
+    except FileNotFoundError:
+        raise PracticeError(f"{path} is gone. `python practice.py reset {path.stem}` makes it anew.") from None
+    except UnicodeDecodeError as error:
+        raise PracticeError(f"{path} is not UTF-8 ({error.reason}, byte {error.start}). Save it as UTF-8.") from None
+    except OSError as error:
+        raise PracticeError(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def report(exercise: Exercise, verdict: Verdict) -> str:
+    """The verdict as text for a terminal."""
+    lines = [f"✓ {STAGES[stage]}" for stage in STAGES if stage in verdict.passed]
+    if verdict.finding:
+        lines += [f"✗ {STAGES[verdict.finding.stage]}", "", verdict.finding.text()]
+    else:
+        lines += ["", *verdict.notes, f"{exercise.name} is right."]
+    if verdict.printed:
+        lines += ["", "Your code printed:", *("    " + line for line in verdict.printed.splitlines())]
+    return "\n".join(lines)

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The first check: each launch compiles for an H100 or H200 (sm_90), which need not be there.
+
+Runs in a process without ``TRITON_INTERPRET``. The function is called on the CPU; a launch compiles and does not run.
+"""
+
+import re
+from contextlib import contextmanager
+from unittest import mock
+
+from . import judge, mistakes
+from .finding import Finding, Found
+from .record import configs_in_turn
+from .run import Case, call, make_inputs, raised
+from .spec import Spec
+
+TARGET = "cuda", 90, 32
+SHARED = 232_448  # bytes of shared memory that a program may have
+
+
+class _CompileOnly:
+    """Stands in for the driver of a GPU."""
+
+    def get_current_target(self):
+        from triton.backends.compiler import GPUTarget
+
+        return GPUTarget(*TARGET)
+
+    def get_current_device(self):
+        return 0
+
+    def get_current_stream(self, device=None):
+        return 0
+
+
+def possible() -> bool:
+    """Whether this platform's Triton can compile for an NVIDIA GPU."""
+    try:
+        from triton.backends import backends
+    except ImportError:
+        return False
+    return "nvidia" in backends
+
+
+@contextmanager
+def compiling():
+    """Within it a launch compiles; yields how many did."""
+    import triton
+    from triton.runtime import driver
+
+    run, seen = triton.JITFunction.run, []
+
+    def compile_only(kernel, *args, grid, warmup, **kwargs):
+        compiled = run(kernel, *args, grid=grid, warmup=True, **kwargs)
+        if compiled.metadata.shared > SHARED:
+            raise triton.OutOfResources(compiled.metadata.shared, SHARED, "shared memory")
+        seen.append(compiled)
+        return compiled
+
+    driver.set_active(_CompileOnly())
+    with mock.patch.object(triton.JITFunction, "run", compile_only), configs_in_turn():
+        yield seen
+
+
+def check(spec: Spec, function, file: str) -> None:
+    """Raise :class:`Found` where a launch does not compile."""
+    with compiling():
+        try:
+            call(spec, function, make_inputs(spec, Case(spec.sizes[0])))
+        except Exception as error:
+            raise Found(_finding(error, file)) from error
+
+
+def _finding(error: Exception, file: str) -> Finding:
+    innermost = error
+    while innermost.__cause__ is not None:
+        innermost = innermost.__cause__
+    place = re.search(r"\bat (\d+):(\d+):", str(error))
+    said, line = raised(error, file)
+    guess = mistakes.about_error(f"{innermost} {error}")
+    if type(error).__name__ not in ("CompilationError", "CompileTimeAssertionFailure", "UnsupportedLanguageConstruct"):
+        where = f", in line {line}:" if line else ":"
+        return Finding(f"Your code raised {said}{where}", details=[judge.source(file, line)], guess=guess)
+    if not place:
+        return Finding(f"The kernel does not compile: {said}", guess=guess)
+    lines = str(error).splitlines()  # the place, the source as far as there, a caret, and why
+    caret = next((i for i, text in enumerate(lines) if text.strip() == "^"), None)
+    code = [f"    {text}" for text in lines[max(1, caret - 3) : caret + 1]] if caret else []
+    last = str(innermost).strip() if innermost is not error else "\n".join(lines[caret + 1 :] if caret else lines[-1:])
+    why = last.splitlines()[-1] if last else "Triton does not say why"
+    return Finding("The kernel does not compile:", details=["\n".join(code), why], guess=guess)

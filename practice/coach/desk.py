@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reader's own copies in ``mine/``, and what the commands of ``practice.py`` do with them."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from .check import Checker, report
+from .exercise import PRACTICE, Exercise, PracticeError, exercises, find
+from .progress import Progress
+from .spec import KINDS
+
+POLL_S = 0.3
+
+
+class Desk:
+    def __init__(self, practice: Path = PRACTICE, mine: Path | None = None, say: Callable[[str], None] = print):
+        self.all, self.mine, self.say = exercises(practice), mine or practice / "mine", say
+        if not self.all:
+            raise PracticeError(f"There are no exercises in {practice / 'exercises'}. Unpack the zip again.")
+        self.progress = Progress(self.mine / "progress.json")
+        if self.progress.warning:
+            self.say(self.progress.warning)
+
+    def copy_of(self, exercise: Exercise) -> Path:
+        return self.mine / f"{exercise.name}.py"
+
+    def choose(self, name: str | None) -> Exercise:
+        """The one named, else the next that has not passed, else the last."""
+        if name:
+            return find(name, self.all)
+        return next((e for e in self.all if not self.progress.of(e.name).passed), self.all[-1])
+
+    def lay_out(self, exercise: Exercise) -> bool:
+        """Copy the skeleton to ``mine/``, if it is not there; whether that was done."""
+        path = self.copy_of(exercise)
+        if path.exists():
+            return False
+        self.mine.mkdir(exist_ok=True)
+        path.write_text(exercise.skeleton, "utf-8")
+        return True
+
+    # Commands; each returns the exit status
+
+    def status(self, checker: Checker) -> int:
+        passed = sum(self.progress.of(e.name).passed for e in self.all)
+        self.say(f"{passed} of {len(self.all)} exercises done.")
+        if passed == len(self.all):
+            self.say("That is all of them. `python practice.py check NAME` checks one again.")
+            return 0
+        exercise = self.choose(None)
+        new = self.lay_out(exercise)
+        self.introduce(exercise)
+        if new:
+            self.say(f"Your copy is new: {self.copy_of(exercise)}")
+            self.say("Work on what is between its `# gap` lines, then run this again, or `python practice.py watch`.")
+            return 0
+        return self.check(exercise, checker)
+
+    def introduce(self, exercise: Exercise):
+        card = exercise.card
+        self.say(f"\n{exercise.name}: {card.title} ({KINDS[card.kind]})\n{card.goal}\nLesson: {card.lesson}\n")
+
+    def check(self, exercise: Exercise, checker: Checker) -> int:
+        path = self.copy_of(exercise)
+        verdict = checker.check(exercise, path)
+        record = self.progress.of(exercise.name)
+        if verdict.finding is None:
+            record.passed = True
+        elif path.exists() and path.read_text("utf-8") != exercise.skeleton:
+            record.tries += 1
+        self.progress.save()
+        self.say(report(exercise, verdict))
+        if verdict.finding is None:
+            following = self.choose(None)
+            more = not self.progress.of(following.name).passed
+            self.say(f"Next: {following.name}. Run `python practice.py`." if more else "That was the last one.")
+            return 0
+        self.say(f"\nYour file: {path}")
+        if record.hints < len(exercise.card.hints):
+            self.say(f"Stuck? python practice.py hint {exercise.name}")
+        return 1
+
+    def watch(self, exercise: Exercise, checker: Checker, rounds: int | None = None) -> int:
+        """Check at once, and again when the file is saved, until Ctrl-C (or for so many looks)."""
+        self.lay_out(exercise)
+        path, seen = self.copy_of(exercise), None
+        while rounds is None or rounds > 0:
+            now = _saved(path)
+            if now is None and seen != "gone":
+                self.say(f"{path} is gone. Save it again, or end this with Ctrl-C.")
+                seen = "gone"
+            elif now is not None and now != seen:
+                seen = now
+                self.say(f"\n── {time.strftime('%H:%M:%S')} {exercise.name} " + "─" * 30)
+                if self.check(exercise, checker) == 0:
+                    return 0
+                self.say("Watching your file; Ctrl-C ends this.")
+            rounds = None if rounds is None else rounds - 1
+            time.sleep(POLL_S)
+        return 1
+
+    def hint(self, exercise: Exercise) -> int:
+        """One more than before, of three."""
+        record, hints = self.progress.of(exercise.name), exercise.card.hints
+        record.hints = min(record.hints + 1, len(hints))
+        self.progress.save()
+        for number, hint in enumerate(hints[: record.hints], start=1):
+            self.say(f"Hint {number} of {len(hints)}: {hint}")
+        if record.hints == len(hints):
+            self.say("That was the last one. `python practice.py solution` shows a solution, after a try.")
+        return 0
+
+    def solution(self, exercise: Exercise) -> int:
+        record = self.progress.of(exercise.name)
+        if not record.tries and not record.passed:
+            raise PracticeError(f"Try {exercise.name} first: change {self.copy_of(exercise)} and check it.")
+        self.say(exercise.solution)
+        return 0
+
+    def list(self) -> int:
+        for exercise in self.all:
+            record = self.progress.of(exercise.name)
+            mark = "✓" if record.passed else "·"
+            said = f"{mark} {exercise.name:24} {KINDS[exercise.card.kind]:22} {exercise.card.title}"
+            self.say(said + (f" ({record.tries} tries)" if record.tries > 1 else ""))
+        return 0
+
+    def reset(self, exercise: Exercise) -> int:
+        """Begin anew. The old text is kept, under the first name that is free."""
+        path = self.copy_of(exercise)
+        if path.exists():
+            number, kept = 1, path.with_name(f"{exercise.name}.bak.py")
+            while kept.exists():
+                number += 1
+                kept = path.with_name(f"{exercise.name}.bak{number}.py")
+            path.rename(kept)
+            self.say(f"Your old text is kept as {kept}")
+        self.lay_out(exercise)
+        self.progress.records.pop(exercise.name, None)
+        self.progress.save()
+        self.say(f"{path} is as it was at first.")
+        return 0
+
+
+def _saved(path: Path) -> tuple[int, int] | None:
+    """What changes when a file is saved; None where there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size

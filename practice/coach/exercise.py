@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A folder in ``exercises/``: card, skeleton, solution, wrong solutions. Needs no torch, so the site can read it."""
+
+import ast
+import difflib
+import importlib.util
+import re
+import tomllib
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from . import gaps
+
+if TYPE_CHECKING:
+    from .spec import Spec
+
+PRACTICE = Path(__file__).resolve().parent.parent
+CARD = ("title", "kind", "lesson", "goal", "hints")
+
+
+class PracticeError(Exception):
+    """Something that a reader named or wrote cannot be used; the message says what, and what to do."""
+
+
+@dataclass(frozen=True)
+class Card:
+    title: str
+    kind: str
+    lesson: str
+    goal: str
+    hints: tuple[str, str, str]
+    limit_s: float = 60
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Where a file that is not right must fail, and a piece of the message."""
+
+    stage: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A wrong solution that people really write."""
+
+    name: str
+    why: str
+    text: str
+    expected: Expected
+
+
+@dataclass(frozen=True)
+class Exercise:
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+    @cached_property
+    def skeleton(self) -> str:
+        return (self.folder / "exercise.py").read_text("utf-8")
+
+    @cached_property
+    def solution(self) -> str:
+        return (self.folder / "solution.py").read_text("utf-8")
+
+    @cached_property
+    def card(self) -> Card:
+        """The literals of ``SPEC = Spec(…)`` that need no torch."""
+        for node in ast.parse((self.folder / "spec.py").read_text("utf-8")).body:
+            if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "SPEC":
+                given = {keyword.arg: keyword.value for keyword in node.value.keywords}
+                names = [*CARD, *(["limit_s"] if "limit_s" in given else [])]
+                return Card(**{name: ast.literal_eval(given[name]) for name in names})
+        raise PracticeError(f"{self.folder / 'spec.py'} has no line SPEC = Spec(…)")
+
+    def spec(self) -> "Spec":
+        return load(self.folder / "spec.py", "spec").SPEC
+
+    def _table(self) -> dict:
+        return tomllib.loads((self.folder / "wrong.toml").read_text("utf-8"))
+
+    def start(self) -> Expected:
+        """How the skeleton fails."""
+        return Expected(**self._table()["skeleton"])
+
+    def wrong(self) -> list[Wrong]:
+        """The wrong solutions: that of ``solution.py``, with other texts in some gaps."""
+        found = []
+        for name, entry in self._table().items():
+            if name != "skeleton":
+                fillings = {int(key.removeprefix("gap")): text for key, text in entry.items() if key.startswith("gap")}
+                text = gaps.fill(self.solution, fillings)
+                found.append(Wrong(name, entry["why"], text, Expected(entry["stage"], entry["message"])))
+        return found
+
+
+def load(path: Path, name: str):
+    """Import a Python file that is not on the path. A kernel needs its source in a file, so this is no ``exec``."""
+    found = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
+def exercises(practice: Path = PRACTICE) -> list[Exercise]:
+    folders = sorted((practice / "exercises").glob("[0-9][0-9]_*"))
+    return [Exercise(folder) for folder in folders if (folder / "spec.py").is_file()]
+
+
+def find(name: str, among: list[Exercise]) -> Exercise:
+    """The exercise of that name, number, or name without its number. Raises PracticeError, with the nearest name."""
+    wanted = re.sub(r"\.py$", "", Path(name).name.lower())
+    for exercise in among:
+        number, _, rest = exercise.name.partition("_")
+        if wanted in (exercise.name, number, number.lstrip("0"), rest):
+            return exercise
+    names = [part for exercise in among for part in (exercise.name, exercise.name[3:])]
+    near = difflib.get_close_matches(wanted, names, n=1, cutoff=0.5)
+    tip = f"Did you mean {near[0]}?" if near else "`python practice.py list` shows all."
+    raise PracticeError(f"There is no exercise {name!r}. {tip}")

@@ -1,0 +1,335 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What of a run is wrong. Each function returns quietly, or raises :class:`Found` with the first thing that is."""
+
+import numpy as np
+import torch
+
+from . import draw, mistakes
+from .finding import Finding, Found
+from .record import Access
+from .run import Run, raised
+
+OPS = {"load": "reads", "store": "writes", "atomic": "changes"}
+
+
+def error(run: Run):
+    """The code raised something."""
+    if run.error is not None:
+        said, line = raised(run.error, run.file)
+        raise Found(
+            Finding(
+                f"Your code raised {said}" + (f", in line {line}:" if line else ":"),
+                str(run.case),
+                details=[source(run.file, line)],
+                guess=mistakes.about_error(said),
+            )
+        )
+
+
+def source(file: str, line: int) -> str:
+    """A line of the reader's file, indented."""
+    if not line:
+        return ""
+    with open(file, encoding="utf-8") as text:
+        return f"    {line}: {text.read().splitlines()[line - 1].strip()}"
+
+
+def shape(run: Run):
+    """Number, type, shape, dtype and device of the results."""
+    error(run)
+    name = run.spec.function
+    if run.results["out"] is None:
+        raise Found(Finding(f"{name} returned None.", str(run.case), guess="Does it end in `return`?"))
+    expected = run.expected
+    if expected is None:
+        like = run.inputs[run.spec.result_like]
+        expected = {"out": like}
+    if run.results.keys() != expected.keys():
+        missing = expected.keys() - run.results.keys()
+        if any(m.startswith("grad") for m in missing):
+            said = "The result does not require a gradient. Is it that of `YourFunction.apply`?"
+        else:
+            results = "one result" if len(run.results) == 1 else f"{len(run.results)} results"
+            said = f"{name} returned {results}, and should return {len(expected)}."
+        raise Found(Finding(said, str(run.case)))
+    for part, wanted in expected.items():
+        got, what = run.results[part], f"{name} returned" if part == "out" else f"{part} is"
+        if got is None:
+            raise Found(
+                Finding(f"{part[0].upper()}{part[1:]} is None.", str(run.case), guess="Does `backward` return it?")
+            )
+        if not isinstance(got, torch.Tensor):
+            raise Found(Finding(f"{what} a {type(got).__name__}, and should be a tensor.", str(run.case)))
+        if got.shape != wanted.shape:
+            said = f"{what} the shape {tuple(got.shape)}; it should be {tuple(wanted.shape)}."
+            raise Found(Finding(said, str(run.case)))
+        if got.dtype != wanted.dtype:
+            said = f"{what} the dtype {got.dtype}; it should be {wanted.dtype}."
+            raise Found(Finding(said, str(run.case), guess=_dtype(run, got)))
+
+
+def _called(name: str) -> str:
+    return {"out": "the result", "out[1]": "the second result", "out[2]": "the third result"}.get(name, name)
+
+
+def _dtype(run, got) -> str:
+    return "Which dtype does the line that allocates the result ask for?"
+
+
+def bounds(run: Run):
+    """Accesses outside of tensors, into inputs, of elements that another program touches, or twice."""
+    error(run)
+    troubles = [t for t in run.recorder.troubles if not (t.kind == "twice" and run.spec.twice)]
+    order = {"outside": 0, "input": 1, "race": 2, "twice": 3}
+    trouble = min(troubles, key=lambda t: order[t.kind], default=None)
+    if trouble is None:
+        return
+    access, lane = trouble.access, trouble.lane
+    tensor, offset = draw.name_of(access), int(access.offsets[lane])
+    who, does = f"Program {_pid(access.pid)}", OPS[access.op]
+    size = int((access.region.index >= 0).sum())
+    match trouble.kind:
+        case "outside":
+            said = f"{who} {does} {tensor} at offset {offset}, {_where(access, offset, size)}"
+        case "input":
+            said = f"{who} writes {tensor}{_element(access, offset)}, which is an input."
+        case "race":
+            said = (
+                f"{who} {does} {tensor}{_element(access, offset)}; {_program(access, trouble.other)} touches it, too."
+            )
+        case _:
+            first = _program(access, trouble.other)
+            said = f"{who} writes {tensor}{_element(access, offset)}, which {first} wrote before."
+    details = [f"It is lane {lane}, and its mask is {'on' if access.masked else 'on, for there is none'}:"]
+    details += [source(run.file, access.line)]
+    wrong = {offset} if trouble.kind != "outside" else set()
+    raise Found(
+        with_picture(
+            Finding(said, str(run.case), details, guess=mistakes.about_trouble(run, trouble)), access, lane, wrong
+        )
+    )
+
+
+def _where(access: Access, offset: int, size: int) -> str:
+    if offset < 0:
+        return "before its first element."
+    if offset >= access.region.span:
+        return f"and {'it has no element' if not size else f'its last element is at {access.region.span - 1}'}."
+    return f"which lies between its elements: its strides are {tuple(access.region.tensor.stride())}."
+
+
+def _program(access: Access, other: int | None) -> str:
+    if other is None:
+        return "another program"
+    return "this program" if other == access.program else f"program {_pid(access.launch.pid(other))}"
+
+
+def _pid(pid) -> str:
+    return str(pid[0]) if len(pid) == 1 else str(tuple(pid))
+
+
+def _element(access: Access, offset: int) -> str:
+    at = np.unravel_index(int(access.region.index[offset]), access.region.tensor.shape)
+    return f"[{', '.join(map(str, map(int, at)))}]"
+
+
+def with_picture(finding: Finding, access: Access, lane: int, wrong=(), missed=(), owner_of=None) -> Finding:
+    chosen = {}
+    for program, many in mistakes.siblings(access).items():
+        chosen[program] = access if program == access.program else many[0]
+    finding.launch = draw.picture(access.launch, chosen, access, lane, wrong, missed)
+    finding.picture = draw.text(finding.launch)
+    if owner_of is not None:
+        finding.picture += draw.owners(access, owner_of)
+    return finding
+
+
+def values(run: Run):
+    """Every element of every result; then the properties."""
+    error(run)
+    for name, expected in (run.expected or {}).items():
+        actual = run.results[name]
+        wrong = wrong_elements(actual, expected, run.spec.rtol, run.spec.atol)
+        if wrong.any():
+            raise Found(_wrong_value(run, name, actual, expected, wrong))
+
+
+def wrong_elements(actual: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float) -> torch.Tensor:
+    """Which elements are off by more than ``atol + rtol · |expected|``; one NaN is as good as another."""
+    a, e = actual.detach().to("cpu"), expected.detach().to("cpu")
+    if not a.is_floating_point():
+        return a != e
+    a, e = a.double(), e.double()
+    near = (a == e) | (a.isnan() & e.isnan()) | ((a - e).abs() <= atol + rtol * e.abs())
+    return ~near
+
+
+def _wrong_value(run: Run, name: str, actual, expected, wrong) -> Finding:
+    at = tuple(wrong.nonzero()[0].tolist())
+    got, want = actual[at].item(), expected[at].item()
+    what = f"{_called(name)}[{', '.join(map(str, at))}]" if at else name
+    said = f"{what[0].upper()}{what[1:]} is {_number(got, actual)} and should be {_number(want, expected)}"
+    said += f"; {int(wrong.sum())} of {actual.numel()} elements are wrong." if actual.numel() > 1 else "."
+    finding = Finding(said, str(run.case))
+    region, owner, missed = run.arena.region_of(actual), None, 0
+    if region is not None:
+        offsets = sum(i * s for i, s in zip(at, actual.stride(), strict=True))
+        offsets += (actual.data_ptr() - region.base) // region.size
+        missed = int((~region.covered & (region.index >= 0)).sum())
+        owner, near = _owner(run, region, offsets), _nobody(run, region, offsets)
+        access = owner or near
+        if access:
+            on = access.mask if owner else np.ones_like(access.mask)
+            lane = int(np.flatnonzero((access.offsets == offsets) & on)[-1])
+            state = "on" if access.mask[lane] else "off, so nobody stores it"
+            finding.details = [f"Program {_pid(access.pid)} owns it: lane {lane}, offset {offsets}, mask {state}."]
+            finding.details += [source(run.file, access.line)]
+            bad = _offsets_of(region, actual, wrong)
+            gone = np.flatnonzero(~region.covered & (region.index >= 0)).tolist()
+            with_picture(finding, access, lane, bad, gone, offsets if missed else None)
+            if run.case.fill and owner and (load := mistakes.undefined_load(run, owner.program)):
+                with_picture(finding, load, int(np.flatnonzero(~load.mask)[0]))
+        elif run.launches:
+            finding.details = [f"No program stores it: none has its offset, {offsets}."]
+            if last := [a for a in run.launches[-1].accesses if a.region is region and a.op != "load"]:
+                with_picture(finding, last[-1], 0, _offsets_of(region, actual, wrong), owner_of=offsets)
+    finding.guess = mistakes.about_values(run, name, at, got, want, owner, missed)
+    return finding
+
+
+def _offsets_of(region, actual, wrong) -> list[int]:
+    strides, start = actual.stride(), (actual.data_ptr() - region.base) // region.size
+    return [start + sum(i * s for i, s in zip(at, strides, strict=True)) for at in wrong.nonzero()[:4096].tolist()]
+
+
+def _owner(run: Run, region, offset: int) -> Access | None:
+    """The last access that stored the element."""
+    for launch in reversed(run.launches):
+        for access in reversed(launch.accesses):
+            if access.region is region and access.op != "load" and (access.mask & (access.offsets == offset)).any():
+                return access
+    return None
+
+
+def _nobody(run: Run, region, offset: int) -> Access | None:
+    """A store that has the element on a lane that is off."""
+    for launch in reversed(run.launches):
+        for access in launch.accesses:
+            if access.region is region and access.op != "load" and (access.offsets == offset).any():
+                return access
+    return None
+
+
+def _number(value, tensor) -> str:
+    return f"{value:.6g}" if tensor.is_floating_point() else str(value)
+
+
+def properties(run: Run, again):
+    for check in run.spec.properties:
+        if said := check(run.results["out"], run.inputs, again):
+            raise Found(Finding(said, str(run.case)))
+
+
+# Whether the kernel did the work
+
+
+def honest(run: Run):
+    """A kernel was launched and stored every element of the result, and torch computed nothing."""
+    error(run)
+    ops = [(name, line) for name, line in run.recorder.ops]
+    if ops:
+        name, line = ops[0]
+        said = f"torch computed something: `{name}`" + (f", in line {line}:" if line else ".")
+        details = [source(run.file, line)] if line else []
+        raise Found(
+            Finding(said, details=details, guess="Here the kernel does the work: torch may allocate, and no more.")
+        )
+    for name, actual in run.results.items():
+        if not isinstance(actual, torch.Tensor) or not actual.numel():
+            continue
+        if not run.launches:
+            said = f"{run.spec.function} launched no kernel, and returned a result all the same."
+            raise Found(
+                Finding(
+                    said,
+                    str(run.case),
+                    guess="Does it keep results of earlier calls? Each call has to compute its own.",
+                )
+            )
+        region = run.arena.region_of(actual)
+        if region is None or (run.spec.covers and not region.covered.any()):
+            said = f"No kernel stored {_called(name)}: it comes from somewhere else."
+            raise Found(Finding(said, str(run.case), guess="The kernel has to store what the function returns."))
+        offsets = np.array(_offsets_of(region, actual, torch.ones(actual.shape, dtype=torch.bool)))
+        if run.spec.covers and not region.covered[offsets].all():
+            lost = int(offsets[np.flatnonzero(~region.covered[offsets])[0]])
+            said = f"No program stored the result's element at offset {lost}."
+            raise Found(Finding(said, str(run.case), guess="Its value is right by chance, or comes from elsewhere."))
+        done = region.covered[offsets]
+        if (region.memory()[offsets][done] != region.shadow[offsets][done]).any():
+            said = "Something else than a kernel changed the result after the kernel had stored it."
+            raise Found(Finding(said, str(run.case), guess="The kernel has to store what the function returns."))
+
+
+def counts(run: Run):
+    """Reads of each element, and launches."""
+    spec = run.spec
+    if spec.most_moved is not None:
+        _moved(run, spec.most_moved)
+    if spec.most_launches is not None and len(run.launches) > spec.most_launches:
+        names = ", ".join(launch.kernel for launch in run.launches)
+        said = f"{spec.function} launches {len(run.launches)} kernels, and {spec.most_launches} can do it: {names}."
+        raise Found(Finding(said, str(run.case)))
+    for launch in run.launches if spec.programs else ():
+        if launch.programs != (asked := run.inputs[spec.programs]):
+            said = f"{launch.kernel} is launched with {_programs(launch.programs)}, and {spec.programs} is {asked}."
+            raise Found(Finding(said, str(run.case), guess="Does the grid have just as many?"))
+    for name, most in spec.most_reads.items():
+        region = next(r for r in run.arena.regions if r.given and r.name == name)
+        if region.span:
+            reads = float(np.median(region.reads[region.index >= 0]))
+            if reads > most:
+                said = f"Your kernels read each element of {name} {reads:g} times; {most:g} can do it."
+                guess = "What is read twice could stay in the program's block."
+                if most > 1:
+                    guess = "Can one pass over the blocks do the work of two?"
+                raise Found(Finding(said, str(run.case), guess=guess))
+    for name, least in spec.least_used.items() if run.case.size == spec.sizes[-1] else ():
+        loads = [a for launch in run.launches for a in launch.accesses if a.op == "load" and a.region.name == name]
+        fetched, needed = (sum(counted) for counted in zip(*map(sectors, loads), strict=True)) if loads else (0, 0)
+        if needed < least * fetched:
+            raise Found(_wasted(run, name, needed / fetched, least, max(loads, key=lambda a: sectors(a)[0])))
+
+
+SECTOR = 32  # bytes
+
+
+def _programs(count: int) -> str:
+    return "1 program" if count == 1 else f"{count} programs"
+
+
+def sectors(access: Access) -> tuple[int, int]:
+    """The sectors in which the elements lie that an access wants, and the fewest that could hold as many."""
+    size, wanted = access.region.size, np.unique(access.offsets[access.mask])
+    return np.unique(wanted * size // SECTOR).size, -(-wanted.size * size // SECTOR)
+
+
+def _wasted(run: Run, name: str, used: float, least: float, access: Access) -> Finding:
+    fetched, needed = sectors(access)
+    said = f"Of the bytes of {name} that your loads fetch, {used:.0%} are used; {least:.0%} can be."
+    what = f"{fetched} sectors of {SECTOR} bytes for {int(access.mask.sum())} elements, which {needed} could hold:"
+    details = [f"A load of program {_pid(access.pid)} fetches {what}", source(run.file, access.line)]
+    guess = "Memory answers with sectors. Does a program load what lies side by side, or one element of each row?"
+    return with_picture(Finding(said, str(run.case), details, guess=guess), access, 0)
+
+
+def _moved(run: Run, most: float):
+    """Bytes that kernels load and store, against those of inputs and results, each once."""
+    accesses = [access for launch in run.launches for access in launch.accesses]
+    moved = sum(int((a.mask & a.inside).sum()) * a.region.size for a in accesses)
+    tensors = [value for value in [*run.inputs.values(), *run.results.values()] if isinstance(value, torch.Tensor)]
+    must = sum(tensor.numel() * tensor.itemsize for tensor in tensors)
+    if moved > most * must:
+        said = f"Your kernels move {moved} bytes; inputs and result have {must}."
+        guess = "What is stored and loaded again could stay in the program's block. And is each input loaded once?"
+        raise Found(Finding(said, str(run.case), guess=guess))

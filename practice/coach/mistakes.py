@@ -1,0 +1,379 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is probably wrong, where it is a known mistake: a sentence, as a question or with "looks as if".
+
+Each rule looks at one thing and returns its sentence, or None. The first that says something is taken, so the surest
+come first. Errors of the compiler and of Python have their own table, of patterns.
+"""
+
+import re
+
+import numpy as np
+import torch
+
+from . import draw
+from .record import Access, Trouble
+from .run import Run, gradient_like
+
+ERRORS = {
+    r"power of 2": "A block's size must be a power of two: does `triton.next_power_of_2` help?",
+    r"arange's arguments must be of type tl\.constexpr": "`tl.arange` takes constants: is the block's size marked "
+    "`tl.constexpr`?",
+    r"Unsupported function referenced|NameError\(.(torch|math|np|numpy) is": "In a kernel, functions are those of "
+    "`tl`: `tl.exp`, not `torch.exp` or `math.exp`.",
+    r"NameError|is not defined": "Is this name spelled as where it is defined? What only an `if` defines is unknown "
+    "behind it.",
+    r"invalid axis": "A block of one dimension has axis 0 only. In one of rows and columns, axis 1 is along a row.",
+    r"(?s)triton\.(cdiv|next_power_of_2)\([^\n]*\n\s*\^\s*\n.*Did you forget": "In a kernel it is `tl.cdiv`; "
+    "`triton.cdiv` is for the launch.",
+    r"(?s)\w\[[^\n]*\n\s*\^\s*\n.*Did you forget to add @triton\.jit|unsupported tensor index": "Brackets pick no "
+    "element of a block: load it from memory, or let `tl.where` keep it alone in a sum.",
+    r"Cannot access global variable": "A kernel sees its arguments, and globals that are `tl.constexpr`: pass it.",
+    r"missing .*required positional argument": "Does the launch pass every argument of the kernel, in its order? "
+    "With a tuner: has each config the rest?",
+    r"Conflicting meta-parameters": "Does the launch pass what a config of the tuner gives, too?",
+    r"'function' object is not subscriptable": "Is the kernel marked `@triton.jit`? A kernel is launched with its "
+    "grid in brackets: `kernel[(programs,)](…)`.",
+    r"object of type 'int' has no len|int\(\) argument must be .* not 'tuple'": "The grid is a tuple of numbers: "
+    "`kernel[(programs,)](…)`, with a comma for one axis.",
+    r"'int' object has no attribute 'to'": "In the interpreter, the number of a `for` loop is Python's own, without "
+    "`.to`: cast a block, such as `tl.arange(…)`.",
+    r"invalid operands of type pointer": "A pointer is an address. Is there a `tl.load` around it?",
+    r"__pow__": "Triton has no `**`: for a square, multiply.",
+    r"is not subscriptable|Cannot call @triton\.jit.*outside": "A kernel is launched with its grid in brackets: "
+    "`kernel[(programs,)](…)`.",
+    r"[Cc]annot (make_shape_compatible|broadcast)|incompatible dimensions": "Two blocks have different shapes: is a "
+    "`[:, None]` or `[None, :]` missing?",
+    r"Unsupported ptr type|cannot be loaded from|not a pointer": "Is the first argument of `tl.load` or `tl.store` a "
+    "pointer plus offsets?",
+    r"Loop-carried variable": "A block keeps its dtype through a loop: which `dtype` does it begin with, and what is "
+    "added to it?",
+    r"simultaneous multiple comparison": "`&` binds tighter than `<`: put each comparison in parentheses.",
+    r"(?s)^ .*tl\.dot\([^\n]*\n\s*\^$": "`tl.dot` gives float32. Has the accumulator that it adds to the shape of the "
+    "product, and is it float32?",
+    r"block offset start must be 16-byte aligned": "A descriptor takes a tile's first row and column, in elements. Is "
+    "the tile's number multiplied by its size?",
+    r"(?s)^ .*\.store\(\[[^\n]*\n\s*\^$": "A descriptor stores tiles of one shape. Is the tile turned, and has it the "
+    "shape that the descriptor was made for?",
+    r"out of resource": "The program's blocks are too large for a GPU: are smaller ones enough?",
+}
+
+
+def about_error(said: str) -> str:
+    """Of what Triton or Python raised."""
+    return next((tip for pattern, tip in ERRORS.items() if re.search(pattern, said)), "")
+
+
+def about_trouble(run: Run, trouble: Trouble) -> str:
+    """Of an access that is not allowed."""
+    rules = (
+        _input,
+        _shared,
+        _same_offsets,
+        _no_mask,
+        _backward,
+        _one_too_many,
+        _ignores_strides,
+        _row_twice,
+        _mask_says_on,
+        _race,
+        _overlap,
+    )
+    return next((said for rule in rules if (said := rule(run, trouble))), "")
+
+
+def siblings(access: Access) -> dict[int, list[Access]]:
+    """The accesses of every program in the same line, by program."""
+    found: dict[int, list[Access]] = {}
+    for other in access.launch.accesses:
+        if other.line == access.line and other.op == access.op and other.region is access.region:
+            found.setdefault(other.program, []).append(other)
+    return found
+
+
+def all_the_same(access: Access) -> bool:
+    """Whether every program of the launch works on the same offsets."""
+    found = [np.concatenate([a.offsets for a in many]) for many in siblings(access).values()]
+    return len(found) > 1 and all(np.array_equal(found[0], offsets) for offsets in found[1:])
+
+
+def _input(run, trouble):
+    if trouble.kind == "input":
+        return "What a kernel writes needs memory of its own: is there a `torch.empty_like` for it?"
+    return None
+
+
+def _same_offsets(run, trouble):
+    if all_the_same(trouble.access) and not run.spec.shared:
+        said = "Every program has the same offsets. Did you forget the program's number, `tl.program_id`?"
+        return said + (" Or is one program enough here?" if trouble.access.region.span == 1 else "")
+    return None
+
+
+def _shared(run, trouble):
+    if trouble.kind in ("race", "twice") and trouble.other != trouble.access.program:
+        return run.spec.shared or None
+    return None
+
+
+def _no_mask(run, trouble):
+    if trouble.kind != "outside" or _between(trouble):
+        return None
+    if not trouble.access.masked and trouble.access.offsets.size == 1:
+        return f"Line {trouble.access.line} has no mask. When is there no such element, and which condition says so?"
+    if not trouble.access.masked:
+        return f"Line {trouble.access.line} has no mask: what switches off the lanes that have no element?"
+    if trouble.access.op == "atomic" and trouble.access.mask.all():  # masked, or not
+        return f"Every lane of line {trouble.access.line} is on: which mask switches off those that have no element?"
+    return None
+
+
+def _between(trouble) -> bool:
+    """Whether the offset lies in the tensor, in a gap between its elements."""
+    return 0 <= trouble.access.offsets[trouble.lane] < trouble.access.region.span
+
+
+def _backward(run, trouble):
+    access = trouble.access
+    lanes = access.offsets.reshape(access.shape)
+    if trouble.kind == "outside" and not run.case.layout and lanes.shape[-1:] > (1,) and (np.diff(lanes) < 0).all():
+        return (
+            "The offsets fall from lane to lane. Does the first lane of the first program get the last index, which is "
+            "n - 1? And does the mask compare with the right length?"
+        )
+    return None
+
+
+def _one_too_many(run, trouble):
+    access = trouble.access
+    if trouble.kind == "outside" and (access.offsets[access.mask & ~access.inside] == access.region.span).all():
+        return "Just one lane too many is on. Does your mask say `<=` where `<` is right?"
+    return None
+
+
+def _ignores_strides(run, trouble):
+    if run.case.layout and trouble.access.op == "store" and trouble.access.region.tensor.is_contiguous():
+        strides = tuple(trouble.access.region.tensor.stride())
+        return f"Here the strides of what is stored are {strides}. Are its offsets made with those of something else?"
+    if run.case.layout and trouble.kind in ("outside", "twice"):
+        other = ", or a `.contiguous()`" if "clone" in run.spec.torch_ops else ""
+        return f"It was in bounds for a contiguous tensor. Looks as if a stride is missing from the offsets{other}."
+    if trouble.kind == "outside" and _between(trouble):
+        if trouble.access.region.name == "the gradient":
+            return "The gradient that comes in may have gaps. Does the kernel get what `.contiguous()` returns?"
+        return "Looks as if a stride is missing from the offsets."
+    return None
+
+
+def _row_twice(run, trouble):
+    access, tensor = trouble.access, trouble.access.region.tensor
+    many = siblings(access)
+    if trouble.kind != "outside" or len(access.shape) > 1 or tensor.ndim != 2 or not {0, 1} <= many.keys():
+        return None
+    first, second = (int(many[p][0].offsets.flat[0]) for p in (0, 1))
+    if access.offsets.size > 1 and first == 0 and second == 2 * tensor.stride(0) > 0:
+        return f"Program 1 begins at offset {second}, and row 1 at {tensor.stride(0)}. Is the row counted twice?"
+    return None
+
+
+def _mask_says_on(run, trouble):
+    if trouble.kind == "outside":
+        on = trouble.access.mask
+        if on.size == 1:
+            return "The mask is on. Has each index in this offset its own stride, and is none counted twice?"
+        which = "every lane" if on.all() else f"{int(on.sum())} of {on.size} lanes"
+        said = f"The mask has {which} on. Does it compare the right offsets with the right length?"
+        access = trouble.access
+        if not (on & access.inside).any():
+            if siblings(access)[access.program][0] is not access:
+                return said + " Or does the loop end a step too late?"
+            if access.program == access.launch.programs - 1 > 0:
+                return said + " And has the launch more programs than there is work?"
+        return said + (" If so: is each index multiplied by its own stride?" if len(trouble.access.shape) > 1 else "")
+    return None
+
+
+def _race(run, trouble):
+    if trouble.kind == "race":
+        return "A GPU starts programs in any order: what one writes, no other may touch in the same launch."
+    return None
+
+
+def _overlap(run, trouble):
+    if trouble.kind != "twice":
+        return None
+    many = siblings(trouble.access)
+    starts = [int(many[p][0].offsets[0]) for p in sorted(many)][:2]
+    if trouble.other != trouble.access.program and len(starts) == 2:
+        lanes = trouble.access.offsets.size
+        return (
+            f"Program 0 begins at offset {starts[0]}, program 1 at {starts[1]}, and each has {lanes} lanes, of which "
+            f"the mask leaves some on that belong to somebody else. Is it the step, or the mask?"
+        )
+    if np.unique(trouble.access.offsets[trouble.access.mask]).size == trouble.access.mask.sum():
+        return "It was another store of the same program. In a loop: how far do the offsets move with each step?"
+    return "Two lanes have the same offset. Does every index have its stride, and the mask `<` rather than `<=`?"
+
+
+# Values
+
+
+def about_values(run: Run, name: str, at: tuple[int, ...], got, want, owner: Access | None, missed: int) -> str:
+    """Of a result with a wrong element at ``at``; ``missed`` elements were never stored."""
+    rules = (
+        _known_result,
+        _never_launched,
+        _short_row,
+        _too_few_programs,
+        _wrong_step,
+        _poison,
+        _half,
+        _strided,
+        _transposed,
+        _same_loads,
+    )
+    given = (run, name, at, got, want, owner, missed)
+    return next((said for rule in rules if (said := rule(*given))), "")
+
+
+def _known_result(run, name, at, got, want, owner, missed):
+    actual = run.results[name]
+    given = [v.detach() if isinstance(v := run.inputs[p], torch.Tensor) else v for p in run.spec.signature]
+    known = run.spec.mistaken if name == "out" else {}
+    if run.spec.gradients and name == f"grad of {run.spec.gradients[0]}":
+        known, given = run.spec.mistaken_gradient, [gradient_like(run.expected["out"].detach()), *given]
+    for said, mistaken in known.items():
+        try:
+            other = mistaken(*given)
+            if torch.allclose(actual.double(), other.double(), 1e-3, 1e-5, equal_nan=True):
+                return said
+        except (RuntimeError, IndexError, ValueError, TypeError, AttributeError):
+            continue  # not for these shapes
+    return None
+
+
+def _stores(run):
+    return [access for launch in run.launches for access in launch.accesses if access.op == "store"]
+
+
+def _never_launched(run, name, at, got, want, owner, missed):
+    if not run.launches:
+        return "No kernel was launched. Is there a line `kernel[grid](…)`, and does it run?"
+    return None
+
+
+def _short_row(run, name, at, got, want, owner, missed):
+    stores = _stores(run)
+    if not missed or not stores or stores[0].region.tensor.ndim != 2:
+        return None
+    many = siblings(stores[0])
+    if len(many) < 2 or stores[0].offsets.size < 2:  # a lane alone is no block
+        return None
+    first, second = (many[p] for p in sorted(many)[:2])
+    (_, columns), (stride, _) = stores[0].region.tensor.shape, stores[0].region.tensor.stride()
+    reached = max(int(access.offsets.max()) for access in first)
+    if second[0].offsets.flat[0] == stride and reached < columns - 1:
+        return (
+            f"Each program begins a row, and stores {reached + 1} of its {columns} elements. Is the block as long as "
+            "a row, or is there a loop along it?"
+        )
+    return None
+
+
+def _too_few_programs(run, name, at, got, want, owner, missed):
+    if not missed or owner is not None:
+        return None
+    if run.launches and not run.launches[-1].programs:
+        return "The launch has no program at all. Does the grid round up, with `triton.cdiv`?"
+    if not (stores := _stores(run)):
+        return None
+    if all_the_same(stores[-1]):
+        return "Every program has the same offsets. Did you forget the program's number, `tl.program_id`?"
+    ends = max(int(access.offsets.max()) for access in stores)
+    region = stores[-1].region
+    if ends < region.span - 1:
+        launch = stores[-1].launch
+        said = (
+            f"The {launch.programs} program{'s' * (launch.programs != 1)} of this launch reach offset {ends}, and the "
+            f"last element is at {region.span - 1}. Does the grid round up, with `triton.cdiv`?"
+        )
+        if launch.grid[1:] != (1, 1):
+            return said + " And does the kernel count the same on each axis?"
+        return said + (" And does it count tiles along both axes?" if len(stores[-1].shape) > 1 else "")
+    return None
+
+
+def _wrong_step(run, name, at, got, want, owner, missed):
+    stores = _stores(run)
+    if not missed or not stores:
+        return None
+    many = siblings(stores[0])
+    if len(many) < 2 or stores[0].offsets.size < 2:  # a lane alone is no block
+        return None
+    first, second = (many[p][0].offsets for p in sorted(many)[:2])
+    if len(run.launches[-1].grid) and second[0] > first[-1] + 1 and run.launches[-1].grid[1:] == (1, 1):
+        return (
+            f"Program 0 ends at offset {first[-1]} and program 1 begins at {second[0]}. "
+            f"Looks as if `pid` is multiplied by something else than the block's size."
+        )
+    return None
+
+
+def undefined_load(run: Run, program: int | None = None) -> Access | None:
+    """A load (of this program, else of any) with lanes that are off and no `other`."""
+    for launch in run.launches:
+        for access in launch.accesses:
+            if access.op == "load" and not access.other and not access.mask.all() and program in (None, access.program):
+                return access
+    return None
+
+
+def _poison(run, name, at, got, want, owner, missed):
+    if not run.case.fill:
+        return None
+    if load := undefined_load(run):
+        return (
+            f"Line {load.line} loads without `other`. What a lane that is off holds is undefined, and here it reaches "
+            "the result: which value would change nothing?"
+        )
+    if any(access.op == "atomic" for launch in run.launches for access in launch.accesses):
+        return "An atomic operation adds to what is there. Does the result begin as zeros?"
+    return "The result depends on memory that nobody wrote. Is something read before it is stored, or never stored?"
+
+
+def _half(run, name, at, got, want, owner, missed):
+    actual, expected = run.results[name], run.expected[name]
+    if expected.dtype in (torch.float16, torch.bfloat16) and not missed:
+        error = (actual.double() - expected.double()).abs() / expected.double().abs().clamp(min=1e-3)
+        if error.isfinite().all() and error.median() < 0.05:
+            return f"Close, but not close enough. Looks as if the sum is kept in {expected.dtype}; is float32 better?"
+    return None
+
+
+def _strided(run, name, at, got, want, owner, missed):
+    if run.case.layout and not run.results[name].is_contiguous():
+        strides = tuple(run.results[name].stride())
+        what = "The result" if name == "out" else f"{name[0].upper()}{name[1:]}"
+        return f"{what} is not contiguous: its strides are {strides}. Does the kernel store as if it were?"
+    if run.case.layout and not run.case.fill:
+        return "It was right for a contiguous tensor. Looks as if a stride is missing from the offsets."
+    return None
+
+
+def _transposed(run, name, at, got, want, owner, missed):
+    actual, expected = run.results[name], run.expected[name]
+    if actual.ndim == 2 and actual.shape[0] == actual.shape[1] and torch.equal(actual, expected.mT):
+        return "This is the result, transposed. Are rows and columns, or their strides, exchanged?"
+    return None
+
+
+def _same_loads(run, name, at, got, want, owner, missed):
+    for launch in run.launches:
+        for access in launch.accesses:
+            region = access.region
+            unread = access.op == "load" and region.given and (region.reads[region.index >= 0] == 0).any()
+            if unread and all_the_same(access):
+                return (
+                    f"Every program loads the same elements of {draw.name_of(access)}, in line {access.line}, and some "
+                    "are loaded by none. Did you forget the program's number there?"
+                )
+    return None

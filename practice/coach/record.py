@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a call did, in Triton's interpreter: its launches, every access of every program, and its calls of torch.
+
+An access outside of the tensor that it aims at is noted, not made: a wrong pointer must not end the process.
+"""
+
+import contextlib
+import functools
+import inspect
+import sys
+from dataclasses import dataclass, field
+from unittest import mock
+
+import numpy as np
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from .arena import Arena, Region
+
+MAKES = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
+FILLS = {"zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones", "full", "full_like", "new_full"}
+HARMLESS = {"zero_", "fill_", "detach", "alias", "lift_fresh", "_local_scalar_dense", "set_", "is_same_size"}
+POISON = 0xFF
+
+
+@contextlib.contextmanager
+def configs_in_turn():
+    """Autotuning without a GPU to measure on: the first call takes the first config, each later one the next."""
+    from triton.runtime.autotuner import Autotuner
+
+    def run(tuned, *args, **kwargs):
+        tuned.turn = getattr(tuned, "turn", -1) + 1
+        config = tuned.configs[tuned.turn % len(tuned.configs)].all_kwargs()
+        if both := sorted(config.keys() & kwargs.keys()):
+            raise ValueError(f"Conflicting meta-parameters: {', '.join(both)}")  # as the tuner says it
+        return tuned.fn.run(*args, **kwargs, **config)
+
+    with mock.patch.object(Autotuner, "run", run):
+        yield
+
+
+@dataclass
+class Access:
+    """One load, store or atomic of one program. Arrays are flat, an entry a lane."""
+
+    launch: "Launch"
+    program: int  # counted along x first
+    op: str  # "load", "store" or "atomic"
+    region: Region
+    offsets: np.ndarray  # in elements of the region's tensor
+    mask: np.ndarray
+    inside: np.ndarray  # which offsets are elements of the tensor
+    shape: tuple[int, ...]
+    line: int  # of the reader's file
+    masked: bool  # whether a mask was given
+    other: bool  # whether lanes that are off were given a value
+
+    @property
+    def pid(self) -> tuple[int, ...]:
+        return self.launch.pid(self.program)
+
+
+@dataclass
+class Launch:
+    kernel: str
+    grid: tuple[int, int, int]
+    names: dict[int, str]  # the kernel's parameter for a region, by the region's identity
+    accesses: list[Access] = field(default_factory=list)
+
+    @property
+    def programs(self) -> int:
+        return int(np.prod(self.grid))
+
+    def pid(self, program: int) -> tuple[int, ...]:
+        x, y, _ = self.grid
+        at = program % x, program // x % y, program // (x * y)
+        return at[: max((axis + 1 for axis in range(3) if self.grid[axis] > 1), default=1)]
+
+
+@dataclass
+class Trouble:
+    """An access that is not allowed: outside, twice, race (another program touched it), or into an input."""
+
+    kind: str
+    access: Access
+    lane: int
+    other: int | None = None  # the other program
+
+
+class Recorder:
+    """Between :meth:`__enter__` and :meth:`__exit__`, collects what the code of ``file`` does with an arena."""
+
+    def __init__(self, arena: Arena, file: str, torch_ops: tuple[str, ...] = (), writes: tuple[str, ...] = ()):
+        self.arena, self.file = arena, file
+        self.torch_ops, self.writes = torch_ops, writes
+        self.launches: list[Launch] = []
+        self.troubles: list[Trouble] = []
+        self.ops: list[tuple[str, int]] = []  # what torch computed, and in which line
+        self.ours, self.masked = False, True
+
+    def __enter__(self):
+        from triton.runtime.interpreter import InterpretedFunction
+        from triton.runtime.interpreter import interpreter_builder as builder
+
+        self.builder = builder
+        self.undo = contextlib.ExitStack()
+        around = {
+            "create_load": self._unmasked, "create_masked_load": self._load,
+            "create_store": self._unmasked, "create_masked_store": self._store,
+            "create_atomic_rmw": self._rmw, "create_atomic_cas": self._cas,
+        }  # fmt: skip
+        for name, function in around.items():
+            wrapped = functools.partial(function, getattr(builder, name))
+            self.undo.enter_context(mock.patch.object(builder, name, wrapped))
+        run = InterpretedFunction.run
+        launch = lambda kernel, *args, **kwargs: self._launch(run, kernel, *args, **kwargs)
+        self.undo.enter_context(mock.patch.object(InterpretedFunction, "run", launch))
+        self.undo.enter_context(np.errstate(all="ignore"))  # the reader's own numbers may overflow: the values say so
+        self.undo.enter_context(configs_in_turn())
+        self.undo.enter_context(_Torch(self))
+        return self
+
+    def __exit__(self, *error):
+        self.undo.close()
+
+    # Launches
+
+    def _launch(self, run, kernel, *args, grid, warmup, **kwargs):
+        parameters = inspect.signature(kernel.fn).parameters
+        names, given = {}, {}
+        with contextlib.suppress(TypeError):  # wrong arguments: Triton says so in a moment
+            given = inspect.signature(kernel.fn).bind_partial(
+                *args, **{name: value for name, value in kwargs.items() if name in parameters}
+            )
+            given.apply_defaults()
+            given = dict(given.arguments)
+        for name, value in given.items():
+            value = getattr(value, "base", value) if not isinstance(value, torch.Tensor) else value
+            if isinstance(value, torch.Tensor) and (region := self.arena.region_of(value)):
+                names[id(region)] = name
+        size = grid(given) if callable(grid) else grid
+        size = (size,) if isinstance(size, int) else tuple(int(n) for n in size)
+        self.launches.append(Launch(kernel.fn.__name__, (*size, 1, 1)[:3], names))
+        for region in self.arena.regions:
+            region.new_launch()
+        with self.aside():
+            return run(kernel, *args, grid=grid, warmup=warmup, **kwargs)
+
+    @contextlib.contextmanager
+    def aside(self):
+        """Within it, torch is not called by the reader's code."""
+        before, self.ours = self.ours, True
+        try:
+            yield
+        finally:
+            self.ours = before
+
+    # Accesses
+
+    def line(self) -> int:
+        """The line of the reader's file that is being run, 0 if none is."""
+        frame = sys._getframe(2)
+        while frame and frame.f_code.co_filename != self.file:
+            frame = frame.f_back
+        return frame.f_lineno if frame else 0
+
+    def _note(self, op, pointers, mask, other) -> Access | None:
+        addresses = pointers.data.ravel()
+        on = np.broadcast_to(mask.data, pointers.data.shape).astype(bool).ravel()
+        region = self.arena.aimed_at(addresses, on)
+        if region is None:
+            return None
+        x, y, z = self.builder.grid_idx
+        launch = self.launches[-1]
+        program = x + launch.grid[0] * (y + launch.grid[1] * z)
+        offsets = region.offsets(addresses)
+        inside, shape = region.holds(offsets), pointers.data.shape
+        access = Access(
+            launch, program, op, region, offsets, on, inside, shape, self.line(), masked=self.masked, other=other
+        )
+        launch.accesses.append(access)
+        self._judge(access)
+        return access
+
+    def _judge(self, access: Access):
+        region, op, me = access.region, access.op, access.program
+        if (strays := np.flatnonzero(access.mask & ~access.inside)).size:
+            self.troubles.append(Trouble("outside", access, int(strays[0])))
+        lanes = np.flatnonzero(access.mask & access.inside)
+        offsets = access.offsets[lanes]
+        if op == "load":
+            np.add.at(region.reads, offsets, 1)
+            self._others("race", access, lanes, region.stored_by[offsets], me)
+            seen = region.read_by[offsets]
+            region.read_by[offsets] = np.where((seen == -1) | (seen == me), me, -2)
+            return
+        if region.given and region.name not in self.writes and lanes.size:
+            self.troubles.append(Trouble("input", access, int(lanes[0])))
+        if op == "store":
+            self._others("race", access, lanes, region.read_by[offsets], me)
+            before = region.stored_by[offsets]
+            if (again := np.flatnonzero(before != -1)).size:
+                self.troubles.append(Trouble("twice", access, int(lanes[again[0]]), int(before[again[0]])))
+            elif np.unique(offsets).size < offsets.size:
+                first = set()
+                lane = next(lane for lane, at in zip(lanes, offsets, strict=True) if at in first or first.add(at))
+                self.troubles.append(Trouble("twice", access, int(lane), me))
+            region.stored_by[offsets] = me
+        region.covered[offsets] = True
+
+    def _others(self, kind, access, lanes, owners, me):
+        if (found := np.flatnonzero((owners != -1) & (owners != me))).size:
+            other = int(owners[found[0]])
+            self.troubles.append(Trouble(kind, access, int(lanes[found[0]]), other if other >= 0 else None))
+
+    def _safe(self, access, pointers, mask):
+        """The mask, without the lanes that would touch memory of somebody else."""
+        on = access.mask & access.region.mapped(pointers.data.ravel()) if access else np.zeros(pointers.data.size, bool)
+        on = on.reshape(pointers.data.shape)
+        return on if isinstance(mask, np.ndarray) else type(mask)(on, mask.dtype)  # a descriptor's is an array
+
+    def _unmasked(self, access, *args, **kwargs):
+        """Around a load or store without a mask, which the interpreter passes on as one with a mask of ones."""
+        self.masked = False
+        try:
+            return access(*args, **kwargs)
+        finally:
+            self.masked = True
+
+    def _load(self, load, pointers, mask, other, *rest, **kwargs):
+        access = self._note("load", pointers, mask, other is not None)
+        loaded = load(pointers, self._safe(access, pointers, mask), other, *rest, **kwargs)
+        if other is None and self.arena.poisoned and access:  # what such a lane holds is undefined
+            off = ~access.mask.reshape(pointers.data.shape)
+            loaded.data[off] = np.resize(_undefined(loaded), int(off.sum()))
+        return loaded
+
+    def _store(self, store, pointers, value, mask, *rest, **kwargs):
+        access = self._note("store", pointers, mask, False)
+        done = store(pointers, value, self._safe(access, pointers, mask), *rest, **kwargs)
+        self._remember(access)
+        return done
+
+    def _rmw(self, rmw, kind, pointers, value, mask, *rest):
+        access = self._note("atomic", pointers, mask, False)
+        done = rmw(kind, pointers, value, self._safe(access, pointers, mask), *rest)
+        self._remember(access)
+        return done
+
+    def _cas(self, cas, pointers, *rest):
+        mask = type(pointers)(np.ones(pointers.data.shape, bool), _boolean())
+        access = self._note("atomic", pointers, mask, False)
+        if not access or not access.inside.all():
+            raise IndexError("an atomic compare-and-swap outside of every tensor")
+        done = cas(pointers, *rest)
+        self._remember(access)
+        return done
+
+    def _remember(self, access: Access | None):
+        """Keep what the kernel left in memory, to see whether somebody changes it afterwards."""
+        if access:
+            offsets = access.offsets[access.mask & access.inside]
+            access.region.shadow[offsets] = access.region.memory()[offsets]
+
+
+def _undefined(loaded) -> np.ndarray:
+    """What undefined lanes may hold: NaN alone would not do, for the interpreter's maximum and minimum drop it."""
+    dtype = loaded.data.dtype
+    if loaded.dtype.scalar.name == "bf16":  # which the interpreter keeps as integers
+        return np.array([0x7F00, 0xFF00, 0xFFFF], dtype)  # large, small, NaN
+    if dtype.kind == "f":
+        return np.array([np.finfo(dtype).max / 4, -np.finfo(dtype).max / 4, np.nan], dtype)
+    if dtype.kind in "iu" and loaded.dtype.scalar.is_int():
+        return np.array([np.iinfo(dtype).max // 4, np.iinfo(dtype).min // 4], dtype)
+    return np.full(1, POISON, np.uint8).repeat(dtype.itemsize).view(dtype)
+
+
+def _boolean():
+    import triton.language as tl
+
+    return tl.int1
+
+
+class _Torch(TorchDispatchMode):
+    """Puts what the reader's code allocates into the arena, and notes what it has torch compute."""
+
+    def __init__(self, recorder: Recorder):
+        super().__init__()
+        self.recorder = recorder
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # else torch imports its compiler at the first call, which takes a second
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        if self.recorder.ours:
+            return out
+        name, arena = func.overloadpacket.__name__, self.recorder.arena
+        if name in MAKES | FILLS:
+            return arena.place(out, "the result", copy=name in FILLS) if isinstance(out, torch.Tensor) else out
+        writes = any(alias.alias_info and alias.alias_info.is_write for alias in func._schema.arguments)
+        views = bool(func._schema.returns) and all(r.alias_info is not None for r in func._schema.returns)
+        if name not in HARMLESS | {*self.recorder.torch_ops} and (writes or not views):
+            self.recorder.ops.append((name, self.recorder.line()))
+        if isinstance(out, torch.Tensor) and not writes and not views and out.numel():
+            return arena.place(out, "what torch made")
+        return out

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is checked in exercise 27."""
+
+import torch
+from coach.spec import Spec
+
+TILE, DIM = 16, 16
+
+
+def inputs(size, rng):
+    """Scores that grow from key to key, so that each tile brings a larger maximum."""
+    q, k, v = (torch.randn(size[name], DIM, generator=rng) for name in ("queries", "keys", "keys"))
+    q[:, 0], k[:, 0] = 4.0, torch.arange(size["keys"]) * 0.25
+    return {"q": q, "k": k, "v": v, "scale": 0.25}
+
+
+def by_query(score, maximum):
+    return torch.exp(score - maximum[:, None])
+
+
+def online(
+    q, k, v, scale, masked=True, scores=lambda q, k: q @ k.T, rescale=lambda old, new: torch.exp(old - new),
+    of_sum=True, of_accumulator=True, weights=by_query, added=lambda weight, score: weight, axis=1,
+):  # fmt: skip
+    """Attention in tiles in torch, as in the kernel, with what people get wrong as arguments."""
+    found, keys = [], len(k)
+    q_tiles, k_tiles, v_tiles = (torch.nn.functional.pad(x, (0, 0, 0, -len(x) % TILE)).split(TILE) for x in (q, k, v))
+    for q_tile in q_tiles:
+        maximum = torch.full((TILE,), -float("inf"))
+        total, accumulator = torch.zeros(TILE), torch.zeros(TILE, DIM)
+        for i, (k_tile, v_tile) in enumerate(zip(k_tiles, v_tiles, strict=True)):
+            score = scores(q_tile, k_tile) * scale
+            if masked:
+                score = score.masked_fill(i * TILE + torch.arange(TILE) >= keys, -float("inf"))
+            new = torch.maximum(maximum, score.amax(axis))
+            factor, weight = rescale(maximum, new), weights(score, new)
+            total = total * (factor if of_sum else 1.0) + weight.sum(1)
+            accumulator = accumulator * (factor[:, None] if of_accumulator else 1.0) + added(weight, score) @ v_tile
+            maximum = new
+        found.append(accumulator / total[:, None])
+    return torch.cat(found)[: len(q)]
+
+
+SPEC = Spec(
+    title="One step of attention",
+    kind="gap",
+    lesson="fusion/attention.md",
+    goal="A program has a tile of queries and goes through the keys, a tile at a time. Write the step: scores, maximum,"
+    " sum and accumulator.",
+    hints=(
+        "When the maximum of a query grows, which two numbers of it were made with the old one?",
+        "Online softmax by hand, and as a loop over tiles: fusion/attention.md#online-softmax-by-hand",
+        'accumulator = accumulator * rescale[:, None] + tl.dot(weight, v, input_precision="ieee")',
+    ),
+    function="attention",
+    signature=("q", "k", "v", "scale"),
+    inputs=inputs,
+    reference=lambda q, k, v, scale: (torch.softmax(q.double() @ k.double().T * scale, dim=1) @ v.double()).float(),
+    sizes=({"queries": 3, "keys": 16}, {"queries": 16, "keys": 48}, {"queries": 20, "keys": 40}),
+    awkward=("queries", "keys"),
+    blocks={"queries": TILE, "keys": TILE},
+    smallest=1,
+    strides="refused",
+    rtol=1e-3,
+    atol=1e-3,
+    mistaken={
+        "The lanes after the last key count, with scores of 0. Make those scores -inf.": lambda *given: online(
+            *given, masked=False
+        ),
+        "The sum is rescaled, the accumulator is not. Both were made with the old maximum.": lambda *given: online(
+            *given, of_accumulator=False
+        ),
+        "The accumulator is rescaled, the sum is not. Both were made with the old maximum.": lambda *given: online(
+            *given, of_sum=False
+        ),
+        "Neither sum nor accumulator is rescaled. Is `rescale` computed before `maximum` is overwritten?": (
+            lambda *given: online(*given, of_sum=False, of_accumulator=False)
+        ),
+        "Looks as if the factor is upside down: before the first tile the maximum is -inf, and exp(old - new) is 0.": (
+            lambda *given: online(*given, rescale=lambda old, new: torch.exp(new - old))
+        ),
+        "Looks as if the weights of a tile are made with its own maximum, not with the largest so far.": (
+            lambda *given: online(*given, weights=lambda score, new: by_query(score, score.amax(1)))
+        ),
+        "Each query has a maximum. Here that of query 3 is subtracted from key 3: is a `[:, None]` missing?": (
+            lambda *given: online(*given, weights=lambda score, new: torch.exp(score - new))
+        ),
+        "Looks as if the maximum is that of each key, over the queries. A query wants its own: axis 1.": (
+            lambda *given: online(*given, axis=0)
+        ),
+        "The scale is missing: a score is scale · q · k.": lambda q, k, v, scale: online(q, k, v, 1.0),
+        "The accumulator adds up scores times values. It should be weights times values.": lambda *given: online(
+            *given, added=lambda weight, score: score
+        ),
+        "That is q · k. A score is the product of two rows, so k has to be transposed: `k.T`.": lambda *given: online(
+            *given, scores=lambda q, k: q @ k
+        ),
+    },
+    most_launches=1,
+)

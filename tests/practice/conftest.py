@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The coach stands in ``practice/``, which readers download: it is imported from there, as its own files do it."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+PRACTICE = Path(__file__).resolve().parents[2] / "practice"
+sys.path.append(str(PRACTICE))  # behind the checkout, where `practice` is this package and not practice.py
+
+
+@pytest.fixture(scope="session")
+def checker():
+    """The two processes in which files are checked, for all tests of a worker."""
+    from coach.check import Checker
+
+    with Checker() as checker:
+        yield checker
+
+
+@pytest.fixture
+def check(checker, tmp_path):
+    """Check a text as the file of an exercise: its verdict."""
+
+    def run(exercise, text, **options):
+        path = tmp_path / f"{exercise.name}.py"
+        path.write_text(text, "utf-8")
+        return checker.check(exercise, path, **options)
+
+    return run
+
+
+def one_line(text: str) -> str:
+    """Without line breaks, for messages are wrapped."""
+    return " ".join(text.split())

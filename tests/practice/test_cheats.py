@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Solutions that cheat fail, and are told why; code that ends, hangs or crashes its process ends in a message."""
+
+from pathlib import Path
+
+import pytest
+from coach.exercise import exercises, find
+
+SCALE = find("scale", exercises())
+LAUNCH = """\
+    y = torch.empty_like(x)
+    n = x.numel()
+    block = 1024
+    scale_kernel[(triton.cdiv(n, block),)](x, y, a, n, BLOCK=block)
+    return y
+"""
+LINE = SCALE.solution[: SCALE.solution.index(LAUNCH)].count("\n") + 1
+CHEATS = {
+    "torch computes": ("    return x * a\n", "torch computed something: `mul`, in line {line}:"),
+    "torch, and a launch for show": (LAUNCH.replace("return y", "return torch.mul(x, a)"), "torch computed something"),
+    "the kernel is given torch's result": (
+        LAUNCH.replace("](x, y, a,", "](x * a, y, 1.0,"),
+        "torch computed something",
+    ),
+    "the reference": (
+        "    import sys\n    sys.path.insert(0, 'exercises')\n    from coach.exercise import exercises\n"
+        "    return exercises()[0].spec().reference(x, a)\n",
+        "torch computed something: `mul`",
+    ),
+    "NumPy computes": ("    return torch.from_numpy(x.numpy() * a)\n", "launched no kernel"),
+    "NumPy, and a launch for show": (
+        LAUNCH.replace("return y", "return torch.from_numpy(x.numpy() * torch.tensor(a).numpy())"),
+        "No kernel stored the result",
+    ),
+    "NumPy changes it afterwards": (
+        LAUNCH.replace("x, y, a, n", "x, y, 1.0, n").replace("return y", "y.numpy()[:] = x.numpy() * a\n    return y"),
+        "Something else than a kernel changed the result",
+    ),
+}
+CACHE = """\
+    global kept
+    kept = globals().get("kept") or {{}}
+    if {key} in kept:
+        return kept[{key}]
+""" + LAUNCH.replace("    return y", "    kept[{key}] = y\n    return y")
+CHEATS["skips a seed"] = (
+    CACHE.format(key="n").replace("    if n in", "    n = len(x)\n    if n in"),
+    "keep results of earlier",
+)
+
+
+@pytest.mark.parametrize("cheat", CHEATS)
+def test_a_cheat_fails_and_is_told_why(cheat, check):
+    text, said = CHEATS[cheat]
+    verdict = check(SCALE, SCALE.solution.replace(LAUNCH, text))
+    assert verdict.finding, "it passes"
+    assert said.format(line=LINE) in " ".join(verdict.finding.text().split())
+    assert verdict.finding.stage == "seed"
+
+
+@pytest.mark.parametrize(
+    ("code", "stage", "said"),
+    [
+        ("    while True: pass\n", "compiles", "was stopped after 3 seconds. Is there a loop that does not end?"),
+        ("    import os; os._exit(3)\n", "compiles", "ended the whole process: exit status 3"),
+        ("    exit()\n", "compiles", "Your file ends the process"),
+        ("    import os; os.kill(os.getpid(), 11)\n", "compiles", "a read or write of memory that is not there"),
+        ("    import ctypes; ctypes.string_at(0)\n", "compiles", "a read or write of memory that is not there"),
+        ("    raise KeyError('q')\n", "compiles", "Your code raised KeyError: 'q', in line {line}:"),
+        ("    return [x]\n", "shape", "scale returned a list, and should be a tensor."),
+        (LAUNCH.replace("empty_like(x)", "empty(1, 1)"), "shape", "the shape (1, 1); it should be (10,)"),
+        (LAUNCH.replace("like(x)", "like(x, dtype=torch.float64)"), "shape", "the dtype torch.float64; it should be"),
+    ],
+)
+def test_the_process_of_the_code_may_die(code, stage, said, check):
+    verdict = check(SCALE, SCALE.solution.replace(LAUNCH, code), limit=3)
+    assert said.format(line=LINE) in " ".join(verdict.finding.text().split())
+    assert verdict.finding.stage == stage
+
+
+def test_code_that_was_stopped_runs_no_more(check, tmp_path):
+    note = f"    open({str(tmp_path / 'pid')!r}, 'w').write(str(__import__('os').getpid()))\n    while True: pass\n"
+    check(SCALE, SCALE.solution.replace(LAUNCH, note), limit=2)
+    state = Path(f"/proc/{(tmp_path / 'pid').read_text()}/stat")
+    assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+def test_what_the_code_prints_is_shown_and_cut(check):
+    verdict = check(SCALE, SCALE.solution.replace(LAUNCH, '    print("seen", x.numel())\n' + LAUNCH))
+    assert verdict.finding is None
+    assert verdict.printed.startswith("seen 10\n") and verdict.printed.endswith("lines more")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("def scale(:\n", "is no Python in line 1"),
+        (
+            "import no_such_module\n",
+            "Your file raised ModuleNotFoundError: No module named 'no_such_module', in line 1:",
+        ),
+        ("def scal(x, a): pass\n", "There is no function scale(x, a) in your file."),
+        ("def scale(a, x): pass\n", "scale takes (a, x); it should take (x, a)."),
+    ],
+)
+def test_a_file_that_cannot_be_used(text, said, check):
+    verdict = check(SCALE, text)
+    assert verdict.finding.stage == "compiles" and verdict.passed == []
+    assert said in " ".join(verdict.finding.text().split())

@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``practice.py``, as a reader runs it, in a copy of the folder; and the commands behind it."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from coach import draw
+from coach.check import Verdict
+from coach.desk import Desk
+from coach.exercise import PracticeError, exercises, find
+from coach.finding import Finding
+from coach.progress import Progress
+
+from tests.practice.conftest import PRACTICE
+
+NAMES = ("01_scale", "03_copy", "05_row_sum")
+RIGHT, WRONG = Verdict(None, ["compiles"], ["No GPU here."]), Verdict(Finding("It is off.", stage="values"), [])
+
+
+class Toy:
+    """Stands in for a checker: gives one verdict after another, and remembers what it was asked."""
+
+    def __init__(self, *verdicts):
+        self.verdicts, self.asked = list(verdicts), []
+
+    def check(self, exercise, path):
+        self.asked.append(exercise.name)
+        return self.verdicts.pop(0)
+
+
+@pytest.fixture
+def desk(tmp_path):
+    """A desk with three exercises; what it says is in ``desk.said``."""
+    folder = tmp_path / "practice"
+    for name in NAMES:
+        shutil.copytree(PRACTICE / "exercises" / name, folder / "exercises" / name)
+    said = []
+    desk = Desk(folder, say=said.append)
+    desk.said = said
+    return desk
+
+
+def test_one_begins_with_a_copy_of_the_first_and_goes_on_when_it_is_right(desk):
+    checker = Toy(WRONG, RIGHT)
+    assert desk.status(checker) == 0
+    first = desk.all[0]
+    assert desk.copy_of(first).read_text() == first.skeleton
+    assert (desk.said[0], checker.asked) == ("0 of 3 exercises done.", [])
+    assert desk.status(checker) == 1
+    assert "It is off." in desk.said[-3]
+    assert desk.status(checker) == 0
+    assert desk.said[-1] == "Next: 03_copy. Run `python practice.py`."
+    desk.status(checker)
+    assert desk.copy_of(desk.all[1]).exists()
+
+
+def test_all_done_is_said(desk):
+    for exercise in desk.all:
+        desk.progress.of(exercise.name).passed = True
+    assert desk.status(Toy()) == 0
+    assert "That is all of them." in desk.said[-1]
+
+
+def test_hints_come_one_by_one_and_stay(desk):
+    exercise = desk.all[0]
+    for shown in (1, 2, 3, 3):
+        desk.said.clear()
+        desk.hint(exercise)
+        assert desk.said[:shown] == [f"Hint {i + 1} of 3: {exercise.card.hints[i]}" for i in range(shown)]
+    assert Progress(desk.progress.path).of(exercise.name).hints == 3
+
+
+def test_a_solution_is_shown_after_a_try_and_not_before(desk):
+    exercise = desk.all[0]
+    desk.lay_out(exercise)
+    desk.check(exercise, Toy(WRONG))  # of the skeleton: no try
+    with pytest.raises(PracticeError, match="Try 01_scale first"):
+        desk.solution(exercise)
+    desk.copy_of(exercise).write_text(exercise.skeleton + "\n")
+    desk.check(exercise, Toy(WRONG))
+    desk.solution(exercise)
+    assert desk.said[-1] == exercise.solution
+
+
+def test_a_reset_keeps_every_old_text(desk):
+    exercise = desk.all[0]
+    for text in ("first\n", "second\n"):
+        desk.lay_out(exercise)
+        desk.copy_of(exercise).write_text(text)
+        desk.progress.of(exercise.name).passed = True
+        desk.reset(exercise)
+        assert ".bak" in desk.said[-2]
+    assert (desk.mine / "01_scale.bak.py").read_text() == "first\n"
+    assert (desk.mine / "01_scale.bak2.py").read_text() == "second\n"
+    assert desk.copy_of(exercise).read_text() == exercise.skeleton
+    assert not Progress(desk.progress.path).of(exercise.name).passed
+
+
+def test_watch_checks_once_for_each_saving(desk, monkeypatch):
+    exercise = desk.all[0]
+    events = iter(["", "save", "", "", "remove", "", "save", ""])
+
+    def look(seconds):
+        match next(events):
+            case "save":
+                desk.copy_of(exercise).write_text(f"# {time.time_ns()}\n")
+            case "remove":
+                desk.copy_of(exercise).unlink()
+
+    monkeypatch.setattr("coach.desk.time.sleep", look)
+    checker = Toy(WRONG, WRONG, RIGHT)
+    assert desk.watch(exercise, checker, rounds=8) == 0
+    assert len(checker.asked) == 3
+    assert sum("is gone" in line for line in desk.said) == 1
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"exercises": {"01_scale": {"triez": 1}}}', '{"exercises": 3}', "\xff"])
+def test_a_broken_progress_file_is_kept_and_named(desk, text):
+    desk.mine.mkdir()
+    desk.progress.path.write_text(text, "latin-1")
+    progress = Progress(desk.progress.path)
+    assert "progress.broken.json" in progress.warning
+    assert progress.of("01_scale").tries == 0
+    assert (desk.mine / "progress.broken.json").read_text("latin-1") == text
+
+
+def test_progress_is_written_whole_or_not_at_all(desk, monkeypatch):
+    desk.progress.of("01_scale").tries = 1
+    desk.progress.save()
+    desk.progress.of("01_scale").tries = 2
+    monkeypatch.setattr("coach.progress.os.replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left")))
+    with pytest.raises(OSError):
+        desk.progress.save()
+    assert Progress(desk.progress.path).of("01_scale").tries == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("01_scal", "Did you mean 01_scale?"),
+        ("row_sums", "Did you mean row_sum?"),
+        ("99", "`python practice.py list` shows all."),
+        ("../exercises", "`python practice.py list` shows all."),
+    ],
+)
+def test_a_wrong_name_is_answered_with_the_nearest(name, said, desk):
+    with pytest.raises(PracticeError) as error:
+        find(name, desk.all)
+    assert repr(name) in str(error.value) and said in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["01_scale", "01", "1", "scale", "SCALE", "mine/01_scale.py"])
+def test_an_exercise_has_several_names(name):
+    assert find(name, exercises()).name == "01_scale"
+
+
+def test_everything_of_a_picture_has_a_sign_in_ascii():
+    assert all(mark.translate(draw.ASCII).isascii() for mark in [*draw.LEGEND, "…", "×", "–", "✓", "✗", "─"])
+
+
+# The program itself
+
+
+@pytest.fixture
+def folder(tmp_path):
+    shutil.copytree(PRACTICE, tmp_path / "p", ignore=shutil.ignore_patterns("mine", "__pycache__", "[0-9]*"))
+    for name in NAMES:
+        shutil.copytree(PRACTICE / "exercises" / name, tmp_path / "p" / "exercises" / name)
+    return tmp_path / "p"
+
+
+def environment(**more):
+    kept = {k: v for k, v in os.environ.items() if k not in ("TRITON_INTERPRET", "PYTHONPATH")}
+    return kept | {"PYTHONUTF8": "1"} | more
+
+
+def practice(folder, *arguments, **more):
+    command = [sys.executable, str(folder / "practice.py"), *arguments]
+    return subprocess.run(
+        command, cwd=folder.parent, env=environment(**more), capture_output=True, text=True, timeout=100
+    )
+
+
+def test_a_reader_does_the_first_exercise(folder):
+    done = practice(folder)
+    assert done.returncode == 0 and "0 of 3 exercises done." in done.stdout, done.stderr
+    mine = folder / "mine" / "01_scale.py"
+    mine.write_text((folder / "exercises/01_scale/solution.py").read_text())
+    done = practice(folder)
+    assert done.returncode == 0 and "01_scale is right." in done.stdout, done.stdout + done.stderr
+    assert "Next: 03_copy" in done.stdout
+    assert json.loads((folder / "mine/progress.json").read_text())["exercises"]["01_scale"]["passed"]
+    assert "✓ 01_scale" in practice(folder, "list").stdout
+
+
+def test_the_progress_does_not_depend_on_the_terminal(folder):
+    done = practice(folder, "list", PYTHONUTF8="0", PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "01_scale" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["check", "skale"], "practice: There is no exercise 'skale'. Did you mean scale?"),
+        (["solution", "1"], "practice: Try 01_scale first"),
+        (["chekc"], "invalid choice: 'chekc'"),
+    ],
+)
+def test_bad_input_is_answered_without_a_traceback(folder, arguments, said):
+    done = practice(folder, *arguments)
+    assert done.returncode == 2
+    assert said in done.stderr and "Traceback" not in done.stderr
+
+
+def test_what_is_missing_is_named(folder):
+    command = "import sys; sys.modules['triton'] = None; import runpy; runpy.run_path(sys.argv[1], run_name='__main__')"
+    call = [sys.executable, "-c", command, str(folder / "practice.py")]
+    done = subprocess.run(call, env=environment(), capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "triton cannot be found" in done.stderr and "pip install triton" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_ctrl_c_ends_it_with_a_sentence_and_leaves_no_process(folder):
+    practice(folder)
+    mine = folder / "mine" / "01_scale.py"
+    mine.write_text(f"open({str(folder / 'pid')!r}, 'w').write(str(__import__('os').getpid()))\nwhile True: pass\n")
+    call = [sys.executable, str(folder / "practice.py"), "check", "1"]
+    running = subprocess.Popen(call, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not (folder / "pid").exists() or not (folder / "pid").read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    running.send_signal(signal.SIGINT)
+    _, said = running.communicate(timeout=30)
+    assert (running.returncode, said.strip()) == (130, "Stopped. Your files are as you saved them.")
+    assert not _runs(int((folder / "pid").read_text()))
+
+
+def _runs(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each exercise: its skeleton fails as it should, its solution passes, each wrong solution fails with its own message.
+
+Of the wrong ones, an ordinary run takes one an exercise, another each day; all of them with ``CI=1`` or
+``PRACTICE_ALL=1`` in the environment.
+"""
+
+import ast
+import datetime
+import os
+
+import pytest
+from coach import check as checks
+from coach import gaps
+from coach.exercise import exercises
+from coach.finding import STAGES
+from coach.spec import FINISHED, KINDS
+
+EXERCISES = exercises()
+EVERYTHING = bool(os.environ.get("CI") or os.environ.get("PRACTICE_ALL"))
+
+
+def chosen(wrong: list, day: int) -> list:
+    return wrong if EVERYTHING else [wrong[day % len(wrong)]]
+
+
+WRONG = [(e, w) for e in EXERCISES for w in chosen(e.wrong(), datetime.date.today().timetuple().tm_yday)]
+named = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.name)
+
+
+def assert_fails(verdict, expected):
+    assert verdict.finding, "it passes"
+    text = verdict.finding.text()
+    assert (verdict.finding.stage, expected.message in " ".join(text.split())) == (expected.stage, True), text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+@named
+def test_the_skeleton_fails_as_intended(exercise, check):
+    assert_fails(check(exercise, exercise.skeleton), exercise.start())
+
+
+@named
+def test_the_solution_passes(exercise, check):
+    verdict = check(exercise, exercise.solution)
+    assert verdict.finding is None, checks.report(exercise, verdict)
+    assert verdict.passed == list(STAGES)
+
+
+@pytest.mark.gpu
+@named
+def test_the_solution_is_right_and_fast_enough_on_a_gpu(exercise, check):
+    verdict = check(exercise, exercise.solution)
+    assert verdict.finding is None, checks.report(exercise, verdict)
+    assert any("on this GPU" in note or "On this GPU" in note for note in verdict.notes)
+
+
+@pytest.mark.parametrize(("exercise", "wrong"), WRONG, ids=[f"{e.name}-{w.name}" for e, w in WRONG])
+def test_a_wrong_solution_fails_with_its_message(exercise, wrong, check):
+    assert_fails(check(exercise, wrong.text), wrong.expected)
+
+
+@named
+def test_skeleton_and_solution_differ_in_gaps_only(exercise):
+    gaps.check_pair(exercise.skeleton, exercise.solution, holds_code=exercise.card.kind in FINISHED)
+
+
+@named
+def test_it_ships_four_wrong_solutions_that_differ(exercise):
+    wrong = exercise.wrong()
+    assert len(wrong) >= 4
+    assert len({w.text for w in wrong} | {exercise.solution}) == len(wrong) + 1
+    for w in wrong:
+        assert w.expected.stage in STAGES
+        ast.parse(w.text)
+
+
+@named
+def test_the_card_is_that_of_the_spec(exercise):
+    spec = exercise.spec()
+    assert exercise.card.kind in KINDS
+    for field in ("title", "kind", "lesson", "goal", "hints"):
+        assert getattr(exercise.card, field) == getattr(spec, field)
+    question, link, line = exercise.card.hints
+    assert question.endswith("?")
+    assert exercise.card.lesson in link
+    assert (checks.PRACTICE.parent / "docs/en" / exercise.card.lesson).exists()
+    assert line.strip()
+
+
+def test_the_sample_comes_to_every_wrong_solution():
+    if not EVERYTHING:
+        assert {w for day in range(3) for w in chosen(list("abc"), day)} == set("abc")

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exercises on pages, each from its folder alone; and the zip that readers download, which runs."""
+
+import subprocess
+import sys
+import zipfile
+
+import pytest
+from bs4 import BeautifulSoup
+
+from practice.coach.exercise import PRACTICE
+from recorder.project import RecorderError
+from render import practice
+from render.check import convert
+from render.config import docs, nav
+from render.path import lessons
+
+EXERCISES = practice.all_of_them()
+each = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.name)
+FIRST = EXERCISES[0]
+
+
+@each
+def test_each_exercise_has_its_page(exercise):
+    page = practice.page_of(exercise)
+    html, faults = convert([page])
+    assert not faults
+    found = BeautifulSoup(html[page], "html.parser")
+    assert found.h1.get_text().removesuffix("¶") == exercise.card.title
+    shown = found.get_text()
+    assert exercise.card.goal in shown and f"check {exercise.name}" in shown
+    assert exercise.solution.strip() in shown and exercise.skeleton.strip() in shown
+    folded = " ".join(fold.get_text() for fold in found.find_all("details"))
+    assert exercise.card.hints[0] in folded and exercise.solution.strip() in folded
+    lesson = next(link for link in found.find_all("a") if link.get_text().startswith("lesson "))
+    assert lesson["href"].startswith("../../") and lesson["href"].endswith("/")
+
+
+def test_no_page_is_of_an_exercise_that_is_not_there():
+    pages = {path.relative_to(docs()).as_posix() for path in (docs() / "practice").glob("*.md")} - {"practice/index.md"}
+    assert pages == {practice.page_of(exercise) for exercise in EXERCISES}
+
+
+def test_the_menu_has_them_in_the_order_of_the_lessons():
+    named = [page for page in nav() if page.startswith("practice/")]
+    assert named == ["practice/index.md", *map(practice.page_of, EXERCISES)]
+    numbers = [lessons()[exercise.card.lesson].number for exercise in EXERCISES]
+    assert numbers == sorted(numbers)
+
+
+def test_the_list_names_all():
+    links = [
+        link["href"] for link in BeautifulSoup(practice.ladder("practice/index.md"), "html.parser").select("li > a")
+    ]
+    assert links == [f"{exercise.name.replace('_', '-')}/" for exercise in EXERCISES]
+
+
+def test_a_lesson_leads_to_its_exercises():
+    page = FIRST.card.lesson
+    html = practice.invited(f"<p>Text.</p>{practice.NEXT}Next</h2>", page)
+    link = BeautifulSoup(html, "html.parser").select_one("p.invitation a")
+    assert link.get_text() == FIRST.card.title and html.index("invitation") < html.index("Next</h2>")
+    none = next(page for page in lessons() if page not in {exercise.card.lesson for exercise in EXERCISES})
+    assert practice.invited(practice.NEXT, none) == practice.NEXT
+    assert practice.invited("<p>A page without a next.</p>", page) == "<p>A page without a next.</p>"
+
+
+def test_a_wrong_name_gets_the_nearest():
+    with pytest.raises(RecorderError, match=f"no exercise '{FIRST.name}x'.*{FIRST.name}"):
+        practice.exercise(FIRST.name + "x", "practice/index.md")
+    with pytest.raises(RecorderError, match="no exercise None"):
+        practice.exercise(None, "practice/index.md")
+
+
+def test_an_exercise_of_no_lesson_is_refused(monkeypatch):
+    monkeypatch.setattr(practice, "lessons", dict)
+    with pytest.raises(RecorderError, match=f"{FIRST.name} is of {FIRST.card.lesson}"):
+        practice.all_of_them()
+
+
+def test_a_hint_links_the_page_that_it_names():
+    hint = practice.linked("a < b, see programs/masks.md#other, or", "practice/05-row-sum.md")
+    link = BeautifulSoup(hint, "html.parser").a
+    assert link["href"] == "../../programs/masks/#other" and "a &lt; b, see" in hint
+    with pytest.raises(RecorderError, match=r"programs/mask\.md, which is no page"):
+        practice.linked("see programs/mask.md", "practice/05-row-sum.md")
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory):
+    site = tmp_path_factory.mktemp("site")
+    practice.on_post_build({"site_dir": site})
+    return site / practice.ZIP
+
+
+def test_the_same_files_make_the_same_zip(packed, tmp_path):
+    practice.on_post_build({"site_dir": tmp_path})
+    assert packed.read_bytes() == (tmp_path / practice.ZIP).read_bytes()
+
+
+def test_nothing_of_ones_own_is_packed(packed):
+    names = zipfile.ZipFile(packed).namelist()
+    assert "practice/practice.py" in names and f"practice/exercises/{FIRST.name}/exercise.py" in names
+    assert not [name for name in names if "mine/" in name or "__pycache__" in name]
+    assert len(names) == len(practice.files()) == len(set(names))
+
+
+@pytest.mark.timeout(120)
+def test_what_is_downloaded_runs(packed, tmp_path):
+    """In an empty folder, where no checkout can be found; the first exercise, as it comes and then solved."""
+    zipfile.ZipFile(packed).extractall(tmp_path)
+    folder = tmp_path / "practice"
+
+    def run(*arguments: str) -> subprocess.CompletedProcess:
+        code = (
+            "import runpy, sys; sys.meta_path = [f for f in sys.meta_path if 'editable' not in str(f)]; "
+            f"sys.path.insert(0, {str(folder)!r}); sys.argv[0] = 'practice.py'; "
+            "runpy.run_path('practice.py', run_name='__main__')"
+        )
+        return subprocess.run(
+            [sys.executable, "-c", code, *arguments], cwd=folder, capture_output=True, text=True, check=False
+        )
+
+    first = run()
+    copy = folder / "mine" / f"{FIRST.name}.py"
+    assert copy.read_text() == FIRST.skeleton, first.stdout + first.stderr
+    empty = run()
+    assert empty.returncode == 1 and "Gap 1 is still empty" in empty.stdout, empty.stdout + empty.stderr
+    copy.write_text(FIRST.solution)
+    solved = run("check", FIRST.name)
+    assert solved.returncode == 0, solved.stdout + solved.stderr
+    assert PRACTICE not in folder.parents
