@@ -33,7 +33,8 @@ def on_page_context(context, page, config, **_):
         lesson = re.match(r"(\d+)\. ", page.title)
         title = re.sub(r"^\d+\. ", "", page.title)
         above = f"{config.site_name} · lesson {lesson[1]}" if lesson else config.site_name
-        card(above, title, page.meta.get("description", "")).save(target)
+        picture = card(above, title, page.meta.get("description", ""))
+        picture.save(target, compress_level=4)  # half the time of the usual 6, for 2 % more
         context["card"] = f"{config.site_url.rstrip('/')}/{name}"
     return context
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import compiled
+from tests import compiled, interpreter
 from tests.browser import browser, browser_path, open_site, playwright, site  # noqa: F401, fixtures
 from tests.toy import project, toy  # noqa: F401, fixtures
 
@@ -69,6 +69,8 @@ def pytest_collection_finish():
     """Spare the collector of garbage what stays: torch, Triton and thousands of tests, through which it would go again
     and again."""
     gc.freeze()
+    if os.environ.get("TRITON_INTERPRET") and "triton" in sys.modules:
+        interpreter.spare_work()
 
 
 def triton_cannot_be_here() -> bool:
@@ -87,9 +89,10 @@ def pytest_collection_modifyitems(config, items):
     gpu = runs_on_gpu(config)
     for item in filter(compiled.runs_compiled, items if gpu else []):
         item.add_marker("gpu")
-    others = [item for item in items if (item.get_closest_marker("gpu") is not None) != gpu]
+    kept, others = [], []
+    for item in items:
+        (kept if (item.get_closest_marker("gpu") is not None) == gpu else others).append(item)
     config.hook.pytest_deselected(items=others)
-    kept = [item for item in items if item not in others]
     # Those that may take longer than most come first, or one worker would wait for the other's last one.
     items[:] = sorted(kept, key=lambda item: item.get_closest_marker("timeout") is None)
 

@@ -17,7 +17,8 @@ import tempfile
 import traceback
 from pathlib import Path
 
-PRELOADED = ["torch", "markdown_it", "mkdocs.__main__", "mkdocs.commands.build", "material.plugins.search.plugin"]
+PRELOADED = ["torch", "torch.fx.experimental.symbolic_shapes"]
+PRELOADED += ["markdown_it", "mkdocs.__main__", "mkdocs.commands.build", "material.plugins.search.plugin"]
 PRELOADED += ["mkdocs_jupyter.plugin", "mkdocs_jupyter.convert", "pymdownx.superfences", "pymdownx.highlight", "bs4"]
 
 

@@ -23,10 +23,11 @@ from tests.browser import taken_over
 
 ROOT = Path(__file__).resolve().parents[2]
 LESSONS = [page for page in lessons() if page.endswith(".md")]
-# Imports torch once. Then each download runs in a fork of its own, in its own folder, where no checkout can be found.
+# Imports torch, with what compiles its graphs, once. Then each download runs in a fork of its own, in its own folder,
+# where no checkout can be found.
 RUN = """
 import io, json, os, runpy, sys, traceback
-import numpy, torch, triton, triton.language
+import numpy, torch, torch._dynamo, torch._inductor.standalone_compile, triton, triton.language
 root, jobs = sys.argv[1], json.loads(sys.argv[2])
 sys.meta_path = [finder for finder in sys.meta_path if "editable" not in str(finder)]
 ours = lambda path: not path or "editable" in path or (path + "/").startswith(root + "/")
