@@ -21,6 +21,7 @@ from render.shown import way
 from render.templates import render
 
 ZIP = "practice/triton-practice.zip"  # on the site
+OVERVIEW = "practice/exercises.md"
 PAGE = re.compile(r"\b(?P<page>[\w/-]+\.(?:md|ipynb))(?:#(?P<place>[\w-]+))?")
 NEXT = '<h2 id="next">'
 
@@ -74,8 +75,8 @@ def exercise(name: str, page: str) -> Markup:
         line=highlighted(each.card.hints[2]),
         skeleton=highlighted(each.skeleton),
         solution=highlighted(each.solution),
-        zip=way(page, "practice/index.md") + ZIP.rpartition("/")[2],
-        overview=way(page, "practice/index.md"),
+        zip=way(page, OVERVIEW) + "../" + ZIP.rpartition("/")[2],
+        overview=way(page, OVERVIEW),
     )
 
 

@@ -37,22 +37,22 @@ def test_each_exercise_has_its_page(exercise):
 
 
 def test_no_page_is_of_an_exercise_that_is_not_there():
-    pages = {path.relative_to(docs()).as_posix() for path in (docs() / "practice").glob("*.md")} - {"practice/index.md"}
-    assert pages == {practice.page_of(exercise) for exercise in EXERCISES}
+    there = {path.relative_to(docs()).as_posix() for path in (docs() / "practice").glob("*.md")}
+    assert there == {practice.OVERVIEW, *map(practice.page_of, EXERCISES)}
 
 
 def test_the_menu_has_them_in_the_order_of_the_lessons():
     named = [page for page in nav() if page.startswith("practice/")]
-    assert named == ["practice/index.md", *map(practice.page_of, EXERCISES)]
+    assert named == ["practice/exercises.md", *map(practice.page_of, EXERCISES)]
     numbers = [lessons()[exercise.card.lesson].number for exercise in EXERCISES]
     assert numbers == sorted(numbers)
 
 
 def test_the_list_names_all():
     links = [
-        link["href"] for link in BeautifulSoup(practice.ladder("practice/index.md"), "html.parser").select("li > a")
+        link["href"] for link in BeautifulSoup(practice.ladder("practice/exercises.md"), "html.parser").select("li > a")
     ]
-    assert links == [f"{exercise.name.replace('_', '-')}/" for exercise in EXERCISES]
+    assert links == [f"../{exercise.name.replace('_', '-')}/" for exercise in EXERCISES]
 
 
 def test_a_lesson_leads_to_its_exercises():
@@ -67,9 +67,9 @@ def test_a_lesson_leads_to_its_exercises():
 
 def test_a_wrong_name_gets_the_nearest():
     with pytest.raises(RecorderError, match=f"no exercise '{FIRST.name}x'.*{FIRST.name}"):
-        practice.exercise(FIRST.name + "x", "practice/index.md")
+        practice.exercise(FIRST.name + "x", "practice/exercises.md")
     with pytest.raises(RecorderError, match="no exercise None"):
-        practice.exercise(None, "practice/index.md")
+        practice.exercise(None, "practice/exercises.md")
 
 
 def test_an_exercise_of_no_lesson_is_refused(monkeypatch):
