@@ -49,9 +49,8 @@ def test_the_menu_has_them_in_the_order_of_the_lessons():
 
 
 def test_the_list_names_all():
-    links = [
-        link["href"] for link in BeautifulSoup(practice.ladder("practice/exercises.md"), "html.parser").select("li > a")
-    ]
+    listed = BeautifulSoup(practice.ladder("practice/exercises.md"), "html.parser")
+    links = [line.a["href"] for line in listed.find_all("li")]
     assert links == [f"../{exercise.name.replace('_', '-')}/" for exercise in EXERCISES]
 
 
