@@ -1,15 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run again what needs no GPU, or what this machine's GPU printed and measured, and compare with what is recorded."""
 
+import os
 import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from pathlib import Path
+from threading import Event
 
 import msgspec
 
 from recorder import lab, recording, runner, timing
 from recorder.project import Lab, RecorderError, Snippet, interpreted, labs, relative, snippets
 from recorder.recording import Recording
+
+AT_ONCE = max(1, min(8, (os.cpu_count() or 2) // 2))  # snippets that only print: most of their time is Python's start
 
 
 def replay(progress) -> list[str]:
@@ -57,28 +63,63 @@ def replay_on_gpu(gpu: str, seconds: float, progress) -> tuple[list[str], list[s
     chosen = [s for s in snippets() if "gpu" in s.settings.devices and s.settings.replay]
     here = [recording.load(snippet, gpu) for snippet in chosen if gpu in recording.devices(snippet)]
     timed = timing.sample(here, seconds, date.today())
-    found, measured = [], []
-    for snippet in sorted(chosen, key=lambda s: s.name not in timed):
-        again = snippet.name in timed
-        progress.step(f"{snippet.name} on {gpu}, again{', with what it measures' if again else ''}")
-        try:
-            new, changed = runner.record(snippet, gpu, only_output=not again, progress=progress), []
-            on = gpu if gpu in recording.devices(snippet) else _another_gpu(snippet)
-            old = recording.load(snippet, on)
-            if old.output != new.output and not snippet.settings.differs:
-                changed = [f"{_first_difference(old.output, new.output, 'output')} (on {on}, on {gpu})"]
-            if again:
-                measured.append((old, new))
-        except RecorderError as error:
-            changed = [str(error)]
+    others, measured = [snippet for snippet in chosen if snippet.name not in timed], []
+    found, differ = [], []
+    for snippet in (s for s in chosen if s.name in timed):  # alone, for others would take the GPU's time from it
+        progress.step(f"{snippet.name} on {gpu}, again, with what it measures")
+        new, changed = _attempt(snippet, gpu, only_output=False, progress=progress)
         progress.done("NOT as recorded" if changed else "as recorded")
-        found += [f"{snippet.name}: {part}" for part in changed]
+        found += changed
+        if new:
+            measured.append((recording.load(snippet, _on(snippet, gpu)), new))
+    for snippet, changed in _print_at_once(others, gpu):
+        progress.step(f"{snippet.name} on {gpu}, again")
+        progress.done("once more, alone" if changed else "as recorded")
+        differ += [snippet] if changed else []
+    for snippet in differ:  # it may be that it wants the GPU, or its memory, for itself
+        progress.step(f"{snippet.name} on {gpu}, again, alone")
+        _, changed = _attempt(snippet, gpu, only_output=True, progress=progress)
+        progress.done("NOT as recorded" if changed else "as recorded")
+        found += changed
     lines, wrong = timing.report(measured)
     return lines or [f"Nothing that was measured on {gpu} was measured again."], found + wrong
 
 
-def _another_gpu(snippet: Snippet) -> str:
-    return next(device for device in recording.devices(snippet) if not interpreted(device))
+def _attempt(snippet: Snippet, gpu: str, *, only_output: bool, progress) -> tuple[Recording | None, list[str]]:
+    """Run a snippet on this machine's GPU again: its recording, if it ran, and what it prints otherwise now."""
+    try:
+        new = runner.record(snippet, gpu, only_output=only_output, progress=progress)
+    except RecorderError as error:
+        return None, [f"{snippet.name}: {error}"]
+    on = _on(snippet, gpu)
+    old = recording.load(snippet, on)
+    if old.output == new.output or snippet.settings.differs:
+        return new, []
+    return new, [f"{snippet.name}: {_first_difference(old.output, new.output, 'output')} (on {on}, on {gpu})"]
+
+
+def _print_at_once(chosen: list[Snippet], gpu: str) -> Iterator[tuple[Snippet, list[str]]]:
+    """What each snippet prints otherwise now, some of them running at a time, in the order given."""
+    stopped = Event()
+
+    def look(_):  # each run looks in here several times a second; this ends it
+        if stopped.is_set():
+            raise RecorderError("stopped")
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        runs = [pool.submit(_attempt, snippet, gpu, only_output=True, progress=look) for snippet in chosen]
+        try:
+            for snippet, run in zip(chosen, runs, strict=True):
+                yield snippet, run.result()[1]
+        finally:
+            stopped.set()
+            pool.shutdown(cancel_futures=True)
+
+
+def _on(snippet: Snippet, gpu: str) -> str:
+    """The device whose recording a run on this GPU is compared with: the GPU's own, or another one."""
+    devices = recording.devices(snippet)
+    return gpu if gpu in devices else next(device for device in devices if not interpreted(device))
 
 
 def differences(old: Recording, new: Recording) -> list[str]:

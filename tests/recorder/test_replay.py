@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `check --replay` takes for a difference, and how it says where one begins; what it runs, and on what."""
 
+import threading
+import time
 from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace
 
 from recorder import __main__ as cli
-from recorder import judge, recording, runner, timing, tools
+from recorder import judge, recording, replay, runner, timing, tools
 from recorder.project import RecorderError, Snippet
 from recorder.recording import Line
 from recorder.replay import differences
@@ -189,6 +191,59 @@ def test_too_many_other_numbers_are_wrong(gpu, capsys):
     status, out, _ = replayed(capsys)
     assert status == 1 and "bandwidth[1024].copy, in GB/s: 20, was 10: 2.00 times apart" in out
     assert "timings: of 4 numbers measured again" in out
+
+
+def test_what_prints_otherwise_beside_others_gets_the_gpu_for_itself(gpu, monkeypatch, capsys):
+    gpu.answers = [replace(gpu.again, output="out of memory\n"), gpu.again]
+    monkeypatch.setattr(runner, "record", lambda *a, **o: gpu.ran.append(a) or gpu.answers[len(gpu.ran) - 1])
+    status, out, err = replayed(capsys, "--minutes", "0")
+    assert status == 0 and len(gpu.ran) == 2 and "once more, alone" in err and "NOT as recorded" not in err
+
+
+def test_what_only_prints_runs_beside_others_and_what_measures_does_not(toy, gpu, monkeypatch, capsys):
+    made, running, most = gpu.again, [], {True: 0, False: 0}
+
+    def record(snippet, device, *, only_output, **options):
+        running.append(snippet.name)
+        time.sleep(0.1)
+        most[only_output] = max(most[only_output], len(running))
+        running.remove(snippet.name)
+        return replace(made, snippet=snippet.name)
+
+    monkeypatch.setattr(runner, "record", record)
+    monkeypatch.setattr(replay, "AT_ONCE", 2)
+    chosen = [Snippet(f"programs/{name}") for name in ("first", "second", "toy")]
+    monkeypatch.setattr(replay, "snippets", lambda: chosen)
+    monkeypatch.setattr(replay.recording, "devices", lambda snippet: ["h200"])
+    monkeypatch.setattr(replay.recording, "load", lambda snippet, device: replace(made, snippet=snippet.name))
+    replay.replay_on_gpu("h200", 0, cli.Progress())
+    assert most == {True: 2, False: 0}
+    replay.replay_on_gpu("h200", 1e9, cli.Progress())
+    assert most[False] == 1
+
+
+def test_a_stop_ends_what_runs_beside_others(gpu, monkeypatch):
+    ended, second = [], threading.Event()
+
+    def record(snippet, device, *, progress, **options):
+        if not ended:
+            ended.append("first")
+            return gpu.again
+        second.set()
+        try:
+            for _ in range(100):
+                time.sleep(0.05)
+                progress("")
+        finally:
+            ended.append("stopped")
+
+    monkeypatch.setattr(runner, "record", record)
+    monkeypatch.setattr(replay, "AT_ONCE", 2)
+    run = replay._print_at_once([TOY, TOY], "h200")
+    assert next(run)[0] == TOY and second.wait(60)
+    start = time.monotonic()
+    run.close()  # as Ctrl-C would
+    assert ended == ["first", "stopped"] and time.monotonic() - start < 3
 
 
 def test_what_never_runs_on_a_gpu_or_asks_the_network_is_left_out(toy, gpu, capsys):
