@@ -93,7 +93,8 @@ def _attempt(snippet: Snippet, gpu: str, *, only_output: bool, progress) -> tupl
         return None, [f"{snippet.name}: {error}"]
     on = _on(snippet, gpu)
     old = recording.load(snippet, on)
-    if old.output == new.output or snippet.settings.differs:
+    may_differ = snippet.settings.differs or (snippet.settings.differs_by_gpu and on != gpu)
+    if old.output == new.output or may_differ:
         return new, []
     return new, [f"{snippet.name}: {_first_difference(old.output, new.output, 'output')} (on {on}, on {gpu})"]
 

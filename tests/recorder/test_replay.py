@@ -184,6 +184,14 @@ def test_what_may_print_anything_must_still_run(toy, gpu, capsys):
     assert status == 1 and "programs/toy: ncu was not found\n" in out and err.endswith("\nncu is missing\n")
 
 
+def test_what_differs_by_gpu_is_compared_on_one_kind_alone(toy, gpu, capsys):
+    toy.write("snippets/programs/recorder.toml", SETTINGS + 'differs_by_gpu = "it names the GPU"\n')
+    gpu.again = replace(gpu.again, output="other\n")
+    assert replayed(capsys, "--minutes", "0")[0] == 1
+    gpu.name = "h100"
+    assert replayed(capsys, "--minutes", "0")[0] == 0
+
+
 def test_too_many_other_numbers_are_wrong(gpu, capsys):
     table, *others = gpu.again.benchmarks
     rows = [replace(row, y={line: [2 * v for v in values] for line, values in row.y.items()}) for row in table.rows]
@@ -196,7 +204,7 @@ def test_too_many_other_numbers_are_wrong(gpu, capsys):
 def test_what_prints_otherwise_beside_others_gets_the_gpu_for_itself(gpu, monkeypatch, capsys):
     gpu.answers = [replace(gpu.again, output="out of memory\n"), gpu.again]
     monkeypatch.setattr(runner, "record", lambda *a, **o: gpu.ran.append(a) or gpu.answers[len(gpu.ran) - 1])
-    status, out, err = replayed(capsys, "--minutes", "0")
+    status, _, err = replayed(capsys, "--minutes", "0")
     assert status == 0 and len(gpu.ran) == 2 and "once more, alone" in err and "NOT as recorded" not in err
 
 

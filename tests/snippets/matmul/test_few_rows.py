@@ -2,9 +2,6 @@
 """Any rows, both layouts, any share of K, in any order of the programs, give the same; counters are left at zero."""
 
 import contextlib
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 from unittest import mock
 
@@ -16,6 +13,7 @@ import triton.language as tl
 from guards import Guarded, as_if_compiled, check_inside, environment, precisions_of_dots, recorded_accesses
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from sanitizer import CLEAN, check_sanitized
 
 from snippets.matmul import few_rows as module
 from snippets.matmul.few_rows import Plan, few_rows, plan
@@ -661,11 +659,6 @@ def test_more_than_2_31_elements_gpu():
 
 
 @pytest.mark.gpu
-def test_compute_sanitizer_finds_nothing():
-    tool = shutil.which("compute-sanitizer")
-    if not tool:
-        pytest.skip("compute-sanitizer is not on the PATH; it comes with the CUDA toolkit")
-    options = ["--tool", "memcheck", "--report-api-errors", "no", "--error-exitcode", "99"]
-    env = environment("cuda", PYTORCH_NO_CUDA_MEMORY_CACHING="1", PYTHONPATH=str(ROOT))
-    done = subprocess.run([tool, *options, sys.executable, SOURCE], env=env, capture_output=True, text=True)
-    assert done.returncode == 0 and "ERROR SUMMARY: 0 errors" in done.stdout, done.stdout[-4000:] + done.stderr[-4000:]
+@pytest.mark.parametrize("tool", CLEAN)
+def test_compute_sanitizer_finds_nothing(tool):
+    check_sanitized(SOURCE, tool=tool)

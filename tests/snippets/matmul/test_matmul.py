@@ -4,9 +4,6 @@
 import contextlib
 import inspect
 import itertools
-import shutil
-import subprocess
-import sys
 import time
 from pathlib import Path
 from unittest import mock
@@ -19,6 +16,7 @@ import triton.language as tl
 from guards import Guarded, as_if_compiled, check_inside, environment, precisions_of_dots, recorded_accesses
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from sanitizer import CLEAN, check_sanitized
 
 from snippets.matmul import few_rows
 from snippets.matmul import matmul as module
@@ -1142,11 +1140,6 @@ def test_cost_on_the_host(M, N, K):
 
 
 @pytest.mark.gpu
-def test_compute_sanitizer_finds_nothing():
-    tool = shutil.which("compute-sanitizer")
-    if not tool:
-        pytest.skip("compute-sanitizer is not on the PATH; it comes with the CUDA toolkit")
-    options = ["--tool", "memcheck", "--report-api-errors", "no", "--error-exitcode", "99"]
-    env = environment("cuda", PYTORCH_NO_CUDA_MEMORY_CACHING="1", PYTHONPATH=str(ROOT))
-    done = subprocess.run([tool, *options, sys.executable, SOURCE], env=env, capture_output=True, text=True)
-    assert done.returncode == 0 and "ERROR SUMMARY: 0 errors" in done.stdout, done.stdout[-4000:] + done.stderr[-4000:]
+@pytest.mark.parametrize("tool", CLEAN)
+def test_compute_sanitizer_finds_nothing(tool):
+    check_sanitized(SOURCE, tool=tool)
