@@ -96,7 +96,7 @@ def _chart_problems(snippet: Snippet, made: recording.Recording) -> list[Problem
 
 def _disagreement(snippet: Snippet, recorded: list[str]) -> list[Problem]:
     """Unless its settings say otherwise, what a snippet prints is the same on every device."""
-    if snippet.settings.differs_by_gpu:
+    if snippet.settings.differs_on_gpus:
         recorded = [device for device in recorded if interpreted(device)] or recorded[:1]
     first, *others = recorded
     expected = recording.load(snippet, first).output.splitlines()

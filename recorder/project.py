@@ -74,7 +74,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     devices: tuple[str, ...] = ("cpu", "gpu")  # kinds of device that it is recorded on; none, if others run it
     differs: str = ""  # why its output is not the same on every device, or in every run
-    differs_by_gpu: str = ""  # why it is another on another kind of GPU, while on one kind it is always the same
+    differs_on_gpus: str = ""  # why GPUs alone print something else, another one or in another run
     launches: list[int] = []  # launches in the interpreter that pages draw or name, counted from 0
     compiled: bool = False  # whether its launches are compiled for all targets: registers, shared memory, digests
     compiles_only: bool = False  # whether it launches no kernel: what it says was read from compiled code

@@ -93,8 +93,7 @@ def _attempt(snippet: Snippet, gpu: str, *, only_output: bool, progress) -> tupl
         return None, [f"{snippet.name}: {error}"]
     on = _on(snippet, gpu)
     old = recording.load(snippet, on)
-    may_differ = snippet.settings.differs or (snippet.settings.differs_by_gpu and on != gpu)
-    if old.output == new.output or may_differ:
+    if old.output == new.output or snippet.settings.differs or snippet.settings.differs_on_gpus:
         return new, []
     return new, [f"{snippet.name}: {_first_difference(old.output, new.output, 'output')} (on {on}, on {gpu})"]
 

@@ -11,6 +11,7 @@
 - ``launches``: by number, those that the recording keeps, with ``grid``, ``arguments`` and ``accesses``
 - ``compiled(launch, target)``: ``registers``, ``spills``, ``shared``, ``num_warps`` and ``error`` of a launch
 - ``count(text, launch, target, stage)``: how many lines of a compiler stage contain the text
+- ``promised("copy")``: what the data sheet of this GPU says; see ``figures/roofline/gpus.toml``
 - ``made``: the provenance, as in ``made.multiprocessors``; ``name``: what people call the device, such as ``H200``
 - ``at_least(value, step)`` and ``at_most(value, step)``: the nearest multiple of ``step`` on the safe side, for
   "at least 55 times" where rounding 55.7 would say 56
@@ -31,6 +32,7 @@ from types import SimpleNamespace
 import msgspec
 import simpleeval
 
+from figures.roofline import promised
 from recorder import printed
 from recorder.project import RecorderError, nearest
 from recorder.recording import Recording
@@ -128,6 +130,7 @@ def functions(recording: Recording) -> dict:
         "compiled": lambda launch, target: shown(recording.code(launch, target)),
         "count": lambda text, *place: sum(text in line.text for line in recording.stage(*place)),
         "pixels": lambda label: printed.pixels(recording.output, label),
+        "promised": lambda ceiling: promised(gpus.short(recording), ceiling),
         "verdict": lambda row, what="ran": printed.verdict(recording.output, row, what),
     }  # fmt: skip
 
@@ -188,7 +191,7 @@ def check(text: str, recording: Recording, binds: bool = True) -> tuple[str, obj
         return "– (not measured on this GPU)", "missing"
     if not isinstance(value, int | float | str) or (isinstance(value, float) and not math.isfinite(value)):
         raise RecorderError(f"{_short(expression)} is no number and no word, but {_short(str(value))}")
-    if isinstance(Evaluator.parse(expression), ast.Constant):
+    if isinstance(Evaluator.parse(expression), ast.Constant) or _named(expression) == {"promised"}:
         raise RecorderError(f"{_short(expression)} is typed by hand; a claim reads from the recording")
     holds = not condition or evaluate_condition(value, condition)
     if binds and not holds:
@@ -200,6 +203,10 @@ def check(text: str, recording: Recording, binds: bool = True) -> tuple[str, obj
         return said + ("" if holds else " (not so on this GPU)"), value
     except (ValueError, TypeError, OverflowError) as error:
         raise RecorderError(f"{value!r} cannot be written in the format {form!r}: {error}") from error
+
+
+def _named(expression: str) -> set[str]:
+    return {node.id for node in ast.walk(Evaluator.parse(expression)) if isinstance(node, ast.Name)}
 
 
 def evaluate_condition(value, condition: str) -> bool:

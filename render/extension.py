@@ -122,7 +122,7 @@ def _render(page: Page, source: str) -> str:
     if not first:
         return str(render("notice.html", notice=notice))
     page.figures[view] = figure
-    page.ran[frame.ran(first, figure)] = None
+    page.ran |= dict.fromkeys(frame.ran(each, figure) for each, _ in found)
     drawn = {
         each.device: frame.framed(figure, each, figure.draw(each, **asked), said, page.name) for each, said in found
     }

@@ -173,8 +173,23 @@ def _roofs(here: str, rates: dict[str, float]) -> dict[str, dict[str, str]]:
 
 def _sheets(rates: dict[str, float]) -> dict[str, dict]:
     """The data sheets that name all of these ceilings."""
-    known = tomllib.loads(Path(__file__).with_name("gpus.toml").read_text("utf-8"))
-    return {name: row for name, row in known.items() if rates.keys() <= row.keys()}
+    return {name: row for name, row in _known().items() if rates.keys() <= row.keys()}
+
+
+def _known() -> dict[str, dict]:
+    return tomllib.loads(Path(__file__).with_name("gpus.toml").read_text("utf-8"))
+
+
+def promised(device: str, ceiling: str) -> float:
+    """What a data sheet says of a GPU, by the name that recordings have for it: ``copy`` in GB/s, others in TFLOP/s.
+
+    Raises ``RecorderError`` for a GPU that ``gpus.toml`` does not know, and for a ceiling that its row has not.
+    """
+    rows = {row["device"]: row for row in _known().values() if "device" in row}
+    if ceiling not in rows.get(device, {}):
+        known = rows[device] if device in rows else rows
+        raise RecorderError(f"gpus.toml has no {ceiling!r} of {device!r}{nearest(device, known)}")
+    return rows[device][ceiling]
 
 
 def read(table: Benchmark, rates: dict[str, float]) -> list[Kernel]:

@@ -158,12 +158,12 @@ def test_devices_that_disagree(toy, output):
 
 
 def test_gpus_that_may_disagree(toy):
-    toy.write(TABLE, SETTINGS + 'differs_by_gpu = "it names the GPU"\n')
+    toy.write(TABLE, SETTINGS + 'differs_on_gpus = "it names the GPU"\n')
     assert faults() == []  # for what it changes is not recorded
     toy.record("h200", output="other\n"), toy.record("h100", output="another\n")
     assert faults() == []
     toy.record("cpu-triton-3.8.0", output="a third\n")
-    toy.write(TABLE, SETTINGS + 'triton = ["3.8.0"]\ndiffers_by_gpu = "it names the GPU"\n')
+    toy.write(TABLE, SETTINGS + 'triton = ["3.8.0"]\ndiffers_on_gpus = "it names the GPU"\n')
     assert [fault for _, fault in faults()] == ["disagrees"]
 
 

@@ -38,6 +38,7 @@ def refused(text: str, recording, *named: str) -> None:
         ("len(set([1, 2, 2]) - set([2]))", "1", 1),
         ("round(bandwidth[2**10].triton / 3, 2)", "1.67", 1.67),
         ("abs(0 - 3)", "3", 3),
+        ('bandwidth[2**20].triton / promised("copy"); .2%', "0.21%", 10 / 4800),
         ('max([output["s" + "um"]] + [2]); d', "1024", 1024),
         ("at_least(55.7, 1); .0f", "55", 55),
         ("at_most(0.0463, 0.001); .1%", "4.7%", 0.047),
@@ -112,6 +113,8 @@ def test_a_line_whose_key_is_no_name():
         ("made = 3", ["made = 3"]),
         ("1042", ["1042", "typed by hand"]),
         ("'fast'", ["'fast'", "typed by hand"]),
+        ('promised("copy") / 1000', ["a claim reads from the recording"]),
+        ('bandwidth[2**20].triton / promised("copies")', ["no 'copies' of 'H200'", "copy"]),
     ],
 )
 def test_what_is_said_of_a_wrong_claim(text, named):
