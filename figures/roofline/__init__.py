@@ -187,7 +187,7 @@ def promised(device: str, ceiling: str) -> float:
     """
     rows = {row["device"]: row for row in _known().values() if "device" in row}
     if ceiling not in rows.get(device, {}):
-        known = rows[device] if device in rows else rows
+        known = rows.get(device, rows)
         raise RecorderError(f"gpus.toml has no {ceiling!r} of {device!r}{nearest(device, known)}")
     return rows[device][ceiling]
 

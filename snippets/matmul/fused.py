@@ -79,7 +79,7 @@ def finish(
     ACTIVATION: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, PARTS: tl.constexpr,
     DESCRIBED: tl.constexpr,
 ):  # fmt: skip
-    """Add the bias to a tile of sums, bend it and store it, in PARTS parts side by side, one after the other."""
+    """Add the bias to a tile of sums, apply the activation, and store it, in PARTS parts, one after the other."""
     if PARTS > 1:
         HALF: tl.constexpr = BLOCK_N // 2
         left, right = tl.split(tl.permute(tl.reshape(acc, (BLOCK_M, 2, HALF)), (0, 2, 1)))
@@ -135,7 +135,7 @@ class Config(NamedTuple):
     block_k: int  # columns of x and weight that a step loads
     num_warps: int
     num_stages: int  # buffers for a step's tiles: loads run this many steps ahead, less one
-    parts: int = 1  # parts in which a tile is bent and stored: fewer registers and less shared memory
+    parts: int = 1  # parts in which a tile is activated and stored: fewer registers and less shared memory
     per_sm: int = 1  # programs for each multiprocessor: while one stores its tile, another can multiply
     group_m: int = 8  # tiles down before the next column of tiles: reuse in L2
 

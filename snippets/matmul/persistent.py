@@ -64,6 +64,7 @@ def store_tile(
 
 
 # --8<-- [start:kernel]
+# --8<-- [start:signature]
 @triton.jit
 def matmul_kernel(
     a, b, c, M, N, K,
@@ -71,6 +72,7 @@ def matmul_kernel(
     SUBTILES: tl.constexpr, FLATTEN: tl.constexpr, A_TRANSPOSED: tl.constexpr, B_TRANSPOSED: tl.constexpr,
     PRECISION: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
+    # --8<-- [end:signature]
     # --8<-- [start:early]
     if EARLY:  # this program may have begun while the kernel before was still at work
         gdc_wait()  # until all that it has written can be read
@@ -104,7 +106,7 @@ def matmul_kernel(
 class Config(NamedTuple):
     """How a product is cut and scheduled. What each field does to compiled code is on the lesson's page."""
 
-    block_m: int  # rows of a tile of c: at least 64, or the matrix units of a Hopper GPU (wgmma) are not used
+    block_m: int  # rows of a tile of c: at least 64, or a Hopper GPU's fast matrix instruction (wgmma) is not used
     block_n: int  # columns of it
     block_k: int  # columns of a that a step loads
     num_warps: int  # 4 hold up to 128 x 128 sums in registers, 8 up to 128 x 256
@@ -255,6 +257,7 @@ def matmul(
     early = config.early and can_begin_early(out.device)
     try:
         with torch.cuda.device_of(out):
+            # --8<-- [start:call]
             matmul_kernel[(-(-tiles // rounds),)](  # no more than it takes to be done in as many rounds
                 *arguments, M, N, K,
                 BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k, GROUP_M=config.group_m,
@@ -262,6 +265,7 @@ def matmul(
                 PRECISION=input_precision, EARLY=early, num_warps=config.num_warps, num_stages=config.num_stages,
                 **({"launch_pdl": True} if early else {}),
             )  # fmt: skip
+            # --8<-- [end:call]
     except triton.OutOfResources as error:  # only the compiler knows how much shared memory it takes on this GPU
         if chosen is None or config.num_stages == 1:
             raise ValueError(f"{config} does not fit on {out.device}: {error}") from None

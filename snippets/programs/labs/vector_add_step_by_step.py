@@ -77,7 +77,7 @@ print("programs:", programs)
 #
 # The first kernel touches no memory. Each program works out three things and prints them:
 #
-# - its number, the [pid](../reference/glossary.md#pid), here `pid`;
+# - its number, called the [pid](../reference/glossary.md#pid);
 # - `offsets`, the positions of its four elements, counted from 0: their
 #   [offsets](../reference/glossary.md#offset);
 # - [`mask`](../reference/glossary.md#mask), which says which of these positions exist.
@@ -108,7 +108,7 @@ look[(1,)](n, BLOCK_SIZE=block)
 
 # %% [markdown]
 # One program holds four positions at once. They are its four [lanes](../reference/glossary.md#lane).
-# There is no loop: `offsets` is a block of four numbers, and `mask` one of four truth values.
+# There is no loop: `offsets` is a block of four numbers. `mask` is a block of four True/False values.
 # (`pid` is a single number. The interpreter keeps it in an array of one element, so it prints `[0]`.)
 
 # %% [markdown]
@@ -201,7 +201,7 @@ print("equal to torch:      ", torch.equal(out, x + y))
 #
 # The interpreter ran program 0, then 1, then 2. A GPU promises no order:
 # many programs run at once, and any may be first. So a kernel must be right in every order.
-# Try one: number the programs from the back.
+# Try one: number the programs from the back. (`tl.num_programs` is how many there are.)
 #
 # **Predict:** which block is written first now? Does the result change?
 
@@ -281,7 +281,7 @@ print("owner =", owner.tolist())
 # %% [markdown]
 # ## Try it
 #
-# Add a cell of your own for each. Leave `n` and `block` as they are, for other cells use them.
+# Add a cell of your own for each. Leave `n` and `block` as they are, because other cells use them.
 #
 # 1. Fill the two gaps, so that `subtract` stores `x - y`. Try not to look at `add_kernel`. Then run it like
 #    `add_kernel` above, and compare with `x - y`.
