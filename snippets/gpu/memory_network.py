@@ -76,7 +76,8 @@ def echo(*, seconds: float = LIMIT) -> Iterator[Callable[[torch.Tensor, torch.Te
         RuntimeError: The other process did not come, or went away; the message has what it said last.
     """
     limit = datetime.timedelta(seconds=seconds)
-    store = dist.TCPStore(HOST, 0, world_size=2, is_master=True, timeout=limit, wait_for_workers=False)  # 0: a free port
+    port = 0  # which is to say, any that is free
+    store = dist.TCPStore(HOST, port, world_size=2, is_master=True, timeout=limit, wait_for_workers=False)
     with tempfile.TemporaryFile("w+") as said:
         command = [sys.executable, __file__, str(store.port), str(seconds)]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
