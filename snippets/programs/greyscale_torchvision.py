@@ -12,7 +12,6 @@ Needs a GPU, and torchvision: the version that was made for your torch, from whe
 """
 
 import functools
-import importlib
 from collections.abc import Callable
 
 import torch
@@ -21,19 +20,20 @@ import triton
 from snippets.programs.greyscale import greyscale
 from snippets.tools.benchmarking_cold import rates
 
-LIBRARY = {"first": "torchvision.transforms.functional", "second": "torchvision.transforms.v2.functional"}
-
 
 # --8<-- [start:torchvision]
-def torchvision(which: str) -> Callable[[torch.Tensor], torch.Tensor]:
-    """One of torchvision's functions. Raises ``ModuleNotFoundError`` if it is not installed."""
+def theirs(which: str) -> Callable[[torch.Tensor], torch.Tensor]:
+    """torchvision's "first" function or its "second". Raises ``ModuleNotFoundError`` if it is not installed."""
     try:
-        functions = importlib.import_module(LIBRARY[which])
+        if which == "first":
+            from torchvision.transforms.functional import rgb_to_grayscale
+        else:
+            from torchvision.transforms.v2.functional import rgb_to_grayscale
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
             f"greyscale_torchvision.py compares with torchvision, and there is no {error.name}: pip install torchvision"
         ) from error
-    return functions.rgb_to_grayscale
+    return rgb_to_grayscale
 # --8<-- [end:torchvision]
 
 
@@ -44,7 +44,7 @@ def all_colors(device: str) -> torch.Tensor:
 
 
 def sides() -> dict[str, Callable[[torch.Tensor], torch.Tensor]]:
-    return {"ours": greyscale, "first": torchvision("first"), "second": torchvision("second"), "copy": copy}
+    return {"ours": greyscale, "first": theirs("first"), "second": theirs("second"), "copy": copy}
 
 
 def copy(picture: torch.Tensor) -> torch.Tensor:
@@ -85,7 +85,7 @@ def compared(device: str) -> None:
     colors = all_colors(device)
     block = {"block": (64, 1024), "num_warps": 32} if device == "cpu" else {}  # few programs for the interpreter
     gray = {"ours": greyscale(colors, **block)}
-    gray |= {which: torchvision(which)(colors).squeeze(0) for which in LIBRARY}
+    gray |= {which: theirs(which)(colors).squeeze(0) for which in ("first", "second")}
     print(f"colors: {gray['ours'].numel():,}")
     for which, name in (("first", "torchvision"), ("second", "torchvision, v2")):
         difference = gray[which].int() - gray["ours"].int()
@@ -99,8 +99,10 @@ def compared(device: str) -> None:
 def main():
     if not torch.cuda.is_available():
         raise SystemExit("no GPU found; it compares what a GPU computes")
-    torchvision("first")  # which says so if it is missing
-    print("torchvision", importlib.import_module("torchvision").__version__.split("+")[0])
+    theirs("first")  # which says so if it is missing
+    import torchvision
+
+    print("torchvision", torchvision.__version__.split("+")[0])
     compared("cuda")
 
 

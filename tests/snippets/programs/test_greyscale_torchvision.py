@@ -29,8 +29,13 @@ def colors(monkeypatch):
     return picture
 
 
+MODULES = {"first": "torchvision.transforms.functional", "second": "torchvision.transforms.v2.functional"}
+
+
 def use(monkeypatch, **functions):
-    for which, name in snippet.LIBRARY.items():
+    for name in ("torchvision", "torchvision.transforms", "torchvision.transforms.v2"):
+        monkeypatch.setitem(sys.modules, name, SimpleNamespace(__path__=[]))
+    for which, name in MODULES.items():
         monkeypatch.setitem(sys.modules, name, SimpleNamespace(rgb_to_grayscale=functions[which]))
 
 
@@ -53,13 +58,13 @@ def test_all_colors_are_there_once(device):
     assert torch.equal(red * 65536 + green * 256 + blue, torch.arange(2**24, device=device))
 
 
-@pytest.mark.parametrize("which", snippet.LIBRARY)
+@pytest.mark.parametrize("which", MODULES)
 def test_without_torchvision_the_error_says_how_to_get_it(monkeypatch, which):
     monkeypatch.setitem(sys.modules, "torchvision", None)
-    for name in snippet.LIBRARY.values():
+    for name in MODULES.values():
         monkeypatch.delitem(sys.modules, name, raising=False)
     with pytest.raises(ModuleNotFoundError, match=r"there is no torchvision.*: pip install torchvision"):
-        snippet.torchvision(which)
+        snippet.theirs(which)
 
 
 def test_copy_is_of_half_the_bytes():
