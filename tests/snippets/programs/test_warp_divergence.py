@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each decider sends each element through the branch that it should; both languages agree; bad input is refused."""
 
+import contextlib
 from pathlib import Path
 
 import pytest
 import torch
-from guards import Guarded, environment
+from guards import Guarded, check_each_once, environment, recorded_accesses
 
 from snippets.programs import warp_divergence as snippet
 from tests.processes import run_script
@@ -19,7 +20,7 @@ SECOND = {  # which of n elements take branch 1
         "all": lambda i: False, "group": lambda i: i // 128 % 2, "each": lambda i: i % 2, "one": lambda i: i % 32 == 31,
     },
 }  # fmt: skip
-SIZES = [0, 1, 31, 32, 127, 128, 129, 300]
+SIZES = [0, 1, 31, 32, 127, 128, 129, 500]
 
 
 def expected(x, second, steps):
@@ -34,8 +35,12 @@ def check(side, decider, n, steps, device):
     out = Guarded((n,), torch.float32, x.tensor.device, before=256, after=256, fill=0xFF)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch, "empty_like", lambda like: out.tensor)
-        assert snippet.SIDES[side](x.tensor, decider, steps) is out.tensor
+        with recorded_accesses() if device == "cpu" else contextlib.nullcontext() as accesses:
+            assert snippet.SIDES[side](x.tensor, decider, steps) is out.tensor
     x.check("x"), out.check("the result")
+    if accesses is not None and n:
+        check_each_once(accesses, "load", x=x.tensor)
+        check_each_once(accesses, "store", out=out.tensor)
     torch.testing.assert_close(out.tensor.cpu(), expected(x.tensor, SECOND[side][decider], steps).float())
 
 
@@ -77,6 +82,15 @@ def test_refuses_too_many_elements(monkeypatch):
     monkeypatch.setattr(torch.Tensor, "numel", lambda self: 2**31 - 127)
     with pytest.raises(ValueError, match="2147483521 elements; it takes at most 2147483520"):
         snippet.in_triton(torch.ones(3), "all")
+
+
+def test_serves_what_is_at_the_limits(monkeypatch):
+    x = torch.ones(3, requires_grad=True)
+    with torch.no_grad():
+        monkeypatch.setattr(torch.Tensor, "numel", lambda self: 2**31 - 128)
+        snippet.check(x, "all", 2**31 - 1)
+    with pytest.raises(ValueError, match="got 2147483648"):
+        snippet.check(x.detach(), "all", 2**31)
 
 
 def test_cuda_refuses_the_cpu():
