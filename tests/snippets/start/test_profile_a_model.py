@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The profiler names the parts and counts the operations; a part that waits comes first."""
 
+import copy
 import time
 
 import pytest
@@ -23,6 +24,30 @@ def test_counts_each_operation_of_one_call(device):
     calls = {operation.name: operation.calls for operation in operations}
     assert calls["aten::addmm"] == 2 and calls["aten::sigmoid"] == 1  # two layers, one gate
     assert calls["aten::add"] >= 5 and calls["aten::mul"] >= 5  # a step each
+
+
+def test_rows_of_the_gpu_are_no_parts(device, monkeypatch):
+    """A GPU lists each name a second time, for its own stretch between the first kernel and the last."""
+    averages = snippet.profile.key_averages
+
+    def with_twins(profiler):
+        rows = list(averages(profiler))
+        twins = [copy.copy(row) for row in rows if row.key.startswith("part: ")]
+        for twin in twins:
+            twin.device_type = torch.autograd.DeviceType.CUDA
+        return rows + twins
+
+    monkeypatch.setattr(snippet.profile, "key_averages", with_twins)
+    parts, _ = snippet.profiled(*small(device))
+    assert sorted(part.name for part in parts) == sorted(PARTS)
+
+
+@pytest.mark.gpu
+def test_the_gpus_time_is_that_of_its_kernels(capsys):
+    snippet.main()
+    said = numbers(sections(capsys.readouterr().out)["numbers"])
+    assert sum(said[f"{part}, share of the GPU's time"] for part in PARTS) == pytest.approx(1, abs=0.003)
+    assert 0 < said["the GPU's time, of the host's"] < 2
 
 
 @pytest.mark.parametrize("slow", ["norm", "out"])
