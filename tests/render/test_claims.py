@@ -262,3 +262,10 @@ def test_no_claim_keeps_a_build_waiting(text, monkeypatch):
         claims.check(text, large)
     assert time.process_time() - before < 1
     assert 10 < len(str(raised.value)) < 1500
+
+
+def test_a_guard_is_not_shown_where_it_does_not_bind():
+    """``… if wins else 0`` makes a build fail on the GPU that a page was written for; elsewhere the number is told."""
+    guarded = "bandwidth[2**20].triton if bandwidth[2**20].triton > 1e9 else 0; .1f; > 1"
+    refused(guarded, H200, "relies on")
+    assert claims.check(guarded, H200, binds=False) == ("10.0 (not so on this GPU)", 10.0)
