@@ -16,10 +16,10 @@ from .exercise import PRACTICE, Exercise, PracticeError
 from .finding import STAGES, Finding
 from .spec import FINISHED
 
-CHILD = (sys.executable, "-m", "coach.child")
 START_S = 300  # what importing torch may take, from a slow disk
 PRINTED = 12  # lines of what the reader's code printed
 SIGNALS = {-11: "a read or write of memory that is not there (SIGSEGV)", -9: "the system, for want of memory (SIGKILL)"}
+CHILD = (sys.executable, "-m", "coach.child")
 
 
 @dataclass

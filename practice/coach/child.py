@@ -20,12 +20,13 @@ def main():
     try:
         import triton
         import triton.language  # noqa: F401
+
+        from .compiled import warm_up
+
+        warm_up()
     except ImportError as error:
         print(json.dumps({"missing": str(error)}), flush=True)
         return
-    from .compiled import warm_up
-
-    warm_up()
     os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # else torch initializes CUDA, which no fork survives
     gpu = torch.cuda.is_available()
     print(json.dumps({"ready": True, "gpu": gpu}), flush=True)
