@@ -28,11 +28,12 @@ LESSONS = [page for page in lessons() if page.endswith(".md")]
 # Imports torch, with what compiles its graphs, once, and spares the interpreter work that changes nothing: tests of
 # snippets run the same files without. Then each download runs in a fork of its own, in its own folder, where no
 # checkout can be found.
-RUN = f"""
+BEFORE = f"""
 import {", ".join(PRELOADED["interpreted"])}
 {Path(interpreter.__file__).read_text("utf-8")}
 spare_work()
-""" + """
+"""
+EACH = """
 import io, json, os, runpy, sys, traceback
 root, jobs = sys.argv[1], json.loads(sys.argv[2])
 sys.meta_path = [finder for finder in sys.meta_path if "editable" not in str(finder)]
@@ -54,6 +55,7 @@ for page, (folder, name) in jobs.items():
         os._exit(status)
     os.waitpid(child, 0)
 """
+RUN = BEFORE + EACH
 
 
 def offered(site, page: str) -> tuple[str, bytes, str]:
