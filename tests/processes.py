@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run Python, each time in a new process, which need not import what takes long: that is imported already.
 
-The processes are forked from one server for each test process. It imports torch, which takes a second, and what MkDocs
-needs to build the site; but nothing of this project, and not Triton, which reads ``TRITON_INTERPRET`` when imported.
+The processes are forked from servers, of which a test process starts those that it needs. One has Triton as it is under
+``TRITON_INTERPRET``, and torch with what its compiler imports when it is first used, which takes two seconds; one has
+Triton as it compiles; and one has what MkDocs needs to build the site. None has anything of this project.
 """
 
 import functools
@@ -15,11 +16,20 @@ import subprocess
 import sys
 import tempfile
 import traceback
+from multiprocessing import forkserver
 from pathlib import Path
 
-PRELOADED = ["torch", "torch.fx.experimental.symbolic_shapes"]
-PRELOADED += ["markdown_it", "mkdocs.__main__", "mkdocs.commands.build", "material.plugins.search.plugin"]
-PRELOADED += ["mkdocs_jupyter.plugin", "mkdocs_jupyter.convert", "pymdownx.superfences", "pymdownx.highlight", "bs4"]
+TORCH = ["torch", "torch.fx.experimental.symbolic_shapes"]
+TORCH_COMPILER = ["torch._dynamo", "torch._functorch.aot_autograd", "torch._inductor.pattern_matcher"]
+TORCH_COMPILER += ["torch._inductor.lowering", "torch._inductor.standalone_compile"]
+TRITON = ["triton", "triton.language", "triton.experimental.gluon"]
+SITE = ["markdown_it", "mkdocs.__main__", "mkdocs.commands.build", "material.plugins.search.plugin"]
+SITE += ["mkdocs_jupyter.plugin", "mkdocs_jupyter.convert", "pymdownx.superfences", "pymdownx.highlight", "bs4"]
+PRELOADED = {
+    "interpreted": [*TORCH, *TORCH_COMPILER, *TRITON],
+    "compiled": [*TORCH, *TRITON, "tests.hashed"],
+    "site": SITE,
+}
 
 
 def run_python(
@@ -36,8 +46,12 @@ def run_python(
     with tempfile.TemporaryDirectory() as folder:
         said = [Path(folder, name) for name in ("stdout", "stderr")]
         how = [*map(str, arguments)], env, str(cwd), usual_path()
-        process = server().Process(target=_run, args=(*how, *map(str, said)))
-        process.start()
+        from unittest import mock  # not above, for what is forked imports this module
+
+        kind = "interpreted" if env.get("TRITON_INTERPRET") else "site" if arguments[0] == "-m" else "compiled"
+        process = multiprocessing.get_context("forkserver").Process(target=_run, args=(*how, *map(str, said)))
+        with mock.patch.object(forkserver, "connect_to_new_process", server(kind).connect_to_new_process):
+            process.start()
         process.join(timeout)
         if process.exitcode is None:
             process.kill()
@@ -60,10 +74,17 @@ def run_code(code: str, *, env: dict[str, str], cwd: Path) -> subprocess.Complet
 
 
 @functools.cache
-def server():
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(PRELOADED)
-    return context
+def server(kind: str) -> forkserver.ForkServer:
+    """One of those that ``PRELOADED`` names, started in the environment that Triton reads when it is imported."""
+    from unittest import mock
+
+    started = forkserver.ForkServer()
+    started.set_forkserver_preload(PRELOADED[kind])
+    with mock.patch.dict(os.environ, {"TRITON_INTERPRET": "1"}):
+        if kind != "interpreted":
+            del os.environ["TRITON_INTERPRET"]
+        started.ensure_running()
+    return started
 
 
 @functools.cache

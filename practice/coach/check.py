@@ -19,6 +19,7 @@ from .spec import FINISHED
 START_S = 300  # what importing torch may take, from a slow disk
 PRINTED = 12  # lines of what the reader's code printed
 SIGNALS = {-11: "a read or write of memory that is not there (SIGSEGV)", -9: "the system, for want of memory (SIGKILL)"}
+CHILD = (sys.executable, "-m", "coach.child")
 
 
 @dataclass
@@ -42,7 +43,7 @@ class Child:
         env |= {"TRITON_INTERPRET": "1"} if self.interpreted else {}
         env |= {"PYTHONPATH": os.pathsep.join([str(PRACTICE), *filter(None, [env.get("PYTHONPATH")])])}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "coach.child"], env=env, cwd=PRACTICE, text=True, encoding="utf-8",
+            CHILD, env=env, cwd=PRACTICE, text=True, encoding="utf-8",
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
         )  # fmt: skip
         self.lines: queue.Queue[str | None] = queue.Queue()

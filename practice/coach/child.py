@@ -20,6 +20,10 @@ def main():
     try:
         import triton
         import triton.language  # noqa: F401
+
+        from .compiled import warm_up
+
+        warm_up()
     except ImportError as error:
         print(json.dumps({"missing": str(error)}), flush=True)
         return

@@ -4,8 +4,9 @@
 Runs in a process without ``TRITON_INTERPRET``. The function is called on the CPU; a launch compiles and does not run.
 """
 
+import os
 import re
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from unittest import mock
 
 from . import judge, mistakes
@@ -31,6 +32,16 @@ class _CompileOnly:
 
     def get_current_stream(self, device=None):
         return 0
+
+
+def warm_up() -> None:
+    """Do once what would take each fork half a second: import what a launch needs, and hash Triton, for its cache."""
+    with suppress(ImportError):  # another Triton may have these elsewhere
+        import triton.experimental.gluon  # noqa: F401
+        from triton.runtime.cache import triton_key
+
+        if not os.environ.get("TRITON_INTERPRET"):
+            triton_key()
 
 
 def possible() -> bool:

@@ -1,8 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A launch as text: a row a program, a character a lane; and the elements, each with the program that stored it."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from .finding import WIDTH
-from .record import Access, Launch
+
+if TYPE_CHECKING:  # at run time that would import torch, for which who asks for a list should not wait
+    from .record import Access, Launch
 
 ON, OFF, WRONG, MISSED, OUTSIDE = "■", "·", "✗", "○", "!"
 LEGEND = {

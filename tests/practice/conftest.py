@@ -3,6 +3,7 @@
 
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -13,9 +14,10 @@ sys.path.append(str(PRACTICE))  # behind the checkout, where `practice` is this 
 @pytest.fixture(scope="session")
 def checker():
     """The two processes in which files are checked, for all tests of a worker."""
-    from coach.check import Checker
+    from coach import check
 
-    with Checker() as checker:
+    child = Path(__file__).with_name("child.py")
+    with mock.patch.object(check, "CHILD", (sys.executable, str(child))), check.Checker() as checker:
         yield checker
 
 

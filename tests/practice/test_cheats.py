@@ -101,6 +101,11 @@ def test_what_the_code_prints_is_shown_and_cut(check):
     assert verdict.printed.startswith("seen 10\n") and verdict.printed.endswith("lines more")
 
 
+def test_what_a_launch_imports_is_there_before_a_check_begins(check):
+    verdict = check(SCALE, 'import sys\nprint("triton.experimental.gluon" in sys.modules)\n' + SCALE.solution)
+    assert verdict.finding is None and verdict.printed == "True"
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

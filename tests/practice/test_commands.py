@@ -206,6 +206,12 @@ def test_the_progress_does_not_depend_on_the_terminal(folder):
     assert "01_scale" in done.stdout
 
 
+def test_nobody_waits_for_torch_who_has_nothing_checked(folder):
+    (folder / "torch.py").write_text("raise SystemExit('torch was imported')\n")
+    for arguments in ([], ["list"], ["hint"], ["reset", "1"]):
+        assert practice(folder, *arguments).returncode == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

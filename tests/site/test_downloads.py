@@ -19,15 +19,22 @@ from bs4 import BeautifulSoup
 from recorder.project import find
 from render.config import address
 from render.path import lessons
+from tests import interpreter
 from tests.browser import taken_over
+from tests.processes import PRELOADED
 
 ROOT = Path(__file__).resolve().parents[2]
 LESSONS = [page for page in lessons() if page.endswith(".md")]
-# Imports torch, with what compiles its graphs, once. Then each download runs in a fork of its own, in its own folder,
-# where no checkout can be found.
-RUN = """
+# Imports torch, with what compiles its graphs, once, and spares the interpreter work that changes nothing: tests of
+# snippets run the same files without. Then each download runs in a fork of its own, in its own folder, where no
+# checkout can be found.
+BEFORE = f"""
+import {", ".join(PRELOADED["interpreted"])}
+{Path(interpreter.__file__).read_text("utf-8")}
+spare_work()
+"""
+EACH = """
 import io, json, os, runpy, sys, traceback
-import numpy, torch, torch._dynamo, torch._inductor.standalone_compile, triton, triton.language
 root, jobs = sys.argv[1], json.loads(sys.argv[2])
 sys.meta_path = [finder for finder in sys.meta_path if "editable" not in str(finder)]
 ours = lambda path: not path or "editable" in path or (path + "/").startswith(root + "/")
@@ -48,6 +55,7 @@ for page, (folder, name) in jobs.items():
         os._exit(status)
     os.waitpid(child, 0)
 """
+RUN = BEFORE + EACH
 
 
 def offered(site, page: str) -> tuple[str, bytes, str]:
