@@ -18,6 +18,7 @@ Read in this order; arrows of import run upward:
 - ``speed``: the last check: on a GPU, the values again, and the time
 - ``child``: the process in which the reader's code runs, so that nothing it does hurts the coach
 - ``check``: starts such processes, with a time limit, and puts their verdicts together
+- ``measured``: what the solutions reach on a GPU, on which the least that is asked for rests
 - ``progress``: what has been tried, passed and hinted at
 - ``desk``: the reader's own copies, and the commands of ``practice.py``
 """

@@ -156,7 +156,9 @@ def values(run: Run):
 
 def wrong_elements(actual: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float) -> torch.Tensor:
     """Which elements are off by more than ``atol + rtol · |expected|``; one NaN is as good as another."""
-    a, e = actual.detach().to("cpu"), expected.detach().to("cpu")
+    a, e = actual.detach(), expected.detach()
+    if a.device != e.device:
+        a, e = a.cpu(), e.cpu()
     if not a.is_floating_point():
         return a != e
     a, e = a.double(), e.double()

@@ -54,6 +54,9 @@ ERRORS = {
     "the tile's number multiplied by its size?",
     r"(?s)^ .*\.store\(\[[^\n]*\n\s*\^$": "A descriptor stores tiles of one shape. Is the tile turned, and has it the "
     "shape that the descriptor was made for?",
+    r"illegal memory access|misaligned address": "A program touched memory that is not the tensor's, at a size at "
+    "which the interpreter did not look. Which offsets does the mask leave on?",
+    r"Failed to find C compiler": "That is no fault of yours: Triton needs a C compiler here, such as gcc.",
     r"out of resource": "The program's blocks are too large for a GPU: are smaller ones enough?",
 }
 

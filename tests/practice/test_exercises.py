@@ -24,7 +24,10 @@ def chosen(wrong: list, day: int) -> list:
     return wrong if EVERYTHING else [wrong[day % len(wrong)]]
 
 
-WRONG = [(e, w) for e in EXERCISES for w in chosen(e.wrong(), datetime.date.today().timetuple().tm_yday)]
+TODAY = datetime.date.today().timetuple().tm_yday
+WRONG = [(e, w) for e in EXERCISES for w in chosen([w for w in e.wrong() if not w.gpu], TODAY)]
+SLOW = [(e, w) for e in EXERCISES for w in e.wrong() if w.gpu]
+slow = pytest.mark.parametrize(("exercise", "wrong"), SLOW, ids=[f"{e.name}-{w.name}" for e, w in SLOW])
 named = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.name)
 
 
@@ -58,6 +61,18 @@ def test_the_solution_is_right_and_fast_enough_on_a_gpu(exercise, check):
 @pytest.mark.parametrize(("exercise", "wrong"), WRONG, ids=[f"{e.name}-{w.name}" for e, w in WRONG])
 def test_a_wrong_solution_fails_with_its_message(exercise, wrong, check):
     assert_fails(check(exercise, wrong.text), wrong.expected)
+
+
+@slow
+def test_what_is_only_slow_passes_without_a_gpu(exercise, wrong, check):
+    verdict = check(exercise, wrong.text, tasks=("compile", "interpret"))
+    assert verdict.finding is None, checks.report(exercise, verdict)
+
+
+@pytest.mark.gpu
+@slow
+def test_what_is_only_slow_fails_on_a_gpu(exercise, wrong, check):
+    assert_fails(check(exercise, wrong.text, tasks=("speed",)), wrong.expected)
 
 
 @named

@@ -36,5 +36,5 @@ SPEC = Spec(
     },
     most_reads={"x": 1, "y": 1},
     most_launches=1,
-    speed=Speed(size={"n": 2**26}, least=0.85),
+    speed=Speed(size={"n": 2**25}, least=0.85),
 )
