@@ -31,8 +31,9 @@ def all_of_them() -> list[Exercise]:
     found = exercises()
     numbers = {page: lesson.number for page, lesson in lessons().items()}
     for each in found:
-        if each.card.lesson not in numbers:
-            raise RecorderError(f"exercise {each.name} is of {each.card.lesson}, which the menu does not number")
+        for lesson in (each.card.lesson, *each.card.also):
+            if lesson not in numbers:
+                raise RecorderError(f"exercise {each.name} is of {lesson}, which the menu does not number")
     return sorted(found, key=lambda each: (numbers[each.card.lesson], each.name))
 
 
@@ -94,7 +95,7 @@ def linked(hint: str, page: str) -> Markup:
 
 def invited(html: str, page: str) -> str:
     """A lesson's page, with its exercises before what comes next."""
-    mine = [each for each in exercises() if each.card.lesson == page]
+    mine = [each for each in exercises() if page in (each.card.lesson, *each.card.also)]
     if not mine or NEXT not in html:
         return html
     links = [(way(page, page_of(each)), each.card.title, KINDS[each.card.kind]) for each in mine]

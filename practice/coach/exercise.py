@@ -32,6 +32,7 @@ class Card:
     goal: str
     hints: tuple[str, str, str]
     limit_s: float = 60
+    also: tuple[str, ...] = ()  # lessons beside its own that lead to it
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class Exercise:
     def card(self) -> Card:
         """The literals of ``SPEC = Spec(…)`` that need no torch."""
         given = {keyword.arg: keyword.value for keyword in self.spec_call().keywords}
-        names = [*CARD, *(["limit_s"] if "limit_s" in given else [])]
+        names = [*CARD, *(name for name in ("limit_s", "also") if name in given)]
         return Card(**{name: ast.literal_eval(given[name]) for name in names})
 
     def spec(self) -> "Spec":

@@ -76,6 +76,7 @@ class Spec:
     title: str
     kind: Literal["gap", "bug", "faster", "scratch"]
     lesson: str  # its page, such as "programs/masks.md"
+    also: tuple[str, ...] = ()  # other lessons that lead to it
     goal: str  # one or two sentences
     hints: tuple[str, str, str]  # a question; where to read, with the address of a page's part; a line of code
 
@@ -104,6 +105,7 @@ class Spec:
     twice: bool = False  # whether a launch may store an element twice
     shared: str = ""  # what to say where programs store the same element, which they should share by atomics
     covers: bool = True  # whether a kernel must store every element of the result
+    stored: bool = True  # whether a kernel makes the result at all; not where it is a time, as in 12_clock
     torch_ops: tuple[str, ...] = ()  # what torch may do beside allocate and view, such as "clone"
 
     most_reads: dict[str, float] = field(default_factory=dict)

@@ -130,7 +130,9 @@ def write_speeds(chosen, out: Path) -> list[str]:
             killer.cancel()
         if process.returncode:
             failed.append(f"a process that measures ended with {process.returncode}")
-    print(f"\n{'exercise':24} {'against':26} {'least':>5} {'0.9 ×':>5}  median of each process (least–most of its rounds)")
+    print(
+        f"\n{'exercise':24} {'against':26} {'least':>5} {'0.9 ×':>5}  median of each process (least–most of its rounds)"
+    )
     solutions = {}
     for name, (against, least, processes) in found.items():
         medians = [statistics.median(shares) for shares in processes]

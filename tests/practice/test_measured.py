@@ -8,7 +8,9 @@ from coach import measured
 from coach.exercise import exercises, find
 
 ASKED = [exercise for exercise in exercises() if any(k.arg == "speed" for k in exercise.spec_call().keywords)]
-LIKE_IT = '{"where": {"gpu": "G"}, "solutions": {"01_scale": {"against": "a copy", "shares": [0.9], "fingerprint": "f"}}}'
+LIKE_IT = (
+    '{"where": {"gpu": "G"}, "solutions": {"01_scale": {"against": "a copy", "shares": [0.9], "fingerprint": "f"}}}'
+)
 
 
 @pytest.mark.parametrize("exercise", ASKED, ids=lambda exercise: exercise.name)
@@ -28,7 +30,7 @@ def test_what_was_measured_is_read(tmp_path):
     path.write_text(LIKE_IT)
     assert measured.read(path).solutions["01_scale"].shares == (0.9,)
     path.write_text(json.dumps({"where": {}}))
-    with pytest.raises(ValueError, match="measured.json cannot be used"):
+    with pytest.raises(ValueError, match=r"measured\.json cannot be used"):
         measured.read(path)
 
 

@@ -8,6 +8,7 @@ SPEC = Spec(
     title="Scale a vector",
     kind="scratch",
     lesson="programs/vector-add.md",
+    also=("programs/copy-a-bug-hunt.ipynb",),
     goal="Write y = a·x: one kernel, in which each program scales one block, and the function that launches it.",
     hints=(
         "Which elements belong to program 1, and which of its lanes have no element?",

@@ -8,6 +8,7 @@ SPEC = Spec(
     title="Add two vectors",
     kind="gap",
     lesson="programs/vector-add.md",
+    also=("programs/vector-add-step-by-step.ipynb",),
     goal="Write what one program of vector add does: offsets, mask, two loads, a store. Then say how many programs "
     "there are. The vectors may have any length.",
     hints=(
