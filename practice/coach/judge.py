@@ -284,6 +284,8 @@ def counts(run: Run):
         names = ", ".join(launch.kernel for launch in run.launches)
         said = f"{spec.function} launches {len(run.launches)} kernels, and {spec.most_launches} can do it: {names}."
         raise Found(Finding(said, str(run.case)))
+    if spec.most_blocks is not None:
+        _blocks(run, spec.most_blocks)
     for launch in run.launches if spec.programs else ():
         if launch.programs != (asked := run.inputs[spec.programs]):
             said = f"{launch.kernel} is launched with {_programs(launch.programs)}, and {spec.programs} is {asked}."
@@ -306,6 +308,18 @@ def counts(run: Run):
 
 
 SECTOR = 32  # bytes
+
+
+def _blocks(run: Run, most: int):
+    """A program that stores more blocks than it should does the work of others."""
+    for launch in run.launches:
+        for first in (access for access in launch.accesses if access.op == "store"):
+            for program, many in mistakes.siblings(first).items():
+                if len(many) > most:
+                    said = f"Program {_pid(launch.pid(program))} stores {len(many)} blocks, one after another"
+                    said += f", and the launch has {_programs(launch.programs)}."
+                    guess = "A GPU is fast by many programs at once. Are there as many as there are blocks?"
+                    raise Found(Finding(said, str(run.case), [source(run.file, first.line)], guess=guess))
 
 
 def _programs(count: int) -> str:

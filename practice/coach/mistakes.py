@@ -106,6 +106,9 @@ def _input(run, trouble):
 
 
 def _same_offsets(run, trouble):
+    stores = [access for access in trouble.access.launch.accesses if access.op != "load"]
+    if trouble.access.op == "load" and stores and not all_the_same(stores[-1]):
+        return None  # what all programs read may be the same, as a tile of a matrix in a product
     if all_the_same(trouble.access) and not run.spec.shared:
         said = "Every program has the same offsets. Did you forget the program's number, `tl.program_id`?"
         return said + (" Or is one program enough here?" if trouble.access.region.span == 1 else "")

@@ -112,6 +112,7 @@ class Spec:
     least_used: dict[str, float] = field(default_factory=dict)  # share of the sectors loaded, at the last of ``sizes``
     most_moved: float | None = None  # bytes loaded and stored, as a multiple of those of inputs and result
     most_launches: int | None = None
+    most_blocks: int | None = None  # that a program stores, one after another; 1 where each program takes a block
     programs: str = ""  # the parameter that says how many programs each launch has
     speed: Speed | None = None
 

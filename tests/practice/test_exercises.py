@@ -10,13 +10,14 @@ import datetime
 import os
 
 import pytest
+from coach import answers, gaps
 from coach import check as checks
-from coach import gaps
 from coach.exercise import exercises
 from coach.finding import STAGES
 from coach.spec import FINISHED, KINDS
 
 EXERCISES = exercises()
+ANSWERS = answers.read().exercises
 EVERYTHING = bool(os.environ.get("CI") or os.environ.get("PRACTICE_ALL"))
 
 
@@ -60,7 +61,19 @@ def test_the_solution_is_right_and_fast_enough_on_a_gpu(exercise, check):
 
 @pytest.mark.parametrize(("exercise", "wrong"), WRONG, ids=[f"{e.name}-{w.name}" for e, w in WRONG])
 def test_a_wrong_solution_fails_with_its_message(exercise, wrong, check):
-    assert_fails(check(exercise, wrong.text), wrong.expected)
+    verdict = check(exercise, wrong.text)
+    assert_fails(verdict, wrong.expected)
+    answered = ANSWERS[exercise.name]
+    assert answered.caught[wrong.name] == verdict.finding.stage
+    if wrong.name == answered.shown:
+        now = checks.report(exercise, verdict).splitlines(), verdict.finding.launch
+        assert now == (list(answered.answer), answered.launch), f"stale; mend: {answers.MENDED_BY} {exercise.name}"
+
+
+@named
+def test_the_answers_are_of_the_wrong_solutions_that_there_are(exercise):
+    assert list(ANSWERS[exercise.name].caught) == [wrong.name for wrong in exercise.wrong()], answers.MENDED_BY
+    assert ANSWERS[exercise.name].shown in ANSWERS[exercise.name].caught
 
 
 @slow

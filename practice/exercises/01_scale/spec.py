@@ -29,5 +29,6 @@ SPEC = Spec(
     },
     most_reads={"x": 1},
     most_launches=1,
+    most_blocks=1,
     speed=Speed(size={"n": 2**25}, least=0.85),
 )
