@@ -87,7 +87,7 @@ def exercise(name: str, page: str) -> Markup:
         answer="\n".join(answered.answer),
         picture=Markup(svg.launch(answered.launch, f"launch-{each.name.replace('_', '-')}")) if answered.launch else "",
         where=where,
-        mistakes=[(w.why, STAGES[answered.caught[w.name]]) for w in wrong.values()],
+        mistakes=[(wrong[name].why, STAGES[stage]) for name, stage in caught_by(each).items()],
         zip=way(page, OVERVIEW) + "../" + ZIP.rpartition("/")[2],
         overview=way(page, OVERVIEW),
     )
@@ -96,9 +96,16 @@ def exercise(name: str, page: str) -> Markup:
 def answers_of(each: Exercise) -> answers.Answered:
     """What the coach answered to its wrong solutions. Raises ``RecorderError`` where that is of others."""
     found = answers.read().exercises.get(each.name)
-    if not found or list(found.caught) != [wrong.name for wrong in each.wrong()]:
+    if not found or list(found.caught) != [wrong.name for wrong in each.wrong() if not wrong.gpu]:
         raise RecorderError(f"{each.name}: answers.json is stale; mend: {answers.MENDED_BY} {each.name}")
     return found
+
+
+def caught_by(each: Exercise) -> dict[str, str]:
+    """Which check caught each wrong solution, as far as it has run: some need a GPU."""
+    on_gpu = measured.read()
+    slow = on_gpu.slow.get(each.name, ()) if on_gpu else ()
+    return answers_of(each).caught | dict.fromkeys(slow, "speed")
 
 
 def reached(each: Exercise) -> dict | None:
@@ -118,13 +125,12 @@ def caught(page: str) -> Markup:
     """Which check caught how many wrong solutions of each exercise."""
     rows, totals = [], dict.fromkeys(STAGES, 0)
     for each in all_of_them():
-        found = list(answers_of(each).caught.values())
+        found = list(caught_by(each).values())
         counts = [found.count(stage) for stage in STAGES]
         totals = {stage: totals[stage] + count for stage, count in zip(STAGES, counts, strict=True)}
         rows.append({"link": way(page, page_of(each)), "title": each.card.title, "counts": counts})
-    slow = sum(wrong.gpu for each in all_of_them() for wrong in each.wrong())
-    values = {"rows": rows, "stages": STAGES, "totals": totals.values(), "total": sum(totals.values()), "slow": slow}
-    return render("caught.html", **values, where=answers.read().where)
+    values = {"rows": rows, "stages": STAGES, "totals": totals.values(), "total": sum(totals.values())}
+    return render("caught.html", **values, where=answers.read().where, gpu=measured.read())
 
 
 def linked(hint: str, page: str) -> Markup:

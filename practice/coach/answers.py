@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the coach answers to the wrong solutions that ship: ``answers.json``.
 
-``python -m tests.practice.answers`` writes it. For each exercise: which check caught each wrong solution; and of one
-of them the whole answer, which its page shows. Needs no torch.
+``python -m tests.practice.answers`` writes it. For each exercise: which check caught each wrong solution, but for
+those that only a GPU can tell; and of one of them the whole answer, which its page shows. Needs no torch.
 """
 
 import json

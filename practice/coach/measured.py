@@ -29,6 +29,7 @@ class Reached:
 class Measured:
     where: dict[str, str]  # GPU, driver, versions, date
     solutions: dict[str, Reached]  # by the exercise's name
+    slow: dict[str, tuple[str, ...]]  # wrong solutions that are right, and failed for want of speed
 
 
 def read(path: Path = MEASURED) -> Measured | None:
@@ -41,7 +42,7 @@ def read(path: Path = MEASURED) -> Measured | None:
             name: Reached(entry["against"], tuple(entry["shares"]), entry["fingerprint"])
             for name, entry in found["solutions"].items()
         }
-        return Measured(found["where"], solutions)
+        return Measured(found["where"], solutions, {name: tuple(slow) for name, slow in found["slow"].items()})
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path} cannot be used: {error!r}; python -m tests.practice.on_a_gpu writes it") from error
 

@@ -7,7 +7,10 @@ set to a neutral value) or, to find a bug or to make it faster, with the code th
 ``wrong.toml``: a table ``[skeleton]`` and at least four tables of wrong solutions with ``why``, the ``stage`` that must
 catch it (a key of ``finding.STAGES``), a piece of the ``message``, and the text of gaps (``gap1 = '''…'''``), the
 others being the solution's; (5) ``PRACTICE_ALL=1 pytest tests/practice/test_exercises.py -k NN_name``, and read the
-messages: where one is vague, give ``mistaken`` a sentence, or ``mistakes`` a rule.
+messages: where one is vague, give ``mistaken`` a sentence, or ``mistakes`` a rule; (6) ``python -m
+tests.practice.answers NN_name`` and ``python -m render.handout``, which write what pages and the notebook show of it.
+A wrong solution that is right, and too slow, which only a GPU can tell, has ``gpu = true``; on a machine with a GPU,
+``python -m tests.practice.on_a_gpu`` runs all solutions and those, and writes what speed the solutions reach.
 
 The first five fields are the card. They are literals, for lists and the site read them without importing torch. A
 lambda or a function of ``spec.py`` does the rest::

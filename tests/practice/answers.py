@@ -72,11 +72,8 @@ def chosen(verdicts: dict[str, Verdict]) -> str:
 
 def answered(exercise: Exercise, verdicts: dict[str, Verdict], shown: str) -> answers.Answered:
     caught = {name: verdict.finding.stage for name, verdict in verdicts.items()}
-    caught |= {wrong.name: wrong.expected.stage for wrong in exercise.wrong() if wrong.gpu}
     lines = tuple(report(exercise, verdicts[shown]).splitlines())
-    return answers.Answered(
-        {wrong.name: caught[wrong.name] for wrong in exercise.wrong()}, shown, lines, verdicts[shown].finding.launch
-    )
+    return answers.Answered(caught, shown, lines, verdicts[shown].finding.launch)
 
 
 if __name__ == "__main__":

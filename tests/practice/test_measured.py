@@ -8,8 +8,10 @@ from coach import measured
 from coach.exercise import exercises, find
 
 ASKED = [exercise for exercise in exercises() if any(k.arg == "speed" for k in exercise.spec_call().keywords)]
+SLOW = {e.name: tuple(w.name for w in e.wrong() if w.gpu) for e in exercises() if any(w.gpu for w in e.wrong())}
 LIKE_IT = (
-    '{"where": {"gpu": "G"}, "solutions": {"01_scale": {"against": "a copy", "shares": [0.9], "fingerprint": "f"}}}'
+    '{"where": {"gpu": "G"}, "solutions": {"01_scale": {"against": "a copy", "shares": [0.9], "fingerprint": "f"}}, '
+    '"slow": {"01_scale": ["tiny_blocks"]}}'
 )
 
 
@@ -24,11 +26,18 @@ def test_the_least_rests_on_what_the_solution_reached(exercise):
     assert 0.6 * min(reached.shares) <= exercise.spec().speed.least <= 0.95 * min(reached.shares)
 
 
+def test_what_is_only_slow_failed_there():
+    if (found := measured.read()) is None:
+        pytest.skip("measured.json waits for a GPU: python -m tests.practice.on_a_gpu")
+    assert found.slow == SLOW
+
+
 def test_what_was_measured_is_read(tmp_path):
     path = tmp_path / "measured.json"
     assert measured.read(path) is None
     path.write_text(LIKE_IT)
     assert measured.read(path).solutions["01_scale"].shares == (0.9,)
+    assert measured.read(path).slow == {"01_scale": ("tiny_blocks",)}
     path.write_text(json.dumps({"where": {}}))
     with pytest.raises(ValueError, match=r"measured\.json cannot be used"):
         measured.read(path)
