@@ -26,7 +26,7 @@ def color(name: str, otherwise: str) -> str:
 
 def launch(drawn: dict, name: str = "launch") -> str:
     """An ``<svg>`` of ``Finding.launch``; ``name`` begins the ids, which must differ on a page."""
-    title = f"{drawn['tensor']}, {VERBS[drawn['op']]} in line {drawn['line']} of {drawn['kernel']}"
+    title = f"{drawn['tensor']}, {VERBS[drawn['op']]} in line {drawn['line']} of {drawn['kernel']}{_some(drawn)}"
     parts, used = [_text(0, 14, title, color("ink", INK), size=13, weight=600)], set()
     x, top, bottom, previous = 0, 26, 26, -1
     for entry in drawn["programs"]:
@@ -34,7 +34,7 @@ def launch(drawn: dict, name: str = "launch") -> str:
         paint = color(hue, COLORS[entry["program"] % len(COLORS)])
         lanes = _shown(entry, drawn)
         across = _across(drawn, lanes)
-        label = ("⋮ " if entry["program"] > previous + 1 else "") + _label(entry, lanes)
+        label = ("⋮ " if entry["program"] > previous + 1 else "") + f"program {_pid(entry)}"
         previous, wide = entry["program"], max(across * PITCH, 7 * len(label))
         if x and x + wide > COLUMNS * PITCH:
             x, top = 0, bottom
@@ -65,16 +65,22 @@ def described(drawn: dict) -> str:
     """The picture in words: of each program how many lanes are in which state."""
     said = []
     for entry in drawn["programs"]:
-        pid = entry["pid"][0] if len(entry["pid"]) == 1 else tuple(entry["pid"])
         counts = [f"{entry['lanes'].count(state)} {what}" for state, what in SAID.items() if state in entry["lanes"]]
-        said.append(f"Program {pid}, offsets {min(entry['offsets'])} to {max(entry['offsets'])}: {', '.join(counts)}.")
+        said.append(
+            f"Program {_pid(entry)}, offsets {min(entry['offsets'])} to {max(entry['offsets'])}: {', '.join(counts)}."
+        )
     return " ".join(said)
 
 
-def _label(entry: dict, lanes: list[int]) -> str:
-    pid = entry["pid"][0] if len(entry["pid"]) == 1 else tuple(entry["pid"])
-    some = f", lanes {lanes[0]}–{lanes[-1]} of {len(entry['lanes'])}" if len(lanes) < len(entry["lanes"]) else ""
-    return f"program {pid}{some}"
+def _pid(entry: dict) -> str:
+    return str(entry["pid"][0] if len(entry["pid"]) == 1 else tuple(entry["pid"]))
+
+
+def _some(drawn: dict) -> str:
+    """Which lanes are drawn, where not all are."""
+    first = drawn["programs"][0]
+    lanes = _shown(first, drawn)
+    return f": lanes {lanes[0]}–{lanes[-1]} of {len(first['lanes'])}" if len(lanes) < len(first["lanes"]) else ""
 
 
 def _shown(entry: dict, drawn: dict) -> list[int]:
