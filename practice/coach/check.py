@@ -41,6 +41,7 @@ class Child:
     def start(self):
         env = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
         env |= {"TRITON_INTERPRET": "1"} if self.interpreted else {}
+        env.setdefault("TRITON_DEFAULT_FP_FUSION", "1")  # else Triton 3.9 warns, which would look like the reader's
         env |= {"PYTHONPATH": os.pathsep.join([str(PRACTICE), *filter(None, [env.get("PYTHONPATH")])])}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "coach.child"], env=env, cwd=PRACTICE, text=True, encoding="utf-8",

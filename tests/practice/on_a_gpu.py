@@ -46,7 +46,6 @@ def main(arguments=None) -> int:
     chosen = [find(name, exercises()) for name in given.names] or exercises()
     if given.process:
         return measure(chosen)
-    os.environ.pop("TRITON_INTERPRET", None)
     with Checker() as checker:
         if not checker.compiling.has_gpu():
             print("no GPU here", file=sys.stderr)
@@ -120,9 +119,10 @@ def measure(chosen) -> int:
 def write_speeds(chosen, slow: dict[str, list[str]], out: Path) -> list[str]:
     began, found, failed = time.monotonic(), {}, []
     names = [exercise.name for exercise in chosen]
+    env = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     for _ in range(PROCESSES):
         command = [sys.executable, "-m", "tests.practice.on_a_gpu", "--process", *names]
-        with subprocess.Popen(command, cwd=ROOT, text=True, stdout=subprocess.PIPE) as process:
+        with subprocess.Popen(command, cwd=ROOT, env=env, text=True, stdout=subprocess.PIPE) as process:
             killer = threading.Timer(200, process.kill)
             killer.start()
             for line in process.stdout:
