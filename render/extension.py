@@ -12,7 +12,7 @@ In a page whose lesson is ``programs/vector-add``, this shows what ``snippets/pr
 In a sentence, ``{{ gpu: bandwidth[2**28].triton; .0f; > 1000 }}`` is a number from it; see ``claims.py``.
 Where ``gpu`` has recordings on several, a reader can switch between them; ``cpu`` and ``h200`` name one device.
 ``view: file`` shows a whole file, ``view: snippet`` what is to know before one copies it. Some views are of no snippet:
-``ledger``, ``path``, ``exercises``, and ``exercise``, whose ``of`` names one in ``practice/exercises``.
+``ledger``, ``path``, ``exercises``, ``caught``, and ``exercise``, whose ``of`` names one in ``practice/exercises``.
 ``--8<-- "programs/vector_add.py:kernel"`` is pymdownx.snippets'; here only its names are checked.
 
 What is wrong stops the build, with page and line, all faults of a page at once; see ``page.serving`` for the exception.
@@ -53,6 +53,7 @@ TYPED = {"text": "A sketch, typed by hand", "console": "To type yourself"}  # wh
 CODE = re.compile(r"<(pre|code|data|script|style|template|figure)\b.*?</\1>", re.S)
 HOME = "index.md"
 OTHER_VIEWS = {  # than figures, with what each takes
+    "caught": set(),
     "exercise": {"of"},
     "exercises": set(),
     "file": {"of"},
@@ -98,8 +99,10 @@ def _render(page: Page, source: str) -> str:
         raise RecorderError(f"the view {view!r} has no option {min(unknown)!r}")
     if view in ("ledger", "path"):
         return str(ledger() if view == "ledger" else path())
-    if view in ("exercise", "exercises"):
-        return str(practice.exercise(asked.get("of"), page.name) if view == "exercise" else practice.ladder(page.name))
+    if view == "exercise":
+        return str(practice.exercise(asked.get("of"), page.name))
+    if view in ("exercises", "caught"):
+        return str(practice.ladder(page.name) if view == "exercises" else practice.caught(page.name))
     snippet = page.snippet(asked.pop("of", None))
     if view == "file":
         page.files[snippet] = None

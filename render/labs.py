@@ -88,9 +88,7 @@ def _placeholder(cell: dict) -> str:
 def _code_cell(cell: dict, page: str) -> str:
     outputs = [_output(output, cell["id"], page) for output in cell["outputs"]]
     folded = "solution" in cell["metadata"].get("tags", ())
-    return render(
-        "cell.html", id=cell["id"], code=highlighted("".join(cell["source"])), outputs=outputs, folded=folded
-    )
+    return render("cell.html", id=cell["id"], code=highlighted("".join(cell["source"])), outputs=outputs, folded=folded)
 
 
 def _output(output: dict, cell: str, page: str) -> tuple[str, str]:

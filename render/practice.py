@@ -5,13 +5,17 @@ An exercise's page shows its card, skeleton and solution from its folder in ``pr
 all. Each lesson that has exercises leads to them before its *Next*.
 """
 
+import json
 import re
 import zipfile
 from pathlib import Path
 
 from markupsafe import Markup, escape
 
+from practice.coach import answers, measured, svg
 from practice.coach.exercise import PRACTICE, Exercise, exercises
+from practice.coach.finding import STAGES
+from practice.coach.pages import PAGE
 from practice.coach.spec import KINDS
 from recorder.project import RecorderError, nearest, read_text
 from render.code import EPOCH, highlighted
@@ -22,7 +26,7 @@ from render.templates import render
 
 ZIP = "practice/triton-practice.zip"  # on the site
 OVERVIEW = "practice/exercises.md"
-PAGE = re.compile(r"\b(?P<page>[\w/-]+\.(?:md|ipynb))(?:#(?P<place>[\w-]+))?")
+NOTEBOOK, PAGES = "practice.ipynb", PRACTICE / "pages.json"
 NEXT = '<h2 id="next">'
 
 
@@ -31,8 +35,9 @@ def all_of_them() -> list[Exercise]:
     found = exercises()
     numbers = {page: lesson.number for page, lesson in lessons().items()}
     for each in found:
-        if each.card.lesson not in numbers:
-            raise RecorderError(f"exercise {each.name} is of {each.card.lesson}, which the menu does not number")
+        for lesson in (each.card.lesson, *each.card.also):
+            if lesson not in numbers:
+                raise RecorderError(f"exercise {each.name} is of {lesson}, which the menu does not number")
     return sorted(found, key=lambda each: (numbers[each.card.lesson], each.name))
 
 
@@ -64,6 +69,8 @@ def exercise(name: str, page: str) -> Markup:
         raise RecorderError(f"there is no exercise {name!r}{nearest(str(name), found)}")
     each = found[name]
     lesson = lessons()[each.card.lesson]
+    answered, where = answers_of(each), answers.read().where
+    wrong = {w.name: w for w in each.wrong()}
     return render(
         "exercise.html",
         name=each.name,
@@ -75,9 +82,55 @@ def exercise(name: str, page: str) -> Markup:
         line=highlighted(each.card.hints[2]),
         skeleton=highlighted(each.skeleton),
         solution=highlighted(each.solution),
+        reached=reached(each),
+        shown=wrong[answered.shown],
+        answer="\n".join(answered.answer),
+        picture=Markup(svg.launch(answered.launch, f"launch-{each.name.replace('_', '-')}")) if answered.launch else "",
+        where=where,
+        mistakes=[(wrong[name].why, STAGES[stage]) for name, stage in caught_by(each).items()],
         zip=way(page, OVERVIEW) + "../" + ZIP.rpartition("/")[2],
         overview=way(page, OVERVIEW),
     )
+
+
+def answers_of(each: Exercise) -> answers.Answered:
+    """What the coach answered to its wrong solutions. Raises ``RecorderError`` where that is of others."""
+    found = answers.read().exercises.get(each.name)
+    if not found or list(found.caught) != [wrong.name for wrong in each.wrong() if not wrong.gpu]:
+        raise RecorderError(f"{each.name}: answers.json is stale; mend: {answers.MENDED_BY} {each.name}")
+    return found
+
+
+def caught_by(each: Exercise) -> dict[str, str]:
+    """Which check caught each wrong solution, as far as it has run: some need a GPU."""
+    on_gpu = measured.read()
+    slow = on_gpu.slow.get(each.name, ()) if on_gpu else ()
+    return answers_of(each).caught | dict.fromkeys(slow, "speed")
+
+
+def reached(each: Exercise) -> dict | None:
+    """What its solution reached on a GPU, where its speed is asked for and was measured."""
+    found = measured.read()
+    if not found or not (own := found.solutions.get(each.name)):
+        return None
+    if own.fingerprint != measured.fingerprint(each):
+        raise RecorderError(f"{each.name}: measured.json is stale; mend: python -m tests.practice.on_a_gpu")
+    low, high = min(own.shares), max(own.shares)
+    share = f"{low:.0%}" if f"{low:.0%}" == f"{high:.0%}" else f"{low:.0%} to {high:.0%}"
+    least = measured.least(each)
+    return {"gpu": found.where["gpu"], "share": share, "against": own.against, "least": f"{least:.0%}"}
+
+
+def caught(page: str) -> Markup:
+    """Which check caught how many wrong solutions of each exercise."""
+    rows, totals = [], dict.fromkeys(STAGES, 0)
+    for each in all_of_them():
+        found = list(caught_by(each).values())
+        counts = [found.count(stage) for stage in STAGES]
+        totals = {stage: totals[stage] + count for stage, count in zip(STAGES, counts, strict=True)}
+        rows.append({"link": way(page, page_of(each)), "title": each.card.title, "counts": counts})
+    values = {"rows": rows, "stages": STAGES, "totals": totals.values(), "total": sum(totals.values())}
+    return render("caught.html", **values, where=answers.read().where, gpu=measured.read())
 
 
 def linked(hint: str, page: str) -> Markup:
@@ -94,7 +147,7 @@ def linked(hint: str, page: str) -> Markup:
 
 def invited(html: str, page: str) -> str:
     """A lesson's page, with its exercises before what comes next."""
-    mine = [each for each in exercises() if each.card.lesson == page]
+    mine = [each for each in exercises() if page in (each.card.lesson, *each.card.also)]
     if not mine or NEXT not in html:
         return html
     links = [(way(page, page_of(each)), each.card.title, KINDS[each.card.kind]) for each in mine]
@@ -104,13 +157,37 @@ def invited(html: str, page: str) -> str:
 def files() -> list[Path]:
     """What a reader downloads: no copies of somebody's own, and nothing that Python leaves behind."""
     found = [path for path in PRACTICE.rglob("*") if path.suffix in (".py", ".toml", ".md", ".txt", ".ipynb")]
+    found.append(PAGES)
     return sorted(path for path in found if not {"mine", "__pycache__"} & set(path.relative_to(PRACTICE).parts))
+
+
+def on_page_content(html, *, page, config, **_):
+    """On the overview: a link to the notebook in Colab, where the repository is on GitHub."""
+    if page.file.src_uri != OVERVIEW:
+        return html
+    return html.replace('<span class="exercises__colab"></span>', colab(config))
+
+
+def colab(config) -> str:
+    repository = config.repo_url or ""
+    if not repository.startswith("https://github.com/"):
+        return ""
+    branch = (config.edit_uri or "edit/main").split("/")[1]
+    named = repository.removeprefix("https://github.com/").strip("/")
+    link = f"https://colab.research.google.com/github/{named}/blob/{branch}/practice/{NOTEBOOK}"
+    return Markup('<a href="{}">Open in Colab</a>').format(link)
 
 
 def on_post_build(config, **_):
     target = Path(config["site_dir"], ZIP)
     target.parent.mkdir(parents=True, exist_ok=True)
+    target.with_name(NOTEBOOK).write_bytes((PRACTICE / NOTEBOOK).read_bytes())
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for path in files():
             name = f"practice/{path.relative_to(PRACTICE).as_posix()}"
-            archive.writestr(zipfile.ZipInfo(name, EPOCH), read_text(path), zipfile.ZIP_DEFLATED)
+            text = read_text(path)
+            if path == PAGES:  # the zip of a published site knows its address
+                text = json.dumps(
+                    json.loads(text) | {"site": config.get("site_url") or ""}, indent=1, ensure_ascii=False
+                )
+            archive.writestr(zipfile.ZipInfo(name, EPOCH), text, zipfile.ZIP_DEFLATED)

@@ -20,7 +20,7 @@ from pathlib import Path
 from mkdocs.plugins import CombinedEvent, event_priority
 
 CODE = re.compile(r'<pre( class="stage[^>]*)?>.*?</pre>', re.DOTALL)  # errors, <pre class="output">, can be searched
-EXCLUDED = re.compile(r'<(figure|figcaption|details) [^>]*data-search-exclude[^>]*>.*?</\1>', re.DOTALL)
+EXCLUDED = re.compile(r"<(figure|figcaption|details) [^>]*data-search-exclude[^>]*>.*?</\1>", re.DOTALL)
 ASIDE = re.compile(r'<h2 id="(?:try-it|next|sources|the-whole-files?)">.*?(?=<h2 |\Z)', re.DOTALL)
 TAG = re.compile("<[^>]*>")
 NAME = re.compile(r"@?\b(?:(?:tl|triton|torch)\.[\w.]+|[A-Z]+_[A-Z_]+|[a-z]\w*_\w+|[A-Z][a-z]+[A-Z]\w*)\b")

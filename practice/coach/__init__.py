@@ -18,6 +18,11 @@ Read in this order; arrows of import run upward:
 - ``speed``: the last check: on a GPU, the values again, and the time
 - ``child``: the process in which the reader's code runs, so that nothing it does hurts the coach
 - ``check``: starts such processes, with a time limit, and puts their verdicts together
+- ``measured``: what the solutions reach on a GPU, on which the least that is asked for rests
+- ``answers``: what the coach answers to the wrong solutions that ship, for the site
+- ``pages``: what pages of the course are called
 - ``progress``: what has been tried, passed and hinted at
+- ``svg``: a launch as a picture in the site's visual language, for notebooks and pages
 - ``desk``: the reader's own copies, and the commands of ``practice.py``
+- ``notebook``: the same in a notebook, by ``%%exercise``
 """

@@ -16,6 +16,7 @@ from .exercise import PRACTICE, Exercise, PracticeError
 from .finding import STAGES, Finding
 from .spec import FINISHED
 
+TASKS = ("compile", "interpret", "gpu")  # of a check; "values" and "speed" are the halves of the last
 START_S = 300  # what importing torch may take, from a slow disk
 PRINTED = 12  # lines of what the reader's code printed
 SIGNALS = {-11: "a read or write of memory that is not there (SIGSEGV)", -9: "the system, for want of memory (SIGKILL)"}
@@ -41,6 +42,7 @@ class Child:
     def start(self):
         env = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
         env |= {"TRITON_INTERPRET": "1"} if self.interpreted else {}
+        env.setdefault("TRITON_DEFAULT_FP_FUSION", "1")  # else Triton 3.9 warns, which would look like the reader's
         env |= {"PYTHONPATH": os.pathsep.join([str(PRACTICE), *filter(None, [env.get("PYTHONPATH")])])}
         self.process = subprocess.Popen(
             CHILD, env=env, cwd=PRACTICE, text=True, encoding="utf-8",
@@ -60,18 +62,22 @@ class Child:
         line = self.lines.get(timeout=limit)
         return json.loads(line) if line else None
 
-    def ask(self, request: dict, limit: float) -> dict:
-        """``{"code": 0}``, another exit status, or ``{"late": True}``."""
+    def prepare(self):
+        """Have it running, and know whether it has a GPU."""
         if self.process is None or self.process.poll() is not None:
             self.start()
+        if not self.ready:
+            answer = self._wait(START_S)
+            if answer is None or "missing" in answer:
+                said = answer["missing"] if answer else self.process.stderr.read().strip().splitlines()[-1:]
+                raise PracticeError(f"torch and Triton are needed, and importing them failed: {said}. "
+                                    "Try: pip install torch triton numpy")  # fmt: skip
+            self.ready, self.gpu = True, answer["gpu"]
+
+    def ask(self, request: dict, limit: float) -> dict:
+        """``{"code": 0}``, another exit status, or ``{"late": True}``."""
         try:
-            if not self.ready:
-                answer = self._wait(START_S)
-                if answer is None or "missing" in answer:
-                    said = answer["missing"] if answer else self.process.stderr.read().strip().splitlines()[-1:]
-                    raise PracticeError(f"torch and Triton are needed, and importing them failed: {said}. "
-                                        "Try: pip install torch triton numpy")  # fmt: skip
-                self.ready, self.gpu = True, answer["gpu"]
+            self.prepare()
             self.process.stdin.write(json.dumps(request) + "\n")
             self.process.stdin.flush()
             answer = self._wait(limit)
@@ -82,6 +88,10 @@ class Child:
             self.stop()
             raise
         return answer or {"code": self.process.wait()}
+
+    def has_gpu(self) -> bool:
+        self.prepare()
+        return self.gpu
 
     def stop(self):
         """End it, and what it started."""
@@ -111,7 +121,7 @@ class Checker:
         self.interpreted.stop()
         self.compiling.stop()
 
-    def check(self, exercise: Exercise, path: Path, limit: float | None = None) -> Verdict:
+    def check(self, exercise: Exercise, path: Path, limit: float | None = None, tasks: tuple = TASKS) -> Verdict:
         if finding := before(exercise, path):
             return Verdict(finding, [])
         for child in (self.compiling, self.interpreted):
@@ -120,8 +130,9 @@ class Checker:
         limit = limit or exercise.card.limit_s
         passed: list[str] = []
         notes: list[str] = []
-        for task, child in (("compile", self.compiling), ("interpret", self.interpreted), ("gpu", self.compiling)):
-            if task == "gpu" and not child.gpu:
+        for task in tasks:
+            child = self.interpreted if task == "interpret" else self.compiling
+            if task not in ("compile", "interpret") and not child.has_gpu():
                 notes.append("No GPU here, so its speed was not measured.")
                 break
             verdict = self._task(task, child, exercise, path, limit)

@@ -27,9 +27,7 @@ def main():
     except ImportError as error:
         print(json.dumps({"missing": str(error)}), flush=True)
         return
-    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # else torch initializes CUDA, which no fork survives
-    gpu = torch.cuda.is_available()
-    print(json.dumps({"ready": True, "gpu": gpu}), flush=True)
+    print(json.dumps({"ready": True, "gpu": gpu_there()}), flush=True)
     for line in sys.stdin:
         request = json.loads(line)
         if not hasattr(os, "fork"):
@@ -40,6 +38,21 @@ def main():
             _, status = os.waitpid(pid, 0)
             answer = {"code": os.waitstatus_to_exitcode(status)}
         print(json.dumps(answer), flush=True)
+
+
+def gpu_there() -> bool:
+    """Whether there is a GPU: asked in a fork, for asking may initialize CUDA, and no fork after that could use it."""
+    import torch
+
+    if not hasattr(os, "fork") or not torch.backends.cuda.is_built():
+        return torch.cuda.is_available()
+    if (pid := os.fork()) == 0:
+        code = 1
+        try:
+            code = 0 if torch.cuda.is_available() else 1
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
 def work_in_fork(request: dict):
@@ -97,9 +110,10 @@ def work(request: dict):
                 notes.append("Left out: this Triton cannot compile for an NVIDIA GPU.")
         elif request["task"] == "interpret":
             stages.check(spec, function, path, begin)
-        else:
+        else:  # on a GPU: "values", "speed" or, as "gpu", both
             begin("speed")
-            notes.append(speed.check(spec, function, path))
+            checks = {"gpu": speed.check, "values": speed.check_values, "speed": speed.check_speed}
+            notes += filter(None, [checks[request["task"]](spec, function, path)])
     except Found as error:
         found = error.finding
     except SystemExit:

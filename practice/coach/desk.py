@@ -5,8 +5,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from .check import Checker, report
+from .check import Checker, Verdict, report
 from .exercise import PRACTICE, Exercise, PracticeError, exercises, find
+from .pages import named
 from .progress import Progress
 from .spec import KINDS
 
@@ -59,9 +60,10 @@ class Desk:
 
     def introduce(self, exercise: Exercise):
         card = exercise.card
-        self.say(f"\n{exercise.name}: {card.title} ({KINDS[card.kind]})\n{card.goal}\nLesson: {card.lesson}\n")
+        self.say(f"\n{exercise.name}: {card.title} ({KINDS[card.kind]})\n{card.goal}\nAfter: {named(card.lesson)}\n")
 
-    def check(self, exercise: Exercise, checker: Checker) -> int:
+    def judged(self, exercise: Exercise, checker: Checker) -> Verdict:
+        """Check the reader's copy, and remember how that went."""
         path = self.copy_of(exercise)
         verdict = checker.check(exercise, path)
         record = self.progress.of(exercise.name)
@@ -70,6 +72,11 @@ class Desk:
         elif path.exists() and path.read_text("utf-8") != exercise.skeleton:
             record.tries += 1
         self.progress.save()
+        return verdict
+
+    def check(self, exercise: Exercise, checker: Checker) -> int:
+        path, record = self.copy_of(exercise), self.progress.of(exercise.name)
+        verdict = self.judged(exercise, checker)
         self.say(report(exercise, verdict))
         if verdict.finding is None:
             following = self.choose(None)
@@ -100,15 +107,15 @@ class Desk:
             time.sleep(POLL_S)
         return 1
 
-    def hint(self, exercise: Exercise) -> int:
+    def hint(self, exercise: Exercise, more: str = "python practice.py solution") -> int:
         """One more than before, of three."""
         record, hints = self.progress.of(exercise.name), exercise.card.hints
         record.hints = min(record.hints + 1, len(hints))
         self.progress.save()
         for number, hint in enumerate(hints[: record.hints], start=1):
-            self.say(f"Hint {number} of {len(hints)}: {hint}")
+            self.say(f"Hint {number} of {len(hints)}: {named(hint)}")
         if record.hints == len(hints):
-            self.say("That was the last one. `python practice.py solution` shows a solution, after a try.")
+            self.say(f"That was the last one. `{more}` shows a solution, after a try.")
         return 0
 
     def solution(self, exercise: Exercise) -> int:
@@ -126,8 +133,8 @@ class Desk:
             self.say(said + (f" ({record.tries} tries)" if record.tries > 1 else ""))
         return 0
 
-    def reset(self, exercise: Exercise) -> int:
-        """Begin anew. The old text is kept, under the first name that is free."""
+    def keep(self, exercise: Exercise):
+        """Give the reader's text, if there is one, another name."""
         path = self.copy_of(exercise)
         if path.exists():
             number, kept = 1, path.with_name(f"{exercise.name}.bak.py")
@@ -136,6 +143,11 @@ class Desk:
                 kept = path.with_name(f"{exercise.name}.bak{number}.py")
             path.rename(kept)
             self.say(f"Your old text is kept as {kept}")
+
+    def reset(self, exercise: Exercise) -> int:
+        """Begin anew. The old text is kept, under the first name that is free."""
+        path = self.copy_of(exercise)
+        self.keep(exercise)
         self.lay_out(exercise)
         self.progress.records.pop(exercise.name, None)
         self.progress.save()

@@ -32,6 +32,7 @@ class Card:
     goal: str
     hints: tuple[str, str, str]
     limit_s: float = 60
+    also: tuple[str, ...] = ()  # lessons beside its own that lead to it
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class Wrong:
     why: str
     text: str
     expected: Expected
+    gpu: bool = False  # right, and too slow: only a GPU tells
 
 
 @dataclass(frozen=True)
@@ -69,14 +71,22 @@ class Exercise:
         return (self.folder / "solution.py").read_text("utf-8")
 
     @cached_property
+    def spec_text(self) -> str:
+        return (self.folder / "spec.py").read_text("utf-8")
+
+    def spec_call(self) -> ast.Call:
+        """The syntax of ``Spec(…)``."""
+        for node in ast.parse(self.spec_text).body:
+            if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "SPEC":
+                return node.value
+        raise PracticeError(f"{self.folder / 'spec.py'} has no line SPEC = Spec(…)")
+
+    @cached_property
     def card(self) -> Card:
         """The literals of ``SPEC = Spec(…)`` that need no torch."""
-        for node in ast.parse((self.folder / "spec.py").read_text("utf-8")).body:
-            if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "SPEC":
-                given = {keyword.arg: keyword.value for keyword in node.value.keywords}
-                names = [*CARD, *(["limit_s"] if "limit_s" in given else [])]
-                return Card(**{name: ast.literal_eval(given[name]) for name in names})
-        raise PracticeError(f"{self.folder / 'spec.py'} has no line SPEC = Spec(…)")
+        given = {keyword.arg: keyword.value for keyword in self.spec_call().keywords}
+        names = [*CARD, *(name for name in ("limit_s", "also") if name in given)]
+        return Card(**{name: ast.literal_eval(given[name]) for name in names})
 
     def spec(self) -> "Spec":
         return load(self.folder / "spec.py", "spec").SPEC
@@ -95,7 +105,8 @@ class Exercise:
             if name != "skeleton":
                 fillings = {int(key.removeprefix("gap")): text for key, text in entry.items() if key.startswith("gap")}
                 text = gaps.fill(self.solution, fillings)
-                found.append(Wrong(name, entry["why"], text, Expected(entry["stage"], entry["message"])))
+                expected = Expected(entry["stage"], entry["message"])
+                found.append(Wrong(name, entry["why"], text, expected, entry.get("gpu", False)))
         return found
 
 

@@ -156,7 +156,9 @@ def values(run: Run):
 
 def wrong_elements(actual: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float) -> torch.Tensor:
     """Which elements are off by more than ``atol + rtol · |expected|``; one NaN is as good as another."""
-    a, e = actual.detach().to("cpu"), expected.detach().to("cpu")
+    a, e = actual.detach(), expected.detach()
+    if a.device != e.device:
+        a, e = a.cpu(), e.cpu()
     if not a.is_floating_point():
         return a != e
     a, e = a.double(), e.double()
@@ -172,7 +174,7 @@ def _wrong_value(run: Run, name: str, actual, expected, wrong) -> Finding:
     said += f"; {int(wrong.sum())} of {actual.numel()} elements are wrong." if actual.numel() > 1 else "."
     finding = Finding(said, str(run.case))
     region, owner, missed = run.arena.region_of(actual), None, 0
-    if region is not None:
+    if region is not None and run.spec.stored:
         offsets = sum(i * s for i, s in zip(at, actual.stride(), strict=True))
         offsets += (actual.data_ptr() - region.base) // region.size
         missed = int((~region.covered & (region.index >= 0)).sum())
@@ -256,6 +258,8 @@ def honest(run: Run):
                     guess="Does it keep results of earlier calls? Each call has to compute its own.",
                 )
             )
+        if not run.spec.stored:
+            continue
         region = run.arena.region_of(actual)
         if region is None or (run.spec.covers and not region.covered.any()):
             said = f"No kernel stored {_called(name)}: it comes from somewhere else."
@@ -280,6 +284,8 @@ def counts(run: Run):
         names = ", ".join(launch.kernel for launch in run.launches)
         said = f"{spec.function} launches {len(run.launches)} kernels, and {spec.most_launches} can do it: {names}."
         raise Found(Finding(said, str(run.case)))
+    if spec.most_blocks is not None:
+        _blocks(run, spec.most_blocks)
     for launch in run.launches if spec.programs else ():
         if launch.programs != (asked := run.inputs[spec.programs]):
             said = f"{launch.kernel} is launched with {_programs(launch.programs)}, and {spec.programs} is {asked}."
@@ -302,6 +308,18 @@ def counts(run: Run):
 
 
 SECTOR = 32  # bytes
+
+
+def _blocks(run: Run, most: int):
+    """A program that stores more blocks than it should does the work of others."""
+    for launch in run.launches:
+        for first in (access for access in launch.accesses if access.op == "store"):
+            for program, many in mistakes.siblings(first).items():
+                if len(many) > most:
+                    said = f"Program {_pid(launch.pid(program))} stores {len(many)} blocks, one after another"
+                    said += f", and the launch has {_programs(launch.programs)}."
+                    guess = "A GPU is fast by many programs at once. Are there as many as there are blocks?"
+                    raise Found(Finding(said, str(run.case), [source(run.file, first.line)], guess=guess))
 
 
 def _programs(count: int) -> str:

@@ -54,6 +54,9 @@ ERRORS = {
     "the tile's number multiplied by its size?",
     r"(?s)^ .*\.store\(\[[^\n]*\n\s*\^$": "A descriptor stores tiles of one shape. Is the tile turned, and has it the "
     "shape that the descriptor was made for?",
+    r"illegal memory access|misaligned address": "A program touched memory that is not the tensor's, at a size at "
+    "which the interpreter did not look. Which offsets does the mask leave on?",
+    r"Failed to find C compiler": "That is no fault of yours: Triton needs a C compiler here, such as gcc.",
     r"out of resource": "The program's blocks are too large for a GPU: are smaller ones enough?",
 }
 
@@ -103,6 +106,9 @@ def _input(run, trouble):
 
 
 def _same_offsets(run, trouble):
+    stores = [access for access in trouble.access.launch.accesses if access.op != "load"]
+    if trouble.access.op == "load" and stores and not all_the_same(stores[-1]):
+        return None  # what all programs read may be the same, as a tile of a matrix in a product
     if all_the_same(trouble.access) and not run.spec.shared:
         said = "Every program has the same offsets. Did you forget the program's number, `tl.program_id`?"
         return said + (" Or is one program enough here?" if trouble.access.region.span == 1 else "")

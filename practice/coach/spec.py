@@ -7,7 +7,10 @@ set to a neutral value) or, to find a bug or to make it faster, with the code th
 ``wrong.toml``: a table ``[skeleton]`` and at least four tables of wrong solutions with ``why``, the ``stage`` that must
 catch it (a key of ``finding.STAGES``), a piece of the ``message``, and the text of gaps (``gap1 = '''…'''``), the
 others being the solution's; (5) ``PRACTICE_ALL=1 pytest tests/practice/test_exercises.py -k NN_name``, and read the
-messages: where one is vague, give ``mistaken`` a sentence, or ``mistakes`` a rule.
+messages: where one is vague, give ``mistaken`` a sentence, or ``mistakes`` a rule; (6) ``python -m
+tests.practice.answers NN_name`` and ``python -m render.handout``, which write what pages and the notebook show of it.
+A wrong solution that is right, and too slow, which only a GPU can tell, has ``gpu = true``; on a machine with a GPU,
+``python -m tests.practice.on_a_gpu`` runs all solutions and those, and writes what speed the solutions reach.
 
 The first five fields are the card. They are literals, for lists and the site read them without importing torch. A
 lambda or a function of ``spec.py`` does the rest::
@@ -76,6 +79,7 @@ class Spec:
     title: str
     kind: Literal["gap", "bug", "faster", "scratch"]
     lesson: str  # its page, such as "programs/masks.md"
+    also: tuple[str, ...] = ()  # other lessons that lead to it
     goal: str  # one or two sentences
     hints: tuple[str, str, str]  # a question; where to read, with the address of a page's part; a line of code
 
@@ -104,12 +108,14 @@ class Spec:
     twice: bool = False  # whether a launch may store an element twice
     shared: str = ""  # what to say where programs store the same element, which they should share by atomics
     covers: bool = True  # whether a kernel must store every element of the result
+    stored: bool = True  # whether a kernel makes the result at all; not where it is a time, as in 12_clock
     torch_ops: tuple[str, ...] = ()  # what torch may do beside allocate and view, such as "clone"
 
     most_reads: dict[str, float] = field(default_factory=dict)
     least_used: dict[str, float] = field(default_factory=dict)  # share of the sectors loaded, at the last of ``sizes``
     most_moved: float | None = None  # bytes loaded and stored, as a multiple of those of inputs and result
     most_launches: int | None = None
+    most_blocks: int | None = None  # that a program stores, one after another; 1 where each program takes a block
     programs: str = ""  # the parameter that says how many programs each launch has
     speed: Speed | None = None
 

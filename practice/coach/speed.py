@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The last check, on a GPU: the values again, compiled, and the time as a share of something that does as much.
 
-Runs in a process without ``TRITON_INTERPRET``. Operands rotate, more of them than fit in L2, in one CUDA graph; both
-sides take turns.
+Runs in a process without ``TRITON_INTERPRET``. Both sides take turns, each on operands in rotation: more sets of them
+than fit in L2 several times over, one call on each, all calls in one CUDA graph. So a call finds nothing of its own in
+the cache, and no flush leaves modified lines behind. The results of the calls that are timed are compared, too.
 """
 
+import contextlib
+import math
 import statistics
 
 import torch
@@ -17,54 +20,92 @@ from .run import Case, Run, call, make_inputs, raised, reference
 from .spec import Spec
 from .stages import awkward_sizes
 
-ROUNDS = 7
+ROUNDS = 5
+TIMES_L2 = 4  # what the sets of operands hold, in sizes of L2
+MOST_SETS = 256
+LEAST_MS = 1.0  # of a graph: some microseconds pass between two
+READING_MS = 10.0
+STEADY_MS = 250.0  # in which the clock follows the power that a large product draws
+PRODUCTS = (torch.matmul, torch.mm)
+ROUNDING = 16  # units in the last place: a GPU sums in another order, and rounds a product with its sum once
 
 
 def check(spec: Spec, function, file: str) -> str:
     """Raise :class:`Found` for a wrong value, or for too slow a function; return a sentence for the reader."""
+    check_values(spec, function, file)
+    return check_speed(spec, function, file) or "The values are right on this GPU, too."
+
+
+def check_values(spec: Spec, function, file: str):
+    """Raise :class:`Found` for a wrong value at a size or layout of the interpreter's checks."""
     for size in awkward_sizes(spec, 1024):
-        for layout in ("", *spec.layouts):
+        values(spec, function, file, Case(size))
+    for layout in spec.layouts:
+        for size in spec.sizes:
             values(spec, function, file, Case(size, layout))
+
+
+def check_speed(spec: Spec, function, file: str) -> str:
+    """Raise :class:`Found` where it is too slow, or wrong at that size; return a sentence, "" if no speed is asked."""
     if spec.speed is None:
-        return "The values are right on this GPU, too."
-    share = measure(spec, function)
-    against = "a copy of as many bytes" if spec.speed.against == "copy" else _name(spec.speed.against)
+        return ""
+    share = statistics.median(measure(spec, function, file))
     if share < spec.speed.least:
-        size = ", ".join(f"{name} = {n}" for name, n in spec.speed.size.items())
-        said = f"Your function runs at {share:.0%} of the speed of {against}; it should be {spec.speed.least:.0%}."
-        raise Found(Finding(said, size, guess="What is read more often than needed, or by lanes that are far apart?"))
-    return f"On this GPU it runs at {share:.0%} of the speed of {against}."
+        said = f"Your function runs at {share:.0%} of the speed of {against(spec)}; it should be "
+        said += f"{spec.speed.least:.0%}."
+        guess = "What is read more often than needed, or by lanes that are far apart? And is a block very small?"
+        raise Found(Finding(said, str(Case(spec.speed.size)), guess=guess))
+    return f"On this GPU it runs at {share:.0%} of the speed of {against(spec)}."
 
 
-def _name(function) -> str:
-    return "cuBLAS" if function in (torch.matmul, torch.mm) else f"`{getattr(function, '__name__', 'the other')}`"
+def against(spec: Spec) -> str:
+    """What the speed is compared with, in words."""
+    if spec.speed.against == "copy":
+        return "a copy of as many bytes"
+    name = getattr(spec.speed.against, "__name__", "")
+    return "cuBLAS" if spec.speed.against in PRODUCTS else "torch" if name in ("", "<lambda>") else f"`{name}`"
 
 
 def values(spec: Spec, function, file: str, case: Case):
     plain = make_inputs(spec, case)
     run = Run(spec, case, file, to_gpu(plain), Arena(), Recorder(Arena(), file), expected=reference(spec, plain))
-    try:
-        run.results = call(spec, function, dict(run.inputs))
-        torch.cuda.synchronize()
-    except ValueError as error:
-        if case.layout and spec.strides != "served":
-            return
-        run.error = error
-    except Exception as error:
-        run.error = error
-    if run.error is not None:
-        said, line = raised(run.error, file)
-        details = [judge.source(file, line)]
-        raise Found(
-            Finding(f"On the GPU your code raised {said}:", str(case), details, guess=mistakes.about_error(said))
-        )
-    for name, expected in (run.expected or {}).items():
-        wrong = judge.wrong_elements(run.results[name], expected, spec.rtol, spec.atol)
-        if wrong.any():
-            at = tuple(wrong.nonzero()[0].tolist())
-            said = f"On the GPU, element {list(at)} is {run.results[name][at].item():.6g} and should be "
-            guess = "It is right in the interpreter. Does one program read what another one writes?"
-            raise Found(Finding(f"{said}{expected[at].item():.6g}.", str(case), guess=guess))
+    for _ in range(2):  # what depends on the order of programs may be right once
+        try:
+            run.results = call(spec, function, dict(run.inputs))
+            torch.cuda.synchronize()
+        except Exception as error:
+            if isinstance(error, ValueError) and case.layout and spec.strides != "served":
+                return
+            raise raised_on_gpu(error, case, file) from error
+        for name, expected in (run.expected or {}).items():
+            compare(run.results[name], expected, spec, case, name)
+
+        def again(**changes):
+            return call(spec, function, to_gpu(plain | changes))["out"]
+
+        judge.properties(run, again)
+
+
+def raised_on_gpu(error: Exception, case: Case, file: str) -> Found:
+    said, line = raised(error, file)
+    details = [judge.source(file, line)]
+    return Found(Finding(f"On the GPU your code raised {said}:", str(case), details, guess=mistakes.about_error(said)))
+
+
+def compare(actual: torch.Tensor, expected: torch.Tensor, spec: Spec, case: Case, name: str = "out"):
+    """Raise :class:`Found` for the first element that is off by more than the spec's tolerance and some rounding."""
+    slack = ROUNDING * torch.finfo(expected.dtype).eps if expected.is_floating_point() else 0.0
+    exact = expected.dtype in (torch.float16, torch.bfloat16)  # too few digits to give any away
+    rtol, atol = (spec.rtol, spec.atol) if exact else (max(spec.rtol, slack), max(spec.atol, slack))
+    wrong = judge.wrong_elements(actual, expected, rtol, atol)
+    if wrong.any():
+        at = tuple(wrong.nonzero()[0].tolist())
+        what = "element" if name == "out" else f"{name}, element"
+        said = f"On the GPU, {what} {list(at)} is {actual[at].item():.6g} and should be {expected[at].item():.6g}."
+        guess = "It is right in the interpreter. Does one program read what another one writes?"
+        if spec.speed and case == Case(spec.speed.size):
+            guess = "It is right at smaller sizes. What does your code do otherwise at this one?"
+        raise Found(Finding(said, str(case), guess=guess))
 
 
 def to_gpu(inputs: dict) -> dict:
@@ -79,43 +120,109 @@ def to_gpu(inputs: dict) -> dict:
     return {name: move(value) for name, value in inputs.items()}
 
 
-def measure(spec: Spec, function) -> float:
-    """The time of what it is compared with, divided by the reader's."""
-    inputs = to_gpu(make_inputs(spec, Case(spec.speed.size)))
+# Time
+
+
+def measure(spec: Spec, function, file: str) -> list[float]:
+    """The time of what it is compared with, divided by the reader's: a share for each round."""
+    case = Case(spec.speed.size)
+    inputs = to_gpu(make_inputs(spec, case))
     given = [inputs[name] for name in spec.signature]
     with torch.no_grad():
-        result = function(*given)
-    tensors = [value for value in (*given, result) if isinstance(value, torch.Tensor)]
-    moved = sum(tensor.numel() * tensor.itemsize for tensor in tensors)
-    l2 = torch.cuda.get_device_properties(0).L2_cache_size
-    count = max(2, min(64, 4 * l2 // max(moved, 1) + 1))
-    sets = [[v.clone() if isinstance(v, torch.Tensor) else v for v in given] for _ in range(count)]
-    if spec.speed.against == "copy":
-        sources = [torch.empty(max(moved // 2, 1), dtype=torch.uint8, device="cuda") for _ in range(count)]
-        other = [lambda source=source: source.clone() for source in sources]
+        expected = reference(spec, inputs)["out"]
+        read = _bytes(given)
+        sets = [[v.clone() if isinstance(v, torch.Tensor) else v for v in given] for _ in range(sets_needed(read))]
+        steady = STEADY_MS if spec.speed.against in PRODUCTS else 0.0
+        try:
+            mine = Rotation(lambda operands: function(*operands), sets, steady)
+        except Exception as error:
+            raise _not_captured(error, case, file) from error
+        mine.forget()
+        mine.graph.replay()
+        for result in mine.results:
+            compare(result, expected, spec, case)
+        if spec.speed.against == "copy":
+            half = (read + _bytes([expected])) // 2
+            empty = lambda: torch.empty(half, dtype=torch.uint8, device="cuda")
+            sources = [empty().random_() for _ in range(sets_needed(half))]
+            other = Rotation(torch.clone, sources, steady)
+        else:
+            other = Rotation(lambda operands: spec.speed.against(*operands), sets, steady)
+        return in_turns(mine, other)
+
+
+def in_turns(mine: "Rotation", other: "Rotation") -> list[float]:
+    shares = []
+    for turn in range(ROUNDS):
+        order = (mine, other) if turn % 2 == 0 else (other, mine)
+        taken = {id(side): side.milliseconds() for side in order}
+        shares.append(taken[id(other)] / taken[id(mine)])
+    return shares
+
+
+def _bytes(values) -> int:
+    return sum(value.numel() * value.itemsize for value in values if isinstance(value, torch.Tensor))
+
+
+def sets_needed(read: int) -> int:
+    """How many sets of operands of so many bytes, so that each has left L2 when its turn comes again."""
+    count = 1 + math.ceil(TIMES_L2 * torch.cuda.get_device_properties(0).L2_cache_size / read)
+    if count > MOST_SETS:
+        raise ValueError(f"the size in Spec.speed is too small: {read} bytes take {count} sets to leave L2")
+    return count
+
+
+class Rotation:
+    """One call on each set of operands, again and again in a CUDA graph; ``results`` of the last round of sets."""
+
+    def __init__(self, run, sets, steady: float = 0.0):
+        run(sets[0])  # compiles and tunes, which a graph cannot record
+        torch.cuda.synchronize()
+        self.before, self.replays = 1, 1
+        self.record(run, sets, 1)
+        if (lasts := self.lasts()) < LEAST_MS:
+            self.record(run, sets, math.ceil(LEAST_MS / lasts))
+            lasts = self.lasts()
+        self.before = max(1, math.ceil(steady / lasts))  # at least one, so that all that count follow another
+        self.replays = max(1, round(READING_MS / lasts))
+
+    def record(self, run, sets, times: int):
+        self.calls, self.graph, self.results = times * len(sets), torch.cuda.CUDAGraph(), [None] * len(sets)
+        with torch.cuda.graph(self.graph):
+            for number in range(self.calls):
+                self.results[number % len(sets)] = run(sets[number % len(sets)])
+
+    def forget(self):
+        """Fill the results with what no call leaves there, to see that the calls of the graph make them."""
+        for result in self.results:
+            result.fill_(torch.nan if result.is_floating_point() else -77)
+
+    def lasts(self) -> float:
+        """Milliseconds of the graph, on average over some replays."""
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        for _ in range(self.before):
+            self.graph.replay()
+        begin.record()
+        for _ in range(self.replays):
+            self.graph.replay()
+        end.record()
+        end.synchronize()
+        return begin.elapsed_time(end) / self.replays
+
+    def milliseconds(self) -> float:
+        """Of one call."""
+        return self.lasts() / self.calls
+
+
+def _not_captured(error: Exception, case: Case, file: str) -> Found:
+    """What was raised while the calls were recorded: most often that the code waits for the GPU."""
+    said, line = raised(error, file)
+    guess = mistakes.about_error(said)
+    if "captur" in said.lower():
+        said = f"To be timed, your function is recorded in a CUDA graph, which it does not allow: {said}"
+        guess = "Does it wait for the GPU, as `.item()` and `print` of a tensor do? A launch should not."
     else:
-        other = [lambda given=given: spec.speed.against(*given) for given in sets]
-    sides = [_graph([lambda given=given: function(*given) for given in sets]), _graph(other)]
-    times = [[_time(side) for side in sides] for _ in range(ROUNDS)]
-    return statistics.median(theirs / mine for mine, theirs in times)
-
-
-def _graph(calls) -> torch.cuda.CUDAGraph:
-    for call_once in calls:
-        call_once()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph), torch.no_grad():
-        kept = [call_once() for call_once in calls]
-    graph.kept = kept
-    return graph
-
-
-def _time(graph) -> float:
-    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    graph.replay()
-    begin.record()
-    graph.replay()
-    end.record()
-    torch.cuda.synchronize()
-    return begin.elapsed_time(end)
+        said = f"On the GPU your code raised {said}:"
+    with contextlib.suppress(Exception):
+        torch.cuda.synchronize()
+    return Found(Finding(said, str(case), [judge.source(file, line)] if line else [], guess=guess))

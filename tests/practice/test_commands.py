@@ -16,6 +16,7 @@ from coach.check import Verdict
 from coach.desk import Desk
 from coach.exercise import PracticeError, exercises, find
 from coach.finding import Finding
+from coach.pages import named
 from coach.progress import Progress
 
 from tests.practice.conftest import PRACTICE
@@ -73,8 +74,24 @@ def test_hints_come_one_by_one_and_stay(desk):
     for shown in (1, 2, 3, 3):
         desk.said.clear()
         desk.hint(exercise)
-        assert desk.said[:shown] == [f"Hint {i + 1} of 3: {exercise.card.hints[i]}" for i in range(shown)]
+        assert desk.said[:shown] == [f"Hint {i + 1} of 3: {named(exercise.card.hints[i])}" for i in range(shown)]
     assert Progress(desk.progress.path).of(exercise.name).hints == 3
+
+
+def test_a_page_is_named_by_its_title_and_where_the_site_is_known_by_its_address():
+    hint, page = "The kernel: programs/masks.md#sum-each-row, or a.md", "programs/masks.md"
+    known = {"site": "", "titles": {page: "lesson 5, Masks"}}
+    assert named(hint, known) == "The kernel: lesson 5, Masks, or a.md"
+    there = "The kernel: lesson 5, Masks (https://e.org/c/programs/masks/#sum-each-row), or a.md"
+    assert named(hint, known | {"site": "https://e.org/c/"}) == there
+    assert named("See programs/lab.ipynb", {"site": "https://e.org", "titles": {"programs/lab.ipynb": "L"}}) == (
+        "See L (https://e.org/programs/lab/)"
+    )
+
+
+def test_no_hint_names_a_file_of_the_site(desk):
+    for exercise in exercises():
+        assert ".md" not in named(" ".join((*exercise.card.hints, exercise.card.lesson)))
 
 
 def test_a_solution_is_shown_after_a_try_and_not_before(desk):

@@ -10,13 +10,14 @@ import datetime
 import os
 
 import pytest
+from coach import answers, gaps
 from coach import check as checks
-from coach import gaps
 from coach.exercise import exercises
 from coach.finding import STAGES
 from coach.spec import FINISHED, KINDS
 
 EXERCISES = exercises()
+ANSWERS = answers.read().exercises
 EVERYTHING = bool(os.environ.get("CI") or os.environ.get("PRACTICE_ALL"))
 
 
@@ -24,7 +25,10 @@ def chosen(wrong: list, day: int) -> list:
     return wrong if EVERYTHING else [wrong[day % len(wrong)]]
 
 
-WRONG = [(e, w) for e in EXERCISES for w in chosen(e.wrong(), datetime.date.today().timetuple().tm_yday)]
+TODAY = datetime.date.today().timetuple().tm_yday
+WRONG = [(e, w) for e in EXERCISES for w in chosen([w for w in e.wrong() if not w.gpu], TODAY)]
+SLOW = [(e, w) for e in EXERCISES for w in e.wrong() if w.gpu]
+slow = pytest.mark.parametrize(("exercise", "wrong"), SLOW, ids=[f"{e.name}-{w.name}" for e, w in SLOW])
 named = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.name)
 
 
@@ -57,7 +61,32 @@ def test_the_solution_is_right_and_fast_enough_on_a_gpu(exercise, check):
 
 @pytest.mark.parametrize(("exercise", "wrong"), WRONG, ids=[f"{e.name}-{w.name}" for e, w in WRONG])
 def test_a_wrong_solution_fails_with_its_message(exercise, wrong, check):
-    assert_fails(check(exercise, wrong.text), wrong.expected)
+    verdict = check(exercise, wrong.text)
+    assert_fails(verdict, wrong.expected)
+    answered = ANSWERS[exercise.name]
+    assert answered.caught[wrong.name] == verdict.finding.stage
+    if wrong.name == answered.shown:
+        now = checks.report(exercise, verdict).splitlines(), verdict.finding.launch
+        assert now == (list(answered.answer), answered.launch), f"stale; mend: {answers.MENDED_BY} {exercise.name}"
+
+
+@named
+def test_the_answers_are_of_the_wrong_solutions_that_there_are(exercise):
+    there = [wrong.name for wrong in exercise.wrong() if not wrong.gpu]
+    assert list(ANSWERS[exercise.name].caught) == there, f"mend: {answers.MENDED_BY} {exercise.name}"
+    assert ANSWERS[exercise.name].shown in ANSWERS[exercise.name].caught
+
+
+@slow
+def test_what_is_only_slow_passes_without_a_gpu(exercise, wrong, check):
+    verdict = check(exercise, wrong.text, tasks=("compile", "interpret"))
+    assert verdict.finding is None, checks.report(exercise, verdict)
+
+
+@pytest.mark.gpu
+@slow
+def test_what_is_only_slow_fails_on_a_gpu(exercise, wrong, check):
+    assert_fails(check(exercise, wrong.text, tasks=("speed",)), wrong.expected)
 
 
 @named

@@ -223,6 +223,17 @@ def test_a_lane_that_is_off_reaches_a_maximum(toy, check):
     assert "loads without `other`" in verdict.finding.text()
 
 
+def test_what_all_programs_read_may_be_the_same(toy, check):
+    """In a row of tiles each program reads the same tiles of a: their numbers are not forgotten."""
+    exercise, text = toy("matmul")
+    path = exercise.folder / "spec.py"
+    path.write_text(path.read_text().replace('"n": 7', '"n": 40'))
+    verdict = check(exercise, text.replace(" & (k[None, :] < K)", ""))
+    assert verdict.finding and verdict.finding.stage == "bounds"
+    said = " ".join(verdict.finding.text().split())
+    assert "Does it compare the right offsets" in said and "the program's number" not in said
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_right_one_passes(kind, toy, check):
     exercise, text = toy(kind)

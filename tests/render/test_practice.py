@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exercises on pages, each from its folder alone; and the zip that readers download, which runs."""
 
+import json
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from bs4 import BeautifulSoup
 
+from practice.coach import answers, measured
 from practice.coach.exercise import PRACTICE
+from practice.coach.finding import STAGES
 from recorder.project import RecorderError
 from render import practice
 from render.check import convert
@@ -36,6 +41,76 @@ def test_each_exercise_has_its_page(exercise):
     assert lesson["href"].startswith("../../") and lesson["href"].endswith("/")
 
 
+@each
+def test_its_page_shows_what_the_coach_answered(exercise):
+    page = practice.page_of(exercise)
+    found = BeautifulSoup(convert([page])[0][page], "html.parser")
+    answered = answers.read().exercises[exercise.name]
+    assert found.select_one("pre.exercise__answer").get_text() == "\n".join(answered.answer)
+    assert bool(found.select_one("svg.coach-launch")) == bool(answered.launch)
+    (why,) = [wrong.why for wrong in exercise.wrong() if wrong.name == answered.shown]
+    assert f"to this mistake: {why}." in found.get_text()
+    rows = found.select("details table tbody tr")
+    assert len(rows) == len(practice.caught_by(exercise)) >= 4
+
+
+def test_answers_to_other_solutions_stop_the_build(monkeypatch):
+    read = answers.read()
+    changed = replace(read.exercises[FIRST.name], caught={"another": "values"})
+    monkeypatch.setattr(answers, "read", lambda: replace(read, exercises=read.exercises | {FIRST.name: changed}))
+    with pytest.raises(
+        RecorderError, match=r"answers\.json is stale; mend: python -m tests\.practice\.answers 01_scale"
+    ):
+        practice.exercise(FIRST.name, "practice/01-scale.md")
+    with pytest.raises(RecorderError, match="is stale"):
+        practice.caught("practice/exercises.md")
+
+
+def test_the_matrix_counts_what_each_check_caught():
+    found = BeautifulSoup(practice.caught("practice/exercises.md"), "html.parser")
+    heads, (totals, *rows) = found.select("th"), found.select("tbody tr")
+    assert [head.get_text().lower() for head in heads] == ["exercise", *STAGES] and len(rows) == len(EXERCISES)
+    counted = [[int(cell.get_text() or 0) for cell in row.select("td")[1:]] for row in rows]
+    assert counted[0] == [list(practice.caught_by(FIRST).values()).count(stage) for stage in STAGES]
+    columns = [sum(column) for column in zip(*counted, strict=True)]
+    assert [int(cell.get_text()) for cell in totals.select("td")[1:]] == columns
+    assert f"{sum(columns)} wrong solutions, of {len(EXERCISES)} exercises" in found.get_text()
+
+
+def test_what_a_solution_reached_on_a_gpu_is_told(monkeypatch):
+    own = measured.Reached("a copy of as many bytes", (0.91, 0.914, 0.93), measured.fingerprint(FIRST))
+    found = measured.Measured({"gpu": "H", "triton": "4", "torch": "5", "date": "d"}, {FIRST.name: own}, {})
+    monkeypatch.setattr(measured, "read", lambda: found)
+    shown = BeautifulSoup(practice.exercise(FIRST.name, "practice/01-scale.md"), "html.parser").get_text()
+    assert "On an H it runs at 91% to 93% of the speed of a copy of as many bytes. At least" in shown
+    slow = next(wrong for wrong in FIRST.wrong() if wrong.gpu)
+    assert slow.why not in shown
+    monkeypatch.setattr(measured, "read", lambda: replace(found, slow={FIRST.name: (slow.name,)}))
+    assert slow.why in practice.exercise(FIRST.name, "practice/01-scale.md")
+    stale = replace(found, solutions={FIRST.name: replace(own, fingerprint="0")})
+    monkeypatch.setattr(measured, "read", lambda: stale)
+    with pytest.raises(RecorderError, match=r"measured\.json is stale"):
+        practice.exercise(FIRST.name, "practice/01-scale.md")
+
+
+@pytest.mark.parametrize(
+    ("repository", "edit", "link"),
+    [
+        ("", None, None),
+        ("https://codeberg.org/a/b", None, None),
+        ("https://github.com/a/b/", "edit/dev/docs/en/", "github/a/b/blob/dev/practice/practice.ipynb"),
+        ("https://github.com/a/b", "", "github/a/b/blob/main/practice/practice.ipynb"),
+    ],
+)
+def test_the_notebook_opens_in_colab_where_the_repository_is_known(repository, edit, link):
+    config = SimpleNamespace(repo_url=repository, edit_uri=edit)
+    page = SimpleNamespace(file=SimpleNamespace(src_uri=practice.OVERVIEW))
+    html, faults = convert([practice.OVERVIEW])
+    shown = practice.on_page_content(html[practice.OVERVIEW], page=page, config=config)
+    links = [a["href"] for a in BeautifulSoup(shown, "html.parser").find_all("a") if a.get_text() == "Open in Colab"]
+    assert links == ([f"https://colab.research.google.com/{link}"] if link else []) and not faults
+
+
 def test_no_page_is_of_an_exercise_that_is_not_there():
     there = {path.relative_to(docs()).as_posix() for path in (docs() / "practice").glob("*.md")}
     assert there == {practice.OVERVIEW, *map(practice.page_of, EXERCISES)}
@@ -59,7 +134,9 @@ def test_a_lesson_leads_to_its_exercises():
     html = practice.invited(f"<p>Text.</p>{practice.NEXT}Next</h2>", page)
     link = BeautifulSoup(html, "html.parser").select_one("p.invitation a")
     assert link.get_text() == FIRST.card.title and html.index("invitation") < html.index("Next</h2>")
-    none = next(page for page in lessons() if page not in {exercise.card.lesson for exercise in EXERCISES})
+    leading = {lesson for exercise in EXERCISES for lesson in (exercise.card.lesson, *exercise.card.also)}
+    assert leading >= set(lessons()), "a lesson has no exercise"
+    none = "notes/int64-offsets.md"
     assert practice.invited(practice.NEXT, none) == practice.NEXT
     assert practice.invited("<p>A page without a next.</p>", page) == "<p>A page without a next.</p>"
 
@@ -102,6 +179,13 @@ def test_nothing_of_ones_own_is_packed(packed):
     assert "practice/practice.py" in names and f"practice/exercises/{FIRST.name}/exercise.py" in names
     assert not [name for name in names if "mine/" in name or "__pycache__" in name]
     assert len(names) == len(practice.files()) == len(set(names))
+
+
+def test_the_zip_knows_the_address_of_the_site(tmp_path):
+    practice.on_post_build({"site_dir": tmp_path, "site_url": "https://e.org/"})
+    told = zipfile.ZipFile(tmp_path / practice.ZIP).read("practice/pages.json")
+    assert json.loads(told)["site"] == "https://e.org/" and FIRST.card.lesson in json.loads(told)["titles"]
+    assert (tmp_path / "practice" / "practice.ipynb").read_bytes() == (PRACTICE / "practice.ipynb").read_bytes()
 
 
 @pytest.mark.timeout(120)

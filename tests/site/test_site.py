@@ -24,6 +24,7 @@ SOURCES = {  # address of a page: the file it is written in
     re.sub(r"(^|/)index/$", r"\1", f"{path.relative_to(DOCS).with_suffix('').as_posix()}/"): path for path in WRITTEN
 }
 LESSON, LAB = "programs/vector-add/", "programs/vector-add-step-by-step/"
+EXERCISE = "practice/01-scale/"
 PHONE = {"width": 360, "height": 740}
 # Two texts of the same color and size upon the same backgrounds have the same contrast: mark one of each kind.
 MARK_COLORS = """known => {
@@ -302,6 +303,26 @@ def test_the_menu_remembers_which_lessons_were_read(open_site, site):
     assert {link.split("/course/")[1] for link in read.evaluate_all("all => all.map(link => link.href)")} == {LESSON}
     page.reload()
     page.locator("a.path__lesson.lesson-read").wait_for()
+
+
+def test_a_reader_marks_an_exercise_as_done(open_site, site):
+    page = open_site(site.url + EXERCISE, viewport={"width": 1280, "height": 720})
+    taken_over(page)
+    button = page.get_by_role("button", name="Mark as done")
+    done = page.locator("a.exercise-done")
+    assert done.count() == 0
+    button.focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="✓ Done", pressed=True).wait_for()
+    assert done.evaluate_all("all => all.map(link => link.pathname)") == [f"/course/{EXERCISE}"]  # in the menu
+    page.locator(".exercise a[href$='practice/exercises/'], .exercise a[href$='../exercises/']").first.click()
+    page.locator(".exercises__list .exercise-done").wait_for()
+    assert page.locator(".exercises__count").inner_text().startswith("1 of 30 done")
+    page.go_back()
+    page.get_by_role("button", name="✓ Done").click()
+    page.reload()
+    button.wait_for()
+    assert done.count() == 0 and page.locator("button.exercise__done").get_attribute("aria-pressed") == "false"
 
 
 def test_every_lesson_ends_with_what_comes_next(site):

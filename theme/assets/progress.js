@@ -1,20 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which lessons a reader has been through: remembered in this browser alone, and shown in the menu.
+// Which lessons a reader has been through, and which exercises are done: remembered in this browser alone, and shown in
+// the menu and in the lists.
 
-const KEY = "lessons-read";
-let read = new Set();
-try { read = new Set(JSON.parse(localStorage.getItem(KEY)) ?? []); } catch {} // private windows keep nothing
+function kept(key) {
+  let paths = [];
+  try { paths = JSON.parse(localStorage.getItem(key)) ?? []; } catch {} // private windows keep nothing
+  return new Set(Array.isArray(paths) ? paths : []);
+}
+
+function keep(key, paths) {
+  try { localStorage.setItem(key, JSON.stringify([...paths])); } catch {}
+}
+
+const READ = "lessons-read", DONE = "exercises-done";
+const read = kept(READ), done = kept(DONE);
 
 function mark() {
-  for (const link of document.querySelectorAll(".md-nav--primary a.md-nav__link, a.path__lesson"))
+  for (const link of document.querySelectorAll(".md-nav--primary a.md-nav__link, a.path__lesson, .exercises a")) {
     link.classList.toggle("lesson-read", read.has(link.pathname));
+    link.classList.toggle("exercise-done", done.has(link.pathname));
+  }
+  for (const button of document.querySelectorAll("button.exercise__done")) {
+    const is = done.has(location.pathname);
+    button.hidden = false;
+    button.setAttribute("aria-pressed", is);
+    button.textContent = is ? "✓ Done" : "Mark as done";
+  }
+  for (const line of document.querySelectorAll(".exercises__count")) {
+    const all = [...document.querySelectorAll(".exercises__list a:first-child")];
+    line.textContent = `${all.filter((link) => done.has(link.pathname)).length} of ${all.length} done, as you marked them in this browser.`;
+    line.hidden = !done.size;
+  }
 }
+
+document.addEventListener("click", ({target}) => {
+  if (!target.closest("button.exercise__done")) return;
+  const path = location.pathname;
+  if (!done.delete(path)) done.add(path);
+  keep(DONE, done);
+  mark();
+});
 
 /** A lesson has been read when its end has been on the screen. */
 const watch = new IntersectionObserver((seen) => {
   if (!seen.some((each) => each.isIntersecting)) return;
   read.add(location.pathname);
-  try { localStorage.setItem(KEY, JSON.stringify([...read])); } catch {}
+  keep(READ, read);
   mark();
 });
 

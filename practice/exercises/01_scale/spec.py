@@ -8,6 +8,7 @@ SPEC = Spec(
     title="Scale a vector",
     kind="scratch",
     lesson="programs/vector-add.md",
+    also=("programs/copy-a-bug-hunt.ipynb",),
     goal="Write y = a·x: one kernel, in which each program scales one block, and the function that launches it.",
     hints=(
         "Which elements belong to program 1, and which of its lanes have no element?",
@@ -28,5 +29,6 @@ SPEC = Spec(
     },
     most_reads={"x": 1},
     most_launches=1,
-    speed=Speed(size={"n": 2**26}, least=0.85),
+    most_blocks=1,
+    speed=Speed(size={"n": 2**25}, least=0.85),
 )

@@ -8,6 +8,7 @@ SPEC = Spec(
     title="Add two vectors",
     kind="gap",
     lesson="programs/vector-add.md",
+    also=("programs/vector-add-step-by-step.ipynb",),
     goal="Write what one program of vector add does: offsets, mask, two loads, a store. Then say how many programs "
     "there are. The vectors may have any length.",
     hints=(
@@ -36,5 +37,6 @@ SPEC = Spec(
     },
     most_reads={"x": 1, "y": 1},
     most_launches=1,
-    speed=Speed(size={"n": 2**26}, least=0.85),
+    most_blocks=1,
+    speed=Speed(size={"n": 2**25}, least=0.85),
 )

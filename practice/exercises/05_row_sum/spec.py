@@ -34,5 +34,5 @@ SPEC = Spec(
     },
     most_reads={"x": 1},
     most_launches=1,
-    speed=Speed(size={"rows": 2**14, "columns": 4096}, least=0.85, against=lambda x: x.sum(1)),
+    speed=Speed(size={"rows": 2**13, "columns": 4096}, least=0.85, against=lambda x: x.sum(1)),
 )

@@ -51,5 +51,5 @@ SPEC = Spec(
     },
     most_reads={"x": 1},
     most_launches=1,
-    speed=Speed(size={"rows": 2**14, "columns": 4096}, least=0.75),
+    speed=Speed(size={"rows": 2**13, "columns": 4096}, least=0.75),
 )

@@ -37,5 +37,5 @@ SPEC = Spec(
     most_reads={"x": 1},
     most_moved=1,
     most_launches=1,
-    speed=Speed(size={"n": 2**26}, least=0.85),
+    speed=Speed(size={"n": 2**25}, least=0.85),
 )

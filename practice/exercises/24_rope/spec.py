@@ -72,5 +72,5 @@ SPEC = Spec(
     },
     most_reads={"x": 1},
     most_launches=1,
-    speed=Speed(size={"tokens": 2**15, "half": 1024}, least=0.7),
+    speed=Speed(size={"tokens": 2**14, "half": 1024}, least=0.7),
 )

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What pages of the course are called: ``pages.json``, written by ``python -m render.handout``. Needs no torch."""
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+
+from .exercise import PRACTICE
+
+PAGE = re.compile(r"\b(?P<page>[\w/-]+\.(?:md|ipynb))(?:#(?P<place>[\w-]+))?")
+
+
+@cache
+def read(path: Path = PRACTICE / "pages.json") -> dict:
+    """``site``, its address or "", and ``titles`` by page; without the file nothing is known."""
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return {"site": "", "titles": {}}
+
+
+def named(text: str, known: dict | None = None) -> str:
+    """The text with each page by its title, and its address where that is known."""
+    known = read() if known is None else known
+
+    def name(found: re.Match) -> str:
+        title = known["titles"].get(found["page"])
+        if title is None:
+            return found[0]
+        place = f"#{found['place']}" if found["place"] else ""
+        address = re.sub(r"\.(md|ipynb)$", "/", found["page"]) + place
+        return f"{title} ({known['site'].rstrip('/')}/{address})" if known["site"] else title
+
+    return PAGE.sub(name, text)

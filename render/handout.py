@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the folder ``practice/`` has of the site: a notebook with all exercises, and what pages are called.
+
+``python -m render.handout`` writes both; a test compares. ``--repository URL``, once the course has an address on
+GitHub: the notebook, opened in Colab, then fetches the folder from there. Without one it asks for the zip.
+"""
+
+import argparse
+import json
+import re
+import sys
+
+from practice.coach.exercise import PRACTICE, Exercise
+from practice.coach.spec import KINDS
+from recorder.project import ROOT, RecorderError, read_text
+from recorder.recording import write_atomically
+from render import practice
+from render.config import docs
+from render.path import lessons
+
+NOTEBOOK, PAGES = PRACTICE / "practice.ipynb", PRACTICE / "pages.json"
+PINNED = ("torch", "triton", "numpy")
+BEGIN = """\
+# Practice: write Triton kernels
+
+Each cell below `%%exercise` is a file with gaps. Fill what is between the marks, leave the rest, and run the cell. A \
+checker says what is wrong, where, and draws the launch. You need no GPU; with one, your speed is checked, too.
+
+`%hint 01_scale` gives one more hint of three, `%solution 01_scale` a solution, after a try. Your texts are kept in \
+the folder `mine`.
+
+First, run these three cells."""
+LOAD = "%load_ext coach.notebook"
+FETCH = """\
+import os, sys
+if not os.path.isdir("coach"):  # in Colab
+{fetch}
+    os.chdir("practice")
+sys.path.insert(0, os.getcwd())"""
+CLONE = """\
+    !git clone --quiet --depth 1 {repository} course
+    os.chdir("course")"""
+UPLOAD = """\
+    import zipfile
+    from google.colab import files
+    print("Upload triton-practice.zip, which the page Practice of the course has:")
+    zipfile.ZipFile(next(iter(files.upload()))).extractall()"""
+
+
+def pins() -> list[str]:
+    """The exact versions of what an exercise needs, with the Python that each is for."""
+    found = []
+    for line in read_text(ROOT / "requirements.txt").splitlines():
+        if match := re.fullmatch(r"(?P<name>[\w-]+)==(?P<version>[\w.]+)\s*(;\s*(?P<marker>.*))?", line.strip()):
+            marker = match["marker"] if "python" in (match["marker"] or "") else ""
+            if match["name"] in PINNED:
+                found.append(f"{match['name']}=={match['version']}" + (f"; {marker}" if marker else ""))
+    if missing := set(PINNED) - {pin.partition("==")[0] for pin in found}:
+        raise RecorderError(f"requirements.txt has no exact version of {min(missing)}")
+    return sorted(found, key=lambda pin: PINNED.index(pin.partition("==")[0]))
+
+
+def notebook(repository: str = "") -> str:
+    """The notebook's text."""
+    quoted = " ".join(f'"{pin}"' for pin in pins())
+    fetch = FETCH.format(fetch=CLONE.format(repository=repository) if repository else UPLOAD)
+    cells = [
+        _cell("markdown", "begin", BEGIN),
+        _cell("code", "install", f"%pip install --quiet {quoted}"),
+        _cell("code", "fetch", fetch),
+        _cell("code", "load", LOAD),
+    ]
+    for each in practice.all_of_them():
+        cells += [_cell("markdown", f"about-{each.name}", _about(each)), _cell("code", each.name, _filled(each))]
+    made = {
+        "cells": cells,
+        "metadata": {
+            "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+            "language_info": {"name": "python"},
+            "license": "Apache-2.0",
+            "repository": repository,
+        },
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+    return json.dumps(made, indent=1, ensure_ascii=False) + "\n"
+
+
+def _cell(kind: str, name: str, text: str) -> dict:
+    cell = {"cell_type": kind, "id": name.replace("_", "-"), "metadata": {}, "source": text.splitlines(keepends=True)}
+    return cell | ({"execution_count": None, "outputs": []} if kind == "code" else {})
+
+
+def _about(each: Exercise) -> str:
+    after = lessons()[each.card.lesson]
+    head = f"## {each.card.title}\n\n{KINDS[each.card.kind].capitalize()} · after lesson {after.number}, {after.title}"
+    return f"{head}\n\n{each.card.goal}"
+
+
+def _filled(each: Exercise) -> str:
+    return f"%%exercise {each.name}\n{each.skeleton.rstrip()}"
+
+
+def pages(site: str = "") -> str:
+    """What pages that exercises name are called."""
+    named = {page for each in practice.all_of_them() for page in (each.card.lesson, *_pages(each))}
+    titles = {page: _title(page) for page in sorted(named)}
+    return json.dumps({"site": site, "titles": titles}, indent=1, ensure_ascii=False) + "\n"
+
+
+def _title(page: str) -> str:
+    if lesson := lessons().get(page):
+        return f"lesson {lesson.number}, {lesson.title}"
+    if not (docs() / page).is_file():
+        raise RecorderError(f"a hint names {page}, which is no page")
+    return next(line[2:] for line in read_text(docs() / page).splitlines() if line.startswith("# "))
+
+
+def _pages(each: Exercise) -> list[str]:
+    return [found["page"] for hint in each.card.hints for found in practice.PAGE.finditer(hint)]
+
+
+def main(arguments=None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m render.handout", description=__doc__.splitlines()[0])
+    parser.add_argument("--repository", default=None, metavar="URL", help="where the course can be cloned from")
+    given = parser.parse_args(arguments)
+    repository = given.repository if given.repository is not None else repository_of()
+    write_atomically(NOTEBOOK, notebook(repository))
+    write_atomically(PAGES, pages())
+    print(f"written: {NOTEBOOK.relative_to(ROOT)}, {PAGES.relative_to(ROOT)}")
+    return 0
+
+
+def repository_of() -> str:
+    """The address that the notebook was written with."""
+    return json.loads(NOTEBOOK.read_text("utf-8"))["metadata"]["repository"] if NOTEBOOK.is_file() else ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())
