@@ -35,7 +35,7 @@ def _losses(page: str, html: str) -> list[str]:
     if page.endswith(".ipynb"):
         cells = json.loads(text)["cells"]
         text = markdown_of(cells)
-    figures = drawn(html) + sum(f'class="{view}"' in html for view in ("exercise", "exercises", "ledger", "path"))
+    figures = drawn(html) + sum(f'class="{view}"' in html for view in ("exercise", "exercises", "caught", "ledger", "path"))
     parts = {
         "recordings": (len(recordings(text)), figures),
         "claims": (claims_of(text), claimed(html)),
