@@ -1,0 +1,456 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attention over packed sequences: result and gradients of torch in float64, sequence by sequence, whatever the
+lengths, heads, strides and dtypes, those of the incoming gradient, too; no sequence sees another, nothing outside is
+touched, also where ``cu_seqlens`` is wrong; the same by the custom op and under ``torch.compile``."""
+
+import contextlib
+from pathlib import Path
+from unittest import mock
+
+import pytest
+import torch
+from guards import Guarded, as_if_compiled, check_same_bits, environment, handed_out, recorded_accesses, without_memory
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from recorder.project import ROOT
+from snippets.fusion import attention_variable as snippet
+from snippets.fusion.attention_variable import attention_variable, attention_variable_op
+from tests.processes import run_code, run_script
+
+SOURCE = Path(snippet.__file__)
+SMALL = {"BLOCK_Q": 16, "BLOCK_K": 16, "num_warps": 1, "num_stages": 1}
+silent = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of NumPy in the interpreter
+LAYOUTS = {
+    "contiguous": lambda t: t.clone(),
+    "heads first": lambda t: t.transpose(0, 1).contiguous().transpose(0, 1),
+    "of qkv": lambda t: torch.stack([t, t, t], dim=1)[:, 1],
+    "columns apart": lambda t: torch.stack([t, t], dim=-1)[..., 0],
+    "one head for all": lambda t: t[:, :1].expand(t.shape),
+    "one row for all": lambda t: t[:1].expand(t.shape),
+    "flipped sign": lambda t: torch._neg_view(-t),
+}
+
+
+@contextlib.contextmanager
+def small_tiles(yes=True):
+    """Tiles of 16 rows, so that short sequences have several."""
+    with mock.patch.object(snippet, "default_tile", lambda *_: SMALL) if yes else contextlib.nullcontext():
+        yield
+
+
+def served(device):
+    return [dtype for dtype in snippet.DTYPES if device == "cuda" or dtype != torch.bfloat16]
+
+
+def begins(lengths, device):
+    return torch.tensor([0, *lengths], device=device).cumsum(0).int()
+
+
+def numbers(shape, dtype, device, seed=0):
+    random = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, generator=random, dtype=torch.float64).to(device, dtype)
+
+
+def operands(total_q, total_k, heads, kv_heads, head_dim, dtype, device, layouts=("contiguous",) * 4, seed=0):
+    shapes = [(total_q, heads, head_dim), *[(total_k, kv_heads, head_dim)] * 2, (total_q, heads, head_dim)]
+    each = [numbers(shape, dtype, device, seed + i) for i, shape in enumerate(shapes)]
+    return [LAYOUTS[name](x) if x.numel() else x for name, x in zip(layouts, each, strict=True)]
+
+
+def exact(q, k, v, grad, cu_q, cu_k, **options):
+    inputs = [x.detach().double().requires_grad_() for x in (q, k, v)]
+    out = snippet.by_sequence(*inputs, cu_q, cu_k, **options)
+    if not out.requires_grad:
+        return [out, *map(torch.zeros_like, inputs)]
+    grads = torch.autograd.grad(out, inputs, grad.double(), allow_unused=True)
+    return [out.detach(), *(torch.zeros_like(x) if g is None else g for g, x in zip(grads, inputs, strict=True))]
+
+
+def found_by(function, q, k, v, grad, cu_q, cu_k, **options):
+    inputs = [x.detach().requires_grad_() for x in (q, k, v)]
+    out = function(*inputs, cu_q, cu_k, **options)
+    return [out.detach(), *torch.autograd.grad(out, inputs, grad)]
+
+
+def check(found, wanted, dtype):
+    tolerance = {torch.float16: 4e-3, torch.bfloat16: 3e-2, torch.float32: 2e-5, torch.float64: 1e-12}[dtype]
+    for name, a, b in zip(("out", "grad_q", "grad_k", "grad_v"), found, wanted, strict=True):
+        assert (a.shape, a.dtype, a.is_contiguous()) == (b.shape, dtype, True), name
+        size = b.abs().max() if b.numel() else 0
+        assert ((a.double() - b).abs() <= tolerance * (1 + size)).all(), name
+
+
+@pytest.mark.timeout(300)  # a GPU's kernels are compiled for each head_dim and dtype
+@silent
+@example([(3, 5), (0, 4), (2, 0), (17, 33)], 2, 1, True, ("contiguous",) * 4, 0, torch.float32, 16, None, 0)
+@example([(40, 20), (1, 1)], 4, 2, True, ("of qkv", "one head for all", "heads first", "one row for all"), 0,
+         torch.float64, 16, 0.3, 3)  # fmt: skip
+@example([], 1, 1, False, ("contiguous",) * 4, 0, torch.float32, 16, None, 5)
+@given(
+    lengths=st.lists(st.tuples(st.integers(0, 36), st.integers(0, 36)), min_size=0, max_size=4),
+    kv_heads=st.integers(1, 2), group=st.integers(1, 2), causal=st.booleans(),
+    layouts=st.tuples(*[st.sampled_from(list(LAYOUTS))] * 4), seed=st.integers(0, 99),
+    dtype=st.sampled_from([torch.float16, torch.float32, torch.float64]), head_dim=st.sampled_from([16, 32]),
+    scale=st.sampled_from([None, 0.3, 0.0, -0.2]), rest=st.integers(0, 18),
+)  # fmt: skip
+def test_as_torch_computes_it_in_float64(
+    device, lengths, kv_heads, group, causal, layouts, seed, dtype, head_dim, scale, rest
+):
+    cu_q, cu_k = (begins([pair[i] for pair in lengths], device) for i in (0, 1))
+    total_q, total_k = int(cu_q[-1]) + rest, int(cu_k[-1]) + rest // 2
+    given_ = operands(total_q, total_k, kv_heads * group, kv_heads, head_dim, dtype, device, layouts, seed)
+    options = {"causal": causal, "scale": scale}
+    with small_tiles():
+        found = found_by(attention_variable, *given_, cu_q, cu_k, **options)
+    check(found, exact(*given_, cu_q, cu_k, **options), dtype)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_by_the_tiles_of_the_snippet(device, causal):
+    lengths = [(130, 70), (0, 3), (1, 129)]
+    cu_q, cu_k = (begins([pair[i] for pair in lengths], device) for i in (0, 1))
+    given_ = operands(131, 202, 2, 1, 16, torch.float32, device)
+    found = found_by(attention_variable, *given_, cu_q, cu_k, causal=causal)
+    check(found, exact(*given_, cu_q, cu_k, causal=causal), torch.float32)
+
+
+def test_gradcheck(device):
+    cu_q, cu_k = begins([2, 0, 3], device), begins([3, 1, 2], device)
+    q, k, v, _ = operands(6, 6, 2, 1, 16, torch.float64, device)
+    inputs = [x.requires_grad_() for x in (q, k, v)]
+    for function in (attention_variable, lambda *given: attention_variable_op(*given[:5], 0.25, given[5])[0]):
+        of_inputs = lambda q, k, v, function=function: (
+            function(q, k, v, cu_q, cu_k, causal=True) if function is attention_variable
+            else function(q, k, v, cu_q, cu_k, True)
+        )  # fmt: skip
+        assert torch.autograd.gradcheck(of_inputs, inputs, fast_mode=True)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_an_incoming_gradient_of_any_strides(device, layout):
+    """Which gradcheck never tries."""
+    cu = begins([4, 18], device)
+    given_ = operands(22, 22, 2, 1, 16, torch.float32, device, ("contiguous",) * 3 + (layout,))
+    with small_tiles():
+        found = found_by(attention_variable, *given_, cu, cu, causal=True)
+    check(found, exact(*given_, cu, cu, causal=True), torch.float32)
+
+
+def test_no_sequence_sees_another(device):
+    """A NaN in one leaves the others as they are, forward and backward."""
+    cu = begins([5, 20, 7], device)
+    given_ = operands(32, 32, 2, 2, 16, torch.float32, device)
+    with small_tiles():
+        clean = found_by(attention_variable, *given_, cu, cu)
+        for x in given_:
+            x[5:25] = float("nan")
+        found = found_by(attention_variable, *given_, cu, cu)
+    for a, b in zip(found, clean, strict=True):
+        check_same_bits(a[:5], b[:5])
+        check_same_bits(a[25:], b[25:])
+        assert a[5:25].isnan().all()
+
+
+def test_rows_after_the_last_sequence_are_zeros(device):
+    cu_q, cu_k = begins([3, 2], device), begins([4, 1], device)
+    q, k, v, grad = operands(40, 45, 2, 1, 16, torch.float32, device)
+    with small_tiles():
+        out, grad_q, grad_k, grad_v = found_by(attention_variable, q, k, v, grad, cu_q, cu_k)
+    assert out[:5].any() and not out[5:].any() and not grad_q[5:].any()
+    assert grad_v[:5].any() and not grad_k[5:].any() and not grad_v[5:].any()
+
+
+def guarded(x, fill=0xFF):
+    return Guarded.around(x, before=1024, after=1024, fill=fill)
+
+
+@pytest.mark.parametrize("cu", [[0, 3, 3, 30], [0, 50, 60, 70], [0, 20, 5, 33], [9, 16, -4, 2**31 - 1], [0, 0, 0, 0]])
+def test_nothing_outside_is_touched(device, cu):
+    """By a ``cu_seqlens`` that is wrong, neither: some of these decrease, or go beyond the rows."""
+    cu = torch.tensor(cu, dtype=torch.int32, device=device)
+    q, k, v, grad = (guarded(x) for x in operands(33, 33, 2, 1, 16, torch.float32, device))
+    made = [guarded(torch.zeros_like(x.tensor)) for x in (q, q, k, v)]
+    numbers_of = [guarded(torch.zeros(66, device=device)) for _ in range(3)]
+    out, lse, grads = made[0], numbers_of[0], made[1:]
+    seen = lambda: recorded_accesses() if device == "cpu" else contextlib.nullcontext([])
+    given_ = [x.tensor for x in (q, k, v)]
+    with handed_out("empty", out.tensor, lse.tensor), seen() as forward:
+        snippet.forward(*given_, cu, cu, 0.25, True, SMALL)
+    two = iter(numbers_of[1:])
+    like = mock.patch.object(torch, "empty_like", lambda _: next(two).tensor)
+    with handed_out("empty", *[each.tensor for each in grads]), like, seen() as backward:
+        snippet.backward(grad.tensor, *given_, out.tensor, lse.tensor, cu, cu, 0.25, True, SMALL)
+    everything = [q, k, v, grad, *made, *numbers_of]
+    for buffer in everything:
+        buffer.check("a tensor")
+    inside = [(x.tensor.data_ptr(), x.tensor.data_ptr() + x.tensor.nbytes) for x in everything]
+    inside.append((cu.data_ptr(), cu.data_ptr() + cu.nbytes))
+    for _, addresses in (*forward, *backward):
+        for at in {int(addresses.min()), int(addresses.max())} if len(addresses) else ():
+            assert any(begin <= at < end for begin, end in inside)
+
+
+def test_every_run_gives_the_same_bits(device):
+    cu = begins([30, 3], device)
+    given_ = operands(33, 33, 4, 2, 16, torch.float32, device)
+    with small_tiles():
+        runs = [found_by(attention_variable, *given_, cu, cu, causal=True) for _ in range(2)]
+    for a, b in zip(*runs, strict=True):
+        check_same_bits(a, b)
+
+
+def test_a_gradient_of_the_gradient_is_refused(device):
+    cu = begins([2], device)
+    q, k, v, _ = operands(2, 2, 1, 1, 16, torch.float32, device)
+    with pytest.raises(RuntimeError, match="attention_variable has no gradient of its gradient"):
+        torch.autograd.grad(attention_variable(q.requires_grad_(), k, v, cu, cu).sum(), q, create_graph=True)
+
+
+# Which program has which rows
+
+
+@given(lengths=st.lists(st.integers(0, 9), max_size=6), rest=st.integers(0, 9), block=st.sampled_from([1, 4]))
+def test_each_row_is_of_one_tile(lengths, rest, block):
+    cu, total = begins(lengths, "cpu"), sum(lengths) + rest
+    tiles = snippet.most_tiles(total, len(lengths), block)
+    seen = []
+    for tile in range(tiles):
+        out = torch.empty(4, dtype=torch.int32)
+        size = snippet.triton.next_power_of_2(len(lengths) + 1)
+        snippet.toy_kernel[(1,)](cu, out, len(lengths), total, tile, BLOCK=block, SEQUENCES=size)
+        sequence, begin, length, first = out.tolist()
+        assert [begin, length] == ([int(cu[sequence]), [*lengths, rest][sequence]] if length else [0, 0])
+        assert first % block == 0
+        seen += [begin + row for row in range(first, min(first + block, length))]
+    assert seen == list(range(total)), "in order, each once"
+
+
+@given(rows=st.integers(0, 50), sequences=st.integers(0, 5), block=st.sampled_from([1, 16]), data=st.data())
+def test_no_more_tiles_than_programs(rows, sequences, block, data):
+    cuts = sorted(data.draw(st.lists(st.integers(0, rows), min_size=sequences, max_size=sequences)))
+    ends = [*cuts, rows]
+    tiles = sum(-(-(end - begin) // block) for begin, end in zip([0, *cuts], ends, strict=True))
+    assert tiles <= snippet.most_tiles(rows, sequences, block) <= rows
+
+
+def test_the_launches_ask_for_no_length():
+    """The host must not wait for the GPU: what is on it stays there."""
+    cu = begins([3, 4], "cpu")
+    given_ = operands(7, 7, 1, 1, 16, torch.float32, "cpu")
+    asked = AssertionError("asked for a value")
+    with (
+        mock.patch.object(torch.Tensor, "item", side_effect=asked),
+        mock.patch.object(torch.Tensor, "tolist", side_effect=asked),
+        mock.patch.object(snippet, "check_arguments"),
+        mock.patch.object(snippet, "variable_kernel") as kernel,
+    ):
+        snippet.forward(*given_[:3], cu, cu, 0.25, False)
+    assert kernel.__getitem__.called
+
+
+# Under torch.compile
+
+
+def test_under_torch_compile(device):
+    torch.compiler.reset()
+    compiled = torch.compile(
+        lambda q, k, v, cu_q, cu_k: 2 * attention_variable(q, k, v, cu_q, cu_k, causal=True),
+        fullgraph=True, backend="inductor" if device == "cuda" else "aot_eager",
+    )  # fmt: skip
+    for lengths in ([3, 20], [18, 0, 1]):
+        cu = begins(lengths, device)
+        given_ = operands(sum(lengths), sum(lengths), 2, 1, 16, torch.float32, device)
+        found = found_by(compiled, *given_, cu, cu)
+        wanted = exact(*given_[:3], 2 * given_[3], cu, cu, causal=True)
+        check(found, [2 * wanted[0], *wanted[1:]], torch.float32)
+
+
+def test_the_ops_keep_what_they_promise_the_compiler(device):
+    cu = begins([2, 3], device)
+    q, k, v, grad = operands(5, 5, 2, 1, 16, torch.float32, device)
+    inputs = [x.clone().requires_grad_() for x in (q, k, v)]
+    torch.library.opcheck(attention_variable_op, (*inputs, cu, cu, 0.25, True))
+    out, lse = snippet.forward(q, k, v, cu, cu, 0.25, True)
+    arguments = grad, q, k, v, out, lse, cu, cu, 0.25, True
+    torch.library.opcheck(snippet.attention_variable_backward_op, arguments)
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    "change, fragment",
+    [
+        (lambda a: a | {"q": a["q"][0]}, r"q must be \(rows, heads, head_dim\); got the shape \(2, 16\)"),
+        (lambda a: a | {"k": a["k"].double()}, "q and k must have the same dtype and device"),
+        (lambda a: a | {"v": a["v"][:1]}, r"v must have the shape of k, \(4, 1, 16\); got \(1, 1, 16\)"),
+        (lambda a: a | {"q": a["q"].to_sparse()}, r"q is torch.sparse_coo; pass q.to_dense\(\)"),
+        (lambda a: a | {"q": a["q"][..., :8]}, "q and k must have the same head_dim"),
+        (lambda a: a | {"q": a["q"][:, :1], "k": a["k"].repeat(1, 2, 1), "v": a["v"].repeat(1, 2, 1)},
+         "the 1 heads of q must be a multiple of the 2 of k and v"),
+        (lambda a: a | {name: a[name][..., :8] for name in "qkv"}, "head_dim 8 is not supported; use one of 16, 32"),
+        (lambda a: a | {name: a[name].int() for name in "qkv"}, "torch.int32 is not supported; use one of"),
+        (lambda a: a | {"cu_seqlens_q": a["cu_seqlens_q"].long()}, "cu_seqlens_q must be int32, contiguous"),
+        (lambda a: a | {"cu_seqlens_k": a["cu_seqlens_k"][None]}, "cu_seqlens_k must be int32, contiguous"),
+        (lambda a: a | {"cu_seqlens_k": a["cu_seqlens_k"][:0]}, "cu_seqlens_k must be int32, contiguous"),
+        (lambda a: a | {"cu_seqlens_q": a["cu_seqlens_q"].repeat_interleave(2)[::2]}, r"strides \(2,\)"),
+        (lambda a: a | {"cu_seqlens_q": a["cu_seqlens_q"].to("meta")}, "on meta"),
+        (lambda a: a | {"cu_seqlens_k": a["cu_seqlens_k"][:2]}, "cu_seqlens_q has 3 numbers and cu_seqlens_k 2"),
+        (lambda a: a | dict.fromkeys(("cu_seqlens_q", "cu_seqlens_k"), torch.zeros(4098, dtype=torch.int32)),
+         "4097 sequences are too many for one launch, which serves 4096"),
+        (lambda a: {name: x.to("meta") for name, x in a.items()}, "q is on meta; kernels run on"),
+    ],
+)  # fmt: skip
+def test_refuses(change, fragment):
+    cu = torch.tensor([0, 1, 3], dtype=torch.int32)
+    k = torch.ones(4, 1, 16)
+    arguments = {"q": torch.ones(3, 2, 16), "k": k, "v": k, "cu_seqlens_q": cu, "cu_seqlens_k": cu}
+    with pytest.raises(ValueError, match=fragment):
+        attention_variable(**change(arguments))
+
+
+def test_refuses_what_is_too_much():
+    q, k = without_memory(2**30 + 1, 1, 16), without_memory(1, 1, 16)
+    cu = without_memory(2, dtype=torch.int32)
+    with pytest.raises(ValueError, match=r"1073741825 queries and 1 keys are too many: at most 2\*\*30 are served"):
+        snippet.check_arguments(cu, cu, q=q, k=k, v=k)
+    q = without_memory(2**30, 128, 16)
+    with pytest.raises(ValueError, match=r"programs; 2\*\*31 - 1 is the limit: split the heads"):
+        snippet.launch(snippet.variable_kernel, (q, q, q), (), (), cu, cu, 0.25, False, SMALL)
+    with pytest.raises(ValueError, match="which attention"):
+        snippet.forward(*[torch.ones(1, 1, 16)] * 3, *[begins([1], "cpu")] * 2, -1.0, False)
+
+
+def test_checks_of_what_is_compiled():
+    with as_if_compiled(snippet, "variable_kernel") as on_gpu:
+        q = on_gpu(3, 2, 16)
+        cu = on_gpu(2).int()
+        snippet.check_arguments(cu, cu, q=q, k=q, v=q)
+
+
+def test_bfloat16_is_refused_in_the_interpreter():
+    q, cu = torch.ones(1, 1, 16, dtype=torch.bfloat16), begins([1], "cpu")
+    with pytest.raises(ValueError, match="interpreter rounds bfloat16 wrongly"):
+        attention_variable(q, q, q, cu, cu)
+
+
+# Offsets
+
+
+@silent
+def test_offsets_of_sequences_are_computed_in_64_bits():
+    """A sequence that begins more than 2**31 elements behind the first: tensors are told of more than there is."""
+    begin, heads, row = 2**27, 32, 512
+    cu = torch.tensor([0, begin, begin + 2], dtype=torch.int32)
+    base = {"SCALE": 0.25, "CAUSAL": False, "COMPUTE": snippet.tl.float32, "HEAD_DIM": 16, "SEQUENCES": 4, **SMALL}
+    there = mock.patch.object(snippet, "tile_of", lambda *_: (whole(1), whole(begin), whole(2), whole(0)))
+    and_there = mock.patch.object(snippet, "rows_of_sequence", lambda *_: (whole(begin), whole(2)))
+    for kernel, pointers, tensors in (
+        (snippet.variable_kernel, 5, 4),
+        (snippet.variable_grad_q_kernel, 9, 6),
+        (snippet.variable_grad_k_v_kernel, 8, 5),
+    ):
+        buffers, strides = [torch.zeros(1) for _ in range(pointers)], [row, 16] * tensors
+        with there, and_there, recorded_accesses(memory=False) as accesses:
+            kernel[(1,)](*buffers, cu, cu, *strides, 2, begin + 2, begin + 2, heads, 1, 1, **base)
+        found = {int(at) for _, addresses in accesses for at in addresses}
+        for buffer in buffers:  # of rows, or of a number for each query
+            assert found & {buffer.data_ptr() + 4 * begin * row, buffer.data_ptr() + 4 * begin * heads}, kernel
+
+
+def whole(number):
+    return snippet.tl.full((), number, snippet.tl.int32)
+
+
+COMPILED = """
+import torch, triton
+from triton.runtime import driver
+from recorder.compile import TARGETS, CompileOnly, _disassemble
+from snippets.fusion import attention_variable as module
+
+driver.set_active(CompileOnly(TARGETS["sm_90"]))
+
+def getitem(kernel, grid):
+    def launch(*arguments, **options):
+        sass, usage = _disassemble(kernel.warmup(*arguments, grid=(1,), **options).asm["cubin"])
+        print(kernel.__name__, usage["spills"], "HGMMA" in sass or "HMMA" in sass)
+    return launch
+
+module.check_arguments = lambda *_, **__: None
+triton.JITFunction.__getitem__ = getitem
+cu = torch.zeros(17, dtype=torch.int32)
+for head_dim in (64, 128):
+    q = torch.empty(1000, 4, head_dim, dtype=torch.bfloat16)
+    out, lse = module.forward(q, q, q, cu, cu, 0.1, True)
+    module.backward(q, q, q, q, out, lse, cu, cu, 0.1, True)
+"""
+
+
+def test_compiles_without_spills():
+    """For an H200, without one: matrix units are used, and no register spills."""
+    done = run_code(COMPILED, env=environment("cuda", PYTHONPATH=str(ROOT)), cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    names = ["variable_kernel", "variable_grad_q_kernel", "variable_grad_k_v_kernel"]
+    assert done.stdout.splitlines() == [f"{name} 0 True" for name in names] * 2
+
+
+# The file as a script
+
+
+def test_prints_what_the_page_shows(device):
+    done = run_script(SOURCE, env=environment(device, PYTHONPATH=str(ROOT)))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "## which program has which rows",
+        "program 0: 0 0 0 . . . . . . .",
+        "program 1: . . . 2 2 2 2 . . .",
+        "program 2: . . . . . . . 2 2 .",
+        "program 3: . . . . . . . . . 3",
+        "program 4: . . . . . . . . . .",
+        "program 5: . . . . . . . . . .",
+        "## three sequences",
+        "all keys: 1.0 1.0 5.0 5.0 5.0",
+        "causal:   0.0 1.0 4.0 4.5 5.0",
+        "## as torch",
+        "gradcheck: True",
+        "attention_variable, 4 sequences of 40, 1, 0 and 49 rows: True",
+        "compiled, 4 sequences of 40, 1, 0 and 49 rows: True",
+    ]
+
+
+# On a GPU alone
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("head_dim", [64, 128])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_real_sizes_and_in_a_cuda_graph(dtype, head_dim, causal):
+    lengths = [1000, 1, 0, 333, 2049]
+    cu_q, cu_k = begins(lengths, "cuda"), begins(lengths[::-1], "cuda")
+    given_ = operands(3400, 3400, 8, 2, head_dim, dtype, "cuda")
+    found = found_by(attention_variable, *given_, cu_q, cu_k, causal=causal)
+    wanted = exact(*given_, cu_q, cu_k, causal=causal)
+    tolerance = {torch.bfloat16: 3e-2, torch.float16: 4e-3, torch.float32: 1e-4}[dtype]
+    for a, b in zip(found, wanted, strict=True):
+        assert ((a.double() - b).abs() <= tolerance * (1 + b.abs().max())).all()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = snippet.forward(*given_[:3], cu_q, cu_k, head_dim**-0.5, causal)[0]
+    graph.replay()
+    assert torch.equal(captured, found[0])
+
+
+@pytest.mark.gpu
+def test_more_than_2_to_the_31_elements():
+    if torch.cuda.mem_get_info()[0] < 40e9:
+        pytest.skip("needs 40 GB of free GPU memory")
+    total = 2**25 + 100
+    q = torch.zeros(total, 1, 128, dtype=torch.float16, device="cuda")
+    cu = torch.tensor([0, 10, total - 60, total], dtype=torch.int32, device="cuda")
+    cu_k = torch.tensor([0, 10, 12, 72], dtype=torch.int32, device="cuda")
+    q[-60:], k = torch.randn(60, 1, 128, device="cuda").half(), torch.randn(72, 1, 128, device="cuda").half()
+    out = attention_variable(q, k, k, cu, cu_k)
+    short = torch.tensor([0, 60], dtype=torch.int32, device="cuda")
+    assert torch.allclose(out[-60:], attention_variable(q[-60:], k[12:], k[12:], short, short), atol=1e-3)
