@@ -42,8 +42,10 @@ def bias_kernel(
     row_bias = tl.load(row_bias_ptr + rows, mask=rows < M)
     accumulator += row_bias[:, None]  # M numbers, one for each row
     # --8<-- [end:bias]
+    # --8<-- [start:store]
     c_ptrs = c_ptr + rows[:, None] * stride_cm + columns[None, :] * stride_cn
     tl.store(c_ptrs, accumulator, mask=(rows[:, None] < M) & (columns[None, :] < N))
+    # --8<-- [end:store]
 # --8<-- [end:kernel]
 
 

@@ -78,8 +78,10 @@ def matmul_kernel(
         gdc_wait()  # until all that it has written can be read
         gdc_launch_dependents()  # once all programs have said so, the kernel behind may begin
     # --8<-- [end:early]
+    # --8<-- [start:count]
     tiles_m, tiles_n = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)
     pid, programs = tl.program_id(axis=0), tl.num_programs(axis=0)
+    # --8<-- [end:count]
     # --8<-- [start:loop]
     stored = pid - programs
     for tile in tl.range(pid, tiles_m * tiles_n, programs, flatten=FLATTEN):

@@ -147,7 +147,7 @@ load[(programs,)](x, n, BLOCK_SIZE=block)
 
 # %% [markdown]
 # They hold zeros. Do not rely on that. A masked-off lane reads no memory, and Triton leaves its value undefined.
-# The interpreter happens to fill in zeros. A GPU may hold something else there.
+# The interpreter fills in zeros, and so do today's GPU compilers; neither promises it.
 #
 # If a later step uses these lanes, say what they should hold, with `other`.
 
