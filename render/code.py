@@ -29,7 +29,7 @@ LARGEST = 50_000  # characters of a zip in a page, which compress no further
 EPOCH = (1980, 1, 1, 0, 0, 0)  # so that the same files make the same zip
 
 
-@lru_cache
+@lru_cache(maxsize=1024)
 def highlighted(source: str) -> Markup:
     """Python source as the site's own fences show it."""
     code = highlight(source, PythonLexer(), HtmlFormatter(cssclass="language-python highlight", wrapcode=True))

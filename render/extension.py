@@ -125,7 +125,8 @@ def _render(page: Page, source: str) -> str:
     if not first:
         return str(render("notice.html", notice=notice))
     page.figures[view] = figure
-    page.ran |= dict.fromkeys(frame.ran(each, figure) for each, _ in found)
+    if len(found) == 1:  # else the switch says it
+        page.ran[frame.ran(first, figure)] = None
     drawn = {
         each.device: frame.framed(figure, each, figure.draw(each, **asked), said, page.name) for each, said in found
     }

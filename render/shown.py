@@ -40,14 +40,24 @@ def way_if_there(here: str, there: str, place: str = "") -> str:
 
 def place_of(snippet: Snippet) -> Place | None:
     """The page that is about a snippet; else the first in the menu that shows its file; or none."""
-    shows = []
-    for page in (entry.page for entry in menu() if entry.page.endswith(".md")):
-        path = docs() / page
-        if path.is_file():
-            own, files, title = _of_page(path, path.stat().st_mtime_ns, page)
-            if snippet.name in files:
-                shows.append(((own != snippet.name, page == HOME), Place(page, _in_menu(page) or title)))
-    return min(shows, key=lambda found: found[0])[1] if shows else None  # the first of equals
+    pages = {entry.page: docs() / entry.page for entry in menu() if entry.page.endswith(".md")}
+    there = tuple((page, path, path.stat().st_mtime_ns) for page, path in pages.items() if path.is_file())
+    shows = _shows(there).get(snippet.name)
+    if not shows:
+        return None
+    page, title = min(shows, key=lambda found: (found[0], found[1] == HOME))[1:]  # the first of equals
+    return Place(page, _in_menu(page) or title)
+
+
+@lru_cache(maxsize=2)
+def _shows(pages: tuple[tuple[str, Path, int], ...]) -> dict[str, list[tuple[bool, str, str]]]:
+    """For each snippet, the pages that show its file: whether they are about another, and their titles."""
+    found = {}
+    for page, path, modified in pages:
+        own, files, title = _of_page(path, modified, page)
+        for name in files:
+            found.setdefault(name, []).append((own != name, page, title))
+    return found
 
 
 def _in_menu(page: str) -> str:
