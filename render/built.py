@@ -35,7 +35,8 @@ def _losses(page: str, html: str) -> list[str]:
     if page.endswith(".ipynb"):
         cells = json.loads(text)["cells"]
         text = markdown_of(cells)
-    figures = drawn(html) + sum(f'class="{view}"' in html for view in ("exercise", "exercises", "caught", "ledger", "path"))
+    ours = ("exercise", "exercises", "caught", "ledger", "path")
+    figures = drawn(html) + sum(f'class="{view}"' in html for view in ours)
     parts = {
         "recordings": (len(recordings(text)), figures),
         "claims": (claims_of(text), claimed(html)),

@@ -7,6 +7,7 @@ that is too much to come along with a page, the page says what else it takes.
 
 import ast
 import base64
+import contextlib
 import io
 import re
 import zipfile
@@ -15,25 +16,35 @@ from functools import lru_cache
 from pathlib import Path
 from urllib.parse import quote
 
+import pygments
 from markupsafe import Markup
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
-from recorder.project import Snippet, find, read_text, relative
+from recorder.project import ROOT, Snippet, find, read_text, relative
+from recorder.recording import sha256, write_atomically
 from recorder.source import FUNCTIONS, Module, Statement, imports, module_of
 from render.shown import place_of, way, way_if_there
 from render.templates import render
 
+KEPT = ROOT / ".cache/highlighted"
 LARGEST = 50_000  # characters of a zip in a page, which compress no further
 EPOCH = (1980, 1, 1, 0, 0, 0)  # so that the same files make the same zip
 
 
 @lru_cache(maxsize=1024)
 def highlighted(source: str) -> Markup:
-    """Python source as the site's own fences show it."""
+    """Python source as the site's own fences show it; kept in ``.cache/`` from build to build, a sixth of whose time
+    the coloring takes."""
+    kept = KEPT / f"{sha256(f'{pygments.__version__} {source}')}.html"
+    if kept.is_file():
+        return Markup(kept.read_text("utf-8"))
     code = highlight(source, PythonLexer(), HtmlFormatter(cssclass="language-python highlight", wrapcode=True))
-    return Markup(re.sub(r'<span class="[nw]">([^<]*)</span>', r"\1", code))  # colored as text, a sixth of the page
+    code = re.sub(r'<span class="[nw]">([^<]*)</span>', r"\1", code)  # colored as text, a sixth of the page
+    with contextlib.suppress(OSError):  # a checkout that nothing can be written to is built all the same
+        write_atomically(kept, code)
+    return Markup(code)
 
 
 def file_id(snippet: Snippet) -> str:

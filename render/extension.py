@@ -63,6 +63,8 @@ OTHER_VIEWS = {  # than figures, with what each takes
 }
 LANGUAGE = re.compile(r"[ \t]*(?:\{[ \t]*\.?)?(?P<language>[\w+#.-]*)")
 
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the same, in C where there is one
+
 
 def accept(language, inputs, options, attrs, md) -> bool:
     """What superfences asks before it takes a recording fence for one: always, or it would show its own source."""
@@ -138,8 +140,8 @@ def _render(page: Page, source: str) -> str:
 def _options(source: str) -> dict:
     """What stands in a fence, each option once."""
     try:
-        asked = yaml.safe_load(source) or {}
-        keys = [key.value for key, _ in yaml.compose(source, yaml.SafeLoader).value] if asked else []
+        asked = yaml.load(source, LOADER) or {}
+        keys = [key.value for key, _ in yaml.compose(source, LOADER).value] if asked else []
         if isinstance(asked, dict) and len(keys) == len(asked):
             return asked
     except (yaml.YAMLError, TypeError, ValueError):

@@ -40,7 +40,8 @@ def way_if_there(here: str, there: str, place: str = "") -> str:
 
 def place_of(snippet: Snippet) -> Place | None:
     """The page that is about a snippet; else the first in the menu that shows its file; or none."""
-    pages = {entry.page: docs() / entry.page for entry in menu() if entry.page.endswith(".md")}
+    folder = docs()
+    pages = {entry.page: folder / entry.page for entry in menu() if entry.page.endswith(".md")}
     there = tuple((page, path, path.stat().st_mtime_ns) for page, path in pages.items() if path.is_file())
     shows = _shows(there).get(snippet.name)
     if not shows:
