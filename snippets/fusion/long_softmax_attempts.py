@@ -1,0 +1,360 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Softmax of rows that no program can hold: three attempts to read each element from memory once.
+
+``long_softmax.py`` goes through all rows twice, in two launches: maxima and sums, then shares. When the second begins,
+the first rows have long left the L2 cache, and come from memory again. Here one launch does it all, and its programs
+tell each other the maximum and the sum of their part of a row:
+
+- ``delayed``: a program for each part and pass; the second pass of a row is some rows behind its first, so that it may
+  find the row in L2
+- ``held``: a program for each part, which keeps it in registers while it waits for the other parts of its row
+- ``persistent``: the same, for one row after another; the part of the next row is on its way while a program waits
+
+**Why nobody waits for ever.** A program that waits takes up a place on the GPU. So those that it waits for must have
+one, or get one without it.
+
+- ``delayed`` and ``held`` go by tickets: a program counts one up, and is the program of that number, whichever pid it
+  has. So all smaller numbers have started before. In ``delayed``, a second pass waits for smaller numbers, of first
+  passes, which wait for nobody. In ``held``, a program says its numbers before it waits, so a row whose programs have
+  all started ends. Only the last row may lack some; then fewer than ``parts`` wait, and the next program gets a place
+  if the GPU has that many. Of k such launches at once, each may lack some: k * (parts - 1) + 1 places are enough.
+- ``persistent`` starts no more programs than fit, and as a cooperative launch: CUDA starts all of them or none, and
+  raises an error if they cannot all be there.
+
+A program says its two numbers as one word of 64 bits, which is never 0: a sum is 1 or more, or the maximum is not 0.
+The words begin as zeros, and whoever waits reads those of its row until none is 0.
+
+- :func:`softmax_by`: softmax of the rows of ``x`` by an :class:`Attempt`
+- :func:`attempts`: GB/s of each, of the two launches, of torch, of the first pass alone and of a copy
+
+Shapes: ``x``, result ``(rows, columns)``, bfloat16 where measured. Bytes: those of a copy, each element read and
+written once; of the first pass alone each read once. Units: GB/s of 10**9 bytes.
+Source: Merrill and Garland, *Single-pass Parallel Prefix Scan with Decoupled Look-back*, 2016: waiting for programs
+that have started before.
+
+Run it on a GPU with ``python long_softmax_attempts.py``, or with ``TRITON_INTERPRET=1`` in the interpreter: it shows
+that all give the same shares. ``.run`` of the benchmark needs a GPU, pandas and matplotlib.
+"""
+
+import functools
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+
+from snippets.fusion.long_softmax import parts_kernel, shared_out, softmax
+from snippets.fusion.long_softmax import plan as plan_of_two
+from snippets.fusion.long_softmax_measured import check_alike
+from snippets.tools.benchmarking import Timing
+from snippets.tools.benchmarking_cold import compare_in_rotation
+
+DTYPES = (torch.float16, torch.bfloat16, torch.float32)
+SHAPES = ((512, 131072), (64, 262144))
+NAMED = {f"{rows} × {columns}": (rows, columns) for rows, columns in SHAPES}
+REGISTERS = 65536  # of a multiprocessor
+
+
+# --8<-- [start:words]
+@triton.jit
+def say(said_ptr, maximum, total):
+    """Publish two numbers of 32 bits as one word."""
+    high = maximum.to(tl.int32, bitcast=True).to(tl.int64) << 32
+    word = high | total.to(tl.uint32, bitcast=True).to(tl.int64)
+    tl.atomic_xchg(said_ptr, word, sem="relaxed")
+
+
+@triton.jit
+def hear(said_ptr, parts, LOWEST: tl.constexpr, WORDS: tl.constexpr):
+    """Wait until all parts of a row have spoken; return the row's maximum and sum. ``WORDS`` at a time, at most 32: a
+    warp reads them by itself. Then warps need not meet in the loop, which they may leave in different turns."""
+    maximum = tl.full((), LOWEST, tl.float32)
+    total = tl.full((), 0.0, tl.float32)
+    for begin in range(0, parts, WORDS):
+        part = begin + tl.arange(0, WORDS)
+        words = tl.load(said_ptr + part, mask=part < parts, other=1, volatile=True)
+        while tl.min((words != 0).to(tl.int32), axis=0) == 0:
+            words = tl.load(said_ptr + part, mask=part < parts, other=1, volatile=True)
+        maxima = (words >> 32).to(tl.int32).to(tl.float32, bitcast=True)
+        totals = words.to(tl.int32).to(tl.float32, bitcast=True)
+        maxima = tl.where(part < parts, maxima, LOWEST)
+        totals = tl.where(part < parts, totals, 0.0)
+        grown = tl.maximum(maximum, tl.max(maxima, axis=0))
+        total = total * tl.exp(maximum - grown) + tl.sum(totals * tl.exp(maxima - grown), axis=0)
+        maximum = grown
+    return maximum, total
+
+
+@triton.jit
+def numerators(x, LOWEST: tl.constexpr):
+    """exp(x - maximum) of a part, its maximum and its sum."""
+    x = x.to(tl.float32)
+    maximum = tl.maximum(tl.max(x, axis=0), LOWEST)
+    numerator = tl.exp(x - maximum)
+    return numerator, maximum, tl.sum(numerator, axis=0)
+
+
+# --8<-- [end:words]
+
+
+# --8<-- [start:delayed]
+@triton.jit
+def delayed_kernel(
+    x_ptr, out_ptr, said_ptr, ticket_ptr, rows, columns, parts, delay,
+    LOWEST: tl.constexpr, BLOCK: tl.constexpr, WORDS: tl.constexpr,
+    FIRST: tl.constexpr, SECOND: tl.constexpr,
+):  # fmt: skip
+    ticket = tl.atomic_add(ticket_ptr, 1, sem="relaxed")
+    group, place = ticket // (2 * parts), ticket % (2 * parts)
+    second, part = place >= parts, place % parts
+    row = tl.where(second, group - delay, group).to(tl.int64)
+    if (row >= 0) & (row < rows):
+        column = part * BLOCK + tl.arange(0, BLOCK)
+        mask = column < columns
+        x_ptr += row * columns
+        said_ptr += row * parts
+        if second:
+            x = tl.load(x_ptr + column, mask=mask, other=-float("inf"), eviction_policy=SECOND)
+            maximum, total = hear(said_ptr, parts, LOWEST, WORDS)
+            share = tl.exp(x.to(tl.float32) - maximum) * (1 / total)
+            tl.store(out_ptr + row * columns + column, share, mask=mask, eviction_policy=SECOND)
+        else:
+            x = tl.load(x_ptr + column, mask=mask, other=-float("inf"), eviction_policy=FIRST)
+            _, maximum, total = numerators(x, LOWEST)
+            say(said_ptr + part, maximum, total)
+
+
+# --8<-- [end:delayed]
+
+
+# --8<-- [start:held]
+@triton.jit
+def held_kernel(
+    x_ptr, out_ptr, said_ptr, ticket_ptr, columns, parts,
+    LOWEST: tl.constexpr, BLOCK: tl.constexpr, WORDS: tl.constexpr,
+):  # fmt: skip
+    ticket = tl.atomic_add(ticket_ptr, 1, sem="relaxed")
+    row, part = (ticket // parts).to(tl.int64), ticket % parts
+    column = part * BLOCK + tl.arange(0, BLOCK)
+    mask = column < columns
+    x = tl.load(x_ptr + row * columns + column, mask=mask, other=-float("inf"))
+    numerator, mine, total = numerators(x, LOWEST)
+    say(said_ptr + row * parts + part, mine, total)
+    maximum, total = hear(said_ptr + row * parts, parts, LOWEST, WORDS)
+    share = numerator * (tl.exp(mine - maximum) / total)
+    tl.store(out_ptr + row * columns + column, share, mask=mask)
+
+
+# --8<-- [end:held]
+
+
+# --8<-- [start:persistent]
+@triton.jit
+def persistent_kernel(
+    x_ptr, out_ptr, said_ptr, rows, columns, parts, groups,
+    LOWEST: tl.constexpr, BLOCK: tl.constexpr, WORDS: tl.constexpr,
+):  # fmt: skip
+    group, part = tl.program_id(axis=0) // parts, tl.program_id(axis=0) % parts
+    column = part * BLOCK + tl.arange(0, BLOCK)
+    mask = column < columns
+    x = tl.load(x_ptr + group.to(tl.int64) * columns + column, mask=mask, other=-float("inf"))
+    for this in range(group, rows, groups):
+        row = tl.cast(this, tl.int64)
+        numerator, mine, total = numerators(x, LOWEST)
+        say(said_ptr + row * parts + part, mine, total)
+        following = row + groups  # asked for now, used in the next turn
+        x = tl.load(x_ptr + following * columns + column, mask=mask & (following < rows), other=-float("inf"))
+        maximum, total = hear(said_ptr + row * parts, parts, LOWEST, WORDS)
+        share = numerator * (tl.exp(mine - maximum) / total)
+        tl.store(out_ptr + row * columns + column, share, mask=mask)
+
+
+# --8<-- [end:persistent]
+
+
+# --8<-- [start:host]
+class Attempt(NamedTuple):
+    """A way, columns of a part, warps of a program; and what some of the ways ask for in addition."""
+
+    way: str
+    block: int
+    num_warps: int
+    delay: int = 0  # delayed: rows between the two passes
+    hints: bool = False  # delayed: whether the cache is told to keep what is read first, and to give up the rest
+    per_multiprocessor: int = 1  # persistent: programs
+
+
+def softmax_by(x: torch.Tensor, by: Attempt) -> torch.Tensor:
+    """Softmax of each row, in one launch.
+
+    Args:
+        x: ``(rows, columns)``, contiguous, of one of ``DTYPES``, on a GPU (in the interpreter: on the CPU).
+        by: How.
+
+    Raises:
+        ValueError: The kernels cannot serve ``x``, or a row has more parts than programs that wait may be.
+    """
+    check(x, by)
+    rows, columns = x.shape
+    out = torch.empty_like(x)
+    if not out.numel():
+        return out
+    parts = triton.cdiv(columns, by.block)
+    options = {
+        "LOWEST": torch.finfo(torch.float32).min, "BLOCK": by.block, "WORDS": min(triton.next_power_of_2(parts), 32),
+        "num_warps": by.num_warps,
+    }  # fmt: skip
+    said = torch.zeros(rows * parts + 1, dtype=torch.int64, device=x.device)
+    said, ticket = said[:-1], said[-1:].view(torch.int32)
+    with torch.cuda.device_of(x):
+        for _ in launches(said, ticket, by.way):
+            if by.way == "delayed":
+                first, second = ("evict_last", "evict_first") if by.hints else ("", "")
+                delayed_kernel[((rows + by.delay) * 2 * parts,)](
+                    x, out, said, ticket, rows, columns, parts, by.delay, FIRST=first, SECOND=second, **options
+                )
+            elif by.way == "held":
+                held_kernel[(rows * parts,)](x, out, said, ticket, columns, parts, **options)
+            else:
+                groups = min(places(x, by) // parts, rows)
+                most = REGISTERS // (by.per_multiprocessor * by.num_warps * 32) // 8 * 8  # of a thread, by eights
+                persistent_kernel[(groups * parts,)](
+                    x, out, said, rows, columns, parts, groups,
+                    maxnreg=most, launch_cooperative_grid=True, **options,
+                )  # fmt: skip
+    return out
+
+
+def launches(said: torch.Tensor, ticket: torch.Tensor, way: str) -> Iterator[int]:
+    """One. The interpreter runs a program to its end before the next begins, so that none may wait for a later one:
+    there, all have said something before the first launch, wrong as it is, and the second one hears what is right."""
+    if way == "delayed" or not interpreted():
+        yield 1
+        return
+    said.fill_(1)
+    for number in (1, 2):
+        ticket.zero_()
+        yield number
+
+
+def interpreted() -> bool:
+    return not isinstance(held_kernel, triton.JITFunction)
+
+
+def places(x: torch.Tensor, by: Attempt) -> int:
+    """How many programs are sure to run at once: one on each multiprocessor, or as many as the attempt asks for."""
+    each = by.per_multiprocessor if by.way == "persistent" else 1
+    return each * (4 if interpreted() else torch.cuda.get_device_properties(x.device).multi_processor_count)
+
+
+def check(x: torch.Tensor, by: Attempt) -> None:
+    if by.way not in ("delayed", "held", "persistent"):
+        raise ValueError(f"way must be delayed, held or persistent; got {by.way!r}")
+    if x.ndim != 2 or not x.is_contiguous() or x.dtype not in DTYPES:
+        raise ValueError(
+            f"x must be contiguous, of two axes and of one of {', '.join(map(str, DTYPES))}; got shape"
+            f" {tuple(x.shape)}, strides {x.stride()}, {x.dtype}"
+        )
+    if x.device.type != ("cpu" if interpreted() else "cuda"):
+        raise ValueError(f"x is on {x.device}; kernels run on {'the CPU, interpreted' if interpreted() else 'a GPU'}")
+    if by.delay < 0:
+        raise ValueError(f"delay must be 0 or more; got {by.delay}")
+    rows, columns = x.shape
+    parts = triton.cdiv(columns, by.block)
+    if by.way != "delayed" and parts > places(x, by):
+        raise ValueError(f"{parts} parts of a row must run at once, and {places(x, by)} programs are sure to")
+    if (rows + by.delay) * 2 * parts >= 2**31:
+        raise ValueError(f"{rows} rows of {columns} columns are too many for one launch")
+
+
+# --8<-- [end:host]
+
+
+# --8<-- [start:measure]
+ATTEMPTS = {
+    "delayed by 8 rows": Attempt("delayed", 8192, 4, delay=8),
+    "delayed by 33 rows": Attempt("delayed", 8192, 4, delay=33),
+    "delayed by 33 rows, with hints": Attempt("delayed", 8192, 4, delay=33, hints=True),
+    "delayed by 132 rows": Attempt("delayed", 8192, 4, delay=132),
+    "held, 4,096 columns": Attempt("held", 4096, 4),
+    "held, 8,192 columns": Attempt("held", 8192, 4),
+    "held, 8,192 columns, 8 warps": Attempt("held", 8192, 8),
+    "held, 16,384 columns": Attempt("held", 16384, 8),
+    "persistent, 4,096 columns": Attempt("persistent", 4096, 4, per_multiprocessor=6),
+    "persistent, 8,192 columns": Attempt("persistent", 8192, 4, per_multiprocessor=4),
+    "persistent, 8,192 columns, 8 warps": Attempt("persistent", 8192, 8, per_multiprocessor=3),
+    "persistent, 16,384 columns": Attempt("persistent", 16384, 8, per_multiprocessor=2),
+}
+
+
+def first_pass(x: torch.Tensor) -> torch.Tensor:
+    """What the first of the two launches does: maxima and sums."""
+    by = plan_of_two(*x.shape, x.dtype)
+    parts, length, maxima, totals = shared_out(x, by)
+    parts_kernel[(len(x) * parts,)](
+        x, maxima, totals, x.shape[1], x.stride(0), parts, length,
+        LOWEST=torch.finfo(torch.float32).min, COMPUTE=tl.float32, BLOCK=by.block, num_warps=by.num_warps,
+    )  # fmt: skip
+    return maxima
+
+
+OTHERS = {"two launches": softmax, "torch": functools.partial(torch.softmax, dim=-1)}
+
+
+@functools.cache
+def measure(rows: int, columns: int) -> dict[str, Timing]:
+    """Milliseconds of each side, after all results were compared with torch's."""
+    torch.manual_seed(0)
+    make = lambda: [torch.randn(rows, columns, device="cuda", dtype=torch.bfloat16)]
+    sides = OTHERS | {name: functools.partial(softmax_by, by=by) for name, by in ATTEMPTS.items()}
+    check_alike(sides, make(), "torch")
+    return compare_in_rotation(sides | {"first pass alone": first_pass, "copy": torch.clone}, make, rounds=3)
+
+
+# --8<-- [end:measure]
+
+
+# --8<-- [start:tables]
+@triton.testing.perf_report(
+    triton.testing.Benchmark(
+        plot_name="attempts",
+        x_names=["side"],
+        x_vals=[*OTHERS, *ATTEMPTS, "first pass alone", "copy"],
+        ylabel="GB/s",
+        line_arg="what",
+        line_vals=[f"{what} {shape}" for shape in NAMED for what in ("rate", "share")],
+        line_names=[f"{shape}{what}" for shape in NAMED for what in ("", ", share of the copy's speed")],
+        args={},
+    )
+)
+def attempts(side, what):
+    """GB/s: median, slowest and fastest of 3 rounds; and shares of those of a copy."""
+    kind, shape = what.split(" ", 1)
+    rows, columns = NAMED[shape]
+    found = measure(rows, columns)
+    moved = (1 if side == "first pass alone" else 2) * rows * columns * torch.bfloat16.itemsize
+    if kind == "rate":
+        return found[side].rate(moved)
+    return found[side].rate(moved)[0] / found["copy"].rate(2 * rows * columns * torch.bfloat16.itemsize)[0]
+
+
+# --8<-- [end:tables]
+
+
+def main():
+    torch.manual_seed(0)
+    x = torch.randn(6, 40, device="cpu" if interpreted() else "cuda")
+    x[4, :24] = -float("inf")
+    wanted = torch.softmax(x, dim=-1)
+    for by in (
+        *(Attempt("delayed", 16, 1, delay=delay) for delay in (0, 1, 6)),
+        Attempt("held", 16, 1),
+        Attempt("persistent", 16, 1),
+    ):
+        name = f"{by.way} by {by.delay} rows" if by.way == "delayed" else by.way
+        print(f"{name}, the shares are torch's: {torch.allclose(softmax_by(x, by), wanted)}")
+
+
+if __name__ == "__main__":
+    main()
