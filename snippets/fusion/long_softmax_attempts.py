@@ -24,11 +24,13 @@ one, or get one without it.
 A program says its two numbers as one word of 64 bits, which is never 0: a sum is 1 or more, or the maximum is not 0.
 The words begin as zeros, and whoever waits reads those of its row until none is 0.
 
-- :func:`softmax_by`: softmax of the rows of ``x`` by an :class:`Attempt`
+- :func:`softmax_by`, :func:`backward_by`: softmax of the rows of ``x``, and its gradient, by an :class:`Attempt`
 - :func:`attempts`: GB/s of each, of the two launches, of torch, of the first pass alone and of a copy
+- :func:`backwards`: the same of the backward
 
-Shapes: ``x``, result ``(rows, columns)``, bfloat16 where measured. Bytes: those of a copy, each element read and
-written once; of the first pass alone each read once. Units: GB/s of 10**9 bytes.
+Shapes: ``x``, result ``(rows, columns)``, bfloat16 where measured. Bytes: each element of what is given is read once,
+and each of the result written once, as if by a copy of so many; of the first pass alone each is read once. Units: GB/s
+of 10**9 bytes.
 Source: Merrill and Garland, *Single-pass Parallel Prefix Scan with Decoupled Look-back*, 2016: waiting for programs
 that have started before.
 
@@ -44,7 +46,7 @@ import torch
 import triton
 import triton.language as tl
 
-from snippets.fusion.long_softmax import parts_kernel, shared_out, softmax
+from snippets.fusion.long_softmax import backward, parts_kernel, shared_out, softmax
 from snippets.fusion.long_softmax import plan as plan_of_two
 from snippets.fusion.long_softmax_measured import check_alike
 from snippets.tools.benchmarking import Timing
@@ -52,7 +54,7 @@ from snippets.tools.benchmarking_cold import compare_in_rotation
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 SHAPES = ((512, 131072), (64, 262144))
-NAMED = {f"{rows} × {columns}": (rows, columns) for rows, columns in SHAPES}
+BY_COLUMNS = {str(columns): (rows, columns) for rows, columns in SHAPES}
 REGISTERS = 65536  # of a multiprocessor
 
 
@@ -173,6 +175,56 @@ def persistent_kernel(
 # --8<-- [end:persistent]
 
 
+# --8<-- [start:backward]
+@triton.jit
+def held_backward_kernel(
+    grad_ptr, y_ptr, grad_x_ptr, said_ptr, ticket_ptr, columns, parts,
+    LOWEST: tl.constexpr, BLOCK: tl.constexpr, WORDS: tl.constexpr,
+):  # fmt: skip
+    ticket = tl.atomic_add(ticket_ptr, 1, sem="relaxed")
+    row, part = (ticket // parts).to(tl.int64), ticket % parts
+    column = part * BLOCK + tl.arange(0, BLOCK)
+    mask = column < columns
+    grad = tl.load(grad_ptr + row * columns + column, mask=mask, other=0.0).to(tl.float32)
+    y = tl.load(y_ptr + row * columns + column, mask=mask, other=0.0).to(tl.float32)
+    say_sum(said_ptr + row * parts + part, grad * y)
+    _, total = hear(said_ptr + row * parts, parts, LOWEST, WORDS)
+    tl.store(grad_x_ptr + row * columns + column, y * (grad - total), mask=mask)
+
+
+@triton.jit
+def persistent_backward_kernel(
+    grad_ptr, y_ptr, grad_x_ptr, said_ptr, rows, columns, parts, groups,
+    LOWEST: tl.constexpr, BLOCK: tl.constexpr, WORDS: tl.constexpr,
+):  # fmt: skip
+    group, part = tl.program_id(axis=0) // parts, tl.program_id(axis=0) % parts
+    column = part * BLOCK + tl.arange(0, BLOCK)
+    mask = column < columns
+    place = group.to(tl.int64) * columns + column
+    next_grad = tl.load(grad_ptr + place, mask=mask, other=0.0)
+    next_y = tl.load(y_ptr + place, mask=mask, other=0.0)
+    for this in range(group, rows, groups):
+        row = tl.cast(this, tl.int64)
+        grad, y = next_grad.to(tl.float32), next_y.to(tl.float32)
+        say_sum(said_ptr + row * parts + part, grad * y)
+        following = row + groups
+        there = mask & (following < rows)
+        next_grad = tl.load(grad_ptr + following * columns + column, mask=there, other=0.0)
+        next_y = tl.load(y_ptr + following * columns + column, mask=there, other=0.0)
+        _, total = hear(said_ptr + row * parts, parts, LOWEST, WORDS)
+        tl.store(grad_x_ptr + row * columns + column, y * (grad - total), mask=mask)
+
+
+@triton.jit
+def say_sum(said_ptr, products):
+    """With a maximum of 1 for all parts, sums are added up as they are."""
+    total = tl.sum(products, axis=0)
+    say(said_ptr, tl.full((), 1.0, tl.float32), total)
+
+
+# --8<-- [end:backward]
+
+
 # --8<-- [start:host]
 class Attempt(NamedTuple):
     """A way, columns of a part, warps of a program; and what some of the ways ask for in addition."""
@@ -201,10 +253,7 @@ def softmax_by(x: torch.Tensor, by: Attempt) -> torch.Tensor:
     if not out.numel():
         return out
     parts = triton.cdiv(columns, by.block)
-    options = {
-        "LOWEST": torch.finfo(torch.float32).min, "BLOCK": by.block, "WORDS": min(triton.next_power_of_2(parts), 32),
-        "num_warps": by.num_warps,
-    }  # fmt: skip
+    options = options_of(parts, by)
     said = torch.zeros(rows * parts + 1, dtype=torch.int64, device=x.device)
     said, ticket = said[:-1], said[-1:].view(torch.int32)
     with torch.cuda.device_of(x):
@@ -218,12 +267,51 @@ def softmax_by(x: torch.Tensor, by: Attempt) -> torch.Tensor:
                 held_kernel[(rows * parts,)](x, out, said, ticket, columns, parts, **options)
             else:
                 groups = min(places(x, by) // parts, rows)
-                most = REGISTERS // (by.per_multiprocessor * by.num_warps * 32) // 8 * 8  # of a thread, by eights
-                persistent_kernel[(groups * parts,)](
-                    x, out, said, rows, columns, parts, groups,
-                    maxnreg=most, launch_cooperative_grid=True, **options,
-                )  # fmt: skip
+                persistent_kernel[(groups * parts,)](x, out, said, rows, columns, parts, groups, **options)
     return out
+
+
+def backward_by(grad: torch.Tensor, y: torch.Tensor, by: Attempt) -> torch.Tensor:
+    """The gradient of ``x``, of that of the softmax and the softmax itself; both as ``x`` of :func:`softmax_by`.
+
+    Raises:
+        ValueError: As there; and the way is delayed, for which there is no backward.
+    """
+    check(y, by)
+    check(grad, by)
+    if grad.shape != y.shape or grad.dtype != y.dtype or by.way == "delayed":
+        raise ValueError(f"grad and y must be alike, and the way not delayed; got {grad.shape}, {y.shape}, {by.way}")
+    rows, columns = y.shape
+    grad_x = torch.empty_like(y)
+    if not grad_x.numel():
+        return grad_x
+    parts = triton.cdiv(columns, by.block)
+    said = torch.zeros(rows * parts + 1, dtype=torch.int64, device=y.device)
+    said, ticket = said[:-1], said[-1:].view(torch.int32)
+    with torch.cuda.device_of(y):
+        for _ in launches(said, ticket, by.way):
+            if by.way == "held":
+                held_backward_kernel[(rows * parts,)](
+                    grad, y, grad_x, said, ticket, columns, parts, **options_of(parts, by)
+                )
+            else:
+                groups = min(places(y, by) // parts, rows)
+                persistent_backward_kernel[(groups * parts,)](
+                    grad, y, grad_x, said, rows, columns, parts, groups, **options_of(parts, by)
+                )
+    return grad_x
+
+
+def options_of(parts: int, by: Attempt) -> dict:
+    """What all kernels are compiled for; of persistent ones, so many as are asked for fit on a multiprocessor."""
+    options = {
+        "LOWEST": torch.finfo(torch.float32).min, "BLOCK": by.block, "WORDS": min(triton.next_power_of_2(parts), 32),
+        "num_warps": by.num_warps,
+    }  # fmt: skip
+    if by.way == "persistent":
+        of_a_thread = REGISTERS // (by.per_multiprocessor * by.num_warps * 32) // 8 * 8  # they are given by eights
+        options |= {"maxnreg": of_a_thread, "launch_cooperative_grid": True}
+    return options
 
 
 def launches(said: torch.Tensor, ticket: torch.Tensor, way: str) -> Iterator[int]:
@@ -276,15 +364,19 @@ ATTEMPTS = {
     "delayed by 8 rows": Attempt("delayed", 8192, 4, delay=8),
     "delayed by 33 rows": Attempt("delayed", 8192, 4, delay=33),
     "delayed by 33 rows, with hints": Attempt("delayed", 8192, 4, delay=33, hints=True),
-    "delayed by 132 rows": Attempt("delayed", 8192, 4, delay=132),
     "held, 4,096 columns": Attempt("held", 4096, 4),
     "held, 8,192 columns": Attempt("held", 8192, 4),
     "held, 8,192 columns, 8 warps": Attempt("held", 8192, 8),
-    "held, 16,384 columns": Attempt("held", 16384, 8),
     "persistent, 4,096 columns": Attempt("persistent", 4096, 4, per_multiprocessor=6),
     "persistent, 8,192 columns": Attempt("persistent", 8192, 4, per_multiprocessor=4),
     "persistent, 8,192 columns, 8 warps": Attempt("persistent", 8192, 8, per_multiprocessor=3),
     "persistent, 16,384 columns": Attempt("persistent", 16384, 8, per_multiprocessor=2),
+}
+BACKWARDS = {
+    "held, 4,096 columns": Attempt("held", 4096, 4),
+    "held, 8,192 columns, 8 warps": Attempt("held", 8192, 8),
+    "persistent, 4,096 columns": Attempt("persistent", 4096, 4, per_multiprocessor=4),
+    "persistent, 8,192 columns, 8 warps": Attempt("persistent", 8192, 8, per_multiprocessor=2),
 }
 
 
@@ -302,6 +394,10 @@ def first_pass(x: torch.Tensor) -> torch.Tensor:
 OTHERS = {"two launches": softmax, "torch": functools.partial(torch.softmax, dim=-1)}
 
 
+def torch_backward(grad: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return torch.ops.aten._softmax_backward_data(grad, y, -1, y.dtype)
+
+
 @functools.cache
 def measure(rows: int, columns: int) -> dict[str, Timing]:
     """Milliseconds of each side, after all results were compared with torch's."""
@@ -312,31 +408,69 @@ def measure(rows: int, columns: int) -> dict[str, Timing]:
     return compare_in_rotation(sides | {"first pass alone": first_pass, "copy": torch.clone}, make, rounds=3)
 
 
+@functools.cache
+def measure_backward(rows: int, columns: int) -> dict[str, Timing]:
+    """The same of the backward alone. The copy moves as many bytes: it is of one and a half tensors."""
+    torch.manual_seed(0)
+
+    def make():
+        x, grad = torch.randn(2, rows, columns, device="cuda", dtype=torch.bfloat16)
+        return [grad, torch.softmax(x, dim=-1)]
+
+    sides = {"two launches": backward, "torch": torch_backward}
+    sides |= {name: functools.partial(backward_by, by=by) for name, by in BACKWARDS.items()}
+    check_alike(sides, make(), "torch")
+    found = compare_in_rotation(sides, make, rounds=3)
+    of_copy = lambda: [torch.randn(3 * rows * columns // 2, device="cuda", dtype=torch.bfloat16)]
+    return found | compare_in_rotation({"copy": torch.clone}, of_copy, rounds=3)
+
+
 # --8<-- [end:measure]
 
 
 # --8<-- [start:tables]
+COLUMNS = {
+    "x_names": ["side"],
+    "ylabel": "GB/s",
+    "line_arg": "what",
+    "line_vals": [f"{what}_{columns}" for columns in BY_COLUMNS for what in ("rate", "share")],
+    "line_names": [
+        f"{rows} × {columns}{what}" for rows, columns in SHAPES for what in ("", ", share of the copy's speed")
+    ],
+    "args": {},
+}
+
+
+def shape_of(what: str) -> tuple[int, int]:
+    return BY_COLUMNS[what.split("_")[1]]
+
+
+def cell(found, side: str, what: str, tensors: int):
+    """Of ``tensors`` that are read or written once: GB/s, or the share of those of the copy."""
+    rows, columns = shape_of(what)
+    moved = rows * columns * torch.bfloat16.itemsize
+    of_side = found[side].rate((1 if side == "first pass alone" else tensors) * moved)
+    return of_side if what.startswith("rate") else of_side[0] / found["copy"].rate(tensors * moved)[0]
+
+
 @triton.testing.perf_report(
     triton.testing.Benchmark(
-        plot_name="attempts",
-        x_names=["side"],
-        x_vals=[*OTHERS, *ATTEMPTS, "first pass alone", "copy"],
-        ylabel="GB/s",
-        line_arg="what",
-        line_vals=[f"{what} {shape}" for shape in NAMED for what in ("rate", "share")],
-        line_names=[f"{shape}{what}" for shape in NAMED for what in ("", ", share of the copy's speed")],
-        args={},
+        plot_name="attempts", x_vals=[*OTHERS, *ATTEMPTS, "first pass alone", "copy"], **COLUMNS
     )
-)
+)  # fmt: skip
 def attempts(side, what):
-    """GB/s: median, slowest and fastest of 3 rounds; and shares of those of a copy."""
-    kind, shape = what.split(" ", 1)
-    rows, columns = NAMED[shape]
-    found = measure(rows, columns)
-    moved = (1 if side == "first pass alone" else 2) * rows * columns * torch.bfloat16.itemsize
-    if kind == "rate":
-        return found[side].rate(moved)
-    return found[side].rate(moved)[0] / found["copy"].rate(2 * rows * columns * torch.bfloat16.itemsize)[0]
+    """GB/s of the forward: median, slowest and fastest of 3 rounds; and shares of those of a copy."""
+    return cell(measure(*shape_of(what)), side, what, tensors=2)
+
+
+@triton.testing.perf_report(
+    triton.testing.Benchmark(
+        plot_name="backwards", x_vals=[*OTHERS, *BACKWARDS, "copy"], **COLUMNS
+    )
+)  # fmt: skip
+def backwards(side, what):
+    """GB/s of the backward: median, slowest and fastest of 3 rounds; and shares of those of a copy."""
+    return cell(measure_backward(*shape_of(what)), side, what, tensors=3)
 
 
 # --8<-- [end:tables]
@@ -354,6 +488,10 @@ def main():
     ):
         name = f"{by.way} by {by.delay} rows" if by.way == "delayed" else by.way
         print(f"{name}, the shares are torch's: {torch.allclose(softmax_by(x, by), wanted)}")
+    grad = torch.randn_like(x)
+    for by in (Attempt("held", 16, 1), Attempt("persistent", 16, 1)):
+        slope = backward_by(grad, wanted, by)
+        print(f"{by.way}, the gradient is torch's: {torch.allclose(slope, torch_backward(grad, wanted), atol=1e-6)}")
 
 
 if __name__ == "__main__":

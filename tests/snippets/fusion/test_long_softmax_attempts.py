@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from recorder.project import ROOT
 from snippets.fusion import long_softmax_attempts as snippet
 from snippets.fusion.long_softmax import Plan
-from snippets.fusion.long_softmax_attempts import ATTEMPTS, Attempt, softmax_by
+from snippets.fusion.long_softmax_attempts import ATTEMPTS, BACKWARDS, Attempt, backward_by, softmax_by
 from snippets.tools.benchmarking import Timing
 from tests.processes import run_code, run_script
 
@@ -94,6 +94,34 @@ def test_infinities_and_nan_as_in_torch(device, way):
     x = torch.tensor(specials, device=device)
     found = softmax_by(x, WAYS[way])
     assert torch.allclose(found.double(), torch.softmax(x.double(), dim=-1), equal_nan=True, rtol=1e-5)
+
+
+BACK = {name: by for name, by in WAYS.items() if by.way != "delayed"}
+
+
+@pytest.mark.parametrize("way", BACK)
+@given(rows=st.integers(0, 9), columns=st.integers(0, 64), seed=st.integers(0, 99))
+def test_the_gradient_is_that_of_torch_in_float64(device, way, rows, columns, seed):
+    grad, x = (numbers(rows, columns, torch.float32, device, seed=seed + i) for i in range(2))
+    y = torch.softmax(x, dim=-1)
+    found, products = backward_by(grad, y, BACK[way]), grad.double() * y
+    assert found.shape == y.shape and found.is_contiguous()
+    assert torch.allclose(found.double(), y * (grad - products.sum(dim=-1, keepdim=True)), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("way", BACK)
+@pytest.mark.parametrize("columns", [1, 16, 41])
+def test_the_backward_touches_nothing_else(device, way, columns):
+    rows, by = 6, BACK[way]
+    made = [Guarded((rows, columns), torch.float32, device, before=64, after=64, fill=0xFF) for _ in range(3)]
+    grad, y, grad_x = (each.tensor for each in made)
+    grad.copy_(numbers(rows, columns, torch.float32, device))
+    y.fill_(1 / columns)
+    with mock.patch.object(torch, "empty_like", lambda _: grad_x):
+        assert backward_by(grad, y, by) is grad_x
+    assert torch.allclose(grad_x, (grad - grad.mean(dim=1, keepdim=True)) / columns, atol=1e-6)
+    for each in made:
+        each.check("a tensor")
 
 
 def test_more_parts_than_a_warp_reads_at_once(device):
@@ -198,6 +226,9 @@ triton.JITFunction.__getitem__ = getitem
 for name in NAMES:
     by = module.ATTEMPTS[name]
     module.softmax_by(torch.empty(1, 2**18, dtype=torch.bfloat16), by)
+for by in module.BACKWARDS.values():
+    x = torch.empty(1, 2**18, dtype=torch.bfloat16)
+    module.backward_by(x, x, by)
 """
 
 
@@ -209,14 +240,15 @@ def test_compiles_to_wide_loads_and_waits_without_a_barrier():
     done = run_code(COMPILED.replace("NAMES", str(names)), env=environment("cuda", PYTHONPATH=str(ROOT)), cwd=ROOT)
     assert done.returncode == 0, done.stderr
     kernels = re.split(r"^(?=\w)", done.stdout, flags=re.MULTILINE)[1:]
-    for name, kernel in zip(names, kernels, strict=True):
-        by = ATTEMPTS[name]
+    cases = [(name, ATTEMPTS[name], "") for name in names]
+    cases += [(name, by, "_backward") for name, by in BACKWARDS.items()]
+    for (name, by, step), kernel in zip(cases, kernels, strict=True):
         head, *lines = kernel.splitlines()
         lines = [line.strip() for line in lines]
         wide = "LDG.E.128 LDG.E.64.STRONG.SYS STG.E.128"
         if by.hints:
             wide = "LDG.E.64.STRONG.SYS LDG.E.EF.128 LDG.E.EL.128 STG.E.EF.128"  # evict first, evict last
-        assert head == f"{by.way}_kernel 0 {wide}", name
+        assert head == f"{by.way}{step}_kernel 0 {wide}", name
         polls = [number for number, line in enumerate(lines) if line.startswith("LDG.E.64.STRONG")]
         assert len(polls) == 2, "one before the loop, one in it"
         begins = {line.split()[1]: at for at, line in enumerate(lines) if line.startswith(".L_x")}
@@ -253,6 +285,20 @@ def test_refuses(make, by, fragment):
         softmax_by(make(torch.ones(2, 3)), Attempt("delayed", 16, 1)._replace(**by))
 
 
+@pytest.mark.parametrize(
+    "grad, by",
+    [
+        (torch.ones(2, 4), Attempt("held", 16, 1)),
+        (torch.ones(2, 3).half(), Attempt("held", 16, 1)),
+        (torch.ones(2, 3), Attempt("delayed", 16, 1)),
+        (torch.ones(3, 2).t(), Attempt("held", 16, 1)),
+    ],
+)
+def test_the_backward_refuses(grad, by):
+    with pytest.raises(ValueError, match=r"grad and y must be alike, and the way not delayed|x must be contiguous"):
+        backward_by(grad, torch.ones(2, 3), by)
+
+
 # What is measured
 
 
@@ -270,24 +316,40 @@ def made_up(monkeypatch):
     monkeypatch.setattr(snippet.torch, "randn", no_memory)
     monkeypatch.setattr(snippet, "check_alike", lambda sides, given, expected: seen.append((list(sides), expected)))
     monkeypatch.setattr(snippet, "compare_in_rotation", compared)
-    snippet.measure.cache_clear()
+    snippet.measure.cache_clear(), snippet.measure_backward.cache_clear()
     yield seen
-    snippet.measure.cache_clear()
+    snippet.measure.cache_clear(), snippet.measure_backward.cache_clear()
 
 
 def test_the_table(made_up):
     marks = snippet.attempts.benchmarks
     cells = {side: {line: snippet.attempts.fn(side, line) for line in marks.line_vals} for side in marks.x_vals}
     for rows, columns in snippet.SHAPES:
-        shape, moved = f"{rows} × {columns}", 4 * rows * columns
-        assert cells["copy"][f"rate {shape}"] == pytest.approx((moved / 1e6, moved / 1.25e6, moved / 0.5e6))
-        shares = {side: cells[side][f"share {shape}"] for side in cells}
+        shape, moved = str(columns), 4 * rows * columns
+        assert cells["copy"][f"rate_{shape}"] == pytest.approx((moved / 1e6, moved / 1.25e6, moved / 0.5e6))
+        shares = {side: cells[side][f"share_{shape}"] for side in cells}
         assert shares.pop("copy") == shares.pop("first pass alone") == pytest.approx(1)
         assert list(shares.values()) == pytest.approx([0.5] * (2 + len(ATTEMPTS)))
     compared = [call for call in made_up if len(call) == 2]
     timed = [call for call in made_up if len(call) == 3]
     assert compared == [(["two launches", "torch", *ATTEMPTS], "torch")] * 2
     assert timed == [([*compared[0][0], "first pass alone", "copy"], [shape], 3) for shape in snippet.SHAPES]
+
+
+def test_the_table_of_the_backward(made_up):
+    marks = snippet.backwards.benchmarks
+    cells = {side: {line: snippet.backwards.fn(side, line) for line in marks.line_vals} for side in marks.x_vals}
+    assert list(cells) == ["two launches", "torch", *BACKWARDS, "copy"]
+    for rows, columns in snippet.SHAPES:
+        shape, moved = str(columns), 6 * rows * columns
+        assert cells["torch"][f"rate_{shape}"] == pytest.approx((moved / 2e6,) * 3)
+        assert [cells[side][f"share_{shape}"] for side in cells] == pytest.approx([0.5] * (2 + len(BACKWARDS)) + [1])
+    timed = [call for call in made_up if len(call) == 3]
+    sides = ["two launches", "torch", *BACKWARDS]
+    assert timed == [
+        call for rows, columns in snippet.SHAPES
+        for call in ((sides, [(rows, columns)] * 2, 3), (["copy"], [(3 * rows * columns // 2,)], 3))
+    ]  # fmt: skip
 
 
 def test_the_first_pass_is_that_of_the_two_launches(device):
@@ -300,7 +362,8 @@ def test_prints_what_the_docstring_says(device):
     done = run_script(SOURCE, env=environment(device))
     assert done.returncode == 0, done.stderr
     names = [f"delayed by {delay} rows" for delay in (0, 1, 6)] + ["held", "persistent"]
-    assert done.stdout.splitlines() == [f"{name}, the shares are torch's: True" for name in names]
+    lines = [f"{name}, the shares are torch's: True" for name in names]
+    assert done.stdout.splitlines() == lines + [f"{name}, the gradient is torch's: True" for name in names[-2:]]
 
 
 # On a GPU alone
@@ -327,6 +390,24 @@ def test_real_sizes_and_in_a_cuda_graph(name):
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("name", BACKWARDS)
+def test_the_backward_at_real_sizes_and_in_a_cuda_graph(name):
+    for rows, columns in ((512, 131072), (64, 262144), (37, 100_001), (3, 5)):
+        grad, x = torch.randn(2, rows, columns, device="cuda").bfloat16()
+        y = torch.softmax(x, dim=-1)
+        found = backward_by(grad, y, BACKWARDS[name])
+        wanted = snippet.torch_backward(grad.double(), y.double())
+        assert torch.allclose(found.double(), wanted, rtol=0.01, atol=1e-7)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            captured = backward_by(grad, y, BACKWARDS[name])
+        for _ in range(40):
+            captured.zero_()
+            graph.replay()
+            assert torch.equal(captured, found)
+
+
+@pytest.mark.gpu
 def test_held_parts_of_two_streams_at_once():
     """Neither launch keeps the other's last row from starting."""
     by, xs = ATTEMPTS["held, 8,192 columns"], [numbers(64, 131072, torch.bfloat16, "cuda", seed=s) for s in (0, 1)]
@@ -346,4 +427,6 @@ def test_held_parts_of_two_streams_at_once():
 def test_measures():
     with mock.patch.object(snippet, "ATTEMPTS", dict(list(ATTEMPTS.items())[4:5])):
         found = snippet.measure.__wrapped__(64, 131072)
+    with mock.patch.object(snippet, "BACKWARDS", dict(list(BACKWARDS.items())[:1])):
+        found |= snippet.measure_backward.__wrapped__(64, 131072)
     assert all(0 < timing.median < 1 for timing in found.values())
