@@ -80,8 +80,7 @@ def hear(said_ptr, parts, LOWEST: tl.constexpr, WORDS: tl.constexpr):
             words = tl.load(said_ptr + part, mask=part < parts, other=1, volatile=True)
         maxima = (words >> 32).to(tl.int32).to(tl.float32, bitcast=True)
         totals = words.to(tl.int32).to(tl.float32, bitcast=True)
-        maxima = tl.where(part < parts, maxima, LOWEST)
-        totals = tl.where(part < parts, totals, 0.0)
+        maxima = tl.where(part < parts, maxima, LOWEST)  # of the lanes that are off, 1 as a sum is 10**-45
         grown = tl.maximum(maximum, tl.max(maxima, axis=0))
         total = total * tl.exp(maximum - grown) + tl.sum(totals * tl.exp(maxima - grown), axis=0)
         maximum = grown

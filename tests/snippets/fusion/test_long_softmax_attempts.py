@@ -2,6 +2,7 @@
 """Each attempt gives the shares of torch in float64, whatever rows, columns and parts; nothing else is touched; whoever
 waits, waits for what can come; the table from made-up times. On a GPU: the same at real sizes, and in graphs."""
 
+import contextlib
 import dataclasses
 import math
 import re
@@ -11,7 +12,7 @@ from unittest import mock
 import pytest
 import torch
 import triton
-from guards import Guarded, as_if_compiled, environment, handed_out, without_memory
+from guards import Guarded, as_if_compiled, environment, handed_out, recorded_accesses, without_memory
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -62,6 +63,18 @@ def test_as_torch_computes_it_in_float64(device, way, rows, columns, scale, star
     check(softmax_by(x, WAYS[way]), x)
 
 
+def seen(device):
+    return recorded_accesses() if device == "cpu" else contextlib.nullcontext([])
+
+
+def only_inside(accesses, op, *tensors):
+    """Loads and stores; atomics are not recorded."""
+    ranges = [(x.data_ptr(), x.data_ptr() + x.nbytes) for x in tensors]
+    for kind, addresses in accesses:
+        for at in addresses.tolist() if kind == op else ():
+            assert any(begin <= at < end for begin, end in ranges)
+
+
 @ways
 @pytest.mark.parametrize("columns", [1, 15, 16, 17, 41, 64])
 def test_nothing_else_is_touched(device, way, columns):
@@ -72,8 +85,10 @@ def test_nothing_else_is_touched(device, way, columns):
     said = Guarded((words,), torch.int64, device, before=16, after=16, fill=0xFF)
     said.tensor.zero_()
     made = mock.patch.object(torch, "empty_like", lambda x: out.tensor)
-    with made, handed_out("zeros", said.tensor):
+    with made, handed_out("zeros", said.tensor), seen(device) as accesses:
         assert softmax_by(x.tensor, by) is out.tensor
+    only_inside(accesses, "load", x.tensor, said.tensor)
+    only_inside(accesses, "store", out.tensor)
     check(out.tensor, x.tensor)
     for buffer in (x, out, said):
         buffer.check("a tensor")
@@ -117,8 +132,12 @@ def test_the_backward_touches_nothing_else(device, way, columns):
     grad, y, grad_x = (each.tensor for each in made)
     grad.copy_(numbers(rows, columns, torch.float32, device))
     y.fill_(1 / columns)
-    with mock.patch.object(torch, "empty_like", lambda _: grad_x):
+    said = torch.zeros(rows * triton.cdiv(columns, by.block) + 1, dtype=torch.int64, device=device)
+    given_out = mock.patch.object(torch, "empty_like", lambda _: grad_x)
+    with given_out, handed_out("zeros", said), seen(device) as accesses:
         assert backward_by(grad, y, by) is grad_x
+    only_inside(accesses, "load", grad, y, said)
+    only_inside(accesses, "store", grad_x)
     assert torch.allclose(grad_x, (grad - grad.mean(dim=1, keepdim=True)) / columns, atol=1e-6)
     for each in made:
         each.check("a tensor")
