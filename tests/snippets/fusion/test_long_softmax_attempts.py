@@ -143,6 +143,12 @@ def test_the_backward_touches_nothing_else(device, way, columns):
         each.check("a tensor")
 
 
+def test_a_thread_gets_no_more_registers_than_there_are():
+    assert snippet.options_of(1, Attempt("persistent", 16, 1))["maxnreg"] == 248
+    assert snippet.options_of(1, Attempt("persistent", 16, 8, per_multiprocessor=3))["maxnreg"] == 80
+    assert "maxnreg" not in snippet.options_of(1, Attempt("held", 16, 1))
+
+
 def test_more_parts_than_a_warp_reads_at_once(device):
     x = numbers(2, 40, torch.float32, device)
     x[1, 35:] += 20
