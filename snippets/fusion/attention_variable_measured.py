@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attention over packed sequences, measured: beside padding them to one length, and beside torch's own function.
+
+- :func:`packed`: milliseconds of each side, *forward*, or *both*, with the gradients; and by how many times of ours
+
+16 sequences of 16 heads of 128, as many keys as queries, causal, bfloat16, normally distributed; their lengths are
+
+- *mixed*: 256, 512, 768 … 4,096
+- *one long*: fifteen of 256, and one of 4,096
+- *equal*: 2,048 each, where padding costs nothing
+
+Sides: *ours* is ``attention_variable.py``; *padded* is ``attention.py``, with each sequence as long as the longest, and
+without the time that it takes to pad; *torch* is ``torch.nn.attention.varlen.varlen_attn``. Results are compared with
+torch's before they are timed: in turns, on operands in rotation, all calls in one CUDA graph. Each side runs by itself
+before it is read, for the GPU's clock follows the power that is drawn (``snippets/tools/benchmarking_cold.py``).
+
+Units: milliseconds.
+
+``python attention_variable_measured.py`` lists the benchmark. It needs a GPU, and ``.run`` needs pandas and matplotlib.
+"""
+
+import functools
+import inspect
+
+import torch
+import triton
+
+from snippets.fusion.attention import attention
+from snippets.fusion.attention_variable import attention_variable
+from snippets.fusion.long_softmax_measured import check_alike, with_backward
+from snippets.tools.benchmarking import Timing
+from snippets.tools.benchmarking_cold import compare_in_rotation
+
+HEADS, HEAD_DIM = 16, 128
+CASES = {
+    "mixed": tuple(range(256, 4097, 256)),
+    "one long": (256,) * 15 + (4096,),
+    "equal": (2048,) * 16,
+}
+STEPS = {"mixed, forward": (CASES["mixed"], "forward")} | {
+    f"{case}, both": (lengths, "both") for case, lengths in CASES.items()
+}
+
+
+# --8<-- [start:sides]
+def begins(lengths: tuple[int, ...], device: str = "cuda") -> torch.Tensor:
+    return torch.tensor([0, *lengths], device=device).cumsum(0).int()
+
+
+def in_torch(cu: torch.Tensor, longest: int):
+    """torch's function; how it is told of a causal mask has changed between its versions."""
+    from torch.nn.attention.varlen import varlen_attn
+
+    windows = "window_size" in inspect.signature(varlen_attn).parameters
+    causal = {"window_size": (-1, 0)} if windows else {"is_causal": True}
+    return lambda q, k, v: varlen_attn(q, k, v, cu, cu, longest, longest, **causal)
+
+
+def padded(lengths: tuple[int, ...]):
+    """Of operands that have as many rows for each sequence as for the longest."""
+
+    def run(q, k, v):
+        return attention(*(by_heads(x, lengths) for x in (q, k, v)), causal=True)
+
+    return run
+
+
+def by_heads(x: torch.Tensor, lengths: tuple[int, ...]) -> torch.Tensor:
+    return x.view(len(lengths), max(lengths), HEADS, HEAD_DIM).transpose(1, 2)
+
+
+def make(rows: int, tensors: int) -> list[torch.Tensor]:
+    return [torch.randn(rows, HEADS, HEAD_DIM, device="cuda", dtype=torch.bfloat16) for _ in range(tensors)]
+
+
+# --8<-- [end:sides]
+
+
+# --8<-- [start:measure]
+@functools.cache
+def measure(lengths: tuple[int, ...], step: str) -> dict[str, Timing]:
+    """Milliseconds of each side, forward or both."""
+    torch.manual_seed(0)
+    cu, tensors = begins(lengths), 3 if step == "forward" else 4  # q, k, v, and the gradient of the result
+    sides = {
+        "ours": lambda q, k, v: attention_variable(q, k, v, cu, cu, causal=True),
+        "torch": in_torch(cu, max(lengths)),
+    }
+    of_padded = {"padded": padded(lengths)}
+    if step == "both":
+        sides, of_padded = ({name: with_backward(run) for name, run in each.items()} for each in (sides, of_padded))
+        of_padded = {name: with_transposed_gradient(run, lengths) for name, run in of_padded.items()}
+    check_alike(sides, make(sum(lengths), tensors), "torch")
+    found = compare_in_rotation(sides, functools.partial(make, sum(lengths), tensors), rounds=3, steady=True)
+    rows = len(lengths) * max(lengths)
+    return found | compare_in_rotation(of_padded, functools.partial(make, rows, tensors), rounds=3, steady=True)
+
+
+def with_transposed_gradient(run, lengths: tuple[int, ...]):
+    """The result of padding has heads before rows, and so has its gradient."""
+
+    def with_it(q, k, v, grad):
+        return run(q, k, v, by_heads(grad, lengths))
+
+    return with_it
+
+
+# --8<-- [end:measure]
+
+
+# --8<-- [start:tables]
+@triton.testing.perf_report(
+    triton.testing.Benchmark(
+        plot_name="packed",
+        x_names=["case"],
+        x_vals=list(STEPS),
+        ylabel="ms",
+        line_arg="what",
+        line_vals=["ours", "padded", "torch", "by_padding", "by_torch"],
+        line_names=["ours", "padded", "torch", "padded / ours", "torch / ours"],
+        args={},
+    )
+)
+def packed(case, what):
+    """Milliseconds: median, fastest and slowest of 3 rounds; and how many times as long as ours the others take."""
+    found = measure(*STEPS[case])
+    if what.startswith("by_"):
+        return found["padded" if what == "by_padding" else "torch"].median / found["ours"].median
+    timing = found[what]
+    return timing.median, min(timing.rounds), max(timing.rounds)
+
+
+# --8<-- [end:tables]
+
+
+def main():
+    """Say what there is to measure: what comes out is different every time."""
+    print(f"{packed.benchmarks.plot_name}.run(print_data=True)  # {packed.fn.__doc__}")
+
+
+if __name__ == "__main__":
+    main()
