@@ -44,6 +44,49 @@ MOST_BYTES = 2**16  # of a row that a program loads at a time
 PROGRAMS = 1024  # that share the rows of a gradient to be scaled
 
 
+# --8<-- [start:edges]
+@triton.jit
+def middle_of(x_ptr, columns, WIDE: tl.constexpr, EDGES: tl.constexpr):
+    """How many columns lie before the first multiple of 16 bytes, and how many from there on, in groups of ``WIDE``."""
+    head, middle = 0, columns
+    if EDGES:
+        size: tl.constexpr = x_ptr.dtype.element_ty.primitive_bitwidth // 8
+        past = (x_ptr.to(tl.int64) // size % WIDE).to(tl.int32)  # elements since such a multiple
+        head = (WIDE - past) % WIDE
+        middle = tl.maximum(columns - head, 0) // WIDE * WIDE
+    return head, middle
+
+
+@triton.jit
+def begin_of(ptr, head, WIDE: tl.constexpr, EDGES: tl.constexpr):
+    """Where the middle begins. The compiler is told that this is a multiple of 16 bytes."""
+    if EDGES:
+        size: tl.constexpr = ptr.dtype.element_ty.primitive_bitwidth // 8
+        ptr = tl.multiple_of(ptr + head, WIDE * size)
+    else:
+        ptr += head
+    return ptr
+
+
+@triton.jit
+def edges_of(head, middle, columns, WIDE: tl.constexpr):
+    """The columns before and after the middle, and which of 2 * ``WIDE`` lanes have one: half of them are for each."""
+    lane = tl.arange(0, 2 * WIDE)
+    edge = tl.where(lane < WIDE, lane, head + middle + lane - WIDE)
+    return edge, (edge < columns) & ((lane < head) | (lane >= WIDE))
+
+
+@triton.jit
+def add_edges(edge, inside, maximum, total, plain):
+    """To the numbers of the middle."""
+    grown = tl.maximum(maximum, tl.max(edge, axis=0))
+    total = total * tl.exp(maximum - grown) + tl.sum(tl.exp(edge - grown), axis=0)
+    return grown, total, plain + tl.sum(tl.where(inside, edge, 0.0), axis=0)
+
+
+# --8<-- [end:edges]
+
+
 # --8<-- [start:first_pass]
 @triton.jit
 def maximum_and_sums(
@@ -84,7 +127,7 @@ def by_lane(x, LANES: tl.constexpr, WIDE: tl.constexpr):
 # --8<-- [start:second_pass]
 @triton.jit
 def write_gradient(
-    x_ptr, grad_ptr, columns, target, maximum, total, scale,
+    x_ptr, grad_ptr, columns, target, maximum, total, scale, even,
     SMOOTHING: tl.constexpr, COMPUTE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     column = tl.arange(0, BLOCK)
@@ -93,18 +136,48 @@ def write_gradient(
         start = last - done  # backwards: what was read last is still in a cache
         mask = column < columns - start
         x = tl.load(x_ptr + start + column, mask=mask).to(COMPUTE)
-        share = tl.exp(x - maximum) * (scale / total)
-        wanted = tl.where(column == target - start, scale * (1 - SMOOTHING), 0.0)
-        if SMOOTHING > 0:
-            wanted += scale * SMOOTHING / columns
-        tl.store(grad_ptr + start + column, share - wanted, mask=mask)
+        grad = gradient_of(x, column == target - start, maximum, total, scale, even, SMOOTHING)
+        tl.store(grad_ptr + start + column, grad, mask=mask)
 
 
 @triton.jit
-def write_zeros(grad_ptr, columns, BLOCK: tl.constexpr):
+def gradient_of(x, is_target, maximum, total, scale, even, SMOOTHING: tl.constexpr):
+    share = tl.exp(x - maximum) * (scale / total)
+    wanted = tl.where(is_target, scale * (1 - SMOOTHING), 0.0)
+    if SMOOTHING > 0:
+        wanted += even
+    return share - wanted
+
+
+@triton.jit
+def write_row(
+    x_ptr, grad_ptr, columns, target, maximum, total, scale,
+    SMOOTHING: tl.constexpr, COMPUTE: tl.constexpr, BLOCK: tl.constexpr,
+    WIDE: tl.constexpr, EDGES: tl.constexpr, ALIKE: tl.constexpr,
+):  # fmt: skip
+    even = scale * SMOOTHING / columns
+    head, middle = middle_of(x_ptr, columns, WIDE, EDGES)
+    if EDGES:
+        edge, inside = edges_of(head, middle, columns, WIDE)
+        x = tl.load(x_ptr + edge, mask=inside).to(COMPUTE)
+        grad = gradient_of(x, edge == target, maximum, total, scale, even, SMOOTHING)
+        tl.store(grad_ptr + edge, grad, mask=inside)
+    write_gradient(
+        begin_of(x_ptr, head, WIDE, EDGES), begin_of(grad_ptr, head, WIDE, ALIKE),
+        middle, target - head, maximum, total, scale, even, SMOOTHING, COMPUTE, BLOCK,
+    )  # fmt: skip
+
+
+@triton.jit
+def write_zeros(grad_ptr, columns, BLOCK: tl.constexpr, WIDE: tl.constexpr, EDGES: tl.constexpr):
+    head, middle = middle_of(grad_ptr, columns, WIDE, EDGES)
+    if EDGES:
+        edge, inside = edges_of(head, middle, columns, WIDE)
+        tl.store(grad_ptr + edge, 0.0, mask=inside)
+    grad_ptr = begin_of(grad_ptr, head, WIDE, EDGES)
     column = tl.arange(0, BLOCK)
-    for start in range(0, columns, BLOCK):
-        tl.store(grad_ptr + start + column, 0.0, mask=column < columns - start)
+    for start in range(0, middle, BLOCK):
+        tl.store(grad_ptr + start + column, 0.0, mask=column < middle - start)
 
 
 # --8<-- [end:second_pass]
@@ -117,7 +190,7 @@ def cross_entropy_kernel(
     columns, stride_x, stride_grad, ignore_index,
     LOWEST: tl.constexpr, SMOOTHING: tl.constexpr, COMPUTE: tl.constexpr,
     BLOCK: tl.constexpr, LANES: tl.constexpr, WIDE: tl.constexpr,
-    UNIT: tl.constexpr,
+    UNIT: tl.constexpr, EDGES: tl.constexpr, ALIKE: tl.constexpr,
 ):  # fmt: skip
     columns *= UNIT
     row = tl.program_id(axis=0).to(tl.int64)
@@ -128,15 +201,22 @@ def cross_entropy_kernel(
         tl.store(stats_ptr + 2 * row, 0.0)
         tl.store(stats_ptr + 2 * row + 1, 1.0)
         if grad_ptr is not None:
-            write_zeros(grad_ptr + row * stride_grad * UNIT, columns, BLOCK)
+            write_zeros(grad_ptr + row * stride_grad * UNIT, columns, BLOCK, WIDE, EDGES)
     else:
         is_column = (target >= 0) & (target < columns)
         scale = scale_of(is_column, count_ptr, COMPUTE)
         # now, for the second pass may write over it
         x_target = tl.load(x_ptr + target, mask=is_column, other=float("nan"))
+        head, middle = middle_of(x_ptr, columns, WIDE, EDGES)
+        if EDGES:  # loaded now, needed last
+            edge, inside = edges_of(head, middle, columns, WIDE)
+            x = tl.load(x_ptr + edge, mask=inside, other=-float("inf")).to(COMPUTE)
         maximum, total, plain = maximum_and_sums(
-            x_ptr, columns, LOWEST, SMOOTHING, COMPUTE, BLOCK, LANES, WIDE
+            begin_of(x_ptr, head, WIDE, EDGES), middle,
+            LOWEST, SMOOTHING, COMPUTE, BLOCK, LANES, WIDE,
         )  # fmt: skip
+        if EDGES:
+            maximum, total, plain = add_edges(x, inside, maximum, total, plain)
         wanted = x_target.to(COMPUTE) * (1 - SMOOTHING)
         if SMOOTHING > 0:
             wanted += SMOOTHING * (plain / columns)
@@ -144,10 +224,10 @@ def cross_entropy_kernel(
         tl.store(stats_ptr + 2 * row, maximum)
         tl.store(stats_ptr + 2 * row + 1, total)
         if grad_ptr is not None:
-            write_gradient(
+            write_row(
                 x_ptr, grad_ptr + row * stride_grad * UNIT, columns,
                 target.to(tl.int32), maximum, total, scale,
-                SMOOTHING, COMPUTE, BLOCK,
+                SMOOTHING, COMPUTE, BLOCK, WIDE, EDGES, ALIKE,
             )  # fmt: skip
 
 
@@ -168,7 +248,8 @@ def scale_of(is_column, count_ptr, COMPUTE: tl.constexpr):
 def gradient_kernel(
     grad_loss_ptr, x_ptr, target_ptr, stats_ptr, grad_ptr, count_ptr,
     columns, stride_loss, stride_x, stride_grad, ignore_index,
-    SMOOTHING: tl.constexpr, COMPUTE: tl.constexpr, BLOCK: tl.constexpr, UNIT: tl.constexpr,
+    SMOOTHING: tl.constexpr, COMPUTE: tl.constexpr, BLOCK: tl.constexpr, WIDE: tl.constexpr,
+    UNIT: tl.constexpr, EDGES: tl.constexpr, ALIKE: tl.constexpr,
 ):  # fmt: skip
     columns *= UNIT
     row = tl.program_id(axis=0).to(tl.int64)
@@ -176,16 +257,16 @@ def gradient_kernel(
     grad_ptr += row * stride_grad * UNIT
     target = tl.load(target_ptr + row)
     if target == ignore_index:
-        write_zeros(grad_ptr, columns, BLOCK)
+        write_zeros(grad_ptr, columns, BLOCK, WIDE, EDGES)
     else:
         is_column = (target >= 0) & (target < columns)
         scale = scale_of(is_column, count_ptr, COMPUTE)
         scale *= tl.load(grad_loss_ptr + row * stride_loss).to(COMPUTE)
         maximum = tl.load(stats_ptr + 2 * row)
         total = tl.load(stats_ptr + 2 * row + 1)
-        write_gradient(
+        write_row(
             x_ptr, grad_ptr, columns, target.to(tl.int32), maximum, total, scale,
-            SMOOTHING, COMPUTE, BLOCK,
+            SMOOTHING, COMPUTE, BLOCK, WIDE, EDGES, ALIKE,
         )  # fmt: skip
 
 
@@ -196,7 +277,8 @@ def gradient_kernel(
 @triton.jit
 def scale_kernel(
     grad_ptr, factor_ptr, rows, columns, stride,
-    COMPUTE: tl.constexpr, BLOCK: tl.constexpr, UNIT: tl.constexpr,
+    COMPUTE: tl.constexpr, BLOCK: tl.constexpr, WIDE: tl.constexpr,
+    UNIT: tl.constexpr, EDGES: tl.constexpr,
 ):  # fmt: skip
     columns *= UNIT
     factor = tl.load(factor_ptr).to(COMPUTE)
@@ -205,8 +287,14 @@ def scale_kernel(
         column = tl.arange(0, BLOCK)
         for row in range(program, rows, tl.num_programs(axis=0)):
             row_ptr = grad_ptr + tl.cast(row, tl.int64) * stride * UNIT
-            for start in range(0, columns, BLOCK):
-                mask = column < columns - start
+            head, middle = middle_of(row_ptr, columns, WIDE, EDGES)
+            if EDGES:
+                edge, inside = edges_of(head, middle, columns, WIDE)
+                at_edge = tl.load(row_ptr + edge, mask=inside).to(COMPUTE)
+                tl.store(row_ptr + edge, at_edge * factor, mask=inside)
+            row_ptr = begin_of(row_ptr, head, WIDE, EDGES)
+            for start in range(0, middle, BLOCK):
+                mask = column < middle - start
                 grad = tl.load(row_ptr + start + column, mask=mask).to(COMPUTE)
                 tl.store(row_ptr + start + column, grad * factor, mask=mask)
 
@@ -253,7 +341,8 @@ def launch_forward(x, target, losses, stats, grad, count, ignore_index, label_sm
             x, target, losses, stats, grad, count,
             *in_units(unit, x, grad), ignore_index,
             LOWEST=torch.finfo(losses.dtype).min, SMOOTHING=label_smoothing, COMPUTE=computed_in(x),
-            BLOCK=by.block, LANES=by.lanes, WIDE=by.wide, UNIT=unit, num_warps=by.num_warps,
+            BLOCK=by.block, LANES=by.lanes, WIDE=by.wide, UNIT=unit, **edges(by.wide, unit, x, grad),
+            num_warps=by.num_warps,
         )  # fmt: skip
 
 
@@ -267,7 +356,7 @@ def launch_gradient(grad_loss, x, target, stats, grad, count, ignore_index, labe
             grad_loss, x, target, stats, grad, count,
             columns, grad_loss.stride(0) if grad_loss.ndim else 0, *strides, ignore_index,
             SMOOTHING=label_smoothing, COMPUTE=computed_in(x),
-            BLOCK=by.block, UNIT=unit, num_warps=by.num_warps,
+            BLOCK=by.block, WIDE=by.wide, UNIT=unit, **edges(by.wide, unit, x, grad), num_warps=by.num_warps,
         )  # fmt: skip
 
 
@@ -281,7 +370,8 @@ def scale_(grad: torch.Tensor, factor: torch.Tensor, by: Blocks | None = None) -
     with torch.cuda.device_of(grad):
         scale_kernel[(min(len(grad), PROGRAMS),)](
             grad, factor, len(grad), *in_units(unit, grad),
-            COMPUTE=computed_in(grad), BLOCK=by.block, UNIT=unit, num_warps=by.num_warps,
+            COMPUTE=computed_in(grad), BLOCK=by.block, WIDE=by.wide, UNIT=unit,
+            EDGES=edges(by.wide, unit, grad)["EDGES"], num_warps=by.num_warps,
         )  # fmt: skip
 
 
@@ -313,6 +403,16 @@ def unit_of(x: torch.Tensor, grad: torch.Tensor | None = None) -> int:
     """What divides columns and strides, up to 8. Only if it is told can the compiler load 16 bytes at a time: by itself
     it looks for multiples of 16."""
     return math.gcd(8, x.shape[1], x.stride(0), 0 if grad is None else grad.stride(0))
+
+
+def edges(wide: int, unit: int, x: torch.Tensor, grad: torch.Tensor | None = None) -> dict[str, bool]:
+    """Whether a row begins or ends inside of ``wide`` elements that are loaded at once; they lie at a multiple of 16
+    bytes. And whether each row of the gradient begins at the same distance from such a multiple as that of ``x``."""
+    size = wide * x.itemsize
+    ragged = unit % wide != 0 or x.data_ptr() % size != 0
+    alike = grad is not None and (x.data_ptr() - grad.data_ptr()) % size == 0
+    alike = alike and (x.stride(0) - grad.stride(0)) % wide == 0
+    return {"EDGES": ragged, "ALIKE": ragged and alike}
 
 
 def in_units(unit: int, *rows: torch.Tensor | None) -> list[int]:

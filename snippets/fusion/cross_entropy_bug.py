@@ -59,7 +59,7 @@ def late_kernel_bug(
         x_ptr, columns, LOWEST, 0.0, tl.float32, BLOCK, LANES, WIDE
     )  # fmt: skip
     write_gradient(
-        x_ptr, x_ptr, columns, target, maximum, total, 1.0,
+        x_ptr, x_ptr, columns, target, maximum, total, 1.0, 0.0,
         0.0, tl.float32, BLOCK,
     )  # fmt: skip
     tl.debug_barrier()

@@ -493,8 +493,8 @@ def test_float16_is_divided_after_it_is_scaled(device):
 # What is read and written
 
 
-def guarded(shape, device, dtype=torch.float32):
-    return Guarded(shape, dtype, device, before=64, after=64, fill=0xFF)
+def guarded(shape, device, dtype=torch.float32, before=64):
+    return Guarded(shape, dtype, device, before=before, after=64, fill=0xFF)
 
 
 def counted(accesses, op, tensor):
@@ -585,17 +585,19 @@ FAR = [(2**31 - 2, 1), (1, 2**28)]  # a row, and the stride of rows in units of 
 
 
 @silent
+@pytest.mark.parametrize("edges", [False, True])
 @pytest.mark.parametrize("row, stride", FAR)
-def test_offsets_are_computed_in_64_bits(row, stride):
+def test_offsets_are_computed_in_64_bits(row, stride, edges):
     """Tensors are told of more elements than there are."""
     x, target, losses, stats, grad, grad_loss = (torch.zeros(1) for _ in range(6))
     target = target.long()
-    options = {"SMOOTHING": 0.0, "COMPUTE": snippet.tl.float32, "BLOCK": 8, "UNIT": 8}
+    options = {"SMOOTHING": 0.0, "COMPUTE": snippet.tl.float32, "BLOCK": 8, "WIDE": 4, "UNIT": 8}
+    options |= {"EDGES": edges, "ALIKE": edges}
     numbers_of = functools.partial(recorded_accesses, first_program=(row, 0, 0), memory=False)
     with numbers_of() as forward:
         snippet.cross_entropy_kernel[(1,)](
             x, target, losses, stats, grad, None, 1, stride, stride + 1, IGNORED,
-            LOWEST=-3e38, LANES=2, WIDE=4, **options,
+            LOWEST=-3e38, LANES=2, **options,
         )  # fmt: skip
     with numbers_of() as backward:
         snippet.gradient_kernel[(1,)](
@@ -604,10 +606,10 @@ def test_offsets_are_computed_in_64_bits(row, stride):
     with numbers_of() as ignored:
         snippet.cross_entropy_kernel[(1,)](
             x, target, losses, stats, grad, None, 1, stride, stride + 1, 0,
-            LOWEST=-3e38, LANES=2, WIDE=4, **options,
+            LOWEST=-3e38, LANES=2, **options,
         )  # fmt: skip
     offsets = lambda seen, op, of: {
-        (int(found[0]) - of.data_ptr()) // of.itemsize for kind, found in seen if kind == op
+        (int(found[0]) - of.data_ptr()) // of.itemsize for kind, found in seen if kind == op and len(found)
     }
     for seen in (forward, backward):
         assert row * stride * 8 in offsets(seen, "load", x) and row in offsets(seen, "load", target)
@@ -625,10 +627,11 @@ def test_offsets_of_what_is_scaled_are_computed_in_64_bits(row, stride):
     grad, factor = torch.zeros(1), torch.zeros(1)
     with recorded_accesses(first_program=(row, 0, 0), memory=False) as seen:
         snippet.scale_kernel[(1,)](
-            grad, factor, row + 1, 1, stride, COMPUTE=snippet.tl.float32, BLOCK=8, UNIT=8, num_warps=1
-        )
+            grad, factor, row + 1, 1, stride,
+            COMPUTE=snippet.tl.float32, BLOCK=8, WIDE=4, UNIT=8, EDGES=True, num_warps=1,
+        )  # fmt: skip
     for op in ("load", "store"):
-        found = [int(addresses[0]) - grad.data_ptr() for kind, addresses in seen if kind == op]
+        found = [int(addresses[0]) - grad.data_ptr() for kind, addresses in seen if kind == op and len(addresses)]
         assert 4 * row * stride * 8 in found
 
 
@@ -825,7 +828,7 @@ def test_what_the_kernels_are_launched_with():
     wider = without_memory(3, 1001, dtype=torch.float32)[:, :1000]
     row = torch.zeros(3, dtype=torch.int64)
     names = ["cross_entropy_kernel", "gradient_kernel", "scale_kernel"]
-    for grad, unit in ((x, 8), (wider, 1)):
+    for grad, unit, edges in ((x, 8, False), (wider, 1, True)):
         with contextlib.ExitStack() as stack:
             kernels = [stack.enter_context(mock.patch.object(snippet, name)) for name in names]
             snippet.launch_forward(x, row, row.float(), row, grad, None, IGNORED, 0.0)
@@ -840,10 +843,95 @@ def test_what_the_kernels_are_launched_with():
                 by.num_warps,
                 unit,
             )
+            assert (call.kwargs["WIDE"], call.kwargs["EDGES"]) == (by.wide, edges)
         columns, *strides = kernels[0].__getitem__.return_value.call_args.args[6:9]
         assert (columns, *strides) == (1000 // unit, 1000 // unit, grad.stride(0) // unit)
         columns, loss, *strides = kernels[1].__getitem__.return_value.call_args.args[6:10]
         assert (columns, loss, *strides) == (1000 // unit, 1, 1000 // unit, grad.stride(0) // unit)
+
+
+def test_where_rows_begin():
+    """Loads are said to be at multiples of 16 bytes only where they are: other rows have edges, and a gradient is like
+    its row if both begin at the same distance from such a multiple."""
+    memory = torch.zeros(64, dtype=torch.float16)
+    rows = lambda begin, columns, stride: memory[begin:].as_strided((2, columns), (stride, 1))
+    of = lambda x, grad=None: tuple(snippet.edges(8, snippet.unit_of(x, grad), x, grad).values())
+    assert memory.data_ptr() % 16 == 0
+    assert of(rows(0, 16, 16)) == (False, False)
+    assert of(rows(0, 15, 16)) == of(rows(0, 16, 17)) == of(rows(1, 16, 16)) == (True, False)
+    assert of(rows(0, 16, 16), rows(8, 16, 16)) == (False, False)
+    assert of(rows(0, 15, 15), rows(16, 15, 15)) == (True, True)
+    assert of(rows(3, 16, 16), rows(11, 16, 16)) == of(rows(0, 15, 15), rows(0, 15, 23)) == (True, True)
+    assert of(rows(0, 15, 15), rows(1, 15, 15)) == of(rows(0, 15, 15), rows(0, 15, 16)) == (True, False)
+
+
+@contextlib.contextmanager
+def promises_kept():
+    """In the interpreter: what is said to be a multiple is one. Yields how often that was said."""
+    from triton.runtime import interpreter
+
+    said, patch = [], interpreter._patch_lang_core
+
+    def checked(ptr, size):
+        address, size = int(ptr.handle.data.item()), getattr(size, "value", size)
+        said.append(size)
+        assert address % size == 0, f"{address} is no multiple of {size}"
+        return ptr
+
+    def patched(lang, scope):
+        patch(lang, scope)
+        scope.set_attr(lang, "multiple_of", checked)
+
+    with mock.patch.object(interpreter, "_patch_lang_core", patched):
+        yield said
+
+
+@pytest.mark.parametrize(
+    "columns, gap, begin, grad_begin, dtype",
+    [
+        (1, 0, 1, 1, torch.float32),
+        (3, 0, 2, 1, torch.float16),
+        (4, 1, 0, 0, torch.float32),
+        (16, 0, 0, 0, torch.float32),
+        (16, 0, 3, 3, torch.float32),
+        (21, 0, 0, 0, torch.float32),
+        (21, 2, 3, 4, torch.float32),
+        (33, 0, 5, 5, torch.float16),
+        (70, 2, 1, 9, torch.float16),
+    ],
+)
+def test_rows_that_begin_anywhere(device, dtype, columns, gap, begin, grad_begin):
+    """Where loads of 16 bytes may begin, and where not: the same loss and gradient, nothing else is written, and in
+    place, too."""
+    rows, wide = 4, 16 // dtype.itemsize
+    by = Blocks(4 * wide, 2, wide, 1)
+    made = [guarded((rows * (columns + gap),), device, dtype, before=16 * wide + at) for at in (begin, grad_begin)]
+    x, grad = (each.tensor.view(rows, -1)[:, :columns] for each in made)
+    before = [each.tensor.view(rows, -1)[:, columns:].clone() for each in made]
+    target = torch.tensor([0, columns - 1, IGNORED, columns // 2], device=device)
+    step, values = torch.finfo(dtype).eps, numbers((rows, columns), dtype, device)
+
+    def right(found, wanted):
+        assert torch.allclose(found.double(), wanted, rtol=2 * step, atol=2 * step)
+        for each, rest in zip(made, before, strict=True):
+            each.check("a tensor")
+            check_same_bits(each.tensor.view(rows, -1)[:, columns:], rest)
+
+    for smoothing in (0.0, 0.1):
+        x.copy_(values)
+        options = IGNORED, smoothing, "sum"
+        one = torch.ones((), dtype=torch.float64, device=device)
+        loss, slope = exact(values, target, one, reduction="sum", label_smoothing=smoothing)
+        with promises_kept() if device == "cpu" else contextlib.nullcontext([]) as said:
+            found, stats = snippet.forward(x, target, *options, grad, by)
+            assert torch.allclose(found.double(), loss, rtol=1e-5, atol=1e-5)
+            right(grad, slope)
+            right(snippet.backward(one.float(), x, target, stats, *options, grad.fill_(0), by), slope)
+            snippet.scale_(grad, torch.tensor(0.5, device=device), by)
+            right(2 * grad, slope)
+            snippet.forward(x, target, *options, x, by)
+            right(x, slope)
+        assert set(said) <= {16} and bool(said) == (device == "cpu" and (columns, gap, begin) != (16, 0, 0))
 
 
 COMPILED = """
@@ -881,20 +969,20 @@ with mock.patch.object(triton.JITFunction, "__getitem__", getitem):
 
 
 def test_compiles_to_wide_loads_and_spills_nothing():
-    """For an H200, without one: 16 bytes a load, also where 8 divides a row's columns and 16 does not. In the first
+    """For an H200, without one: 16 bytes a load, also where 16 does not divide a row's columns, nor 2. In the first
     pass no warp waits for another. Of the widest program, one fits on a multiprocessor, and no second."""
-    cases = [((3, 128256), "bfloat16", 0.0), ((3, 32008), "float32", 0.1)]
+    cases = [((3, 128256), "bfloat16", 0.0), ((3, 32008), "float32", 0.1), ((3, 50257), "bfloat16", 0.1)]
     code = COMPILED.replace("CASES", repr([*cases, ((1, 1), "float64", 0.0)]))
     done = run_code(code, env=environment("cuda", PYTHONPATH=str(ROOT)), cwd=ROOT)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     barriers = [line for line in lines if "barrier" in line]
     lines = [line for line in lines if line not in barriers]
-    assert barriers == ["no barrier alone", "no barrier "]
+    assert barriers == ["no barrier alone", "no barrier ", "no barrier "]
     kernels = ["cross_entropy_kernel", "gradient_kernel", "scale_kernel"]
-    assert lines[:6] == [f"{name} 128 128 fits" for _ in cases for name in kernels]
+    assert lines[:9] == [f"{name} 128 128 fits" for _ in cases for name in kernels]
     # Triton makes a constant of an argument that is 1
-    assert [line.split()[0] for line in lines[6:]] == kernels
+    assert [line.split()[0] for line in lines[9:]] == kernels
 
 
 # What the page says of torch
