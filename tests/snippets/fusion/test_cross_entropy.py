@@ -909,10 +909,11 @@ def test_rows_that_begin_anywhere(device, dtype, columns, gap, begin, grad_begin
     x, grad = (each.tensor.view(rows, -1)[:, :columns] for each in made)
     before = [each.tensor.view(rows, -1)[:, columns:].clone() for each in made]
     target = torch.tensor([0, columns - 1, IGNORED, columns // 2], device=device)
-    step, values = torch.finfo(dtype).eps, numbers((rows, columns), dtype, device)
+    step = max(2 * torch.finfo(dtype).eps, 1e-5)  # a GPU's exponential is approximate
+    values = numbers((rows, columns), dtype, device)
 
     def right(found, wanted):
-        assert torch.allclose(found.double(), wanted, rtol=2 * step, atol=2 * step)
+        assert torch.allclose(found.double(), wanted, rtol=step, atol=step)
         for each, rest in zip(made, before, strict=True):
             each.check("a tensor")
             check_same_bits(each.tensor.view(rows, -1)[:, columns:], rest)
