@@ -7,7 +7,10 @@ Each number goes through a loop of equal steps, of which there are two kinds::
     branch 0:  value = 0.5  * value + 1   which ends at 2
     branch 1:  value = 0.25 * value + 3   which ends at 4
 
-So the results tell who took which branch. ``DECIDERS`` are who chooses: nobody (all take branch 0), each warp or
+Of both, eight steps are written out in a turn of the loop. Left to itself, the compiler wrote out four in one branch of
+an ``if``, and none in the other, and so the other took more than twice as long.
+
+The results tell who took which branch. ``DECIDERS`` are who chooses: nobody (all take branch 0), each warp or
 program, each thread or lane, or one in 32 of those against the rest.
 
 In CUDA C++ the branch is an ``if``. A Triton program can only branch as a whole, so ``if`` is what it has for itself,
@@ -30,6 +33,7 @@ from snippets.tools.benchmarking_cold import compare_in_rotation
 DECIDERS = {"all": "nobody", "group": "the warp or program", "each": "the thread or lane", "one": "one of 32"}
 THREADS = 128  # of a thread block, four warps; also the block of a program, so that a thread has one element in both
 STEPS = 1024
+AT_ONCE = 8  # steps in a turn of a loop
 
 # --8<-- [start:source]
 CUDA_SOURCE = r"""
@@ -46,11 +50,13 @@ extern "C" __global__ void branches(
                                : false;
     float value = x[i];
     if (second)
-        for (int step = 0; step < steps; ++step)
-            value = 0.25f * value + 3;
+        for (int step = 0; step < steps; step += 8)
+#pragma unroll
+            for (int k = 0; k < 8; ++k) value = 0.25f * value + 3;
     else
-        for (int step = 0; step < steps; ++step)
-            value = 0.5f * value + 1;
+        for (int step = 0; step < steps; step += 8)
+#pragma unroll
+            for (int k = 0; k < 8; ++k) value = 0.5f * value + 1;
     out[i] = value;
 }
 // --8<-- [end:cuda]
@@ -61,8 +67,9 @@ extern "C" __global__ void branches(
 # --8<-- [start:triton]
 @triton.jit
 def repeated(value, factor, addend, steps):
-    for _ in range(steps):
-        value = factor * value + addend
+    for _ in range(0, steps, 8):
+        for _ in tl.static_range(8):
+            value = factor * value + addend
     return value
 
 
@@ -158,8 +165,8 @@ def check(x: torch.Tensor, decider: str, steps: int) -> None:
         raise ValueError("x requires a gradient, which these kernels do not compute; use torch.no_grad()")
     if x.numel() > 2**31 - THREADS:  # offsets have 32 bits in Triton's kernels
         raise ValueError(f"x has {x.numel()} elements; it takes at most {2**31 - THREADS}")
-    if not isinstance(steps, int) or not 0 <= steps < 2**31:
-        raise ValueError(f"steps must be a whole number from 0; got {steps!r}")
+    if not isinstance(steps, int) or not 0 <= steps <= 2**31 - AT_ONCE or steps % AT_ONCE:
+        raise ValueError(f"steps must be a multiple of {AT_ONCE}, from 0; got {steps!r}")
 
 
 SIDES = {"cuda": in_cuda, "triton": in_triton}

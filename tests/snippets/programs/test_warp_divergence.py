@@ -45,7 +45,7 @@ def check(side, decider, n, steps, device):
 
 
 @pytest.mark.parametrize("decider", snippet.DECIDERS)
-@pytest.mark.parametrize("steps", [0, 1, 3])
+@pytest.mark.parametrize("steps", [0, 8, 24])
 def test_triton_takes_the_branch_of_each_lane(device, decider, steps):
     for n in SIZES:
         check("triton", decider, n, steps, device)
@@ -53,7 +53,7 @@ def test_triton_takes_the_branch_of_each_lane(device, decider, steps):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("decider", snippet.DECIDERS)
-@pytest.mark.parametrize("steps", [0, 1, 3])
+@pytest.mark.parametrize("steps", [0, 8, 24])
 def test_cuda_takes_the_branch_of_each_thread(decider, steps):
     for n in SIZES:
         check("cuda", decider, n, steps, "cuda")
@@ -63,14 +63,15 @@ def test_cuda_takes_the_branch_of_each_thread(decider, steps):
 @pytest.mark.parametrize(
     "x, decider, steps, message",
     [
-        (torch.ones(3), "warp", 1, "decider must be one of .*'group'.*; got 'warp'"),
-        (torch.ones(3).double(), "all", 1, "x must be one-dimensional, float32"),
-        (torch.ones(6)[::2], "all", 1, r"strides \(2,\)"),
-        (torch.ones(2, 2), "all", 1, "one-dimensional"),
-        (torch._neg_view(torch.ones(3)), "all", 1, "x must be"),
-        (torch.ones(3, requires_grad=True), "all", 1, "requires a gradient"),
-        (torch.ones(3), "all", -1, "steps must be a whole number from 0; got -1"),
-        (torch.ones(3), "all", 1.5, "got 1.5"),
+        (torch.ones(3), "warp", 8, "decider must be one of .*'group'.*; got 'warp'"),
+        (torch.ones(3).double(), "all", 8, "x must be one-dimensional, float32"),
+        (torch.ones(6)[::2], "all", 8, r"strides \(2,\)"),
+        (torch.ones(2, 2), "all", 8, "one-dimensional"),
+        (torch._neg_view(torch.ones(3)), "all", 8, "x must be"),
+        (torch.ones(3, requires_grad=True), "all", 8, "requires a gradient"),
+        (torch.ones(3), "all", -8, "steps must be a multiple of 8, from 0; got -8"),
+        (torch.ones(3), "all", 12, "got 12"),
+        (torch.ones(3), "all", 8.0, "got 8.0"),
     ],
 )
 def test_refuses(run, x, decider, steps, message):
@@ -88,7 +89,7 @@ def test_serves_what_is_at_the_limits(monkeypatch):
     x = torch.ones(3, requires_grad=True)
     with torch.no_grad():
         monkeypatch.setattr(torch.Tensor, "numel", lambda self: 2**31 - 128)
-        snippet.check(x, "all", 2**31 - 1)
+        snippet.check(x, "all", 2**31 - 8)
     with pytest.raises(ValueError, match="got 2147483648"):
         snippet.check(x.detach(), "all", 2**31)
 
