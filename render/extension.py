@@ -12,7 +12,7 @@ In a page whose lesson is ``programs/vector-add``, this shows what ``snippets/pr
 In a sentence, ``{{ gpu: bandwidth[2**28].triton; .0f; > 1000 }}`` is a number from it; see ``claims.py``.
 Where ``gpu`` has recordings on several, a reader can switch between them; ``cpu`` and ``h200`` name one device.
 ``view: file`` shows a whole file, ``view: snippet`` what is to know before one copies it. Some views are of no snippet:
-``ledger``, ``path``, ``exercises``, ``caught``, and ``exercise``, whose ``of`` names one in ``practice/exercises``.
+``ledger``, ``path``, ``route``, ``exercises``, ``caught``, and ``exercise``, whose ``of`` is in ``practice/exercises``.
 ``--8<-- "programs/vector_add.py:kernel"`` is pymdownx.snippets'; here only its names are checked.
 
 What is wrong stops the build, with page and line, all faults of a page at once; see ``page.serving`` for the exception.
@@ -45,7 +45,7 @@ from render.fresh import fetch
 from render.ledger import ledger
 from render.offer import offer
 from render.page import Page, PageError, serving
-from render.path import lessons, path
+from render.path import lessons, path, route
 from render.templates import render
 
 CLAIM = re.compile(r"(?P<device>[\w.-]+)(\s+of\s+(?P<of>[\w/-]+))?\s*:\s*(?P<claim>.+)", re.S)
@@ -59,6 +59,7 @@ OTHER_VIEWS = {  # than figures, with what each takes
     "file": {"of"},
     "ledger": set(),
     "path": set(),
+    "route": {"lessons"},
     "snippet": {"of"},
 }
 LANGUAGE = re.compile(r"[ \t]*(?:\{[ \t]*\.?)?(?P<language>[\w+#.-]*)")
@@ -101,6 +102,8 @@ def _render(page: Page, source: str) -> str:
         raise RecorderError(f"the view {view!r} has no option {min(unknown)!r}")
     if view in ("ledger", "path"):
         return str(ledger() if view == "ledger" else path())
+    if view == "route":
+        return str(route(asked.get("lessons"), page.name))
     if view == "exercise":
         return str(practice.exercise(asked.get("of"), page.name))
     if view in ("exercises", "caught"):

@@ -76,6 +76,37 @@ def test_the_view_of_the_path(course):
     assert links == [("programs/a-lab/", "A lab"), ("programs/toy/", "Toy")]
 
 
+ROUTE = "```recording\nview: route\nlessons:\n  programs/toy: the <rule>\n  programs/a-lab: numbers\n```\n"
+
+
+def test_a_route_has_the_lessons_in_its_own_order_and_adds_up_their_minutes(course):
+    course.settings(NUMBERED)
+    course.page(f"# Glossary\n\n{ROUTE}", "reference/glossary.md")
+    assert check.problems() == []
+    page = BeautifulSoup(check.convert(["reference/glossary.md"])[0]["reference/glossary.md"], "html.parser")
+    stops = page.select(".route li")
+    assert [stop.text for stop in stops] == ["Toy, 2 min: the <rule>", "A lab, 1 min: numbers"]
+    assert [stop.a["href"] for stop in stops] == ["../../programs/toy/", "../../programs/a-lab/"]
+    assert page.select_one(".route + p").text.startswith("Together 3 minutes")
+
+
+@pytest.mark.parametrize(
+    ("route", "said"),
+    [
+        (ROUTE.replace("programs/toy", "programs/tey"), "'programs/tey'; the nearest that exist: programs/toy"),
+        (ROUTE.replace("programs/toy", "index"), "there is no lesson 'index'"),
+        (ROUTE.replace("the <rule>", ""), "the view 'route' needs `lessons:`"),
+        ("```recording\nview: route\n```\n", "the view 'route' needs `lessons:`"),
+        ("```recording\nview: route\nof: programs/toy\n```\n", "the view 'route' has no option 'of'"),
+    ],
+)
+def test_a_route_that_is_wrong(course, route, said):
+    course.settings(NUMBERED)
+    course.page(f"{LESSON}\n\n{route}")
+    (found,) = check.problems()
+    assert said in found
+
+
 def menu(*titles: str) -> list:
     return [{"Learn": [{title: page} for title, page in zip(titles, NAV, strict=True)]}]
 
