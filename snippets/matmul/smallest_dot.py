@@ -80,11 +80,11 @@ def main():
         subprocess.run([sys.executable, os.path.abspath(__file__)], env=without, check=True)
         return
     print("## least K")
-    print(f"{'':<10}" + "".join(f"{gpu:>8}" for gpu in GPUS))
+    print(f"{'':<8}" + "".join(f"  {gpu}" for gpu in GPUS))
     numbers, refusals = [], {}
     for dtype in DTYPES:
         steps = {gpu: least_step(dtype, target) for gpu, target in GPUS.items()}
-        print(f"{dtype:<10}" + "".join(f"{k:>8}" for k, _ in steps.values()), flush=True)
+        print(f"{dtype:<8}" + "".join(f"{k:>{len(gpu) + 2}}" for gpu, (k, _) in steps.items()), flush=True)
         numbers += [f"least K, {gpu}, {dtype}: {k}" for gpu, (k, _) in steps.items()]
         refusals[dtype] = steps["H200"][1]
     print("## refused")
