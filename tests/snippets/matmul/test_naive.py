@@ -394,9 +394,10 @@ def test_compute_sanitizer_finds_nothing():
 
 
 def test_a_step_of_8(device):
-    """The interpreter computes it; NVIDIA's compiler refuses."""
-    refused = "Input shapes should have M >= 1, N >= 1 and K >= 16"
-    assert naive.short_step(device) == ("computed, right" if device == "cpu" else refused)
+    """The interpreter computes it. NVIDIA's compiler takes 8 of float32 from Triton 3.8 on, and refuses it before."""
+    refuses = device == "cuda" and tuple(map(int, triton.__version__.split(".")[:2])) < (3, 8)
+    refusal = "Input shapes should have M >= 1, N >= 1 and K >= 16"
+    assert naive.short_step(device) == (refusal if refuses else "computed, right")
 
 
 def test_a_step_of_8_is_one_program_and_one_step():
