@@ -332,7 +332,7 @@ def _idle(run: Run):
     """A program that stores nothing began for nothing, where the spec does not allow it."""
     for launch in run.launches:
         busy = {a.program for a in launch.accesses if a.op != "load" and a.mask.any()}
-        if len(busy) < launch.programs:
+        if busy and len(busy) < launch.programs:  # of nothing at all, one program may be launched
             idle = launch.programs - len(busy)
             said = f"{idle} of {_programs(launch.programs)} of {launch.kernel} store{'s' * (idle == 1)} nothing."
             guess = "Does the grid count blocks, or elements? A program with no work takes its place all the same."
