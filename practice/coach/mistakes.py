@@ -32,7 +32,7 @@ ERRORS = {
     r"no attribute 'to_tensor'": "The interpreter knows a reduction as a function only: `tl.max(x, axis=0)`, not "
     "`x.max()`.",
     r"triton\.language' has no attribute": "`tl` has no such function. Is it made of others? A mean is a sum, divided "
-    "by how many elements there are; infinity is `float(\"inf\")`.",
+    'by how many elements there are; infinity is `float("inf")`.',
     r"tensor_descriptor_base\.|\.store\(.*\n\s*\^\s*\n.*has no len|tl\.load\(.*\n\s*\^\s*\n.*core\.tuple|"
     r"'tensor_descriptor' object": "A descriptor has its own two functions, which take the first row and column "
     "together: `x.load([row, column])` and `out.store([row, column], tile)`.",

@@ -6,6 +6,7 @@ shows what was found. Only this machine can open it, and it loads nothing from a
 """
 
 import json
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -35,10 +36,11 @@ DARK = {
 STYLE = """\
 body { margin: 0 auto; max-width: 44rem; padding: 1rem; color: var(--ink); background: var(--paper);
   font: 1rem/1.5 system-ui, sans-serif; }
+code { font: .9em ui-monospace, Menlo, Consolas, monospace; }
 h1 { font-size: 1.4rem; margin: 0; }
 p { margin: .4rem 0; }
 .muted { color: var(--ink-muted); }
-pre { padding: .8rem; overflow-x: auto; background: var(--paper-raised); border: 1px solid var(--rule);
+pre { padding: .8rem; white-space: pre-wrap; overflow-wrap: anywhere; background: var(--paper-raised); border: 1px solid var(--rule);
   font: .85rem/1.4 ui-monospace, Menlo, Consolas, monospace; }
 figure { margin: 1rem 0; overflow-x: auto; }"""
 SCRIPT = """\
@@ -90,6 +92,11 @@ def head(exercise: Exercise) -> str:
     return f"{said}{escape(named(card.lesson))}</p><p>{escape(card.goal)}</p>"
 
 
+def coded(text: str) -> str:
+    """As HTML, with what stands between backticks as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
+
+
 def part(exercise: Exercise, verdict: Verdict, more: str) -> str:
     """A check as HTML: the coach's text, with the picture in place of the drawing by characters."""
     found, launch = verdict.finding, verdict.finding.launch if verdict.finding else None
@@ -98,7 +105,7 @@ def part(exercise: Exercise, verdict: Verdict, more: str) -> str:
     html = head(exercise) + f"<pre tabindex='0'>{escape(report(exercise, verdict))}</pre>"
     if launch:
         html += f"<figure tabindex='0' role='region' aria-label='The launch'>{svg.launch(launch)}</figure>"
-        html += f"<p>{escape(found.guess)}</p>" if found.guess else ""
+        html += f"<p>{coded(found.guess)}</p>" if found.guess else ""
     return f"{html}<p class='muted'>{escape(more)}</p>"
 
 

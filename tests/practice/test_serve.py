@@ -22,7 +22,9 @@ from tests.practice.conftest import PRACTICE
 
 NAMES = ("01_scale", "05_row_sum")
 LAUNCH = next(entry.launch for entry in answers.read().exercises.values() if entry.launch)
-WRONG = Verdict(Finding("x < y is off.", picture=["drawn by characters"], launch=LAUNCH, guess="Why?", stage="values"), [])
+WRONG = Verdict(
+    Finding("x < y is off.", picture=["drawn by characters"], launch=LAUNCH, guess="Is `<=` right?", stage="values"), []
+)
 
 
 class Toy:
@@ -76,7 +78,7 @@ def test_a_saving_shows_what_is_wrong_with_the_picture_of_the_site(desk, monkeyp
     (first, second, third), pages = served(desk, checker, monkeypatch, lambda: None, save(desk, 0))
     assert first.h1.get_text() == desk.all[0].card.title and "x < y is off." in first.pre.get_text()
     assert first.select_one("svg.coach-launch title") and "drawn by characters" not in first.get_text()
-    assert first.find("p", string="Why?") and first.get_text() == second.get_text()
+    assert first.code.get_text() == "<=" and first.get_text() == second.get_text()
     assert "01_scale is right." in third.get_text() and "Next: 05_row_sum" in third.get_text()
     assert checker.asked == ["01_scale", "01_scale"] and desk.copy_of(desk.all[1]).exists()
     assert "x &lt; y is off." in pages[0] and not re.search(r"(src|href)=\"(http|//)", pages[0])

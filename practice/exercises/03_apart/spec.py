@@ -26,7 +26,9 @@ SPEC = Spec(
     smallest=1,
     strides="refused",
     mistaken={
-        "That is minus the difference: from which of the two numbers is the other subtracted?": lambda x: x[:-1] - x[1:],
+        "That is minus the difference: from which of the two numbers is the other subtracted?": lambda x: (
+            x[:-1] - x[1:]
+        ),
     },
     most_reads={"x": 2},
     most_launches=1,

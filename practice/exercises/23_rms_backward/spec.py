@@ -62,9 +62,7 @@ SPEC = Spec(
             grad * weight, x, of_g=True
         ),
         "Two things: the mean is over `columns`, not the block; and that is the gradient of x_hat, not yet of x.": (
-            lambda grad, x, weight: gradient(
-                grad * weight, x, n=1 << (x.shape[1] - 1).bit_length(), outer=False
-            )
+            lambda grad, x, weight: gradient(grad * weight, x, n=1 << (x.shape[1] - 1).bit_length(), outer=False)
         ),
         "The sum of g · x_hat is to be divided by the columns: it is a mean.": lambda grad, x, weight: gradient(
             grad * weight, x, n=1
