@@ -183,8 +183,8 @@ def _one_too_many(run, trouble):
     access = trouble.access
     if trouble.kind == "outside" and (access.offsets[access.mask & ~access.inside] == access.region.span).all():
         return (
-            "Just one lane too many is on. Does your mask say `<=` where `<` is right? Or does it compare with one more "
-            "than there are?"
+            "Just one lane too many is on. Does your mask say `<=` where `<` is right? Or does it compare with one "
+            "more than there are?"
         )
     return None
 

@@ -40,7 +40,8 @@ code { font: .9em ui-monospace, Menlo, Consolas, monospace; }
 h1 { font-size: 1.4rem; margin: 0; }
 p { margin: .4rem 0; }
 .muted { color: var(--ink-muted); }
-pre { padding: .8rem; white-space: pre-wrap; overflow-wrap: anywhere; background: var(--paper-raised); border: 1px solid var(--rule);
+pre { padding: .8rem; white-space: pre-wrap; overflow-wrap: anywhere;
+  background: var(--paper-raised); border: 1px solid var(--rule);
   font: .85rem/1.4 ui-monospace, Menlo, Consolas, monospace; }
 figure { margin: 1rem 0; overflow-x: auto; }"""
 SCRIPT = """\
