@@ -19,6 +19,7 @@ from coach.exercise import PracticeError
 COMMANDS = {
     "check": "check your copy of an exercise",
     "watch": "check it again each time you save it",
+    "serve": "the same, with a picture of the launch, in a browser",
     "hint": "one more hint, of three",
     "solution": "a solution, after a try",
     "list": "all exercises",
@@ -56,6 +57,10 @@ def main(arguments: list[str] | None = None) -> int:
                 return desk.status(checker)
             if given.command == "check" and desk.lay_out(exercise):
                 say(f"Your copy is new: {desk.copy_of(exercise)}")
+            if given.command == "serve":
+                from coach.serve import serve
+
+                return serve(desk, exercise, checker)
             return getattr(desk, given.command)(exercise, checker)
     except PracticeError as error:
         print(f"practice: {error}", file=sys.stderr)

@@ -24,5 +24,6 @@ Read in this order; arrows of import run upward:
 - ``progress``: what has been tried, passed and hinted at
 - ``svg``: a launch as a picture in the site's visual language, for notebooks and pages
 - ``desk``: the reader's own copies, and the commands of ``practice.py``
+- ``serve``: the last check as a page in a browser, by ``python practice.py serve``
 - ``notebook``: the same in a notebook, by ``%%exercise``
 """

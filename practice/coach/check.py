@@ -157,6 +157,7 @@ class Checker:
             return Verdict(finding, begun if not finding else begun[:-1], last["notes"], _cut(said))
         if answer.get("late"):
             why = f"Your code was stopped after {limit:g} seconds. Is there a loop that does not end?"
+            why += " Or does each program do the work of all?"
         else:
             code = answer.get("code", 1)
             why = f"Your code ended the whole process: {SIGNALS.get(code, f'exit status {code}')}."

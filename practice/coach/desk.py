@@ -93,7 +93,7 @@ class Desk:
         self.lay_out(exercise)
         path, seen = self.copy_of(exercise), None
         while rounds is None or rounds > 0:
-            now = _saved(path)
+            now = saved(path)
             if now is None and seen != "gone":
                 self.say(f"{path} is gone. Save it again, or end this with Ctrl-C.")
                 seen = "gone"
@@ -155,7 +155,7 @@ class Desk:
         return 0
 
 
-def _saved(path: Path) -> tuple[int, int] | None:
+def saved(path: Path) -> tuple[int, int] | None:
     """What changes when a file is saved; None where there is none."""
     try:
         status = path.stat()

@@ -111,7 +111,7 @@ class Exercise:
 
 @lru_cache(maxsize=64)
 def _spec_call(text: str) -> ast.Call | None:
-    """The site asks for the same 30 on each of its pages."""
+    """The site asks for the same ones on each of its pages."""
     for node in ast.parse(text).body:
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "SPEC":
             return node.value
@@ -134,10 +134,17 @@ def exercises(practice: Path = PRACTICE) -> list[Exercise]:
 def find(name: str, among: list[Exercise]) -> Exercise:
     """The exercise of that name, number, or name without its number. Raises PracticeError, with the nearest name."""
     wanted = re.sub(r"\.py$", "", Path(name).name.lower())
+    of_number = []
     for exercise in among:
         number, _, rest = exercise.name.partition("_")
-        if wanted in (exercise.name, number, number.lstrip("0"), rest):
+        if wanted in (exercise.name, rest):
             return exercise
+        if wanted in (number, number.lstrip("0")):
+            of_number.append(exercise)
+    if len(of_number) > 1:
+        raise PracticeError(f"Number {name} is that of {' and '.join(e.name for e in of_number)}: give the name.")
+    if of_number:
+        return of_number[0]
     names = [part for exercise in among for part in (exercise.name, exercise.name[3:])]
     near = difflib.get_close_matches(wanted, names, n=1, cutoff=0.5)
     tip = f"Did you mean {near[0]}?" if near else "`python practice.py list` shows all."

@@ -6,7 +6,7 @@ import torch
 
 from . import draw, mistakes
 from .finding import Finding, Found
-from .record import Access
+from .record import Access, Trouble
 from .run import Run, raised
 
 OPS = {"load": "reads", "store": "writes", "atomic": "changes"}
@@ -76,13 +76,17 @@ def _dtype(run, got) -> str:
     return "Which dtype does the line that allocates the result ask for?"
 
 
+def first_trouble(run: Run) -> Trouble | None:
+    """The worst access that is not allowed."""
+    troubles = [t for t in run.recorder.troubles if not (t.kind == "twice" and run.spec.twice)]
+    order = {"outside": 0, "input": 1, "race": 2, "twice": 3}
+    return min(troubles, key=lambda t: order[t.kind], default=None)
+
+
 def bounds(run: Run):
     """Accesses outside of tensors, into inputs, of elements that another program touches, or twice."""
     error(run)
-    troubles = [t for t in run.recorder.troubles if not (t.kind == "twice" and run.spec.twice)]
-    order = {"outside": 0, "input": 1, "race": 2, "twice": 3}
-    trouble = min(troubles, key=lambda t: order[t.kind], default=None)
-    if trouble is None:
+    if (trouble := first_trouble(run)) is None:
         return
     access, lane = trouble.access, trouble.lane
     tensor, offset = draw.name_of(access), int(access.offsets[lane])
@@ -290,6 +294,8 @@ def counts(run: Run):
         if launch.programs != (asked := run.inputs[spec.programs]):
             said = f"{launch.kernel} is launched with {_programs(launch.programs)}, and {spec.programs} is {asked}."
             raise Found(Finding(said, str(run.case), guess="Does the grid have just as many?"))
+    if not spec.idle:
+        _idle(run)
     for name, most in spec.most_reads.items():
         region = next(r for r in run.arena.regions if r.given and r.name == name)
         if region.span:
@@ -320,6 +326,17 @@ def _blocks(run: Run, most: int):
                     said += f", and the launch has {_programs(launch.programs)}."
                     guess = "A GPU is fast by many programs at once. Are there as many as there are blocks?"
                     raise Found(Finding(said, str(run.case), [source(run.file, first.line)], guess=guess))
+
+
+def _idle(run: Run):
+    """A program that stores nothing began for nothing, where the spec does not allow it."""
+    for launch in run.launches:
+        busy = {a.program for a in launch.accesses if a.op != "load" and a.mask.any()}
+        if busy and len(busy) < launch.programs:  # of nothing at all, one program may be launched
+            idle = launch.programs - len(busy)
+            said = f"{idle} of {_programs(launch.programs)} of {launch.kernel} store{'s' * (idle == 1)} nothing."
+            guess = "Does the grid count blocks, or elements? A program with no work takes its place all the same."
+            raise Found(Finding(said, str(run.case), guess=guess))
 
 
 def _programs(count: int) -> str:

@@ -15,13 +15,42 @@ from .record import Access, Trouble
 from .run import Run, gradient_like
 
 ERRORS = {
+    r"Value argument cannot be block type": "The place is one address, and what is to be stored there is a block. One "
+    "number for a program: has the reduction left more than that, as of a tile with two axes?",
+    r"Mask argument cannot be block type": "Here the pointer is one address. Are the offsets added to it, in the same "
+    "argument: `tl.load(x_ptr + offsets, …)`?",
+    r"'MatMult'": "In a kernel the product of two tiles is `tl.dot(a, b)`; `@` is torch's.",
+    r"Boolean value of Tensor with more than one": "`if` decides for the whole program. What decides for each lane is "
+    "a mask, or `tl.where`.",
+    r"end argument must be greater than the start": "With no element, the block has no lane. Does the launch then have "
+    "no program, or the block at least 1 lane?",
+    r"unexpected keyword argument 'dim'": "What torch calls `dim` is `axis` in Triton.",
+    r"(?s)tl\.(zeros|full)\(.*(not iterable|missing a required argument: 'dtype')": "A block is made from its shape, a "
+    "tuple, and its dtype: `tl.zeros((M, N), dtype=tl.float32)`.",
+    r"accumulator shape is incompatible": "`tl.dot(a, b, accumulator)` adds to a block with the rows of a and the "
+    "columns of b. Does it begin as that, and are a and b in this order?",
+    r"no attribute 'to_tensor'": "The interpreter knows a reduction as a function only: `tl.max(x, axis=0)`, not "
+    "`x.max()`.",
+    r"triton\.language' has no attribute": "`tl` has no such function. Is it made of others? A mean is a sum, divided "
+    'by how many elements there are; infinity is `float("inf")`.',
+    r"tensor_descriptor_base\.|\.store\(.*\n\s*\^\s*\n.*has no len|tl\.load\(.*\n\s*\^\s*\n.*core\.tuple|"
+    r"'tensor_descriptor' object": "A descriptor has its own two functions, which take the first row and column "
+    "together: `x.load([row, column])` and `out.store([row, column], tile)`.",
+    r"TensorDescriptor\.__init__": "Is it `TensorDescriptor.from_tensor(tensor, shape of a tile)`? That reads the rest "
+    "from the tensor.",
+    r"'tensor' object has no attribute": "A block has few of torch's methods. There is `.to(dtype)`, and `.T`; most "
+    "else is a function of `tl`.",
+    r"multiple values for argument": "Does the launch pass just the arguments of the kernel, in its order, and each "
+    "once? One is given by position and by name.",
     r"power of 2": "A block's size must be a power of two: does `triton.next_power_of_2` help?",
     r"arange's arguments must be of type tl\.constexpr": "`tl.arange` takes constants: is the block's size marked "
     "`tl.constexpr`?",
     r"Unsupported function referenced|NameError\(.(torch|math|np|numpy) is": "In a kernel, functions are those of "
     "`tl`: `tl.exp`, not `torch.exp` or `math.exp`.",
-    r"NameError|is not defined": "Is this name spelled as where it is defined? What only an `if` defines is unknown "
-    "behind it.",
+    r"name '[A-Z][A-Z_]+' is not defined": "Outside of the kernel its parameters have no value. Which number does the "
+    "launch pass for this one, and what is it called there?",
+    r"NameError|is not defined": "Is this name defined in your file, which needs what it copies from another? And "
+    "spelled as there? What only an `if` defines is unknown behind it.",
     r"invalid axis": "A block of one dimension has axis 0 only. In one of rows and columns, axis 1 is along a row.",
     r"(?s)triton\.(cdiv|next_power_of_2)\([^\n]*\n\s*\^\s*\n.*Did you forget": "In a kernel it is `tl.cdiv`; "
     "`triton.cdiv` is for the launch.",
@@ -76,7 +105,8 @@ def about_trouble(run: Run, trouble: Trouble) -> str:
         _backward,
         _one_too_many,
         _ignores_strides,
-        _row_twice,
+        _row_begins,
+        _beside_the_tile,
         _mask_says_on,
         _race,
         _overlap,
@@ -152,7 +182,10 @@ def _backward(run, trouble):
 def _one_too_many(run, trouble):
     access = trouble.access
     if trouble.kind == "outside" and (access.offsets[access.mask & ~access.inside] == access.region.span).all():
-        return "Just one lane too many is on. Does your mask say `<=` where `<` is right?"
+        return (
+            "Just one lane too many is on. Does your mask say `<=` where `<` is right? Or does it compare with one "
+            "more than there are?"
+        )
     return None
 
 
@@ -170,14 +203,48 @@ def _ignores_strides(run, trouble):
     return None
 
 
-def _row_twice(run, trouble):
+def _row_begins(run, trouble):
+    """Where a program takes a row, and begins somewhere else."""
     access, tensor = trouble.access, trouble.access.region.tensor
     many = siblings(access)
     if trouble.kind != "outside" or len(access.shape) > 1 or tensor.ndim != 2 or not {0, 1} <= many.keys():
         return None
     first, second = (int(many[p][0].offsets.flat[0]) for p in (0, 1))
-    if access.offsets.size > 1 and first == 0 and second == 2 * tensor.stride(0) > 0:
-        return f"Program 1 begins at offset {second}, and row 1 at {tensor.stride(0)}. Is the row counted twice?"
+    row, column = tensor.stride()
+    if access.offsets.size == 1 or first != 0 or second == row or access.launch.programs != len(tensor):
+        return None
+    said = f"Program 1 begins at offset {second}, and row 1 at {row}. "
+    if second == 2 * row > 0:
+        return said + "Is the row counted twice?"
+    if second == column and access.offsets[1] == row:
+        return said + "Have rows and columns each other's stride?"
+    if second == access.offsets.size:
+        return said + "Is the row's number multiplied by the block, rather than by the stride?"
+    return None
+
+
+def _beside_the_tile(run, trouble):
+    """Rows or columns of a tile are on that the matrix does not have."""
+    access, tensor = trouble.access, trouble.access.region.tensor
+    if trouble.kind != "outside" or len(access.shape) != 2 or tensor.ndim != 2 or min(access.shape) < 2:
+        return None
+    lanes, on, (row, column) = access.offsets.reshape(access.shape), access.mask.reshape(access.shape), tensor.stride()
+    if (np.diff(lanes, axis=0) != row).any() or (np.diff(lanes, axis=1) != column).any() or lanes[0, 0] < 0:
+        return None  # of other strides, or no tile of the matrix
+    if row > column > 0:
+        first = lanes[0, 0] // row, lanes[0, 0] % row // column
+    elif column > row > 0:
+        first = lanes[0, 0] % column // row, lanes[0, 0] // column
+    else:
+        return None
+    for axis, what in ((1, "column"), (0, "row")):
+        beyond = first[axis] + np.arange(on.shape[axis]) >= tensor.shape[axis]
+        if (gone := np.flatnonzero(beyond & on.any(axis=1 - axis))).size:
+            which = f"{what} {gone[0]}" if gone.size == 1 else f"{what}s {gone[0]} to {gone[-1]}"
+            return (
+                f"The mask is on in {which} of the tile, and {draw.name_of(access)} ends before. Does the mask compare "
+                f"the {what}s, and in a loop those of this step?"
+            )
     return None
 
 
@@ -294,12 +361,13 @@ def _too_few_programs(run, name, at, got, want, owner, missed):
         return None
     if all_the_same(stores[-1]):
         return "Every program has the same offsets. Did you forget the program's number, `tl.program_id`?"
-    ends = max(int(access.offsets.max()) for access in stores)
     region = stores[-1].region
+    ends = max(int(access.offsets.max()) for access in stores if access.region is region)
     if ends < region.span - 1:
         launch = stores[-1].launch
+        count = f"{launch.programs} programs of this launch reach"
         said = (
-            f"The {launch.programs} program{'s' * (launch.programs != 1)} of this launch reach offset {ends}, and the "
+            f"The {count if launch.programs != 1 else 'one program of this launch reaches'} offset {ends}, and the "
             f"last element is at {region.span - 1}. Does the grid round up, with `triton.cdiv`?"
         )
         if launch.grid[1:] != (1, 1):

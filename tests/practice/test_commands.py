@@ -178,6 +178,12 @@ def test_an_exercise_has_several_names(name):
     assert find(name, exercises()).name == "01_scale"
 
 
+def test_a_number_of_two_exercises_is_asked_back():
+    with pytest.raises(PracticeError, match="Number 3 is that of 03_apart and 03_copy: give the name"):
+        find("3", exercises())
+    assert find("copy", exercises()).name == "03_copy"
+
+
 def test_everything_of_a_picture_has_a_sign_in_ascii():
     assert all(mark.translate(draw.ASCII).isascii() for mark in [*draw.LEGEND, "…", "×", "–", "✓", "✗", "─"])
 

@@ -15,13 +15,18 @@ def inputs(size, rng):
     return {"x": x}
 
 
-def scan(x, other=-torch.inf, later=False, kept=True):
-    """What the loop gives with another ``other``, a later block that wins among equal ones, or a ``best`` not kept."""
+def scan(x, other=-torch.inf, later=False, kept=True, last=False):
+    """What the loop gives with another ``other``, a later block that wins among equal ones, or a ``best`` not kept.
+
+    ``last``: of equal elements in a block the last wins, lanes that are off included.
+    """
     best, found = x.new_full((len(x),), -torch.inf), torch.zeros(len(x), dtype=torch.int64)
     for start in range(0, x.shape[1], BLOCK):
         part = x[:, start : start + BLOCK]
         part = torch.nn.functional.pad(part, (0, BLOCK - part.shape[1]), value=other)
         largest, column = part.max(1).values, start + part.argmax(1)
+        if last:
+            column = start + BLOCK - 1 - part.flip(1).argmax(1)
         found = torch.where(largest >= best if later else largest > best, column, found)
         best = torch.maximum(largest, best) if kept else largest
     return found
@@ -63,6 +68,7 @@ SPEC = Spec(
         "Of two blocks with the same maximum the later one wins, and the first should. When may a later block win?": (
             lambda x: scan(x, later=True)
         ),
+        "Of equal elements in one block the last wins, and the first should.": lambda x: scan(x, last=True),
         "That is the last of equal elements, and should be the first.": lambda x: x.shape[1] - 1 - x.flip(1).argmax(1),
     },
     most_reads={"x": 1},

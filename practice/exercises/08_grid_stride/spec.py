@@ -44,5 +44,6 @@ SPEC = Spec(
     },
     most_reads={"x": 1},
     most_launches=1,
+    idle=True,  # there may be fewer blocks than programs
     programs="programs",
 )

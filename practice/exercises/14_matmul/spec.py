@@ -11,6 +11,14 @@ def product(a, b):
     return (a.double() @ b.double()).to(a.dtype)
 
 
+def doubled(a, b):
+    """``accumulator += tl.dot(a, b, accumulator)``: each step doubles what the steps before found."""
+    total = torch.zeros(len(a), b.shape[1], dtype=torch.float64)
+    for k in range(0, a.shape[1], STEP):
+        total = 2 * total + a[:, k : k + STEP].double() @ b[k : k + STEP].double()
+    return total.to(a.dtype)
+
+
 def whole(a, more=0):
     """Where along K the last full step ends; ``more=-1``: where the last step begins."""
     return (a.shape[1] + more) // STEP * STEP
@@ -53,6 +61,7 @@ SPEC = Spec(
         "Every step multiplies the first columns of a by the first rows of b. Where does k move on?": lambda a, b: (
             product(a[:, :STEP], b[:STEP]) * -(-a.shape[1] // STEP)
         ),
+        "The accumulator is added twice: `tl.dot(a, b, accumulator)` adds it already. Is it `=`, not `+=`?": doubled,
         "The last columns of a and rows of b are missing. Does the loop take a last step that is not full?": (
             lambda a, b: product(a[:, : whole(a)], b[: whole(a)])
         ),

@@ -56,6 +56,9 @@ SPEC = Spec(
         "Each tile is in its place, and not turned: `tl.reshape` keeps the elements in their order. Is it `.T`?": (
             by_tiles(lambda read, m, n: (read(m, n).reshape(COLUMNS, ROWS), (n, m)))
         ),
+        "Looks as if [n, m] is loaded, too. A tile of x begins at row m and column n; only the result's is [n, m].": (
+            by_tiles(lambda read, m, n: (read(n, m).T, (n, m)))
+        ),
         "Looks as if [n, m] is loaded and [m, n] stored. Where does a tile of x begin, and where one of the result?": (
             by_tiles(lambda read, m, n: (read(n, m).T, (m, n)))
         ),

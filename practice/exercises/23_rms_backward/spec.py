@@ -9,11 +9,11 @@ def rrms_of(x):
     return torch.rsqrt((x * x).mean(1, keepdim=True) + 1e-6)
 
 
-def gradient(g, x, sign=-1.0, outer=True, n=None, by_x=False, in_mean=None):
+def gradient(g, x, sign=-1.0, outer=True, n=None, by_x=False, in_mean=None, of_g=False):
     """The gradient of x from that of x_hat, in torch, with what people get wrong as arguments."""
     rrms = rrms_of(x)
     x_hat = x * rrms
-    mean = ((g if in_mean is None else in_mean) * x_hat).sum(1, keepdim=True) / (n or x.shape[1])
+    mean = ((g if in_mean is None else in_mean) * (1.0 if of_g else x_hat)).sum(1, keepdim=True) / (n or x.shape[1])
     return (rrms if outer else 1.0) * (g + sign * (x if by_x else x_hat) * mean)
 
 
@@ -57,6 +57,12 @@ SPEC = Spec(
         ),
         "Each element takes its share of the mean by x_hat. This is by x.": lambda grad, x, weight: gradient(
             grad * weight, x, by_x=True
+        ),
+        "That is the mean of g. What a larger root costs is the mean of g · x_hat.": lambda grad, x, weight: gradient(
+            grad * weight, x, of_g=True
+        ),
+        "Two things: the mean is over `columns`, not the block; and that is the gradient of x_hat, not yet of x.": (
+            lambda grad, x, weight: gradient(grad * weight, x, n=1 << (x.shape[1] - 1).bit_length(), outer=False)
         ),
         "The sum of g · x_hat is to be divided by the columns: it is a mean.": lambda grad, x, weight: gradient(
             grad * weight, x, n=1

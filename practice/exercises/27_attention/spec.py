@@ -21,6 +21,7 @@ def by_query(score, maximum):
 def online(
     q, k, v, scale, masked=True, scores=lambda q, k: q @ k.T, rescale=lambda old, new: torch.exp(old - new),
     of_sum=True, of_accumulator=True, weights=by_query, added=lambda weight, score: weight, axis=1,
+    sum_axis=1, across=False, mask_axis=0,
 ):  # fmt: skip
     """Attention in tiles in torch, as in the kernel, with what people get wrong as arguments."""
     found, keys = [], len(k)
@@ -31,11 +32,13 @@ def online(
         for i, (k_tile, v_tile) in enumerate(zip(k_tiles, v_tiles, strict=True)):
             score = scores(q_tile, k_tile) * scale
             if masked:
-                score = score.masked_fill(i * TILE + torch.arange(TILE) >= keys, -float("inf"))
+                gone = i * TILE + torch.arange(TILE) >= keys
+                score = score.masked_fill(gone.unsqueeze(mask_axis), -float("inf"))
             new = torch.maximum(maximum, score.amax(axis))
             factor, weight = rescale(maximum, new), weights(score, new)
-            total = total * (factor if of_sum else 1.0) + weight.sum(1)
-            accumulator = accumulator * (factor[:, None] if of_accumulator else 1.0) + added(weight, score) @ v_tile
+            total = total * (factor if of_sum else 1.0) + weight.sum(sum_axis)
+            old = accumulator * ((factor if across else factor[:, None]) if of_accumulator else 1.0)
+            accumulator = old + added(weight, score) @ v_tile
             maximum = new
         found.append(accumulator / total[:, None])
     return torch.cat(found)[: len(q)]
@@ -87,6 +90,18 @@ SPEC = Spec(
         ),
         "Looks as if the maximum is that of each key, over the queries. A query wants its own: axis 1.": (
             lambda *given: online(*given, axis=0)
+        ),
+        "Looks as if maximum and sum are those of each key, over the queries. A query wants its own: axis 1.": (
+            lambda *given: online(*given, axis=0, sum_axis=0, across=True, weights=lambda s, new: torch.exp(s - new))
+        ),
+        "Each query has a factor. Here that of query 3 rescales column 3: is a `[:, None]` missing?": (
+            lambda *given: online(*given, across=True)
+        ),
+        "Looks as if the mask runs along the queries. A score's key is its column: `key[None, :] < keys`.": (
+            lambda *given: online(*given, mask_axis=1)
+        ),
+        "exp2 is 2 to the power of x. For e to the power of x: `tl.exp`, or the scale times log2(e).": (
+            lambda q, k, v, scale: online(q, k, v, scale * 0.6931471805599453)
         ),
         "The scale is missing: a score is scale · q · k.": lambda q, k, v, scale: online(q, k, v, 1.0),
         "The accumulator adds up scores times values. It should be weights times values.": lambda *given: online(

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The last check as a page: what it shows after a saving, to whom, and by which colors."""
+
+import json
+import re
+import shutil
+import socket
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+from bs4 import BeautifulSoup
+from coach import answers
+from coach.check import Verdict
+from coach.desk import Desk
+from coach.exercise import PracticeError
+from coach.finding import Finding
+from coach.serve import DARK, LIGHT, serve
+
+from tests.practice.conftest import PRACTICE
+
+NAMES = ("01_scale", "05_row_sum")
+LAUNCH = next(entry.launch for entry in answers.read().exercises.values() if entry.launch)
+WRONG = Verdict(
+    Finding("x < y is off.", picture=["drawn by characters"], launch=LAUNCH, guess="Is `<=` right?", stage="values"), []
+)
+
+
+class Toy:
+    """Stands in for a checker: gives one verdict after another."""
+
+    def __init__(self, *verdicts):
+        self.verdicts, self.asked = list(verdicts), []
+
+    def check(self, exercise, path):
+        self.asked.append(exercise.name)
+        return self.verdicts.pop(0)
+
+
+@pytest.fixture
+def desk(tmp_path):
+    for name in NAMES:
+        shutil.copytree(PRACTICE / "exercises" / name, tmp_path / "practice/exercises" / name)
+    return Desk(tmp_path / "practice", say=lambda text: None)
+
+
+def served(desk, checker, monkeypatch, *steps):
+    """What ``/now`` shows after each look; before each but the first a step is taken."""
+    shown, pages, waiting = [], [], iter([*steps, None])
+
+    def look(seconds):
+        shown.append(json.loads(fetched("/now"))["part"])
+        pages.append(fetched("/"))
+        if step := next(waiting):
+            step()
+
+    def ready(port):
+        nonlocal address
+        address = f"http://127.0.0.1:{port}"
+
+    def fetched(path):
+        with urllib.request.urlopen(address + path, timeout=10) as answer:
+            return answer.read().decode()
+
+    address = ""
+    monkeypatch.setattr("coach.serve.time.sleep", look)
+    assert serve(desk, desk.all[0], checker, port=0, rounds=len(steps) + 1, ready=ready) == 0
+    return [BeautifulSoup(part, "html.parser") for part in shown], pages
+
+
+def save(desk, number):
+    return lambda: desk.copy_of(desk.all[number]).write_text(f"# {time.time_ns()}\n")
+
+
+def test_a_saving_shows_what_is_wrong_with_the_picture_of_the_site(desk, monkeypatch):
+    checker = Toy(WRONG, Verdict(None, ["compiles"], []))
+    (first, second, third), pages = served(desk, checker, monkeypatch, lambda: None, save(desk, 0))
+    assert first.h1.get_text() == desk.all[0].card.title and "x < y is off." in first.pre.get_text()
+    assert first.select_one("svg.coach-launch title") and "drawn by characters" not in first.get_text()
+    assert first.code.get_text() == "<=" and first.get_text() == second.get_text()
+    assert "01_scale is right." in third.get_text() and "Next: 05_row_sum" in third.get_text()
+    assert checker.asked == ["01_scale", "01_scale"] and desk.copy_of(desk.all[1]).exists()
+    assert "x &lt; y is off." in pages[0] and not re.search(r"(src|href)=\"(http|//)", pages[0])
+
+
+def test_the_next_is_checked_when_it_is_saved(desk, monkeypatch):
+    checker = Toy(Verdict(None, ["compiles"], []), WRONG)
+    (_, still, last), _ = served(desk, checker, monkeypatch, lambda: None, save(desk, 1))
+    assert "01_scale is right." in still.get_text()
+    assert last.h1.get_text() == desk.all[1].card.title and checker.asked == list(NAMES)
+
+
+def test_nothing_else_is_served_and_a_port_in_use_is_named(desk, monkeypatch):
+    asked = []
+
+    def ready(port):
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/../practice.py", timeout=10)
+        asked.append(port)
+
+    serve(desk, desk.all[0], Toy(), port=0, rounds=0, ready=ready)
+    assert asked
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(PracticeError, match=f"Port {port} cannot be used"):
+            serve(desk, desk.all[0], Toy(), port=port, rounds=0)
+
+
+@pytest.mark.parametrize(("part", "colors"), [(0, LIGHT), (1, DARK)])
+def test_its_colors_are_those_of_the_site(part, colors):
+    css = (PRACTICE.parent / "theme/assets/tokens.css").read_text().split('[data-md-color-scheme="slate"]')[part]
+    assert {name: re.search(rf"--{name}: (#\w+)", css)[1] for name in colors} == colors
