@@ -53,7 +53,7 @@ SPEC = Spec(
         "Every step multiplies the first columns of a by the first rows of b. Where does k move on?": lambda a, b: (
             product(a[:, :STEP], b[:STEP]) * -(-a.shape[1] // STEP)
         ),
-        "The accumulator is added twice: `tl.dot(a, b, accumulator)` adds it already. Is it `=`, not `+=`?": lambda a, b: (
+        "The accumulator is added twice: `tl.dot(a, b, accumulator)` adds it. Is it `=`, not `+=`?": lambda a, b: (
             sum(  # each step doubles what the steps before found
                 2.0**i * (a[:, k : k + STEP].double() @ b[k : k + STEP].double())
                 for i, k in enumerate(reversed(range(0, a.shape[1], STEP)))
