@@ -11,14 +11,6 @@ def product(a, b):
     return (a.double() @ b.double()).to(a.dtype)
 
 
-def doubled(a, b):
-    """``accumulator += tl.dot(a, b, accumulator)``: each step doubles what the steps before found."""
-    total = torch.zeros(len(a), b.shape[1], dtype=torch.float64)
-    for k in range(0, a.shape[1], STEP):
-        total = 2 * total + a[:, k : k + STEP].double() @ b[k : k + STEP].double()
-    return total.to(a.dtype)
-
-
 def whole(a, more=0):
     """Where along K the last full step ends; ``more=-1``: where the last step begins."""
     return (a.shape[1] + more) // STEP * STEP
@@ -61,7 +53,12 @@ SPEC = Spec(
         "Every step multiplies the first columns of a by the first rows of b. Where does k move on?": lambda a, b: (
             product(a[:, :STEP], b[:STEP]) * -(-a.shape[1] // STEP)
         ),
-        "The accumulator is added twice: `tl.dot(a, b, accumulator)` adds it already. Is it `=`, not `+=`?": doubled,
+        "The accumulator is added twice: `tl.dot(a, b, accumulator)` adds it. Is it `=`, not `+=`?": lambda a, b: (
+            sum(  # each step doubles what the steps before found
+                2.0**i * (a[:, k : k + STEP].double() @ b[k : k + STEP].double())
+                for i, k in enumerate(reversed(range(0, a.shape[1], STEP)))
+            ).to(a.dtype)
+        ),
         "The last columns of a and rows of b are missing. Does the loop take a last step that is not full?": (
             lambda a, b: product(a[:, : whole(a)], b[: whole(a)])
         ),
