@@ -27,7 +27,8 @@ test-changed: $(VENV)/all.done ## run what the uncommitted change can touch; BAS
 	$(BIN)/python -m tests.changed $(BASE)
 
 test-gpu: $(VENV)/gpu.done ## run what is tested on a GPU, doctests and the code of pages included
-	$(BIN)/pytest -m gpu -n auto --maxprocesses 8 --dist worksteal -v
+	$(BIN)/pytest -m "gpu and not alone" -n auto --maxprocesses 8 --dist worksteal -v
+	$(BIN)/pytest -m "gpu and alone" -v
 
 mutants: $(VENV)/all.done ## plant faults in kernels and host functions, and name those that no test catches
 	$(BIN)/python -m tests.mutants

@@ -41,6 +41,7 @@ def runs_on_gpu(config) -> bool:
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "gpu: runs compiled, on a GPU; only under `pytest -m gpu`")
+    config.addinivalue_line("markers", "alone: times or counts, with no other test on the GPU or the processors")
     # Triton reads TRITON_INTERPRET when it is imported and when a kernel is decorated: this must come before both.
     if runs_on_gpu(config):
         os.environ.pop("TRITON_INTERPRET", None)

@@ -62,7 +62,8 @@ def fingerprint(exercise: Exercise) -> str:
         if isinstance(call, ast.Call):
             call.keywords = [keyword for keyword in call.keywords if keyword.arg != "least"]
     functions = [node for node in ast.parse(exercise.spec_text).body if isinstance(node, ast.FunctionDef)]
-    text = [ast.dump(node) for node in (*functions, *timed, _bare(ast.parse(exercise.solution)))]
+    parts = (*functions, *timed, _bare(ast.parse(exercise.solution)))
+    text = [ast.unparse(part) for part in parts]  # which is the same under all versions of Python, as ast.dump is not
     return hashlib.sha256("\n".join(text).encode()).hexdigest()[:16]
 
 

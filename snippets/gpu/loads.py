@@ -84,8 +84,8 @@ def center(x: torch.Tensor, *, num_warps: int = 16) -> torch.Tensor:
     Raises:
         ValueError: An argument is something that the kernel cannot serve.
 
-    >>> center(torch.tensor([[1.0, 2.0, 6.0]])).tolist()
-    [[-2.0, -1.0, 3.0]]
+    >>> center(torch.tensor([[1.0, 2.0, 6.0, 7.0]])).tolist()
+    [[-3.0, -2.0, 2.0, 3.0]]
     """
     interpreted = not isinstance(center_kernel, triton.JITFunction)
     if x.device.type != ("cpu" if interpreted else "cuda"):

@@ -160,7 +160,11 @@ def provenance() -> dict[str, str]:
     said = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.splitlines()[0]
     found = dict(zip(("gpu", "uuid", "driver"), said.split(", "), strict=True))
     found["python"] = platform.python_version()
-    for name in ("torch", "triton", *LIBRARIES):
+    # What is imported, which need not be what pip has installed.
+    asked = "import torch, triton; print(torch.__version__.split('+')[0], triton.__version__)"
+    said = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True).stdout.split()
+    found |= zip(("torch", "triton"), said, strict=True)
+    for name in LIBRARIES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             found[name] = importlib.metadata.version(name)
     return found | {"date": datetime.date.today().isoformat()}

@@ -100,5 +100,5 @@ SPEC = Spec(
     },
     most_reads={"x": 1},
     most_launches=1,
-    speed=Speed(size={"rows": 2**14, "columns": 1024, "scale": 1}, least=0.6),
+    speed=Speed(size={"rows": 2**14, "columns": 1024, "scale": 1}, least=0.8),
 )

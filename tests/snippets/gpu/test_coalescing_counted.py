@@ -32,6 +32,7 @@ def test_main_says_what_there_is(capsys):
 
 
 @pytest.mark.gpu
+@pytest.mark.alone
 def test_counters_agree_with_the_addresses():
     if not shutil.which("ncu"):
         pytest.skip("ncu is not on the PATH; it comes with the CUDA toolkit")

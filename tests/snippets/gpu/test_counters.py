@@ -82,6 +82,7 @@ def test_main(capsys):
 
 
 @pytest.mark.gpu
+@pytest.mark.alone
 def test_a_kernel_reads_its_input_once(tmp_path):
     if not shutil.which("ncu"):
         pytest.skip("ncu is not on the PATH; it comes with the CUDA toolkit")

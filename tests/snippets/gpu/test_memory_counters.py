@@ -28,6 +28,7 @@ def test_main_says_what_there_is(capsys):
 
 
 @pytest.mark.gpu
+@pytest.mark.alone
 def test_each_walk_is_answered_from_its_level():
     if not shutil.which("ncu"):
         pytest.skip("ncu is not on the PATH; it comes with the CUDA toolkit")

@@ -1131,6 +1131,7 @@ def microseconds(call, rounds=9, calls=200):
 
 
 @pytest.mark.gpu
+@pytest.mark.alone
 @pytest.mark.parametrize("M, N, K", [(1, 64, 256), (64, 64, 256), (128, 512, 512), (128, 128, 4096)])
 def test_cost_on_the_host(M, N, K):
     """After the first call: at most 1.5 times the bare launch of what it picks, and 20 us up to 64 rows."""

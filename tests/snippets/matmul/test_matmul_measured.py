@@ -106,6 +106,19 @@ def test_a_wrong_side_is_refused():
             matmul_measured.check_alike({"ours": wrong, "cublas": torch.matmul}, given)
 
 
+def test_the_error_is_a_share_of_a_large_result():
+    """Whose norm float16 cannot hold, nor that of an error of 64 in each of its elements of 60,032."""
+    given = torch.full((1100, 1), 245.0).half(), torch.full((1, 1100), 245.0).half()
+    sides = {"ours": lambda a, b: a @ b - 64, "cublas": torch.matmul}
+    with mock.patch.object(matmul_measured, "LARGEST_ERROR", {torch.float16: 65 / 60032}):
+        matmul_measured.check_alike(sides, given)
+    with (
+        mock.patch.object(matmul_measured, "LARGEST_ERROR", {torch.float16: 63 / 60032}),
+        pytest.raises(RuntimeError, match=r"ours differs from cuBLAS by 0\.0011 at"),
+    ):
+        matmul_measured.check_alike(sides, given)
+
+
 # Parts of a call
 
 

@@ -163,6 +163,7 @@ def test_measures_parts_on_a_gpu():
 
 
 @pytest.mark.gpu
+@pytest.mark.alone
 def test_counts_on_a_gpu():
     if not shutil.which("ncu"):
         pytest.skip("ncu is not on the PATH; it comes with the CUDA toolkit")

@@ -119,6 +119,7 @@ def test_prints_who_took_which_branch(capsys):
 
 
 @pytest.mark.gpu
+@pytest.mark.alone
 def test_a_split_warp_takes_longer_than_a_split_by_warps():
     for side in snippet.SIDES:
         split, by_group = (snippet.time.fn(snippet.DECIDERS[decider], side) for decider in ("each", "group"))

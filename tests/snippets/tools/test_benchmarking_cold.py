@@ -175,6 +175,7 @@ def test_without_a_gpu_it_says_so(monkeypatch):
 
 
 @pytest.mark.gpu
+@pytest.mark.alone
 def test_in_rotation_a_sum_is_no_faster_than_memory():
     """Of 16 MiB, which L2 holds: one array again and again is read from there, several are not."""
     make = lambda: (torch.rand(2**22, device="cuda"),)

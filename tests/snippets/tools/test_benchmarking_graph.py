@@ -47,6 +47,7 @@ def test_what_waits_for_the_gpu_cannot_be_recorded():
 
 
 @pytest.mark.gpu
+@pytest.mark.alone
 def test_do_bench_sees_python_only_where_it_is_slow():
     found = {(python, side): launches.fn(python, side, 2**12) for python in (0, 320) for side in ("call", "graph")}
     assert found[320, "call"][0] > found[0, "call"][0] + 100

@@ -124,5 +124,6 @@ def test_on_a_gpu():
     lost = run(*STEPS["no line information"])
     assert any("at total_kernel_bug+" in line for line in lost) and not any(FILE in line for line in lost)
     assert any("Invalid __global__ read of size 4" in line for line in found)
-    assert any(f"{FILE}:{line_of('prices = tl.load(prices_ptr + ids)')}" in line for line in found)
+    load = line_of("prices = tl.load(prices_ptr + ids)")  # Triton 3.9 counts it to the line after, as the page says
+    assert any(f"{FILE}:{line}" in said for line in (load, load + 1) for said in found)
     assert "========= ERROR SUMMARY: 0 errors" in clean and "bill: 64.0" in clean

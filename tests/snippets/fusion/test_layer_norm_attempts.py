@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every way to compute layer norm gives torch's result, stores each element once, and refuses what it must."""
+
+import contextlib
+from unittest import mock
+
+import pytest
+import torch
+from guards import Guarded, check_each_once, recorded_accesses
+
+from snippets.fusion import layer_norm_attempts as attempts
+from snippets.tools.benchmarking import Timing
+
+
+@pytest.mark.parametrize("way", attempts.TRIED)
+@pytest.mark.parametrize("rows, columns", [(3, 1), (2, 100), (3, 128), (1, 1000)])
+def test_as_torch(device, way, rows, columns):
+    random = torch.Generator().manual_seed(rows * columns)
+    made = (torch.randn(*size, generator=random).to(device) for size in ((rows, columns), (columns,), (columns,)))
+    given = [Guarded.around(x, before=64, after=2048, fill=0x7F) for x in made]
+    x, weight, bias = (each.tensor for each in given)
+    x += 3
+    out = Guarded((rows, columns), torch.float32, x.device, before=64, after=2048, fill=0x5A)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch, "empty_like", lambda like: out.tensor)
+        with recorded_accesses() if device == "cpu" else contextlib.nullcontext() as accesses:
+            assert attempts.TRIED[way](x, weight, bias) is out.tensor
+    for name, each in zip(("x", "weight", "bias", "out"), (*given, out), strict=True):
+        each.check(name)
+    if accesses is not None:
+        check_each_once(accesses, "store", out=out.tensor)
+    expected = torch.nn.functional.layer_norm(
+        x.double(), (columns,), weight.double(), bias.double(), attempts.EPS
+    ).float()
+    torch.testing.assert_close(out.tensor, expected, rtol=1e-5, atol=2e-5 if columns > 1 else 1e-2)
+
+
+@pytest.mark.parametrize("way", attempts.TRIED)
+def test_a_row_of_one_number_is_the_bias(device, way):
+    """Its variance is 0; rounding must not make it negative."""
+    x = torch.full((2, 24), 1 / 3, device=device)
+    out = attempts.TRIED[way](x, torch.ones(24, device=device), torch.full((24,), 5.0, device=device))
+    torch.testing.assert_close(out, torch.full_like(x, 5.0), atol=1e-3, rtol=0)
+
+
+def test_each_way_is_launched_as_it_says():
+    seen = {}
+    with mock.patch.object(attempts, "attempt_kernel") as kernel:
+        for way, run in attempts.TRIED.items():
+            run(torch.ones(2, 4096), torch.ones(4096), torch.ones(4096))
+            options = kernel.__getitem__.return_value.call_args.kwargs
+            seen[way] = options["WEIGHTS_FIRST"], options["ONE_SUM"], options["num_warps"]
+    assert seen["as in the lesson"] == (False, False, 8) and len(set(seen.values())) == len(seen) == 12
+    assert seen["weights first, one sum, half the warps"] == (True, True, 4)
+    assert seen["one sum, twice the warps"] == (False, True, 16)
+
+
+@pytest.mark.parametrize(
+    "x, options, message",
+    [
+        (torch.ones(2, 3, 8), {}, r"x must be \(rows, columns\)"),
+        (torch.ones(2, 16)[:, ::2], {}, "contiguous"),
+        (torch.ones(2, 8).double(), {}, "at most 32 bits; got torch.float64"),
+        (torch.ones(2, 8), {"times_warps": 3}, "times_warps must be 0.5, 1 or 2; got 3"),
+    ],
+)
+def test_refuses(x, options, message):
+    with pytest.raises(ValueError, match=message):
+        attempts.layer_norm(x, torch.ones(8, dtype=x.dtype), torch.ones(8, dtype=x.dtype), **options)
+
+
+def test_nothing_for_no_rows():
+    assert attempts.layer_norm(torch.ones(0, 8), torch.ones(8), torch.ones(8)).shape == (0, 8)
+
+
+def test_the_table_is_a_share_of_the_copy():
+    """A copy of 0.5 ms and a way of 1 ms: half its speed."""
+    with (
+        mock.patch.object(attempts, "measure", return_value={"torch": Timing((1.0, 1.0, 1.0))}),
+        mock.patch.object(attempts, "measure_copy", return_value=Timing((0.5, 0.5, 0.5))) as copy,
+    ):
+        assert attempts.attempts.fn("torch", "few") == 0.5
+    copy.assert_called_once_with(2 * 1000 * 3000 * 2)
+
+
+def test_prints_that_all_are_right(device, capsys):
+    attempts.main()
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 12 and all(line.endswith(": as torch") for line in lines)
+
+
+@pytest.mark.gpu
+def test_measures_on_a_gpu(monkeypatch):
+    monkeypatch.setitem(attempts.SHAPES, "few", (64, 3000))
+    attempts.measure.cache_clear()
+    assert all(0 < attempts.attempts.fn(way, "few") < 3 for way in attempts.SIDES)
+    attempts.measure.cache_clear()
