@@ -41,6 +41,7 @@ def brief(names: dict[str, str]) -> dict[str, str]:
     >>> brief({"a100-sxm4-40gb": "A100-SXM4-40GB", "a100-sxm4-80gb": "A100-SXM4-80GB"})
     {'a100-sxm4-40gb': 'A100-SXM4-40GB', 'a100-sxm4-80gb': 'A100-SXM4-80GB'}
     """
-    cut = {device: re.sub(r"([ -](\d+GB|HBM\w*|PCIe|SXM\d*))+$", "", name, flags=re.I) for device, name in names.items()}
+    form = re.compile(r"([ -](\d+GB|HBM\w*|PCIe|SXM\d*))+$", re.I)
+    cut = {device: form.sub("", name) for device, name in names.items()}
     alike = Counter(cut.values())
     return {device: cut[device] if alike[cut[device]] == 1 else name for device, name in names.items()}
