@@ -14,7 +14,7 @@ from recorder.project import Snippet, interpreted, relative, triton_of
 from recorder.recording import Provenance, Recording
 from render.code import download, file_id
 from render.fresh import Notice
-from render.gpus import order, short
+from render.gpus import brief, order, short
 from render.path import Lesson
 from render.shown import way_if_there
 from render.templates import render
@@ -96,9 +96,9 @@ def headed(
     places = sorted(ran, key=lambda place: place.startswith("compiled"))  # what was only compiled comes last
     said = ", ".join(places) if not places or places[0].startswith("compiled") else f"ran {', '.join(places)}"
     get, file = (download(code), file_id(code)) if lesson and code else (None, None)
-    under = render("head.html", lesson=lesson, ran=said, download=get, file=file) if lesson or said else ""
-    if len(gpus) > 1:
-        under += render("gpu_switch.html", gpus={device: gpus[device] for device in sorted(gpus, key=order)})
+    names = brief({device: gpus[device] for device in sorted(gpus, key=order)}) if len(gpus) > 1 else {}
+    shown = lesson or said or names
+    under = render("head.html", lesson=lesson, ran=said, gpus=names, download=get, file=file) if shown else ""
     return re.sub("</h1>", lambda title: f"{title[0]}{under}", text, count=1)
 
 

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which recordings a page means by ``gpu``: of the GPU that the pages were written for first, then of every other."""
 
+import re
+from collections import Counter
+
 from recorder import recording
 from recorder.project import Snippet, interpreted
 from recorder.recording import Recording
@@ -28,3 +31,17 @@ def binds(asked: str, device: str) -> bool:
 def short(recorded: Recording) -> str:
     """What people call a GPU: ``H200``."""
     return recorded.provenance.device.removeprefix("NVIDIA ").removeprefix("AMD ")
+
+
+def brief(names: dict[str, str]) -> dict[str, str]:
+    """The same without memory and form, where that leaves no two alike, as labels of a switch.
+
+    >>> brief({"h200": "H200", "h100-80gb-hbm3": "H100 80GB HBM3"})
+    {'h200': 'H200', 'h100-80gb-hbm3': 'H100'}
+    >>> brief({"a100-sxm4-40gb": "A100-SXM4-40GB", "a100-sxm4-80gb": "A100-SXM4-80GB"})
+    {'a100-sxm4-40gb': 'A100-SXM4-40GB', 'a100-sxm4-80gb': 'A100-SXM4-80GB'}
+    """
+    form = re.compile(r"([ -](\d+GB|HBM\w*|PCIe|SXM\d*))+$", re.I)
+    cut = {device: form.sub("", name) for device, name in names.items()}
+    alike = Counter(cut.values())
+    return {device: cut[device] if alike[cut[device]] == 1 else name for device, name in names.items()}

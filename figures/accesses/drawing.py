@@ -69,6 +69,7 @@ class _Drawing:
         return svg.picture(
             self.id, title, described(self.programs, self.tensors), svg.element("defs", *hatches), *self.parts,
             class_="launch-picture", viewBox=f"-2 0 {svg.number(width)} {self.y}", width=f"{width / 16:g}em",
+            style=f"--width: {width / 16:g}em",
         )  # fmt: skip
 
     def _text(self, x, y, said, *, size=12, ink="ink", font="sans", anchor="start", weight=400, halo=0):

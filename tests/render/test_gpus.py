@@ -69,7 +69,15 @@ def test_the_gpu_that_pages_were_written_for_comes_first(two, convert):
     (waiting,) = place.find_all("template")
     assert waiting["data-gpu"] == "a100" and "sum: 7" in waiting.text and "NVIDIA A100" in waiting.text
     assert [button.text for button in page.select(".gpu-switch button")] == ["H200", "A100"]
-    assert page.find("h1").find_next_sibling(class_="gpu-switch")
+    assert page.find("h1").find_next_sibling().select(".gpu-switch"), "in the line under the title"
+
+
+def test_labels_of_the_switch_are_short_and_tell_two_apart(two, convert):
+    record(two, "h100", "NVIDIA H100 80GB HBM3", output=sums(7))
+    labels = lambda: [each.text for each in BeautifulSoup(convert(OUTPUT), "html.parser").select(".gpu-switch button")]
+    assert labels() == ["H200", "A100", "H100"]
+    record(two, "h100b", "NVIDIA H100 PCIe", output=sums(7))
+    assert labels() == ["H200", "A100", "H100 80GB HBM3", "H100 PCIe"]
 
 
 def test_what_a_sentence_relies_on_binds_where_it_was_written(two, convert):

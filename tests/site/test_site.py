@@ -149,11 +149,17 @@ def phone(browser):
 
 
 def check_on_a_phone(page):
-    """Nothing lies beside the screen, and the keyboard reaches what scrolls."""
+    """Nothing lies beside the screen, pictures can be read, and the keyboard reaches what scrolls."""
     assert page.evaluate("innerWidth") == 360, "Chromium zooms out of a page that is too wide"
     assert page.evaluate("document.documentElement.scrollWidth") == 360
     beside = "all => all.filter(row => row.scrollWidth > row.clientWidth).map(row => row.textContent)"
     assert not page.locator(".tabbed-labels").evaluate_all(beside), "nobody knows of tabs beside the screen"
+    small = page.locator("article svg text").evaluate_all(
+        "all => all.map(text => [text, Math.hypot(text.getScreenCTM().a, text.getScreenCTM().b)])"
+        ".map(([text, scale]) => [text.textContent, scale * parseFloat(getComputedStyle(text).fontSize)])"
+        ".filter(([said, size]) => size && size < 8)"
+    )
+    assert not small, "a picture shrinks to the screen; before nobody can read it, it scrolls"
     unreachable = page.locator("article pre > code").evaluate_all(
         "all => all.filter(code => code.scrollWidth > code.clientWidth && !code.closest('[tabindex]') &&"
         " getComputedStyle(code).overflowX !== 'visible').map(code => code.parentElement.outerHTML.slice(0, 100))"

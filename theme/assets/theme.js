@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What Material leaves out for keyboards and screen readers.
 
-const SCROLLING = ".md-typeset :is(pre > code, .md-typeset__scrollwrap, table[class])";
+const PICTURE = ".recording__view:has(> .launch-picture)"; // its table scrolls by itself
+const SCROLLING = `.md-typeset :is(pre > code, .md-typeset__scrollwrap, table[class], ${PICTURE})`;
 let waiting = false;
 
+const reached = (e) => e.matches("[tabindex]") || e.closest(`[tabindex]:not(${PICTURE})`);
 const folded = (e) => e.closest("details:not([open])"); // measuring it would cost a layout
 const scrolls = (e) => e.scrollWidth > e.clientWidth || e.scrollHeight > e.clientHeight;
 
@@ -14,7 +16,7 @@ function mend() {
   // One landmark a code block would hide the two that matter.
   for (const nav of document.querySelectorAll("nav.md-code__nav:not([role])")) nav.setAttribute("role", "none");
   for (const block of document.querySelectorAll(SCROLLING))
-    if (!block.closest("[tabindex]") && !folded(block) && scrolls(block)) block.tabIndex = 0;
+    if (!reached(block) && !folded(block) && scrolls(block)) block.tabIndex = 0;
 }
 
 function soon() {
