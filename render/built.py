@@ -35,7 +35,7 @@ def _losses(page: str, html: str) -> list[str]:
     if page.endswith(".ipynb"):
         cells = json.loads(text)["cells"]
         text = markdown_of(cells)
-    ours = ("exercise", "exercises", "caught", "ledger", "path")
+    ours = ("exercise", "exercises", "caught", "ledger", "path", "route")
     figures = drawn(html) + sum(f'class="{view}"' in html for view in ours)
     parts = {
         "recordings": (len(recordings(text)), figures),
