@@ -94,13 +94,15 @@ def test_a_push_does_not_cancel_the_gpus_job():
 def test_every_package_that_a_snippet_imports_is_pinned_for_a_gpu():
     files = ("requirements-site.txt", "requirements.txt", "requirements-gpu.txt")
     pinned = {pin.split("==")[0] for pin in set.union(*map(pins, files))}
-    packages = packages_distributions() | {"cupy": ["cupy-cuda13x"], "numba": ["numba-cuda"]}
+    packages = packages_distributions() | {
+        "cupy": ["cupy-cuda13x"], "numba": ["numba-cuda"], "torchvision": ["torchvision"],
+    }  # fmt: skip
     nodes = [
         node for path in (ROOT / "snippets").rglob("*.py") for node in ast.walk(ast.parse(path.read_text("utf-8")))
     ]
     imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     imported |= {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
-    others = {name.partition(".")[0] for name in imported} - sys.stdlib_module_names - {"snippets"}
+    others = {name.partition(".")[0] for name in imported} - sys.stdlib_module_names - {"snippets", "recorder"}
     assert {"cupy", "numba", "torch"} <= others
     assert not [name for name in others if not pinned & {*packages.get(name, [])}], "run `make lock`"
 
