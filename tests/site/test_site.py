@@ -13,8 +13,8 @@ from urllib.parse import urljoin
 
 import pytest
 
-from render.asked import at_first
 from practice.coach.exercise import exercises
+from render.asked import at_first
 from render.path import lessons
 from tests.browser import SITE_URL, quiet, taken_over
 
