@@ -3,8 +3,8 @@
 
 Each snippet of ``SAMPLE`` runs as ``python -m recorder run`` would run it, and nothing is written. What it measures is
 compared with what is recorded of this kind of GPU, median with median: GB/s, TFLOP/s and microseconds that were read
-in several rounds, not what is counted or computed from others. In all of them the GPU works on operands in rotation,
-from CUDA graphs, so the host's processor has no part.
+in several rounds, not what is counted or computed from others. They are of operands in rotation from CUDA graphs, or of
+single calls after a clean flush, timed by events on the GPU, so the host's processor has little part.
 
 Source: ``recorder/timing.py``, which also judges the sample of the GPU job.
 
