@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, settings
 
 from tests import compiled, interpreter
 from tests.browser import browser, browser_path, open_site, playwright, site  # noqa: F401, fixtures
+from tests.sampling import EVERYTHING, EXAMPLES
 from tests.toy import project, toy  # noqa: F401, fixtures
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -28,7 +29,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # workers share the cores; threads of t
 settings.register_profile(
     "tests",
     deadline=None,  # the first launch of a kernel compiles it
-    max_examples=40,
+    max_examples=EXAMPLES if EVERYTHING else EXAMPLES // 3,
     derandomize=bool(os.environ.get("CI")),  # elsewhere, every run tries new examples
     suppress_health_check=[HealthCheck.too_slow],
 )

@@ -48,6 +48,7 @@ import numpy
 import pytest
 
 from tests.planting import Mutant, host_mutants, kernels, mutants
+from tests.sampling import EXAMPLES
 
 ROOT = Path(__file__).resolve().parent.parent
 EXPLAINED = Path(__file__).with_name("mutants_explained.toml")
@@ -82,7 +83,7 @@ class PlantInTests:
     def pytest_collection(self):
         quick = (hypothesis.Phase.explicit, hypothesis.Phase.generate)  # a smaller example is no better news
         parent = hypothesis.settings.get_profile("tests")
-        examples = 5 if self.fast else parent.max_examples  # the fast part is to be quick; fewer only catch less
+        examples = 5 if self.fast else EXAMPLES  # the fast part is to be quick; fewer only catch less
         hypothesis.settings.register_profile(
             "mutants", parent, derandomize=True, database=None, phases=quick, max_examples=examples
         )
@@ -365,8 +366,27 @@ def try_file(job: Job) -> tuple[str | None, list[str]]:
 # All files
 
 
-def tried(job):
-    return job, *try_file(job)
+def pieces(jobs: list[Job], at_a_time: int, fewest: int = 40) -> list[tuple[Job, range]]:
+    """What one process does of each job, and which of its mutants: several processes for a large file, else all wait
+    for it.
+
+    ``fewest``: mutants that are worth another process, which has to run the tests without a fault first.
+
+    >>> jobs = [Job(Path("a"), [1, 2, 3, 4, 5]), Job(Path("b"), [6])]
+    >>> [(piece.planted, list(numbers)) for piece, numbers in pieces(jobs, 2, fewest=2)]
+    [([1, 3, 5], [0, 2, 4]), ([2, 4], [1, 3]), ([6], [0])]
+    """
+    share = max(fewest, sum(len(job.planted) for job in jobs) / at_a_time / 4)
+    found = []
+    for job in jobs:
+        step = max(1, min(at_a_time, round(len(job.planted) / share)))
+        found += [(job._replace(planted=job.planted[i::step]), range(i, len(job.planted), step)) for i in range(step)]
+    return found
+
+
+def tried(piece):
+    job, numbers = piece
+    return job.path, numbers, *try_file(job)
 
 
 def is_interpreted(path: Path) -> bool:
@@ -387,9 +407,21 @@ def all_tried(jobs: list[Job], at_a_time: int):
             # Triton reads this when it is imported, so what compiles was forked before
             os.environ["TRITON_INTERPRET"] = "1"
             import triton  # noqa: F401
-        if chosen := [job for job in jobs if (is_interpreted(job.path) and not job.gpu) == interpreted]:
-            with multiprocessing.get_context("fork").Pool(at_a_time, maxtasksperchild=1) as pool:
-                yield from pool.imap_unordered(tried, chosen)
+        chosen = [job for job in jobs if (is_interpreted(job.path) and not job.gpu) == interpreted]
+        if not chosen:
+            continue
+        job_of = {job.path: job for job in chosen}
+        outcomes_of = {job.path: [None] * len(job.planted) for job in chosen}
+        cut = pieces(chosen, at_a_time)
+        failures, left = {}, collections.Counter(piece.path for piece, _ in cut)
+        with multiprocessing.get_context("fork").Pool(at_a_time, maxtasksperchild=1) as pool:
+            for path, numbers, failed, outcomes in pool.imap_unordered(tried, cut):
+                failures[path] = failures.get(path) or failed
+                for number, outcome in zip(numbers, outcomes, strict=not failed):
+                    outcomes_of[path][number] = outcome
+                left[path] -= 1
+                if not left[path]:
+                    yield job_of[path], failures[path], outcomes_of[path]
 
 
 def files(names: list[str]) -> list[Path]:
@@ -467,7 +499,7 @@ def main(arguments=None) -> int:
     parser.add_argument("--kernels", action="store_true", help="only faults in kernels")
     parser.add_argument("--gpu", action="store_true", help=f"on a GPU, those that {EXPLAINED.name} leaves to one")
     parser.add_argument("--list", action="store_true", help="only show the faults")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="files at a time")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes at a time")
     options = parser.parse_args(arguments)
 
     explained, jobs = Explanations(EXPLAINED), []

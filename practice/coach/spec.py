@@ -6,7 +6,7 @@ writes; (2) ``exercise.py``, the same file with a placeholder in each gap (``...
 set to a neutral value) or, to find a bug or to make it faster, with the code that is to go; (3) ``spec.py``; (4)
 ``wrong.toml``: a table ``[skeleton]`` and at least four tables of wrong solutions with ``why``, the ``stage`` that must
 catch it (a key of ``finding.STAGES``), a piece of the ``message``, and the text of gaps (``gap1 = '''…'''``), the
-others being the solution's; (5) ``PRACTICE_ALL=1 pytest tests/practice/test_exercises.py -k NN_name``, and read the
+others being the solution's; (5) ``EVERYTHING=1 pytest tests/practice/test_exercises.py -k NN_name``, and read the
 messages: where one is vague, give ``mistaken`` a sentence, or ``mistakes`` a rule; (6) ``python -m
 tests.practice.answers NN_name`` and ``python -m render.handout``, which write what pages and the notebook show of it.
 A wrong solution that is right, and too slow, which only a GPU can tell, has ``gpu = true``; on a machine with a GPU,

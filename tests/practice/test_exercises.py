@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each exercise: its skeleton fails as it should, its solution passes, each wrong solution fails with its own message.
 
-Of the wrong ones, an ordinary run takes one an exercise, another each day; all of them with ``CI=1`` or
-``PRACTICE_ALL=1`` in the environment.
+Of the wrong ones, an ordinary run takes one an exercise, another each day; see ``tests/sampling.py``.
 """
 
 import ast
-import datetime
-import os
 
 import pytest
 from coach import answers, gaps
@@ -16,17 +13,12 @@ from coach.exercise import exercises
 from coach.finding import STAGES
 from coach.spec import FINISHED, KINDS
 
+from tests.sampling import todays
+
 EXERCISES = exercises()
 ANSWERS = answers.read().exercises
-EVERYTHING = bool(os.environ.get("CI") or os.environ.get("PRACTICE_ALL"))
-
-
-def chosen(wrong: list, day: int) -> list:
-    return wrong if EVERYTHING else [wrong[day % len(wrong)]]
-
-
-TODAY = datetime.date.today().timetuple().tm_yday
-WRONG = [(e, w) for e in EXERCISES for w in chosen([w for w in e.wrong() if not w.gpu], TODAY)]
+SERVED = {e: [w for w in e.wrong() if not w.gpu] for e in EXERCISES}
+WRONG = [(e, w) for e, wrong in SERVED.items() for w in todays(wrong, len(wrong))]
 SLOW = [(e, w) for e in EXERCISES for w in e.wrong() if w.gpu]
 slow = pytest.mark.parametrize(("exercise", "wrong"), SLOW, ids=[f"{e.name}-{w.name}" for e, w in SLOW])
 named = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.name)
@@ -115,8 +107,3 @@ def test_the_card_is_that_of_the_spec(exercise):
     assert exercise.card.lesson in link
     assert (checks.PRACTICE.parent / "docs/en" / exercise.card.lesson).exists()
     assert line.strip()
-
-
-def test_the_sample_comes_to_every_wrong_solution():
-    if not EVERYTHING:
-        assert {w for day in range(3) for w in chosen(list("abc"), day)} == set("abc")

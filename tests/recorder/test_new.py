@@ -51,7 +51,7 @@ def test_it_runs_and_its_test_passes(chapter):
         target = chapter.root / "tests" / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / "tests" / name, target)
-    for name in ("browser", "compiled", "interpreter", "toy"):
+    for name in ("browser", "compiled", "interpreter", "sampling", "toy"):
         shutil.copy(ROOT / f"tests/{name}.py", chapter.root / f"tests/{name}.py")
     for name in ("snippets/tools/testing.py", "pyproject.toml"):
         (chapter.root / name).parent.mkdir(parents=True, exist_ok=True)

@@ -265,7 +265,7 @@ def run_of_failing_pages(tmp_path_factory):
     (copy / "tests").mkdir()
     (copy / "docs" / "en").mkdir(parents=True)
     shutil.copy(ROOT / "pyproject.toml", copy)
-    for name in ("conftest", "browser", "compiled", "interpreter", "toy"):  # and what it imports
+    for name in ("conftest", "browser", "compiled", "interpreter", "sampling", "toy"):  # and what it imports
         shutil.copy(ROOT / "tests" / f"{name}.py", copy / "tests")
     for place, text in PLACES.items():
         page = copy / "docs" / "en" / f"{place.replace(' ', '-')}.md"

@@ -58,6 +58,8 @@ def test_a_strict_build_takes_at_most_0_15_s_a_page(site, tmp_path):
     """Of a processor as fast as that for which the number was set, which a fixed piece of work is timed to tell."""
     most = SECONDS * len(site.pages)
     seconds = site.seconds
+    if seconds > most:
+        seconds /= max(1.0, slowness())
     if seconds > most:  # what else the machine did meanwhile can only have added to it
         before = slowness()
         again = build(tmp_path / "again")

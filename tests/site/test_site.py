@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every page of the built site, in Chromium: whole, quiet, and usable by everybody.
+"""The pages of the built site, in Chromium: whole, quiet, and usable by everybody.
 
 ``quiet`` fails a test in which a page logs an error or asks another host for something.
 """
@@ -17,6 +17,7 @@ from practice.coach.exercise import exercises
 from render.asked import at_first
 from render.path import lessons
 from tests.browser import SITE_URL, quiet, taken_over
+from tests.sampling import todays
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs/en"
@@ -80,9 +81,12 @@ class Parsed(HTMLParser):
         return [has for name, has in self.elements if name == tag and wanted.items() <= has.items()]
 
 
-@pytest.fixture(scope="module", params=[*SOURCES, "404.html"])
+@pytest.fixture(scope="module", params=["", *todays([*SOURCES, "404.html"][1:], 5)])
 def address(request) -> str:
-    """Every page. Of a module's scope, so that pytest runs all tests of a page before those of the next."""
+    """Home and some of the other pages, or all; see ``tests/sampling.py``.
+
+    Of a module's scope, so that pytest runs all tests of a page before those of the next.
+    """
     return request.param
 
 

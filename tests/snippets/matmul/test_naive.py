@@ -349,6 +349,12 @@ def test_tile_numbers_writes_nothing_else(device):
     out.check("the numbers")
 
 
+def test_each_tile_number_is_stored_once():
+    with recorded_accesses() as accesses:
+        numbers = tile_numbers(9, 10, 2, 8, "cpu")
+    check_each_once(accesses, "store", numbers=numbers)
+
+
 def test_tile_numbers_are_computed_where_they_are_stored(device):
     with mock.patch.object(torch.cuda, "device_of", wraps=torch.cuda.device_of) as device_of:
         tile_numbers(2, 2, 2, 2, device)
