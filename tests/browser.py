@@ -145,12 +145,17 @@ def site(tmp_path_factory) -> Iterator[Site]:
     with (root / "built.json").open("a+") as built:
         fcntl.flock(built, fcntl.LOCK_EX)
         built.seek(0)
-        seconds = json.loads(built.read() or "null")
-        if seconds is None:
-            seconds = build(root / "course", SITE_URL=SITE_URL)
-            built.write(json.dumps(seconds))
+        outcome = json.loads(built.read() or "null")
+        if outcome is None:
+            try:
+                outcome = {"seconds": build(root / "course", SITE_URL=SITE_URL)}
+            except (AssertionError, subprocess.TimeoutExpired) as error:
+                outcome = {"failed": str(error)}  # once: every test of every worker would build it again
+            built.write(json.dumps(outcome))
+    if "failed" in outcome:
+        pytest.fail(outcome["failed"], pytrace=False)
     with served(root, root / "course") as host:
-        yield Site(f"{host}course/", root / "course", seconds)
+        yield Site(f"{host}course/", root / "course", outcome["seconds"])
 
 
 @contextlib.contextmanager
