@@ -273,7 +273,8 @@ def run_of_failing_pages(tmp_path_factory):
     (copy / "docs" / "en" / "sound.md").write_text("```python\nx = 1\n```\n", "utf-8")
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     env["PYTHONPATH"] = str(ROOT)
-    command = [sys.executable, "-m", "pytest", "-rA", "-p", "no:cacheprovider", "--color=no", "--ignore=tests/sampling.py"]
+    options = ["-rA", "-p", "no:cacheprovider", "--color=no", "--ignore=tests/sampling.py"]
+    command = [sys.executable, "-m", "pytest", *options]
     return subprocess.run(command, cwd=copy, env=env, capture_output=True, text=True).stdout
 
 
