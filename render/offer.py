@@ -6,8 +6,8 @@ measure something, which say so by their names.
 """
 
 import ast
-import inspect
 import re
+import textwrap
 import textwrap
 from dataclasses import dataclass
 
@@ -146,7 +146,7 @@ def described(said: str, name: str) -> Markup:
     found = re.search(rf"(?ms)^{name}:\n(.*?)(?=^\S|\Z)", f"{said}\n")
     if not found:
         return Markup()
-    text = inspect.cleandoc(found[1])
+    text = textwrap.dedent(found[1]).strip()
     entries = re.split(r"(?m)^(?=[A-Za-z_][\w, ]*: )", text)
     if name == "Returns" or entries[0]:
         return Markup("<p>{}</p>").format(prose(" ".join(text.split())))

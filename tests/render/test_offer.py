@@ -35,7 +35,8 @@ def add(x: torch.Tensor, y: torch.Tensor, *, scale: float = 1.0) -> torch.Tensor
         A new tensor.
 
     Raises:
-        ValueError: ``x`` is too long.
+        ValueError: ``x`` is too long. Or it has
+            more than others: so it is too long, too.
 
     >>> add(1, 2)
     3
@@ -99,6 +100,8 @@ def test_it_says_what_the_file_says(shown):
     assert [term.text for term in said.find_all("dt", recursive=False)] == ["Args", "Returns", "Raises"]
     args = [each.text for each in said.select("dd > dl")[0].find_all(["dt", "dd"])]
     assert args == ["x", "On a GPU, of one of DTYPES, contiguous.", "y, scale", "Likewise."]
+    raised = [each.text for each in said.select("dd > dl")[1].find_all(["dt", "dd"])]
+    assert raised == ["ValueError", "x is too long. Or it has more than others: so it is too long, too."]
     assert ">>> add(1, 2)\n3" in page.select_one("details").text
     assert page.select_one("details code").text == "add"  # of two functions
 

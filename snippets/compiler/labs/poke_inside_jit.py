@@ -5,7 +5,7 @@
 # You write a function, put `@triton.jit` above it, and it is no longer a function. What is it? Here you take it
 # apart, and then compile it for a GPU that you do not have.
 #
-# You need Linux (on Windows, WSL) and Python, and these: `pip install torch triton jupyterlab`. You need no GPU.
+# You need Linux (on Windows, WSL) and Python, and these: `pip install torch triton numpy jupyterlab`. You need no GPU.
 # What you see is the inside of one version of Triton. Its names change from version to version, and no
 # documentation promises them.
 #
@@ -108,7 +108,7 @@ print(last_step(type(add_kernel).__getitem__))
 # Triton never runs your function to find out what it does. It reads it. Python's own parser turns the source into
 # an *abstract syntax tree*, and the compiler walks along that.
 #
-# **Predict:** how many statements has the body of the kernel?
+# **Predict:** how many statements does the kernel's body have?
 
 # %%
 tree = add_kernel.parse()
@@ -118,7 +118,7 @@ for statement in function.body:
     print(f"  {type(statement).__name__:7}", ast.unparse(statement))
 
 # %% [markdown]
-# One of them from close up. `pid = tl.program_id(axis=0)` is an assignment; its value is a call; what is called
+# One of them, up close. `pid = tl.program_id(axis=0)` is an assignment; its value is a call; what is called
 # is the attribute `program_id` of the name `tl`.
 
 # %%
@@ -126,7 +126,7 @@ print(ast.dump(function.body[0], indent=2))
 
 # %% [markdown]
 # That is also why a kernel can use so little of Python: for each kind of node the compiler must know what to
-# emit. For `break` or a list comprehension it does not, and refuses. The page
+# emit. For `break` or `try` it does not, and refuses. The page
 # [Interpreter and GPU](../reference/interpreter.md#what-the-compiler-must-refuse) has a table of that.
 
 # %% [markdown]
@@ -174,7 +174,7 @@ print(last_step(tl.program_id))
 print(last_step(TritonSemantic.program_id))
 
 # %% [markdown]
-# `create_get_program_id` is the last function on this way. It is written in C++, and adds one instruction to what
+# `create_get_program_id` is the last function along this path. It is written in C++, and adds one instruction to what
 # is being compiled. What it gives back becomes the handle of a tensor of int32.
 
 # %% [markdown]
@@ -290,7 +290,7 @@ compiled = cast_kernel.warmup(x, grid=(1,))
 attempt("to another device", lambda: move_kernel.warmup(x, grid=(1,)))
 
 # %% [markdown]
-# It casts. It cannot move anything: `"cuda"` was taken for a dtype, and has not what a dtype must have. In a kernel
+# It casts. It cannot move anything: `"cuda"` was taken for a dtype, and lacks what a dtype must have. In a kernel
 # there is nowhere to move to. The program runs on the GPU, and what it has loaded is there, too. To move a tensor
 # is the job of the [host](../reference/glossary.md#host), before the launch.
 
@@ -414,8 +414,8 @@ for hint in ("none", "cache_modifier", "eviction_policy", "volatile"):
 
 # %% [markdown]
 # `.cg` keeps the data out of L1, the small cache near the [threads](../reference/glossary.md#thread). `evict_first`
-# tells the caches to let go of it before other data. `volatile` forbids the compiler to drop the load and use an
-# older value again.
+# tells the caches to let go of it before other data. `volatile` forbids the compiler from dropping the load and
+# reusing an older value.
 #
 # An axis that does not exist is refused, and the message points at the place:
 

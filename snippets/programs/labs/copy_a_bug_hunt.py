@@ -37,7 +37,7 @@ print("Triton", triton.__version__)
 
 # %% [markdown]
 # Now set a trap for the bug: two buffers of twelve numbers. Our tensors are the first ten of each.
-# The last two stand for whatever lies behind a tensor in memory. They are a small
+# The last two stand for whatever follows a tensor in memory. They are a small
 # [guard zone](../reference/glossary.md#guard-zone).
 #
 # - `x` holds 100 to 109, numbers that appear nowhere else here. Behind it lie 700 and 701.
@@ -149,7 +149,7 @@ def copy_fixed(x_ptr, out_ptr, n, BLOCK_SIZE: tl.constexpr):
 # %% [markdown]
 # ### Check
 #
-# Run it on a fresh, poisoned output. Ask two questions: are all ten right, and are the two behind them untouched?
+# Run it on a fresh, poisoned output. Ask two questions: are all ten right, and are the two past the end untouched?
 
 # %%
 x, out = buffers()

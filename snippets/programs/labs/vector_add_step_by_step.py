@@ -35,8 +35,8 @@
 # Triton normally compiles a kernel for a GPU. With `TRITON_INTERPRET=1` it does not:
 # its [interpreter](../reference/glossary.md#interpreter) runs the kernel as Python, on NumPy arrays, on the CPU.
 #
-# Set the variable before you import Triton. If you set it later, it has no effect: restart the notebook and begin
-# again from here.
+# Set the variable before you import Triton. If you set it later, only your own kernels are interpreted, and
+# those that call `tl.sum` or `tl.zeros` fail: restart the notebook and begin again from here.
 
 # %%
 import os
