@@ -8,7 +8,6 @@ measure something, which say so by their names.
 import ast
 import re
 import textwrap
-import textwrap
 from dataclasses import dataclass
 
 from markupsafe import Markup, escape
