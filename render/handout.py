@@ -113,7 +113,7 @@ def _title(page: str) -> str:
         return f"lesson {lesson.number}, {lesson.title}"
     if not (docs() / page).is_file():
         raise RecorderError(f"a hint names {page}, which is no page")
-    return next(line[2:] for line in read_text(docs() / page).splitlines() if line.startswith("# "))
+    return practice.heading(page)
 
 
 def _pages(each: Exercise) -> list[str]:

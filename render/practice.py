@@ -140,9 +140,15 @@ def linked(hint: str, page: str) -> Markup:
         if not (docs() / found["page"]).is_file():
             raise RecorderError(f"the hint {hint!r} names {found['page']}, which is no page")
         lesson = lessons().get(found["page"])
-        return f'<a href="{way(page, found["page"], found["place"] or "")}">{lesson.title if lesson else found[0]}</a>'
+        said = lesson.title if lesson else heading(found["page"])
+        return f'<a href="{way(page, found["page"], found["place"] or "")}">{said}</a>'
 
     return Markup(PAGE.sub(link, str(escape(hint))))
+
+
+def heading(page: str) -> str:
+    """The title that a page in Markdown gives itself."""
+    return next(line[2:] for line in read_text(docs() / page).splitlines() if line.startswith("# "))
 
 
 def invited(html: str, page: str) -> str:

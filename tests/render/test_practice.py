@@ -162,6 +162,11 @@ def test_a_hint_links_the_page_that_it_names():
         practice.linked("see programs/mask.md", "practice/05-row-sum.md")
 
 
+def test_a_hint_calls_a_page_that_is_no_lesson_by_its_heading():
+    hint = practice.linked("how: matmul/split-k.md#the-shortest-kernel", "practice/20-split.md")
+    assert hint.endswith(">Split-K: few rows, long sums</a>")
+
+
 @pytest.fixture(scope="module")
 def packed(tmp_path_factory):
     site = tmp_path_factory.mktemp("site")
