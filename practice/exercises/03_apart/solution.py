@@ -2,7 +2,7 @@
 """Exercise 3: find the bugs. How far is each number of a vector from the next? 3, 5, 4 gives 2, -1.
 
 Of n numbers there are n - 1 differences, and each program stores four. The author's test, at the end of this file,
-passes. Two lines have a fault each. Which lanes have no number behind theirs, and which n leaves a block half full?
+passes. Two lines have a fault each. Which lanes have no number after theirs, and which n leaves a block half full?
 """
 
 import torch

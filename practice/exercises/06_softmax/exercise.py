@@ -3,7 +3,7 @@
 
 With scale 1, the row [0, 0, 7] of length 2 becomes [0.5, 0.5, 0]: two elements share 1, and the third gets nothing.
 lengths says how long each row is, at least 1, as in attention over sentences of different lengths. All columns of the
-result are stored, those behind the length as 0. scale may be negative.
+result are stored, those past the length as 0. scale may be negative.
 """
 
 import torch
@@ -23,7 +23,7 @@ def softmax_kernel(x_ptr, lengths_ptr, out_ptr, n_columns, scale, stride_row, BL
 
 
 def softmax(x: torch.Tensor, lengths: torch.Tensor, scale: float) -> torch.Tensor:
-    """Return the softmax of scale · x over the first lengths[i] elements of each row i, and 0 behind them."""
+    """Return the softmax of scale · x over the first lengths[i] elements of each row i, and 0 past them."""
     if x.stride(1) != 1 or not lengths.is_contiguous():
         raise ValueError("in x the elements of a row, in lengths all elements have to be neighbors in memory")
     n_rows, n_columns = x.shape

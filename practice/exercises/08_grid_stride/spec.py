@@ -19,7 +19,7 @@ SPEC = Spec(
     hints=(
         "With 4 programs, program 1 takes the blocks 1, 5, 9: where does its loop begin, and how far is a step?",
         "What a program holds: programs/programs-and-threads.md#what-sits-inside-what. tl.num_programs, how many there "
-        "are: programs/vector-add-step-by-step.ipynb#does-the-order-matter",
+        "are: programs/vector-add-step-by-step.ipynb#does-the-order-matter. In a kernel, triton.cdiv is tl.cdiv.",
         "for block in range(tl.program_id(axis=0), tl.cdiv(n, BLOCK), tl.num_programs(axis=0)):",
     ),
     function="square",

@@ -2,7 +2,7 @@
 """Exercise 9: fill the gaps. The sum of all elements of a matrix, in the same order each time, by a few programs.
 
 [[1, 2], [3, 4], [5, 6]] has the sum 21. With 2 programs, program 0 takes the rows 0 and 2, and finds 14; program 1
-takes row 1, and finds 7. However many rows there are, a program takes them in turn, and each row belongs to one.
+takes row 1, and finds 7. The programs take the rows in turn, however many there are, and each row belongs to one.
 No order of programs is promised, so they do not add to one number: each stores its sum in a place of its own, and a
 second launch adds these up. A program without any row stores 0.
 """

@@ -63,7 +63,7 @@ SPEC = Spec(
     goal="Turn a program's number into the row and the column of its tile, in groups of rows, so that each tile is "
     "taken exactly once.",
     hints=(
-        "How many programs has a group, and so: which group is program 14 in, and which is that group's first row?",
+        "How many programs does a group have? So which group is program 14 in, and what is that group's first row?",
         "5 × 4 tiles, step by step: matmul/grouped.md#the-code",
         "rows = tl.minimum(tiles_m - first_m, GROUP_M)",
     ),

@@ -27,9 +27,9 @@ SPEC = Spec(
     title="Transpose by descriptors",
     kind="gap",
     lesson="matmul/persistent.md",
-    goal="Load a tile by a tensor descriptor, turn it, and store it by another one, without offsets and masks.",
+    goal="Load a tile by a tensor descriptor, transpose it, and store it by another one, without offsets and masks.",
     hints=(
-        "Where does the tile lie in the result that begins at row m and column n of x, and which shape has it there?",
+        "A tile begins at row m and column n of x: where does it go in the result, and what shape does it have there?",
         "Descriptors, and how a kernel loads by them: matmul/persistent.md#gap-two-addresses",
         "out.store([n, m], x.load([m, n]).T)",
     ),

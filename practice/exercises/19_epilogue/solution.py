@@ -3,7 +3,7 @@
 
 Take a sum of 100.03 and a bias of -100: gelu(0.03) is 0.0154. In float16, 100.03 is 100, and nothing would be left. So
 bias and gelu work on the accumulator, which is float32, and only the store rounds. When the loop ends, a program holds
-a tile of sums: add to each column its number of the bias, bend the tile, and store it.
+a tile of sums: add to each column its number of the bias, apply gelu, and store the tile.
 """
 
 import torch

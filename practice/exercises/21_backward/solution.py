@@ -31,7 +31,7 @@ def backward_kernel(grad_ptr, x_ptr, grad_x_ptr, n, BLOCK: tl.constexpr):
 
 
 def launch(kernel, *tensors: torch.Tensor) -> None:
-    """Start a program for each block; the tensors lie without gaps."""
+    """Start a program for each block; the tensors are contiguous."""
     n, block = tensors[0].numel(), 1024
     if n:
         kernel[(triton.cdiv(n, block),)](*tensors, n, BLOCK=block)
@@ -52,7 +52,7 @@ class ReluSquared(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad):
         (x,) = ctx.saved_tensors
-        # gap 2: lay x and grad without gaps, allocate grad_x, launch backward_kernel, return grad_x
+        # gap 2: make x and grad contiguous, allocate grad_x, launch backward_kernel, return grad_x
         x, grad = x.contiguous(), grad.contiguous()
         grad_x = torch.empty_like(x)
         launch(backward_kernel, grad, x, grad_x)

@@ -52,11 +52,11 @@ class RMSNorm(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, grad):
-        x, weight, rrms = ctx.saved_tensors  # x and weight lie without gaps
+        x, weight, rrms = ctx.saved_tensors  # x and weight are contiguous
         rows, columns = x.shape
         grad_x = torch.empty_like(x)
         block = triton.next_power_of_2(columns)
-        # gap 2: launch backward_kernel; grad may have gaps
+        # gap 2: launch backward_kernel; grad may have any strides
         ...
         # end of gap 2
         return grad_x, None

@@ -54,11 +54,11 @@ class RMSNorm(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, grad):
-        x, weight, rrms = ctx.saved_tensors  # x and weight lie without gaps
+        x, weight, rrms = ctx.saved_tensors  # x and weight are contiguous
         rows, columns = x.shape
         grad_x = torch.empty_like(x)
         block = triton.next_power_of_2(columns)
-        # gap 2: launch backward_kernel; grad may have gaps
+        # gap 2: launch backward_kernel; grad may have any strides
         backward_kernel[(rows,)](grad.contiguous(), x, weight, rrms, grad_x, columns, BLOCK=block)
         # end of gap 2
         return grad_x, None

@@ -35,7 +35,7 @@ def backward_kernel(grad_ptr, grad_x_ptr, n, p, scale, seed, BLOCK: tl.constexpr
 
 
 def launch(kernel, given: torch.Tensor, p: float, seed: int = 0, block: int = 1024) -> torch.Tensor:
-    """Start a program for each block, and return what the kernel makes of ``given``, which lies without gaps."""
+    """Start a program for each block, and return what the kernel makes of ``given``, which is contiguous."""
     out = torch.empty_like(given)
     n = given.numel()
     kernel[(triton.cdiv(n, block),)](given, out, n, p, 1 / (1 - p), seed, BLOCK=block)

@@ -36,10 +36,10 @@ no_seed = "Looks as if the backward draws with the seed 0, in place of the forwa
 dropped = "That keeps what the forward dropped. An element is kept if u >= p."
 
 SPEC = Spec(
-    title="A backward that drops others",
+    title="A backward that drops the wrong elements",
     kind="bug",
     lesson="fusion/dropout.md",
-    goal="The backward of dropout draws other random numbers than the forward, and so drops other elements. "
+    goal="The backward of dropout draws different random numbers from the forward's, and so drops different elements. "
     "Find its three faults.",
     hints=(
         "Which two numbers decide u, and are they the same in forward and backward, for each element?",

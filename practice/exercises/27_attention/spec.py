@@ -51,7 +51,7 @@ SPEC = Spec(
     goal="A program has a tile of queries and goes through the keys, a tile at a time. Write the step: scores, maximum,"
     " sum and accumulator.",
     hints=(
-        "When the maximum of a query grows, which two numbers of it were made with the old one?",
+        "When the maximum of a query grows, which two of its running values were computed with the old one?",
         "Online softmax by hand, and as a loop over tiles: fusion/attention.md#online-softmax-by-hand",
         'accumulator = accumulator * rescale[:, None] + tl.dot(weight, v, input_precision="ieee")',
     ),

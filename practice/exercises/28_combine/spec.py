@@ -50,8 +50,8 @@ SPEC = Spec(
     goal="The keys of a query were split over programs, each of which left a maximum, a sum and an accumulator. Make "
     "one result of them.",
     hints=(
-        "A part with the maximum 3 made its weights by exp(score - 3). By which factor do they become those for the "
-        "maximum 5, and which two numbers of the part does it mend?",
+        "A part with the maximum 3 made its weights by exp(score - 3). Which factor turns them into those for the "
+        "maximum 5, and which two values of the part must it multiply?",
         "Two parts, by hand, and a sequence without keys: fusion/decoding.md#two-parts-by-hand",
         "accumulator = tl.sum(tl.exp(maximum - shift)[:, None] * accumulator, axis=0)",
     ),
