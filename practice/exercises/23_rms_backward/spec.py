@@ -23,7 +23,7 @@ SPEC = Spec(
     lesson="fusion/norms.md",
     goal="The gradient of x: each x changes its own result, and by the root all others of its row.",
     hints=(
-        "If you double a whole row of x, does its normalized row change? So what must grad_x · x add up to over the row?",
+        "If you double a whole row of x, does its normalized row change? So what must grad_x · x add up to, over it?",
         "The gradient, by hand: fusion/norms.md#the-gradient-by-hand",
         "grad_x = rrms * (g - x_hat * tl.sum(g * x_hat, axis=0) / columns)",
     ),
