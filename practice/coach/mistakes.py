@@ -5,16 +5,20 @@ Each rule looks at one thing and returns its sentence, or None. The first that s
 come first. Errors of the compiler and of Python have their own table, of patterns.
 """
 
+import ast
 import re
 
 import numpy as np
 import torch
 
-from . import draw
+from . import draw, source
 from .record import Access, Trouble
 from .run import Run, gradient_like
 
 ERRORS = {
+    r"'torch.dtype' object has no attribute": "A kernel takes dtypes of `tl`: `tl.float32`, not `torch.float32`.",
+    r"equal reduction dimensions": "`tl.dot(a, b)` needs as many columns in its first tile as there are rows in its "
+    "second. Has a the axis of k second, `k[None, :]`, and b first, `k[:, None]`?",
     r"Value argument cannot be block type": "The place is one address, and what is to be stored there is a block. One "
     "number for a program: has the reduction left more than that, as of a tile with two axes?",
     r"Mask argument cannot be block type": "Here the pointer is one address. Are the offsets added to it, in the same "
@@ -47,8 +51,6 @@ ERRORS = {
     "`tl.constexpr`?",
     r"Unsupported function referenced|NameError\(.(torch|math|np|numpy) is": "In a kernel, functions are those of "
     "`tl`: `tl.exp`, not `torch.exp` or `math.exp`.",
-    r"name '[A-Z][A-Z_]+' is not defined": "Outside of the kernel its parameters have no value. Which number does the "
-    "launch pass for this one, and what is it called there?",
     r"NameError|is not defined": "Is this name defined in your file, which needs what it copies from another? And "
     "spelled as there? What only an `if` defines is unknown behind it.",
     r"invalid axis": "A block of one dimension has axis 0 only. In one of rows and columns, axis 1 is along a row.",
@@ -90,9 +92,119 @@ ERRORS = {
 }
 
 
-def about_error(said: str) -> str:
-    """Of what Triton or Python raised."""
+def about_error(said: str, file: str = "", line: int = 0, node: ast.AST | None = None) -> str:
+    """Of what Triton or Python raised; in a line of the file (0: unknown, as in a kernel), at a node of a kernel."""
+    for rule in (_of_torch, _name, _changes_shape, _arange, _brackets, _larger_of_two, _product, _two_dtypes, _grid, _tl):
+        if tip := rule(said, file, line, node):
+            return tip
     return next((tip for pattern, tip in ERRORS.items() if re.search(pattern, said)), "")
+
+
+def _of_torch(said, file, line, node):
+    if re.search(r"Unsupported function referenced|NameError\(.(torch|math|np|numpy) is", said):
+        if found := source.of_torch(file):
+            import triton.language as tl
+
+            name = found[1].split(".")[-1]
+            there = f"In a kernel, functions are those of `tl`: `tl.{name}`, not `{found[1]}`."
+            return f"Line {found[0]} calls `{found[1]}`. " + (
+                there if hasattr(tl, name) else f"In a kernel, functions are those of `tl`, which has no `{name}`."
+            )
+    return None
+
+
+def _name(said, file, line, node):
+    found = re.search(r"NameError\('(\w+) is not defined|\bname '(\w+)' is not defined", said)
+    if not found or found[1] in ("torch", "math", "np", "numpy"):
+        return None
+    return source.about_name(file, found[1] or found[2], 0 if found[1] else line)
+
+
+SHAPE = r"(<\[[^\]]*\], \w+>|\w+)"
+
+
+def _changes_shape(said, file, line, node):
+    """A variable that a loop makes a block of another shape."""
+    found = re.search(rf"Loop-carried variable (\w+) has initial type {SHAPE} but is re-assigned to {SHAPE}", said)
+    if not found:
+        return None
+    before, after = (re.findall(r"'(\d+)'", kind) for kind in found.groups()[1:])
+    if before == after:
+        return None
+    first, then = ("a block of " + " × ".join(shape) if shape else "one number" for shape in (before, after))
+    begins = f"`{found[1]}` begins as {first}, and becomes {then}. "
+    if not before:
+        return begins + "Is a `tl.sum` (`tl.max`) missing? Or should it begin as a block, with `tl.zeros`?"
+    return begins + "A loop keeps its shape: is it reduced too early, or along the wrong axis?"
+
+
+def _arange(said, file, line, node):
+    if "arange's arguments must be of type" not in said:
+        return None
+    names, constant = source.fixed(file, node)
+    if not names or not constant:
+        return None
+    which = " and ".join(f"`{name}`" for name in names)
+    return (
+        f"{which} {'is' if len(names) == 1 else 'are'} known only at run time. Both ends of `tl.arange` are constants: "
+        f"`tl.arange(0, {constant})`. Add what depends on the program outside of it."
+    )
+
+
+def _brackets(said, file, line, node):
+    if isinstance(node, ast.Subscript) and (name := getattr(node.value, "id", "")).endswith("_ptr"):
+        at = ast.unparse(node.slice)
+        return (
+            f"`{name}` is an address. Read by `tl.load({name} + {at}, mask=…)`, write by `tl.store(…)`, which takes an "
+            "address, too."
+        )
+    return None
+
+
+def _larger_of_two(said, file, line, node):
+    if isinstance(node, ast.Call) and len(node.args) > 1 and not re.fullmatch(r"[\dA-Z_-]+|axis", ast.unparse(node.args[1])):
+        for name, word in (("max", "larger"), ("min", "smaller")):
+            if ast.unparse(node.func) == f"tl.{name}":
+                return f"`tl.{name}` reduces one block; the {word} of two is `tl.{name}imum(a, b)`."
+    return None
+
+
+def _product(said, file, line, node):
+    if "incompatible dimensions" in said and source.loaded(file, node):
+        return "`*` multiplies element by element. The product of two tiles is `tl.dot(a, b)`."
+    return None
+
+
+def _two_dtypes(said, file, line, node):
+    """``tl.dot`` with an accumulator of another dtype than what it gives."""
+    if not isinstance(node, ast.Call) or ast.unparse(node.func) != "tl.dot" or len(node.args) < 3 or not said.strip():
+        return None
+    asked = next((ast.unparse(k.value) for k in node.keywords if k.arg == "out_dtype"), "")
+    if asked and "\n" in said and not re.search(r"incompatible|must have|must be at least", said):
+        return (
+            f"`tl.dot` gives {asked}, by `out_dtype`, and adds it to `{ast.unparse(node.args[2])}`: both must have the "
+            "same dtype."
+        )
+    return None
+
+
+def _grid(said, file, line, node):
+    if found := re.search(r"int\(\) argument must be .* not '(tuple|function)'", said):
+        if name := source.grid_of(file, line):
+            what = "a tuple" if found[1] == "tuple" else "a function"
+            return f"Line {line} puts `{name}` in a tuple already: the gap wants a number, not {what}."
+        if found[1] == "function":
+            return "A grid is a tuple of numbers, or a function that returns one: not a tuple with a function in it."
+    if "'float' object cannot be interpreted as an integer" in said and source.divides(file, line):
+        return "`/` gives a float, and here a whole number is wanted. A grid is rounded up, by `triton.cdiv`."
+    return None
+
+
+def _tl(said, file, line, node):
+    if "outside of the scope of a kernel" in said and (name := source.tl_outside(file, line)):
+        outside = f"; outside it is `triton.{name}`" if name in ("cdiv", "next_power_of_2") else ""
+        return f"`tl.{name}` works in a kernel only{outside}."
+    return None
 
 
 def about_trouble(run: Run, trouble: Trouble) -> str:

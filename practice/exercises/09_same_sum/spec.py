@@ -65,6 +65,7 @@ SPEC = Spec(
             x, range(0, len(x), programs)
         ),
     },
+    ordered="Let one program load all sums and store the total.",
     most_reads={"x": 1},
     most_launches=2,
 )
