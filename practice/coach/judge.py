@@ -224,8 +224,8 @@ def _wrong_value(run: Run, name: str, actual, expected, wrong) -> Finding:
             finding.details = [f"No program stores it: none has its offset, {offsets}."]
             if last := [a for a in run.launches[-1].accesses if a.region is region and a.op != "load"]:
                 with_picture(finding, last[-1], 0, _offsets_of(region, actual, wrong), owner_of=offsets)
-    finding.guess = mistakes.about_values(run, name, at, got, want, owner, missed)
-    return finding
+    finding.guess, load = mistakes.about_values(run, name, at, got, want, owner, missed)
+    return with_picture(finding, load, 0) if load else finding
 
 
 def _offsets_of(region, actual, wrong) -> list[int]:

@@ -81,6 +81,10 @@ def _within(function: ast.FunctionDef) -> Iterator[ast.AST]:
             left += ast.iter_child_nodes(node)
 
 
+def _named(function: ast.FunctionDef, name: str) -> list[ast.Name]:
+    return [node for node in _within(function) if isinstance(node, ast.Name) and node.id == name]
+
+
 def parameters(function: ast.FunctionDef) -> list[str]:
     return [argument.arg for argument in [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]]
 
@@ -100,8 +104,9 @@ def returns_a_value(text: str) -> str:
         return ""
     for kernel in source.kernels:
         for node in _within(kernel):
-            nothing = getattr(node, "value", None) is None or _none(node.value) if isinstance(node, ast.Return) else True
-            if nothing or kernel.name not in source.launched():
+            if not isinstance(node, ast.Return) or node.value is None or _none(node.value):
+                continue
+            if kernel.name not in source.launched():
                 continue
             stores = [n.lineno for n in _within(kernel) if isinstance(n, ast.Call) and _last(n) == "store"]
             behind = min((line for line in stores if line > node.lineno), default=0)
@@ -127,7 +132,7 @@ def about_name(file: str, name: str, line: int = 0) -> str:
         return ""
     around = source.function_at(line) if line else None
     for function in [around] if around else [*source.kernels, *source.functions]:
-        uses = [n for n in _within(function) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)]
+        uses = [n for n in _named(function, name) if isinstance(n.ctx, ast.Load)]
         if uses:
             return _unknown(source, function, name, min(uses, key=lambda n: (n.lineno, n.col_offset)))
     return ""
@@ -135,15 +140,14 @@ def about_name(file: str, name: str, line: int = 0) -> str:
 
 def _unknown(source: Source, function: ast.FunctionDef, name: str, use: ast.Name) -> str:
     kernel = function in source.kernels
-    stores = [n for n in _within(function) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)]
+    stores = [n for n in _named(function, name) if isinstance(n.ctx, ast.Store)]
     if stores:
         first = min(stores, key=lambda n: n.lineno)
         if first.lineno > use.lineno:
             return f"Line {use.lineno} uses `{name}`, and line {first.lineno}, behind it, is the first to set it."
         if any(isinstance(n, ast.If | LOOPS) and n.lineno <= first.lineno <= n.end_lineno for n in _within(function)):
-            return (
-                f"Line {first.lineno} sets `{name}` in an `if` or a loop, behind which it is unknown: set it before, too."
-            )
+            where = "in an `if` or a loop, behind which it is unknown"
+            return f"Line {first.lineno} sets `{name}` {where}: set it before, too."
         return ""
     called = any(isinstance(n, ast.Call) and n.func is use for n in _within(function))
     if called and (module := _library(name, kernel)):
@@ -202,8 +206,8 @@ def call_at(source: Source, line: int, names: tuple[str, ...]) -> ast.Call | Non
     return next((call for call in calls if call.lineno <= line <= call.end_lineno), None)
 
 
-def joined_masks(file: str, line: int) -> tuple[str, int] | None:
-    """``and`` or ``or`` between comparisons in the mask of the load or store in a line, and where that stands."""
+def mask_at(file: str, line: int) -> ast.AST | None:
+    """The mask of the load or store in a line; where that is a name, what was last set to it."""
     if (source := read(file)) is None or not (call := call_at(source, line, ("load", "store"))):
         return None
     place = 1 if _last(call) == "load" else 2
@@ -214,14 +218,33 @@ def joined_masks(file: str, line: int) -> tuple[str, int] | None:
         made = [n for n in _within(function) if isinstance(n, ast.Assign) and n.lineno < line]
         made = [n for n in made if any(getattr(target, "id", "") == mask.id for target in n.targets)]
         mask = max(made, key=lambda n: n.lineno).value if made else None
+    return mask
+
+
+def joined_masks(file: str, line: int) -> tuple[str, int] | None:
+    """``and`` or ``or`` between comparisons in the mask of the load or store in a line, and where that stands."""
+    mask = mask_at(file, line)
     for node in ast.walk(mask) if mask is not None else ():
         if isinstance(node, ast.BoolOp) and all(isinstance(value, ast.Compare) for value in node.values):
             return "and" if isinstance(node.op, ast.And) else "or", node.lineno
     return None
 
 
+def names_in_mask(file: str, line: int) -> set[str]:
+    mask = mask_at(file, line)
+    return {node.id for node in ast.walk(mask) if isinstance(node, ast.Name)} if mask is not None else set()
+
+
+def two_stores(file: str, first: int, second: int) -> str:
+    """Of two lines that store the same element."""
+    source, said = read(file), f"Line {first} has stored it already. "
+    if source and source.in_gap(first) and source.behind_a_gap(second):
+        return said + f"Line {second}, behind the gap, is the store of the exercise: leave out yours."
+    return said + "Which of the two is to store it?"
+
+
 def fixed(file: str, call: ast.AST | None) -> tuple[list[str], str]:
-    """Of a ``tl.arange``: the names at its ends that are no constants, and a constant of its kernel ("": it has none)."""
+    """Of a ``tl.arange``: the names at its ends that are no constants, and a constant of its kernel, or ""."""
     if (source := read(file)) is None or not isinstance(call, ast.Call) or _last(call) != "arange":
         return [], ""
     for kernel in source.kernels:
@@ -237,9 +260,9 @@ def of_torch(file: str) -> tuple[int, str] | None:
     source = read(file)
     for kernel in source.kernels if source else ():
         for node in _within(kernel):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                if getattr(node.func.value, "id", "") in ("torch", "math", "np", "numpy"):
-                    return node.lineno, ast.unparse(node.func)
+            called = node.func if isinstance(node, ast.Call) else None
+            if getattr(getattr(called, "value", None), "id", "") in ("torch", "math", "np", "numpy"):
+                return node.lineno, ast.unparse(called)
     return None
 
 
@@ -276,9 +299,9 @@ def tl_outside(file: str, line: int) -> str:
     if (source := read(file)) is None or source.function_at(line) in source.kernels:
         return ""
     for node in ast.walk(source.tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.lineno == line:
-            if getattr(node.func.value, "id", "") == "tl":
-                return node.func.attr
+        called = node.func if isinstance(node, ast.Call) and node.lineno == line else None
+        if isinstance(called, ast.Attribute) and getattr(called.value, "id", "") == "tl":
+            return called.attr
     return ""
 
 
@@ -310,6 +333,21 @@ def sums(file: str, kernel: str, given: dict) -> list[tuple[str, str, str, int, 
     return found
 
 
+def begins_as(file: str, total: str) -> str:
+    """Of a block that begins as ``tl.zeros(…, PARAMETER)``, for which a launch passes a 16-bit dtype: who passes it."""
+    if (source := read(file)) is None:
+        return ""
+    for n in ast.walk(source.tree):
+        if isinstance(n, ast.Assign) and getattr(n.targets[0], "id", "") == total and isinstance(n.value, ast.Call):
+            parts = [*n.value.args[-1:], *(k.value for k in n.value.keywords if k.arg == "dtype")]
+            parameter = getattr(parts[-1], "id", "") if parts and _last(n.value) in ("zeros", "full") else ""
+            for k in (k for call in ast.walk(source.tree) if isinstance(call, ast.Call) for k in call.keywords):
+                if k.arg == parameter and _dtype(k.value, {}) in ("float16", "bfloat16"):
+                    passes = f"line {k.value.lineno} passes {ast.unparse(k.value)}"
+                    return f"`{total}` begins as {parameter}, for which {passes}"
+    return ""
+
+
 def _dtype(node: ast.AST | None, given: dict) -> str:
     """``float16`` of ``tl.float16``, or of a parameter that it was passed as."""
     if isinstance(node, ast.Name):
@@ -336,7 +374,8 @@ def narrow(file: str, kernel: str, given: dict, dtype: str) -> bool:
     for loop in (n for n in _within(function) if isinstance(n, LOOPS)) if function else ():
         for node in ast.walk(loop):
             if isinstance(node, ast.Call):
-                asked = node.args[:1] if _last(node) == "to" else [k.value for k in node.keywords if "dtype" in str(k.arg)]
+                asked = [k.value for k in node.keywords if "dtype" in str(k.arg)]
+                asked += node.args[:1] if _last(node) == "to" else []
                 if any(_dtype(each, given) == dtype for each in asked):
                     return True
     return False
