@@ -521,9 +521,10 @@ def about_values(
     said = next((said for rule in rules if (said := rule(*given))), "")
     if isinstance(said, tuple):
         return said
-    innocent = owner is not None and not missed and not run.case.fill and not run.case.layout
-    unread = _unread(*given) if innocent else None
-    return said, unread[1] if isinstance(unread, tuple) else None
+    unread = _unread(*given) if owner is not None and not run.case.fill and not run.case.layout else None
+    if not isinstance(unread, tuple) or any(len(many) > 1 for many in siblings(unread[1]).values()):
+        return said, None  # of a loop, a picture of the first step shows little
+    return said, unread[1]
 
 
 def _other_number(run, name, at, got, want, owner, missed):
@@ -741,7 +742,7 @@ TRIES = 16  # elements that are changed, to see whether the result depends on th
 def _unread(run, name, at, got, want, owner, missed):
     """An element that no program loads, and on which the result depends."""
     loads = [access for launch in run.launches for access in launch.accesses if access.op == "load"]
-    for given, value in run.inputs.items():
+    for given, value in run.inputs.items() if not missed else ():
         if not isinstance(value, torch.Tensor) or not value.is_floating_point() or run.expected is None:
             continue
         region = run.arena.region_of(value)
@@ -753,7 +754,8 @@ def _unread(run, name, at, got, want, owner, missed):
             mine = [access for access in loads if access.region is region]
             mine = [access for access in mine if owner is not None and access.program == owner.program] or mine
             what = f"{draw.name_of(mine[0]) if mine else given}[{', '.join(map(str, place))}]"
-            said = f"{what} is read by no program ({unread.size} of {value.numel()} elements are not)."
+            verb = "is not" if unread.size == 1 else "are not"
+            said = f"{what} is read by no program ({unread.size} of {value.numel()} elements {verb})."
             return (f"{said} Which offsets has the load in line {mine[0].line}?", mine[0]) if mine else said
     return None
 
