@@ -85,6 +85,10 @@ def _named(function: ast.FunctionDef, name: str) -> list[ast.Name]:
     return [node for node in _within(function) if isinstance(node, ast.Name) and node.id == name]
 
 
+def _holds(block: ast.AST, node: ast.AST) -> bool:
+    return block.lineno <= node.lineno <= block.end_lineno
+
+
 def parameters(function: ast.FunctionDef) -> list[str]:
     return [argument.arg for argument in [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]]
 
@@ -145,9 +149,13 @@ def _unknown(source: Source, function: ast.FunctionDef, name: str, use: ast.Name
         first = min(stores, key=lambda n: n.lineno)
         if first.lineno > use.lineno:
             return f"Line {use.lineno} uses `{name}`, and line {first.lineno}, behind it, is the first to set it."
-        if any(isinstance(n, ast.If | LOOPS) and n.lineno <= first.lineno <= n.end_lineno for n in _within(function)):
+        around = [n for n in _within(function) if isinstance(n, ast.If | LOOPS) and _holds(n, first)]
+        if any(not _holds(block, use) for block in around):
             where = "in an `if` or a loop, behind which it is unknown"
             return f"Line {first.lineno} sets `{name}` {where}: set it before, too."
+        if first.lineno == use.lineno:
+            begin = "With which value does it begin, before the loop?" if around else "Is it a name of the lesson?"
+            return f"Line {use.lineno} uses `{name}`, which no line before it sets. {begin}"
         return ""
     called = any(isinstance(n, ast.Call) and n.func is use for n in _within(function))
     if called and (module := _library(name, kernel)):

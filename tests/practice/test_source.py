@@ -73,6 +73,14 @@ def test_a_name_that_is_set_later(file):
     assert source.about_name(file(text), "x") == "Line 4 uses `x`, and line 5, behind it, is the first to set it."
 
 
+def test_a_name_that_begins_with_nothing(file):
+    text = "import triton\n@triton.jit\ndef kernel(n):\n    for i in range(n):\n        total = total + i\n"
+    said = "Line 5 uses `total`, which no line before it sets. With which value does it begin, before the loop?"
+    assert source.about_name(file(text), "total") == said
+    text = "import triton\n@triton.jit\ndef kernel(n):\n    mask = mask & 1\n"
+    assert source.about_name(file(text), "mask").startswith("Line 4 uses `mask`, which no line before it sets.")
+
+
 def test_a_return_is_a_fault_in_what_is_launched_only():
     assert source.returns_a_value(FILE) == ""  # helper is called, not launched
     returns = FILE.replace("    # end of gap 1\n", "    # end of gap 1\n    return total\n")
