@@ -168,6 +168,7 @@ def _arange(said, file, line, node):
 
 
 def _brackets(said, file, line, node):
+    node = node.targets[0] if isinstance(node, ast.Assign) else node
     if isinstance(node, ast.Subscript) and (name := getattr(node.value, "id", "")).endswith("_ptr"):
         at = ast.unparse(node.slice)
         return (
@@ -701,7 +702,32 @@ def _half(run, name, at, got, want, owner, missed):
                 return f"What is added up in `{total}` is kept in {narrow}, by line {line}. Is float32 better?"
         if found and source.narrow(run.file, launch.kernel, launch.given, narrow):
             return f"Close, but not close enough. Looks as if the sum is kept in {expected.dtype}; is float32 better?"
+    if near and _by_steps(run, actual):
+        return (
+            f"Close, but not close enough. A sum that is rounded to {narrow} in each step gives these very numbers: is "
+            "something in the loop kept in it?"
+        )
     return None
+
+
+def _by_steps(run, actual) -> bool:
+    """Whether the result is a product of the two inputs that is rounded to its dtype in each step along K."""
+    given = [value for value in run.inputs.values() if isinstance(value, torch.Tensor)]
+    if (
+        len(given) != 2
+        or any(m.ndim != 2 or m.dtype != actual.dtype for m in given)
+        or len(given[0].T) != len(given[1])
+    ):
+        return False
+    a, b = (m.detach().double() for m in given)
+    for step in (8, 16, 32, 64, 128):
+        for kept in (torch.float32, actual.dtype):
+            total = torch.zeros(len(a), b.shape[1], dtype=kept)
+            for start in range(0, a.shape[1], step):
+                total = total + (a[:, start : start + step] @ b[start : start + step]).to(actual.dtype)
+            if torch.equal(total.to(actual.dtype), actual):
+                return True
+    return False
 
 
 def _strided(run, name, at, got, want, owner, missed):

@@ -4,6 +4,7 @@
 import ast
 import builtins
 import difflib
+import sys
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -182,6 +183,8 @@ def _unknown(source: Source, function: ast.FunctionDef, name: str, use: ast.Name
     question = f"Is it `{near[0]}`?" if near else "Is it a name of the lesson?"
     if not known or hasattr(builtins, name):
         return ""
+    if not kernel and name in {*sys.stdlib_module_names, "np", "numpy"}:
+        return f"`{name}` is not imported in this file."
     if not kernel:
         return f"`{name}` is not set in {function.name}; it has {_listed(list(dict.fromkeys(known)))}. {question}"
     given = parameters(function)

@@ -68,6 +68,11 @@ def test_a_parameter_has_no_value_outside_of_its_kernel(file):
     assert source.about_name(file(), "BLOCK", line).startswith("Outside of the kernel its parameters have no value.")
 
 
+def test_a_module_that_is_not_imported(file):
+    text = "import triton\ndef host(n):\n    return math.ceil(n / 2)\n"
+    assert source.about_name(file(text), "math", 3) == "`math` is not imported in this file."
+
+
 def test_a_name_that_is_set_later(file):
     text = "import triton\n@triton.jit\ndef kernel(x_ptr):\n    y = x + 1\n    x = 2\n"
     assert source.about_name(file(text), "x") == "Line 4 uses `x`, and line 5, behind it, is the first to set it."
