@@ -56,6 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
             if given.command is None:
                 return desk.status(checker)
             if given.command == "check" and desk.lay_out(exercise):
+                desk.introduce(exercise)
                 say(f"Your copy is new: {desk.copy_of(exercise)}")
             if given.command == "serve":
                 from coach.serve import serve

@@ -11,6 +11,7 @@ Read in this order; arrows of import run upward:
 - ``record``: what a call did: launches, each program's accesses, calls of torch
 - ``run``: one call of the reader's function: sizes, strides, seed and fill of memory; and what it should give
 - ``draw``: a launch as text: programs × lanes
+- ``source``: what the reader's file says, without running it
 - ``mistakes``: what is probably wrong, where it is a known mistake
 - ``judge``: what of a run is wrong: shape, bounds, values, honesty, counts
 - ``stages``: the checks in their order, in the interpreter

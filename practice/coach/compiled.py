@@ -88,8 +88,10 @@ def _finding(error: Exception, file: str) -> Finding:
         innermost = innermost.__cause__
     place = re.search(r"\bat (\d+):(\d+):", str(error))
     said, line = raised(error, file)
-    guess = mistakes.about_error(f"{innermost} {error}")
-    if type(error).__name__ not in ("CompilationError", "CompileTimeAssertionFailure", "UnsupportedLanguageConstruct"):
+    kernels = "CompilationError", "CompileTimeAssertionFailure", "UnsupportedLanguageConstruct"
+    in_kernel = type(error).__name__ in kernels
+    guess = mistakes.about_error(f"{innermost} {error}", file, 0 if in_kernel else line, getattr(error, "node", None))
+    if not in_kernel:
         where = f", in line {line}:" if line else ":"
         return Finding(f"Your code raised {said}{where}", details=[judge.source(file, line)], guess=guess)
     if not place:

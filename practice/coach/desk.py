@@ -68,6 +68,7 @@ class Desk:
         verdict = checker.check(exercise, path)
         record = self.progress.of(exercise.name)
         if verdict.finding is None:
+            record.passed_at = record.passed_at if record.passed else record.tries + 1
             record.passed = True
         elif path.exists() and path.read_text("utf-8") != exercise.skeleton:
             record.tries += 1
@@ -130,7 +131,11 @@ class Desk:
             record = self.progress.of(exercise.name)
             mark = "✓" if record.passed else "·"
             said = f"{mark} {exercise.name:24} {KINDS[exercise.card.kind]:22} {exercise.card.title}"
-            self.say(said + (f" ({record.tries} tries)" if record.tries > 1 else ""))
+            if record.passed and record.passed_at:
+                said += f" (passed at check {record.passed_at})"
+            elif record.tries > 1:
+                said += f" ({record.tries} tries)"
+            self.say(said)
         return 0
 
     def keep(self, exercise: Exercise):

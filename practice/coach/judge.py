@@ -21,7 +21,7 @@ def error(run: Run):
                 f"Your code raised {said}" + (f", in line {line}:" if line else ":"),
                 str(run.case),
                 details=[source(run.file, line)],
-                guess=mistakes.about_error(said),
+                guess=mistakes.about_error(said, run.file, line),
             )
         )
 
@@ -148,6 +148,31 @@ def with_picture(finding: Finding, access: Access, lane: int, wrong=(), missed=(
     return finding
 
 
+def ordered(run: Run):
+    """No float to which several programs add by atomics, where the spec wants the same bits each time."""
+    for launch in run.launches if run.spec.ordered and run.error is None else ():
+        adders: dict[tuple[int, int], dict[int, Access]] = {}  # by region and offset, of each program the first
+        for access in launch.accesses:
+            if access.adds and access.region.tensor.is_floating_point():
+                offsets, lanes = np.unique(access.offsets[access.mask & access.inside], return_counts=True)
+                for offset in offsets.tolist():
+                    adders.setdefault((id(access.region), offset), {}).setdefault(access.program, access)
+                if (lanes > 1).any():
+                    who = f"{lanes.max()} lanes of program {_pid(access.pid)}"
+                    raise Found(_unordered(run, access, int(offsets[lanes.argmax()]), who))
+        for (_, offset), found in adders.items():
+            if len(found) > 1:
+                raise Found(_unordered(run, next(iter(found.values())), offset, f"{len(found)} programs"))
+
+
+def _unordered(run: Run, access: Access, offset: int, who: str) -> Finding:
+    dtype = str(access.region.tensor.dtype).removeprefix("torch.")
+    said = f"Line {access.line}: {who} add to {draw.name_of(access)}{_element(access, offset)}. "
+    said += f"Their order is not promised, so the {dtype} sum may differ each time."
+    finding = Finding(said, str(run.case), [source(run.file, access.line)], guess=run.spec.ordered)
+    return with_picture(finding, access, int(np.flatnonzero(access.mask)[0]), {offset})
+
+
 def values(run: Run):
     """Every element of every result; then the properties."""
     error(run)
@@ -199,8 +224,8 @@ def _wrong_value(run: Run, name: str, actual, expected, wrong) -> Finding:
             finding.details = [f"No program stores it: none has its offset, {offsets}."]
             if last := [a for a in run.launches[-1].accesses if a.region is region and a.op != "load"]:
                 with_picture(finding, last[-1], 0, _offsets_of(region, actual, wrong), owner_of=offsets)
-    finding.guess = mistakes.about_values(run, name, at, got, want, owner, missed)
-    return finding
+    finding.guess, load = mistakes.about_values(run, name, at, got, want, owner, missed)
+    return with_picture(finding, load, 0) if load else finding
 
 
 def _offsets_of(region, actual, wrong) -> list[int]:

@@ -5,16 +5,21 @@ Each rule looks at one thing and returns its sentence, or None. The first that s
 come first. Errors of the compiler and of Python have their own table, of patterns.
 """
 
+import ast
+import itertools
 import re
 
 import numpy as np
 import torch
 
-from . import draw
+from . import draw, source
 from .record import Access, Trouble
-from .run import Run, gradient_like
+from .run import Run, gradient_like, reference
 
 ERRORS = {
+    r"'torch.dtype' object has no attribute": "A kernel takes dtypes of `tl`: `tl.float32`, not `torch.float32`.",
+    r"equal reduction dimensions": "`tl.dot(a, b)` needs as many columns in its first tile as there are rows in its "
+    "second. Has a the axis of k second, `k[None, :]`, and b first, `k[:, None]`?",
     r"Value argument cannot be block type": "The place is one address, and what is to be stored there is a block. One "
     "number for a program: has the reduction left more than that, as of a tile with two axes?",
     r"Mask argument cannot be block type": "Here the pointer is one address. Are the offsets added to it, in the same "
@@ -47,8 +52,6 @@ ERRORS = {
     "`tl.constexpr`?",
     r"Unsupported function referenced|NameError\(.(torch|math|np|numpy) is": "In a kernel, functions are those of "
     "`tl`: `tl.exp`, not `torch.exp` or `math.exp`.",
-    r"name '[A-Z][A-Z_]+' is not defined": "Outside of the kernel its parameters have no value. Which number does the "
-    "launch pass for this one, and what is it called there?",
     r"NameError|is not defined": "Is this name defined in your file, which needs what it copies from another? And "
     "spelled as there? What only an `if` defines is unknown behind it.",
     r"invalid axis": "A block of one dimension has axis 0 only. In one of rows and columns, axis 1 is along a row.",
@@ -90,23 +93,155 @@ ERRORS = {
 }
 
 
-def about_error(said: str) -> str:
-    """Of what Triton or Python raised."""
+def about_error(said: str, file: str = "", line: int = 0, node: ast.AST | None = None) -> str:
+    """Of what Triton or Python raised; in a line of the file (0: unknown, as in a kernel), at a node of a kernel."""
+    rules = (
+        _of_torch,
+        _name,
+        _changes_shape,
+        _arange,
+        _brackets,
+        _larger_of_two,
+        _product,
+        _two_dtypes,
+        _grid,
+        _tl,
+    )
+    if tip := next((tip for rule in rules if (tip := rule(said, file, line, node))), ""):
+        return tip
     return next((tip for pattern, tip in ERRORS.items() if re.search(pattern, said)), "")
+
+
+def _of_torch(said, file, line, node):
+    if not re.search(r"Unsupported function referenced|NameError\(.(torch|math|np|numpy) is", said):
+        return None
+    if not (found := source.of_torch(file)):
+        return None
+    import triton.language as tl
+
+    name = found[1].split(".")[-1]
+    there = f": `tl.{name}`, not `{found[1]}`." if hasattr(tl, name) else f", which has no `{name}`."
+    return f"Line {found[0]} calls `{found[1]}`. In a kernel, functions are those of `tl`{there}"
+
+
+def _name(said, file, line, node):
+    found = re.search(r"NameError\('(\w+) is not defined|\bname '(\w+)' is not defined", said)
+    if not found or found[1] in ("torch", "math", "np", "numpy"):
+        return None
+    return source.about_name(file, found[1] or found[2], 0 if found[1] else line)
+
+
+SHAPE = r"(<\[[^\]]*\], \w+>|\w+)"
+
+
+def _changes_shape(said, file, line, node):
+    """A variable that a loop makes a block of another shape."""
+    found = re.search(rf"Loop-carried variable (\w+) has initial type {SHAPE} but is re-assigned to {SHAPE}", said)
+    if not found:
+        return None
+    before, after = (re.findall(r"'(\d+)'", kind) for kind in found.groups()[1:])
+    if before == after:
+        passed = source.begins_as(file, found[1])
+        return (
+            f"A block keeps its dtype through a loop: {passed}. What is added to it is another dtype."
+            if passed
+            else None
+        )
+    first, then = ("a block of " + " × ".join(shape) if shape else "one number" for shape in (before, after))
+    begins = f"`{found[1]}` begins as {first}, and becomes {then}. "
+    if not before:
+        return begins + "Is a `tl.sum` (`tl.max`) missing? Or should it begin as a block, with `tl.zeros`?"
+    return begins + "A loop keeps its shape: is it reduced too early, or along the wrong axis?"
+
+
+def _arange(said, file, line, node):
+    if "arange's arguments must be of type" not in said:
+        return None
+    names, constant = source.fixed(file, node)
+    if not names or not constant:
+        return None
+    which = " and ".join(f"`{name}`" for name in names)
+    return (
+        f"{which} {'is' if len(names) == 1 else 'are'} known only at run time. Both ends of `tl.arange` are constants: "
+        f"`tl.arange(0, {constant})`. Add what depends on the program outside of it."
+    )
+
+
+def _brackets(said, file, line, node):
+    node = node.targets[0] if isinstance(node, ast.Assign) else node
+    if isinstance(node, ast.Subscript) and (name := getattr(node.value, "id", "")).endswith("_ptr"):
+        at = ast.unparse(node.slice)
+        return (
+            f"`{name}` is an address. Read by `tl.load({name} + {at}, mask=…)`, write by `tl.store(…)`, which takes an "
+            "address, too."
+        )
+    return None
+
+
+def _larger_of_two(said, file, line, node):
+    second = ast.unparse(node.args[1]) if isinstance(node, ast.Call) and len(node.args) > 1 else "0"
+    if not re.fullmatch(r"[\dA-Z_-]+|axis", second):  # an axis is right
+        for name, word in (("max", "larger"), ("min", "smaller")):
+            if ast.unparse(node.func) == f"tl.{name}":
+                return f"`tl.{name}` reduces one block; the {word} of two is `tl.{name}imum(a, b)`."
+    return None
+
+
+def _product(said, file, line, node):
+    if "incompatible dimensions" in said and source.loaded(file, node):
+        return "`*` multiplies element by element. The product of two tiles is `tl.dot(a, b)`."
+    return None
+
+
+def _two_dtypes(said, file, line, node):
+    """``tl.dot`` with an accumulator of another dtype than what it gives."""
+    if not isinstance(node, ast.Call) or ast.unparse(node.func) != "tl.dot" or len(node.args) < 3:
+        return None
+    if re.search(r"incompatible|must have|must be at least", said):
+        return None
+    if asked := next((ast.unparse(k.value) for k in node.keywords if k.arg == "out_dtype"), ""):
+        return (
+            f"`tl.dot` gives {asked}, by `out_dtype`, and adds it to `{ast.unparse(node.args[2])}`: both must have the "
+            "same dtype."
+        )
+    if passed := source.begins_as(file, ast.unparse(node.args[2])):
+        return f"Without `out_dtype`, `tl.dot` gives float32, and both must have the same dtype: {passed}."
+    return None
+
+
+def _grid(said, file, line, node):
+    if found := re.search(r"int\(\) argument must be .* not '(tuple|function)'", said):
+        if name := source.grid_of(file, line):
+            what = "a tuple" if found[1] == "tuple" else "a function"
+            return f"Line {line} puts `{name}` in a tuple already: the gap wants a number, not {what}."
+        if found[1] == "function":
+            return "A grid is a tuple of numbers, or a function that returns one: not a tuple with a function in it."
+    if "'float' object cannot be interpreted as an integer" in said and source.divides(file, line):
+        return "`/` gives a float, and here a whole number is wanted. A grid is rounded up, by `triton.cdiv`."
+    return None
+
+
+def _tl(said, file, line, node):
+    if "outside of the scope of a kernel" in said and (name := source.tl_outside(file, line)):
+        outside = f"; outside it is `triton.{name}`" if name in ("cdiv", "next_power_of_2") else ""
+        return f"`tl.{name}` works in a kernel only{outside}."
+    return None
 
 
 def about_trouble(run: Run, trouble: Trouble) -> str:
     """Of an access that is not allowed."""
     rules = (
         _input,
+        _joined_masks,
         _shared,
         _same_offsets,
         _no_mask,
+        _exchanged,
         _backward,
+        _beside_the_tile,
         _one_too_many,
         _ignores_strides,
         _row_begins,
-        _beside_the_tile,
         _mask_says_on,
         _race,
         _overlap,
@@ -133,6 +268,15 @@ def _input(run, trouble):
     if trouble.kind == "input":
         return "What a kernel writes needs memory of its own: is there a `torch.empty_like` for it?"
     return None
+
+
+def _joined_masks(run, trouble):
+    if trouble.kind != "outside" or trouble.access.mask.size == 1:
+        return None
+    if not (found := source.joined_masks(run.file, trouble.access.line)):
+        return None
+    symbol = "&" if found[0] == "and" else "|"
+    return f"Line {found[1]} has `{found[0]}` between two masks, of which Python takes one. Write `{symbol}`."
 
 
 def _same_offsets(run, trouble):
@@ -168,15 +312,55 @@ def _between(trouble) -> bool:
     return 0 <= trouble.access.offsets[trouble.lane] < trouble.access.region.span
 
 
-def _backward(run, trouble):
-    access = trouble.access
+def _steps(access: Access) -> tuple[int, int] | None:
+    """How far the offsets of a tile move along each of its axes, where that is the same everywhere."""
+    if len(access.shape) != 2 or min(access.shape) < 2:
+        return None
     lanes = access.offsets.reshape(access.shape)
-    if trouble.kind == "outside" and not run.case.layout and lanes.shape[-1:] > (1,) and (np.diff(lanes) < 0).all():
-        return (
-            "The offsets fall from lane to lane. Does the first lane of the first program get the last index, which is "
-            "n - 1? And does the mask compare with the right length?"
-        )
+    steps = np.diff(lanes, axis=0), np.diff(lanes, axis=1)
+    return None if any((step != step[0, 0]).any() for step in steps) else tuple(int(step[0, 0]) for step in steps)
+
+
+def _exchanged(run, trouble):
+    """A tile that moves by the other axis' stride on each axis; its mask says which axis is which."""
+    access, tensor = trouble.access, trouble.access.region.tensor
+    if trouble.kind != "outside" or tensor.ndim != 2 or access.program or access.mask.all() or not _steps(access):
+        return None
+    row, column = tensor.stride()
+    on = access.mask.reshape(access.shape)
+    meant = np.zeros_like(on)
+    meant[: len(tensor), : tensor.shape[1]] = True
+    if row != column and [abs(step) for step in _steps(access)] == [column, row] and (on == meant).all():
+        return "Have rows and columns each other's stride? See the offsets, and what the launch passes."
     return None
+
+
+def _backward(run, trouble):
+    access, tensor = trouble.access, trouble.access.region.tensor
+    if trouble.kind != "outside" or run.case.layout or not tensor.ndim:
+        return None
+    lanes, many = access.offsets.reshape(access.shape), siblings(access)
+    falls = [axis for axis, n in enumerate(access.shape) if n > 1 and (np.diff(lanes, axis=axis) < 0).all()]
+    firsts = [int(many[p][0].offsets.flat[0]) for p in sorted(many)[:2]]
+    if not falls and not (len(firsts) == 2 and firsts[1] < firsts[0]):
+        return None
+    said = f"The offsets fall from {'lane to lane' if falls else 'program to program'}. "
+    step = -int(np.diff(lanes, axis=falls[-1]).flat[0]) if falls else 0
+    strides = list(tensor.stride())
+    axis = strides.index(step) if step in strides else tensor.ndim - 1
+    if firsts[0] != (tensor.shape[axis] - 1) * strides[axis]:
+        return said + (
+            "Does the first lane of the first program get the last index, which is n - 1? And does the mask compare "
+            "with the right length?"
+        )
+    on = access.mask.reshape(access.shape)
+    if len(access.shape) == 2 == tensor.ndim:
+        for axis, what in ((1, "columns"), (0, "rows")):
+            if on.shape[axis] > tensor.shape[axis] and (on == on.any(axis=axis, keepdims=True)).all():
+                return f"{said}{draw.name_of(access)} has {tensor.shape[axis]} {what}, and of the tile all " + (
+                    f"{on.shape[axis]} are on. Does the mask compare the {what}, too?"
+                )
+    return said + "Does the mask compare with the right length?"
 
 
 def _one_too_many(run, trouble):
@@ -192,6 +376,8 @@ def _one_too_many(run, trouble):
 def _ignores_strides(run, trouble):
     if run.case.layout and trouble.access.op == "store" and trouble.access.region.tensor.is_contiguous():
         strides = tuple(trouble.access.region.tensor.stride())
+        if said := _strides_of_another(run, trouble.access):
+            return said
         return f"Here the strides of what is stored are {strides}. Are its offsets made with those of something else?"
     if run.case.layout and trouble.kind in ("outside", "twice"):
         other = ", or a `.contiguous()`" if "clone" in run.spec.torch_ops else ""
@@ -200,6 +386,15 @@ def _ignores_strides(run, trouble):
         if trouble.access.region.name == "the gradient":
             return "The gradient that comes in may have gaps. Does the kernel get what `.contiguous()` returns?"
         return "Looks as if a stride is missing from the offsets."
+    return None
+
+
+def _strides_of_another(run, access: Access | None) -> str | None:
+    """A tile that is stored with the strides of an input."""
+    own = tuple(access.region.tensor.stride()) if access and access.op == "store" else ()
+    for name, value in run.inputs.items() if len(own) == 2 else ():
+        if isinstance(value, torch.Tensor) and tuple(value.stride()) == _steps(access) != own:
+            return f"The store uses {name}'s strides, {tuple(value.stride())}; the result's are {own}."
     return None
 
 
@@ -241,10 +436,16 @@ def _beside_the_tile(run, trouble):
         beyond = first[axis] + np.arange(on.shape[axis]) >= tensor.shape[axis]
         if (gone := np.flatnonzero(beyond & on.any(axis=1 - axis))).size:
             which = f"{what} {gone[0]}" if gone.size == 1 else f"{what}s {gone[0]} to {gone[-1]}"
-            return (
-                f"The mask is on in {which} of the tile, and {draw.name_of(access)} ends before. Does the mask compare "
-                f"the {what}s, and in a loop those of this step?"
-            )
+            said = f"The mask is on in {which} of the tile, and {draw.name_of(access)} ends before. "
+            end, size = int(first[axis] + gone[-1] + 1), tensor.shape[axis]
+            known = source.names_in_mask(run.file, access.line) if gone[-1] < on.shape[axis] - 1 else set()
+            if other := [name for name in known if access.launch.given.get(name) == end]:
+                return (
+                    said + f"It lets {end} {what}s pass, which is {other[0]}, and there are {size}: compare with those."
+                )
+            if known and end == size + 1:
+                return said + "Does your mask say `<=` where `<` is right?"
+            return said + f"Does the mask compare the {what}s, and in a loop those of this step?"
     return None
 
 
@@ -282,6 +483,12 @@ def _overlap(run, trouble):
             f"Program 0 begins at offset {starts[0]}, program 1 at {starts[1]}, and each has {lanes} lanes, of which "
             f"the mask leaves some on that belong to somebody else. Is it the step, or the mask?"
         )
+    access, offset = trouble.access, trouble.access.offsets[trouble.lane]
+    before = list(itertools.takewhile(lambda other: other is not access, access.launch.accesses))
+    before = [a for a in before if (a.op, a.program) == ("store", access.program) and a.region is access.region]
+    lines = [other.line for other in before if (other.mask & (other.offsets == offset)).any()]
+    if lines and lines[-1] != access.line:
+        return source.two_stores(run.file, lines[-1], access.line)
     if np.unique(trouble.access.offsets[trouble.access.mask]).size == trouble.access.mask.sum():
         return "It was another store of the same program. In a loop: how far do the offsets move with each step?"
     return "Two lanes have the same offset. Does every index have its stride, and the mask `<` rather than `<=`?"
@@ -290,11 +497,17 @@ def _overlap(run, trouble):
 # Values
 
 
-def about_values(run: Run, name: str, at: tuple[int, ...], got, want, owner: Access | None, missed: int) -> str:
-    """Of a result with a wrong element at ``at``; ``missed`` elements were never stored."""
+def about_values(
+    run: Run, name: str, at: tuple[int, ...], got, want, owner: Access | None, missed: int
+) -> tuple[str, Access | None]:
+    """Of a result with a wrong element at ``at``; ``missed`` elements were never stored. And a load to draw, if any."""
     rules = (
+        _other_number,
         _known_result,
         _never_launched,
+        _dark_load,
+        _diagonal,
+        _axes,
         _short_row,
         _too_few_programs,
         _wrong_step,
@@ -303,9 +516,64 @@ def about_values(run: Run, name: str, at: tuple[int, ...], got, want, owner: Acc
         _strided,
         _transposed,
         _same_loads,
+        _unread,
     )
     given = (run, name, at, got, want, owner, missed)
-    return next((said for rule in rules if (said := rule(*given))), "")
+    said = next((said for rule in rules if (said := rule(*given))), "")
+    if isinstance(said, tuple):
+        return said
+    unread = _unread(*given) if owner is not None and not run.case.fill and not run.case.layout else None
+    if not isinstance(unread, tuple) or any(len(many) > 1 for many in siblings(unread[1]).values()):
+        return said, None  # of a loop, a picture of the first step shows little
+    return said, unread[1]
+
+
+def _other_number(run, name, at, got, want, owner, missed):
+    """A launch passes a number as a parameter that bears the name of another number of the file."""
+    for launch in run.launches:
+        for constant, value in launch.constants.items():
+            passed = getattr(launch.given[constant], "value", launch.given[constant])
+            if isinstance(value, float) and isinstance(passed, int | float) and passed != value:
+                passes = f"Line {launch.line} passes {passed:g} as {constant}"
+                return f"{passes}; the file sets {constant} to {value:g}, at the top."
+    return None
+
+
+def _dark_load(run, name, at, got, want, owner, missed):
+    """A load of which no lane is on, in any program."""
+    for launch in run.launches:
+        lines: dict[int, list[Access]] = {}
+        for access in launch.accesses:
+            if access.op == "load" and access.region.given and (access.region.index >= 0).any():
+                lines.setdefault(access.line, []).append(access)
+        for line, loads in lines.items():
+            if not any(access.mask.any() for access in loads):
+                return f"No lane of the load in line {line} is on, in any program: what does its mask compare?", loads[
+                    0
+                ]
+    return None
+
+
+def _diagonal(run, name, at, got, want, owner, missed):
+    for access in _stores(run) if missed else ():
+        tensor, vector = access.region.tensor, len(access.shape) == 1 and access.offsets.size > 1
+        if vector and tensor.ndim == 2 and (np.diff(access.offsets) == sum(tensor.stride())).all():
+            return "The lanes of a program lie on a diagonal: a tile takes `rows[:, None]` and `columns[None, :]`."
+    return None
+
+
+def _axes(run, name, at, got, want, owner, missed):
+    """With two axes: programs without an element, and elements without a program."""
+    for launch in run.launches if missed else ():
+        stores = [access for access in launch.accesses if access.op == "store"]
+        idle = {a.program for a in stores} - {a.program for a in stores if a.mask.any()}
+        if launch.grid[1] > 1 and idle:
+            pid = launch.pid(min(idle))
+            return (
+                f"Program {pid} has no element, and {missed} elements have no program. Has the grid its axes in the "
+                "kernel's order: does the kernel count the same on each axis?"
+            )
+    return None
 
 
 def _known_result(run, name, at, got, want, owner, missed):
@@ -416,14 +684,55 @@ def _poison(run, name, at, got, want, owner, missed):
 
 def _half(run, name, at, got, want, owner, missed):
     actual, expected = run.results[name], run.expected[name]
-    if expected.dtype in (torch.float16, torch.bfloat16) and not missed:
-        error = (actual.double() - expected.double()).abs() / expected.double().abs().clamp(min=1e-3)
-        if error.isfinite().all() and error.median() < 0.05:
+    narrow = str(expected.dtype).removeprefix("torch.")
+    if narrow not in ("float16", "bfloat16") or missed:
+        return None
+    error = (actual.double() - expected.double()).abs()
+    relative = error / expected.double().abs().clamp(min=1e-3)
+    near = relative.isfinite().all() and relative.median() < 0.05 and error.max() < 0.02 * expected.double().abs().max()
+    for launch in run.launches if near else ():
+        found = source.sums(run.file, launch.kernel, launch.given)
+        for total, dtype, parameter, line, rounded in found:
+            if dtype == "float32" and rounded:
+                return f"The sum is kept in float32, but line {rounded} rounds what is added to it, in every step."
+            if dtype == narrow and not rounded and parameter:
+                passes = f"line {launch.line} passes tl.{narrow} as {parameter}"
+                return f"What is added up in `{total}` is kept in {narrow}, for {passes}. Is float32 better?"
+            if dtype == narrow and not rounded:
+                return f"What is added up in `{total}` is kept in {narrow}, by line {line}. Is float32 better?"
+        if found and source.narrow(run.file, launch.kernel, launch.given, narrow):
             return f"Close, but not close enough. Looks as if the sum is kept in {expected.dtype}; is float32 better?"
+    if near and _by_steps(run, actual):
+        return (
+            f"Close, but not close enough. A sum that is rounded to {narrow} in each step gives these very numbers: is "
+            "something in the loop kept in it?"
+        )
     return None
 
 
+def _by_steps(run, actual) -> bool:
+    """Whether the result is a product of the two inputs that is rounded to its dtype in each step along K."""
+    given = [value for value in run.inputs.values() if isinstance(value, torch.Tensor)]
+    if (
+        len(given) != 2
+        or any(m.ndim != 2 or m.dtype != actual.dtype for m in given)
+        or len(given[0].T) != len(given[1])
+    ):
+        return False
+    a, b = (m.detach().double() for m in given)
+    for step in (8, 16, 32, 64, 128):
+        for kept in (torch.float32, actual.dtype):
+            total = torch.zeros(len(a), b.shape[1], dtype=kept)
+            for start in range(0, a.shape[1], step):
+                total = total + (a[:, start : start + step] @ b[start : start + step]).to(actual.dtype)
+            if torch.equal(total.to(actual.dtype), actual):
+                return True
+    return False
+
+
 def _strided(run, name, at, got, want, owner, missed):
+    if run.case.layout and (said := _strides_of_another(run, owner)):
+        return said
     if run.case.layout and not run.results[name].is_contiguous():
         strides = tuple(run.results[name].stride())
         what = "The result" if name == "out" else f"{name[0].upper()}{name[1:]}"
@@ -449,5 +758,40 @@ def _same_loads(run, name, at, got, want, owner, missed):
                 return (
                     f"Every program loads the same elements of {draw.name_of(access)}, in line {access.line}, and some "
                     "are loaded by none. Did you forget the program's number there?"
-                )
+                ), access
     return None
+
+
+TRIES = 16  # elements that are changed, to see whether the result depends on them
+
+
+def _unread(run, name, at, got, want, owner, missed):
+    """An element that no program loads, and on which the result depends."""
+    loads = [access for launch in run.launches for access in launch.accesses if access.op == "load"]
+    for given, value in run.inputs.items() if not missed else ():
+        if not isinstance(value, torch.Tensor) or not value.is_floating_point() or run.expected is None:
+            continue
+        region = run.arena.region_of(value)
+        unread = np.sort(region.index[(region.index >= 0) & (region.reads == 0)])
+        for element in unread[:: max(1, unread.size // TRIES)][:TRIES].tolist():
+            place = tuple(int(i) for i in np.unravel_index(element, value.shape))
+            if not _depends(run, given, place):
+                continue
+            mine = [access for access in loads if access.region is region]
+            mine = [access for access in mine if owner is not None and access.program == owner.program] or mine
+            what = f"{draw.name_of(mine[0]) if mine else given}[{', '.join(map(str, place))}]"
+            verb = "is not" if unread.size == 1 else "are not"
+            said = f"{what} is read by no program ({unread.size} of {value.numel()} elements {verb})."
+            return (f"{said} Which offsets has the load in line {mine[0].line}?", mine[0]) if mine else said
+    return None
+
+
+def _depends(run, given: str, place: tuple[int, ...]) -> bool:
+    """Whether the right result is another one when this element of an input is."""
+    changed = {k: v.detach().clone() if isinstance(v, torch.Tensor) else v for k, v in run.inputs.items()}
+    changed[given][place] += 1
+    try:
+        other = reference(run.spec, changed)
+    except (RuntimeError, IndexError, ValueError, TypeError):
+        return False
+    return any(not torch.allclose(e, other[k], 1e-4, 1e-6, equal_nan=True) for k, e in run.expected.items())

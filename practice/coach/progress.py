@@ -12,6 +12,7 @@ class Record:
     tries: int = 0  # that failed, of a text that is not the skeleton's
     hints: int = 0
     passed: bool = False
+    passed_at: int = 0  # the check that first found it right, counted from 1; 0: not known
 
 
 class Progress:

@@ -9,6 +9,7 @@ import functools
 import inspect
 import sys
 from dataclasses import dataclass, field
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -54,6 +55,7 @@ class Access:
     line: int  # of the reader's file
     masked: bool  # whether a mask was given
     other: bool  # whether lanes that are off were given a value
+    adds: bool = False  # whether an atomic adds, the others of which depend on no order
 
     @property
     def pid(self) -> tuple[int, ...]:
@@ -65,6 +67,9 @@ class Launch:
     kernel: str
     grid: tuple[int, int, int]
     names: dict[int, str]  # the kernel's parameter for a region, by the region's identity
+    given: dict[str, Any] = field(default_factory=dict)  # what its other parameters were passed
+    constants: dict[str, Any] = field(default_factory=dict)  # numbers of the file that are called as parameters are
+    line: int = 0  # of the launch
     accesses: list[Access] = field(default_factory=list)
 
     @property
@@ -140,7 +145,11 @@ class Recorder:
                 names[id(region)] = name
         size = grid(given) if callable(grid) else grid
         size = (size,) if isinstance(size, int) else tuple(int(n) for n in size)
-        self.launches.append(Launch(kernel.fn.__name__, (*size, 1, 1)[:3], names))
+        plain = {name: value for name, value in given.items() if name not in names.values()}
+        of_file = kernel.fn.__globals__
+        constants = {name: of_file[name] for name in plain if isinstance(of_file.get(name), int | float)}
+        launch = Launch(kernel.fn.__name__, (*size, 1, 1)[:3], names, plain, constants, self.line())
+        self.launches.append(launch)
         for region in self.arena.regions:
             region.new_launch()
         with self.aside():
@@ -164,7 +173,7 @@ class Recorder:
             frame = frame.f_back
         return frame.f_lineno if frame else 0
 
-    def _note(self, op, pointers, mask, other) -> Access | None:
+    def _note(self, op, pointers, mask, other, adds=False) -> Access | None:
         addresses = pointers.data.ravel()
         on = np.broadcast_to(mask.data, pointers.data.shape).astype(bool).ravel()
         region = self.arena.aimed_at(addresses, on)
@@ -176,8 +185,9 @@ class Recorder:
         offsets = region.offsets(addresses)
         inside, shape = region.holds(offsets), pointers.data.shape
         access = Access(
-            launch, program, op, region, offsets, on, inside, shape, self.line(), masked=self.masked, other=other
-        )
+            launch, program, op, region, offsets, on, inside, shape, self.line(), masked=self.masked, other=other,
+            adds=adds,
+        )  # fmt: skip
         launch.accesses.append(access)
         self._judge(access)
         return access
@@ -242,7 +252,7 @@ class Recorder:
         return done
 
     def _rmw(self, rmw, kind, pointers, value, mask, *rest):
-        access = self._note("atomic", pointers, mask, False)
+        access = self._note("atomic", pointers, mask, False, adds=kind.name in ("ADD", "FADD"))
         done = rmw(kind, pointers, value, self._safe(access, pointers, mask), *rest)
         self._remember(access)
         return done

@@ -40,7 +40,8 @@ How to specify other kinds:
   ``most_moved=1`` (bytes, of those of inputs and results); or ``speed`` on a GPU. A skeleton of this kind is right, and
   too slow.
 - **Find the bug**: ``kind="bug"``. The gap is the lines with the fault.
-- **Histograms, atomics**: an atomic may touch an element twice, a plain store may not, unless ``twice=True``.
+- **Histograms, atomics**: an atomic may touch an element twice, a plain store may not, unless ``twice=True``. Where the
+  result has to be the same each time, ``ordered`` says what to do instead of adding floats by atomics.
 """
 
 from __future__ import annotations
@@ -107,6 +108,7 @@ class Spec:
     writes: tuple[str, ...] = ()  # inputs that a kernel may write, as for work in place
     twice: bool = False  # whether a launch may store an element twice
     shared: str = ""  # what to say where programs store the same element, which they should share by atomics
+    ordered: str = ""  # what to do instead of letting several programs add to one float; without it they may
     covers: bool = True  # whether a kernel must store every element of the result
     stored: bool = True  # whether a kernel makes the result at all; not where it is a time, as in 12_clock
     torch_ops: tuple[str, ...] = ()  # what torch may do beside allocate and view, such as "clone"

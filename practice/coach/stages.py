@@ -36,7 +36,9 @@ def importing(make: Callable, file: str):
         where = f", in line {line}:" if line else ":"
         raise Found(
             Finding(
-                f"Your file raised {said}{where}", details=[judge.source(file, line)], guess=mistakes.about_error(said)
+                f"Your file raised {said}{where}",
+                details=[judge.source(file, line)],
+                guess=mistakes.about_error(said, file, line),
             )
         ) from error
 
@@ -86,6 +88,8 @@ def check(spec: Spec, function: Callable, file: str, begin: Callable[[str], None
         judge.bounds(run(case))
 
     begin("values")
+    for case in cases:
+        judge.ordered(run(case))
     for case in cases:
         judge.values(run(case))
         judge.properties(run(case), lambda case=case, **changes: repeat(run(case), function, **changes))

@@ -106,6 +106,18 @@ def test_a_solution_is_shown_after_a_try_and_not_before(desk):
     assert desk.said[-1] == exercise.solution
 
 
+def test_the_list_says_at_which_check_it_passed(desk):
+    exercise = desk.all[0]
+    desk.lay_out(exercise)
+    desk.copy_of(exercise).write_text("# mine\n")
+    for verdict in (WRONG, WRONG, RIGHT, WRONG, RIGHT):
+        desk.check(exercise, Toy(verdict))
+    desk.said.clear()
+    desk.list()
+    assert desk.said[0].endswith("(passed at check 3)")
+    assert "check" not in desk.said[1] and "tries" not in desk.said[1]
+
+
 def test_a_reset_keeps_every_old_text(desk):
     exercise = desk.all[0]
     for text in ("first\n", "second\n"):
@@ -221,6 +233,14 @@ def test_a_reader_does_the_first_exercise(folder):
     assert "Next: 03_copy" in done.stdout
     assert json.loads((folder / "mine/progress.json").read_text())["exercises"]["01_scale"]["passed"]
     assert "✓ 01_scale" in practice(folder, "list").stdout
+
+
+def test_a_check_of_a_new_copy_says_which_lesson_leads_to_it(folder):
+    done = practice(folder, "check", "5")
+    assert (
+        "Sum each row, under a mask" in done.stdout and "\nAfter: " in done.stdout and "Gap 1 is still" in done.stdout
+    )
+    assert "After: " not in practice(folder, "check", "5").stdout
 
 
 def test_the_progress_does_not_depend_on_the_terminal(folder):

@@ -234,6 +234,18 @@ def test_what_all_programs_read_may_be_the_same(toy, check):
     assert "Does the mask compare the columns" in said and "the program's number" not in said
 
 
+def test_only_a_sum_of_floats_depends_on_the_order(toy, check):
+    exercise, text = toy("histogram")
+    path = exercise.folder / "spec.py"
+    path.write_text(path.read_text().replace("covers=False", 'covers=False, ordered="Let one program do it."'))
+    assert check(exercise, text).finding is None  # of whole numbers it is the same
+    path.write_text(path.read_text().replace("minlength=4).int()", "minlength=4).float()"))
+    verdict = check(exercise, text.replace("dtype=torch.int32", "dtype=torch.float32").replace("x, 1,", "x, 1.0,"))
+    said = " ".join(verdict.finding.text().split())
+    assert verdict.finding.stage == "values" and "lanes of program 0 add to out_ptr[" in said
+    assert said.endswith("Let one program do it.")
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_right_one_passes(kind, toy, check):
     exercise, text = toy(kind)

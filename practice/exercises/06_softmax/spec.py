@@ -90,6 +90,11 @@ SPEC = Spec(
         "−∞ times a negative scale is +∞: what do the lanes that are off hold after the scale?": (
             lambda x, lengths, scale: shares(x, lengths, scale) * (1 if scale > 0 else torch.nan)
         ),
+        "Every row with a lane that is off is NaN. Does such a lane hold +∞, so that it is the maximum?": (
+            lambda x, lengths, scale: shares(x, lengths, scale).where(
+                lengths[:, None] == 1 << (x.shape[1] - 1).bit_length(), torch.nan
+            )
+        ),
         "All columns take part. Is the mask that of the row's length?": (
             lambda x, lengths, scale: torch.softmax(x * scale, 1)
         ),

@@ -61,10 +61,17 @@ SPEC = Spec(
         "Each program's sum is that of its last row. Is every row added to what was before?": lambda x, programs: only(
             x, [row for row in range(len(x)) if row + programs >= len(x)]
         ),
+        "Each row that is added is row 0. Is the row in the offsets of the load?": lambda x, programs: only(
+            x, [0] * len(x)
+        ),
+        "Each program adds its first row again and again. Does `row` move the offsets of the load?": (
+            lambda x, programs: only(x, [row % programs for row in range(len(x))])
+        ),
         "That is the sum of program 0. Does the second launch take those of all programs?": lambda x, programs: only(
             x, range(0, len(x), programs)
         ),
     },
+    ordered="Let one program load all sums and store the total.",
     most_reads={"x": 1},
     most_launches=2,
 )

@@ -62,6 +62,12 @@ SPEC = Spec(
         "The last columns of a and rows of b are missing. Does the loop take a last step that is not full?": (
             lambda a, b: product(a[:, : whole(a)], b[: whole(a)])
         ),
+        "Each k counts up to 16 times. Does the loop take steps of BLOCK_K: `range(0, K, BLOCK_K)`?": lambda a, b: (
+            product(a.double() * torch.arange(1, a.shape[1] + 1).clamp(max=STEP), b).to(a.dtype)
+        ),
+        "That is a @ b with all below 0 set to 0. Is the lesson's relu left in?": lambda a, b: product(a, b).clamp(
+            min=0
+        ),
     },
     most_launches=1,
     speed=Speed(size={"m": 4096, "n": 4096, "k": 4096}, least=0.55, against=torch.matmul),

@@ -27,6 +27,15 @@ def online(x, lowest=LOWEST, rescale=lambda old, new: torch.exp(old - new), kept
     return torch.exp(x - maximum) / total
 
 
+def never_grown(x):
+    """The maximum stays LOWEST: each block's sum alone is by its own, and the second pass subtracts LOWEST."""
+    total, maximum = torch.zeros(len(x), 1), torch.full((len(x), 1), LOWEST)
+    for block in x.split(BLOCK, dim=1):
+        grown = torch.maximum(maximum, block.amax(1, keepdim=True))
+        total = total * torch.exp(maximum - grown) + torch.exp(block - grown).sum(1, keepdim=True)
+    return torch.exp(x - maximum) / total
+
+
 SPEC = Spec(
     title="Softmax of a long row",
     kind="gap",
@@ -73,6 +82,9 @@ SPEC = Spec(
         ),
         "Each step of the loop loads the first block again. Is `start` in the offsets of the load?": lambda x: online(
             x, blocks=[x[:, : block.shape[1]] for block in x.split(BLOCK, dim=1)]
+        ),
+        "The second pass subtracts LOWEST, so exp overflows. Does a step leave the grown maximum for the next?": (
+            never_grown
         ),
         "That is the softmax by the sum of the last block alone. Is the old sum kept?": lambda x: online(x, kept=0.0),
     },

@@ -1,0 +1,392 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the reader's file says, without running it: kernels, names, gaps, masks, dtypes. Needs no torch."""
+
+import ast
+import builtins
+import difflib
+import sys
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+
+from . import gaps
+
+LOOPS = ast.For | ast.While
+DTYPES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64"}  # as Triton prints them
+
+
+class Source:
+    def __init__(self, text: str):
+        self.text, self.tree = text, ast.parse(text)
+        self.functions = [node for node in ast.walk(self.tree) if isinstance(node, ast.FunctionDef)]
+        self.kernels = [f for f in self.functions if any(_last(d) == "jit" for d in f.decorator_list)]
+        try:
+            found = list(gaps.gaps(text).values())
+        except gaps.GapError:  # the reader removed a marker, which is no fault
+            found = []
+        self.gaps = [range(gap.line + 1, gap.line + 1 + len(gap.text.splitlines())) for gap in found]
+
+    def line(self, number: int) -> str:
+        lines = self.text.splitlines()
+        return lines[number - 1].strip() if 0 < number <= len(lines) else ""
+
+    def function_at(self, line: int) -> ast.FunctionDef | None:
+        """The innermost function around a line."""
+        around = [f for f in self.functions if f.lineno <= line <= (f.end_lineno or f.lineno)]
+        return max(around, key=lambda f: f.lineno, default=None)
+
+    def in_gap(self, line: int) -> bool:
+        return any(line in gap for gap in self.gaps)
+
+    def behind_a_gap(self, line: int) -> bool:
+        """Whether a gap of the same function ends before the line, which is in none."""
+        function = self.function_at(line)
+        ends = [gap[-1] for gap in self.gaps if gap and function and gap[0] > function.lineno]
+        return not self.in_gap(line) and any(end < line for end in ends)
+
+    def launched(self) -> set[str]:
+        """Names of functions that are called as ``name[grid](…)``."""
+        calls = [node.func for node in ast.walk(self.tree) if isinstance(node, ast.Call)]
+        return {_last(call.value) for call in calls if isinstance(call, ast.Subscript)}
+
+
+@lru_cache(maxsize=8)
+def _parsed(text: str) -> Source | None:
+    try:
+        return Source(text)
+    except (SyntaxError, ValueError):
+        return None
+
+
+def read(file: str) -> Source | None:
+    """None where the file cannot be read, or is no Python."""
+    try:
+        return _parsed(Path(file).read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def _last(node: ast.AST) -> str:
+    """The last name of ``triton.jit``, ``jit`` or ``triton.jit()``."""
+    node = node.func if isinstance(node, ast.Call) else node
+    return getattr(node, "attr", getattr(node, "id", ""))
+
+
+def _within(function: ast.FunctionDef) -> Iterator[ast.AST]:
+    """The nodes of a function's body, without those of functions within."""
+    left = list(function.body)
+    while left:
+        node = left.pop(0)
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.Lambda):
+            left += ast.iter_child_nodes(node)
+
+
+def _named(function: ast.FunctionDef, name: str) -> list[ast.Name]:
+    return [node for node in _within(function) if isinstance(node, ast.Name) and node.id == name]
+
+
+def _holds(block: ast.AST, node: ast.AST) -> bool:
+    return block.lineno <= node.lineno <= block.end_lineno
+
+
+def parameters(function: ast.FunctionDef) -> list[str]:
+    return [argument.arg for argument in [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]]
+
+
+def constants(function: ast.FunctionDef) -> list[str]:
+    """The parameters of a kernel that are marked ``tl.constexpr``."""
+    arguments = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+    return [a.arg for a in arguments if a.annotation is not None and _last(a.annotation) == "constexpr"]
+
+
+# What is wrong in the text alone
+
+
+def returns_a_value(text: str) -> str:
+    """A sentence on a kernel that is launched and returns something, or ""."""
+    if (source := _parsed(text)) is None:
+        return ""
+    for kernel in source.kernels:
+        for node in _within(kernel):
+            if not isinstance(node, ast.Return) or node.value is None or _none(node.value):
+                continue
+            if kernel.name not in source.launched():
+                continue
+            stores = [n.lineno for n in _within(kernel) if isinstance(n, ast.Call) and _last(n) == "store"]
+            behind = min((line for line in stores if line > node.lineno), default=0)
+            said = f"Line {node.lineno}: a kernel returns nothing; it stores. "
+            return said + (
+                f"Remove this line: line {behind} stores, and it is never reached."
+                if behind
+                else "Remove this line, and write what should last by `tl.store`."
+            )
+    return ""
+
+
+def _none(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+# Names
+
+
+def about_name(file: str, name: str, line: int = 0) -> str:
+    """Of a name that is not defined, used in the function around a line, else in the first kernel that uses it."""
+    if (source := read(file)) is None:
+        return ""
+    around = source.function_at(line) if line else None
+    for function in [around] if around else [*source.kernels, *source.functions]:
+        uses = [n for n in _named(function, name) if isinstance(n.ctx, ast.Load)]
+        if uses:
+            return _unknown(source, function, name, min(uses, key=lambda n: (n.lineno, n.col_offset)))
+    return ""
+
+
+def _unknown(source: Source, function: ast.FunctionDef, name: str, use: ast.Name) -> str:
+    kernel = function in source.kernels
+    stores = [n for n in _named(function, name) if isinstance(n.ctx, ast.Store)]
+    if stores:
+        first = min(stores, key=lambda n: n.lineno)
+        if first.lineno > use.lineno:
+            return f"Line {use.lineno} uses `{name}`, and line {first.lineno}, behind it, is the first to set it."
+        around = [n for n in _within(function) if isinstance(n, ast.If | LOOPS) and _holds(n, first)]
+        if any(not _holds(block, use) for block in around):
+            where = "in an `if` or a loop, behind which it is unknown"
+            return f"Line {first.lineno} sets `{name}` {where}: set it before, too."
+        if first.lineno == use.lineno:
+            begin = "With which value does it begin, before the loop?" if around else "Is it a name of the lesson?"
+            return f"Line {use.lineno} uses `{name}`, which no line before it sets. {begin}"
+        return ""
+    called = any(isinstance(n, ast.Call) and n.func is use for n in _within(function))
+    if called and (module := _library(name, kernel)):
+        return f"Is it `{module}.{name}`?"
+    if source.behind_a_gap(use.lineno):
+        return f"Line {use.lineno}, behind the gap, uses `{name}`, so the gap must set it."
+    if called:
+        also = ", with its `@triton.jit`, above the kernel" if kernel else ""
+        return (
+            f"`{name}` is defined nowhere in this file. Is it a function of the lesson's file? Then copy it, too{also}."
+        )
+    if not kernel and any(name in parameters(k) for k in source.kernels):
+        return (
+            "Outside of the kernel its parameters have no value. Which number does the launch pass for this one, and "
+            "what is it called there?"
+        )
+    known = parameters(function)
+    known += [
+        n.id
+        for n in _within(function)
+        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and n.lineno < use.lineno and n.id not in known
+    ]
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
+    question = f"Is it `{near[0]}`?" if near else "Is it a name of the lesson?"
+    if not known or hasattr(builtins, name):
+        return ""
+    if not kernel and name in {*sys.stdlib_module_names, "np", "numpy"}:
+        return f"`{name}` is not imported in this file."
+    if not kernel:
+        return f"`{name}` is not set in {function.name}; it has {_listed(list(dict.fromkeys(known)))}. {question}"
+    given = parameters(function)
+    said = f"`{name}` is not a parameter of {function.name}; it has {_listed(given)}."
+    if near and near[0] not in given:
+        said = f"`{name}` is neither a parameter of {function.name} nor set in it."
+    return f"{said} {question}"
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names) if names else "none"
+
+
+def _library(name: str, kernel: bool) -> str:
+    """Of which library a function is that was called without it."""
+    import triton
+    import triton.language as tl
+
+    if kernel:
+        return "tl" if callable(getattr(tl, name, None)) else ""
+    return "triton" if name in ("cdiv", "next_power_of_2") and hasattr(triton, name) else ""
+
+
+# Lines of a kernel
+
+
+def call_at(source: Source, line: int, names: tuple[str, ...]) -> ast.Call | None:
+    """The call of ``tl.NAME`` that a line lies in."""
+    calls = [n for n in ast.walk(source.tree) if isinstance(n, ast.Call) and _last(n) in names]
+    return next((call for call in calls if call.lineno <= line <= call.end_lineno), None)
+
+
+def mask_at(file: str, line: int) -> ast.AST | None:
+    """The mask of the load or store in a line; where that is a name, what was last set to it."""
+    if (source := read(file)) is None or not (call := call_at(source, line, ("load", "store"))):
+        return None
+    place = 1 if _last(call) == "load" else 2
+    mask = next((k.value for k in call.keywords if k.arg == "mask"), None)
+    mask = call.args[place] if mask is None and len(call.args) > place else mask
+    function = source.function_at(line)
+    if isinstance(mask, ast.Name) and function:
+        made = [n for n in _within(function) if isinstance(n, ast.Assign) and n.lineno < line]
+        made = [n for n in made if any(getattr(target, "id", "") == mask.id for target in n.targets)]
+        mask = max(made, key=lambda n: n.lineno).value if made else None
+    return mask
+
+
+def joined_masks(file: str, line: int) -> tuple[str, int] | None:
+    """``and`` or ``or`` between comparisons in the mask of the load or store in a line, and where that stands."""
+    mask = mask_at(file, line)
+    for node in ast.walk(mask) if mask is not None else ():
+        if isinstance(node, ast.BoolOp) and all(isinstance(value, ast.Compare) for value in node.values):
+            return "and" if isinstance(node.op, ast.And) else "or", node.lineno
+    return None
+
+
+def names_in_mask(file: str, line: int) -> set[str]:
+    mask = mask_at(file, line)
+    return {node.id for node in ast.walk(mask) if isinstance(node, ast.Name)} if mask is not None else set()
+
+
+def two_stores(file: str, first: int, second: int) -> str:
+    """Of two lines that store the same element."""
+    source, said = read(file), f"Line {first} has stored it already. "
+    if source and source.in_gap(first) and source.behind_a_gap(second):
+        return said + f"Line {second}, behind the gap, is the store of the exercise: leave out yours."
+    return said + "Which of the two is to store it?"
+
+
+def fixed(file: str, call: ast.AST | None) -> tuple[list[str], str]:
+    """Of a ``tl.arange``: the names at its ends that are no constants, and a constant of its kernel, or ""."""
+    if (source := read(file)) is None or not isinstance(call, ast.Call) or _last(call) != "arange":
+        return [], ""
+    for kernel in source.kernels:
+        if any(ast.dump(call) == ast.dump(n) for n in _within(kernel)):
+            known = constants(kernel)
+            names = [n.id for argument in call.args for n in ast.walk(argument) if isinstance(n, ast.Name)]
+            return [n for n in dict.fromkeys(names) if n not in known], next(iter(known), "")
+    return [], ""
+
+
+def of_torch(file: str) -> tuple[int, str] | None:
+    """The first function of torch that a kernel calls, and its line."""
+    source = read(file)
+    for kernel in source.kernels if source else ():
+        for node in _within(kernel):
+            called = node.func if isinstance(node, ast.Call) else None
+            if getattr(getattr(called, "value", None), "id", "") in ("torch", "math", "np", "numpy"):
+                return node.lineno, ast.unparse(called)
+    return None
+
+
+def loaded(file: str, product: ast.AST | None) -> bool:
+    """Whether it is ``a * b``, of two names that come from ``tl.load``."""
+    if not isinstance(product, ast.BinOp) or not isinstance(product.op, ast.Mult) or (source := read(file)) is None:
+        return False
+    names = [getattr(side, "id", None) for side in (product.left, product.right)]
+    made = [n for n in ast.walk(source.tree) if isinstance(n, ast.Assign) and isinstance(n.value, ast.Call)]
+    loads = {getattr(target, "id", "") for n in made if _last(n.value) == "load" for target in n.targets}
+    return loads >= {*names}
+
+
+def grid_of(file: str, line: int) -> str:
+    """The name that a launch in this line, outside of every gap, puts into its grid: ``kernel[(NAME,)](…)``."""
+    if (source := read(file)) is None or source.in_gap(line):
+        return ""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript) and node.lineno == line:
+            grid = node.func.slice
+            if isinstance(grid, ast.Tuple) and len(grid.elts) == 1 and isinstance(grid.elts[0], ast.Name):
+                return grid.elts[0].id
+    return ""
+
+
+def divides(file: str, line: int) -> bool:
+    """Whether the function around a line has a ``/``."""
+    function = source.function_at(line) if (source := read(file)) else None
+    return any(isinstance(n, ast.BinOp) and isinstance(n.op, ast.Div) for n in _within(function)) if function else False
+
+
+def tl_outside(file: str, line: int) -> str:
+    """The function of ``tl`` that a line outside of every kernel calls."""
+    if (source := read(file)) is None or source.function_at(line) in source.kernels:
+        return ""
+    for node in ast.walk(source.tree):
+        called = node.func if isinstance(node, ast.Call) and node.lineno == line else None
+        if isinstance(called, ast.Attribute) and getattr(called.value, "id", "") == "tl":
+            return called.attr
+    return ""
+
+
+# Sums
+
+
+def sums(file: str, kernel: str, given: dict) -> list[tuple[str, str, str, int, int]]:
+    """What loops of a kernel add up: its name, its dtype, the parameter that says which ("": none), the line in which
+    it begins, and the line in which what is added is rounded to a narrower dtype (0: none). ``given``: what was passed.
+    """
+    if (source := read(file)) is None:
+        return []
+    function = next((k for k in source.kernels if k.name == kernel), None)
+    nodes = list(_within(function)) if function else []
+    begins = {}
+    for n in nodes:
+        if isinstance(n, ast.Assign) and isinstance(n.value, ast.Call) and _last(n.value) in ("zeros", "full"):
+            dtype = next((k.value for k in n.value.keywords if k.arg == "dtype"), None) or n.value.args[-1]
+            begins[getattr(n.targets[0], "id", "")] = n.lineno, dtype
+    found = []
+    for loop in (n for n in nodes if isinstance(n, LOOPS)):
+        for n in ast.walk(loop):
+            target = n.target if isinstance(n, ast.AugAssign) else n.targets[0] if isinstance(n, ast.Assign) else None
+            if getattr(target, "id", "") in begins:
+                line, dtype = begins[target.id]
+                parameter = dtype.id if isinstance(dtype, ast.Name) else ""
+                rounded = _rounded(n.value, target.id, given)
+                found.append((target.id, _dtype(dtype, given), parameter, line, rounded))
+    return found
+
+
+def begins_as(file: str, total: str) -> str:
+    """Of a block that begins as ``tl.zeros(…, PARAMETER)``, for which a launch passes a 16-bit dtype: who passes it."""
+    if (source := read(file)) is None:
+        return ""
+    for n in ast.walk(source.tree):
+        if isinstance(n, ast.Assign) and getattr(n.targets[0], "id", "") == total and isinstance(n.value, ast.Call):
+            parts = [*n.value.args[-1:], *(k.value for k in n.value.keywords if k.arg == "dtype")]
+            parameter = getattr(parts[-1], "id", "") if parts and _last(n.value) in ("zeros", "full") else ""
+            for k in (k for call in ast.walk(source.tree) if isinstance(call, ast.Call) for k in call.keywords):
+                if k.arg == parameter and _dtype(k.value, {}) in ("float16", "bfloat16"):
+                    passes = f"line {k.value.lineno} passes {ast.unparse(k.value)}"
+                    return f"`{total}` begins as {parameter}, for which {passes}"
+    return ""
+
+
+def _dtype(node: ast.AST | None, given: dict) -> str:
+    """``float16`` of ``tl.float16``, or of a parameter that it was passed as."""
+    if isinstance(node, ast.Name):
+        return DTYPES.get(str(given.get(node.id)), "")
+    return _last(node) if node is not None and _last(node) in DTYPES.values() else ""
+
+
+def _rounded(value: ast.AST, total: str, given: dict) -> int:
+    """The line in which a part of the value that does not hold the total is made narrow."""
+    for node in ast.walk(value):
+        if not isinstance(node, ast.Call) or any(getattr(n, "id", "") == total for n in ast.walk(node)):
+            continue
+        dtype = node.args[0] if _last(node) == "to" and node.args else None
+        dtype = dtype or next((k.value for k in node.keywords if k.arg == "out_dtype"), None)
+        if _dtype(dtype, given) in ("float16", "bfloat16"):
+            return node.lineno
+    return 0
+
+
+def narrow(file: str, kernel: str, given: dict, dtype: str) -> bool:
+    """Whether a loop of a kernel makes something of this dtype."""
+    source = read(file)
+    function = next((k for k in source.kernels if k.name == kernel), None) if source else None
+    for loop in (n for n in _within(function) if isinstance(n, LOOPS)) if function else ():
+        for node in ast.walk(loop):
+            if isinstance(node, ast.Call):
+                asked = [k.value for k in node.keywords if "dtype" in str(k.arg)]
+                asked += node.args[:1] if _last(node) == "to" else []
+                if any(_dtype(each, given) == dtype for each in asked):
+                    return True
+    return False

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the coach reads in a file before it says something about a name, a line or a dtype."""
+
+import ast
+import textwrap
+
+import pytest
+from coach import mistakes, source
+
+FILE = """\
+import torch, triton
+import triton.language as tl
+
+@triton.jit
+def helper(x):
+    return x + 1
+
+@triton.jit
+def kernel(x_ptr, out_ptr, n, DTYPE: tl.constexpr, BLOCK: tl.constexpr):
+    # gap 1: the work
+    offsets = tl.arange(0, BLOCK)
+    if n > 3:
+        late = 1
+    rows = offests + late + place(offsets) + zeros((4,), tl.int32)
+    mask = (offsets < n) and (offsets > 0)
+    x = tl.load(x_ptr + offsets, mask=mask)
+    total = tl.zeros((4,), DTYPE)
+    for step in range(3):
+        total += x.to(tl.float16)
+    # end of gap 1
+    tl.store(out_ptr + offsets, share, mask=offsets < n)
+
+def host(x):
+    out = torch.empty_like(x)
+    grid = x.numel() / BLOCK
+    kernel[(grid,)](x, result, 4, DTYPE=tl.float16, BLOCK=4)
+    return cdiv(out, tl.cdiv(4, 2))
+"""
+NAMES = {
+    "offests": "`offests` is neither a parameter of kernel nor set in it. Is it `offsets`?",
+    "late": "Line 13 sets `late` in an `if` or a loop, behind which it is unknown: set it before, too.",
+    "place": "`place` is defined nowhere in this file.",
+    "zeros": "Is it `tl.zeros`?",
+    "share": "Line 21, behind the gap, uses `share`, so the gap must set it.",
+    "BLOCK": "",  # of the kernel, where it is a parameter
+    "result": "`result` is not set in host; it has x, out, grid. Is it a name of the lesson?",
+    "cdiv": "Is it `triton.cdiv`?",
+}
+
+
+@pytest.fixture
+def file(tmp_path):
+    def write(text=FILE):
+        path = tmp_path / "mine.py"
+        path.write_text(textwrap.dedent(text))
+        return str(path)
+
+    return write
+
+
+@pytest.mark.parametrize("name", [name for name, said in NAMES.items() if said])
+def test_a_name_that_is_not_defined(name, file):
+    assert source.about_name(file(), name).startswith(NAMES[name])
+
+
+def test_a_parameter_has_no_value_outside_of_its_kernel(file):
+    line = FILE.splitlines().index("    grid = x.numel() / BLOCK") + 1
+    assert source.about_name(file(), "BLOCK", line).startswith("Outside of the kernel its parameters have no value.")
+
+
+def test_a_module_that_is_not_imported(file):
+    text = "import triton\ndef host(n):\n    return math.ceil(n / 2)\n"
+    assert source.about_name(file(text), "math", 3) == "`math` is not imported in this file."
+
+
+def test_a_name_that_is_set_later(file):
+    text = "import triton\n@triton.jit\ndef kernel(x_ptr):\n    y = x + 1\n    x = 2\n"
+    assert source.about_name(file(text), "x") == "Line 4 uses `x`, and line 5, behind it, is the first to set it."
+
+
+def test_a_name_that_begins_with_nothing(file):
+    text = "import triton\n@triton.jit\ndef kernel(n):\n    for i in range(n):\n        total = total + i\n"
+    said = "Line 5 uses `total`, which no line before it sets. With which value does it begin, before the loop?"
+    assert source.about_name(file(text), "total") == said
+    text = "import triton\n@triton.jit\ndef kernel(n):\n    mask = mask & 1\n"
+    assert source.about_name(file(text), "mask").startswith("Line 4 uses `mask`, which no line before it sets.")
+
+
+def test_a_return_is_a_fault_in_what_is_launched_only():
+    assert source.returns_a_value(FILE) == ""  # helper is called, not launched
+    returns = FILE.replace("    # end of gap 1\n", "    # end of gap 1\n    return total\n")
+    assert source.returns_a_value(returns).startswith(
+        "Line 21: a kernel returns nothing; it stores. Remove this line: "
+    )
+    assert source.returns_a_value(FILE.replace("    late = 1", "    return")) == ""
+    assert source.returns_a_value("no python") == ""
+
+
+def test_what_a_loop_adds_up(file):
+    path, line = file(), FILE.splitlines().index("        total += x.to(tl.float16)") + 1
+    for passed, dtype in (("fp16", "float16"), ("fp32", "float32"), (None, "")):
+        assert source.sums(path, "kernel", {"DTYPE": passed}) == [("total", dtype, "DTYPE", 17, line)]
+    path = file(FILE.replace("total += x.to(tl.float16)", "total = (total + x).to(tl.float16)"))
+    assert source.sums(path, "kernel", {})[0][-1] == 0  # the sum is rounded, not what is added
+    assert source.narrow(path, "kernel", {}, "float16") and not source.narrow(path, "kernel", {}, "bfloat16")
+    assert source.begins_as(path, "total") == "`total` begins as DTYPE, for which line 26 passes tl.float16"
+
+
+def test_a_mask_of_python(file):
+    assert source.joined_masks(file(), 16) == ("and", 15)
+    assert source.joined_masks(file(), 21) is None
+    assert source.names_in_mask(file(), 21) == {"offsets", "n"}
+
+
+def test_two_stores(file):
+    assert source.two_stores(file(), 12, 21).endswith(
+        "Line 21, behind the gap, is the store of the exercise: leave out yours."
+    )
+    assert source.two_stores(file(), 12, 13).endswith("Which of the two is to store it?")
+
+
+def test_the_host_function(file):
+    path = file()
+    assert source.divides(path, 26) and not source.divides(path, 11)
+    assert source.grid_of(path, 26) == "grid" and source.grid_of(path, 25) == ""
+    assert source.tl_outside(path, 27) == "cdiv" and source.tl_outside(path, 11) == ""
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("tl.max(a, tl.max(x))", "`tl.max` reduces one block; the larger of two is `tl.maximum(a, b)`."),
+        ("tl.max(x, 0)", ""),
+        ("x_ptr[i]", "`x_ptr` is an address."),
+        ("x[i]", ""),
+    ],
+)
+def test_a_node_of_a_kernel(code, said, file):
+    assert mistakes.about_error("no", file(), 0, ast.parse(code).body[0].value).startswith(said or "")
+    assert bool(mistakes.about_error("no", file(), 0, ast.parse(code).body[0].value)) == bool(said)
+
+
+def test_a_loop_that_changes_the_shape_or_the_dtype():
+    said = "Loop-carried variable a has initial type {} but is re-assigned to {} in loop!"
+    shapes = {
+        ("fp32", "<['8'], fp32>"): "`a` begins as one number, and becomes a block of 8. ",
+        ("<['8'], fp32>", "fp32"): "`a` begins as a block of 8, and becomes one number. ",
+        ("<['8'], fp16>", "<['8'], fp32>"): "A block keeps its dtype through a loop",
+        ("int32", "fp32"): "A block keeps its dtype through a loop",
+    }
+    for (before, after), tip in shapes.items():
+        assert mistakes.about_error(said.format(before, after)).startswith(tip)
+
+
+def test_no_file_no_sentence(tmp_path):
+    path = str(tmp_path / "gone.py")
+    assert source.read(path) is None
+    assert source.about_name(path, "x") == source.grid_of(path, 1) == source.begins_as(path, "x") == ""
+    assert source.two_stores(path, 1, 2) == "Line 1 has stored it already. Which of the two is to store it?"
