@@ -2,9 +2,10 @@
 """Exercise 20: fill the gaps. A matrix product with few tiles and a long way along K: several programs share a tile.
 
 Row 1 of a is 1 2 3 4, column 2 of b is 1 1 1 1, so c[1, 2] is 10: in steps of 2, part 0 finds 3 and part 1 finds 7.
-Here a step takes 16. With 3 parts and 7 steps, part 0 takes the steps 0, 3 and 6, part 1 takes 1 and 4, part 2 takes
-2 and 5. The grid has two axes: the pid along the first says which tile, along the second which part. A program does
-not store its sums: it adds them to c in memory, by an atomic addition. There may be more parts than steps.
+Here a step takes 16. With 3 parts and 7 steps, part 0 takes the steps 0, 3 and 6, part 1 takes 1 and 4, part 2 takes 2
+and 5.
+The grid has two axes: the pid along the first says which tile, along the second which part. A program does not store
+its sums: it adds them to c in memory, by an atomic addition. There may be more parts than steps.
 """
 
 import torch
