@@ -55,6 +55,7 @@ EXPLAINED = Path(__file__).with_name("mutants_explained.toml")
 ENOUGH = 0.95
 ENOUGH_OF_HOSTS = 0.8  # much of them is about GPUs that nobody here has, limits that nobody reaches, and speed
 UNTRIED = "run by no test"
+STDERR = os.dup(2)
 MEMORY = 64 * 2**30  # bytes for one process, touched or not: a fault in the size of a buffer is not to take any number
 A_TEST = 15  # seconds of processor for one test of a fast run: what waits for ever is not to do so for a minute
 FAST = ("mask dropped", "comparison", "neighbor", "axis", "arithmetic", "constant", "statement deleted")
@@ -117,6 +118,8 @@ class PlantInTests:
                 outcome = in_child(tries, limit, self.memory) if chosen else UNTRIED if self.gpu else "survived"
                 by = self.caught_by.read_text()
             self.outcomes.append(f"{outcome} by {by}" if by and self.gpu else outcome)
+            if outcome == "survived":  # said at once: the report comes after the last of the file, perhaps in an hour
+                tell(f"{self.module}:{mutant.line} {mutant.kernel}, {mutant.fault}: survived the tests")
         return True
 
     def try_mutant(self, mutant, items):
@@ -153,6 +156,11 @@ class PlantInTests:
             elif self.caught_by:
                 self.caught_by.write_text(report.nodeid.rpartition("::")[2])
             os._exit(1)
+
+
+def tell(news: str) -> None:
+    """Write to the standard error of the whole run; that of a file's process goes into its log."""
+    os.write(STDERR, f"{news}\n".encode())
 
 
 def a_few_of_each_first(items: list[pytest.Item]) -> list[pytest.Item]:
@@ -359,6 +367,7 @@ def try_file(job: Job) -> tuple[str | None, list[str]]:
             options += ["-m", "gpu"] if gpu else []
             pytest.main([str(tests), *options], plugins=[plugin])
             failed, outcomes = plugin.failed, plugin.outcomes
+            tell(f"{'.'.join(name.parts)}: {len(outcomes or [])} of its mutants tried by one process")
         log.seek(0)
         return (f"{failed or ''}\n{log.read()[-3000:]}" if failed or outcomes is None else None), outcomes or []
 

@@ -88,6 +88,32 @@ def precisions_of_dots():
 
 
 @contextlib.contextmanager
+def promises_kept():
+    """In the interpreter: each value that ``tl.multiple_of`` says is a multiple is one. Yields what was promised.
+
+    A broken promise is wrong on a GPU alone, for loads and stores become wider than memory is aligned.
+    """
+    import triton.language as tl
+    from triton.runtime import interpreter
+
+    said, patch = [], interpreter._patch_lang_core
+
+    def checked(x, size):
+        values = x.handle.data if isinstance(x, tl.tensor) else np.asarray(x)  # (a loop's variable is an int)
+        size = getattr(size, "value", size)
+        said.append(size)
+        assert size > 0 and not (values.astype(np.int64) % size).any(), f"{values} is no multiple of {size}"
+        return x
+
+    def patched(lang, scope):
+        patch(lang, scope)
+        scope.set_attr(lang, "multiple_of", checked)
+
+    with mock.patch.object(interpreter, "_patch_lang_core", patched):
+        yield said
+
+
+@contextlib.contextmanager
 def as_if_compiled(module, kernel: str):
     """Without a GPU: a snippet's checks take its kernel for a compiled one; yield what makes bfloat16 on a GPU."""
     import torch

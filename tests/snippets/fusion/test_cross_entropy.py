@@ -21,6 +21,7 @@ from guards import (
     environment,
     handed_out,
     nan_as_on_a_gpu,
+    promises_kept,
     recorded_accesses,
     without_memory,
 )
@@ -863,27 +864,6 @@ def test_where_rows_begin():
     assert of(rows(0, 15, 15), rows(16, 15, 15)) == (True, True)
     assert of(rows(3, 16, 16), rows(11, 16, 16)) == of(rows(0, 15, 15), rows(0, 15, 23)) == (True, True)
     assert of(rows(0, 15, 15), rows(1, 15, 15)) == of(rows(0, 15, 15), rows(0, 15, 16)) == (True, False)
-
-
-@contextlib.contextmanager
-def promises_kept():
-    """In the interpreter: what is said to be a multiple is one. Yields how often that was said."""
-    from triton.runtime import interpreter
-
-    said, patch = [], interpreter._patch_lang_core
-
-    def checked(ptr, size):
-        address, size = int(ptr.handle.data.item()), getattr(size, "value", size)
-        said.append(size)
-        assert address % size == 0, f"{address} is no multiple of {size}"
-        return ptr
-
-    def patched(lang, scope):
-        patch(lang, scope)
-        scope.set_attr(lang, "multiple_of", checked)
-
-    with mock.patch.object(interpreter, "_patch_lang_core", patched):
-        yield said
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import torch
 from guards import Guarded, check_each_once, check_inside, environment, recorded_accesses, without_memory
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from torch._subclasses import FakeTensorMode  # tensors without memory
 
 from snippets.matmul import autotuned_minimal
 from snippets.matmul.autotuned_minimal import matmul, matmul_kernel
@@ -116,6 +117,36 @@ def test_elements_of_a_tile_too_far_apart_are_refused(which):
     with mock.patch.object(torch, "empty") as empty, pytest.raises(ValueError, match=f"{which} has strides"):
         matmul(a, b)
     assert not empty.called
+
+
+@pytest.mark.parametrize(
+    "which, often, spans",
+    [("a", (127, 63), (2**31 - 1, 2**31)), ("b", (63, 255), (2**31 - 2, 2**31 + 1))],  # of b, multiples of 3
+)
+def test_the_largest_tile_that_offsets_of_32_bits_reach(which, often, spans):
+    one, (rows, columns) = torch.ones(1, 1).half(), often
+    for span in spans:
+        first = next(s for s in range(2**20, 2**21) if (span - rows * s) % columns == 0)
+        with FakeTensorMode():
+            x = torch.empty_strided((300, 300), (first, (span - rows * first) // columns), dtype=torch.float16)
+        a, b = (x, one.expand(300, 3)) if which == "a" else (one.expand(3, 300), x)
+        with mock.patch.object(autotuned_minimal, "matmul_kernel") as kernel:
+            if span < 2**31:
+                matmul(a, b)
+                assert kernel.__getitem__.called
+                continue
+            with pytest.raises(ValueError, match=f"{which} has strides"):
+                matmul(a, b)
+
+
+def test_the_widest_result():
+    """8 rows and 255 columns from the first of the last row's tile, or 127 rows: below 2**31, and not."""
+    one = torch.ones(1, 1).half()
+    with mock.patch.object(autotuned_minimal, "matmul_kernel"), mock.patch.object(torch, "empty"):
+        for rows, widest in ((9, (2**31 - 256) // 8), (300, (2**31 - 256) // 127)):
+            matmul(one.expand(rows, 1), one.expand(1, widest))
+            with pytest.raises(ValueError, match="c has strides"):
+                matmul(one.expand(rows, 1), one.expand(1, widest + 1))
 
 
 def test_as_many_programs_as_cuda_has_of_the_smallest_tiles():

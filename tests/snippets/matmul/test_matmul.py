@@ -13,10 +13,20 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from guards import Guarded, as_if_compiled, check_inside, environment, precisions_of_dots, recorded_accesses
+from guards import (
+    Guarded,
+    as_if_compiled,
+    check_inside,
+    environment,
+    precisions_of_dots,
+    promises_kept,
+    recorded_accesses,
+)  # fmt: skip
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sanitizer import CLEAN, check_sanitized
+from triton.runtime.interpreter import TensorHandle
+from triton.runtime.interpreter import interpreter_builder as builder
 
 from snippets.matmul import few_rows
 from snippets.matmul import matmul as module
@@ -46,8 +56,6 @@ def whole_numbers(*shape, dtype, device, seed=0):
 @contextlib.contextmanager
 def backwards():
     """In the interpreter: run the last program first, so that another one comes last to each tile."""
-    from triton.runtime.interpreter import interpreter_builder as builder
-
     set_grid_idx = builder.set_grid_idx
     turned = lambda x, y, z: set_grid_idx(builder.grid_dim[0] - 1 - x, y, z)
     with mock.patch.object(builder, "set_grid_idx", turned):
@@ -92,6 +100,8 @@ def check(M, N, K, device="cpu", dtype=torch.float32, layouts=("rows", "rows"), 
         if turned:
             stack.enter_context(backwards())
         accesses = stack.enter_context(recorded_accesses()) if device == "cpu" else None
+        if device == "cpu":
+            stack.enter_context(promises_kept())
         empty = torch.empty
         stack.enter_context(mock.patch.object(torch, "empty", guarded))
         stack.enter_context(mock.patch.object(module, "copy_along_k", copied))
@@ -122,6 +132,9 @@ LAYOUT_PAIRS = st.tuples(st.sampled_from(list(LAYOUTS)), st.sampled_from(list(LA
 @example(33, 65, 100, 3, False, torch.float32, ("rows", "rows"), False)
 @example(64, 64, 128, 4, True, torch.float16, ("columns", "rows"), True)
 @example(48, 40, 64, 1, False, torch.float16, ("columns", "columns"), False)
+@example(48, 40, 63, 1, False, torch.float16, ("columns", "rows"), False)
+@example(33, 40, 64, 1, False, torch.float16, ("rows", "rows"), False)
+@example(40, 33, 64, 1, True, torch.float16, ("rows", "rows"), False)
 @example(1, 40, 72, 2, True, torch.float16, ("wider", "columns"), False)
 @example(40, 1, 72, 2, False, torch.float16, ("gaps", "rows"), False)
 def test_tiles_cpu(M, N, K, parts, swapped, dtype, layouts, turned):
@@ -145,8 +158,9 @@ def test_as_it_plans_cpu(M, N, K, dtype, layouts):
 @pytest.mark.parametrize("layouts", [*itertools.product(("rows", "columns", "wider"), repeat=2)])
 def test_persistent_cpu(layouts):
     """Fewer programs than tiles, so that each takes several; matrices end within tiles, and with them."""
-    for M, N, K, programs in ((100, 136, 72, 2), (128, 64, 64, 1), (65, 72, 8, 4), (136, 136, 40, 9)):
-        found = Plan("persistent", False, 64, 64, 32, 4, 2, 1, programs)
+    for M, N, K, programs in ((100, 136, 72, 2), (128, 64, 64, 1), (65, 72, 8, 4), (136, 200, 40, 9), (40, 72, 136, 2)):
+        block = (64, 32, 16) if K == 72 else (32, 64, 16)
+        found = Plan("persistent", False, *block, 4, 2, 1, programs)
         copies = check(M, N, K, "cpu", torch.float16, layouts, found=found)
         aligned = all(size % 8 == 0 for size, layout in ((M, layouts[0]), (K, layouts[1])) if layout == "columns")
         assert bool(copies) != aligned
@@ -156,7 +170,7 @@ def test_persistent_cpu(layouts):
 @pytest.mark.parametrize("turned", [False, True])
 def test_described_cpu(layouts, turned):
     """Each tile by one program, or by three, whatever the last tile lacks; c needs no descriptor, so N may be odd."""
-    for M, N, K, parts in ((100, 136, 72, 1), (72, 80, 200, 3), (72, 67, 64, 2)):
+    for M, N, K, parts in ((100, 136, 72, 1), (72, 80, 200, 3), (72, 67, 64, 2), (136, 40, 64, 2)):
         found = tile_plan(M, N, K, (64, 32, 16), parts)._replace(kernel="described")
         check(M, N, K, "cpu", torch.float16, layouts, turned, found)
 
@@ -169,7 +183,9 @@ def streamed_plan(M, N, K, block, more, programs, whole=0):
 
 
 @pytest.mark.parametrize("more", [0, 16])
-@pytest.mark.parametrize("number, layouts", enumerate(itertools.product(("rows", "columns", "wider"), repeat=2)))
+@pytest.mark.parametrize(
+    "number, layouts", [*enumerate(itertools.product(("rows", "columns", "wider"), repeat=2))]
+)
 def test_streamed_cpu(number, layouts, more):
     """More programs than tiles, and fewer; all tiles streamed, some, none; a program may have steps of many tiles.
 
@@ -177,7 +193,7 @@ def test_streamed_cpu(number, layouts, more):
     """
     for i, (M, N, K) in enumerate(((100, 136, 72), (72, 80, 200), (72, 67, 64)), number + more // 16):
         for programs, whole in [(3, 0), (5, 5), (7, None), (40, 0)][i % 2 :: 2]:
-            found = streamed_plan(M, N, K, (32, 32, 16), more, programs, whole)
+            found = streamed_plan(M, N, K, (64, 32, 16), more, programs, whole)
             check(M, N, K, "cpu", torch.float16, layouts, found=found)
 
 
@@ -188,6 +204,37 @@ def test_streams_of_any_length(programs, tiles, steps, whole):
     with planned(streamed_plan(16, 16 * tiles, 16 * steps, (16, 16, 16), 0, programs, whole)):
         assert torch.equal(matmul(a, b), (a.float() @ b.float()).half())
     assert not module.KEPT[KEY].any()
+
+
+@pytest.mark.parametrize("programs, whole", [(1, 0), (3, 0), (5, 2), (4, 7), (2, None), (40, 0)])
+def test_every_step_of_a_stream_is_done_once(programs, whole):
+    a, b = whole_numbers(70, 100, dtype=torch.float16, device="cpu"), torch.ones(100, 72).half()
+    dot = builder.create_dot
+    with (
+        planned(streamed_plan(70, 72, 100, (32, 16, 16), 0, programs, whole)),
+        mock.patch.object(builder, "create_dot", side_effect=dot) as dots,
+    ):
+        matmul(a, b)
+    assert dots.call_count == 3 * 5 * 7  # tiles, and steps of each
+
+
+def test_waits_until_all_have_counted_who_share_a_tile():
+    """One tile of 6 steps, by 3 programs. The last one comes first here, and sees the others count while it waits."""
+    added, polled, rmw = [], [], builder.create_atomic_rmw
+
+    def counting(op, ptr, value, mask, sem, scope):
+        before = rmw(op, ptr, value, mask, sem, scope)
+        (polled if sem.name == "ACQUIRE" else added).append((before.data.item(), value.data.item()))
+        if sem.name == "ACQUIRE":
+            rmw(op, ptr, TensorHandle(np.ones_like(value.data), value.dtype), mask, sem, scope)
+        return before
+
+    found = streamed_plan(16, 16, 96, (16, 16, 16), 0, 3)
+    module.KEPT.clear()
+    with planned(found), backwards(), mock.patch.object(builder, "create_atomic_rmw", counting):
+        matmul(torch.ones(16, 96).half(), torch.ones(96, 16).half())
+    module.KEPT.clear()  # the counter is 2, of those who came late
+    assert polled == [(0, 0), (1, 0), (2, 0)] and added == [(0, 1), (1, 1)]
 
 
 def test_a_stream_is_added_up_in_one_order():
@@ -242,14 +289,17 @@ def test_every_step_is_done_once():
 
 def test_tiles_in_the_grouped_order():
     """Of 10 x 2 tiles in groups of 8: which one a program stores, by its first element."""
-    a, b = torch.ones(160, 16), torch.ones(16, 32)
-    for found in (tile_plan(160, 32, 16, (16, 16, 16)), Plan("persistent", False, 16, 16, 16, 4, 2, 1, 3)):
+    a, b = (whole_numbers(*shape, dtype=torch.float32, device="cpu") for shape in ((160, 16), (16, 32)))
+    alone = tile_plan(160, 32, 16, (16, 16, 16))
+    in_turns = Plan("persistent", False, 16, 16, 16, 4, 2, 1, 3), streamed_plan(160, 32, 16, (16, 16, 16), 0, 3, None)
+    for found in (alone, alone._replace(kernel="described"), *in_turns):
         with planned(found), recorded_accesses() as accesses, mock.patch.object(module, "GROUP_M", 8):
             c = matmul(a, b)
+        assert torch.equal(c, a @ b)
         firsts = [int(at[0] - c.data_ptr()) // 4 for op, at in accesses if op == "store"]
         tiles = [(first // 32 // 16, first % 32 // 16) for first in firsts if first % 32 in (0, 16)]
         order = [(row, column) for rows in (range(8), range(8, 10)) for column in (0, 1) for row in rows]
-        if found.kernel == "persistent":
+        if found in in_turns:
             order = [order[tile] for program in range(3) for tile in range(program, 20, 3)]
         assert tiles == order
 
@@ -919,8 +969,8 @@ def matrix(rows, columns, turned):
     return torch.empty(columns, rows).bfloat16().t() if turned else torch.empty(rows, columns).bfloat16()
 
 with mock.patch.object(module, "check_arguments"), mock.patch.object(triton.JITFunction, "__getitem__", getitem):
-    for M, N, K, turned in CASES:
-        module.product(matrix(M, K, False), matrix(K, N, turned), keep=True)
+    for M, N, K, *turned in CASES:
+        module.product(*map(matrix, (M, K), (K, N), turned), keep=True)
     for m, n, k, warps, stages in TILES:
         module.prepared.cache_clear()
         found = module.Plan("tile", False, m, n, k, warps, stages, 2, 8)
@@ -942,14 +992,18 @@ def test_compiles_to_wide_loads():
         "tile": (16, 4088, 4088), "described": (1024, 4088, 4088), "streamed": (1536, 1528, 1528),
         "persistent": (4096, 4088, 4088),
     }  # fmt: skip
-    cases = [(*shape, turned) for shape in shapes.values() for turned in (False, True)]
+    cases = [(*shape, False, turned) for shape in shapes.values() for turned in (False, True)]
     expected = [f"{kernel}_kernel True True True" for kernel in shapes for _ in range(2)]
+    cases.insert(0, (*shapes["tile"], True, True))
+    expected.insert(0, "tile_kernel True True True")
     assert [line.rsplit(" ", 1)[0] for line in compiled(cases)] == expected
 
 
 def test_compiles_where_sizes_are_1():
     """Triton makes a constant of an argument that is 1."""
-    cases = [(1, 1, 1, False), (3, 1, 18, True), (1, 7, 1, False), (65, 66, 1, False), (1, 1, 512, False)]
+    turned = {(3, 1, 18): True}
+    sizes = [(1, 1, 1), (3, 1, 18), (1, 7, 1), (65, 66, 1), (1, 1, 512)]
+    cases = [(*size, False, turned.get(size, False)) for size in sizes]
     tile, described = ["tile_kernel", "True"], ["described_kernel", "True"]
     assert [line.split()[:2] for line in compiled(cases)] == [tile, tile, tile, described, tile]
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every shape of the models is compared; a call's parts are what the call does, and the rest is what is left."""
 
+import contextlib
 from unittest import mock
 
 import pytest
@@ -104,6 +105,14 @@ def test_a_wrong_side_is_refused():
     for wrong in (lambda a, b: 1.01 * (a @ b), lambda a, b: (a @ b) * float("nan")):
         with pytest.raises(RuntimeError, match=r"ours differs from cuBLAS by .* at \(2, 8\) @ \(8, 4\)"):
             matmul_measured.check_alike({"ours": wrong, "cublas": torch.matmul}, given)
+
+
+def test_the_largest_error_is_allowed():
+    given = torch.ones(1, 1).half(), torch.full((1, 1), 4.0).half()
+    sides = {"ours": lambda a, b: a @ b + 1, "cublas": torch.matmul}
+    for bound, raised in ((0.25, contextlib.nullcontext()), (0.249, pytest.raises(RuntimeError))):
+        with mock.patch.object(matmul_measured, "LARGEST_ERROR", {torch.float16: bound}), raised:
+            matmul_measured.check_alike(sides, given)
 
 
 def test_the_error_is_a_share_of_a_large_result():

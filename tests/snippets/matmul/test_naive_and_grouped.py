@@ -7,6 +7,7 @@ from unittest import mock
 import pytest
 import torch
 from guards import Guarded, check_each_once, check_inside, environment, precisions_of_dots, recorded_accesses
+from torch._subclasses import FakeTensorMode  # tensors without memory
 
 from snippets.matmul import naive_and_grouped
 from tests.processes import run_python
@@ -37,13 +38,60 @@ def test_is_the_product(device, variant, M, N, K, views):
     expected, a, b = a @ b, among_nans(a, views[0]), among_nans(b, views[1])
     out = Guarded((M, N), torch.float32, device, before=64, after=64, fill=0x5A)
     recorded = recorded_accesses() if device == "cpu" else contextlib.nullcontext()
-    with recorded as accesses, mock.patch.object(torch, "empty", return_value=out.tensor):
+    with recorded as accesses, mock.patch.object(torch, "empty", return_value=out.tensor) as empty:
         c = naive_and_grouped.matmul(a, b, variant, tile)
+    empty.assert_called_once_with((M, N), dtype=a.dtype, device=a.device)
     assert torch.equal(c, expected)
     out.check("c")
     if accesses is not None:
         check_inside(accesses, "load", a=a, b=b)
         check_each_once(accesses, "store", c=out.tensor)
+
+
+def offsets(op, strides, program, variant, sizes=(2**20, 2**20, 48)):
+    """The least and the largest offset of each access of one program, in elements."""
+    x = torch.zeros(4)
+    with recorded_accesses(first_program=(program, 0, 0), memory=False) as seen:
+        naive_and_grouped.matmul_kernel[(1,)](
+            x, x, x, *sizes, *strides, **SMALL, **naive_and_grouped.VARIANTS[variant]
+        )
+    return [(int(at.min() - x.data_ptr()) // 4, int(at.max() - x.data_ptr()) // 4) for kind, at in seen if kind == op]
+
+
+@pytest.mark.parametrize("variant", naive_and_grouped.VARIANTS)
+def test_far_tiles_and_steps(variant):
+    """The way to a tile, and from one step to the next, is computed in 64 bits; of c, all of it."""
+    far, tile = 2**26 + 1, 2**15 + 3  # 16 of it are within 32 bits, 32 not
+    tall, wide = (2**20, 8, 48), (4, 2**20, 48)  # a column of tiles, and a row of them
+    found = offsets("load", (far, 1, 1, 1, 1, 1), tile, variant, tall)[0::2]
+    assert found == [(4 * tile * far + 16 * step, (4 * tile + 3) * far + 16 * step + 15) for step in range(3)]
+    found = offsets("load", (1, 1, 1, far, 1, 1), tile, variant, wide)[1::2]
+    assert found == [(8 * tile * far + 16 * step, (8 * tile + 7) * far + 16 * step + 15) for step in range(3)]
+    for side, strides in enumerate([(1, far, 1, 1, 1, 1), (1, 1, far, 1, 1, 1)]):
+        found = offsets("load", strides, 0, variant)[side::2]
+        others = SMALL["BLOCK_N" if side else "BLOCK_M"] - 1
+        assert found == [(16 * step * far, (16 * step + 15) * far + others) for step in range(3)]
+    assert offsets("store", (1, 1, 1, 1, far, 1), tile, variant, tall) == [(4 * tile * far, (4 * tile + 3) * far + 7)]
+    assert offsets("store", (1, 1, 1, 1, 1, far), tile, variant, wide) == [(8 * tile * far, (8 * tile + 7) * far + 3)]
+
+
+@pytest.mark.parametrize("variant", [name for name in naive_and_grouped.VARIANTS if "64 bits" in name])
+def test_far_within_a_tile(variant):
+    """What whole offsets are for; the others are refused there."""
+    far = 2**28
+    assert offsets("load", (far, far, far, far, 1, 1), 0, variant)[:2] == [(0, 18 * far), (0, 22 * far)]
+
+
+@pytest.mark.parametrize("variant", naive_and_grouped.VARIANTS)
+def test_tiles_in_the_order_of_the_variant(variant):
+    """Of 10 x 2 tiles: which one a program stores, by its first element."""
+    with recorded_accesses() as accesses:
+        c = naive_and_grouped.matmul(torch.ones(40, 3), torch.ones(3, 16), variant, SMALL)
+    firsts = [int(at[0] - c.data_ptr()) // 4 for op, at in accesses if op == "store"]
+    height = naive_and_grouped.VARIANTS[variant]["GROUP_M"]
+    groups = [range(10)[first : first + height] for first in range(0, 10, height)]
+    order = [(row, column) for rows in groups for column in (0, 1) for row in rows]
+    assert [(first // 16 // 4, first % 16 // 8) for first in firsts] == order
 
 
 def test_all_sides_compute_the_same(device):
@@ -71,6 +119,24 @@ def test_elements_of_a_tile_too_far_apart_are_refused(variant):
     for name, a, b in (("a", far, torch.ones(5, 2).half()), ("b", torch.ones(2, 5).half(), far.t())):
         with pytest.raises(ValueError, match=f"{name} has strides"):
             naive_and_grouped.matmul(a, b, variant, SMALL)
+
+
+def test_the_largest_tile_that_offsets_of_32_bits_reach():
+    """2**31 - 1 is served, and one more is not, however many rows and columns there are."""
+    tile, ones = {"BLOCK_M": 32, "BLOCK_N": 32, "BLOCK_K": 16}, torch.ones(1, 1).half()
+    for name, (rows, columns) in {"a": (31, 15), "b": (15, 31)}.items():  # steps that a tile takes by each stride
+        for span in (2**31 - 1, 2**31):
+            first = next(s for s in range(2**20, 2**21) if (span - rows * s) % columns == 0)
+            with FakeTensorMode():
+                x = torch.empty_strided((40, 40), (first, (span - rows * first) // columns), dtype=torch.float16)
+            a, b = (x, ones.expand(40, 3)) if name == "a" else (ones.expand(3, 40), x)
+            with mock.patch.object(naive_and_grouped, "matmul_kernel") as kernel:
+                if span < 2**31:
+                    naive_and_grouped.matmul(a, b, VARIANT, tile)
+                    assert kernel.__getitem__.called
+                    continue
+                with pytest.raises(ValueError, match=f"{name} has strides"):
+                    naive_and_grouped.matmul(a, b, VARIANT, tile)
 
 
 SASS = """
