@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plant faults in every kernel and host function of ``snippets/`` and report which ones the tests do not catch.
 
-``python -m tests.mutants [NAME…] [--host | --kernels] [--fast] [--list] [--jobs N]``; a NAME is the beginning of a
-snippet's, such as ``programs/`` or ``tools/testing``. Exits with 1 if the tests catch less than 95 % of the faults of a
+``python -m tests.mutants [NAME…] [--host | --kernels] [--of FUNCTION] [--fast] [--list] [--jobs N]``; a NAME is the
+beginning of a snippet's, such as ``programs/`` or ``tools/testing``. Exits with 1 if the tests catch less than 95 % of the faults of a
 kernel, or less than 80 % of those of a snippet's host functions: those that launch kernels, and what they call.
 
 Which tests: those of the snippet's own test file that run the function, in Triton's interpreter, quickest first. A lab
@@ -506,6 +506,7 @@ def main(arguments=None) -> int:
     parser.add_argument("--fast", action="store_true", help="only two faults a file, in kernels")
     parser.add_argument("--host", action="store_true", help="only faults in host functions")
     parser.add_argument("--kernels", action="store_true", help="only faults in kernels")
+    parser.add_argument("--of", metavar="FUNCTION", help="only faults in kernels or host functions of this name")
     parser.add_argument("--gpu", action="store_true", help=f"on a GPU, those that {EXPLAINED.name} leaves to one")
     parser.add_argument("--list", action="store_true", help="only show the faults")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes at a time")
@@ -519,6 +520,8 @@ def main(arguments=None) -> int:
             planted += host_mutants(source)
         if options.fast:
             planted = few([mutant for mutant in planted if not explained.of(name, mutant)])
+        if options.of:
+            planted = [mutant for mutant in planted if mutant.kernel == options.of]
         if options.gpu:
             planted = [mutant for mutant in planted if explained.left_to_gpu(name, mutant)]
         if planted:
@@ -528,14 +531,14 @@ def main(arguments=None) -> int:
                 place = f"{name}:{mutant.line} {mutant.kernel}"
                 print(f"{place}, {mutant.fault}", *mutant.diff, sep="\n    ")
     if not jobs:
-        parser.error("no kernel has such a name")
+        parser.error("no kernel or host function has such a name")
     if options.list:
         return 0
 
     jobs.sort(key=lambda job: -len(job.planted))
     if options.gpu:
         return ask_a_gpu(jobs, options.jobs, explained)
-    only_some = options.names or options.host or options.kernels
+    only_some = options.names or options.host or options.kernels or options.of
     used, unneeded, enough = set(), set(explained) if not only_some else set(), True
     for (path, planted, *_), failed, outcomes in all_tried(jobs, options.jobs):
         name = snippet_name(path)
