@@ -2,8 +2,9 @@
 """Plant faults in every kernel and host function of ``snippets/`` and report which ones the tests do not catch.
 
 ``python -m tests.mutants [NAME…] [--host | --kernels] [--of FUNCTION] [--fast] [--list] [--jobs N]``; a NAME is the
-beginning of a snippet's, such as ``programs/`` or ``tools/testing``. Exits with 1 if the tests catch less than 95 % of the faults of a
-kernel, or less than 80 % of those of a snippet's host functions: those that launch kernels, and what they call.
+beginning of a snippet's, such as ``programs/`` or ``tools/testing``. Exits with 1 if the tests catch less than 95 % of
+the faults of a kernel, or less than 80 % of those of a snippet's host functions: those that launch kernels, and what
+they call.
 
 Which tests: those of the snippet's own test file that run the function, in Triton's interpreter, quickest first. A lab
 has no test file; there, a fault in a kernel is caught when the script fails, or prints or touches something else than
