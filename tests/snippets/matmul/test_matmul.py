@@ -429,6 +429,21 @@ def test_promises_only_what_is_so(shape, a, b, units):
     assert options["UNIT"] in (1, 4) and options["C_UNIT"] == half[1]
 
 
+def test_how_a_side_lies():
+    """Of a (rows, K): which way neighbors lie, and how far it is from one run of them to the next."""
+    along = lambda rows, K, stride: module.Walk(rows, K, True, stride)
+    across = lambda rows, K, stride: module.Walk(rows, K, False, stride)
+    assert module.walk(3, 5, (7, 1)) == along(3, 5, 7)
+    assert module.walk(1, 5, (7, 1)) == along(1, 5, 0)  # there is no next row, wherever a view says that it is
+    assert module.walk(2, 5, (7, 1)) == along(2, 5, 7)
+    assert module.walk(3, 1, (7, 9)) == along(3, 1, 7)
+    assert module.walk(3, 5, (1, 7)) == across(3, 5, 7)
+    assert module.walk(1, 5, (9, 7)) == across(1, 5, 7)
+    assert module.walk(3, 5, (7, 2)) is module.walk(2, 2, (2, 2)) is None
+    assert module.walk(3, 5, (7, 1)).described(16, 32) == ((3, 5), (7, 1), [16, 32])
+    assert module.walk(3, 5, (1, 7)).described(16, 32) == ((5, 3), (7, 1), [32, 16])
+
+
 def test_what_is_copied():
     """None where rows or columns are few; otherwise what is not aligned, along K, filled with zeros."""
     row, column = (64, 1), (1, 128)
