@@ -115,6 +115,7 @@ class Spec:
 
     most_reads: dict[str, float] = field(default_factory=dict)
     least_used: dict[str, float] = field(default_factory=dict)  # share of the sectors loaded, at the last of ``sizes``
+    in_blocks: tuple[str, ...] = ()  # inputs of which no program may load one element at a time
     most_moved: float | None = None  # bytes loaded and stored, as a multiple of those of inputs and result
     most_launches: int | None = None
     most_blocks: int | None = None  # that a program stores, one after another; 1 where each program takes a block

@@ -89,5 +89,6 @@ SPEC = Spec(
         "That is the softmax by the sum of the last block alone. Is the old sum kept?": lambda x: online(x, kept=0.0),
     },
     most_reads={"x": 2},
+    in_blocks=("x",),
     most_launches=1,
 )
