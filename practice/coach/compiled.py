@@ -81,7 +81,8 @@ def compiling():
 def counted(kernel, grid, args, kwargs) -> tuple[int, ...]:
     """How many programs a grid has along its axes; raises as a launch would, which was made without one."""
     if callable(grid):
-        given = inspect.signature(kernel.fn).bind_partial(*args, **{k: v for k, v in kwargs.items() if k in kernel.arg_names})
+        named = {name: value for name, value in kwargs.items() if name in kernel.arg_names}
+        given = inspect.signature(kernel.fn).bind_partial(*args, **named)
         given.apply_defaults()
         grid = grid(dict(given.arguments))
     len(grid)  # an int has none

@@ -128,6 +128,8 @@ def about_error(said: str, file: str = "", line: int = 0, node: ast.AST | None =
 def _of_torch(said, file, line, node):
     if not re.search(r"Unsupported function referenced|NameError\(.(torch|math|np|numpy) is", said):
         return None
+    if (own := re.search(r"<function (\w+) at", said)) and source.defines(file, own[1]):
+        return f"A kernel calls `{own[1]}`, so that needs `@triton.jit`, too."
     if not (found := source.of_torch(file)):
         return None
     import triton.language as tl
@@ -245,7 +247,7 @@ def _larger_of_two(said, file, line, node):
 
 def _two_shapes(said, file, line, node):
     """Two blocks that do not fit: their shapes, where the message or what was added to it has them."""
-    if not re.search(r"[Cc]annot (make_shape_compatible|broadcast)|incompatible dimensions|be broadcast together", said):
+    if not re.search(r"annot (make_shape_compatible|broadcast)|incompatible dimensions|be broadcast together", said):
         return None
     shapes = re.search(r"shapes [(\[]([\d, ]*)[)\]] (?:and )?[(\[]([\d, ]*)[)\]]", said)
     sizes = [" × ".join(re.findall(r"\d+", shape)) for shape in shapes.groups()] if shapes else []
@@ -797,8 +799,8 @@ def _half(run, name, at, got, want, owner, missed):
             return f"Close, but not close enough. Looks as if the sum is kept in tl.{narrow}; is tl.float32 better?"
     if near and _by_steps(run, actual):
         return (
-            f"Close, but not close enough. A sum that is rounded to tl.{narrow} in each step gives these very numbers: is "
-            "something in the loop kept in it?"
+            f"Close, but not close enough. A sum that is rounded to tl.{narrow} in each step gives these very numbers: "
+            "is something in the loop kept in it?"
         )
     return None
 

@@ -278,6 +278,12 @@ def fixed(file: str, call: ast.AST | None) -> tuple[list[str], str]:
     return [], ""
 
 
+def defines(file: str, name: str) -> bool:
+    """Whether a function of the file, and no kernel, has this name."""
+    source = read(file)
+    return source is not None and name in {f.name for f in source.functions} - {k.name for k in source.kernels}
+
+
 def makes_a_block(node: ast.AST | None) -> ast.Call | None:
     """The call of ``tl.zeros`` or ``tl.full`` in a node."""
     calls = [n for n in ast.walk(node) if isinstance(n, ast.Call)] if node is not None else []
@@ -386,8 +392,8 @@ def _launched(source: Source | None, line: int) -> tuple[ast.Call | None, ast.Fu
             if isinstance(n.value, ast.Attribute) and n.value.attr == "shape":  # each is a number
                 names |= {side.id: ast.Constant(0) for side in sides if isinstance(side, ast.Name)}
             else:
-                for side in (m.id for side in sides for m in ast.walk(side) if isinstance(m, ast.Name)):
-                    names.pop(side, None)
+                for name in (n for side in sides for n in ast.walk(side) if isinstance(n, ast.Name)):
+                    names.pop(name.id, None)
     return launch, kernel, names
 
 
@@ -496,9 +502,9 @@ def _misplaced(kernel: ast.FunctionDef, given: list, names: dict[str, ast.AST]) 
         kind = "stride" if isinstance(value, tuple) else _kind(value, names)
         shown = f"{value[0]}.stride({value[1]})" if isinstance(value, tuple) else ast.unparse(value)
         pointer, stride = parameter.endswith("_ptr"), "stride" in parameter
-        if pointer and kind in ("number", "stride") or pointers and not pointer and kind == "tensor" or (
-            strides and kind == "stride" and not stride
-        ):  # fmt: skip
+        fits = {"tensor": pointer or not pointers, "number": not pointer, "": True}
+        fits["stride"] = not pointer and (stride or not strides)
+        if not fits[kind]:
             return f"`{shown}`, a {kind}, is passed as {parameter}."
     return ""
 

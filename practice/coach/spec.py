@@ -37,7 +37,8 @@ How to specify other kinds:
 - **A reduction**: give ``mistaken`` the results that people get: ``{"Is that the sum of each column?": lambda x: …}``.
 - **Make it faster**: ``kind="faster"``, and ``most_reads={"x": 1}`` (of each element, over all programs, the median
   over the elements), ``most_launches=1``, ``least_used={"x": 0.9}`` (of the sectors of 32 bytes that loads fetch),
-  ``most_moved=1`` (bytes, of those of inputs and results); or ``speed`` on a GPU. A skeleton of this kind is right, and
+  ``most_moved=1`` (bytes, of those of inputs and results),
+  ``in_blocks=("x",)`` (not an element at a time); or ``speed`` on a GPU. A skeleton of this kind is right, and
   too slow.
 - **Find the bug**: ``kind="bug"``. The gap is the lines with the fault.
 - **Histograms, atomics**: an atomic may touch an element twice, a plain store may not, unless ``twice=True``. Where the
