@@ -210,6 +210,8 @@ def read(path: Path) -> str:
 
 def _speed(exercise: Exercise, verdict: Verdict) -> str:
     """What the last stage is called: where nothing was timed, after what was counted."""
+    if verdict.timing == TIMED and verdict.finding:
+        return "right and fast enough on this GPU" if exercise.timed() else "right on this GPU"
     if verdict.timing == TIMED and exercise.timed():
         return STAGES["speed"]
     counted = exercise.counted()

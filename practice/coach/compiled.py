@@ -126,10 +126,12 @@ def _finding(error: Exception, file: str) -> Finding:
 
 def _shapes(error: BaseException) -> str:
     """Of two blocks that do not fit, their shapes, which Triton does not say: it has them where it raises."""
-    raised_at = (error.__context__ or error).__traceback__  # Triton raises its own error in place of that one
-    for frame, _ in traceback.walk_tb(raised_at):
+    first = error.__context__ or error  # in place of which Triton raises one of its own
+    frames = [frame for frame, _ in traceback.walk_tb(first.__traceback__)] if "incompatible" in str(first) else []
+    for frame in reversed(frames):
         if frame.f_code.co_name == "binary_op_type_checking_impl":  # before one of them is given more axes
-            sides = [getattr(frame.f_locals.get(name), "shape", ()) for name in ("lhs", "rhs")]
-            left, right = ([int(getattr(size, "value", size)) for size in side] for side in sides)
-            return f"\nshapes {left} and {right}"
+            with suppress(TypeError, ValueError):  # another Triton may keep them in another form
+                sides = [getattr(frame.f_locals.get(name), "shape", ()) for name in ("lhs", "rhs")]
+                left, right = ([int(getattr(size, "value", size)) for size in side] for side in sides)
+                return f"\nshapes {left} and {right}"
     return ""

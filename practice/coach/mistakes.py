@@ -92,7 +92,7 @@ MADE_OF = {  # what of torch Triton does not have
     "nan_to_num": "Which numbers make the NaN, and what should stand there instead, before they do?",
     "logsumexp": "It is made of `tl.max`, `tl.exp`, `tl.sum` and `tl.log`.",
     "mean": "It is `tl.sum`, divided by how many elements there are.",
-    "var": "It is a mean of squares: `tl.sum`, divided by how many elements there are.",
+    "var": "It is the mean of (x - mean)², and a mean is `tl.sum`, divided by how many elements there are.",
     "relu": "It is `tl.maximum(x, 0.0)`.",
     "square": "It is `x * x`.",
     "pow": "For a square, multiply: `x * x`.",

@@ -423,9 +423,9 @@ def _spread(nodes: list[ast.AST], names: dict[str, ast.AST], ndims: dict[str, in
         elif starred:
             return [*found, None]
         elif isinstance(value, ast.Call) and getattr(value.func, "attr", "") == "stride" and len(value.args) == 1:
-            axis = value.args[0]
-            number = ast.literal_eval(axis) if isinstance(axis, ast.Constant | ast.UnaryOp) else None
-            found.append((ast.unparse(value.func.value), number) if isinstance(number, int) else value)
+            axis = ast.unparse(value.args[0])
+            known = axis.removeprefix("-").isdecimal()
+            found.append((ast.unparse(value.func.value), int(axis)) if known else value)
         else:
             found.append(value)
         if found and found[-1] is None:

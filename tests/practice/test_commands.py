@@ -105,6 +105,12 @@ def test_a_report_says_fast_only_where_a_gpu_timed_it(name, timing, mark, note):
     assert "✗ few enough" in wrong and "fast" not in wrong and "timed" not in wrong
 
 
+@pytest.mark.parametrize(("name", "mark"), [("02_add", "right and fast enough"), ("03_copy", "right")])
+def test_what_fails_on_a_gpu_is_not_said_of_counts(name, mark):
+    wrong = Verdict(Finding("It is off.", stage="speed"), list(STAGES)[:-1], timing=TIMED)
+    assert f"✗ {mark} on this GPU" in report(find(name, exercises()), wrong).splitlines()
+
+
 def test_all_done_is_said(desk):
     for exercise in desk.all:
         desk.progress.of(exercise.name).passed = True

@@ -183,6 +183,7 @@ LINE = LAUNCH.splitlines().index("    kernel[(rows,)](ARGUMENTS)") + 1
         ("x, y, n, *strides, BLOCK=4", {"stride_row": 0, "stride_column": 1}),
         ("x, y, n, *x.stride(), y.stride(0), BLOCK=4", {"stride_row": 0, "stride_column": 1}),
         ("x, y, n, x.stride(1), x.stride(-2), 1, BLOCK=4", {"stride_row": 1, "stride_column": -2}),
+        ("x, y, n, x.stride(0), x.stride(-n), 1, BLOCK=4", {"stride_row": 0}),
         ("x, y, n, stride_row=x.stride(0), stride_column=1, stride_y=1, BLOCK=4", {"stride_row": 0}),
         ("x, *y.stride(), *x.stride(), BLOCK=4", {}),  # how many y has is not known
     ],
