@@ -9,18 +9,24 @@
 # up to four each:
 #
 # - program 0 adds elements
+#   <span style="white-space:nowrap">
 #   <span style="background-color:#9fc9e3;color:#000;padding:4px 9px">0</span>
 #   <span style="background-color:#9fc9e3;color:#000;padding:4px 9px">1</span>
 #   <span style="background-color:#9fc9e3;color:#000;padding:4px 9px">2</span>
 #   <span style="background-color:#9fc9e3;color:#000;padding:4px 9px">3</span>
+#   </span>
 # - program 1 adds elements
+#   <span style="white-space:nowrap">
 #   <span style="background-color:#eac88f;color:#000;padding:4px 9px">4</span>
 #   <span style="background-color:#eac88f;color:#000;padding:4px 9px">5</span>
 #   <span style="background-color:#eac88f;color:#000;padding:4px 9px">6</span>
 #   <span style="background-color:#eac88f;color:#000;padding:4px 9px">7</span>
+#   </span>
 # - program 2 adds elements
+#   <span style="white-space:nowrap">
 #   <span style="background-color:#93d1bd;color:#000;padding:4px 9px">8</span>
 #   <span style="background-color:#93d1bd;color:#000;padding:4px 9px">9</span>
+#   </span>
 #
 # In this notebook you watch the three programs at every step. Before you run a cell, or read on, say what it will
 # print. Then compare.
