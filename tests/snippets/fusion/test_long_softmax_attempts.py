@@ -224,6 +224,25 @@ def test_a_second_pass_waits_for_smaller_tickets_alone():
             check(softmax_by(x, Attempt("delayed", 8, 1, delay=delay)), x)
 
 
+def test_waits_for_a_word_that_comes_late():
+    """The second of three words is 0 when it is read for the first time, and for the second."""
+    from triton.runtime.interpreter import interpreter_builder as builder
+
+    x, said = numbers(1, 20, torch.float32, "cpu"), torch.zeros(4, dtype=torch.int64)
+    load, reads = builder.create_masked_load, []
+
+    def late(pointers, *rest):
+        found, at = load(pointers, *rest), pointers.data.ravel()[0]
+        if at == said.data_ptr():
+            reads.append(found.data.copy())
+            found.data[1] *= len(reads) > 2
+        return found
+
+    with handed_out("zeros", said), mock.patch.object(builder, "create_masked_load", late):
+        check(softmax_by(x, Attempt("delayed", 8, 1)), x)
+    assert len(reads) == 3 + 2, "one program of three reads them three times"
+
+
 def test_in_the_interpreter_held_parts_are_launched_twice():
     said, ticket = torch.zeros(3, dtype=torch.int64), torch.full((2,), 7, dtype=torch.int32)
     seen = []
