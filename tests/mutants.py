@@ -193,15 +193,19 @@ def note_kernels(note, gpu: bool) -> None:
         JITFunction.run = run_and_note
         return
 
-    from triton.runtime.interpreter import InterpretedFunction
+    from triton.runtime.interpreter import InterpretedFunction, ReduceScanOpInterface
 
-    rewrite = InterpretedFunction.rewrite
+    rewrite, begin = InterpretedFunction.rewrite, ReduceScanOpInterface.__init__
 
     def rewrite_and_note(kernel):
         note(kernel.fn)
         return rewrite(kernel)
 
-    InterpretedFunction.rewrite = rewrite_and_note
+    def begin_and_note(operation, axis, combine, *rest):  # a reduction or a scan calls it without rewriting it
+        note(combine.fn)
+        begin(operation, axis, combine, *rest)
+
+    InterpretedFunction.rewrite, ReduceScanOpInterface.__init__ = rewrite_and_note, begin_and_note
 
 
 def skip_other_pythons():

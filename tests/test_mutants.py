@@ -282,6 +282,18 @@ for value in (1, 2):
     enter(str(value), made(value))
 """
 
+COMBINED = """
+import torch, triton, triton.language as tl
+
+@triton.jit
+def add(a, b):
+    return a + b
+
+@triton.jit
+def total(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    tl.store(out_ptr, tl.reduce(tl.load(x_ptr + tl.arange(0, BLOCK)), 0, add))
+"""
+
 WEAK = """
 import torch
 from snippets.chapter import lesson
@@ -403,6 +415,15 @@ def test_what_a_function_made_at_import_is_faulty_too(project):
     done = project(f"from snippets.chapter import lesson\n{rows}", "--host")
     survivors = re.findall(r"^    \+ (.*)", done.stdout, re.M)
     assert survivors == ["x = torch.ones(1)", "fill[(2,)](x, value + 1)"], done.stdout + done.stderr
+
+
+def test_what_a_reduction_combines_by_is_tried(project):
+    (project.root / "snippets/chapter/lesson.py").write_text(COMBINED)
+    run = "lesson.total[(1,)](torch.arange(1.0, 5.0), out := torch.zeros(1), BLOCK=4)"
+    test = f"def test_total():\n    {run}\n    assert out == 10\n"
+    done = project(f"import torch\nfrom snippets.chapter import lesson\n\n{test}", "--kernels", "--of", "add")
+    found = re.search(r"chapter/lesson, add: (\d+) of (\d+) faults caught\n", done.stdout)
+    assert found and found[1] == found[2], done.stdout + done.stderr
 
 
 def test_leaves_to_a_gpu_what_the_table_says(project):

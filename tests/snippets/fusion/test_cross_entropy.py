@@ -297,6 +297,13 @@ def test_ignored_rows_are_zero_even_of_nan(device):
         assert torch.allclose(grad[1], torch.tensor([1 / 9, 1 / 9 - share, *[1 / 9] * 7], device=device))
 
 
+def test_the_numbers_kept_of_an_ignored_row(device):
+    """A maximum and a sum by which one may divide."""
+    logits, target = torch.full((2, 9), math.nan, device=device), torch.tensor([5, 5], device=device)
+    _, stats = snippet.forward(logits, target, 5, 0.0, "none")
+    assert stats.tolist() == [[0.0, 1.0]] * 2
+
+
 def test_all_ignored(device):
     logits, target = numbers((3, 9), torch.float32, device), torch.full((3,), IGNORED, device=device)
     for reduction in ("mean", "sum"):
@@ -374,6 +381,17 @@ def test_the_incoming_gradient_scales_what_the_forward_made(device, reduction, f
         loss = cross_entropy(x * 1, target, reduction=reduction, in_place=in_place)
         (grad,) = torch.autograd.grad(loss * factor, x)
         assert torch.allclose(grad.double(), wanted, atol=1e-6, equal_nan=True)
+
+
+@silent
+def test_an_infinite_incoming_gradient_as_in_torch(device):
+    """NaN in the target's column alone; infinity in the others, for without label smoothing nothing is 0 * infinity."""
+    logits, target = numbers((2, 9), torch.float32, device), torch.tensor([8, 3], device=device)
+    grad_loss = torch.tensor([math.inf, 1.0], device=device)
+    _, grad = with_gradient(cross_entropy, logits, target, grad_loss, reduction="none")
+    _, wanted = exact(logits, target, grad_loss, reduction="none")
+    assert wanted[0].isnan().tolist() == [False] * 8 + [True]
+    assert torch.allclose(grad.double(), wanted, atol=1e-6, equal_nan=True)
 
 
 def test_more_rows_than_programs_are_scaled(device):
@@ -878,6 +896,7 @@ def test_where_rows_begin():
         (21, 2, 3, 4, torch.float32),
         (33, 0, 5, 5, torch.float16),
         (70, 2, 1, 9, torch.float16),
+        (11, 0, 0, 1, torch.float64),
     ],
 )
 def test_rows_that_begin_anywhere(device, dtype, columns, gap, begin, grad_begin):
@@ -933,6 +952,8 @@ def getitem(kernel, grid):
         fits = usage["registers"] * 32 * options["num_warps"] <= 2**16
         alone = usage["registers"] * 32 * options["num_warps"] > 2**15  # no second program beside it
         print(kernel.__name__, wide("LDG"), wide("STG"), "fits" if fits and not usage["spills"] else "does not fit")
+        if kernel.__name__ == "scale_kernel":
+            print("rows in 64 bits" if re.search(r"scf[.]for .* : i64", code["ttir"]) else "rows in 32 bits")
         loops = [part for part in code["ptx"].split("$L__BB") if "ex2" in part and "ld.global" in part]
         if kernel.__name__ == "cross_entropy_kernel" and x.dtype != torch.float64:
             first = [loop for loop in loops if "st.global" not in loop]
@@ -958,7 +979,9 @@ def test_compiles_to_wide_loads_and_spills_nothing():
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     barriers = [line for line in lines if "barrier" in line]
-    lines = [line for line in lines if line not in barriers]
+    counted = [line for line in lines if "rows in" in line]
+    assert counted == ["rows in 64 bits"] * 4  # else 1024 rows past one of the last are below 0
+    lines = [line for line in lines if line not in barriers + counted]
     assert barriers == ["no barrier alone", "no barrier ", "no barrier "]
     kernels = ["cross_entropy_kernel", "gradient_kernel", "scale_kernel"]
     assert lines[:9] == [f"{name} 128 128 fits" for _ in cases for name in kernels]

@@ -1,18 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every way to compute layer norm gives torch's result, stores each element once, and refuses what it must."""
+"""Every way to compute layer norm gives torch's result, loads and stores each element once, *one sum* a row's first
+twice, and refuses what it must."""
 
 import contextlib
 from unittest import mock
 
+import numpy as np
 import pytest
 import torch
-from guards import Guarded, check_each_once, recorded_accesses
+from guards import Guarded, check_each_once, check_inside, recorded_accesses
 
 from snippets.fusion import layer_norm_attempts as attempts
 from snippets.tools.benchmarking import Timing
+from snippets.tools.testing import addresses_of
+
+ways = pytest.mark.parametrize("way", attempts.TRIED)
 
 
-@pytest.mark.parametrize("way", attempts.TRIED)
+@ways
 @pytest.mark.parametrize("rows, columns", [(3, 1), (2, 100), (3, 128), (1, 1000)])
 def test_as_torch(device, way, rows, columns):
     random = torch.Generator().manual_seed(rows * columns)
@@ -29,18 +34,54 @@ def test_as_torch(device, way, rows, columns):
         each.check(name)
     if accesses is not None:
         check_each_once(accesses, "store", out=out.tensor)
+        loaded = check_inside(accesses, "load", x=x, weight=weight, bias=bias)
+        of_x = [addresses_of(x), addresses_of(x[:, 0])] if "one sum" in way else [addresses_of(x)]
+        assert np.array_equal(np.sort(loaded[np.isin(loaded, of_x[0])]), np.sort(np.concatenate(of_x)))
     expected = torch.nn.functional.layer_norm(
         x.double(), (columns,), weight.double(), bias.double(), attempts.EPS
     ).float()
     torch.testing.assert_close(out.tensor, expected, rtol=1e-5, atol=2e-5 if columns > 1 else 1e-2)
 
 
-@pytest.mark.parametrize("way", attempts.TRIED)
+@ways
 def test_a_row_of_one_number_is_the_bias(device, way):
     """Its variance is 0; rounding must not make it negative."""
     x = torch.full((2, 24), 1 / 3, device=device)
     out = attempts.TRIED[way](x, torch.ones(24, device=device), torch.full((24,), 5.0, device=device))
     torch.testing.assert_close(out, torch.full_like(x, 5.0), atol=1e-3, rtol=0)
+
+
+@ways
+def test_rows_far_from_zero_and_from_each_other(device, way):
+    """The variance of 2, 4, 5, 6, 8 is 4, wherever they lie; a difference from another row's first loses it."""
+    x = torch.tensor([[2.0, 4.0, 5.0, 6.0, 8.0]], device=device) + torch.tensor([[0.0], [2.0**20]], device=device)
+    out = attempts.TRIED[way](x, torch.ones(5, device=device), torch.zeros(5, device=device))
+    torch.testing.assert_close(out, torch.tensor([[-1.5, -0.5, 0.0, 0.5, 1.5]] * 2, device=device), atol=1e-5, rtol=0)
+
+
+@ways
+def test_float16_is_computed_in_float32(device, way):
+    """The sum of a row is beyond what float16 can hold."""
+    random = torch.Generator().manual_seed(0)
+    x, weight, bias = (torch.randn(*size, generator=random) for size in ((2, 300), (300,), (300,)))
+    given = [each.half().to(device) for each in (400 + x, weight, bias)]
+    out = attempts.TRIED[way](*given)
+    expected = attempts.SIDES["torch"](*(each.double() for each in given))
+    torch.testing.assert_close(out, expected.half(), rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("one_sum", [False, True])
+def test_offsets_are_computed_in_64_bits(first, one_sum):
+    """Tensors are told of more elements than there are."""
+    x, weight, bias, out = (torch.zeros(1) for _ in range(4))
+    row, columns = 2**20 + 1, 2**11
+    with recorded_accesses(first_program=(row, 0, 0), memory=False) as seen:
+        attempts.attempt_kernel[(1,)](
+            x, weight, bias, out, columns, EPS=1.0, WEIGHTS_FIRST=first, ONE_SUM=one_sum, BLOCK_SIZE=8, UNIT=1
+        )
+    for op, tensor in (("load", x), ("store", out)):
+        assert tensor.data_ptr() + 4 * row * columns in [int(found[0]) for kind, found in seen if kind == op]
 
 
 def test_each_way_is_launched_as_it_says():

@@ -143,6 +143,58 @@ def test_the_backward_touches_nothing_else(device, way, columns):
         each.check("a tensor")
 
 
+@contextlib.contextmanager
+def words_nowhere(ticket):
+    """Inside of ``recorded_accesses(memory=False)``: words are not written. Tickets are drawn."""
+    from triton.runtime.interpreter import interpreter_builder as builder
+
+    change = builder.create_atomic_rmw
+
+    def changed(op, pointers, value, *rest):
+        drawn = (pointers.data.astype("int64") == ticket.data_ptr()).all()
+        return change(op, pointers, value, *rest) if drawn else value
+
+    with mock.patch.object(builder, "create_atomic_rmw", changed):
+        yield
+
+
+FAR, COLUMNS = 2**20 + 1, 2**11  # a row whose numbers begin beyond 2**31, and how many it has
+
+
+def rows_touched(kernel, given, counts, program=0, ticket=None, **options):
+    """The rows at whose beginning a program loads from each of ``given``, and those where it stores; tensors are told
+    of more elements than there are."""
+    out, said, tickets = torch.zeros(1), torch.zeros(1, dtype=torch.int64), torch.tensor([ticket or 0]).int()
+    drawn = [] if ticket is None else [tickets]
+    options |= {"LOWEST": -3e38, "BLOCK": 8, "WORDS": 1}
+    with recorded_accesses(first_program=(program, 0, 0), memory=False) as accesses, words_nowhere(tickets):
+        kernel[(1,)](*given, out, said, *drawn, *counts, **options)
+    firsts = [(op, int(at[0])) for op, at in accesses if len(at)]
+    rows = lambda kind, of: {(at - of.data_ptr()) / 4 / COLUMNS for op, at in firsts if op == kind}
+    return [rows("load", each) for each in given], rows("store", out)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of NumPy in the interpreter: loads yield -infinity alone
+@pytest.mark.parametrize("step", ["", "_backward"])
+def test_offsets_are_computed_in_64_bits(step):
+    given = [torch.zeros(1) for _ in range(2 if step else 1)]
+    loads, stores = rows_touched(getattr(snippet, f"held{step}_kernel"), given, (COLUMNS, 1), ticket=FAR)
+    assert all(FAR in each for each in loads) and FAR in stores
+    counts = FAR + 2, COLUMNS, 1, 1
+    loads, stores = rows_touched(getattr(snippet, f"persistent{step}_kernel"), given, counts, program=FAR)
+    assert all({FAR, FAR + 1} <= each for each in loads) and {FAR, FAR + 1} <= stores
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("second", [False, True])
+def test_offsets_of_delayed_passes_are_computed_in_64_bits(second):
+    counts = FAR + 1, COLUMNS, 1, 0
+    [loads], stores = rows_touched(
+        snippet.delayed_kernel, [torch.zeros(1)], counts, ticket=2 * FAR + second, FIRST="", SECOND=""
+    )
+    assert FAR in loads and (FAR in stores) == second
+
+
 def test_a_thread_gets_no_more_registers_than_there_are():
     assert snippet.options_of(1, Attempt("persistent", 16, 1))["maxnreg"] == 248
     assert snippet.options_of(1, Attempt("persistent", 16, 8, per_multiprocessor=3))["maxnreg"] == 80
@@ -170,6 +222,25 @@ def test_a_second_pass_waits_for_smaller_tickets_alone():
         x = numbers(4, 20, torch.float32, "cpu")
         for delay in range(6):
             check(softmax_by(x, Attempt("delayed", 8, 1, delay=delay)), x)
+
+
+def test_waits_for_a_word_that_comes_late():
+    """The second of three words is 0 when it is read for the first time, and for the second."""
+    from triton.runtime.interpreter import interpreter_builder as builder
+
+    x, said = numbers(1, 20, torch.float32, "cpu"), torch.zeros(4, dtype=torch.int64)
+    load, reads = builder.create_masked_load, []
+
+    def late(pointers, *rest):
+        found, at = load(pointers, *rest), pointers.data.ravel()[0]
+        if at == said.data_ptr():
+            reads.append(found.data.copy())
+            found.data[1] *= len(reads) > 2
+        return found
+
+    with handed_out("zeros", said), mock.patch.object(builder, "create_masked_load", late):
+        check(softmax_by(x, Attempt("delayed", 8, 1)), x)
+    assert len(reads) == 3 + 2, "one program of three reads them three times"
 
 
 def test_in_the_interpreter_held_parts_are_launched_twice():

@@ -203,6 +203,23 @@ def test_a_position_beyond_the_tables_is_nan_and_reads_nothing(device, interleav
 # Nothing else is touched
 
 
+@contextlib.contextmanager
+def loads_of(tensor):
+    """Inside of ``recorded_accesses(memory=False)``: a load of this one number yields it, not 0."""
+    from triton.runtime.interpreter import interpreter_builder as builder
+
+    load = builder.create_masked_load
+
+    def loaded(pointers, *rest):
+        found = load(pointers, *rest)
+        if (pointers.data.astype(np.int64) == tensor.data_ptr()).all():
+            found.data = np.full_like(found.data, tensor.item())
+        return found
+
+    with mock.patch.object(builder, "create_masked_load", loaded):
+        yield
+
+
 def guarded(shape, device, dtype=torch.float32):
     return Guarded(shape, dtype, device, before=64, after=64, fill=0xFF)
 
@@ -277,6 +294,21 @@ def test_positions_in_64_bits():
                 BLOCK_ROWS=1, BLOCK_HALF=8, UNIT=8, **options,
             )  # fmt: skip
         assert [int(a[0]) - positions.data_ptr() for _, a in seen if len(a) == 1] == [8 * 2**31]
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_a_position_far_down_the_tables(dtype):
+    """Position 9 of tables whose rows lie 2**31 apart: where it is in 32 bits, its offset has 64 even so."""
+    *_, cos, sin = given = [torch.zeros(1) for _ in range(6)]
+    positions = torch.tensor([9], dtype=dtype)
+    options = {"INTERLEAVED": False, "INVERSE": False, "COMPUTE": snippet.tl.float32}
+    with recorded_accesses(memory=False) as seen, loads_of(positions):
+        snippet.rope_kernel[(1,)](
+            *given, positions, 1, 1, 1, 1, 1, 10, 0, *[1] * 6, 0, 1, 2**28,
+            BLOCK_ROWS=1, BLOCK_HALF=8, UNIT=8, **options,
+        )  # fmt: skip
+    firsts = [int(addresses[0]) for op, addresses in seen if op == "load"]
+    assert cos.data_ptr() + 4 * 9 * 2**31 in firsts and sin.data_ptr() + 4 * 9 * 2**31 in firsts
 
 
 def test_tables_whose_rows_lie_apart_by_no_multiple_of_8(device):
