@@ -193,8 +193,15 @@ def note_kernels(note, gpu: bool) -> None:
         JITFunction.run = run_and_note
         return
 
-    from triton.runtime.interpreter import InterpretedFunction
+    from triton.runtime.interpreter import InterpretedFunction, ReduceScanOpInterface
 
+    make = ReduceScanOpInterface.__init__
+
+    def make_and_note(op, axis, combine_fn):
+        note(combine_fn.fn)  # which a scan or a reduction calls as it is written
+        make(op, axis, combine_fn)
+
+    ReduceScanOpInterface.__init__ = make_and_note
     rewrite = InterpretedFunction.rewrite
 
     def rewrite_and_note(kernel):

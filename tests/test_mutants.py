@@ -277,6 +277,19 @@ for value in (1, 2):
     enter(str(value), made(value))
 """
 
+SCANNED = """
+import triton, triton.language as tl
+
+@triton.jit
+def join(first, second):
+    return first + 2 * second
+
+@triton.jit
+def scan_kernel(x_ptr, BLOCK: tl.constexpr):
+    steps = tl.arange(0, BLOCK)
+    tl.store(x_ptr + steps, tl.associative_scan(tl.load(x_ptr + steps), 0, join))
+"""
+
 WEAK = """
 import torch
 from snippets.chapter import lesson
@@ -398,6 +411,15 @@ def test_what_a_function_made_at_import_is_faulty_too(project):
     done = project(f"from snippets.chapter import lesson\n{rows}", "--host")
     survivors = re.findall(r"^    \+ (.*)", done.stdout, re.M)
     assert survivors == ["x = torch.ones(1)", "fill[(2,)](x, value + 1)"], done.stdout + done.stderr
+
+
+def test_what_a_scan_calls_is_run_by_the_test_of_the_scan(project):
+    (project.root / "snippets/chapter/lesson.py").write_text(SCANNED)
+    scan = "lesson.scan_kernel[(1,)](x, BLOCK=4)\n    assert x.tolist() == [1, 5, 11, 19]"
+    test = f"def test_scan():\n    x = torch.arange(1.0, 5)\n    {scan}"
+    done = project(f"import torch\nfrom snippets.chapter import lesson\n{test}", "--of", "join")
+    found = re.search(r"join: (\d+) of (\d+) faults caught", done.stdout)
+    assert done.returncode == 0 and found and found[1] == found[2], done.stdout + done.stderr
 
 
 def test_leaves_to_a_gpu_what_the_table_says(project):
