@@ -16,7 +16,7 @@ from practice.coach import answers, measured, svg
 from practice.coach.exercise import PRACTICE, Exercise, exercises
 from practice.coach.finding import STAGES
 from practice.coach.pages import PAGE
-from practice.coach.spec import KINDS
+from practice.coach.spec import FINISHED, KINDS
 from recorder.project import RecorderError, nearest, read_text
 from render.code import EPOCH, highlighted
 from render.config import docs
@@ -81,6 +81,8 @@ def exercise(name: str, page: str) -> Markup:
         hints=[linked(hint, page) for hint in each.card.hints[:2]],
         line=highlighted(each.card.hints[2]),
         skeleton=highlighted(each.skeleton),
+        right=each.start().stage == "speed",
+        full=each.card.kind in FINISHED,
         solution=highlighted(each.solution),
         reached=reached(each),
         shown=wrong[answered.shown],

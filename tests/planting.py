@@ -61,11 +61,14 @@ def kernels(tree: ast.Module) -> list[ast.FunctionDef]:
 
 
 def hosts(tree: ast.Module) -> list[ast.FunctionDef]:
-    """The functions that launch kernels, and those of the file that they call; not what measures or demonstrates."""
+    """The functions that launch kernels, perhaps by a method, and what they call; not what measures or demonstrates."""
     jitted = {kernel.name for kernel in kernels(tree)}
     functions = {f.name: f for f in tree.body if isinstance(f, ast.FunctionDef) and f.name not in jitted}
     functions = {name: function for name, function in functions.items() if not _measures(function)}
-    found, wanted = [], [name for name, function in functions.items() if any(map(_launches, ast.walk(function)))]
+    methods = [f for c in tree.body if isinstance(c, ast.ClassDef) for f in c.body if isinstance(f, ast.FunctionDef)]
+    by = {method.name for method in methods if any(map(_launches, ast.walk(method)))}  # `launch.run(…)` launches, too
+    launches = lambda node: _launches(node) or (isinstance(node, ast.Call) and getattr(node.func, "attr", "") in by)
+    found, wanted = [], [name for name, function in functions.items() if any(map(launches, ast.walk(function)))]
     while wanted:
         if (name := wanted.pop()) not in found:
             found.append(name)

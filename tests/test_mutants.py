@@ -192,6 +192,11 @@ def host(x): return kernel[(kept(x),)](x)
 def kept(x): return rest(x)
 def rest(x): return 1
 def by_another(some_kernel, x): some_kernel[(1,)](x)
+class Launch:
+    def begin(self, x): self.kernel[(1,)](x)
+    def end(self): pass
+def by_method(launch, x): launch.begin(x)
+def by_no_launch(launch): launch.end()
 def unused(x): return rest(x)
 @triton.testing.perf_report(1)
 def bench(): kernel[(1,)](1)
@@ -201,7 +206,7 @@ def demonstration(): kernel[(1,)](torch.ones(1, device="cuda"))
 def main(): kernel[(1,)](1)
 def wrong_bug(): kernel[(1,)](1)
 """
-    assert [host.name for host in hosts(ast.parse(source))] == ["host", "kept", "rest", "by_another"]
+    assert [host.name for host in hosts(ast.parse(source))] == ["host", "kept", "rest", "by_another", "by_method"]
 
 
 def test_verdicts_are_written_into_the_table():

@@ -21,6 +21,7 @@ START_S = 300  # what importing torch may take, from a slow disk
 PRINTED = 12  # lines of what the reader's code printed
 SIGNALS = {-11: "a read or write of memory that is not there (SIGSEGV)", -9: "the system, for want of memory (SIGKILL)"}
 CHILD = (sys.executable, "-m", "coach.child")
+TIMED, NO_GPU = "timed", "not timed: no GPU here"
 
 
 @dataclass
@@ -31,6 +32,7 @@ class Verdict:
     passed: list[str]  # stages
     notes: list[str] = field(default_factory=list)
     printed: str = ""
+    timing: str = ""  # TIMED, or why a GPU did not time it; "" where none was asked
 
 
 class Child:
@@ -130,18 +132,21 @@ class Checker:
         limit = limit or exercise.card.limit_s
         passed: list[str] = []
         notes: list[str] = []
+        timing = ""
         for task in tasks:
             child = self.interpreted if task == "interpret" else self.compiling
-            if task not in ("compile", "interpret") and not child.has_gpu():
-                notes.append("No GPU here, so its speed was not measured.")
-                break
+            if task not in ("compile", "interpret"):
+                if not child.has_gpu():
+                    timing = NO_GPU
+                    break
+                timing = TIMED
             verdict = self._task(task, child, exercise, path, limit)
             passed += [stage for stage in verdict.passed if stage not in passed]
             notes += verdict.notes
             if verdict.finding:
                 passed = [stage for stage in passed if stage != verdict.finding.stage]
-                return Verdict(verdict.finding, passed, [], verdict.printed)
-        return Verdict(None, passed, notes, verdict.printed)
+                return Verdict(verdict.finding, passed, [], verdict.printed, timing)
+        return Verdict(None, passed, notes, verdict.printed, timing)
 
     def _task(self, task: str, child: Child, exercise: Exercise, path: Path, limit: float) -> Verdict:
         with tempfile.TemporaryDirectory(prefix="practice-") as folder:
@@ -203,13 +208,30 @@ def read(path: Path) -> str:
         raise PracticeError(f"{path} cannot be read: {error.strerror}.") from None
 
 
+def _speed(exercise: Exercise, verdict: Verdict) -> str:
+    """What the last stage is called: where nothing was timed, after what was counted."""
+    if verdict.timing == TIMED and verdict.finding:
+        return "right and fast enough on this GPU" if exercise.timed() else "right on this GPU"
+    if verdict.timing == TIMED and exercise.timed():
+        return STAGES["speed"]
+    counted = exercise.counted()
+    listed = " and ".join(filter(None, [", ".join(counted[:-1]), counted[-1] if counted else ""]))
+    said = f"few enough {listed}" if counted else "nothing to count"
+    if verdict.finding is None and verdict.timing == NO_GPU and exercise.timed():
+        said += f"; {NO_GPU}"
+    return said
+
+
 def report(exercise: Exercise, verdict: Verdict) -> str:
     """The verdict as text for a terminal."""
-    lines = [f"✓ {STAGES[stage]}" for stage in STAGES if stage in verdict.passed]
+    names = STAGES | {"speed": _speed(exercise, verdict)}
+    lines = [f"✓ {names[stage]}" for stage in STAGES if stage in verdict.passed]
     if verdict.finding:
-        lines += [f"✗ {STAGES[verdict.finding.stage]}", "", verdict.finding.text()]
+        lines += [f"✗ {names[verdict.finding.stage]}", "", verdict.finding.text()]
     else:
-        lines += ["", *verdict.notes, f"{exercise.name} is right."]
+        elsewhere = ["No GPU here: its values were checked in Triton's interpreter."]
+        lines += ["", *verdict.notes, *(elsewhere if verdict.timing == NO_GPU and not exercise.timed() else [])]
+        lines += [f"{exercise.name} is right."]
     if verdict.printed:
         lines += ["", "Your code printed:", *("    " + line for line in verdict.printed.splitlines())]
     return "\n".join(lines)

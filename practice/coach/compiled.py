@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first check: each launch compiles for an H100 or H200 (sm_90), which need not be there.
+"""The first check: each launch compiles for an H100 or H200 (sm_90), which need not be there, and has a grid.
 
 Runs in a process without ``TRITON_INTERPRET``. The function is called on the CPU; a launch compiles and does not run.
 """
 
+import inspect
+import operator
 import os
 import re
+import traceback
 from contextlib import contextmanager, suppress
 from unittest import mock
 
@@ -16,6 +19,7 @@ from .run import Case, call, make_inputs, raised
 from .spec import Spec
 
 TARGET = "cuda", 90, 32
+ASKS_FOR_JIT = "Did you forget to add @triton.jit"
 SHARED = 232_448  # bytes of shared memory that a program may have
 
 
@@ -65,12 +69,24 @@ def compiling():
         compiled = run(kernel, *args, grid=grid, warmup=True, **kwargs)
         if compiled.metadata.shared > SHARED:
             raise triton.OutOfResources(compiled.metadata.shared, SHARED, "shared memory")
+        counted(kernel, grid, args, kwargs)
         seen.append(compiled)
         return compiled
 
     driver.set_active(_CompileOnly())
     with mock.patch.object(triton.JITFunction, "run", compile_only), configs_in_turn():
         yield seen
+
+
+def counted(kernel, grid, args, kwargs) -> tuple[int, ...]:
+    """How many programs a grid has along its axes; raises as a launch would, which was made without one."""
+    if callable(grid):
+        named = {name: value for name, value in kwargs.items() if name in kernel.arg_names}
+        given = inspect.signature(kernel.fn).bind_partial(*args, **named)
+        given.apply_defaults()
+        grid = grid(dict(given.arguments))
+    len(grid)  # an int has none
+    return tuple(operator.index(n) if isinstance(n, float) else int(n) for n in grid)
 
 
 def check(spec: Spec, function, file: str) -> None:
@@ -90,7 +106,8 @@ def _finding(error: Exception, file: str) -> Finding:
     said, line = raised(error, file)
     kernels = "CompilationError", "CompileTimeAssertionFailure", "UnsupportedLanguageConstruct"
     in_kernel = type(error).__name__ in kernels
-    guess = mistakes.about_error(f"{innermost} {error}", file, 0 if in_kernel else line, getattr(error, "node", None))
+    whole = f"{innermost} {error}{_shapes(innermost)}"
+    guess = mistakes.about_error(whole, file, 0 if in_kernel else line, getattr(error, "node", None))
     if not in_kernel:
         where = f", in line {line}:" if line else ":"
         return Finding(f"Your code raised {said}{where}", details=[judge.source(file, line)], guess=guess)
@@ -101,4 +118,20 @@ def _finding(error: Exception, file: str) -> Finding:
     code = [f"    {text}" for text in lines[max(1, caret - 3) : caret + 1]] if caret else []
     last = str(innermost).strip() if innermost is not error else "\n".join(lines[caret + 1 :] if caret else lines[-1:])
     why = last.splitlines()[-1] if last else "Triton does not say why"
-    return Finding("The kernel does not compile:", details=["\n".join(code), why], guess=guess)
+    if ASKS_FOR_JIT in why and guess and "@triton.jit" not in guess:
+        why = ""  # Triton asks that of whatever it cannot call, and here it is known what is wrong
+    details = ["\n".join(code), *filter(None, [why])]
+    return Finding("The kernel does not compile:", details=details, guess=guess)
+
+
+def _shapes(error: BaseException) -> str:
+    """Of two blocks that do not fit, their shapes, which Triton does not say: it has them where it raises."""
+    first = error.__context__ or error  # in place of which Triton raises one of its own
+    frames = [frame for frame, _ in traceback.walk_tb(first.__traceback__)] if "incompatible" in str(first) else []
+    for frame in reversed(frames):
+        if frame.f_code.co_name == "binary_op_type_checking_impl":  # before one of them is given more axes
+            with suppress(TypeError, ValueError):  # another Triton may keep them in another form
+                sides = [getattr(frame.f_locals.get(name), "shape", ()) for name in ("lhs", "rhs")]
+                left, right = ([int(getattr(size, "value", size)) for size in side] for side in sides)
+                return f"\nshapes {left} and {right}"
+    return ""

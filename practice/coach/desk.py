@@ -32,6 +32,13 @@ class Desk:
             return find(name, self.all)
         return next((e for e in self.all if not self.progress.of(e.name).passed), self.all[-1])
 
+    def following(self, exercise: Exercise) -> tuple[Exercise | None, int]:
+        """The next after this one that has not passed, else the first such; and how many are open before it."""
+        left = [e for e in self.all if not self.progress.of(e.name).passed]
+        order = self.all.index(exercise)
+        found = next((e for e in left if self.all.index(e) > order), left[0] if left else None)
+        return found, left.index(found) if found else 0
+
     def lay_out(self, exercise: Exercise) -> bool:
         """Copy the skeleton to ``mine/``, if it is not there; whether that was done."""
         path = self.copy_of(exercise)
@@ -80,9 +87,14 @@ class Desk:
         verdict = self.judged(exercise, checker)
         self.say(report(exercise, verdict))
         if verdict.finding is None:
-            following = self.choose(None)
-            more = not self.progress.of(following.name).passed
-            self.say(f"Next: {following.name}. Run `python practice.py`." if more else "That was the last one.")
+            following, before = self.following(exercise)
+            if following is None:
+                self.say("That was the last one.")
+            elif before:
+                self.say(f"Next: {following.name}. ({before} before it {are(before)} open.) "
+                         f"Run `python practice.py check {following.name}`.")  # fmt: skip
+            else:
+                self.say(f"Next: {following.name}. Run `python practice.py`.")
             return 0
         self.say(f"\nYour file: {path}")
         if record.hints < len(exercise.card.hints):
@@ -158,6 +170,10 @@ class Desk:
         self.progress.save()
         self.say(f"{path} is as it was at first.")
         return 0
+
+
+def are(count: int) -> str:
+    return "is" if count == 1 else "are"
 
 
 def saved(path: Path) -> tuple[int, int] | None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 PRACTICE = Path(__file__).resolve().parent.parent
 CARD = ("title", "kind", "lesson", "goal", "hints")
+COUNTED = {"reads": {"most_reads"}, "bytes": {"most_moved", "least_used"}, "launches": {"most_launches"}}
 
 
 class PracticeError(Exception):
@@ -86,6 +87,15 @@ class Exercise:
         given = {keyword.arg: keyword.value for keyword in self.spec_call().keywords}
         names = [*CARD, *(name for name in ("limit_s", "also") if name in given)]
         return Card(**{name: ast.literal_eval(given[name]) for name in names})
+
+    def timed(self) -> bool:
+        """Whether a GPU is to time it."""
+        return any(keyword.arg == "speed" for keyword in self.spec_call().keywords)
+
+    def counted(self) -> list[str]:
+        """What of a call is counted, and may not be too much, in words."""
+        asked = {keyword.arg for keyword in self.spec_call().keywords}
+        return [what for what, fields in COUNTED.items() if asked & fields] + ["programs"] * ("idle" not in asked)
 
     def spec(self) -> "Spec":
         return load(self.folder / "spec.py", "spec").SPEC

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 
 WIDTH = 80
 STAGES = {
-    "compiles": "compiles",
+    "compiles": "compiles and launches",
     "shape": "shape and dtype",
     "bounds": "reads and writes in bounds",
     "values": "values at awkward sizes",

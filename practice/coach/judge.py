@@ -6,7 +6,7 @@ import torch
 
 from . import draw, mistakes
 from .finding import Finding, Found
-from .record import Access, Trouble
+from .record import Access, Launch, Trouble
 from .run import Run, raised
 
 OPS = {"load": "reads", "store": "writes", "atomic": "changes"}
@@ -104,7 +104,8 @@ def bounds(run: Run):
         case _:
             first = _program(access, trouble.other)
             said = f"{who} writes {tensor}{_element(access, offset)}, which {first} wrote before."
-    details = [f"It is lane {lane}, and its mask is {'on' if access.masked else 'on, for there is none'}:"]
+    on = "and its mask is on" if access.masked else f"which is on, because the {_op(access)} has no mask"
+    details = [f"It is lane {lane}, {on}:"]
     details += [source(run.file, access.line)]
     wrong = {offset} if trouble.kind != "outside" else set()
     raise Found(
@@ -112,6 +113,10 @@ def bounds(run: Run):
             Finding(said, str(run.case), details, guess=mistakes.about_trouble(run, trouble)), access, lane, wrong
         )
     )
+
+
+def _op(access: Access) -> str:
+    return {"atomic": "atomic operation"}.get(access.op, access.op)
 
 
 def _where(access: Access, offset: int, size: int) -> str:
@@ -200,7 +205,9 @@ def _wrong_value(run: Run, name: str, actual, expected, wrong) -> Finding:
     got, want = actual[at].item(), expected[at].item()
     what = f"{_called(name)}[{', '.join(map(str, at))}]" if at else name
     said = f"{what[0].upper()}{what[1:]} is {_number(got, actual)} and should be {_number(want, expected)}"
-    said += f"; {int(wrong.sum())} of {actual.numel()} elements are wrong." if actual.numel() > 1 else "."
+    count = int(wrong.sum())
+    verb = "is" if count == 1 else "are"
+    said += f"; {count} of {actual.numel()} elements {verb} wrong." if actual.numel() > 1 else "."
     finding = Finding(said, str(run.case))
     region, owner, missed = run.arena.region_of(actual), None, 0
     if region is not None and run.spec.stored:
@@ -331,6 +338,7 @@ def counts(run: Run):
                 if most > 1:
                     guess = "Can one pass over the blocks do the work of two?"
                 raise Found(Finding(said, str(run.case), guess=guess))
+    _lanes(run)
     for name, least in spec.least_used.items() if run.case.size == spec.sizes[-1] else ():
         loads = [a for launch in run.launches for a in launch.accesses if a.op == "load" and a.region.name == name]
         fetched, needed = (sum(counted) for counted in zip(*map(sectors, loads), strict=True)) if loads else (0, 0)
@@ -353,12 +361,45 @@ def _blocks(run: Run, most: int):
                     raise Found(Finding(said, str(run.case), [source(run.file, first.line)], guess=guess))
 
 
+def _by_element(run: Run) -> Access | None:
+    """A load of one lane, by the like of which a good part of a tensor is read that is to be read in blocks."""
+    for launch in run.launches if run.case.size == run.spec.sizes[0] else ():
+        lines: dict[tuple[int, str], list[Access]] = {}
+        for access in launch.accesses:
+            if access.op == "load" and access.region.given and access.region.name in run.spec.in_blocks:
+                lines.setdefault((access.line, access.region.name), []).append(access)
+        for loads in lines.values():
+            size = int((loads[0].region.index >= 0).sum())
+            if all(load.offsets.size == 1 for load in loads) and 2 * sum(int(a.mask[0]) for a in loads) >= size > 1:
+                return loads[0]
+    return None
+
+
+def _lanes(run: Run):
+    if access := _by_element(run):
+        said = f"Line {access.line} loads {draw.name_of(access)} one element at a time, and a block is asked for."
+        guess = "The lanes of a block are `tl.arange(0, …)`: which offsets do they have, and which lanes does a mask "
+        guess += "switch off?"
+        raise Found(Finding(said, str(run.case), [source(run.file, access.line)], guess=guess))
+
+
+def busy(launch: Launch) -> set[int]:
+    """The programs that stored something."""
+    return {a.program for a in launch.accesses if a.op != "load" and a.mask.any()}
+
+
+def crowded(run: Run) -> bool:
+    """Whether there are several times as many programs as blocks, for which ``counts`` refuses it in the end."""
+    idle = not run.spec.idle and any(0 < 4 * len(busy(launch)) <= launch.programs for launch in run.launches)
+    return idle or _by_element(run) is not None
+
+
 def _idle(run: Run):
     """A program that stores nothing began for nothing, where the spec does not allow it."""
     for launch in run.launches:
-        busy = {a.program for a in launch.accesses if a.op != "load" and a.mask.any()}
-        if busy and len(busy) < launch.programs:  # of nothing at all, one program may be launched
-            idle = launch.programs - len(busy)
+        stored = busy(launch)
+        if stored and len(stored) < launch.programs:  # of nothing at all, one program may be launched
+            idle = launch.programs - len(stored)
             said = f"{idle} of {_programs(launch.programs)} of {launch.kernel} store{'s' * (idle == 1)} nothing."
             guess = "Does the grid count blocks, or elements? A program with no work takes its place all the same."
             raise Found(Finding(said, str(run.case), guess=guess))

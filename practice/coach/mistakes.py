@@ -30,8 +30,6 @@ ERRORS = {
     r"end argument must be greater than the start": "With no element, the block has no lane. Does the launch then have "
     "no program, or the block at least 1 lane?",
     r"unexpected keyword argument 'dim'": "What torch calls `dim` is `axis` in Triton.",
-    r"(?s)tl\.(zeros|full)\(.*(not iterable|missing a required argument: 'dtype')": "A block is made from its shape, a "
-    "tuple, and its dtype: `tl.zeros((M, N), dtype=tl.float32)`.",
     r"accumulator shape is incompatible": "`tl.dot(a, b, accumulator)` adds to a block with the rows of a and the "
     "columns of b. Does it begin as that, and are a and b in this order?",
     r"no attribute 'to_tensor'": "The interpreter knows a reduction as a function only: `tl.max(x, axis=0)`, not "
@@ -60,8 +58,7 @@ ERRORS = {
     r"(?s)\w\[[^\n]*\n\s*\^\s*\n.*Did you forget to add @triton\.jit|unsupported tensor index": "Brackets pick no "
     "element of a block: load it from memory, or let `tl.where` keep it alone in a sum.",
     r"Cannot access global variable": "A kernel sees its arguments, and globals that are `tl.constexpr`: pass it.",
-    r"missing .*required positional argument": "Does the launch pass every argument of the kernel, in its order? "
-    "With a tuner: has each config the rest?",
+    r"missing .*required positional argument": "Does the launch pass every argument of the kernel, in its order?",
     r"Conflicting meta-parameters": "Does the launch pass what a config of the tuner gives, too?",
     r"'function' object is not subscriptable": "Is the kernel marked `@triton.jit`? A kernel is launched with its "
     "grid in brackets: `kernel[(programs,)](…)`.",
@@ -73,8 +70,6 @@ ERRORS = {
     r"__pow__": "Triton has no `**`: for a square, multiply.",
     r"is not subscriptable|Cannot call @triton\.jit.*outside": "A kernel is launched with its grid in brackets: "
     "`kernel[(programs,)](…)`.",
-    r"[Cc]annot (make_shape_compatible|broadcast)|incompatible dimensions": "Two blocks have different shapes: is a "
-    "`[:, None]` or `[None, :]` missing?",
     r"Unsupported ptr type|cannot be loaded from|not a pointer": "Is the first argument of `tl.load` or `tl.store` a "
     "pointer plus offsets?",
     r"Loop-carried variable": "A block keeps its dtype through a loop: which `dtype` does it begin with, and what is "
@@ -93,17 +88,35 @@ ERRORS = {
 }
 
 
+MADE_OF = {  # what of torch Triton does not have
+    "nan_to_num": "Which numbers make the NaN, and what should stand there instead, before they do?",
+    "logsumexp": "It is made of `tl.max`, `tl.exp`, `tl.sum` and `tl.log`.",
+    "mean": "It is `tl.sum`, divided by how many elements there are.",
+    "var": "It is the mean of (x - mean)², and a mean is `tl.sum`, divided by how many elements there are.",
+    "relu": "It is `tl.maximum(x, 0.0)`.",
+    "square": "It is `x * x`.",
+    "pow": "For a square, multiply: `x * x`.",
+    "isnan": "Only NaN differs from itself: `x != x`.",
+    "inf": 'It is `float("inf")`.',
+}
+
+
 def about_error(said: str, file: str = "", line: int = 0, node: ast.AST | None = None) -> str:
     """Of what Triton or Python raised; in a line of the file (0: unknown, as in a kernel), at a node of a kernel."""
     rules = (
         _of_torch,
+        _made_of,
         _name,
         _changes_shape,
+        _two_branches,
         _arange,
+        _shape,
         _brackets,
         _larger_of_two,
         _product,
+        _two_shapes,
         _two_dtypes,
+        _too_few,
         _grid,
         _tl,
     )
@@ -115,13 +128,23 @@ def about_error(said: str, file: str = "", line: int = 0, node: ast.AST | None =
 def _of_torch(said, file, line, node):
     if not re.search(r"Unsupported function referenced|NameError\(.(torch|math|np|numpy) is", said):
         return None
+    if (own := re.search(r"<function (\w+) at", said)) and source.defines(file, own[1]):
+        return f"A kernel calls `{own[1]}`, so that needs `@triton.jit`, too."
     if not (found := source.of_torch(file)):
         return None
     import triton.language as tl
 
     name = found[1].split(".")[-1]
     there = f": `tl.{name}`, not `{found[1]}`." if hasattr(tl, name) else f", which has no `{name}`."
-    return f"Line {found[0]} calls `{found[1]}`. In a kernel, functions are those of `tl`{there}"
+    made = "" if hasattr(tl, name) or name not in MADE_OF else f" {MADE_OF[name]}"
+    return f"Line {found[0]} calls `{found[1]}`. In a kernel, functions are those of `tl`{there}{made}"
+
+
+def _made_of(said, file, line, node):
+    """A function that Triton does not have, and that others make."""
+    if not (found := re.search(r"triton\.language' has no attribute '(\w+)'", said)) or found[1] not in MADE_OF:
+        return None
+    return f"`tl` has no `{found[1]}`. {MADE_OF[found[1]]}"
 
 
 def _name(said, file, line, node):
@@ -167,6 +190,41 @@ def _arange(said, file, line, node):
     )
 
 
+def _shape(said, file, line, node):
+    """The shape of ``tl.zeros`` or ``tl.full``: no tuple, or not of constants."""
+    call = source.makes_a_block(node)
+    if re.search(r"not iterable|missing a required argument: 'dtype'", said) and call is not None:
+        name = ast.unparse(call.func)
+        said = "A block is made from its shape, a tuple of constants, and its dtype: "
+        said += f"`{name}((…, …), {'value, ' if name == 'tl.full' else ''}dtype=tl.float32)`."
+        return said + source.constants_around(file, node)
+    if re.search(r"Shape element \d+ must have type", said):
+        names = source.not_constant(file, call)
+        known = f", and {_marked(names)} {'is' if len(names) == 1 else 'are'} known only at the launch" if names else ""
+        return f"A block's shape is made of constants{known}.{source.constants_around(file, node)}"
+    return None
+
+
+def _marked(names: list[str]) -> str:
+    return " and ".join(filter(None, [", ".join(f"`{n}`" for n in names[:-1]), f"`{names[-1]}`"]))
+
+
+def _two_branches(said, file, line, node):
+    """A variable that an ``if`` sets to two dtypes or shapes."""
+    found = re.search(rf"Mismatched type for (\w+) between then block \({SHAPE}\) and else block \({SHAPE}\)", said)
+    if not found:
+        return None
+    shapes = [" × ".join(re.findall(r"'(\d+)'", kind)) for kind in found.groups()[1:]]
+    if shapes[0] != shapes[1]:
+        first, other = (f"a block of {shape}" if shape else "one number" for shape in shapes)
+        return f"`{found[1]}` is {first} where the `if` holds, and {other} where not: both must have the same shape."
+    kinds = [re.sub(r".*, (\w+)>", r"\1", kind) for kind in found.groups()[1:]]
+    first, other = (source.DTYPES.get(kind, kind) for kind in kinds)
+    said = f"`{found[1]}` is {first} where the `if` holds, and {other} where not: both must have the same dtype."
+    whole = [kind for kind in (first, other) if "int" in kind]
+    return said + (" A number with a point is float32: `0.0`, not `0`." if len(whole) == 1 else "")
+
+
 def _brackets(said, file, line, node):
     node = node.targets[0] if isinstance(node, ast.Assign) else node
     if isinstance(node, ast.Subscript) and (name := getattr(node.value, "id", "")).endswith("_ptr"):
@@ -185,6 +243,17 @@ def _larger_of_two(said, file, line, node):
             if ast.unparse(node.func) == f"tl.{name}":
                 return f"`tl.{name}` reduces one block; the {word} of two is `tl.{name}imum(a, b)`."
     return None
+
+
+def _two_shapes(said, file, line, node):
+    """Two blocks that do not fit: their shapes, where the message or what was added to it has them."""
+    if not re.search(r"annot (make_shape_compatible|broadcast)|incompatible dimensions|be broadcast together", said):
+        return None
+    shapes = re.search(r"shapes [(\[]([\d, ]*)[)\]] (?:and )?[(\[]([\d, ]*)[)\]]", said)
+    sizes = [" × ".join(re.findall(r"\d+", shape)) for shape in shapes.groups()] if shapes else []
+    alone = [size + (" elements" if "×" not in size else "") for size in sizes]
+    which = f", {alone[0]} and {alone[1]}" if all(sizes) and sizes else ""
+    return f"Two blocks have different shapes{which}: is a `[:, None]` or `[None, :]` missing?"
 
 
 def _product(said, file, line, node):
@@ -206,6 +275,15 @@ def _two_dtypes(said, file, line, node):
         )
     if passed := source.begins_as(file, ast.unparse(node.args[2])):
         return f"Without `out_dtype`, `tl.dot` gives float32, and both must have the same dtype: {passed}."
+    return None
+
+
+def _too_few(said, file, line, node):
+    """A launch without all arguments of its kernel."""
+    if not (found := re.search(r"missing \d+ required positional arguments?: (.*)", said)):
+        return None
+    if tip := source.too_few(file, line, list(dict.fromkeys(re.findall(r"'(\w+)'", found[1])))):
+        return tip
     return None
 
 
@@ -381,12 +459,29 @@ def _ignores_strides(run, trouble):
         return f"Here the strides of what is stored are {strides}. Are its offsets made with those of something else?"
     if run.case.layout and trouble.kind in ("outside", "twice"):
         other = ", or a `.contiguous()`" if "clone" in run.spec.torch_ops else ""
-        return f"It was in bounds for a contiguous tensor. Looks as if a stride is missing from the offsets{other}."
+        said = f"It was in bounds for a contiguous tensor. Looks as if a stride is missing from the offsets{other}."
+        return said + _stride_left_out(run, [trouble.access])
     if trouble.kind == "outside" and _between(trouble):
         if trouble.access.region.name == "the gradient":
             return "The gradient that comes in may have gaps. Does the kernel get what `.contiguous()` returns?"
-        return "Looks as if a stride is missing from the offsets."
+        return "Looks as if a stride is missing from the offsets." + _stride_left_out(run, [trouble.access])
     return None
+
+
+def _stride_left_out(run: Run, accesses: list[Access]) -> str:
+    """A stride of a tensor that the kernel gets, and that an access of the tensor does not use; "" if none is known."""
+    seen, ndims = set(), {name: value.ndim for name, value in run.inputs.items() if isinstance(value, torch.Tensor)}
+    for access in accesses:
+        launch, region = access.launch, access.region
+        if (access.line, region.name) in seen or not region.given:
+            continue
+        seen.add((access.line, region.name))
+        used = source.used_by(run.file, access.line)
+        for parameter, axis in source.strides_passed(run.file, launch.line, region.name, ndims).items():
+            size = region.tensor.shape[axis] if -region.tensor.ndim <= axis < region.tensor.ndim else 0
+            if size > 1 and used is not None and parameter not in used:
+                return f" `{parameter}`, which the kernel gets, is not in line {access.line}."
+    return ""
 
 
 def _strides_of_another(run, access: Access | None) -> str | None:
@@ -694,18 +789,18 @@ def _half(run, name, at, got, want, owner, missed):
         found = source.sums(run.file, launch.kernel, launch.given)
         for total, dtype, parameter, line, rounded in found:
             if dtype == "float32" and rounded:
-                return f"The sum is kept in float32, but line {rounded} rounds what is added to it, in every step."
+                return f"The sum is kept in tl.float32, but line {rounded} rounds what is added to it, in every step."
             if dtype == narrow and not rounded and parameter:
                 passes = f"line {launch.line} passes tl.{narrow} as {parameter}"
-                return f"What is added up in `{total}` is kept in {narrow}, for {passes}. Is float32 better?"
+                return f"What is added up in `{total}` is kept in tl.{narrow}, for {passes}. Is tl.float32 better?"
             if dtype == narrow and not rounded:
-                return f"What is added up in `{total}` is kept in {narrow}, by line {line}. Is float32 better?"
+                return f"What is added up in `{total}` is kept in tl.{narrow}, by line {line}. Is tl.float32 better?"
         if found and source.narrow(run.file, launch.kernel, launch.given, narrow):
-            return f"Close, but not close enough. Looks as if the sum is kept in {expected.dtype}; is float32 better?"
+            return f"Close, but not close enough. Looks as if the sum is kept in tl.{narrow}; is tl.float32 better?"
     if near and _by_steps(run, actual):
         return (
-            f"Close, but not close enough. A sum that is rounded to {narrow} in each step gives these very numbers: is "
-            "something in the loop kept in it?"
+            f"Close, but not close enough. A sum that is rounded to tl.{narrow} in each step gives these very numbers: "
+            "is something in the loop kept in it?"
         )
     return None
 
@@ -738,7 +833,8 @@ def _strided(run, name, at, got, want, owner, missed):
         what = "The result" if name == "out" else f"{name[0].upper()}{name[1:]}"
         return f"{what} is not contiguous: its strides are {strides}. Does the kernel store as if it were?"
     if run.case.layout and not run.case.fill:
-        return "It was right for a contiguous tensor. Looks as if a stride is missing from the offsets."
+        said = "It was right for a contiguous tensor. Looks as if a stride is missing from the offsets."
+        return said + _stride_left_out(run, [a for launch in run.launches for a in launch.accesses])
     return None
 
 

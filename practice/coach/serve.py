@@ -16,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from . import svg
 from .check import Checker, Verdict, report
-from .desk import POLL_S, Desk, saved
+from .desk import POLL_S, Desk, are, saved
 from .exercise import Exercise, PracticeError
 from .pages import named
 from .spec import KINDS
@@ -175,11 +175,12 @@ def show(desk: Desk, exercise: Exercise, checker: Checker, board: Board):
         return
     more = f"Save {desk.copy_of(exercise).name} to check it again. Stuck? python practice.py hint {exercise.name}"
     if verdict.finding is None:
-        following = desk.choose(None)
+        following, before = desk.following(exercise)
         more = "That was the last one."
-        if not desk.progress.of(following.name).passed:
+        if following is not None:
             desk.lay_out(following)
             more = f"Next: {following.name}. Your copy is {desk.copy_of(following)}: save it to check it here."
+            more += f" ({before} before it {are(before)} open.)" if before else ""
     board.show(part(exercise, verdict, more))
     said = "right" if verdict.finding is None else verdict.finding.said.splitlines()[0]
     desk.say(f"{time.strftime('%H:%M:%S')} {exercise.name}: {said}")

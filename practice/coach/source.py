@@ -12,6 +12,7 @@ from pathlib import Path
 from . import gaps
 
 LOOPS = ast.For | ast.While
+TENSORS = "torch.Tensor", "torch.empty", "torch.zeros", "torch.ones", "torch.full"
 DTYPES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64"}  # as Triton prints them
 
 
@@ -169,10 +170,10 @@ def _unknown(source: Source, function: ast.FunctionDef, name: str, use: ast.Name
             f"`{name}` is defined nowhere in this file. Is it a function of the lesson's file? Then copy it, too{also}."
         )
     if not kernel and any(name in parameters(k) for k in source.kernels):
-        return (
-            "Outside of the kernel its parameters have no value. Which number does the launch pass for this one, and "
-            "what is it called there?"
-        )
+        said = "Outside of the kernel its parameters have no value. "
+        if held := _held(function, name, use.lineno):
+            return f"{said}Here it is `{held}`."
+        return said + "Which number does the launch pass for this one, and what is it called there?"
     known = parameters(function)
     known += [
         n.id
@@ -192,6 +193,17 @@ def _unknown(source: Source, function: ast.FunctionDef, name: str, use: ast.Name
     if near and near[0] not in given:
         said = f"`{name}` is neither a parameter of {function.name} nor set in it."
     return f"{said} {question}"
+
+
+def _held(function: ast.FunctionDef, name: str, line: int) -> str:
+    """``tile["BLOCK"]``, where a dictionary that is written out before a line has the name as a key."""
+    for n in _within(function):
+        if not isinstance(n, ast.Assign) or n.lineno >= line or not isinstance(n.targets[0], ast.Name):
+            continue
+        written = [n.value.body, n.value.orelse] if isinstance(n.value, ast.IfExp) else [n.value]
+        if all(isinstance(d, ast.Dict) and name in [getattr(k, "value", None) for k in d.keys] for d in written):
+            return f'{n.targets[0].id}["{name}"]'
+    return ""
 
 
 def _listed(names: list[str]) -> str:
@@ -266,6 +278,47 @@ def fixed(file: str, call: ast.AST | None) -> tuple[list[str], str]:
     return [], ""
 
 
+def defines(file: str, name: str) -> bool:
+    """Whether a function of the file, and no kernel, has this name."""
+    source = read(file)
+    return source is not None and name in {f.name for f in source.functions} - {k.name for k in source.kernels}
+
+
+def makes_a_block(node: ast.AST | None) -> ast.Call | None:
+    """The call of ``tl.zeros`` or ``tl.full`` in a node."""
+    calls = [n for n in ast.walk(node) if isinstance(n, ast.Call)] if node is not None else []
+    return next((call for call in calls if ast.unparse(call.func) in ("tl.zeros", "tl.full")), None)
+
+
+def _kernel_of(file: str, node: ast.AST | None) -> ast.FunctionDef | None:
+    """The kernel that has such a node: Triton's is parsed from the kernel alone, so its line is another one."""
+    source = read(file) if node is not None else None
+    for kernel in source.kernels if source else ():
+        if any(ast.dump(node) == ast.dump(n) for n in _within(kernel)):
+            return kernel
+    return None
+
+
+def constants_around(file: str, node: ast.AST | None) -> str:
+    """A sentence on the constants of the kernel that has such a node, or ""."""
+    kernel = _kernel_of(file, node)
+    known = constants(kernel) if kernel else []
+    if not known:
+        return ""
+    many = len(known) > 1
+    return f" The constant{'s' * many} of {kernel.name} {'are' if many else 'is'} {_listed(known)}."
+
+
+def not_constant(file: str, call: ast.Call | None) -> list[str]:
+    """The names in the shape of a ``tl.zeros`` or ``tl.full`` that are parameters of its kernel, and no constants."""
+    kernel = _kernel_of(file, call)
+    if kernel is None:
+        return []
+    shape = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "shape"), None)
+    names = [n.id for n in ast.walk(shape) if isinstance(n, ast.Name)] if shape is not None else []
+    return [n for n in dict.fromkeys(names) if n in parameters(kernel) and n not in constants(kernel)]
+
+
 def of_torch(file: str) -> tuple[int, str] | None:
     """The first function of torch that a kernel calls, and its line."""
     source = read(file)
@@ -314,6 +367,156 @@ def tl_outside(file: str, line: int) -> str:
         if isinstance(called, ast.Attribute) and getattr(called.value, "id", "") == "tl":
             return called.attr
     return ""
+
+
+# Launches
+
+
+def launch_at(source: Source, line: int) -> ast.Call | None:
+    """The call ``kernel[grid](…)`` that a line lies in."""
+    calls = [n for n in ast.walk(source.tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Subscript)]
+    return next((call for call in calls if call.lineno <= line <= call.end_lineno), None)
+
+
+def _launched(source: Source | None, line: int) -> tuple[ast.Call | None, ast.FunctionDef | None, dict[str, ast.AST]]:
+    """A launch, its kernel, and what names of the host function were last set to before it."""
+    launch = launch_at(source, line) if source else None
+    kernel = next((k for k in source.kernels if k.name == _last(launch.func.value)), None) if launch else None
+    host, names = source.function_at(line) if launch else None, {}
+    for argument in host.args.args if host else ():
+        names |= {argument.arg: argument.annotation} if argument.annotation is not None else {}
+    for n in sorted((n for n in _within(host) if isinstance(n, ast.Assign)), key=lambda n: n.lineno) if host else ():
+        if n.lineno < launch.lineno:
+            names |= {target.id: n.value for target in n.targets if isinstance(target, ast.Name)}
+            sides = n.targets[0].elts if isinstance(n.targets[0], ast.Tuple) else []
+            if isinstance(n.value, ast.Attribute) and n.value.attr == "shape":  # each is a number
+                names |= {side.id: ast.Constant(0) for side in sides if isinstance(side, ast.Name)}
+            else:
+                for name in (n for side in sides for n in ast.walk(side) if isinstance(n, ast.Name)):
+                    names.pop(name.id, None)
+    return launch, kernel, names
+
+
+def _of_tensor(node: ast.AST, method: str) -> bool:
+    """``x.METHOD()``, without an argument."""
+    called = node.func if isinstance(node, ast.Call) and not node.args and not node.keywords else None
+    return isinstance(called, ast.Attribute) and called.attr == method
+
+
+def _is_tuple(node: ast.AST, names: dict[str, ast.AST]) -> bool:
+    node = names.get(node.id, node) if isinstance(node, ast.Name) else node
+    shape = isinstance(node, ast.Attribute) and node.attr == "shape"
+    return isinstance(node, ast.Tuple) or _of_tensor(node, "stride") or shape
+
+
+def _spread(nodes: list[ast.AST], names: dict[str, ast.AST], ndims: dict[str, int]) -> list:
+    """Arguments in their order: ``(x, axis)`` for a stride of x, and at the end None where it is not known how many."""
+    found = []
+    for node in nodes:
+        starred = isinstance(node, ast.Starred)
+        value = node.value if starred else node
+        value = names.get(value.id, value) if starred and isinstance(value, ast.Name) else value
+        if starred and isinstance(value, ast.Tuple):
+            found += _spread(value.elts, names, ndims)
+        elif starred and _of_tensor(value, "stride") and (whose := ast.unparse(value.func.value)) in ndims:
+            found += [(whose, axis) for axis in range(ndims[whose])]
+        elif starred:
+            return [*found, None]
+        elif isinstance(value, ast.Call) and getattr(value.func, "attr", "") == "stride" and len(value.args) == 1:
+            axis = ast.unparse(value.args[0])
+            known = axis.removeprefix("-").isdecimal()
+            found.append((ast.unparse(value.func.value), int(axis)) if known else value)
+        else:
+            found.append(value)
+        if found and found[-1] is None:
+            return found
+    return found
+
+
+def strides_passed(file: str, line: int, tensor: str, ndims: dict[str, int]) -> dict[str, int]:
+    """Which parameters of the kernel that a line launches get strides of a tensor of the host function: their axes.
+    ``ndims``: how many axes its tensors have, as far as known.
+    """
+    launch, kernel, names = _launched(read(file), line)
+    if launch is None or kernel is None:
+        return {}
+    pairs = list(zip(parameters(kernel), _spread(launch.args, names, ndims), strict=False))
+    pairs += [(k.arg, _spread([k.value], names, {})[0]) for k in launch.keywords if k.arg]
+    return {name: value[1] for name, value in pairs if isinstance(value, tuple) and value[0] == tensor}
+
+
+def used_by(file: str, line: int) -> set[str] | None:
+    """The names in the call of ``tl.load`` or ``tl.store`` in a line, and in what those were set to in the kernel."""
+    source = read(file)
+    call = call_at(source, line, ("load", "store")) if source else None
+    function = source.function_at(line) if call else None
+    if function is None:
+        return None
+    left, found = [n.id for n in ast.walk(call) if isinstance(n, ast.Name)], set()
+    while left:
+        if (name := left.pop()) in found:
+            continue
+        found.add(name)
+        for n in _within(function):
+            targets = n.targets if isinstance(n, ast.Assign) else [getattr(n, "target", None)]
+            inside = {m.id for t in targets if t is not None for m in ast.walk(t) if isinstance(m, ast.Name)}
+            value = n.iter if isinstance(n, ast.For) else getattr(n, "value", None)
+            if name in inside and value is not None:
+                left += [m.id for m in ast.walk(value) if isinstance(m, ast.Name)]
+    return found
+
+
+def tuned(source: Source) -> bool:
+    return any(_last(n) == "autotune" for n in ast.walk(source.tree) if isinstance(n, ast.Call))
+
+
+def too_few(file: str, line: int, missing: list[str]) -> str:
+    """Of a launch that does not pass all arguments of its kernel."""
+    source = read(file)
+    launch, kernel, names = _launched(source, line)
+    if launch is None or kernel is None or not {*missing} <= {*parameters(kernel)}:
+        return ""
+    for argument in launch.args:
+        if _is_tuple(argument, names):
+            what = ast.unparse(argument)
+            return f"`{what}` is a tuple, and takes the place of one argument: `*{what}` passes each of its numbers."
+    known, given = parameters(kernel), _spread(launch.args, names, {})
+    said = f"{kernel.name} takes {_listed(known)}. "
+    if None not in given:
+        count = f"{len(given)} argument{'s' * (len(given) != 1)} by position"
+        named = [k.arg for k in launch.keywords if k.arg in known]
+        said += f"Line {launch.lineno} passes {count}" + (f", and {_listed(named)} by name. " if named else ". ")
+    if tip := _misplaced(kernel, given, names):
+        return said + tip
+    said += f"Where is {missing[0]}?" if len(missing) == 1 else f"Where are {_listed(missing)}?"
+    return said + (" Or has each config of the tuner the rest?" if tuned(source) else "")
+
+
+def _misplaced(kernel: ast.FunctionDef, given: list, names: dict[str, ast.AST]) -> str:
+    """The first argument that is a number for a pointer, a tensor for a number, or a stride for something else."""
+    known = parameters(kernel)
+    pointers, strides = known[0].endswith("_ptr"), any("stride" in name for name in known)
+    for parameter, value in zip(known, given, strict=False):
+        if value is None:
+            return ""
+        kind = "stride" if isinstance(value, tuple) else _kind(value, names)
+        shown = f"{value[0]}.stride({value[1]})" if isinstance(value, tuple) else ast.unparse(value)
+        pointer, stride = parameter.endswith("_ptr"), "stride" in parameter
+        fits = {"tensor": pointer or not pointers, "number": not pointer, "": True}
+        fits["stride"] = not pointer and (stride or not strides)
+        if not fits[kind]:
+            return f"`{shown}`, a {kind}, is passed as {parameter}."
+    return ""
+
+
+def _kind(node: ast.AST, names: dict[str, ast.AST]) -> str:
+    """``"tensor"``, ``"number"``, or "" where that is not known."""
+    node = names.get(node.id, node) if isinstance(node, ast.Name) else node
+    if ast.unparse(node).startswith(TENSORS):
+        return "tensor"
+    called = getattr(node.func, "attr", "") if isinstance(node, ast.Call) else ""
+    constant = isinstance(node, ast.Constant) and isinstance(node.value, int | float)
+    return "number" if constant or called in ("numel", "size", "cdiv", "next_power_of_2") else ""
 
 
 # Sums

@@ -37,7 +37,8 @@ How to specify other kinds:
 - **A reduction**: give ``mistaken`` the results that people get: ``{"Is that the sum of each column?": lambda x: …}``.
 - **Make it faster**: ``kind="faster"``, and ``most_reads={"x": 1}`` (of each element, over all programs, the median
   over the elements), ``most_launches=1``, ``least_used={"x": 0.9}`` (of the sectors of 32 bytes that loads fetch),
-  ``most_moved=1`` (bytes, of those of inputs and results); or ``speed`` on a GPU. A skeleton of this kind is right, and
+  ``most_moved=1`` (bytes, of those of inputs and results),
+  ``in_blocks=("x",)`` (not an element at a time); or ``speed`` on a GPU. A skeleton of this kind is right, and
   too slow.
 - **Find the bug**: ``kind="bug"``. The gap is the lines with the fault.
 - **Histograms, atomics**: an atomic may touch an element twice, a plain store may not, unless ``twice=True``. Where the
@@ -115,6 +116,7 @@ class Spec:
 
     most_reads: dict[str, float] = field(default_factory=dict)
     least_used: dict[str, float] = field(default_factory=dict)  # share of the sectors loaded, at the last of ``sizes``
+    in_blocks: tuple[str, ...] = ()  # inputs of which no program may load one element at a time
     most_moved: float | None = None  # bytes loaded and stored, as a multiple of those of inputs and result
     most_launches: int | None = None
     most_blocks: int | None = None  # that a program stores, one after another; 1 where each program takes a block

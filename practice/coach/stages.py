@@ -78,6 +78,8 @@ def check(spec: Spec, function: Callable, file: str, begin: Callable[[str], None
     begin("shape")
     first = Case(spec.sizes[0])
     judge.shape(run(first))
+    if judge.crowded(run(first)):
+        crowded(run(first), begin)
     cases = [Case(size) for size in awkward_sizes(spec, block_of(run(first)))]
     if judge.first_trouble(run(first)) is None:  # else ``bounds`` ends it, before larger sizes take their time
         for case in cases:
@@ -114,6 +116,18 @@ def check(spec: Spec, function: Callable, file: str, begin: Callable[[str], None
     begin("speed")
     for case in cases:
         judge.counts(run(case))
+
+
+def crowded(run: Run, begin: Callable[[str], None]):
+    """Where ``counts`` is to refuse it in the end, for its many programs, which other sizes would take long to run."""
+    for name, judged in {"bounds": judge.bounds, "values": judge.values}.items():
+        try:
+            judged(run)
+        except Found:
+            begin(name)
+            raise
+    begin("speed")  # so the stages between, which were not checked, are not said to be right
+    judge.counts(run)
 
 
 def refused(spec: Spec, run: Run) -> bool:

@@ -101,6 +101,31 @@ def test_what_the_code_prints_is_shown_and_cut(check):
     assert verdict.printed.startswith("seen 10\n") and verdict.printed.endswith("lines more")
 
 
+@pytest.mark.parametrize("code", ["x_ptr[offsets]", "x[0]", "triton.cdiv(n, BLOCK)"])
+def test_tritons_question_for_its_decorator_is_left_out_where_it_misleads(code, check):
+    line = "    x = tl.load(x_ptr + offsets, mask=mask)\n"
+    assert line in SCALE.solution
+    verdict = check(SCALE, SCALE.solution.replace(line, f"{line}    x = {code}\n"))
+    assert "Did you forget" not in verdict.finding.text() and verdict.finding.guess, verdict.finding.text()
+
+
+def test_a_grid_that_cannot_be_launched_is_found_before_a_run(check):
+    for grid, said in {"8": "has no len()", "(n / 2,)": "'float' object", "((1, 2),)": "not 'tuple'"}.items():
+        verdict = check(SCALE, SCALE.solution.replace("(triton.cdiv(n, block),)", grid))
+        assert verdict.finding.stage == "compiles" and said in " ".join(verdict.finding.text().split())
+    right = SCALE.solution.replace("(triton.cdiv(n, block),)", 'lambda meta: (triton.cdiv(meta["n"], meta["BLOCK"]),)')
+    assert check(SCALE, right).finding is None
+
+
+def test_a_program_for_each_element_ends_at_the_first_size(check):
+    matmul = find("14", exercises())
+    programs = [line for line in matmul.solution.splitlines() if line.strip().startswith("programs = ")]
+    text = matmul.solution.replace(programs[0], "    programs = M * N\n    print(M, N, K)")
+    verdict = check(matmul, text)
+    assert (verdict.finding.stage, verdict.passed) == ("speed", ["compiles", "shape"])
+    assert verdict.printed == "7 6 24"
+
+
 def test_what_a_launch_imports_is_there_before_a_check_begins(check):
     verdict = check(SCALE, 'import sys\nprint("triton.experimental.gluon" in sys.modules)\n' + SCALE.solution)
     assert verdict.finding is None and verdict.printed == "True"

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 from coach import draw
-from coach.check import Verdict
+from coach.check import NO_GPU, TIMED, Verdict, report
 from coach.desk import Desk
 from coach.exercise import PracticeError, exercises, find
-from coach.finding import Finding
+from coach.finding import STAGES, Finding
 from coach.pages import named
 from coach.progress import Progress
 
@@ -60,6 +60,55 @@ def test_one_begins_with_a_copy_of_the_first_and_goes_on_when_it_is_right(desk):
     assert desk.said[-1] == "Next: 03_copy. Run `python practice.py`."
     desk.status(checker)
     assert desk.copy_of(desk.all[1]).exists()
+
+
+def test_the_next_is_behind_what_passed_and_what_is_open_before_it_is_counted(desk):
+    first, second, third = desk.all
+    for exercise in desk.all:
+        desk.lay_out(exercise)
+    desk.check(second, Toy(RIGHT))
+    assert desk.said[-1] == "Next: 05_row_sum. (1 before it is open.) Run `python practice.py check 05_row_sum`."
+    desk.check(third, Toy(RIGHT))
+    assert desk.said[-1] == "Next: 01_scale. Run `python practice.py`."
+    desk.check(first, Toy(RIGHT))
+    assert desk.said[-1] == "That was the last one."
+    assert desk.following(first) == (None, 0)
+
+
+def test_several_that_are_open_are_counted(tmp_path):
+    said = []
+    desk = Desk(mine=tmp_path, say=said.append)
+    exercise = find("28", desk.all)
+    desk.lay_out(exercise)
+    desk.check(exercise, Toy(RIGHT))
+    before = [e.name for e in desk.all].index("29_add_norm") - 1
+    assert said[-1].startswith(f"Next: 29_add_norm. ({before} before it are open.) Run `python practice.py check 29_")
+
+
+@pytest.mark.parametrize(
+    ("name", "timing", "mark", "note"),
+    [
+        ("02_add", NO_GPU, "✓ few enough reads, launches and programs; not timed: no GPU here", False),
+        ("02_add", TIMED, "✓ fast enough", False),
+        ("03_copy", NO_GPU, "✓ few enough reads, launches and programs", True),
+        ("03_copy", TIMED, "✓ few enough reads, launches and programs", False),
+        ("10_one_read", "", "✓ few enough reads, bytes, launches and programs", False),
+        ("08_grid_stride", TIMED, "✓ few enough reads and launches", False),
+        ("12_clock", TIMED, "✓ few enough programs", False),
+    ],
+)
+def test_a_report_says_fast_only_where_a_gpu_timed_it(name, timing, mark, note):
+    said = report(find(name, exercises()), Verdict(None, list(STAGES), timing=timing)).splitlines()
+    assert said[len(STAGES) - 1] == mark
+    assert any("interpreter" in line for line in said) == note
+    wrong = report(find(name, exercises()), Verdict(Finding("It is off.", stage="speed"), list(STAGES)[:-1]))
+    assert "✗ few enough" in wrong and "fast" not in wrong and "timed" not in wrong
+
+
+@pytest.mark.parametrize(("name", "mark"), [("02_add", "right and fast enough"), ("03_copy", "right")])
+def test_what_fails_on_a_gpu_is_not_said_of_counts(name, mark):
+    wrong = Verdict(Finding("It is off.", stage="speed"), list(STAGES)[:-1], timing=TIMED)
+    assert f"✗ {mark} on this GPU" in report(find(name, exercises()), wrong).splitlines()
 
 
 def test_all_done_is_said(desk):

@@ -41,6 +41,9 @@ def test_the_solution_passes(exercise, check):
     verdict = check(exercise, exercise.solution)
     assert verdict.finding is None, checks.report(exercise, verdict)
     assert verdict.passed == list(STAGES)
+    said = checks.report(exercise, verdict)
+    assert ("fast enough" in said) == (verdict.timing == checks.TIMED and exercise.timed()), said
+    assert ("not timed" in said) == (verdict.timing == checks.NO_GPU and exercise.timed()), said
 
 
 @pytest.mark.gpu

@@ -177,7 +177,7 @@ HALF = "acc += tl.dot(a, b)", "acc = (acc + tl.dot(a, b)).to(tl.float16).to(tl.f
 FAULTS = [
     ("largest", (', other=-float("inf")', ""), "values", "Can a lane that is off win?"),
     ("largest", ("at < columns", "at <= columns"), "bounds", "Does your mask say `<=`"),
-    ("matmul", HALF, "values", "Looks as if the sum is kept in torch.float16"),
+    ("matmul", HALF, "values", "Looks as if the sum is kept in tl.float16"),
     ("matmul", ("*b.stride()", "b.shape[1], 1"), "strides", "a stride is missing"),
     ("matmul", (", other=0.0)\n        b", ")\n        b"), "nan", "loads without `other`"),
     ("matmul", ("        acc +=", "        acc ="), "values", "should be"),

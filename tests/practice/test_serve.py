@@ -80,6 +80,7 @@ def test_a_saving_shows_what_is_wrong_with_the_picture_of_the_site(desk, monkeyp
     assert first.select_one("svg.coach-launch title") and "drawn by characters" not in first.get_text()
     assert first.code.get_text() == "<=" and first.get_text() == second.get_text()
     assert "01_scale is right." in third.get_text() and "Next: 05_row_sum" in third.get_text()
+    assert "before it" not in third.get_text()
     assert checker.asked == ["01_scale", "01_scale"] and desk.copy_of(desk.all[1]).exists()
     assert "x &lt; y is off." in pages[0] and not re.search(r"(src|href)=\"(http|//)", pages[0])
 
@@ -89,6 +90,12 @@ def test_the_next_is_checked_when_it_is_saved(desk, monkeypatch):
     (_, still, last), _ = served(desk, checker, monkeypatch, lambda: None, save(desk, 1))
     assert "01_scale is right." in still.get_text()
     assert last.h1.get_text() == desk.all[1].card.title and checker.asked == list(NAMES)
+
+
+def test_what_is_open_before_the_next_is_counted(desk, monkeypatch):
+    checker = Toy(WRONG, Verdict(None, ["compiles"], []))
+    parts, _ = served(desk, checker, monkeypatch, lambda: None, save(desk, 1))
+    assert "Next: 01_scale." in parts[-1].get_text() and "before it" not in parts[-1].get_text()
 
 
 def test_nothing_else_is_served_and_a_port_in_use_is_named(desk, monkeypatch):

@@ -152,6 +152,142 @@ def test_a_loop_that_changes_the_shape_or_the_dtype():
         assert mistakes.about_error(said.format(before, after)).startswith(tip)
 
 
+LAUNCH = """\
+import torch, triton
+import triton.language as tl
+
+def plain(x):
+    return x
+
+@triton.jit
+def kernel(x_ptr, y_ptr, n, stride_row, stride_column, stride_y, BLOCK: tl.constexpr):
+    x_ptr += tl.program_id(0) * stride_row
+    at = tl.arange(0, BLOCK)
+    places = x_ptr + at
+    for start in range(0, n, BLOCK):
+        x = tl.load(places + start, mask=at < n - start)
+        tl.store(y_ptr + at * stride_y, x)
+
+def host(x: torch.Tensor):
+    rows, n = x.shape
+    y = torch.empty_like(x[0])
+    strides = *x.stride(), y.stride(0)
+    kernel[(rows,)](ARGUMENTS)
+"""
+LINE = LAUNCH.splitlines().index("    kernel[(rows,)](ARGUMENTS)") + 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "passed"),
+    [
+        ("x, y, n, *strides, BLOCK=4", {"stride_row": 0, "stride_column": 1}),
+        ("x, y, n, *x.stride(), y.stride(0), BLOCK=4", {"stride_row": 0, "stride_column": 1}),
+        ("x, y, n, x.stride(1), x.stride(-2), 1, BLOCK=4", {"stride_row": 1, "stride_column": -2}),
+        ("x, y, n, x.stride(0), x.stride(-n), 1, BLOCK=4", {"stride_row": 0}),
+        ("x, y, n, stride_row=x.stride(0), stride_column=1, stride_y=1, BLOCK=4", {"stride_row": 0}),
+        ("x, *y.stride(), *x.stride(), BLOCK=4", {}),  # how many y has is not known
+    ],
+)
+def test_which_parameters_get_strides_of_a_tensor(arguments, passed, file):
+    assert source.strides_passed(file(LAUNCH.replace("ARGUMENTS", arguments)), LINE, "x", {"x": 2}) == passed
+
+
+def test_what_an_access_uses(file):
+    path = file(LAUNCH)
+    used = source.used_by(path, 13)
+    assert {"x_ptr", "at", "places", "start", "n", "stride_row", "BLOCK"} <= used
+    assert "stride_column" not in used and "stride_y" not in used
+    assert "stride_y" in source.used_by(path, 14)
+    assert source.used_by(path, 9) is None  # neither a load nor a store
+
+
+@pytest.mark.parametrize(
+    ("arguments", "missing", "said"),
+    [
+        ("x, y, n, strides, BLOCK=4", "stride_y", "`strides` is a tuple, and takes the place of one argument: `*strid"),
+        ("x, y, n, x.stride(), BLOCK=4", "stride_y", "`x.stride()` is a tuple, and takes the place of one argument"),
+        ("x, y, n, 5, 1, BLOCK=4", "stride_y", "Line 21 passes 5 arguments by position, and BLOCK by name. Where is "),
+        ("x, n, 5, 1, 1, BLOCK=4", "stride_y", "`n`, a number, is passed as y_ptr."),
+        ("x, x.stride(0), 5, 1, 1, BLOCK=4", "stride_y", "`x.stride(0)`, a stride, is passed as y_ptr."),
+        ("x, y, *x.stride(), 1, BLOCK=4", "stride_y", "kernel takes x_ptr, y_ptr, n, stride_row"),
+        ("y, n, x, 5, 1, BLOCK=4", "stride_y", "`n`, a number, is passed as y_ptr."),
+        ("y, x, x, 5, 1, BLOCK=4", "stride_y", "`x`, a tensor, is passed as n."),
+        ("x, y, n, x.stride(0), 1, 1", "BLOCK", "passes 6 arguments by position. Where is BLOCK?"),
+        ("x, y, n, 5, 1, BLOCK=4", "other", "Does the launch pass every argument of the kernel, in its order?"),
+    ],
+)
+def test_a_launch_with_too_few_arguments(arguments, missing, said, file):
+    path = file("\n" + LAUNCH.replace("ARGUMENTS", arguments))
+    error = f"TypeError: dynamic_func() missing 1 required positional argument: '{missing}'"
+    tip = mistakes.about_error(f"{error} {error}", path, LINE + 1)
+    assert said in tip and "tuner" not in tip
+
+
+def test_a_tuner_is_spoken_of_where_there_is_one(file):
+    text = LAUNCH.replace("ARGUMENTS", "x, y, n, *strides").replace("@triton", "@triton.autotune([], [])\n@triton")
+    error = "missing 1 required positional argument: 'BLOCK'"
+    assert mistakes.about_error(error, file(text), LINE + 1).endswith("Or has each config of the tuner the rest?")
+
+
+def test_a_number_that_a_dictionary_holds(file):
+    dictionaries = {
+        '{"BLOCK": 4}': 'Here it is `tile["BLOCK"]`.',
+        '{"BLOCK": 4} if rows else {"BLOCK": 8}': 'Here it is `tile["BLOCK"]`.',
+        '{"BLOCK": 4} if rows else {}': "Which number does the launch pass for this one",
+        "{**of_another}": "Which number does the launch pass for this one",
+    }
+    for written, said in dictionaries.items():
+        text = LAUNCH.replace("    kernel[(rows,)](ARGUMENTS)", f"    tile = {written}\n    rows = BLOCK")
+        assert said in source.about_name(file(text), "BLOCK", LINE + 1)
+
+
+def test_the_shape_of_a_block(file):
+    text = LAUNCH.replace("    at = tl", "    total = tl.zeros((n, rows, BLOCK), tl.float32)\n    at = tl")
+    path, node = file(text), ast.parse("tl.zeros((n, rows, BLOCK), tl.float32)").body[0].value
+    assert mistakes.about_error("Shape element 0 must have type `constexpr[int]`", path, 0, node) == (
+        "A block's shape is made of constants, and `n` is known only at the launch. The constant of kernel is BLOCK."
+    )
+    said = mistakes.about_error("'int' object is not iterable", path, 0, node)
+    assert "`tl.zeros((…, …), dtype=tl.float32)`" in said and said.endswith("The constant of kernel is BLOCK.")
+    other = ast.parse("list(n)").body[0].value
+    assert "shape" not in mistakes.about_error("'int' object is not iterable", path, 0, other)
+    assert mistakes.about_error("Shape element 0 must have type `constexpr`") == "A block's shape is made of constants."
+
+
+def test_two_branches_of_an_if():
+    said = "Mismatched type for y between then block ({}) and else block ({})"
+    for kinds, tip in {
+        ("int32", "fp32"): "`y` is int32 where the `if` holds, and float32 where not: both must have the same dtype. A",
+        ("fp16", "fp32"): "`y` is float16 where the `if` holds, and float32 where not: both must have the same dtype.",
+        ("<['8'], fp32>", "fp32"): "`y` is a block of 8 where the `if` holds, and one number where not: both must have",
+        ("<['8'], int64>", "<['8'], fp32>"): "`y` is int64 where the `if` holds, and float32 where not",
+    }.items():
+        found = mistakes.about_error(said.format(*kinds))
+        assert found.startswith(tip) and found.endswith("`0`.") == ("int" in "".join(kinds))
+
+
+def test_two_shapes():
+    said = "Two blocks have different shapes, 4 elements and 4 × 16: is a `[:, None]` or `[None, :]` missing?"
+    assert mistakes.about_error("operands could not be broadcast together with shapes (4,) (4,16)") == said
+    assert mistakes.about_error("Cannot make_shape_compatible: incompatible dimensions\nshapes [4] and [4, 16]") == said
+    without = "Two blocks have different shapes: is a `[:, None]` or `[None, :]` missing?"
+    assert mistakes.about_error("Cannot make_shape_compatible: incompatible dimensions at index 0: 4 and 16") == without
+
+
+def test_what_triton_does_not_have():
+    said = "AttributeError(\"module 'triton.language' has no attribute '{}'\")"
+    assert mistakes.about_error(said.format("relu")) == "`tl` has no `relu`. It is `tl.maximum(x, 0.0)`."
+    assert mistakes.about_error(said.format("frobnicate")).startswith("`tl` has no such function.")
+
+
+def test_a_function_of_the_file_that_is_no_kernel(file):
+    said = "RuntimeError: Unsupported function referenced: <function {} at 0x7f>"
+    path = file(LAUNCH)
+    tip = "A kernel calls `plain`, so that needs `@triton.jit`, too."
+    assert mistakes.about_error(said.format("plain"), path) == tip
+    assert "functions are those of `tl`" in mistakes.about_error(said.format("other"), path)
+
+
 def test_no_file_no_sentence(tmp_path):
     path = str(tmp_path / "gone.py")
     assert source.read(path) is None

@@ -14,6 +14,7 @@ from bs4 import BeautifulSoup
 from practice.coach import answers, measured
 from practice.coach.exercise import PRACTICE
 from practice.coach.finding import STAGES
+from practice.coach.spec import FINISHED
 from recorder.project import RecorderError
 from render import practice
 from render.check import convert
@@ -35,6 +36,8 @@ def test_each_exercise_has_its_page(exercise):
     shown = found.get_text()
     assert exercise.card.goal in shown and f"check {exercise.name}" in shown
     assert exercise.solution.strip() in shown and exercise.skeleton.strip() in shown
+    assert ("It is right, and fails" in shown) == (exercise.start().stage == "speed") != ("It runs and fails" in shown)
+    assert ("Fill what is between" in shown) == (exercise.card.kind not in FINISHED) != ("Change what is" in shown)
     folded = " ".join(fold.get_text() for fold in found.find_all("details"))
     assert exercise.card.hints[0] in folded and exercise.solution.strip() in folded
     lesson = next(link for link in found.find_all("a") if link.get_text().startswith("lesson "))

@@ -28,6 +28,7 @@ SPEC = Spec(
         "That is x + a. Did you add instead of multiply?": lambda x, a: x + a,
     },
     most_reads={"x": 1},
+    in_blocks=("x",),
     most_launches=1,
     most_blocks=1,
     speed=Speed(size={"n": 2**25}, least=0.85),

@@ -36,6 +36,7 @@ SPEC = Spec(
         ),
     },
     most_reads={"x": 1, "y": 1},
+    in_blocks=("x", "y"),
     most_launches=1,
     most_blocks=1,
     speed=Speed(size={"n": 2**25}, least=0.85),

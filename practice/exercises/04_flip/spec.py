@@ -27,6 +27,7 @@ SPEC = Spec(
         "Rows and columns both run backward. Only the columns should.": lambda x: x.flip(0, 1),
     },
     most_reads={"x": 1},
+    in_blocks=("x",),
     most_launches=1,
     speed=Speed(size={"rows": 2**13, "columns": 4096}, least=0.6),
 )

@@ -43,6 +43,7 @@ SPEC = Spec(
         "That is x. Is it multiplied by itself?": lambda x, programs: x,
     },
     most_reads={"x": 1},
+    in_blocks=("x",),
     most_launches=1,
     idle=True,  # there may be fewer blocks than programs
     programs="programs",

@@ -60,7 +60,7 @@ SPEC = Spec(
         "The old sum is not rescaled. It was made with the old maximum subtracted, not with the new one.": lambda x: (
             online(x, rescale=lambda old, new: 1.0)
         ),
-        "Does the maximum begin at 0? These logits are far below, so every exponential is 0, and 0 / 0 is NaN.": (
+        "Does the maximum begin at 0? Some elements are far below, so every exponential is 0, and 0 / 0 is NaN.": (
             lambda x: online(x, lowest=0.0)
         ),
         "Is the maximum -inf after a first block that is all -inf? Then -inf - (-inf) is NaN. Begin with LOWEST, and "
@@ -71,7 +71,7 @@ SPEC = Spec(
         "Looks as if the factor is upside down: exp(new - old) is 1 or more, and the old sum was too large.": (
             lambda x: online(x, rescale=lambda old, new: torch.exp(new - old))
         ),
-        "Do lanes that are off count as logits of 0? Load them so that exp makes 0 of them.": lambda x: online(
+        "Do lanes that are off count as elements of 0? `other=` says what they hold.": lambda x: online(
             torch.nn.functional.pad(x, (0, -x.shape[1] % BLOCK))
         )[:, : x.shape[1]],
         "Only row 0 is written. Does the grid have a program for each row?": lambda x: torch.cat(
@@ -89,5 +89,6 @@ SPEC = Spec(
         "That is the softmax by the sum of the last block alone. Is the old sum kept?": lambda x: online(x, kept=0.0),
     },
     most_reads={"x": 2},
+    in_blocks=("x",),
     most_launches=1,
 )

@@ -51,8 +51,9 @@ SPEC = Spec(
     rtol=1e-5,
     atol=3e-4,
     mistaken={
-        "An exponential overflows: exp(1000) is infinite. Subtract the row's maximum before `tl.exp`.": lambda x, t: (
-            loss(x, t, log_of_sum=lambda x: torch.log(torch.exp(x.float()).sum(1)))
+        "An exponential overflows: exp(1000) is infinite. Subtract the row's maximum before "
+        "`tl.exp`, and add it again after the logarithm.": lambda x, t: loss(
+            x, t, log_of_sum=lambda x: torch.log(torch.exp(x.float()).sum(1))
         ),
         "The maximum was subtracted, and never added again: log(sum(exp(x - maximum))) is too small by it.": (
             lambda x, t: loss(x, t, log_of_sum=without_maximum)

@@ -75,6 +75,7 @@ SPEC = Spec(
         ),
     },
     most_reads={"x": 1},
+    in_blocks=("x",),
     most_launches=1,
 )
 
