@@ -519,17 +519,17 @@ def test_offsets_are_computed_in_64_bits():
     assert places[0] == 2**20 * 2**12 and places[3] == 2**20 * 2**12 and places[4] == 2**20
 
 
-def test_offsets_of_sequences_are_computed_in_64_bits():
-    """Of sequence 2**12, whose strides and number are each within 32 bits."""
-    batch, pointers = 2**12, [torch.zeros(1) for _ in range(5)]
-    strides = [2**20 + place for place in range(4)]
-    with recorded_accesses(first_program=(batch, 0, 0), memory=False) as seen:
+def test_offsets_of_sequences_and_heads_are_computed_in_64_bits():
+    """Of sequence 4 and head 2**12, whose strides are within 32 bits."""
+    batch, head, heads, pointers = 4, 2**12, 2**13, [torch.zeros(1) for _ in range(5)]
+    strides = [(2**30 + place, 2**20 + place, 16) for place in range(4)]
+    with recorded_accesses(first_program=(batch * heads + head, 0, 0), memory=False) as seen:
         snippet.attention_kernel[(1,)](
-            *pointers, *(s for stride in strides for s in (stride, 0, 16)), 1, 1, 3, 5, SCALE=1.0, CAUSAL=False,
-            DESCRIBED=False, COMPUTE=snippet.tl.float32, HEAD_DIM=16, BLOCK_Q=16, BLOCK_K=16,
+            *pointers, *sum(strides, ()), heads, 1, 3, 5, SCALE=1.0, CAUSAL=False, DESCRIBED=False,
+            COMPUTE=snippet.tl.float32, HEAD_DIM=16, BLOCK_Q=16, BLOCK_K=16,
         )  # fmt: skip
     places = [((at.min() - p.data_ptr()) // 4).item() for (_, at), p in zip(seen, pointers, strict=True)]
-    assert places == [*(batch * stride for stride in strides), 3 * batch]
+    assert places == [*(batch * one + head * other for one, other, _ in strides), 3 * (batch * heads + head)]
 
 
 # Under torch.compile
