@@ -14,6 +14,7 @@ from guards import (
     Guarded,
     as_if_compiled,
     check_each_once,
+    check_inside,
     environment,
     handed_out,
     nan_as_on_a_gpu,
@@ -23,6 +24,7 @@ from guards import (
 )
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
+from triton.runtime.interpreter import interpreter_builder as builder
 
 from snippets.fusion import attention as snippet
 from snippets.fusion.attention import attention, attention_backward_op, attention_op
@@ -186,6 +188,8 @@ def test_the_number_that_is_kept_of_each_query(device):
     scores = (q @ k.mT * 0.25).masked_fill(torch.ones(20, 18, device=device).triu(-1) > 0, -math.inf)
     _, lse = snippet.forward(q, k, v, 0.25, True, tile=SMALL)
     assert lse[:, :, :2].isposinf().all() and torch.allclose(lse[:, :, 2:], scores.logsumexp(dim=-1)[:, :, 2:])
+    _, lse = snippet.forward(q, k[:, :, :3], v[:, :, :3], 0.25, True, tile=SMALL)  # the first tile goes through no key
+    assert lse[:, :, :17].isposinf().all() and lse[:, :, 17:].isfinite().all()
 
 
 def test_unequal_lengths_against_torch_itself(device):
@@ -421,7 +425,10 @@ def test_nothing_else_is_touched_and_each_result_is_written_once(device, head_di
         each.check("a tensor")
         assert not each.tensor.isnan().any()
     if device == "cpu":
+        read = {name: each.tensor for name, each in given.items()}
         check_each_once(forward, "store", out=out.tensor, lse=lse.tensor)
+        check_inside(forward, "load", **read)
+        check_inside(backward, "load", **read, out=out.tensor, lse=lse.tensor, delta=delta.tensor, lse2=lse2.tensor)
         names = dict(zip(("grad_q", "grad_k", "grad_v"), (each.tensor for each in made), strict=True))
         check_each_once(backward, "store", delta=delta.tensor, lse2=lse2.tensor, **names)
 
@@ -447,6 +454,52 @@ def test_tiles_that_nobody_sees_are_not_loaded():
             assert loads(seen, out) == 64 * 16
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_the_order_of_tiles(causal):
+    """Causal, the last tile of queries sees most keys, so it begins first, forward and backward."""
+    q, k, v, grad = inputs(1, 1, 1, 33, 5)
+    delta = torch.empty(1, 1, 33)
+    with tiles_of(SMALL):
+        with recorded_accesses() as forward:
+            out, lse = snippet.forward(q, k, v, 0.25, causal)
+        with recorded_accesses() as backward, handed_out("empty_like", delta, torch.empty(1, 1, 33)):
+            snippet.backward(grad, q, k, v, out, lse, 0.25, causal)
+    tiles = [32, 16, 0] if causal else [0, 16, 32]
+    for seen, of_each in ((forward, lse), (backward, delta)):
+        firsts = [(int(at[0]) - of_each.data_ptr()) // 4 for kind, at in seen if kind == "store"]
+        assert [first for first in firsts if 0 <= first < 33] == tiles
+
+
+@pytest.mark.parametrize("block_q, block_k", [(16, 16), (16, 32), (32, 16)])
+@pytest.mark.parametrize("queries, keys", [(40, 40), (40, 24), (16, 20), (24, 40)])
+def test_tiles_of_the_gradient_of_keys(queries, keys, block_q, block_k):
+    """Causal: a tile that sees nothing is not gone through, and one that sees all is not masked."""
+    seen = torch.ones(queries, keys).tril(keys - queries).bool()
+    wanted = []
+    for key in range(0, keys, block_k):
+        for query in range(0, queries, block_q):
+            sees_all = key + block_k - 1 <= query + keys - queries  # also of keys after the last one
+            wanted += [sees_all] if seen[query : query + block_q, key : key + block_k].any() else []
+    dot, select, found = builder.create_dot, builder.create_select, []
+
+    def noted_dot(a, b, *rest):
+        if (a.data.shape, b.data.shape) == ((block_k, 64), (64, block_q)):
+            found.append(True)  # of the two such products of a tile, the first is masked
+        return dot(a, b, *rest)
+
+    def noted_select(condition, *rest):
+        if condition.data.shape == (block_k, block_q):
+            found[-1] = False
+        return select(condition, *rest)
+
+    q, k, v, grad = inputs(1, 1, 1, queries, keys, 64)
+    of_each, of_keys = torch.zeros(2, 1, 1, queries), torch.empty(2, *k.shape)
+    options = "keys", 0.25, True, SMALL | {"BLOCK_Q": block_q, "BLOCK_K": block_k}, False
+    with mock.patch.multiple(builder, create_dot=noted_dot, create_select=noted_select):
+        snippet.launch(snippet.grad_k_v_kernel, (q, k, v, grad), (*of_each, *of_keys), (of_keys[0],), *options)
+    assert found[0::2] == wanted and found[1::2] == [True] * len(wanted)
+
+
 def test_offsets_are_computed_in_64_bits():
     """The last tiles of tensors of more than 2**31 elements, which have no memory."""
     far = {"q": 2**30, "k": 2**29, "v": 2**28}
@@ -464,6 +517,19 @@ def test_offsets_are_computed_in_64_bits():
         )  # fmt: skip
     places = [((address - p.data_ptr()) // 4).tolist()[0] for (_, address), p in zip(seen, pointers, strict=True)]
     assert places[0] == 2**20 * 2**12 and places[3] == 2**20 * 2**12 and places[4] == 2**20
+
+
+def test_offsets_of_sequences_and_heads_are_computed_in_64_bits():
+    """Of sequence 4 and head 2**12, whose strides are within 32 bits."""
+    batch, head, heads, pointers = 4, 2**12, 2**13, [torch.zeros(1) for _ in range(5)]
+    strides = [(2**30 + place, 2**20 + place, 16) for place in range(4)]
+    with recorded_accesses(first_program=(batch * heads + head, 0, 0), memory=False) as seen:
+        snippet.attention_kernel[(1,)](
+            *pointers, *sum(strides, ()), heads, 1, 3, 5, SCALE=1.0, CAUSAL=False, DESCRIBED=False,
+            COMPUTE=snippet.tl.float32, HEAD_DIM=16, BLOCK_Q=16, BLOCK_K=16,
+        )  # fmt: skip
+    places = [((at.min() - p.data_ptr()) // 4).item() for (_, at), p in zip(seen, pointers, strict=True)]
+    assert places == [*(batch * one + head * other for one, other, _ in strides), 3 * (batch * heads + head)]
 
 
 # Under torch.compile
@@ -594,6 +660,10 @@ def test_the_online_softmax_of_one_query(device, block):
         assert maximum == seen.max()
         assert math.isclose(total, weights.sum().item(), rel_tol=1e-6)
         assert math.isclose(accumulator, (weights * values[:n].double()).sum().item(), rel_tol=1e-6)
+        if block == 4:  # what lies behind them is not read
+            behind = [torch.cat([x[:n], x.new_full((8,), math.nan)]) for x in (scores, values)]
+            assert snippet.state(*behind, n, block) == [maximum, total, accumulator]
+    assert snippet.state(scores, values, 0, block) == [-math.inf, 0.0, 0.0]
 
 
 def test_prints_what_the_page_shows(device):

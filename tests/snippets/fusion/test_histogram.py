@@ -54,6 +54,38 @@ def garbage_in_lanes_that_are_off():
         yield
 
 
+@contextlib.contextmanager
+def nothing_but_bins():
+    """In the interpreter: what ``tl.histogram`` is told to count is a bin; a GPU may count another value as one."""
+    from triton.runtime.interpreter import interpreter_builder as builder
+
+    count = builder.create_histogram
+
+    def checked(data, bins, mask):
+        values = data.data[np.broadcast_to(mask.data, data.data.shape).astype(bool)]
+        assert ((values >= 0) & (values < bins)).all(), f"{values} are not all from 0 to {bins - 1}"
+        return count(data, bins, mask)
+
+    with mock.patch.object(builder, "create_histogram", checked):
+        yield
+
+
+@contextlib.contextmanager
+def recorded_atomics():
+    """In the interpreter: yield a list that receives the addresses, in bytes, of each atomic operation."""
+    from triton.runtime.interpreter import interpreter_builder as builder
+
+    found, rmw = [], builder.create_atomic_rmw
+
+    def noted(op, pointers, value, mask, *rest):
+        on = np.broadcast_to(mask.data, pointers.data.shape).astype(bool)
+        found.append(pointers.data[on].astype(np.int64))
+        return rmw(op, pointers, value, mask, *rest)
+
+    with mock.patch.object(builder, "create_atomic_rmw", noted):
+        yield found
+
+
 @pytest.mark.timeout(300)  # a GPU's kernels are compiled, for each block and dtype
 @example((3, 40), 7, 16, 2, "turned", 0, torch.int32)
 @example((300,), 256, 64, 3, "contiguous", 0, torch.uint8)
@@ -84,8 +116,18 @@ def test_far_outside(device, dtype):
     x = torch.tensor([1, info.min, info.max, info.min + 1, 2**31 - 1, -(2**31), 16, 17, -1], dtype=dtype, device=device)
     if dtype == torch.int64:
         x = torch.cat([x, torch.tensor([2**32, 2**32 + 1, -(2**32), 2**40], device=device)])
-    for found in (histogram(x, 16), each_forward(x, 16)):
-        assert found.tolist() == [0, 1, *[0] * 14]
+    with nothing_but_bins() if device == "cpu" else contextlib.nullcontext():
+        for found in (histogram(x, 16), each_forward(x, 16)):
+            assert found.tolist() == [0, 1, *[0] * 14]
+
+
+def test_what_is_added_by_atomics():
+    """For each bin that a program has found, one number; by the first step, one for each element in a bin."""
+    x, out = torch.tensor([3, 1, 3, 3, 0, 3, 1, 9]), torch.zeros(4, dtype=torch.int64)
+    for run, wanted in ((histogram_forward, [[1, 3], [0, 1, 3]]), (each_forward, [[3, 1, 3, 3], [0, 3, 1]])):
+        with handed_out("zeros", out), recorded_atomics() as found:
+            run(x, 4, block=4)
+        assert [((at - out.data_ptr()) // 8).tolist() for at in found] == wanted
 
 
 def test_the_most_bins(device):

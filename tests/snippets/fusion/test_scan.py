@@ -167,6 +167,21 @@ def test_as_torch_computes_it_in_float64(device, name, shape, dim, reverse, by, 
         check(name, inputs, grad, dim % len(shape), reverse)
 
 
+def test_one_block(device):
+    """Of six steps, worked out by hand; nothing else is touched."""
+    a = Guarded.around(torch.tensor([3, 0.5, 2, -1, 0.5, 0], device=device), before=64, after=64, fill=0xFF)
+    x = Guarded.around(torch.tensor([4, 6, 0, 2, 10, 1.0], device=device), before=64, after=64, fill=0xFF)
+    h = guarded((6,), device)
+    with recorded_accesses() if device == "cpu" else contextlib.nullcontext() as accesses:
+        snippet.one_block_kernel[(1,)](a.tensor, x.tensor, h.tensor, 6, BLOCK=8)
+    assert h.tensor.tolist() == [4, 8, 16, -14, 3, 1]
+    assert a.tensor.tolist() == [3, 0.5, 2, -1, 0.5, 0] and x.tensor.tolist() == [4, 6, 0, 2, 10, 1]
+    a.check("a"), x.check("x"), h.check("h")
+    if device == "cpu":
+        check_each_once(accesses, "load", a=a.tensor, x=x.tensor)
+        check_each_once(accesses, "store", h=h.tensor)
+
+
 @scans
 @pytest.mark.parametrize("shape, dim", [((2, 70), 1), ((1, 5, 70), 1), ((700, 2), 1)], ids=str)
 def test_as_planned(device, name, shape, dim):
@@ -206,6 +221,33 @@ def test_half_precision_is_added_up_in_float32(device):
     assert cumsum(x)[2099].item() == 2100
     h = recurrence(torch.ones(2100, dtype=torch.float16, device=device), x[:2100]) if device == "cuda" else None
     assert h is None or h[2099].item() == 2100
+
+
+def check_rounded_once(found, exact):
+    """To float16: off by half of a unit in the last place, and by little more for what float32 is off."""
+    unit = torch.ldexp(torch.ones_like(exact), torch.frexp(exact).exponent - 11)
+    wrong = ((found.double() - exact).abs() <= 0.51 * unit).logical_not()
+    assert found.dtype == torch.float16 and not wrong.any(), f"{found[wrong][:3]}, should be {exact[wrong][:3]}"
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_half_precision_is_rounded_once(device, reverse):
+    """Gates, their products, sums and gradients are float32 until they are stored. Nothing here is negative."""
+    a, x, grad = (numbers((2, 40), torch.float16, device, seed).abs().clamp(0.1, 1.5) for seed in range(3))
+    turned = lambda t: t.flip(1) if reverse else t
+    begin = torch.zeros(2, 1, dtype=torch.float64, device=device)
+    with planned(Plan(16, 2, 1)):
+        h = snippet.recurrence_forward(a, x, 1, reverse)
+        check_rounded_once(h, recurrence_in_torch(a.double(), x.double(), 1, reverse))
+        grad_a, grad_x = snippet.recurrence_backward(grad, a, x, 1, reverse)  # any h will do
+        gates = torch.cat([turned(a.double())[:, 1:], begin], dim=1)  # of the step that comes after
+        exact = recurrence_in_torch(gates, turned(grad.double()), 1, True)
+        check_rounded_once(grad_x, turned(exact))
+        check_rounded_once(grad_a, turned(exact * torch.cat([begin, turned(x.double())[:, :-1]], dim=1)))
+        first = turned(torch.arange(40, 0, -1, device=device).expand(2, 40)).half()  # the maximum comes first
+        found = snippet.cummax_backward(grad, first, torch.full_like(first, 40), 1, reverse)
+        check_rounded_once(turned(found)[:, :1], grad.double().sum(1, keepdim=True))
+        assert not turned(found)[:, 1:].any()
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")  # NumPy's
@@ -282,9 +324,9 @@ def test_offsets_are_computed_in_64_bits(kernel, axis, reverse):
     if axis:  # 2**30 rows of 8, of which this program has two
         row, sizes, unit = 2**29, (1, 2**31 - 1, 1), 8
         steps = [row * 2 * 8 + i for i in range(16)]
-    else:  # 4 steps of 2**29 columns; of the second such matrix the first two
-        row, sizes, unit = 2**28, (4, 2, 2**26), 8
-        steps = [(4 + step) * 2**29 + column for step in range(4) for column in range(2)]
+    else:  # 6 steps of 2**29 columns, so the last two are far, too; of the second such matrix the first two columns
+        row, sizes, unit = 2**28, (6, 2, 2**26), 8
+        steps = [(6 + step) * 2**29 + column for step in range(6) for column in range(2)]
     with recorded_accesses(first_program=(row, 0, 0), memory=False) as seen:
         kernel[(1,)](*given, *sizes, UNIT=unit, **options, **more)
     for tensor in given:
