@@ -45,7 +45,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import hypothesis
-import numpy
 import pytest
 
 from tests.planting import Mutant, host_mutants, kernels, mutants
@@ -278,6 +277,7 @@ def run_lab(source: str, output: Path):
 @contextlib.contextmanager
 def touched():
     """Yield a list that receives the argument and the offsets in bytes of each load and store, in the interpreter."""
+    import numpy
     from triton.runtime import interpreter
 
     seen, pointers = [], []
@@ -410,7 +410,9 @@ def is_interpreted(path: Path) -> bool:
 
 def all_tried(jobs: list[Job], at_a_time: int):
     """Yield each job and what ``try_file`` returns for it, from forks of this process, which imports what they need."""
-    os.environ["OMP_NUM_THREADS"] = "1"  # threads do not survive a fork
+    # Threads do not survive a fork, and with as many in each process, small products take minutes: which would count as
+    # caught. So nothing above may import NumPy, which looks at this when it is imported.
+    os.environ["OMP_NUM_THREADS"] = "1"
     os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # nor does CUDA: only children may begin to use it
     os.environ.pop("TRITON_INTERPRET", None)
     import torch  # noqa: F401  here, so that no other process has to
