@@ -43,6 +43,20 @@ def without_memory(*shape: int, dtype=None):
         return torch.empty(shape, dtype=dtype)
 
 
+def reaching(shape: tuple[int, int], sides: tuple[int, int], span: int):
+    """A float16 matrix without memory, of which a tile reaches just so far from its first element to its last.
+
+    Raises StopIteration if no strides do: ``span`` must be a multiple of what divides both sides less 1.
+    """
+    import torch
+    from torch._subclasses import FakeTensorMode
+
+    rows, columns = (side - 1 for side in sides)
+    first = next(stride for stride in range(2**20, 2**21) if (span - rows * stride) % columns == 0)
+    with FakeTensorMode():
+        return torch.empty_strided(shape, (first, (span - rows * first) // columns), dtype=torch.float16)
+
+
 def handed_out(name: str, *tensors):
     """A patch of ``torch.empty`` or its like: a call gets the next of these tensors, and must ask for one like it."""
     import torch

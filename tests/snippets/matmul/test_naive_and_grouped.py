@@ -6,8 +6,7 @@ from unittest import mock
 
 import pytest
 import torch
-from guards import Guarded, check_each_once, check_inside, environment, precisions_of_dots, recorded_accesses
-from torch._subclasses import FakeTensorMode  # tensors without memory
+from guards import Guarded, check_each_once, check_inside, environment, precisions_of_dots, reaching, recorded_accesses
 
 from snippets.matmul import naive_and_grouped
 from tests.processes import run_python
@@ -124,11 +123,9 @@ def test_elements_of_a_tile_too_far_apart_are_refused(variant):
 def test_the_largest_tile_that_offsets_of_32_bits_reach():
     """2**31 - 1 is served, and one more is not, however many rows and columns there are."""
     tile, ones = {"BLOCK_M": 32, "BLOCK_N": 32, "BLOCK_K": 16}, torch.ones(1, 1).half()
-    for name, (rows, columns) in {"a": (31, 15), "b": (15, 31)}.items():  # steps that a tile takes by each stride
+    for name, sides in {"a": (32, 16), "b": (16, 32)}.items():
         for span in (2**31 - 1, 2**31):
-            first = next(s for s in range(2**20, 2**21) if (span - rows * s) % columns == 0)
-            with FakeTensorMode():
-                x = torch.empty_strided((40, 40), (first, (span - rows * first) // columns), dtype=torch.float16)
+            x = reaching((40, 40), sides, span)
             a, b = (x, ones.expand(40, 3)) if name == "a" else (ones.expand(3, 40), x)
             with mock.patch.object(naive_and_grouped, "matmul_kernel") as kernel:
                 if span < 2**31:
