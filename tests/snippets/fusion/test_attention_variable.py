@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention over packed sequences: result and gradients of torch in float64, sequence by sequence, whatever the
 lengths, heads, strides and dtypes, those of the incoming gradient, too; no sequence sees another, nothing outside is
-touched, also where ``cu_seqlens`` is wrong; the same by the custom op and under ``torch.compile``."""
+touched, also where ``cu_seqlens`` is wrong; tiles that see nothing are not gone through; the same by the custom op and
+under ``torch.compile``."""
 
 import contextlib
 from pathlib import Path
@@ -9,13 +10,31 @@ from unittest import mock
 
 import pytest
 import torch
-from guards import Guarded, as_if_compiled, check_same_bits, environment, handed_out, recorded_accesses, without_memory
+import triton
+import triton.language as tl
+from guards import (
+    Guarded,
+    as_if_compiled,
+    check_inside,
+    check_same_bits,
+    environment,
+    handed_out,
+    recorded_accesses,
+    without_memory,
+)
 from hypothesis import example, given
 from hypothesis import strategies as st
+from triton.runtime.interpreter import interpreter_builder as builder
 
 from recorder.project import ROOT
 from snippets.fusion import attention_variable as snippet
-from snippets.fusion.attention_variable import attention_variable, attention_variable_op
+from snippets.fusion.attention_variable import (
+    attention_variable,
+    attention_variable_op,
+    head_at,
+    lse_at,
+    rows_of_sequence,
+)
 from tests.processes import run_code, run_script
 
 SOURCE = Path(snippet.__file__)
@@ -115,6 +134,15 @@ def test_by_the_tiles_of_the_snippet(device, causal):
     check(found, exact(*given_, cu_q, cu_k, causal=causal), torch.float32)
 
 
+@pytest.mark.parametrize("block_q, block_k", [(16, 32), (32, 16)])
+def test_tiles_that_are_not_square(device, block_q, block_k):
+    cu_q, cu_k = begins([20, 40], device), begins([35, 30], device)
+    given_ = operands(60, 65, 2, 1, 16, torch.float32, device)
+    with mock.patch.object(snippet, "default_tile", lambda *_: SMALL | {"BLOCK_Q": block_q, "BLOCK_K": block_k}):
+        found = found_by(attention_variable, *given_, cu_q, cu_k, causal=True)
+    check(found, exact(*given_, cu_q, cu_k, causal=True), torch.float32)
+
+
 def test_gradcheck(device):
     cu_q, cu_k = begins([2, 0, 3], device), begins([3, 1, 2], device)
     q, k, v, _ = operands(6, 6, 2, 1, 16, torch.float64, device)
@@ -165,11 +193,16 @@ def guarded(x, fill=0xFF):
     return Guarded.around(x, before=1024, after=1024, fill=fill)
 
 
-@pytest.mark.parametrize("cu", [[0, 3, 3, 30], [0, 50, 60, 70], [0, 20, 5, 33], [9, 16, -4, 2**31 - 1], [0, 0, 0, 0]])
+@pytest.mark.parametrize(
+    "cu",
+    [
+        [0, 3, 3, 30], [0, 50, 60, 70], [0, 20, 5, 33], [9, 16, -4, 2**31 - 1], [0, 0, 0, 0], [0, 3 * 2**29, -(2**30)],
+    ],
+)  # fmt: skip
 def test_nothing_outside_is_touched(device, cu):
     """By a ``cu_seqlens`` that is wrong, neither: some of these decrease, or go beyond the rows."""
     cu = torch.tensor(cu, dtype=torch.int32, device=device)
-    q, k, v, grad = (guarded(x) for x in operands(33, 33, 2, 1, 16, torch.float32, device))
+    q, k, v, grad = (guarded(x) for x in operands(33, 29, 2, 1, 16, torch.float32, device))
     made = [guarded(torch.zeros_like(x.tensor)) for x in (q, q, k, v)]
     numbers_of = [guarded(torch.zeros(66, device=device)) for _ in range(3)]
     out, lse, grads = made[0], numbers_of[0], made[1:]
@@ -189,6 +222,77 @@ def test_nothing_outside_is_touched(device, cu):
     for _, addresses in (*forward, *backward):
         for at in {int(addresses.min()), int(addresses.max())} if len(addresses) else ():
             assert any(begin <= at < end for begin, end in inside)
+
+
+def count(seen, op, tensor) -> int:
+    """How many elements of a tensor were loaded or stored, one twice if it was so twice."""
+    begin, end = tensor.data_ptr(), tensor.data_ptr() + tensor.nbytes
+    return sum(((at >= begin) & (at < end)).sum().item() for kind, at in seen if kind == op)
+
+
+def test_tiles_that_nobody_sees_are_not_loaded():
+    """Causal, sequences of 64 and 32 rows by tiles of 16: of the first 1 + 2 + 3 + 4 tiles, of the second 1 + 2."""
+    cu, rows = begins([64, 32], "cpu"), 96 * 16
+    q, k, v, grad = operands(96, 96, 1, 1, 16, torch.float32, "cpu")
+    for causal, tiles in ((True, 13), (False, 20)):
+        with recorded_accesses() as seen:
+            out, lse = snippet.forward(q, k, v, cu, cu, 0.25, causal, SMALL)
+        assert [count(seen, "load", x) for x in (q, k, v)] == [rows, tiles * 256, tiles * 256]
+        with recorded_accesses() as seen:
+            snippet.backward(grad, q, k, v, out, lse, cu, cu, 0.25, causal, SMALL)
+        # by tiles of queries: k and v; by tiles of keys: q and grad; and each its own
+        assert [count(seen, "load", x) for x in (q, k, v, grad)] == [rows + tiles * 256] * 4
+        assert count(seen, "load", out) == rows
+
+
+def test_the_order_of_tiles_and_programs_that_have_none():
+    """The last tile of queries begins first. A program without a tile asks for no sequence of the other rows."""
+    cu_q, cu_k = begins([33, 5], "cpu"), begins([20, 3], "cpu")
+    q, k, v, grad = operands(38, 23, 1, 1, 16, torch.float32, "cpu")
+    delta = torch.empty(38)
+    with recorded_accesses() as forward:
+        out, lse = snippet.forward(q, k, v, cu_q, cu_k, 0.25, True, SMALL)
+    with recorded_accesses() as backward, handed_out("empty_like", delta, torch.empty(38)):
+        snippet.backward(grad, q, k, v, out, lse, cu_q, cu_k, 0.25, True, SMALL)
+    for seen, of_each in ((forward, lse), (backward, delta)):
+        firsts = [(int(at[0]) - of_each.data_ptr()) // 4 for kind, at in seen if kind == "store" and at.size]
+        assert [first for first in firsts if 0 <= first < 38] == [33, 32, 16, 0]
+    # To find a tile takes 4 numbers: beginnings but the first, ends. Then a sequence has an end, and a beginning if it
+    # is not the first. There are 5 programs for the 3 + 1 tiles of queries, and 4 for the 2 + 1 of keys.
+    assert [count(forward, "load", cu) for cu in (cu_q, cu_k)] == [5 * 4, 3 + 2]
+    assert [count(backward, "load", cu) for cu in (cu_q, cu_k)] == [5 * 4 + 2 + 2, 3 + 2 + 4 * 4]
+
+
+@pytest.mark.parametrize("block_q, block_k", [(16, 16), (16, 32), (32, 16)])
+def test_tiles_of_the_gradient_of_keys(block_q, block_k):
+    """Causal: a tile that sees nothing is not gone through, and one that sees all is not masked."""
+    wanted, pairs = [], [(40, 40), (40, 24), (16, 20), (24, 40)]
+    for queries, keys in pairs:
+        seen = torch.ones(queries, keys).tril(keys - queries).bool()
+        for key in range(0, keys, block_k):
+            for query in range(0, queries, block_q):
+                sees_all = key + block_k - 1 <= query + keys - queries  # also of keys after the last one
+                wanted += [sees_all] if seen[query : query + block_q, key : key + block_k].any() else []
+    dot, select, found = builder.create_dot, builder.create_select, []
+
+    def noted_dot(a, b, *rest):
+        if (a.data.shape, b.data.shape) == ((block_k, 64), (64, block_q)):
+            found.append(True)  # of the two such products of a tile, the first is masked
+        return dot(a, b, *rest)
+
+    def noted_select(condition, *rest):
+        if condition.data.shape == (block_k, block_q):
+            found[-1] = False
+        return select(condition, *rest)
+
+    cu_q, cu_k = (begins([pair[i] for pair in pairs], "cpu") for i in (0, 1))
+    q, k, v, grad = operands(120, 124, 1, 1, 64, torch.float32, "cpu")
+    of_each, of_keys = torch.zeros(2, 120), torch.empty(2, *k.shape)
+    options = cu_q, cu_k, 0.25, True, SMALL | {"BLOCK_Q": block_q, "BLOCK_K": block_k}
+    with mock.patch.multiple(builder, create_dot=noted_dot, create_select=noted_select):
+        kernel = snippet.variable_grad_k_v_kernel
+        snippet.launch(kernel, (q, k, v, grad), (*of_each, *of_keys), (of_keys[0],), *options)
+    assert found[0::2] == wanted and found[1::2] == [True] * len(wanted)
 
 
 def test_every_run_gives_the_same_bits(device):
@@ -224,6 +328,50 @@ def test_each_row_is_of_one_tile(lengths, rest, block):
         assert first % block == 0
         seen += [begin + row for row in range(first, min(first + block, length))]
     assert seen == list(range(total)), "in order, each once"
+
+
+ANY = st.integers(-9, 12) | st.sampled_from([-(2**31), -3 * 2**29, 3 * 2**29, 2**31 - 1])
+
+
+@example([9, 4, 2, 12], 12, 1)
+@example([-9, -1, 5, -1, 9], 12, 4)
+@example([0, 3 * 2**29, -3 * 2**29], 4, 1)  # whose difference is more than 32 bits hold
+@given(cu=st.lists(ANY, min_size=1, max_size=7), total=st.integers(0, 12), block=st.sampled_from([1, 4]))
+def test_what_a_program_finds_whatever_cu_seqlens_says(cu, total, block):
+    """The first number counts as 0, none reaches outside, and a sequence that ends before it begins has no tile."""
+    beginnings = [max(begin, 0) for begin in [0, *cu[1:]]]
+    lengths = [min(end, total) - begin for begin, end in zip(beginnings, [*cu[1:], total], strict=True)]
+    of_all = enumerate(zip(beginnings, lengths, strict=True))
+    wanted = [(i, begin, length, first) for i, (begin, length) in of_all for first in range(0, length, block)]
+    guarded_cu, out = guarded(torch.tensor(cu, dtype=torch.int32)), torch.empty(4, dtype=torch.int32)
+    options = {"BLOCK": block, "SEQUENCES": triton.next_power_of_2(len(cu))}
+    for tile, expected in enumerate([*wanted, (0, 0, 0, 0), (0, 0, 0, 0)]):
+        with recorded_accesses() as accesses:
+            snippet.toy_kernel[(1,)](guarded_cu.tensor, out, len(cu) - 1, total, tile, **options)
+        assert tuple(out.tolist()) == expected
+        check_inside(accesses, "load", cu=guarded_cu.tensor)
+
+
+@triton.jit
+def rows_kernel(cu_ptr, out_ptr, sequence, sequences, total):
+    begin, rows = rows_of_sequence(cu_ptr, sequence, sequences, total)
+    tl.store(out_ptr, begin)
+    tl.store(out_ptr + 1, rows)
+
+
+@example([9, 4, 2, 12], 12)
+@example([-9, -1, 5, -1, 9], 12)
+@example([0, 3 * 2**29, -3 * 2**29], 4)
+@given(cu=st.lists(ANY, min_size=1, max_size=7), total=st.integers(0, 12))
+def test_the_other_rows_of_a_sequence_whatever_cu_seqlens_says(cu, total):
+    beginnings = [max(begin, 0) for begin in [0, *cu[1:-1]]]
+    wanted = [(begin, max(min(end, total) - begin, 0)) for begin, end in zip(beginnings, cu[1:], strict=False)]
+    guarded_cu, out = guarded(torch.tensor(cu, dtype=torch.int32)), torch.empty(2, dtype=torch.int32)
+    for sequence, expected in enumerate([*wanted, (0, 0)]):  # none after the last one
+        with recorded_accesses() as accesses:
+            rows_kernel[(1,)](guarded_cu.tensor, out, sequence, len(cu) - 1, total)
+        assert tuple(out.tolist()) == expected
+        check_inside(accesses, "load", cu=guarded_cu.tensor)
 
 
 @given(rows=st.integers(0, 50), sequences=st.integers(0, 5), block=st.sampled_from([1, 16]), data=st.data())
@@ -336,6 +484,20 @@ def test_bfloat16_is_refused_in_the_interpreter():
 
 
 # Offsets
+
+
+@triton.jit
+def offsets_kernel(ptr, out_ptr, begin, stride_row, head, stride_head):
+    tl.store(out_ptr, head_at(ptr, begin, stride_row, head, stride_head).to(tl.int64) - ptr.to(tl.int64))
+    tl.store(out_ptr + 1, lse_at(ptr, begin, stride_head, stride_row, head).to(tl.int64) - ptr.to(tl.int64))
+
+
+@silent
+@pytest.mark.parametrize("begin, row, head, stride", [(2**27, 512, 3, 16), (5, 7, 2**12, 2**20), (2**30, 2, 3, 2**30)])
+def test_where_a_head_begins_is_computed_in_64_bits(device, begin, row, head, stride):
+    x, out = torch.zeros(1, device=device), torch.empty(2, dtype=torch.int64, device=device)
+    offsets_kernel[(1,)](x, out, begin, row, head, stride)
+    assert out.tolist() == [4 * (begin * row + head * stride)] * 2
 
 
 @silent
