@@ -276,7 +276,7 @@ def test_the_order_of_tiles_and_programs_that_have_none():
 @pytest.mark.parametrize("block_q, block_k", [(16, 16), (16, 32), (32, 16)])
 def test_tiles_of_the_gradient_of_keys(block_q, block_k):
     """Causal: a tile that sees nothing is not gone through, and one that sees all is not masked."""
-    wanted, pairs = [], [(40, 40), (40, 24), (16, 20), (24, 40)]
+    wanted, pairs = [], [(40, 40), (40, 24), (16, 20), (24, 40), (20, 34), (20, 35)]
     for queries, keys in pairs:
         seen = torch.ones(queries, keys).tril(keys - queries).bool()
         for key in range(0, keys, block_k):
@@ -296,8 +296,8 @@ def test_tiles_of_the_gradient_of_keys(block_q, block_k):
         return select(condition, *rest)
 
     cu_q, cu_k = (begins([pair[i] for pair in pairs], "cpu") for i in (0, 1))
-    q, k, v, grad = operands(120, 124, 1, 1, 64, torch.float32, "cpu")
-    of_each, of_keys = torch.zeros(2, 120), torch.empty(2, *k.shape)
+    q, k, v, grad = operands(160, 193, 1, 1, 64, torch.float32, "cpu")
+    of_each, of_keys = torch.zeros(2, 160), torch.empty(2, *k.shape)
     options = cu_q, cu_k, 0.25, True, SMALL | {"BLOCK_Q": block_q, "BLOCK_K": block_k}
     with mock.patch.multiple(builder, create_dot=noted_dot, create_select=noted_select):
         kernel = snippet.variable_grad_k_v_kernel
