@@ -144,6 +144,15 @@ def test_tiles_that_are_not_square(device, block_q, block_k):
     check(found, exact(*given_, cu_q, cu_k, causal=True), torch.float32)
 
 
+def test_each_tensor_by_its_own_strides(device):
+    """Those of q are no other's."""
+    cu_q, cu_k = begins([20, 5], device), begins([7, 18], device)
+    layouts = "heads first", "of qkv", "one head for all", "of qkv"
+    given_ = operands(25, 25, 4, 2, 16, torch.float32, device, layouts)
+    found = found_by(attention_variable, *given_, cu_q, cu_k)
+    check(found, exact(*given_, cu_q, cu_k), torch.float32)
+
+
 def test_gradcheck(device):
     cu_q, cu_k = begins([2, 0, 3], device), begins([3, 1, 2], device)
     q, k, v, _ = operands(6, 6, 2, 1, 16, torch.float64, device)
