@@ -165,6 +165,18 @@ def test_gradcheck(device):
         assert torch.autograd.gradcheck(of_inputs, inputs, fast_mode=True)
 
 
+def test_the_number_that_is_kept_of_each_query(device):
+    """Sequence by sequence, in it head by head; inf if the query sees no key."""
+    cu_q, cu_k = begins([20, 20], device), begins([18, 3], device)  # 2 see none; 17, and their first tile no tile
+    q, k, v, _ = operands(40, 21, 2, 1, 16, torch.float64, device)
+    _, lse = snippet.forward(q, k, v, cu_q, cu_k, 0.25, True, SMALL)
+    for found, queries, keys, blind in zip(lse.view(2, 2, 20), q.split(20), k.split([18, 3]), (2, 17), strict=True):
+        assert found[:, :blind].isposinf().all()
+        scores = (queries.transpose(0, 1) @ keys[:, 0].T * 0.25)[:, blind:]
+        unseen = torch.ones(20 - blind, len(keys), device=device).triu(1) > 0
+        assert torch.allclose(found[:, blind:], scores.masked_fill(unseen, -float("inf")).logsumexp(dim=-1))
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_an_incoming_gradient_of_any_strides(device, layout):
     """Which gradcheck never tries."""
