@@ -276,6 +276,18 @@ def test_tiles_that_nobody_sees_are_not_loaded():
         assert count(seen, "load", out) == rows
 
 
+def test_how_many_keys_are_loaded_at_a_time():
+    """Two tiles of 16 queries go through all 32 keys in a step; the second kernel of the backward holds them once."""
+    cu, tile = begins([32], "cpu"), SMALL | {"BLOCK_K": 32}
+    q, k, v, grad = operands(32, 32, 1, 1, 16, torch.float32, "cpu")
+    with recorded_accesses() as forward:
+        out, lse = snippet.forward(q, k, v, cu, cu, 0.25, True, tile)
+    with recorded_accesses() as backward:
+        snippet.backward(grad, q, k, v, out, lse, cu, cu, 0.25, True, tile)
+    assert [count(forward, "load", x) for x in (k, v)] == [2 * 32 * 16] * 2
+    assert [count(backward, "load", x) for x in (k, v)] == [3 * 32 * 16] * 2
+
+
 def test_the_order_of_tiles_and_programs_that_have_none():
     """The last tile of queries begins first. A program without a tile asks for no sequence of the other rows."""
     cu_q, cu_k = begins([33, 5], "cpu"), begins([20, 3], "cpu")
