@@ -48,6 +48,7 @@ SHOWN = {
     "allocate-shared-memory-nv": "%",
     "convert-triton-gpu-to-llvm": "warp_group_dot %|wgmma %",
 }
+FIRST = 8  # lines of what each other pass changed
 # Other ways to compile the same kernel, each with this setting changed; and what to count in its TritonGPU IR.
 TRIED = {"num_stages": 1, "num_warps": 2, "multiple": 1}
 COUNTED = ("async_copy_global_to_local", "tt.load", "tt.dot ", "warp_group_dot %")
@@ -216,10 +217,16 @@ def main():
             print(f"conversions after {one.name} {times[one.name]}: {after}")
     print("## loop")
     print(*map(short, loop(when_begins(by_target["sm_90"], "ttgir"))), sep="\n")
+    # where a pass runs several times: the last time that it changed something
+    shown = {one.name: i for i, (one, lines) in enumerate(made) if lines and one.name in SHOWN}
     for name, pattern in SHOWN.items():
-        print(f"## {name}")  # where it runs several times: the last time that it changed something
-        *_, last = (lines for one, lines in made if one.name == name and lines)
-        print(*(short(line) for line in last if re.search(pattern, line)), sep="\n")
+        print(f"## {name}")
+        print(*(short(line) for line in made[shown[name]][1] if re.search(pattern, line)), sep="\n")
+    print("## others")
+    for i, (one, lines) in enumerate(made):
+        if lines and i not in shown.values():
+            more = [f"… and {len(lines) - FIRST} more"] if len(lines) > FIRST else []
+            print(f"{one.name}, in {one.stage}", *map(short, lines[:FIRST]), *more, sep="\n")
     print("## targets")
     for target, those in by_target.items():
         print(target)

@@ -371,9 +371,33 @@ def test_search_finds_the_lesson_by_keyboard(open_site, site):
     assert page.url.startswith(site.url + LESSON)
 
 
+def test_the_menu_of_a_phone_opens_by_keyboard_and_is_no_stop_while_it_is_closed(open_site, site):
+    page = open_site(site.url + LESSON, viewport={"width": 390, "height": 844})
+    taken_over(page)
+    in_menu = "document.activeElement.closest('.md-sidebar--primary') !== null"
+    for _ in range(25):
+        page.keyboard.press("Tab")
+        assert not page.evaluate(in_menu)
+    button = page.get_by_role("button", name="Menu")
+    link = page.locator(".md-sidebar--primary a", has_text="Masks").first
+    for key in ("Enter", "Space"):
+        button.focus()
+        page.keyboard.press(key)
+        page.get_by_role("button", name="Menu", expanded=True).wait_for()
+        for _ in range(25):
+            page.keyboard.press("Tab")
+            if page.evaluate("document.activeElement.innerText").strip() == link.inner_text().strip():
+                break
+        assert page.evaluate(in_menu), "Tab reaches the links of the open menu"
+        page.keyboard.press("Escape")
+        page.get_by_role("button", name="Menu", expanded=False).wait_for()
+        assert button.evaluate("button => button === document.activeElement")
+
+
+@pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("address", ["", LESSON, LAB])
-def test_focus_is_seen_from_the_skip_link_on(open_site, site, address):
-    page = open_site(site.url + address)
+def test_focus_is_seen_from_the_skip_link_on(open_site, site, address, width):
+    page = open_site(site.url + address, viewport={"width": width, "height": 800})
     taken_over(page)
     page.keyboard.press("Tab")
     skip = page.locator(".md-skip")

@@ -9,8 +9,14 @@ const reached = (e) => e.matches("[tabindex]") || e.closest(`[tabindex]:not(${PI
 const folded = (e) => e.closest("details:not([open])"); // measuring it would cost a layout
 const scrolls = (e) => e.scrollWidth > e.clientWidth || e.scrollHeight > e.clientHeight;
 
+// The button of a narrow screen's menu, which Material does not let Tab reach.
+const menu = () => document.querySelector(".md-header__button[for=__drawer]");
+const drawer = () => document.getElementById("__drawer");
+
 function mend() {
   waiting = false;
+  Object.assign(menu(), { role: "button", ariaLabel: "Menu", ariaExpanded: String(drawer().checked) });
+  if (menu().tabIndex) menu().tabIndex = 0; // only once, for it is observed
   const search = document.querySelector(".md-search");
   search?.setAttribute("aria-label", search.querySelector("input").placeholder);
   // One landmark a code block would hide the two that matter.
@@ -28,7 +34,17 @@ function soon() {
 new MutationObserver(soon).observe(document.body, { subtree: true, childList: true, attributeFilter: ["tabindex"] });
 addEventListener("resize", soon);
 addEventListener("toggle", soon, true);
+addEventListener("change", soon);
 soon();
+
+addEventListener("keydown", (e) => {
+  const opens = e.target === menu() && e.key === " "; // Material opens it by Enter
+  const closes = e.key === "Escape" && drawer().checked;
+  if (!opens && !closes) return;
+  e.preventDefault();
+  menu().click();
+  menu().focus();
+});
 
 // Material would load the page anew, and lose the focus.
 addEventListener("click", (e) => {

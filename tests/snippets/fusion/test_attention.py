@@ -532,6 +532,19 @@ def test_offsets_of_sequences_and_heads_are_computed_in_64_bits():
     assert places == [*(batch * one + head * other for one, other, _ in strides), 3 * (batch * heads + head)]
 
 
+def test_the_numbers_of_each_query_are_found_in_64_bits():
+    """In the backward, of sequence 128 and head 5 of 2**13, with 2**12 queries each."""
+    batch, head, heads, queries, pointers = 128, 5, 2**13, 2**12, [torch.zeros(1) for _ in range(8)]
+    with recorded_accesses(first_program=(batch * heads + head, 0, 0), memory=False) as seen:
+        snippet.grad_k_v_kernel[(1,)](
+            *pointers, *[0] * 15, heads, 1, queries, 5, SCALE=1.0, CAUSAL=False, DESCRIBED=False,
+            COMPUTE=snippet.tl.float32, HEAD_DIM=16, BLOCK_Q=2048, BLOCK_K=16,
+        )  # fmt: skip
+    first = 4 * (batch * heads + head) * queries
+    for one in pointers[4:6]:
+        assert any(addresses.min() == one.data_ptr() + first for _, addresses in seen)
+
+
 # Under torch.compile
 
 

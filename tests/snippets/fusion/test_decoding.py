@@ -193,16 +193,17 @@ def test_lengths_out_of_range(device):
             check(found, q, k, v, lengths=lengths)
 
 
+@pytest.mark.parametrize("shift", [0, -2000])
 @pytest.mark.parametrize("block", [2, 4, 8])
-def test_parts_that_are_combined_a_few_at_a_time(device, block):
-    """The largest maximum comes late, and the first parts have seen no key."""
+def test_parts_that_are_combined_a_few_at_a_time(device, block, shift):
+    """The largest maximum comes late, perhaps far below 0, and the first parts have seen no key."""
     splits, dtype = 7, torch.float64
     part, total = numbers(2, splits, 16, dtype=dtype, device=device), numbers(2, splits, device=device).double().abs()
     maximum = torch.tensor([[-math.inf, -math.inf, 1, 3, -2, 9, 8], [-math.inf] * 7], dtype=dtype, device=device)
     total[maximum.isinf()], part[maximum.isinf()] = 0, 0
     out = torch.empty(2, 16, dtype=dtype, device=device)
     snippet.combine_kernel[(2,)](
-        part, maximum, total, out, splits, COMPUTE=snippet.tl.float64, HEAD_DIM=16, BLOCK=block
+        part, maximum + shift, total, out, splits, COMPUTE=snippet.tl.float64, HEAD_DIM=16, BLOCK=block
     )  # fmt: skip
     factor = (maximum[0] - 9).exp()
     assert torch.allclose(out[0], factor @ part[0] / (factor @ total[0]), rtol=1e-12) and not out[1].any()
@@ -371,6 +372,20 @@ def test_offsets_are_computed_in_64_bits():
     at = [((each.max() - x.data_ptr()) // 4).item() for (_, each), x in zip(seen, order, strict=True)]
     q, k, v, out = batch * 2**20 + 15, batch * 2**21 + 15, batch * 2**22 + 15, batch * 16 + 15
     assert at == [q, k + 15 * 2**27, v + 15 * 2**28, k + 16 * 2**27, v + 16 * 2**28, out]
+
+
+def test_offsets_of_heads_and_queries_are_computed_in_64_bits():
+    """Of the last of 2**17 heads, and of its 16 queries, whose strides are within 32 bits."""
+    tensors, last = [torch.zeros(1) for _ in range(4)], 2**17 - 1
+    strides = 0, 2**15, 2**28, 0, 2**16, 16, 0, 2**17, 16, 0
+    with recorded_accesses(first_program=(last, 0, 0), memory=False) as seen:
+        snippet.parts_kernel[(1,)](
+            *tensors[:3], None, None, tensors[3], None, None, *strides, last + 1, 1, 16, 1, 1, 1,
+            SCALE=1.0, CAUSAL=False, PAGE_SIZE=1, WHOLE=True, COMPUTE=snippet.tl.float32,
+            HEAD_DIM=16, ROWS=16, BLOCK=16,
+        )  # fmt: skip
+    found = [((each.max() - x.data_ptr()) // 4).item() for (_, each), x in zip(seen, tensors, strict=True)]
+    assert found[:3] == [last * 2**15 + 15 * 2**28 + 15, last * 2**16 + 15, last * 2**17 + 15]
 
 
 def test_offsets_of_parts_are_computed_in_64_bits():

@@ -127,6 +127,13 @@ def test_what_is_large(device, dtype):
     assert values[0, :3].isnan().tolist() == [True, True, False] and indices[0, :2].tolist() == [4, 5]
 
 
+@pytest.mark.parametrize("dtype", snippet.DTYPES)
+def test_numbers_that_differ_by_their_last_bit(device, dtype):
+    bits = torch.tensor([[6, 7, 8, 9], [7, 6, 9, 8]], dtype=snippet.INTEGERS[dtype], device=device)
+    _, indices = topk(bits.view(dtype), 4)
+    assert indices.tolist() == [[3, 2, 1, 0], [2, 3, 0, 1]]
+
+
 def test_all_infinitely_small(device):
     """Lanes that are off are smaller still."""
     x = torch.full((3, 5), -math.inf, device=device)
