@@ -338,7 +338,7 @@ def test_the_sum_of_many_float16(device):
 
 @pytest.mark.parametrize("begin", [0, 1])
 def test_smoothing_adds_up_float16_in_float32(device, begin):
-    """Eight of them are more than float16 can hold; with 33 columns, rows begin and end between multiples of 16 bytes."""
+    """Eight are more than float16 can hold; rows of 33 columns begin and end between multiples of 16 bytes."""
     logits = torch.full((3, 33 + begin), 30000.0, dtype=torch.float16, device=device)[:, begin:]
     target = torch.tensor([0, 16, 32], device=device)
     loss = cross_entropy(logits, target, label_smoothing=0.5, reduction="none")
