@@ -9,14 +9,24 @@ const reached = (e) => e.matches("[tabindex]") || e.closest(`[tabindex]:not(${PI
 const folded = (e) => e.closest("details:not([open])"); // measuring it would cost a layout
 const scrolls = (e) => e.scrollWidth > e.clientWidth || e.scrollHeight > e.clientHeight;
 
-// The button of a narrow screen's menu, which Material does not let Tab reach.
-const menu = () => document.querySelector(".md-header__button[for=__drawer]");
+// The menu of a narrow screen has a label in place of a button, which Tab does not reach.
 const drawer = () => document.getElementById("__drawer");
+
+function menuButton() {
+  const label = document.querySelector("label.md-header__button[for=__drawer]");
+  if (!label) return document.querySelector(".menu-button");
+  const button = document.createElement("button");
+  button.className = `${label.className} menu-button`;
+  button.ariaLabel = "Menu";
+  button.append(...label.childNodes);
+  button.addEventListener("click", () => drawer().click());
+  label.replaceWith(button);
+  return button;
+}
 
 function mend() {
   waiting = false;
-  Object.assign(menu(), { role: "button", ariaLabel: "Menu", ariaExpanded: String(drawer().checked) });
-  if (menu().tabIndex) menu().tabIndex = 0; // only once, for it is observed
+  menuButton().ariaExpanded = String(drawer().checked);
   const search = document.querySelector(".md-search");
   search?.setAttribute("aria-label", search.querySelector("input").placeholder);
   // One landmark a code block would hide the two that matter.
@@ -38,12 +48,9 @@ addEventListener("change", soon);
 soon();
 
 addEventListener("keydown", (e) => {
-  const opens = e.target === menu() && e.key === " "; // Material opens it by Enter
-  const closes = e.key === "Escape" && drawer().checked;
-  if (!opens && !closes) return;
-  e.preventDefault();
-  menu().click();
-  menu().focus();
+  if (e.key !== "Escape" || !drawer().checked) return;
+  drawer().click();
+  menuButton().focus();
 });
 
 // Material would load the page anew, and lose the focus.
