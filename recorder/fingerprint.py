@@ -6,7 +6,7 @@ import json
 import re
 
 from recorder.project import COMPILER, ROOT, Lab, Snippet, interpreted, triton_of
-from recorder.source import Reach
+from recorder.source import reach_of
 
 PINNED = ("torch", "triton", "numpy")
 
@@ -24,7 +24,7 @@ def of(snippet: Snippet | Lab, device: str = "cpu") -> str:
     And over what its settings say of what is recorded; on a CPU, over the pins; and over the version of the compiler,
     where one has a part in it. Raises ``RecorderError`` for what cannot be followed.
     """
-    reach = Reach(snippet.path)
+    reach = reach_of(snippet.path)
     parts = [*sorted(reach.definitions), "", *reach.order]
     if isinstance(snippet, Snippet):
         settings = snippet.settings

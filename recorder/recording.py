@@ -12,7 +12,7 @@ import json
 import os
 import statistics
 import tempfile
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -131,7 +131,7 @@ class Row(SimpleNamespace):
         return vars(self)[line]
 
 
-class Benchmark(Part):
+class Benchmark(Part, dict=True):  # which `cached_property` needs
     """A table, as Triton's ``perf_report`` describes it."""
 
     name: str
@@ -153,6 +153,10 @@ class Benchmark(Part):
 
     def medians(self) -> dict[Any, Row]:
         """``{x: row, …}``, ``row.line`` being a :class:`Median`; x is a tuple where it has several parts."""
+        return dict(self._medians)
+
+    @cached_property
+    def _medians(self) -> dict[Any, Row]:
         rows = {}
         for reading in self.readings():
             values = dict(zip(self.x, reading.x, strict=True)) | {k: Median(v) for k, v in reading.y.items()}

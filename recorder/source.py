@@ -152,20 +152,36 @@ def _module(path: Path, modified: int) -> Module:
 
 
 def module_of(path: Path) -> Module:
-    if not path.is_file():
-        raise RecorderError(f"there is no file {relative(path)}")
-    return _module(path, path.stat().st_mtime_ns)
+    try:
+        return _module(path, path.stat().st_mtime_ns)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise RecorderError(f"there is no file {relative(path)}") from error
 
 
 def imports(path: Path) -> list[Path]:
     """``path`` and every file of ours that it imports, directly or through another."""
-    found, waiting = set(), [path]
+    return sorted(modules_of(path))
+
+
+def modules_of(path: Path) -> dict[Path, Module]:
+    """The same, as they stand now."""
+    found, waiting = {}, [path]
     while waiting:
         file = waiting.pop()
         if file not in found:
-            found.add(file)
-            waiting += [target for target, _ in module_of(file).imported.values()]
-    return sorted(found)
+            found[file] = module_of(file)
+            waiting += [target for target, _ in found[file].imported.values()]
+    return found
+
+
+def reach_of(path: Path) -> "Reach":
+    """What running a file comes to, worked out anew only when one of the files has changed."""
+    return _reach_of(path, tuple(modules_of(path).items()))
+
+
+@lru_cache(maxsize=512)
+def _reach_of(path: Path, modules: tuple[tuple[Path, Module], ...]) -> "Reach":
+    return Reach(path, dict(modules))
 
 
 class Reach:
@@ -174,8 +190,9 @@ class Reach:
     A definition counts by its text, not by the file that it stands in: moving one changes nothing.
     """
 
-    def __init__(self, path: Path):
-        main = module_of(path)
+    def __init__(self, path: Path, modules: dict[Path, Module]):
+        main = modules[path]
+        self._modules = modules  # the file and all that it imports
         self.definitions: set[str] = set()  # functions and classes; all that is reached in other files
         self.order: list[str] = []  # what else the file itself runs, in this order
         self._seen: set = set()  # ids of statements; files and names in them
@@ -185,9 +202,9 @@ class Reach:
             elif not self._only_fetches(statement.node):
                 self.order.append(statement.text)
             self._follow(main, statement)
-        for file in imports(path):  # an import runs these, whatever is used
+        for file, module in modules.items():  # an import runs these, whatever is used
             if file != path:
-                self._add(file, module_of(file).always)
+                self._add(file, module.always)
 
     @staticmethod
     def _only_fetches(node: ast.stmt) -> bool:
@@ -211,13 +228,13 @@ class Reach:
         if (path, name) in self._seen:
             return
         self._seen.add((path, name))
-        other = module_of(path)
+        other = self._modules[path]
         if name in other.imported:  # it only passes through there
             self._reach(*other.imported[name])
         self._add(path, other.definitions.get(name, []) if name else other.statements)
 
     def _add(self, path: Path, statements: list[Statement]) -> None:
-        other = module_of(path)
+        other = self._modules[path]
         for statement in statements:
             if id(statement) in self._seen:
                 continue

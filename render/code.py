@@ -24,7 +24,7 @@ from pygments.lexers import PythonLexer
 
 from recorder.project import ROOT, Snippet, find, read_text, relative
 from recorder.recording import sha256, write_atomically
-from recorder.source import FUNCTIONS, Module, Statement, imports, module_of
+from recorder.source import FUNCTIONS, Module, Statement, imports, modules_of
 from render.shown import place_of, way, way_if_there
 from render.templates import render
 
@@ -57,12 +57,17 @@ def needed(path: Path) -> list[Path]:
     What it imports in functions that its ``main`` never calls can wait, such as what it would measure with; and so can
     all of that in a file that asks by ``find_spec`` whether others are there.
     """
-    found, seen = {path}, set()
+    return list(_needed(path, tuple(modules_of(path).items())))
+
+
+@lru_cache(maxsize=512)
+def _needed(path: Path, modules: tuple[tuple[Path, Module], ...]) -> list[Path]:
+    found, seen, module_of = {path}, set(), dict(modules)
 
     def begin(file: Path) -> None:
         """An import runs what stands outside of functions."""
         found.add(file)
-        module = module_of(file)
+        module = module_of[file]
         for statement in module.statements:
             if isinstance(statement.node, ast.Import | ast.ImportFrom):
                 for name in {alias.asname or alias.name for alias in statement.node.names} & module.imported.keys():
@@ -78,7 +83,7 @@ def needed(path: Path) -> list[Path]:
                 if file not in found:
                     begin(file)
                 for each in [wanted] if wanted else attributes:
-                    reach(module_of(file), each)
+                    reach(module_of[file], each)
             else:
                 reach(module, name)
 
@@ -88,7 +93,7 @@ def needed(path: Path) -> list[Path]:
             for statement in module.definitions.get(name, []):
                 follow(module, statement)
 
-    if "find_spec" in module_of(path).definitions:  # imported there
+    if "find_spec" in module_of[path].definitions:  # imported there
         seen.add((path, "main"))
     begin(path)
     return sorted(found - {path})
@@ -106,19 +111,20 @@ class Download:
 def download(snippet: Snippet) -> Download:
     source, others = read_text(snippet.path), needed(snippet.path)
     if others:
-        packed = _zip((snippet.path, *others))
+        packed = _zip(tuple((relative(path), read_text(path)) for path in (snippet.path, *others)))
         if len(packed) <= LARGEST:
             return Download(f"{snippet.path.stem}.zip", f"data:application/zip;base64,{packed}")
     link = f"data:text/x-python;charset=utf-8,{quote(source)}"
     return Download(snippet.path.name, link, missing=bool(others))
 
 
-def _zip(paths: tuple[Path, ...]) -> str:
-    """The files under their names in a checkout, in base64."""
+@lru_cache(maxsize=512)
+def _zip(files: tuple[tuple[str, str], ...]) -> str:
+    """Files, each by its name in a checkout and its text, in base64."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        for path in paths:
-            archive.writestr(zipfile.ZipInfo(relative(path), EPOCH), read_text(path), zipfile.ZIP_DEFLATED)
+        for name, text in files:
+            archive.writestr(zipfile.ZipInfo(name, EPOCH), text, zipfile.ZIP_DEFLATED)
     return base64.b64encode(packed.getvalue()).decode()
 
 

@@ -42,6 +42,12 @@ def config() -> dict:
         raise RecorderError(f"mkdocs.yml cannot be read: {error}") from error
 
 
+def forget() -> None:
+    """Have mkdocs.yml read anew."""
+    config.cache_clear()
+    menu.cache_clear()
+
+
 def docs():
     return ROOT / config()["docs_dir"]
 
@@ -61,7 +67,8 @@ class Entry:
     section: str | None  # the title of the part of the menu that it stands in
 
 
-def menu() -> list[Entry]:
+@cache
+def menu() -> tuple[Entry, ...]:
     """The pages of the menu, in its order."""
 
     def entries(part, title=None, section=None) -> Iterator[Entry]:
@@ -73,7 +80,7 @@ def menu() -> list[Entry]:
         for inner in part if isinstance(part, list) else ():
             yield from entries(inner, None, title)
 
-    return list(entries(config().get("nav") or []))
+    return tuple(entries(config().get("nav") or []))
 
 
 def nav() -> list[str]:

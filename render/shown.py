@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which page shows a snippet's whole file, and the way there from another page."""
 
+import contextlib
 import posixpath
 import re
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from pathlib import Path
 import yaml
 
 from recorder.project import Snippet, snippet_of_page
-from render.config import address, docs, menu
+from render.config import Entry, address, docs, menu
 from render.page import front_matter
 from render.path import lessons
 
@@ -40,14 +41,21 @@ def way_if_there(here: str, there: str, place: str = "") -> str:
 
 def place_of(snippet: Snippet) -> Place | None:
     """The page that is about a snippet; else the first in the menu that shows its file; or none."""
-    folder = docs()
-    pages = {entry.page: folder / entry.page for entry in menu() if entry.page.endswith(".md")}
-    there = tuple((page, path, path.stat().st_mtime_ns) for page, path in pages.items() if path.is_file())
-    shows = _shows(there).get(snippet.name)
+    there = []
+    for page, path in _files(docs(), menu()):
+        with contextlib.suppress(OSError):
+            there.append((page, path, path.stat().st_mtime_ns))
+    shows = _shows(tuple(there)).get(snippet.name)
     if not shows:
         return None
     page, title = min(shows, key=lambda found: (found[0], found[1] == HOME))[1:]  # the first of equals
     return Place(page, _in_menu(page) or title)
+
+
+@lru_cache(maxsize=2)
+def _files(folder: Path, entries: tuple[Entry, ...]) -> list[tuple[str, Path]]:
+    """The pages of the menu that are no notebooks, and their files, once each."""
+    return list({entry.page: folder / entry.page for entry in entries if entry.page.endswith(".md")}.items())
 
 
 @lru_cache(maxsize=2)

@@ -70,7 +70,7 @@ class Course(Project):
 
     def settings(self, nav: list) -> None:
         """The settings of the real site with another menu."""
-        config.config.cache_clear()
+        config.forget()
         text = (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:")[0]
         self.write("mkdocs.yml", f"{text}\nnav: {json.dumps(nav)}\n")
 
@@ -88,4 +88,4 @@ def course(toy) -> Course:
     course.write("snippets/programs/labs/a_lab.py", SCRIPT)
     course.lab()
     yield course
-    config.config.cache_clear()
+    config.forget()

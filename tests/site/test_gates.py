@@ -11,6 +11,6 @@ def test_the_project_is_clean():
 
 def test_all_that_pages_ask_for_was_built_and_no_link_is_dead(site, monkeypatch):
     monkeypatch.setenv("SITE_URL", SITE_URL)  # for which it was built
-    config.config.cache_clear()
+    config.forget()
     assert built.problems(site.folder) == []
-    config.config.cache_clear()
+    config.forget()
