@@ -107,7 +107,8 @@ class Plan(NamedTuple):
 
 
 LIMITS = {"multiprocessors": 132, "shared": 232_448}  # bytes of shared memory that a program may use: of an H200
-# Programs for each multiprocessor, and tiles of b under way in each. One is best, if that leaves few without work.
+# Programs for each multiprocessor, and stages of each: one tile of b is multiplied, the others are under way. One
+# program is best, if that leaves few multiprocessors without work.
 ONE, TWO = (1, 6), (2, 4)
 FILLED = 0.9
 
@@ -118,7 +119,7 @@ def plan(
 ) -> Plan:  # fmt: skip
     """Choose tile and stretches, so that all multiprocessors begin at once, and end at once.
 
-    One program for each multiprocessor, with six tiles under way, where that gives nine tenths of them one; otherwise
+    One program for each multiprocessor, with six stages, where that gives nine tenths of them one; otherwise
     two for each, with four. So an H200's times of some hundred plans for 15 sizes of models say.
 
     Args:
