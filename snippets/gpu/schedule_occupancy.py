@@ -59,7 +59,7 @@ def programs_by_limit(
     """Return for how many programs each resource suffices. The smallest decides.
 
     ``num_warps``: of a program; ``registers``: of a thread; ``shared``: bytes of
-    a program. For NVIDIA GPUs since Volta. Raises ``ValueError`` for what cannot
+    a program. For NVIDIA GPUs since Ampere. Raises ``ValueError`` for what cannot
     be.
 
     >>> programs_by_limit(num_warps=4, registers=78, shared=16)

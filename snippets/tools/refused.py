@@ -5,6 +5,7 @@ Run it with ``python refused.py``.
 """
 
 import os
+import re
 import subprocess
 import sys
 
@@ -53,6 +54,19 @@ def return_in_a_loop(x_ptr, half_ptr, out_ptr, n):
         tl.store(out_ptr + i, i)
 
 
+def block_in_brackets(x_ptr, half_ptr, out_ptr, n):
+    x = tl.load(x_ptr + tl.arange(0, 16))
+    tl.store(out_ptr + tl.arange(0, 16), x[15 - tl.arange(0, 16)])
+
+
+def halved(x):
+    return x / 2
+
+
+def helper_without_jit(x_ptr, half_ptr, out_ptr, n):
+    tl.store(out_ptr, halved(tl.load(x_ptr)))
+
+
 def number_that_is_1(x_ptr, half_ptr, out_ptr, n):
     tl.store(out_ptr, n.to(tl.float32))
 # --8<-- [end:mistakes]
@@ -63,8 +77,8 @@ def said(kernel, **constants) -> str:
     signature = ARGUMENTS | dict.fromkeys(constants, "constexpr")
     try:
         triton.compile(ASTSource(triton.jit(kernel), signature, constants), target=TARGET)
-    except triton.CompilationError as error:
-        return str(error).splitlines()[-1]
+    except (triton.CompilationError, RuntimeError) as error:  # the latter: before it compiles
+        return re.sub(r" at 0x\w+", "", str(error).splitlines()[-1])
     return "yes"
 
 
@@ -86,6 +100,8 @@ def main():
     show("a block at one address", said(block_at_one_address))
     show("a mask for one address", said(mask_for_one_address))
     show("return in a loop", said(return_in_a_loop))
+    show("a block in brackets", said(block_in_brackets))
+    show("a helper without @triton.jit", said(helper_without_jit))
     show("n.to(tl.float32), n = 7", said(number_that_is_1))
     show("n.to(tl.float32), n = 1", said(number_that_is_1, n=1))  # as a launch passes it: compiled in
 

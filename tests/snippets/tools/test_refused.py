@@ -17,6 +17,8 @@ MESSAGES = {
     "a block at one address": "Value argument cannot be block type",
     "a mask for one address": "Mask argument cannot be block type",
     "return in a loop": "Cannot have `return` statements inside `while` or `for`",
+    "a block in brackets": "Did you forget to add @triton.jit",
+    "a helper without @triton.jit": "Unsupported function referenced: <function halved>",
     "n.to(tl.float32), n = 7": "yes",
     "n.to(tl.float32), n = 1": "'int' object has no attribute 'to'",
 }

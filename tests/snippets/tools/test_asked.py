@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What people ask for, beside torch; and what the compiler makes of it, in a process that compiles."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from guards import Guarded, environment
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from snippets.tools import asked
+from tests.processes import run_script
+
+
+def poisoned(*shape, dtype, device):
+    """An output between guards; a stray store shows in ``out.check("out")``."""
+    return Guarded(shape, dtype, torch.device(device), before=16, after=256, fill=0x5A)
+
+
+def numbers(shape, dtype, device):
+    return torch.randint(-8, 8, shape, generator=torch.manual_seed(1)).to(dtype).to(device)
+
+
+@pytest.mark.parametrize("values", [[3.0, 1.0, 4.0, 2.0], [-1.0, -5.0], [7.0]])
+def test_a_helper_returns_two_results(values, device):
+    out = poisoned(2, dtype=torch.float32, device=device)
+    asked.range_kernel[(1,)](torch.tensor(values, device=device), out.tensor, BLOCK=len(values))
+    assert out.tensor.tolist() == [min(values), max(values)]
+    out.check("out")
+
+
+@pytest.mark.parametrize("n", [1, 4, 64])
+def test_two_blocks_in_a_row(n, device):
+    a, b = numbers((n,), torch.int64, device), numbers((n,), torch.int64, device) + 100
+    out = poisoned(2 * n, dtype=torch.int64, device=device)
+    asked.cat_kernel[(1,)](a, b, out.tensor, BLOCK=n)
+    assert torch.equal(out.tensor, torch.cat([a, b]))
+    out.check("out")
+
+
+@settings(deadline=None)
+@given(steps=st.integers(1, 4))
+def test_int8_is_added_up_in_int32(steps):
+    device = "cpu" if not torch.cuda.is_available() else "cuda"
+    K = 32 * steps
+    a, b = (torch.full(shape, -128, dtype=torch.int8, device=device) for shape in ((32, K), (K, 32)))
+    a[0], b[:, 1] = 127, 3  # rows and columns differ
+    out = poisoned(32, 32, dtype=torch.int32, device=device)
+    asked.int8_kernel[(1,)](a, b, out.tensor, K, SIDE=32)
+    assert torch.equal(out.tensor.cpu(), a.cpu().int() @ b.cpu().int()) and out.tensor.max() == 128 * 128 * K
+    out.check("out")
+
+
+def test_float16_sums_are_rounded(device):
+    """Halves are exact up to 1,024; beyond, a float16 has none."""
+    a = torch.full((16, 4096), 0.5, dtype=torch.float16, device=device)
+    b = torch.ones(4096, 16, dtype=torch.float16, device=device)
+    b[0] = 2  # 0.5 * 4097 is 2,048.5
+    out = poisoned(16, 16, dtype=torch.float16, device=device)
+    asked.float16_kernel[(1,)](a, b, out.tensor, 4096, SIDE=16)
+    assert out.tensor.dtype == torch.float16 and (out.tensor == 2048).all()
+    out.check("out")
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_a_program_for_each_product_of_a_batch(batch, device):
+    a, b = (numbers((batch, 16, 16), torch.float32, device) for _ in range(2))
+    b = b + torch.arange(float(batch), device=device)[:, None, None]  # each product is another
+    out = poisoned(batch, 16, 16, dtype=torch.float32, device=device)
+    asked.batch_kernel[(1, batch)](a, b, out.tensor, a.stride(0), b.stride(0), out.tensor.stride(0), SIDE=16)
+    assert torch.equal(out.tensor.cpu(), a.cpu() @ b.cpu())
+    out.check("out")
+
+
+def test_a_batch_in_one_dot(device):
+    a, b = (numbers((4, 16, 16), torch.float32, device) for _ in range(2))
+    b = b + torch.arange(4.0, device=device)[:, None, None]
+    out = poisoned(4, 16, 16, dtype=torch.float32, device=device)
+    asked.small_batch_kernel[(1,)](a, b, out.tensor, BATCH=4, SIDE=16)
+    assert torch.equal(out.tensor.cpu(), a.cpu() @ b.cpu())
+    out.check("out")
+
+
+def test_what_is_printed():
+    """With TRITON_INTERPRET=1 the script runs in the interpreter, and starts another process to compile."""
+    done = run_script(Path(asked.__file__), env=environment("cpu"))
+    assert done.returncode == 0, done.stderr
+    _, ran, compiled = re.split(r"^## .+\n", done.stdout, flags=re.MULTILINE)
+    assert ran.count("as torch says") == 3 and "WRONG" not in ran
+    said = dict(line.split(": ") for line in compiled.splitlines())
+    assert {name.split(", ")[0] for name in said} == {
+        "int8", "float16 sums", "tl.dot of a batch", "bfloat16 atomic",
+    }  # fmt: skip
+    for gpu in asked.GPUS:
+        assert re.search(r"mma.*\.s32\.s8\.s8", said[f"int8, {gpu}"])
+        assert re.search(r"mma.*\.f16\.f16\.f16", said[f"float16 sums, {gpu}"])
+        assert "mma.sync" in said[f"tl.dot of a batch, {gpu}"]
+    assert "cas" in said["bfloat16 atomic, A100"] and "add" in said["bfloat16 atomic, H200"]
+
+
+def test_without_a_gpu_it_says_what_to_set(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    monkeypatch.setattr("sys.argv", ["asked.py"])
+    with pytest.raises(SystemExit, match="TRITON_INTERPRET=1"):
+        asked.main()
