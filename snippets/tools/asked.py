@@ -98,7 +98,8 @@ def atomic_kernel(out_ptr, x_ptr, BLOCK: tl.constexpr):
 
 def run(device: str) -> None:
     """Launch each kernel, and print what it says beside torch."""
-    number = lambda shape, dtype: torch.randint(-8, 8, shape, generator=torch.manual_seed(0)).to(dtype).to(device)
+    random = torch.Generator().manual_seed(0)
+    number = lambda shape, dtype: torch.randint(-8, 8, shape, generator=random).to(dtype).to(device)
     agrees = lambda ours, theirs: "as torch says" if torch.equal(ours.cpu(), theirs.cpu()) else "WRONG"
     x, out = torch.tensor([3.0, 1.0, 4.0, 2.0], device=device), torch.empty(2, device=device)
     range_kernel[(1,)](x, out, BLOCK=4)

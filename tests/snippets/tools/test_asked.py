@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What people ask for, beside torch; and what the compiler makes of it, in a process that compiles."""
 
+import contextlib
 import re
 from pathlib import Path
 
 import pytest
 import torch
-from guards import Guarded, environment
+from guards import Guarded, environment, precisions_of_dots
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,7 +21,12 @@ def poisoned(*shape, dtype, device):
 
 
 def numbers(shape, dtype, device):
-    return torch.randint(-8, 8, shape, generator=torch.manual_seed(1)).to(dtype).to(device)
+    return torch.randint(-8, 8, shape).to(dtype).to(device)
+
+
+@pytest.fixture(autouse=True)
+def _the_same_numbers_each_time():
+    torch.manual_seed(1)
 
 
 @pytest.mark.parametrize("values", [[3.0, 1.0, 4.0, 2.0], [-1.0, -5.0], [7.0]])
@@ -54,7 +60,7 @@ def test_int8_is_added_up_in_int32(steps):
 
 
 def test_float16_sums_are_rounded(device):
-    """Halves are exact up to 1,024; beyond, a float16 has none."""
+    """A float16 has no halves beyond 1,024."""
     a = torch.full((16, 4096), 0.5, dtype=torch.float16, device=device)
     b = torch.ones(4096, 16, dtype=torch.float16, device=device)
     b[0] = 2  # 0.5 * 4097 is 2,048.5
@@ -64,22 +70,58 @@ def test_float16_sums_are_rounded(device):
     out.check("out")
 
 
-@pytest.mark.parametrize("batch", [1, 3])
-def test_a_program_for_each_product_of_a_batch(batch, device):
-    a, b = (numbers((batch, 16, 16), torch.float32, device) for _ in range(2))
-    b = b + torch.arange(float(batch), device=device)[:, None, None]  # each product is another
-    out = poisoned(batch, 16, 16, dtype=torch.float32, device=device)
-    asked.batch_kernel[(1, batch)](a, b, out.tensor, a.stride(0), b.stride(0), out.tensor.stride(0), SIDE=16)
-    assert torch.equal(out.tensor.cpu(), a.cpu() @ b.cpu())
+@pytest.mark.parametrize("steps", [1, 3])
+def test_small_whole_numbers_are_exact_in_float16(steps, device):
+    a, b = numbers((16, 16 * steps), torch.float16, device), numbers((16 * steps, 16), torch.float16, device)
+    out = poisoned(16, 16, dtype=torch.float16, device=device)
+    asked.float16_kernel[(1,)](a, b, out.tensor, 16 * steps, SIDE=16)
+    assert torch.equal(out.tensor.cpu().float(), a.cpu().float() @ b.cpu().float())
     out.check("out")
 
 
+def batch_of(count, device, *, apart):
+    """Matrices of 16 rows and columns, all of them different, that begin ``apart`` elements from each other."""
+    x = torch.zeros(apart * count, device=device).as_strided((count, 16, 16), (apart, 16, 1))
+    x.copy_(numbers((count, 16, 16), torch.float32, device) + torch.arange(float(count), device=device)[:, None, None])
+    return x
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_a_program_for_each_product_of_a_batch(batch, device):
+    a, b = batch_of(batch, device, apart=256), batch_of(batch, device, apart=300)
+    out = poisoned(400 * batch, dtype=torch.float32, device=device)
+    c = out.tensor.as_strided((batch, 16, 16), (400, 16, 1))
+    with precisions_of_dots() if device == "cpu" else contextlib.nullcontext({"IEEE"}) as seen:
+        asked.batch_kernel[(1, batch)](a, b, c, 256, 300, 400, SIDE=16)
+    assert torch.equal(c.cpu(), a.cpu() @ b.cpu()) and seen == {"IEEE"}
+    out.check("out")
+
+
+def test_a_batch_beyond_2_31_elements():
+    """The third matrix begins at 2**31; of the memory around it nothing is touched."""
+    far = torch.empty(2**31 + 256, dtype=torch.float16).as_strided((3, 16, 16), (2**30, 16, 1))
+    near = numbers((3, 16, 16), torch.float16, "cpu")
+    far.copy_(near)
+    c = torch.zeros(3, 16, 16)
+    asked.batch_kernel[(1, 3)](far, far, c, 2**30, 2**30, 256, SIDE=16)
+    assert torch.equal(c, near.float() @ near.float())
+
+
 def test_a_batch_in_one_dot(device):
-    a, b = (numbers((4, 16, 16), torch.float32, device) for _ in range(2))
-    b = b + torch.arange(4.0, device=device)[:, None, None]
+    a, b = batch_of(4, device, apart=256), batch_of(4, device, apart=256)
     out = poisoned(4, 16, 16, dtype=torch.float32, device=device)
-    asked.small_batch_kernel[(1,)](a, b, out.tensor, BATCH=4, SIDE=16)
-    assert torch.equal(out.tensor.cpu(), a.cpu() @ b.cpu())
+    with precisions_of_dots() if device == "cpu" else contextlib.nullcontext({"IEEE"}) as seen:
+        asked.small_batch_kernel[(1,)](a, b, out.tensor, BATCH=4, SIDE=16)
+    assert torch.equal(out.tensor.cpu(), a.cpu() @ b.cpu()) and seen == {"IEEE"}
+    out.check("out")
+
+
+def test_atomics_add(device):
+    """On float32, for the interpreter has no bfloat16 ones."""
+    out = poisoned(8, dtype=torch.float32, device=device)
+    out.tensor.copy_(torch.arange(8.0, device=device))
+    asked.atomic_kernel[(2,)](out.tensor, torch.full((8,), 0.5, device=device), BLOCK=8)
+    assert out.tensor.tolist() == [i + 1.0 for i in range(8)]
     out.check("out")
 
 
