@@ -117,17 +117,17 @@ def run(device: str) -> None:
     a = torch.full((16, 4096), 3.0, dtype=torch.float16, device=device)
     c = torch.empty(16, 16, dtype=torch.float16, device=device)
     float16_kernel[(1,)](a, a.reshape(4096, 16), c, 4096, SIDE=16)
-    print(f"4,096 times 9, which is 36,864, added up in float16: {c[0, 0].item():,.0f}")
+    print(f"4,096 × 9 = 36,864, in float16: {c[0, 0].item():,.0f}")
 
     a, b = number((3, 16, 16), torch.float32), number((3, 16, 16), torch.float32)
     c = torch.empty_like(a)
     batch_kernel[(1, 3)](a, b, c, a.stride(0), b.stride(0), c.stride(0), SIDE=16)
-    print("a batch of 3, a program for each:", agrees(c, torch.bmm(a.cpu(), b.cpu())))
+    print("batch of 3, a program for each:", agrees(c, torch.bmm(a.cpu(), b.cpu())))
 
     a, b = number((4, 16, 16), torch.float32), number((4, 16, 16), torch.float32)
     c = torch.empty_like(a)
     small_batch_kernel[(1,)](a, b, c, BATCH=4, SIDE=16)
-    print("a batch of 4 in one tl.dot:", agrees(c, torch.bmm(a.cpu(), b.cpu())))
+    print("batch of 4 in one tl.dot:", agrees(c, torch.bmm(a.cpu(), b.cpu())))
 
 
 def instruction(kernel, types: dict[str, str], constants: dict[str, int], target: GPUTarget) -> str:
