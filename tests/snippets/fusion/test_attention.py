@@ -136,8 +136,8 @@ def test_each_head_dim_by_its_own_tiles(device, head_dim):
 @pytest.mark.parametrize("block_q, block_k", [(16, 32), (32, 16)])
 def test_tiles_that_are_not_square(device, block_q, block_k, head_dim, dtype):
     with tiles_of(SMALL | {"BLOCK_Q": block_q, "BLOCK_K": block_k}):
-        for queries, keys in ((40, 50), (50, 40)):
-            check(attention, *inputs(1, 1, 1, queries, keys, head_dim, dtype, device), causal=True)
+        for queries, keys, causal in ((40, 50, True), (50, 40, True), (40, 50, False), (50, 40, False)):
+            check(attention, *inputs(1, 1, 1, queries, keys, head_dim, dtype, device), causal=causal)
 
 
 @pytest.mark.parametrize(
@@ -543,6 +543,24 @@ def test_the_numbers_of_each_query_are_found_in_64_bits():
     first = 4 * (batch * heads + head) * queries
     for one in pointers[4:6]:
         assert any(addresses.min() == one.data_ptr() + first for _, addresses in seen)
+
+
+@pytest.mark.parametrize(
+    "kernel, tensors, numbers",
+    [("attention_kernel", 5, [4]), ("grad_q_kernel", 9, [5, 6, 7])],
+    ids=["forward", "grad_q"],
+)
+def test_the_numbers_of_a_tile_of_queries_are_found_in_64_bits(kernel, tensors, numbers):
+    """Of sequence 128 and head 5 of 2**13, with 2**12 queries each: one number a query, in a row."""
+    pair, queries, pointers = 128 * 2**13 + 5, 2**12, [torch.zeros(1) for _ in range(tensors)]
+    strides = {"attention_kernel": 12, "grad_q_kernel": 18}[kernel]
+    with recorded_accesses(first_program=(pair * (queries // 2048), 0, 0), memory=False) as seen:
+        getattr(snippet, kernel)[(1,)](
+            *pointers, *[0] * strides, 2**13, 1, queries, 5, SCALE=1.0, CAUSAL=False, DESCRIBED=False,
+            COMPUTE=snippet.tl.float32, HEAD_DIM=16, BLOCK_Q=2048, BLOCK_K=16,
+        )  # fmt: skip
+    for one in (pointers[place] for place in numbers):
+        assert any(addresses.min() == one.data_ptr() + 4 * pair * queries for _, addresses in seen)
 
 
 # Under torch.compile
