@@ -239,6 +239,14 @@ def test_bit_for_bit_as_llama_and_gemma(device, columns):
     assert (rms_norm(x, weight, round_first=True) != rms_norm(x, weight)).float().mean() > 0.1
 
 
+def test_the_row_is_rounded_to_its_own_dtype_whatever_the_weights_is(device):
+    """Llama's order with a weight in float32: our result is in the dtype of x all the same."""
+    x, weight = numbers((40, 300), torch.float16, device, scale=3.0), numbers((300,), torch.float32, device, 1)
+    ours, theirs = rms_norm(x, weight, round_first=True), snippet.as_llama(x, weight).to(x.dtype)
+    assert (ours != theirs).float().mean() < 0.01 and torch.allclose(ours, theirs, rtol=2e-3, atol=0)
+    assert (ours != rms_norm(x, weight)).float().mean() > 0.1
+
+
 def test_the_gradients_of_llama(device):
     """That of the weight is of the rounded row, bit for bit: a row of its own for each."""
     x, weight = numbers((1, 300), torch.float16, device, scale=3.0), numbers((300,), torch.float32, device)
