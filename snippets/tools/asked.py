@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small kernels that people ask for: a helper function, two blocks in a row, and products in int8, of a batch, and with
-sums in float16. Each runs, and each is compiled for two GPUs, which takes none of them.
+sums in float16. Each runs. Some are compiled for two GPUs, too, which takes none of them; so is an
+atomic addition in bfloat16.
 
 Run it with ``TRITON_INTERPRET=1 python asked.py``, or without the variable on a machine with a GPU.
 """
