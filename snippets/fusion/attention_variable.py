@@ -53,12 +53,12 @@ def tile_of(cu_ptr, sequences, total, tile, BLOCK: tl.constexpr, SEQUENCES: tl.c
     sequence = tl.arange(0, SEQUENCES)
     begin = tl.load(cu_ptr + sequence, mask=(sequence > 0) & (sequence <= sequences), other=0)
     end = tl.load(cu_ptr + sequence + 1, mask=sequence < sequences, other=total)
-    begin, end = tl.maximum(begin, 0), tl.minimum(end, total)  # whatever cu_seqlens says, inside of the tensor
+    begin, end = tl.maximum(begin, 0), tl.minimum(tl.maximum(end, 0), total)  # inside, whatever cu_seqlens says
     length = tl.where(sequence <= sequences, end - begin, 0)
     tiles = tl.cdiv(tl.maximum(length, 0), BLOCK)
-    before = tl.cumsum(tiles, axis=0) - tiles
+    before = tl.cumsum(tl.cast(tiles, tl.int64), axis=0) - tiles  # 64 bits: wrong lengths may add up to any number
     here = (before <= tile) & (tile < before + tiles)  # true of one sequence at most
-    first = (tile - tl.sum(tl.where(here, before, 0), axis=0)) * BLOCK
+    first = tl.cast(tile - tl.sum(tl.where(here, before, 0), axis=0), tl.int32) * BLOCK
     length = tl.sum(tl.where(here, length, 0), axis=0)
     sequence = tl.sum(tl.where(here, sequence, 0), axis=0)
     return sequence, tl.sum(tl.where(here, begin, 0), axis=0), length, tl.where(length > 0, first, 0)
@@ -69,7 +69,7 @@ def rows_of_sequence(cu_ptr, sequence, sequences, total):
     """Where the other rows of a sequence begin, and how many these are; none after the last sequence."""
     is_one = sequence < sequences
     begin = tl.maximum(tl.load(cu_ptr + sequence, mask=is_one & (sequence > 0), other=0), 0)
-    end = tl.minimum(tl.load(cu_ptr + sequence + 1, mask=is_one, other=0), total)
+    end = tl.minimum(tl.maximum(tl.load(cu_ptr + sequence + 1, mask=is_one, other=0), 0), total)
     return begin, tl.where(is_one, tl.maximum(end - begin, 0), 0)
 
 
@@ -374,8 +374,7 @@ def attention_variable(
         cu_seqlens_q: ``(sequences + 1,)``, int32, on the device of ``q``: the lengths of all sequences before each.
             Sequence i has the rows from ``cu_seqlens_q[i]`` to ``cu_seqlens_q[i + 1]``; it may have none. The first
             number is taken as 0, and no number may be less than the one before. The values stay on the GPU, so nobody
-            checks that; wrong ones make wrong results. Nothing outside of the tensors is read or written, unless two
-            numbers lie 2**31 apart, or what they say of lengths adds up to 2**31.
+            checks that; wrong ones make wrong results, but nothing outside of the tensors is read or written.
         cu_seqlens_k: Of the same length, for ``k`` and ``v``.
         causal: Whether a query sees only keys that are no later. The last query and the last key of a sequence are of
             the same time (the mask is aligned to the bottom right, as in flash-attention since 2.1), so ``query`` sees

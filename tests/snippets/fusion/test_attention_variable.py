@@ -218,7 +218,7 @@ def guarded(x, fill=0xFF):
 @pytest.mark.parametrize(
     "cu",
     [
-        [0, 3, 3, 30], [0, 50, 60, 70], [0, 20, 5, 33], [9, 16, -4, 2**31 - 1], [0, 0, 0, 0],
+        [0, 3, 3, 30], [0, 50, 60, 70], [0, 20, 5, 33], [9, 16, -4, 2**31 - 1], [0, 0, 0, 0], [0, 3 * 2**29, -(2**30)],
     ],
 )  # fmt: skip
 def test_nothing_outside_is_touched(device, cu):
@@ -387,11 +387,12 @@ def nan_is_any_integer():
         yield
 
 
-ANY = st.integers(-9, 12) | st.sampled_from([-(2**30), 2**30])  # whose differences 32 bits hold
+ANY = st.integers(-9, 12) | st.sampled_from([-(2**31), -3 * 2**29, 3 * 2**29, 2**31 - 1])
 
 
 @example([9, 4, 2, 12], 12, 1)
 @example([-9, -1, 5, -1, 9], 12, 4)
+@example([0, 3 * 2**29, -3 * 2**29], 4, 1)  # whose difference is more than 32 bits hold
 @given(cu=st.lists(ANY, min_size=1, max_size=7), total=st.integers(0, 12), block=st.sampled_from([1, 4]))
 def test_what_a_program_finds_whatever_cu_seqlens_says(cu, total, block):
     """The first number counts as 0, none reaches outside, and a sequence that ends before it begins has no tile."""
@@ -408,6 +409,15 @@ def test_what_a_program_finds_whatever_cu_seqlens_says(cu, total, block):
         check_inside(accesses, "load", cu=guarded_cu.tensor)
 
 
+def test_wrong_lengths_that_add_up_to_more_than_32_bits_hold(device):
+    """Tiles of three sequences that are each as long as all rows: in 32 bits the third would begin before tile 0."""
+    most = 2**31 - 1
+    cu = torch.tensor([0, most, 0, most, 0, most], dtype=torch.int32, device=device)
+    out = torch.empty(4, dtype=torch.int32, device=device)
+    snippet.toy_kernel[(1,)](cu, out, 5, most, 7, BLOCK=1, SEQUENCES=8)
+    assert out.tolist() == [0, 0, most, 7]
+
+
 @triton.jit
 def rows_kernel(cu_ptr, out_ptr, sequence, sequences, total):
     begin, rows = rows_of_sequence(cu_ptr, sequence, sequences, total)
@@ -417,6 +427,7 @@ def rows_kernel(cu_ptr, out_ptr, sequence, sequences, total):
 
 @example([9, 4, 2, 12], 12)
 @example([-9, -1, 5, -1, 9], 12)
+@example([0, 3 * 2**29, -3 * 2**29], 4)
 @given(cu=st.lists(ANY, min_size=1, max_size=7), total=st.integers(0, 12))
 def test_the_other_rows_of_a_sequence_whatever_cu_seqlens_says(cu, total):
     beginnings = [max(begin, 0) for begin in [0, *cu[1:-1]]]
