@@ -25,8 +25,8 @@ def test_without_groups_column_by_column(tiles_m, tiles_n):
     assert axes.in_order(expected) == [(m, n) for n in range(tiles_n) for m in range(tiles_m)]
 
 
-def test_the_first_nine_stand_apart():
-    assert axes.in_order(axes.numbered(9, 9, 3))[:9] == [(m, n) for m in (0, 3, 6) for n in (0, 3, 6)]
+def test_the_first_nine_stand_apart(device):
+    assert axes.in_order(axes.numbered(9, 9, 3, device=device))[:9] == [(m, n) for m in (0, 3, 6) for n in (0, 3, 6)]
 
 
 def test_prints_what_the_page_shows(capsys):
