@@ -43,8 +43,8 @@ def marked_add():
 def tables(printed: str) -> list[str]:
     """The lines of what ``ncu`` printed that are about the launch.
 
-    >>> tables("==PROF== Connected\\n[4711] python3@127.0.0.1\\n  add (64, 1, 1)\\n    Duration  us  9\\n    INF  Good\\n")
-    ['  add (64, 1, 1)', '    Duration  us  9']
+    >>> tables("==PROF== Connected\\n[4711] python3@127.0.0.1\\n  add (64, 1, 1)\\n    Time  us  9\\n    INF  Good\\n")
+    ['  add (64, 1, 1)', '    Time  us  9']
     """
     kept = []
     for block in re.split(r"\n\s*\n", printed):

@@ -2,8 +2,8 @@
 """What it costs to bring bytes from one GPU to another of the same machine: by a copy, by a kernel, through the host.
 
 ``copy_`` between two GPUs goes straight from one memory to the other if the machine allows it; torch asks, and opens
-the way at the first copy. From then on a kernel on one GPU may load from the other's memory as from its own, too: to
-Triton it is a pointer like any other.
+the way at the first copy. From then on a kernel on the GPU that sent may also load from the other's memory: to Triton
+it is a pointer like any other. Before that, Triton refuses it.
 
 Units: GB/s and microseconds, by the host's clock, from the call until both GPUs are done.
 Source: PyTorch's ``torch.cuda.can_device_access_peer``; NVIDIA's documentation of peer access between devices.
@@ -71,7 +71,8 @@ def open_way(source: torch.device, target: torch.device) -> None:
     """Let kernels on ``target`` load from ``source``, or raise ``RuntimeError``."""
     if not torch.cuda.can_device_access_peer(target, source):
         raise RuntimeError(f"{target} cannot reach the memory of {source}; copy_ goes through the host between them")
-    torch.zeros(1, device=source).to(target)  # the first copy opens the way, and it stays open
+    # torch lets the GPU that sends reach the one that receives. Here the receiver fetches, so send it the other way.
+    torch.zeros(1, device=target).to(source)
 # --8<-- [end:kernel]
 
 
@@ -149,12 +150,27 @@ def link(topology: str) -> str:
     return found[1] if found else "unknown"
 
 
+def said_of(source: torch.Tensor, target: torch.Tensor) -> str:
+    """What becomes of a kernel on the GPU of ``target`` that loads from ``source``, whether or not the way is open."""
+    try:
+        with torch.cuda.device_of(target):
+            copy_kernel[(1,)](source, target, source.numel(), BLOCK=BLOCK)
+    except ValueError as error:
+        return str(error)
+    return "right" if torch.equal(source.cpu(), target.cpu()) else "wrong"
+
+
 def main():
     if torch.cuda.device_count() < 2:
         raise SystemExit(f"it needs two GPUs, and {torch.cuda.device_count()} can be seen here")
     print("GPU 1 reaches the memory of GPU 0:", "yes" if torch.cuda.can_device_access_peer(1, 0) else "no")
     topology = subprocess.run(["nvidia-smi", "topo", "-m"], capture_output=True, text=True).stdout
     print("the way between them:", link(re.sub(r"\x1b\[\d*m", "", topology)))
+    source = torch.ones(1, dtype=torch.uint8, device="cuda:0")
+    far = torch.zeros(1, dtype=torch.uint8, device="cuda:1")
+    print("a kernel, before any copy:", said_of(source, far))
+    open_way(source.device, far.device)
+    print("a kernel, after a copy from GPU 1 to GPU 0:", said_of(source, far))
     for size in (1, 10_001):
         data = (torch.arange(size) % 251).to(torch.uint8)
         source, far = data.to("cuda:0"), torch.zeros(size, dtype=torch.uint8, device="cuda:1")

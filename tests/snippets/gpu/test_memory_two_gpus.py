@@ -40,6 +40,20 @@ def test_a_gpu_out_of_reach_is_named(monkeypatch):
         snippet.open_way(torch.device("cuda:0"), torch.device("cuda:1"))
 
 
+def test_what_becomes_of_a_kernel(device, monkeypatch):
+    source, target = (torch.full((3,), value, dtype=torch.uint8, device=device) for value in (7, 0))
+    assert snippet.said_of(source, target) == "right" and target.tolist() == [7, 7, 7]
+    monkeypatch.setattr(torch, "equal", lambda *_: False)
+    assert snippet.said_of(source, target) == "wrong"
+
+    class Refusing:
+        def __getitem__(self, grid):
+            raise ValueError("Pointer argument cannot be accessed")
+
+    monkeypatch.setattr(snippet, "copy_kernel", Refusing())
+    assert snippet.said_of(source, target) == "Pointer argument cannot be accessed"
+
+
 def test_an_unknown_link():
     assert snippet.link("nvidia-smi failed") == "unknown"
 
@@ -58,5 +72,6 @@ def test_every_way_brings_the_bytes(capsys):
     snippet.main()
     said = capsys.readouterr().out
     assert said.count(": equal") == 4 and "NOT" not in said
+    assert "a kernel, after a copy from GPU 1 to GPU 0: right" in said
     for way, run in snippet.ways(2**20).items():
         assert snippet.until_both_done(run) > 0, way
