@@ -12,6 +12,7 @@ from unittest import mock
 import pytest
 import torch
 import triton
+import triton.language as tl
 from guards import Guarded, as_if_compiled, environment, handed_out, recorded_accesses, without_memory
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -19,7 +20,16 @@ from hypothesis import strategies as st
 from recorder.project import ROOT
 from snippets.fusion import long_softmax_attempts as snippet
 from snippets.fusion.long_softmax import Plan
-from snippets.fusion.long_softmax_attempts import ATTEMPTS, BACKWARDS, Attempt, backward_by, softmax_by
+from snippets.fusion.long_softmax_attempts import (
+    ATTEMPTS,
+    BACKWARDS,
+    Attempt,
+    backward_by,
+    hear,
+    numerators,
+    say_sum,
+    softmax_by,
+)
 from snippets.tools.benchmarking import Timing
 from tests.processes import run_code, run_script
 
@@ -241,6 +251,68 @@ def test_waits_for_a_word_that_comes_late():
     with handed_out("zeros", said), mock.patch.object(builder, "create_masked_load", late):
         check(softmax_by(x, Attempt("delayed", 8, 1)), x)
     assert len(reads) == 3 + 2, "one program of three reads them three times"
+
+
+@triton.jit
+def hear_kernel(said_ptr, out_ptr, parts, LOWEST: tl.constexpr, WORDS: tl.constexpr):
+    maximum, total = hear(said_ptr, parts, LOWEST, WORDS)
+    tl.store(out_ptr, maximum)
+    tl.store(out_ptr + 1, total)
+
+
+def words(maxima: torch.Tensor, totals: torch.Tensor) -> torch.Tensor:
+    high, low = (x.view(torch.int32).long() for x in (maxima, totals))
+    return high << 32 | low & 0xFFFFFFFF
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 5])
+def test_what_is_heard_two_at_a_time(parts):
+    """A maximum that grows takes what was summed before along; the word behind the last one is not waited for."""
+    from triton.runtime.interpreter import interpreter_builder as builder
+
+    maxima, totals = torch.tensor([-3.0, -1.5, 0.25, 2.0, 1.0])[:parts], torch.tensor([4.0, 3.5, 0.5, 7.0, 2.0])[:parts]
+    said = Guarded.around(words(maxima, totals), before=64, after=64, fill=0xFF)
+    out, load, read = torch.empty(2), builder.create_masked_load, set()
+
+    def late(pointers, *rest):
+        found, at = load(pointers, *rest), int(pointers.data.ravel()[0])
+        if at not in read:
+            read.add(at)
+            found.data[0] = 0  # not there at the first look
+        return found
+
+    with recorded_accesses() as accesses, mock.patch.object(builder, "create_masked_load", late):
+        hear_kernel[(1,)](said.tensor, out, parts, LOWEST=-1e30, WORDS=2)
+    exact = (totals.double() * (maxima.double() - maxima.double().max()).exp()).sum()
+    assert out[0] == maxima.max() and abs(out[1] / exact - 1) < 1e-6
+    only_inside(accesses, "load", said.tensor)
+
+
+@triton.jit
+def numerators_kernel(x_ptr, out_ptr, LOWEST: tl.constexpr, BLOCK: tl.constexpr):
+    _, _, total = numerators(tl.load(x_ptr + tl.arange(0, BLOCK)), LOWEST)
+    tl.store(out_ptr, total)
+
+
+def test_a_sum_of_16_bits_is_taken_in_32(device):
+    x, out = numbers(1, 4096, torch.float16, device)[0], torch.empty(1, device=device)
+    numerators_kernel[(1,)](x, out, LOWEST=-1e30, BLOCK=4096)
+    exact = (x.double() - x.double().max()).exp().sum()
+    assert abs(out[0].double() / exact - 1) < 1e-5
+
+
+@triton.jit
+def say_sum_kernel(said_ptr, out_ptr):
+    say_sum(said_ptr, tl.zeros((4,), tl.float32))
+    _, total = hear(said_ptr, 1, 1.0, 1)
+    tl.store(out_ptr, total)
+
+
+def test_a_sum_of_zero_is_a_word_all_the_same(device):
+    """A word of 0 would be waited for."""
+    said, out = torch.full((1,), 7, dtype=torch.int64, device=device), torch.full((1,), 7.0, device=device)
+    say_sum_kernel[(1,)](said, out)
+    assert said[0] not in (0, 7) and out[0] == 0
 
 
 def test_in_the_interpreter_held_parts_are_launched_twice():
