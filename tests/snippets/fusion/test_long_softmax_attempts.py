@@ -272,7 +272,7 @@ def test_what_is_heard_two_at_a_time(parts):
 
     maxima, totals = torch.tensor([-3.0, -1.5, 0.25, 2.0, 1.0])[:parts], torch.tensor([4.0, 3.5, 0.5, 7.0, 2.0])[:parts]
     said = Guarded.around(words(maxima, totals), before=64, after=64, fill=0xFF)
-    out, load, read = torch.empty(2), builder.create_masked_load, set()
+    out, read = torch.empty(2), set()
 
     def late(pointers, *rest):
         found, at = load(pointers, *rest), int(pointers.data.ravel()[0])
@@ -281,10 +281,13 @@ def test_what_is_heard_two_at_a_time(parts):
             found.data[0] = 0  # not there at the first look
         return found
 
-    with recorded_accesses() as accesses, mock.patch.object(builder, "create_masked_load", late):
-        hear_kernel[(1,)](said.tensor, out, parts, LOWEST=-1e30, WORDS=2)
+    with recorded_accesses() as accesses:
+        load = builder.create_masked_load  # which notes what it is asked
+        with mock.patch.object(builder, "create_masked_load", late):
+            hear_kernel[(1,)](said.tensor, out, parts, LOWEST=-1e30, WORDS=2)
     exact = (totals.double() * (maxima.double() - maxima.double().max()).exp()).sum()
     assert out[0] == maxima.max() and abs(out[1] / exact - 1) < 1e-6
+    assert len(accesses) == 2 * triton.cdiv(parts, 2) + 2, "each word twice, and two stores"
     only_inside(accesses, "load", said.tensor)
 
 
