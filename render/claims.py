@@ -24,6 +24,7 @@ formats and time are bounded. What it inserts is a number or a word.
 
 import ast
 import contextlib
+import functools
 import math
 import re
 import time
@@ -57,6 +58,7 @@ class Evaluator(simpleeval.EvalWithCompoundTypes):
         self.until = time.process_time() + SECONDS
 
     @staticmethod
+    @functools.cache  # each claim is parsed several times, and a page more than once
     def parse(expression: str):
         """One expression; simpleeval's own takes the first of several, and the value of an assignment."""
         return ast.parse(expression.strip(), mode="eval").body
