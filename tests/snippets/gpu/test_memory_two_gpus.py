@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kernel copies each byte once, and refuses what it cannot; with two GPUs, bytes arrive by every way."""
 
+import contextlib
 from pathlib import Path
 
 import pytest
 import torch
-from guards import Guarded, environment
+from guards import Guarded, check_each_once, environment, recorded_accesses
 
 from snippets.gpu import memory_two_gpus as snippet
 from tests.processes import run_script
@@ -16,9 +17,13 @@ def test_each_byte_is_copied(device, monkeypatch, size):
     monkeypatch.setattr(snippet, "PROGRAMS", 2)  # so that each takes several blocks
     source = torch.randint(1, 256, (size,), dtype=torch.uint8, device=device)
     target = Guarded.around(torch.zeros_like(source), before=64, after=64, fill=0xFF)
-    snippet.load_from(source, target.tensor)
+    with recorded_accesses() if source.device.type == "cpu" else contextlib.nullcontext() as accesses:
+        snippet.load_from(source, target.tensor)
     assert torch.equal(target.tensor, source)
     target.check("target")
+    if accesses is not None:
+        check_each_once(accesses, "load", source=source)
+        check_each_once(accesses, "store", target=target.tensor)
 
 
 @pytest.mark.parametrize(
