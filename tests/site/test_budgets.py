@@ -2,11 +2,14 @@
 """What a reader gets with a page, and how long building it takes. kB are 1000 bytes, compressed as a server would."""
 
 import gzip
+import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from figures.registry import figures
 from tests.browser import build, taken_over
@@ -76,6 +79,22 @@ def slowness() -> float:
     subprocess.run([sys.executable, "-c", work], check=True)
     after = os.times()
     return (after.children_user - before.children_user) / USUAL
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_page_is_not_styled_again_and_again(browser, site, scheme):
+    """Nearly once while it comes, twice by what Material does then: before render/material.py, six to eight times."""
+    context = browser.new_context(color_scheme=scheme)
+    page = context.new_page()
+    browser.start_tracing(page=page, categories=["devtools.timeline"])
+    page.goto(site.url + "programs/masks/")
+    taken_over(page)
+    page.wait_for_timeout(300)
+    events = json.loads(browser.stop_tracing())["traceEvents"]
+    styled = sum(e["args"].get("elementCount", 0) for e in events if e["name"] == "UpdateLayoutTree")
+    visible = page.evaluate("[...document.body.querySelectorAll('*')].filter(e => e.checkVisibility()).length")
+    context.close()
+    assert visible <= styled <= 4 * visible
 
 
 def test_what_can_be_searched_comes_when_it_is_wanted(browser, site):

@@ -26,6 +26,8 @@ function menuButton() {
 
 function mend() {
   waiting = false;
+  // For the window's scroll bars. Material changes a <meta>, which costs far more: see render/material.py.
+  document.documentElement.style.colorScheme = document.body.dataset.mdColorScheme === "slate" ? "dark" : "";
   menuButton().ariaExpanded = String(drawer().checked);
   const search = document.querySelector(".md-search");
   search?.setAttribute("aria-label", search.querySelector("input").placeholder);
@@ -41,7 +43,7 @@ function soon() {
 }
 
 // Material takes the tabindex of code away where nothing hovers, and replaces the page on instant navigation.
-new MutationObserver(soon).observe(document.body, { subtree: true, childList: true, attributeFilter: ["tabindex"] });
+new MutationObserver(soon).observe(document.body, { subtree: true, childList: true, attributeFilter: ["tabindex", "data-md-color-scheme"] });
 addEventListener("resize", soon);
 addEventListener("toggle", soon, true);
 addEventListener("change", soon);
@@ -52,6 +54,13 @@ addEventListener("keydown", (e) => {
   drawer().click();
   menuButton().focus();
 });
+
+// Another color for everything at once. Material's own way makes the browser style every page twice: render/material.py.
+addEventListener("change", (e) => {
+  if (e.target.name !== "__palette") return;
+  document.body.classList.add("switching");
+  requestAnimationFrame(() => document.body.classList.remove("switching"));
+}, true);
 
 // Material would load the page anew, and lose the focus.
 addEventListener("click", (e) => {
