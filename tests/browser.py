@@ -177,12 +177,8 @@ def quiet(context, url):
 
 
 def taken_over(page):
-    """Wait until Material has taken over the links of a page, for which it reads the sitemap first.
-
-    That is the last thing that a page asks for by itself. Playwright's ``networkidle`` would be shorter, but on a busy
-    machine it does not always come, although every request has ended (1.65: once in 269 pages).
-    """
-    page.wait_for_function("performance.getEntriesByType('resource').some(got => got.name.endsWith('/sitemap.xml'))")
+    """Wait until Material has done with a page what it does at its start."""
+    page.wait_for_function("window.document$ && document.readyState === 'complete'")
     page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 

@@ -44,7 +44,6 @@ def stages(recording: Recording, *, launch=0, targets=None, target="sm_90", stag
         hues={number: i % COLORS for i, number in enumerate(traced)},
         source=[(number, text, None, text.lstrip().startswith("#")) for number, text in source],
         shown=[(*line, line[-1] is None) for line in _lines(first)],
-        # In a template, not in a script: under instant navigation Material runs every script that it finds.
         data=Markup(
             json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c").replace("&", "\\u0026")
         ),

@@ -328,21 +328,6 @@ def test_moving_or_copying_the_element_keeps_it_working(page):
     assert said(page, "#roofline")[0].startswith("add <small>: ")
 
 
-def test_works_after_instant_navigation(open_site, site):
-    page = open_site(site.url + "gpu/limits/")
-    page.evaluate("window.stayed = true")
-    for _ in range(2):
-        before = said(page)
-        choose(page, "own-bf16")
-        assert said(page) != before
-        page.locator(".md-footer__link--next").click()
-        page.locator("roofline-explorer").wait_for(state="detached")
-        page.locator(".md-footer__link--prev").click()
-        page.locator("roofline-explorer").wait_for()
-        assert said(page) == before, "it begins anew"
-    assert page.evaluate("window.stayed")
-
-
 # Who can use it
 
 

@@ -276,21 +276,6 @@ def test_moving_or_copying_the_element_keeps_it_working(page):
     assert page.locator("#schedule button").count() == copy.locator("button").count() == 1
 
 
-def test_works_after_instant_navigation(open_site, site):
-    page = open_site(site.url + "gpu/schedule/")
-    page.evaluate("window.stayed = true")
-    for _ in range(2):
-        programs(page).press("End")
-        at(page, 1)
-        assert re.fullmatch(r"At 1 µs: \d+ programs on \d+ SMs, \d+ waiting; idle: \d+ SMs\.", said(page))
-        page.locator(".md-footer__link--next").click()
-        page.locator("schedule-explorer").wait_for(state="detached")
-        page.locator(".md-footer__link--prev").click()
-        page.locator("schedule-explorer").wait_for()
-        assert said(page).startswith("At 0 µs: "), "it begins anew"
-    assert page.evaluate("window.stayed")
-
-
 # Who can use it
 
 

@@ -374,20 +374,6 @@ def test_moving_or_copying_the_element_keeps_it_working(page):
     assert said(page, "#swizzle") == BEGINS
 
 
-def test_works_after_instant_navigation(open_site, site):
-    page = open_site(site.url + "matmul/grouped/")
-    page.evaluate("window.stayed = true")
-    for _ in range(2):
-        assert said(page) == BEGINS
-        slide(page, "Step", 10)
-        assert said(page).startswith("Wave 2 of 9")
-        page.locator(".md-footer__link--next").click()
-        page.locator("swizzle-explorer").wait_for(state="detached")
-        page.locator(".md-footer__link--prev").click()
-        page.locator("swizzle-explorer").wait_for()
-    assert page.evaluate("window.stayed")
-
-
 # Who can use it
 
 

@@ -2,20 +2,23 @@
 // Which lessons a reader has been through, and which exercises are done: remembered in this browser alone, and shown in
 // the menu and in the lists.
 
+const READ = "lessons-read", DONE = "exercises-done";
+const here = {}; // for private windows, which keep nothing
+
+/** Read each time: another tab, or the page to which one goes back, may have added to it. */
 function kept(key) {
-  let paths = [];
-  try { paths = JSON.parse(localStorage.getItem(key)) ?? []; } catch {} // private windows keep nothing
+  let paths = here[key];
+  try { paths = JSON.parse(localStorage.getItem(key)) ?? paths; } catch {}
   return new Set(Array.isArray(paths) ? paths : []);
 }
 
 function keep(key, paths) {
-  try { localStorage.setItem(key, JSON.stringify([...paths])); } catch {}
+  here[key] = [...paths];
+  try { localStorage.setItem(key, JSON.stringify(here[key])); } catch {}
 }
 
-const READ = "lessons-read", DONE = "exercises-done";
-const read = kept(READ), done = kept(DONE);
-
 function mark() {
+  const read = kept(READ), done = kept(DONE);
   for (const link of document.querySelectorAll(".md-nav--primary a.md-nav__link, a.path__lesson, .exercises a")) {
     link.classList.toggle("lesson-read", read.has(link.pathname));
     link.classList.toggle("exercise-done", done.has(link.pathname));
@@ -35,26 +38,20 @@ function mark() {
 
 document.addEventListener("click", ({target}) => {
   if (!target.closest("button.exercise__done")) return;
-  const path = location.pathname;
+  const path = location.pathname, done = kept(DONE);
   if (!done.delete(path)) done.add(path);
   keep(DONE, done);
   mark();
 });
 
 /** A lesson has been read when its end has been on the screen. */
-const watch = new IntersectionObserver((seen) => {
-  if (!seen.some((each) => each.isIntersecting)) return;
-  read.add(location.pathname);
-  keep(READ, read);
-  mark();
-});
+const end = document.querySelector(".page-head .lesson") && document.querySelector("article h2#next");
+if (end)
+  new IntersectionObserver((seen) => {
+    if (!seen.some((each) => each.isIntersecting)) return;
+    keep(READ, kept(READ).add(location.pathname));
+    mark();
+  }).observe(end);
 
-function begin() {
-  watch.disconnect();
-  const end = document.querySelector(".page-head .lesson") && document.querySelector("article h2#next");
-  if (end) watch.observe(end);
-  mark();
-}
-
-if (window.document$) document$.subscribe(begin); // each page, also where Material only replaces the last one
-else begin();
+mark();
+addEventListener("pageshow", (e) => e.persisted && mark()); // brought back as it was left

@@ -26,7 +26,7 @@ function menuButton() {
 
 function mend() {
   waiting = false;
-  // For the window's scroll bars. Material changes a <meta>, which costs far more: see render/material.py.
+  // For the window's scroll bars. Material changes a <meta>, which costs more: see render/material.py.
   document.documentElement.style.colorScheme = document.body.dataset.mdColorScheme === "slate" ? "dark" : "";
   menuButton().ariaExpanded = String(drawer().checked);
   const search = document.querySelector(".md-search");
@@ -42,7 +42,7 @@ function soon() {
   waiting = true;
 }
 
-// Material takes the tabindex of code away where nothing hovers, and replaces the page on instant navigation.
+// Material takes the tabindex of code away where nothing hovers.
 new MutationObserver(soon).observe(document.body, { subtree: true, childList: true, attributeFilter: ["tabindex", "data-md-color-scheme"] });
 addEventListener("resize", soon);
 addEventListener("toggle", soon, true);
@@ -62,7 +62,7 @@ addEventListener("change", (e) => {
   requestAnimationFrame(() => document.body.classList.remove("switching"));
 }, true);
 
-// Material would load the page anew, and lose the focus.
+// To the heading itself: the browser would only scroll.
 addEventListener("click", (e) => {
   if (!e.target.closest(".md-skip")) return;
   e.preventDefault();
