@@ -143,6 +143,17 @@ def test_the_scheme_is_that_of_the_reader(open_site, site, scheme):
     assert dark == (scheme == "dark")
 
 
+def test_dark_does_not_wait_for_material(browser, site):
+    """Or a page would be shown light, and then turn dark."""
+    with browser.new_context(color_scheme="dark") as context:
+        context.route("**/bundle.*.js", lambda route: route.abort())
+        page = context.new_page()
+        page.goto(site.url + LESSON)
+        schemes = "[document.body, document.documentElement].map(part => getComputedStyle(part).colorScheme)"
+        assert page.evaluate(schemes) == ["dark", "dark"]
+        assert page.locator("html.no-js").count() == 1, "Material did not run"
+
+
 @pytest.fixture(scope="module")
 def phone(browser):
     """A page on a phone, for one address after the other: what Chromium keeps of the last makes the next quicker."""
