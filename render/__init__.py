@@ -17,7 +17,7 @@ In the order in which a page comes about:
 - ``practice``: exercises on pages; and their folder, to download
 - ``templates``: Jinja2, for the HTML of all of these
 - ``extension``: the Markdown syntax for all of these
-- ``cards``, ``labs``, ``practice``, ``search``: hooks of MkDocs, for what is no Markdown
+- ``cards``, ``labs``, ``material``, ``practice``, ``search``: hooks of MkDocs, for what is no Markdown
 
 And the gates, which need no generator:
 

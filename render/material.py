@@ -17,7 +17,7 @@ from mkdocs.exceptions import PluginError
 PARAGRAPHS = ":is(p,ul,ol,dl,div,pre)"
 AMENDED = {
     "assets/stylesheets/main.*.min.css": {
-        # A change to any element's class counts as one to a table's. None follows a table: Material puts each in a box.
+        # A change to any element's class counts as one to a table's. And nothing follows one, alone in its box.
         ".md-typeset table:not([class])+*{margin-top:1.5em}": "",
         **{
             f"table:not([class]) {cell}>:{child}": f"table:not([class]) {cell}>{PARAGRAPHS}:{child}"
@@ -31,7 +31,7 @@ AMENDED = {
     # The bundle sets and takes this attribute at a page's start, too. A reader's click sets the class, by theme.js.
     "assets/stylesheets/palette.*.min.css": {"[data-md-color-switching] ": ".switching "},
     # For each change to this <meta> a browser styles everything anew: twice at a page's start. theme.js does it.
-    "assets/javascripts/bundle.*.min.js": {'{name:"color-scheme"}': '{name:"said-by-theme-css"}'},
+    "assets/javascripts/bundle.*.min.js": {'{name:"color-scheme"}': '{name:"said-by-theme-js"}'},
 }
 
 
