@@ -143,6 +143,22 @@ def test_the_scheme_is_that_of_the_reader(open_site, site, scheme):
     assert dark == (scheme == "dark")
 
 
+def test_a_reader_chooses_the_colors_by_keyboard(open_site, site):
+    page = open_site(site.url + LESSON, color_scheme="light")
+    taken_over(page)
+    seen = "new Promise(done => new MutationObserver(() => document.body.matches('.switching') && done(true))"
+    seen += ".observe(document.body, { attributeFilter: ['class'] }))"
+    page.evaluate(f"() => {{ window.switching = {seen}; }}")
+    page.locator("input[name=__palette]").first.focus()
+    page.keyboard.press("Enter")
+    schemes = "[document.body, document.documentElement].map(part => getComputedStyle(part).colorScheme).join()"
+    page.wait_for_function(f"{schemes} === 'dark,dark'")
+    assert page.evaluate("window.switching"), "all at once"
+    page.wait_for_function("!document.body.matches('.switching')")
+    page.locator(".md-footer__link--next").click()
+    page.wait_for_function(f"{schemes} === 'dark,dark' && location.pathname.indexOf('{LESSON}') < 0")
+
+
 def test_dark_does_not_wait_for_material(browser, site):
     """Or a page would be shown light, and then turn dark."""
     with browser.new_context(color_scheme="dark") as context:
