@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whole files of snippets, colored, to read, copy and download. They need no recording.
 
-What is downloaded runs: a file that needs no other of ours comes as it is, any other one in a zip with those; and where
-that is too much to come along with a page, the page says what else it takes.
+What is downloaded runs: a file that needs no other of ours comes as it is, any other one in a zip with those. The site
+has both, and the colored file, beside its pages, by the snippet's name, since few readers of a page ask for them:
+render/files.py writes them, and theme/assets/theme.js shows a file where it is unfolded.
 """
 
 import ast
-import base64
 import contextlib
 import io
+import posixpath
 import re
 import zipfile
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from urllib.parse import quote
 
 import pygments
 from markupsafe import Markup
@@ -25,11 +25,11 @@ from pygments.lexers import PythonLexer
 from recorder.project import ROOT, Snippet, find, read_text, relative
 from recorder.recording import sha256, write_atomically
 from recorder.source import FUNCTIONS, Module, Statement, imports, modules_of
+from render.config import address
 from render.shown import place_of, way, way_if_there
 from render.templates import render
 
 KEPT = ROOT / ".cache/highlighted"
-LARGEST = 50_000  # characters of a zip in a page, which compress no further
 EPOCH = (1980, 1, 1, 0, 0, 0)  # so that the same files make the same zip
 
 
@@ -101,31 +101,40 @@ def _needed(path: Path, modules: tuple[tuple[Path, Module], ...]) -> list[Path]:
 
 @dataclass(frozen=True)
 class Download:
-    """What a reader downloads of a snippet, in the page itself."""
+    """What a reader downloads of a snippet."""
 
     name: str  # vector_add.py, or coalescing.zip
     link: str
-    missing: bool = False  # whether it takes more than comes along
 
 
-def download(snippet: Snippet) -> Download:
-    source, others = read_text(snippet.path), needed(snippet.path)
-    if others:
-        packed = _zip(tuple((relative(path), read_text(path)) for path in (snippet.path, *others)))
-        if len(packed) <= LARGEST:
-            return Download(f"{snippet.path.stem}.zip", f"data:application/zip;base64,{packed}")
-    link = f"data:text/x-python;charset=utf-8,{quote(source)}"
-    return Download(snippet.path.name, link, missing=bool(others))
+def download(snippet: Snippet, page: str = "") -> Download:
+    """What a page offers of a snippet: the file, or a zip of it and of what it needs."""
+    name = snippet.path.with_suffix(".zip" if needed(snippet.path) else ".py").name
+    return Download(name, _link(page, snippet.path.with_name(name)))
 
 
-@lru_cache(maxsize=512)
-def _zip(files: tuple[tuple[str, str], ...]) -> str:
-    """Files, each by its name in a checkout and its text, in base64."""
+def zipped(snippet: Snippet) -> bytes:
+    """A zip of a snippet and of what it needs, each by its name in a checkout."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        for name, text in files:
-            archive.writestr(zipfile.ZipInfo(name, EPOCH), text, zipfile.ZIP_DEFLATED)
-    return base64.b64encode(packed.getvalue()).decode()
+        for path in (snippet.path, *needed(snippet.path)):
+            archive.writestr(zipfile.ZipInfo(relative(path), EPOCH), read_text(path), zipfile.ZIP_DEFLATED)
+    return packed.getvalue()
+
+
+def colored(snippet: Snippet) -> str:
+    """The whole file, colored, as a page of its own, from which the pages that show it take it."""
+    return render(
+        "colored.html",
+        id=file_id(snippet),
+        path=relative(snippet.path),
+        code=highlighted(read_text(snippet.path)),
+    )
+
+
+def _link(page: str, file: Path) -> str:
+    """The way from a page to one of the site's files of a snippet."""
+    return posixpath.relpath(relative(file), (page and address(page)) or ".")
 
 
 def file(snippet: Snippet, page: str = "") -> Markup:
@@ -136,11 +145,11 @@ def file(snippet: Snippet, page: str = "") -> Markup:
         id=file_id(snippet),
         path=relative(snippet.path),
         module=relative(snippet.path).removesuffix(".py").replace("/", "."),
-        download=download(snippet),
+        download=download(snippet, page),
         needed=[(relative(path), _shown(path, page)) for path in others],
         later=[relative(path) for path in imports(snippet.path) if path not in (snippet.path, *others)],
         checkout=way_if_there(page, "start/install.md", "get-a-checkout"),
-        code=highlighted(read_text(snippet.path)),
+        colored=_link(page, snippet.path.with_suffix(".html")),
     )
 
 

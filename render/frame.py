@@ -95,10 +95,10 @@ def headed(
     """A page with what stands under its title: which lesson it is, where it ran, its code, a switch between GPUs."""
     places = sorted(ran, key=lambda place: place.startswith("compiled"))  # what was only compiled comes last
     said = ", ".join(places) if not places or places[0].startswith("compiled") else f"ran {', '.join(places)}"
-    get, file = (download(code), file_id(code)) if lesson and code else (None, None)
+    get = download(code, lesson.page) if lesson and code else None
     names = brief({device: gpus[device] for device in sorted(gpus, key=order)}) if len(gpus) > 1 else {}
     shown = lesson or said or names
-    under = render("head.html", lesson=lesson, ran=said, gpus=names, download=get, file=file) if shown else ""
+    under = render("head.html", lesson=lesson, ran=said, gpus=names, download=get) if shown else ""
     return re.sub("</h1>", lambda title: f"{title[0]}{under}", text, count=1)
 
 

@@ -60,7 +60,7 @@ def offer(snippet: Snippet, page: str) -> Markup:
         place=place,
         lesson=place and way(page, place.page),
         read=place and way(page, place.page, file_id(snippet)),
-        download=download(snippet),
+        download=download(snippet, page),
         module=relative(snippet.path).removesuffix(".py").replace("/", "."),
         needed=[relative(path) for path in needed(snippet.path)],
     )

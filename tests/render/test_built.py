@@ -10,7 +10,7 @@ import re
 import pytest
 
 from render import __main__ as command
-from render import built, check
+from render import built, check, files
 from render.config import address, nav
 from tests.render.conftest import LESSON
 
@@ -37,6 +37,7 @@ def build(course):
         text = re.sub(r'href="([^":#]+\.(?:md|ipynb))(#[^"]*)?"', there, html[page])
         text = re.sub('<div id="cell-2" class="jp-Cell">', '<div id="cell-2"><div class="jp-InputArea"></div>', text)
         course.write(f"site/{at}index.html", f"<html><body>{text}</body></html>")
+    files.on_post_build({"site_dir": course.root / "site"})
     return course.root / "site"
 
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a page can ask for, what it gets, and what it is told when there is no such thing."""
 
-import base64
-import hashlib
 import html
 import io
 import json
@@ -11,7 +9,6 @@ import sys
 import time
 import zipfile
 from html.parser import HTMLParser
-from urllib.parse import unquote
 
 import pytest
 from markupsafe import escape
@@ -21,7 +18,7 @@ from figures.registry import figures
 from recorder import fingerprint, printed, recording, runner
 from recorder.project import RecorderError, Snippet
 from recorder.recording import Line
-from render import config, frame
+from render import code, config, frame
 from render.page import PageError
 from tests.render.conftest import NAV
 from tests.toy import ASM, ROOT, SETTINGS, TOY, made
@@ -188,12 +185,10 @@ def test_verdicts_are_text(convert, course):
 # Files
 
 
-def test_the_whole_file_can_be_downloaded(convert, course):
-    text = TOY + "# größer & <b> \"100%\" 'a' #x?y+z\\\n"
-    course.snippet("toy", text)
+def test_the_whole_file_can_be_read_and_downloaded(convert, course):
     page = convert("", whole_file=True)
-    (link,) = re.findall(r'<a href="data:text/x-python;charset=utf-8,([^"]*)" download="toy.py">', page)
-    assert unquote(html.unescape(link)) == text
+    assert '<a href="../../snippets/programs/toy.py" download="toy.py">' in page
+    assert '<a href="../../snippets/programs/toy.html">Read snippets/programs/toy.py</a></p></details>' in page
     Balance(page)
 
 
@@ -201,19 +196,18 @@ def test_readers_are_not_shown_what_the_formatter_is_told(convert, course):
     page = convert("```python\nkernel(\n    a, b,\n)  # fmt: skip\n```", whole_file=False)
     assert "kernel" in page and "fmt" not in page
     course.snippet("toy", f"{TOY}f(\n    1,\n)  # fmt: skip\n")
-    assert "# fmt: skip" in convert("", whole_file=True)
+    assert "# fmt: skip" in code.colored(Snippet("programs/toy"))
 
 
-def zipped(page: str) -> dict[str, str]:
-    """The files in the zip that a page offers, by their names."""
-    (link,) = re.findall(r'<a href="data:application/zip;base64,([^"]*)" download="toy.zip">', page)
-    archive = zipfile.ZipFile(io.BytesIO(base64.b64decode(link)))
+def zipped() -> dict[str, str]:
+    """The files in the toy's zip, by their names."""
+    archive = zipfile.ZipFile(io.BytesIO(code.zipped(Snippet("programs/toy"))))
     return {name: archive.read(name).decode() for name in archive.namelist()}
 
 
 def test_a_file_that_imports_others_of_ours_comes_with_them(convert, course):
     page = convert("", whole_file=True)
-    assert "application/zip" not in page and "checkout" not in page
+    assert "zip" not in page and "checkout" not in page
     least, more = "def add(a, b):\n    return a + b\n", "from snippets.programs.least import add\n"
     toy = f"from snippets.programs import more\n{TOY}"
     course.snippet("least", least)
@@ -221,7 +215,8 @@ def test_a_file_that_imports_others_of_ours_comes_with_them(convert, course):
     course.snippet("toy", toy)
     page = convert("", whole_file=True)
     files = {"toy": toy, "least": least, "more": more}
-    assert zipped(page) == {f"snippets/programs/{name}.py": text for name, text in files.items()}
+    assert '<a href="../../snippets/programs/toy.zip" download="toy.zip">' in page
+    assert zipped() == {f"snippets/programs/{name}.py": text for name, text in files.items()}
     assert "python -m snippets.programs.toy" in page
     assert all(f"<li><code>snippets/programs/{name}.py</code></li>" in page for name in ("least", "more"))
     Balance(page)
@@ -234,7 +229,7 @@ def test_what_main_never_comes_to_can_wait(convert, course):
     text = f"{TOY}\ndef measure():\n    from snippets.programs.other import time\n    time()\n{main}"
     course.snippet("toy", text.format("show()\n\n\ndef show():\n    measure()"))
     files = [f"snippets/programs/{name}.py" for name in ("toy", "least", "other")]
-    assert list(zipped(convert("", whole_file=True))) == files
+    assert list(zipped()) == files
     asks = "from importlib.util import find_spec\n" + text.format("if find_spec('snippets'): measure()")
     course.snippet("toy", asks)
     assert 'download="toy.py"' in convert("", whole_file=True)
@@ -245,16 +240,13 @@ def test_what_main_never_comes_to_can_wait(convert, course):
     Balance(page)
 
 
-def test_what_is_too_much_to_come_along_is_named_with_where_it_is(convert, course):
-    course.snippet("other", f"TEXT = {hashlib.shake_256().hexdigest(48_000)!r}\n")  # which nothing compresses
-    course.snippet("toy", f"from snippets.programs.other import TEXT\n{TOY}")
+def test_what_comes_along_is_named_with_where_it_is(convert, course):
+    course.snippet("other", "x = 1\n")
+    course.snippet("toy", f"from snippets.programs.other import x\n{TOY}")
     course.page("# Other\n\n```recording\nof: programs/other\nview: file\n```\n", "gpu/other.md")
-    course.page("# Install\n\n## Get a checkout\n", "start/install.md")
-    course.settings([*NAV, "gpu/other.md", "start/install.md"])
+    course.settings([*NAV, "gpu/other.md"])
     page = convert("", whole_file=True)
-    assert 'download="toy.py"' in page and "application/zip" not in page
     assert '<a href="../../gpu/other/#file-programs-other"><code>snippets/programs/other.py</code></a>' in page
-    assert '<a href="../../start/install/#get-a-checkout">a checkout</a>: <code>python snippets/programs/toy.py' in page
     Balance(page)
 
 

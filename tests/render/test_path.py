@@ -45,7 +45,7 @@ def test_a_lesson_offers_its_own_file_under_its_title(course):
         course.page(text)
         return under_title(text).partition("</span>")[0].partition("<span")[2]
 
-    own = ' class="page-head__code"> · <a href="#file-programs-toy">Download toy.py</a>'
+    own = ' class="page-head__code"> · <a href="../../snippets/programs/toy.py" download="toy.py">Download toy.py</a>'
     assert offered(LESSON) == own
     course.snippet("other", "x = 1\n")
     other = "```recording\nof: programs/other\nview: file\n```\n\n"

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a reader downloads from a lesson runs: in an empty folder, without a checkout and without a GPU."""
 
-import base64
 import io
 import json
 import os
@@ -11,7 +10,6 @@ import sys
 import zipfile
 from importlib.util import find_spec
 from pathlib import Path
-from urllib.parse import unquote
 
 import pytest
 from bs4 import BeautifulSoup
@@ -62,17 +60,16 @@ RUN = BEFORE + EACH
 def offered(site, page: str) -> tuple[str, bytes, str]:
     """Name and content of what a lesson's head offers, and what the page says beside the whole file."""
     html = BeautifulSoup(site.text(address(page)), "html.parser")
-    whole = html.select_one(html.select_one(".page-head__code a")["href"])
-    link = whole.select_one("a[download]")
-    kind, _, content = link["href"].partition(",")
-    data = base64.b64decode(content) if kind.endswith("base64") else unquote(content).encode()
+    link = html.select_one(".page-head__code a[download]")
+    whole = html.select_one(f".recording--file:has(a[href='{link['href']}'])")
+    data = (site.folder / address(page) / link["href"]).resolve().read_bytes()
     return link["download"], data, " ".join(whole.select_one("details").get_text().split())
 
 
 @pytest.mark.skipif(find_spec("triton") is None, reason="snippets run where Triton is installed")
 @pytest.mark.timeout(300)
 def test_what_lessons_offer_runs_by_itself(site, tmp_path):
-    """All in one test, since torch is slow to import. Without what takes a GPU, or says that it takes a checkout."""
+    """All in one test, since torch is slow to import. Without what takes a GPU."""
     jobs, chosen = {}, todays(LESSONS, 5)
     for number, page in enumerate(chosen):
         name, data, said = offered(site, page)
@@ -83,7 +80,7 @@ def test_what_lessons_offer_runs_by_itself(site, tmp_path):
             name = re.search(r"python -m ([\w.]*\w)", said)[1]
         else:
             (folder / name).write_bytes(data)
-        if "cpu" in find(said.partition(",")[0]).settings.devices and "files that do not come along" not in said:
+        if "cpu" in find(said.partition(",")[0]).settings.devices:
             jobs[page] = str(folder), name
     assert len(jobs) > len(chosen) - (4 if EVERYTHING else 2)
     environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONDONTWRITEBYTECODE": "1"}
@@ -112,3 +109,35 @@ def test_the_link_under_the_title_downloads_the_file(open_site, site):
     assert download.value.suggested_filename == "vector_add.py"
     assert Path(download.value.path()).read_bytes() == (ROOT / "snippets/programs/vector_add.py").read_bytes()
     assert page.url.endswith("/programs/vector-add/")  # and does not go there
+
+
+def test_a_whole_file_comes_when_it_is_unfolded(open_site, site):
+    """Not before: most of a lesson's bytes would be its files."""
+    page = open_site(f"{site.url}fusion/autograd/", permissions=["clipboard-read", "clipboard-write"])
+    taken_over(page)
+    whole, source = page.locator("#file-fusion-autograd"), (ROOT / "snippets/fusion/autograd.py").read_text("utf-8")
+    link = whole.locator("details a", has_text="Read snippets/fusion/autograd.py")
+    assert link.count() == 1 and whole.locator("pre").count() == 0
+    whole.locator("summary").click()
+    whole.locator("pre").wait_for()
+    assert whole.locator("code").last.text_content() == source
+    assert link.count() == 0 and whole.locator("code .k").first.is_visible()
+    whole.locator("pre").hover()
+    whole.get_by_title("Copy to clipboard").click()
+    page.wait_for_function("async text => await navigator.clipboard.readText() === text.trimEnd()", arg=source)
+
+
+def test_a_whole_file_that_does_not_come_can_still_be_read(browser, site):
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(f"{site.url}fusion/autograd/")
+    taken_over(page)
+    whole = page.locator("#file-fusion-autograd")
+    page.route("**/snippets/**", lambda route: route.fulfill(status=503, body="<div class='highlight'>away</div>"))
+    with page.expect_response("**/snippets/**"):
+        whole.locator("summary").click()
+    page.unroute("**/snippets/**")
+    whole.get_by_role("link", name="Read snippets/fusion/autograd.py").click()
+    page.get_by_text("def silu_mul").first.wait_for()
+    assert page.url.endswith("/snippets/fusion/autograd.html")
+    context.close()

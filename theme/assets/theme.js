@@ -73,12 +73,12 @@ addEventListener("click", (e) => {
   scrollTo(0, 0);
 }, true);
 
-// The link to a lesson's code, under its title, stands for the one at its whole file.
-addEventListener("click", (e) => {
-  const link = e.target.closest(".page-head__code a");
-  const file = link && document.querySelector(`${link.hash} a[download]`);
-  if (!file) return;
-  e.preventDefault();
-  e.stopPropagation();
-  file.click();
+// A whole file comes when it is unfolded; where it does not come, the link to it stays.
+addEventListener("toggle", async (e) => {
+  const link = e.target.open && e.target.querySelector(".whole-file__code a");
+  if (!link) return;
+  const answer = await fetch(link.href).catch(() => null);
+  if (!answer?.ok) return;
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  link.parentElement.replaceWith(page.querySelector(".highlight"));
 }, true);
