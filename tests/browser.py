@@ -72,9 +72,12 @@ class Site:
 
     @property
     def pages(self) -> list[str]:
-        """The address of every HTML file, relative to the home page: ``""``, ``404.html``, ``programs/…/``, …"""
+        """The address of every page, relative to the home page: ``""``, ``404.html``, ``programs/…/``, …
+
+        What render/files.py writes, to be shown on pages, is none.
+        """
         files = (path.relative_to(self.folder).as_posix() for path in self.folder.rglob("*.html"))
-        return sorted(file.removesuffix("index.html") for file in files)
+        return sorted(file.removesuffix("index.html") for file in files if not file.startswith("snippets/"))
 
     def text(self, address: str) -> str:
         """The HTML of a page as it was built."""
@@ -110,7 +113,7 @@ def served(root: Path, folder: Path):
         def do_GET(self):
             if not self.path.endswith("/sitemap.xml"):
                 return super().do_GET()
-            here = f"http://127.0.0.1:{self.server.server_port}/"  # Material replaces pages that are listed there
+            here = f"http://127.0.0.1:{self.server.server_port}/"  # Material shows previews of pages that are listed there
             text = (folder / "sitemap.xml").read_text("utf-8").replace(HOST, here)
             self.answer(200, "application/xml", text.encode())
 

@@ -25,6 +25,12 @@ COMMANDS = {
     ],
     "by section": ["--section", "SpeedOfLight", "--section", "Occupancy"],
 }  # fmt: skip
+ROWS = [
+    "dram__bytes_read.sum", "dram__bytes_write.sum", "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+    "DRAM Throughput", "L2 Cache Throughput", "Compute (SM) Throughput",
+    "Block Limit Barriers", "Block Limit SM", "Block Limit Registers", "Block Limit Shared Mem", "Block Limit Warps",
+    "Theoretical Active Warps per SM", "Theoretical Occupancy", "Achieved Occupancy",
+]  # fmt: skip
 ALWAYS = ["--profile-from-start", "off", "--cache-control", "all", "--clock-control", "none"]
 
 
@@ -80,6 +86,7 @@ def session(options: list[str]) -> list[str]:
 def main():
     if sys.argv[1:] == ["run"]:
         return marked_add()
+    read = []
     for name, options in COMMANDS.items():
         print(f"## {name}")
         try:
@@ -87,10 +94,10 @@ def main():
         except RuntimeError as error:
             raise SystemExit(error) from error
         print(*lines, sep="\n")
-        if name == "by section":
-            print("## read")
-            for row in ("DRAM Throughput", "Compute (SM) Throughput", "Theoretical Occupancy", "Achieved Occupancy"):
-                print(f"{row}: {value_of(row, lines)}")
+        read += lines
+    print("## read")
+    for row in ROWS:
+        print(f"{row}: {value_of(row, read)}")
 
 
 if __name__ == "__main__":

@@ -70,8 +70,9 @@ def main():
         raise SystemExit(f"there is no {error.name}: pip install torchvision") from error
     print("torchvision", torchvision.__version__.split("+")[0])
     for case, (interpret, order) in CASES.items():
+        print(f"{case}:")
         for line in found(interpret, order):
-            print(f"{case}, {line}")
+            print(f"  {line}")
 
 
 if __name__ == "__main__":
