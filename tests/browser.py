@@ -113,7 +113,7 @@ def served(root: Path, folder: Path):
         def do_GET(self):
             if not self.path.endswith("/sitemap.xml"):
                 return super().do_GET()
-            here = f"http://127.0.0.1:{self.server.server_port}/"  # Material shows previews of pages that are listed there
+            here = f"http://127.0.0.1:{self.server.server_port}/"  # only those pages are shown as previews
             text = (folder / "sitemap.xml").read_text("utf-8").replace(HOST, here)
             self.answer(200, "application/xml", text.encode())
 

@@ -127,6 +127,14 @@ def test_a_whole_file_comes_when_it_is_unfolded(open_site, site):
     page.wait_for_function("async text => await navigator.clipboard.readText() === text.trimEnd()", arg=source)
 
 
+def test_who_follows_a_link_to_a_file_can_read_it(open_site, site):
+    page = open_site(f"{site.url}programs/masks/#file-programs-masks")
+    page.locator("#file-programs-masks pre").wait_for()
+    page.evaluate("location.hash = document.querySelectorAll('.recording--file')[1].id")
+    page.locator(".recording--file").nth(1).locator("pre").wait_for()
+    assert page.locator(".recording--file details[open]").count() == 2
+
+
 def test_a_whole_file_that_does_not_come_can_still_be_read(browser, site):
     context = browser.new_context()
     page = context.new_page()

@@ -82,3 +82,11 @@ addEventListener("toggle", async (e) => {
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
   link.parentElement.replaceWith(page.querySelector(".highlight"));
 }, true);
+
+// A link to a file is followed in order to read it.
+function unfold() {
+  const file = document.querySelector(`.recording--file[id="${CSS.escape(location.hash.slice(1))}"] details`);
+  if (file) file.open = true;
+}
+addEventListener("hashchange", unfold);
+unfold();
