@@ -126,9 +126,15 @@ class Launches:
         self.undo.callback(setattr, owner, name, original)
 
     def _describe(self, kernel, args, grid, kwargs):
-        """Write the launch down, with what the compiler specializes on: types, alignment, integers, constants."""
+        """Write the launch down, with what the compiler specializes on: types, alignment, integers, constants.
+
+        Nothing is written of one whose arguments do not fit: Triton is to say that, in its own words.
+        """
         parameters = inspect.signature(kernel.fn).parameters
-        bound = inspect.signature(kernel.fn).bind(*args, **{k: v for k, v in kwargs.items() if k in parameters})
+        try:
+            bound = inspect.signature(kernel.fn).bind(*args, **{k: v for k, v in kwargs.items() if k in parameters})
+        except TypeError:
+            return None, {}
         bound.apply_defaults()
         bases = {name: getattr(value, "base", value) for name, value in bound.arguments.items()}
         tensors = {name: value for name, value in bases.items() if isinstance(value, torch.Tensor)}
@@ -154,8 +160,9 @@ class Launches:
 
     def _interpreted(self, run, kernel, *args, grid, warmup, **kwargs):
         launch, tensors = self._describe(kernel, args, grid, kwargs)
-        launch["accesses"] = []
-        self.tracing = launch, tensors
+        if launch:
+            launch["accesses"] = []
+            self.tracing = launch, tensors
         try:
             return run(kernel, *args, grid=grid, warmup=warmup, **kwargs)
         finally:

@@ -185,6 +185,21 @@ def test_a_launch_that_fails_is_written_down(kernels):
     assert [(launch["kernel"], len(launch["accesses"])) for launch in launches.seen] == [("refuses", 1), ("copy", 2)]
 
 
+def test_arguments_that_do_not_fit_are_refused_in_tritons_own_words(kernels):
+    x = torch.zeros(4)
+
+    def refused(**arguments):
+        with pytest.raises(TypeError) as error:
+            kernels.copy[(1,)](x, **arguments)
+        return str(error.value)
+
+    attempts = {"y_ptr": x}, {"y_ptr": x, "n": 4, "block": 4}
+    plainly = [refused(**arguments) for arguments in attempts]
+    with trace.Launches() as launches:
+        assert [refused(**arguments) for arguments in attempts] == plainly
+    assert launches.seen == [] and "missing" in plainly[0]
+
+
 def test_nothing_is_written_down_afterwards(kernels):
     with trace.Launches() as launches:
         pass
