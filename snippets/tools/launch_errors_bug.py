@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Launches that fail before the kernel runs, each made on purpose. Do not copy from here.
+"""What fails before a kernel runs, each made on purpose. Do not copy from here.
 
 Each attempt is printed, and what came of it: the last line of its error, or ``accepted``.
 Run it with ``python launch_errors_bug.py``, on an NVIDIA GPU.
@@ -51,13 +51,15 @@ def unwritable():
 
 # --8<-- [start:attempts]
 def attempts(x):
-    """Each launch, as it is written, and an action that makes it. ``x``: float32, at least 16 elements, on a GPU."""
+    """What is written, and an action that does it. ``x``: float32, at least 16 elements, on a GPU."""
     kernel, n = fill_bug, x.numel()
     yield "kernel[(1, 65535)](x, n, BLOCK_SIZE=16)", lambda: kernel[1, MOST](x, n, BLOCK_SIZE=16)
     yield "kernel[(1, 65536)](x, n, BLOCK_SIZE=16)", lambda: kernel[1, MOST + 1](x, n, BLOCK_SIZE=16)
     yield "kernel[(1,)](x, n)", lambda: kernel[1,](x, n)
     yield "kernel[(1,)](x, n, block_size=16)", lambda: kernel[1,](x, n, block_size=16)
     yield "kernel[(1,)](x, n, BLOCK_SIZE=16, block=4)", lambda: kernel[1,](x, n, BLOCK_SIZE=16, block=4)
+    configs = [triton.Config({"BLOCK_SIZE": 16})]
+    yield 'triton.autotune(configs, key=["size"])(kernel)', lambda: triton.autotune(configs, key=["size"])(kernel)
 # --8<-- [end:attempts]
 
 

@@ -45,4 +45,5 @@ def test_the_launches(capsys):
     assert "missing 1 required positional argument: 'BLOCK_SIZE'" in came["kernel[(1,)](x, n)"]
     assert "BLOCK_SIZE" in came["kernel[(1,)](x, n, block_size=16)"]
     assert "block" in came["kernel[(1,)](x, n, BLOCK_SIZE=16, block=4)"]
+    assert "names that are not kernel arguments: size." in came['triton.autotune(configs, key=["size"])(kernel)']
     assert came["a cache that may not be written"].startswith("PermissionError: [Errno 13] Permission denied: '/home")
