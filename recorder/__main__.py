@@ -158,19 +158,28 @@ def _say_what_is_missing() -> None:
 
 
 def check(options) -> int:
-    problems = judge.all_problems()
+    problems, stopped = judge.all_problems(), False
+    again = iter(())
     if options.replay == "gpu" and not problems:
-        lines, problems = replay_on_gpu(_gpu(runner.machine_devices()), 60 * options.minutes, Progress())
-        print(*lines, sep="\n")
-        if problems:
-            _say_what_is_missing()
+        gpu = _gpu(runner.machine_devices())
+        again = replay_on_gpu(gpu, 60 * options.minutes, options.seed, Progress(), lambda line: print(line, flush=True))
     elif options.replay and not problems:
-        problems = replay(Progress())
+        again = replay(Progress())
+    try:
+        for problem in again:
+            problems.append(problem)
+    except KeyboardInterrupt:
+        stopped = True
+    if options.replay == "gpu" and problems:
+        _say_what_is_missing()
+    if stopped:
+        print("\nStopped before everything was run again.", "So far:" if problems else "So far all is as recorded.")
     for problem in problems:
         print(problem)
     counted = f"{len(problems)} problem{'s' * (len(problems) > 1)}."
-    print(counted if problems else "Every recording is of the code as it stands.")
-    return bool(problems)
+    if problems or not stopped:
+        print(counted if problems else "Every recording is of the code as it stands.")
+    return 130 if stopped else bool(problems)
 
 
 def draw(options) -> int:
@@ -238,6 +247,7 @@ def main(arguments=None) -> int:
     checks.add_argument(
         "--minutes", type=float, default=10, help="with `--replay gpu`: the time for that sample; 10, if left out"
     )
+    checks.add_argument("--seed", type=int, default=0, help="with `--replay gpu`: another sample; 0, if left out")
     checks.set_defaults(do=check)
     draws = commands.add_parser("draw", help="draw the charts of recordings again, from the numbers that were recorded")
     draws.add_argument("names", nargs="*", metavar="NAME", help="such as programs/vector_add; everything, if left out")

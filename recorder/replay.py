@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run again what needs no GPU, or what this machine's GPU printed and measured, and compare with what is recorded."""
+"""Run again what needs no GPU, or what this machine's GPU printed and measured, and compare with what is recorded.
+
+Each difference is told when it is seen, and yielded, so that a caller who is stopped can still sum up.
+"""
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import date
 from pathlib import Path
 from threading import Event
 
@@ -15,22 +17,21 @@ from recorder import lab, recording, runner, timing
 from recorder.project import Lab, RecorderError, Snippet, interpreted, labs, relative, snippets
 from recorder.recording import Recording
 
+SHOWN = 100  # characters of a line that differs
 AT_ONCE = max(1, min(8, (os.cpu_count() or 2) // 2))  # snippets that only print: most of their time is Python's start
 
 
-def replay(progress) -> list[str]:
-    """What comes out differently now: of every snippet in the interpreter, of every lab and of every chart."""
-    found = []
+def replay(progress) -> Iterator[str]:
+    """Yield what comes out differently now: of every snippet in the interpreter, of every lab and of every chart."""
     for snippet in snippets():
         for device in recording.devices(snippet):
             if runner.draw_charts(recording.load(snippet, device)) != recording.charts(snippet, device):
                 path = relative(recording.path_of(snippet, device))
-                found.append(f"{path}: its charts are drawn otherwise now; mend: python -m recorder draw")
+                yield f"{path}: its charts are drawn otherwise now; mend: python -m recorder draw"
         if "cpu" in recording.devices(snippet) and snippet.settings.replay:
-            found += _again(snippet, progress)
+            yield from _again(snippet, progress)
     for script in labs():
-        found += _again(script, progress)
-    return found
+        yield from _again(script, progress)
 
 
 def _again(job: Snippet | Lab, progress) -> list[str]:
@@ -42,8 +43,13 @@ def _again(job: Snippet | Lab, progress) -> list[str]:
             changed = differences(recording.load(job, "cpu"), runner.record(job, "cpu", progress=progress))
     except RecorderError as error:
         changed = [str(error)]
-    progress.done("NOT as recorded" if changed else "as recorded")
-    return [f"{job.name}: {part}" for part in changed]
+    return _told(progress, [f"{job.name}: {part}" for part in changed])
+
+
+def _told(progress, changed: list[str]) -> list[str]:
+    """Return what was given, and tell it where the run of that job ends."""
+    progress.done("\n    ".join(["NOT as recorded:", *changed]) if changed else "as recorded")
+    return changed
 
 
 def _lab_differences(script: Lab) -> list[str]:
@@ -54,22 +60,27 @@ def _lab_differences(script: Lab) -> list[str]:
     return [] if old == new else [_first_difference(old, new, "cells")]
 
 
-def replay_on_gpu(gpu: str, seconds: float, progress) -> tuple[list[str], list[str]]:
-    """What every snippet prints on this machine's GPU, and what a sample of them measures there in so many seconds.
+def replay_on_gpu(gpu: str, seconds: float, seed: int, progress, say: Callable[[str], None]) -> Iterator[str]:
+    """Yield what every snippet prints otherwise on this machine's GPU, and what is wrong with what is measured again.
 
-    Returns lines to read about what was measured, and what comes out differently now. Output is compared with that of
-    this GPU, or of another one where this one has none; what was measured only with this GPU's.
+    Output is compared with that of this GPU, or of another one where this one has none; what was measured only with
+    this GPU's.
+
+    Args:
+        seconds: Time for measuring a sample again.
+        seed: Chooses that sample.
+        say: Gets lines to read about what was measured.
     """
     chosen = [s for s in snippets() if "gpu" in s.settings.devices and s.settings.replay]
     here = [recording.load(snippet, gpu) for snippet in chosen if gpu in recording.devices(snippet)]
-    timed = timing.sample(here, seconds, date.today())
-    others, measured = [snippet for snippet in chosen if snippet.name not in timed], []
-    found, differ = [], []
+    timed = timing.sample(here, seconds, seed)
+    others, measured, differ = [snippet for snippet in chosen if snippet.name not in timed], [], []
+    if timed:
+        say(f"Measured again, by --seed {seed}: {', '.join(sorted(timed))}")
     for snippet in (s for s in chosen if s.name in timed):  # alone, for others would take the GPU's time from it
         progress.step(f"{snippet.name} on {gpu}, again, with what it measures")
         new, changed = _attempt(snippet, gpu, only_output=False, progress=progress)
-        progress.done("NOT as recorded" if changed else "as recorded")
-        found += changed
+        yield from _told(progress, changed)
         if new:
             measured.append((recording.load(snippet, _on(snippet, gpu)), new))
     for snippet, changed in _print_at_once(others, gpu):
@@ -79,10 +90,11 @@ def replay_on_gpu(gpu: str, seconds: float, progress) -> tuple[list[str], list[s
     for snippet in differ:  # it may be that it wants the GPU, or its memory, for itself
         progress.step(f"{snippet.name} on {gpu}, again, alone")
         _, changed = _attempt(snippet, gpu, only_output=True, progress=progress)
-        progress.done("NOT as recorded" if changed else "as recorded")
-        found += changed
+        yield from _told(progress, changed)
     lines, wrong = timing.report(measured)
-    return lines or [f"Nothing that was measured on {gpu} was measured again."], found + wrong
+    for line in lines or [f"Nothing that was measured on {gpu} was measured again."]:
+        say(line)
+    yield from wrong
 
 
 def _attempt(snippet: Snippet, gpu: str, *, only_output: bool, progress) -> tuple[Recording | None, list[str]]:
@@ -157,4 +169,8 @@ def _first_difference(old, new, at: str) -> str:
         for key in [*old, *(key for key in new if key not in old)]:
             if old.get(key) != new.get(key):
                 return _first_difference(old.get(key), new.get(key), f"{at}{'' if at.endswith(' ') else '.'}{key}")
-    return f"{at} was {str(old)[:100]!r}, is {str(new)[:100]!r}"
+    old, new = str(old), str(new)
+    same = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+    begin = max(0, same - 50) if same >= SHOWN else 0  # else two long lines would look alike
+    was, now = (f"{'…' * bool(begin)}{text[begin : begin + SHOWN]}" for text in (old, new))
+    return f"{at} was {was!r}, is {now!r}"

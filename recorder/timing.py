@@ -6,7 +6,6 @@ processor can take twice as long; and another torch or Triton may bring other ke
 """
 
 import random
-from datetime import date
 from typing import NamedTuple
 
 from recorder.recording import Provenance, Recording
@@ -36,14 +35,15 @@ class Number(NamedTuple):
         return large / small if small > 0 else float("inf")
 
 
-def sample(recorded: list[Recording], seconds: float, day: date) -> set[str]:
-    """The names of the snippets to measure again: as many as fit into the time, in an order that is each day's own.
+def sample(recorded: list[Recording], seconds: float, seed: int) -> set[str]:
+    """Return the names of the snippets to measure again: as many as fit into the time, in an order that the seed sets.
 
-    The first is measured in any case, for some take longer than that alone.
+    The same seed chooses the same snippets, so that a run which fails can be repeated. The first is measured in any
+    case, for some take longer than that alone.
     """
     measured = [each for each in recorded if seconds > 0 and numbers(each, each)]
     chosen, left = set(), seconds
-    for each in random.Random(day.toordinal()).sample(measured, len(measured)):
+    for each in random.Random(seed).sample(measured, len(measured)):
         takes = each.provenance.seconds or UNKNOWN
         if takes <= left or not chosen:
             chosen.add(each.snippet)

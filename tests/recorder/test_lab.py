@@ -94,7 +94,7 @@ def test_what_is_written_and_what_makes_it_stale(small):
 def test_a_lab_is_run_again_by_replay(small, capsys):
     """A notebook that says something else is noticed, though its digest is right and its script unchanged."""
     whole = build()
-    assert replay.replay(Progress()) == []
+    assert list(replay.replay(Progress())) == []
     whole["cells"][1]["outputs"][0]["text"] = "in .\nroot /\n"
     whole["metadata"]["digest"] = lab.digest(whole)
     write_atomically(LAB.notebook, json.dumps(whole))

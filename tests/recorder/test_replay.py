@@ -60,6 +60,12 @@ def test_a_difference_is_shown_where_it_begins(project, changes, said):
     assert found.startswith(said)
 
 
+def test_two_long_lines_are_shown_where_they_differ(project):
+    old, new = (replace(OLD, output=f"{'=' * 300}{value}\n") for value in ("12 GB", "13 GB"))
+    (found,) = differences(old, new)
+    assert "12 GB', is '…==" in found and found.endswith("=13 GB'") and len(found) < 250
+
+
 def test_output_that_may_differ(toy):
     toy.write("snippets/programs/recorder.toml", SETTINGS + 'differs = "it prints the time"\n')
     assert differences(OLD, replace(OLD, output="", launched={}))[0].startswith("launched")
@@ -98,6 +104,31 @@ def test_a_run_that_fails_and_one_that_says_something_else(toy, monkeypatch, cap
     assert cli.main(["check", "--replay"]) == 1
     said = capsys.readouterr()
     assert "programs/toy: output line 1 was " in said.out and "NOT as recorded" in said.err
+
+
+@pytest.mark.parametrize("gpu", [False, True])
+def test_why_is_said_at_once_and_summed_up_after_a_stop(toy, monkeypatch, capsys, gpu):
+    said = []
+
+    def record(snippet, device, **options):
+        if snippet.name == "programs/toy":
+            return replace(made("h200" if gpu else "cpu"), output=OLD.output.replace("0.5", "0.75"))
+        said.append(capsys.readouterr().err)  # so far, when the next one runs
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner, "record", record)
+    monkeypatch.setattr(runner, "machine_devices", lambda: ["cpu", "h200"])
+    monkeypatch.setattr(judge, "all_problems", list)
+    monkeypatch.setattr(timing, "sample", lambda *_: {"programs/toy", "programs/zebra"})
+    monkeypatch.setattr(recording, "devices", lambda snippet: ["cpu", "h200"])
+    monkeypatch.setattr(recording, "load", lambda snippet, device: replace(made(device), snippet=snippet.name))
+    monkeypatch.setattr(runner, "draw_charts", lambda _: {})
+    monkeypatch.setattr(recording, "charts", lambda *_: {})
+    toy.snippet("zebra", "")
+    assert cli.main(["check", "--replay", *["gpu"] * gpu]) == 130
+    why = "programs/toy: output line 3 was 'ratio = 0.5', is 'ratio = 0.75'"
+    assert why in said[0]
+    assert why in (out := capsys.readouterr().out) and "Stopped before" in out and out.endswith("1 problem.\n")
 
 
 def test_charts_of_another_style(toy, ran, capsys):
@@ -140,6 +171,13 @@ def test_a_gpu_prints_and_measures_again(gpu, capsys):
     status, out, _ = replayed(capsys)
     assert status == 0 and gpu.ran == [("programs/toy", "h200", "measures")]
     assert "of 4 numbers measured again with the same processor, torch or Triton, 100.0% are within 5%" in out
+
+
+def test_the_sample_can_be_asked_for_again(gpu, capsys, monkeypatch):
+    seeds = []
+    monkeypatch.setattr(timing, "sample", lambda here, seconds, seed: seeds.append(seed) or {"programs/toy"})
+    assert "Measured again, by --seed 0: programs/toy\n" in replayed(capsys)[1]
+    assert "by --seed 7: " in replayed(capsys, "--seed", "7")[1] and seeds == [0, 7]
 
 
 def test_without_time_it_only_prints_again(gpu, capsys):
@@ -223,9 +261,9 @@ def test_what_only_prints_runs_beside_others_and_what_measures_does_not(toy, gpu
     monkeypatch.setattr(replay, "snippets", lambda: chosen)
     monkeypatch.setattr(replay.recording, "devices", lambda snippet: ["h200"])
     monkeypatch.setattr(replay.recording, "load", lambda snippet, device: replace(made, snippet=snippet.name))
-    replay.replay_on_gpu("h200", 0, cli.Progress())
+    list(replay.replay_on_gpu("h200", 0, 0, cli.Progress(), print))
     assert most == {True: 2, False: 0}
-    replay.replay_on_gpu("h200", 1e9, cli.Progress())
+    list(replay.replay_on_gpu("h200", 1e9, 0, cli.Progress(), print))
     assert most[False] == 1
 
 
