@@ -20,7 +20,7 @@ from recorder.judge import problems
 from recorder.project import COMPILER, OUTPUT, ROOT, RecorderError, Snippet, interpreted, relative, triton_of
 from recorder.recording import Recording, load, path_of, save
 
-TIME_LIMIT = 600  # seconds for one snippet on one device
+TIME_LIMIT = 3600  # seconds for one snippet on one device, against hanging: ten times what the longest takes
 PRINTED_BYTES = 1_000_000  # who prints more than this does not print for a page
 GPU_DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # of CUDA, of ROCm, and of both in Windows' Linux
 

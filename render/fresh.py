@@ -8,7 +8,7 @@ from recorder.project import RecorderError, Snippet, mend, nearest, relative
 from recorder.recording import Recording
 from render.page import Page, serving
 
-PREVIEW_TIME_LIMIT = 60  # seconds
+PREVIEW_TIME_LIMIT = 600  # seconds, against hanging
 Notice = tuple[str, str] | None  # a kind (stale, missing, preview), and what to tell the reader
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A browser for tests, and the built site to open in it.
 
-These fixtures are those of ``tests/conftest.py``: a second copy of them would start a second Playwright, which it
+These fixtures are those of ``conftest.py``: a second copy of them would start a second Playwright, which it
 refuses. The browser is found, or the tests are skipped with a reason; under ``CI=true`` it must be there.
 """
 
@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from tests.limits import HANGS, IN_BROWSER, paced
 
 ROOT = Path(__file__).resolve().parent.parent
 HOST = "http://127.0.0.1/"
@@ -57,14 +59,23 @@ def browser_path(playwright) -> str:
 @pytest.fixture(scope="session")
 def browser(playwright, browser_path):
     """A running Chromium. Its sandbox is off: it opens nothing but pages of this checkout, on 127.0.0.1."""
-    running = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
+    limit = IN_BROWSER * 1000
+    running = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"], timeout=limit)
+    new_context = running.new_context
+
+    def patient(**options):
+        context = new_context(**options)
+        context.set_default_timeout(limit)
+        return context
+
+    running.new_context = patient
     yield running
     running.close()
 
 
 @dataclass(frozen=True)
 class Site:
-    """A built site, served: the address of its home page, its folder, and how long building it took, in seconds."""
+    """A built site, served: the address of its home page, its folder, and the usual processor's seconds to build it."""
 
     url: str
     folder: Path
@@ -86,20 +97,16 @@ class Site:
 
 
 def build(folder: Path, **environment: str) -> float:
-    """Build the site into ``folder`` as ``make site`` does, and return the seconds of a processor that it took.
-
-    It uses one, and other tests run beside it: by the clock, their work would be counted, too.
-    """
+    """Build the site into ``folder`` as ``make site`` does; return the seconds that the usual processor would take."""
     kept = {name: value for name, value in os.environ.items() if name not in ("SITE_URL", "REPO_URL", "EDIT_URI")}
-    before = os.times()
-    done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
-        cwd=ROOT, env=kept | {"NO_MKDOCS_2_WARNING": "1"} | environment, timeout=100, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
+    with paced() as pace:
+        done = subprocess.run(
+            [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
+            cwd=ROOT, env=kept | {"NO_MKDOCS_2_WARNING": "1"} | environment, timeout=HANGS, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
     assert done.returncode == 0, done.stdout
-    after = os.times()
-    return after.children_user + after.children_system - before.children_user - before.children_system
+    return pace.seconds
 
 
 @contextlib.contextmanager
@@ -194,7 +201,6 @@ def open_site(browser):
             context = to_close.enter_context(browser.new_context(**options))
             to_close.enter_context(quiet(context, url))
             page = context.new_page()
-            page.set_default_timeout(15_000)
             page.goto(url)
             return page
 

@@ -19,6 +19,8 @@ import traceback
 from multiprocessing import forkserver
 from pathlib import Path
 
+from tests.limits import HANGS
+
 TORCH = ["torch", "torch.fx.experimental.symbolic_shapes"]
 TORCH_COMPILER = ["torch._dynamo", "torch._functorch.aot_autograd", "torch._inductor.pattern_matcher"]
 TORCH_COMPILER += ["torch._inductor.lowering", "torch._inductor.standalone_compile"]
@@ -33,7 +35,7 @@ PRELOADED = {
 
 
 def run_python(
-    *arguments: str | Path, env: dict[str, str], cwd: Path | None = None, timeout: float = 110
+    *arguments: str | Path, env: dict[str, str], cwd: Path | None = None, timeout: float = HANGS
 ) -> subprocess.CompletedProcess:
     """What ``subprocess.run([sys.executable, *arguments], …, capture_output=True, text=True)`` returns.
 

@@ -52,7 +52,7 @@ def said(tmp_path_factory):
     (folder / "made_up_gpu.py").write_text(GPU)
     (folder / "pytest.ini").write_text("[pytest]\naddopts = --doctest-modules\n")
     environment = os.environ | {"PYTHONPATH": f"{folder}{os.pathsep}{ROOT}", "TRITON_INTERPRET": "1"}
-    plugins = ["-p", "made_up_gpu", "-p", "tests.conftest", "-p", "no:cacheprovider"]
+    plugins = ["-p", "made_up_gpu", "-p", "conftest", "-p", "no:cacheprovider"]
     command = [sys.executable, "-m", "pytest", "-m", "gpu", "-rA", *plugins, "doctests.py", "page.md"]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     return done.stdout

@@ -348,12 +348,15 @@ look[(1,)](torch.zeros(3), 3, BLOCK=4)
 """
 
 
+HELPERS = ("limits", "mutants", "planting", "sampling")
+
+
 @pytest.fixture
 def project(tmp_path):
     """A project with one snippet, and what it takes to test it; returns a function that runs the command in it."""
     for folder in ("snippets/chapter/labs", "tests/snippets/chapter"):
         (tmp_path / folder).mkdir(parents=True)
-    for file in ("pyproject.toml", "tests/conftest.py", "tests/mutants.py", "tests/planting.py", "tests/sampling.py"):
+    for file in ("pyproject.toml", "conftest.py", *(f"tests/{name}.py" for name in HELPERS)):
         shutil.copy(ROOT / file, tmp_path / file)
     (tmp_path / "snippets/chapter/lesson.py").write_text(SNIPPET)
 
@@ -437,7 +440,7 @@ def test_leaves_to_a_gpu_what_the_table_says(project):
 
 
 def test_a_gpu_gives_its_verdict(project):
-    conftest = project.root / "tests/conftest.py"
+    conftest = project.root / "conftest.py"
     pretend = "import torch\ntorch.cuda.is_available = lambda: True\n"
     conftest.write_text(pretend + conftest.read_text("utf-8"), "utf-8")
     on_gpu = "\nimport pytest\n@pytest.mark.gpu\ndef test_vectors():\n    lesson.check(torch.ones(3))\n"
@@ -502,7 +505,7 @@ def test_what_becomes_of_a_child():
 # Ours
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.long
 @pytest.mark.parametrize("chapter", CHAPTERS)  # so that pytest's own workers share them out
 def test_a_few_faults_in_each_of_our_snippets_are_caught(chapter):
     """Or, in an ordinary run, in a fifth of them."""
@@ -510,5 +513,5 @@ def test_a_few_faults_in_each_of_our_snippets_are_caught(chapter):
     if not chosen:
         return  # today's have no kernels
     command = ["-m", "tests.mutants", *map(snippet_name, chosen), "--fast", "--jobs", "1"]
-    done = run_python(*command, cwd=ROOT, env=dict(os.environ), timeout=290)
+    done = run_python(*command, cwd=ROOT, env=dict(os.environ))
     assert done.returncode == 0, done.stdout + done.stderr

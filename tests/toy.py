@@ -9,7 +9,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,6 +20,7 @@ from recorder import chart, fingerprint, recording
 from recorder import project as places
 from recorder.project import Snippet, interpreted
 from recorder.recording import Access, Benchmark, Code, Compiled, Launch, Line, Provenance, Reading, Recording, sha256
+from tests.limits import HANGS
 
 ROOT = Path(__file__).resolve().parent.parent
 runs_snippets = pytest.mark.skipif(find_spec("triton") is None, reason="snippets run where Triton is installed")
@@ -240,7 +240,7 @@ class Project:
         """``python -m recorder …`` in this project."""
         return subprocess.run(
             [sys.executable, "-m", "recorder", *arguments],
-            cwd=self.root, env=self.environment(), capture_output=True, text=True, timeout=100, **options,
+            cwd=self.root, env=self.environment(), capture_output=True, text=True, timeout=HANGS, **options,
         )  # fmt: skip
 
     def start(self, *arguments: str, **options) -> subprocess.Popen:
@@ -251,26 +251,6 @@ class Project:
         """Everything in recordings/, also what is hidden."""
         paths = (path for path in (self.root / "recordings").rglob("*") if path.is_file())
         return {path.relative_to(self.root).as_posix(): path.read_bytes() for path in paths}
-
-
-def wait_for(what, seconds: float = 60):
-    """What ``what()`` returns once it is true, or when the time is up."""
-    end = time.monotonic() + seconds
-    while not what() and time.monotonic() < end:
-        time.sleep(0.02)
-    return what()
-
-
-def gone(pid: int) -> bool:
-    """Whether a process ends soon. One that nobody has asked for its status yet has ended."""
-
-    def ended():
-        try:
-            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-        except FileNotFoundError:
-            return True
-
-    return wait_for(ended, seconds=5)
 
 
 def _move(old: Path, new: Path) -> None:

@@ -17,6 +17,7 @@ from recorder.project import RecorderError, find
 from recorder.recording import Line
 from tests.browser import ROOT
 from tests.figures.explorer_support import call, in_scheme, move_and_copy, page_with
+from tests.limits import HANGS
 from tests.toy import compiled, made
 
 RECORDED = recording.load(find("programs/programs_and_threads"), "cpu")
@@ -135,7 +136,7 @@ def test_the_compiler_deals_out_so_wherever_the_sliders_reach(page, tmp_path):
     clean = {key: value for key, value in os.environ.items() if key != "TRITON_INTERPRET"}
     environment = clean | {"TRITON_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", COMPILE, json.dumps(CASES)]
-    ran = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=300, check=True)
+    ran = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=HANGS, check=True)
     for (block, warps), ttgir in zip(CASES, json.loads(ran.stdout), strict=True):
         assert parse(ttgir) == expected(block, warps)
         show(page, block, warps)

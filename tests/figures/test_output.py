@@ -3,7 +3,6 @@
 
 import html
 import re
-import time
 
 import pytest
 from msgspec.structs import replace
@@ -11,6 +10,7 @@ from msgspec.structs import replace
 from figures.output import output
 from recorder import printed
 from recorder.project import RecorderError
+from tests.limits import at_most
 from tests.toy import made
 
 PRINTED = "first\n## one step\na < b\nc\n## another\n\nd ## e\n## empty\n"
@@ -48,23 +48,22 @@ def test_a_section_in_which_nothing_was_printed():
         shown(section="empty", only=".")
 
 
+@pytest.mark.speed
 def test_a_pattern_that_would_try_every_way_gives_up(monkeypatch):
     monkeypatch.setattr(printed, "SECONDS", 0.05)
-    before = time.process_time()
-    with pytest.raises(RecorderError, match=r"'\(a\|a\?\)\+\$' takes more than 0.05 s for a line"):
+    with at_most(20), pytest.raises(RecorderError, match=r"'\(a\|a\?\)\+\$' takes more than 0.05 s for a line"):
         shown("a" * 4000 + "b\n", only="(a|a?)+$")
-    assert time.process_time() - before < 5
 
 
+@pytest.mark.speed
 @pytest.mark.parametrize(
     "line", [" " * 100_000 + "x", "a:" + " " * 100_000, "a: " + "1" * 1_900 + "x", "=:" * 50_000, "1," * 900 + "x"]
 )
 def test_numbers_are_soon_found_in_whatever_was_printed(line):
-    before = time.process_time()
-    assert printed.numbers(f"{line}\nsum: 1,024\n") == {"sum": 1024}
-    with pytest.raises(RecorderError, match="no pixels"):
-        printed.pixels(f"a: {'1' * 40}.5\na: {line}\n", "a")  # a number of forty digits is no row of pixels
-    assert time.process_time() - before < 2
+    with at_most(10):
+        assert printed.numbers(f"{line}\nsum: 1,024\n") == {"sum": 1024}
+        with pytest.raises(RecorderError, match="no pixels"):
+            printed.pixels(f"a: {'1' * 40}.5\na: {line}\n", "a")  # a number of forty digits is no row of pixels
 
 
 def test_numbers_that_were_printed():

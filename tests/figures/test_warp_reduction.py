@@ -16,6 +16,7 @@ from recorder.project import RecorderError, find
 from recorder.recording import Line
 from tests.browser import ROOT
 from tests.figures.explorer_support import call, in_scheme, move_and_copy, page_with
+from tests.limits import HANGS
 from tests.toy import compiled, made
 
 RECORDED = recording.load(find("gpu/hierarchy"), "cpu")
@@ -64,7 +65,7 @@ def test_the_compiler_writes_these_steps(tmp_path):
     clean = {key: value for key, value in os.environ.items() if key != "TRITON_INTERPRET"}
     environment = clean | {"TRITON_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", COMPILE, json.dumps(SIZES)]
-    ran = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=300, check=True)
+    ran = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=HANGS, check=True)
     for threads, ptx in zip(SIZES, json.loads(ran.stdout), strict=True):
         assert shuffled(ptx) == distances(threads)
         assert "redux" not in ptx and len(re.findall(r"\tadd\.f32", ptx)) == len(distances(threads))

@@ -7,6 +7,8 @@ from unittest import mock
 
 import pytest
 
+from tests.limits import HANGS
+
 PRACTICE = Path(__file__).resolve().parents[2] / "practice"
 sys.path.append(str(PRACTICE))  # behind the checkout, where `practice` is this package and not practice.py
 
@@ -28,7 +30,7 @@ def check(checker, tmp_path):
     def run(exercise, text, **options):
         path = tmp_path / f"{exercise.name}.py"
         path.write_text(text, "utf-8")
-        return checker.check(exercise, path, **options)
+        return checker.check(exercise, path, **{"limit": HANGS, **options})
 
     return run
 

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 from coach import draw
@@ -19,6 +18,7 @@ from coach.finding import STAGES, Finding
 from coach.pages import named
 from coach.progress import Progress
 
+from tests.limits import HANGS, gone, wait_for
 from tests.practice.conftest import PRACTICE
 
 NAMES = ("01_scale", "03_copy", "05_row_sum")
@@ -268,7 +268,7 @@ def environment(**more):
 def practice(folder, *arguments, **more):
     command = [sys.executable, str(folder / "practice.py"), *arguments]
     return subprocess.run(
-        command, cwd=folder.parent, env=environment(**more), capture_output=True, text=True, timeout=100
+        command, cwd=folder.parent, env=environment(**more), capture_output=True, text=True, timeout=HANGS
     )
 
 
@@ -321,7 +321,7 @@ def test_bad_input_is_answered_without_a_traceback(folder, arguments, said):
 def test_what_is_missing_is_named(folder):
     command = "import sys; sys.modules['triton'] = None; import runpy; runpy.run_path(sys.argv[1], run_name='__main__')"
     call = [sys.executable, "-c", command, str(folder / "practice.py")]
-    done = subprocess.run(call, env=environment(), capture_output=True, text=True, timeout=60)
+    done = subprocess.run(call, env=environment(), capture_output=True, text=True, timeout=HANGS)
     assert done.returncode == 1
     assert "triton cannot be found" in done.stderr and "pip install triton" in done.stderr
     assert "Traceback" not in done.stderr
@@ -333,19 +333,8 @@ def test_ctrl_c_ends_it_with_a_sentence_and_leaves_no_process(folder):
     mine.write_text(f"open({str(folder / 'pid')!r}, 'w').write(str(__import__('os').getpid()))\nwhile True: pass\n")
     call = [sys.executable, str(folder / "practice.py"), "check", "1"]
     running = subprocess.Popen(call, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 60
-    while not (folder / "pid").exists() or not (folder / "pid").read_text():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    assert wait_for(lambda: (folder / "pid").exists() and (folder / "pid").read_text())
     running.send_signal(signal.SIGINT)
-    _, said = running.communicate(timeout=30)
+    _, said = running.communicate(timeout=HANGS)
     assert (running.returncode, said.strip()) == (130, "Stopped. Your files are as you saved them.")
-    assert not _runs(int((folder / "pid").read_text()))
-
-
-def _runs(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
+    assert gone(int((folder / "pid").read_text()))

@@ -17,6 +17,7 @@ from coach.finding import Finding
 from coach.notebook import Notebook
 
 from render import handout
+from tests.limits import HANGS
 from tests.practice.conftest import PRACTICE
 
 SCALE = find("scale", exercises())
@@ -46,7 +47,7 @@ def test_the_pins_are_exact():
     assert all(re.fullmatch(r"[a-z]+==[\d.]+(; python_full_version [<>]=? '3\.12')?", pin) for pin in handout.pins())
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.long
 def test_it_runs_as_a_notebook(tmp_path):
     """The first exercise, three times: as it comes, with a mask too few, and solved; then a hint."""
     import nbformat
@@ -66,7 +67,7 @@ def test_it_runs_as_a_notebook(tmp_path):
     more = [nbformat.v4.new_code_cell(text) for text in (*filled, "%hint scale", "%hint scal")]
     notebook.cells = [cells["fetch"], cells["load"], first, *more]
     kernel = AsyncKernelManager(kernel_spec_manager=KernelSpecManager(kernel_dirs=[]))
-    client = NotebookClient(notebook, km=kernel, timeout=120, coalesce_streams=True)
+    client = NotebookClient(notebook, km=kernel, timeout=HANGS, coalesce_streams=True)
     client.execute(env={**os.environ, "PYTHONPATH": ""}, cwd=str(folder), cleanup_kc=True)
     empty, masked, solved, hint, unknown = (
         "".join(output.get("text", "") for output in cell.outputs) for cell in notebook.cells[2:]

@@ -18,6 +18,7 @@ from coach.exercise import PracticeError
 from coach.finding import Finding
 from coach.serve import DARK, LIGHT, serve
 
+from tests.limits import HANGS
 from tests.practice.conftest import PRACTICE
 
 NAMES = ("01_scale", "05_row_sum")
@@ -60,7 +61,7 @@ def served(desk, checker, monkeypatch, *steps):
         address = f"http://127.0.0.1:{port}"
 
     def fetched(path):
-        with urllib.request.urlopen(address + path, timeout=10) as answer:
+        with urllib.request.urlopen(address + path, timeout=HANGS) as answer:
             return answer.read().decode()
 
     address = ""
@@ -103,7 +104,7 @@ def test_nothing_else_is_served_and_a_port_in_use_is_named(desk, monkeypatch):
 
     def ready(port):
         with pytest.raises(urllib.error.HTTPError, match="404"):
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/../practice.py", timeout=10)
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/../practice.py", timeout=HANGS)
         asked.append(port)
 
     serve(desk, desk.all[0], Toy(), port=0, rounds=0, ready=ready)

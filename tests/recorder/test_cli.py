@@ -14,7 +14,8 @@ from msgspec.structs import replace
 from recorder import __main__ as cli
 from recorder import judge, recording, runner, tools
 from recorder.project import RecorderError, Snippet
-from tests.toy import SETTINGS, gone, runs_snippets, wait_for
+from tests.limits import HANGS, gone, wait_for
+from tests.toy import SETTINGS, runs_snippets
 
 TOY = Snippet("programs/toy")
 
@@ -264,7 +265,7 @@ def test_on_a_terminal_one_line_changes_and_the_same_is_not_written_again(projec
     ours, theirs = pty.openpty()
     try:
         process = project.start("run", stderr=theirs)
-        assert process.wait(60) == 0
+        assert process.wait(HANGS) == 0
         shown = os.read(ours, 100_000).decode()
     finally:
         os.close(ours)
@@ -293,7 +294,7 @@ def test_ctrl_c_leaves_old_recordings_whole(toy, tmp_path_factory, stop):
     )  # fmt: skip
     assert wait_for(lambda: pid.exists() and pid.read_text())
     os.killpg(process.pid, stop)
-    _, err = process.communicate(timeout=20)
+    _, err = process.communicate(timeout=HANGS)
     assert process.returncode == 130, err
     assert "as they were" in err and "Traceback" not in err
     assert toy.files() == before

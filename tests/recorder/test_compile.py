@@ -20,9 +20,10 @@ from tests.toy import ROOT, Project
 
 pytest.importorskip("triton")
 from recorder.compile import digest, in_one_place, specialization, tie_to_source
+from tests.limits import HANGS
 
 FILE = "snippets/programs/it.py"
-pytestmark = pytest.mark.timeout(600)  # the first may download a Triton
+pytestmark = pytest.mark.long  # the first may download a Triton
 
 
 def tied(stage, text):
@@ -248,7 +249,7 @@ LAUNCHES = [launch(), launch(n=2048), launch(kernel="three"), launch(n=1023)]  #
 @pytest.fixture(scope="module")
 def compiler():
     """The Triton that compiles what pages show; kept in this checkout, so that it is downloaded once."""
-    return runner.fetch_triton(COMPILER, time.monotonic() + 600, lambda text: None)
+    return runner.fetch_triton(COMPILER, time.monotonic() + HANGS, lambda text: None)
 
 
 @pytest.fixture(scope="module")

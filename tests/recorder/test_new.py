@@ -12,6 +12,7 @@ import pytest
 from recorder import judge
 from recorder.new import new
 from recorder.project import RecorderError, Snippet
+from tests.limits import HANGS
 
 ROOT = Path(__file__).parents[2]
 MENU = """\
@@ -47,11 +48,11 @@ def test_everything_has_the_name_and_the_menu_has_the_page(chapter):
 def test_it_runs_and_its_test_passes(chapter):
     pytest.importorskip("triton")
     new("programs/saxpy")
-    for name in ("conftest.py", "snippets/guards.py"):
-        target = chapter.root / "tests" / name
+    for name in ("conftest.py", "tests/snippets/guards.py"):
+        target = chapter.root / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / "tests" / name, target)
-    for name in ("browser", "compiled", "interpreter", "sampling", "toy"):
+        shutil.copy(ROOT / name, target)
+    for name in ("browser", "compiled", "interpreter", "limits", "sampling", "toy"):
         shutil.copy(ROOT / f"tests/{name}.py", chapter.root / f"tests/{name}.py")
     for name in ("snippets/tools/testing.py", "pyproject.toml"):
         (chapter.root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -59,7 +60,7 @@ def test_it_runs_and_its_test_passes(chapter):
     files = ["tests/snippets/programs/test_saxpy.py", "snippets/programs/saxpy.py"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files], cwd=chapter.root, text=True,
-        env=chapter.environment() | {"CI": "true"}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=100,
+        env=chapter.environment() | {"CI": "true"}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=HANGS,
     )  # fmt: skip
     assert done.returncode == 0 and "24 passed" in done.stdout, done.stdout
     assert os.listdir(chapter.root / "recordings/programs") == ["toy"]

@@ -15,7 +15,8 @@ import pytest
 from recorder import fingerprint, judge, recording, runner
 from recorder.project import COMPILER, RecorderError, Snippet
 from recorder.recording import Access
-from tests.toy import compiled, gone, launch, made, runs_snippets, wait_for
+from tests.limits import GROWING, HANGS, gone, wait_for
+from tests.toy import compiled, launch, made, runs_snippets
 
 TOY = Snippet("programs/toy")
 HANG = "import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(99)\n"
@@ -32,7 +33,7 @@ time.sleep(99)
 # One process. What it runs here is a module of the project, which starts faster than a snippet.
 
 
-def run(project, text, seconds=60.0, interpret=False, progress=lambda text: None):
+def run(project, text, seconds=HANGS, interpret=False, progress=lambda text: None):
     project.write("job.py", text)
     folder = project.root / "work"
     folder.mkdir(exist_ok=True)
@@ -54,8 +55,15 @@ def test_the_surroundings_of_a_run(project, monkeypatch, interpret):
 
 
 def test_the_last_line_is_the_progress(project):
-    seen = []
-    run(project, "import time\nprint('one'); print('two', flush=True); time.sleep(0.5)\n", progress=seen.append)
+    seen, shown = [], project.root / "shown"
+
+    def progress(text):
+        seen.append(text)
+        if text == "two":
+            shown.touch()
+
+    waits = f"while not os.path.exists({str(shown)!r}): time.sleep(0.1)\n"
+    run(project, f"import os, time\nprint('one'); print('two', flush=True)\n{waits}", progress=progress)
     assert "two" in seen and not any("\n" in text for text in seen)
 
 
@@ -83,8 +91,11 @@ def test_output_without_bound_is_stopped(project, monkeypatch, file):
 
 def test_the_time_limit_stops_everything_that_was_started(project):
     """Also a child that outlives its parent's terminal and ignores a polite request."""
-    with pytest.raises(RecorderError, match="time limit"):
-        run(project, STUBBORN, seconds=1.5)
+    for seconds in GROWING:  # until both run before it is up
+        with pytest.raises(RecorderError, match="time limit"):
+            run(project, STUBBORN, seconds=seconds)
+        if (project.root / "pids").exists():
+            break
     pids = [int(pid) for pid in (project.root / "pids").read_text().split()]
     assert len(pids) == 2 and all(map(gone, pids))
 
@@ -107,12 +118,12 @@ def test_an_interruption_stops_everything_too(project, error):
 def test_nothing_runs_on_when_the_recorder_is_killed_or_its_terminal_hangs_up(project, stop):
     """It cannot stop anything then; a watch beside the snippet does."""
     project.write("job.py", STUBBORN)
-    code = "import time; from recorder import runner; runner._run(['job'], {}, '.', time.monotonic() + 60, id)"
+    code = "import time; from recorder import runner; runner._run(['job'], {}, '.', time.monotonic() + 999, id)"
     recorder = subprocess.Popen([sys.executable, "-c", code], cwd=project.root, env=project.environment())
     pids = project.root / "pids"
     assert wait_for(pids.exists)
     recorder.send_signal(stop)
-    assert recorder.wait(10) == -stop
+    assert recorder.wait(HANGS) == -stop
     assert all(gone(int(pid)) for pid in pids.read_text().split())
 
 

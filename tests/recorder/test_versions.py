@@ -8,6 +8,7 @@ import pytest
 from recorder import __main__ as cli
 from recorder import fingerprint, judge, runner
 from recorder.project import RecorderError, Snippet, mend
+from tests.limits import HANGS
 from tests.toy import SETTINGS
 
 TOY, OTHER = Snippet("programs/toy"), "cpu-triton-3.8.0"
@@ -67,7 +68,7 @@ sys.exit("no such version" if sys.argv[-1] == "triton==9" else 0)
 
 
 def fetch(version):
-    return runner.fetch_triton(version, time.monotonic() + 60, lambda text: None)
+    return runner.fetch_triton(version, time.monotonic() + HANGS, lambda text: None)
 
 
 def test_a_triton_is_fetched_once(project):

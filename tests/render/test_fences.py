@@ -264,8 +264,9 @@ def run_of_failing_pages(tmp_path_factory):
     copy = tmp_path_factory.mktemp("copy")
     (copy / "tests").mkdir()
     (copy / "docs" / "en").mkdir(parents=True)
-    shutil.copy(ROOT / "pyproject.toml", copy)
-    for name in ("conftest", "browser", "compiled", "interpreter", "sampling", "toy"):  # and what it imports
+    for name in ("pyproject.toml", "conftest.py"):
+        shutil.copy(ROOT / name, copy)
+    for name in ("browser", "compiled", "interpreter", "limits", "sampling", "toy"):  # and what it imports
         shutil.copy(ROOT / "tests" / f"{name}.py", copy / "tests")
     for place, text in PLACES.items():
         page = copy / "docs" / "en" / f"{place.replace(' ', '-')}.md"

@@ -143,10 +143,10 @@ def opened(two, convert, browser, tmp_path):
         f'<!doctype html><html lang="en"><head>{head}</head><body class="md-typeset">{body}</body></html>', "utf-8"
     )
     with served(folder, folder) as url:
-        page = browser.new_page()
+        page = browser.new_context().new_page()
         page.goto(url)
         yield page
-        page.close()
+        page.context.close()
 
 
 def shown(page) -> tuple[str, str]:

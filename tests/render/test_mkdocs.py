@@ -21,6 +21,7 @@ from bs4 import BeautifulSoup
 from msgspec.structs import replace
 from PIL import Image
 
+from tests.limits import HANGS
 from tests.processes import run_python
 from tests.render.conftest import LESSON, NAV, cells
 from tests.toy import ROOT, TOY, made
@@ -201,12 +202,12 @@ def test_who_serves_sees_a_preview_of_what_is_stale_and_all_else_is_refused(smal
     assert "claim--stale" in page
     assert small.course.files() == before
     small.edit(PAGE, "== 3", "== 4")
-    done = subprocess.run(call, cwd=small.root, env=small.environment(), capture_output=True, text=True, timeout=60)
+    done = subprocess.run(call, cwd=small.root, env=small.environment(), capture_output=True, text=True, timeout=HANGS)
     assert done.returncode == 1 and "toy.md:3: the sentence relies on" in done.stderr and "Traceback" not in done.stderr
 
 
 def wait_for(url: str, process: subprocess.Popen) -> str:
-    end = time.monotonic() + 60
+    end = time.monotonic() + HANGS
     while process.poll() is None and time.monotonic() < end:
         try:
             with urllib.request.urlopen(url) as answer:

@@ -196,7 +196,7 @@ def test_the_zip_knows_the_address_of_the_site(tmp_path):
     assert (tmp_path / "practice" / "practice.ipynb").read_bytes() == (PRACTICE / "practice.ipynb").read_bytes()
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.long
 def test_what_is_downloaded_runs(packed, tmp_path):
     """In an empty folder, where no checkout can be found; the first exercise, as it comes and then solved."""
     zipfile.ZipFile(packed).extractall(tmp_path)

@@ -19,6 +19,7 @@ from render.config import address
 from render.path import lessons
 from tests import interpreter
 from tests.browser import taken_over
+from tests.limits import HANGS
 from tests.processes import PRELOADED
 from tests.sampling import EVERYTHING, todays
 
@@ -67,7 +68,7 @@ def offered(site, page: str) -> tuple[str, bytes, str]:
 
 
 @pytest.mark.skipif(find_spec("triton") is None, reason="snippets run where Triton is installed")
-@pytest.mark.timeout(300)
+@pytest.mark.long
 def test_what_lessons_offer_runs_by_itself(site, tmp_path):
     """All in one test, since torch is slow to import. Without what takes a GPU."""
     jobs, chosen = {}, todays(LESSONS, 5)
@@ -85,7 +86,7 @@ def test_what_lessons_offer_runs_by_itself(site, tmp_path):
     assert len(jobs) > len(chosen) - (4 if EVERYTHING else 2)
     environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-c", RUN, str(ROOT), json.dumps(jobs)]
-    done = subprocess.run(command, env=environment, cwd="/", capture_output=True, text=True, timeout=250)
+    done = subprocess.run(command, env=environment, cwd="/", capture_output=True, text=True, timeout=HANGS)
     assert done.returncode == 0, done.stderr
     results = {page: (status, said) for page, status, said in map(json.loads, done.stdout.splitlines())}
     assert results.keys() == jobs.keys()

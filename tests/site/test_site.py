@@ -176,7 +176,6 @@ def phone(browser):
     screen = {"viewport": PHONE, "has_touch": True, "is_mobile": True}
     with browser.new_context(color_scheme="light", reduced_motion="reduce", **screen) as context:
         page = context.new_page()
-        page.set_default_timeout(15_000)
         yield page
 
 

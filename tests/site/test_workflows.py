@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.limits import HANGS
+
 ROOT = Path(__file__).parents[2]
 # YAML 1.1 reads the key `on` as true; the base loader leaves every scalar a string.
 CI, DEPLOY, GPU, LABEL, WEEKLY = WORKFLOWS = [
@@ -154,5 +156,5 @@ def test_zizmor_finds_nothing():
         pytest.skip("zizmor is not installed")
     # Without --strict-collection it passes over a file that it cannot parse.
     command = [zizmor, "--offline", "--no-progress", "--strict-collection", "--persona", "pedantic", ".github"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=HANGS)
     assert done.returncode == 0, done.stdout + done.stderr

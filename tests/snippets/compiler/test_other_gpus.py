@@ -11,6 +11,7 @@ import triton
 from guards import environment
 
 from snippets.compiler import other_gpus as module
+from tests.limits import HANGS
 
 COMPILE = """
 from snippets.compiler.other_gpus import GPUS, LARGE_TILE, by_pointers, compile_for, launches
@@ -25,7 +26,7 @@ KINDS = list(module.GPUS)
 def compiled() -> dict[str, list[str]]:
     """By GPU: registers, spills and shared memory of a vector add, then all that is said of a small matrix product."""
     command = [sys.executable, "-c", COMPILE]
-    done = subprocess.run(command, env=environment("cuda"), capture_output=True, text=True, timeout=110)
+    done = subprocess.run(command, env=environment("cuda"), capture_output=True, text=True, timeout=HANGS)
     assert done.returncode == 0, done.stderr
     rows = [line.split("|") for line in done.stdout.splitlines()]
     return {name: rest for name, *rest in rows}

@@ -101,7 +101,7 @@ def check(found, wanted, dtype):
         assert ((a.double() - b).abs() <= tolerance * (1 + size)).all(), name
 
 
-@pytest.mark.timeout(300)  # a GPU's kernels are compiled for each head_dim and dtype
+@pytest.mark.long  # a GPU's kernels are compiled for each head_dim and dtype
 @silent
 @example([(3, 5), (0, 4), (2, 0), (17, 33)], 2, 1, True, ("contiguous",) * 4, 0, torch.float32, 16, None, 0)
 @example([(40, 20), (1, 1)], 4, 2, True, ("of qkv", "one head for all", "heads first", "one row for all"), 0,

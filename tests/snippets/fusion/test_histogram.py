@@ -86,7 +86,7 @@ def recorded_atomics():
         yield found
 
 
-@pytest.mark.timeout(300)  # a GPU's kernels are compiled, for each block and dtype
+@pytest.mark.long  # a GPU's kernels are compiled, for each block and dtype
 @example((3, 40), 7, 16, 2, "turned", 0, torch.int32)
 @example((300,), 256, 64, 3, "contiguous", 0, torch.uint8)
 @example((5,), 0, 16, 1, "contiguous", 0, torch.int64)

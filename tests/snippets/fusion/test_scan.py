@@ -140,7 +140,7 @@ def check(name, inputs, grad, dim=-1, reverse=False):
         assert not wrong.any(), f"{name} {i}: {actual[wrong][:3]}, should be {expected[wrong][:3]}"
 
 
-@pytest.mark.timeout(300)  # a GPU's kernels are compiled, for each block, dtype and direction
+@pytest.mark.long  # a GPU's kernels are compiled, for each block, dtype and direction
 @scans
 @example((3, 40), 1, True, 1, ["turned", "gaps", "stride 0"], 0, False, torch.float32)
 @example((3, 9, 5), 1, True, 1, ["contiguous", "turned", "stride 0"], 0, True, torch.float32)

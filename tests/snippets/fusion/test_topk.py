@@ -88,7 +88,7 @@ def planned(by):
     )
 
 
-@pytest.mark.timeout(300)  # a GPU's kernels are compiled, for each block and dtype
+@pytest.mark.long  # a GPU's kernels are compiled, for each block and dtype
 @example((3, 9), 9, 1, ["turned", "stride 0"], 0, torch.float32, True)
 @example((3, 2, 16), 3, 2, ["gaps", "turned"], 0, torch.float16, True)
 @example((2, 33), 5, 1, ["contiguous", "every other"], 0, torch.bfloat16, True)

@@ -141,7 +141,7 @@ def test_as_a_script(device):
 
 
 @pytest.mark.gpu
-@pytest.mark.timeout(300)
+@pytest.mark.long
 def test_what_is_doubled_doubles():
     doubled = launch_and_latency.doubled.fn
     assert doubled("compute", "arithmetic") > 1.8 > 1.2 > doubled("compute", "bytes")

@@ -4,7 +4,6 @@
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -46,10 +45,8 @@ def test_a_process_that_cannot_start(started, monkeypatch, tmp_path):
     broken = tmp_path / "broken.py"
     broken.write_text("raise SystemExit('no torch here')")
     monkeypatch.setattr(snippet, "__file__", str(broken))
-    begin = time.monotonic()
     with pytest.raises(RuntimeError, match="ended with status 1; it said: no torch here"), snippet.echo():
         raise AssertionError("nobody is there")
-    assert time.monotonic() - begin < 30  # and not the whole limit
 
 
 def test_a_process_that_does_not_come(started, monkeypatch, tmp_path):

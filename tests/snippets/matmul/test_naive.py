@@ -257,7 +257,7 @@ def test_offsets_within_a_tile_have_32_bits():
         "    sizes = set(re.findall(r'cp.async.\\w+.shared.global \\[[^,]*, \\[[^,]*, 0x(\\w+)', made.asm['ptx']))\n"
         "    assert sizes == {'10'}, sizes\n"
     )
-    done = run_python("-c", code, env=environment("cuda"), timeout=110)
+    done = run_python("-c", code, env=environment("cuda"))
     assert done.returncode == 0, done.stderr
 
 

@@ -311,7 +311,7 @@ def test_imports_nothing_but_torch_and_triton():
 
 
 def gpu(test):
-    return pytest.mark.gpu(pytest.mark.timeout(600)(test))
+    return pytest.mark.gpu(pytest.mark.long(test))
 
 
 @gpu

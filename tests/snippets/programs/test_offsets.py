@@ -320,7 +320,7 @@ def test_rows_2_to_the_31_apart(device):
 
 
 def gpu(test):
-    return pytest.mark.gpu(pytest.mark.timeout(600)(test))
+    return pytest.mark.gpu(pytest.mark.long(test))
 
 
 @gpu

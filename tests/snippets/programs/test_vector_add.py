@@ -107,7 +107,7 @@ shapes = st.one_of(
 )
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.long
 @settings(max_examples=200)
 @given(data=st.data(), shape=shapes, kind=kinds, seed=st.integers(0, 999))
 def test_adds_as_torch_does_to_the_bit(device, data, shape, kind, seed):
@@ -121,7 +121,7 @@ def test_adds_as_torch_does_to_the_bit(device, data, shape, kind, seed):
     check(vector_add, x, y, block_size, starts)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", vector_add.DTYPES, ids=str)
 def test_around_the_edges_of_a_block(device, dtype):
     for n in (1, 15, 16, 17, 31, 32, 33, 48):
@@ -380,7 +380,7 @@ def test_planted_faults_are_caught(device, tmp_path):
 
 
 def gpu(test):
-    return pytest.mark.gpu(pytest.mark.timeout(600)(test))
+    return pytest.mark.gpu(pytest.mark.long(test))
 
 
 @gpu

@@ -55,7 +55,7 @@ def test_inputs_are_gates(device):
 
 
 @pytest.mark.gpu
-@pytest.mark.timeout(300)
+@pytest.mark.long
 @pytest.mark.parametrize("name", rungs.RUNGS)
 @pytest.mark.parametrize("shape", [(2, 37, 100), (1, 16, 4), (3, 1, 70), (2, 40, 129)])
 def test_every_rung(name, shape):
@@ -131,7 +131,7 @@ def test_says_so_without_a_gpu():
 
 
 @pytest.mark.gpu
-@pytest.mark.timeout(300)
+@pytest.mark.long
 def test_benchmarks_run():
     first = {name: 1.0 for name in ("start", *rungs.RUNGS, *(f"loop {steps}" for steps in rungs.UNROLLED))}
     small = {"MANY": (2, 8, 64), "LONG": (1, 32, 4)}

@@ -37,7 +37,7 @@ def test_says_that_it_needs_a_gpu():
 
 
 @pytest.mark.gpu
-@pytest.mark.timeout(300)
+@pytest.mark.long
 def test_prints_that_all_agree(capsys):
     snippet.main()
     lines = capsys.readouterr().out.splitlines()
@@ -45,7 +45,7 @@ def test_prints_that_all_agree(capsys):
 
 
 @pytest.mark.gpu
-@pytest.mark.timeout(300)
+@pytest.mark.long
 def test_benchmarks_run():
     times = {side: snippet.lifted_time.fn(side, "call")[0] for side in ("eager", "compiled", "lifted", "empty")}
     assert 0 < times["empty"] < min(times["compiled"], times["lifted"]) < times["eager"]

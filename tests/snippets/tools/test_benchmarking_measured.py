@@ -26,7 +26,7 @@ def test_a_process_that_fails_says_why():
 
 
 @pytest.mark.gpu
-@pytest.mark.timeout(300)
+@pytest.mark.long
 @pytest.mark.parametrize("name", MARKS)
 def test_benchmarks_run(name):
     mark = getattr(measured, name)

@@ -61,7 +61,7 @@ def test_products_in_each_precision_are_one_product(monkeypatch):
 
 
 @pytest.mark.gpu
-@pytest.mark.timeout(300)
+@pytest.mark.long
 @pytest.mark.parametrize("name", MARKS)
 def test_benchmarks_run(name):
     mark = getattr(mistakes, name)

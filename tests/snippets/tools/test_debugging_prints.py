@@ -10,6 +10,7 @@ from guards import environment
 
 from snippets.tools import debugging_prints
 from snippets.tools.debugging_prints import KERNELS, launch
+from tests.limits import HANGS
 
 SOURCE = Path(debugging_prints.__file__)
 
@@ -49,7 +50,7 @@ def test_prefix_must_be_ascii(capsys):
 
 def sections(device):
     done = subprocess.run(
-        [sys.executable, SOURCE], env=environment(device), capture_output=True, text=True, timeout=110
+        [sys.executable, SOURCE], env=environment(device), capture_output=True, text=True, timeout=HANGS
     )
     assert done.returncode == 0, done.stderr
     return {part.partition("\n")[0]: part.partition("\n")[2] for part in done.stdout.split("## ")[1:]}

@@ -92,7 +92,7 @@ assert out.tolist() == [3.0] * 5
 
 
 @pytest.mark.gpu
-@pytest.mark.timeout(300)
+@pytest.mark.long
 @pytest.mark.parametrize("kernel, reported", [("sound", None), ("load", "Invalid __global__ read"), ("store", "write")])
 def test_the_sanitizer_sees_it_on_a_gpu(kernel, reported):
     tool = shutil.which("compute-sanitizer")

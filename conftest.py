@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """How every test here runs: in Triton's interpreter, or (``pytest -m gpu``) compiled, on a GPU.
 
-``pytest`` also runs the doctests of ``snippets/`` and the Python fences of ``docs/en/``.
-pytest-markdown-docs collects the fences. It is turned on here, not on the command line, so that ``pytest -m gpu``
-also works where it is not installed.
+``pytest`` also runs the doctests of our modules and the Python fences of ``docs/en/``; this file stands above all of
+them, so that ``pytest FILE`` does so, too, for any one. pytest-markdown-docs collects the fences. It is turned on here,
+not on the command line, so that ``pytest -m gpu`` also works where it is not installed.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from tests.browser import browser, browser_path, open_site, playwright, site  # 
 from tests.sampling import EVERYTHING, EXAMPLES
 from tests.toy import project, toy  # noqa: F401, fixtures
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parent
 if "PYTEST_XDIST_WORKER" in os.environ:  # workers share the cores; threads of torch and NumPy would only fight for them
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -42,6 +42,8 @@ def runs_on_gpu(config) -> bool:
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "gpu: runs compiled, on a GPU; only under `pytest -m gpu`")
+    config.addinivalue_line("markers", "long: begins before others, which take less")
+    config.addinivalue_line("markers", "speed: guards speed, by tests/limits.py")
     config.addinivalue_line("markers", "alone: times or counts, with no other test on the GPU or the processors")
     # Triton reads TRITON_INTERPRET when it is imported and when a kernel is decorated: this must come before both.
     if runs_on_gpu(config):
@@ -58,7 +60,6 @@ def pytest_configure(config):
     if config.pluginmanager.hasplugin("pytest_markdown_docs"):
         config.option.markdowndocs = True
         config.option.markdowndocs_syntax = "superfences"  # ```{.python …} counts too
-    config.pluginmanager.register(Collection())
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -95,30 +96,29 @@ def pytest_collection_modifyitems(config, items):
     for item in items:
         (kept if (item.get_closest_marker("gpu") is not None) == gpu else others).append(item)
     config.hook.pytest_deselected(items=others)
-    # Those that may take longer than most come first, or one worker would wait for the other's last one.
-    items[:] = sorted(kept, key=lambda item: item.get_closest_marker("timeout") is None)
+    # Those that take longer than most come first, or one worker would wait for the other's last one.
+    items[:] = sorted(kept, key=lambda item: item.get_closest_marker("long") is None)
 
 
-class Collection:
-    """Hooks that must also see what lies outside ``tests/``, which those of a conftest file do not."""
+def pytest_ignore_collect(collection_path):
+    needs_triton = [ROOT / "snippets", ROOT / "docs", ROOT / "tests" / "snippets"]
+    if triton_cannot_be_here() and any(collection_path.is_relative_to(folder) for folder in needs_triton):
+        return True
+    return None
 
-    def pytest_ignore_collect(self, collection_path):
-        needs_triton = [ROOT / "snippets", ROOT / "docs", ROOT / "tests" / "snippets"]
-        if triton_cannot_be_here() and any(collection_path.is_relative_to(folder) for folder in needs_triton):
-            return True
-        return None
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_collect_file(self):
-        collectors = yield
-        # pytest-markdown-docs also imports every .py file, under another name than pytest does, to look for fences.
-        return [collector for collector in collectors if type(collector).__name__ != "MarkdownDocstringCodeModule"]
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file():
+    collectors = yield
+    # pytest-markdown-docs also imports every .py file, under another name than pytest does, to look for fences.
+    return [collector for collector in collectors if type(collector).__name__ != "MarkdownDocstringCodeModule"]
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_call(self, item):
-        moves = runs_on_gpu(item.config) and compiled.code(item) is not None
-        with compiled.on_a_gpu(item) if moves else contextlib.nullcontext():
-            return (yield)
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    moves = runs_on_gpu(item.config) and compiled.code(item) is not None
+    with compiled.on_a_gpu(item) if moves else contextlib.nullcontext():
+        return (yield)
 
 
 @pytest.fixture(scope="session", params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
