@@ -51,7 +51,7 @@ def slowness() -> float:
 
 @contextlib.contextmanager
 def paced():
-    """Yield an object whose ``seconds``, at the end, are those that the usual processor would have taken.
+    """Yield an object whose ``seconds``, at the end, are those that the usual processor would have taken, or fewer.
 
     They are seconds of a processor: of this thread and of processes that it waited for. What the machine's other work
     costs them, in caches and shared cores, it costs a fixed piece of work as well, timed before, meanwhile and after.
@@ -69,7 +69,7 @@ def paced():
     finally:
         stop.set()
         sampler.join()
-    pace.seconds = took / statistics.median([*samples, slowness()])
+    pace.seconds = took / max(1, statistics.median([*samples, slowness()]))  # who is faster may keep the rest
 
 
 @contextlib.contextmanager
