@@ -26,21 +26,20 @@ ROOT = Path(__file__).resolve().parent
 if "PYTEST_XDIST_WORKER" in os.environ:  # workers share the cores; threads of torch and NumPy would only fight for them
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-settings.register_profile(
-    "tests",
-    deadline=None,  # the first launch of a kernel compiles it
-    max_examples=EXAMPLES if EVERYTHING else EXAMPLES // 3,
-    derandomize=bool(os.environ.get("CI")),  # elsewhere, every run tries new examples
-    suppress_health_check=[HealthCheck.too_slow],
-)
-settings.load_profile("tests")
-
 
 def runs_on_gpu(config) -> bool:
     return "gpu" in (config.option.markexpr or "").replace("not gpu", "")
 
 
 def pytest_configure(config):
+    settings.register_profile(
+        "tests",
+        deadline=None,  # the first launch of a kernel compiles it, and a machine may have other work
+        max_examples=EXAMPLES if EVERYTHING else EXAMPLES // 3,
+        derandomize=not config.getoption("--hypothesis-seed", None),  # new examples only where a seed is given
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+    settings.load_profile("tests")
     config.addinivalue_line("markers", "gpu: runs compiled, on a GPU; only under `pytest -m gpu`")
     config.addinivalue_line("markers", "long: begins before others, which take less")
     config.addinivalue_line("markers", "speed: guards speed, by tests/limits.py")

@@ -1,26 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Of many cases alike, an ordinary run takes some, and others on the next day.
+"""Of many cases alike, an ordinary run takes those that show each kind first, and always the same.
 
-``CI=1`` in the environment, as ``.ci/run`` sets it, takes all of them; so does ``EVERYTHING=1``. Of Hypothesis's
-examples, which are new ones in every ordinary run, it takes a third.
+``CI=1`` in the environment, as ``.ci/run`` sets it, takes all of them; so does ``EVERYTHING=1``, and so does
+``make test-changed`` for what a change touches. Of Hypothesis's examples an ordinary run takes a third.
 """
 
-import datetime
 import os
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Hashable, Iterable
+from pathlib import Path
+from typing import TypeVar
 
+Case = TypeVar("Case")
 EVERYTHING = bool(os.environ.get("CI") or os.environ.get("EVERYTHING"))
 EXAMPLES = 40  # that Hypothesis makes up for a test
-TODAY = datetime.date.today().toordinal()
 
 
-def todays(cases: Iterable, days: int, *, day: int = TODAY, everything: bool = EVERYTHING) -> list:
-    """One case of ``days``, so that each has its turn within as many days.
+def some(
+    cases: Iterable[Case], kinds: Callable[[Case], Iterable[Hashable]], *, everything: bool = EVERYTHING
+) -> list[Case]:
+    """Return those cases, in their order, that are of a kind of which none before is; or all of them.
 
-    >>> [todays("abcde", 2, day=day, everything=False) for day in (0, 1)]
-    [['a', 'c', 'e'], ['b', 'd']]
-    >>> todays("abc", 2, everything=True)
-    ['a', 'b', 'c']
+    >>> some(["ab", "b", "ba", "bc"], set, everything=False)
+    ['ab', 'bc']
+    >>> some(["ab", "b"], set, everything=True)
+    ['ab', 'b']
     """
-    cases = list(cases)
-    return cases if everything else cases[day % days :: days]
+    seen, chosen = set(), []
+    for case in cases:
+        new = set(kinds(case)) - seen
+        if new or everything:
+            chosen.append(case)
+        seen |= new
+    return chosen
+
+
+def kinds_of_page(path: Path) -> set[str]:
+    """Return what makes a page unlike others: its chapter, its format, and the views that it asks for."""
+    return {path.parent.name, path.suffix, *re.findall(r"^ *view: (\S+)", path.read_text("utf-8"), re.M)}

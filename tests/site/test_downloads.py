@@ -21,7 +21,7 @@ from tests import interpreter
 from tests.browser import taken_over
 from tests.limits import HANGS
 from tests.processes import PRELOADED
-from tests.sampling import EVERYTHING, todays
+from tests.sampling import EVERYTHING, kinds_of_page, some
 
 ROOT = Path(__file__).resolve().parents[2]
 LESSONS = [page for page in lessons() if page.endswith(".md")]
@@ -71,7 +71,7 @@ def offered(site, page: str) -> tuple[str, bytes, str]:
 @pytest.mark.long
 def test_what_lessons_offer_runs_by_itself(site, tmp_path):
     """All in one test, since torch is slow to import. Without what takes a GPU."""
-    jobs, chosen = {}, todays(LESSONS, 5)
+    jobs, chosen = {}, some(LESSONS, lambda page: kinds_of_page(ROOT / "docs/en" / page))
     for number, page in enumerate(chosen):
         name, data, said = offered(site, page)
         folder = tmp_path / str(number)

@@ -17,7 +17,7 @@ from practice.coach.exercise import exercises
 from render.asked import at_first
 from render.path import lessons
 from tests.browser import SITE_URL, quiet, taken_over
-from tests.sampling import todays
+from tests.sampling import kinds_of_page, some
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs/en"
@@ -81,9 +81,9 @@ class Parsed(HTMLParser):
         return [has for name, has in self.elements if name == tag and wanted.items() <= has.items()]
 
 
-@pytest.fixture(scope="module", params=["", *todays([*SOURCES, "404.html"][1:], 5)])
+@pytest.fixture(scope="module", params=[*some(SOURCES, lambda address: kinds_of_page(SOURCES[address])), "404.html"])
 def address(request) -> str:
-    """Home and some of the other pages, or all; see ``tests/sampling.py``.
+    """Each page, or some; see ``tests/sampling.py``.
 
     Of a module's scope, so that pytest runs all tests of a page before those of the next.
     """
