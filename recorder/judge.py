@@ -72,7 +72,7 @@ def _problems_on(snippet: Snippet, device: str) -> list[Problem]:
     if not sound:
         return [Problem(path, "edited", "its content is not what the recorder wrote", repair)]
     found = []
-    if made.provenance.fingerprint != fingerprint.of(snippet, device):
+    if made.provenance.fingerprint != fingerprint.of(snippet, device, made):
         why = f"{relative(snippet.path)} has changed since (or a definition that it imports, its settings, or a pin)"
         found.append(Problem(path, "stale", why, repair))
     return found + _chart_problems(snippet, made)

@@ -215,6 +215,6 @@ def _renamed(made: Recording, old: Snippet, new: Snippet) -> Recording:
     spelled = msgspec.json.encode(made).decode().replace(relative(old.path), relative(new.path))
     now = msgspec.json.decode(spelled, type=Recording)
     snippet = new if made.snippet == old.name else Snippet(made.snippet)
-    ran = {"command": runner.command(snippet, made.device), "fingerprint": fingerprint.of(snippet, made.device)}
+    ran = {"command": runner.command(snippet, made.device), "fingerprint": fingerprint.of(snippet, made.device, now)}
     provenance = msgspec.structs.replace(now.provenance, **ran)
     return msgspec.structs.replace(now, snippet=snippet.name, provenance=provenance)

@@ -114,7 +114,7 @@ def record(
             "compiler": made["compiler"],
             "date": date.today().isoformat(),
             "command": command(snippet, device),
-            "fingerprint": before,
+            "fingerprint": "",
             "seconds": round(time.monotonic() - start, 1),
         },
         "output": seen["output"],
@@ -124,7 +124,9 @@ def record(
         "launches": {str(number): launches[number] for number in keeps},
         "compiled": made["compiled"],
     }
-    return msgspec.convert(plain, Recording)
+    made = msgspec.convert(plain, Recording)
+    ran = msgspec.structs.replace(made.provenance, fingerprint=fingerprint.of(snippet, device, made))
+    return msgspec.structs.replace(made, provenance=ran)
 
 
 def _trace(snippet: Snippet, device: str, folder: Path, deadline: float, progress, only_output: bool) -> dict:

@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """The syntax trees of snippets: what of a file runs, what that reaches in other files, and where it stands.
 
-Comments and docstrings are no part of what runs.
+Comments and docstrings are no part of what runs, unless it reads them: see ``reads``. Of imported files, a definition
+counts where it is reached; what acts on import, in its order; see ``effects``.
 """
 
 import ast
-from collections.abc import Iterator
+import hashlib
+import re
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 
+from recorder.effects import ACTING, FUNCTIONS, SETTLED, Names, stored
 from recorder.project import ROOT, RecorderError, nearest, read_text, relative
-
-FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef  # and classes
+from recorder.reads import Reads
 
 
 def tree_of(path: Path) -> ast.Module:
@@ -32,6 +35,7 @@ def syntax_tree(text: str) -> ast.Module:
             first = node.body[0] if node.body else None
             value = getattr(first, "value", None) if isinstance(first, ast.Expr) else None
             if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                node.docstring = value.value
                 del node.body[0]
     return tree
 
@@ -57,14 +61,16 @@ def spell(node) -> str:
     return repr(node)
 
 
-DYNAMIC = {"import_module", "__import__", "run_path", "run_module", "spec_from_file_location"}
-
-
 class Statement:
-    """A statement of a file's top level, spelled out, and the names that it uses."""
+    """A statement of a file's top level, spelled out, the names that it uses, and what it does and reads."""
 
-    def __init__(self, path: Path, node: ast.stmt):
+    def __init__(self, names: Names, node: ast.stmt, constants: dict[str, str]):
         self.node, self.text = node, spell(node)
+        self.level = names.of_statement(node)
+        self._foreign = names.foreign
+        self.names = stored(node)
+        self.single = all(len(names.bound[name]) == 1 for name in self.names)  # nothing else binds its names
+        self.reads = Reads(node, names, constants)
         self.uses: dict[str, set[str]] = {}  # by name, the attributes that are read of it; "" where it stands alone
         owners = set()
         for inner in ast.walk(node):  # from the outside in, so that an attribute comes before its owner
@@ -73,16 +79,26 @@ class Statement:
                 owners.add(inner.value)
             elif isinstance(inner, ast.Name) and inner not in owners:
                 self.uses.setdefault(inner.id, set()).add("")
-            if isinstance(inner, ast.Call) and _loads_ours(inner):
-                place = f"{relative(path)}:{inner.lineno}"
-                raise RecorderError(f"{place}: what it loads by name is in no fingerprint; write an import")
 
+    def meaning(self, name: str) -> str:
+        """Its text; of an import, what one of its names stands for."""
+        imported = isinstance(self.node, ast.Import | ast.ImportFrom)
+        return self._foreign.get(name, self.text) if imported else self.text
 
-def _loads_ours(call: ast.Call) -> bool:
-    """Whether a call may load a file of ours by its name."""
-    name = getattr(call.func, "attr", None) or getattr(call.func, "id", None)
-    first = call.args[0].value if call.args and isinstance(call.args[0], ast.Constant) else "snippets"
-    return name in DYNAMIC and str(first).startswith(("snippets", "."))
+    @property
+    def lines(self) -> range:
+        """Its lines, decorators included, counted from 1."""
+        first = min([self.node.lineno, *(d.lineno for d in getattr(self.node, "decorator_list", ()))])
+        return range(first, self.node.end_lineno + 1)
+
+    def docs(self, benchmarks: bool = False) -> list[str]:
+        """Its docstrings; or those of functions alone that Triton's ``perf_report`` makes a benchmark of."""
+        found = []
+        for node in _statements(self.node):
+            measures = any("perf_report" in spell(each) for each in getattr(node, "decorator_list", ()))
+            if hasattr(node, "docstring") and (measures or not benchmarks):
+                found.append(node.docstring)
+        return found
 
 
 class Module:
@@ -91,19 +107,36 @@ class Module:
     def __init__(self, path: Path):
         self.path = path
         self.definitions: dict[str, list[Statement]] = {}  # functions, classes, assignments, foreign imports
-        self.imported: dict[str, tuple[Path, str]] = {}  # local name: file of ours, and name in it; "" for all of it
+        self.imported: dict[str, list[tuple[Path, str]]] = {}  # by local name: file of ours, name in it or "" for all
         self.always: list[Statement] = []  # what runs on import whoever asks, such as a call
         tree = tree_of(path)
+        self.docstring = getattr(tree, "docstring", None)
         for node in ast.walk(tree):
             if isinstance(node, ast.Import | ast.ImportFrom):
                 self._import(node)
-        self.statements = [Statement(path, node) for node in tree.body]
+        names = Names(tree)
+        constants = {
+            name: nodes[0].value.value
+            for name, nodes in names.bound.items()
+            if len(nodes) == 1 and isinstance(getattr(nodes[0], "value", None), ast.Constant)
+            and isinstance(nodes[0].value.value, str)
+        }  # fmt: skip
+        self.statements = [Statement(names, node, constants) for node in tree.body]
+        keeps = any(each.reads.own_file and isinstance(each.node, ast.Assign) for each in self.statements)
         for statement in self.statements:
-            names = _bound(statement.node)
-            for name in names:
+            if keeps:
+                statement.reads.refuse_beside()
+            for name in statement.names:
                 self.definitions.setdefault(name, []).append(statement)
-            if not names and not _is_main(statement.node):
+            acts = statement.level == ACTING or not statement.names or "__getattr__" in statement.names
+            if acts and not _is_main(statement.node):
                 self.always.append(statement)
+
+    def files(self) -> list[Path]:
+        """The files of ours that it imports, or that its strings name, in the order of its text."""
+        imported = [path for targets in self.imported.values() for path, _ in targets]
+        named = [path for each in self.statements for path in sorted(each.reads.files) if is_snippet(path)]
+        return list(dict.fromkeys([*imported, *named]))
 
     def _import(self, node: ast.Import | ast.ImportFrom) -> None:
         here = f"{relative(self.path)}:{node.lineno}"
@@ -117,27 +150,21 @@ class Module:
             if alias.name == "*" or (isinstance(node, ast.Import) and not alias.asname):
                 raise RecorderError(f"{here}: name what it uses: `from snippets… import …`")
             if file := file_of(whole):
-                self.imported[name] = file, ""
+                self.imported.setdefault(name, []).append((file, ""))
             elif isinstance(node, ast.ImportFrom) and (file := file_of(node.module)):
-                self.imported[name] = file, alias.name
+                self.imported.setdefault(name, []).append((file, alias.name))
             else:
                 raise RecorderError(f"{here}: there is no file of ours for {whole}")
 
 
-def _bound(node: ast.stmt) -> list[str]:
-    """The names that a statement defines, if that is all that it does."""
-    if isinstance(node, FUNCTIONS):
-        return [node.name]
-    if isinstance(node, ast.Import | ast.ImportFrom):
-        return [(alias.asname or alias.name).partition(".")[0] for alias in node.names]
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
-    parts = [part for target in targets for part in getattr(target, "elts", [target])]
-    return [part.id for part in parts] if all(isinstance(part, ast.Name) for part in parts) else []
-
-
 def _is_main(node: ast.stmt) -> bool:
     """``if __name__ == "__main__":``, which an import does not run."""
-    return isinstance(node, ast.If) and any(getattr(n, "id", None) == "__name__" for n in ast.walk(node.test))
+    asked = isinstance(node, ast.If) and not node.orelse and ast.unparse(node.test).replace('"', "'")
+    return asked in ("__name__ == '__main__'", "'__main__' == __name__")
+
+
+def is_snippet(path: Path) -> bool:
+    return path.suffix == ".py" and path.is_relative_to(ROOT / "snippets")
 
 
 def file_of(module: str) -> Path | None:
@@ -164,14 +191,29 @@ def imports(path: Path) -> list[Path]:
 
 
 def modules_of(path: Path) -> dict[Path, Module]:
-    """The same, as they stand now."""
-    found, waiting = {}, [path]
-    while waiting:
-        file = waiting.pop()
+    """The same, as they stand now, in the order of the imports; and the files that their strings name."""
+    found: dict[Path, Module] = {}
+
+    def visit(file: Path) -> None:
         if file not in found:
             found[file] = module_of(file)
-            waiting += [target for target, _ in found[file].imported.values()]
+            for target in found[file].files():
+                visit(target)
+
+    visit(path)
+    while new := [file for file in _computed(found.values()) if file not in found]:
+        visit(new[0])
     return found
+
+
+def _computed(modules: Iterable[Module]) -> list[Path]:
+    """The files that modules may load by a name that they work out: those of the folder that any string has in it."""
+    statements = [statement for module in modules for statement in module.statements]
+    folders = {folder for statement in statements for folder in statement.reads.folders}
+    if not folders:
+        return []
+    words = {word for each in statements for text in each.reads.strings for word in re.findall(r"\w+", text)}
+    return [path for folder in sorted(folders) for path in sorted(folder.rglob("*.py")) if path.stem in words]
 
 
 def reach_of(path: Path) -> "Reach":
@@ -187,24 +229,74 @@ def _reach_of(path: Path, modules: tuple[tuple[Path, Module], ...]) -> "Reach":
 class Reach:
     """What running a file comes to: its own statements, and the definitions of ours that these reach, transitively.
 
-    A definition counts by its text, not by the file that it stands in: moving one changes nothing.
+    A definition counts by its text, not by the file that it stands in: moving one changes nothing. But where two files
+    have definitions of one name, each counts with its file.
     """
 
     def __init__(self, path: Path, modules: dict[Path, Module]):
+        self._path, self._modules = path, modules  # the file; and all that it imports, itself included
+        self._reached: dict[Path, dict[int, Statement]] = {file: {} for file in modules}
+        self._seen: set = set()  # files, and names in them
         main = modules[path]
-        self._modules = modules  # the file and all that it imports
-        self.definitions: set[str] = set()  # functions and classes; all that is reached in other files
-        self.order: list[str] = []  # what else the file itself runs, in this order
-        self._seen: set = set()  # ids of statements; files and names in them
         for statement in main.statements:
-            if isinstance(statement.node, FUNCTIONS):
-                self.definitions.add(statement.text)
-            elif not self._only_fetches(statement.node):
-                self.order.append(statement.text)
-            self._follow(main, statement)
+            self._add(main, statement)
         for file, module in modules.items():  # an import runs these, whatever is used
             if file != path:
-                self._add(file, module.always)
+                for statement in module.always:
+                    self._add(module, statement)
+        self.statements = [each for found in self._reached.values() for each in found.values()]
+        if any(statement.reads.namespace for statement in self.statements):  # any name may be asked for
+            for file in modules:
+                self._reach(file, "")
+            self.statements = [each for found in self._reached.values() for each in found.values()]
+            self._list(whole=True)
+        else:
+            self._list(whole=False)
+
+    def _list(self, whole: bool) -> None:
+        """Fill ``definitions``, whose order is nothing, and ``order``, a list of what each file runs in that order.
+
+        ``whole`` counts every definition by its place, for its file's names may be listed.
+        """
+        loose = {}  # by name: file and statement
+        for file in self._modules:
+            for statement in self._sorted(file):
+                movable = isinstance(statement.node, FUNCTIONS) if file == self._path else bool(statement.names)
+                movable &= statement.level == SETTLED and statement.single and not self._only_fetches(statement.node)
+                if movable and not whole:
+                    for name in statement.names:
+                        loose.setdefault(name, {})[file] = statement
+        clash = any(len({each.meaning(name) for each in found.values()}) > 1 for name, found in loose.items())
+        settled = {statement for found in loose.values() for statement in found.values()}
+        acting = {file for file in self._modules if clash or self._acts(file)}
+        self.definitions: set[str] = set()
+        self.order: list[list[str]] = []
+        for file in self._modules:
+            order = []
+            for statement in self._sorted(file):
+                if self._only_fetches(statement.node) and not acting & self._fetched(file, statement):
+                    continue
+                if statement not in settled:
+                    order.append(statement.text)
+                else:
+                    self.definitions.add(f"{relative(file)}: {statement.text}" if clash else statement.text)
+            if order or file == self._path:
+                self.order.append(order)
+
+    def _sorted(self, file: Path) -> list[Statement]:
+        reached = self._reached[file]
+        return [statement for statement in self._modules[file].statements if id(statement) in reached]
+
+    def _acts(self, file: Path) -> bool:
+        """Whether importing a file, or what that imports, does more than to define names."""
+        module = self._modules[file]
+        return bool(module.always) or any(
+            self._modules[other].always for other in modules_of(file) if other != self._path
+        )
+
+    def _fetched(self, file: Path, statement: Statement) -> set[Path]:
+        imported = self._modules[file].imported
+        return {path for name in statement.names for path, _ in imported.get(name, ())}
 
     @staticmethod
     def _only_fetches(node: ast.stmt) -> bool:
@@ -212,41 +304,64 @@ class Reach:
         ours = isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "snippets"
         return ours and not any(alias.asname for alias in node.names)
 
-    def _follow(self, module: Module, statement: Statement) -> None:
-        for name, attributes in statement.uses.items():
-            if name not in module.imported:
-                continue
-            path, wanted = module.imported[name]
-            if wanted:
-                self._reach(path, wanted)
-            else:
-                for attribute in attributes:
-                    self._reach(path, "" if attribute == "__file__" else attribute)
-
     def _reach(self, path: Path, name: str) -> None:
-        """Add a definition of another file and what it uses there; all of the file if no name is given."""
+        """Add a definition of another file and what it uses there; all of the file if no name is given, or known."""
         if (path, name) in self._seen:
             return
         self._seen.add((path, name))
         other = self._modules[path]
-        if name in other.imported:  # it only passes through there
-            self._reach(*other.imported[name])
-        self._add(path, other.definitions.get(name, []) if name else other.statements)
+        for target in other.imported.get(name, ()):  # it only passes through there
+            self._reach(*target)
+        known = name in other.definitions or name in other.imported or name == "__name__"
+        for statement in other.definitions.get(name, ()) if known else other.statements:
+            self._add(other, statement)
+        if not known:
+            for target in (target for targets in other.imported.values() for target in targets):
+                self._reach(*target)
 
-    def _add(self, path: Path, statements: list[Statement]) -> None:
-        other = self._modules[path]
-        for statement in statements:
-            if id(statement) in self._seen:
-                continue
-            self._seen.add(id(statement))
-            if not self._only_fetches(statement.node):
-                self.definitions.add(statement.text)
-            self._follow(other, statement)
-            for used in statement.uses:
-                if used == "__file__":
-                    self._reach(path, "")
-                elif used in other.definitions:
-                    self._reach(path, used)
+    def _add(self, module: Module, statement: Statement) -> None:
+        if id(statement) in self._reached[module.path]:
+            return
+        self._reached[module.path][id(statement)] = statement
+        statement.reads.check(module.path)
+        for name, attributes in statement.uses.items():
+            for path, wanted in module.imported.get(name, ()):
+                for each in [wanted] if wanted else attributes:
+                    self._reach(path, each)
+            if module.path != self._path:  # of the file itself, all is there already
+                if name == "__file__":
+                    self._reach(module.path, "")
+                elif name in module.definitions:
+                    self._reach(module.path, name)
+        named = [*statement.reads.files, *(_computed(self._modules.values()) if statement.reads.folders else ())]
+        for path in named:
+            if path in self._modules and path != self._path:
+                self._reach(path, "")
+
+    def read(self, shown: bool) -> list[str]:
+        """What is read, where it may be: docstrings, lines of source, files; with its name. ``shown``: of all lines."""
+        found, reads = [], [(file, each) for file in self._modules for each in self._sorted(file)]
+        docs = any(statement.reads.docs for _, statement in reads)
+        lines = shown or any(statement.reads.lines for _, statement in reads)
+        source = lines or any(statement.reads.source for _, statement in reads)
+        files = any(statement.reads.reads_files for _, statement in reads)
+        own = {file for file, statement in reads if statement.reads.own_docs}
+        found += [f"docstring: {module.docstring}" for file, module in self._modules.items() if docs or file in own]
+        for file, statement in reads:
+            found += [f"docstring of {statement.names}: {doc}" for doc in statement.docs(benchmarks=not docs)]
+            if source:
+                text = read_text(file).splitlines()
+                number = statement.lines[0] if lines else ""
+                found.append(f"source {number}: " + "\n".join(text[line - 1] for line in statement.lines))
+            if statement.reads.own_file and files:
+                found.append(f"file: {read_text(file)}")
+            others = (path for path in sorted(statement.reads.files) if not is_snippet(path))
+            found += [f"file: {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in others]
+        return list(dict.fromkeys(found))
+
+    def packages(self) -> set[str]:
+        """The packages that are imported, as Python calls them."""
+        return {package for statement in self.statements for package in statement.reads.packages}
 
 
 # ---- Where a line stands ----
@@ -290,6 +405,5 @@ def lines_of(path: Path, name: str) -> range:
     """The lines of a function, its decorators included. Raises ``RecorderError``."""
     for statement in module_of(path).definitions.get(name, []):
         if isinstance(statement.node, FUNCTIONS):
-            first = min([statement.node.lineno, *(d.lineno for d in statement.node.decorator_list)])
-            return range(first, statement.node.end_lineno + 1)
+            return statement.lines
     raise RecorderError(f"{relative(path)} has no function {name!r}{nearest(name, module_of(path).definitions)}")

@@ -70,21 +70,21 @@ def _needed(path: Path, modules: tuple[tuple[Path, Module], ...]) -> list[Path]:
         module = module_of[file]
         for statement in module.statements:
             if isinstance(statement.node, ast.Import | ast.ImportFrom):
-                for name in {alias.asname or alias.name for alias in statement.node.names} & module.imported.keys():
-                    if (other := module.imported[name][0]) not in found:
-                        begin(other)
+                for name in {alias.asname or alias.name for alias in statement.node.names}:
+                    for other, _ in module.imported.get(name, ()):
+                        if other not in found:
+                            begin(other)
             elif not isinstance(statement.node, FUNCTIONS) and (file == path or statement in module.always):
                 follow(module, statement)
 
     def follow(module: Module, statement: Statement) -> None:
         for name, attributes in statement.uses.items():
-            if name in module.imported:
-                file, wanted = module.imported[name]
+            for file, wanted in module.imported.get(name, ()):
                 if file not in found:
                     begin(file)
                 for each in [wanted] if wanted else attributes:
                     reach(module_of[file], each)
-            else:
+            if name not in module.imported:
                 reach(module, name)
 
     def reach(module: Module, name: str) -> None:

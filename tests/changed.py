@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from recorder import fingerprint
+from recorder import fingerprint, recording
 from recorder.project import ROOT, RecorderError, Snippet, snippets
 from render.config import address
 
@@ -42,7 +42,8 @@ def touched_snippets(base: str, files: list[str]) -> list[Snippet]:
         )
         then = json.loads(done.stdout)["provenance"]["fingerprint"] if done.returncode == 0 else None
         own = {snippet.path, snippet.test}
-        differs = then and then != fingerprint.of(snippet, device)
+        made = recording.load(snippet, device) if device in recording.devices(snippet) else None
+        differs = then and then != fingerprint.of(snippet, device, made)
         if differs or any(ROOT / file in own for file in files):
             found.append(snippet)
     return found

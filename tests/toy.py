@@ -225,7 +225,7 @@ class Project:
     def record(self, device: str, **changes) -> Recording:
         """Write the recording of the toy, fresh, with some parts changed."""
         toy, new = Snippet("programs/toy"), msgspec.structs.replace(made(device), **changes)
-        now = msgspec.structs.replace(new.provenance, fingerprint=fingerprint.of(toy, device))
+        now = msgspec.structs.replace(new.provenance, fingerprint=fingerprint.of(toy, device, new))
         new = msgspec.structs.replace(new, provenance=now)
         recording.save(new, charts(device))
         self.touch(recording.path_of(toy, device))

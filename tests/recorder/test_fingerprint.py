@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What counts as a change of a snippet, and what does not; and where its lines stand after one."""
 
+import msgspec
 import pytest
 
 from recorder import fingerprint, source
 from recorder.project import RecorderError
+from tests.toy import made
 
 SOURCE = '''\
 """What it is."""
@@ -136,6 +138,313 @@ def test_snippets_that_import_each_other(project):
     assert fingerprint.of(it) and [path.name for path in source.imports(it.path)] == ["it.py", "other.py"]
 
 
+# What a fingerprint could miss: each is a snippet, a file that it may import, and a change of either
+
+USES = "from snippets.programs.other import f\nprint(f())\n"
+F = "def f():\n    return X\n"
+SEEN = {
+    # docstrings that are read
+    "doc of the file": ('"""One."""\nprint(__doc__)\n', "", "One", "Two"),
+    "doc for argparse": (
+        '"""One."""\nimport argparse\nargparse.ArgumentParser(description=__doc__)\n',
+        "",
+        "One",
+        "Two",
+    ),
+    "doc of a function": ('def g():\n    """One."""\nprint(g.__doc__)\n', "", "One", "Two"),
+    "doc by getdoc": ('import inspect\ndef g():\n    """One."""\nprint(inspect.getdoc(g))\n', "", "One", "Two"),
+    "doc by getattr": ('def g():\n    """One."""\nprint(getattr(g, "__doc__"))\n', "", "One", "Two"),
+    "doc by help": ('class G:\n    def m(self):\n        """One."""\nhelp(G)\n', "", "One", "Two"),
+    "doc of an imported function": (
+        "from snippets.programs.other import f\nprint(f.__doc__)\n",
+        'def f():\n    """One."""\n',
+        "One",
+        "Two",
+    ),
+    "doc read elsewhere": (
+        'from snippets.programs.other import tell\ndef g():\n    """One."""\ntell(g)\n',
+        "def tell(g):\n    print(g.__doc__)\n",
+        "One",
+        "Two",
+    ),
+    "doc of an imported file": (
+        "from snippets.programs import other\nprint(other.__doc__)\n",
+        '"""One."""\n',
+        "One",
+        "Two",
+    ),
+    "doc that is tested": ('import doctest\ndef g():\n    """>>> 1"""\ndoctest.testmod()\n', "", ">>> 1", ">>> 2"),
+    "doc of a benchmark": (
+        'import triton\n@triton.testing.perf_report(B)\ndef g(n):\n    """One."""\n',
+        "",
+        "One",
+        "Two",
+    ),
+    "doc of a benchmark by a call": (
+        'import triton\ndef g(n):\n    """One."""\nmark = triton.testing.perf_report(B)(g)\n',
+        "",
+        "One",
+        "Two",
+    ),
+    # source text, and where it stands
+    "source of a function": (
+        "import inspect\ndef g():\n    pass  # one\nprint(inspect.getsource(g))\n",
+        "",
+        "# one",
+        "# two",
+    ),
+    "source of an imported one": (
+        "import inspect\nfrom snippets.programs.other import f\nprint(inspect.getsource(f))\n",
+        "def f():\n    pass  # one\n",
+        "# one",
+        "# two",
+    ),
+    "the file itself": ("# one\nprint(open(__file__).read())\n", "", "# one", "# two"),
+    "the file itself by a helper": (
+        "from snippets.programs.other import f\n# one\nf(__file__)\n",
+        "from pathlib import Path\ndef f(p):\n    return Path(p).read_text()\n",
+        "# one",
+        "# two",
+    ),
+    "a command that prints it": ('import subprocess\n# one\nsubprocess.run(["cat", __file__])\n', "", "# one", "# two"),
+    "a line in a traceback": (
+        "import traceback\n# one\ndef g():\n    traceback.print_stack()\ng()\n",
+        "",
+        "# one\n",
+        "",
+    ),
+    "the line of a function": ("# one\ndef g():\n    pass\nprint(g.__code__.co_firstlineno)\n", "", "# one\n", ""),
+    "the line of a frame": ("import sys\n# one\nprint(sys._getframe().f_lineno)\n", "", "# one\n", ""),
+    # what an imported file runs
+    "two statements swapped": (
+        USES,
+        f"L = []\nL.append(1)\nL.append(2)\nX = tuple(L)\n{F}",
+        "L.append(1)\nL.append(2)",
+        "L.append(2)\nL.append(1)",
+    ),
+    "a statement doubled": (
+        USES,
+        f"L = []\nL.append(1)\nX = tuple(L)\n{F}",
+        "L.append(1)\n",
+        "L.append(1)\nL.append(1)\n",
+    ),
+    "an assignment before and after": (USES, f"X = 1\nX = 2\n{F}", "X = 1\nX = 2", "X = 2\nX = 1"),
+    "what is read before and after a change": (
+        USES,
+        f"L = [1]\nX = len(L)\nL.append(2)\n{F}",
+        "X = len(L)\nL.append(2)",
+        "L.append(2)\nX = len(L)",
+    ),
+    "a definition of the same name": (USES, "def f():\n    return 1\ndef f():\n    return 2\n", "return 1", "return 3"),
+    "definitions of one name, swapped": (
+        "def g():\n    return 1\ndef g():\n    return 2\nprint(g())\n",
+        "",
+        "1\ndef g():\n    return 2",
+        "2\ndef g():\n    return 1",
+    ),
+    "a registration by a decorator": (
+        USES,
+        f"X = {{}}\ndef add(g):\n    X[g.__name__] = g\n    return g\n@add\ndef a():\n    return 1\n{F}",
+        "return 1",
+        "return 2",
+    ),
+    "the order of registrations": (
+        "X = []\n@X.append\ndef a():\n    return 1\n@X.append\ndef b():\n    return 2\nprint(X[0]())\n",
+        "",
+        "a():\n    return 1\n@X.append\ndef b():\n    return 2",
+        "b():\n    return 2\n@X.append\ndef a():\n    return 1",
+    ),
+    "a class decorator": (USES, f"X = []\n@X.append\nclass A:\n    n = 1\n{F}", "n = 1", "n = 2"),
+    "a subclass that its base counts": (
+        USES,
+        f"X = []\nclass B:\n    def __init_subclass__(cls):\n        X.append(cls)\nclass A(B):\n    n = 1\n{F}",
+        "n = 1",
+        "n = 2",
+    ),
+    "a metaclass": (
+        USES,
+        "X = []\nclass M(type):\n    def __init__(cls, *a):\n        X.append(cls)\n"
+        f"class A(metaclass=M):\n    n = 1\n{F}",
+        "n = 1",
+        "n = 2",
+    ),
+    "subclasses by the language": (
+        USES,
+        "class B:\n    pass\nclass A(B):\n    n = 1\ndef f():\n    return B.__subclasses__()\n",
+        "n = 1",
+        "n = 2",
+    ),
+    "a default that acts": (USES, f"X = []\ndef a(n=X.append(1)):\n    pass\n{F}", "append(1)", "append(2)"),
+    "an annotation that acts": (USES, f"X = []\ndef a(n: X.append(1)):\n    pass\n{F}", "append(1)", "append(2)"),
+    "an assignment that acts": (USES, f"X = []\n_ = X.append(1)\n{F}", "append(1)", "append(2)"),
+    "a loop": (USES, f"X = 0\nfor i in range(3):\n    X += i\n{F}", "range(3)", "range(4)"),
+    "an attribute that is set": (USES, f"class X:\n    pass\nsetattr(X, 'n', 1)\n{F}", "'n', 1", "'n', 2"),
+    "another file's attribute": (
+        "from snippets.programs import other, third\nprint(third.g())\n",
+        "from snippets.programs import third\nthird.LIMIT = 1\n",
+        "LIMIT = 1",
+        "LIMIT = 2",
+    ),
+    "a library's attribute": (USES, "import torch\ntorch.relu = 1\nX = 1\n" + F, "relu = 1", "relu = 2"),
+    "an import that acts": (USES, f"import torchvision\nX = 1\n{F}", "import torchvision\n", ""),
+    "what runs unless it is main": (
+        USES,
+        f"X = [0]\nif __name__ != '__main__':\n    X[0] = 1\n{F}",
+        "X[0] = 1",
+        "X[0] = 2",
+    ),
+    "what runs else": (
+        USES,
+        f"X = [0]\nif __name__ == '__main__':\n    pass\nelse:\n    X[0] = 1\n{F}",
+        "X[0] = 1",
+        "X[0] = 2",
+    ),
+    "annotations that stay text": (
+        USES,
+        f"from __future__ import annotations\nX = 1\n{F}",
+        "from __future__ import annotations\n",
+        "",
+    ),
+    # names that are worked out
+    "globals": (USES, "A = 1\ndef f():\n    return globals()['A']\n", "A = 1", "A = 2"),
+    "vars": (USES, "A = 1\ndef f():\n    return eval('A')\n", "A = 1", "A = 2"),
+    "the order of globals": (
+        "def a():\n    pass\ndef b():\n    pass\nprint(list(globals()))\n",
+        "",
+        "def a():\n    pass\ndef b()",
+        "def b():\n    pass\ndef a()",
+    ),
+    "the globals of a function": (
+        "from snippets.programs.other import f\nprint(f.__globals__['A'])\n",
+        "A = 1\ndef f():\n    pass\n",
+        "A = 1",
+        "A = 2",
+    ),
+    "a module's __getattr__": (
+        "from snippets.programs import other\nprint(other.any)\n",
+        "def __getattr__(name):\n    return 1\n",
+        "return 1",
+        "return 2",
+    ),
+    "a name brought by __getattr__": (
+        "from snippets.programs.other import any_\nprint(any_)\n",
+        "def __getattr__(name):\n    return 1\n",
+        "return 1",
+        "return 2",
+    ),
+    "a module's __dict__": (
+        "from snippets.programs import other\nprint(other.__dict__)\n",
+        "A = 1\n",
+        "A = 1",
+        "A = 2",
+    ),
+    "sys.modules": (
+        "import sys\nfrom snippets.programs.other import f\nprint(sys.modules[f.__module__].A)\n",
+        "A = 1\ndef f():\n    pass\n",
+        "A = 1",
+        "A = 2",
+    ),
+    # which of two
+    "an import that depends": (
+        "try:\n    from snippets.programs.other import LIMIT\nexcept ImportError:\n    "
+        "from snippets.programs.third import LIMIT\nprint(LIMIT)\n",
+        "LIMIT = 1\n",
+        "LIMIT = 1",
+        "LIMIT = 2",
+    ),
+    "which constant belongs to whom": (
+        "from snippets.programs.third import g\nfrom snippets.programs.other import f\nprint(f(), g())\n",
+        "LIMIT = 1\ndef f():\n    return LIMIT\n",
+        "LIMIT = 1",
+        "LIMIT = 0",
+    ),
+    # files
+    "a file that a string names": (
+        "import runpy, subprocess, sys\nsubprocess.run([sys.executable, 'snippets/programs/other.py'])\n",
+        "print(1)\n",
+        "print(1)",
+        "print(2)",
+    ),
+    "code in a string": (
+        "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'from snippets.programs import other'])\n",
+        "print(1)\n",
+        "print(1)",
+        "print(2)",
+    ),
+    "a module that a string names": (
+        "import subprocess, sys\nsubprocess.run([sys.executable, '-m', 'snippets.programs.other'])\n",
+        "print(1)\n",
+        "print(1)",
+        "print(2)",
+    ),
+    "a patch by name": (
+        "from unittest import mock\nfrom snippets.programs.third import g\n"
+        "with mock.patch('snippets.programs.third.g', 'snippets.programs.other.f'):\n    g()\n",
+        "def f():\n    return 1\n",
+        "return 1",
+        "return 2",
+    ),
+    "a name in two parts": (
+        "import subprocess, sys\nname = 'other'\nsubprocess.run([sys.executable, '-m', f'snippets.programs.{name}'])\n",
+        "print(1)\n",
+        "print(1)",
+        "print(2)",
+    ),
+}
+
+
+def seen(project, main, second):
+    other(project, second)
+    other(project, "LIMIT = 0\n\n\ndef g():\n    return LIMIT\n", "third")
+    return of(project, main, "h200")
+
+
+@pytest.mark.parametrize(("main", "second", "old", "new"), SEEN.values(), ids=SEEN)
+def test_a_change_that_shows_in_what_runs_is_seen(project, main, second, old, new):
+    assert (old in main) + (old in second) == 1
+    assert seen(project, main, second) != seen(project, main.replace(old, new), second.replace(old, new))
+
+
+def test_which_file_a_definition_is_in_matters_where_another_has_one_of_its_name(project):
+    """Swapping two constants leaves the same set of definitions."""
+    other(project, "X = 1\ndef f():\n    return X\n")
+    other(project, "X = 2\ndef g():\n    return X\n", "third")
+    uses = "from snippets.programs.other import f\nfrom snippets.programs.third import g\nprint(f(), g())\n"
+    first = of(project, uses)
+    other(project, "X = 2\ndef f():\n    return X\n")
+    other(project, "X = 1\ndef g():\n    return X\n", "third")
+    assert of(project, uses) != first
+
+
+def test_line_numbers_matter_where_a_recording_shows_them(project):
+    """A comment above a kernel moves the line that a message of the GPU names."""
+    it = project.snippet("it", "# one\ndef kernel():\n    assert False\n")
+    say = lambda output: msgspec.structs.replace(made("h200"), output=output, compiled=[])
+    messages = [
+        "it.py:3: Assertion failed",
+        'File "it.py", line 3, in kernel',
+        "at line 3",
+        "CompilationError: at 2:4:",
+    ]
+    before = [fingerprint.of(it, "h200", say(message)) for message in ["right", *messages]]
+    it = project.snippet("it", "# one\n# more\ndef kernel():\n    assert False\n")
+    after = [fingerprint.of(it, "h200", say(message)) for message in ["right", *messages]]
+    assert [a == b for a, b in zip(after, before, strict=True)] == [True, False, False, False, False]
+
+
+def test_what_a_snippet_measures_with_matters_and_what_records_it_does_not(project):
+    """A part of the recorder that it imports, and a file that it reads by name; not what makes each recording."""
+    texts = ["from recorder import timing\nprint(timing.CLOSE)\n", "print(open('docs/en/a.csv').read())\n"]
+    texts += ["from recorder.runner import record\nrecord()\n"]
+    files = ["recorder/timing.py", "docs/en/a.csv", "recorder/runner.py"]
+    for file in files:
+        project.write(file, "one = 1\n")
+    first = [of(project, text, "h200") for text in texts]
+    for file in files:
+        project.write(file, "one = 2\n")
+    assert [of(project, text, "h200") != old for text, old in zip(texts, first, strict=True)] == [True, True, False]
+
+
 REFUSED = {
     "from . import other": "a relative import is not followed",
     "from .other import f": "a relative import is not followed",
@@ -146,6 +455,25 @@ REFUSED = {
     "import importlib\nname = 'x'\nimportlib.import_module(name)": "what it loads by name",
     "__import__('snippets.programs.other')": "what it loads by name",
     "import runpy\nrunpy.run_path('snippets/programs/other.py')": "what it loads by name",
+    "from importlib import import_module as load": "what it loads by name",
+    "import importlib\nload = importlib.import_module": "what it loads by name",
+    "import importlib\ngetattr(importlib, 'import_module')('snippets.programs.other')": "what it loads by name",
+    "import pkgutil": "what it loads by name",
+    "import importlib\nimportlib.reload(importlib)": "what it loads by name",
+    "from importlib.machinery import SourceFileLoader": "what it loads by name",
+    "import sys\nsys.path.insert(0, 'programs')": "a change of sys.path",
+    "import sys as s\ns.path += ['programs']": "a change of sys.path",
+    "from sys import path": "a change of sys.path",
+    "import site\nsite.addsitedir('programs')": "what it loads by name",
+    "import other": "other is of ours, snippets/programs/other.py",
+    "from other import f": "other is of ours, snippets/programs/other.py",
+    "exec('import other')": "other is of ours, snippets/programs/other.py",
+    "exec('from ' + __name__ + ' import f')": "what it loads by name",
+    "from tests import other": "tests is of ours",
+    "from pathlib import Path\nhere = Path(__file__).parent": "the files that it looks for beside its own",
+    "import os\nopen(os.path.join(os.path.dirname(__file__), 'other.py'))": "the files that it looks for beside",
+    "name = 'f'\nopen(f'snippets/{name}')": "what it loads by name",
+    "import glob\nglob.glob('snippets/**')": "what it loads by name",
 }
 
 
@@ -169,6 +497,18 @@ def test_pins_matter_to_the_interpreter_only(project):
     assert of(project, SOURCE, "h200") == gpu
     project.write("requirements.txt", "ruff==2\ntorch==2.13.0\ntriton==3.7.1; sys_platform == 'linux'\nnumpy==2.4.6\n")
     assert of(project, SOURCE) == cpu
+
+
+def test_the_pin_of_a_package_matters_where_it_is_imported(project):
+    """Also in a function, and of a file that requirements.txt names; `PIL` is called otherwise by pip."""
+    texts = [SOURCE, "def f():\n    from numba import cuda\nf()\n", "import PIL.Image\n"]
+    project.write("requirements.txt", "-r others.txt\nnumba==0.68.1\n")
+    project.write("others.txt", "pillow==13.0.0 ; python_version > '3'\n")
+    first = [of(project, text) for text in texts]
+    project.write("requirements.txt", "-r others.txt\nnumba==0.68.2\n")
+    assert [of(project, text) != old for text, old in zip(texts, first, strict=True)] == [False, True, False]
+    project.write("others.txt", "pillow==13.0.1 ; python_version > '3'\n")
+    assert of(project, texts[2]) != first[2]
 
 
 @pytest.mark.parametrize("settings", ["compiled = true", "stages = [{launch = 0}]", "launches = [0]"])

@@ -29,7 +29,7 @@ def faults():
 def record(project, name, device="h200"):
     """A fresh recording of a snippet: that of the toy under another name."""
     made = recording.load(Snippet("programs/toy"), device)
-    stamp = msgspec.structs.replace(made.provenance, fingerprint=fingerprint.of(Snippet(name), device))
+    stamp = msgspec.structs.replace(made.provenance, fingerprint=fingerprint.of(Snippet(name), device, made))
     recording.save(msgspec.structs.replace(made, snippet=name, provenance=stamp), {})
 
 

@@ -244,7 +244,7 @@ def recorded(monkeypatch, **changes):
 
     def record(snippet, device, **options):
         new = msgspec.structs.replace(made(device), **changes)
-        now = msgspec.structs.replace(new.provenance, fingerprint=fingerprint.of(snippet, device))
+        now = msgspec.structs.replace(new.provenance, fingerprint=fingerprint.of(snippet, device, new))
         return msgspec.structs.replace(new, provenance=now)
 
     monkeypatch.setattr(runner, "record", record)
