@@ -32,10 +32,11 @@ def verdicts(made: Recording, *, section=..., every=False):
     if section not in known:
         raise RecorderError(f"the run printed no section {section!r}{nearest(section, known)}")
     cpu, gpus = _recordings(Snippet(made.snippet))
-    columns = {"In the interpreter": ("ran", cpu)}
-    columns |= {f"On {g.provenance.device}, Triton {g.provenance.triton}": ("ran", [g]) for g in gpus}
-    others = {what: None for row in known[section].values() for what in row if what != "ran"}
-    columns |= {what.capitalize(): (what, cpu) for what in others}
+    told, columns = dict.fromkeys(what for row in known[section].values() for what in row), {}
+    if "ran" in told:
+        columns["In the interpreter"] = ("ran", cpu)
+        columns |= {f"On {g.provenance.device}, Triton {g.provenance.triton}": ("ran", [g]) for g in gpus}
+    columns |= {what.capitalize(): (what, cpu) for what in told if what != "ran"}
     shown, same = {}, {}
     for row in known[section]:
         said = {title: _say(row, section, *column) for title, column in columns.items()}

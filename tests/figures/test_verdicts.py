@@ -37,6 +37,15 @@ def shown(text):
     return [[re.sub(r"\s+", " ", re.sub(r"<.*?>", "", cell)).strip() for cell in row] for row in cells]
 
 
+def test_what_never_ran_has_no_column_for_it(toy):
+    output = "## Kernels\n  plain\n    taken: {}\n"
+    record(toy, "cpu", "3.7.1", output.format("yes"))
+    record(toy, "cpu-triton-3.9.0", "3.9.0", output.format("refused: gone"))
+    assert shown(verdicts(recording.load(TOY, "cpu"), section="Kernels")) == [
+        ["Feature", "Taken"], ["plain", "3.7.1 yes3.9.0 refused: gone"],
+    ]  # fmt: skip
+
+
 def test_the_table_of_all_versions(toy):
     record(toy, "cpu-triton-3.10.0", "3.10.0", OUTPUT.format("right", "yes"))
     record(toy, "cpu-triton-3.8.0", "3.8.0", OUTPUT.format("differs: got 1", "yes"))
