@@ -41,6 +41,13 @@ def call(page, folder: str, expression: str, arguments: list) -> list:
     return page.evaluate(f"async all => {{ {script} }}", arguments)
 
 
+def by_hand(page):
+    """Stop the clock of a page; returns a function that lets so many milliseconds pass there."""
+    page.clock.install(time=0)
+    page.clock.pause_at(1000)
+    return page.clock.run_for
+
+
 def in_scheme(page, scheme):
     page.evaluate("scheme => document.body.dataset.mdColorScheme = scheme", scheme)
 

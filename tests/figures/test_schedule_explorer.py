@@ -8,7 +8,7 @@ import pytest
 from figures.schedule import schedule
 from recorder import recording
 from recorder.project import find
-from tests.figures.explorer_support import in_scheme, move_and_copy, page_with
+from tests.figures.explorer_support import by_hand, in_scheme, move_and_copy, page_with
 from tests.toy import LAUNCHES, SMS, made
 
 LABELS = {name: name.removeprefix("schedule_").replace("_", " ") for name in LAUNCHES}
@@ -209,23 +209,25 @@ def test_a_finger_drags_the_moment(open_page):
 
 
 def test_plays_to_the_end_and_can_be_stopped(page):
-    button = page.get_by_role("button")
-    choose(page, "one more")  # 5 seconds long, so that there is time to look
+    button, elapse = page.get_by_role("button"), by_hand(page)
+    choose(page, "one more")  # 5 seconds long
     at(page, 10)
     button.click()
-    page.wait_for_function("document.querySelector('[name=time]').value > 12")
+    elapse(1000)
+    assert 12 < float(slider(page).input_value()) < 100
     assert page.locator("output").first.get_attribute("aria-live") == "off"
     assert button.inner_text() == "Stop"
     button.click()
     stopped = said(page)
-    page.wait_for_timeout(200)  # longer than a step takes
+    elapse(1000)
     assert said(page) == stopped and button.inner_text() == "Play"
     at(page, 195)
     button.click()
-    page.wait_for_function("document.querySelector('output').textContent.endsWith('all have ended.')")
+    elapse(6000)
     assert said(page) == "At 200 µs: all have ended." and button.inner_text() == "Play"
     button.click()
-    page.wait_for_function("document.querySelector('[name=time]').value < 100")  # begins anew
+    elapse(1000)
+    assert float(slider(page).input_value()) < 100, "begins anew"
     slider(page).focus()
     page.keyboard.press("ArrowRight")
     assert button.inner_text() == "Play", "who takes the slider stops it"

@@ -13,7 +13,7 @@ from figures import swizzle
 from recorder import recording
 from recorder.project import find
 from snippets.matmul import grouped, grouped_two_axes
-from tests.figures.explorer_support import call, in_scheme, move_and_copy, page_with
+from tests.figures.explorer_support import by_hand, call, in_scheme, move_and_copy, page_with
 
 RECORDED = recording.load(find("matmul/grouped"), "cpu")
 TWO_AXES = recording.load(find("matmul/grouped_two_axes"), "cpu")
@@ -315,19 +315,20 @@ def test_with_room_for_every_tile_each_is_read_once(page):
 
 
 def test_plays(page):
-    play = page.get_by_role("button", name="Play")
+    play, elapse = page.get_by_role("button", name="Play"), by_hand(page)
     slide(page, "Step", 79)
     play.click()
     assert page.locator("output").first.get_attribute("aria-live") == "off"
     page.get_by_role("button", name="Stop").click()
     stopped = said(page)
-    page.wait_for_timeout(300)  # longer than a step takes
+    elapse(10_000)
     assert said(page) == stopped
     play.click()
-    play.wait_for()  # it has come to the end
-    assert "step 9 of 9" in said(page)
+    elapse(10_000)
+    assert "step 9 of 9" in said(page) and play.is_visible(), "it has come to the end"
     play.click()
-    page.wait_for_function("document.querySelector('output').textContent.startsWith('Wave 1 of 9')")
+    elapse(200)
+    assert said(page).startswith("Wave 1 of 9")
     page.locator("swizzle-explorer").evaluate("e => e.remove()")
 
 
@@ -378,6 +379,7 @@ def test_moving_or_copying_the_element_keeps_it_working(page):
 
 
 def test_keyboard_alone_suffices(page):
+    by_hand(page)
     page.get_by_role("button", name="Play").focus()
     page.keyboard.press("Enter")
     page.get_by_role("button", name="Stop").wait_for()

@@ -10,6 +10,7 @@ import pytest
 
 from figures.registry import figures
 from tests.browser import build, taken_over
+from tests.limits import slowness
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULE = re.compile(r'<script type="module">(.*?)</script>', re.S)  # ours; Material's are none
@@ -57,6 +58,24 @@ def test_a_strict_build_takes_at_most_0_15_s_a_page(site, tmp_path):
     if seconds > most:  # what else the machine did meanwhile can only have added to it
         seconds = build(tmp_path / "again")
     assert 0.5 < seconds <= most
+
+
+@pytest.mark.speed
+def test_the_first_result_of_a_search_takes_a_browser_at_most_5_s(browser, site):
+    """Of a processor, in all of its threads; with the documents that only who searches fetches. Mostly far less."""
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(site.url)
+    taken_over(page)
+    before = slowness()
+    browser.start_tracing(page=page, categories=["toplevel", "disabled-by-default-devtools.timeline"])
+    page.keyboard.press("/")
+    page.keyboard.type("mask")
+    page.locator(".md-search-result__link").first.wait_for()
+    events = json.loads(browser.stop_tracing())["traceEvents"]
+    context.close()
+    seconds = sum(e.get("tdur", 0) for e in events if e["name"] in ("RunTask", "ThreadPool_RunTask")) / 1e6
+    assert 0.05 < seconds <= 5 * max(1, before, slowness())
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

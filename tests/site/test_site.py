@@ -106,6 +106,12 @@ def ready(page):
     page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
+def tab(page):
+    """Press Tab, and let the page do what it does then: Material opens and closes its search a moment later."""
+    page.keyboard.press("Tab")
+    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
 def heading(page) -> str:
     return page.locator("article h1").evaluate("h1 => h1.firstChild.textContent.trim()")
 
@@ -427,7 +433,7 @@ def test_the_menu_of_a_phone_opens_by_keyboard_and_is_no_stop_while_it_is_closed
     taken_over(page)
     in_menu = "document.activeElement.closest('.md-sidebar--primary') !== null"
     for _ in range(25):
-        page.keyboard.press("Tab")
+        tab(page)
         assert not page.evaluate(in_menu)
     button = page.get_by_role("button", name="Menu")
     link = page.locator(".md-sidebar--primary a", has_text="Masks").first
@@ -436,7 +442,7 @@ def test_the_menu_of_a_phone_opens_by_keyboard_and_is_no_stop_while_it_is_closed
         page.keyboard.press(key)
         page.get_by_role("button", name="Menu", expanded=True).wait_for()
         for _ in range(25):
-            page.keyboard.press("Tab")
+            tab(page)
             if page.evaluate("document.activeElement.innerText").strip() == link.inner_text().strip():
                 break
         assert page.evaluate(in_menu), "Tab reaches the links of the open menu"
@@ -460,17 +466,21 @@ def test_focus_is_seen_from_the_skip_link_on(open_site, site, address, width):
     assert page.evaluate(on_top, [box["x"] + box["width"] / 2, box["y"] + box["height"] / 2])
     unseen, reached = [], set()
     for _ in range(60):
-        page.keyboard.press("Tab")
-        page.wait_for_timeout(20)
-        name, seen = page.evaluate("""() => {
-            const at = document.activeElement;
-            const framed = at.matches(".md-option") ? at.nextElementSibling : at;  // the switch of colors is its label
-            const box = framed.getBoundingClientRect();
-            const style = getComputedStyle(framed), form = at.closest(".md-search__form");
-            const seen = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2
-                || form && getComputedStyle(form).boxShadow.includes("2px");
-            const there = box.width > 0 && box.bottom > 0 && box.top < innerHeight;
-            return [at.outerHTML.slice(0, 150), Boolean(seen && there) || at === document.body];
+        tab(page)
+        name, seen = page.evaluate("""async () => {
+            const look = () => {
+                const at = document.activeElement;
+                // The switch of colors is its label.
+                const framed = at.matches(".md-option") ? at.nextElementSibling : at;
+                const box = framed.getBoundingClientRect();
+                const style = getComputedStyle(framed), form = at.closest(".md-search__form");
+                const seen = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2
+                    || form && getComputedStyle(form).boxShadow.includes("2px");
+                const there = box.width > 0 && box.bottom > 0 && box.top < innerHeight;
+                return [at.outerHTML.slice(0, 150), Boolean(seen && there) || at === document.body];
+            };
+            for (let frame = 0; frame < 60 && !look()[1]; frame++) await new Promise(requestAnimationFrame);
+            return look();
         }""")
         reached.add(name)
         if not seen:

@@ -54,10 +54,10 @@ def test_the_gpus_time_is_that_of_its_kernels(capsys):
 def test_what_takes_longest_comes_first(device, slow, monkeypatch):
     model, x = small(device)
     layer = getattr(model, slow)
-    waiting = lambda h: (time.sleep(0.02), type(layer).forward(layer, h))[1]
+    waiting = lambda h: (time.sleep(0.5), type(layer).forward(layer, h))[1]
     monkeypatch.setattr(layer, "forward", waiting)
     parts, _ = snippet.profiled(model, x)
-    assert parts[0].name == {"norm": "norm", "out": "linear, out"}[slow] and parts[0].ms >= 20
+    assert parts[0].name == {"norm": "norm", "out": "linear, out"}[slow] and parts[0].ms >= 500
     assert [part.ms for part in parts] == sorted((part.ms for part in parts), reverse=True)
 
 
