@@ -4,15 +4,18 @@
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import CalledProcessError, run
 
 from recorder import fingerprint, lab, recording
 from recorder.project import (
     OTHER_TRITON,
+    REPLACE_LINK,
     ROOT,
     RecorderError,
     Snippet,
     interpreted,
     labs,
+    links_outside,
     mend,
     read_text,
     relative,
@@ -66,7 +69,7 @@ def _problems_on(snippet: Snippet, device: str) -> list[Problem]:
         return [Problem(path, "unreadable", str(error), repair)]
     if not snippet.runs_on(device):
         why = f"{relative(snippet.settings_file)} says that its snippet does not run there"
-        return [Problem(path, "orphaned", why, f"git rm {path}")]
+        return [Problem(path, "orphaned", why, removal(path))]
     if (made.snippet, made.device) != (snippet.name, device):
         return [Problem(path, "edited", f"it is of {made.snippet} on {made.device}", repair)]
     if not sound:
@@ -112,6 +115,23 @@ def _disagreement(snippet: Snippet, recorded: list[str]) -> list[Problem]:
     return []
 
 
+def removal(path: str) -> str:
+    """The command that removes a file: git's, if git knows it."""
+    try:
+        run(["git", "ls-files", "--error-unmatch", path], cwd=ROOT, capture_output=True, check=True)
+        return f"git rm {path}"
+    except (OSError, CalledProcessError):
+        return f"rm {path}"
+
+
+def links() -> list[Problem]:
+    """Symbolic links that lead out of the checkout: pages would show what another machine has there."""
+    return [
+        Problem(relative(path), "orphaned", "it is a link that leads out of the checkout", REPLACE_LINK)
+        for path in links_outside()
+    ]
+
+
 def orphans() -> list[Problem]:
     """Files in ``recordings/`` that belong to no snippet or to no recording."""
     belonging = set()
@@ -125,7 +145,8 @@ def orphans() -> list[Problem]:
             belonging |= {recording.chart_path(snippet, device, name) for name in names}
     files = (path for path in (ROOT / "recordings").rglob("*") if path.is_file() and not path.name.startswith(".git"))
     why = "no snippet and no recording goes with it"
-    return [Problem(relative(p), "orphaned", why, f"git rm {relative(p)}") for p in sorted(files) if p not in belonging]
+    paths = [relative(path) for path in sorted(files) if path not in belonging]
+    return [Problem(path, "orphaned", why, removal(path)) for path in paths]
 
 
 def untested(snippet: Snippet) -> list[Problem]:
@@ -156,7 +177,7 @@ def unknown_files() -> list[Problem]:
     def judged(path: Path) -> Problem:
         packages = path.name == "__init__.py"
         why = "files of a folder are imported without it" if packages else "no fingerprint covers it"
-        repair = f"git rm {relative(path)}" if packages else "write its data into the snippet, or have it made by one"
+        repair = removal(relative(path)) if packages else "write its data into the snippet, or have it made by one"
         return Problem(relative(path), "orphaned", why, repair)
 
     return [judged(path) for path in strangers()]
@@ -174,7 +195,7 @@ def lab_problems() -> list[Problem]:
     for notebook in sorted((ROOT / "docs").rglob("*.ipynb")):
         if notebook not in known and ".ipynb_checkpoints" not in notebook.parts:
             path = relative(notebook)
-            found.append(Problem(path, "orphaned", "no script makes this notebook", f"git rm {path}"))
+            found.append(Problem(path, "orphaned", "no script makes this notebook", removal(path)))
     return found
 
 
@@ -186,4 +207,4 @@ def all_problems() -> list[Problem]:
             found += [*problems(snippet), *untested(snippet), *unfinished(snippet)]
         except RecorderError as error:
             found.append(Problem(relative(snippet.path), "unreadable", str(error), "mend what it names"))
-    return [*found, *unknown_files(), *orphans(), *lab_problems()]
+    return [*found, *links(), *unknown_files(), *orphans(), *lab_problems()]

@@ -4,7 +4,7 @@
 import re
 from pathlib import Path
 
-from recorder.project import ROOT, SETTINGS, RecorderError, Snippet, nearest, relative
+from recorder.project import ROOT, SETTINGS, RecorderError, Snippet, check_new_name, nearest, relative
 from recorder.recording import write_atomically
 
 SKELETON = Path(__file__).parent / "skeleton"
@@ -27,8 +27,7 @@ Begun. Next:
 
 def new(name: str) -> str:
     """Write the skeletons of a lesson; returns what to do next. Raises ``RecorderError`` if it is there already."""
-    if not re.fullmatch(r"[a-z_]+/[a-z][a-z0-9_]*", name):
-        raise RecorderError(f"{name!r} is no name of a lesson, such as programs/saxpy: a chapter, and a Python name")
+    check_new_name(name)
     chapter, _, short = name.partition("/")
     if not (ROOT / "snippets" / chapter).is_dir():
         known = [path.name for path in (ROOT / "snippets").iterdir() if path.is_dir()]

@@ -2,10 +2,14 @@
 """Where things lie and what they are called: one name for a lesson, in all four places; and a snippet's settings."""
 
 import difflib
+import keyword
 import os
+import re
+import sys
 import tomllib
 from collections.abc import Iterable
 from functools import lru_cache
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import msgspec
@@ -26,6 +30,8 @@ def _root() -> Path:
 
 ROOT = _root()
 SETTINGS = "recorder.toml"
+PUBLISHED = ("docs", "snippets", "recordings", "figures", "theme", "render", "practice")  # what a site is made from
+REPLACE_LINK = "put the file itself there"
 OUTPUT = "output"  # where a running snippet's standard output is collected, in its temporary folder
 
 
@@ -34,8 +40,26 @@ def relative(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+def inside(path: Path) -> Path:
+    """Return a path of the checkout. Raise ``RecorderError`` if a link on its way leads out of the checkout."""
+    if not path.resolve().is_relative_to(ROOT.resolve()):
+        raise RecorderError(f"{relative(path)} leads out of the checkout, to {path.resolve()}; {REPLACE_LINK}")
+    return path
+
+
+def links_outside() -> list[Path]:
+    """The symbolic links that lead out of the checkout, or nowhere: the site would show what this machine has there."""
+    found = []
+    for folder in PUBLISHED:
+        for parent, folders, files in os.walk(ROOT / folder):
+            found += [Path(parent, name) for name in (*folders, *files) if Path(parent, name).is_symlink()]
+    root = ROOT.resolve()
+    return sorted(link for link in found if not link.exists() or not link.resolve().is_relative_to(root))
+
+
 def read_text(path: Path) -> str:
-    """The text of a file. Raises ``RecorderError`` if it is not UTF-8."""
+    """The text of a file. Raises ``RecorderError`` if it is not UTF-8, or lies outside of the checkout."""
+    inside(path)
     try:
         return path.read_text("utf-8")
     except UnicodeDecodeError as error:
@@ -102,9 +126,40 @@ def _settings(file: Path, modified: int) -> dict[str, Settings]:
             raise RecorderError(f"{relative(file)}, {name}: no setting is called {unknown[0]!r}{hint}")
         try:
             found[name] = msgspec.convert(table, Settings)
-        except msgspec.ValidationError as error:
+            _check_settings(found[name])
+        except (msgspec.ValidationError, RecorderError) as error:
             raise RecorderError(f"{relative(file)}, {name}: {error}") from error
     return found
+
+
+def _check_settings(settings: Settings) -> None:
+    if unknown := [device for device in settings.devices if device not in ("cpu", "gpu")]:
+        raise RecorderError(f'there is no kind of device {unknown[0]!r}; the kinds are "cpu" and "gpu"')
+    if settings.processes < 1:
+        raise RecorderError(f"processes = {settings.processes} would measure nothing; it is 1 or more")
+    if wrong := [version for version in settings.triton if not re.fullmatch(r"\d+(\.\d+)+", version)]:
+        raise RecorderError(f"{wrong[0]!r} is no version of Triton such as '3.9.0'")
+
+
+NAME = re.compile(r"[a-z_]+/[a-z][a-z0-9_]*")
+
+
+def check_new_name(name: str) -> None:
+    """Raise ``RecorderError`` unless a lesson can have this name, such as ``programs/saxpy``."""
+    if not NAME.fullmatch(name):
+        raise RecorderError(f"{name!r} is no name of a lesson, such as programs/saxpy: a chapter, and a Python name")
+    short = name.partition("/")[2]
+    if keyword.iskeyword(short) or keyword.issoftkeyword(short):
+        raise RecorderError(f"{short!r} is a keyword of Python, and no file of this name can be imported; take another")
+    if short in sys.stdlib_module_names or short in _packages():
+        raise RecorderError(f"{short!r} is a package that code imports, and a file would hide it; take another name")
+
+
+def _packages() -> set[str]:
+    """What can be imported beside Python's own library, and what the requirements name."""
+    pinned = (line for file in ROOT.glob("requirements*.txt") for line in file.read_text("utf-8").splitlines())
+    names = (found[0].lower().replace("-", "_") for line in pinned if (found := re.match(r"[A-Za-z][\w-]*", line)))
+    return {*names, *packages_distributions(), *(folder.name for folder in ROOT.iterdir() if folder.is_dir())}
 
 
 class Snippet(msgspec.Struct, frozen=True, order=True):

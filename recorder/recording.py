@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from recorder.project import RecorderError, Snippet, mend, nearest, relative
+from recorder.project import RecorderError, Snippet, inside, mend, nearest, relative
 
 VERSION = 2  # of this file's types; the first version had none, and kept everything that a run did
 STAGES = ("ttir", "ttgir", "llir", "ptx", "sass", "amdgcn")  # in the order of compilation
@@ -292,7 +292,7 @@ def sha256(text: str) -> str:
 
 
 def _digest(plain: dict) -> str:
-    return sha256(json.dumps({k: v for k, v in plain.items() if k != "digest"}, sort_keys=True))
+    return sha256(json.dumps({k: v for k, v in plain.items() if k != "digest"}))  # in its order, which figures show
 
 
 def spell(value, indent: str = "") -> str:
@@ -343,7 +343,7 @@ def _load(snippet: Snippet, device: str) -> tuple[Recording, bool]:
 @lru_cache(maxsize=1024)
 def _read(path: Path, modified: int, repair: str) -> tuple[Recording, bool]:
     try:
-        plain = json.loads(path.read_text("utf-8"))
+        plain = json.loads(inside(path).read_text("utf-8"))
         if not isinstance(plain, dict):
             raise ValueError("it holds no recording")
         version = plain.pop("version", 1)

@@ -17,7 +17,7 @@ import msgspec
 
 from recorder import fingerprint, recording, runner
 from recorder.judge import problems
-from recorder.project import ROOT, RecorderError, Snippet, find, relative, snippet_of_page, snippets
+from recorder.project import ROOT, RecorderError, Snippet, check_new_name, find, relative, snippet_of_page, snippets
 from recorder.recording import Recording
 from recorder.source import spell, syntax_tree
 
@@ -34,8 +34,7 @@ def rename(old_name: str, new_name: str) -> list[str]:
     if old_name.endswith(".md"):
         return _rename_page(old_name, new_name)
     old, new = find(old_name), Snippet(new_name)
-    if not re.fullmatch(r"[a-z_]+/[a-z][a-z0-9_]*", new_name):
-        raise RecorderError(f"{new_name!r} is no name such as programs/vector_add")
+    check_new_name(new_name)
     if new.path.exists() or new.recordings.exists():
         raise RecorderError(f"there is a snippet or a recording {new_name!r} already")
     if faults := problems(old):

@@ -3,6 +3,7 @@
 
 import json
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -21,6 +22,7 @@ from recorder.project import COMPILER, OUTPUT, ROOT, RecorderError, Snippet, int
 from recorder.recording import Recording, load, path_of, save
 
 TIME_LIMIT = 3600  # seconds for one snippet on one device, against hanging: ten times what the longest takes
+ROOM = 2**20  # bytes of a temporary folder, below which it counts as full
 PRINTED_BYTES = 1_000_000  # who prints more than this does not print for a page
 GPU_DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # of CUDA, of ROCm, and of both in Windows' Linux
 
@@ -89,14 +91,14 @@ def record(
             _trace(snippet, device, Path(folder, f"process-{number}"), deadline, progress, only_output)
             for number in range(processes)
         )
-        made, launches = {"compiler": None, "compiled": []}, seen["launches"]
+        made, launches = {"compiler": None, "compiled": []}, seen.get("launches") or []
         if launches and snippet.compiled_on(device) and not only_output:
             given = Path(folder) / "launches.json"
             given.write_text(json.dumps(launches), "utf-8")
             # With fused multiply-adds, as a launch has them by default. Said, because 3.9 warns where it is not said.
             environment = _first(COMPILER, deadline, progress) | {"TRITON_DEFAULT_FP_FUSION": "1"}
             _run(["recorder.compile", snippet.name, str(given), str(result)], environment, folder, deadline, progress)
-            made = json.loads(result.read_text("utf-8"))
+            made = _result(result)
     if fingerprint.of(snippet, device) != before:
         raise RecorderError(f"{relative(snippet.path)} was edited while it ran; run it again")
     keeps = snippet.settings.launches if interpreted(device) else []
@@ -106,7 +108,20 @@ def record(
         raise RecorderError(
             f"{relative(snippet.settings_file)} keeps launch {wrong[0]} of {snippet.name}, which makes {len(launches)}"
         )
-    plain = {
+    try:
+        made = msgspec.convert(_plain(snippet, device, seen, others, made, keeps), Recording)
+    except (KeyError, TypeError, ValueError) as error:  # msgspec's are ValueErrors
+        why = f"{type(error).__name__}: {error}"
+        raise RecorderError(f"its result is not what a recording holds ({why})") from error
+    seconds = round(time.monotonic() - start, 1)
+    ran = msgspec.structs.replace(made.provenance, seconds=seconds, fingerprint=fingerprint.of(snippet, device, made))
+    return msgspec.structs.replace(made, provenance=ran)
+
+
+def _plain(snippet: Snippet, device: str, seen: dict, others: list[dict], made: dict, keeps: list[int]) -> dict:
+    """A recording as JSON, from what its processes and the compiler left."""
+    launches = seen["launches"]
+    return {
         "snippet": snippet.name,
         "device": device,
         "provenance": {
@@ -115,7 +130,6 @@ def record(
             "date": date.today().isoformat(),
             "command": command(snippet, device),
             "fingerprint": "",
-            "seconds": round(time.monotonic() - start, 1),
         },
         "output": seen["output"],
         "benchmarks": _together([each["benchmarks"] for each in (seen, *others)]),
@@ -124,9 +138,6 @@ def record(
         "launches": {str(number): launches[number] for number in keeps},
         "compiled": made["compiled"],
     }
-    made = msgspec.convert(plain, Recording)
-    ran = msgspec.structs.replace(made.provenance, fingerprint=fingerprint.of(snippet, device, made))
-    return msgspec.structs.replace(made, provenance=ran)
 
 
 def _trace(snippet: Snippet, device: str, folder: Path, deadline: float, progress, only_output: bool) -> dict:
@@ -138,7 +149,27 @@ def _trace(snippet: Snippet, device: str, folder: Path, deadline: float, progres
     if version := triton_of(device):
         environment |= _first(version, deadline, progress)
     _run(trace, environment, str(folder), deadline, progress)
-    return json.loads(result.read_text("utf-8"))
+    return _result(result)
+
+
+def _result(file: Path) -> dict:
+    """What a process left as its result. Raises ``RecorderError`` if that is not whole."""
+    try:
+        found = json.loads(file.read_text("utf-8"))
+    except FileNotFoundError as error:
+        raise RecorderError("it ended without a result, as `os._exit` does; let main() return") from error
+    except ValueError as error:
+        raise RecorderError(f"its result is no whole JSON ({error}){_full(file.parent)}") from error
+    if not isinstance(found, dict):
+        raise RecorderError(f"its result is no object of JSON, but {str(found)[:40]!r}")
+    return found
+
+
+def _full(folder: Path) -> str:
+    """The end of a message, if a folder of temporary files has no room left."""
+    if shutil.disk_usage(folder).free >= ROOM:
+        return ""
+    return f"\nThere is no room left in {tempfile.gettempdir()}; free some, or name another folder in TMPDIR"
 
 
 def _together(processes: list[list[dict]]) -> list[dict]:
@@ -184,7 +215,7 @@ def _run(arguments: list[str], more: dict[str, str], folder: str, deadline: floa
         signals = {128 + each: each.name for each in signal.Signals}  # the watch says it as a shell would
         killer = signals.get(process.returncode)
         how = f"killed by {killer}" if killer else f"exit status {process.returncode}"
-        raise RecorderError("\n".join([how, *_tail(log)]).rstrip())
+        raise RecorderError("\n".join([how, *_tail(log)]).rstrip() + _full(log.parent))
 
 
 def _tail(log: Path) -> list[str]:

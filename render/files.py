@@ -3,8 +3,15 @@
 
 from pathlib import Path
 
-from recorder.project import relative, snippets
+from mkdocs.exceptions import PluginError
+
+from recorder.project import REPLACE_LINK, links_outside, relative, snippets
 from render.code import colored, needed, zipped
+
+
+def on_pre_build(config, **_):
+    if outside := links_outside():
+        raise PluginError(f"{relative(outside[0])} is a link that leads out of the checkout; {REPLACE_LINK}")
 
 
 def on_post_build(config, **_):

@@ -143,8 +143,8 @@ def test_code_may_say_its_file_s_name(toy):
     "old, new, why",
     [
         ("programs/toi", "programs/game", "the nearest that exist: programs/toy"),
-        ("programs/toy", "programs/Game", "no name such as"),
-        ("programs/toy", "game", "no name such as"),
+        ("programs/toy", "programs/Game", "no name of a lesson"),
+        ("programs/toy", "game", "no name of a lesson"),
         ("programs/toy", "programs/other", "already"),
         ("programs/toy", "gpu/game", "snippets/programs/user.py:1 imports toy beside others"),
         ("programs/none.md", "programs/game.md", "there is no page"),

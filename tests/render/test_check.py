@@ -78,7 +78,7 @@ def test_a_chart_edited_by_hand(course, refused):
 @pytest.mark.parametrize("path", ["programs/gone/cpu.json", "notes.txt", "programs/toy/h200.old.svg"])
 def test_an_orphan(course, refused, path):
     course.write(f"recordings/{path}", "{}")
-    refused(f"^recordings/{path}: orphaned", "mend: git rm")
+    refused(f"^recordings/{path}: orphaned", "mend: rm")
 
 
 def test_a_recording_that_is_cut_short(course, refused):
