@@ -19,7 +19,8 @@
   its backticks, when it ran, or ``verdict(row, "compiles for sm_90")``; see ``recorder.printed``
 
 A page cannot change a recording, for what it works with are copies, and it cannot keep a build waiting: numbers,
-formats and time are bounded. What it inserts is a number or a word.
+formats and time are bounded. What it inserts is a number or a word, and would be another had another been recorded; see
+``reads.py``.
 """
 
 import ast
@@ -28,6 +29,7 @@ import functools
 import math
 import re
 import time
+from fractions import Fraction
 from types import SimpleNamespace
 
 import msgspec
@@ -37,12 +39,13 @@ from figures.roofline import promised
 from recorder import printed
 from recorder.project import RecorderError, nearest
 from recorder.recording import Recording
-from render import gpus
+from render import gpus, reads
 
 SECONDS = 2  # of a processor: for one expression
 LARGEST = 300  # digits: of a number, and of what is rounded away
 FORMAT = re.compile(r"[<>=^]?[-+ ]?#?0?\d{0,2}[,_]?(\.\d{1,2})?[bcdeEfFgGnosxX%]?")
 ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.LShift, ast.RShift)
+COMPARISONS = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.In, ast.NotIn, ast.Is, ast.IsNot, ast.Not)
 CANNOT = (simpleeval.InvalidExpression, SyntaxError, ArithmeticError, AttributeError, LookupError, TypeError)
 CANNOT += (ValueError, RecursionError, MemoryError)
 
@@ -51,11 +54,12 @@ class Evaluator(simpleeval.EvalWithCompoundTypes):
     """Without methods and formats, with bounds."""
 
     def __init__(self, names: dict, functions: dict | None = None):
-        operators = {node: _bounded(f) if node in ARITHMETIC else f for node, f in simpleeval.DEFAULT_OPERATORS.items()}
-        super().__init__(operators=operators | {ast.Pow: _power}, functions=functions or {}, names=names)
+        super().__init__(operators=OPERATORS, functions=functions or {}, names=names)
+        self.functions["set"] = reads.distinct
         for node in (ast.JoinedStr, ast.FormattedValue):
             del self.nodes[node]
         self.until = time.process_time() + SECONDS
+        self.decided = {}  # parts of comprehensions that say how long they get, by what is recorded
 
     @staticmethod
     @functools.cache  # each claim is parsed several times, and a page more than once
@@ -68,7 +72,27 @@ class Evaluator(simpleeval.EvalWithCompoundTypes):
             raise simpleeval.InvalidExpression(f"it takes more than {SECONDS} s")
         if isinstance(node, ast.Call) and not isinstance(node.func, ast.Name):
             raise simpleeval.InvalidExpression("a method cannot be called here")
-        return super()._eval(node)
+        value = super()._eval(node)
+        if id(node) in self.decided and isinstance(value, reads.Read):
+            self.decided[id(node)] = value._path
+        return value
+
+    def _check_disallowed_items(self, item):
+        if not isinstance(item, reads.Read):  # a recording holds numbers and words
+            super()._check_disallowed_items(item)
+
+    def _eval_ifexp(self, node):
+        test = self._eval(node.test)
+        value = self._eval(node.body if test else node.orelse)
+        chosen = isinstance(test, reads.Read) and isinstance(value, str | bool)
+        return reads.wrap(value, ("if", *test._path)) if chosen else value
+
+    def _eval_comprehension(self, node):
+        parts = [id(part) for each in node.generators for part in (each.iter, *each.ifs)]
+        self.decided |= dict.fromkeys(parts)
+        values = super()._eval_comprehension(node)
+        by = tuple(self.decided[part] for part in parts)
+        return reads.Taken(values, ("taken", *by)) if any(by) and isinstance(values, list) else values
 
 
 def _bounded(operate):
@@ -89,6 +113,17 @@ def _power(base, exponent):
     if abs(exponent) * max(1, math.log10(abs(base) or 1)) > LARGEST:
         raise ValueError(f"a power of more than {LARGEST} digits")
     return base**exponent
+
+
+def _operation(node, operate):
+    if node in COMPARISONS:
+        return reads.compared(operate)
+    if node is ast.Div:
+        return reads.calculated(_bounded(operate), lambda a, b: Fraction(a) / Fraction(b))
+    return reads.calculated(_power if node is ast.Pow else _bounded(operate) if node in ARITHMETIC else operate)
+
+
+OPERATORS = {node: _operation(node, operate) for node, operate in simpleeval.DEFAULT_OPERATORS.items()}
 
 
 def _round(value, digits=0):
@@ -123,23 +158,31 @@ class Launches(dict):
 def functions(recording: Recording) -> dict:
     """What an expression can call."""
     shown = lambda code: {"spills": 0, "shared": 0, **msgspec.to_builtins(msgspec.structs.replace(code, stages={}))}
-    return {
-        "min": min, "max": max, "sum": lambda values: sum(values), "len": len, "round": _round, "abs": abs, "set": set,
-        "at_least": lambda value, step: math.floor(value / step) * step,
-        "at_most": lambda value, step: math.ceil(value / step) * step,
-        "rows": lambda table: list(table.values()),
+    recorded = {
         "processes": lambda name: [each.medians() for each in recording.benchmark(name).by_process()],
         "compiled": lambda launch, target: shown(recording.code(launch, target)),
         "count": lambda text, *place: sum(text in line.text for line in recording.stage(*place)),
         "pixels": lambda label: printed.pixels(recording.output, label),
-        "promised": lambda ceiling: promised(gpus.short(recording), ceiling),
         "verdict": lambda row, what="ran": printed.verdict(recording.output, row, what),
+    }
+    return {name: _recorded(name, function) for name, function in recorded.items()} | {
+        "min": min, "max": max, "sum": reads.summed, "len": reads.counted, "set": reads.distinct,
+        "round": reads.calculated(_round), "abs": reads.calculated(abs),
+        "at_least": reads.calculated(lambda value, step: math.floor(value / step) * step),
+        "at_most": reads.calculated(lambda value, step: math.ceil(value / step) * step),
+        "rows": lambda table: reads.Taken(table.values(), ("rows", *table._path)),
+        "promised": lambda ceiling: promised(gpus.short(recording), ceiling),
     }  # fmt: skip
+
+
+def _recorded(name: str, function):
+    return lambda *given: reads.wrap(function(*map(reads.plain, given)), (name, *map(str, given)))
 
 
 def evaluate(expression: str, recording: Recording):
     """The value of an expression; ``RecorderError`` names what it refers to that is not there."""
-    evaluator = Evaluator(names(recording, expression), functions(recording))
+    given = {name: reads.wrap(part, (name,)) for name, part in names(recording, expression).items()}
+    evaluator = Evaluator(given, functions(recording))
     known = [*evaluator.names, *evaluator.functions]
     try:
         return evaluator.eval(expression)
@@ -192,25 +235,27 @@ def check(text: str, recording: Recording, binds: bool = True) -> tuple[str, obj
             raise
         return "– (not measured on this GPU)", "missing"
     if not isinstance(value, int | float | str) or (isinstance(value, float) and not math.isfinite(value)):
-        raise RecorderError(f"{_short(expression)} is no number and no word, but {_short(str(value))}")
-    if isinstance(Evaluator.parse(expression), ast.Constant) or _named(expression) == {"promised"}:
-        raise RecorderError(f"{_short(expression)} is typed by hand; a claim reads from the recording")
+        several = isinstance(value, dict | list | tuple | set | SimpleNamespace)
+        what = "several of them" if several else _short(str(value))
+        raise RecorderError(f"{_short(expression)} is no number and no word, but {what}")
+    if not FORMAT.fullmatch(form):
+        raise RecorderError(f"{_short(form)} is no format such as '.0f', at most 99 wide")
     holds = not condition or evaluate_condition(value, condition)
     if not (binds or holds) and isinstance(guard := Evaluator.parse(expression), ast.IfExp):
         value = evaluate(ast.unparse(guard.body), recording)  # what it is; the rest of the guard was to fail a build
     if binds and not holds:
         raise RecorderError(f"the sentence relies on {expression} {condition}, but it is {value}")
-    if not FORMAT.fullmatch(form):
-        raise RecorderError(f"{_short(form)} is no format such as '.0f', at most 99 wide")
+    if not reads.depends(value, form):
+        raise RecorderError(
+            f"{_short(expression)} is typed by hand: it would be {value}, whatever was recorded; "
+            "a claim shows what it reads from the recording"
+        )
+    value = reads.plain(value)
     try:
         said = re.sub(r"^-(?=[0.,]*%?$)", "", format(value, form))  # a loss of -0.0% is none
         return said + ("" if holds else " (not so on this GPU)"), value
     except (ValueError, TypeError, OverflowError) as error:
         raise RecorderError(f"{value!r} cannot be written in the format {form!r}: {error}") from error
-
-
-def _named(expression: str) -> set[str]:
-    return {node.id for node in ast.walk(Evaluator.parse(expression)) if isinstance(node, ast.Name)}
 
 
 def evaluate_condition(value, condition: str) -> bool:
