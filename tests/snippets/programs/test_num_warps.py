@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which numbers of warps and thread blocks the compiler takes, in a process that compiles."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from guards import environment
+
+from snippets.programs import num_warps
+from snippets.programs.num_warps import GPUS, double, launched, why
+from tests.processes import run_script
+
+
+def test_table():
+    """With TRITON_INTERPRET=1 the script starts another process, for compiling takes one without it."""
+    done = run_script(Path(num_warps.__file__), env=environment("cpu"))
+    assert done.returncode == 0, done.stderr
+    rows = {
+        tuple(line.split(maxsplit=2)[:2]): line.split(maxsplit=2)[2] for line in done.stdout.splitlines() if "=" in line
+    }
+    for gpu, width in {"A100": 32, "H200": 32, "MI300X": 64}.items():
+        assert rows[gpu, "num_warps=16"] == f"{16 * width:,} threads"
+        assert rows[gpu, "num_warps=3"] == "refused: num_warps must be a power of 2"
+    assert rows["MI300X", "num_warps=32"] == "1,024 threads", "not 2,048: AMD's limit"
+    assert rows["H200", "num_ctas=16"] == "128 threads" and rows["H200", "num_ctas=3"].startswith("refused: ")
+    assert rows["A100", "num_ctas=2"].startswith("refused: num_ctas > 1 requires")
+    assert ("MI300X", "num_ctas=8") not in rows and set(GPUS) == {gpu for gpu, _ in rows}
+
+
+@pytest.mark.parametrize("n", [1, 100, num_warps.BLOCK, num_warps.BLOCK + 1])
+def test_doubles(device, n):
+    x = torch.randn(n, device=device)
+    assert torch.equal(double(x), 2 * x) and launched(x) == "right"
+
+
+def test_a_refusal_is_one_line(monkeypatch):
+    assert why(ValueError("no. 2 warps. That is too few\nmore")) == "no"
+
+    def refuse(x, **options):
+        raise RuntimeError(f"not {options}\nand more")
+
+    monkeypatch.setattr(num_warps, "double", refuse)
+    assert launched(torch.ones(2), num_ctas=32) == "refused: not {'num_ctas': 32}"
+    monkeypatch.setattr(num_warps, "double", lambda x, **options: x)
+    assert launched(torch.ones(2)) == "wrong"
