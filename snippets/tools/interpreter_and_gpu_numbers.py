@@ -210,15 +210,15 @@ dot("int8", "`tl.dot`, int8", torch.int8, tolerance=0.0)
 
 
 @triton.jit
-def sum_kernel(x_ptr, out_ptr, N: tl.constexpr):
-    tl.store(out_ptr, tl.sum(tl.load(x_ptr + tl.arange(0, N)), axis=0))
+def sum_kernel(x_ptr, out_ptr, N: tl.constexpr, DTYPE: tl.constexpr):
+    tl.store(out_ptr, tl.sum(tl.load(x_ptr + tl.arange(0, N)), axis=0, dtype=DTYPE))
 
 
-def summed(name, title, x, dtype, expected, tolerance=0.0):
+def summed(name, title, x, dtype, expected, tolerance=0.0, adds_in=None):
     def run(device):
         x_ = torch.as_tensor(x).to(dtype).to(device)
         out = torch.zeros(1, dtype=FP32, device=device)
-        sum_kernel[(1,)](x_, out, len(x_))
+        sum_kernel[(1,)](x_, out, len(x_), adds_in)
         return out, expected if expected is not None else x_.double().sum(), tolerance
 
     run.__name__ = name
@@ -226,7 +226,10 @@ def summed(name, title, x, dtype, expected, tolerance=0.0):
 
 
 summed("sum_fp16", "`tl.sum` of 4,096 float16, within 0.1 %", 0.1 * draw(4096), FP16, None, 1e-3)
-summed("sum_bf16", "`tl.sum` of 4,096 bfloat16, within 1 %", 0.1 * draw(4096), BF16, None, 1e-2)
+uniform = torch.rand(1024, generator=torch.Generator().manual_seed(0)).to(BF16)  # between 0 and 1
+rounded_once = uniform.double().sum().to(BF16)
+summed("sum_bf16", "`tl.sum` of 1,024 bfloat16: rounded once", uniform, BF16, rounded_once)
+summed("sum_bf16_fp32", "`tl.sum(x, dtype=tl.float32)` of the same, within 1e-6", uniform, BF16, None, 1e-6, tl.float32)
 summed("sum_fp32", "`tl.sum` of 4,096 float32, within 1e-6", draw(4096), FP32, None, 1e-6)
 summed("sum_int8", "`tl.sum` of int8 in 32 bits", [100] * 64, torch.int8, [6400])
 
