@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What fails before a kernel runs, each made on purpose. Do not copy from here.
 
-Each attempt is printed, and what came of it: the last line of its error, or ``accepted``.
+Each attempt is printed, and what came of it: the first line of its error, or ``accepted``.
 Run it with ``python launch_errors_bug.py``, on an NVIDIA GPU.
 """
 
@@ -13,6 +13,7 @@ from unittest import mock
 import torch
 import triton
 import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 NOBODY = 65534  # a user who owns nothing
 MOST = 2**16 - 1  # programs along axis 1 or 2
@@ -24,12 +25,17 @@ def fill_bug(x_ptr, n, BLOCK_SIZE: tl.constexpr):
     tl.store(x_ptr + offsets, 1.0, mask=offsets < n)
 
 
+@triton.jit
+def tile_bug(x_descriptor, out_ptr):
+    tl.store(out_ptr + tl.arange(0, 16), x_descriptor.load([0]))
+
+
 def said(action) -> str:
-    """The last line of an action's error, or ``accepted``."""
+    """The first line of an action's error, or ``accepted``."""
     try:
         action()
     except Exception as error:
-        return f"{type(error).__name__}: {str(error).strip().splitlines()[-1]}"
+        return f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
     return "accepted"
 
 
@@ -55,6 +61,11 @@ def attempts(x):
     kernel, n = fill_bug, x.numel()
     yield "kernel[(1, 65535)](x, n, BLOCK_SIZE=16)", lambda: kernel[1, MOST](x, n, BLOCK_SIZE=16)
     yield "kernel[(1, 65536)](x, n, BLOCK_SIZE=16)", lambda: kernel[1, MOST + 1](x, n, BLOCK_SIZE=16)
+    yield "kernel[(65536, 32768)](x, n, BLOCK_SIZE=16)", lambda: kernel[2**16, 2**15](x, n, BLOCK_SIZE=16)
+    yield "kernel[(2**30,)](x, n, BLOCK_SIZE=16, num_ctas=2)", lambda: kernel[2**30,](x, n, BLOCK_SIZE=16, num_ctas=2)
+    yield "kernel[(1,)](x, n, BLOCK_SIZE=16, num_ctas=32)", lambda: kernel[1,](x, n, BLOCK_SIZE=16, num_ctas=32)
+    large = TensorDescriptor(x, [2**33], [1], [16])  # it claims more than x has
+    yield "a descriptor of 2**33 elements along an axis", lambda: tile_bug[1,](large, x)
     yield "kernel[(1,)](x, n)", lambda: kernel[1,](x, n)
     yield "kernel[(1,)](x, n, block_size=16)", lambda: kernel[1,](x, n, block_size=16)
     yield "kernel[(1,)](x, n, BLOCK_SIZE=16, block=4)", lambda: kernel[1,](x, n, BLOCK_SIZE=16, block=4)
@@ -68,8 +79,10 @@ def main():
         raise SystemExit("no GPU found; these errors take one")
     x = torch.zeros(16, device="cuda")
     for name, action in attempts(x):
+        x.zero_()
+        came = said(action)
         print(name)
-        print("   ", said(action))
+        print("   ", came if came != "accepted" or x.any() else "accepted, but no program ran")
     with unwritable() as folder:
         print("a cache that may not be written")
         print("   ", said(lambda: fill_bug[1,](x, 16, BLOCK_SIZE=32)).replace(folder, "/home/you/.triton"))

@@ -42,6 +42,10 @@ def test_the_launches(capsys):
     came = dict(zip(lines[::2], map(str.strip, lines[1::2]), strict=True))
     assert came["kernel[(1, 65535)](x, n, BLOCK_SIZE=16)"] == "accepted"
     assert came["kernel[(1, 65536)](x, n, BLOCK_SIZE=16)"].endswith("Triton Error [CUDA]: invalid argument")
+    assert came["kernel[(65536, 32768)](x, n, BLOCK_SIZE=16)"] == "accepted, but no program ran"
+    assert came["kernel[(2**30,)](x, n, BLOCK_SIZE=16, num_ctas=2)"].endswith("Triton Error [CUDA]: invalid argument")
+    assert came["kernel[(1,)](x, n, BLOCK_SIZE=16, num_ctas=32)"].endswith("cluster misconfiguration")
+    assert came["a descriptor of 2**33 elements along an axis"].endswith("tensor map descriptor: invalid argument")
     assert "missing 1 required positional argument: 'BLOCK_SIZE'" in came["kernel[(1,)](x, n)"]
     assert "BLOCK_SIZE" in came["kernel[(1,)](x, n, block_size=16)"]
     assert "block" in came["kernel[(1,)](x, n, BLOCK_SIZE=16, block=4)"]
