@@ -100,7 +100,7 @@ def run(case: str) -> subprocess.CompletedProcess:
 
 
 def reports(text: str) -> list[str]:
-    """Each race once, with its line of this file, in the order of the lines.
+    """Return each race once, with its line of this file, in the order of the lines.
 
     >>> reports("races_bug.py:1: : block: [1,0,0], thread: [0,0,0] Assertion `Write after read race detected` failed.")
     ['Write after read race detected: # SPDX-License-Identifier: Apache-2.0']
@@ -109,11 +109,11 @@ def reports(text: str) -> list[str]:
     return [f"{what}: {linecache.getline(__file__, line).strip()}" for line, what in found]
 
 
-def verdict(done: subprocess.CompletedProcess) -> list[str]:
-    """What a run came to: its reports, ``no report``, or the last line of another error."""
+def verdict(done: subprocess.CompletedProcess) -> str:
+    """Return what a run came to: its reports, ``no report``, or the last line of another error."""
     if done.returncode == 0:
-        return ["no report"]
-    return reports(done.stderr) or [f"failed: {(done.stderr.splitlines() or ['no message'])[-1]}"]
+        return "no report"
+    return "; ".join(reports(done.stderr)) or f"failed: {(done.stderr.splitlines() or ['no message'])[-1]}"
 
 
 def main():
@@ -122,11 +122,10 @@ def main():
     if len(sys.argv) > 1:
         CASES[sys.argv[1]]()
         return torch.cuda.synchronize()
+    print("## What GSan says")
     with ThreadPoolExecutor(max_workers=4) as pool:  # each takes seconds, most of them to begin
         for case, done in zip(CASES, pool.map(run, CASES), strict=True):
-            print(case)
-            for line in verdict(done):
-                print(f"    {line}")
+            print(f"  {case}\n    says: {verdict(done)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -24,14 +24,14 @@ def ended(status: int, text: str = "") -> subprocess.CompletedProcess:
 
 def test_each_race_is_told_once():
     text = ASSERTION.format(2, 1, "later") + ASSERTION.format(1, 1, "first") + ASSERTION.format(2, 2, "later")
-    first, later = snippet.verdict(ended(1, text + "Traceback"))
+    first, later = snippet.verdict(ended(1, text + "Traceback")).split("; ")
     assert first == "first: # SPDX-License-Identifier: Apache-2.0" and later.startswith("later: ")
 
 
 def test_another_error_is_no_report():
     other = ASSERTION.format(1, 1, "index out of range").replace("races_bug", "other")
-    assert snippet.verdict(ended(1, other + "RuntimeError: no such file")) == ["failed: RuntimeError: no such file"]
-    assert snippet.verdict(ended(-11)) == ["failed: no message"] and snippet.verdict(ended(0)) == ["no report"]
+    assert snippet.verdict(ended(1, other + "RuntimeError: no such file")) == "failed: RuntimeError: no such file"
+    assert snippet.verdict(ended(-11)) == "failed: no message" and snippet.verdict(ended(0)) == "no report"
 
 
 def test_without_a_gpu_it_says_so():
@@ -44,5 +44,5 @@ def test_without_a_gpu_it_says_so():
 @pytest.mark.gpu
 @pytest.mark.parametrize("case", snippet.CASES)
 def test_what_the_sanitizer_reports(case):
-    (verdict, *_) = snippet.verdict(snippet.run(case))
+    verdict = snippet.verdict(snippet.run(case))
     assert verdict == "no report" if case in SOUND else " race detected: tl." in verdict
