@@ -23,10 +23,11 @@ Said = list[tuple[str, str]]  # versions of Triton with their verdicts
 
 
 @figure(of="output", foot="Each column ran as listed above; repeated with Triton {triton} by the command")
-def verdicts(made: Recording, *, section=..., every=False):
+def verdicts(made: Recording, *, section=..., every=False, changed=False):
     """A section of the output as a table: a column for the interpreter, for each GPU, and for the compiler.
 
-    ``every`` also shows the rows on which all say the same.
+    ``every`` also shows the rows on which all say the same. ``changed`` shows only those on which two versions of
+    Triton differ, with those that not every version has.
     """
     known = parse(made.output)
     if section not in known:
@@ -38,8 +39,13 @@ def verdicts(made: Recording, *, section=..., every=False):
         columns |= {f"On {g.provenance.device}, Triton {g.provenance.triton}": ("ran", [g]) for g in gpus}
     columns |= {what.capitalize(): (what, cpu) for what in told if what != "ran"}
     shown, same = {}, {}
-    for row in known[section]:
+    rows = dict.fromkeys(row for recorded in (made, *cpu) for row in parse(recorded.output).get(section, {}))
+    for row in sorted(rows) if changed else known[section]:
         said = {title: _say(row, section, *column) for title, column in columns.items()}
+        if changed:
+            if any(len({verdict for _, verdict in versions}) > 1 for versions in said.values()):
+                shown[row] = said
+            continue
         alike = next((text for text, allowed in ALIKE.items() if _kinds(said.values()) <= allowed), None)
         same.setdefault(alike, []).append(_code(row)) if alike and not every else shown.update({row: said})
     titles = [title for title in columns if _kinds(said[title] for said in shown.values()) != {"yes"}]

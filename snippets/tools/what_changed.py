@@ -9,6 +9,7 @@ Source: Triton's releases, https://github.com/triton-lang/triton/releases.
 """
 
 import contextlib
+import inspect
 import io
 import os
 import re
@@ -245,6 +246,33 @@ def sanitized() -> str:
     return "yes" if changed != build(fused).asm["ptx"] else "no: the code stays the same"
 
 
+def signature(function) -> str:
+    """Return the arguments of a function with their defaults, without annotations and what only the compiler gives.
+
+    >>> signature(lambda x, *shape, y=None, _semantic=None: 0)
+    '`(x, *shape, y=None)`'
+    >>> signature(tl.sum)
+    '`(input, axis=None, keep_dims=False, dtype=None)`'
+    """
+    words, named = [], False
+    for p in inspect.signature(getattr(function, "fn", function)).parameters.values():
+        if not p.name.startswith("_"):
+            if p.kind is p.KEYWORD_ONLY and not named:
+                words.append("*")
+            named = p.kind in (p.KEYWORD_ONLY, p.VAR_POSITIONAL)
+            default = getattr(p.default, "name", None) or repr(p.default)  # a dtype and an enumeration have names
+            star = "*" if p.kind is p.VAR_POSITIONAL else ""
+            words.append(f"{star}{p.name}" if p.default is p.empty else f"{p.name}={default}")
+    return f"`({', '.join(words)})`"
+
+
+def functions() -> dict[str, str]:
+    """Return the signature of each function that kernels can call, by its name."""
+    found = {name: getattr(tl, name) for name in dir(tl) if not name.startswith("_")}
+    called = {name: f for name, f in found.items() if callable(f) and not inspect.isclass(f)}
+    return {f"`tl.{name}`": signature(f) for name, f in called.items()}
+
+
 def show(what: str, key: str, value: str) -> None:
     print(f"  {what}\n    {key}: {value}", flush=True)
 
@@ -292,6 +320,9 @@ def report() -> None:
     translator = "triton.tools.triton_to_gluon_translator.translator"
     show(f"`python -m {translator}`", "taken", command(translator))
     show_taken("`triton.testing.do_bench_proton`", lambda: triton.testing.do_bench_proton)
+    print("## The functions of triton.language")
+    for name, arguments in functions().items():
+        show(name, "arguments", arguments)
 
 
 def main():

@@ -46,6 +46,19 @@ def test_what_never_ran_has_no_column_for_it(toy):
     ]  # fmt: skip
 
 
+def test_only_what_changed(toy):
+    """Of all versions, what one of them lacks too; and not what stayed."""
+    output = "## Functions\n  stays\n    arguments: (x)\n  {}\n    arguments: ({})\n"
+    record(toy, "cpu", "3.7.1", output.format("old", "3.7.1"))
+    for version in ("3.8.0", "3.9.0"):
+        record(toy, f"cpu-triton-{version}", version, output.format("both", version))
+    assert shown(verdicts(recording.load(TOY, "cpu"), section="Functions", changed=True)) == [
+        ["Feature", "Arguments"],
+        ["both", "3.7.1 –3.8.0 (3.8.0)3.9.0 (3.9.0)"],
+        ["old", "3.7.1 (3.7.1)3.8.0 to 3.9.0 –"],
+    ]
+
+
 def test_the_table_of_all_versions(toy):
     record(toy, "cpu-triton-3.10.0", "3.10.0", OUTPUT.format("right", "yes"))
     record(toy, "cpu-triton-3.8.0", "3.8.0", OUTPUT.format("differs: got 1", "yes"))

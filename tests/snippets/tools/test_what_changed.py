@@ -39,7 +39,8 @@ def test_a_warning_is_told_even_where_it_came_before():
 
 def test_each_row_differs_between_versions():
     assert {"3.6.0", "3.8.0", "3.9.0", triton.__version__} <= VERSIONS.keys()
-    rows = {(section, row) for said in VERSIONS.values() for section, rows in said.items() for row in rows}
+    tried = {section for section in VERSIONS["3.9.0"] if section != "The functions of triton.language"}
+    rows = {(section, row) for section in tried for row in VERSIONS["3.9.0"][section]}
     alike = {row for section, row in rows if len({str(said[section][row]) for said in VERSIONS.values()}) == 1}
     assert {row for row in alike if not any(part in row for part in BESIDE)} == set()
 
