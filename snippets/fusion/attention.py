@@ -147,9 +147,8 @@ def attend(
             seen = visible(first, begin, queries, keys, CAUSAL, BLOCK_Q, BLOCK_K)
             score = tl.where(seen, score, -float("inf"))
         new_maximum = tl.maximum(maximum, tl.max(score, axis=1) * FACTOR)
-        shift = new_maximum
-        if MASKED:  # no key seen yet: -inf - 0, not -inf - -inf, which is NaN
-            shift = tl.where(new_maximum == -float("inf"), 0.0, new_maximum)
+        # all scores are -inf so far: -inf - 0, not -inf - -inf, which is NaN
+        shift = tl.where(new_maximum == -float("inf"), 0.0, new_maximum)
         rescale = tl.exp2(maximum - shift)
         weight = tl.exp2(score * FACTOR - shift[:, None])
         total = total * rescale + tl.sum(weight, axis=1)
@@ -205,7 +204,7 @@ def attention_kernel(
     )  # fmt: skip
     # --8<-- [end:split]
     # --8<-- [start:end]
-    none = total == 0.0  # the query sees no key: out is 0, and so is exp(score - lse)
+    none = total == 0.0  # no key, or all scores -inf: out is 0, and so is exp(score - lse)
     total = tl.where(none, 1.0, total)
     lse = tl.where(none, float("inf"), maximum / 1.4426950408889634 + tl.log(total))
     out = accumulator / total[:, None]
@@ -529,8 +528,9 @@ class Attention(torch.autograd.Function):
     def backward(ctx, grad, _):
         if torch.is_grad_enabled():  # as under create_graph=True
             raise RuntimeError(
-                "attention has no gradient of its gradient, so it refuses create_graph=True"
-            )  # fmt: skip
+                "attention has no gradient of its gradient, so it refuses create_graph=True, and torch.func.grad"
+                " and vjp, which always ask for it; use torch.autograd.grad"
+            )
         return *backward(grad, *ctx.saved_tensors, ctx.scale, ctx.causal), None, None
 # --8<-- [end:function]
 
@@ -568,6 +568,18 @@ attention_op.register_autograd(
 # --8<-- [end:op]
 
 
+def as_float(name: str, value) -> float:
+    """Return a number of Python or NumPy, or of a tensor on the CPU, as Python's ``float``."""
+    if isinstance(value, float):
+        return value
+    try:
+        if isinstance(value, str) or getattr(value, "is_cuda", False):  # the host would wait for the GPU
+            raise TypeError
+        return float(value)
+    except (TypeError, ValueError, RuntimeError):
+        raise ValueError(f"{name} must be a number, not on a GPU; got {value!r}") from None
+
+
 # --8<-- [start:host]
 def attention(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool = False, scale: float | None = None
@@ -588,10 +600,11 @@ def attention(
 
     Returns:
         A new contiguous tensor of the shape and dtype of ``q``, computed in float32 (in float64 for float64), with the
-        weights rounded to the dtype of ``v`` before they meet it. A query that sees no key gets zeros, and gradients
-        of zero. What a query does not see must still be finite. The gradients are contiguous and the same in every run.
-        ``q``, ``k``, ``v``, the result and a number for each query are kept for the backward. The kernel may still be
-        running when the result is returned.
+        weights rounded to the dtype of ``v`` before they meet it. A query that sees no key, or whose scores are all
+        -inf, gets zeros, as from torch's ``scaled_dot_product_attention``, and gradients of zero. What a query does not
+        see must still be finite. The gradients are contiguous and the same in every run. ``q``, ``k``, ``v``, the
+        result and a number for each query are kept for the backward. The kernel may still be running when the result is
+        returned.
 
     Raises:
         ValueError: An argument is something that the kernels cannot serve.
@@ -602,7 +615,7 @@ def attention(
     >>> attention(q, k, v, causal=True)[0, 0, :, 0]
     tensor([0.0000, 0.5000])
     """
-    scale = q.shape[-1] ** -0.5 if scale is None else float(scale)
+    scale = q.shape[-1] ** -0.5 if scale is None else as_float("scale", scale)
     if scale <= 0:  # the kernels take the largest score before they scale
         q, scale = (-q, -scale) if scale < 0 else (0 * q, 1.0)
     if torch.compiler.is_compiling():

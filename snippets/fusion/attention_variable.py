@@ -28,6 +28,7 @@ from snippets.fusion.attention import (
     LONGEST,
     add_to_grad_k_v,
     add_to_grad_q,
+    as_float,
     attend,
     attention_kernel,
     check_scale,
@@ -114,7 +115,7 @@ def variable_kernel(
             maximum, total, accumulator, q, k_ptr, v_ptr, k_row, v_row, 0, 0, first, whole, last, queries, keys,
             FACTOR, CAUSAL, True, False, COMPUTE, HEAD_DIM, BLOCK_Q, BLOCK_K,
         )  # fmt: skip
-        none = total == 0.0  # the query sees no key: out is 0, and so is exp(score - lse)
+        none = total == 0.0  # no key, or all scores -inf: out is 0, and so is exp(score - lse)
         total = tl.where(none, 1.0, total)
         lse = tl.where(none, float("inf"), maximum / 1.4426950408889634 + tl.log(total))
         store_rows(out_ptr, out_row, first, queries, accumulator / total[:, None], BLOCK_Q, HEAD_DIM)
@@ -315,8 +316,9 @@ class AttentionVariable(torch.autograd.Function):
     def backward(ctx, grad, _):
         if torch.is_grad_enabled():  # as under create_graph=True
             raise RuntimeError(
-                "attention_variable has no gradient of its gradient, so it refuses create_graph=True"
-            )  # fmt: skip
+                "attention_variable has no gradient of its gradient, so it refuses create_graph=True, and"
+                " torch.func.grad and vjp, which always ask for it; use torch.autograd.grad"
+            )
         return *backward(grad, *ctx.saved_tensors, ctx.scale, ctx.causal), *[None] * 4
 
 
@@ -383,10 +385,11 @@ def attention_variable(
 
     Returns:
         A new contiguous tensor of the shape and dtype of ``q``, computed in float32 (in float64 for float64), with the
-        weights rounded to the dtype of ``v`` before they meet it. A query that sees no key gets zeros, and gradients
-        of zero; so do rows after the last sequence. What a query does not see must still be finite, as must rows after
-        the last sequence. The gradients are contiguous and the same in every run. ``q``, ``k``, ``v``, the result and
-        a number for each query are kept for the backward. The kernel may still be running when the result is returned.
+        weights rounded to the dtype of ``v`` before they meet it. A query that sees no key, or whose scores are all
+        -inf, gets zeros, and gradients of zero; so do rows after the last sequence. What a query does not see must
+        still be finite, as must rows after the last sequence. The gradients are contiguous and the same in every run.
+        ``q``, ``k``, ``v``, the result and a number for each query are kept for the backward. The kernel may still be
+        running when the result is returned.
 
     Raises:
         ValueError: An argument is something that the kernels cannot serve.
@@ -398,7 +401,7 @@ def attention_variable(
     >>> attention_variable(q, k, v, lengths, lengths, causal=True)[:, 0, 0]
     tensor([0.0000, 0.5000, 2.0000, 2.5000, 3.0000])
     """
-    scale = q.shape[-1] ** -0.5 if scale is None else float(scale)
+    scale = q.shape[-1] ** -0.5 if scale is None else as_float("scale", scale)
     if scale <= 0:  # the kernels take the largest score before they scale
         q, scale = (-q, -scale) if scale < 0 else (0 * q, 1.0)
     arguments = q, k, v, cu_seqlens_q, cu_seqlens_k, scale, bool(causal)

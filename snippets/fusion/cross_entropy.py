@@ -30,6 +30,7 @@ Run it on a GPU with ``python cross_entropy.py``, or with ``TRITON_INTERPRET=1``
 
 import functools
 import math
+import operator
 from typing import NamedTuple
 
 import torch
@@ -485,7 +486,10 @@ def can_hold(rows: torch.Tensor, logits: torch.Tensor) -> bool:
 
 def no_second_gradient(name: str) -> None:
     if torch.is_grad_enabled():  # as under create_graph=True
-        raise RuntimeError(f"{name} has no gradient of its gradient, so it refuses create_graph=True")
+        raise RuntimeError(
+            f"{name} has no gradient of its gradient, so it refuses create_graph=True, and torch.func.grad and vjp,"
+            " which always ask for it; use torch.autograd.grad"
+        )
 
 
 def made_in_forward(dtype: torch.dtype, reduction: str) -> bool:
@@ -543,6 +547,30 @@ def tell_others(logits: torch.Tensor) -> None:
 # --8<-- [end:function]
 
 
+def as_int(name: str, value) -> int:
+    """Return a whole number of Python or NumPy, or of a tensor on the CPU, as Python's ``int``."""
+    if isinstance(value, int):
+        return value
+    try:
+        if getattr(value, "is_cuda", False):  # to read it, the host would wait for the GPU
+            raise TypeError
+        return operator.index(value)
+    except TypeError:
+        raise ValueError(f"{name} must be a whole number, not on a GPU; got {value!r}") from None
+
+
+def as_float(name: str, value) -> float:
+    """Return a number of Python or NumPy, or of a tensor on the CPU, as Python's ``float``."""
+    if isinstance(value, float):
+        return value
+    try:
+        if isinstance(value, str) or getattr(value, "is_cuda", False):  # the host would wait for the GPU
+            raise TypeError
+        return float(value)
+    except (TypeError, ValueError, RuntimeError):
+        raise ValueError(f"{name} must be a number, not on a GPU; got {value!r}") from None
+
+
 # --8<-- [start:host]
 def cross_entropy(
     logits: torch.Tensor, target: torch.Tensor, *, ignore_index: int = -100, label_smoothing: float = 0.0,
@@ -585,6 +613,7 @@ def cross_entropy(
     if in_place and logits.is_leaf and logits.requires_grad:
         raise ValueError("in_place=True would write over a leaf that requires a gradient; pass what was computed of it")
     wanted = torch.is_grad_enabled() and logits.requires_grad
+    ignore_index, label_smoothing = as_int("ignore_index", ignore_index), as_float("label_smoothing", label_smoothing)
     if torch.compiler.is_compiling():
         return cross_entropy_op(logits, target, ignore_index, label_smoothing, reduction)[0]
     return CrossEntropy.apply(logits, target, ignore_index, label_smoothing, reduction, in_place, wanted)
@@ -735,7 +764,8 @@ def linear_cross_entropy(
     >>> linear_cross_entropy(hidden, weight, torch.tensor([1, -100]), chunk=1)
     tensor(2.1852)
     """
-    options = ignore_index, label_smoothing, reduction, chunk
+    ignore_index, label_smoothing = as_int("ignore_index", ignore_index), as_float("label_smoothing", label_smoothing)
+    options = ignore_index, label_smoothing, reduction, None if chunk is None else as_int("chunk", chunk)
     wanted = tuple(torch.is_grad_enabled() and each.requires_grad for each in (hidden, weight))
     if torch.compiler.is_compiling():
         now = made_in_forward(hidden.dtype, reduction)

@@ -24,6 +24,7 @@ Run it on a GPU with ``python decoding.py``, or with ``TRITON_INTERPRET=1 python
 """
 
 import functools
+import operator
 
 import torch
 import triton
@@ -304,6 +305,30 @@ def _(q, k, v, lengths, page_table, causal, scale, splits):
 # --8<-- [end:op]
 
 
+def as_int(name: str, value) -> int:
+    """Return a whole number of Python or NumPy, or of a tensor on the CPU, as Python's ``int``."""
+    if isinstance(value, int):
+        return value
+    try:
+        if getattr(value, "is_cuda", False):  # to read it, the host would wait for the GPU
+            raise TypeError
+        return operator.index(value)
+    except TypeError:
+        raise ValueError(f"{name} must be a whole number, not on a GPU; got {value!r}") from None
+
+
+def as_float(name: str, value) -> float:
+    """Return a number of Python or NumPy, or of a tensor on the CPU, as Python's ``float``."""
+    if isinstance(value, float):
+        return value
+    try:
+        if isinstance(value, str) or getattr(value, "is_cuda", False):  # the host would wait for the GPU
+            raise TypeError
+        return float(value)
+    except (TypeError, ValueError, RuntimeError):
+        raise ValueError(f"{name} must be a number, not on a GPU; got {value!r}") from None
+
+
 # --8<-- [start:host]
 def decode_attention(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, lengths: torch.Tensor | None = None,
@@ -344,7 +369,8 @@ def decode_attention(
     >>> decode_attention(q, k, v, lengths=torch.tensor([3, 0]))[:, 0, 0, 0]
     tensor([1., 0.])
     """
-    scale = q.shape[-1] ** -0.5 if scale is None else float(scale)
+    scale = q.shape[-1] ** -0.5 if scale is None else as_float("scale", scale)
+    splits = None if splits is None else as_int("splits", splits)
     if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
         raise ValueError(
             "q, k or v requires a gradient, which decode_attention does not compute; use torch.no_grad(), or attention"

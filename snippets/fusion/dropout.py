@@ -22,6 +22,8 @@ Salmon and others, *Parallel Random Numbers: As Easy as 1, 2, 3*, 2011: Philox.
 Run it on a GPU with ``python dropout.py``, or with ``TRITON_INTERPRET=1 python dropout.py`` in the interpreter.
 """
 
+import operator
+
 import torch
 import triton
 import triton.language as tl
@@ -161,6 +163,30 @@ def dropout_op_backward(ctx, grad):
 dropout_op.register_autograd(dropout_op_backward, setup_context=Dropout.setup_context)
 
 
+def as_int(name: str, value) -> int:
+    """Return a whole number of Python or NumPy, or of a tensor on the CPU, as Python's ``int``."""
+    if isinstance(value, int):
+        return value
+    try:
+        if getattr(value, "is_cuda", False):  # to read it, the host would wait for the GPU
+            raise TypeError
+        return operator.index(value)
+    except TypeError:
+        raise ValueError(f"{name} must be a whole number, not on a GPU; got {value!r}") from None
+
+
+def as_float(name: str, value) -> float:
+    """Return a number of Python or NumPy, or of a tensor on the CPU, as Python's ``float``."""
+    if isinstance(value, float):
+        return value
+    try:
+        if isinstance(value, str) or getattr(value, "is_cuda", False):  # the host would wait for the GPU
+            raise TypeError
+        return float(value)
+    except (TypeError, ValueError, RuntimeError):
+        raise ValueError(f"{name} must be a number, not on a GPU; got {value!r}") from None
+
+
 # --8<-- [start:host]
 def dropout(x: torch.Tensor, p: float = 0.5, *, seed: torch.Tensor | int | None = None) -> torch.Tensor:
     """Return ``x / (1 - p)`` with a random share ``p`` of the elements set to 0, as in training.
@@ -190,7 +216,7 @@ def dropout(x: torch.Tensor, p: float = 0.5, *, seed: torch.Tensor | int | None 
     tensor([2., 0., 2., 2., 0., 2., 2., 0.])
     """
     apply = dropout_op if torch.compiler.is_compiling() else Dropout.apply
-    return apply(x, None, as_seed(seed, x), p)
+    return apply(x, None, as_seed(seed, x), as_float("p", p))
 
 
 def add_dropout(
@@ -204,7 +230,7 @@ def add_dropout(
     tensor([2., 1., 4., 5., 4., 7., 8., 7.])
     """
     apply = dropout_op if torch.compiler.is_compiling() else Dropout.apply
-    return apply(x, residual, as_seed(seed, x), p)
+    return apply(x, residual, as_seed(seed, x), as_float("p", p))
 
 
 def as_seed(seed: torch.Tensor | int | None, x: torch.Tensor) -> torch.Tensor:
@@ -212,6 +238,9 @@ def as_seed(seed: torch.Tensor | int | None, x: torch.Tensor) -> torch.Tensor:
         return draw_seed(x.device)
     if isinstance(seed, torch.Tensor):
         return seed
+    seed = as_int("seed", seed)
+    if not -(2**63) <= seed < 2**63:
+        raise ValueError(f"seed must be from -2**63 to 2**63 - 1, for it is an int64; got {seed}")
     return torch.full((), seed, dtype=torch.int64, device=x.device)
 # --8<-- [end:host]
 

@@ -18,6 +18,7 @@ Run it on a GPU with ``python histogram.py``, or with ``TRITON_INTERPRET=1 pytho
 """
 
 import functools
+import operator
 
 import torch
 import triton
@@ -110,6 +111,18 @@ def histogram_op(x: torch.Tensor, bins: int) -> torch.Tensor:
 histogram_op.register_fake(lambda x, bins: x.new_empty((bins,), dtype=torch.int64))
 
 
+def as_int(name: str, value) -> int:
+    """Return a whole number of Python or NumPy, or of a tensor on the CPU, as Python's ``int``."""
+    if isinstance(value, int):
+        return value
+    try:
+        if getattr(value, "is_cuda", False):  # to read it, the host would wait for the GPU
+            raise TypeError
+        return operator.index(value)
+    except TypeError:
+        raise ValueError(f"{name} must be a whole number, not on a GPU; got {value!r}") from None
+
+
 # --8<-- [start:host]
 def histogram(x: torch.Tensor, bins: int) -> torch.Tensor:
     """Return how many elements of ``x`` are 0, 1, …, ``bins - 1``.
@@ -130,6 +143,7 @@ def histogram(x: torch.Tensor, bins: int) -> torch.Tensor:
     >>> histogram(torch.tensor([[2, 0, 2], [7, 2, -1]]), 4)
     tensor([1, 0, 3, 0])
     """
+    bins = as_int("bins", bins)
     return histogram_op(x, bins) if torch.compiler.is_compiling() else histogram_forward(x, bins)
 
 

@@ -260,11 +260,12 @@ def rms_norm_backward_rows(grad, grad_total, x, weight, rrms, offset, round_firs
     grad_x, partial = like(x), of_each_program(x, programs)
     if x.numel():
         grad, x, total = as_rows(grad), as_rows(x), as_rows(added.get("grad_total", grad))
+        loads = [grad, x, weight, *added.values()]
         with torch.cuda.device_of(x):
             rms_norm_backward_kernel[(len(partial),)](
                 grad, total if added else None, x, without_gaps(weight), without_gaps(rrms), grad_x, partial,
                 len(x), *in_units(grad, total, x),
-                OFFSET=offset, ROUND_FIRST=round_first, **backward_settings(grad, total, x, loads=3 + len(added)),
+                OFFSET=offset, ROUND_FIRST=round_first, **backward_settings(grad, total, x, loads=loads),
             )  # fmt: skip
     return grad_x, partial
 # --8<-- [end:backward]
@@ -312,7 +313,7 @@ def layer_norm_backward(
         with torch.cuda.device_of(x):
             layer_norm_backward_kernel[(len(partial),)](
                 grad, x, *map(without_gaps, (weight, mean, rstd)), grad_x, partial, partial_bias,
-                len(x), *in_units(grad, x), **backward_settings(grad, x, loads=3, sums=2),
+                len(x), *in_units(grad, x), **backward_settings(grad, x, loads=[grad, x, weight], sums=2),
             )  # fmt: skip
     partials = [partial, partial_bias] if has_bias else [partial]
     return [grad_x, *(sum_partials(each, weight.dtype) for each in partials)]
@@ -381,16 +382,17 @@ def settings(*rows: torch.Tensor) -> dict:
     }
 
 
-def backward_settings(*rows: torch.Tensor, loads: int, sums: int = 1) -> dict:
+def backward_settings(*rows: torch.Tensor, loads: list[torch.Tensor], sums: int = 1) -> dict:
     """The same for a backward, which loads the next rows while it computes one, as far as there is room.
 
     Args:
-        loads: How many rows, and the weight, are loaded at a time.
+        loads: What is loaded at a time: rows, and the weight, which may be of a wider dtype.
         sums: How many are kept for each column.
     """
     options = settings(*rows)
     block = options["BLOCK_SIZE"]
-    ahead = shared_memory(rows[0].device) // (loads * block * rows[0].element_size())
+    room = shared_memory(rows[0].device) - 1024  # that much for sums over the warps
+    ahead = room // (block * sum(each.element_size() for each in loads))
     options["STAGES"] = min(1 + ahead, 3)
     if block > 2**13 and sums == 1 and not torch.version.hip:  # AMD's warps have 64 threads, and a program 1024
         options["num_warps"] = 32
@@ -410,7 +412,10 @@ def shared_memory(device: torch.device) -> int:
 
 def no_second_gradient(name: str) -> None:
     if torch.is_grad_enabled():  # as under create_graph=True
-        raise RuntimeError(f"{name} has no gradient of its gradient, so it refuses create_graph=True")
+        raise RuntimeError(
+            f"{name} has no gradient of its gradient, so it refuses create_graph=True, and torch.func.grad and vjp,"
+            " which always ask for it; use torch.autograd.grad"
+        )
 
 
 # --8<-- [start:function]
@@ -548,6 +553,19 @@ add_rms_norm_op.register_autograd(add_rms_norm_op_backward, setup_context=AddRMS
 layer_norm_op.register_autograd(layer_norm_op_backward, setup_context=LayerNorm.setup_context)
 
 
+def as_float(name: str, value) -> float:
+    """Return a number of Python or NumPy, or of a tensor on the CPU, as Python's ``float``."""
+    if isinstance(value, float):
+        return value
+    try:
+        if isinstance(value, str) or getattr(value, "is_cuda", False):  # the host would wait for the GPU
+            raise TypeError
+        return float(value)
+    except (TypeError, ValueError, RuntimeError):
+        default = "; for torch's default pass torch.finfo(x.dtype).eps" if name == "eps" and value is None else ""
+        raise ValueError(f"{name} must be a number, not on a GPU; got {value!r}{default}") from None
+
+
 # --8<-- [start:host]
 def rms_norm(
     x: torch.Tensor, weight: torch.Tensor, eps: float = 1e-6, *, offset: float = 0.0, round_first: bool = False
@@ -561,7 +579,8 @@ def rms_norm(
             ``MOST_COLUMNS`` columns. It is copied, in the forward and again in the backward, unless the elements of a
             row are neighbors in memory, and the rows lie evenly apart.
         weight: ``(columns,)``, of the dtype of ``x`` or float32.
-        eps: Added to the mean of the squares. Kernels are compiled for each that is used, and each ``offset``.
+        eps: Added to the mean of the squares; a number, for None is refused. Kernels are compiled for each that is
+            used, and each ``offset``.
         offset: Added to the weight.
         round_first: Whether the normalized row is rounded to the dtype of ``x`` before it is multiplied by the weight.
 
@@ -583,7 +602,7 @@ def rms_norm(
     tensor([[-0.0160, -0.0320, -0.0320, -0.0640,  0.0400]])
     """
     apply = rms_norm_op if torch.compiler.is_compiling() else RMSNorm.apply
-    out, _ = apply(x, weight, eps, offset, round_first)
+    out, _ = apply(x, weight, as_float("eps", eps), as_float("offset", offset), round_first)
     return out
 
 
@@ -602,7 +621,7 @@ def add_rms_norm(
     tensor([[ 1.,  2.,  2.,  4., 10.]])
     """
     apply = add_rms_norm_op if torch.compiler.is_compiling() else AddRMSNorm.apply
-    out, total, _ = apply(x, residual, weight, eps, offset, round_first)
+    out, total, _ = apply(x, residual, weight, as_float("eps", eps), as_float("offset", offset), round_first)
     return out, total
 
 
@@ -618,7 +637,7 @@ def layer_norm(
     tensor([[-1.5000, -0.5000,  0.0000,  0.5000,  1.5000]])
     """
     apply = layer_norm_op if torch.compiler.is_compiling() else LayerNorm.apply
-    out, _, _ = apply(x, weight, bias, eps)
+    out, _, _ = apply(x, weight, bias, as_float("eps", eps))
     return out
 # --8<-- [end:host]
 
@@ -628,6 +647,8 @@ def check_arguments(*, x: torch.Tensor, weight: torch.Tensor, **others: torch.Te
     """Raise ``ValueError`` for arguments that the kernels would compute wrongly or not at all."""
     if not x.ndim:
         raise ValueError("x must have a dimension or more, the last being the columns; got a single number")
+    if weight is None:
+        raise ValueError("weight is None; pass torch.ones(x.shape[-1], dtype=x.dtype, device=x.device)")
     for name, tensor in {"x": x, "weight": weight, **others}.items():
         if tensor.layout != torch.strided:
             raise ValueError(f"{name} is {tensor.layout}; pass {name}.to_dense()")

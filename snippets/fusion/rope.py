@@ -27,6 +27,7 @@ Run it on a GPU with ``python rope.py``, or with ``TRITON_INTERPRET=1 python rop
 
 import functools
 import math
+import operator
 
 import torch
 import triton
@@ -233,6 +234,18 @@ def rope_op_backward(ctx, grad_q, grad_k):
 rope_op.register_autograd(rope_op_backward, setup_context=RoPE.setup_context)
 
 
+def as_int(name: str, value) -> int:
+    """Return a whole number of Python or NumPy, or of a tensor on the CPU, as Python's ``int``."""
+    if isinstance(value, int):
+        return value
+    try:
+        if getattr(value, "is_cuda", False):  # to read it, the host would wait for the GPU
+            raise TypeError
+        return operator.index(value)
+    except TypeError:
+        raise ValueError(f"{name} must be a whole number, not on a GPU; got {value!r}") from None
+
+
 # --8<-- [start:host]
 def rope(
     q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor,
@@ -268,7 +281,7 @@ def rope(
             [-4.,  3.]])
     """
     apply = rope_op if torch.compiler.is_compiling() else RoPE.apply
-    return apply(q, k, cos, sin, positions, offset, interleaved, False)
+    return apply(q, k, cos, sin, positions, as_int("offset", offset), interleaved, False)
 
 
 def rope_tables(

@@ -162,6 +162,8 @@ def both(gate: torch.Tensor, up: torch.Tensor | None) -> tuple[torch.Tensor, tor
     """The tensors, or the halves of one: views of it, so nothing is copied."""
     if up is not None:
         return gate, up
+    if gate.layout != torch.strided:
+        raise ValueError(f"gate is {gate.layout}; pass gate.to_dense()")
     if not gate.ndim or gate.shape[-1] % 2:
         raise ValueError(f"one tensor must have two halves, (..., 2 * columns); got the shape {tuple(gate.shape)}")
     columns = gate.shape[-1] // 2
@@ -219,7 +221,10 @@ class GLU(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad):
         if torch.is_grad_enabled():  # as under create_graph=True
-            raise RuntimeError("swiglu and geglu have no gradient of their gradient, so they refuse create_graph=True")
+            raise RuntimeError(
+                "swiglu and geglu have no gradient of their gradient, so they refuse create_graph=True, and"
+                " torch.func.grad and vjp, which always ask for it; use torch.autograd.grad"
+            )
         grads = backward(grad, *ctx.saved_tensors, ctx.activation)
         return *grads, *[None] * (3 - len(grads))
 

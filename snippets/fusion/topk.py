@@ -24,6 +24,7 @@ Run it on a GPU with ``python topk.py``, or with ``TRITON_INTERPRET=1 python top
 """
 
 import math
+import operator
 from typing import NamedTuple
 
 import torch
@@ -196,7 +197,10 @@ class TopK(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad, _):
         if torch.is_grad_enabled():  # as under create_graph=True
-            raise RuntimeError("topk has no gradient of its gradient, so it refuses create_graph=True")
+            raise RuntimeError(
+                "topk has no gradient of its gradient, so it refuses create_graph=True, and torch.func.grad and vjp,"
+                " which always ask for it; use torch.autograd.grad"
+            )
         return topk_backward(grad, *ctx.saved_tensors, ctx.columns), None
 
 
@@ -234,6 +238,18 @@ def topk_op_backward(ctx, grad, _):
 topk_op.register_autograd(topk_op_backward, setup_context=TopK.setup_context)
 
 
+def as_int(name: str, value) -> int:
+    """Return a whole number of Python or NumPy, or of a tensor on the CPU, as Python's ``int``."""
+    if isinstance(value, int):
+        return value
+    try:
+        if getattr(value, "is_cuda", False):  # to read it, the host would wait for the GPU
+            raise TypeError
+        return operator.index(value)
+    except TypeError:
+        raise ValueError(f"{name} must be a whole number, not on a GPU; got {value!r}") from None
+
+
 # --8<-- [start:host]
 def topk(x: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the k largest of each row, largest first, and their columns; the values have a gradient.
@@ -259,7 +275,7 @@ def topk(x: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
     >>> values, indices
     (tensor([5., 5., 1.]), tensor([1, 3, 0]))
     """
-    return (topk_op if torch.compiler.is_compiling() else TopK.apply)(x, k)
+    return (topk_op if torch.compiler.is_compiling() else TopK.apply)(x, as_int("k", k))
 
 
 # --8<-- [end:host]

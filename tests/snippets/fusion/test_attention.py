@@ -776,6 +776,33 @@ def test_compiles_to_matrix_units_and_wide_loads():
         assert spills <= 32 and shared <= 232_448
 
 
+MINUS_INFINITE_SCORES = [  # numbers of a key that makes the score of every query below -inf, head_dim, dtype
+    (-math.inf, 32, torch.float32),
+    (-3e38, 16, torch.float32),  # finite, but 16 products of it add up beyond float32
+    (-math.inf, 64, torch.float16),  # by descriptors
+]
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("low, head_dim, dtype", MINUS_INFINITE_SCORES)
+@pytest.mark.parametrize("keys, first", [(150, 128), (150, 150), (7, 7), (256, 3)])
+def test_whole_tiles_of_scores_that_are_minus_infinity(device, keys, first, low, head_dim, dtype, causal):
+    """As by torch's ``scaled_dot_product_attention``, which gives zeros where all scores are -inf."""
+    q, k, v, grad = inputs(1, 2, 1, 5, keys, head_dim, dtype, device)
+    q = q.abs() + 1
+    k[:, :, :first] = low
+    out, *grads = gradients(attention, q, k, v, grad, causal=causal)
+    seen = torch.ones(5, keys, dtype=torch.bool, device=device).tril(keys - 5 if causal else keys)
+    seen[:, :first] = False  # their shares are 0
+    exact = [x.double() for x in (q, k.where(k > -100, -1), v, grad)]
+    by_torch = torch.nn.functional.scaled_dot_product_attention
+    wanted, *wanted_grads = gradients(by_torch, *exact, attn_mask=seen, enable_gqa=True)
+    assert torch.allclose(out.double(), wanted, atol=tolerance(dtype))
+    if low != -math.inf:  # 0 * -inf in grad_q is NaN, in torch, too
+        for found, expected in zip(grads, wanted_grads, strict=True):
+            assert torch.allclose(found.double(), expected, atol=50 * tolerance(dtype))
+
+
 # On a GPU alone
 
 

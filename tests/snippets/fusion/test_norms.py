@@ -759,7 +759,7 @@ def test_what_a_backward_is_compiled_for():
     found = {}
     for columns, dtype in ((1024, "bfloat16"), (4096, "bfloat16"), (16384, "bfloat16"), (16384, "float32")):
         row = torch.empty((1, columns), dtype=getattr(torch, dtype))
-        both = [snippet.backward_settings(row, row, loads=3, sums=sums) for sums in (1, 2)]
+        both = [snippet.backward_settings(row, row, loads=[row] * 3, sums=sums) for sums in (1, 2)]
         found[columns, dtype] = [(each["num_warps"], each["STAGES"]) for each in both]
     assert found == {
         (1024, "bfloat16"): [(2, 3), (2, 3)],
@@ -775,12 +775,66 @@ def test_what_a_backward_is_compiled_for():
     snippet.shared_memory.cache_clear()
 
 
+SHARED = """
+import torch, triton
+from unittest import mock
+from triton.backends.compiler import GPUTarget
+from triton.runtime import driver
+from recorder.compile import CompileOnly
+from snippets.fusion import norms as module
+
+def getitem(kernel, grid):
+    def launch(*arguments, **options):
+        shared = kernel.warmup(*arguments, grid=(1,), **options).metadata.shared
+        print(kernel.__name__, "fits" if shared <= limit else f"takes {shared} bytes of {limit}")
+    return launch
+
+for capability, limit in ((80, 163), (89, 99), (90, 227), (100, 227)):
+    driver.set_active(CompileOnly(GPUTarget("cuda", capability, 32)))
+    limit *= 1024
+    with (
+        mock.patch.object(module, "check_arguments"), mock.patch.object(module, "sum_partials"),
+        mock.patch.object(module, "shared_memory", lambda device: limit),
+        mock.patch.object(triton.JITFunction, "__getitem__", getitem),
+    ):
+        for columns, dtype, of_weight in CASES:
+            x = torch.empty(900, columns, dtype=getattr(torch, dtype))
+            weight, row = torch.empty(columns, dtype=getattr(torch, of_weight)), torch.empty(900)
+            module.rms_norm_backward_rows(x, None, x, weight, row, 0.0, False)
+            module.rms_norm_backward_rows(x, x, x, weight, row, 0.0, False)
+            module.layer_norm_backward(x, x, weight, row, row, True)
+"""
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_a_wide_weight_leaves_room_in_shared_memory(dtype):
+    """On each GPU that the site names: an A100, an L40S, an H200 and a B200, without one."""
+    cases = [(columns, dtype, "float32") for columns in (4096, 6000, 12000)]
+    code = SHARED.replace("CASES", repr(cases))
+    done = run_code(code, env=environment("cuda", PYTHONPATH=str(ROOT)), cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == 4 * 3 * len(cases) and all(line.endswith(" fits") for line in lines), done.stdout
+
+
 def test_programs_that_share_the_rows():
     found = {columns: snippet.programs_for(columns) for columns in (0, 1, 3000, 4096, 4097, 16384)}
     assert found == {0: 512, 1: 512, 3000: 256, 4096: 256, 4097: 128, 16384: 128}
 
 
 # On a GPU alone
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("columns", [12000, snippet.MOST_COLUMNS])
+@pytest.mark.parametrize("dtype", snippet.DTYPES)
+def test_a_weight_in_float32_whatever_the_dtype_of_the_rows(columns, dtype):
+    """Forward and backward, also with the gradient of the sum, which is one row more in shared memory."""
+    rows = numbers((300, columns), dtype, "cuda").requires_grad_()
+    weight = torch.ones(columns, device="cuda", requires_grad=True)
+    for out in (rms_norm(rows, weight), sum(add_rms_norm(rows, rows, weight)), layer_norm(rows, weight, weight)):
+        grads = torch.autograd.grad(out.sum(), [rows, weight])
+        assert all(each.isfinite().all() for each in grads)
 
 
 @pytest.mark.gpu

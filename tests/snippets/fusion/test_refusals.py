@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the functions of this chapter take for a number, and that a refusal names the argument and the way out."""
+
+import numpy as np
+import pytest
+import torch
+
+from snippets.fusion.attention import attention
+from snippets.fusion.attention_variable import attention_variable
+from snippets.fusion.cross_entropy import cross_entropy, linear_cross_entropy
+from snippets.fusion.decoding import decode_attention
+from snippets.fusion.dropout import add_dropout, dropout
+from snippets.fusion.histogram import histogram
+from snippets.fusion.norms import add_rms_norm, layer_norm, rms_norm
+from snippets.fusion.rope import rope
+from snippets.fusion.swiglu import geglu, swiglu
+from snippets.fusion.topk import topk
+
+
+def ones(device, *shape, dtype=torch.float32):
+    return torch.ones(shape, device=device, dtype=dtype)
+
+
+def heads(device):
+    return [ones(device, 1, 2, 3, 16)] * 3
+
+
+def lengths(device):
+    return [torch.tensor([0, 3], dtype=torch.int32, device=device)] * 2
+
+
+CALLS = {  # of a number: the function, the argument, and a value that is served
+    "rms_norm, eps": (lambda d, n: rms_norm(ones(d, 3, 40), ones(d, 40), eps=n), 0.5),
+    "rms_norm, offset": (lambda d, n: rms_norm(ones(d, 3, 40), ones(d, 40), offset=n), 1.0),
+    "add_rms_norm, eps": (lambda d, n: add_rms_norm(ones(d, 3, 40), ones(d, 3, 40), ones(d, 40), eps=n)[0], 0.5),
+    "add_rms_norm, offset": (lambda d, n: add_rms_norm(*[ones(d, 3, 40)] * 2, ones(d, 40), offset=n)[0], 1.0),
+    "layer_norm, eps": (lambda d, n: layer_norm(ones(d, 3, 40), ones(d, 40), eps=n), 0.5),
+    "attention, scale": (lambda d, n: attention(*heads(d), scale=n), 0.5),
+    "attention_variable, scale": (lambda d, n: attention_variable(*[ones(d, 3, 2, 16)] * 3, *lengths(d), scale=n), 0.5),
+    "decode_attention, scale": (lambda d, n: decode_attention(*heads(d), scale=n), 0.5),
+    "decode_attention, splits": (lambda d, n: decode_attention(*heads(d), splits=n), 2),
+    "cross_entropy, ignore_index": (lambda d, n: cross_entropy(ones(d, 2, 9), columns(d), ignore_index=n), 1),
+    "cross_entropy, label_smoothing": (lambda d, n: cross_entropy(ones(d, 2, 9), columns(d), label_smoothing=n), 0.25),
+    "linear_cross_entropy, ignore_index": (lambda d, n: linear(d, ignore_index=n), 1),
+    "linear_cross_entropy, label_smoothing": (lambda d, n: linear(d, label_smoothing=n), 0.25),
+    "linear_cross_entropy, chunk": (lambda d, n: linear(d, chunk=n), 1),
+    "dropout, p": (lambda d, n: dropout(ones(d, 50), n, seed=3), 0.25),
+    "add_dropout, p": (lambda d, n: add_dropout(ones(d, 50), ones(d, 50), n, seed=3), 0.25),
+    "topk, k": (lambda d, n: topk(ones(d, 3, 10), n)[0], 4),
+    "histogram, bins": (lambda d, n: histogram(ones(d, 30, dtype=torch.int64), n), 7),
+    "rope, offset": (lambda d, n: rope(*[ones(d, 2, 1, 4)] * 2, *[ones(d, 9, 2)] * 2, offset=n)[0], 3),
+}
+MAY_BE_NONE = {"scale", "splits", "chunk"}
+
+
+def columns(device):
+    return torch.tensor([1, 4], device=device)
+
+
+def linear(device, **options):
+    return linear_cross_entropy(ones(device, 2, 5), ones(device, 9, 5), columns(device), **options)
+
+
+calls = pytest.mark.parametrize("name", CALLS)
+
+
+@calls
+def test_numbers_of_numpy_and_tensors_on_the_cpu_are_served(device, name):
+    call, number = CALLS[name]
+    numpy = np.int32(number) if isinstance(number, int) else np.float32(number)
+    wanted = call(device, number)
+    for same in (numpy, np.array(numpy), torch.tensor(number)):
+        assert torch.equal(call(device, same), wanted)
+
+
+@calls
+def test_what_is_no_number_is_refused_by_name(device, name):
+    call, number = CALLS[name]
+    argument = name.split(", ")[1]
+    wrong = ["3", torch.ones(2), [number], *([] if argument in MAY_BE_NONE else [None])]
+    wrong += [number + 0.5] if isinstance(number, int) else []
+    wrong += [torch.tensor(number, device=device)] if device == "cuda" else []  # the host would wait for the GPU
+    for value in wrong:
+        with pytest.raises(ValueError, match=f"^{argument} must be a (whole )?number, not on a GPU; got "):
+            call(device, value)
+
+
+@pytest.mark.parametrize("function", [dropout, lambda x, seed: add_dropout(x, x, seed=seed)], ids=["alone", "with sum"])
+def test_seeds_of_dropout(device, function):
+    x = ones(device, 70)
+    for seed in (-(2**63), 2**63 - 1, np.uint64(7), torch.tensor(7, device=device)):
+        function(x, seed=seed)
+    for seed in (0.25, -1.0, "7", [7]):
+        with pytest.raises(ValueError, match=r"^seed must be a whole number"):
+            function(x, seed=seed)
+    for seed in (2**63, -(2**63) - 1, np.uint64(2**64 - 1)):
+        with pytest.raises(ValueError, match=r"^seed must be from -2"):
+            function(x, seed=seed)
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda x: rms_norm(x, None), "weight is None; pass torch.ones("),
+        (lambda x: add_rms_norm(x, x, None), "weight is None; pass torch.ones("),
+        (lambda x: layer_norm(x, None), "weight is None; pass torch.ones("),
+        (lambda x: rms_norm(x, x[0], None), "got None; for torch's default pass torch.finfo(x.dtype).eps"),
+        (lambda x: swiglu(x.to_sparse()), "gate is torch.sparse_coo; pass gate.to_dense()"),
+        (lambda x: geglu(x.to_sparse_csr()), "gate is torch.sparse_csr; pass gate.to_dense()"),
+    ],
+)
+def test_a_refusal_says_what_to_pass(device, call, message):
+    with pytest.raises(ValueError) as error:
+        call(ones(device, 6, 10))
+    assert message in str(error.value)
+
+
+WITHOUT_A_SECOND_GRADIENT = {
+    "rms_norm": lambda x: rms_norm(x, x[0].detach()),
+    "add_rms_norm": lambda x: sum(add_rms_norm(x, x, x[0].detach())),
+    "layer_norm": lambda x: layer_norm(x, x[0].detach()),
+    "attention": lambda x: attention(*[x[None, None]] * 3),
+    "attention_variable": lambda x: attention_variable(*[x[:, None]] * 3, *lengths(x.device)),
+    "swiglu": swiglu,
+    "topk": lambda x: topk(x, 3)[0],
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_A_SECOND_GRADIENT)
+def test_gradients_by_torch_func_are_refused_as_such(device, name):
+    x, function = ones(device, 3, 16) / 2, WITHOUT_A_SECOND_GRADIENT[name]
+    with pytest.raises(RuntimeError, match=r"torch.func.grad and vjp.*use torch.autograd.grad"):
+        torch.func.grad(lambda x: function(x).sum())(x)
+    with pytest.raises(RuntimeError, match=r"torch.func.grad and vjp.*use torch.autograd.grad"):
+        out, back = torch.func.vjp(function, x)
+        back(torch.ones_like(out))
