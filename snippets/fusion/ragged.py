@@ -58,7 +58,7 @@ def load(x: torch.Tensor, begin: int, rows: int, first: int, height: int, ragged
         raise ValueError(
             f"x must be contiguous, (total, width), width a power of two of 16 bytes or more; got {tuple(x.shape)}"
         )
-    if not (0 <= begin and 0 <= first <= rows and begin + rows <= total):
+    if not (0 <= begin and 0 <= first <= rows and begin + rows <= total):  # noqa: SIM300
         raise ValueError(f"no such rows: begin {begin}, rows {rows}, first {first}, of {total}")
     if not 1 <= height <= 256 or height & (height - 1):
         raise ValueError(f"height must be a power of two up to 256; got {height}")

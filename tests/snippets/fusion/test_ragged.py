@@ -29,5 +29,5 @@ def test_every_tile_of_every_sequence(ragged, height, device):
               {"x": torch.ones(8, 2)}, {"x": torch.ones(4, 8).t()}, {"x": torch.ones(8)}],
 )  # fmt: skip
 def test_refused(wrong):
-    with pytest.raises(ValueError, match="must be|no such rows"):
+    with pytest.raises(ValueError, match=r"must be|no such rows"):
         load(**{"x": torch.ones(8, 4), "begin": 1, "rows": 3, "first": 0, "height": 4} | wrong)
