@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from recorder.effects import LIBRARIES
-from recorder.project import COMPILER, ROOT, Lab, Snippet, interpreted, triton_of
+from recorder.project import COMPILER, ROOT, Lab, Snippet, interpreted
 from recorder.recording import Recording
 from recorder.source import reach_of
 
@@ -67,6 +67,7 @@ def of(snippet: Snippet | Lab, device: str = "cpu", made: Recording | None = Non
         if snippet.compiled_on(device):
             parts.append(f"compiler: {COMPILER}")
     if interpreted(device):
-        other = {"triton": f"triton=={version}"} if (version := triton_of(device)) else {}
+        version = snippet.triton_on(device) if isinstance(snippet, Snippet) else None
+        other = {"triton": f"triton=={version}"} if version else {}
         parts += [f"{package}: {pin}" for package, pin in (pins(reach.packages() - {*LIBRARIES}) | other).items()]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()

@@ -101,7 +101,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     differs_on_gpus: str = ""  # why GPUs alone print something else, another one or in another run
     launches: list[int] = []  # launches in the interpreter that pages draw or name, counted from 0
     compiled: bool = False  # whether its launches are compiled for all targets: registers, shared memory, digests
-    compiles_only: bool = False  # whether it launches no kernel: what it says was read from compiled code
+    compiles_only: bool = False  # whether it launches no kernel on a CPU: what it says was read from code that the
+    # course's compiler made, `COMPILER`, unless it compares versions of Triton, which `triton` names
     stages: list[Listing] = []  # what of that is kept as text
     charts: list[str] = []  # benchmarks that pages draw with matplotlib
     triton: list[str] = []  # other versions of Triton to run it under, in the interpreter
@@ -188,6 +189,12 @@ class Snippet(msgspec.Struct, frozen=True, order=True):
         if not file.is_file():
             return Settings()
         return _settings(file, file.stat().st_mtime_ns).get(self.name.partition("/")[2], Settings())
+
+    def triton_on(self, device: str) -> str | None:
+        """Return the version of Triton that it runs under on a device, or None if it is the installed one."""
+        settings = self.settings
+        compiled = device == "cpu" and settings.compiles_only and not settings.triton
+        return COMPILER if compiled else triton_of(device)
 
     def compiled_on(self, device: str) -> bool:
         return device == "cpu" and bool(self.settings.compiled or self.settings.stages)

@@ -18,7 +18,7 @@ import msgspec
 
 from recorder import fingerprint
 from recorder.judge import problems
-from recorder.project import COMPILER, OUTPUT, ROOT, RecorderError, Snippet, interpreted, relative, triton_of
+from recorder.project import COMPILER, OUTPUT, ROOT, RecorderError, Snippet, interpreted, relative
 from recorder.recording import Recording, load, path_of, save
 
 TIME_LIMIT = 3600  # seconds for one snippet on one device, against hanging: ten times what the longest takes
@@ -29,7 +29,7 @@ GPU_DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # of CUDA, of ROCm, an
 
 def command(snippet: Snippet, device: str) -> str:
     """What a reader types to repeat the run."""
-    other = f"PYTHONPATH={relative(triton_folder(version))} " if (version := triton_of(device)) else ""
+    other = f"PYTHONPATH={relative(triton_folder(version))} " if (version := snippet.triton_on(device)) else ""
     return f"{other}{'TRITON_INTERPRET=1 ' if interpreted(device) else ''}python {relative(snippet.path)}"
 
 
@@ -146,7 +146,7 @@ def _trace(snippet: Snippet, device: str, folder: Path, deadline: float, progres
     result = folder / "result.json"
     trace = ["recorder.trace", snippet.name, device, str(result), *(["--no-benchmarks"] if only_output else [])]
     environment = {"TRITON_INTERPRET": "1"} if interpreted(device) else {}
-    if version := triton_of(device):
+    if version := snippet.triton_on(device):
         environment |= _first(version, deadline, progress)
     _run(trace, environment, str(folder), deadline, progress)
     return _result(result)

@@ -43,7 +43,10 @@ GPUS = {
     "A100": GPU(GPUTarget("cuda", 80, 32), 163 * KIB),
     "RTX 4090": GPU(GPUTarget("cuda", 89, 32), 99 * KIB),
     "T4": GPU(GPUTarget("cuda", 75, 32), 64 * KIB),
+    "B200": GPU(GPUTarget("cuda", 100, 32), 227 * KIB),
+    "RTX 5090": GPU(GPUTarget("cuda", 120, 32), 99 * KIB),
     "MI300X": GPU(GPUTarget("hip", "gfx942", 64), 64 * KIB),
+    "MI350X": GPU(GPUTarget("hip", "gfx950", 64), 160 * KIB),
 }
 # --8<-- [end:gpus]
 

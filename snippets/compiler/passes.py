@@ -232,7 +232,9 @@ def main():
         print(target)
         lines = when_begins(those, "llir")
         layouts = [line for line in lines if re.match(r"#(mma|shared)\d* =", line)]
-        steps = [line for line in loop(lines) if re.search(r"dot|local_load|async_copy|= tt\.load", line)]
+        steps = [
+            line for line in loop(lines) if re.search(r"= tt(?:g|ng)?\.(?:\w*dot|local_load|async_copy|load)", line)
+        ]
         print(*map(short, layouts + steps), sep="\n")
     print("## compared")
     print(f"different texts of Triton IR: {len({tuple(when_begins(those, 'ttgir')) for those in by_target.values()})}")

@@ -94,8 +94,8 @@ def matmul_kernel(
             accumulator = tl.dot(
                 a_tile, b_tile, accumulator, input_precision=PRECISION
             )
-        # Counted again, as in Triton's tutorial: the loads may be at the next tile.
-        # On Hopper the compiler keeps m and n; on Blackwell it was seen to fail.
+        # Counted again: the loads may be at the next tile. On Hopper the compiler
+        # keeps m and n; on Blackwell it cannot, says Triton's tutorial.
         stored += programs
         pid_m, pid_n = position(stored, tiles_m, tiles_n, GROUP_M)
         m, n = pid_m * BLOCK_M, pid_n * BLOCK_N

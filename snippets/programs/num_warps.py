@@ -38,8 +38,6 @@ def double_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     x = tl.load(x_ptr + i, mask=i < n)
     tl.store(out_ptr + i, 2 * x, mask=i < n)
-
-
 # --8<-- [end:kernel]
 
 
@@ -50,8 +48,6 @@ def threads(target: GPUTarget, **options: int) -> int:
     compiled = triton.compile(ASTSource(double_kernel, types, {"BLOCK": BLOCK}), target=target, options=options)
     text = compiled.asm["ptx" if target.backend == "cuda" else "amdgcn"]
     return int(re.search(r"\.(?:reqntid|max_flat_workgroup_size:) *(\d+)", text)[1])
-
-
 # --8<-- [end:compile]
 
 
@@ -65,8 +61,6 @@ def double(x: torch.Tensor, **options: int) -> torch.Tensor:
     out = torch.empty_like(x)
     double_kernel[(triton.cdiv(x.numel(), BLOCK),)](x, out, x.numel(), BLOCK=BLOCK, **options)
     return out
-
-
 # --8<-- [end:launch]
 
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For which GPUs does this Triton compile? Three small kernels, each compiled for many GPUs; it takes none of them.
+"""For which GPUs does this Triton compile? Four small kernels, each compiled for many GPUs; it takes none of them.
 
-The kernels add float32 numbers, multiply two 32 × 32 matrices of float16 by ``tl.dot``, and cast to an 8-bit type.
-Of a product it says which instructions do it: those of matrix units (tensor cores), or one multiplication at a time.
+The kernels add float32 numbers, multiply two 64 × 64 matrices of float16 by ``tl.dot``, load a tile by a tensor
+descriptor, and cast to an 8-bit type. Of a product it says which instructions do it: those of matrix units (tensor
+cores), or one multiplication at a time; of a tile whether one instruction loads it, or plain loads do.
 That a kernel compiles does not say that it runs, or runs fast.
 """
 
@@ -23,12 +24,18 @@ GPUS = {
     "RTX 4090": GPUTarget("cuda", 89, 32),
     "H100, H200": GPUTarget("cuda", 90, 32),
     "B200": GPUTarget("cuda", 100, 32),
+    "B300": GPUTarget("cuda", 103, 32),
     "RTX 5090": GPUTarget("cuda", 120, 32),
     "MI250": GPUTarget("hip", "gfx90a", 64),
     "MI300X": GPUTarget("hip", "gfx942", 64),
+    "MI350X": GPUTarget("hip", "gfx950", 64),
+    "MI450": GPUTarget("hip", "gfx1250", 32),
     "RX 7900 XTX": GPUTarget("hip", "gfx1100", 32),
+    "RX 9060 XT": GPUTarget("hip", "gfx1200", 32),
+    "RX 9070 XT": GPUTarget("hip", "gfx1201", 32),
 }
 MATRIX_UNITS = re.compile(r"wgmma\.mma_async|tcgen05\.mma|mma\.sync|v_mfma|v_wmma")
+WHOLE_TILES = re.compile(r"cp\.async\.bulk\.tensor|tensor_load_to_lds")
 
 
 # `triton.jit` is put on them in `attempt`: they are compiled, never run.
@@ -39,29 +46,38 @@ def add(x_ptr, y_ptr, n):
 
 
 def product(x_ptr, y_ptr, n):
-    offsets = 32 * tl.arange(0, 32)[:, None] + tl.arange(0, 32)[None, :]
+    offsets = 64 * tl.arange(0, 64)[:, None] + tl.arange(0, 64)[None, :]
     x = tl.load(x_ptr + offsets)
     tl.store(y_ptr + offsets, tl.dot(x, x))
+
+
+def by_descriptor(x_ptr, y_ptr, n):
+    offsets = 64 * tl.arange(0, 64)[:, None] + tl.arange(0, 64)[None, :]
+    tl.store(y_ptr + offsets, x_ptr.load([0, n]))
 
 
 def cast(x_ptr, y_ptr, n):
     tl.store(y_ptr + tl.arange(0, 32), tl.load(x_ptr + tl.arange(0, 32)).to(tl.float8e4nv))
 
 
-KERNELS = {"x + x, float32": (add, "fp32", "fp32"), "tl.dot, float16": (product, "fp16", "fp32"),
-           "to float8e4nv": (cast, "fp32", "fp8e4nv")}  # fmt: skip
+KERNELS = {  # with the types of x_ptr and y_ptr, what to look for in the assembly, and what it is without
+    "x + x, float32": (add, "*fp32", "*fp32", None, "yes"),
+    "tl.dot, float16": (product, "*fp16", "*fp32", MATRIX_UNITS, "one by one"),
+    "descriptor": (by_descriptor, "tensordesc<fp16[64, 64]>", "*fp16", WHOLE_TILES, "plain loads"),
+    "to float8e4nv": (cast, "*fp32", "*fp8e4nv", None, "yes"),
+}
 
 
-def attempt(function, inputs: str, outputs: str, target: GPUTarget) -> str:
-    """Compile a kernel; the type of its matrix instructions if it has any, ``yes``, or ``refused``."""
-    signature = {"x_ptr": f"*{inputs}", "y_ptr": f"*{outputs}", "n": "i32"}
+def attempt(function, inputs: str, outputs: str, looked_for, without: str, target: GPUTarget) -> str:
+    """Compile a kernel; the instruction that was looked for, or ``without``; ``refused`` if it does not compile."""
+    signature = {"x_ptr": inputs, "y_ptr": outputs, "n": "i32"}
     try:
         compiled = triton.compile(ASTSource(triton.jit(function), signature, {}), target=target)
     except triton.CompilationError:
         return "refused"
     assembly = compiled.asm["ptx" if target.backend == "cuda" else "amdgcn"]
-    units = MATRIX_UNITS.search(assembly)
-    return units[0] if units else "one by one" if function is product else "yes"
+    found = looked_for.search(assembly) if looked_for else None
+    return found[0] if found else without
 
 
 def main():
@@ -70,10 +86,10 @@ def main():
         sys.stdout.flush()
         subprocess.run([sys.executable, os.path.abspath(__file__)], env=without, check=True)
         return
-    print(f"{'GPU':<13}{'target':<9}" + "".join(f"{title:<18}" for title in KERNELS).rstrip())
+    print(f"{'GPU':<13}{'target':<9}" + "".join(f"{title:<22}" for title in KERNELS).rstrip())
     for gpu, target in GPUS.items():
         name = f"sm_{target.arch}" if target.backend == "cuda" else target.arch
-        cells = "".join(f"{attempt(*kernel, target):<18}" for kernel in KERNELS.values())
+        cells = "".join(f"{attempt(*kernel, target):<22}" for kernel in KERNELS.values())
         print(f"{gpu:<13}{name:<9}{cells.rstrip()}", flush=True)
 
 

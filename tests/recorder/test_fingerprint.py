@@ -5,6 +5,7 @@ import msgspec
 import pytest
 
 from recorder import fingerprint, source
+from recorder import project as places
 from recorder.project import RecorderError
 from tests.toy import made
 
@@ -511,14 +512,24 @@ def test_the_pin_of_a_package_matters_where_it_is_imported(project):
     assert of(project, texts[2]) != first[2]
 
 
-@pytest.mark.parametrize("settings", ["compiled = true", "stages = [{launch = 0}]", "launches = [0]"])
-def test_the_compiler_matters_to_what_it_compiles_only(project, monkeypatch, settings):
+@pytest.mark.parametrize(
+    "settings, touched",
+    [
+        ("compiled = true", True),
+        ("stages = [{launch = 0}]", True),
+        ("launches = [0]", False),
+        ("compiles_only = true", True),
+        ('compiles_only = true\ntriton = ["3.8.0"]', False),  # it compares versions
+    ],
+)
+def test_the_compiler_matters_to_what_it_compiles_only(project, monkeypatch, settings, touched):
     it = project.snippet("it", SOURCE, f"[it]\n{settings}\n")
     devices = ("cpu", "cpu-triton-3.8.0", "h200")
     before = [fingerprint.of(it, device) for device in devices]
-    monkeypatch.setattr(fingerprint, "COMPILER", "9.9.9")
+    for module in (fingerprint, places):
+        monkeypatch.setattr(module, "COMPILER", "9.9.9")
     changed = [fingerprint.of(it, device) != old for device, old in zip(devices, before, strict=True)]
-    assert changed == [settings != "launches = [0]", False, False]
+    assert changed == [touched, False, False]
 
 
 def test_the_spelling_is_the_same_on_every_python(project):

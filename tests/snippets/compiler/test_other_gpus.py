@@ -40,7 +40,8 @@ def test_a_vector_add_needs_little_anywhere(compiled):
 
 def test_a_product_is_computed_by_the_matrix_units_of_each_gpu(compiled):
     assert {name: rest[6] for name, rest in compiled.items()} == {
-        "H200": "wgmma", "A100": "mma.sync", "RTX 4090": "mma.sync", "T4": "one by one", "MI300X": "v_mfma",
+        "H200": "wgmma", "A100": "mma.sync", "RTX 4090": "mma.sync", "T4": "one by one",
+        "B200": "tcgen05.mma", "RTX 5090": "mma.sync", "MI300X": "v_mfma", "MI350X": "v_mfma",
     }  # fmt: skip
 
 
