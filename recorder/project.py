@@ -42,7 +42,7 @@ def relative(path: Path) -> str:
 
 def inside(path: Path) -> Path:
     """Return a path of the checkout. Raise ``RecorderError`` if a link on its way leads out of the checkout."""
-    if not path.resolve().is_relative_to(ROOT.resolve()):
+    if path.is_relative_to(ROOT) and not path.resolve().is_relative_to(ROOT.resolve()):
         raise RecorderError(f"{relative(path)} leads out of the checkout, to {path.resolve()}; {REPLACE_LINK}")
     return path
 

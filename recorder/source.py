@@ -183,6 +183,9 @@ def module_of(path: Path) -> Module:
         return _module(path, path.stat().st_mtime_ns)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise RecorderError(f"there is no file {relative(path)}") from error
+    except (RecursionError, MemoryError) as error:
+        why = "an expression in it is too deep to be followed; give parts of it names"
+        raise RecorderError(f"{relative(path)}: {why}") from error
 
 
 def imports(path: Path) -> list[Path]:

@@ -10,8 +10,8 @@ from bs4 import BeautifulSoup
 from markdown.extensions.toc import slugify
 
 from recorder import judge
-from recorder.project import RecorderError, nearest, relative
-from render import terms
+from recorder.project import RecorderError, nearest, read_text, relative
+from render import practice, terms
 from render.config import address, converter, docs, nav, pages
 from render.labs import markdown_of
 from render.page import PageError, front_matter
@@ -26,7 +26,7 @@ NUMBERED = re.compile(r"\b(?P<words>[Ll]esson\s+(?P<number>\d+))(?:(?:(?!\.\s)[^
 def problems() -> list[str]:
     """What is wrong with recordings, snippets and pages, a line each."""
     recorded = [str(problem) for problem in judge.all_problems()]
-    found = recorded + menu_problems()
+    found = recorded + menu_problems() + practice.strays()
     # What is wrong with a recording is said once, not at each of the places that show it.
     found += [fault for fault in page_problems(pages()) if not fault.endswith(tuple(recorded))]
     return list(dict.fromkeys(found))
@@ -35,6 +35,7 @@ def problems() -> list[str]:
 def page_problems(wanted: list[str]) -> list[str]:
     """What is wrong with some pages, and with the recordings that they show, a line each."""
     try:
+        practice.sound()
         html, faults = convert(dict.fromkeys([terms.GLOSSARY, *wanted]))
     except RecorderError as error:
         return [str(error)]
@@ -77,7 +78,11 @@ def _title(html: str) -> str:
 def _file(page: str, words: str = "") -> str:
     """Where a page is written, with the line of some words if they stand there so."""
     path = docs() / page
-    found = re.search(r"\s+".join(map(re.escape, words.split())), path.read_text("utf-8")) if words else None
+    found = (
+        re.search(r"\s+".join(map(re.escape, words.split())), path.read_text("utf-8", errors="replace"))
+        if words
+        else None
+    )
     return relative(path) + (f":{found.string.count(chr(10), 0, found.start()) + 1}" if found else "")
 
 
@@ -96,13 +101,13 @@ def _line(fault: str) -> int:
 
 def _lines_to_do(page: str) -> list[str]:
     """Lines that `recorder new` has left to be done, or whoever wrote so."""
-    return [line for line in (docs() / page).read_text("utf-8").splitlines() if re.search(r"\bTODO\b", line)]
+    return [line for line in read_text(docs() / page).splitlines() if re.search(r"\bTODO\b", line)]
 
 
 def misnumbered(page: str) -> list[str]:
     """Lessons that a page calls by a number which is not theirs. The menu gives the numbers, and may change them."""
     found = []
-    text = (docs() / page).read_text("utf-8").replace("\\n", "\n")  # a notebook writes line ends so
+    text = read_text(docs() / page).replace("\\n", "\n")  # a notebook writes line ends so
     for said in NUMBERED.finditer(text):
         lesson = lessons().get(posixpath.normpath(posixpath.join(posixpath.dirname(page), said["to"] or ".")))
         if not lesson:
@@ -140,15 +145,15 @@ def convert(wanted: Iterable[str]) -> tuple[dict[str, str], list[str]]:
     for page in wanted:
         path = docs() / page
         try:
-            text = path.read_text("utf-8")
+            text = read_text(path)
             if page.endswith(".ipynb"):
                 text = markdown_of(sound(json.loads(text)["cells"]))
             markdown.page_of_check = (path, page)
             html[page] = markdown.reset().convert(front_matter(text)[1])
         except PageError as error:
             faults += str(error).splitlines()
-        except UnicodeDecodeError as error:
-            faults.append(f"{_file(page)}: it is not UTF-8 ({error})")
+        except RecorderError as error:  # of a file that is named: the page itself, or another
+            faults.append(str(error))
         except Exception as error:  # of one page, which must not hide what is wrong with the others
             what = "it is no notebook" if page.endswith(".ipynb") else "it cannot be converted"
             faults.append(f"{_file(page)}: {what} ({type(error).__name__}: {' '.join(str(error).split())[:300]})")

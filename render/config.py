@@ -37,9 +37,46 @@ _Loader.add_constructor("!ENV", _environment)
 def config() -> dict:
     """mkdocs.yml. Raises ``RecorderError``."""
     try:
-        return yaml.load(read_text(ROOT / "mkdocs.yml"), Loader=_Loader)
-    except (yaml.YAMLError, ImportError, AttributeError) as error:
+        found = yaml.load(read_text(ROOT / "mkdocs.yml"), Loader=_Loader)
+    except (yaml.YAMLError, ImportError, AttributeError, ValueError, RecursionError) as error:
         raise RecorderError(f"mkdocs.yml cannot be read: {error}") from error
+    if not isinstance(found, dict):
+        raise RecorderError(f"mkdocs.yml holds no settings, `name: value`, but {found!r:.60}")
+    for name, kind, example in SHAPES:
+        if not isinstance(found.get(name), kind):
+            raise RecorderError(f"mkdocs.yml: {name} is {found.get(name)!r:.60}; write it as {example}")
+    if not (ROOT / found["docs_dir"]).is_dir():
+        raise RecorderError(f"mkdocs.yml: docs_dir is {found['docs_dir']!r}, and there is no such folder")
+    for entry in found["markdown_extensions"]:
+        name, options = next(iter(entry.items()), (None, None)) if isinstance(entry, dict) else (entry, None)
+        if not isinstance(name, str) or not isinstance(options, dict | None) or len(entry) == 0:
+            raise RecorderError(
+                f"mkdocs.yml: {entry!r:.60} is no Markdown extension: a name, or a name and its options"
+            )
+    _check_menu(found["nav"])
+    return found
+
+
+SHAPES = (  # what of mkdocs.yml is read here
+    ("docs_dir", str, "docs_dir: docs/en"),
+    ("markdown_extensions", list, "a list of names"),
+    ("nav", list, "a list of pages, such as `- Home: index.md`"),
+    ("repo_url", str | None, "an address"),
+    ("edit_uri", str | None, "a way, such as edit/main/docs/en"),
+    ("site_url", str | None, "an address"),
+)
+
+
+def _check_menu(part) -> None:
+    """Raise ``RecorderError`` unless each entry of the menu is a page, or a title with a page or with more entries."""
+    for entry in part:
+        inner = list(entry.values()) if isinstance(entry, dict) else [entry]
+        titled = not isinstance(entry, dict) or all(isinstance(title, str) for title in entry)
+        if not inner or not titled or not all(isinstance(each, str | list) for each in inner):
+            raise RecorderError(f"mkdocs.yml: {entry!r:.60} in nav is no entry such as `- Home: index.md`")
+        for each in inner:
+            if isinstance(each, list):
+                _check_menu(each)
 
 
 def forget() -> None:
@@ -103,6 +140,12 @@ def repository(file: str) -> str:
 def converter() -> markdown.Markdown:
     """Markdown as pages are written in, but for what only works inside of a generator."""
     names, options = extensions()
+    for name in names:
+        try:
+            markdown.Markdown(extensions=[name], extension_configs=options)
+        except Exception as error:  # whatever an extension makes of its options
+            why = f"{type(error).__name__}: {error}"
+            raise RecorderError(f"mkdocs.yml: Markdown's extension {name!r} cannot be loaded ({why})") from error
     return markdown.Markdown(extensions=names, extension_configs=options)
 
 
@@ -119,5 +162,8 @@ def extensions() -> tuple[list[str], dict[str, dict]]:
 
 def _absolute(name: str, options: dict) -> dict:
     if name == "pymdownx.snippets":
-        return options | {"base_path": [str(ROOT / folder) for folder in options["base_path"]]}
+        folders = options.get("base_path")
+        if not isinstance(folders, list) or not all(isinstance(folder, str) for folder in folders):
+            raise RecorderError(f"mkdocs.yml: base_path of {name} is {folders!r}; write it as [snippets]")
+        return options | {"base_path": [str(ROOT / folder) for folder in folders]}
     return options

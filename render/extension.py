@@ -40,7 +40,7 @@ from pygments.util import ClassNotFound
 from figures.registry import figures
 from recorder.project import ROOT, RecorderError, Snippet, nearest, read_text, relative, snippets
 from render import claims, code, frame, gpus, practice
-from render.asked import at_first, claimed, drawn, fenced, recordings
+from render.asked import FENCE, at_first, claimed, drawn, fenced, recordings
 from render.fresh import fetch
 from render.ledger import ledger
 from render.offer import offer
@@ -211,19 +211,24 @@ class BeginPage(Preprocessor):
     def run(self, lines):
         page = self.md.page
         page.begin(self.md, lines)
-        around = ""
-        for line, around, info in fenced([*lines, ""]):
+        around, opened, unclosed = "", 0, None
+        for number, (line, around, info) in enumerate(fenced([*lines, ""])):
+            inner = FENCE.match(line) if around and unclosed is None else None
+            if inner and inner["info"].strip() and inner["ticks"].startswith(around):
+                unclosed = opened  # a fence begins in it, whose end then ends it
             if "-8<-" in line and not (around and "snippet" in self.md.preprocessors):
                 page.fault("what is shown of a file stands in a fence, and pymdownx.snippets shows it", line.strip())
             if info is None:
                 continue
-            opened = line.strip()
+            opened = number
             language = LANGUAGE.match(info)["language"]
             if language and language != "recording" and not _is_language(language):
                 known = ["recording", "python", "console", "text"]
                 page.fault(f"no fence is called {language!r}{nearest(language, known)}", line.strip())
-        if around:
-            page.fault("a fence is not closed", opened)
+        if around and unclosed is None:
+            unclosed = opened
+        if unclosed is not None:
+            page.fault_in(lines, unclosed, "a fence is not closed")
         return [line for line in lines if "-8<-" not in line or self._sound(page, line)]
 
     @staticmethod
@@ -304,7 +309,10 @@ class EndPage(Postprocessor):
         typed = lambda match: f'{match[0]} data-typed="{TYPED[match[1]]}"'
         text = re.sub(r'<div class="language-(text|console) highlight"', typed, text)
         ran = page.ran if page.name != HOME else ()  # where each figure says it
-        text = practice.invited(text, page.name)
+        try:
+            text = practice.invited(text, page.name)
+        except RecorderError as error:  # a fault of an exercise, not of the page
+            raise PageError(str(error)) from error
         headed = frame.headed(text, lessons().get(page.name), ran, page.gpus, self._code(page))
         return frame.dressed(headed, page.figures.values())
 

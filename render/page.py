@@ -63,6 +63,13 @@ class Page:
         if message not in self.faults:
             self.faults.append(message)
 
+    def fault_in(self, lines: list[str], number: int, error: str) -> None:
+        """Note what is wrong with one of the lines that Markdown was given, counted from 0, below the settings."""
+        above = self.text.count("\n") + 1 - len(lines)
+        same = self.text.split("\n")[above:][number : number + 1] == [lines[number]] if above >= 0 else False
+        place = f"{self.line_of()}:{above + number + 1}" if same else self.line_of(lines[number].strip())
+        self.faults.append(f"{place}: {error}")
+
     def snippet(self, name: str | None) -> Snippet:
         """The snippet of this name; without one that which the page's settings name, or the page's own name."""
         if name:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from recorder.project import RecorderError, nearest
+from recorder.project import RecorderError, nearest, read_text
 from render.asked import fenced
 from render.config import address, docs, menu
 from render.page import front_matter
@@ -33,7 +33,9 @@ class Lesson:
 
     @property
     def minutes(self) -> int:
-        return minutes((docs() / self.page).read_text("utf-8"), self.page.endswith(".ipynb"))
+        if not (docs() / self.page).is_file():
+            raise RecorderError(f"the menu in mkdocs.yml names {self.page}, which is no page")
+        return minutes(read_text(docs() / self.page), self.page.endswith(".ipynb"))
 
 
 def lessons() -> dict[str, Lesson]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from markupsafe import Markup, escape
 
 from practice.coach import answers, measured, svg
-from practice.coach.exercise import PRACTICE, Exercise, exercises
+from practice.coach.exercise import PRACTICE, Exercise, PracticeError, exercises
 from practice.coach.finding import STAGES
 from practice.coach.pages import PAGE
 from practice.coach.spec import FINISHED, KINDS
@@ -32,13 +32,25 @@ NEXT = '<h2 id="next">'
 
 def all_of_them() -> list[Exercise]:
     """In the order of the lessons."""
-    found = exercises()
+    found = sound()
     numbers = {page: lesson.number for page, lesson in lessons().items()}
     for each in found:
         for lesson in (each.card.lesson, *each.card.also):
             if lesson not in numbers:
-                raise RecorderError(f"exercise {each.name} is of {lesson}, which the menu does not number")
+                where = f"practice/exercises/{each.name}/spec.py"
+                raise RecorderError(f"{where}: it is of the lesson {lesson}, which the menu does not number")
     return sorted(found, key=lambda each: (numbers[each.card.lesson], each.name))
+
+
+def sound() -> list[Exercise]:
+    """All exercises, whose cards can be read. Raises ``RecorderError``, with the file that is at fault."""
+    found = exercises()
+    for each in found:
+        try:
+            _ = each.card
+        except PracticeError as error:
+            raise RecorderError(f"practice/{error}") from error
+    return found
 
 
 def page_of(each: Exercise) -> str:
@@ -155,18 +167,39 @@ def heading(page: str) -> str:
 
 def invited(html: str, page: str) -> str:
     """A lesson's page, with its exercises before what comes next."""
-    mine = [each for each in exercises() if page in (each.card.lesson, *each.card.also)]
+    mine = [each for each in sound() if page in (each.card.lesson, *each.card.also)]
     if not mine or NEXT not in html:
         return html
     links = [(way(page, page_of(each)), each.card.title, KINDS[each.card.kind]) for each in mine]
     return html.replace(NEXT, f"{render('invitation.html', exercises=links)}{NEXT}", 1)
 
 
+PACKED = re.compile(  # what a reader downloads, from the folder practice/
+    r"README\.md|__init__\.py|practice\.(py|ipynb)|pages\.json|coach/\w+\.py"
+    r"|exercises/\d\d_\w+/((exercise|solution|spec)\.py|wrong\.toml)"
+)
+KEPT = re.compile(r"answers\.json|measured\.json|mine/.*|(.*/)?(__pycache__|\.ipynb_checkpoints)/.*")  # what stays here
+
+
 def files() -> list[Path]:
-    """What a reader downloads: no copies of somebody's own, and nothing that Python leaves behind."""
-    found = [path for path in PRACTICE.rglob("*") if path.suffix in (".py", ".toml", ".md", ".txt", ".ipynb")]
-    found.append(PAGES)
-    return sorted(path for path in found if not {"mine", "__pycache__"} & set(path.relative_to(PRACTICE).parts))
+    """What a reader downloads: nothing that somebody left behind, nor what a link brings from elsewhere."""
+    found = (path for path in PRACTICE.rglob("*") if PACKED.fullmatch(_within(path)))
+    return sorted(path for path in found if path.is_file() and not path.is_symlink())
+
+
+def strays() -> list[str]:
+    """What lies in ``practice/`` and is neither downloaded nor kept for the site, a line each."""
+    found = (path for path in sorted(PRACTICE.rglob("*")) if path.is_symlink() or not path.is_dir())
+    unknown = (
+        path
+        for path in found
+        if path.is_symlink() or not (PACKED.fullmatch(_within(path)) or KEPT.fullmatch(_within(path)))
+    )
+    return [f"practice/{_within(path)}: it is no part of the exercises; move it to practice/mine/" for path in unknown]
+
+
+def _within(path: Path) -> str:
+    return path.relative_to(PRACTICE).as_posix()
 
 
 def on_page_content(html, *, page, config, **_):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from recorder.project import Snippet, snippet_of_page
+from recorder.project import Snippet, read_text, snippet_of_page
 from render.config import Entry, address, docs, menu
 from render.page import front_matter
 from render.path import lessons
@@ -77,7 +77,7 @@ def _in_menu(page: str) -> str:
 @lru_cache(maxsize=256)
 def _of_page(path: Path, modified: int, page: str) -> tuple[str, tuple[str, ...], str]:
     """A page's own snippet, those whose files it shows, and its title."""
-    settings, text = front_matter(path.read_text("utf-8"))
+    settings, text = front_matter(read_text(path))
     own, title = settings.get("snippet") or snippet_of_page(page), re.search(r"(?m)^# (.+)", text)
     fences = (_options(found) for found in FENCE.findall(text))
     files = tuple(options.get("of") or own for options in fences if options.get("view") == "file")

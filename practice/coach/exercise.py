@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import gaps
+from .spec import KINDS
 
 if TYPE_CHECKING:
     from .spec import Spec
@@ -77,16 +78,33 @@ class Exercise:
 
     def spec_call(self) -> ast.Call:
         """The syntax of ``Spec(…)``."""
-        if found := _spec_call(self.spec_text):
-            return found
-        raise PracticeError(f"{self.folder / 'spec.py'} has no line SPEC = Spec(…)")
+        file = f"exercises/{self.name}/spec.py"
+        try:
+            found = _spec_call(self.spec_text)
+        except (SyntaxError, ValueError) as error:  # the latter: not UTF-8, or null bytes
+            raise PracticeError(f"{file}:{getattr(error, 'lineno', None) or 1}: it is not Python: {error}") from error
+        if not isinstance(found, ast.Call):
+            raise PracticeError(f"{file} has no line SPEC = Spec(…)")
+        return found
 
     @cached_property
     def card(self) -> Card:
         """The literals of ``SPEC = Spec(…)`` that need no torch."""
-        given = {keyword.arg: keyword.value for keyword in self.spec_call().keywords}
-        names = [*CARD, *(name for name in ("limit_s", "also") if name in given)]
-        return Card(**{name: ast.literal_eval(given[name]) for name in names})
+        call, values = self.spec_call(), {}
+        given, place = {keyword.arg: keyword.value for keyword in call.keywords}, f"exercises/{self.name}/spec.py"
+        for name in [*CARD, *(name for name in ("limit_s", "also") if name in given)]:
+            if name not in given:
+                raise PracticeError(f"{place}:{call.lineno}: Spec(…) has no {name}")
+            try:
+                values[name] = ast.literal_eval(given[name])
+            except ValueError as error:
+                raise PracticeError(f"{place}:{given[name].lineno}: {name} is to be written out, no code") from error
+        if values["kind"] not in KINDS:
+            known = ", ".join(KINDS)
+            raise PracticeError(
+                f"{place}:{given['kind'].lineno}: there is no kind {values['kind']!r}; there are {known}"
+            )
+        return Card(**values)
 
     def timed(self) -> bool:
         """Whether a GPU is to time it."""

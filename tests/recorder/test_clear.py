@@ -153,3 +153,10 @@ def test_a_full_folder_of_temporary_files_is_named(toy, monkeypatch, tmp_path):
     monkeypatch.setattr(runner, "_run", lambda arguments, *_: Path(arguments[3]).write_text('{"output": "1'))
     with pytest.raises(RecorderError, match=r"no whole JSON(?s:.*)no room left in \S+; free some, or .* TMPDIR"):
         runner.record(TOY, "cpu")
+
+
+@pytest.mark.parametrize("text", [f"x = {'-' * 5000}1\n", f"x = {' + '.join(['1'] * 5000)}\n", f"x = y{'.z' * 3000}\n"])
+def test_an_expression_too_deep_to_be_followed_is_said_of_its_file(toy, text):
+    toy.write("snippets/programs/toy.py", text)
+    said = "\n".join(map(str, judge.all_problems()))
+    assert "snippets/programs/toy.py: an expression in it is too deep to be followed" in said

@@ -240,7 +240,7 @@ def test_a_wrong_claim_in_a_lab(course, refused):
 
 def test_a_page_that_is_not_utf_8(course, refused):
     course.write(PAGE, b"# Toy\n\nGr\xf6\xdfer\n")
-    assert refused(f"^{PAGE}: it is not UTF-8") == 1
+    assert refused(f"^{PAGE} is not UTF-8") == 1
 
 
 DEEP = ["> " * 2000, "<div>" * 2000, "<b>" * 2000, "*" * 2000, "[" * 2000, "    " * 500 + "- "]

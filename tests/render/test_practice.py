@@ -153,7 +153,7 @@ def test_a_wrong_name_gets_the_nearest():
 
 def test_an_exercise_of_no_lesson_is_refused(monkeypatch):
     monkeypatch.setattr(practice, "lessons", dict)
-    with pytest.raises(RecorderError, match=f"{FIRST.name} is of {FIRST.card.lesson}"):
+    with pytest.raises(RecorderError, match=f"{FIRST.name}/spec.py: it is of the lesson {FIRST.card.lesson}"):
         practice.all_of_them()
 
 
