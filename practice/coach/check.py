@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import gaps, source
+from .child import KEPT
 from .exercise import PRACTICE, Exercise, PracticeError
 from .finding import STAGES, Finding
 from .spec import FINISHED
 
 TASKS = ("compile", "interpret", "gpu")  # of a check; "values" and "speed" are the halves of the last
 START_S = 300  # what importing torch may take, from a slow disk
-PRINTED = 12  # lines of what the reader's code printed
+PRINTED, WIDE = 12, 400  # lines of what the reader's code printed, and characters of one
 SIGNALS = {-11: "a read or write of memory that is not there (SIGSEGV)", -9: "the system, for want of memory (SIGKILL)"}
 CHILD = (sys.executable, "-m", "coach.child")
 TIMED, NO_GPU = "timed", "not timed: no GPU here"
@@ -154,7 +155,7 @@ class Checker:
             request = {"task": task, "exercise": str(exercise.folder), "file": str(path)}
             answer = child.ask(request | {"result": str(result), "printed": str(printed)}, limit)
             lines = [json.loads(line) for line in result.read_text("utf-8").splitlines()] if result.exists() else []
-            said = printed.read_text("utf-8", errors="replace") if printed.exists() else ""
+            said = printed.read_bytes() if printed.exists() else b""
         begun = [line["stage"] for line in lines if "stage" in line] or ["compiles"]
         last = lines[-1] if lines else {}
         if last.get("done"):
@@ -169,10 +170,16 @@ class Checker:
         return Verdict(Finding(why, stage=begun[-1]), begun[:-1], [], _cut(said))
 
 
-def _cut(printed: str) -> str:
-    lines = printed.rstrip().splitlines()
+def _cut(printed: bytes) -> str:
+    whole = len(printed) <= KEPT
+    lines = printed[:KEPT].decode("utf-8", "replace").rstrip().splitlines()
     more = len(lines) - PRINTED
-    return "\n".join(lines[:PRINTED] + ([f"… and {more} lines more"] if more > 0 else []))
+    shown = [line if len(line) <= WIDE else line[:WIDE] + "…" for line in lines[:PRINTED]]
+    if not whole:
+        shown.append(f"… and more: it printed over {KEPT // 1024} KiB, of which only the beginning was kept")
+    elif more > 0:
+        shown.append(f"… and {more} lines more")
+    return "\n".join(shown)
 
 
 def before(exercise: Exercise, path: Path) -> Finding | None:
@@ -197,9 +204,9 @@ def before(exercise: Exercise, path: Path) -> Finding | None:
 
 
 def read(path: Path) -> str:
-    """The reader's file. Raises PracticeError where it cannot be read."""
+    """Return the reader's file, without the mark that editors on Windows begin it with. Raises PracticeError."""
     try:
-        return path.read_text("utf-8")
+        return path.read_text("utf-8-sig")
     except FileNotFoundError:
         raise PracticeError(f"{path} is gone. `python practice.py reset {path.stem}` makes it anew.") from None
     except UnicodeDecodeError as error:

@@ -4,13 +4,18 @@
 It imports torch and Triton once. Then it reads requests, a line of JSON each, and forks for every one (where there is
 no fork, as on Windows, it does the work itself): the next check begins at once, and the reader's code cannot hurt it.
 A request names a task, an exercise, a file, and where to write: the result, a line of JSON for each stage that begins
-and one at the end; and whatever the code prints.
+and one at the end; and the beginning of what the code prints, to whose end nobody would read.
 """
 
+import contextlib
 import json
 import os
+import select
 import sys
+import threading
 from pathlib import Path
+
+KEPT = 64 * 1024  # bytes of what the code prints; one more shows that there was more
 
 
 def main():
@@ -30,13 +35,7 @@ def main():
     print(json.dumps({"ready": True, "gpu": gpu_there()}), flush=True)
     for line in sys.stdin:
         request = json.loads(line)
-        if not hasattr(os, "fork"):
-            answer = work_inline(request)
-        elif (pid := os.fork()) == 0:
-            work_in_fork(request)
-        else:
-            _, status = os.waitpid(pid, 0)
-            answer = {"code": os.waitstatus_to_exitcode(status)}
+        answer = work_in_fork(request) if hasattr(os, "fork") else work_inline(request)
         print(json.dumps(answer), flush=True)
 
 
@@ -55,27 +54,74 @@ def gpu_there() -> bool:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
-def work_in_fork(request: dict):
-    out = os.open(request["printed"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    os.dup2(out, 1)
-    os.dup2(out, 2)
+def work_in_fork(request: dict) -> dict:
+    printed, into = os.pipe()
+    if pid := os.fork():
+        os.close(into)
+        return {"code": os.waitstatus_to_exitcode(keep_until_end(printed, request["printed"], pid))}
+    os.close(printed)
+    os.dup2(into, 1)
+    os.dup2(into, 2)
+    os.close(into)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     code = 1
     try:
         work(request)
         code = 0
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        finally:
+            os._exit(code)
+
+
+def keep_until_end(pipe: int, path: str, pid: int) -> int:
+    """Keep what a process prints until it ends, and return its status; what it has started may print on, in vain."""
+    status, left = None, KEPT + 1
+    with open(path, "wb", buffering=0) as file:  # so that what was kept is there when the process has to be stopped
+        while status is None:
+            if select.select([pipe], [], [], 0.05)[0]:
+                if not (data := os.read(pipe, 65536)):
+                    status = os.waitpid(pid, 0)[1]
+                left -= file.write(data[:left])
+            if status is None:
+                ended, found = os.waitpid(pid, os.WNOHANG)
+                status = found if ended else None
+        os.set_blocking(pipe, False)
+        with contextlib.suppress(BlockingIOError):
+            file.write(os.read(pipe, 1 << 20)[:left])  # more than a pipe holds
+    os.close(pipe)
+    return status
 
 
 def work_inline(request: dict) -> dict:
-    import contextlib
-
-    with Path(request["printed"]).open("w", encoding="utf-8") as file, contextlib.redirect_stdout(file):
+    """Where there is no fork: this process's own output is led through a pipe meanwhile."""
+    printed, into = os.pipe()
+    keeper = threading.Thread(target=keep, args=(printed, request["printed"]), daemon=True)
+    keeper.start()
+    own = os.dup(1), os.dup(2)
+    os.dup2(into, 1)
+    os.dup2(into, 2)
+    os.close(into)
+    try:
         work(request)
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for fd, old in zip((1, 2), own, strict=True):
+            os.dup2(old, fd)
+            os.close(old)
+        keeper.join(timeout=5)  # what the code has started may hold the pipe
     return {"code": 0}
+
+
+def keep(pipe: int, path: str):
+    left = KEPT + 1
+    with open(path, "wb", buffering=0) as file:
+        while data := os.read(pipe, 65536):
+            left -= file.write(data[:left])
+    os.close(pipe)
 
 
 def work(request: dict):

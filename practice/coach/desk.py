@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from .check import Checker, Verdict, report
+from .check import Checker, Verdict, read, report
 from .exercise import PRACTICE, Exercise, PracticeError, exercises, find
 from .pages import named
 from .progress import Progress
@@ -19,9 +19,7 @@ class Desk:
         self.all, self.mine, self.say = exercises(practice), mine or practice / "mine", say
         if not self.all:
             raise PracticeError(f"There are no exercises in {practice / 'exercises'}. Unpack the zip again.")
-        self.progress = Progress(self.mine / "progress.json")
-        if self.progress.warning:
-            self.say(self.progress.warning)
+        self.progress = Progress(self.mine / "progress.json", warn=self.say)
 
     def copy_of(self, exercise: Exercise) -> Path:
         return self.mine / f"{exercise.name}.py"
@@ -73,17 +71,16 @@ class Desk:
         """Check the reader's copy, and remember how that went."""
         path = self.copy_of(exercise)
         verdict = checker.check(exercise, path)
-        record = self.progress.of(exercise.name)
-        if verdict.finding is None:
-            record.passed_at = record.passed_at if record.passed else record.tries + 1
-            record.passed = True
-        elif path.exists() and path.read_text("utf-8") != exercise.skeleton:
-            record.tries += 1
-        self.progress.save()
+        with self.progress.changing(exercise.name) as record:
+            if verdict.finding is None:
+                record.passed_at = record.passed_at if record.passed else record.tries + 1
+                record.passed = True
+            elif path.exists() and read(path) != exercise.skeleton:
+                record.tries += 1
         return verdict
 
     def check(self, exercise: Exercise, checker: Checker) -> int:
-        path, record = self.copy_of(exercise), self.progress.of(exercise.name)
+        path = self.copy_of(exercise)
         verdict = self.judged(exercise, checker)
         self.say(report(exercise, verdict))
         if verdict.finding is None:
@@ -97,7 +94,7 @@ class Desk:
                 self.say(f"Next: {following.name}. Run `python practice.py`.")
             return 0
         self.say(f"\nYour file: {path}")
-        if record.hints < len(exercise.card.hints):
+        if self.progress.of(exercise.name).hints < len(exercise.card.hints):
             self.say(f"Stuck? python practice.py hint {exercise.name}")
         return 1
 
@@ -113,8 +110,11 @@ class Desk:
             elif now is not None and now != seen:
                 seen = now
                 self.say(f"\n── {time.strftime('%H:%M:%S')} {exercise.name} " + "─" * 30)
-                if self.check(exercise, checker) == 0:
-                    return 0
+                try:
+                    if self.check(exercise, checker) == 0:
+                        return 0
+                except PracticeError as error:  # gone since, or not to be read: the next saving may mend it
+                    self.say(str(error))
                 self.say("Watching your file; Ctrl-C ends this.")
             rounds = None if rounds is None else rounds - 1
             time.sleep(POLL_S)
@@ -122,9 +122,9 @@ class Desk:
 
     def hint(self, exercise: Exercise, more: str = "python practice.py solution") -> int:
         """One more than before, of three."""
-        record, hints = self.progress.of(exercise.name), exercise.card.hints
-        record.hints = min(record.hints + 1, len(hints))
-        self.progress.save()
+        hints = exercise.card.hints
+        with self.progress.changing(exercise.name) as record:
+            record.hints = min(record.hints + 1, len(hints))
         for number, hint in enumerate(hints[: record.hints], start=1):
             self.say(f"Hint {number} of {len(hints)}: {named(hint)}")
         if record.hints == len(hints):
@@ -166,8 +166,7 @@ class Desk:
         path = self.copy_of(exercise)
         self.keep(exercise)
         self.lay_out(exercise)
-        self.progress.records.pop(exercise.name, None)
-        self.progress.save()
+        self.progress.forget(exercise.name)
         self.say(f"{path} is as it was at first.")
         return 0
 

@@ -30,7 +30,7 @@ def source(file: str, line: int) -> str:
     """A line of the reader's file, indented."""
     if not line:
         return ""
-    with open(file, encoding="utf-8") as text:
+    with open(file, encoding="utf-8-sig") as text:
         return f"    {line}: {text.read().splitlines()[line - 1].strip()}"
 
 

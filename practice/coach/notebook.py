@@ -10,7 +10,7 @@ import itertools
 from dataclasses import replace
 
 from . import svg
-from .check import Checker, report
+from .check import Checker, read, report
 from .desk import Desk
 from .exercise import PracticeError
 
@@ -27,7 +27,7 @@ class Notebook:
             exercise = self.desk.choose(line.strip() or None)
             self.desk.mine.mkdir(exist_ok=True)
             path = self.desk.copy_of(exercise)
-            if cell.strip() == exercise.skeleton.strip() and path.exists() and path.read_text("utf-8") != cell:
+            if cell.strip() == exercise.skeleton.strip() and path.exists() and read(path) != cell:
                 self.desk.keep(exercise)  # the cell as it came is not to replace what was written elsewhere
             path.write_text(cell, "utf-8")
             verdict = self.desk.judged(exercise, self.checker)

@@ -22,6 +22,7 @@ from .pages import named
 from .spec import KINDS
 
 HOST, PORT = "127.0.0.1", 8321
+NAMES = (HOST, "localhost", "[::1]")  # of this machine
 LIGHT = {
     **{f"pid-{i}": paint for i, paint in enumerate(svg.COLORS)},
     "out-of-bounds": svg.RED, "ink": svg.INK, "ink-muted": svg.MUTED, "paper": svg.PAPER,
@@ -113,6 +114,10 @@ def part(exercise: Exercise, verdict: Verdict, more: str) -> str:
 def answering(board: Board) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
+            asked = [host.lower() for host in self.headers.get_all("Host", [])]
+            if asked not in [[f"{name}:{self.server.server_port}"] for name in NAMES]:
+                self.send_error(403, "Open it under the address that practice.py prints")  # else by DNS rebinding
+                return
             texts = {"/": ("text/html", board.page), "/now": ("application/json", board.now)}
             if self.path not in texts:
                 self.send_error(404)

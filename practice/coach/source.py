@@ -62,7 +62,7 @@ def _parsed(text: str) -> Source | None:
 def read(file: str) -> Source | None:
     """None where the file cannot be read, or is no Python."""
     try:
-        return _parsed(Path(file).read_text("utf-8"))
+        return _parsed(Path(file).read_text("utf-8-sig"))
     except (OSError, ValueError):
         return None
 

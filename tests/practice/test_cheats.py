@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Solutions that cheat fail, and are told why; code that ends, hangs or crashes its process ends in a message."""
 
+import sys
+
 import pytest
+from coach import check as checks
 from coach.exercise import exercises, find
 
 from tests.limits import GROWING, HANGS, gone
@@ -91,6 +94,50 @@ def test_what_the_code_prints_is_shown_and_cut(check):
     verdict = check(SCALE, SCALE.solution.replace(LAUNCH, '    print("seen", x.numel())\n' + LAUNCH))
     assert verdict.finding is None
     assert verdict.printed.startswith("seen 10\n") and verdict.printed.endswith("lines more")
+
+
+ENDLESS = {
+    "print": 'while True: print("x" * 1000)',
+    "a line without an end": 'while True: print("x" * 1000, end="")',
+    "stderr": 'import sys\nwhile True: sys.stderr.write("x" * 1000)',
+    "the descriptor": "import os\nwhile True: os.write(1, b'x' * 100_000)",
+    "another process": 'import subprocess\nsubprocess.run(["yes"])',
+}
+
+
+@pytest.mark.parametrize("code", ENDLESS)
+def test_what_the_code_prints_is_bounded_however_it_prints(code, check, monkeypatch):
+    written = []
+    monkeypatch.setattr(checks, "_cut", lambda said, cut=checks._cut: written.append(len(said)) or cut(said))
+    for limit in GROWING:  # until it prints before it is up
+        verdict = check(SCALE, ENDLESS[code] + "\n" + SCALE.solution, limit=limit)
+        assert f"was stopped after {limit} seconds" in verdict.finding.said
+        if len(verdict.printed) > 1000:
+            break
+    assert written[-1] == checks.KEPT + 1 and len(verdict.printed) < 8000
+    assert verdict.printed.endswith("only the beginning was kept")
+
+
+def test_without_a_fork_printing_is_bounded_too(tmp_path, monkeypatch):
+    child = tmp_path / "child.py"
+    child.write_text("import os\ndel os.fork\nfrom coach import child\nchild.main()\n")
+    monkeypatch.setattr(checks, "CHILD", (sys.executable, str(child)))
+    path = tmp_path / "01_scale.py"
+    with checks.Checker() as checker:
+        path.write_text("import os\nfor _ in range(999): print('x' * 99); os.write(2, b'y')\n" + SCALE.solution)
+        loud = checker.check(SCALE, path, tasks=("compile",))
+        path.write_text("print('once')\n" + SCALE.solution)
+        quiet = checker.check(SCALE, path, tasks=("compile",))
+    assert (loud.finding, quiet.finding, quiet.printed) == (None, None, "once")
+    assert loud.printed.endswith("only the beginning was kept")
+
+
+def test_a_file_that_begins_with_a_mark_of_its_order_of_bytes_is_read(checker, tmp_path):
+    path = tmp_path / "01_scale.py"
+    for text, said in {SCALE.solution: "", SCALE.skeleton: "Gap 1 is still empty", "x = (": "in line 1"}.items():
+        path.write_text(text, "utf-8-sig")
+        finding = checker.check(SCALE, path).finding
+        assert said in finding.said if said else finding is None
 
 
 @pytest.mark.parametrize("code", ["x_ptr[offsets]", "x[0]", "triton.cdiv(n, BLOCK)"])

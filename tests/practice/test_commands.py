@@ -10,7 +10,7 @@ import sys
 import time
 
 import pytest
-from coach import draw
+from coach import check, draw
 from coach.check import NO_GPU, TIMED, Verdict, report
 from coach.desk import Desk
 from coach.exercise import PracticeError, exercises, find
@@ -113,7 +113,8 @@ def test_what_fails_on_a_gpu_is_not_said_of_counts(name, mark):
 
 def test_all_done_is_said(desk):
     for exercise in desk.all:
-        desk.progress.of(exercise.name).passed = True
+        with desk.progress.changing(exercise.name) as record:
+            record.passed = True
     assert desk.status(Toy()) == 0
     assert "That is all of them." in desk.said[-1]
 
@@ -172,7 +173,8 @@ def test_a_reset_keeps_every_old_text(desk):
     for text in ("first\n", "second\n"):
         desk.lay_out(exercise)
         desk.copy_of(exercise).write_text(text)
-        desk.progress.of(exercise.name).passed = True
+        with desk.progress.changing(exercise.name) as record:
+            record.passed = True
         desk.reset(exercise)
         assert ".bak" in desk.said[-2]
     assert (desk.mine / "01_scale.bak.py").read_text() == "first\n"
@@ -199,23 +201,61 @@ def test_watch_checks_once_for_each_saving(desk, monkeypatch):
     assert sum("is gone" in line for line in desk.said) == 1
 
 
+def test_watch_goes_on_after_a_file_that_cannot_be_read(desk, monkeypatch):
+    exercise = desk.all[0]
+    texts = iter(["é".encode("latin-1"), "# right\n".encode("utf-16"), b"# right\n"])
+    monkeypatch.setattr("coach.desk.time.sleep", lambda _: desk.copy_of(exercise).write_bytes(next(texts)))
+    read = []
+
+    class Reading:
+        def check(self, exercise, path):
+            read.append(check.read(path))
+            return RIGHT if read[-1] == "# right\n" else WRONG
+
+    assert desk.watch(exercise, Reading(), rounds=4) == 0
+    assert read == [exercise.skeleton, "# right\n"]
+    assert sum("is not UTF-8" in line for line in desk.said) == 2
+
+
+def test_what_another_terminal_changes_meanwhile_is_kept(desk):
+    exercise, other = desk.all[0], Desk(desk.mine.parent, say=lambda text: None)
+    other.hint(exercise)
+    desk.lay_out(exercise)
+    desk.copy_of(exercise).write_text("# mine\n")
+    desk.check(exercise, Toy(WRONG))
+    other.hint(exercise)
+    desk.check(desk.all[1], Toy(RIGHT))
+    other.reset(desk.all[2])
+    found = Progress(desk.progress.path)
+    assert (found.of(exercise.name).hints, found.of(exercise.name).tries, found.of("03_copy").passed) == (2, 1, True)
+
+
+def test_changes_at_the_same_moment_are_all_kept(tmp_path):
+    code = "import sys; sys.path.append(sys.argv[1]); from pathlib import Path; from coach.progress import Progress\n"
+    code += "for _ in range(50):\n    with Progress(Path(sys.argv[2])).changing('a') as record: record.tries += 1\n"
+    call = [sys.executable, "-c", code, str(PRACTICE), str(tmp_path / "progress.json")]
+    running = [subprocess.Popen(call) for _ in range(3)]
+    assert [process.wait() for process in running] == [0, 0, 0]
+    assert Progress(tmp_path / "progress.json").of("a").tries == 150
+
+
 @pytest.mark.parametrize("text", ["{", "[]", '{"exercises": {"01_scale": {"triez": 1}}}', '{"exercises": 3}', "\xff"])
 def test_a_broken_progress_file_is_kept_and_named(desk, text):
     desk.mine.mkdir()
-    desk.progress.path.write_text(text, "latin-1")
-    progress = Progress(desk.progress.path)
-    assert "progress.broken.json" in progress.warning
-    assert progress.of("01_scale").tries == 0
+    for broken, kept in {text: "progress.broken.json", "[1, ": "progress.broken2.json"}.items():
+        desk.progress.path.write_text(broken, "latin-1")
+        assert Progress(desk.progress.path, warn=desk.said.append).of("01_scale").tries == 0
+        assert kept in desk.said[-1]
     assert (desk.mine / "progress.broken.json").read_text("latin-1") == text
+    assert (desk.mine / "progress.broken2.json").read_text("latin-1") == "[1, "
 
 
 def test_progress_is_written_whole_or_not_at_all(desk, monkeypatch):
-    desk.progress.of("01_scale").tries = 1
-    desk.progress.save()
-    desk.progress.of("01_scale").tries = 2
+    with desk.progress.changing("01_scale") as record:
+        record.tries = 1
     monkeypatch.setattr("coach.progress.os.replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left")))
-    with pytest.raises(OSError):
-        desk.progress.save()
+    with pytest.raises(OSError), desk.progress.changing("01_scale") as record:
+        record.tries = 2
     assert Progress(desk.progress.path).of("01_scale").tries == 1
 
 

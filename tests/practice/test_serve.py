@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The last check as a page: what it shows after a saving, to whom, and by which colors."""
 
+import http.client
 import json
 import re
 import shutil
@@ -97,6 +98,25 @@ def test_what_is_open_before_the_next_is_counted(desk, monkeypatch):
     checker = Toy(WRONG, Verdict(None, ["compiles"], []))
     parts, _ = served(desk, checker, monkeypatch, lambda: None, save(desk, 1))
     assert "Next: 01_scale." in parts[-1].get_text() and "before it" not in parts[-1].get_text()
+
+
+def test_it_answers_to_the_names_of_this_machine_only(desk):
+    """Else a page of another host could read it, after its name is made to mean this machine."""
+    answers = {}
+
+    def ready(port):
+        hosts = [f"LOCALHOST:{port}", f"[::1]:{port}", f"127.0.0.1:{port}"]
+        for host in [*hosts, f"evil.example:{port}", "localhost", f"127.0.0.1:{port + 1}", f"127.0.0.1:{port}.a.b", ""]:
+            for path in ("/", "/now"):
+                connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+                connection.putrequest("GET", path, skip_host=True)
+                connection.putheader("Host", host)
+                connection.endheaders()
+                answers.setdefault(host in hosts, set()).add(connection.getresponse().status)
+                connection.close()
+
+    serve(desk, desk.all[0], Toy(), port=0, rounds=0, ready=ready)
+    assert answers == {True: {200}, False: {403}}
 
 
 def test_nothing_else_is_served_and_a_port_in_use_is_named(desk, monkeypatch):
