@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: SIM108, SIM300  a branch on a constant is what is shown; bounds are read from left to right
 """A tensor descriptor that ends where a sequence ends, for sequences packed one after another.
 
 A plain descriptor knows where the tensor ends: a tile that goes beyond the end of a sequence gets the rows of the next
@@ -58,7 +59,7 @@ def load(x: torch.Tensor, begin: int, rows: int, first: int, height: int, ragged
         raise ValueError(
             f"x must be contiguous, (total, width), width a power of two of 16 bytes or more; got {tuple(x.shape)}"
         )
-    if not (0 <= begin and 0 <= first <= rows and begin + rows <= total):  # noqa: SIM300
+    if not (0 <= begin and 0 <= first <= rows and begin + rows <= total):
         raise ValueError(f"no such rows: begin {begin}, rows {rows}, first {first}, of {total}")
     if not 1 <= height <= 256 or height & (height - 1):
         raise ValueError(f"height must be a power of two up to 256; got {height}")
