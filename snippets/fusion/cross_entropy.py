@@ -635,7 +635,7 @@ def linear_forward(
     targets = in_order(target)
     losses, stats = of_each_row(rows)
     count = count_of(targets, ignore_index, reduction)
-    grads = new_gradients(rows, weight, wants_hidden, wants_weight)
+    grads = new_gradients(rows, weight, chunk, wants_hidden, wants_weight)
     for part, logits in chunks(rows, weight, chunk):
         grad = logits if wants_hidden or wants_weight else None  # in place
         launch_forward(
@@ -662,8 +662,17 @@ def add_gradients(grad_hidden, grad_weight, grad_logits, rows, weight, part):
     if grad_hidden is not None:
         torch.mm(grad_logits, weight, out=grad_hidden[part])
     if grad_weight is not None:
-        old = 1 if part.start else 0  # the first sets, the others add
-        grad_weight.addmm_(grad_logits.t(), rows[part], beta=old)
+        add_product(grad_weight, grad_logits.t(), rows[part], add=part.start > 0)
+
+
+def add_product(total, a, b, add: bool):
+    """``total = a @ b``, or added to it, in the dtype of ``total``: that of ``a`` and ``b``, or float32."""
+    if total.dtype == a.dtype:
+        total.addmm_(a, b, beta=int(add))
+    elif total.is_cuda:
+        torch.addmm(total, a, b, out_dtype=total.dtype, beta=int(add), out=total)
+    else:  # torch's CPU has no out_dtype
+        total.addmm_(a.to(total.dtype), b.to(total.dtype), beta=int(add))
 
 
 # --8<-- [end:linear_forward]
@@ -679,14 +688,21 @@ def rows_of_a_chunk(columns: int, dtype: torch.dtype) -> int:
     return max(rows // 128 * 128 or rows, 1)
 
 
-def new_gradients(rows, weight, wants_hidden, wants_weight):
+def new_gradients(rows, weight, chunk, wants_hidden, wants_weight):
+    """Those of the rows, and what chunks are added up in: float32, if there are several and they are of 16 bits."""
     make = torch.empty if len(rows) else torch.zeros  # then no chunk writes to them
-    return like(rows, make) if wants_hidden else None, like(weight, make) if wants_weight else None
+    several = len(rows) > (chunk or rows_of_a_chunk(len(weight), rows.dtype))
+    dtype = wide(weight.dtype) if several else weight.dtype
+    grad_weight = make(weight.shape, dtype=dtype, device=weight.device) if wants_weight else None
+    return like(rows, make) if wants_hidden else None, grad_weight
 
 
 def shaped(grads, hidden):
     grad_hidden, grad_weight = grads
-    return None if grad_hidden is None else grad_hidden.view(hidden.shape), grad_weight
+    return (
+        None if grad_hidden is None else grad_hidden.view(hidden.shape),
+        None if grad_weight is None else grad_weight.to(hidden.dtype),  # rounded once
+    )
 
 
 # --8<-- [start:linear_backward]
@@ -698,7 +714,7 @@ def linear_backward(
     rows, targets = hidden.reshape(target.numel(), hidden.shape[-1]), in_order(target)
     grad_loss = by_row(grad_loss)
     count = count_of(targets, ignore_index, reduction)
-    grads = new_gradients(rows, weight, wants_hidden, wants_weight)
+    grads = new_gradients(rows, weight, chunk, wants_hidden, wants_weight)
     for part, logits in chunks(rows, weight, chunk):
         of_part = grad_loss[part] if grad_loss.ndim else grad_loss
         launch_gradient(of_part, logits, targets[part], stats[part], logits, count, ignore_index, label_smoothing)
@@ -752,8 +768,9 @@ def linear_cross_entropy(
     Returns:
         The loss. For "mean" and "sum" of all dtypes but float16 the forward makes the gradients, of ``hidden`` and
         ``weight`` if they want one, and the backward scales them if the incoming gradient is not 1. Otherwise, and in a
-        second backward of the same graph, the backward computes the logits again: one matrix product more. A chunk's
-        part is added to the gradient of ``weight`` in the dtype of that.
+        second backward of the same graph, the backward computes the logits again: one matrix product more. Chunks
+        of 16 bits are added up in float32: if there are several, the gradient of ``weight`` takes 4 bytes an element
+        until all are added, and 6 while it is rounded; with one chunk, 2.
 
     Raises:
         ValueError: An argument is something that the kernels cannot serve.
