@@ -29,7 +29,7 @@ GPUS = {
     "MI250": GPUTarget("hip", "gfx90a", 64),
     "MI300X": GPUTarget("hip", "gfx942", 64),
     "MI350X": GPUTarget("hip", "gfx950", 64),
-    "MI450": GPUTarget("hip", "gfx1250", 32),
+    "gfx1250": GPUTarget("hip", "gfx1250", 32),  # whose name we do not know
     "RX 7900 XTX": GPUTarget("hip", "gfx1100", 32),
     "RX 9060 XT": GPUTarget("hip", "gfx1200", 32),
     "RX 9070 XT": GPUTarget("hip", "gfx1201", 32),

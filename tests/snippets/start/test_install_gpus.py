@@ -32,5 +32,5 @@ def test_table():
     assert cells["H100, H200"] == ["yes", "wgmma.mma_async", "cp.async.bulk.tensor", "yes"]
     assert cells["B300"] == cells["B200"] == ["yes", "tcgen05.mma", "cp.async.bulk.tensor", "yes"]
     assert cells["MI300X"] == cells["MI350X"] == ["yes", "v_mfma", "plain loads", "yes"]
-    assert cells["MI450"][1:3] == ["v_wmma", "tensor_load_to_lds"]
+    assert cells["gfx1250"][1:3] == ["v_wmma", "tensor_load_to_lds"]
     assert cells["RX 9070 XT"][1:3] == ["v_wmma", "plain loads"]
