@@ -173,7 +173,8 @@ class Claims(InlineProcessor):
         element.text = AtomicString(first.shown)  # text, whatever it looks like
         if len(said) > 1:
             page.gpus |= {each.device: each.gpu for each in said}
-            element.set("data-by-gpu", json.dumps({each.device: [each.shown, each.title] for each in said}))
+            told = {each.device: [each.shown, each.title, each.value] for each in said}
+            element.set("data-by-gpu", json.dumps(told))
         return element, match.start(0), match.end(0)
 
 

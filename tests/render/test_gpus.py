@@ -136,7 +136,7 @@ def opened(two, convert, browser, tmp_path):
     folder.mkdir()
     for file in (ROOT / "theme/assets").glob("*.css"):
         shutil.copy(file, folder)
-    body = convert(f"{OUTPUT}\nIt is {CLAIM}.")
+    body = convert(f"{OUTPUT}\nIt is {CLAIM}, by 3 of {{{{ gpu: bandwidth[2**10].n; d }}}}.")
     links = "".join(f'<link rel="stylesheet" href="{name}.css">' for name in ("tokens", "theme", "recording"))
     head = f'<meta charset="utf-8"><title>Toy</title><link rel="icon" href="data:,">{links}'
     (folder / "index.html").write_text(
@@ -150,7 +150,7 @@ def opened(two, convert, browser, tmp_path):
 
 
 def shown(page) -> tuple[str, str]:
-    return page.locator("figure").get_attribute("data-device"), page.locator("data").inner_text()
+    return page.locator("figure").get_attribute("data-device"), page.locator("data").first.inner_text()
 
 
 def test_a_reader_switches_and_the_address_and_the_browser_remember(opened):
@@ -167,3 +167,14 @@ def test_a_reader_switches_and_the_address_and_the_browser_remember(opened):
     assert shown(page) == ("h200", "1024") and "gpu=" not in page.url
     page.goto(f"{page.url}?gpu=b200")  # of which this page has nothing
     assert shown(page)[0] == "h200"
+
+
+def test_a_number_that_is_the_same_on_both_names_the_device_that_was_chosen(opened):
+    page, told = opened, "claim => [claim.title, claim.value]"
+    same = page.locator("data").last
+    assert same.inner_text() == "1024" and "an NVIDIA H200" in same.evaluate(told)[0]
+    page.get_by_role("button", name="A100").click()
+    assert same.inner_text() == "1024" and "an NVIDIA A100" in same.evaluate(told)[0]
+    assert page.locator("data").first.evaluate(told)[1] == "7"
+    page.get_by_role("button", name="H200").click()
+    assert "an NVIDIA H200" in same.evaluate(told)[0]

@@ -515,3 +515,47 @@ def test_lab_can_be_downloaded(open_site, site):
     with page.expect_download() as download:
         page.get_by_role("link", name="Download this notebook").click()
     assert Path(download.value.path()).read_bytes() == SOURCES[LAB].read_bytes()
+
+
+# The switch between GPUs
+
+NAMED = """gpu => {
+    const names = Object.fromEntries([...document.querySelectorAll(".gpu-switch button")].map(b => [b.dataset.gpu, b.textContent]));
+    const others = Object.keys(names).filter(each => each !== gpu).map(each => names[each]);
+    const says = text => others.some(other => new RegExp(`\\\\b${other}\\\\b`).test(text)) && !text.includes(names[gpu]);
+    const claims = [...document.querySelectorAll("[data-by-gpu]")].filter(each => gpu in JSON.parse(each.dataset.byGpu));
+    const figures = [...document.querySelectorAll(".by-gpu")].filter(each => gpu in each.drawn);
+    const labels = figure => [...figure.querySelectorAll("[title], [aria-label], title, desc")]
+        .map(each => each.title || each.ariaLabel || each.textContent);
+    return [
+        claims.map(each => each.title),
+        figures.flatMap(each => [...labels(each), each.querySelector(".recording__repeat").textContent]),
+    ].flat().filter(says);
+}"""
+
+
+@pytest.fixture
+def switched(open_site, site):
+    """The pages with a switch, each after another GPU was chosen, and that GPU."""
+
+    def pages():
+        page = open_site(site.url)
+        for address in site.pages:
+            if 'class="gpu-switch"' in site.text(address):
+                page.goto(site.url + address, wait_until="domcontentloaded")
+                for button in page.locator(".gpu-switch button").all()[1:]:
+                    button.click()
+                    yield address, page, button.get_attribute("data-gpu")
+
+    return pages()
+
+
+def test_what_is_shown_names_the_gpu_that_was_chosen(switched):
+    count, wrong = 0, {}
+    for address, page, gpu in switched:
+        count += 1
+        if found := page.evaluate(NAMED, gpu):
+            wrong[address] = found
+    assert count > 10 and not wrong
+    page.locator("[data-by-gpu]").first.evaluate("claim => claim.title = '5: measured on an NVIDIA H200'")
+    assert page.evaluate(NAMED, gpu) == ["5: measured on an NVIDIA H200"], "a planted one is seen"
