@@ -94,6 +94,11 @@ def _chart_problems(snippet: Snippet, made: recording.Recording) -> list[Problem
             found.append(Problem(relative(picture), "missing", why, repair))
         elif recording.sha256(picture.read_text("utf-8", errors="replace")) != made.charts[name]:
             found.append(Problem(relative(picture), "edited", "its content is not what the recorder wrote", repair))
+        else:
+            try:
+                recording.chart(snippet, made.device, name)
+            except RecorderError as error:
+                found.append(Problem(relative(picture), "edited", str(error), repair))
     return found
 
 

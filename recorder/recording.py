@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 
+from recorder.drawing import sound
 from recorder.project import RecorderError, Snippet, inside, mend, nearest, relative
 
 VERSION = 2  # of this file's types; the first version had none, and kept everything that a run did
@@ -360,13 +361,14 @@ def _read(path: Path, modified: int, repair: str) -> tuple[Recording, bool]:
 
 
 def chart(snippet: Snippet, device: str, name: str) -> str:
+    """The SVG of a benchmark. Raises ``RecorderError`` if it is not there, or more than a drawing."""
     path = chart_path(snippet, device, name)
     if not path.is_file():
         raise RecorderError(
             f"there is no chart {relative(path)}; add {name!r} to `charts` of {snippet.name} in "
             f"{relative(snippet.settings_file)}, then: python -m recorder draw {snippet.name}"
         )
-    return path.read_text("utf-8")
+    return sound(path.read_text("utf-8"), name)
 
 
 def charts(snippet: Snippet, device: str) -> dict[str, str]:

@@ -25,6 +25,6 @@ And the gates, which need no generator:
 - ``config``: what mkdocs.yml says of pages and Markdown
 - ``terms``: first uses of the glossary's terms
 - ``check``: every page, as ``python -m render check`` judges it
-- ``hosts``: what a built site would load from another host
+- ``policy``: what a browser may load and run on a page; ``hosts``: what a built site would load from another host
 - ``built``: what a generator made of the pages, as ``python -m render check --built site`` judges it
 """

@@ -1,20 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A look for whatever a browser would load from another host than that of the site."""
+"""A look for whatever a page asks of another host than that of the site.
+
+A browser would refuse it, by the page's policy (render/policy.py), so a reader would miss something: the build fails
+instead. What a script puts together while it runs only a browser sees; see ``quiet`` in tests/browser.py.
+"""
 
 import re
 from html.parser import HTMLParser
 from pathlib import Path
 
-LOADS = {  # which attributes make a browser load something; `a` is missing: a link is followed by choice
-    "img": ("src", "srcset"), "script": ("src",), "iframe": ("src",), "frame": ("src",), "embed": ("src",),
-    "source": ("src", "srcset"), "track": ("src",), "audio": ("src",), "video": ("src", "poster"),
-    "object": ("data",), "input": ("src",), "image": ("href", "xlink:href"), "use": ("href", "xlink:href"),
-    "feimage": ("href", "xlink:href"), "link": ("href", "imagesrcset"), "body": ("background",),
-}  # fmt: skip
-LINKS = {"stylesheet", "icon", "apple-touch-icon", "mask-icon", "preload", "prefetch", "modulepreload", "preconnect"}
-LINKS |= {"dns-prefetch", "manifest"}
-OTHER_HOST = re.compile(r"^\s*(?:https?:|wss?:)?//", re.I)
-IN_CSS = re.compile(r"""(?:url\(\s*["']?|@import\s+["'])\s*((?:https?:)?//[^"')\s]+)""", re.I)
+FOLLOWED = {("a", "href"), ("area", "href"), ("blockquote", "cite"), ("q", "cite")}  # by choice, or never
+NAMES = {"canonical", "alternate", "license", "author", "next", "prev", "me"}  # of links that nothing is loaded by
+TEXT = re.compile(r"(data-|aria-|xmlns)|(title|alt|id|class|value|viewbox)$")
+OTHER_HOST = re.compile(r"""(?:^|[\s"'(,=;])((?:(?:https?|wss?|ftp):/*|//)[^\s"'/)>,;][^\s"')>,;]*)""", re.I)
 IN_SCRIPT = re.compile(
     r"""(?:\bimport\b|\bfrom\b|\bfetch\(|\bimport\(|importScripts\(|\.src\s*=|new\s+(?:Worker|WebSocket|EventSource|URL)\()"""
     r"""\s*["'`]((?:https?:|wss?:)?//[^"'`\s]+)""",
@@ -22,29 +20,39 @@ IN_SCRIPT = re.compile(
 
 
 class _Requests(HTMLParser):
+    """Every element's attributes, with entities decoded, and its styles and scripts."""
+
     def __init__(self):
         super().__init__()
         self.found, self.inside = [], None
 
     def handle_starttag(self, tag, attrs):
-        attributes = {name: value or "" for name, value in attrs}
+        given = {name: value or "" for name, value in attrs}
         self.inside = tag if tag in ("style", "script") else None
-        if tag != "link" or LINKS & set(attributes.get("rel", "").lower().split()):
-            for name in LOADS.get(tag, ()):
-                value = attributes.get(name, "")
-                values = re.split(r",\s+|,(?=//|http)", value) if "srcset" in name else [value]
-                self.found += [(self.getpos()[0], value.strip()) for value in values if OTHER_HOST.match(value)]
-        self._code(attributes.get("style", ""), IN_CSS)
+        named = tag == "link" and set(given.get("rel", "").lower().split()) <= NAMES
+        said = tag == "meta" and given.get("http-equiv", "").lower() != "refresh"
+        for name, value in given.items():
+            if not (named or said or TEXT.match(name) or (tag, name) in FOLLOWED):
+                self._found(value, addresses(value))
 
     def handle_endtag(self, tag):
         self.inside = None
 
     def handle_data(self, data):
         if self.inside:
-            self._code(data, IN_CSS if self.inside == "style" else IN_SCRIPT)
+            self._found(data, addresses(data) if self.inside == "style" else IN_SCRIPT.finditer(data))
 
-    def _code(self, text, pattern):
-        self.found += [(self.getpos()[0] + text.count("\n", 0, m.start()), m[1]) for m in pattern.finditer(text)]
+    def _found(self, text, matches):
+        self.found += [(self.getpos()[0] + text.count("\n", 0, match.start()), match[1]) for match in matches]
+
+
+def addresses(text: str):
+    """Addresses of other hosts in an attribute or a style, in any spelling that a browser reads as one."""
+    text = re.sub(r"/\*.*?\*/|<!--.*?-->", lambda comment: " " * len(comment[0]), text, flags=re.S)
+    text = re.sub(r"xmlns(:\w+)?=\S{1,3}http://www\.w3\.org/[\w/]+", lambda name: " " * len(name[0]), text)
+    text = re.sub(r"\\([0-9a-fA-F]{1,6})\s?", lambda escaped: chr(min(int(escaped[1], 16), 0x10FFFF)), text)
+    text = re.sub(r"(?<=[\w:/\\])[\t\r\n]+(?=[\w:/\\])", "", text)  # which an address may hold
+    return OTHER_HOST.finditer(text.replace("\\", "/"))
 
 
 def other_hosts(site: Path) -> list[str]:
@@ -59,7 +67,7 @@ def other_hosts(site: Path) -> list[str]:
             parser.feed(text)
             requests = parser.found
         else:
-            pattern = IN_CSS if path.suffix == ".css" else IN_SCRIPT
-            requests = [(text.count("\n", 0, match.start()) + 1, match[1]) for match in pattern.finditer(text)]
+            matches = addresses(text) if path.suffix == ".css" else IN_SCRIPT.finditer(text)
+            requests = [(text.count("\n", 0, match.start()) + 1, match[1]) for match in matches]
         found += [f"{path.relative_to(site).as_posix()}:{line}: {address}" for line, address in requests]
     return found

@@ -67,7 +67,7 @@ def test_a_full_disk_leaves_the_old_file_whole(tmp_path):
 
 @pytest.mark.parametrize("device", ["cpu", "h200"])
 def test_what_is_saved_can_be_loaded(project, device):
-    drawn = {"a": "<svg>ä</svg>"}
+    drawn = {"a": '<svg xmlns="http://www.w3.org/2000/svg">ä</svg>'}
     recording.save(made(device), drawn)
     kept = recording.load(SNIPPET, device)
     assert msgspec.structs.replace(kept, charts={}) == made(device) and recording.as_written(SNIPPET, device)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whatever a browser would load from another host is found, wherever in a built site it stands."""
 
+import pytest
+
 from render.hosts import other_hosts
 
 FOREIGN = {
@@ -32,3 +34,41 @@ def test_every_way_to_ask_another_host_is_seen(tmp_path):
     assert [n for n in range(1, 25) if f"h{n:02}.test" not in found] == []
     assert "//a.test" not in found
     assert "code.js:3: https://h23.test/y.js" in found
+
+
+SPELLINGS = [
+    "<img src=&#104;ttps://h.test/x>",
+    "<img src='ht\ttps://h.test/x'>",
+    "<img src='https:h.test/x'>",
+    "<img src='\\\\h.test/x'>",
+    "<img src='/\\h.test/x'>",
+    "<img src=' \n//h.test/x'>",
+    "<img srcset='a 1x,//h.test/x 2x'>",
+    "<meta http-equiv=Refresh content='0;url=https://h.test'>",
+    "<base href=//h.test/>",
+    "<a href=x ping=https://h.test>x</a>",
+    "<iframe srcdoc='<img src=//h.test/x>'></iframe>",
+    "<link rel='preload alternate' href=//h.test/x>",
+    "<link rel=stylesheet href='HTTPS:&sol;&sol;h.test/x'>",
+    "<form action=https://h.test></form>",
+    "<button formaction=//h.test>x</button>",
+    "<table background=//h.test/x></table>",
+    "<applet codebase=//h.test></applet>",
+    "<svg><feImage xlink:href=//h.test/x /></svg>",
+    "<svg><rect fill='url(https://h.test/x#a)'/></svg>",
+    "<svg><animate to=//h.test/x /></svg>",
+    "<svg><a xlink:href=x /><set to='https://h.test'/></svg>",
+    "<p style='background: u\\72l(https://h.test/x)'>",
+    "<p style='background: url(\\68ttps://h.test/x)'>",
+    "<style>@import/**/'//h.test/x'</style>",
+    "<style>a { background: image-set('//h.test/x' 1x) }</style>",
+    "<object data='wss://h.test'></object>",
+    "<html manifest=//h.test/x>",
+    "<video poster='\u00a0//h.test/x'></video>",
+]
+
+
+@pytest.mark.parametrize("html", SPELLINGS)
+def test_however_it_is_spelled(tmp_path, html):
+    (tmp_path / "page.html").write_text(html)
+    assert other_hosts(tmp_path)

@@ -520,11 +520,12 @@ def test_lab_can_be_downloaded(open_site, site):
 # The switch between GPUs
 
 NAMED = """gpu => {
-    const names = Object.fromEntries([...document.querySelectorAll(".gpu-switch button")].map(b => [b.dataset.gpu, b.textContent]));
+    const all = selector => [...document.querySelectorAll(selector)];
+    const names = Object.fromEntries(all(".gpu-switch button").map(each => [each.dataset.gpu, each.textContent]));
     const others = Object.keys(names).filter(each => each !== gpu).map(each => names[each]);
-    const says = text => others.some(other => new RegExp(`\\\\b${other}\\\\b`).test(text)) && !text.includes(names[gpu]);
-    const claims = [...document.querySelectorAll("[data-by-gpu]")].filter(each => gpu in JSON.parse(each.dataset.byGpu));
-    const figures = [...document.querySelectorAll(".by-gpu")].filter(each => gpu in each.drawn);
+    const says = text => !text.includes(names[gpu]) && others.some(other => text.includes(other));
+    const claims = all("[data-by-gpu]").filter(each => gpu in JSON.parse(each.dataset.byGpu));
+    const figures = all(".by-gpu").filter(each => gpu in each.drawn);
     const labels = figure => [...figure.querySelectorAll("[title], [aria-label], title, desc")]
         .map(each => each.title || each.ariaLabel || each.textContent);
     return [
