@@ -7,6 +7,7 @@ In the order in which a page comes about:
 - ``asked``: what a page asks for, by its text alone
 - ``claims``: numbers for sentences, from expressions over a recording
 - ``reads``: values that remember that a recording holds them, so that a claim which was typed is refused
+- ``typed``: what an author typed, which says so and may not look like a part of a recording
 - ``path``: the main path: which pages are lessons, their numbers, and how long each takes
 - ``gpus``: which recordings a page means by ``gpu``
 - ``fresh``: a recording for a page, or a preview of it; and what to say where it is stale

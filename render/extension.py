@@ -22,6 +22,7 @@ import contextlib
 import html
 import json
 import re
+import secrets
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +40,7 @@ from pygments.util import ClassNotFound
 
 from figures.registry import figures
 from recorder.project import ROOT, RecorderError, Snippet, nearest, read_text, relative, snippets
-from render import claims, code, frame, gpus, practice
+from render import claims, code, frame, gpus, practice, typed
 from render.asked import FENCE, at_first, claimed, drawn, fenced, recordings
 from render.fresh import fetch
 from render.ledger import ledger
@@ -49,7 +50,6 @@ from render.path import lessons, path, route
 from render.templates import render
 
 CLAIM = re.compile(r"(?P<device>[\w.-]+)(\s+of\s+(?P<of>[\w/-]+))?\s*:\s*(?P<claim>.+)", re.S)
-TYPED = {"text": "A sketch, typed by hand", "console": "To type yourself"}  # what the gates cannot judge says so
 CODE = re.compile(r"<(pre|code|data|script|style|template|figure)\b.*?</\1>", re.S)
 HOME = "index.md"
 OTHER_VIEWS = {  # than figures, with what each takes
@@ -62,6 +62,7 @@ OTHER_VIEWS = {  # than figures, with what each takes
     "route": {"lessons"},
     "snippet": {"of"},
 }
+PYTHON = re.compile(r"(\{\s*\.?)?python\b")
 LANGUAGE = re.compile(r"[ \t]*(?:\{[ \t]*\.?)?(?P<language>[\w+#.-]*)")
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the same, in C where there is one
@@ -167,6 +168,7 @@ class Claims(InlineProcessor):
             page.fault(error, match[0])
             return match[0], match.start(0), match.end(0)
         page.claims += 1
+        page.tooltips |= {each.title.replace("&amp;", "&") for each in said}
         first = said[0]
         element = Element("data", {"class": "claim claim--stale" if first.stale else "claim", "value": first.value})
         element.set("title", first.title)
@@ -244,6 +246,7 @@ class BeginPage(Preprocessor):
                 known = (f"{snippet.name}.py" for snippet in snippets())
                 raise RecorderError(f"there is no file snippets/{found['path']}{nearest(found['path'], known)}")
             section, text = found["section"], read_text(path)
+            page.sources[path] = None
             known = re.findall(r"--8<-- \[start:\s*([\w-]+)\s*\]", text)
             if section and section not in known:  # nor are there lines by number, which change with the file
                 raise RecorderError(f"snippets/{found['path']} has no section {section!r}{nearest(section, known)}")
@@ -303,12 +306,11 @@ class EndPage(Postprocessor):
                 page.fault(f"a heading goes on to menus as HTML; it can hold no {html.unescape(marked[1])!r}", "{{")
         if not page.faults and (left := re.search(r"(\{\{|\}\})[^<\n]{0,40}", CODE.sub("", seen))):
             page.fault(f"{left[0]!r} was not taken for a claim", html.unescape(left[0]), left[1])
+        text = self._marked(page, text)
         if page.faults:
             raise PageError("\n".join(page.faults))
-        # The search index is for prose: code would double it. And what no run made says so.
-        text = re.sub(r'(<div class="language-\w+ highlight")>', r"\1 data-search-exclude>", text)
-        typed = lambda match: f'{match[0]} data-typed="{TYPED[match[1]]}"'
-        text = re.sub(r'<div class="language-(text|console) highlight"', typed, text)
+        # The search index is for prose: code would double it.
+        text = re.sub(r'(<div class="language-[^"]* highlight"[^>]*)>', r"\1 data-search-exclude>", text)
         ran = page.ran if page.name != HOME else ()  # where each figure says it
         try:
             text = practice.invited(text, page.name)
@@ -316,6 +318,21 @@ class EndPage(Postprocessor):
             raise PageError(str(error)) from error
         headed = frame.headed(text, lessons().get(page.name), ran, page.gpus, self._code(page))
         return frame.dressed(headed, page.figures.values())
+
+    @staticmethod
+    def _marked(page: Page, text: str) -> str:
+        """The page with what was typed marked as such."""
+        places = {f"<!--{secrets.token_hex(8)}-->": part for part in page.made}  # which nobody can type
+        for place, part in places.items():
+            text = text.replace(part, place, 1)
+        python = sum(bool(PYTHON.match(info or "")) for _, _, info in fenced(page.text.splitlines()))
+        sources = [read_text(path) for path in page.sources]
+        text, faults = typed.judged(text, page.tooltips, sources, python, lab=page.name.endswith(".ipynb"))
+        for fault in faults:
+            page.fault(fault, "<")
+        for place, part in places.items():
+            text = text.replace(place, part, 1)
+        return text
 
     @staticmethod
     def _code(page: Page) -> Snippet | None:

@@ -38,6 +38,8 @@ class Page:
         self.fences = 0  # recording fences that were understood as such
         self.made = []  # the HTML of each of them
         self.claims = 0
+        self.tooltips = set()  # of claims
+        self.sources = {}  # files that it shows sections of, each once
         self.faults = []  # messages, each with its place
         self.problems = lru_cache(judge.problems)  # a page asks for each of its numbers
 

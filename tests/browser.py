@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -186,9 +187,23 @@ def quiet(context, url):
     assert not faults
 
 
+def until(page, condition: str, arg=None):
+    """Wait until a condition holds on a page. Playwright's own way evaluates a text in the page, which the page's
+    policy refuses."""
+    from playwright.sync_api import Error
+
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        with contextlib.suppress(Error):  # between two pages there is none
+            if page.evaluate(condition, arg):
+                return
+        page.wait_for_timeout(20)
+    raise AssertionError(f"it never held: {condition}")
+
+
 def taken_over(page):
     """Wait until Material has done with a page what it does at its start."""
-    page.wait_for_function("window.document$ && document.readyState === 'complete'")
+    until(page, "window.document$ && document.readyState === 'complete'")
     page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 

@@ -18,7 +18,7 @@ from recorder.project import find
 from render.config import address
 from render.path import lessons
 from tests import interpreter
-from tests.browser import taken_over
+from tests.browser import taken_over, until
 from tests.limits import HANGS
 from tests.processes import PRELOADED
 from tests.sampling import EVERYTHING, kinds_of_page, some
@@ -125,7 +125,7 @@ def test_a_whole_file_comes_when_it_is_unfolded(open_site, site):
     assert link.count() == 0 and whole.locator("code .k").first.is_visible()
     whole.locator("pre").hover()
     whole.get_by_title("Copy to clipboard").click()
-    page.wait_for_function("async text => await navigator.clipboard.readText() === text.trimEnd()", arg=source)
+    until(page, "async text => await navigator.clipboard.readText() === text.trimEnd()", arg=source)
 
 
 def test_who_follows_a_link_to_a_file_can_read_it(open_site, site):

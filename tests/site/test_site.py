@@ -16,7 +16,7 @@ import pytest
 from practice.coach.exercise import exercises
 from render.asked import at_first
 from render.path import lessons
-from tests.browser import SITE_URL, quiet, taken_over
+from tests.browser import SITE_URL, quiet, taken_over, until
 from tests.sampling import kinds_of_page, some
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -97,7 +97,8 @@ def built(site, address) -> Parsed:
 
 def ready(page):
     """Wait until the explorers of a page stand and everything that can be unfolded is."""
-    page.wait_for_function(
+    until(
+        page,
         "names => !document.querySelector(':not(:defined)') && [...document.querySelectorAll(names)]"
         ".every(explorer => explorer.querySelector('output:not(:empty), [aria-live]'))",
         arg="launch-explorer, stage-explorer, schedule-explorer, roofline-explorer, swizzle-explorer, layout-explorer",
@@ -158,11 +159,11 @@ def test_a_reader_chooses_the_colors_by_keyboard(open_site, site):
     page.locator("input[name=__palette]").first.focus()
     page.keyboard.press("Enter")
     schemes = "[document.body, document.documentElement].map(part => getComputedStyle(part).colorScheme).join()"
-    page.wait_for_function(f"{schemes} === 'dark,dark'")
+    until(page, f"{schemes} === 'dark,dark'")
     assert page.evaluate("window.switching"), "all at once"
-    page.wait_for_function("!document.body.matches('.switching')")
+    until(page, "!document.body.matches('.switching')")
     page.locator(".md-footer__link--next").click()
-    page.wait_for_function(f"{schemes} === 'dark,dark' && location.pathname.indexOf('{LESSON}') < 0")
+    until(page, f"{schemes} === 'dark,dark' && location.pathname.indexOf('{LESSON}') < 0")
 
 
 def test_dark_does_not_wait_for_material(browser, site):
@@ -459,7 +460,7 @@ def test_focus_is_seen_from_the_skip_link_on(open_site, site, address, width):
     page.keyboard.press("Tab")
     skip = page.locator(".md-skip")
     assert skip.evaluate("link => link === document.activeElement")
-    page.wait_for_function("getComputedStyle(document.querySelector('.md-skip')).opacity === '1'")
+    until(page, "getComputedStyle(document.querySelector('.md-skip')).opacity === '1'")
     box = skip.bounding_box()
     assert box["x"] >= 0 and box["y"] >= 0 and box["width"] > 50
     on_top = "([x, y]) => document.elementFromPoint(x, y).closest('.md-skip') !== null"
