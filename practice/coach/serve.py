@@ -5,6 +5,8 @@ Every copy in ``mine/`` is watched; the one that was saved last is checked, and 
 shows what was found. Only this machine can open it, and it loads nothing from anywhere else.
 """
 
+import base64
+import hashlib
 import json
 import re
 import threading
@@ -59,6 +61,12 @@ setInterval(async () => {
 }, 500);"""
 
 
+DIGEST = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
+ALLOWED = f"default-src 'none'; script-src 'sha256-{DIGEST}'; style-src 'unsafe-inline'; connect-src 'self'; "
+ALLOWED += "img-src data:"
+POLICY = f'<meta http-equiv="Content-Security-Policy" content="{ALLOWED}">'  # what was typed as an answer cannot act
+
+
 def colors(values: dict[str, str]) -> str:
     return " ".join(f"--{name}: {value};" for name, value in values.items())
 
@@ -76,7 +84,7 @@ class Board:
         style = f":root {{ color-scheme: light dark; {colors(LIGHT)} }}\n"
         style += f"@media (prefers-color-scheme: dark) {{ :root {{ {colors(DARK)} }} }}\n{STYLE}"
         return (
-            '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Practice</title>'
+            f'<!doctype html><html lang="en"><head><meta charset="utf-8">{POLICY}<title>Practice</title>'
             '<meta name="viewport" content="width=device-width, initial-scale=1">'
             f'<link rel="icon" href="data:,"><style>{style}</style></head><body>'
             f'<main aria-live="polite" data-version="{self.version}">{self.part}</main>'
