@@ -38,6 +38,7 @@ class Region:
         """Forget who touched what: an order holds between launches, but not between programs."""
         self.stored_by = np.full(self.span, -1, np.int64)
         self.read_by = np.full(self.span, -1, np.int64)
+        self.stored_at = np.full((2, self.span), -1, np.int64)  # by which lane of which shape, after which barrier
 
     def offsets(self, addresses: np.ndarray) -> np.ndarray:
         return (addresses.astype(np.int64) - self.base) // self.size

@@ -20,7 +20,7 @@ from .spec import Spec
 
 TARGET = "cuda", 90, 32
 ASKS_FOR_JIT = "Did you forget to add @triton.jit"
-SHARED = 232_448  # bytes of shared memory that a program may have
+SHARED, THREADS = 232_448, 1024  # bytes of shared memory, and threads, that a program may have
 
 
 class _CompileOnly:
@@ -69,6 +69,10 @@ def compiling():
         compiled = run(kernel, *args, grid=grid, warmup=True, **kwargs)
         if compiled.metadata.shared > SHARED:
             raise triton.OutOfResources(compiled.metadata.shared, SHARED, "shared memory")
+        if (threads := 32 * compiled.metadata.num_warps) > THREADS:
+            raise ValueError(
+                f"num_warps={compiled.metadata.num_warps} are {threads} threads, and a program has at most {THREADS}"
+            )
         counted(kernel, grid, args, kwargs)
         seen.append(compiled)
         return compiled

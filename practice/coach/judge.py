@@ -79,7 +79,7 @@ def _dtype(run, got) -> str:
 def first_trouble(run: Run) -> Trouble | None:
     """The worst access that is not allowed."""
     troubles = [t for t in run.recorder.troubles if not (t.kind == "twice" and run.spec.twice)]
-    order = {"outside": 0, "input": 1, "race": 2, "twice": 3}
+    order = {"outside": 0, "input": 1, "race": 2, "twice": 3, "unordered": 4}
     return min(troubles, key=lambda t: order[t.kind], default=None)
 
 
@@ -101,6 +101,9 @@ def bounds(run: Run):
             said = (
                 f"{who} {does} {tensor}{_element(access, offset)}; {_program(access, trouble.other)} touches it, too."
             )
+        case "unordered":
+            said = f"{who} reads {tensor}{_element(access, offset)}, which another of its lanes stored before, and no "
+            said += "barrier stands between."
         case _:
             first = _program(access, trouble.other)
             said = f"{who} writes {tensor}{_element(access, offset)}, which {first} wrote before."

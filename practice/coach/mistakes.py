@@ -310,6 +310,7 @@ def about_trouble(run: Run, trouble: Trouble) -> str:
     """Of an access that is not allowed."""
     rules = (
         _input,
+        _unordered,
         _joined_masks,
         _shared,
         _same_offsets,
@@ -564,6 +565,12 @@ def _mask_says_on(run, trouble):
 def _race(run, trouble):
     if trouble.kind == "race":
         return "A GPU starts programs in any order: what one writes, no other may touch in the same launch."
+    return None
+
+
+def _unordered(run, trouble):
+    if trouble.kind == "unordered":
+        return "The threads of a program run apart: `tl.debug_barrier()` waits for all, and a block needs no memory."
     return None
 
 

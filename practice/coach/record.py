@@ -84,7 +84,8 @@ class Launch:
 
 @dataclass
 class Trouble:
-    """An access that is not allowed: outside, twice, race (another program touched it), or into an input."""
+    """An access that is not allowed: outside, twice, race (another program touched it), into an input, or unordered
+    (another lane of the same program stored it, and no barrier stands between)."""
 
     kind: str
     access: Access
@@ -102,6 +103,7 @@ class Recorder:
         self.troubles: list[Trouble] = []
         self.ops: list[tuple[str, int]] = []  # what torch computed, and in which line
         self.ours, self.masked = False, True
+        self.barriers, self.shapes = 0, {}  # how many barriers were passed; a number for each shape of a block
 
     def __enter__(self):
         from triton.runtime.interpreter import InterpretedFunction
@@ -112,7 +114,7 @@ class Recorder:
         around = {
             "create_load": self._unmasked, "create_masked_load": self._load,
             "create_store": self._unmasked, "create_masked_store": self._store,
-            "create_atomic_rmw": self._rmw, "create_atomic_cas": self._cas,
+            "create_atomic_rmw": self._rmw, "create_atomic_cas": self._cas, "create_barrier": self._barrier,
         }  # fmt: skip
         for name, function in around.items():
             wrapped = functools.partial(function, getattr(builder, name))
@@ -201,6 +203,12 @@ class Recorder:
         if op == "load":
             np.add.at(region.reads, offsets, 1)
             self._others("race", access, lanes, region.stored_by[offsets], me)
+            lane, barrier = region.stored_at[:, offsets]
+            late = (
+                (region.stored_by[offsets] == me) & (barrier == self.barriers) & (lane != self._places(access, lanes))
+            )
+            if late.any():
+                self.troubles.append(Trouble("unordered", access, int(lanes[np.flatnonzero(late)[0]]), me))
             seen = region.read_by[offsets]
             region.read_by[offsets] = np.where((seen == -1) | (seen == me), me, -2)
             return
@@ -216,7 +224,16 @@ class Recorder:
                 lane = next(lane for lane, at in zip(lanes, offsets, strict=True) if at in first or first.add(at))
                 self.troubles.append(Trouble("twice", access, int(lane), me))
             region.stored_by[offsets] = me
+            region.stored_at[0, offsets], region.stored_at[1, offsets] = self._places(access, lanes), self.barriers
         region.covered[offsets] = True
+
+    def _places(self, access: Access, lanes: np.ndarray) -> np.ndarray:
+        """A number for each lane of a block of a shape, for blocks of other shapes lie in threads in another way."""
+        return lanes + (self.shapes.setdefault(access.shape, len(self.shapes)) << 32)
+
+    def _barrier(self, barrier):
+        self.barriers += 1
+        return barrier()
 
     def _others(self, kind, access, lanes, owners, me):
         if (found := np.flatnonzero((owners != -1) & (owners != me))).size:

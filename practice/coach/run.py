@@ -51,6 +51,8 @@ class Run:
 def make_inputs(spec: Spec, case: Case) -> dict[str, Any]:
     """The inputs, in the layout of the case: always the same for a case."""
     inputs = spec.inputs(case.size, torch.Generator().manual_seed(1234 + case.seed))
+    if case.seed and spec.another:
+        inputs |= spec.another(**inputs)
     if case.layout:
         inputs = {k: LAYOUTS[case.layout](v) if isinstance(v, torch.Tensor) else v for k, v in inputs.items()}
     return inputs

@@ -90,6 +90,7 @@ class Spec:
     inputs: Callable[[Size, torch.Generator], Inputs]  # on the CPU; the coach moves the tensors
     reference: Callable[..., torch.Tensor | tuple[torch.Tensor, ...]] | None
     sizes: tuple[Size, ...]  # the first is small, for it is what pictures show
+    another: Callable[..., Inputs] | None = None  # of the inputs, what else differs with another seed, such as a number
     result_like: str = ""  # without a reference: the input whose shape and dtype the result has
 
     awkward: tuple[str, ...] = ()  # names in a size that are tried at 0, 1, block ± 1, a prime, …

@@ -59,6 +59,12 @@ def awkward_sizes(spec: Spec, block: int) -> Iterator[Size]:
                 yield {**spec.sizes[0], name: n}
 
 
+def many_blocks(spec: Spec, block: int) -> Iterator[Size]:
+    """Of each awkward size so many blocks that a loop takes many steps, or a launch has more programs than a few."""
+    for name in spec.awkward:
+        yield {**spec.sizes[0], name: 8 * spec.blocks.get(name, block) + 1}
+
+
 def block_of(run: Run) -> int:
     """The lanes of the reader's widest store, along its last axis."""
     return max((a.shape[-1] for launch in run.launches for a in launch.accesses if a.op != "load"), default=4)
@@ -108,7 +114,8 @@ def check(spec: Spec, function: Callable, file: str, begin: Callable[[str], None
             judge.values(poisoned)
 
     begin("seed")
-    for case in [*cases, *(Case(size, seed=1) for size in spec.sizes)]:
+    others = [*spec.sizes, *many_blocks(spec, block_of(run(first)))]
+    for case in [*cases, *(Case(size, seed=1) for size in others)]:
         judge.honest(run(case))
         judge.bounds(run(case))
         judge.values(run(case))

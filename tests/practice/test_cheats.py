@@ -148,6 +148,37 @@ def test_tritons_question_for_its_decorator_is_left_out_where_it_misleads(code, 
     assert "Did you forget" not in verdict.finding.text() and verdict.finding.guess, verdict.finding.text()
 
 
+THROUGH_MEMORY = (
+    LAUNCH.replace("](x, y, a", "](x, y, torch.empty_like(x), a"),
+    "def scale_kernel(x_ptr, y_ptr, there_ptr, a, n, BLOCK: tl.constexpr):",
+    """    there = n - 1 - offsets  # one program stores its block from the end, another lane loads it
+    lowest = tl.maximum(n - (pid + 1) * BLOCK, 0)
+    tl.store(there_ptr + there, x, mask=mask){barrier}
+    again = lowest + tl.arange(0, BLOCK)
+    x = tl.load(there_ptr + again, mask=again < n - pid * BLOCK)
+    tl.store(y_ptr + n - 1 - again, a * x, mask=again < n - pid * BLOCK)
+""",
+)
+
+
+@pytest.mark.parametrize("barrier", ["", "\n    tl.debug_barrier()"])
+def test_what_another_lane_stored_is_read_behind_a_barrier_only(barrier, check):
+    launch, head, body = THROUGH_MEMORY
+    store = "    tl.store(y_ptr + offsets, a * x, mask=mask)\n"
+    text = SCALE.solution.replace(LAUNCH, launch).replace(store, body.format(barrier=barrier))
+    text = text.replace("def scale_kernel(x_ptr, y_ptr, a, n, BLOCK: tl.constexpr):", head)
+    finding = check(SCALE, text, tasks=("interpret",)).finding
+    assert barrier or (finding.stage, "no barrier stands between" in finding.said) == ("bounds", True)
+    assert not barrier or finding is None, finding.text()
+
+
+def test_what_is_right_for_a_few_programs_is_not_right(check):
+    for most in (4, 7):
+        text = SCALE.solution.replace("a * x", f"tl.where(pid < {most}, a, 1.0) * x")
+        finding = check(SCALE, text, tasks=("interpret",)).finding
+        assert (finding.stage, "n = 8193" in finding.case) == ("seed", True)
+
+
 def test_a_grid_that_cannot_be_launched_is_found_before_a_run(check):
     for grid, said in {"8": "has no len()", "(n / 2,)": "'float' object", "((1, 2),)": "not 'tuple'"}.items():
         verdict = check(SCALE, SCALE.solution.replace("(triton.cdiv(n, block),)", grid))

@@ -12,6 +12,7 @@ from coach import answers, gaps
 from coach import check as checks
 from coach.exercise import exercises
 from coach.finding import STAGES
+from coach.run import Case, make_inputs
 from coach.spec import FINISHED, KINDS
 
 from tests.sampling import some
@@ -100,6 +101,17 @@ def test_it_ships_four_wrong_solutions_that_differ(exercise):
     for w in wrong:
         assert w.expected.stage in STAGES
         ast.parse(w.text)
+
+
+@named
+def test_no_number_is_always_the_same(exercise):
+    """Else one that is typed in passes in its place."""
+    spec, numbers = exercise.spec(), {}
+    for case in [Case(size, seed=seed) for size in spec.sizes for seed in (0, 1)]:
+        for name, value in make_inputs(spec, case).items():
+            if isinstance(value, int | float):
+                numbers.setdefault(name, set()).add(value)
+    assert [name for name, values in numbers.items() if len(values) == 1] == []
 
 
 @named

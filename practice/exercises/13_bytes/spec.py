@@ -19,6 +19,7 @@ SPEC = Spec(
     signature=("x", "a", "b"),
     inputs=lambda size, rng: {"x": torch.randn(size["n"], generator=rng), "a": -2.5, "b": 0.5},
     reference=lambda x, a, b: torch.relu(a * x + b),
+    another=lambda x, a, b: {"a": 1.5, "b": -0.25},
     sizes=({"n": 10}, {"n": 1500}),
     awkward=("n",),
     strides="refused",

@@ -54,6 +54,7 @@ SPEC = Spec(
         "seed": int(torch.randint(1, 2**31, (), generator=rng)),
     },
     reference=lambda x, p, seed: x * factor(x, p, seed),
+    another=lambda x, p, seed: {"p": 0.6},
     sizes=({"n": 10}, {"n": 300}),
     awkward=("n",),
     blocks={"n": BLOCK},

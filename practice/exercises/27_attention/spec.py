@@ -59,6 +59,7 @@ SPEC = Spec(
     signature=("q", "k", "v", "scale"),
     inputs=inputs,
     reference=lambda q, k, v, scale: (torch.softmax(q.double() @ k.double().T * scale, dim=1) @ v.double()).float(),
+    another=lambda q, k, v, scale: {"scale": 0.4},
     sizes=({"queries": 3, "keys": 16}, {"queries": 16, "keys": 48}, {"queries": 20, "keys": 40}),
     awkward=("queries", "keys"),
     blocks={"queries": TILE, "keys": TILE},
@@ -102,6 +103,9 @@ SPEC = Spec(
         ),
         "exp2 is 2 to the power of x. For e to the power of x: `tl.exp`, or the scale times log2(e).": (
             lambda q, k, v, scale: online(q, k, v, scale * 0.6931471805599453)
+        ),
+        "The scale is 1/√16 in place of `scale`, which is another number here.": lambda q, k, v, scale: online(
+            q, k, v, 0.25
         ),
         "The scale is missing: a score is scale · q · k.": lambda q, k, v, scale: online(q, k, v, 1.0),
         "The accumulator adds up scores times values. It should be weights times values.": lambda *given: online(

@@ -6,9 +6,12 @@ from coach.spec import Spec
 
 
 def rows(size, rng):
-    """Rows of large numbers, whose squares a float16 cannot hold."""
+    """Rows of large numbers, whose squares float16 cannot hold; the fourth so small that eps counts, the fifth 0."""
     shapes = {"x": (size["rows"], size["columns"]), "residual": (size["rows"], size["columns"])}
     large = {name: (150 * torch.randn(shape, generator=rng) + 300).half() for name, shape in shapes.items()}
+    for x in large.values():
+        x[3::5] /= 300_000
+        x[4::5] = 0
     return large | {"weight": (torch.rand(size["columns"], generator=rng) + 0.5).half()}
 
 
@@ -55,6 +58,12 @@ SPEC = Spec(
             lambda x, residual, weight: normalized(
                 x + residual, weight.double(), divisor=1 << (x.shape[1] - 1).bit_length()
             )
+        ),
+        "The eps is missing: the mean of the squares + 1e-6, or a row of zeros is 0 · infinity.": (
+            lambda x, residual, weight: normalized(x + residual, weight.double(), eps=0.0)
+        ),
+        "Looks as if eps is 1e-5. It should be 1e-6.": lambda x, residual, weight: normalized(
+            x + residual, weight.double(), eps=1e-5
         ),
         "That is a layer norm: RMS norm does not subtract the mean.": lambda x, residual, weight: normalized(
             (x + residual).double() - (x + residual).double().mean(1, keepdim=True), weight.double()
