@@ -171,8 +171,8 @@ KINDS = {
     "faster": (TWICE, TWICE_SPEC, ""),
     "histogram": (HISTOGRAM, HISTOGRAM_SPEC, ""),
 }
-RACE = "x * x, at < n)", "x * x, at < n)\n    x = tl.load(out_ptr + (at + 16) % n, at < n)"
-READS_LATER = "x * x, at < n)", "x * x, at < n)\n    x = tl.load(out_ptr + tl.maximum(at - 16, 0), at < n)"
+RACE = "x * x, at < n)", "x * x, at < n)\n    x = tl.load(out_ptr + at + 16, at + 16 < n)"
+READS_LATER = "x * x, at < n)", "x * x, at < n)\n    x = tl.load(out_ptr + at - 16, (at >= 16) & (at < n))"
 HALF = "acc += tl.dot(a, b)", "acc = (acc + tl.dot(a, b)).to(tl.float16).to(tl.float32)"
 FAULTS = [
     ("largest", (', other=-float("inf")', ""), "values", "Can a lane that is off win?"),
