@@ -48,9 +48,9 @@ class _Requests(HTMLParser):
 
 def addresses(text: str):
     """Addresses of other hosts in an attribute or a style, in any spelling that a browser reads as one."""
-    text = re.sub(r"/\*.*?\*/|(?:<|%3C)!--.*?--(?:>|%3E)", lambda comment: " " * len(comment[0]), text, flags=re.S)
-    text = re.sub(r"xmlns(:\w+)?=\S{1,3}http://www\.w3\.org/[\w/]+", lambda name: " " * len(name[0]), text)
     text = re.sub(r"\\([0-9a-fA-F]{1,6})\s?", lambda escaped: chr(min(int(escaped[1], 16), 0x10FFFF)), text)
+    text = re.sub(r"/\*.*?\*/|<!--.*?-->", lambda comment: " " * len(comment[0]), text, flags=re.S)
+    text = re.sub(r"xmlns(:\w+)?=\S{1,3}http://www\.w3\.org/[\w/]+", lambda name: " " * len(name[0]), text)
     text = re.sub(r"(?<=[\w:/\\])[\t\r\n]+(?=[\w:/\\])", "", text)  # which an address may hold
     return OTHER_HOST.finditer(text.replace("\\", "/"))
 
