@@ -116,7 +116,8 @@ class SiluMul(torch.autograd.Function):
     def backward(ctx, grad):
         if torch.is_grad_enabled():  # as under create_graph=True
             raise RuntimeError(
-                "silu_mul has no gradient of its gradient, so it refuses create_graph=True"
+                "silu_mul has no gradient of its gradient, so it refuses create_graph=True, and torch.func.grad and"
+                " vjp, which always ask for it; use torch.autograd.grad"
             )  # fmt: skip
         return backward(grad, *ctx.saved_tensors)
 # --8<-- [end:function]

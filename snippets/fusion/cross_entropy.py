@@ -635,6 +635,7 @@ def linear_forward(
     targets = in_order(target)
     losses, stats = of_each_row(rows)
     count = count_of(targets, ignore_index, reduction)
+    chunk = chunk or rows_of_a_chunk(len(rows), weight.shape, rows.dtype, wants_weight)
     grads = new_gradients(rows, weight, chunk, wants_hidden, wants_weight)
     for part, logits in chunks(rows, weight, chunk):
         grad = logits if wants_hidden or wants_weight else None  # in place
@@ -643,6 +644,7 @@ def linear_forward(
             ignore_index, label_smoothing,
         )  # fmt: skip
         add_gradients(*grads, logits, rows, weight, part)
+    logits = grad = None  # their memory serves to round the gradient of weight
     loss = reduced(losses, count, reduction, target.shape)
     return loss, stats, *shaped(grads, hidden)
 
@@ -650,7 +652,7 @@ def linear_forward(
 def chunks(rows, weight, chunk):
     """Which rows, and their logits; all chunks use the same memory."""
     columns = len(weight)
-    chunk = min(chunk or rows_of_a_chunk(columns, rows.dtype), len(rows))
+    chunk = min(chunk, len(rows))
     logits = torch.empty((chunk, columns), dtype=rows.dtype, device=rows.device)
     for begin in range(0, len(rows), max(chunk, 1)):
         part = slice(begin, min(begin + chunk, len(rows)))
@@ -678,21 +680,31 @@ def add_product(total, a, b, add: bool):
 # --8<-- [end:linear_forward]
 
 
-def rows_of_a_chunk(columns: int, dtype: torch.dtype) -> int:
-    """As many rows as ``CHUNK_BYTES`` of logits are, a multiple of 128 if they are more.
+def rows_of_a_chunk(rows: int, weight: tuple[int, int], dtype: torch.dtype, wants_weight: bool) -> int:
+    """Return how many rows of logits to make at a time: ``CHUNK_BYTES`` of logits, or more where more costs no memory.
 
-    >>> rows_of_a_chunk(128256, torch.bfloat16)
+    Chunks of 16 bits add up the gradient of the weight in float32, which takes 4 bytes an element, and 2 more while it
+    is rounded. So K rows of logits, as large as those 2 bytes, cost nothing; and up to 2K rows are best made at once,
+    because one chunk needs no float32.
+
+    >>> [rows_of_a_chunk(rows, (128256, 4096), torch.bfloat16, True) for rows in (32768, 8192)]
+    [4096, 8192]
+    >>> rows_of_a_chunk(32768, (128256, 4096), torch.bfloat16, False)
     1024
     """
-    rows = CHUNK_BYTES // (columns * dtype.itemsize)
-    return max(rows // 128 * 128 or rows, 1)
+    columns, width = weight
+    chunk = CHUNK_BYTES // (columns * dtype.itemsize)
+    chunk = max(chunk // 128 * 128 or chunk, 1)
+    if not wants_weight or dtype.itemsize > 2:
+        return chunk
+    chunk = max(chunk, width)
+    return max(rows, 1) if rows <= 2 * chunk else chunk
 
 
 def new_gradients(rows, weight, chunk, wants_hidden, wants_weight):
-    """Those of the rows, and what chunks are added up in: float32, if there are several and they are of 16 bits."""
+    """Return memory for the gradients: of ``weight`` in float32, if several chunks of 16 bits are added up in it."""
     make = torch.empty if len(rows) else torch.zeros  # then no chunk writes to them
-    several = len(rows) > (chunk or rows_of_a_chunk(len(weight), rows.dtype))
-    dtype = wide(weight.dtype) if several else weight.dtype
+    dtype = wide(weight.dtype) if len(rows) > chunk else weight.dtype
     grad_weight = make(weight.shape, dtype=dtype, device=weight.device) if wants_weight else None
     return like(rows, make) if wants_hidden else None, grad_weight
 
@@ -714,11 +726,13 @@ def linear_backward(
     rows, targets = hidden.reshape(target.numel(), hidden.shape[-1]), in_order(target)
     grad_loss = by_row(grad_loss)
     count = count_of(targets, ignore_index, reduction)
+    chunk = chunk or rows_of_a_chunk(len(rows), weight.shape, rows.dtype, wants_weight)
     grads = new_gradients(rows, weight, chunk, wants_hidden, wants_weight)
     for part, logits in chunks(rows, weight, chunk):
         of_part = grad_loss[part] if grad_loss.ndim else grad_loss
         launch_gradient(of_part, logits, targets[part], stats[part], logits, count, ignore_index, label_smoothing)
         add_gradients(*grads, logits, rows, weight, part)
+    logits = None  # its memory serves to round the gradient of weight
     return shaped(grads, hidden)
 
 
@@ -763,7 +777,8 @@ def linear_cross_entropy(
         hidden: ``(..., K)``, of one of ``DTYPES``.
         weight: ``(columns, K)``, as ``torch.nn.Linear`` has it, of the same dtype and device. There is no bias.
         target: ``(...)``; this and the other options are as in :func:`cross_entropy`.
-        chunk: How many rows a chunk has; by default ``CHUNK_BYTES`` of logits.
+        chunk: How many rows a chunk has; by default ``CHUNK_BYTES`` of logits, or for a gradient of a 16-bit
+            ``weight`` at least K rows, and all of them up to 2K: see :func:`rows_of_a_chunk`.
 
     Returns:
         The loss. For "mean" and "sum" of all dtypes but float16 the forward makes the gradients, of ``hidden`` and
@@ -998,8 +1013,9 @@ def memory(tokens: int, hidden: int, columns: int) -> dict[str, float]:
     """GB in bfloat16 of what a loss and its gradients take, beside hidden and weight themselves."""
     elements = {
         "logits of all rows": tokens * columns,
-        "logits of a chunk": rows_of_a_chunk(columns, torch.bfloat16) * columns,
+        "logits of a chunk": rows_of_a_chunk(tokens, (columns, hidden), torch.bfloat16, True) * columns,
         "gradient of hidden": tokens * hidden,
+        "gradient of weight in float32": 2 * columns * hidden,
         "gradient of weight": columns * hidden,
     }
     return {name: 2 * each / 1e9 for name, each in elements.items()}
@@ -1051,9 +1067,10 @@ def main():
     print("grad of weight:", shown(weight.grad))
 
     print("## memory")
-    for name, gigabytes in memory(8192, 4096, 128256).items():
+    for name, gigabytes in memory(32768, 4096, 128256).items():
         print(f"{name}, GB: {gigabytes:.2f}")
-    print("rows of a chunk:", rows_of_a_chunk(128256, torch.bfloat16))
+    for rows in (32768, 8192):
+        print(f"rows of a chunk, of {rows}:", rows_of_a_chunk(rows, (128256, 4096), torch.bfloat16, True))
 
     print("## blocks")
     for columns in (128256, 32000, 1000):

@@ -410,7 +410,8 @@ class Softmax(torch.autograd.Function):
     def backward(ctx, grad):
         if torch.is_grad_enabled():  # as under create_graph=True
             raise RuntimeError(
-                "softmax has no gradient of its gradient, so it refuses create_graph=True"
+                "softmax has no gradient of its gradient, so it refuses create_graph=True, and torch.func.grad and vjp,"
+                " which always ask for it; use torch.autograd.grad"
             )  # fmt: skip
         return backward(grad, *ctx.saved_tensors)
 

@@ -348,7 +348,10 @@ def like(x: torch.Tensor) -> torch.Tensor:
 
 def no_second_gradient(name: str) -> None:
     if torch.is_grad_enabled():  # as under create_graph=True
-        raise RuntimeError(f"{name} has no gradient of its gradient, so it refuses create_graph=True")
+        raise RuntimeError(
+            f"{name} has no gradient of its gradient, so it refuses create_graph=True, and torch.func.grad and vjp,"
+            " which always ask for it; use torch.autograd.grad"
+        )
 
 
 # --8<-- [start:function]

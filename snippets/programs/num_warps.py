@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which ``num_warps`` and ``num_ctas`` are there? Asked of the compiler, for several GPUs, and of the GPU that is here.
+"""Which ``num_warps`` and ``num_ctas`` are there? Asked of the compiler, for several GPUs; or of the GPU, where there is one.
 
 A program runs as ``num_ctas`` thread blocks of ``num_warps`` warps each. The compiler needs no GPU, and takes more than
-a GPU can start: how many threads its code was made for stands in the code. On a GPU each is launched, too, and the
+a GPU can start: how many threads its code was made for stands in the code. On a GPU each is launched instead, and the
 result compared.
 
 Source: ``.reqntid`` in NVIDIA's documentation of PTX, and ``.max_flat_workgroup_size`` in LLVM's of AMD's code.
@@ -92,6 +92,12 @@ def main():
         subprocess.run([sys.executable, os.path.abspath(__file__)], env=without, check=True, stderr=subprocess.DEVNULL)
         return
     tried = [("num_warps", number) for number in WARPS] + [("num_ctas", number) for number in CTAS]
+    if torch.cuda.is_available():
+        print("## launched")
+        x = torch.randn(100_000, device="cuda")
+        for name, number in tried:
+            print(f"{name}={number}: {launched(x, **{name: number})}", flush=True)
+        return
     for option in ("num_warps", "num_ctas"):
         print(f"## {option}, compiled")
         for gpu, target in GPUS.items():
@@ -100,11 +106,6 @@ def main():
                     print(f"{gpu:<8}{name}={number:<4}{compiled(target, **{name: number})}", flush=True)
     print("## as numbers")
     print("threads of 32 warps, MI300X:", threads(GPUS["MI300X"], num_warps=32))
-    if torch.cuda.is_available():
-        print("## launched")
-        x = torch.randn(100_000, device="cuda")
-        for name, number in tried:
-            print(f"{name}={number}: {launched(x, **{name: number})}", flush=True)
 
 
 if __name__ == "__main__":

@@ -78,7 +78,8 @@ def test_prints_what_the_page_shows(device):
         "## twice",
         "torch: 4.2553",
         "TwiceBug: 3.2724",
-        "silu_mul: silu_mul has no gradient of its gradient, so it refuses create_graph=True",
+        "silu_mul: silu_mul has no gradient of its gradient, so it refuses create_graph=True, and torch.func.grad"
+        " and vjp, which always ask for it; use torch.autograd.grad",
     ]
 
 

@@ -798,11 +798,17 @@ def test_chunks_share_their_memory(device):
 
 
 def test_rows_of_a_chunk():
-    assert snippet.rows_of_a_chunk(128256, torch.bfloat16) == 1024
-    assert snippet.rows_of_a_chunk(128256, torch.float32) == 512
-    assert snippet.rows_of_a_chunk(32000, torch.bfloat16) == 4096
-    assert snippet.rows_of_a_chunk(2**21, torch.float16) == 64, "less than 128"
-    assert snippet.rows_of_a_chunk(2**30, torch.float64) == 1
+    rows_of = lambda rows, columns, width, dtype, wants=True: snippet.rows_of_a_chunk(
+        rows, (columns, width), dtype, wants
+    )
+    assert rows_of(9000, 128256, 64, torch.bfloat16) == 1024
+    assert rows_of(9000, 128256, 4096, torch.float32) == 512
+    assert rows_of(9000, 32000, 512, torch.bfloat16) == 4096
+    assert rows_of(9000, 2**21, 8, torch.float16) == 64, "less than 128"
+    assert rows_of(9000, 2**30, 4, torch.float64) == 1
+    assert rows_of(9000, 128256, 4096, torch.bfloat16) == 4096, "as large as what rounding takes"
+    assert rows_of(8192, 128256, 4096, torch.bfloat16) == 8192, "at once, in less than float32 would take"
+    assert rows_of(8192, 128256, 4096, torch.bfloat16, False) == 1024, "nothing is added up"
 
 
 def test_under_torch_compile(device):
@@ -1187,11 +1193,13 @@ def test_prints_what_the_page_shows(device):
         "grad of weight:  0.0076  0.0000  0.1250 -0.4438  0.0000  0.1250"
         "  0.0207  0.0000  0.1250  0.4155  0.0000 -0.3750",
         "## memory",
-        "logits of all rows, GB: 2.10",
-        "logits of a chunk, GB: 0.26",
-        "gradient of hidden, GB: 0.07",
+        "logits of all rows, GB: 8.41",
+        "logits of a chunk, GB: 1.05",
+        "gradient of hidden, GB: 0.27",
+        "gradient of weight in float32, GB: 2.10",
         "gradient of weight, GB: 1.05",
-        "rows of a chunk: 1024",
+        "rows of a chunk, of 32768: 4096",
+        "rows of a chunk, of 8192: 8192",
         "## blocks",
         "columns of a block, of 128256: 32768",
         "warps for 128256: 32",
@@ -1253,17 +1261,19 @@ def test_a_real_layer(dtype):
 
 
 @pytest.mark.gpu
-def test_the_layer_takes_a_chunk_and_the_gradients():
-    hidden = numbers((4096, 64), torch.bfloat16, "cuda").requires_grad_()
-    weight = numbers((32000, 64), torch.bfloat16, "cuda", 1, 0.1).requires_grad_()
-    target = targets((4096,), 32000, "cuda")
-    run = lambda: torch.autograd.grad(linear_cross_entropy(hidden, weight, target, chunk=256), (hidden, weight))
+@pytest.mark.parametrize("rows, chunk, times", [(4096, 256, 3), (4096, 4096, 1), (512, None, 1)])
+def test_the_layer_takes_a_chunk_and_the_gradients(rows, chunk, times):
+    """With several chunks the gradient of the weight is there in float32, and then rounded: 6 bytes instead of 2."""
+    hidden = numbers((rows, 256), torch.bfloat16, "cuda").requires_grad_()
+    weight = numbers((32000, 256), torch.bfloat16, "cuda", 1, 0.1).requires_grad_()
+    target = targets((rows,), 32000, "cuda")
+    run = lambda: torch.autograd.grad(linear_cross_entropy(hidden, weight, target, chunk=chunk), (hidden, weight))
     run()
     before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
     run()
     taken = torch.cuda.max_memory_allocated() - before
-    assert taken < 1.2 * 2 * (256 * 32000 + hidden.numel() + weight.numel())
+    assert taken < 1.2 * 2 * (min(chunk or rows, rows) * 32000 + hidden.numel() + times * weight.numel())
 
 
 @pytest.mark.gpu

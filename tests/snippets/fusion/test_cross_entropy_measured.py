@@ -108,7 +108,7 @@ def test_the_table_of_memory(monkeypatch, on_the_cpu):
     measured.measure_memory.cache_clear()
     ours = {measured.linear_cross_entropy, measured.cross_entropy, measured.in_place}
     seen = {(loss, shape) for loss, [shape] in asked if loss in ours}
-    layers = {(measured.linear_cross_entropy, layer) for layer in measured.LAYERS}
+    layers = {(measured.linear_cross_entropy, layer) for layer in (*measured.LAYERS, *measured.TALL_NAMED.values())}
     assert seen == layers | {(loss, (4096, 128256)) for loss in (measured.cross_entropy, measured.in_place)}
 
 
