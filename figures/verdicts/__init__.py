@@ -87,8 +87,10 @@ def _cell(said: Said) -> list[tuple[str, str, Markup]]:
 def _places(made: list[Recording]) -> list[str]:
     """Where each recording was made: the figure's foot names only one."""
     places = {}
-    for facts in (m.provenance for m in made):
-        places.setdefault((facts.device, facts.torch, facts.date), []).append(facts.triton)
+    for recorded in made:
+        facts, settings = recorded.provenance, Snippet(recorded.snippet).settings
+        device = "Compiled without a GPU" if settings.compiles_only else facts.device
+        places.setdefault((device, facts.torch, facts.date), []).append(facts.triton)
     return [
         f"{device} · Triton {', '.join(versions)} · torch {torch} · {day}"
         for (device, torch, day), versions in places.items()
