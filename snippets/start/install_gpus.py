@@ -86,11 +86,12 @@ def main():
         sys.stdout.flush()
         subprocess.run([sys.executable, os.path.abspath(__file__)], env=without, check=True)
         return
-    print(f"{'GPU':<13}{'target':<9}" + "".join(f"{title:<22}" for title in KERNELS).rstrip())
+    widths = 16, 17, 22, 0
+    print(f"{'GPU':<13}{'target':<9}" + "".join(f"{title:<{width}}" for title, width in zip(KERNELS, widths)))
     for gpu, target in GPUS.items():
         name = f"sm_{target.arch}" if target.backend == "cuda" else target.arch
-        cells = "".join(f"{attempt(*kernel, target):<22}" for kernel in KERNELS.values())
-        print(f"{gpu:<13}{name:<9}{cells.rstrip()}", flush=True)
+        cells = "".join(f"{attempt(*kernel, target):<{width}}" for kernel, width in zip(KERNELS.values(), widths))
+        print(f"{gpu:<13}{name:<9}{cells}", flush=True)
 
 
 if __name__ == "__main__":
