@@ -64,7 +64,7 @@ KERNELS = {  # with the types of x_ptr and y_ptr, what to look for in the assemb
     "x + x, float32": (add, "*fp32", "*fp32", None, "yes"),
     "tl.dot, float16": (product, "*fp16", "*fp32", MATRIX_UNITS, "one by one"),
     "descriptor": (by_descriptor, "tensordesc<fp16[64, 64]>", "*fp16", WHOLE_TILES, "plain loads"),
-    "to float8e4nv": (cast, "*fp32", "*fp8e4nv", None, "yes"),
+    "float8e4nv": (cast, "*fp32", "*fp8e4nv", None, "yes"),
 }
 
 
