@@ -86,12 +86,11 @@ def main():
         sys.stdout.flush()
         subprocess.run([sys.executable, os.path.abspath(__file__)], env=without, check=True)
         return
-    widths = 16, 17, 22, 0
-    print(f"{'GPU':<13}{'target':<9}" + "".join(f"{title:<{width}}" for title, width in zip(KERNELS, widths)))
+    row = "{:<13}{:<9}{:<16}{:<17}{:<22}{}"
+    print(row.format("GPU", "target", *KERNELS))
     for gpu, target in GPUS.items():
         name = f"sm_{target.arch}" if target.backend == "cuda" else target.arch
-        cells = "".join(f"{attempt(*kernel, target):<{width}}" for kernel, width in zip(KERNELS.values(), widths))
-        print(f"{gpu:<13}{name:<9}{cells}", flush=True)
+        print(row.format(gpu, name, *(attempt(*kernel, target) for kernel in KERNELS.values())), flush=True)
 
 
 if __name__ == "__main__":
