@@ -287,10 +287,13 @@ def launch(kernel, tensors: list[torch.Tensor], dim: int, reverse: bool, by: Pla
         raise ValueError(f"{outer * inner} series are too many for one launch; split x")
     unit = math.gcd(8, length if axis else inner)  # only if it is told can the compiler load 16 bytes at a time
     sizes = (length // unit, outer, 1) if axis else (length, outer, inner // unit)
+    wide = x.dtype == torch.float64
+    # Loaded two blocks ahead, its float64 takes 112 KiB of shared memory; the smaller GPUs have 99.
+    stages = 1 if wide and kernel is cummax_backward_kernel else by.stages
     with torch.cuda.device_of(x):  # Triton launches on the current device, which need not be that of x
         kernel[(programs,)](
             *tensors, *sizes, REVERSE=reverse, AXIS=axis, BLOCK=by.block, WIDTH=by.width, UNIT=unit,
-            COMPUTE=tl.float64 if x.dtype == torch.float64 else tl.float32, STAGES=by.stages,
+            COMPUTE=tl.float64 if wide else tl.float32, STAGES=stages,
             num_warps=by.num_warps, **more,
         )  # fmt: skip
 

@@ -73,7 +73,7 @@ def compiled_for(name: str, module: ModuleType):
 
     early = gpu.target[0] == "cuda" and gpu.target[1] >= 90
     stand_ins = {
-        "check_arguments": lambda *_: None,
+        "check_arguments": lambda *_, **__: None,
         "multiprocessors": lambda device: gpu.multiprocessors,
         "can_begin_early": lambda device: early,
     }
@@ -83,7 +83,7 @@ def compiled_for(name: str, module: ModuleType):
         stack.enter_context(mock.patch.object(CUDABackend, "make_ptx", no_ptx))
         stack.enter_context(mock.patch.object(CUDABackend, "make_cubin", lambda *_: b""))
         if gpu.target[0] == "cuda":
-            stack.enter_context(mock.patch.object(llvm, "optimize_module", lambda *_: None))
+            stack.enter_context(mock.patch.object(llvm, "optimize_module", lambda *_, **__: None))
         stack.enter_context(mock.patch.object(triton.JITFunction, "__getitem__", getitem))
         for function in stand_ins.keys() & vars(module).keys():
             stack.enter_context(mock.patch.object(module, function, stand_ins[function]))

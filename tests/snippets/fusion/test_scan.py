@@ -625,3 +625,23 @@ def test_in_a_cuda_graph(name):
     graph.replay()
     for a, b in zip(captured, expected, strict=True):
         check_same_bits(a, b)
+
+
+def test_every_gradient_fits_a_small_gpu():
+    """In float64, with as many series side by side as a program takes; compiled for 99 KiB of shared memory."""
+    done = run_code(
+        """
+import torch
+from tests.snippets.launches import compiled_for
+from snippets.fusion import scan
+
+x = torch.empty(4, 4096, 64, dtype=torch.float64)
+with compiled_for("RTX 5090", scan) as launches:
+    scan.cummax_backward(x, x, x, 1, False)
+    scan.recurrence_backward(x, x, x, 1, False)
+print(len(launches))
+""",
+        env=environment("cuda", OMP_NUM_THREADS="1"),
+        cwd=ROOT,
+    )
+    assert done.returncode == 0 and int(done.stdout) >= 2, done.stderr
