@@ -46,8 +46,13 @@ class Figure:
         return self.of in ("output", "launches")
 
     @property
+    def styles(self) -> list[str]:
+        """The style sheets that the figure wears, in order; an explorer's first is that of all explorers."""
+        return [_text(path) for path in self._with_shared("explorer.css", "style.css")]
+
+    @property
     def style(self) -> str:
-        return "".join(_text(path) for path in self._with_shared("explorer.css", "style.css"))
+        return "".join(self.styles)
 
     @property
     def script(self) -> str:

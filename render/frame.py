@@ -103,6 +103,7 @@ def headed(
 
 
 def dressed(text: str, figures: Iterable[Figure]) -> str:
-    """A page between the styles and the scripts of its figures, each folder's once."""
+    """A page between the styles and the scripts of its figures, each folder's once, and the style of all explorers."""
     rooms = {figure.folder: figure for figure in figures}.values()
-    return f"{render('styles.html', figures=rooms)}{text}{render('scripts.html', figures=rooms)}" if rooms else text
+    styles = dict.fromkeys(style for figure in rooms for style in figure.styles)
+    return f"{render('styles.html', styles=styles)}{text}{render('scripts.html', figures=rooms)}" if rooms else text
