@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from figures.registry import figures
 from recorder import fingerprint, printed, recording, runner
-from recorder.project import RecorderError, Snippet
+from recorder.project import COMPILER, RecorderError, Snippet
 from recorder.recording import Line
 from render import code, config, frame
 from render.page import PageError
@@ -296,6 +296,9 @@ def test_a_claim(convert):
 
 def test_what_was_only_compiled_says_so(convert, course):
     course.write("snippets/programs/recorder.toml", SETTINGS + "compiles_only = true\n")
+    by_compiler = made("cpu")  # which the settings now ask for
+    now = replace(by_compiler.provenance, triton=COMPILER, fingerprint=fingerprint.of(Snippet("programs/toy"), "cpu"))
+    recording.save(replace(by_compiler, provenance=now), {})
     page = convert('# Toy\n\nIt sums to {{ cpu: output["sum"] }}.\n\n' + fence("view: output"))
     assert ">Compiled<" in page and ">Interpreter<" not in page and "interpreter (3.7.1)" not in page
     assert "1024: read from code compiled by Triton 3.9.0, January 2026" in page
@@ -320,7 +323,7 @@ def test_what_a_claim_inserts_is_text(convert, course, place, text):
     ran = replace(made("cpu").provenance, device=text)
     course.record("cpu", provenance=ran)
     page = convert(place.format("{{ cpu: made.device }}"))
-    assert f'>{html.escape(text, quote=False)}</data>' in page
+    assert f">{html.escape(text, quote=False)}</data>" in page
     assert f'value="{html.escape(text)}"' in page or f'value="{html.escape(text, quote=False)}"' in page
     Balance(page)
 
