@@ -18,6 +18,7 @@ SPEC = Spec(
     signature=("x",),
     inputs=lambda size, rng: {"x": torch.randn(size["rows"], size["columns"], generator=rng)},
     reference=lambda x: x.flip(1),
+    another=lambda x: {"x": x.half()},
     sizes=({"rows": 3, "columns": 5}, {"rows": 4, "columns": 4}, {"rows": 40, "columns": 100}),
     awkward=("rows", "columns"),
     layouts=("transposed", "spread", "rows_apart"),

@@ -61,6 +61,7 @@ SPEC = Spec(
         {"rows": 3, "columns": 5, "scale": 1},
         {"rows": 4, "columns": 8, "scale": 2},
         {"rows": 5, "columns": 37, "scale": -2},
+        {"rows": 1, "columns": 4097, "scale": 1},
     ),
     awkward=("rows", "columns"),
     blocks={"rows": 4, "columns": 16},

@@ -31,6 +31,8 @@ SPEC = Spec(
     signature=("x",),
     inputs=inputs,
     reference=lambda x: x / x.sum(1, keepdim=True),
+    # Of both signs, with a positive sum, and more digits than float16 has.
+    another=lambda x: {"x": x * torch.where(torch.arange(x.shape[1]) % 2 == 0, 4097.0, -1.0)},
     sizes=({"rows": 3, "columns": 5}, {"rows": 4, "columns": 4}, {"rows": 5, "columns": 100}),
     awkward=("rows", "columns"),
     blocks={"rows": 4, "columns": 16},
@@ -39,6 +41,7 @@ SPEC = Spec(
     rtol=1e-6,
     mistaken={
         "Each row is divided by its mean, not by its sum.": lambda x: x / x.mean(1, keepdim=True),
+        "Each element is divided by the sum of the absolute values.": lambda x: x / x.abs().sum(1, keepdim=True),
         "Each element is divided by the sum of its column. Which axis does the sum go along?": lambda x: x / x.sum(0),
         "Each element is divided by the sum of the whole matrix.": lambda x: x / x.sum(),
         "That is x. Is it divided by the sum?": lambda x: x,

@@ -17,9 +17,9 @@ def inputs(size, rng):
     return {"x": x}
 
 
-def online(x, lowest=LOWEST, rescale=lambda old, new: torch.exp(old - new), kept=1.0, blocks=None):
+def online(x, lowest=LOWEST, rescale=lambda old, new: torch.exp(old - new), kept=1.0, blocks=None, begun=0.0):
     """Online softmax in torch, with what people get wrong as arguments."""
-    maximum, total = torch.full((len(x), 1), lowest), torch.zeros(len(x), 1)
+    maximum, total = torch.full((len(x), 1), lowest), torch.full((len(x), 1), begun)
     for block in blocks or x.split(BLOCK, dim=1):
         grown = torch.maximum(maximum, block.amax(1, keepdim=True))
         total = kept * total * rescale(maximum, grown) + torch.exp(block - grown).sum(1, keepdim=True)
@@ -50,6 +50,7 @@ SPEC = Spec(
     signature=("x",),
     inputs=inputs,
     reference=lambda x: torch.softmax(x.double(), dim=1).float(),
+    another=lambda x: {"x": x.index_fill(0, torch.arange(0, len(x), 3), float("-inf"))},  # of which torch makes NaN
     sizes=({"rows": 3, "columns": 5}, {"rows": 4, "columns": 200}),
     awkward=("rows", "columns"),
     blocks={"rows": 2, "columns": BLOCK},
@@ -57,6 +58,9 @@ SPEC = Spec(
     rtol=1e-4,
     atol=1e-7,
     mistaken={
+        "A row of -inf has the sum 0, so its softmax is 0 / 0, NaN. Does the sum begin at 0?": lambda x: online(
+            x, begun=1.0
+        ),
         "The old sum is not rescaled. It was made with the old maximum subtracted, not with the new one.": lambda x: (
             online(x, rescale=lambda old, new: 1.0)
         ),

@@ -31,6 +31,7 @@ def factor(x, p, seed, offsets=lambda i: i, seeds=lambda i: 0, kept=lambda u, p:
 
 
 below = lambda u, p: u < p
+above = lambda u, p: u > p
 lanes = lambda i: i % BLOCK
 no_seed = "Looks as if the backward draws with the seed 0, in place of the forward's. Is ctx.seed passed on?"
 dropped = "That keeps what the forward dropped. An element is kept if u >= p."
@@ -54,7 +55,7 @@ SPEC = Spec(
         "seed": int(torch.randint(1, 2**31, (), generator=rng)),
     },
     reference=lambda x, p, seed: x * factor(x, p, seed),
-    another=lambda x, p, seed: {"p": 0.6},
+    another=lambda x, p, seed: {"p": float(rand(seed, np.arange(1))[0])},  # the first u, whose element is kept
     sizes=({"n": 10}, {"n": 300}),
     awkward=("n",),
     blocks={"n": BLOCK},
@@ -65,6 +66,9 @@ SPEC = Spec(
         no_seed: lambda grad, x, p, seed: grad * factor(x, p, 0),
         f"{no_seed} And another thing is wrong: it keeps those of which u < p.": lambda grad, x, p, seed: (
             grad * factor(x, p, 0, kept=below)
+        ),
+        "An element is kept if u >= p, so with u equal to p, too.": lambda grad, x, p, seed: (
+            grad * factor(x, p, seed, kept=above)
         ),
         "That is the gradient of what was kept, without the scale.": lambda grad, x, p, seed: (
             grad * factor(x, p, seed, scale=False)
