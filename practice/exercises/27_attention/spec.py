@@ -21,7 +21,7 @@ def by_query(score, maximum):
 def online(
     q, k, v, scale, masked=True, scores=lambda q, k: q @ k.T, rescale=lambda old, new: torch.exp(old - new),
     of_sum=True, of_accumulator=True, weights=by_query, added=lambda weight, score: weight, axis=1,
-    sum_axis=1, across=False, mask_axis=0,
+    sum_axis=1, across=False, mask_axis=0, largest=torch.amax,
 ):  # fmt: skip
     """Attention in tiles in torch, as in the kernel, with what people get wrong as arguments."""
     found, keys = [], len(k)
@@ -34,7 +34,7 @@ def online(
             if masked:
                 gone = i * TILE + torch.arange(TILE) >= keys
                 score = score.masked_fill(gone.unsqueeze(mask_axis), -float("inf"))
-            new = torch.maximum(maximum, score.amax(axis))
+            new = torch.maximum(maximum, largest(score, axis))
             factor, weight = rescale(maximum, new), weights(score, new)
             total = total * (factor if of_sum else 1.0) + weight.sum(sum_axis)
             old = accumulator * ((factor if across else factor[:, None]) if of_accumulator else 1.0)
@@ -42,6 +42,11 @@ def online(
             maximum = new
         found.append(accumulator / total[:, None])
     return torch.cat(found)[: len(q)]
+
+
+def far_apart(q):
+    """Every second query so much longer that the maxima of two are too far apart for one exponential."""
+    return q * torch.where(torch.arange(len(q)) % 2 == 1, 20.0, 1.0)[:, None]
 
 
 SPEC = Spec(
@@ -59,7 +64,7 @@ SPEC = Spec(
     signature=("q", "k", "v", "scale"),
     inputs=inputs,
     reference=lambda q, k, v, scale: (torch.softmax(q.double() @ k.double().T * scale, dim=1) @ v.double()).float(),
-    another=lambda q, k, v, scale: {"scale": 0.4},
+    another=lambda q, k, v, scale: {"scale": 0.4, "q": far_apart(q)},
     sizes=({"queries": 3, "keys": 16}, {"queries": 16, "keys": 48}, {"queries": 20, "keys": 40}),
     awkward=("queries", "keys"),
     blocks={"queries": TILE, "keys": TILE},
@@ -106,6 +111,9 @@ SPEC = Spec(
         ),
         "The scale is 1/√16 in place of `scale`, which is another number here.": lambda q, k, v, scale: online(
             q, k, v, 0.25
+        ),
+        "One maximum for all queries of a tile: a query whose scores are far below it is left with the sum 0.": (
+            lambda *given: online(*given, largest=lambda score, axis: score.max().expand(TILE))
         ),
         "The scale is missing: a score is scale · q · k.": lambda q, k, v, scale: online(q, k, v, 1.0),
         "The accumulator adds up scores times values. It should be weights times values.": lambda *given: online(

@@ -63,7 +63,7 @@ SPEC = Spec(
         {"queries": 3, "parts": 4, "empty": 0},
         {"queries": 2, "parts": 3, "empty": 1},
         {"queries": 2, "parts": 2, "empty": 2},
-        {"queries": 1, "parts": 1025, "empty": 1},
+        {"queries": 1, "parts": 1025, "empty": 0},
     ),
     awkward=("queries", "parts"),
     blocks={"queries": 4, "parts": 16},
