@@ -103,6 +103,12 @@ SPEC = Spec(
         "Those are the numerators. By what is each of them divided?": lambda x, lengths, scale: (
             shares(x, lengths, scale) / shares(x, lengths, scale).amax(1, keepdim=True)
         ),
+    }
+    | {
+        f"Only the first {block} elements of a row take part. Is the block as long as the row?": (
+            lambda x, lengths, scale, block=block: shares(x, lengths.clamp(max=block), scale)
+        )
+        for block in (32, 64, 128, 256, 512, 1024, 2048)
     },
     most_reads={"x": 1},
     most_launches=1,
