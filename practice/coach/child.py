@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import select
+import signal
 import sys
 import threading
 from pathlib import Path
@@ -78,9 +79,11 @@ def work_in_fork(request: dict) -> dict:
 
 def keep_until_end(pipe: int, path: str, pid: int) -> int:
     """Keep what a process prints until it ends, and return its status; what it has started may print on, in vain."""
-    status, left = None, KEPT + 1
+    status, left, coach = None, KEPT + 1, os.getppid()
     with open(path, "wb", buffering=0) as file:  # so that what was kept is there when the process has to be stopped
         while status is None:
+            if os.getppid() != coach:  # it was killed, so nobody else will stop an endless loop
+                os.kill(pid, signal.SIGKILL)
             if select.select([pipe], [], [], 0.05)[0]:
                 if not (data := os.read(pipe, 65536)):
                     status = os.waitpid(pid, 0)[1]

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Solutions that cheat fail, and are told why; code that ends, hangs or crashes its process ends in a message."""
 
+import subprocess
 import sys
 
 import pytest
 from coach import check as checks
-from coach.exercise import exercises, find
+from coach.exercise import PRACTICE, exercises, find
 
-from tests.limits import GROWING, HANGS, gone
+from tests.limits import GROWING, HANGS, gone, wait_for
 
 SCALE = find("scale", exercises())
 LAUNCH = """\
@@ -112,10 +113,27 @@ def test_what_the_code_prints_is_bounded_however_it_prints(code, check, monkeypa
     for limit in GROWING:  # until it prints before it is up
         verdict = check(SCALE, ENDLESS[code] + "\n" + SCALE.solution, limit=limit)
         assert f"was stopped after {limit} seconds" in verdict.finding.said
-        if len(verdict.printed) > 1000:
+        if written[-1] > checks.KEPT:
             break
     assert written[-1] == checks.KEPT + 1 and len(verdict.printed) < 8000
     assert verdict.printed.endswith("only the beginning was kept")
+
+
+def test_an_endless_loop_ends_with_a_coach_that_is_killed(tmp_path):
+    path, told = tmp_path / "01_scale.py", tmp_path / "pid"
+    path.write_text(f"import os\nopen({str(told)!r}, 'w').write(str(os.getpid()))\nwhile True: pass\n{SCALE.solution}")
+    code = f"""
+from pathlib import Path
+from coach.check import Checker
+from coach.exercise import exercises, find
+with Checker() as checker:
+    checker.check(find("scale", exercises()), Path({str(path)!r}), limit={HANGS}, tasks=("compile",))
+"""
+    coach = subprocess.Popen([sys.executable, "-c", code], cwd=PRACTICE)
+    pid = wait_for(lambda: told.exists() and told.read_text())
+    coach.kill()
+    coach.wait()
+    assert gone(int(pid))
 
 
 def test_without_a_fork_printing_is_bounded_too(tmp_path, monkeypatch):
