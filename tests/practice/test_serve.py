@@ -108,7 +108,7 @@ def test_it_answers_to_the_names_of_this_machine_only(desk):
         hosts = [f"LOCALHOST:{port}", f"[::1]:{port}", f"127.0.0.1:{port}"]
         for host in [*hosts, f"evil.example:{port}", "localhost", f"127.0.0.1:{port + 1}", f"127.0.0.1:{port}.a.b", ""]:
             for path in ("/", "/now"):
-                connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+                connection = http.client.HTTPConnection("127.0.0.1", port, timeout=HANGS)
                 connection.putrequest("GET", path, skip_host=True)
                 connection.putheader("Host", host)
                 connection.endheaders()
