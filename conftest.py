@@ -120,10 +120,12 @@ def pytest_runtest_call(item):
         return (yield)
 
 
-@pytest.fixture(scope="session", params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
-def device(request) -> str:
-    """The device to test on: a test that asks for it runs interpreted, and again under ``-m gpu``."""
-    return request.param
+def pytest_generate_tests(metafunc):
+    """Give each test that asks for ``device`` the one that this run tests on: "cpu", or under ``-m gpu`` "cuda"."""
+    own = any("device" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize"))
+    if "device" in metafunc.fixturenames and not own:
+        here = pytest.param("cuda", marks=pytest.mark.gpu) if runs_on_gpu(metafunc.config) else "cpu"
+        metafunc.parametrize("device", [here], scope="session")
 
 
 # What pytest-markdown-docs sees of a page.
