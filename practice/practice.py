@@ -43,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
     for name, about in COMMANDS.items():
         command = commands.add_parser(name, help=about, description=about)
         if name != "list":
-            command.add_argument("name", nargs=None if name == "reset" else "?", help="such as 01_scale, 1 or scale")
+            command.add_argument("name", nargs=None if name == "reset" else "?", help="such as scale")
     given = parser.parse_args(arguments)
     try:
         desk = Desk(say=say)

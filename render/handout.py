@@ -26,7 +26,7 @@ BEGIN = """\
 Each cell below `%%exercise` is a file with gaps. Fill what is between the marks, leave the rest, and run the cell. A \
 checker says what is wrong, where, and draws the launch. You need no GPU; with one, your speed is checked, too.
 
-`%hint 01_scale` gives one more hint of three, `%solution 01_scale` a solution, after a try. Your texts are kept in \
+`%hint scale` gives one more hint of three, `%solution scale` a solution, after a try. Your texts are kept in \
 the folder `mine`.
 
 First, run these three cells."""
@@ -102,10 +102,11 @@ def _filled(each: Exercise) -> str:
 
 
 def pages(site: str = "") -> str:
-    """What pages that exercises name are called."""
+    """The order of exercises, and what the pages that they name are called."""
     named = {page for each in practice.all_of_them() for page in (each.card.lesson, *_pages(each))}
     titles = {page: _title(page) for page in sorted(named)}
-    return json.dumps({"site": site, "titles": titles}, indent=1, ensure_ascii=False) + "\n"
+    order = [each.name for each in practice.all_of_them()]
+    return json.dumps({"site": site, "exercises": order, "titles": titles}, indent=1, ensure_ascii=False) + "\n"
 
 
 def _title(page: str) -> str:

@@ -19,7 +19,7 @@ from practice.coach.pages import PAGE
 from practice.coach.spec import FINISHED, KINDS
 from recorder.project import RecorderError, nearest, read_text
 from render.code import EPOCH, highlighted
-from render.config import docs
+from render.config import docs, nav
 from render.path import lessons
 from render.shown import way
 from render.templates import render
@@ -31,15 +31,16 @@ NEXT = '<h2 id="next">'
 
 
 def all_of_them() -> list[Exercise]:
-    """In the order of the lessons."""
+    """Return all exercises in the order of the menu. Raise ``RecorderError`` where one follows no lesson."""
     found = sound()
-    numbers = {page: lesson.number for page, lesson in lessons().items()}
+    course = lessons()
     for each in found:
         for lesson in (each.card.lesson, *each.card.also):
-            if lesson not in numbers:
+            if lesson not in course:
                 where = f"practice/exercises/{each.name}/spec.py"
                 raise RecorderError(f"{where}: it is of the lesson {lesson}, which the menu does not number")
-    return sorted(found, key=lambda each: (numbers[each.card.lesson], each.name))
+    order = {page: place for place, page in enumerate(nav())}
+    return sorted(found, key=lambda each: order.get(page_of(each), len(order)))
 
 
 def sound() -> list[Exercise]:
@@ -176,7 +177,7 @@ def invited(html: str, page: str) -> str:
 
 PACKED = re.compile(  # what a reader downloads, from the folder practice/
     r"README\.md|__init__\.py|practice\.(py|ipynb)|pages\.json|coach/\w+\.py"
-    r"|exercises/\d\d_\w+/((exercise|solution|spec)\.py|wrong\.toml)"
+    r"|exercises/\w+/((exercise|solution|spec)\.py|wrong\.toml)"
 )
 KEPT = re.compile(r"answers\.json|measured\.json|mine/.*|(.*/)?(__pycache__|\.ipynb_checkpoints)/.*")  # what stays here
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from .check import Checker, Verdict, read, report
 from .exercise import PRACTICE, Exercise, PracticeError, exercises, find
 from .pages import named
-from .progress import Progress
+from .progress import Progress, without_number
 from .spec import KINDS
 
 POLL_S = 0.3
@@ -19,6 +19,9 @@ class Desk:
         self.all, self.mine, self.say = exercises(practice), mine or practice / "mine", say
         if not self.all:
             raise PracticeError(f"There are no exercises in {practice / 'exercises'}. Unpack the zip again.")
+        for path in sorted(self.mine.glob("[0-9][0-9]_*.py")):
+            if not (renamed := path.with_name(without_number(path.name))).exists():
+                path.rename(renamed)
         self.progress = Progress(self.mine / "progress.json", warn=self.say)
 
     def copy_of(self, exercise: Exercise) -> Path:

@@ -4,7 +4,6 @@
 import ast
 import difflib
 import importlib.util
-import re
 import tomllib
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -12,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import gaps
+from .pages import PRACTICE, read
 from .spec import KINDS
 
 if TYPE_CHECKING:
     from .spec import Spec
 
-PRACTICE = Path(__file__).resolve().parent.parent
 CARD = ("title", "kind", "lesson", "goal", "hints")
 COUNTED = {"reads": {"most_reads"}, "bytes": {"most_moved", "least_used"}, "launches": {"most_launches"}}
 
@@ -155,25 +154,19 @@ def load(path: Path, name: str):
 
 
 def exercises(practice: Path = PRACTICE) -> list[Exercise]:
-    folders = sorted((practice / "exercises").glob("[0-9][0-9]_*"))
-    return [Exercise(folder) for folder in folders if (folder / "spec.py").is_file()]
+    """Return all exercises, in the order of the course; those that it does not name yet come last."""
+    known = read(practice / "pages.json")["exercises"]
+    folders = {path.parent.name: path.parent for path in sorted((practice / "exercises").glob("*/spec.py"))}
+    new = [name for name in folders if name not in known]
+    return [Exercise(folders[name]) for name in [*filter(folders.get, known), *new]]
 
 
 def find(name: str, among: list[Exercise]) -> Exercise:
-    """The exercise of that name, number, or name without its number. Raises PracticeError, with the nearest name."""
-    wanted = re.sub(r"\.py$", "", Path(name).name.lower())
-    of_number = []
-    for exercise in among:
-        number, _, rest = exercise.name.partition("_")
-        if wanted in (exercise.name, rest):
-            return exercise
-        if wanted in (number, number.lstrip("0")):
-            of_number.append(exercise)
-    if len(of_number) > 1:
-        raise PracticeError(f"Number {name} is that of {' and '.join(e.name for e in of_number)}: give the name.")
-    if of_number:
-        return of_number[0]
-    names = [part for exercise in among for part in (exercise.name, exercise.name[3:])]
-    near = difflib.get_close_matches(wanted, names, n=1, cutoff=0.5)
+    """Return the exercise of that name, or of a file of that name. Raise PracticeError, with the nearest name."""
+    wanted = Path(name).name.lower().removesuffix(".py")
+    known = {exercise.name: exercise for exercise in among}
+    if wanted in known:
+        return known[wanted]
+    near = difflib.get_close_matches(wanted, known, n=1, cutoff=0.5)
     tip = f"Did you mean {near[0]}?" if near else "`python practice.py list` shows all."
     raise PracticeError(f"There is no exercise {name!r}. {tip}")

@@ -1,23 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What pages of the course are called: ``pages.json``, written by ``python -m render.handout``. Needs no torch."""
+"""Read what the coach knows of the course: ``pages.json``, written by ``python -m render.handout``. Needs no torch."""
 
 import json
 import re
 from functools import cache
 from pathlib import Path
 
-from .exercise import PRACTICE
-
+PRACTICE = Path(__file__).resolve().parent.parent
 PAGE = re.compile(r"\b(?P<page>[\w/-]+\.(?:md|ipynb))(?:#(?P<place>[\w-]+))?")
 
 
 @cache
 def read(path: Path = PRACTICE / "pages.json") -> dict:
-    """``site``, its address or "", and ``titles`` by page; without the file nothing is known."""
+    """Return ``site``, its address or ""; ``exercises``, their names in the course's order; and ``titles`` by page.
+
+    Without the file nothing is known.
+    """
+    nothing = {"site": "", "exercises": [], "titles": {}}
     try:
-        return json.loads(path.read_text("utf-8"))
+        return nothing | json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):
-        return {"site": "", "titles": {}}
+        return nothing
 
 
 def named(text: str, known: dict | None = None) -> str:

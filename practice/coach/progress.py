@@ -6,6 +6,7 @@ Two terminals may change it at once, such as a ``serve`` and a ``hint``: a chang
 
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,6 +28,11 @@ class Record:
     hints: int = 0
     passed: bool = False
     passed_at: int = 0  # the check that first found it right, counted from 1; 0: not known
+
+
+def without_number(name: str) -> str:
+    """Return an exercise's name without the lesson's number that older versions put before it: ``01_scale``."""
+    return re.sub(r"^\d\d_", "", name)
 
 
 class Progress:
@@ -56,7 +62,7 @@ class Progress:
     def _read(self) -> dict[str, Record]:
         try:
             found = json.loads(self.path.read_text("utf-8"))
-            return {name: Record(**entry) for name, entry in found["exercises"].items()}
+            return {without_number(name): Record(**entry) for name, entry in found["exercises"].items()}
         except FileNotFoundError:
             return {}
         except (ValueError, KeyError, TypeError, AttributeError):

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an exercise asks for: ``exercises/NN_name/spec.py`` ends in ``SPEC = Spec(…)``, and needs no other code.
+"""What an exercise asks for: ``exercises/NAME/spec.py`` ends in ``SPEC = Spec(…)``, and needs no other code.
 
 How to write one: (1) ``solution.py``, with ``# gap 1: what goes here`` and ``# end of gap 1`` around what the reader
 writes; (2) ``exercise.py``, the same file with a placeholder in each gap (``...``, ``pass``, ``return None``, a name
 set to a neutral value) or, to find a bug or to make it faster, with the code that is to go; (3) ``spec.py``; (4)
 ``wrong.toml``: a table ``[skeleton]`` and at least four tables of wrong solutions with ``why``, the ``stage`` that must
 catch it (a key of ``finding.STAGES``), a piece of the ``message``, and the text of gaps (``gap1 = '''…'''``), the
-others being the solution's; (5) ``EVERYTHING=1 pytest tests/practice/test_exercises.py -k NN_name``, and read the
+others being the solution's; (5) ``EVERYTHING=1 pytest tests/practice/test_exercises.py -k NAME``, and read the
 messages: where one is vague, give ``mistaken`` a sentence, or ``mistakes`` a rule; (6) ``python -m
-tests.practice.answers NN_name`` and ``python -m render.handout``, which write what pages and the notebook show of it.
+tests.practice.answers NAME`` and ``python -m render.handout``, which write what pages and the notebook show of it.
 A wrong solution that is right, and too slow, which only a GPU can tell, has ``gpu = true``; on a machine with a GPU,
 ``python -m tests.practice.on_a_gpu`` runs all solutions and those, and writes what speed the solutions reach.
 
@@ -112,7 +112,7 @@ class Spec:
     shared: str = ""  # what to say where programs store the same element, which they should share by atomics
     ordered: str = ""  # what to do instead of letting several programs add to one float; without it they may
     covers: bool = True  # whether a kernel must store every element of the result
-    stored: bool = True  # whether a kernel makes the result at all; not where it is a time, as in 12_clock
+    stored: bool = True  # whether a kernel makes the result at all; not where it is a time, as in clock
     torch_ops: tuple[str, ...] = ()  # what torch may do beside allocate and view, such as "clone"
 
     most_reads: dict[str, float] = field(default_factory=dict)

@@ -120,7 +120,7 @@ def test_what_the_code_prints_is_bounded_however_it_prints(code, check, monkeypa
 
 
 def test_an_endless_loop_ends_with_a_coach_that_is_killed(tmp_path):
-    path, told = tmp_path / "01_scale.py", tmp_path / "pid"
+    path, told = tmp_path / "scale.py", tmp_path / "pid"
     path.write_text(f"import os\nopen({str(told)!r}, 'w').write(str(os.getpid()))\nwhile True: pass\n{SCALE.solution}")
     code = f"""
 from pathlib import Path
@@ -140,7 +140,7 @@ def test_without_a_fork_printing_is_bounded_too(tmp_path, monkeypatch):
     child = tmp_path / "child.py"
     child.write_text("import os\ndel os.fork\nfrom coach import child\nchild.main()\n")
     monkeypatch.setattr(checks, "CHILD", (sys.executable, str(child)))
-    path = tmp_path / "01_scale.py"
+    path = tmp_path / "scale.py"
     with checks.Checker() as checker:
         path.write_text("import os\nfor _ in range(999): print('x' * 99); os.write(2, b'y')\n" + SCALE.solution)
         loud = checker.check(SCALE, path, tasks=("compile",))
@@ -151,7 +151,7 @@ def test_without_a_fork_printing_is_bounded_too(tmp_path, monkeypatch):
 
 
 def test_a_file_that_begins_with_a_mark_of_its_order_of_bytes_is_read(checker, tmp_path):
-    path = tmp_path / "01_scale.py"
+    path = tmp_path / "scale.py"
     for text, said in {SCALE.solution: "", SCALE.skeleton: "Gap 1 is still empty", "x = (": "in line 1"}.items():
         path.write_text(text, "utf-8-sig")
         finding = checker.check(SCALE, path).finding
@@ -206,7 +206,7 @@ def test_a_grid_that_cannot_be_launched_is_found_before_a_run(check):
 
 
 def test_a_program_for_each_element_ends_at_the_first_size(check):
-    matmul = find("14", exercises())
+    matmul = find("matmul", exercises())
     programs = [line for line in matmul.solution.splitlines() if line.strip().startswith("programs = ")]
     text = matmul.solution.replace(programs[0], "    programs = M * N\n    print(M, N, K)")
     verdict = check(matmul, text)

@@ -21,7 +21,7 @@ from coach.progress import Progress
 from tests.limits import HANGS, gone, wait_for
 from tests.practice.conftest import PRACTICE
 
-NAMES = ("01_scale", "03_copy", "05_row_sum")
+NAMES = ("scale", "copy", "row_sum")
 RIGHT, WRONG = Verdict(None, ["compiles"], ["No GPU here."]), Verdict(Finding("It is off.", stage="values"), [])
 
 
@@ -42,6 +42,7 @@ def desk(tmp_path):
     folder = tmp_path / "practice"
     for name in NAMES:
         shutil.copytree(PRACTICE / "exercises" / name, folder / "exercises" / name)
+    shutil.copy(PRACTICE / "pages.json", folder)
     said = []
     desk = Desk(folder, say=said.append)
     desk.said = said
@@ -57,7 +58,7 @@ def test_one_begins_with_a_copy_of_the_first_and_goes_on_when_it_is_right(desk):
     assert desk.status(checker) == 1
     assert "It is off." in desk.said[-3]
     assert desk.status(checker) == 0
-    assert desk.said[-1] == "Next: 03_copy. Run `python practice.py`."
+    assert desk.said[-1] == "Next: copy. Run `python practice.py`."
     desk.status(checker)
     assert desk.copy_of(desk.all[1]).exists()
 
@@ -67,9 +68,9 @@ def test_the_next_is_behind_what_passed_and_what_is_open_before_it_is_counted(de
     for exercise in desk.all:
         desk.lay_out(exercise)
     desk.check(second, Toy(RIGHT))
-    assert desk.said[-1] == "Next: 05_row_sum. (1 before it is open.) Run `python practice.py check 05_row_sum`."
+    assert desk.said[-1] == "Next: row_sum. (1 before it is open.) Run `python practice.py check row_sum`."
     desk.check(third, Toy(RIGHT))
-    assert desk.said[-1] == "Next: 01_scale. Run `python practice.py`."
+    assert desk.said[-1] == "Next: scale. Run `python practice.py`."
     desk.check(first, Toy(RIGHT))
     assert desk.said[-1] == "That was the last one."
     assert desk.following(first) == (None, 0)
@@ -78,23 +79,23 @@ def test_the_next_is_behind_what_passed_and_what_is_open_before_it_is_counted(de
 def test_several_that_are_open_are_counted(tmp_path):
     said = []
     desk = Desk(mine=tmp_path, say=said.append)
-    exercise = find("28", desk.all)
+    exercise = find("combine", desk.all)
     desk.lay_out(exercise)
     desk.check(exercise, Toy(RIGHT))
-    before = [e.name for e in desk.all].index("29_add_norm") - 1
-    assert said[-1].startswith(f"Next: 29_add_norm. ({before} before it are open.) Run `python practice.py check 29_")
+    before = [e.name for e in desk.all].index("add_norm") - 1
+    assert said[-1].startswith(f"Next: add_norm. ({before} before it are open.) Run `python practice.py check add_")
 
 
 @pytest.mark.parametrize(
     ("name", "timing", "mark", "note"),
     [
-        ("02_add", NO_GPU, "✓ few enough reads, launches and programs; not timed: no GPU here", False),
-        ("02_add", TIMED, "✓ fast enough", False),
-        ("03_copy", NO_GPU, "✓ few enough reads, launches and programs", True),
-        ("03_copy", TIMED, "✓ few enough reads, launches and programs", False),
-        ("10_one_read", "", "✓ few enough reads, bytes, launches and programs", False),
-        ("08_grid_stride", TIMED, "✓ few enough reads and launches", False),
-        ("12_clock", TIMED, "✓ few enough programs", False),
+        ("add", NO_GPU, "✓ few enough reads, launches and programs; not timed: no GPU here", False),
+        ("add", TIMED, "✓ fast enough", False),
+        ("copy", NO_GPU, "✓ few enough reads, launches and programs", True),
+        ("copy", TIMED, "✓ few enough reads, launches and programs", False),
+        ("one_read", "", "✓ few enough reads, bytes, launches and programs", False),
+        ("grid_stride", TIMED, "✓ few enough reads and launches", False),
+        ("clock", TIMED, "✓ few enough programs", False),
     ],
 )
 def test_a_report_says_fast_only_where_a_gpu_timed_it(name, timing, mark, note):
@@ -105,7 +106,7 @@ def test_a_report_says_fast_only_where_a_gpu_timed_it(name, timing, mark, note):
     assert "✗ few enough" in wrong and "fast" not in wrong and "timed" not in wrong
 
 
-@pytest.mark.parametrize(("name", "mark"), [("02_add", "right and fast enough"), ("03_copy", "right")])
+@pytest.mark.parametrize(("name", "mark"), [("add", "right and fast enough"), ("copy", "right")])
 def test_what_fails_on_a_gpu_is_not_said_of_counts(name, mark):
     wrong = Verdict(Finding("It is off.", stage="speed"), list(STAGES)[:-1], timing=TIMED)
     assert f"✗ {mark} on this GPU" in report(find(name, exercises()), wrong).splitlines()
@@ -148,7 +149,7 @@ def test_a_solution_is_shown_after_a_try_and_not_before(desk):
     exercise = desk.all[0]
     desk.lay_out(exercise)
     desk.check(exercise, Toy(WRONG))  # of the skeleton: no try
-    with pytest.raises(PracticeError, match="Try 01_scale first"):
+    with pytest.raises(PracticeError, match="Try scale first"):
         desk.solution(exercise)
     desk.copy_of(exercise).write_text(exercise.skeleton + "\n")
     desk.check(exercise, Toy(WRONG))
@@ -177,8 +178,8 @@ def test_a_reset_keeps_every_old_text(desk):
             record.passed = True
         desk.reset(exercise)
         assert ".bak" in desk.said[-2]
-    assert (desk.mine / "01_scale.bak.py").read_text() == "first\n"
-    assert (desk.mine / "01_scale.bak2.py").read_text() == "second\n"
+    assert (desk.mine / "scale.bak.py").read_text() == "first\n"
+    assert (desk.mine / "scale.bak2.py").read_text() == "second\n"
     assert desk.copy_of(exercise).read_text() == exercise.skeleton
     assert not Progress(desk.progress.path).of(exercise.name).passed
 
@@ -227,7 +228,7 @@ def test_what_another_terminal_changes_meanwhile_is_kept(desk):
     desk.check(desk.all[1], Toy(RIGHT))
     other.reset(desk.all[2])
     found = Progress(desk.progress.path)
-    assert (found.of(exercise.name).hints, found.of(exercise.name).tries, found.of("03_copy").passed) == (2, 1, True)
+    assert (found.of(exercise.name).hints, found.of(exercise.name).tries, found.of("copy").passed) == (2, 1, True)
 
 
 def test_changes_at_the_same_moment_are_all_kept(tmp_path):
@@ -239,30 +240,30 @@ def test_changes_at_the_same_moment_are_all_kept(tmp_path):
     assert Progress(tmp_path / "progress.json").of("a").tries == 150
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"exercises": {"01_scale": {"triez": 1}}}', '{"exercises": 3}', "\xff"])
+@pytest.mark.parametrize("text", ["{", "[]", '{"exercises": {"scale": {"triez": 1}}}', '{"exercises": 3}', "\xff"])
 def test_a_broken_progress_file_is_kept_and_named(desk, text):
     desk.mine.mkdir()
     for broken, kept in {text: "progress.broken.json", "[1, ": "progress.broken2.json"}.items():
         desk.progress.path.write_text(broken, "latin-1")
-        assert Progress(desk.progress.path, warn=desk.said.append).of("01_scale").tries == 0
+        assert Progress(desk.progress.path, warn=desk.said.append).of("scale").tries == 0
         assert kept in desk.said[-1]
     assert (desk.mine / "progress.broken.json").read_text("latin-1") == text
     assert (desk.mine / "progress.broken2.json").read_text("latin-1") == "[1, "
 
 
 def test_progress_is_written_whole_or_not_at_all(desk, monkeypatch):
-    with desk.progress.changing("01_scale") as record:
+    with desk.progress.changing("scale") as record:
         record.tries = 1
     monkeypatch.setattr("coach.progress.os.replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left")))
-    with pytest.raises(OSError), desk.progress.changing("01_scale") as record:
+    with pytest.raises(OSError), desk.progress.changing("scale") as record:
         record.tries = 2
-    assert Progress(desk.progress.path).of("01_scale").tries == 1
+    assert Progress(desk.progress.path).of("scale").tries == 1
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("01_scal", "Did you mean 01_scale?"),
+        ("scal", "Did you mean scale?"),
         ("row_sums", "Did you mean row_sum?"),
         ("99", "`python practice.py list` shows all."),
         ("../exercises", "`python practice.py list` shows all."),
@@ -274,15 +275,17 @@ def test_a_wrong_name_is_answered_with_the_nearest(name, said, desk):
     assert repr(name) in str(error.value) and said in str(error.value)
 
 
-@pytest.mark.parametrize("name", ["01_scale", "01", "1", "scale", "SCALE", "mine/01_scale.py"])
-def test_an_exercise_has_several_names(name):
-    assert find(name, exercises()).name == "01_scale"
+@pytest.mark.parametrize("name", ["scale", "SCALE", "mine/scale.py"])
+def test_an_exercise_is_found_by_its_file_too(name):
+    assert find(name, exercises()).name == "scale"
 
 
-def test_a_number_of_two_exercises_is_asked_back():
-    with pytest.raises(PracticeError, match="Number 3 is that of 03_apart and 03_copy: give the name"):
-        find("3", exercises())
-    assert find("copy", exercises()).name == "03_copy"
+def test_what_older_versions_named_with_a_number_still_counts(desk):
+    desk.mine.mkdir()
+    (desk.mine / "03_copy.py").write_text("mine\n")
+    desk.progress.path.write_text('{"version": 1, "exercises": {"03_copy": {"passed": true}}}')
+    again = Desk(desk.all[0].folder.parents[1])
+    assert again.progress.of("copy").passed and (again.mine / "copy.py").read_text() == "mine\n"
 
 
 def test_everything_of_a_picture_has_a_sign_in_ascii():
@@ -294,7 +297,7 @@ def test_everything_of_a_picture_has_a_sign_in_ascii():
 
 @pytest.fixture
 def folder(tmp_path):
-    shutil.copytree(PRACTICE, tmp_path / "p", ignore=shutil.ignore_patterns("mine", "__pycache__", "[0-9]*"))
+    shutil.copytree(PRACTICE, tmp_path / "p", ignore=shutil.ignore_patterns("mine", "__pycache__", "exercises"))
     for name in NAMES:
         shutil.copytree(PRACTICE / "exercises" / name, tmp_path / "p" / "exercises" / name)
     return tmp_path / "p"
@@ -315,32 +318,32 @@ def practice(folder, *arguments, **more):
 def test_a_reader_does_the_first_exercise(folder):
     done = practice(folder)
     assert done.returncode == 0 and "0 of 3 exercises done." in done.stdout, done.stderr
-    mine = folder / "mine" / "01_scale.py"
-    mine.write_text((folder / "exercises/01_scale/solution.py").read_text())
+    mine = folder / "mine" / "scale.py"
+    mine.write_text((folder / "exercises/scale/solution.py").read_text())
     done = practice(folder)
-    assert done.returncode == 0 and "01_scale is right." in done.stdout, done.stdout + done.stderr
-    assert "Next: 03_copy" in done.stdout
-    assert json.loads((folder / "mine/progress.json").read_text())["exercises"]["01_scale"]["passed"]
-    assert "✓ 01_scale" in practice(folder, "list").stdout
+    assert done.returncode == 0 and "scale is right." in done.stdout, done.stdout + done.stderr
+    assert "Next: copy" in done.stdout
+    assert json.loads((folder / "mine/progress.json").read_text())["exercises"]["scale"]["passed"]
+    assert "✓ scale" in practice(folder, "list").stdout
 
 
 def test_a_check_of_a_new_copy_says_which_lesson_leads_to_it(folder):
-    done = practice(folder, "check", "5")
+    done = practice(folder, "check", "row_sum")
     assert (
         "Sum each row, under a mask" in done.stdout and "\nAfter: " in done.stdout and "Gap 1 is still" in done.stdout
     )
-    assert "After: " not in practice(folder, "check", "5").stdout
+    assert "After: " not in practice(folder, "check", "row_sum").stdout
 
 
 def test_the_progress_does_not_depend_on_the_terminal(folder):
     done = practice(folder, "list", PYTHONUTF8="0", PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "01_scale" in done.stdout
+    assert "scale" in done.stdout
 
 
 def test_nobody_waits_for_torch_who_has_nothing_checked(folder):
     (folder / "torch.py").write_text("raise SystemExit('torch was imported')\n")
-    for arguments in ([], ["list"], ["hint"], ["reset", "1"]):
+    for arguments in ([], ["list"], ["hint"], ["reset", "scale"]):
         assert practice(folder, *arguments).returncode == 0
 
 
@@ -348,7 +351,7 @@ def test_nobody_waits_for_torch_who_has_nothing_checked(folder):
     ("arguments", "said"),
     [
         (["check", "skale"], "practice: There is no exercise 'skale'. Did you mean scale?"),
-        (["solution", "1"], "practice: Try 01_scale first"),
+        (["solution", "scale"], "practice: Try scale first"),
         (["chekc"], "invalid choice: 'chekc'"),
     ],
 )
@@ -369,9 +372,9 @@ def test_what_is_missing_is_named(folder):
 
 def test_ctrl_c_ends_it_with_a_sentence_and_leaves_no_process(folder):
     practice(folder)
-    mine = folder / "mine" / "01_scale.py"
+    mine = folder / "mine" / "scale.py"
     mine.write_text(f"open({str(folder / 'pid')!r}, 'w').write(str(__import__('os').getpid()))\nwhile True: pass\n")
-    call = [sys.executable, str(folder / "practice.py"), "check", "1"]
+    call = [sys.executable, str(folder / "practice.py"), "check", "scale"]
     running = subprocess.Popen(call, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert wait_for(lambda: (folder / "pid").exists() and (folder / "pid").read_text())
     running.send_signal(signal.SIGINT)

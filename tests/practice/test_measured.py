@@ -10,8 +10,8 @@ from coach.exercise import exercises, find
 ASKED = [exercise for exercise in exercises() if any(k.arg == "speed" for k in exercise.spec_call().keywords)]
 SLOW = {e.name: tuple(w.name for w in e.wrong() if w.gpu) for e in exercises() if any(w.gpu for w in e.wrong())}
 LIKE_IT = (
-    '{"where": {"gpu": "G"}, "solutions": {"01_scale": {"against": "a copy", "shares": [0.9], "fingerprint": "f"}}, '
-    '"slow": {"01_scale": ["tiny_blocks"]}}'
+    '{"where": {"gpu": "G"}, "solutions": {"scale": {"against": "a copy", "shares": [0.9], "fingerprint": "f"}}, '
+    '"slow": {"scale": ["tiny_blocks"]}}'
 )
 
 
@@ -33,8 +33,8 @@ def test_what_was_measured_is_read(tmp_path):
     path = tmp_path / "measured.json"
     assert measured.read(path) is None
     path.write_text(LIKE_IT)
-    assert measured.read(path).solutions["01_scale"].shares == (0.9,)
-    assert measured.read(path).slow == {"01_scale": ("tiny_blocks",)}
+    assert measured.read(path).solutions["scale"].shares == (0.9,)
+    assert measured.read(path).slow == {"scale": ("tiny_blocks",)}
     path.write_text(json.dumps({"where": {}}))
     with pytest.raises(ValueError, match=r"measured\.json cannot be used"):
         measured.read(path)

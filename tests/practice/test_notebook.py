@@ -61,9 +61,9 @@ def test_it_runs_as_a_notebook(tmp_path):
     nbformat.validate(notebook)
     cells = {cell.id: cell for cell in notebook.cells}
     assert set(cells) >= {"install", "fetch", "load", *(each.name.replace("_", "-") for each in exercises())}
-    first = cells["01-scale"]
+    first = cells["scale"]
     wrong = next(w for w in SCALE.wrong() if w.name == "no_mask")
-    filled = [f"%%exercise 01_scale\n{text}" for text in (wrong.text, SCALE.solution)]
+    filled = [f"%%exercise scale\n{text}" for text in (wrong.text, SCALE.solution)]
     more = [nbformat.v4.new_code_cell(text) for text in (*filled, "%hint scale", "%hint scal")]
     notebook.cells = [cells["fetch"], cells["load"], first, *more]
     kernel = AsyncKernelManager(kernel_spec_manager=KernelSpecManager(kernel_dirs=[]))
@@ -72,13 +72,13 @@ def test_it_runs_as_a_notebook(tmp_path):
     empty, masked, solved, hint, unknown = (
         "".join(output.get("text", "") for output in cell.outputs) for cell in notebook.cells[2:]
     )
-    assert "Gap 1 is still empty" in empty and "Stuck? %hint 01_scale" in empty
+    assert "Gap 1 is still empty" in empty and "Stuck? %hint scale" in empty
     assert "has no mask" in masked and "✗ reads and writes in bounds" in masked and "■" not in masked
     (picture,) = [o.data["image/svg+xml"] for o in notebook.cells[3].outputs if "data" in o]
     assert "out of bounds" in ET.fromstring(picture).find("{*}desc").text
-    assert "01_scale is right." in solved
+    assert "scale is right." in solved
     assert hint.startswith("Hint 1 of 3: ") and "There is no exercise 'scal'. Did you mean scale?" in unknown
-    assert (folder / "mine" / "01_scale.py").read_text() == SCALE.solution
+    assert (folder / "mine" / "scale.py").read_text() == SCALE.solution
 
 
 class Toy:
@@ -93,8 +93,8 @@ def test_a_cell_as_it_came_does_not_replace_what_was_written_elsewhere(tmp_path,
     desk = Desk(tmp_path)
     desk.mine.mkdir()
     desk.copy_of(SCALE).write_text("mine\n")
-    Notebook(desk, Toy()).exercise("01_scale", SCALE.skeleton)
-    assert (desk.mine / "01_scale.bak.py").read_text() == "mine\n"
+    Notebook(desk, Toy()).exercise("scale", SCALE.skeleton)
+    assert (desk.mine / "scale.bak.py").read_text() == "mine\n"
     assert desk.copy_of(SCALE).read_text() == SCALE.skeleton
     assert "It is off." in capsys.readouterr().out
 

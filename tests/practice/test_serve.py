@@ -22,7 +22,7 @@ from coach.serve import DARK, LIGHT, serve
 from tests.limits import HANGS
 from tests.practice.conftest import PRACTICE
 
-NAMES = ("01_scale", "05_row_sum")
+NAMES = ("scale", "row_sum")
 LAUNCH = next(entry.launch for entry in answers.read().exercises.values() if entry.launch)
 WRONG = Verdict(
     Finding("x < y is off.", picture=["drawn by characters"], launch=LAUNCH, guess="Is `<=` right?", stage="values"), []
@@ -44,6 +44,7 @@ class Toy:
 def desk(tmp_path):
     for name in NAMES:
         shutil.copytree(PRACTICE / "exercises" / name, tmp_path / "practice/exercises" / name)
+    shutil.copy(PRACTICE / "pages.json", tmp_path / "practice")
     return Desk(tmp_path / "practice", say=lambda text: None)
 
 
@@ -81,23 +82,23 @@ def test_a_saving_shows_what_is_wrong_with_the_picture_of_the_site(desk, monkeyp
     assert first.h1.get_text() == desk.all[0].card.title and "x < y is off." in first.pre.get_text()
     assert first.select_one("svg.coach-launch title") and "drawn by characters" not in first.get_text()
     assert first.code.get_text() == "<=" and first.get_text() == second.get_text()
-    assert "01_scale is right." in third.get_text() and "Next: 05_row_sum" in third.get_text()
+    assert "scale is right." in third.get_text() and "Next: row_sum" in third.get_text()
     assert "before it" not in third.get_text()
-    assert checker.asked == ["01_scale", "01_scale"] and desk.copy_of(desk.all[1]).exists()
+    assert checker.asked == ["scale", "scale"] and desk.copy_of(desk.all[1]).exists()
     assert "x &lt; y is off." in pages[0] and not re.search(r"(src|href)=\"(http|//)", pages[0])
 
 
 def test_the_next_is_checked_when_it_is_saved(desk, monkeypatch):
     checker = Toy(Verdict(None, ["compiles"], []), WRONG)
     (_, still, last), _ = served(desk, checker, monkeypatch, lambda: None, save(desk, 1))
-    assert "01_scale is right." in still.get_text()
+    assert "scale is right." in still.get_text()
     assert last.h1.get_text() == desk.all[1].card.title and checker.asked == list(NAMES)
 
 
 def test_what_is_open_before_the_next_is_counted(desk, monkeypatch):
     checker = Toy(WRONG, Verdict(None, ["compiles"], []))
     parts, _ = served(desk, checker, monkeypatch, lambda: None, save(desk, 1))
-    assert "Next: 01_scale." in parts[-1].get_text() and "before it" not in parts[-1].get_text()
+    assert "Next: scale." in parts[-1].get_text() and "before it" not in parts[-1].get_text()
 
 
 def test_it_answers_to_the_names_of_this_machine_only(desk):

@@ -129,13 +129,13 @@ SPECS = {
 
 @pytest.mark.parametrize(("change", "message"), SPECS.values(), ids=SPECS)
 def test_a_fault_of_an_exercise_is_said_of_its_file(course, folder, change, message):
-    spec = folder / "exercises/01_scale/spec.py"
+    spec = folder / "exercises/scale/spec.py"
     spec.write_text(re.sub(*change, spec.read_text("utf-8"), count=1), "utf-8", errors="surrogateescape")
     (found,) = check.page_problems(["programs/toy.md"])
-    assert re.match(rf"practice/exercises/01_scale/{message}", found)
+    assert re.match(rf"practice/exercises/scale/{message}", found)
 
 
-@pytest.mark.parametrize("stray", ["notes.txt", "secret.py", "coach/key.toml", "exercises/01_scale/mine.py", "a.ipynb"])
+@pytest.mark.parametrize("stray", ["notes.txt", "secret.py", "coach/key.toml", "exercises/scale/mine.py", "a.ipynb"])
 def test_a_stray_file_is_not_published(folder, tmp_path, stray):
     (folder / stray).write_text("secret")
     (folder / "mine").mkdir()

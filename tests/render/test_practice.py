@@ -62,9 +62,9 @@ def test_answers_to_other_solutions_stop_the_build(monkeypatch):
     changed = replace(read.exercises[FIRST.name], caught={"another": "values"})
     monkeypatch.setattr(answers, "read", lambda: replace(read, exercises=read.exercises | {FIRST.name: changed}))
     with pytest.raises(
-        RecorderError, match=r"answers\.json is stale; mend: python -m tests\.practice\.answers 01_scale"
+        RecorderError, match=r"answers\.json is stale; mend: python -m tests\.practice\.answers scale"
     ):
-        practice.exercise(FIRST.name, "practice/01-scale.md")
+        practice.exercise(FIRST.name, "practice/scale.md")
     with pytest.raises(RecorderError, match="is stale"):
         practice.caught("practice/exercises.md")
 
@@ -84,16 +84,16 @@ def test_what_a_solution_reached_on_a_gpu_is_told(monkeypatch):
     own = measured.Reached("a copy of as many bytes", (0.91, 0.914, 0.93), measured.fingerprint(FIRST))
     found = measured.Measured({"gpu": "H", "triton": "4", "torch": "5", "date": "d"}, {FIRST.name: own}, {})
     monkeypatch.setattr(measured, "read", lambda: found)
-    shown = BeautifulSoup(practice.exercise(FIRST.name, "practice/01-scale.md"), "html.parser").get_text()
+    shown = BeautifulSoup(practice.exercise(FIRST.name, "practice/scale.md"), "html.parser").get_text()
     assert "On an H it runs at 91% to 93% of the speed of a copy of as many bytes. At least" in shown
     slow = next(wrong for wrong in FIRST.wrong() if wrong.gpu)
     assert slow.why not in shown
     monkeypatch.setattr(measured, "read", lambda: replace(found, slow={FIRST.name: (slow.name,)}))
-    assert slow.why in practice.exercise(FIRST.name, "practice/01-scale.md")
+    assert slow.why in practice.exercise(FIRST.name, "practice/scale.md")
     stale = replace(found, solutions={FIRST.name: replace(own, fingerprint="0")})
     monkeypatch.setattr(measured, "read", lambda: stale)
     with pytest.raises(RecorderError, match=r"measured\.json is stale"):
-        practice.exercise(FIRST.name, "practice/01-scale.md")
+        practice.exercise(FIRST.name, "practice/scale.md")
 
 
 @pytest.mark.parametrize(
@@ -158,15 +158,15 @@ def test_an_exercise_of_no_lesson_is_refused(monkeypatch):
 
 
 def test_a_hint_links_the_page_that_it_names():
-    hint = practice.linked("a < b, see programs/masks.md#other, or", "practice/05-row-sum.md")
+    hint = practice.linked("a < b, see programs/masks.md#other, or", "practice/row-sum.md")
     link = BeautifulSoup(hint, "html.parser").a
     assert link["href"] == "../../programs/masks/#other" and "a &lt; b, see" in hint
     with pytest.raises(RecorderError, match=r"programs/mask\.md, which is no page"):
-        practice.linked("see programs/mask.md", "practice/05-row-sum.md")
+        practice.linked("see programs/mask.md", "practice/row-sum.md")
 
 
 def test_a_hint_calls_a_page_that_is_no_lesson_by_its_heading():
-    hint = practice.linked("how: matmul/split-k.md#the-shortest-kernel", "practice/20-split.md")
+    hint = practice.linked("how: matmul/split-k.md#the-shortest-kernel", "practice/split.md")
     assert hint.endswith(">Split-K: few rows, long sums</a>")
 
 

@@ -26,7 +26,7 @@ SOURCES = {  # address of a page: the file it is written in
     re.sub(r"(^|/)index/$", r"\1", f"{path.relative_to(DOCS).with_suffix('').as_posix()}/"): path for path in WRITTEN
 }
 LESSON, LAB = "programs/vector-add/", "programs/vector-add-step-by-step/"
-EXERCISE = "practice/01-scale/"
+EXERCISE = "practice/scale/"
 PHONE = {"width": 360, "height": 740}
 # Two texts of the same color and size upon the same backgrounds have the same contrast: mark one of each kind.
 MARK_COLORS = """known => {
@@ -364,7 +364,7 @@ def test_a_reader_marks_an_exercise_as_done(open_site, site):
 def test_what_was_done_in_one_tab_is_not_lost_in_another(open_site, site):
     first = open_site(site.url + EXERCISE)
     second = first.context.new_page()
-    second.goto(site.url + "practice/02-add/")
+    second.goto(site.url + "practice/add/")
     for page in (first, second):
         page.get_by_role("button", name="Mark as done").click()
     second.goto(site.url + "practice/exercises/")

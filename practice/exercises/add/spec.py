@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The checks of the exercise add."""
+
+import torch
+from coach.spec import Spec, Speed
+
+SPEC = Spec(
+    title="Add two vectors",
+    kind="gap",
+    lesson="programs/vector-add.md",
+    also=("programs/vector-add-step-by-step.ipynb",),
+    goal="Write what one program of vector add does: offsets, mask, two loads, a store. Then say how many programs "
+    "there are. The vectors may have any length.",
+    hints=(
+        "Ten elements in blocks of four: which are those of program 2, and which of its lanes have none?",
+        "What each line of the kernel does: programs/vector-add.md#a-script-to-run",
+        "offsets = pid * BLOCK + tl.arange(0, BLOCK)",
+    ),
+    function="add",
+    signature=("x", "y"),
+    inputs=lambda size, rng: {
+        "x": torch.randn(size["n"], generator=rng),
+        "y": torch.randn(size["n"], generator=rng),
+    },
+    reference=lambda x, y: x + y,
+    sizes=({"n": 10}, {"n": 256}, {"n": 1000}),
+    awkward=("n",),
+    strides="refused",
+    mistaken={
+        "That is x. Where is y added?": lambda x, y: x,
+        "That is y. Where is x added?": lambda x, y: y,
+        "That is x + x. Does the second load read from y_ptr?": lambda x, y: x + x,
+        "That is x · y. Did you multiply?": lambda x, y: x * y,
+        "Every element is x[0] + y[0]. A load of a pointer alone is one number: where are its offsets?": (
+            lambda x, y: (x[:1] + y[:1]).expand(len(x))
+        ),
+    },
+    most_reads={"x": 1, "y": 1},
+    in_blocks=("x", "y"),
+    most_launches=1,
+    most_blocks=1,
+    speed=Speed(size={"n": 2**25}, least=0.85),
+)

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The checks of the exercise apart."""
+
+import torch
+from coach.spec import Spec
+
+SPEC = Spec(
+    title="Differences of neighbors",
+    kind="bug",
+    lesson="programs/copy-a-bug-hunt.ipynb",
+    goal="The function subtracts each number of a vector from the next, and passes its author's test. Two lines have a "
+    "fault each: find them, and mend them. Start no program that has nothing to store.",
+    hints=(
+        "Four numbers have three differences: which element of x does lane 3 load?",
+        "What a block does at the end of a tensor: programs/copy-a-bug-hunt.ipynb, and the grid: "
+        "programs/vector-add.md#two-things-change-with-the-length",
+        "mask = offsets < n - 1",
+    ),
+    function="apart",
+    signature=("x",),
+    inputs=lambda size, rng: {"x": torch.randn(size["n"], generator=rng)},
+    reference=lambda x: x[1:] - x[:-1],
+    sizes=({"n": 10}, {"n": 9}, {"n": 100}),
+    awkward=("n",),
+    blocks={"n": 4},
+    smallest=1,
+    strides="refused",
+    mistaken={
+        "That is minus the difference: from which of the two numbers is the other subtracted?": lambda x: (
+            x[:-1] - x[1:]
+        ),
+    },
+    most_reads={"x": 2},
+    most_launches=1,
+    most_blocks=1,
+)

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Make it faster. relu(a * x + b) of each element of a vector; the code below is right.
+
+With a = 2 and b = 1, [-3, 0, 4] becomes [0, 1, 9]. Memory limits this: an element must be read and written once, which
+is 8 bytes, for a multiplication and an addition. The three kernels move 24 bytes an element. Move 8, in one launch.
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+
+# gap 1: three kernels, each of which reads and writes everything
+@triton.jit
+def scale_kernel(x_ptr, out_ptr, a, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(axis=0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    x = tl.load(x_ptr + offsets, mask=mask)
+    tl.store(out_ptr + offsets, a * x, mask=mask)
+
+
+@triton.jit
+def shift_kernel(x_ptr, out_ptr, b, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(axis=0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    x = tl.load(x_ptr + offsets, mask=mask)
+    tl.store(out_ptr + offsets, x + b, mask=mask)
+
+
+@triton.jit
+def relu_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(axis=0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    x = tl.load(x_ptr + offsets, mask=mask)
+    tl.store(out_ptr + offsets, tl.maximum(x, 0.0), mask=mask)
+
+
+# end of gap 1
+
+
+def relu(x: torch.Tensor, a: float, b: float) -> torch.Tensor:
+    """Return the larger of a * x + b and 0 for each element of a contiguous float32 vector."""
+    if not x.is_contiguous():
+        raise ValueError(f"x has the stride {x.stride()}; it takes a contiguous vector")
+    out, n = torch.empty_like(x), x.numel()
+    grid = (triton.cdiv(n, 1024),)
+    # gap 2: three launches
+    scaled, shifted = torch.empty_like(x), torch.empty_like(x)
+    scale_kernel[grid](x, scaled, a, n, BLOCK=1024)
+    shift_kernel[grid](scaled, shifted, b, n, BLOCK=1024)
+    relu_kernel[grid](shifted, out, n, BLOCK=1024)
+    # end of gap 2
+    return out

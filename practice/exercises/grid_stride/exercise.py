@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fill the gaps. A few programs share all blocks of a vector, and square its elements.
+
+[1, 2, 3] becomes [1, 4, 9]. With 10 blocks and 4 programs, program 0 takes the blocks 0, 4 and 8, program 1 takes 1, 5
+and 9, program 2 takes 2 and 6, program 3 takes 3 and 7. The launch says how many programs there are, and not how many
+blocks: each program goes through its own in a loop. It may start more programs than there are blocks.
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def square_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    # gap 1: a loop over this program's blocks, with a load and a store
+    ...
+    # end of gap 1
+
+
+def square(x: torch.Tensor, programs: int) -> torch.Tensor:
+    """Return the square of each element of a contiguous float32 vector, by so many programs."""
+    if not x.is_contiguous():
+        raise ValueError(f"x has the stride {x.stride()}; it takes a contiguous vector")
+    out = torch.empty_like(x)
+    # gap 2: the launch, with blocks of 8 elements
+    ...
+    # end of gap 2
+    return out

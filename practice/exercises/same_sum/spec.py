@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The checks of the exercise same_sum."""
+
+import torch
+from coach.spec import Spec
+
+
+def only(x, rows):
+    """The sum of some rows, of which one may count several times."""
+    return sum((x[row].double().sum() for row in rows), torch.zeros((), dtype=torch.float64)).float().reshape(1)
+
+
+SPEC = Spec(
+    title="The same sum each time",
+    kind="gap",
+    lesson="gpu/schedule.md",
+    goal="No order of programs is promised, and a float sum depends on the order. Let a few programs take the rows in "
+    "turn, each store its own sum, and a second launch add them up.",
+    hints=(
+        "With 3 programs, program 1 takes the rows 1, 4, 7: where does its loop begin, how far is a step, and where "
+        "does it end?",
+        "Why not one number for all: gpu/schedule.md#no-promised-order. tl.num_programs, how many there are, is in "
+        "programs/vector-add-step-by-step.ipynb#does-the-order-matter",
+        "for row in range(pid, rows, programs):",
+    ),
+    function="total",
+    signature=("x", "programs"),
+    # Whole numbers, so that the sum is the same in every order; mostly positive, so that each row counts.
+    inputs=lambda size, rng: {
+        "x": torch.randint(-2, 20, (size["rows"], size["columns"]), generator=rng).float(),
+        "programs": size["programs"],
+    },
+    reference=lambda x, programs: x.sum().reshape(1),
+    another=lambda x, programs: {"x": -x - 4096},  # negative, with more digits than float16 has
+    sizes=(
+        {"rows": 8, "columns": 5, "programs": 3},
+        {"rows": 5, "columns": 4, "programs": 4},
+        {"rows": 2, "columns": 3, "programs": 5},
+        {"rows": 6, "columns": 9, "programs": 1},
+        {"rows": 100, "columns": 2, "programs": 70},
+    ),
+    awkward=("rows", "columns"),
+    blocks={"rows": 4, "columns": 16},
+    smallest=1,
+    strides="refused",
+    mistaken={
+        "The last row is missing. Python's `range` ends before its second number: is that `rows`?": (
+            lambda x, programs: only(x, range(len(x) - 1))
+        ),
+        "Each program takes one row. Where is the loop over its others?": lambda x, programs: only(
+            x, range(min(programs, len(x)))
+        ),
+        "Every program begins at row 0, so it counts as often as there are programs.": lambda x, programs: only(
+            x, [*range(0, len(x), programs)] * programs
+        ),
+        "Programs take each other's rows: each begins at its own, and then takes all that follow. How far is a step?": (
+            lambda x, programs: only(x, [row for pid in range(programs) for row in range(pid, len(x))])
+        ),
+        "Each program adds up all rows. Which are its own?": lambda x, programs: only(x, [*range(len(x))] * programs),
+        "The rows that are left when each program has as many as the others are missing. Who takes them?": (
+            lambda x, programs: only(x, range(len(x) // programs * programs))
+        ),
+        "Each program's sum is that of its last row. Is every row added to what was before?": lambda x, programs: only(
+            x, [row for row in range(len(x)) if row + programs >= len(x)]
+        ),
+        "Each row that is added is row 0. Is the row in the offsets of the load?": lambda x, programs: only(
+            x, [0] * len(x)
+        ),
+        "Each program adds its first row again and again. Does `row` move the offsets of the load?": (
+            lambda x, programs: only(x, [row % programs for row in range(len(x))])
+        ),
+        "That is the sum of the first 64 programs. Does the block of the second launch hold all of them?": (
+            lambda x, programs: only(x, [row for row in range(len(x)) if row % programs < 64])
+        ),
+        "That is the sum of program 0. Does the second launch take those of all programs?": lambda x, programs: only(
+            x, range(0, len(x), programs)
+        ),
+    },
+    ordered="Let one program load all sums and store the total.",
+    most_reads={"x": 1},
+    most_launches=2,
+)
