@@ -3,29 +3,22 @@
 
 In the order in which a page comes about:
 
-- ``page``: the page that is being converted, and what is wrong with it
-- ``asked``: what a page asks for, by its text alone
-- ``claims``: numbers for sentences, from expressions over a recording
-- ``reads``: values that remember that a recording holds them, so that a claim which was typed is refused
-- ``typed``: what an author typed, which says so and may not look like a part of a recording
-- ``path``: the main path: which pages are lessons, their numbers, and how long each takes
+- ``config``: mkdocs.yml: where pages are, the menu, the Markdown extensions
+- ``page``: the page that is being converted, and its faults
+- ``fences``: the reader of fences, and counts of recordings and claims in a text
+- ``labs``: the cells of a notebook as a Markdown page
+- ``lessons``: the main path: which pages are lessons, their numbers, and how long each takes
+- ``links``: which page shows a snippet's file, and the way there from another page
 - ``gpus``: which recordings a page means by ``gpu``
-- ``fresh``: a recording for a page, or a preview of it; and what to say where it is stale
-- ``frame``: what stands around a figure: where it ran, how to repeat it, its styles and script; and under a title
-- ``shown``: which page shows a snippet's file, and the way there
+- ``previews``: a fresh recording for a page, or a preview of it under ``mkdocs serve``
+- ``claims``: numbers for sentences, from expressions over a recording
+- ``tracked``: values that remember that they were read from a recording, so that a claim which was typed is refused
 - ``code``: whole files, colored, to read and download
-- ``offer``: a snippet as something to copy: what it takes, where it ran, its test
-- ``ledger``: everything that was recorded, by chapter
-- ``practice``: exercises on pages; and their folder, to download
+- ``exercises``: exercises on pages
+- ``handout``: what the folder ``practice/`` has of the site
 - ``templates``: Jinja2, for the HTML of all of these
+- ``views/``: what pages show by a fence
 - ``extension``: the Markdown syntax for all of these
-- ``cards``, ``labs``, ``material``, ``practice``, ``search``: hooks of MkDocs, for what is no Markdown
-
-And the gates, which need no generator:
-
-- ``config``: what mkdocs.yml says of pages and Markdown
-- ``terms``: first uses of the glossary's terms
-- ``check``: every page, as ``python -m render check`` judges it
-- ``policy``: what a browser may load and run on a page; ``hosts``: what a built site would load from another host
-- ``built``: what a generator made of the pages, as ``python -m render check --built site`` judges it
+- ``gates/``: judges the pages, and what a generator made of them; ``__main__`` is the command line
+- ``mkdocs/``: hooks of MkDocs, for what is no Markdown
 """

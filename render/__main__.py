@@ -7,8 +7,8 @@ from pathlib import Path
 
 from figures.words import plural
 from recorder.project import RecorderError
-from render import built
-from render import check as pages
+from render.gates import built
+from render.gates import check as pages
 
 
 def main(arguments=None) -> int:

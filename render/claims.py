@@ -20,7 +20,7 @@
 
 A page cannot change a recording, for what it works with are copies, and it cannot keep a build waiting: numbers,
 formats and time are bounded. What it inserts is a number or a word, and would be another had another been recorded; see
-``reads.py``.
+``tracked.py``.
 """
 
 import ast
@@ -39,7 +39,7 @@ from figures.roofline import promised
 from recorder import printed
 from recorder.project import RecorderError, nearest
 from recorder.recording import Recording
-from render import gpus, reads
+from render import gpus, tracked
 
 SECONDS = 2  # of a processor: for one expression
 LARGEST = 300  # digits: of a number, and of what is rounded away
@@ -55,7 +55,7 @@ class Evaluator(simpleeval.EvalWithCompoundTypes):
 
     def __init__(self, names: dict, functions: dict | None = None):
         super().__init__(operators=OPERATORS, functions=functions or {}, names=names)
-        self.functions["set"] = reads.distinct
+        self.functions["set"] = tracked.distinct
         for node in (ast.JoinedStr, ast.FormattedValue):
             del self.nodes[node]
         self.until = time.process_time() + SECONDS
@@ -73,26 +73,26 @@ class Evaluator(simpleeval.EvalWithCompoundTypes):
         if isinstance(node, ast.Call) and not isinstance(node.func, ast.Name):
             raise simpleeval.InvalidExpression("a method cannot be called here")
         value = super()._eval(node)
-        if id(node) in self.decided and isinstance(value, reads.Read):
+        if id(node) in self.decided and isinstance(value, tracked.Read):
             self.decided[id(node)] = value._path
         return value
 
     def _check_disallowed_items(self, item):
-        if not isinstance(item, reads.Read):  # a recording holds numbers and words
+        if not isinstance(item, tracked.Read):  # a recording holds numbers and words
             super()._check_disallowed_items(item)
 
     def _eval_ifexp(self, node):
         test = self._eval(node.test)
         value = self._eval(node.body if test else node.orelse)
-        chosen = isinstance(test, reads.Read) and isinstance(value, str | bool)
-        return reads.wrap(value, ("if", *test._path)) if chosen else value
+        chosen = isinstance(test, tracked.Read) and isinstance(value, str | bool)
+        return tracked.wrap(value, ("if", *test._path)) if chosen else value
 
     def _eval_comprehension(self, node):
         parts = [id(part) for each in node.generators for part in (each.iter, *each.ifs)]
         self.decided |= dict.fromkeys(parts)
         values = super()._eval_comprehension(node)
         by = tuple(self.decided[part] for part in parts)
-        return reads.Taken(values, ("taken", *by)) if any(by) and isinstance(values, list) else values
+        return tracked.Taken(values, ("taken", *by)) if any(by) and isinstance(values, list) else values
 
 
 def _bounded(operate):
@@ -117,10 +117,10 @@ def _power(base, exponent):
 
 def _operation(node, operate):
     if node in COMPARISONS:
-        return reads.compared(operate)
+        return tracked.compared(operate)
     if node is ast.Div:
-        return reads.calculated(_bounded(operate), lambda a, b: Fraction(a) / Fraction(b))
-    return reads.calculated(_power if node is ast.Pow else _bounded(operate) if node in ARITHMETIC else operate)
+        return tracked.calculated(_bounded(operate), lambda a, b: Fraction(a) / Fraction(b))
+    return tracked.calculated(_power if node is ast.Pow else _bounded(operate) if node in ARITHMETIC else operate)
 
 
 OPERATORS = {node: _operation(node, operate) for node, operate in simpleeval.DEFAULT_OPERATORS.items()}
@@ -166,22 +166,22 @@ def functions(recording: Recording) -> dict:
         "verdict": lambda row, what="ran": printed.verdict(recording.output, row, what),
     }
     return {name: _recorded(name, function) for name, function in recorded.items()} | {
-        "min": min, "max": max, "sum": reads.summed, "len": reads.counted, "set": reads.distinct,
-        "round": reads.calculated(_round), "abs": reads.calculated(abs),
-        "at_least": reads.calculated(lambda value, step: math.floor(value / step) * step),
-        "at_most": reads.calculated(lambda value, step: math.ceil(value / step) * step),
-        "rows": lambda table: reads.Taken(table.values(), ("rows", *table._path)),
+        "min": min, "max": max, "sum": tracked.summed, "len": tracked.counted, "set": tracked.distinct,
+        "round": tracked.calculated(_round), "abs": tracked.calculated(abs),
+        "at_least": tracked.calculated(lambda value, step: math.floor(value / step) * step),
+        "at_most": tracked.calculated(lambda value, step: math.ceil(value / step) * step),
+        "rows": lambda table: tracked.Taken(table.values(), ("rows", *table._path)),
         "promised": lambda ceiling: promised(gpus.short(recording), ceiling),
     }  # fmt: skip
 
 
 def _recorded(name: str, function):
-    return lambda *given: reads.wrap(function(*map(reads.plain, given)), (name, *map(str, given)))
+    return lambda *given: tracked.wrap(function(*map(tracked.plain, given)), (name, *map(str, given)))
 
 
 def evaluate(expression: str, recording: Recording):
     """The value of an expression; ``RecorderError`` names what it refers to that is not there."""
-    given = {name: reads.wrap(part, (name,)) for name, part in names(recording, expression).items()}
+    given = {name: tracked.wrap(part, (name,)) for name, part in names(recording, expression).items()}
     evaluator = Evaluator(given, functions(recording))
     known = [*evaluator.names, *evaluator.functions]
     try:
@@ -245,12 +245,12 @@ def check(text: str, recording: Recording, binds: bool = True) -> tuple[str, obj
         value = evaluate(ast.unparse(guard.body), recording)  # what it is; the rest of the guard was to fail a build
     if binds and not holds:
         raise RecorderError(f"the sentence relies on {expression} {condition}, but it is {value}")
-    if not reads.depends(value, form):
+    if not tracked.depends(value, form):
         raise RecorderError(
             f"{_short(expression)} is typed by hand: it would be {value}, whatever was recorded; "
             "a claim shows what it reads from the recording"
         )
-    value = reads.plain(value)
+    value = tracked.plain(value)
     try:
         said = re.sub(r"^-(?=[0.,]*%?$)", "", format(value, form))  # a loss of -0.0% is none
         return said + ("" if holds else " (not so on this GPU)"), value

@@ -3,7 +3,7 @@
 
 What is downloaded runs: a file that needs no other of ours comes as it is, any other one in a zip with those. The site
 has both, and the colored file, beside its pages, by the snippet's name, since few readers of a page ask for them:
-render/files.py writes them, and theme/assets/theme.js shows a file where it is unfolded.
+render/mkdocs/files.py writes them, and theme/assets/theme.js shows a file where it is unfolded.
 """
 
 import ast
@@ -26,7 +26,7 @@ from recorder.project import ROOT, Snippet, find, read_text, relative
 from recorder.recording import sha256, write_atomically
 from recorder.source import FUNCTIONS, Module, Statement, imports, modules_of
 from render.config import address
-from render.shown import place_of, way, way_if_there
+from render.links import place_of, way, way_if_there
 from render.templates import render
 
 KEPT = ROOT / ".cache/highlighted"

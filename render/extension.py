@@ -40,14 +40,16 @@ from pygments.util import ClassNotFound
 
 from figures.registry import figures
 from recorder.project import ROOT, RecorderError, Snippet, nearest, read_text, relative, snippets
-from render import claims, code, frame, gpus, practice, typed
-from render.asked import FENCE, at_first, claimed, drawn, fenced, recordings
-from render.fresh import fetch
-from render.ledger import ledger
-from render.offer import offer
+from render import claims, code, exercises, gpus
+from render.fences import FENCE, at_first, claimed, drawn, fenced, recordings
+from render.gates import typed
+from render.lessons import lessons, path, route
 from render.page import Page, PageError, serving
-from render.path import lessons, path, route
+from render.previews import fetch
 from render.templates import render
+from render.views import frame
+from render.views.ledger import ledger
+from render.views.snippet import offer
 
 CLAIM = re.compile(r"(?P<device>[\w.-]+)(\s+of\s+(?P<of>[\w/-]+))?\s*:\s*(?P<claim>.+)", re.S)
 CODE = re.compile(r"<(pre|code|data|script|style|template|figure)\b.*?</\1>", re.S)
@@ -106,9 +108,9 @@ def _render(page: Page, source: str) -> str:
     if view == "route":
         return str(route(asked.get("lessons"), page.name))
     if view == "exercise":
-        return str(practice.exercise(asked.get("of"), page.name))
+        return str(exercises.exercise(asked.get("of"), page.name))
     if view in ("exercises", "caught"):
-        return str(practice.ladder(page.name) if view == "exercises" else practice.caught(page.name))
+        return str(exercises.ladder(page.name) if view == "exercises" else exercises.caught(page.name))
     snippet = page.snippet(asked.pop("of", None))
     if view == "file":
         page.files[snippet] = None
@@ -313,7 +315,7 @@ class EndPage(Postprocessor):
         text = re.sub(r'(<div class="language-[^"]* highlight"[^>]*)>', r"\1 data-search-exclude>", text)
         ran = page.ran if page.name != HOME else ()  # where each figure says it
         try:
-            text = practice.invited(text, page.name)
+            text = exercises.invited(text, page.name)
         except RecorderError as error:  # a fault of an exercise, not of the page
             raise PageError(str(error)) from error
         headed = frame.headed(text, lessons().get(page.name), ran, page.gpus, self._code(page))

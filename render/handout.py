@@ -14,9 +14,9 @@ from practice.coach.exercise import PRACTICE, Exercise
 from practice.coach.spec import KINDS
 from recorder.project import ROOT, RecorderError, read_text
 from recorder.recording import write_atomically
-from render import practice
+from render import exercises
 from render.config import docs
-from render.path import lessons
+from render.lessons import lessons
 
 NOTEBOOK, PAGES = PRACTICE / "practice.ipynb", PRACTICE / "pages.json"
 PINNED = ("torch", "triton", "numpy")
@@ -70,7 +70,7 @@ def notebook(repository: str = "") -> str:
         _cell("code", "fetch", fetch),
         _cell("code", "load", LOAD),
     ]
-    for each in practice.all_of_them():
+    for each in exercises.all_of_them():
         cells += [_cell("markdown", f"about-{each.name}", _about(each)), _cell("code", each.name, _filled(each))]
     made = {
         "cells": cells,
@@ -103,9 +103,9 @@ def _filled(each: Exercise) -> str:
 
 def pages(site: str = "") -> str:
     """The order of exercises, and what the pages that they name are called."""
-    named = {page for each in practice.all_of_them() for page in (each.card.lesson, *_pages(each))}
+    named = {page for each in exercises.all_of_them() for page in (each.card.lesson, *_pages(each))}
     titles = {page: _title(page) for page in sorted(named)}
-    order = [each.name for each in practice.all_of_them()]
+    order = [each.name for each in exercises.all_of_them()]
     return json.dumps({"site": site, "exercises": order, "titles": titles}, indent=1, ensure_ascii=False) + "\n"
 
 
@@ -114,11 +114,11 @@ def _title(page: str) -> str:
         return f"lesson {lesson.number}, {lesson.title}"
     if not (docs() / page).is_file():
         raise RecorderError(f"a hint names {page}, which is no page")
-    return practice.heading(page)
+    return exercises.heading(page)
 
 
 def _pages(each: Exercise) -> list[str]:
-    return [found["page"] for hint in each.card.hints for found in practice.PAGE.finditer(hint)]
+    return [found["page"] for hint in each.card.hints for found in exercises.PAGE.finditer(hint)]
 
 
 def main(arguments=None) -> int:

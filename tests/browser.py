@@ -86,7 +86,7 @@ class Site:
     def pages(self) -> list[str]:
         """The address of every page, relative to the home page: ``""``, ``404.html``, ``programs/…/``, …
 
-        What render/files.py writes, to be shown on pages, is none.
+        What render/mkdocs/files.py writes, to be shown on pages, is none.
         """
         files = (path.relative_to(self.folder).as_posix() for path in self.folder.rglob("*.html"))
         return sorted(file.removesuffix("index.html") for file in files if not file.startswith("snippets/"))

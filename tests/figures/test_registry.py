@@ -5,7 +5,7 @@ import pytest
 
 from figures.registry import figure, figures
 from recorder.project import RecorderError
-from render.frame import dressed
+from render.views.frame import dressed
 
 
 def test_a_figure_of_something_unknown_is_refused():

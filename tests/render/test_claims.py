@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Claims: what an expression can say, what is said of one that is wrong, and what none can do."""
 
-
 import msgspec
 import pytest
 

@@ -17,8 +17,9 @@ from figures.registry import figures
 from recorder import fingerprint, printed, recording, runner
 from recorder.project import COMPILER, RecorderError, Snippet
 from recorder.recording import Line
-from render import code, config, frame
+from render import code, config
 from render.page import PageError
+from render.views import frame
 from tests.limits import at_most
 from tests.render.conftest import NAV
 from tests.toy import ASM, ROOT, SETTINGS, TOY, made

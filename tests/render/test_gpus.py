@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from recorder import recording
 from recorder.project import Snippet
-from render import built, check, config, gpus
+from render import config, gpus
+from render.gates import built, check
 from render.page import PageError
 from tests.browser import ROOT, served
 from tests.toy import SETTINGS, charts, made

@@ -16,7 +16,7 @@ from bs4 import BeautifulSoup
 
 from recorder.project import find
 from render.config import address
-from render.path import lessons
+from render.lessons import lessons
 from tests import interpreter
 from tests.browser import taken_over, until
 from tests.limits import HANGS

@@ -14,8 +14,8 @@ from urllib.parse import urljoin
 import pytest
 
 from practice.coach.exercise import exercises
-from render.asked import at_first
-from render.path import lessons
+from render.fences import at_first
+from render.lessons import lessons
 from tests.browser import SITE_URL, quiet, taken_over, until
 from tests.sampling import kinds_of_page, some
 

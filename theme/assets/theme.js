@@ -26,7 +26,7 @@ function menuButton() {
 
 function mend() {
   waiting = false;
-  // For the window's scroll bars. Material changes a <meta>, which costs more: see render/material.py.
+  // For the window's scroll bars. Material changes a <meta>, which costs more: see render/mkdocs/material.py.
   document.documentElement.style.colorScheme = document.body.dataset.mdColorScheme === "slate" ? "dark" : "";
   menuButton().ariaExpanded = String(drawer().checked);
   const search = document.querySelector(".md-search");
@@ -55,7 +55,7 @@ addEventListener("keydown", (e) => {
   menuButton().focus();
 });
 
-// Another color for everything at once. Material's own way makes the browser style every page twice: render/material.py.
+// Another color for everything at once. Material's own way makes the browser style every page twice: render/mkdocs/material.py.
 addEventListener("change", (e) => {
   if (e.target.name !== "__palette") return;
   document.body.classList.add("switching");

@@ -13,10 +13,10 @@ from recorder import recording
 from recorder.project import Snippet, interpreted, relative, triton_of
 from recorder.recording import Provenance, Recording
 from render.code import download, file_id
-from render.fresh import Notice
 from render.gpus import brief, order, short
-from render.path import Lesson
-from render.shown import way_if_there
+from render.lessons import Lesson
+from render.links import way_if_there
+from render.previews import Notice
 from render.templates import render
 
 YOUR_GPU = "reference/your-gpu.md"  # how to repeat on another GPU what was measured on one

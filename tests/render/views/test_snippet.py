@@ -9,8 +9,8 @@ from bs4 import BeautifulSoup
 
 from recorder.recording import Code, Compiled
 from render import config
-from render.offer import functions, sentence, signature
 from render.page import PageError
+from render.views.snippet import functions, sentence, signature
 from tests.toy import TOY, made
 
 MOST = '''\

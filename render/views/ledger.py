@@ -9,8 +9,8 @@ from figures.registry import FEET
 from figures.words import plural
 from recorder import judge, lab, recording
 from recorder.project import labs, relative, snippets
-from render.frame import where
 from render.templates import render
+from render.views.frame import where
 
 
 def ledger() -> Markup:

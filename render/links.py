@@ -12,8 +12,8 @@ import yaml
 
 from recorder.project import Snippet, read_text, snippet_of_page
 from render.config import Entry, address, docs, menu
+from render.lessons import lessons
 from render.page import front_matter
-from render.path import lessons
 
 FENCE = re.compile(r"(?ms)^```recording\n(.*?)^```")
 HOME = "index.md"

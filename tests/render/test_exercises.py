@@ -16,19 +16,20 @@ from practice.coach.exercise import PRACTICE
 from practice.coach.finding import STAGES
 from practice.coach.spec import FINISHED
 from recorder.project import RecorderError
-from render import practice
-from render.check import convert
+from render import exercises
 from render.config import docs, nav
-from render.path import lessons
+from render.gates.check import convert
+from render.lessons import lessons
+from render.mkdocs import practice
 
-EXERCISES = practice.all_of_them()
+EXERCISES = exercises.all_of_them()
 each = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.name)
 FIRST = EXERCISES[0]
 
 
 @each
 def test_each_exercise_has_its_page(exercise):
-    page = practice.page_of(exercise)
+    page = exercises.page_of(exercise)
     html, faults = convert([page])
     assert not faults
     found = BeautifulSoup(html[page], "html.parser")
@@ -46,7 +47,7 @@ def test_each_exercise_has_its_page(exercise):
 
 @each
 def test_its_page_shows_what_the_coach_answered(exercise):
-    page = practice.page_of(exercise)
+    page = exercises.page_of(exercise)
     found = BeautifulSoup(convert([page])[0][page], "html.parser")
     answered = answers.read().exercises[exercise.name]
     assert found.select_one("pre.exercise__answer").get_text() == "\n".join(answered.answer)
@@ -54,7 +55,7 @@ def test_its_page_shows_what_the_coach_answered(exercise):
     (why,) = [wrong.why for wrong in exercise.wrong() if wrong.name == answered.shown]
     assert f"to this mistake: {why}." in found.get_text()
     rows = found.select("details table tbody tr")
-    assert len(rows) == len(practice.caught_by(exercise)) >= 4
+    assert len(rows) == len(exercises.caught_by(exercise)) >= 4
 
 
 def test_answers_to_other_solutions_stop_the_build(monkeypatch):
@@ -64,17 +65,17 @@ def test_answers_to_other_solutions_stop_the_build(monkeypatch):
     with pytest.raises(
         RecorderError, match=r"answers\.json is stale; mend: python -m tests\.practice\.answers scale"
     ):
-        practice.exercise(FIRST.name, "practice/scale.md")
+        exercises.exercise(FIRST.name, "practice/scale.md")
     with pytest.raises(RecorderError, match="is stale"):
-        practice.caught("practice/exercises.md")
+        exercises.caught("practice/exercises.md")
 
 
 def test_the_matrix_counts_what_each_check_caught():
-    found = BeautifulSoup(practice.caught("practice/exercises.md"), "html.parser")
+    found = BeautifulSoup(exercises.caught("practice/exercises.md"), "html.parser")
     heads, (totals, *rows) = found.select("th"), found.select("tbody tr")
     assert [head.get_text().lower() for head in heads] == ["exercise", *STAGES] and len(rows) == len(EXERCISES)
     counted = [[int(cell.get_text() or 0) for cell in row.select("td")[1:]] for row in rows]
-    assert counted[0] == [list(practice.caught_by(FIRST).values()).count(stage) for stage in STAGES]
+    assert counted[0] == [list(exercises.caught_by(FIRST).values()).count(stage) for stage in STAGES]
     columns = [sum(column) for column in zip(*counted, strict=True)]
     assert [int(cell.get_text()) for cell in totals.select("td")[1:]] == columns
     assert f"{sum(columns)} wrong solutions, of {len(EXERCISES)} exercises" in found.get_text()
@@ -84,16 +85,16 @@ def test_what_a_solution_reached_on_a_gpu_is_told(monkeypatch):
     own = measured.Reached("a copy of as many bytes", (0.91, 0.914, 0.93), measured.fingerprint(FIRST))
     found = measured.Measured({"gpu": "H", "triton": "4", "torch": "5", "date": "d"}, {FIRST.name: own}, {})
     monkeypatch.setattr(measured, "read", lambda: found)
-    shown = BeautifulSoup(practice.exercise(FIRST.name, "practice/scale.md"), "html.parser").get_text()
+    shown = BeautifulSoup(exercises.exercise(FIRST.name, "practice/scale.md"), "html.parser").get_text()
     assert "On an H it runs at 91% to 93% of the speed of a copy of as many bytes. At least" in shown
     slow = next(wrong for wrong in FIRST.wrong() if wrong.gpu)
     assert slow.why not in shown
     monkeypatch.setattr(measured, "read", lambda: replace(found, slow={FIRST.name: (slow.name,)}))
-    assert slow.why in practice.exercise(FIRST.name, "practice/scale.md")
+    assert slow.why in exercises.exercise(FIRST.name, "practice/scale.md")
     stale = replace(found, solutions={FIRST.name: replace(own, fingerprint="0")})
     monkeypatch.setattr(measured, "read", lambda: stale)
     with pytest.raises(RecorderError, match=r"measured\.json is stale"):
-        practice.exercise(FIRST.name, "practice/scale.md")
+        exercises.exercise(FIRST.name, "practice/scale.md")
 
 
 @pytest.mark.parametrize(
@@ -107,66 +108,66 @@ def test_what_a_solution_reached_on_a_gpu_is_told(monkeypatch):
 )
 def test_the_notebook_opens_in_colab_where_the_repository_is_known(repository, edit, link):
     config = SimpleNamespace(repo_url=repository, edit_uri=edit)
-    page = SimpleNamespace(file=SimpleNamespace(src_uri=practice.OVERVIEW))
-    html, faults = convert([practice.OVERVIEW])
-    shown = practice.on_page_content(html[practice.OVERVIEW], page=page, config=config)
+    page = SimpleNamespace(file=SimpleNamespace(src_uri=exercises.OVERVIEW))
+    html, faults = convert([exercises.OVERVIEW])
+    shown = practice.on_page_content(html[exercises.OVERVIEW], page=page, config=config)
     links = [a["href"] for a in BeautifulSoup(shown, "html.parser").find_all("a") if a.get_text() == "Open in Colab"]
     assert links == ([f"https://colab.research.google.com/{link}"] if link else []) and not faults
 
 
 def test_no_page_is_of_an_exercise_that_is_not_there():
     there = {path.relative_to(docs()).as_posix() for path in (docs() / "practice").glob("*.md")}
-    assert there == {practice.OVERVIEW, *map(practice.page_of, EXERCISES)}
+    assert there == {exercises.OVERVIEW, *map(exercises.page_of, EXERCISES)}
 
 
 def test_the_menu_has_them_in_the_order_of_the_lessons():
     named = [page for page in nav() if page.startswith("practice/")]
-    assert named == ["practice/exercises.md", *map(practice.page_of, EXERCISES)]
+    assert named == ["practice/exercises.md", *map(exercises.page_of, EXERCISES)]
     numbers = [lessons()[exercise.card.lesson].number for exercise in EXERCISES]
     assert numbers == sorted(numbers)
 
 
 def test_the_list_names_all():
-    listed = BeautifulSoup(practice.ladder("practice/exercises.md"), "html.parser")
+    listed = BeautifulSoup(exercises.ladder("practice/exercises.md"), "html.parser")
     links = [line.a["href"] for line in listed.find_all("li")]
     assert links == [f"../{exercise.name.replace('_', '-')}/" for exercise in EXERCISES]
 
 
 def test_a_lesson_leads_to_its_exercises():
     page = FIRST.card.lesson
-    html = practice.invited(f"<p>Text.</p>{practice.NEXT}Next</h2>", page)
+    html = exercises.invited(f"<p>Text.</p>{exercises.NEXT}Next</h2>", page)
     link = BeautifulSoup(html, "html.parser").select_one("p.invitation a")
     assert link.get_text() == FIRST.card.title and html.index("invitation") < html.index("Next</h2>")
     leading = {lesson for exercise in EXERCISES for lesson in (exercise.card.lesson, *exercise.card.also)}
     assert leading >= set(lessons()), "a lesson has no exercise"
     none = "notes/int64-offsets.md"
-    assert practice.invited(practice.NEXT, none) == practice.NEXT
-    assert practice.invited("<p>A page without a next.</p>", page) == "<p>A page without a next.</p>"
+    assert exercises.invited(exercises.NEXT, none) == exercises.NEXT
+    assert exercises.invited("<p>A page without a next.</p>", page) == "<p>A page without a next.</p>"
 
 
 def test_a_wrong_name_gets_the_nearest():
     with pytest.raises(RecorderError, match=f"no exercise '{FIRST.name}x'.*{FIRST.name}"):
-        practice.exercise(FIRST.name + "x", "practice/exercises.md")
+        exercises.exercise(FIRST.name + "x", "practice/exercises.md")
     with pytest.raises(RecorderError, match="no exercise None"):
-        practice.exercise(None, "practice/exercises.md")
+        exercises.exercise(None, "practice/exercises.md")
 
 
 def test_an_exercise_of_no_lesson_is_refused(monkeypatch):
-    monkeypatch.setattr(practice, "lessons", dict)
+    monkeypatch.setattr(exercises, "lessons", dict)
     with pytest.raises(RecorderError, match=f"{FIRST.name}/spec.py: it is of the lesson {FIRST.card.lesson}"):
-        practice.all_of_them()
+        exercises.all_of_them()
 
 
 def test_a_hint_links_the_page_that_it_names():
-    hint = practice.linked("a < b, see programs/masks.md#other, or", "practice/row-sum.md")
+    hint = exercises.linked("a < b, see programs/masks.md#other, or", "practice/row-sum.md")
     link = BeautifulSoup(hint, "html.parser").a
     assert link["href"] == "../../programs/masks/#other" and "a &lt; b, see" in hint
     with pytest.raises(RecorderError, match=r"programs/mask\.md, which is no page"):
-        practice.linked("see programs/mask.md", "practice/row-sum.md")
+        exercises.linked("see programs/mask.md", "practice/row-sum.md")
 
 
 def test_a_hint_calls_a_page_that_is_no_lesson_by_its_heading():
-    hint = practice.linked("how: matmul/split-k.md#the-shortest-kernel", "practice/split.md")
+    hint = exercises.linked("how: matmul/split-k.md#the-shortest-kernel", "practice/split.md")
     assert hint.endswith(">Split-K: few rows, long sums</a>")
 
 
@@ -174,24 +175,24 @@ def test_a_hint_calls_a_page_that_is_no_lesson_by_its_heading():
 def packed(tmp_path_factory):
     site = tmp_path_factory.mktemp("site")
     practice.on_post_build({"site_dir": site})
-    return site / practice.ZIP
+    return site / exercises.ZIP
 
 
 def test_the_same_files_make_the_same_zip(packed, tmp_path):
     practice.on_post_build({"site_dir": tmp_path})
-    assert packed.read_bytes() == (tmp_path / practice.ZIP).read_bytes()
+    assert packed.read_bytes() == (tmp_path / exercises.ZIP).read_bytes()
 
 
 def test_nothing_of_ones_own_is_packed(packed):
     names = zipfile.ZipFile(packed).namelist()
     assert "practice/practice.py" in names and f"practice/exercises/{FIRST.name}/exercise.py" in names
     assert not [name for name in names if "mine/" in name or "__pycache__" in name]
-    assert len(names) == len(practice.files()) == len(set(names))
+    assert len(names) == len(exercises.files()) == len(set(names))
 
 
 def test_the_zip_knows_the_address_of_the_site(tmp_path):
     practice.on_post_build({"site_dir": tmp_path, "site_url": "https://e.org/"})
-    told = zipfile.ZipFile(tmp_path / practice.ZIP).read("practice/pages.json")
+    told = zipfile.ZipFile(tmp_path / exercises.ZIP).read("practice/pages.json")
     assert json.loads(told)["site"] == "https://e.org/" and FIRST.card.lesson in json.loads(told)["titles"]
     assert (tmp_path / "practice" / "practice.ipynb").read_bytes() == (PRACTICE / "practice.ipynb").read_bytes()
 

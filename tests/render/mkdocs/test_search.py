@@ -4,7 +4,7 @@
 import json
 from types import SimpleNamespace
 
-from render import search
+from render.mkdocs import search
 
 CONTENT = (
     '<p>Words.</p><div class="highlight"><pre><span></span>x = 1\n</pre></div><pre class="stage stage--ptx">add</pre>'

@@ -3,7 +3,7 @@
 
 import pytest
 
-from render.terms import misplaced, prose_of, terms, unlinked
+from render.gates.terms import misplaced, prose_of, terms, unlinked
 
 KNOWN = ["Block", "Lane", "Thread block"]
 LINK = '<a href="../glossary.md#block">blocks</a>'

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from render import __main__ as command
-from render import check
+from render.gates import check
 from tests.render.conftest import LESSON, NAV, cells
 from tests.toy import TOY, made
 

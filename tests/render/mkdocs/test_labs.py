@@ -9,7 +9,7 @@ import markdown
 import pytest
 from mkdocs.exceptions import PluginError
 
-from render import labs
+from render.mkdocs import labs
 from tests.render.conftest import LAB, SCRIPT, cell, cells
 
 GITHUB = "https://github.com/someone/something"

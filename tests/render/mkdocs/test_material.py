@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from mkdocs.exceptions import PluginError
 
-from render import material
+from render.mkdocs import material
 
 
 @pytest.fixture

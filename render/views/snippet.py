@@ -17,7 +17,7 @@ from recorder.project import RecorderError, Snippet, interpreted, read_text, rel
 from recorder.recording import Provenance
 from render.code import download, file_id, highlighted, needed
 from render.config import repository
-from render.shown import place_of, way
+from render.links import place_of, way
 from render.templates import render
 
 NOT_TO_COPY = re.compile(r"_(bug|measured|counted|compiled)$")

@@ -10,8 +10,9 @@ import re
 import pytest
 
 from render import __main__ as command
-from render import built, check, files
 from render.config import address, nav
+from render.gates import built, check
+from render.mkdocs import files
 from tests.render.conftest import LESSON
 
 LESSON_PAGE, LAB_PAGE, HOME_PAGE = "programs/toy/index.html", "programs/a-lab/index.html", "index.html"
@@ -113,7 +114,9 @@ def test_two_places_of_one_name(site):
     assert built.problems(site) == [f"{LESSON_PAGE}: two places are called it-runs"]
 
 
-@pytest.mark.parametrize("html", ['<script src="https://a.test/x.js">', "<img src=//a.test/x.png>", "<iframe src=https://a.test>"])
+@pytest.mark.parametrize(
+    "html", ['<script src="https://a.test/x.js">', "<img src=//a.test/x.png>", "<iframe src=https://a.test>"]
+)
 def test_a_page_that_asks_another_host(site, html):
     change(site, LESSON_PAGE, "</body>", f"{html}</body>")
     (fault,) = (fault for fault in built.problems(site) if "nowhere" not in fault)

@@ -5,7 +5,7 @@ import zipfile
 
 from bs4 import BeautifulSoup
 
-from render import files
+from render.mkdocs import files
 from tests.toy import TOY
 
 

@@ -11,11 +11,12 @@ from markdown.extensions.toc import slugify
 
 from recorder import judge
 from recorder.project import RecorderError, nearest, read_text, relative
-from render import practice, terms
+from render import exercises
 from render.config import address, converter, docs, nav, pages
+from render.gates import terms
 from render.labs import markdown_of
+from render.lessons import lessons
 from render.page import PageError, front_matter
-from render.path import lessons
 
 UNDONE = r"\[\^[\w-]+\]", r"\[[^\[\]\n]+\]\[[^\[\]\n]*\]", "<!--|-->"  # references, footnotes, comments
 UNDONE += r"(?m)^(?:===|!!!?|\?\?\?)[!+]* ?\S.*$", r"\{:? ?[.#][\w-]+"  # tabs, admonitions, attributes
@@ -26,7 +27,7 @@ NUMBERED = re.compile(r"\b(?P<words>[Ll]esson\s+(?P<number>\d+))(?:(?:(?!\.\s)[^
 def problems() -> list[str]:
     """What is wrong with recordings, snippets and pages, a line each."""
     recorded = [str(problem) for problem in judge.all_problems()]
-    found = recorded + menu_problems() + practice.strays()
+    found = recorded + menu_problems() + exercises.strays()
     # What is wrong with a recording is said once, not at each of the places that show it.
     found += [fault for fault in page_problems(pages()) if not fault.endswith(tuple(recorded))]
     return list(dict.fromkeys(found))
@@ -35,7 +36,7 @@ def problems() -> list[str]:
 def page_problems(wanted: list[str]) -> list[str]:
     """What is wrong with some pages, and with the recordings that they show, a line each."""
     try:
-        practice.sound()
+        exercises.sound()
         html, faults = convert(dict.fromkeys([terms.GLOSSARY, *wanted]))
     except RecorderError as error:
         return [str(error)]

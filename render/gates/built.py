@@ -8,9 +8,9 @@ from urllib.parse import unquote, urlsplit
 
 from bs4 import BeautifulSoup, SoupStrainer
 
-from render.asked import at_first, claimed, claims_of, drawn, recordings
 from render.config import address, config, docs, nav
-from render.hosts import other_hosts
+from render.fences import at_first, claimed, claims_of, drawn, recordings
+from render.gates.hosts import other_hosts
 from render.labs import markdown_of
 
 NO_PAGE = ("http:", "https:", "mailto:", "data:", "//")

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exercises on pages, and a hook of MkDocs that packs the folder ``practice/`` for readers to download.
+"""Exercises on pages, and which files of the folder ``practice/`` readers download.
 
 An exercise's page shows its card, skeleton and solution from its folder in ``practice/exercises/``; so does the list of
 all. Each lesson that has exercises leads to them before its *Next*.
 """
 
-import json
 import re
-import zipfile
 from pathlib import Path
 
 from markupsafe import Markup, escape
@@ -18,15 +16,14 @@ from practice.coach.finding import STAGES
 from practice.coach.pages import PAGE
 from practice.coach.spec import FINISHED, KINDS
 from recorder.project import RecorderError, nearest, read_text
-from render.code import EPOCH, highlighted
+from render.code import highlighted
 from render.config import docs, nav
-from render.path import lessons
-from render.shown import way
+from render.lessons import lessons
+from render.links import way
 from render.templates import render
 
 ZIP = "practice/triton-practice.zip"  # on the site
 OVERVIEW = "practice/exercises.md"
-NOTEBOOK, PAGES = "practice.ipynb", PRACTICE / "pages.json"
 NEXT = '<h2 id="next">'
 
 
@@ -201,35 +198,3 @@ def strays() -> list[str]:
 
 def _within(path: Path) -> str:
     return path.relative_to(PRACTICE).as_posix()
-
-
-def on_page_content(html, *, page, config, **_):
-    """On the overview: a link to the notebook in Colab, where the repository is on GitHub."""
-    if page.file.src_uri != OVERVIEW:
-        return html
-    return html.replace('<span class="exercises__colab"></span>', colab(config))
-
-
-def colab(config) -> str:
-    repository = config.repo_url or ""
-    if not repository.startswith("https://github.com/"):
-        return ""
-    branch = (config.edit_uri or "edit/main").split("/")[1]
-    named = repository.removeprefix("https://github.com/").strip("/")
-    link = f"https://colab.research.google.com/github/{named}/blob/{branch}/practice/{NOTEBOOK}"
-    return Markup('<a href="{}">Open in Colab</a>').format(link)
-
-
-def on_post_build(config, **_):
-    target = Path(config["site_dir"], ZIP)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.with_name(NOTEBOOK).write_bytes((PRACTICE / NOTEBOOK).read_bytes())
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        for path in files():
-            name = f"practice/{path.relative_to(PRACTICE).as_posix()}"
-            text = read_text(path)
-            if path == PAGES:  # the zip of a published site knows its address
-                text = json.dumps(
-                    json.loads(text) | {"site": config.get("site_url") or ""}, indent=1, ensure_ascii=False
-                )
-            archive.writestr(zipfile.ZipInfo(name, EPOCH), text, zipfile.ZIP_DEFLATED)

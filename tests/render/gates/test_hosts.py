@@ -3,7 +3,7 @@
 
 import pytest
 
-from render.hosts import other_hosts
+from render.gates.hosts import other_hosts
 
 FOREIGN = {
     "page.html": """

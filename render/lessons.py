@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from recorder.project import RecorderError, nearest, read_text
-from render.asked import fenced
 from render.config import address, docs, menu
+from render.fences import fenced
 from render.page import front_matter
 from render.templates import render
 

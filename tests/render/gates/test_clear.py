@@ -9,7 +9,9 @@ import pytest
 
 from practice.coach import exercise
 from recorder.project import RecorderError
-from render import check, config, files, practice
+from render import config, exercises
+from render.gates import check
+from render.mkdocs import files, practice
 from tests.render.conftest import LESSON, NAV
 
 SETTINGS = {  # of mkdocs.yml: the text that takes another's place, and the message
@@ -110,10 +112,11 @@ def folder(tmp_path, monkeypatch):
     """The folder practice/, to be changed."""
     target = tmp_path / "practice"
     shutil.copytree(exercise.PRACTICE, target, ignore=shutil.ignore_patterns("__pycache__", "mine"))
+    monkeypatch.setattr(exercises, "PRACTICE", target)
     monkeypatch.setattr(practice, "PRACTICE", target)
     monkeypatch.setattr(practice, "read_text", lambda path: path.read_text("utf-8"))
     monkeypatch.setattr(practice, "PAGES", target / "pages.json")
-    monkeypatch.setattr(practice, "exercises", lambda: exercise.exercises(target))
+    monkeypatch.setattr(exercises, "exercises", lambda: exercise.exercises(target))
     return target
 
 
@@ -141,6 +144,6 @@ def test_a_stray_file_is_not_published(folder, tmp_path, stray):
     (folder / "mine").mkdir()
     (folder / "mine/notes.txt").write_text("mine")
     practice.on_post_build({"site_dir": tmp_path / "site"})
-    names = zipfile.ZipFile(tmp_path / "site" / practice.ZIP).namelist()
+    names = zipfile.ZipFile(tmp_path / "site" / exercises.ZIP).namelist()
     assert f"practice/{stray}" not in names and "practice/coach/check.py" in names
-    assert practice.strays() == [f"practice/{stray}: it is no part of the exercises; move it to practice/mine/"]
+    assert exercises.strays() == [f"practice/{stray}: it is no part of the exercises; move it to practice/mine/"]

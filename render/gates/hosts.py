@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A look for whatever a page asks of another host than that of the site.
 
-A browser would refuse it, by the page's policy (render/policy.py), so a reader would miss something: the build fails
-instead. What a script puts together while it runs only a browser sees; see ``quiet`` in tests/browser.py.
+A browser would refuse it, by the page's policy (render/mkdocs/policy.py), so a reader would miss something: the build
+fails instead. What a script puts together while it runs only a browser sees; see ``quiet`` in tests/browser.py.
 """
 
 import re

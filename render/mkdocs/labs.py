@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A MkDocs hook that gives labs the look, the checked links and the size of every other page.
+
+mkdocs-jupyter makes notebooks pages and lays the file beside the page, for download. What it renders is left out.
+No option of the plugin changes that: it inlines 590 kB of JupyterLab's styles (some of them appended in code, after its
+template), a script from another host, and its own highlighting; and the Markdown that it renders is not the
+site's, so a dead link in a lab would pass ``mkdocs build --strict``. Here a notebook's Markdown cells take the way of
+every Markdown page, and its code cells become what the site's own fences become, in Jupyter's classes.
+"""
+
+import json
+import re
+from pathlib import Path, PurePosixPath
+
+from mkdocs.exceptions import PluginError
+
+from recorder import lab
+from recorder.project import Lab
+from render.code import highlighted
+from render.labs import markdown_of, placeholder
+from render.page import serving
+from render.templates import render
+
+
+def on_page_markdown(markdown, *, page, config, **_):
+    """Turn the source of a notebook into Markdown in which its code cells are empty elements, filled in later."""
+    if not page.file.src_uri.endswith(".ipynb"):
+        return markdown
+    notebook = json.loads(markdown)
+    vars(page).pop("render", None)  # mkdocs-jupyter's; the page's own renders Markdown
+    script = notebook["metadata"].get("provenance", {}).get("script")
+    if page.edit_url and script:
+        page.edit_url = page.edit_url.replace(_in_repository(page, config), script)
+    return markdown_of(notebook["cells"], _notice(page.file.src_uri, script))
+
+
+def on_page_content(content, *, page, config, **_):
+    """Fill in the code cells and offer the notebook for download."""
+    if not page.file.src_uri.endswith(".ipynb"):
+        return content
+    for cell in json.loads(page.file.content_string)["cells"]:
+        if cell["cell_type"] == "code":
+            if placeholder(cell) not in content:
+                raise PluginError(f"{page.file.src_uri}: the place of {cell['id']} was lost between Markdown and HTML")
+            content = content.replace(placeholder(cell), _code_cell(cell, page.file.src_uri))
+    under = r'</h1>(?:\s*<p class="page-head".*?</p>)?'
+    content = re.sub(under, lambda head: f"{head[0]}\n{_actions(page, config)}", content, count=1, flags=re.S)
+    return f'<div class="jupyter-wrapper">\n{content}\n</div>'
+
+
+def _in_repository(page, config) -> str:
+    root = Path(config.config_file_path).parent
+    return Path(page.file.abs_src_path).relative_to(root).as_posix()
+
+
+def _notice(page: str, script: str | None) -> str:
+    """Nothing for a notebook that is what its script makes; else a word to the contributor, or the end of the build."""
+    made_from = Lab(script.removeprefix("snippets/").removesuffix(".py")) if script else None
+    status = lab.status(made_from) if made_from and made_from.path.is_file() else "orphaned"
+    if status == "fresh":
+        return ""
+    why = {
+        "stale": "its script has changed since it ran",
+        "edited": "it was edited by hand",
+        "orphaned": "no script makes it any more",
+    }[status]
+    if not serving():
+        raise PluginError(f"{page}: {status}: {why}; mend: python -m recorder run, or git rm it")
+    return str(render("notice.html", notice=("stale", f"Not to be trusted: {why}.")))
+
+
+def _code_cell(cell: dict, page: str) -> str:
+    outputs = [_output(output, cell["id"], page) for output in cell["outputs"]]
+    folded = "solution" in cell["metadata"].get("tags", ())
+    return render("cell.html", id=cell["id"], code=highlighted("".join(cell["source"])), outputs=outputs, folded=folded)
+
+
+def _output(output: dict, cell: str, page: str) -> tuple[str, str]:
+    """Class and text of what a cell printed. Raises ``PluginError`` for an error and for pictures, which no lab has."""
+    if output["output_type"] == "error":
+        raise PluginError(f"{page}: {cell} failed: {output['ename']}: {output['evalue']}")
+    data = output.get("data", {"text/plain": output.get("text", "")})
+    if any(kind.startswith(("image/", "text/html")) for kind in data):
+        raise PluginError(f"{page}: {cell} shows {', '.join(data)}; render/mkdocs/labs.py knows only text so far")
+    kind = " jp-mod-stderr" if output.get("name") == "stderr" else ""
+    return kind, "".join(data["text/plain"]).rstrip("\n")
+
+
+def _actions(page, config) -> str:
+    """Links to the notebook, which lies beside its page, and to Colab where the repository is on GitHub."""
+    colab = ""
+    if (config.repo_url or "").startswith("https://github.com/"):
+        repository = config.repo_url.removeprefix("https://github.com/").strip("/")
+        branch = (config.edit_uri or "edit/main").split("/")[1]
+        colab = f"https://colab.research.google.com/github/{repository}/blob/{branch}/{_in_repository(page, config)}"
+    return render("actions.html", notebook=PurePosixPath(page.file.src_uri).name, colab=colab)
