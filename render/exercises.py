@@ -174,7 +174,7 @@ def invited(html: str, page: str) -> str:
 
 PACKED = re.compile(  # what a reader downloads, from the folder practice/
     r"README\.md|__init__\.py|practice\.(py|ipynb)|pages\.json|coach/\w+\.py"
-    r"|exercises/\w+/((exercise|solution|spec)\.py|wrong\.toml)"
+    r"|exercises/\w+/((solution|spec)\.py|wrong\.toml)"
 )
 KEPT = re.compile(r"answers\.json|measured\.json|mine/.*|(.*/)?(__pycache__|\.ipynb_checkpoints)/.*")  # what stays here
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A folder in ``exercises/``: card, skeleton, solution, wrong solutions. Needs no torch, so the site can read it."""
+"""Read a folder in ``exercises/``: card, solution, skeleton, wrong solutions. Needs no torch, so the site can, too."""
 
 import ast
 import difflib
@@ -64,12 +64,14 @@ class Exercise:
         return self.folder.name
 
     @cached_property
-    def skeleton(self) -> str:
-        return (self.folder / "exercise.py").read_text("utf-8")
-
-    @cached_property
     def solution(self) -> str:
         return (self.folder / "solution.py").read_text("utf-8")
+
+    @cached_property
+    def skeleton(self) -> str:
+        """The file that readers begin with: the solution, with what ``wrong.toml`` says in its gaps."""
+        held = {key: text for key, text in self._table["skeleton"].items() if key.startswith("gap")}
+        return gaps.emptied(self.solution, {int(key.removeprefix("gap")): text for key, text in held.items()})
 
     @cached_property
     def spec_text(self) -> str:
@@ -117,23 +119,41 @@ class Exercise:
     def spec(self) -> "Spec":
         return load(self.folder / "spec.py", "spec").SPEC
 
+    @cached_property
     def _table(self) -> dict:
         return tomllib.loads((self.folder / "wrong.toml").read_text("utf-8"))
 
     def start(self) -> Expected:
-        """How the skeleton fails."""
-        return Expected(**self._table()["skeleton"])
+        """Return how the skeleton fails."""
+        return Expected(self._table["skeleton"]["stage"], self._table["skeleton"]["message"])
 
     def wrong(self) -> list[Wrong]:
-        """The wrong solutions: that of ``solution.py``, with other texts in some gaps."""
+        """Return the wrong solutions. Raise PracticeError where one replaces what the solution does not have once."""
         found = []
-        for name, entry in self._table().items():
+        for name, entry in self._table.items():
             if name != "skeleton":
-                fillings = {int(key.removeprefix("gap")): text for key, text in entry.items() if key.startswith("gap")}
-                text = gaps.fill(self.solution, fillings)
+                try:
+                    text = replaced(self.solution, entry["replace"])
+                except ValueError as error:
+                    raise PracticeError(f"exercises/{self.name}/wrong.toml, {name}: {error}") from error
                 expected = Expected(entry["stage"], entry["message"])
                 found.append(Wrong(name, entry["why"], text, expected, entry.get("gpu", False)))
         return found
+
+
+def replaced(text: str, pieces: list[str]) -> str:
+    """Return the text with a piece of it, ``pieces[0]``, replaced by ``pieces[1]``, ``pieces[2]`` by ``pieces[3]``, …
+
+    Raise ValueError where a piece is not found exactly once.
+    """
+    if len(pieces) % 2:
+        raise ValueError(f"replace has {len(pieces)} texts; it takes pairs: [old, new] or [old, new, old, new]")
+    for old, new in zip(pieces[::2], pieces[1::2], strict=True):
+        if (count := text.count(old)) != 1:
+            what = "with more of its line, so that it is there once" if count else "as it stands in the solution"
+            raise ValueError(f"{old!r} is found {count} times, and must be found once; quote it {what}")
+        text = text.replace(old, new)
+    return text
 
 
 @lru_cache(maxsize=64)

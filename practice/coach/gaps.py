@@ -1,16 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The marked gaps of a file, between ``# gap 1: what goes here`` and ``# end of gap 1``: find, fill, compare.
-
-Skeleton, solution and wrong solutions differ inside gaps only. A skeleton holds no code in a gap that its solution
-lacks, except a placeholder.
-"""
+"""Find, empty and compare the marked gaps of a file, between ``# gap 1: what goes here`` and ``# end of gap 1``."""
 
 import ast
 import re
 import textwrap
 from dataclasses import dataclass
 
-BEGIN = re.compile(r"^\s*# gap (\d+)\b:?\s*(.*)$")
+BEGIN = re.compile(r"^(\s*)# gap (\d+)\b:?\s*(.*)$")
 END = re.compile(r"^\s*# end of gap (\d+)\s*$")
 
 
@@ -23,6 +19,7 @@ class Gap:
     number: int
     about: str  # what its marker says
     line: int  # of its marker, from 1
+    indent: str  # of its marker
     text: str
 
 
@@ -33,8 +30,8 @@ def split(text: str) -> list[str | Gap]:
         begin, end = BEGIN.match(line.rstrip("\n")), END.match(line.rstrip("\n"))
         if begin:
             if opened:
-                raise GapError(f"line {number}: gap {begin[1]} begins before gap {opened[0]} ends")
-            opened = int(begin[1]), begin[2], number
+                raise GapError(f"line {number}: gap {begin[2]} begins before gap {opened[0]} ends")
+            opened = int(begin[2]), begin[3], number, begin[1]
             pieces.append("".join([*current, line]))
             current = []
         elif end:
@@ -56,14 +53,19 @@ def gaps(text: str) -> dict[int, Gap]:
     return {gap.number: gap for gap in found}
 
 
-def fill(text: str, fillings: dict[int, str]) -> str:
-    """The file with other texts in some of its gaps, all else as it is."""
-    if unknown := fillings.keys() - gaps(text).keys():
+def emptied(solution: str, held: dict[int, str]) -> str:
+    """Return the file with other texts in its gaps, indented as their markers; ``...`` where none is given.
+
+    Raise GapError where a text is for a gap that is not there.
+    """
+    if unknown := held.keys() - gaps(solution).keys():
         raise GapError(f"there is no gap {min(unknown)}")
-    line = lambda filling: filling if not filling or filling.endswith("\n") else filling + "\n"
-    return "".join(
-        line(fillings.get(piece.number, piece.text)) if isinstance(piece, Gap) else piece for piece in split(text)
-    )
+
+    def filling(gap: Gap) -> str:
+        text = held.get(gap.number, "...")
+        return textwrap.indent(f"{text}\n", gap.indent) if text else ""
+
+    return "".join(filling(piece) if isinstance(piece, Gap) else piece for piece in split(solution))
 
 
 def untouched(text: str, skeleton: str) -> list[Gap]:
@@ -90,34 +92,3 @@ def code(text: str) -> list[str]:
 
 def _indent(text: str) -> str:
     return textwrap.indent(text, "    ")
-
-
-def is_placeholder(statement: str) -> bool:
-    """``...``, ``pass``, ``return``, ``return None``, or a name set to a neutral value."""
-    node = ast.parse(f"def gap():\n{_indent(statement)}").body[0].body[0]
-    if isinstance(node, ast.Assign) and all(isinstance(target, ast.Name) for target in node.targets):
-        return isinstance(node.value, ast.Constant) and node.value.value in (None, ..., 0, 1, False, True, "")
-    value = getattr(node, "value", None)
-    if isinstance(node, ast.Expr):
-        return isinstance(value, ast.Constant) and value.value is ...
-    nothing = value is None or (isinstance(value, ast.Constant) and value.value is None)
-    return isinstance(node, ast.Pass) or (isinstance(node, ast.Return) and nothing)
-
-
-def check_pair(skeleton: str, solution: str, holds_code: bool) -> None:
-    """Raise GapError unless both differ in gaps only, and the skeleton's gaps hold nothing of their own.
-
-    ``holds_code``: the exercise is to find a bug or to make it faster, so its gaps begin with code that is to go.
-    """
-    given, solved = split(skeleton), split(solution)
-    if [p for p in given if isinstance(p, str)] != [p for p in solved if isinstance(p, str)]:
-        raise GapError("skeleton and solution differ outside of the gaps")
-    if not gaps(skeleton):
-        raise GapError("there is no gap")
-    for number, gap in gaps(skeleton).items():
-        right = code(gaps(solution)[number].text)
-        if code(gap.text) == right:
-            raise GapError(f"gap {number} of the skeleton is filled already")
-        for statement in [] if holds_code else code(gap.text):
-            if statement not in right and not is_placeholder(statement):
-                raise GapError(f"gap {number} of the skeleton holds code that its solution lacks: {statement}")

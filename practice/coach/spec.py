@@ -2,15 +2,16 @@
 """What an exercise asks for: ``exercises/NAME/spec.py`` ends in ``SPEC = Spec(…)``, and needs no other code.
 
 How to write one: (1) ``solution.py``, with ``# gap 1: what goes here`` and ``# end of gap 1`` around what the reader
-writes; (2) ``exercise.py``, the same file with a placeholder in each gap (``...``, ``pass``, ``return None``, a name
-set to a neutral value) or, to find a bug or to make it faster, with the code that is to go; (3) ``spec.py``; (4)
-``wrong.toml``: a table ``[skeleton]`` and at least four tables of wrong solutions with ``why``, the ``stage`` that must
-catch it (a key of ``finding.STAGES``), a piece of the ``message``, and the text of gaps (``gap1 = '''…'''``), the
-others being the solution's; (5) ``EVERYTHING=1 pytest tests/practice/test_exercises.py -k NAME``, and read the
-messages: where one is vague, give ``mistaken`` a sentence, or ``mistakes`` a rule; (6) ``python -m
-tests.practice.answers NAME`` and ``python -m render.handout``, which write what pages and the notebook show of it.
-A wrong solution that is right, and too slow, which only a GPU can tell, has ``gpu = true``; on a machine with a GPU,
-``python -m tests.practice.on_a_gpu`` runs all solutions and those, and writes what speed the solutions reach.
+writes; (2) ``spec.py``; (3) ``wrong.toml``, whose table ``[skeleton]`` makes the file that readers begin with: each gap
+holds ``...`` or, by ``gap1 = "pass"``, another placeholder (``return None``, a name set to a neutral value), or to find
+a bug or to make it faster, the code that is to go; (4) there, too, at least four tables of wrong solutions, each with
+``why``, the ``stage`` that must catch it (a key of ``finding.STAGES``), a piece of the ``message``, and ``replace =
+["old", "new"]``, one or more pairs of what it has in place of pieces of the solution; (5) ``EVERYTHING=1 pytest
+tests/practice/test_exercises.py -k NAME``, and read the messages: where one is vague, give ``mistaken`` a sentence, or
+``mistakes`` a rule; (6) ``python -m tests.practice.answers NAME`` and ``python -m render.handout``, which write what
+pages and the notebook show of it. A wrong solution that is right, and too slow, which only a GPU can tell, has ``gpu =
+true``; on a machine with a GPU, ``python -m tests.practice.on_a_gpu`` runs all solutions and those, and writes what
+speed the solutions reach.
 
 The first five fields are the card. They are literals, for lists and the site read them without importing torch. A
 lambda or a function of ``spec.py`` does the rest::

@@ -10,9 +10,9 @@ from markupsafe import Markup
 from practice.coach.exercise import PRACTICE
 from recorder.project import read_text
 from render.code import EPOCH
-from render.exercises import OVERVIEW, ZIP, files
+from render.exercises import OVERVIEW, ZIP, files, sound
 
-NOTEBOOK, PAGES = "practice.ipynb", PRACTICE / "pages.json"
+NOTEBOOK = "practice.ipynb"
 
 
 def on_page_content(html, *, page, config, **_):
@@ -37,11 +37,9 @@ def on_post_build(config, **_):
     target.parent.mkdir(parents=True, exist_ok=True)
     target.with_name(NOTEBOOK).write_bytes((PRACTICE / NOTEBOOK).read_bytes())
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        for path in files():
-            name = f"practice/{path.relative_to(PRACTICE).as_posix()}"
-            text = read_text(path)
-            if path == PAGES:  # the zip of a published site knows its address
-                text = json.dumps(
-                    json.loads(text) | {"site": config.get("site_url") or ""}, indent=1, ensure_ascii=False
-                )
+        texts = {f"practice/{path.relative_to(PRACTICE).as_posix()}": read_text(path) for path in files()}
+        told = json.loads(texts["practice/pages.json"]) | {"site": config.get("site_url") or ""}
+        texts["practice/pages.json"] = json.dumps(told, indent=1, ensure_ascii=False)
+        texts |= {f"practice/exercises/{each.name}/exercise.py": each.skeleton for each in sound()}
+        for name, text in sorted(texts.items()):
             archive.writestr(zipfile.ZipInfo(name, EPOCH), text, zipfile.ZIP_DEFLATED)

@@ -205,7 +205,8 @@ def toy(tmp_path):
         code, spec, functions = KINDS[kind]
         folder = tmp_path / f"00_{kind}"
         folder.mkdir()
-        (folder / "exercise.py").write_text(HEAD + "# gap 1: all\n# end of gap 1\n")
+        (folder / "solution.py").write_text(HEAD + "# gap 1: all\n# end of gap 1\n")
+        (folder / "wrong.toml").write_text("[skeleton]\n")
         spec = textwrap.indent(textwrap.dedent(spec), "    ")
         head = "import torch\nfrom coach.spec import Spec\n\n"
         (folder / "spec.py").write_text(f"{head}{functions}\nSPEC = Spec(\n    {CARD}\n{spec})\n")

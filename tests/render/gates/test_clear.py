@@ -115,7 +115,6 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(exercises, "PRACTICE", target)
     monkeypatch.setattr(practice, "PRACTICE", target)
     monkeypatch.setattr(practice, "read_text", lambda path: path.read_text("utf-8"))
-    monkeypatch.setattr(practice, "PAGES", target / "pages.json")
     monkeypatch.setattr(exercises, "exercises", lambda: exercise.exercises(target))
     return target
 
