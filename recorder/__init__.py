@@ -12,7 +12,6 @@ One job a module, in the order in which a recording comes about:
 - ``runner``: runs a snippet in processes of its own; ``watch`` stops them when the recorder is gone
 - ``trace``: in such a process: output, launches, memory accesses, benchmarks
 - ``compile``: in another, by a Triton of its own: the launches that were seen, for several targets, without a GPU
-- ``chart``: has matplotlib draw a benchmark; ``drawing``: whether an SVG is no more than that
 - ``lab``: executes a lab into a notebook
 - ``recording``: what a recording holds, as types with units; the only reader and writer of the files
 - ``printed``: numbers, sections, pixels and verdicts in what a run printed

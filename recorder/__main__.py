@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m recorder run | check | draw | new | rename | list``: see ``--help``."""
+"""``python -m recorder run | check | new | rename | list``: see ``--help``."""
 
 import argparse
 import contextlib
@@ -17,7 +17,6 @@ from recorder.project import (
     find,
     interpreted,
     labs,
-    mend,
     relative,
     snippets,
     triton_of,
@@ -80,10 +79,9 @@ def _needed(snippet: Snippet, asked: bool, stale: bool, devices: list[str]) -> l
 
 
 def _hurt(snippet: Snippet) -> set[str]:
-    """The devices whose recording, or one of its charts, is at fault."""
-    faults = [problem.path for problem in judge.problems(snippet)]
-    begins = {d: relative(recording.path_of(snippet, d)).removesuffix("json") for d in recording.devices(snippet)}
-    return {device for device, begin in begins.items() if any(fault.startswith(begin) for fault in faults)}
+    """Return the devices whose recording is at fault."""
+    faults = {problem.path for problem in judge.problems(snippet)}
+    return {d for d in recording.devices(snippet) if relative(recording.path_of(snippet, d)) in faults}
 
 
 def _replace(names: list[str], gpu: str) -> None:
@@ -96,8 +94,7 @@ def _replace(names: list[str], gpu: str) -> None:
             for device in recording.devices(snippet):
                 path = recording.path_of(snippet, device)
                 if not interpreted(device) and faults.get(relative(path)) == "stale":
-                    for file in (path, *snippet.recordings.glob(f"{device}.*.svg")):
-                        file.unlink()
+                    path.unlink()
                     print(f"removed {relative(path)}: it was stale, and {gpu}.json is fresh", file=sys.stderr)
 
 
@@ -182,20 +179,6 @@ def check(options) -> int:
     return 130 if stopped else bool(problems)
 
 
-def draw(options) -> int:
-    """Draw charts again, from the numbers as recorded: a mended or a new style of charts needs no GPU."""
-    for snippet in map(find, options.names) if options.names else snippets():
-        for device in recording.devices(snippet):
-            drawn = runner.draw_charts(recording.load(snippet, device))
-            if drawn != recording.charts(snippet, device):
-                if not recording.as_written(snippet, device):
-                    path = relative(recording.path_of(snippet, device))
-                    raise RecorderError(f"{path} was edited by hand; make it anew with: {mend(snippet.name, device)}")
-                recording.save(recording.load(snippet, device), drawn)
-                print(f"drew the charts of {relative(recording.path_of(snippet, device))}", file=sys.stderr)
-    return 0
-
-
 def begin(options) -> int:
     print(new(options.name))
     return 0
@@ -228,7 +211,7 @@ def show(options) -> int:
 
 def main(arguments=None) -> int:
     parser = argparse.ArgumentParser(prog="python -m recorder", description="Run snippets and keep what they produced.")
-    commands = parser.add_subparsers(required=True, metavar="run | check | draw | new | rename | list")
+    commands = parser.add_subparsers(required=True, metavar="run | check | new | rename | list")
     runs = commands.add_parser("run", help="run what is stale, or what is named, on the devices that this machine has")
     runs.add_argument("names", nargs="*", metavar="NAME", help="such as programs/vector_add")
     runs.add_argument("--all", action="store_true", help="run everything, stale or not")
@@ -249,9 +232,6 @@ def main(arguments=None) -> int:
     )
     checks.add_argument("--seed", type=int, default=0, help="with `--replay gpu`: another sample; 0, if left out")
     checks.set_defaults(do=check)
-    draws = commands.add_parser("draw", help="draw the charts of recordings again, from the numbers that were recorded")
-    draws.add_argument("names", nargs="*", metavar="NAME", help="such as programs/vector_add; everything, if left out")
-    draws.set_defaults(do=draw)
     begins = commands.add_parser("new", help="begin a lesson: snippet, test and page that run, and what to do next")
     begins.add_argument("name", metavar="NAME", help="such as programs/saxpy")
     begins.set_defaults(do=begin)

@@ -74,32 +74,10 @@ def _problems_on(snippet: Snippet, device: str) -> list[Problem]:
         return [Problem(path, "edited", f"it is of {made.snippet} on {made.device}", repair)]
     if not sound:
         return [Problem(path, "edited", "its content is not what the recorder wrote", repair)]
-    found = []
     if made.provenance.fingerprint != fingerprint.of(snippet, device, made):
         why = f"{relative(snippet.path)} has changed since (or a definition that it imports, its settings, or a pin)"
-        found.append(Problem(path, "stale", why, repair))
-    return found + _chart_problems(snippet, made)
-
-
-def _chart_problems(snippet: Snippet, made: recording.Recording) -> list[Problem]:
-    found, repair = [], f"python -m recorder draw {snippet.name}"
-    declared = [] if made.device.startswith("cpu") else snippet.settings.charts
-    for name in dict.fromkeys([*declared, *made.charts]):
-        picture = recording.chart_path(snippet, made.device, name)
-        if name not in declared:
-            why = f"{relative(snippet.settings_file)} does not declare this chart"
-            found.append(Problem(relative(picture), "orphaned", why, repair))
-        elif not picture.is_file() or name not in made.charts:
-            why = f"{relative(snippet.settings_file)} declares this chart"
-            found.append(Problem(relative(picture), "missing", why, repair))
-        elif recording.sha256(picture.read_text("utf-8", errors="replace")) != made.charts[name]:
-            found.append(Problem(relative(picture), "edited", "its content is not what the recorder wrote", repair))
-        else:
-            try:
-                recording.chart(snippet, made.device, name)
-            except RecorderError as error:
-                found.append(Problem(relative(picture), "edited", str(error), repair))
-    return found
+        return [Problem(path, "stale", why, repair)]
+    return []
 
 
 def _disagreement(snippet: Snippet, recorded: list[str]) -> list[Problem]:
@@ -138,18 +116,10 @@ def links() -> list[Problem]:
 
 
 def orphans() -> list[Problem]:
-    """Files in ``recordings/`` that belong to no snippet or to no recording."""
-    belonging = set()
-    for snippet in snippets():
-        for device in recording.devices(snippet):
-            belonging.add(recording.path_of(snippet, device))
-            try:
-                names = recording.load(snippet, device).charts
-            except RecorderError:  # which is named by itself
-                names = {path.name.split(".")[1]: "" for path in snippet.recordings.glob(f"{device}.*.svg")}
-            belonging |= {recording.chart_path(snippet, device, name) for name in names}
+    """Return a problem for each file in ``recordings/`` that is not a snippet's recording."""
+    belonging = {recording.path_of(s, device) for s in snippets() for device in recording.devices(s)}
     files = (path for path in (ROOT / "recordings").rglob("*") if path.is_file() and not path.name.startswith(".git"))
-    why = "no snippet and no recording goes with it"
+    why = "it is no recording of a snippet"
     paths = [relative(path) for path in sorted(files) if path not in belonging]
     return [Problem(path, "orphaned", why, removal(path)) for path in paths]
 

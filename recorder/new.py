@@ -16,7 +16,7 @@ Begun. Next:
  2. {test}: what must hold. Break a mask, a bound, an offset: a test must fail.
     Run it: python -m pytest {test} {snippet}, and then: python -m tests.mutants {name}
  3. python -m recorder run {name}     records it, on every device that this machine has
-    {settings} says what is kept beside the output: launches to draw, compiler stages, charts;
+    {settings} says what is kept beside the output: launches to draw, compiler stages;
     and `devices = ["cpu"]` says that no GPU is to record it. Take that line away when one has.
  4. {page}: write the page. `make serve` shows it at /{address}
     In the menu of mkdocs.yml it stands behind the last page of {chapter}/: move it to its place.

@@ -104,7 +104,6 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     compiles_only: bool = False  # whether it launches no kernel on a CPU: what it says was read from code that the
     # course's compiler made, `COMPILER`, unless it compares versions of Triton, which `triton` names
     stages: list[Listing] = []  # what of that is kept as text
-    charts: list[str] = []  # benchmarks that pages draw with matplotlib
     triton: list[str] = []  # other versions of Triton to run it under, in the interpreter
     processes: int = 1  # in how many processes, one after the other, its benchmarks are measured on a GPU
     replay: bool = True  # whether `check --replay` runs it again; not so for what asks the network

@@ -2,7 +2,7 @@
 """What a recording holds, as types, with units; and the only code that reads and writes one.
 
 A recording is one JSON file for each snippet and device, ``recordings/<chapter>/<name>/<device>.json``, with one row a
-line, and its charts beside it as SVG. It carries the fingerprint of the code that it was made from and a digest of
+line. It carries the fingerprint of the code that it was made from and a digest of
 itself, so that code that changed and a recording that was edited by hand both show. Files are replaced whole or not at
 all.
 """
@@ -19,7 +19,6 @@ from typing import Any
 
 import msgspec
 
-from recorder.drawing import sound
 from recorder.project import RecorderError, Snippet, inside, mend, nearest, relative
 
 VERSION = 2  # of this file's types; the first version had none, and kept everything that a run did
@@ -192,7 +191,6 @@ class Recording(Part):
     launched: dict[str, int] = {}  # how often each kernel was launched
     launches: dict[str, Launch] = {}  # by number, counted from 0: those that the snippet's settings declare
     compiled: list[Compiled] = []
-    charts: dict[str, str] = {}  # SHA-256 of the SVG of each benchmark that the snippet's settings declare
 
     def benchmark(self, name: str, *lines: str) -> Benchmark:
         """The benchmark of this name, which must have these lines. Raises ``RecorderError``."""
@@ -279,10 +277,6 @@ def path_of(snippet: Snippet, device: str) -> Path:
     return snippet.recordings / f"{device}.json"
 
 
-def chart_path(snippet: Snippet, device: str, name: str) -> Path:
-    return snippet.recordings / f"{device}.{name}.svg"
-
-
 def devices(snippet: Snippet) -> list[str]:
     """The devices that a recording of the snippet exists for."""
     return sorted(path.stem for path in snippet.recordings.glob("*.json"))
@@ -309,19 +303,12 @@ def spell(value, indent: str = "") -> str:
     return "[\n" + ",\n".join(inner + spell(part, inner) for part in value) + f"\n{indent}]"
 
 
-def save(recording: Recording, charts: dict[str, str]) -> None:
-    """Write a recording and its charts; the charts come first, so that the JSON never names one that is not there."""
-    snippet = Snippet(recording.snippet)
-    recording = msgspec.structs.replace(recording, charts={name: sha256(svg) for name, svg in charts.items()})
+def save(recording: Recording) -> None:
+    """Write a recording."""
     plain = {"version": VERSION, **msgspec.to_builtins(recording)}
     plain["output"] = plain["output"].split("\n")  # a line a row
-    for name, svg in charts.items():
-        write_atomically(chart_path(snippet, recording.device, name), svg)
     text = spell({**plain, "digest": _digest(plain)}) + "\n"
-    write_atomically(path_of(snippet, recording.device), text)
-    for path in snippet.recordings.glob(f"{recording.device}.*.svg"):
-        if path not in {chart_path(snippet, recording.device, name) for name in charts}:
-            path.unlink()  # of a benchmark that is no longer drawn
+    write_atomically(path_of(Snippet(recording.snippet), recording.device), text)
 
 
 def load(snippet: Snippet, device: str) -> Recording:
@@ -358,20 +345,3 @@ def _read(path: Path, modified: int, repair: str) -> tuple[Recording, bool]:
         return msgspec.convert(plain, Recording), sound
     except (ValueError, KeyError, TypeError, RecursionError) as error:  # msgspec's errors are ValueErrors
         raise RecorderError(f"{relative(path)} is not a whole recording ({error}); restore it with git") from error
-
-
-def chart(snippet: Snippet, device: str, name: str) -> str:
-    """The SVG of a benchmark. Raises ``RecorderError`` if it is not there, or more than a drawing."""
-    path = chart_path(snippet, device, name)
-    if not path.is_file():
-        raise RecorderError(
-            f"there is no chart {relative(path)}; add {name!r} to `charts` of {snippet.name} in "
-            f"{relative(snippet.settings_file)}, then: python -m recorder draw {snippet.name}"
-        )
-    return sound(path.read_text("utf-8"), name)
-
-
-def charts(snippet: Snippet, device: str) -> dict[str, str]:
-    """The charts of a recording that are there, by name."""
-    paths = {name: chart_path(snippet, device, name) for name in load(snippet, device).charts}
-    return {name: path.read_text("utf-8") for name, path in paths.items() if path.is_file()}

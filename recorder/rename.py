@@ -47,9 +47,9 @@ def rename(old_name: str, new_name: str) -> list[str]:
     texts |= _settings(texts, old, new)
     _check(texts, old, new)
     changed = _write(texts, moves)
-    for made, charts in fresh:
+    for made in fresh:
         if (now := _renamed(made, old, new)) != made:
-            recording.save(now, charts)
+            recording.save(now)
             changed.append(relative(recording.path_of(Snippet(now.snippet), now.device)))
     if old.recordings.is_dir():
         shutil.rmtree(old.recordings)
@@ -83,10 +83,8 @@ def _page(snippet: Snippet) -> str:
     return snippet.name.replace("_", "-")
 
 
-def _recordings(snippet: Snippet) -> list[tuple[Recording, dict[str, str]]]:
-    """The recordings of a snippet, and the charts of each."""
-    found = recording.devices(snippet)
-    return [(recording.load(snippet, device), recording.charts(snippet, device)) for device in found]
+def _recordings(snippet: Snippet) -> list[Recording]:
+    return [recording.load(snippet, device) for device in recording.devices(snippet)]
 
 
 # ---- What is written, by path before it is moved ----

@@ -14,7 +14,7 @@ from threading import Event
 import msgspec
 
 from recorder import lab, recording, runner, timing
-from recorder.project import Lab, RecorderError, Snippet, interpreted, labs, relative, snippets
+from recorder.project import Lab, RecorderError, Snippet, interpreted, labs, snippets
 from recorder.recording import Recording
 
 SHOWN = 100  # characters of a line that differs
@@ -22,12 +22,8 @@ AT_ONCE = max(1, min(8, (os.cpu_count() or 2) // 2))  # snippets that only print
 
 
 def replay(progress) -> Iterator[str]:
-    """Yield what comes out differently now: of every snippet in the interpreter, of every lab and of every chart."""
+    """Yield what comes out differently now: of every snippet in the interpreter, and of every lab."""
     for snippet in snippets():
-        for device in recording.devices(snippet):
-            if runner.draw_charts(recording.load(snippet, device)) != recording.charts(snippet, device):
-                path = relative(recording.path_of(snippet, device))
-                yield f"{path}: its charts are drawn otherwise now; mend: python -m recorder draw"
         if "cpu" in recording.devices(snippet) and snippet.settings.replay:
             yield from _again(snippet, progress)
     for script in labs():

@@ -225,14 +225,6 @@ def _tail(log: Path) -> list[str]:
         return file.read().decode("utf-8", errors="replace").rstrip().splitlines()[-25:] or [""]
 
 
-def draw_charts(recording: Recording) -> dict[str, str]:
-    """The charts that the snippet's settings declare, by name."""
-    from recorder import chart
-
-    names = [name for name in Snippet(recording.snippet).settings.charts if not interpreted(recording.device)]
-    return {name: chart.draw(recording.benchmark(name)) for name in names}
-
-
 def update(snippet: Snippet, device: str, **options) -> bool:
     """Record and write. False if the old recording said the same already: then it stays, with its date."""
     new = record(snippet, device, **options)
@@ -243,10 +235,10 @@ def update(snippet: Snippet, device: str, **options) -> bool:
             old = None
         if old and not problems(snippet) and _undated(old) == _undated(new):
             return False
-    save(new, draw_charts(new))
+    save(new)
     return True
 
 
 def _undated(recording: Recording) -> Recording:
     made = msgspec.structs.replace(recording.provenance, date="", seconds=None)
-    return msgspec.structs.replace(recording, provenance=made, charts={})
+    return msgspec.structs.replace(recording, provenance=made)

@@ -9,14 +9,13 @@ import os
 import shutil
 import subprocess
 import sys
-from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from recorder import chart, fingerprint, recording
+from recorder import fingerprint, recording
 from recorder import project as places
 from recorder.project import Snippet, interpreted
 from recorder.recording import Access, Benchmark, Code, Compiled, Launch, Line, Provenance, Reading, Recording, sha256
@@ -39,7 +38,7 @@ def toy_kernel(x_ptr, n, BLOCK: tl.constexpr):
 # --8<-- [end:kernel]
 '''
 LOAD = 3  # the place of its line 10, `tl.load`
-SETTINGS = '[toy]\nlaunches = [0, 1, 2, 3]\nstages = [{launch = 0}]\ncharts = ["bandwidth"]\n'
+SETTINGS = '[toy]\nlaunches = [0, 1, 2, 3]\nstages = [{launch = 0}]\n'
 OUTPUT = (
     "patch: 1,2,3 250,255,6 7,8,9\nsum: 1,024\nratio = 0.5\n<b>bold</b>\nlist [1, 2]\n"
     "## Rows\n  a `row`\n    ran: <b>right\n"
@@ -188,12 +187,6 @@ def made(device: str) -> Recording:
     return Recording(provenance=where, launches=launches, compiled=compiled(), **usual)
 
 
-@cache
-def charts(device: str) -> dict[str, str]:
-    """The SVG of each chart that the toy declares on a device."""
-    return {} if interpreted(device) else {"bandwidth": chart.draw(made(device).benchmark("bandwidth"))}
-
-
 class Project:
     """A project in a folder of its own."""
 
@@ -227,7 +220,7 @@ class Project:
         toy, new = Snippet("programs/toy"), msgspec.structs.replace(made(device), **changes)
         now = msgspec.structs.replace(new.provenance, fingerprint=fingerprint.of(toy, device, new))
         new = msgspec.structs.replace(new, provenance=now)
-        recording.save(new, charts(device))
+        recording.save(new)
         self.touch(recording.path_of(toy, device))
         return new
 

@@ -29,7 +29,7 @@ def table(recording: Recording, *, name=..., share_of=None, rows=None, lines=Non
     others = [line for line in data.lines if share_of and line != share_of]
     titles = [data.xlabel, *data.lines.values()]
     titles += [f"{data.lines[line]}, share of {whole}" for line in others]
-    form = _power if all(map(_is_power, rows or medians)) else _plain
+    form = _power if all(map(is_power_of_two, rows or medians)) else _plain
     body = [
         [form(x), *cells, *(f"{row[line] / row[share_of]:.2f}" for line in others)]
         for x, row, cells in zip(rows or medians, shown, _cells(data, shown, spread), strict=True)
@@ -56,7 +56,8 @@ def _breakable(title: str) -> Markup:
     return Markup(re.sub(r"(?<=[_=])(?=\w)", "<wbr>", str(escape(title))))
 
 
-def _is_power(x) -> bool:
+def is_power_of_two(x) -> bool:
+    """Return whether a size reads better as a power of two."""
     return isinstance(x, int) and x >= 64 and x & (x - 1) == 0
 
 

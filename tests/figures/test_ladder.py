@@ -7,9 +7,9 @@ import pytest
 from msgspec.structs import replace
 
 from figures import ladder
-from recorder.chart import tokens
 from recorder.project import RecorderError
 from recorder.recording import Benchmark, Reading, Recording
+from tests.figures.tokens import tokens
 from tests.toy import made
 
 LEVELS = {  # holds, answers after, delivers
@@ -56,7 +56,7 @@ def test_each_level_has_its_hue_and_the_host_is_gray():
         "memory-hbm",
         "ink-muted",
     ]
-    assert {f"memory-{hue}" for hue in ladder.HUES.values()} | {"ink", "ink-muted", "paper", "rule"} <= set(tokens())
+    assert {f"memory-{hue}" for hue in ladder.HUES.values()} | {"ink", "ink-muted", "paper", "rule"} <= tokens()
 
 
 def test_says_in_words_what_it_shows():

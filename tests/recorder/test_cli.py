@@ -96,9 +96,9 @@ def test_run_of_what_is_named_or_stale(jobs, capsys, arguments, expected):
     ("path", "text", "expected"),
     [
         ("requirements.txt", "torch==3\n", [TOY_CPU]),
-        ("recordings/programs/toy/h200.bandwidth.svg", "<svg/>", [TOY_H200]),
+        ("recordings/programs/toy/h200.json", "{", [TOY_H200]),
         ("recordings/programs/toy/cpu.json", "{", [TOY_CPU]),
-        ("snippets/programs/recorder.toml", '[toy]\ndevices = ["gpu"]\ncharts = ["bandwidth"]\n', []),
+        ("snippets/programs/recorder.toml", '[toy]\ndevices = ["gpu"]\n', []),
     ],
 )
 def test_run_of_what_is_at_fault(jobs, toy, capsys, path, text, expected):
@@ -138,8 +138,8 @@ def names(toy):
     return {path.rpartition("/")[2] for path in toy.files()}
 
 
-OF_H200 = {"h200.json", "h200.bandwidth.svg"}
-OF_H100 = {"h100.json", "h100.bandwidth.svg"}
+OF_H200 = {"h200.json"}
+OF_H100 = {"h100.json"}
 
 
 @pytest.mark.parametrize("arguments, expected", [([], ["h100"]), (["--stale"], []), (["--stale", "--replace"], [])])
@@ -273,7 +273,7 @@ def test_on_a_terminal_one_line_changes_and_the_same_is_not_written_again(projec
     assert shown.count("\n") == 1, shown
     assert shown.count("\r\x1b[K") > 3 and "wrote recordings/programs/good/cpu.json" in shown
     old = recording.load(snippet, "cpu")
-    recording.save(replace(old, provenance=replace(old.provenance, date="2026-01-01")), {})
+    recording.save(replace(old, provenance=replace(old.provenance, date="2026-01-01")))
     before = project.files()
     done = project.recorder("run", "programs/good")
     assert done.returncode == 0 and "as before" in done.stderr, done.stderr
@@ -300,35 +300,3 @@ def test_ctrl_c_leaves_old_recordings_whole(toy, tmp_path_factory, stop):
     assert toy.files() == before
     assert list(temporary.iterdir()) == []
     assert gone(int(pid.read_text()))
-
-
-# draw
-
-
-def test_draw_mends_charts_from_the_numbers(toy):
-    whole = toy.files()
-    toy.write("recordings/programs/toy/h200.bandwidth.svg", "<svg/>")
-    assert cli.main(["draw", "programs/toy"]) == 0
-    assert toy.files() == whole and judge.all_problems() == []
-
-
-def test_draw_follows_what_the_settings_declare(toy):
-    toy.write("snippets/programs/recorder.toml", SETTINGS.replace("bandwidth", "timeline"))
-    assert cli.main(["draw"]) == 0 and judge.all_problems() == []
-    assert {path.rpartition("/")[2] for path in toy.files()} == {"cpu.json", "h200.json", "h200.timeline.svg"}
-
-
-def test_draw_of_a_benchmark_that_there_is_not(toy, capsys):
-    toy.write("snippets/programs/recorder.toml", SETTINGS.replace("bandwidth", "bandwith"))
-    assert main(capsys, "draw")[::2] == (
-        2, "recorder: there is no benchmark 'bandwith'; the nearest that exist: bandwidth\n"
-    )  # fmt: skip
-
-
-def test_draw_refuses_what_was_edited(toy, capsys):
-    path = "recordings/programs/toy/h200.json"
-    toy.write(path, toy.files()[path].replace(b"1,024", b"1,025"))
-    (toy.root / "recordings/programs/toy/h200.bandwidth.svg").unlink()
-    before = toy.files()
-    assert cli.main(["draw"]) == 2 and toy.files() == before
-    assert f"{path} was edited by hand" in capsys.readouterr().err

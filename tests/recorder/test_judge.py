@@ -109,21 +109,7 @@ def test_a_recording_under_the_name_of_another(toy, path, copy, why):
     assert (found.fault, found.why) == ("edited", why)
 
 
-def test_an_edited_and_a_missing_chart(toy):
-    chart = f"{FOLDER}/h200.bandwidth.svg"
-    toy.write(chart, "<svg/>")
-    assert faults() == [(chart, "edited")]
-    (toy.root / chart).unlink()
-    assert faults() == [(chart, "missing")]
-    assert judge.problems(SNIPPET)[0].mend == "python -m recorder draw programs/toy"
-
-
-def test_a_chart_that_is_declared_later_or_no_longer(toy):
-    toy.write(TABLE, SETTINGS.replace("bandwidth", "ladder"))
-    assert faults() == [(f"{FOLDER}/h200.ladder.svg", "missing"), (f"{FOLDER}/h200.bandwidth.svg", "orphaned")]
-
-
-STRAY = ["recordings/a.txt", f"{FOLDER}/notes.md", f"{FOLDER}/h200.old.svg", f"{FOLDER}/.x.json.1"]
+STRAY = ["recordings/a.txt", f"{FOLDER}/notes.md", f"{FOLDER}/h200.bandwidth.svg", f"{FOLDER}/.x.json.1"]
 
 
 @pytest.mark.parametrize("path", STRAY)
@@ -135,7 +121,7 @@ def test_orphans(toy, path):
 def test_the_recordings_of_a_snippet_that_is_gone(toy):
     (toy.root / SOURCE).unlink()
     (toy.root / TABLE).unlink()
-    assert faults() == [(path, "orphaned") for path in (CPU, f"{FOLDER}/h200.bandwidth.svg", H200)]
+    assert faults() == [(path, "orphaned") for path in (CPU, H200)]
 
 
 def test_a_device_that_a_snippet_does_not_run_on(toy):

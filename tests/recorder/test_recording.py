@@ -67,18 +67,8 @@ def test_a_full_disk_leaves_the_old_file_whole(tmp_path):
 
 @pytest.mark.parametrize("device", ["cpu", "h200"])
 def test_what_is_saved_can_be_loaded(project, device):
-    drawn = {"a": '<svg xmlns="http://www.w3.org/2000/svg">ä</svg>'}
-    recording.save(made(device), drawn)
-    kept = recording.load(SNIPPET, device)
-    assert msgspec.structs.replace(kept, charts={}) == made(device) and recording.as_written(SNIPPET, device)
-    assert recording.charts(SNIPPET, device) == drawn and recording.chart(SNIPPET, device, "a") == drawn["a"]
-
-
-def test_charts_are_written_before_the_recording_that_names_them(project, monkeypatch):
-    monkeypatch.setattr(recording, "write_atomically", lambda path, text: written.append(path.name))
-    written = []
-    recording.save(made("cpu"), {"a": "", "b": ""})
-    assert written == ["cpu.a.svg", "cpu.b.svg", "cpu.json"]
+    recording.save(made(device))
+    assert recording.load(SNIPPET, device) == made(device) and recording.as_written(SNIPPET, device)
 
 
 def test_a_file_has_a_row_a_line(toy):
@@ -128,8 +118,6 @@ def test_a_recording_is_read_again_when_it_has_changed(toy):
 def test_what_was_never_recorded(project):
     with pytest.raises(RecorderError, match=r"there is no recording .* python -m recorder run programs/toy"):
         recording.load(SNIPPET, "cpu")
-    with pytest.raises(RecorderError, match=r"'x' to `charts` of programs/toy .* python -m recorder draw programs/toy"):
-        recording.chart(SNIPPET, "cpu", "x")
 
 
 # Asking

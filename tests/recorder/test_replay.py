@@ -14,7 +14,7 @@ from recorder.project import RecorderError, Snippet
 from recorder.recording import Line
 from recorder.replay import differences
 from tests.limits import HANGS
-from tests.toy import SETTINGS, charts, compiled, launch, made
+from tests.toy import SETTINGS, compiled, launch, made
 
 TOY = Snippet("programs/toy")
 OLD = made("cpu")
@@ -123,23 +123,11 @@ def test_why_is_said_at_once_and_summed_up_after_a_stop(toy, monkeypatch, capsys
     monkeypatch.setattr(timing, "sample", lambda *_: {"programs/toy", "programs/zebra"})
     monkeypatch.setattr(recording, "devices", lambda snippet: ["cpu", "h200"])
     monkeypatch.setattr(recording, "load", lambda snippet, device: replace(made(device), snippet=snippet.name))
-    monkeypatch.setattr(runner, "draw_charts", lambda _: {})
-    monkeypatch.setattr(recording, "charts", lambda *_: {})
     toy.snippet("zebra", "")
     assert cli.main(["check", "--replay", *["gpu"] * gpu]) == 130
     why = "programs/toy: output line 3 was 'ratio = 0.5', is 'ratio = 0.75'"
     assert why in said[0]
     assert why in (out := capsys.readouterr().out) and "Stopped before" in out and out.endswith("1 problem.\n")
-
-
-def test_charts_of_another_style(toy, ran, capsys):
-    whole = toy.files()
-    empty = '<svg xmlns="http://www.w3.org/2000/svg"/>'
-    recording.save(recording.load(TOY, "h200"), {name: empty for name in charts("h200")})
-    assert judge.all_problems() == [] and cli.main(["check", "--replay"]) == 1
-    assert "recordings/programs/toy/h200.json: its charts are drawn otherwise now" in capsys.readouterr().out
-    assert cli.main(["draw"]) == 0 and toy.files() == whole
-    assert cli.main(["check", "--replay"]) == 0
 
 
 # On a GPU

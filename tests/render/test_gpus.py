@@ -9,13 +9,12 @@ import pytest
 from bs4 import BeautifulSoup
 from msgspec.structs import replace
 
-from recorder import recording
 from recorder.project import Snippet
 from render import config, gpus
 from render.gates import built, check
 from render.page import PageError
 from tests.browser import ROOT, served
-from tests.toy import SETTINGS, charts, made
+from tests.toy import SETTINGS, made
 
 FILE = "```recording\nview: file\n```\n"
 OUTPUT = "```recording\nview: output\ndevice: gpu\n```\n"
@@ -38,9 +37,7 @@ def convert(course):
 def record(course, device: str, name: str, **changes):
     """A recording of the toy on a GPU of another name."""
     usual = made("h200")
-    course.record(device, provenance=replace(usual.provenance, device=name), **{"charts": {}, **changes})
-    recording.save(recording.load(TOY, device), charts("h200"))
-    course.touch(recording.path_of(TOY, device))
+    course.record(device, provenance=replace(usual.provenance, device=name), **changes)
 
 
 def sums(number: int) -> str:
