@@ -12,6 +12,7 @@ In the order in which a page comes about:
 - ``gpus``: which recordings a page means by ``gpu``
 - ``previews``: a fresh recording for a page, or a preview of it under ``mkdocs serve``
 - ``claims``: numbers for sentences, from expressions over a recording
+- ``values``: names that a page gives to values, for its claims
 - ``tracked``: values that remember that they were read from a recording, so that a claim which was typed is refused
 - ``code``: whole files, colored, to read and download
 - ``exercises``: exercises on pages

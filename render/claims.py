@@ -1,11 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers for sentences: an expression over a recording, its format, and what the sentence relies on.
+"""Numbers for sentences. A claim is ``DEVICE of SNIPPET: EXPRESSION; FORMAT; CONDITION``, such as
+``{{ gpu: bandwidth[2**28].triton / bandwidth[2**28].copy; .0%; >= 0.97 }}``.
 
-``bandwidth[2**28].triton / bandwidth[2**28].copy; .0%; >= 0.97`` has these names to work with:
+``of SNIPPET``, the format and the condition may be left out. The condition is what the sentence relies on: when it is
+no longer true, the build fails. It begins with a comparison of the value (``>= 0.97``), or is any expression, in which
+the value is called ``value``: ``0.97 <= value < 1``, ``value > 1 and above(a.ours, a.torch)``. A claim with such
+a condition may show a typed word: ``{{ cpu: "i32"; ; count("i32", 0, "sm_90", "ttir") > 0 }}``. Nowhere is there an
+``A if B else C``: B is a condition.
+
+A page names what it uses often, or what is long, in one fence ``values``; see ``values.py``.
+
+An expression has these names to work with:
 
 - each benchmark by its name: a row by its x value, the median of a line by its key, as in ``bandwidth[2**28].triton``,
   and least and most, as in ``bandwidth[2**28].triton.least``; ``rows(bandwidth)`` lists the rows;
   ``bandwidth["256, 8"]["2**28"]`` where a line's key is no name
+- ``above(a, b)``: whether the least of a is more than the most of b; ``overlap(a, b)``: whether their ranges meet
 - ``processes("bandwidth")``: a list of the same, one for each process that it was measured in
 - ``output``: the number behind each label that the snippet printed, as in ``output["elements never written"]``
 - ``launches``: by number, those that the recording keeps, with ``grid``, ``arguments`` and ``accesses``
@@ -15,12 +25,13 @@
 - ``made``: the provenance, as in ``made.multiprocessors``; ``name``: what people call the device, such as ``H200``
 - ``at_least(value, step)`` and ``at_most(value, step)``: the nearest multiple of ``step`` on the safe side, for
   "at least 55 times" where rounding 55.7 would say 56
+- ``min``, ``max``, ``sum``, ``len``, ``all``, ``any``, ``abs``, ``round``, and comprehensions:
+  ``max(r.copy for r in rows(bandwidth))``
 - ``pixels(label)``: the rows of pixels printed after a label; ``verdict(row)``: what was said of a row, written without
   its backticks, when it ran, or ``verdict(row, "compiles for sm_90")``; see ``recorder.printed``
 
 A page cannot change a recording, for what it works with are copies, and it cannot keep a build waiting: numbers,
-formats and time are bounded. What it inserts is a number or a word, and would be another had another been recorded; see
-``tracked.py``.
+formats and time are bounded. A number that it inserts would be another had another been recorded; see ``tracked.py``.
 """
 
 import ast
@@ -29,8 +40,10 @@ import functools
 import math
 import re
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 
 import msgspec
 import simpleeval
@@ -41,11 +54,14 @@ from recorder.project import RecorderError, nearest
 from recorder.recording import Recording
 from render import gpus, tracked
 
+CLAIM = re.compile(r"((?P<device>[\w.-]+)(\s+of\s+(?P<of>[\w/-]+))?\s*:)?(?P<rest>.+)", re.S)
 SECONDS = 2  # of a processor: for one expression
 LARGEST = 300  # digits: of a number, and of what is rounded away
 FORMAT = re.compile(r"[<>=^]?[-+ ]?#?0?\d{0,2}[,_]?(\.\d{1,2})?[bcdeEfFgGnosxX%]?")
 ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.LShift, ast.RShift)
 COMPARISONS = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.In, ast.NotIn, ast.Is, ast.IsNot, ast.Not)
+COMPARISON = re.compile(r"[=!]=|[<>]|(not )?in\b")  # what a condition on the value alone begins with
+NOTHING = MappingProxyType({})
 CANNOT = (simpleeval.InvalidExpression, SyntaxError, ArithmeticError, AttributeError, LookupError, TypeError)
 CANNOT += (ValueError, RecursionError, MemoryError)
 
@@ -58,6 +74,7 @@ class Evaluator(simpleeval.EvalWithCompoundTypes):
         self.functions["set"] = tracked.distinct
         for node in (ast.JoinedStr, ast.FormattedValue):
             del self.nodes[node]
+        self.nodes[ast.GeneratorExp] = self._eval_comprehension
         self.until = time.process_time() + SECONDS
         self.decided = {}  # parts of comprehensions that say how long they get, by what is recorded
 
@@ -82,10 +99,10 @@ class Evaluator(simpleeval.EvalWithCompoundTypes):
             super()._check_disallowed_items(item)
 
     def _eval_ifexp(self, node):
-        test = self._eval(node.test)
-        value = self._eval(node.body if test else node.orelse)
-        chosen = isinstance(test, tracked.Read) and isinstance(value, str | bool)
-        return tracked.wrap(value, ("if", *test._path)) if chosen else value
+        raise simpleeval.InvalidExpression(
+            "a condition stands behind the format, not in the value: "
+            f"{{{{ {ast.unparse(node.body)}; FORMAT; {ast.unparse(node.test)} }}}}"
+        )
 
     def _eval_comprehension(self, node):
         parts = [id(part) for each in node.generators for part in (each.iter, *each.ifs)]
@@ -156,7 +173,7 @@ class Launches(dict):
 
 
 def functions(recording: Recording) -> dict:
-    """What an expression can call."""
+    """What an expression over this recording can call, beside ``FUNCTIONS``."""
     shown = lambda code: {"spills": 0, "shared": 0, **msgspec.to_builtins(msgspec.structs.replace(code, stages={}))}
     recorded = {
         "processes": lambda name: [each.medians() for each in recording.benchmark(name).by_process()],
@@ -166,24 +183,47 @@ def functions(recording: Recording) -> dict:
         "verdict": lambda row, what="ran": printed.verdict(recording.output, row, what),
     }
     return {name: _recorded(name, function) for name, function in recorded.items()} | {
-        "min": min, "max": max, "sum": tracked.summed, "len": tracked.counted, "set": tracked.distinct,
-        "round": tracked.calculated(_round), "abs": tracked.calculated(abs),
-        "at_least": tracked.calculated(lambda value, step: math.floor(value / step) * step),
-        "at_most": tracked.calculated(lambda value, step: math.ceil(value / step) * step),
-        "rows": lambda table: tracked.Taken(table.values(), ("rows", *table._path)),
         "promised": lambda ceiling: promised(gpus.short(recording), ceiling),
-    }  # fmt: skip
+    }
+
+
+FUNCTIONS = {
+    "min": min, "max": max, "sum": tracked.summed, "len": tracked.counted, "set": tracked.distinct,
+    "round": tracked.calculated(_round), "abs": tracked.calculated(abs),
+    "at_least": tracked.calculated(lambda value, step: math.floor(value / step) * step),
+    "at_most": tracked.calculated(lambda value, step: math.ceil(value / step) * step),
+    "all": tracked.every, "any": tracked.some,
+    "above": lambda a, b: OPERATORS[ast.Gt](a.least, b.most),
+    "overlap": lambda a, b: OPERATORS[ast.GtE](a.most, b.least) and OPERATORS[ast.GtE](b.most, a.least),
+    "rows": lambda table: tracked.Taken(table.values(), ("rows", *table._path)),
+}  # fmt: skip
 
 
 def _recorded(name: str, function):
     return lambda *given: tracked.wrap(function(*map(tracked.plain, given)), (name, *map(str, given)))
 
 
-def evaluate(expression: str, recording: Recording):
-    """The value of an expression; ``RecorderError`` names what it refers to that is not there."""
-    given = {name: tracked.wrap(part, (name,)) for name, part in names(recording, expression).items()}
-    evaluator = Evaluator(given, functions(recording))
-    known = [*evaluator.names, *evaluator.functions]
+def mentioned(expression: str) -> set[str]:
+    """Return all names in an expression; none if it is not one."""
+    try:
+        return {node.id for node in ast.walk(Evaluator.parse(expression)) if isinstance(node, ast.Name)}
+    except CANNOT:
+        return set()
+
+
+def evaluate(expression: str, recording: Recording | None, named: Mapping = NOTHING):
+    """Return the value of an expression over a recording, or over the values that a page has named, or both.
+
+    Raise ``RecorderError`` that names what is not there.
+    """
+    found, called = (names(recording, expression), functions(recording)) if recording else ({}, {})
+    called |= FUNCTIONS
+    own = mentioned(expression) & named.keys()
+    if clash := own & (found.keys() | called.keys()):
+        raise RecorderError(f"the page names a value {min(clash)!r}, which is also a part of a recording; rename it")
+    parts = {name: tracked.wrap(part, (name,)) for name, part in found.items()} | {name: named[name] for name in own}
+    evaluator = Evaluator(parts, called)
+    known = [*evaluator.names, *named, *evaluator.functions]
     try:
         return evaluator.eval(expression)
     except simpleeval.NameNotDefined as error:
@@ -219,17 +259,42 @@ def _keys_beside(expression: str, evaluator) -> list:
     return list(dict.fromkeys(keys))
 
 
-def check(text: str, recording: Recording, binds: bool = True) -> tuple[str, object]:
-    """Evaluate ``EXPRESSION; FORMAT; CONDITION`` (the last two may be left out): the formatted number and the value.
+@dataclass(frozen=True)
+class Claim:
+    """The parts of a claim, as it stands on a page."""
+
+    device: str | None  # this and the next: of the recording that the expression is over, if any
+    of: str | None
+    expression: str
+    form: str = ""
+    condition: str = ""
+
+
+def read(text: str) -> Claim:
+    """Take a claim apart. Raise ``RecorderError`` if it is none."""
+    found = CLAIM.fullmatch(text.strip())
+    expression, form, condition, *rest = [part.strip() for part in f"{found['rest'] if found else ''};;".split(";")]
+    if any(rest):
+        raise RecorderError(f"{text!r} has more than three parts; it is EXPRESSION; FORMAT; CONDITION")
+    if not expression:
+        raise RecorderError(f"{text!r} is no claim such as {{{{ cpu: EXPRESSION; FORMAT; CONDITION }}}}")
+    if not FORMAT.fullmatch(form):
+        raise RecorderError(f"{_short(form)} is no format such as '.0f', at most 99 wide")
+    return Claim(found["device"], found["of"], expression, form, condition)
+
+
+def check(
+    claim: Claim, recording: Recording | None, binds: bool = True, named: Mapping = NOTHING
+) -> tuple[str, object]:
+    """Evaluate a claim: return the formatted number and the value. ``named``: values that the page has named.
 
     Where the sentence does not bind, because it was written for another GPU, what is not so here, or was not measured
     here, is said behind the number instead of refused.
     """
-    expression, form, condition, *rest = [part.strip() for part in f"{text};;".split(";")]
-    if any(rest):
-        raise RecorderError(f"{text!r} has more than three parts; it is EXPRESSION; FORMAT; CONDITION")
+    expression, condition = claim.expression, claim.condition
     try:
-        value = evaluate(expression, recording)
+        value = evaluate(expression, recording, named)
+        holds = not condition or evaluate_condition(condition, value, recording, named)
     except RecorderError:
         if binds:
             raise
@@ -238,30 +303,41 @@ def check(text: str, recording: Recording, binds: bool = True) -> tuple[str, obj
         several = isinstance(value, dict | list | tuple | set | SimpleNamespace)
         what = "several of them" if several else _short(str(value))
         raise RecorderError(f"{_short(expression)} is no number and no word, but {what}")
-    if not FORMAT.fullmatch(form):
-        raise RecorderError(f"{_short(form)} is no format such as '.0f', at most 99 wide")
-    holds = not condition or evaluate_condition(value, condition)
-    if not (binds or holds) and isinstance(guard := Evaluator.parse(expression), ast.IfExp):
-        value = evaluate(ast.unparse(guard.body), recording)  # what it is; the rest of the guard was to fail a build
     if binds and not holds:
-        raise RecorderError(f"the sentence relies on {expression} {condition}, but it is {value}")
-    if not tracked.depends(value, form):
+        about = f"{expression} {condition}" if COMPARISON.match(condition) else f"{condition}, and {expression}"
+        raise RecorderError(f"the sentence relies on {about}, but it is {value}")
+    word = condition and isinstance(value, str)  # may be typed, for it stands only while the condition holds
+    if not word and not tracked.depends(value, claim.form):
         raise RecorderError(
             f"{_short(expression)} is typed by hand: it would be {value}, whatever was recorded; "
             "a claim shows what it reads from the recording"
         )
+    if condition and not isinstance(holds, tracked.Read):
+        raise RecorderError(f"{_short(condition)} would be true whatever was recorded; it is no condition")
     value = tracked.plain(value)
     try:
-        said = re.sub(r"^-(?=[0.,]*%?$)", "", format(value, form))  # a loss of -0.0% is none
-        return said + ("" if holds else " (not so on this GPU)"), value
+        written = re.sub(r"^-(?=[0.,]*%?$)", "", format(value, claim.form))  # a loss of -0.0% is none
+        return written + ("" if holds else " (not so on this GPU)"), value
     except (ValueError, TypeError, OverflowError) as error:
-        raise RecorderError(f"{value!r} cannot be written in the format {form!r}: {error}") from error
+        raise RecorderError(f"{value!r} cannot be written in the format {claim.form!r}: {error}") from error
 
 
-def evaluate_condition(value, condition: str) -> bool:
-    if not re.match(r"[=!]=|[<>]|(not )?in\b", condition):
+def evaluate_condition(condition: str, value, recording: Recording | None = None, named: Mapping = NOTHING):
+    """Return whether a condition on a value holds. Raise ``RecorderError`` if it is none."""
+    asked = f"value {condition}" if COMPARISON.match(condition) else condition
+    holds = [evaluate(part, recording, {**_only(named, part), "value": value}) for part in _joined_by_and(asked)]
+    if not all(isinstance(each, bool | tracked.Choice) for each in holds):
         raise RecorderError(f"{_short(condition)} is no condition such as '>= 1'")
-    try:
-        return bool(Evaluator({"value": value}).eval(f"value {condition}"))
-    except CANNOT as error:
-        raise RecorderError(f"{_short(condition)} is no condition such as '>= 1': {_why(error)}") from error
+    return tracked.every(holds)
+
+
+def _joined_by_and(expression: str) -> list[str]:
+    with contextlib.suppress(*CANNOT):
+        tree = Evaluator.parse(expression)
+        if isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.And):
+            return [ast.get_source_segment(expression.strip(), part) for part in tree.values]
+    return [expression]
+
+
+def _only(named: Mapping, expression: str) -> dict:
+    return {name: named[name] for name in mentioned(expression) & named.keys()}

@@ -41,17 +41,18 @@ from pygments.util import ClassNotFound
 from figures.registry import figures
 from recorder.project import ROOT, RecorderError, Snippet, nearest, read_text, relative, snippets
 from render import claims, code, exercises, gpus
+from render.claims import Claim
 from render.fences import FENCE, at_first, claimed, drawn, fenced, recordings
 from render.gates import typed
 from render.lessons import lessons, path, route
 from render.page import Page, PageError, serving
 from render.previews import fetch
 from render.templates import render
+from render.values import Source, Values
 from render.views import frame
 from render.views.ledger import ledger
 from render.views.snippet import offer
 
-CLAIM = re.compile(r"(?P<device>[\w.-]+)(\s+of\s+(?P<of>[\w/-]+))?\s*:\s*(?P<claim>.+)", re.S)
 CODE = re.compile(r"<(pre|code|data|script|style|template|figure)\b.*?</\1>", re.S)
 HOME = "index.md"
 OTHER_VIEWS = {  # than figures, with what each takes
@@ -64,6 +65,7 @@ OTHER_VIEWS = {  # than figures, with what each takes
     "route": {"lessons"},
     "snippet": {"of"},
 }
+OURS = ("recording", "values")  # fences that are ours
 PYTHON = re.compile(r"(\{\s*\.?)?python\b")
 LANGUAGE = re.compile(r"[ \t]*(?:\{[ \t]*\.?)?(?P<language>[\w+#.-]*)")
 
@@ -161,23 +163,22 @@ class Claims(InlineProcessor):
     def handleMatch(self, match, data):
         page = self.md.page
         try:
-            asked = CLAIM.fullmatch(match[1].strip())
-            if not asked:
-                raise RecorderError(f"{match[0]!r} is no claim such as {{{{ cpu: EXPRESSION; FORMAT; CONDITION }}}}")
-            snippet = page.snippet(asked["of"])
-            said = [_say(page, snippet, device, asked) for device in gpus.devices(snippet, asked["device"])]
+            claim = claims.read(match[1])
+            page.values.used |= set(page.values.reached(claim.expression, claim.condition))
+            first, *others = page.values.sources(claim)
+            shown = [_say(page, claim, device, first, *others) for device in gpus.devices(first.snippet, first.device)]
         except RecorderError as error:
-            page.fault(error, match[0])
+            page.fault(error, getattr(error, "line", match[0]))
             return match[0], match.start(0), match.end(0)
         page.claims += 1
-        page.tooltips |= {each.title.replace("&amp;", "&") for each in said}
-        first = said[0]
+        page.tooltips |= {each.title.replace("&amp;", "&") for each in shown}
+        first = shown[0]
         element = Element("data", {"class": "claim claim--stale" if first.stale else "claim", "value": first.value})
         element.set("title", first.title)
         element.text = AtomicString(first.shown)  # text, whatever it looks like
-        if len(said) > 1:
-            page.gpus |= {each.device: each.gpu for each in said}
-            told = {each.device: [each.shown, each.title, each.value] for each in said}
+        if len(shown) > 1:
+            page.gpus |= {each.device: each.gpu for each in shown}
+            told = {each.device: [each.shown, each.title, each.value] for each in shown}
             element.set("data-by-gpu", json.dumps(told))
         return element, match.start(0), match.end(0)
 
@@ -194,15 +195,26 @@ class Said:
     stale: bool
 
 
-def _say(page: Page, snippet: Snippet, device: str, asked: re.Match) -> Said:
-    recorded, notice = fetch(page, snippet, device)
-    if not recorded:
-        shown, value, made, gpu = "?", "missing", "never recorded", device
+def _say(page: Page, claim: Claim, device: str, *sources: Source) -> Said:
+    """Return a claim as a page shows it on one device. ``sources``: what its value is read from."""
+    binds, found = gpus.binds(sources[0].device, device), {}
+    for source in sources:
+        try:
+            found[source] = fetch(page, source.snippet, source.on(device))
+        except RecorderError:
+            if binds or source is sources[0]:
+                raise  # else the claim says that it was not measured on this GPU
+    first = found[sources[0]][0]
+    if all(recorded for recorded, _ in found.values()):
+        own = found[Source(claim.device, page.snippet(claim.of))][0] if claim.device else None
+        shown, value = claims.check(claim, own, binds, page.values.on(device))
+        text = page.values.text(claim)
+        made = [f"{frame.found(each, text)}, by {relative(source.snippet.path)}" for source, (each, _) in found.items()]
     else:
-        shown, value = claims.check(asked["claim"], recorded, gpus.binds(asked["device"], device))
-        made, gpu = frame.found(recorded, asked["claim"]), gpus.short(recorded)
-    title = f"{shown}: {made}, by {relative(snippet.path)}"
-    return Said(device, gpu, _text(shown), _text(value), _text(title), bool(notice))
+        shown, value = "?", "missing"
+        made = [f"never recorded, by {relative(sources[0].snippet.path)}"]
+    title, stale = f"{shown}: {'; '.join(made)}", any(notice for _, notice in found.values())
+    return Said(device, gpus.short(first) if first else device, _text(shown), _text(value), _text(title), stale)
 
 
 def _text(value) -> str:
@@ -227,13 +239,15 @@ class BeginPage(Preprocessor):
                 continue
             opened = number
             language = LANGUAGE.match(info)["language"]
-            if language and language != "recording" and not _is_language(language):
-                known = ["recording", "python", "console", "text"]
+            if language and language not in OURS and not _is_language(language):
+                known = [*OURS, "python", "console", "text"]
                 page.fault(f"no fence is called {language!r}{nearest(language, known)}", line.strip())
         if around and unclosed is None:
             unclosed = opened
         if unclosed is not None:
             page.fault_in(lines, unclosed, "a fence is not closed")
+        page.values = Values(page)
+        lines = page.values.take(lines)
         return [line for line in lines if "-8<-" not in line or self._sound(page, line)]
 
     @staticmethod
@@ -306,6 +320,7 @@ class EndPage(Postprocessor):
         for heading in re.findall(r"(?s)<h[1-6]\b.*?</h", text):
             if marked := re.search(r'<data class="claim[^>]*>([^<]*&lt;[^<]*)', heading):
                 page.fault(f"a heading goes on to menus as HTML; it can hold no {html.unescape(marked[1])!r}", "{{")
+        page.values.check_used()
         if not page.faults and (left := re.search(r"(\{\{|\}\})[^<\n]{0,40}", CODE.sub("", seen))):
             page.fault(f"{left[0]!r} was not taken for a claim", html.unescape(left[0]), left[1])
         text = self._marked(page, text)

@@ -82,7 +82,7 @@ def minutes(source: str, notebook: bool = False) -> int:
     else:
         text, listings = "", 0
         for line, around, info in fenced(re.sub(FOLDED, "", front_matter(source)[1]).splitlines()):
-            listings += info is not None
+            listings += info not in (None, "values")
             listings -= around != "" and line.strip() == "view: file"  # folded
             text += "" if around or info is not None else f"{line}\n"
     text = re.sub(r"\{\{.*?\}\}", "7", text, flags=re.S)  # a claim is read as one number

@@ -38,6 +38,7 @@ class Page:
         self.fences = 0  # recording fences that were understood as such
         self.made = []  # the HTML of each of them
         self.claims = 0
+        self.values = None  # what it names; see values.py
         self.tooltips = set()  # of claims
         self.sources = {}  # files that it shows sections of, each once
         self.faults = []  # messages, each with its place

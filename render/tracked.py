@@ -3,8 +3,8 @@
 
 Beside its value, each carries what the same expression would give had the recorder written other numbers: three of
 them, in exact arithmetic. What comes out the same for all, as ``8 - 3``, ``0 * x + 1042`` and ``x - x + 5`` do, was
-typed. A condition chooses by what was recorded in fact: of ``1042 if x > 0 else 0``, the number was typed, too. But a
-word such as ``"yes" if x > 0 else "no"`` says what was chosen, and a count says how many a condition leaves.
+typed. A comparison with a recorded number is a choice, which counts as typed where it is calculated with; a count says
+how many a condition leaves.
 """
 
 import math
@@ -193,6 +193,22 @@ def counted(values):
     return leaf(len(values), ("len", *values._path)) if isinstance(values, Read) else len(values)
 
 
+def every(values):
+    """Return whether all of some choices are true, as a choice if any of them is one."""
+    return _decisive(values, False)
+
+
+def some(values):
+    """Return whether one of some choices is true, as a choice if any of them is one."""
+    return _decisive(values, True)
+
+
+def _decisive(values, wanted: bool):
+    """Return the first choice that is as wanted and decides all; else one that could have been."""
+    first = next((each for each in values if bool(each) is wanted), None)
+    return first if first is not None else next((each for each in values if isinstance(each, Choice)), not wanted)
+
+
 def distinct(values=()):
     """The set of a list."""
     known = {tuple(each._others) for each in values if isinstance(each, Value)}
@@ -227,7 +243,7 @@ def compared(operate: Callable) -> Callable:
 
     def operated(*operands):
         value = operate(*operands)
-        if not any(map(_of_recording, operands)) or _always(operands):
+        if not any(map(of_recording, operands)) or _always(operands):
             return value
         path = (getattr(each, "_others", None) or getattr(each, "_path", None) or repr(each) for each in operands)
         return leaf(value, ("compared", *path))
@@ -235,9 +251,10 @@ def compared(operate: Callable) -> Callable:
     return operated
 
 
-def _of_recording(value) -> bool:
+def of_recording(value) -> bool:
+    """Return whether a value, or a part of a list, was read from a recording."""
     if isinstance(value, list | tuple | set) and not isinstance(value, Read):
-        return any(map(_of_recording, value))
+        return any(map(of_recording, value))
     return isinstance(value, Read)
 
 
