@@ -23,14 +23,18 @@ AT_ONCE = max(1, min(8, (os.cpu_count() or 2) // 2))  # snippets that only print
 
 def replay(progress) -> Iterator[str]:
     """Yield what comes out differently now: of every snippet in the interpreter, and of every lab."""
-    for snippet in snippets():
-        if "cpu" in recording.devices(snippet) and snippet.settings.replay:
-            yield from _again(snippet, progress)
-    for script in labs():
-        yield from _again(script, progress)
+    for job in jobs():
+        yield from again(job, progress)
 
 
-def _again(job: Snippet | Lab, progress) -> list[str]:
+def jobs() -> list[Snippet | Lab]:
+    """Return what runs without a GPU, so that it can be compared with what was recorded."""
+    recorded = [each for each in snippets() if "cpu" in recording.devices(each) and each.settings.replay]
+    return [*recorded, *labs()]
+
+
+def again(job: Snippet | Lab, progress) -> list[str]:
+    """Run a snippet in the interpreter, or a lab, and return what comes out differently from its recording."""
     progress.step(f"{job.name} on cpu, again")
     try:
         if isinstance(job, Lab):
@@ -50,9 +54,9 @@ def _told(progress, changed: list[str]) -> list[str]:
 
 def _lab_differences(script: Lab) -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
-        again = Path(folder) / "again.ipynb"
-        lab.build(script, again, timeout=runner.TIME_LIMIT)
-        old, new = (lab.cells(path) for path in (script.notebook, again))
+        new = Path(folder) / "again.ipynb"
+        lab.build(script, new, timeout=runner.TIME_LIMIT)
+        old, new = (lab.cells(path) for path in (script.notebook, new))
     return [] if old == new else [_first_difference(old, new, "cells")]
 
 

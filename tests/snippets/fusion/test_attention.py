@@ -28,10 +28,9 @@ from triton.runtime.interpreter import interpreter_builder as builder
 
 from snippets.fusion import attention as snippet
 from snippets.fusion.attention import attention, attention_backward_op, attention_op
-from tests.processes import run_code, run_script
+from tests.processes import run_code
 
 ROOT = Path(__file__).resolve().parents[3]
-SOURCE = Path(snippet.__file__)
 SMALL = {"BLOCK_Q": 16, "BLOCK_K": 16, "num_warps": 4, "num_stages": 2}
 functions = pytest.mark.parametrize(
     "function",
@@ -695,44 +694,6 @@ def test_the_online_softmax_of_one_query(device, block):
             behind = [torch.cat([x[:n], x.new_full((8,), math.nan)]) for x in (scores, values)]
             assert snippet.state(*behind, n, block) == [maximum, total, accumulator]
     assert snippet.state(scores, values, 0, block) == [-math.inf, 0.0, 0.0]
-
-
-def test_prints_what_the_page_shows(device):
-    done = run_script(SOURCE, env=environment(device))
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [
-        "## online softmax",
-        "scores: 1 3 2 0 2 5 4 1 3 0 4 2",
-        "values: 1 2 3 4 5 6 7 8 9 10 11 12",
-        "after 4, maximum: 3",
-        "after 4, sum: 1.5530",
-        "after 4, accumulator: 3.4381",
-        "after 8, maximum: 5",
-        "after 8, sum: 1.6462",
-        "after 8, accumulator: 9.4359",
-        "after 12, maximum: 5",
-        "after 12, sum: 2.2059",
-        "after 12, accumulator: 15.3654",
-        "result: 6.9656",
-        "torch: 6.9656",
-        "## causal",
-        "3 queries, 5 keys: 2.0000 2.5000 3.0000",
-        "is_causal of torch: 1.0000 1.5000 2.0000",
-        "5 queries, 3 keys: 0.0000 0.0000 1.0000 1.5000 2.0000",
-        "## as torch",
-        "gradcheck: True",
-        "attention, 2 heads on 2, 100 keys, torch.float32: True",
-        "compiled, 2 heads on 2, 100 keys, torch.float32: True",
-        "attention, 2 heads on 1, 150 keys, torch.float16: True",
-        "compiled, 2 heads on 1, 150 keys, torch.float16: True",
-        "## what a descriptor can describe",
-        "contiguous: descriptors",
-        "(batch, queries, heads, head_dim), transposed: descriptors",
-        "one of three, as x.chunk(3, dim=3) makes them: descriptors",
-        "rows of 65, the last one not used: pointers",
-        "a head for all, by expand: pointers",
-        "float32: pointers",
-    ]
 
 
 COMPILED = """

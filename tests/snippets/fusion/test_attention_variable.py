@@ -5,7 +5,6 @@ touched, also where ``cu_seqlens`` is wrong; tiles that see nothing are not gone
 under ``torch.compile``."""
 
 import contextlib
-from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -36,9 +35,8 @@ from snippets.fusion.attention_variable import (
     lse_at,
     rows_of_sequence,
 )
-from tests.processes import run_code, run_script
+from tests.processes import run_code
 
-SOURCE = Path(snippet.__file__)
 SMALL = {"BLOCK_Q": 16, "BLOCK_K": 16, "num_warps": 1, "num_stages": 1}
 silent = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of NumPy in the interpreter
 LAYOUTS = {
@@ -624,27 +622,6 @@ def test_compiles_without_spills():
 
 
 # The file as a script
-
-
-def test_prints_what_the_page_shows(device):
-    done = run_script(SOURCE, env=environment(device, PYTHONPATH=str(ROOT)))
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [
-        "## which program has which rows",
-        "program 0: 0 0 0 . . . . . . .",
-        "program 1: . . . 2 2 2 2 . . .",
-        "program 2: . . . . . . . 2 2 .",
-        "program 3: . . . . . . . . . 3",
-        "program 4: . . . . . . . . . .",
-        "program 5: . . . . . . . . . .",
-        "## three sequences",
-        "all keys: 1.0 1.0 5.0 5.0 5.0",
-        "causal:   0.0 1.0 4.0 4.5 5.0",
-        "## as torch",
-        "gradcheck: True",
-        "attention_variable, 4 sequences of 40, 1, 0 and 49 rows: True",
-        "compiled, 4 sequences of 40, 1, 0 and 49 rows: True",
-    ]
 
 
 # On a GPU alone

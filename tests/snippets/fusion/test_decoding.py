@@ -29,10 +29,9 @@ from hypothesis import strategies as st
 from snippets.fusion import decoding as snippet
 from snippets.fusion.decoding import choose_splits, decode_attention, decode_attention_op
 from snippets.tools.testing import addresses_of
-from tests.processes import run_code, run_script
+from tests.processes import run_code
 
 ROOT = Path(__file__).resolve().parents[3]
-SOURCE = Path(snippet.__file__)
 SMALL = 16, 16, 4, 2  # a tile
 
 
@@ -612,40 +611,6 @@ def test_the_toy_of_pages(device):
     if device == "cpu":
         check_inside(accesses, "load", table=table.tensor[:, :3])
         check_each_once(accesses, "store", out=out.tensor)
-
-
-def test_prints_what_the_page_shows(device):
-    done = run_script(SOURCE, env=environment(device))
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [
-        "## two parts",
-        "part 1, maximum: 3",
-        "part 1, sum: 1.5530",
-        "part 1, accumulator: 3.4381",
-        "part 2, maximum: 5",
-        "part 2, sum: 1.4360",
-        "part 2, accumulator: 8.9706",
-        "combined, sum: 1.6462",
-        "combined, accumulator: 9.4359",
-        "result: 5.7321",
-        "torch: 5.7321",
-        "## pages",
-        "sequence 0: pages 4 0 2 rows 8 9 0 1 4 5",
-        "sequence 1: pages 1 5 3 rows 2 3 10 11 6 7",
-        "## splits",
-        "1 x 8 heads, 65536 keys, parts: 48",
-        "16 x 8 heads, 8192 keys, parts: 3",
-        "1 x 8 heads, 1024 keys, parts: 8",
-        "64 x 8 heads, 8192 keys, parts: 3",
-        "## lengths",
-        "5 keys of 1 2 3 4 5: 3.0",
-        "2 keys of 1 2 3 4 5: 1.5",
-        "0 keys of 1 2 3 4 5: 0.0",
-        "## as torch",
-        "1 queries a sequence, 1 parts, torch.float64: True",
-        "1 queries a sequence, 5 parts, torch.float32: True",
-        "3 queries a sequence, 5 parts, torch.float16: True",
-    ]
 
 
 COMPILED = """

@@ -2,11 +2,9 @@
 """Each is wrong in the way that the page says, and right where it says so."""
 
 import math
-from pathlib import Path
 
 import pytest
 import torch
-from guards import environment
 
 from snippets.fusion import decoding_bug as snippet
 from snippets.fusion.decoding import (
@@ -17,7 +15,6 @@ from snippets.fusion.decoding import (
     toy_pages_kernel,
     toy_table,
 )
-from tests.processes import run_script
 
 
 def test_without_the_factor_the_part_with_small_scores_weighs_too_much(device):
@@ -65,26 +62,3 @@ def test_the_same_mistake_with_the_kernel_of_the_lesson(device):
     right = decode_attention(q, cache, values, page_table=table, splits=2)
     wrong = decode_attention(q, cache, values, page_table=table.as_strided((2, 3), (3, 1)), splits=2)
     assert right[:, 0, 0, 0].tolist() == [2, 3] and wrong[:, 0, 0, 0].tolist() == [2, 4]
-
-
-def test_prints_what_the_page_shows(device):
-    done = run_script(Path(snippet.__file__), env=environment(device))
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [
-        "## no factor",
-        "as in the lesson, toy_combine_bug: 4.1515",
-        "as in the lesson, toy_combine_kernel: 5.7321",
-        "as in the lesson, torch: 5.7321",
-        "equal maxima, toy_combine_bug: 4.7730",
-        "equal maxima, toy_combine_kernel: 4.7730",
-        "equal maxima, torch: 4.7730",
-        "## wrong stride",
-        "3 of 4 columns, sequence 0, toy_pages_bug: 8 9 0 1 4 5",
-        "3 of 4 columns, sequence 0, toy_pages_kernel: 8 9 0 1 4 5",
-        "3 of 4 columns, sequence 1, toy_pages_bug: 12 13 2 3 10 11",
-        "3 of 4 columns, sequence 1, toy_pages_kernel: 2 3 10 11 6 7",
-        "copied, sequence 0, toy_pages_bug: 8 9 0 1 4 5",
-        "copied, sequence 0, toy_pages_kernel: 8 9 0 1 4 5",
-        "copied, sequence 1, toy_pages_bug: 2 3 10 11 6 7",
-        "copied, sequence 1, toy_pages_kernel: 2 3 10 11 6 7",
-    ]

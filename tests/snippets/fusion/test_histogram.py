@@ -3,21 +3,18 @@
 left out, nothing else is touched, and the order of the programs does not matter."""
 
 import contextlib
-from pathlib import Path
 from unittest import mock
 
 import numpy as np
 import pytest
 import torch
-from guards import Guarded, as_if_compiled, environment, handed_out, recorded_accesses, without_memory
+from guards import Guarded, as_if_compiled, handed_out, recorded_accesses, without_memory
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from snippets.fusion import histogram as snippet
 from snippets.fusion.histogram import each_forward, histogram, histogram_forward
-from tests.processes import run_script
 
-SOURCE = Path(snippet.__file__)
 LAYOUTS = {
     "contiguous": lambda t: t.clone(),
     "turned": lambda t: t.transpose(0, -1).contiguous().transpose(0, -1),
@@ -200,25 +197,6 @@ def test_refuses(device):
 def test_checks_of_what_is_compiled():
     with as_if_compiled(snippet, "histogram_kernel"), pytest.raises(ValueError, match="kernels run on a GPU"):
         histogram(torch.ones(3, dtype=torch.int32), 4)
-
-
-def test_prints_what_the_page_shows(device):
-    done = run_script(SOURCE, env=environment(device))
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [
-        "## two programs",
-        "x: 3 1 3 3 0 3 1 9",
-        "all: 1 2 0 4",
-        "of program 0: 0 1 0 3",
-        "of program 1: 1 1 0 1",
-        "## atomic adds",
-        "both as torch.bincount: True",
-        "an atomic add for each element: 100000",
-        "for each bin of 8 programs, at most: 2048",
-        "## orders",
-        "torch.int32, first to last: 1, last to first: 1",
-        "torch.float32, first to last: 0, last to first: 1",
-    ]
 
 
 # On a GPU alone

@@ -6,7 +6,6 @@ else is; the same through ``autograd.Function``, the custom op and ``torch.compi
 import contextlib
 import math
 from collections import Counter
-from pathlib import Path
 from unittest import mock
 
 import pytest
@@ -30,9 +29,8 @@ from recorder.project import ROOT
 from snippets.fusion import long_softmax as snippet
 from snippets.fusion.long_softmax import Plan, plan, softmax, softmax_op
 from snippets.tools.testing import addresses_of, ragged_sizes
-from tests.processes import run_code, run_script
+from tests.processes import run_code
 
-SOURCE = Path(snippet.__file__)
 BLOCK = 8
 WAYS = {  # to go about rows of these many columns, in small blocks
     "whole": lambda columns: Plan("whole", snippet.triton.next_power_of_2(max(columns, 1)), 1),
@@ -675,46 +673,6 @@ def test_a_row_of_more_than_2_to_the_31_columns():
 
 
 # The file as a script
-
-
-def test_prints_what_the_page_shows(device):
-    done = run_script(SOURCE, env=environment(device))
-    assert done.returncode == 0, done.stderr
-    shares, slope = " 0.0152  0.1125  0.0414  0.8310", "-0.0126 -0.0934 -0.0344  0.1405"
-    assert done.stdout.splitlines() == [
-        "## blocks of two",
-        "after 1 3: maximum 3, sum 1.13534",
-        "after 2 5: maximum 5, sum 1.20344",
-        "## shares",
-        "x       1.0000  3.0000  2.0000  5.0000",
-        f"whole  {shares}",
-        f"online {shares}",
-        f"split  {shares}",
-        "## gradient of the last share",
-        f"whole  {slope}",
-        f"online {slope}",
-        f"split  {slope}",
-        "## by hand",
-        "sum of the first block: 1.13534",
-        "old sum, rescaled: 0.15365",
-        "sum of the second block: 1.04979",
-        "sum of both: 1.20344",
-        "last share: 0.83095",
-        "its gradient for the last x: 0.14047",
-        "## plans",
-        "4096 x 1000: whole; backward: whole",
-        "4096 x 32768: whole; backward: split in 8 parts",
-        "512 x 131072: split in 32 parts; backward: split in 32 parts",
-        "4 x 262144: split in 64 parts; backward: split in 64 parts",
-        "1 x 2097152: split in 256 parts; backward: split in 256 parts",
-        "## gradients",
-        "gradcheck: True",
-        "3 x 10000, whole, as torch: True",
-        "3 x 10000, online, as torch: True",
-        "3 x 10000, split, as torch: True",
-        "2 x 40000, softmax, as torch: True",
-        "2 x 40000, compiled, as torch: True",
-    ]
 
 
 # On a GPU alone

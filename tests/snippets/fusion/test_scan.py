@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 
 from snippets.fusion import scan as snippet
 from snippets.fusion.scan import Plan, cummax, cumsum, recurrence, recurrence_in_torch
-from tests.processes import run_code, run_script
+from tests.processes import run_code
 
 SOURCE = Path(snippet.__file__)
 ROOT = SOURCE.parents[2]
@@ -89,10 +89,6 @@ def garbage_in_lanes_that_are_off():
 
 def planned(by):
     return mock.patch.object(snippet, "plan", lambda outer, length, inner: by)
-
-
-def served(device):
-    return [dtype for dtype in snippet.DTYPES if device == "cuda" or dtype != torch.bfloat16]
 
 
 def numbers(shape, dtype, device, seed=0, grid=None):
@@ -492,40 +488,6 @@ def test_bfloat16_is_refused_in_the_interpreter():
 
 
 # The file as a script, and compiled
-
-
-def test_prints_what_the_page_shows(device):
-    done = run_script(SOURCE, env=environment(device))
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [
-        "## scans of a row",
-        "x            4.00   6.00   0.00   2.00  10.00   0.00",
-        "cumsum       4.00  10.00  10.00  12.00  22.00  22.00",
-        "cummax       4.00   6.00   6.00   6.00  10.00  10.00",
-        "a            0.50   0.50   0.50   0.50   0.50   0.50",
-        "recurrence   4.00   8.00   4.00   4.00  12.00   6.00",
-        "## pairs",
-        "steps 0, 1: a 0.25, x 8",
-        "steps 2, 3: a 0.25, x 2",
-        "all four: a 0.0625, x 4",
-        "## blocks of four",
-        "forward   4.00   8.00   4.00   4.00  12.00   6.00",
-        "reverse   7.88   7.75   3.50   7.00  10.00   0.00",
-        "column 0   4.00   8.00   4.00   4.00  12.00   6.00",
-        "column 1   8.00  16.00   8.00   8.00  24.00  12.00",
-        "## gradient of the last h",
-        "grad_x   0.03125   0.06250   0.12500   0.25000   0.50000   1.00000",
-        "grad_a   0.00000   0.25000   1.00000   1.00000   2.00000  12.00000",
-        "## gradient of a running maximum",
-        "cummax   1.00   3.00   3.00   5.00   5.00",
-        "grad_x   1.00   2.00   0.00   2.00   0.00",
-        "## gradients",
-        "recurrence, gradcheck: True",
-        "cumsum, gradcheck: True",
-        "cummax, gradcheck: True",
-        "2 x 70, recurrence, as a loop: True",
-        "2 x 70, compiled, as a loop: True",
-    ]
 
 
 COMPILED = """

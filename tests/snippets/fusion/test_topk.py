@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 
 from snippets.fusion import topk as snippet
 from snippets.fusion.topk import Plan, topk
-from tests.processes import run_code, run_script
+from tests.processes import run_code
 
 SOURCE = Path(snippet.__file__)
 ROOT = SOURCE.parents[2]
@@ -300,35 +300,6 @@ def test_checks_of_what_is_compiled():
         snippet.check_arguments(on_gpu(2, 3), 1)
         with pytest.raises(ValueError, match="x is on cpu; kernels run on a GPU"):
             snippet.check_arguments(torch.ones(2, 3), 1)
-
-
-def test_prints_what_the_page_shows(device):
-    done = run_script(SOURCE, env=environment(device))
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [
-        "## three of a row",
-        "x            1      5     -7      5      0      2",
-        "values       5      5      2",
-        "indices      1      3      5",
-        "## keys",
-        "   1 in column 0:  15360 and 65535, key 1006698495",
-        "   5 in column 1:  17664 and 65534, key 1157693438",
-        "  -7 in column 2: -18176 and 65533, key -1191116803",
-        "   5 in column 3:  17664 and 65532, key 1157693436",
-        "## what is large",
-        "x           -0   -inf    nan      0     -1    inf    nan      3",
-        "values     nan    nan    inf      3     -0      0     -1   -inf",
-        "indices      2      6      5      7      0      3      4      1",
-        "## blocks of four, two kept",
-        "x            1      5     -7      4      0      2      9      3",
-        "values       9      5",
-        "## gradient",
-        "grad       0.5   0.25",
-        "grad_x       0   0.25      0      0      0      0    0.5      0",
-        "gradcheck: True",
-        "3 x 40, topk, as torch: True",
-        "3 x 40, compiled, as torch: True",
-    ]
 
 
 COMPILED = """

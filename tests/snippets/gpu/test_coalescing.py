@@ -2,7 +2,6 @@
 """Strided, gathered and transposed copies: equal to torch's to the bit, and nothing else is touched."""
 
 import contextlib
-from pathlib import Path
 from unittest import mock
 
 import pytest
@@ -12,7 +11,6 @@ from guards import (
     check_each_once,
     check_inside,
     check_same_bits,
-    environment,
     handed_out,
     recorded_accesses,
 )
@@ -21,9 +19,7 @@ from hypothesis import strategies as st
 
 from snippets.gpu import coalescing
 from snippets.tools.testing import addresses_of
-from tests.processes import run_script
 
-SOURCE = Path(coalescing.__file__)
 GUARDS = {"before": 64, "after": 4096}
 
 
@@ -207,16 +203,6 @@ def test_refuses_too_many_programs():
 @pytest.mark.parametrize("step, count", [(1, 4), (2, 8), (4, 16), (8, 32), (32, 32)])
 def test_sectors_of_a_warp(step, count):
     assert coalescing.sectors(range(0, 32 * step, step), itemsize=4) == count
-
-
-def test_prints_what_the_page_shows(device):
-    done = run_script(SOURCE, env=environment(device))
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
-    assert "step 4: 4 sectors for 8 elements" in lines
-    assert [line for line in lines if "equal" in line] == [
-        "take_every: equal", "gather: equal", "transpose: equal",
-    ]  # fmt: skip
 
 
 @pytest.mark.gpu

@@ -14,7 +14,6 @@ from guards import (
     as_if_compiled,
     check_each_once,
     check_inside,
-    environment,
     handed_out,
     nan_as_on_a_gpu,
     precisions_of_dots,
@@ -25,7 +24,6 @@ from hypothesis import strategies as st
 
 from snippets.gpu import fusion_bytes
 from snippets.gpu.fusion_bytes import count_elements, matmul, matmul_kernel
-from tests.processes import run_script
 
 SMALL = {"BLOCK_M": 16, "BLOCK_N": 16, "BLOCK_K": 16}
 
@@ -257,13 +255,3 @@ def test_counted_by_hand():
     counted = count_elements(M, N, K)
     assert counted["product"] == counted["product with relu"] == (len(x | w), len(out))
     assert counted["relu"] == (len(out), len(out))
-
-
-def test_as_a_script(device):
-    path = Path(fusion_bytes.__file__)
-    done = run_script(path, env=environment(device, PYTHONPATH=str(path.parents[2])))
-    assert done.returncode == 0, done.stderr
-    assert "NOT" not in done.stdout and "equal to torch" in done.stdout
-    assert "x @ w, row 1:       [2.0, -3.0, 3.0, 0.0, -6.0, 8.0]" in done.stdout
-    assert "relu(x @ w), row 1: [2.0, 0.0, 3.0, 0.0, 0.0, 8.0]" in done.stdout
-    assert re.findall(r"saved: ([\d.]+%)", done.stdout) == ["52.2%", "2.3%"]

@@ -2,19 +2,17 @@
 """powers: right to float32's precision, inside its tensors; the benchmarks count what a call computes and moves."""
 
 import contextlib
-from pathlib import Path
 from unittest import mock
 
 import pytest
 import torch
 import triton
-from guards import Guarded, as_if_compiled, check_each_once, environment, recorded_accesses, without_memory
+from guards import Guarded, as_if_compiled, check_each_once, recorded_accesses, without_memory
 from hypothesis import given
 from hypothesis import strategies as st
 
 from snippets.gpu import launch_and_latency
 from snippets.gpu.launch_and_latency import powers, powers_kernel
-from tests.processes import run_script
 
 
 def reference(x, k):
@@ -130,14 +128,6 @@ def test_bfloat16_is_refused_in_the_interpreter():
 def test_no_gradient_is_promised_under_no_grad(device):
     with torch.no_grad():
         assert not powers(torch.ones(3, device=device, requires_grad=True), 1).requires_grad
-
-
-def test_as_a_script(device):
-    path = Path(launch_and_latency.__file__)
-    done = run_script(path, env=environment(device, PYTHONPATH=str(path.parents[2])))
-    assert done.returncode == 0, done.stderr
-    assert "k = 2: [3.0, 14.0, 0.875, -1.0]" in done.stdout
-    assert "k = 1024: 8 MB, 2,048 MFLOP,  256.0 FLOP for each byte" in done.stdout
 
 
 @pytest.mark.gpu

@@ -30,7 +30,6 @@ from hypothesis import strategies as st
 
 from snippets.matmul import autotuned
 from snippets.matmul.autotuned import CONFIGS, INTERPRETED, Limits, config, matmul
-from tests.processes import run_script
 
 SOURCE = Path(autotuned.__file__)
 SMALL = config(16, 32, 16, warps=4, stages=2)
@@ -453,14 +452,6 @@ def test_estimate_prefers_what_it_should():
     assert nanoseconds(large) < nanoseconds(medium) < nanoseconds(small)
     assert nanoseconds(small, 512, 512, 512) < nanoseconds(medium, 512, 512, 512) < nanoseconds(large, 512, 512, 512)
     assert nanoseconds(large, K=4096) < nanoseconds(large) < 3 * nanoseconds(large, K=4096)
-
-
-def test_prints(device):
-    done = run_script(SOURCE, env=environment(device))
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count(": equal") == 2 and "NOT" not in done.stdout
-    assert "M = 4000: the tuning of" in done.stdout
-    assert all(f"{name}: a tuning of its own" in done.stdout for name in ("M = 4097", "N = 4001", "b transposed"))
 
 
 @pytest.mark.gpu

@@ -2,20 +2,18 @@
 """Atomic additions give the right sums, and, on a GPU, not the same bits every time."""
 
 import contextlib
-from pathlib import Path
 from unittest import mock
 
 import numpy as np
 import pytest
 import torch
-from guards import Guarded, check_inside, environment, precisions_of_dots, recorded_accesses, without_memory
+from guards import Guarded, check_inside, precisions_of_dots, recorded_accesses, without_memory
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from snippets.matmul import split_k_atomic
 from snippets.matmul.split_k_atomic import matmul
 from snippets.tools.testing import addresses_of
-from tests.processes import run_script
 
 SMALL = {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 16}
 
@@ -127,11 +125,6 @@ def test_steps_and_programs_are_counted_in_32_bits():
 def test_empty(device):
     assert matmul(torch.ones(0, 3, device=device), torch.ones(3, 2, device=device), parts=2).shape == (0, 2)
     assert matmul(torch.ones(1, 0, device=device), torch.ones(0, 2, device=device), parts=2).tolist() == [[0, 0]]
-
-
-def test_prints(device):
-    done = run_script(Path(split_k_atomic.__file__), env=environment(device))
-    assert done.stdout == "1 parts: equal\n3 parts: equal\n", done.stderr
 
 
 def test_float32_is_multiplied_as_float32():

@@ -3,8 +3,6 @@
 
 import ast
 import contextlib
-import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -20,7 +18,7 @@ from sanitizer import check_sanitized
 
 from snippets.programs import greyscale as snippet
 from snippets.programs.greyscale import greyscale, greyscale_flat
-from tests.processes import run_python, run_script
+from tests.processes import run_python
 
 SOURCE = Path(snippet.__file__)
 ROOT = SOURCE.parents[2]
@@ -286,17 +284,6 @@ def test_compiled_refuses_the_cpu():
 
 
 # The file as a script
-
-
-def test_prints_what_the_page_shows(device, tmp_path):
-    """Run alone, where nothing of this repository stands beside it."""
-    done = run_script(Path(shutil.copy(SOURCE, tmp_path)), cwd=tmp_path, env=environment(device))
-    assert done.returncode == 0, done.stderr
-    toy, rest = re.split(r"^(?=pixels unlike torch's)", done.stdout, maxsplit=1, flags=re.M)
-    planes = [[[int(n) for n in row.split()] for row in part.split("\n")] for part in re.findall(r"= ([\d\s]+)\n", toy)]
-    *colors, gray = torch.tensor(planes)
-    assert gray.shape == (5, 6) and torch.equal(gray, reference(torch.stack(colors)).long())
-    assert len(rest.splitlines()) == 4 and all(line.endswith(": 0") for line in rest.splitlines())
 
 
 def test_imports_nothing_but_torch_and_triton():

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Offsets: right for any strides, inside of its tensors throughout, and past 2**31."""
 
-import re
-import shutil
 from pathlib import Path
 from unittest import mock
 
@@ -19,7 +17,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from snippets.programs import offsets as snippet
 from snippets.programs.offsets import contiguous, copy_by_descriptor
 from snippets.programs.offsets_bug import far_rows
-from tests.processes import run_python, run_script
+from tests.processes import run_python
 
 SOURCE = Path(snippet.__file__)
 ROOT = SOURCE.parents[2]
@@ -294,17 +292,6 @@ def test_compiled_refuses_the_cpu():
 
 
 # The file as a script
-
-
-def test_copied_alone_it_prints_what_the_page_says(device, tmp_path):
-    done = run_script(Path(shutil.copy(SOURCE, tmp_path)), env=environment(device), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    printed = done.stdout
-    x = torch.arange(15).view(3, 5)
-    assert f"## x.t()\nshape (5, 3), strides (1, 5)\n{x.t().tolist()}\n" in printed
-    assert "strides (8, 2)\n[[1, 3, 5], [9, 11, 13], [17, 19, 21]]\n" in printed
-    assert "last row: [21, 22, 23, 24, 25]\n" in printed
-    assert not re.search(r"\b(snippets|recorder|tests)\b", SOURCE.read_text("utf-8").split('"""')[2])
 
 
 def test_rows_2_to_the_31_apart(device):

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The plain two-dimensional copy: right for any strides, inside of its tensors, and refused where 32 bits end."""
 
-import shutil
 from pathlib import Path
 from unittest import mock
 
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 
 from snippets.programs import offsets_plain as snippet
 from snippets.programs.offsets_plain import copy_matrix
-from tests.processes import run_python, run_script
+from tests.processes import run_python
 
 SOURCE = Path(snippet.__file__)
 ROOT = SOURCE.parents[2]
@@ -148,10 +147,3 @@ def test_compiled_refuses_the_cpu():
     call = "import torch; from snippets.programs.offsets_plain import copy_matrix; copy_matrix(torch.ones(3, 3))"
     done = run_python("-c", call, env=environment("cuda"), cwd=ROOT)
     assert "ValueError: x is on the CPU; move it to a GPU, or set TRITON_INTERPRET=1" in done.stderr
-
-
-def test_copied_alone_it_prints_what_the_page_says(device, tmp_path):
-    done = run_script(Path(shutil.copy(SOURCE, tmp_path)), env=environment(device), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "## x.t()\nshape (5, 3), strides (1, 5)\n[0, 5, 10]\n[1, 6, 11]\n" in done.stdout
-    assert "strides (8, 2)\n[1, 3, 5]\n[9, 11, 13]\n[17, 19, 21]\n" in done.stdout

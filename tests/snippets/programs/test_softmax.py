@@ -4,7 +4,6 @@ touched."""
 
 import contextlib
 import math
-from pathlib import Path
 from unittest import mock
 
 import pytest
@@ -14,7 +13,6 @@ from guards import (
     as_if_compiled,
     check_each_once,
     check_inside,
-    environment,
     handed_out,
     recorded_accesses,
 )
@@ -23,9 +21,7 @@ from hypothesis import strategies as st
 
 from snippets.programs import softmax
 from snippets.tools.testing import addresses_of
-from tests.processes import run_script
 
-SOURCE = Path(softmax.__file__)
 FUNCTIONS = {softmax.softmax: torch.softmax, softmax.log_softmax: torch.log_softmax}
 KERNELS = [softmax.softmax_kernel, softmax.log_softmax_kernel]
 functions = pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
@@ -247,33 +243,6 @@ def test_bfloat16_is_refused_in_the_interpreter():
 
 
 # The file as a script
-
-
-def test_prints_what_the_page_shows(device):
-    done = run_script(SOURCE, env=environment(device))
-    assert done.returncode == 0, done.stderr
-    shares = "  0.012   0.032   0.086   0.234   0.636"
-    logarithms = " -4.452  -3.452  -2.452  -1.452  -0.452"
-    assert done.stdout.splitlines() == [
-        "## steps",
-        "x           0.000   1.000   2.000   3.000   4.000",
-        "maximum     4.000",
-        "shifted    -4.000  -3.000  -2.000  -1.000   0.000",
-        "numerator   0.018   0.050   0.135   0.368   1.000",
-        "total       1.571",
-        f"share     {shares}",
-        "## softmax",
-        f"      0 to 4: {shares}",
-        f"1000 to 1004: {shares}",
-        "## log_softmax",
-        f"      0 to 4: {logarithms}",
-        f"1000 to 1004: {logarithms}",
-        "## real sizes",
-        "64 x 781, as torch.softmax: True",
-        "8 x 4096, as torch.softmax: True",
-        "2 x 32768, as torch.softmax: True",
-        "most columns: 32768",
-    ]
 
 
 # On a GPU alone

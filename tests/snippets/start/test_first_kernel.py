@@ -54,12 +54,6 @@ def test_a_fault_is_found(old, new, tmp_path):
             check(broken, n, 4)
 
 
-def test_prints_the_sums():
-    done = run_script(SOURCE, env=environment("cpu"))
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == str(SUMS)
-
-
 def section(name):
     """A section of the snippet, as pages show it."""
     found = re.search(rf"# --8<-- \[start:{name}\]\n(.*?)\n *# --8<-- \[end:{name}\]", SOURCE.read_text("utf-8"), re.S)

@@ -7,17 +7,8 @@ import sys
 from unittest import mock
 
 import pytest
-from guards import environment
 
 from snippets.start import recurrence_compiled as module
-from tests.processes import run_script
-
-
-def test_four_channels_of_a_thread_move_at_once():
-    done = run_script(module.__file__, env=environment("cuda"))  # it compiles, and needs no GPU
-    assert done.returncode == 0, done.stderr
-    # 15 steps ahead and the one in the loop, of a and of b
-    assert done.stdout.splitlines() == ["stores, 16 bytes: 1", "copies to shared memory, 16 bytes: 32"]
 
 
 def test_in_the_interpreter_it_begins_again_without(monkeypatch, capsys, device):

@@ -219,13 +219,6 @@ def process(device, **more):
     return run_script(SOURCE, env=given)
 
 
-def test_prints_what_the_page_shows(device):
-    done = process(device)
-    assert done.returncode == 0, done.stderr
-    assert "h[3] =  1.000  2.000  1.875 15.000  1.250  8.000" in done.stdout.splitlines()
-    assert done.stdout.splitlines()[-1] == "elements unlike PyTorch's loop: 0"
-
-
 def test_says_so_without_a_gpu():
     done = process("cuda", CUDA_VISIBLE_DEVICES="", HIP_VISIBLE_DEVICES="")
     assert done.returncode == 1 and done.stderr.splitlines()[-1].startswith("no GPU found; set TRITON_INTERPRET=1")

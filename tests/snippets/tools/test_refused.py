@@ -1,13 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each mistake is refused with its own message, and what is no mistake is taken; in a process that compiles."""
+"""Each mistake is refused with its own message, and what is no mistake is taken."""
 
-from pathlib import Path
-
-from guards import environment
-
-from recorder import printed
-from snippets.tools import refused
-from tests.processes import run_script
+from recorder import printed, recording
+from recorder.project import Snippet
 
 MESSAGES = {
     "blocks of two sizes": "incompatible dimensions at index 0: 16 and 32",
@@ -25,9 +20,6 @@ MESSAGES = {
 
 
 def test_each_is_refused_with_its_message():
-    """With TRITON_INTERPRET=1 the script starts another process, for compiling takes one without it."""
-    done = run_script(Path(refused.__file__), env=environment("cpu"))
-    assert done.returncode == 0, done.stderr
-    (said,) = printed.verdicts(done.stdout).values()
+    (said,) = printed.verdicts(recording.load(Snippet("tools/refused"), "cpu").output).values()
     assert said.keys() == MESSAGES.keys()
     assert not {name: text["compiles"] for name, text in said.items() if MESSAGES[name] not in text["compiles"]}

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What pages offer to copy runs where nothing of this repository stands beside it."""
+
+import ast
+import sys
+
+import pytest
+
+from recorder.project import Snippet
+
+ALONE = ("programs/greyscale", "programs/offsets", "programs/offsets_plain", "programs/vector_add")
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_a_copy_needs_torch_and_triton_alone(name):
+    body = ast.parse(Snippet(name).path.read_text("utf-8")).body
+    imported = {each.name for node in body if isinstance(node, ast.Import) for each in node.names}
+    imported |= {f"{'.' * node.level}{node.module}" for node in body if isinstance(node, ast.ImportFrom)}
+    assert {module.partition(".")[0] for module in imported} - sys.stdlib_module_names <= {"torch", "triton"}

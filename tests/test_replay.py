@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run every snippet and every lab again and compare with its recording, as ``make replay`` does.
+
+A test of a snippet need not repeat what its script prints: if that changes, the replay fails here.
+"""
+
+import subprocess
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from recorder import replay, runner
+from recorder.project import ROOT
+from tests.processes import run_python
+from tests.toy import runs_snippets
+
+
+class Forked:
+    """Run what the recorder would start, in a process that has torch and Triton already; return when it has ended."""
+
+    def __init__(self, command, *, cwd, env, stdout, **options):
+        arguments = command[command.index("-m", command.index("recorder.watch")) :]
+        done = run_python(*arguments, env=env, cwd=Path(cwd))
+        stdout.write(f"{done.stdout}{done.stderr}".encode())
+        self.returncode = done.returncode
+
+    def poll(self) -> int:
+        return self.returncode
+
+
+def start(command, *, env, **options):
+    """Start a process of the recorder: forked, unless it asks for another Triton than the installed one."""
+    other_triton = env["PYTHONPATH"] != str(ROOT)
+    return (subprocess.Popen if other_triton else Forked)(command, env=env, **options)
+
+
+@runs_snippets
+@pytest.mark.long
+@pytest.mark.parametrize("job", replay.jobs(), ids=lambda job: job.name)
+def test_it_comes_out_as_recorded(job, monkeypatch):
+    monkeypatch.setattr(runner, "Popen", start)
+    assert replay.again(job, mock.Mock()) == []
