@@ -15,7 +15,7 @@ In the order in which a page comes about:
 - ``values``: names that a page gives to values, for its claims
 - ``tracked``: values that remember that they were read from a recording, so that a claim which was typed is refused
 - ``code``: whole files, colored, to read and download
-- ``exercises``: exercises on pages
+- ``exercises``: the exercises, their pages, and which files of ``practice/`` readers download
 - ``handout``: what the folder ``practice/`` has of the site
 - ``templates``: Jinja2, for the HTML of all of these
 - ``views/``: what pages show by a fence

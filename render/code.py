@@ -22,11 +22,10 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
-from recorder.project import ROOT, Snippet, find, read_text, relative
+from recorder.project import ROOT, Snippet, read_text, relative
 from recorder.recording import sha256, write_atomically
-from recorder.source import FUNCTIONS, Module, Statement, imports, modules_of
+from recorder.source import FUNCTIONS, Module, Statement, modules_of
 from render.config import address
-from render.links import place_of, way, way_if_there
 from render.templates import render
 
 KEPT = ROOT / ".cache/highlighted"
@@ -110,7 +109,7 @@ class Download:
 def download(snippet: Snippet, page: str = "") -> Download:
     """What a page offers of a snippet: the file, or a zip of it and of what it needs."""
     name = snippet.path.with_suffix(".zip" if needed(snippet.path) else ".py").name
-    return Download(name, _link(page, snippet.path.with_name(name)))
+    return Download(name, link_to_file(page, snippet.path.with_name(name)))
 
 
 def zipped(snippet: Snippet) -> bytes:
@@ -132,29 +131,6 @@ def colored(snippet: Snippet) -> str:
     )
 
 
-def _link(page: str, file: Path) -> str:
+def link_to_file(page: str, file: Path) -> str:
     """The way from a page to one of the site's files of a snippet."""
     return posixpath.relpath(relative(file), (page and address(page)) or ".")
-
-
-def file(snippet: Snippet, page: str = "") -> Markup:
-    """The whole file, with what else it takes, to download from a page."""
-    others = needed(snippet.path)
-    return render(
-        "file.html",
-        id=file_id(snippet),
-        path=relative(snippet.path),
-        module=relative(snippet.path).removesuffix(".py").replace("/", "."),
-        download=download(snippet, page),
-        needed=[(relative(path), _shown(path, page)) for path in others],
-        later=[relative(path) for path in imports(snippet.path) if path not in (snippet.path, *others)],
-        checkout=way_if_there(page, "start/install.md", "get-a-checkout"),
-        colored=_link(page, snippet.path.with_suffix(".html")),
-    )
-
-
-def _shown(path: Path, page: str) -> str:
-    """A link to where a file can be read and downloaded, or nothing."""
-    other = find(relative(path))
-    place = place_of(other)
-    return way(page, place.page, file_id(other)) if place else ""

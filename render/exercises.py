@@ -1,30 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exercises on pages, and which files of the folder ``practice/`` readers download.
-
-An exercise's page shows its card, skeleton and solution from its folder in ``practice/exercises/``; so does the list of
-all. Each lesson that has exercises leads to them before its *Next*.
-"""
+"""The exercises in the order of the menu, their pages, and which files of ``practice/`` readers download."""
 
 import re
 from pathlib import Path
 
-from markupsafe import Markup, escape
-
-from practice.coach import answers, measured, svg
 from practice.coach.exercise import PRACTICE, Exercise, PracticeError, exercises
-from practice.coach.finding import STAGES
-from practice.coach.pages import PAGE
-from practice.coach.spec import FINISHED, KINDS
-from recorder.project import RecorderError, nearest, read_text
-from render.code import highlighted
+from recorder.project import RecorderError, read_text
 from render.config import docs, nav
 from render.lessons import lessons
-from render.links import way
-from render.templates import render
 
 ZIP = "practice/triton-practice.zip"  # on the site
 OVERVIEW = "practice/exercises.md"
-NEXT = '<h2 id="next">'
 
 
 def all_of_them() -> list[Exercise]:
@@ -55,121 +41,9 @@ def page_of(each: Exercise) -> str:
     return f"practice/{each.name.replace('_', '-')}.md"
 
 
-def ladder(page: str) -> Markup:
-    """All exercises, by chapter."""
-    chapters = {}
-    for each in all_of_them():
-        lesson = lessons()[each.card.lesson]
-        chapters.setdefault(lesson.section, []).append(
-            {
-                "link": way(page, page_of(each)),
-                "card": each.card,
-                "kind": KINDS[each.card.kind],
-                "lesson": lesson,
-                "lesson_link": way(page, lesson.page),
-            }
-        )
-    return render("exercises.html", chapters=chapters)
-
-
-def exercise(name: str, page: str) -> Markup:
-    """A page's middle: what is to be done, with hints and solution folded."""
-    found = {each.name: each for each in all_of_them()}
-    if name not in found:
-        raise RecorderError(f"there is no exercise {name!r}{nearest(str(name), found)}")
-    each = found[name]
-    lesson = lessons()[each.card.lesson]
-    answered, where = answers_of(each), answers.read().where
-    wrong = {w.name: w for w in each.wrong()}
-    return render(
-        "exercise.html",
-        name=each.name,
-        card=each.card,
-        kind=KINDS[each.card.kind],
-        lesson=lesson,
-        lesson_link=way(page, lesson.page),
-        hints=[linked(hint, page) for hint in each.card.hints[:2]],
-        line=highlighted(each.card.hints[2]),
-        skeleton=highlighted(each.skeleton),
-        right=each.start().stage == "speed",
-        full=each.card.kind in FINISHED,
-        solution=highlighted(each.solution),
-        reached=reached(each),
-        shown=wrong[answered.shown],
-        answer="\n".join(answered.answer),
-        picture=Markup(svg.launch(answered.launch, f"launch-{each.name.replace('_', '-')}")) if answered.launch else "",
-        where=where,
-        mistakes=[(wrong[name].why, STAGES[stage]) for name, stage in caught_by(each).items()],
-        zip=way(page, OVERVIEW) + "../" + ZIP.rpartition("/")[2],
-        overview=way(page, OVERVIEW),
-    )
-
-
-def answers_of(each: Exercise) -> answers.Answered:
-    """What the coach answered to its wrong solutions. Raises ``RecorderError`` where that is of others."""
-    found = answers.read().exercises.get(each.name)
-    if not found or list(found.caught) != [wrong.name for wrong in each.wrong() if not wrong.gpu]:
-        raise RecorderError(f"{each.name}: answers.json is stale; mend: {answers.MENDED_BY} {each.name}")
-    return found
-
-
-def caught_by(each: Exercise) -> dict[str, str]:
-    """Which check caught each wrong solution, as far as it has run: some need a GPU."""
-    on_gpu = measured.read()
-    slow = on_gpu.slow.get(each.name, ()) if on_gpu else ()
-    return answers_of(each).caught | dict.fromkeys(slow, "speed")
-
-
-def reached(each: Exercise) -> dict | None:
-    """What its solution reached on a GPU, where its speed is asked for and was measured."""
-    found = measured.read()
-    if not found or not (own := found.solutions.get(each.name)):
-        return None
-    if own.fingerprint != measured.fingerprint(each):
-        raise RecorderError(f"{each.name}: measured.json is stale; mend: python -m tests.practice.on_a_gpu")
-    low, high = min(own.shares), max(own.shares)
-    share = f"{low:.0%}" if f"{low:.0%}" == f"{high:.0%}" else f"{low:.0%} to {high:.0%}"
-    least = measured.least(each)
-    return {"gpu": found.where["gpu"], "share": share, "against": own.against, "least": f"{least:.0%}"}
-
-
-def caught(page: str) -> Markup:
-    """Which check caught how many wrong solutions of each exercise."""
-    rows, totals = [], dict.fromkeys(STAGES, 0)
-    for each in all_of_them():
-        found = list(caught_by(each).values())
-        counts = [found.count(stage) for stage in STAGES]
-        totals = {stage: totals[stage] + count for stage, count in zip(STAGES, counts, strict=True)}
-        rows.append({"link": way(page, page_of(each)), "title": each.card.title, "counts": counts})
-    values = {"rows": rows, "stages": STAGES, "totals": totals.values(), "total": sum(totals.values())}
-    return render("caught.html", **values, where=answers.read().where, gpu=measured.read())
-
-
-def linked(hint: str, page: str) -> Markup:
-    """A hint, in which a page's name is a link to it."""
-
-    def link(found: re.Match) -> str:
-        if not (docs() / found["page"]).is_file():
-            raise RecorderError(f"the hint {hint!r} names {found['page']}, which is no page")
-        lesson = lessons().get(found["page"])
-        said = lesson.title if lesson else heading(found["page"])
-        return f'<a href="{way(page, found["page"], found["place"] or "")}">{said}</a>'
-
-    return Markup(PAGE.sub(link, str(escape(hint))))
-
-
 def heading(page: str) -> str:
     """The title that a page in Markdown gives itself."""
     return next(line[2:] for line in read_text(docs() / page).splitlines() if line.startswith("# "))
-
-
-def invited(html: str, page: str) -> str:
-    """A lesson's page, with its exercises before what comes next."""
-    mine = [each for each in sound() if page in (each.card.lesson, *each.card.also)]
-    if not mine or NEXT not in html:
-        return html
-    links = [(way(page, page_of(each)), each.card.title, KINDS[each.card.kind]) for each in mine]
-    return html.replace(NEXT, f"{render('invitation.html', exercises=links)}{NEXT}", 1)
 
 
 PACKED = re.compile(  # what a reader downloads, from the folder practice/

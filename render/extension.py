@@ -38,33 +38,21 @@ from markdown.util import AtomicString
 from pygments.lexers import get_lexer_by_name
 from pygments.util import ClassNotFound
 
-from figures.registry import figures
 from recorder.project import ROOT, RecorderError, Snippet, nearest, read_text, relative, snippets
-from render import claims, code, exercises, gpus
+from render import claims, gpus
 from render.claims import Claim
 from render.fences import FENCE, at_first, claimed, drawn, fenced, recordings
 from render.gates import typed
-from render.lessons import lessons, path, route
-from render.page import Page, PageError, serving
+from render.lessons import lessons
+from render.page import Page, PageError
 from render.previews import fetch
-from render.templates import render
 from render.values import Source, Values
 from render.views import frame
-from render.views.ledger import ledger
-from render.views.snippet import offer
+from render.views.exercises import invited
+from render.views.registry import views
 
 CODE = re.compile(r"<(pre|code|data|script|style|template|figure)\b.*?</\1>", re.S)
 HOME = "index.md"
-OTHER_VIEWS = {  # than figures, with what each takes
-    "caught": set(),
-    "exercise": {"of"},
-    "exercises": set(),
-    "file": {"of"},
-    "ledger": set(),
-    "path": set(),
-    "route": {"lessons"},
-    "snippet": {"of"},
-}
 OURS = ("recording", "values")  # fences that are ours
 PYTHON = re.compile(r"(\{\s*\.?)?python\b")
 LANGUAGE = re.compile(r"[ \t]*(?:\{[ \t]*\.?)?(?P<language>[\w+#.-]*)")
@@ -99,50 +87,12 @@ def render_fence(source, language, css_class, options, md, **kwargs) -> str:
 
 
 def _render(page: Page, source: str) -> str:
-    asked = _options(source)
-    view = asked.pop("view", None)
-    if view not in (known := [*figures(), *OTHER_VIEWS]):
-        raise RecorderError(f"there is no view {view!r}{nearest(view, known)}")
-    if view in OTHER_VIEWS and (unknown := asked.keys() - OTHER_VIEWS[view]):
-        raise RecorderError(f"the view {view!r} has no option {min(unknown)!r}")
-    if view in ("ledger", "path"):
-        return str(ledger() if view == "ledger" else path())
-    if view == "route":
-        return str(route(asked.get("lessons"), page.name))
-    if view == "exercise":
-        return str(exercises.exercise(asked.get("of"), page.name))
-    if view in ("exercises", "caught"):
-        return str(exercises.ladder(page.name) if view == "exercises" else exercises.caught(page.name))
-    snippet = page.snippet(asked.pop("of", None))
-    if view == "file":
-        page.files[snippet] = None
-        return str(code.file(snippet, page.name))
-    if view == "snippet":
-        offered = offer(snippet, page.name)
-        if not serving() and (faults := page.problems(snippet)):
-            raise RecorderError("; ".join(map(str, faults)))
-        return str(offered)
-    page.shown.setdefault(snippet, source)
-    figure, device = figures()[view], asked.pop("device", "cpu")
-    if unknown := [option for option in asked if option not in figure.options]:
-        raise RecorderError(f"the view {view!r} has no option {unknown[0]!r}{nearest(unknown[0], figure.options)}")
-    if missing := [p.name for p in figure.options.values() if p.default is ... and p.name not in asked]:
-        raise RecorderError(f"the view {view!r} needs the option {missing[0]!r}")
-    # What a snippet prints here says nothing about another device, if that is how its settings say that it differs.
-    live = figure.previewed and not snippet.settings.differs
-    found = [fetch(page, snippet, each, live) for each in gpus.devices(snippet, device)]
-    first, notice = found[0]
-    if not first:
-        return str(render("notice.html", notice=notice))
-    page.figures[view] = figure
-    if len(found) == 1:  # else the switch says it
-        page.ran[frame.ran(first, figure)] = None
-    drawn = {
-        each.device: frame.framed(figure, each, figure.draw(each, **asked), said, page.name) for each, said in found
-    }
-    if len(found) > 1:
-        page.gpus |= {each.device: gpus.short(each) for each, _ in found}
-    return str(frame.by_gpu(drawn))
+    options = _options(source)
+    name, known = options.pop("view", None), views()
+    if name not in list(known):  # which may be no text
+        raise RecorderError(f"there is no view {name!r}{nearest(name, known)}")
+    page.fence = source
+    return str(known[name](page, options))
 
 
 def _options(source: str) -> dict:
@@ -330,7 +280,7 @@ class EndPage(Postprocessor):
         text = re.sub(r'(<div class="language-[^"]* highlight"[^>]*)>', r"\1 data-search-exclude>", text)
         ran = page.ran if page.name != HOME else ()  # where each figure says it
         try:
-            text = exercises.invited(text, page.name)
+            text = invited(text, page.name)
         except RecorderError as error:  # a fault of an exercise, not of the page
             raise PageError(str(error)) from error
         headed = frame.headed(text, lessons().get(page.name), ran, page.gpus, self._code(page))

@@ -11,6 +11,7 @@ import re
 import sys
 
 from practice.coach.exercise import PRACTICE, Exercise
+from practice.coach.pages import PAGE
 from practice.coach.spec import KINDS
 from recorder.project import ROOT, RecorderError, read_text
 from recorder.recording import write_atomically
@@ -118,7 +119,7 @@ def _title(page: str) -> str:
 
 
 def _pages(each: Exercise) -> list[str]:
-    return [found["page"] for hint in each.card.hints for found in exercises.PAGE.finditer(hint)]
+    return [found["page"] for hint in each.card.hints for found in PAGE.finditer(hint)]
 
 
 def main(arguments=None) -> int:

@@ -6,17 +6,13 @@ A lesson is a page to which the menu gives a number: ``- 2. Vector add: programs
 
 import json
 import math
-import posixpath
 import re
 from dataclasses import dataclass
 
-from markupsafe import Markup
-
-from recorder.project import RecorderError, nearest, read_text
-from render.config import address, docs, menu
+from recorder.project import RecorderError, read_text
+from render.config import docs, menu
 from render.fences import fenced
 from render.page import front_matter
-from render.templates import render
 
 WORDS_A_MINUTE, MINUTES_A_PICTURE = 200, 0.5  # a picture, a table or a listing
 FOLDED = r"(?m)^\?\?\?.*\n(?:(?: {4}.*)?\n)*"
@@ -45,28 +41,6 @@ def lessons() -> dict[str, Lesson]:
         entry.page: Lesson(entry.page, int(match["number"]), len(numbered), match["title"], entry.section)
         for entry, match in numbered
     }
-
-
-def path() -> Markup:
-    """All lessons with their times, by chapter: the view ``path``. Links are as from the home page."""
-    chapters = {}
-    for lesson in lessons().values():
-        chapters.setdefault(lesson.section, []).append(lesson)
-    return render("path.html", chapters=chapters, address=address)
-
-
-def route(asked, here: str) -> Markup:
-    """Some lessons in an order of one's own, with their times: the view ``route``.
-
-    ``asked``: for each lesson, named as in the menu without its ending, what to read it for. ``here``: this page.
-    """
-    if not isinstance(asked, dict) or not asked or not all(isinstance(why, str) for why in asked.values()):
-        raise RecorderError("the view 'route' needs `lessons:`, and under it lines such as `programs/masks: what for`")
-    known = {lesson.page.rpartition(".")[0]: lesson for lesson in lessons().values()}
-    if unknown := [name for name in asked if name not in known]:
-        raise RecorderError(f"there is no lesson {unknown[0]!r}{nearest(str(unknown[0]), known)}")
-    way = lambda lesson: f"{posixpath.relpath(address(lesson.page), address(here) or '.')}/"
-    return render("route.html", stops=[(known[name], why) for name, why in asked.items()], way=way)
 
 
 def minutes(source: str, notebook: bool = False) -> int:

@@ -35,6 +35,7 @@ class Page:
         self.ran = {}  # where what it shows ran, each place once, in order
         self.gpus = {}  # GPUs that a reader can switch between: what people call them, by device
         self.whole = False  # whether all of it has been converted
+        self.fence = ""  # the recording fence that is being rendered
         self.fences = 0  # recording fences that were understood as such
         self.made = []  # the HTML of each of them
         self.claims = 0

@@ -1,7 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shows what pages ask for by a ``recording`` fence.
+"""Views: what a page can ask for by a ``recording`` fence. A view is a function under ``@view``, of the view's name.
 
+It takes the page and the options that the fence may give, and returns HTML. A new view needs nothing else.
+
+- ``registry``: all views, by name
+- ``figure``: the views that are figures, for all of ``figures/``
 - ``frame``: the foot, styles and script around a figure, and the lines under a page's title
+- ``exercises``: the views ``exercise``, ``exercises`` and ``caught``, and a lesson's links to its exercises
+- ``file``: a snippet's whole file
 - ``ledger``: everything that was recorded, by chapter
+- ``path``: the views ``path`` and ``route``: lessons with their times
 - ``snippet``: a snippet as something to copy: its arguments, where it ran, its test
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything that was recorded, by chapter: what ran, where, when, and whether it is still the code."""
+"""The view ``ledger``: everything that was recorded, by chapter, with where and when, and whether it is current."""
 
 from collections import Counter
 
@@ -9,11 +9,15 @@ from figures.registry import FEET
 from figures.words import plural
 from recorder import judge, lab, recording
 from recorder.project import labs, relative, snippets
+from render.page import Page
 from render.templates import render
 from render.views.frame import where
+from render.views.registry import view
 
 
-def ledger() -> Markup:
+@view
+def ledger(page: Page) -> Markup:
+    """Return every snippet and lab with its recordings: device, versions, date, and whether each is current."""
     chapters = {}
     for snippet in snippets():
         faults = {problem.path: problem.fault for problem in judge.problems(snippet)}

@@ -18,7 +18,9 @@ from recorder.recording import Provenance
 from render.code import download, file_id, highlighted, needed
 from render.config import repository
 from render.links import place_of, way
+from render.page import Page, serving
 from render.templates import render
+from render.views.registry import view
 
 NOT_TO_COPY = re.compile(r"_(bug|measured|counted|compiled)$")
 PARTS = ("Args", "Returns", "Raises")
@@ -35,8 +37,13 @@ class Function:
     example: Markup  # its doctest; it may have none
 
 
-def offer(snippet: Snippet, page: str) -> Markup:
-    """What is to know before one copies a snippet. Raises ``RecorderError`` for one that is not to be copied."""
+@view
+def snippet(page: Page, of: str | None = None) -> Markup:
+    """Return what to know before copying a snippet. Raise ``RecorderError`` for one that is not to be copied.
+
+    ``of`` defaults to the page's own snippet.
+    """
+    snippet = page.snippet(of)
     if NOT_TO_COPY.search(snippet.name):
         raise RecorderError(f"{snippet.name} is not to be copied: its name says that it shows a fault, or measures")
     tree = ast.parse(read_text(snippet.path))
@@ -46,6 +53,8 @@ def offer(snippet: Snippet, page: str) -> Markup:
     if not snippet.test.is_file():
         raise RecorderError(f"{snippet.name} has no test, so it is not to be copied")
     place, said = place_of(snippet), ast.get_docstring(tree) or ""
+    if not serving() and (faults := page.problems(snippet)):
+        raise RecorderError("; ".join(map(str, faults)))
     return render(
         "snippet.html",
         path=relative(snippet.path),
@@ -58,9 +67,9 @@ def offer(snippet: Snippet, page: str) -> Markup:
         test=relative(snippet.test),
         test_link=repository(relative(snippet.test)),
         place=place,
-        lesson=place and way(page, place.page),
-        read=place and way(page, place.page, file_id(snippet)),
-        download=download(snippet, page),
+        lesson=place and way(page.name, place.page),
+        read=place and way(page.name, place.page, file_id(snippet)),
+        download=download(snippet, page.name),
         module=relative(snippet.path).removesuffix(".py").replace("/", "."),
         needed=[relative(path) for path in needed(snippet.path)],
     )

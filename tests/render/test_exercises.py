@@ -21,10 +21,19 @@ from render.config import docs, nav
 from render.gates.check import convert
 from render.lessons import lessons
 from render.mkdocs import practice
+from render.page import Page
+from render.views import exercises as views
 
 EXERCISES = exercises.all_of_them()
 each = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.name)
 FIRST = EXERCISES[0]
+
+
+def on(name: str) -> Page:
+    """Return a page of this name, on which a view is shown."""
+    page = Page()
+    page.name = name
+    return page
 
 
 @each
@@ -55,27 +64,25 @@ def test_its_page_shows_what_the_coach_answered(exercise):
     (why,) = [wrong.why for wrong in exercise.wrong() if wrong.name == answered.shown]
     assert f"to this mistake: {why}." in found.get_text()
     rows = found.select("details table tbody tr")
-    assert len(rows) == len(exercises.caught_by(exercise)) >= 4
+    assert len(rows) == len(views.caught_by(exercise)) >= 4
 
 
 def test_answers_to_other_solutions_stop_the_build(monkeypatch):
     read = answers.read()
     changed = replace(read.exercises[FIRST.name], caught={"another": "values"})
     monkeypatch.setattr(answers, "read", lambda: replace(read, exercises=read.exercises | {FIRST.name: changed}))
-    with pytest.raises(
-        RecorderError, match=r"answers\.json is stale; mend: python -m tests\.practice\.answers scale"
-    ):
-        exercises.exercise(FIRST.name, "practice/scale.md")
+    with pytest.raises(RecorderError, match=r"answers\.json is stale; mend: python -m tests\.practice\.answers scale"):
+        views.exercise(on("practice/scale.md"), FIRST.name)
     with pytest.raises(RecorderError, match="is stale"):
-        exercises.caught("practice/exercises.md")
+        views.caught(on("practice/exercises.md"))
 
 
 def test_the_matrix_counts_what_each_check_caught():
-    found = BeautifulSoup(exercises.caught("practice/exercises.md"), "html.parser")
+    found = BeautifulSoup(views.caught(on("practice/exercises.md")), "html.parser")
     heads, (totals, *rows) = found.select("th"), found.select("tbody tr")
     assert [head.get_text().lower() for head in heads] == ["exercise", *STAGES] and len(rows) == len(EXERCISES)
     counted = [[int(cell.get_text() or 0) for cell in row.select("td")[1:]] for row in rows]
-    assert counted[0] == [list(exercises.caught_by(FIRST).values()).count(stage) for stage in STAGES]
+    assert counted[0] == [list(views.caught_by(FIRST).values()).count(stage) for stage in STAGES]
     columns = [sum(column) for column in zip(*counted, strict=True)]
     assert [int(cell.get_text()) for cell in totals.select("td")[1:]] == columns
     assert f"{sum(columns)} wrong solutions, of {len(EXERCISES)} exercises" in found.get_text()
@@ -85,16 +92,16 @@ def test_what_a_solution_reached_on_a_gpu_is_told(monkeypatch):
     own = measured.Reached("a copy of as many bytes", (0.91, 0.914, 0.93), measured.fingerprint(FIRST))
     found = measured.Measured({"gpu": "H", "triton": "4", "torch": "5", "date": "d"}, {FIRST.name: own}, {})
     monkeypatch.setattr(measured, "read", lambda: found)
-    shown = BeautifulSoup(exercises.exercise(FIRST.name, "practice/scale.md"), "html.parser").get_text()
+    shown = BeautifulSoup(views.exercise(on("practice/scale.md"), FIRST.name), "html.parser").get_text()
     assert "On an H it runs at 91% to 93% of the speed of a copy of as many bytes. At least" in shown
     slow = next(wrong for wrong in FIRST.wrong() if wrong.gpu)
     assert slow.why not in shown
     monkeypatch.setattr(measured, "read", lambda: replace(found, slow={FIRST.name: (slow.name,)}))
-    assert slow.why in exercises.exercise(FIRST.name, "practice/scale.md")
+    assert slow.why in views.exercise(on("practice/scale.md"), FIRST.name)
     stale = replace(found, solutions={FIRST.name: replace(own, fingerprint="0")})
     monkeypatch.setattr(measured, "read", lambda: stale)
     with pytest.raises(RecorderError, match=r"measured\.json is stale"):
-        exercises.exercise(FIRST.name, "practice/scale.md")
+        views.exercise(on("practice/scale.md"), FIRST.name)
 
 
 @pytest.mark.parametrize(
@@ -128,28 +135,28 @@ def test_the_menu_has_them_in_the_order_of_the_lessons():
 
 
 def test_the_list_names_all():
-    listed = BeautifulSoup(exercises.ladder("practice/exercises.md"), "html.parser")
+    listed = BeautifulSoup(views.exercises(on("practice/exercises.md")), "html.parser")
     links = [line.a["href"] for line in listed.find_all("li")]
     assert links == [f"../{exercise.name.replace('_', '-')}/" for exercise in EXERCISES]
 
 
 def test_a_lesson_leads_to_its_exercises():
     page = FIRST.card.lesson
-    html = exercises.invited(f"<p>Text.</p>{exercises.NEXT}Next</h2>", page)
+    html = views.invited(f"<p>Text.</p>{views.NEXT}Next</h2>", page)
     link = BeautifulSoup(html, "html.parser").select_one("p.invitation a")
     assert link.get_text() == FIRST.card.title and html.index("invitation") < html.index("Next</h2>")
     leading = {lesson for exercise in EXERCISES for lesson in (exercise.card.lesson, *exercise.card.also)}
     assert leading >= set(lessons()), "a lesson has no exercise"
     none = "notes/int64-offsets.md"
-    assert exercises.invited(exercises.NEXT, none) == exercises.NEXT
-    assert exercises.invited("<p>A page without a next.</p>", page) == "<p>A page without a next.</p>"
+    assert views.invited(views.NEXT, none) == views.NEXT
+    assert views.invited("<p>A page without a next.</p>", page) == "<p>A page without a next.</p>"
 
 
 def test_a_wrong_name_gets_the_nearest():
     with pytest.raises(RecorderError, match=f"no exercise '{FIRST.name}x'.*{FIRST.name}"):
-        exercises.exercise(FIRST.name + "x", "practice/exercises.md")
+        views.exercise(on("practice/exercises.md"), FIRST.name + "x")
     with pytest.raises(RecorderError, match="no exercise None"):
-        exercises.exercise(None, "practice/exercises.md")
+        views.exercise(on("practice/exercises.md"), None)
 
 
 def test_an_exercise_of_no_lesson_is_refused(monkeypatch):
@@ -159,15 +166,15 @@ def test_an_exercise_of_no_lesson_is_refused(monkeypatch):
 
 
 def test_a_hint_links_the_page_that_it_names():
-    hint = exercises.linked("a < b, see programs/masks.md#other, or", "practice/row-sum.md")
+    hint = views.linked("a < b, see programs/masks.md#other, or", "practice/row-sum.md")
     link = BeautifulSoup(hint, "html.parser").a
     assert link["href"] == "../../programs/masks/#other" and "a &lt; b, see" in hint
     with pytest.raises(RecorderError, match=r"programs/mask\.md, which is no page"):
-        exercises.linked("see programs/mask.md", "practice/row-sum.md")
+        views.linked("see programs/mask.md", "practice/row-sum.md")
 
 
 def test_a_hint_calls_a_page_that_is_no_lesson_by_its_heading():
-    hint = exercises.linked("how: matmul/split-k.md#the-shortest-kernel", "practice/split.md")
+    hint = views.linked("how: matmul/split-k.md#the-shortest-kernel", "practice/split.md")
     assert hint.endswith(">Split-K: few rows, long sums</a>")
 
 

@@ -99,7 +99,7 @@ def test_a_route_has_the_lessons_in_its_own_order_and_adds_up_their_minutes(cour
         (ROUTE.replace("programs/toy", "programs/tey"), "'programs/tey'; the nearest that exist: programs/toy"),
         (ROUTE.replace("programs/toy", "index"), "there is no lesson 'index'"),
         (ROUTE.replace("the <rule>", ""), "the view 'route' needs `lessons:`"),
-        ("```recording\nview: route\n```\n", "the view 'route' needs `lessons:`"),
+        ("```recording\nview: route\n```\n", "the view 'route' needs the option 'lessons'"),
         ("```recording\nview: route\nof: programs/toy\n```\n", "the view 'route' has no option 'of'"),
     ],
 )

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All views: each module of this folder registers its own by one line above its function; each figure is one, too."""
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from inspect import Parameter
+from pathlib import Path
+
+from markupsafe import Markup
+
+from figures.registry import figures
+from recorder.project import RecorderError, nearest
+from render.page import Page
+from render.views.figure import FIGURE_OPTIONS, show_figure
+
+_registered: dict[str, "View"] = {}
+
+
+@dataclass(frozen=True)
+class View:
+    """A way to show something on a page."""
+
+    name: str  # what a fence calls it
+    show: Callable[..., Markup]  # takes the page, and the fence's options by name
+    options: Mapping[str, Parameter]  # by name; one without a default must be given
+
+    def __call__(self, page: Page, options: dict) -> Markup:
+        """Return the view's HTML. Raise ``RecorderError`` for an option that is unknown or missing."""
+        if unknown := [option for option in options if option not in self.options]:
+            raise RecorderError(
+                f"the view {self.name!r} has no option {unknown[0]!r}{nearest(unknown[0], self.options)}"
+            )
+        required = [option for option, each in self.options.items() if each.default in (Parameter.empty, ...)]
+        if missing := [option for option in required if option not in options]:
+            raise RecorderError(f"the view {self.name!r} needs the option {missing[0]!r}")
+        return self.show(page, **options)
+
+
+def view(show: Callable[..., Markup]) -> Callable[..., Markup]:
+    """Register a function as the view of its name. It takes the page, and then the options of the fence."""
+    options = dict(list(inspect.signature(show).parameters.items())[1:])
+    _registered[show.__name__] = View(show.__name__, show, options)
+    return show
+
+
+@cache
+def views() -> dict[str, View]:
+    """Return all views by name."""
+    for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
+        importlib.import_module(f"render.views.{module.name}")
+    drawn = {
+        name: View(name, partial(show_figure, figure), {**figure.options, **FIGURE_OPTIONS})
+        for name, figure in figures().items()
+    }
+    return drawn | _registered
