@@ -5,9 +5,10 @@ One job a module, in the order in which a recording comes about:
 
 - ``project``: where snippets, recordings and pages lie, what they are called, and a snippet's settings
 - ``new``: begins a lesson, from ``skeleton/``; ``rename``: gives a snippet another name, in all places
-- ``source``: syntax trees: what of a file runs, what that reaches in other files, where it stands
-- ``effects``: whether a statement of a file's top level only binds names, or acts; ``reads``: whether it reads
-  docstrings, source lines or files, and what of it cannot be followed
+- ``source``: parses files into statements and imports, and finds a line of code again when lines have moved
+- ``effects``: judges whether a statement of a file's top level only binds names, or acts; ``reads``: finds whether it
+  reads docstrings, source lines or files, and refuses what cannot be followed
+- ``reach``: follows what a file runs into the files that it imports
 - ``fingerprint``: what a recording was made from
 - ``runner``: runs a snippet in processes of its own; ``watch`` stops them when the recorder is gone
 - ``trace``: in such a process: output, launches, memory accesses, benchmarks

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from recorder.effects import LIBRARIES
 from recorder.project import COMPILER, ROOT, Lab, Snippet, interpreted
+from recorder.reach import reach_of
 from recorder.recording import Recording
-from recorder.source import reach_of
 
 ALIASES = {"PIL": "pillow", "yaml": "pyyaml", "bs4": "beautifulsoup4"}  # packages that Python calls otherwise
 SHOWN = re.compile(r"\.py\W{0,3}(?:, line )?\d|\bline \d|\bat \d+:\d")  # a place in a source file, as messages give it

@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The syntax trees of snippets: what of a file runs, what that reaches in other files, and where it stands.
+"""Parse snippets: the statements and imports of a file, the files that it imports, and where a line of code stands.
 
-Comments and docstrings are no part of what runs, unless it reads them: see ``reads``. Of imported files, a definition
-counts where it is reached; what acts on import, in its order; see ``effects``.
+Comments and docstrings are no part of these trees, for they do not run; ``reads`` finds where code reads them.
 """
 
 import ast
-import hashlib
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 
-from recorder.effects import ACTING, FUNCTIONS, SETTLED, Names, stored
+from recorder.effects import ACTING, FUNCTIONS, Names, stored
 from recorder.project import ROOT, RecorderError, nearest, read_text, relative
 from recorder.reads import Reads
 
@@ -204,12 +202,12 @@ def modules_of(path: Path) -> dict[Path, Module]:
                 visit(target)
 
     visit(path)
-    while new := [file for file in _computed(found.values()) if file not in found]:
+    while new := [file for file in computed(found.values()) if file not in found]:
         visit(new[0])
     return found
 
 
-def _computed(modules: Iterable[Module]) -> list[Path]:
+def computed(modules: Iterable[Module]) -> list[Path]:
     """The files that modules may load by a name that they work out: those of the folder that any string has in it."""
     statements = [statement for module in modules for statement in module.statements]
     folders = {folder for statement in statements for folder in statement.reads.folders}
@@ -217,154 +215,6 @@ def _computed(modules: Iterable[Module]) -> list[Path]:
         return []
     words = {word for each in statements for text in each.reads.strings for word in re.findall(r"\w+", text)}
     return [path for folder in sorted(folders) for path in sorted(folder.rglob("*.py")) if path.stem in words]
-
-
-def reach_of(path: Path) -> "Reach":
-    """What running a file comes to, worked out anew only when one of the files has changed."""
-    return _reach_of(path, tuple(modules_of(path).items()))
-
-
-@lru_cache(maxsize=512)
-def _reach_of(path: Path, modules: tuple[tuple[Path, Module], ...]) -> "Reach":
-    return Reach(path, dict(modules))
-
-
-class Reach:
-    """What running a file comes to: its own statements, and the definitions of ours that these reach, transitively.
-
-    A definition counts by its text, not by the file that it stands in: moving one changes nothing. But where two files
-    have definitions of one name, each counts with its file.
-    """
-
-    def __init__(self, path: Path, modules: dict[Path, Module]):
-        self._path, self._modules = path, modules  # the file; and all that it imports, itself included
-        self._reached: dict[Path, dict[int, Statement]] = {file: {} for file in modules}
-        self._seen: set = set()  # files, and names in them
-        main = modules[path]
-        for statement in main.statements:
-            self._add(main, statement)
-        for file, module in modules.items():  # an import runs these, whatever is used
-            if file != path:
-                for statement in module.always:
-                    self._add(module, statement)
-        self.statements = [each for found in self._reached.values() for each in found.values()]
-        if any(statement.reads.namespace for statement in self.statements):  # any name may be asked for
-            for file in modules:
-                self._reach(file, "")
-            self.statements = [each for found in self._reached.values() for each in found.values()]
-            self._list(whole=True)
-        else:
-            self._list(whole=False)
-
-    def _list(self, whole: bool) -> None:
-        """Fill ``definitions``, whose order is nothing, and ``order``, a list of what each file runs in that order.
-
-        ``whole`` counts every definition by its place, for its file's names may be listed.
-        """
-        loose = {}  # by name: file and statement
-        for file in self._modules:
-            for statement in self._sorted(file):
-                movable = isinstance(statement.node, FUNCTIONS) if file == self._path else bool(statement.names)
-                movable &= statement.level == SETTLED and statement.single and not self._only_fetches(statement.node)
-                if movable and not whole:
-                    for name in statement.names:
-                        loose.setdefault(name, {})[file] = statement
-        clash = any(len({each.meaning(name) for each in found.values()}) > 1 for name, found in loose.items())
-        settled = {statement for found in loose.values() for statement in found.values()}
-        acting = {file for file in self._modules if clash or self._acts(file)}
-        self.definitions: set[str] = set()
-        self.order: list[list[str]] = []
-        for file in self._modules:
-            order = []
-            for statement in self._sorted(file):
-                if self._only_fetches(statement.node) and not acting & self._fetched(file, statement):
-                    continue
-                if statement not in settled:
-                    order.append(statement.text)
-                else:
-                    self.definitions.add(f"{relative(file)}: {statement.text}" if clash else statement.text)
-            if order or file == self._path:
-                self.order.append(order)
-
-    def _sorted(self, file: Path) -> list[Statement]:
-        reached = self._reached[file]
-        return [statement for statement in self._modules[file].statements if id(statement) in reached]
-
-    def _acts(self, file: Path) -> bool:
-        """Whether importing a file, or what that imports, does more than to define names."""
-        module = self._modules[file]
-        return bool(module.always) or any(
-            self._modules[other].always for other in modules_of(file) if other != self._path
-        )
-
-    def _fetched(self, file: Path, statement: Statement) -> set[Path]:
-        imported = self._modules[file].imported
-        return {path for name in statement.names for path, _ in imported.get(name, ())}
-
-    @staticmethod
-    def _only_fetches(node: ast.stmt) -> bool:
-        """Whether a statement imports from files of ours, under the names that things have there."""
-        ours = isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "snippets"
-        return ours and not any(alias.asname for alias in node.names)
-
-    def _reach(self, path: Path, name: str) -> None:
-        """Add a definition of another file and what it uses there; all of the file if no name is given, or known."""
-        if (path, name) in self._seen:
-            return
-        self._seen.add((path, name))
-        other = self._modules[path]
-        for target in other.imported.get(name, ()):  # it only passes through there
-            self._reach(*target)
-        known = name in other.definitions or name in other.imported or name == "__name__"
-        for statement in other.definitions.get(name, ()) if known else other.statements:
-            self._add(other, statement)
-        if not known:
-            for target in (target for targets in other.imported.values() for target in targets):
-                self._reach(*target)
-
-    def _add(self, module: Module, statement: Statement) -> None:
-        if id(statement) in self._reached[module.path]:
-            return
-        self._reached[module.path][id(statement)] = statement
-        statement.reads.check(module.path)
-        for name, attributes in statement.uses.items():
-            for path, wanted in module.imported.get(name, ()):
-                for each in [wanted] if wanted else attributes:
-                    self._reach(path, each)
-            if module.path != self._path:  # of the file itself, all is there already
-                if name == "__file__":
-                    self._reach(module.path, "")
-                elif name in module.definitions:
-                    self._reach(module.path, name)
-        named = [*statement.reads.files, *(_computed(self._modules.values()) if statement.reads.folders else ())]
-        for path in named:
-            if path in self._modules and path != self._path:
-                self._reach(path, "")
-
-    def read(self, shown: bool) -> list[str]:
-        """What is read, where it may be: docstrings, lines of source, files; with its name. ``shown``: of all lines."""
-        found, reads = [], [(file, each) for file in self._modules for each in self._sorted(file)]
-        docs = any(statement.reads.docs for _, statement in reads)
-        lines = shown or any(statement.reads.lines for _, statement in reads)
-        source = lines or any(statement.reads.source for _, statement in reads)
-        files = any(statement.reads.reads_files for _, statement in reads)
-        own = {file for file, statement in reads if statement.reads.own_docs}
-        found += [f"docstring: {module.docstring}" for file, module in self._modules.items() if docs or file in own]
-        for file, statement in reads:
-            found += [f"docstring of {statement.names}: {doc}" for doc in statement.docs(benchmarks=not docs)]
-            if source:
-                text = read_text(file).splitlines()
-                number = statement.lines[0] if lines else ""
-                found.append(f"source {number}: " + "\n".join(text[line - 1] for line in statement.lines))
-            if statement.reads.own_file and files:
-                found.append(f"file: {read_text(file)}")
-            others = (path for path in sorted(statement.reads.files) if not is_snippet(path))
-            found += [f"file: {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in others]
-        return list(dict.fromkeys(found))
-
-    def packages(self) -> set[str]:
-        """The packages that are imported, as Python calls them."""
-        return {package for statement in self.statements for package in statement.reads.packages}
 
 
 # ---- Where a line stands ----

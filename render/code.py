@@ -6,7 +6,6 @@ has both, and the colored file, beside its pages, by the snippet's name, since f
 render/mkdocs/files.py writes them, and theme/assets/theme.js shows a file where it is unfolded.
 """
 
-import ast
 import contextlib
 import io
 import posixpath
@@ -23,8 +22,8 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
 from recorder.project import ROOT, Snippet, read_text, relative
+from recorder.reach import needed
 from recorder.recording import sha256, write_atomically
-from recorder.source import FUNCTIONS, Module, Statement, modules_of
 from render.config import address
 from render.templates import render
 
@@ -48,54 +47,6 @@ def highlighted(source: str) -> Markup:
 
 def file_id(snippet: Snippet) -> str:
     return "file-" + snippet.name.replace("/", "-")
-
-
-def needed(path: Path) -> list[Path]:
-    """The other files of ours that running a file comes to.
-
-    What it imports in functions that its ``main`` never calls can wait, such as what it would measure with; and so can
-    all of that in a file that asks by ``find_spec`` whether others are there.
-    """
-    return list(_needed(path, tuple(modules_of(path).items())))
-
-
-@lru_cache(maxsize=512)
-def _needed(path: Path, modules: tuple[tuple[Path, Module], ...]) -> list[Path]:
-    found, seen, module_of = {path}, set(), dict(modules)
-
-    def begin(file: Path) -> None:
-        """An import runs what stands outside of functions."""
-        found.add(file)
-        module = module_of[file]
-        for statement in module.statements:
-            if isinstance(statement.node, ast.Import | ast.ImportFrom):
-                for name in {alias.asname or alias.name for alias in statement.node.names}:
-                    for other, _ in module.imported.get(name, ()):
-                        if other not in found:
-                            begin(other)
-            elif not isinstance(statement.node, FUNCTIONS) and (file == path or statement in module.always):
-                follow(module, statement)
-
-    def follow(module: Module, statement: Statement) -> None:
-        for name, attributes in statement.uses.items():
-            for file, wanted in module.imported.get(name, ()):
-                if file not in found:
-                    begin(file)
-                for each in [wanted] if wanted else attributes:
-                    reach(module_of[file], each)
-            if name not in module.imported:
-                reach(module, name)
-
-    def reach(module: Module, name: str) -> None:
-        if (module.path, name) not in seen:
-            seen.add((module.path, name))
-            for statement in module.definitions.get(name, []):
-                follow(module, statement)
-
-    if "find_spec" in module_of[path].definitions:  # imported there
-        seen.add((path, "main"))
-    begin(path)
-    return sorted(found - {path})
 
 
 @dataclass(frozen=True)

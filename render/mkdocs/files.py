@@ -6,7 +6,8 @@ from pathlib import Path
 from mkdocs.exceptions import PluginError
 
 from recorder.project import REPLACE_LINK, links_outside, relative, snippets
-from render.code import colored, needed, zipped
+from recorder.reach import needed
+from render.code import colored, zipped
 
 
 def on_pre_build(config, **_):

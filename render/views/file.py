@@ -6,8 +6,9 @@ from pathlib import Path
 from markupsafe import Markup
 
 from recorder.project import find, relative
+from recorder.reach import needed
 from recorder.source import imports
-from render.code import download, file_id, link_to_file, needed
+from render.code import download, file_id, link_to_file
 from render.links import place_of, way, way_if_there
 from render.page import Page
 from render.templates import render

@@ -14,8 +14,9 @@ from markupsafe import Markup, escape
 
 from recorder import recording
 from recorder.project import RecorderError, Snippet, interpreted, read_text, relative
+from recorder.reach import needed
 from recorder.recording import Provenance
-from render.code import download, file_id, highlighted, needed
+from render.code import download, file_id, highlighted
 from render.config import repository
 from render.links import place_of, way
 from render.page import Page, serving
