@@ -93,7 +93,7 @@ OPERATIONS = {
 
 # --8<-- [start:compile]
 def instructions(operation: triton.JITFunction, capability: int = 90, **options) -> list[str]:
-    """What the compiler makes of ``operation`` of two float32, for a compute capability such as 90 for 9.0.
+    """Return the instructions that ``operation`` of two float32 becomes, for a compute capability such as 90 for 9.0.
 
     Raises:
         ValueError: Kernels run in Triton's interpreter, which compiles nothing.
@@ -109,7 +109,7 @@ def instructions(operation: triton.JITFunction, capability: int = 90, **options)
 
 
 def brief(names: list[str]) -> str:
-    """A line of a table."""
+    """Return a line of a table."""
     return ", ".join(names) if len(names) <= 5 else f"{len(names)} instructions"
 
 

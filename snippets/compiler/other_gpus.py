@@ -77,7 +77,7 @@ class Code(NamedTuple):
 
 # --8<-- [start:launches]
 def by_pointers(tile: dict[str, int], num_warps: int, num_stages: int) -> Launch:
-    """``matmul`` of ``naive.py`` in float16, its matrices contiguous."""
+    """Return the launch of ``matmul`` of ``naive.py`` in float16, its matrices contiguous."""
     types = dict.fromkeys(("a_ptr", "b_ptr", "c_ptr"), "*fp16")
     types |= dict.fromkeys(("M", "N", "K", "stride_am", "stride_bk", "stride_cm"), "i32")
     constants = dict.fromkeys(("stride_ak", "stride_bn", "stride_cn"), 1) | tile
@@ -85,7 +85,7 @@ def by_pointers(tile: dict[str, int], num_warps: int, num_stages: int) -> Launch
 
 
 def by_descriptors(config: persistent.Config) -> Launch:
-    """``matmul`` of ``persistent.py`` in float16."""
+    """Return the launch of ``matmul`` of ``persistent.py`` in float16."""
     m, n, k = config[:3]
     types = {"a": f"tensordesc<fp16{[m, k]}>", "b": f"tensordesc<fp16{[k, n]}>"}
     types |= {"c": f"tensordesc<fp16{[m, n // config.subtiles]}>", "M": "i32", "N": "i32", "K": "i32"}
@@ -98,7 +98,7 @@ def by_descriptors(config: persistent.Config) -> Launch:
 
 
 def of_8_bits(config: fp8.Config) -> Launch:
-    """``scaled_matmul`` of ``fp8.py`` with a result in float16 and sums in float32."""
+    """Return the launch of ``scaled_matmul`` of ``fp8.py`` with a result in float16 and sums in float32."""
     m, n, k = config.block
     types = {"a_desc": f"tensordesc<fp8e4nv{[m // 2, k]}>", "b_desc": f"tensordesc<fp8e4nv{[n, k]}>"}
     types |= {"c_desc": f"tensordesc<fp16{[m // 2, n // config.parts]}>"}
@@ -112,7 +112,7 @@ def of_8_bits(config: fp8.Config) -> Launch:
 
 
 def launches() -> Iterator[tuple[str, Launch]]:
-    """Each kernel with its own defaults for large inputs on an H200, all sizes being multiples of 16."""
+    """Yield each kernel with its own defaults for large inputs on an H200, all sizes being multiples of 16."""
     floats = lambda *names: dict.fromkeys(names, "*fp32")
     yield "vector add", Launch(
         vector_add.add_kernel, floats("x_ptr", "y_ptr", "out_ptr") | {"n": "i32"},
@@ -144,7 +144,7 @@ def compile_for(gpu: GPU, launch: Launch) -> Code:
 
 # --8<-- [start:read]
 def read(compiled) -> Code:
-    """What the compiled code says of itself."""
+    """Read registers, spills and layouts from compiled code."""
     text = compiled.asm["ptx" if "ptx" in compiled.asm else "amdgcn"]
     if "ptx" in compiled.asm:
         with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
@@ -169,7 +169,7 @@ def read(compiled) -> Code:
 
 
 def attempt(gpu: GPU, launch: Launch) -> Code | str:
-    """What a launch compiles to; or, of a refusal, the compiler's reason."""
+    """Return what a launch compiles to; if the compiler refuses it, its reason."""
     try:
         return compile_for(gpu, launch)
     except triton.CompilationError as error:
@@ -177,7 +177,7 @@ def attempt(gpu: GPU, launch: Launch) -> Code | str:
 
 
 def row(name: str, gpu: GPU, made: Code | str) -> str:
-    """A line of a table."""
+    """Return a line of a table."""
     if isinstance(made, str):
         return f"{name:<8}  refused: {made}"
     tiles = f"{made.buffers} buffer{'s'[: made.buffers != 1]}, {made.tiles}" if made.product else ""
@@ -189,7 +189,7 @@ STAGES = (2, 3, 4, 5)
 
 
 def stages_that_fit(gpu: GPU) -> tuple[list[int], int]:
-    """Bytes of shared memory by ``num_stages``, and the largest of ``STAGES`` that fits."""
+    """Return the bytes of shared memory by ``num_stages``, and the largest of ``STAGES`` that fits."""
     sizes = [compile_for(gpu, by_pointers(LARGE_TILE, 8, stages)).shared for stages in STAGES]
     return sizes, max(stages for stages, size in zip(STAGES, sizes, strict=True) if size <= gpu.shared)
 

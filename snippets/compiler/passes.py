@@ -84,7 +84,7 @@ def compile_for(target: str, multiple: int = 16, **options: int):
 
 
 def announce_stages(backend=None, stages=None, *more):
-    """Triton's hook: write a line before each stage. Called with nothing, name this for the cache's key."""
+    """Write a line before each stage: a hook for Triton. Called with nothing, return a key and a hash for the cache."""
     if stages is None:
         return ("announced", "announced")
     for name in STAGES:
@@ -102,7 +102,7 @@ def _announced(name, make):
 
 # --8<-- [start:dump]
 def dump(target: str, **settings: int) -> str:
-    """What the compiler writes in a process of its own: the whole text, before each pass."""
+    """Compile in a process of its own, and return the whole text that the compiler writes before each pass."""
     with tempfile.TemporaryDirectory() as cache:  # an empty one, or nothing would be compiled
         environment = os.environ | {"MLIR_ENABLE_DUMP": "1", "TRITON_CACHE_DIR": cache, "TRITON_INTERPRET": "0"}
         command = [sys.executable, __file__, target, *(f"{name}={value}" for name, value in settings.items())]
@@ -145,7 +145,7 @@ def passes(text: str) -> list[Pass]:
 
 
 def tidy(body: str, names: dict[str, dict[str, str]]) -> list[str]:
-    """Lines without places in the source. A layout keeps the name under which it was first met, in ``names``."""
+    """Return lines without places in the source. A layout keeps the name under which it was first met, in ``names``."""
     body = re.sub(r"^#loc\d* = .*\n", "", body, flags=re.M)
     body = re.sub(r' loc\((?:"[^"]*"\([^()]*\)|[^()]*)\)', "", body)
     now = {}
@@ -157,7 +157,7 @@ def tidy(body: str, names: dict[str, dict[str, str]]) -> list[str]:
 
 
 def changes(made: Pass) -> list[str]:
-    """The lines that went, each behind a minus, and those that came, behind a plus.
+    """Return the lines that went, each behind a minus, and those that came, behind a plus.
 
     Values are numbered anew after each pass, so a line counts as the same where only the names of values differ.
     """
@@ -173,7 +173,8 @@ def changes(made: Pass) -> list[str]:
 
 
 def short(line: str) -> str:
-    """A line in ``WIDE`` columns: without what tells a reader nothing, and where it is long without operands' types."""
+    """Return a line cut to ``WIDE`` columns: without what tells a reader nothing, and if long without operands' types.
+    """
     line = re.sub(r" : i32(?=[,}])|\b(eltType|layout)[ABC] = \d+ : i32, |, #smem, mutable(?=>)", "", line)
     if len(line) > WIDE and "convert_layout" not in line:  # which is about the types
         line = re.sub(r" : (?=[(!t])(.* (?=-> )|.*)", " : … ", line)
@@ -182,12 +183,12 @@ def short(line: str) -> str:
 
 
 def when_begins(made: list[Pass], stage: str) -> list[str]:
-    """The text that a stage begins with."""
+    """Return the text that a stage begins with."""
     return next(one.before for one in made if one.stage == stage)
 
 
 def loop(lines: list[str]) -> list[str]:
-    """The loop of the kernel, from its first line to its last."""
+    """Return the loop of the kernel, from its first line to its last."""
     begin, end = (next(i for i, line in enumerate(lines) if word in line) for word in ("scf.for", "scf.yield"))
     return lines[begin : end + 1]
 

@@ -63,7 +63,7 @@ def online_softmax_kernel(score_ptr, value_ptr, out_ptr, n, BLOCK: tl.constexpr)
 # --8<-- [start:helpers]
 @triton.jit
 def head_of(source, stride_batch, stride_head, batch, head, DESCRIBED: tl.constexpr = False):
-    """Where a head begins. A descriptor is of all heads, and is told which one by each load."""
+    """Return where a head begins. A descriptor covers all heads, and each load says which one it wants."""
     if not DESCRIBED:
         source += batch.to(tl.int64) * stride_batch + tl.cast(head, tl.int64) * stride_head
     return source
@@ -82,7 +82,7 @@ def load_rows(
     source, stride, batch, head, first, rows,
     HEIGHT: tl.constexpr, WIDTH: tl.constexpr, DESCRIBED: tl.constexpr = False,
 ):  # fmt: skip
-    """A tile: the rows ``first`` and on of a head; zeros after the last one."""
+    """Load a tile: the rows from ``first`` on of a head; zeros after the last one."""
     if DESCRIBED:
         tile = source.load([batch, head, first, 0]).reshape(HEIGHT, WIDTH)
     else:
@@ -103,7 +103,7 @@ def visible(
     first, begin, queries, keys,
     CAUSAL: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """Which keys of a tile the queries of another see."""
+    """Return which keys of a tile the queries of another tile see."""
     query = first + tl.arange(0, BLOCK_Q)[:, None]
     key = begin + tl.arange(0, BLOCK_K)[None, :]
     seen = key < keys
@@ -118,7 +118,8 @@ def keys_of(
     first, queries, keys,
     CAUSAL: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """Where the tiles of keys end that a tile of queries sees wholly, and where those end of which it sees any."""
+    """Return where the tiles of keys end that a tile of queries sees wholly, and where those end that it sees in part.
+    """
     whole, last = keys // BLOCK_K * BLOCK_K, keys
     if CAUSAL:  # the first query sees the fewest keys, the last one the most
         first_sees = tl.maximum(0, first + 1 + (keys - queries))
@@ -222,7 +223,7 @@ def add_to_grad_q(
     FACTOR: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr, DESCRIBED: tl.constexpr, COMPUTE: tl.constexpr,
     HEAD_DIM: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """Of the keys from ``start`` to ``end``."""
+    """Add what the keys from ``start`` to ``end`` contribute to the gradient of q."""
     # --8<-- [start:grad_q_loop]
     for begin in range(start, end, BLOCK_K):
         k = load_rows(
@@ -299,7 +300,7 @@ def add_to_grad_k_v(
     FACTOR: tl.constexpr, MASKED: tl.constexpr, DESCRIBED: tl.constexpr, COMPUTE: tl.constexpr,
     HEAD_DIM: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """Of the queries from ``start`` to ``end`` of each head of a group, head by head, in one loop."""
+    """Add what the queries from ``start`` to ``end`` contribute, of each head of a group in turn, in one loop."""
     # --8<-- [start:grad_kv_loop]
     tiles = tl.cdiv(end - start, BLOCK_Q)
     for step in range(0, group * tiles):
@@ -443,7 +444,7 @@ def launch(
 
 
 def served(x: torch.Tensor) -> torch.Tensor:
-    """``x``, copied if the elements of a row are no neighbors in memory, or the rows of a tile lie 2³¹ apart."""
+    """Return ``x``, copied if a row's elements are not adjacent in memory, or a tile's rows lie 2³¹ apart."""
     near = x.stride(3) == 1 and abs(x.stride(2)) < 2**31 // 256
     return (x if near else x.contiguous()).resolve_neg()
 
@@ -465,7 +466,7 @@ def describe(x: torch.Tensor, rows: int) -> TensorDescriptor:
 
 # --8<-- [start:choose]
 def can_be_described(x: torch.Tensor) -> bool:
-    """Whether all rows begin at multiples of 16 bytes, each in a place of its own, as the TMA wants it; in 16 bits.
+    """Return whether the TMA can load ``x``: 16 bits, and rows at multiples of 16 bytes, each in a place of its own.
 
     >>> q = torch.zeros(1, 10, 2, 65, dtype=torch.float16)[..., :64].transpose(1, 2)
     >>> can_be_described(q), can_be_described(q.contiguous())
@@ -478,7 +479,7 @@ def can_be_described(x: torch.Tensor) -> bool:
 
 @functools.cache
 def has_tma(device: torch.device) -> bool:
-    """Whether descriptors are used: on Hopper, for which their tiles were chosen; and in the interpreter, as there."""
+    """Return whether to use descriptors: on Hopper, for which their tiles were chosen, and in the interpreter."""
     if device.type == "cpu":
         return True
     return torch.version.hip is None and torch.cuda.get_device_capability(device)[0] == 9
@@ -487,7 +488,7 @@ def has_tma(device: torch.device) -> bool:
 
 # --8<-- [start:tiles]
 def default_tile(kernel, dtype: torch.dtype, head_dim: int, described: bool = False) -> dict[str, int]:
-    """Queries and keys of a tile, and how to compile for it. By Triton 3.9 nothing spills on a Hopper GPU.
+    """Return queries and keys of a tile, and how to compile for it. By Triton 3.9 nothing spills on a Hopper GPU.
 
     >>> default_tile(attention_kernel, torch.bfloat16, 128, described=True)
     {'BLOCK_Q': 128, 'BLOCK_K': 64, 'num_warps': 4, 'num_stages': 2}
@@ -670,7 +671,7 @@ def check_arguments(**tensors: torch.Tensor) -> None:
 
 
 def in_torch(q, k, v, causal=False, scale=None):
-    """Attention by operations of torch. A query that sees no key gets NaN."""
+    """Compute attention by operations of torch. A query that sees no key gets NaN."""
     heads, queries, head_dim = q.shape[1:]
     kv_heads, keys = k.shape[1:3]
     scale = head_dim**-0.5 if scale is None else scale
@@ -688,13 +689,13 @@ def in_torch(q, k, v, causal=False, scale=None):
 
 # --8<-- [start:toy]
 def toy(device):
-    """The scores of one query with twelve keys, and a value of each key."""
+    """Return the scores of one query with twelve keys, and a value of each key."""
     scores = torch.tensor([1.0, 3, 2, 0, 2, 5, 4, 1, 3, 0, 4, 2], device=device)
     return scores, torch.arange(1.0, 13, device=device)
 
 
 def state(scores, values, n: int, block: int) -> list[float]:
-    """Maximum, sum and weighted sum of values after the first ``n`` scores, in tiles of ``block``."""
+    """Return maximum, sum and weighted sum of values after the first ``n`` scores, in tiles of ``block``."""
     out = torch.empty(3, device=scores.device)
     online_softmax_kernel[(1,)](scores, values, out, n, BLOCK=block)
     return out.tolist()

@@ -53,7 +53,7 @@ def in_torch(backend: SDPBackend, causal: bool):
 
 
 def naive(q, k, v):
-    """Four kernels, and three tensors of all scores."""
+    """Compute attention by four kernels, through three tensors of all scores."""
     return (q @ k.mT * q.shape[-1] ** -0.5).softmax(dim=-1) @ v
 
 
@@ -83,7 +83,7 @@ def flops(queries: int, head_dim: int, causal: bool, step: str) -> float:
 # --8<-- [start:measure]
 @functools.cache
 def measure(queries: int, head_dim: int, causal: bool, step: str) -> dict[str, Timing]:
-    """Milliseconds of each side: ladder, forward or both."""
+    """Return the milliseconds of each side: ladder, forward or both."""
     torch.manual_seed(0)
     tensors = 4 if step == "both" else 3  # q, k, v, and the gradient of the result
     shape = BATCH, HEADS, queries, head_dim

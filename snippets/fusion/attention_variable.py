@@ -48,7 +48,7 @@ MOST_SEQUENCES = 4096  # each program goes through all of their beginnings
 # --8<-- [start:find]
 @triton.jit
 def tile_of(cu_ptr, sequences, total, tile, BLOCK: tl.constexpr, SEQUENCES: tl.constexpr):
-    """Of tile ``tile``: its sequence, where that begins, its length, and the first row of the tile in it.
+    """Return for tile ``tile`` its sequence, where that begins, its length, and the first row of the tile in it.
 
     What lies after the last sequence is one more, of number ``sequences``. If there is no such tile, all are 0."""
     sequence = tl.arange(0, SEQUENCES)
@@ -67,7 +67,7 @@ def tile_of(cu_ptr, sequences, total, tile, BLOCK: tl.constexpr, SEQUENCES: tl.c
 
 @triton.jit
 def rows_of_sequence(cu_ptr, sequence, sequences, total):
-    """Where the other rows of a sequence begin, and how many these are; none after the last sequence."""
+    """Return where the other rows of a sequence begin, and how many there are; none after the last sequence."""
     is_one = sequence < sequences
     begin = tl.maximum(tl.load(cu_ptr + sequence, mask=is_one & (sequence > 0), other=0), 0)
     end = tl.minimum(tl.maximum(tl.load(cu_ptr + sequence + 1, mask=is_one, other=0), 0), total)
@@ -126,7 +126,7 @@ def variable_kernel(
 
 @triton.jit
 def lse_at(ptr, begin_q, queries, heads, head):
-    """Where the numbers of a sequence's queries begin: head by head, in the place of the sequence."""
+    """Return where the numbers of a sequence's queries begin: head by head, in the place of the sequence."""
     return ptr + tl.cast(begin_q, tl.int64) * heads + tl.cast(head, tl.int64) * queries
 
 
@@ -283,7 +283,7 @@ def launch(kernel, loaded, others, strided, cu_q, cu_k, scale: float, causal: bo
 
 
 def most_tiles(rows: int, sequences: int, block: int) -> int:
-    """How many tiles sequences of any lengths can have: each, and what follows the last, may have one that is not full.
+    """Return the most tiles that sequences have: each, and the rows after the last one, may end in a partial tile.
 
     >>> most_tiles(100, sequences=3, block=16)  # as many as 1, 1 and 1 row have, and 97 after them
     10
@@ -292,7 +292,7 @@ def most_tiles(rows: int, sequences: int, block: int) -> int:
 
 
 def served(x: torch.Tensor) -> torch.Tensor:
-    """``x``, copied if the elements of a row are no neighbors in memory, or the rows of a tile lie 2³¹ apart."""
+    """Return ``x``, copied if a row's elements are not adjacent in memory, or a tile's rows lie 2³¹ apart."""
     near = x.stride(2) == 1 and abs(x.stride(0)) < 2**31 // 256
     return (x if near else x.contiguous()).resolve_neg()
 
@@ -464,7 +464,7 @@ def check_arguments(cu_q: torch.Tensor, cu_k: torch.Tensor, **tensors: torch.Ten
 
 
 def by_sequence(q, k, v, cu_seqlens_q, cu_seqlens_k, causal=False, scale=None):
-    """The same by torch, sequence by sequence. A query that sees no key gets zeros, as do rows after the last one."""
+    """Compute the same by torch, sequence by sequence. Queries that see no key, and rows after the last, get zeros."""
     out = torch.zeros_like(q)
     of_q, of_k = ([0, *cu.tolist()[1:]] for cu in (cu_seqlens_q, cu_seqlens_k))
     for i in range(len(of_q) - 1):
@@ -488,7 +488,7 @@ def toy_kernel(cu_ptr, out_ptr, sequences, total, tile, BLOCK: tl.constexpr, SEQ
 
 
 def toy(device) -> list[tuple[int, ...]]:
-    """Sequences of 3, 0 and 6 rows, and a row after the last, in tiles of 4: what each program finds."""
+    """Return sequences of 3, 0 and 6 rows, and a row after the last, in tiles of 4: what each program finds."""
     cu, found = torch.tensor([0, 3, 3, 9], dtype=torch.int32, device=device), []
     for tile in range(most_tiles(10, sequences=3, block=4)):
         out = torch.empty(4, dtype=torch.int32, device=device)
@@ -498,7 +498,7 @@ def toy(device) -> list[tuple[int, ...]]:
 
 
 def drawn(found: list[tuple[int, ...]], rows: int, block: int) -> list[str]:
-    """A line for each program: the rows that it has, by the number of their sequence."""
+    """Return a line for each program: the rows that it has, by the number of their sequence."""
     lines = []
     for sequence, begin, length, first in found:
         mine = range(begin + first, begin + min(first + block, length))

@@ -48,7 +48,7 @@ def begins(lengths: tuple[int, ...], device: str = "cuda") -> torch.Tensor:
 
 
 def in_torch(cu: torch.Tensor, longest: int):
-    """torch's function; how it is told of a causal mask has changed between its versions."""
+    """Call torch's function. How it takes a causal mask has changed between its versions."""
     from torch.nn.attention.varlen import varlen_attn
 
     windows = "window_size" in inspect.signature(varlen_attn).parameters
@@ -57,7 +57,7 @@ def in_torch(cu: torch.Tensor, longest: int):
 
 
 def padded(lengths: tuple[int, ...]):
-    """Of operands that have as many rows for each sequence as for the longest."""
+    """Return a function for operands that have as many rows for each sequence as for the longest."""
 
     def run(q, k, v):
         return attention(*(by_heads(x, lengths) for x in (q, k, v)), causal=True)
@@ -79,7 +79,7 @@ def make(rows: int, tensors: int) -> list[torch.Tensor]:
 # --8<-- [start:measure]
 @functools.cache
 def measure(lengths: tuple[int, ...], step: str) -> dict[str, Timing]:
-    """Milliseconds of each side, forward or both."""
+    """Return the milliseconds of each side, forward or both."""
     torch.manual_seed(0)
     cu, tensors = begins(lengths), 3 if step == "forward" else 4  # q, k, v, and the gradient of the result
     sides = {
@@ -97,7 +97,7 @@ def measure(lengths: tuple[int, ...], step: str) -> dict[str, Timing]:
 
 
 def with_transposed_gradient(run, lengths: tuple[int, ...]):
-    """The result of padding has heads before rows, and so has its gradient."""
+    """Return ``run`` with its gradient transposed, too: the result of padding has heads before rows."""
 
     def with_it(q, k, v, grad):
         return run(q, k, v, by_heads(grad, lengths))

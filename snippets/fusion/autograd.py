@@ -86,7 +86,7 @@ def backward(
 
 # --8<-- [start:launch]
 def without_gaps(*tensors: torch.Tensor) -> list[torch.Tensor]:
-    """The tensors as the kernels read them, element after element in memory; those that lie otherwise are copied."""
+    """Return the tensors as the kernels read them, element after element in memory; others are copied."""
     return [tensor.resolve_neg().contiguous() for tensor in tensors]
 
 
@@ -225,7 +225,7 @@ def in_torch(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 # --8<-- [start:by_hand]
 def by_hand(x: float, y: float, grad: float) -> dict[str, float]:
-    """Each step for one element, forward and then backward."""
+    """Return each step for one element, forward and then backward."""
     s = 1 / (1 + math.exp(-x))
     silu = x * s
     slope_of_s = s * (1 - s)
@@ -244,7 +244,8 @@ def by_hand(x: float, y: float, grad: float) -> dict[str, float]:
 
 # --8<-- [start:difference]
 def slope_by_difference(step: float, dtype: torch.dtype) -> float:
-    """The slope of ``out`` along ``x`` at x = 2, y = 3, from two results; each the best that ``dtype`` can hold."""
+    """Return the slope of ``out`` along ``x`` at x = 2, y = 3, from two results, each the best that ``dtype`` can hold.
+    """
     low, high = (torch.tensor(2.0 + way * step, dtype=dtype).item() for way in (-1, 1))
     below, above = (torch.tensor(by_hand(x, 3.0, 1.0)["out"], dtype=dtype) for x in (low, high))
     return (above - below).item() / (2 * step)
@@ -252,7 +253,7 @@ def slope_by_difference(step: float, dtype: torch.dtype) -> float:
 
 
 def as_torch(function, inputs: list[torch.Tensor], grad: torch.Tensor, reference=in_torch, tolerance=1e-5) -> bool:
-    """Whether the result of ``function`` and the gradients of ``inputs`` are those of torch."""
+    """Return whether the result of ``function`` and the gradients of ``inputs`` are those of torch."""
     found, wanted = ([out := each(*inputs), *torch.autograd.grad(out, inputs, grad)] for each in (function, reference))
     return all(torch.allclose(a, b, rtol=tolerance, atol=tolerance) for a, b in zip(found, wanted, strict=True))
 

@@ -85,7 +85,7 @@ def toy(device, *values, dtype=torch.float64):
 
 
 def gradcheck(function, x, y) -> str:
-    """What ``torch.autograd.gradcheck`` says: ``True``, or its message."""
+    """Return what ``torch.autograd.gradcheck`` does: ``True``, or its message."""
     try:
         return str(torch.autograd.gradcheck(function, (x, y)))
     except GradcheckError as error:

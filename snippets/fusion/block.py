@@ -145,7 +145,7 @@ class Model(torch.nn.Module):
         self.tables = rope_tables(tokens, dim // heads, device=device)
 
     def forward(self, sequences):
-        """The mean loss of the second half of each of ``sequences (batch, tokens + 1)``."""
+        """Return the mean loss of the second half of each of ``sequences (batch, tokens + 1)``."""
         x, residual = functional.embedding(sequences[:, :-1], self.embedding).to(self.dtype), None
         for block in self.blocks:
             x, residual = block(x, residual, *self.tables)
@@ -157,7 +157,7 @@ class Model(torch.nn.Module):
 
 
 def repeated(batch: int, tokens: int, vocabulary: int, generator) -> torch.Tensor:
-    """Random numbers, and the same once more: the second half can be told from the first. ``(batch, tokens + 1)``"""
+    """Return random numbers, then the same again, ``(batch, tokens + 1)``: the second half follows from the first."""
     half = torch.randint(vocabulary, (batch, tokens // 2), generator=generator)
     return torch.cat([half, half, half[:, :1]], dim=1)
 # --8<-- [end:model]
@@ -165,7 +165,7 @@ def repeated(batch: int, tokens: int, vocabulary: int, generator) -> torch.Tenso
 
 # --8<-- [start:train]
 def train(model: Model, steps: int, batch: int, tokens: int, vocabulary: int, seed: int = 1) -> list[float]:
-    """The loss before each step, all steps on new sequences, which ``seed`` decides."""
+    """Return the loss before each step, all steps on new sequences, which ``seed`` decides."""
     device = model.head.device
     generator = torch.Generator().manual_seed(seed)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
@@ -181,12 +181,12 @@ def train(model: Model, steps: int, batch: int, tokens: int, vocabulary: int, se
 
 
 def largest_difference(found, wanted) -> float:
-    """Between tensors, as a share of the largest number of each."""
+    """Return the largest difference between tensors, as a share of the largest number of each."""
     return max(((a - b).abs().max() / b.abs().max()).item() for a, b in zip(found, wanted, strict=True))
 
 
 def both_ways(make: Callable[[Ops], torch.nn.Module], run: Callable) -> list[list[torch.Tensor]]:
-    """For ours and torch's: what ``run`` returns for the module, and the gradients of its parameters."""
+    """Return, for ours and torch's, what ``run`` returns for the module, and the gradients of its parameters."""
     found = []
     for ops in (OURS, TORCH):
         torch.manual_seed(0)

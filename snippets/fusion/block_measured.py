@@ -51,7 +51,7 @@ def block_of(shape: str, side: str) -> torch.nn.Module:
 
 
 def step_of(shape: str, side: str) -> Callable[..., tuple[torch.Tensor, ...]]:
-    """Of the operands: the gradients of the inputs, and of all weights."""
+    """Return a function of the operands that gives the gradients of the inputs and of all weights."""
     _, tokens, dim, heads, *_ = NAMED[shape]
     block, tables = block_of(shape, side), rope_tables(tokens, dim // heads, device="cuda")
 
@@ -73,7 +73,7 @@ def operands(shape: str) -> list[torch.Tensor]:
 # --8<-- [start:measure]
 @functools.cache
 def measure(shape: str) -> dict[str, Timing]:
-    """Milliseconds of each side."""
+    """Return the milliseconds of each side."""
     torch.manual_seed(0)
     given, sides = operands(shape), {side: step_of(shape, side) for side in SIDES}
     wanted = sides["torch"](*given)
@@ -87,7 +87,7 @@ def measure(shape: str) -> dict[str, Timing]:
 
 @functools.cache
 def held(shape: str, side: str) -> int:
-    """Bytes that are held at the most, more than before."""
+    """Return the most bytes held at once, beyond what was held before."""
     given, run = operands(shape), step_of(shape, side)
     run(*given)  # compiles
     torch.cuda.synchronize()

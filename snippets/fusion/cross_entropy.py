@@ -48,7 +48,8 @@ PROGRAMS = 1024  # that share the rows of a gradient to be scaled
 # --8<-- [start:edges]
 @triton.jit
 def middle_of(x_ptr, columns, WIDE: tl.constexpr, EDGES: tl.constexpr):
-    """How many columns lie before the first multiple of 16 bytes, and how many from there on, in groups of ``WIDE``."""
+    """Return how many columns lie before the first multiple of 16 bytes, and how many after it, in groups of ``WIDE``.
+    """
     head, middle = 0, columns
     if EDGES:
         size: tl.constexpr = x_ptr.dtype.element_ty.primitive_bitwidth // 8
@@ -60,7 +61,7 @@ def middle_of(x_ptr, columns, WIDE: tl.constexpr, EDGES: tl.constexpr):
 
 @triton.jit
 def begin_of(ptr, head, WIDE: tl.constexpr, EDGES: tl.constexpr):
-    """Where the middle begins. The compiler is told that this is a multiple of 16 bytes."""
+    """Return where the middle begins. The compiler learns that this is a multiple of 16 bytes."""
     if EDGES:
         size: tl.constexpr = ptr.dtype.element_ty.primitive_bitwidth // 8
         ptr = tl.multiple_of(ptr + head, WIDE * size)
@@ -71,7 +72,8 @@ def begin_of(ptr, head, WIDE: tl.constexpr, EDGES: tl.constexpr):
 
 @triton.jit
 def edges_of(head, middle, columns, WIDE: tl.constexpr):
-    """The columns before and after the middle, and which of 2 * ``WIDE`` lanes have one: half of them are for each."""
+    """Return the columns before and after the middle, and which of 2 * ``WIDE`` lanes have one: half are for each side.
+    """
     lane = tl.arange(0, 2 * WIDE)
     edge = tl.where(lane < WIDE, lane, head + middle + lane - WIDE)
     return edge, (edge < columns) & ((lane < head) | (lane >= WIDE))
@@ -79,7 +81,7 @@ def edges_of(head, middle, columns, WIDE: tl.constexpr):
 
 @triton.jit
 def add_edges(edge, inside, maximum, total, plain):
-    """To the numbers of the middle."""
+    """Add the edges to the numbers of the middle."""
     grown = tl.maximum(maximum, tl.max(edge, axis=0))
     total = total * tl.exp(maximum - grown) + tl.sum(tl.exp(edge - grown), axis=0)
     return grown, total, plain + tl.sum(tl.where(inside, edge, 0.0), axis=0)
@@ -95,7 +97,7 @@ def maximum_and_sums(
     LOWEST: tl.constexpr, SMOOTHING: tl.constexpr, COMPUTE: tl.constexpr,
     BLOCK: tl.constexpr, LANES: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
-    """Maximum, sum of exp(x - maximum), and, for label smoothing, sum of x."""
+    """Return maximum, sum of exp(x - maximum), and, for label smoothing, sum of x."""
     column = tl.arange(0, BLOCK)
     maximum = tl.full((LANES,), LOWEST, COMPUTE)  # each lane has its own
     total = tl.zeros((LANES,), COMPUTE)
@@ -118,7 +120,7 @@ def maximum_and_sums(
 
 @triton.jit
 def by_lane(x, LANES: tl.constexpr, WIDE: tl.constexpr):
-    """A lane's elements lie along the first and the last axis."""
+    """Reshape so that a lane's elements lie along the first and the last axis."""
     return tl.reshape(x, (x.shape[0] // LANES // WIDE, LANES, WIDE))
 
 
@@ -234,7 +236,7 @@ def cross_entropy_kernel(
 
 @triton.jit
 def scale_of(is_column, count_ptr, COMPUTE: tl.constexpr):
-    """1, for a mean 1 / count; NaN if the target is no column."""
+    """Return 1, or for a mean 1 / count; NaN if the target is no column."""
     scale = tl.where(is_column, 1.0, float("nan")).to(COMPUTE)
     if count_ptr is not None:
         scale /= tl.load(count_ptr).to(COMPUTE)
@@ -314,7 +316,7 @@ class Blocks(NamedTuple):
 
 
 def blocks_for(columns: int, dtype: torch.dtype) -> Blocks:
-    """A quarter of a row at a time, 64 bytes a thread.
+    """Choose blocks that take a quarter of a row at a time, 64 bytes a thread.
 
     The threads of a multiprocessor are then at work on some 256 KiB of rows, about what its L1 cache holds.
 
@@ -334,7 +336,7 @@ def blocks_for(columns: int, dtype: torch.dtype) -> Blocks:
 
 # --8<-- [start:launches]
 def launch_forward(x, target, losses, stats, grad, count, ignore_index, label_smoothing, by=None):
-    """The losses of these rows and, if there is a ``grad``, their gradients; that may be ``x`` itself."""
+    """Write the losses of these rows and, if there is a ``grad``, their gradients; that may be ``x`` itself."""
     by = by or blocks_for(x.shape[1], x.dtype)
     unit = unit_of(x, grad)
     with torch.cuda.device_of(x):  # Triton launches on the current device, which need not be that of x
@@ -348,7 +350,7 @@ def launch_forward(x, target, losses, stats, grad, count, ignore_index, label_sm
 
 
 def launch_gradient(grad_loss, x, target, stats, grad, count, ignore_index, label_smoothing, by=None):
-    """The gradients of these rows, ``grad_loss`` having a number for each, or one for all."""
+    """Write the gradients of these rows; ``grad_loss`` has a number for each row, or one for all."""
     by = by or blocks_for(x.shape[1], x.dtype)
     unit = unit_of(x, grad)
     columns, *strides = in_units(unit, x, grad)
@@ -381,7 +383,7 @@ def scale_(grad: torch.Tensor, factor: torch.Tensor, by: Blocks | None = None) -
 
 # --8<-- [start:layout]
 def as_rows(x: torch.Tensor) -> torch.Tensor:
-    """``(rows, columns)``, the elements of a row neighbors in memory; what lies otherwise is copied."""
+    """Return ``(rows, columns)``, a row's elements adjacent in memory; a tensor that lies otherwise is copied."""
     x = x.resolve_neg()
     if x.shape[-1] > 1 and x.stride(-1) != 1:
         x = x.contiguous()
@@ -401,14 +403,19 @@ def computed_in(x: torch.Tensor) -> tl.dtype:
 
 
 def unit_of(x: torch.Tensor, grad: torch.Tensor | None = None) -> int:
-    """What divides columns and strides, up to 8. Only if it is told can the compiler load 16 bytes at a time: by itself
-    it looks for multiples of 16."""
+    """Return the largest power of two up to 8 that divides columns and strides.
+
+    Only if it is told can the compiler load 16 bytes at a time: by itself it looks for multiples of 16.
+    """
     return math.gcd(8, x.shape[1], x.stride(0), 0 if grad is None else grad.stride(0))
 
 
 def edges(wide: int, unit: int, x: torch.Tensor, grad: torch.Tensor | None = None) -> dict[str, bool]:
-    """Whether a row begins or ends inside of ``wide`` elements that are loaded at once; they lie at a multiple of 16
-    bytes. And whether each row of the gradient begins at the same distance from such a multiple as that of ``x``."""
+    """Return the edges as the kernels take them.
+
+    They say whether a row begins or ends inside of ``wide`` elements that are loaded at once, which lie at a multiple
+    of 16 bytes; and whether each row of the gradient begins at the same distance from such a multiple as that of ``x``.
+    """
     size = wide * x.itemsize
     ragged = unit % wide != 0 or x.data_ptr() % size != 0
     alike = grad is not None and (x.data_ptr() - grad.data_ptr()) % size == 0
@@ -417,7 +424,7 @@ def edges(wide: int, unit: int, x: torch.Tensor, grad: torch.Tensor | None = Non
 
 
 def in_units(unit: int, *rows: torch.Tensor | None) -> list[int]:
-    """Columns and strides as the kernels take them."""
+    """Return columns and strides as the kernels take them."""
     return [rows[0].shape[1] // unit, *(0 if each is None else each.stride(0) // unit for each in rows)]
 
 
@@ -426,7 +433,7 @@ def in_units(unit: int, *rows: torch.Tensor | None) -> list[int]:
 
 # --8<-- [start:reduce]
 def count_of(target: torch.Tensor, ignore_index: int, reduction: str) -> torch.Tensor | None:
-    """By how many a mean divides: it stays on the GPU, for asking would make the host wait."""
+    """Return the number that a mean divides by. It stays on the GPU, for asking would make the host wait."""
     return (target != ignore_index).sum() if reduction == "mean" else None
 
 
@@ -441,7 +448,7 @@ def reduced(losses: torch.Tensor, count: torch.Tensor | None, reduction: str, sh
 
 # --8<-- [start:forward]
 def forward(rows, target, ignore_index, label_smoothing, reduction, grad=None, by=None):
-    """The loss, two numbers for each row, and in ``grad``, if there is one, the gradient."""
+    """Return the loss and two numbers for each row, and write the gradient to ``grad``, if there is one."""
     losses, stats = of_each_row(rows)
     count = count_of(target, ignore_index, reduction)
     if len(rows):
@@ -450,7 +457,7 @@ def forward(rows, target, ignore_index, label_smoothing, reduction, grad=None, b
 
 
 def backward(grad_loss, rows, target, stats, ignore_index, label_smoothing, reduction, grad=None, by=None):
-    """The gradient of the logits, from the two numbers of each row; ``grad`` is where it goes, else a new tensor."""
+    """Return the gradient of the logits, from the two numbers of each row, in ``grad`` or else in a new tensor."""
     grad = like(rows) if grad is None else grad
     if grad.numel():
         count = count_of(target, ignore_index, reduction)
@@ -464,7 +471,7 @@ def backward(grad_loss, rows, target, stats, ignore_index, label_smoothing, redu
 
 
 def of_each_row(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """A loss, and maximum and sum, in the dtype that the kernels compute in."""
+    """Return room for a loss, and maximum and sum, of each row, in the dtype that the kernels compute in."""
     made = {"dtype": wide(rows.dtype), "device": rows.device}
     return torch.empty(len(rows), **made), torch.empty((len(rows), 2), **made)
 
@@ -474,13 +481,13 @@ def like(x: torch.Tensor, make=torch.empty) -> torch.Tensor:
 
 
 def by_row(grad_loss: torch.Tensor) -> torch.Tensor:
-    """A number for each row, or one for all."""
+    """Return a number for each row, or one for all."""
     grad_loss = grad_loss.resolve_neg()
     return grad_loss.reshape(-1) if grad_loss.ndim else grad_loss
 
 
 def can_hold(rows: torch.Tensor, logits: torch.Tensor) -> bool:
-    """Whether the gradient can lie where the logits do: each in its place, and no two in one."""
+    """Return whether the gradient can lie where the logits do: each in its place, and no two in one."""
     return rows.data_ptr() == logits.data_ptr() and (len(rows) == 1 or rows.stride(0) >= rows.shape[1])
 
 
@@ -493,7 +500,10 @@ def no_second_gradient(name: str) -> None:
 
 
 def made_in_forward(dtype: torch.dtype, reduction: str) -> bool:
-    """Not if each row will be scaled by its own number, and not if 1 / count of it may be 0 in its dtype."""
+    """Return whether forward can make the gradient.
+
+    It cannot if each row is scaled by its own number, or if 1 / count may be 0 in its dtype.
+    """
     return reduction != "none" and dtype != torch.float16
 
 
@@ -540,7 +550,10 @@ class CrossEntropy(torch.autograd.Function):
 
 
 def tell_others(logits: torch.Tensor) -> None:
-    """Whoever keeps the logits for a backward gets an error from autograd then, as after any operation in place."""
+    """Tell autograd that the logits changed.
+
+    Whoever keeps them for a backward gets an error then, as after any operation in place.
+    """
     torch.autograd.graph.increment_version(logits)
 
 
@@ -650,7 +663,7 @@ def linear_forward(
 
 
 def chunks(rows, weight, chunk):
-    """Which rows, and their logits; all chunks use the same memory."""
+    """Yield rows, and their logits; all chunks use the same memory."""
     columns = len(weight)
     chunk = min(chunk, len(rows))
     logits = torch.empty((chunk, columns), dtype=rows.dtype, device=rows.device)
@@ -668,7 +681,8 @@ def add_gradients(grad_hidden, grad_weight, grad_logits, rows, weight, part):
 
 
 def add_product(total, a, b, add: bool):
-    """``total = a @ b``, or added to it, in the dtype of ``total``: that of ``a`` and ``b``, or float32."""
+    """Set ``total = a @ b``, or add the product to it, in the dtype of ``total``: that of ``a`` and ``b``, or float32.
+    """
     if total.dtype == a.dtype:
         total.addmm_(a, b, beta=int(add))
     elif total.is_cuda:
@@ -722,7 +736,7 @@ def linear_backward(
     grad_loss, hidden, weight, target, stats, ignore_index, label_smoothing, reduction, chunk,
     wants_hidden, wants_weight,
 ):  # fmt: skip
-    """The gradients, by logits that are computed again: each row is scaled before rows are added up."""
+    """Return the gradients, from logits that are computed again: each row is scaled before rows are added up."""
     rows, targets = hidden.reshape(target.numel(), hidden.shape[-1]), in_order(target)
     grad_loss = by_row(grad_loss)
     count = count_of(targets, ignore_index, reduction)
@@ -834,7 +848,7 @@ def linear_cross_entropy_op(
     hidden: torch.Tensor, weight: torch.Tensor, target: torch.Tensor, ignore_index: int, label_smoothing: float,
     reduction: str, chunk: int | None, wants_hidden: bool, wants_weight: bool,
 ) -> list[torch.Tensor]:  # fmt: skip
-    """Loss, stats, and those gradients that are wanted."""
+    """Return loss, stats, and those gradients that are wanted."""
     found = linear_forward(
         hidden, weight, target, ignore_index, label_smoothing, reduction, chunk, wants_hidden, wants_weight
     )
@@ -978,21 +992,21 @@ def check_linear(hidden, weight, target, label_smoothing, reduction, chunk) -> N
 
 
 def in_torch(logits, target, **options):
-    """What :func:`cross_entropy` computes, by torch."""
+    """Compute what :func:`cross_entropy` does, by torch."""
     columns = logits.shape[-1]
     losses = torch.nn.functional.cross_entropy(logits.reshape(-1, columns), target.reshape(-1).long(), **options)
     return losses.view(target.shape) if losses.ndim else losses
 
 
 def as_torch(function, reference, inputs: list[torch.Tensor], tolerance=1e-5) -> bool:
-    """Whether the result of ``function`` and the gradients of ``inputs`` are those of ``reference``."""
+    """Return whether the result of ``function`` and the gradients of ``inputs`` are those of ``reference``."""
     found, wanted = ([out := each(*inputs), *torch.autograd.grad(out, inputs)] for each in (function, reference))
     return all(torch.allclose(a, b, rtol=tolerance, atol=tolerance) for a, b in zip(found, wanted, strict=True))
 
 
 # --8<-- [start:by_hand]
 def by_hand(row: list[float], target: int) -> dict[str, float]:
-    """Each step for a row of logits: the loss, and the gradient of two of them."""
+    """Return each step for a row of logits: the loss, and the gradient of two of them."""
     maximum = max(row)
     total = sum(math.exp(x - maximum) for x in row)
     shares = [math.exp(x - maximum) / total for x in row]
@@ -1010,7 +1024,7 @@ def by_hand(row: list[float], target: int) -> dict[str, float]:
 
 
 def memory(tokens: int, hidden: int, columns: int) -> dict[str, float]:
-    """GB in bfloat16 of what a loss and its gradients take, beside hidden and weight themselves."""
+    """Return the GB in bfloat16 that a loss and its gradients take, beside hidden and weight themselves."""
     elements = {
         "logits of all rows": tokens * columns,
         "logits of a chunk": rows_of_a_chunk(tokens, (columns, hidden), torch.bfloat16, True) * columns,
@@ -1022,7 +1036,7 @@ def memory(tokens: int, hidden: int, columns: int) -> dict[str, float]:
 
 
 def toy(device):
-    """Three rows of four logits, the second of which is ignored."""
+    """Return three rows of four logits, the second of which is ignored."""
     logits = torch.tensor([[1.0, 3.0, 2.0, 5.0], [4.0, 1.0, 1.0, 2.0], [0.0, 0.0, 0.0, 0.0]], device=device)
     return logits, torch.tensor([1, -100, 3], device=device)
 
@@ -1113,7 +1127,7 @@ def main():
 
 
 def layer(device):
-    """Hidden rows and a weight whose product are the logits of :func:`toy`."""
+    """Return hidden rows and a weight whose product are the logits of :func:`toy`."""
     hidden = torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], device=device)
     return hidden, toy(device)[0].t().contiguous()
 

@@ -69,7 +69,7 @@ def late_kernel_bug(
 
 
 def late_bug(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    """The losses; ``logits``, (rows, columns) of float32 and contiguous, become their gradient."""
+    """Return the losses; ``logits``, (rows, columns) of float32 and contiguous, become their gradient."""
     losses = torch.empty(len(logits), device=logits.device)
     late_kernel_bug[(len(logits),)](
         logits, target, losses, logits.shape[1],
@@ -90,7 +90,7 @@ def too_small_bug(logits, target, count, grad_loss):
 
 
 def as_it_should_be(logits, target, count, grad_loss):
-    """The same gradient, divided and multiplied in float32."""
+    """Return the same gradient, divided and multiplied in float32."""
     losses, stats, _ = room(logits)
     launch_forward(logits, target, losses, stats, None, None, -100, 0.0)
     return backward(grad_loss / count, logits, target, stats, -100, 0.0, "sum")

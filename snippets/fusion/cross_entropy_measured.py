@@ -58,7 +58,7 @@ LINEAR = {"ours": linear_cross_entropy, "torch": torch_linear}
 
 
 def with_gradients(loss: Callable[..., torch.Tensor]) -> Callable[..., tuple[torch.Tensor, ...]]:
-    """Of floating tensors and a target: the loss, and the gradients of the tensors."""
+    """Return a function of floating tensors and a target that gives the loss, and the gradients of the tensors."""
 
     def run(*given):
         inputs = [x.detach().requires_grad_() for x in given[:-1]]  # the same memory
@@ -81,7 +81,7 @@ def operands(rows: int, columns: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def layer_operands(rows: int, k: int, columns: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Their logits are normally distributed, too."""
+    """Return operands of a layer whose logits are normally distributed, too."""
     return random(rows, k), random(columns, k) / k**0.5, torch.randint(columns, (rows,), device="cuda")
 
 
@@ -91,7 +91,7 @@ def layer_operands(rows: int, k: int, columns: int) -> tuple[torch.Tensor, torch
 # --8<-- [start:measure]
 @functools.cache
 def measure(rows: int, columns: int, step: str) -> dict[str, Timing]:
-    """Milliseconds of each side, forward or both."""
+    """Return the milliseconds of each side, forward or both."""
     torch.manual_seed(0)
     sides = SIDES if step == "forward" else {name: with_gradients(loss) for name, loss in SIDES.items()}
     make = functools.partial(operands, rows, columns)
@@ -101,7 +101,7 @@ def measure(rows: int, columns: int, step: str) -> dict[str, Timing]:
 
 @functools.cache
 def measure_layer(rows: int, k: int, columns: int) -> dict[str, Timing]:
-    """Milliseconds of both sides, with their gradients."""
+    """Return the milliseconds of both sides, with their gradients."""
     torch.manual_seed(0)
     sides = {name: with_gradients(loss) for name, loss in LINEAR.items()}
     make = functools.partial(layer_operands, rows, k, columns)
@@ -110,7 +110,7 @@ def measure_layer(rows: int, k: int, columns: int) -> dict[str, Timing]:
 
 
 def peak(loss: Callable[..., torch.Tensor], given: Sequence[torch.Tensor]) -> float:
-    """GB allocated at the most until the gradients are there, beside what was allocated before."""
+    """Return the most GB allocated until the gradients are there, beside what was allocated before."""
     run = with_gradients(loss)
     run(*given)  # compiles; cuBLAS allocates its workspace
     before = torch.cuda.memory_allocated()
@@ -121,7 +121,7 @@ def peak(loss: Callable[..., torch.Tensor], given: Sequence[torch.Tensor]) -> fl
 
 @functools.cache
 def measure_memory(case: str) -> dict[str, float]:
-    """GB of both sides."""
+    """Return the GB of both sides."""
     torch.manual_seed(0)
     if layer := (LAYERS_NAMED | TALL_NAMED).get(case):
         return {name: peak(loss, layer_operands(*layer)) for name, loss in LINEAR.items()}
@@ -134,12 +134,12 @@ def measure_memory(case: str) -> dict[str, float]:
 
 # --8<-- [start:tables]
 def milliseconds(timing: Timing) -> tuple[float, float, float]:
-    """Median, fastest and slowest round."""
+    """Return the milliseconds of the median, fastest and slowest round."""
     return timing.median, min(timing.rounds), max(timing.rounds)
 
 
 def result(found: Mapping[str, Timing], what: str) -> float | tuple[float, float, float]:
-    """A cell of a table: milliseconds; or how many times as fast as torch ours is, or as the copy."""
+    """Return a cell of a table: milliseconds; or how many times as fast as torch ours is, or as the copy."""
     if what == "faster":
         return found["torch"].median / found["ours"].median
     return found["copy"].median / found["ours"].median if what == "share" else milliseconds(found[what])

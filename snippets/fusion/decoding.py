@@ -190,7 +190,7 @@ def combine_kernel(
 
 @functools.lru_cache(maxsize=4096)
 def choose_splits(programs: int, steps: int, multiprocessors: int = 132) -> int:
-    """Into how many parts to split the keys of each sequence: few, but no multiprocessor is without work for long.
+    """Return how many parts to split each sequence's keys into: few, but no multiprocessor is idle for long.
 
     A multiprocessor has room for ``TOGETHER`` programs. So they run in waves of so many for each, and the last wave
     should be nearly full.
@@ -216,7 +216,9 @@ def choose_splits(programs: int, steps: int, multiprocessors: int = 132) -> int:
 
 
 def default_tile(dtype: torch.dtype, head_dim: int, rows: int) -> tuple[int, int, int, int]:
-    """Rows of q and keys of a tile, warps of a program, and stages of its loop. In float64, some registers spill.
+    """Return rows of q and keys of a tile, warps of a program, and stages of its loop.
+
+    In float64, some registers spill.
 
     In 16 bits a tile of keys has 16 KiB: with three stages, three programs have room on a multiprocessor of an H200,
     and one on any GPU that has 99 KiB.
@@ -276,7 +278,7 @@ def forward(q, k, v, lengths, page_table, causal: bool, scale: float, splits: in
 
 
 def sizes(k: torch.Tensor, page_table: torch.Tensor | None) -> tuple[int, int]:
-    """Heads of ``k``, and how many keys a sequence has at most."""
+    """Return the heads of ``k``, and how many keys a sequence has at most."""
     return tuple(k.shape[1:3]) if page_table is None else (k.shape[2], page_table.shape[1] * k.shape[1])
 
 
@@ -286,7 +288,7 @@ def dtype_inside(x: torch.Tensor) -> torch.dtype:
 
 @functools.cache
 def multiprocessors_of(device: torch.device) -> int:
-    """In the interpreter, those of an H200."""
+    """Return the number of multiprocessors; in the interpreter, that of an H200."""
     return 132 if device.type != "cuda" else torch.cuda.get_device_properties(device).multi_processor_count
 
 
@@ -440,12 +442,12 @@ def check_arguments(q, k, v, lengths=None, page_table=None, splits=None) -> None
 
 # --8<-- [start:in_torch]
 def gathered(cache: torch.Tensor, page_table: torch.Tensor) -> torch.Tensor:
-    """Pages as ``(batch, kv_heads, keys, head_dim)``, copied."""
+    """Return pages as ``(batch, kv_heads, keys, head_dim)``, copied."""
     return cache[page_table].flatten(1, 2).transpose(1, 2)
 
 
 def in_torch(q, k, v, *, lengths=None, page_table=None, causal=False, scale=None):
-    """The same by operations of torch."""
+    """Compute the same by operations of torch."""
     if page_table is not None:
         k, v = gathered(k, page_table), gathered(v, page_table)
     (batch, heads, queries, head_dim), (kv_heads, keys) = q.shape, k.shape[1:3]
@@ -462,17 +464,17 @@ def in_torch(q, k, v, *, lengths=None, page_table=None, causal=False, scale=None
 
 # --8<-- [start:toy]
 def toy(device) -> tuple[torch.Tensor, torch.Tensor]:
-    """The scores of one query with eight keys, and a value of each key."""
+    """Return the scores of one query with eight keys, and a value of each key."""
     return torch.tensor([1.0, 3, 2, 0, 2, 5, 4, 1], device=device), torch.arange(1.0, 9, device=device)
 
 
 def toy_table(device) -> torch.Tensor:
-    """The pages of two sequences: three of each, in a table that has room for four."""
+    """Return the pages of two sequences: three of each, in a table that has room for four."""
     return torch.tensor([[4, 0, 2, 6], [1, 5, 3, 7]], dtype=torch.int32, device=device)[:, :3]
 
 
 def rows_of_keys(kernel, table: torch.Tensor, table_row: int) -> list[list[int]]:
-    """In which row of a cache each of six keys of a sequence lies, in pages of two."""
+    """Return in which row of a cache each of six keys of a sequence lies, in pages of two."""
     out = torch.empty(len(table), 6, dtype=torch.int32, device=table.device)
     kernel[(len(table),)](table, out, table_row, 6, PAGE_SIZE=2, BLOCK=8)
     return out.tolist()

@@ -38,7 +38,7 @@ def toy_pages_bug(table_ptr, out_ptr, pages, keys, PAGE_SIZE: tl.constexpr, BLOC
 
 
 def combined(kernel, scores: torch.Tensor, values: torch.Tensor) -> float:
-    """The result of two parts, which are right, as ``kernel`` combines them."""
+    """Return the result of two parts, which are right, as ``kernel`` combines them."""
     parts, out = torch.empty(2, 3, device=scores.device), torch.empty(2, device=scores.device)
     toy_part_kernel[(2,)](scores, values, parts, BLOCK=len(scores) // 2)
     kernel[(1,)](parts, out, PARTS=2)

@@ -50,7 +50,7 @@ SIDES = {
 
 
 def operands(batch: int, keys: int) -> list[torch.Tensor]:
-    """q, k and v; the same keys and values in pages, and the page table."""
+    """Return q, k and v; the same keys and values in pages, and the page table."""
     random = lambda *shape: torch.randn(*shape, device="cuda", dtype=torch.bfloat16)
     pages = batch * keys // PAGE_SIZE
     page_table = torch.randperm(pages, device="cuda").to(torch.int32).view(batch, -1)
@@ -63,7 +63,7 @@ def operands(batch: int, keys: int) -> list[torch.Tensor]:
 # --8<-- [start:measure]
 @functools.cache
 def measure(batch: int, keys: int) -> dict[str, Timing]:
-    """Milliseconds of each side, and of a kernel that does nothing: no reading is shorter."""
+    """Return the milliseconds of each side, and of a kernel that does nothing: no reading is shorter."""
     torch.manual_seed(0)
     make = functools.partial(operands, batch, keys)
     check_alike(SIDES, make(), "torch")
@@ -79,7 +79,7 @@ def measure_errors(batch: int, keys: int) -> dict[str, float]:
 
 
 def bytes_read(batch: int, keys: int) -> int:
-    """Of keys and values.
+    """Return the bytes of keys and values that a call reads.
 
     >>> bytes_read(1, 65536) / 1e6
     268.435456

@@ -51,7 +51,7 @@ def dropout_kernel(
 # --8<-- [start:rand4]
 @triton.jit
 def rand_of_block(seed, start, BLOCK_SIZE: tl.constexpr):
-    """``u`` for the elements from ``start``, which 4 divides."""
+    """Return ``u`` for the elements from ``start``, which 4 divides."""
     quarter = start // 4 + tl.arange(0, BLOCK_SIZE // 4)
     a, b, c, d = tl.rand4x(seed, quarter)
     return tl.interleave(tl.interleave(a, c), tl.interleave(b, d))
@@ -97,13 +97,13 @@ def forward(
 
 
 def without_gaps(x: torch.Tensor) -> torch.Tensor:
-    """``x`` as the kernels read it, element after element in memory; copied if it lies otherwise."""
+    """Return ``x`` as the kernels read it, element after element in memory; copied if it lies otherwise."""
     return x.resolve_neg().contiguous()
 
 
 # --8<-- [start:scale]
 def scale_of(p: float) -> float:
-    """What is kept is multiplied by it. Where nothing is kept, any finite number will do."""
+    """Return the factor for what is kept. Where nothing is kept, any finite number will do."""
     return 1 / (1 - p) if p < 1 else 0.0
 # --8<-- [end:scale]
 
@@ -114,7 +114,7 @@ def warps_of(block_size: int) -> int:
 
 # --8<-- [start:seed]
 def draw_seed(device: torch.device) -> torch.Tensor:
-    """Shape (), int64: from torch's generator, in the GPU's own memory.
+    """Draw a seed, of shape () and int64, from torch's generator, in the GPU's own memory.
 
     ``torch.manual_seed`` makes it reproducible. The host waits for nothing.
     """
@@ -275,7 +275,8 @@ def check_arguments(x: torch.Tensor, residual: torch.Tensor | None, seed: torch.
 
 # --8<-- [start:plain]
 def plain_dropout(x: torch.Tensor, p: float, seed: torch.Tensor, block_size: int = BLOCK_SIZE) -> torch.Tensor:
-    """Dropout of a float tensor without gaps by the first kernel, whose random numbers are others: one at a time."""
+    """Drop elements of a float tensor without gaps by the first kernel, which draws its random numbers one at a time.
+    """
     out = torch.empty_like(x)
     dropout_kernel[(triton.cdiv(x.numel(), block_size),)](
         x, out, seed, x.numel(), p, scale_of(p), BLOCK_SIZE=block_size, num_warps=warps_of(block_size)
@@ -295,7 +296,7 @@ def rand_kernel(offset_ptr, out_ptr, seed_ptr, n, BLOCK_SIZE: tl.constexpr):
 
 
 def rand_at(offsets: torch.Tensor, seed: torch.Tensor) -> torch.Tensor:
-    """What ``tl.rand`` gives for a few offsets."""
+    """Return what ``tl.rand`` gives for a few offsets."""
     out = torch.empty(offsets.shape, device=offsets.device)
     n = offsets.numel()
     rand_kernel[(1,)](offsets, out, seed, n, BLOCK_SIZE=triton.next_power_of_2(n))
@@ -304,7 +305,7 @@ def rand_at(offsets: torch.Tensor, seed: torch.Tensor) -> torch.Tensor:
 
 # --8<-- [start:chi_square]
 def chi_square_of_neighbors(keep: torch.Tensor, p: float) -> float:
-    """How far the counts of the 16 patterns of four neighbors are from those that are expected: about 15 if by chance.
+    """Return how far the counts of the 16 patterns of four neighbors are from the expected: about 15 if by chance.
 
     By chance alone, one seed in a hundred gives more than 30.6.
     """

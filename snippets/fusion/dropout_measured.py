@@ -83,7 +83,7 @@ def operands(tensors: int, rows: int, columns: int) -> list[torch.Tensor]:
 
 @functools.cache
 def measure(name: str, rows: int, columns: int, step: str) -> dict[str, Timing]:
-    """Milliseconds of each side, forward or both."""
+    """Return the milliseconds of each side, forward or both."""
     torch.manual_seed(0)
     sides, tensors = SIDES[name], INPUTS[name]
     check_dropout(sides, tensors, "cuda")
@@ -94,7 +94,7 @@ def measure(name: str, rows: int, columns: int, step: str) -> dict[str, Timing]:
 
 @functools.cache
 def measure_steps(rows: int, columns: int) -> dict[str, Timing]:
-    """Milliseconds of dropout forward by each step."""
+    """Return the milliseconds of dropout forward by each step."""
     torch.manual_seed(0)
     seed = torch.zeros((), device="cuda", dtype=torch.int64)
     sides = {
@@ -111,7 +111,7 @@ def measure_steps(rows: int, columns: int) -> dict[str, Timing]:
 
 # --8<-- [start:kept]
 def bytes_kept(function: Callable[..., torch.Tensor], *inputs: torch.Tensor) -> int:
-    """Bytes of the tensors that autograd keeps until the backward, each counted once."""
+    """Return the bytes of the tensors that autograd keeps until the backward, each counted once."""
     saved = {}
     note = lambda t: saved.update({t.untyped_storage().data_ptr(): t.untyped_storage().nbytes()}) or t
     with torch.autograd.graph.saved_tensors_hooks(note, lambda t: t):

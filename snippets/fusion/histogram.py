@@ -89,7 +89,7 @@ def histogram_forward(
 
 
 def each_forward(x: torch.Tensor, bins: int, block: int = 1024) -> torch.Tensor:
-    """The same by the first step, for comparison."""
+    """Count by the first step, for comparison."""
     check_arguments(x, bins)
     out = torch.zeros(bins, dtype=torch.int64, device=x.device)
     if x.numel() and bins:

@@ -118,7 +118,7 @@ SIDES = TRIED | {"torch": lambda x, weight, bias: torch.nn.functional.layer_norm
 # --8<-- [start:attempts]
 @functools.cache
 def measure(shape: str) -> dict[str, Timing]:
-    """Milliseconds of each way."""
+    """Return the milliseconds of each way."""
     torch.manual_seed(0)
     rows, columns = SHAPES[shape]
     random = lambda *size: torch.randn(*size, device="cuda", dtype=torch.bfloat16)

@@ -190,7 +190,7 @@ def online_backward_kernel(
 # --8<-- [start:my_part]
 @triton.jit
 def my_part(columns, parts, length):
-    """The program's row, where its part of it begins, and how many columns that has."""
+    """Return the program's row, where its part of it begins, and how many columns that has."""
     pid = tl.program_id(axis=0).to(tl.int64)
     begin = pid % parts * length
     return pid // parts, begin, tl.minimum(columns - begin, length).to(tl.int32)
@@ -366,7 +366,7 @@ def backward(grad: torch.Tensor, y: torch.Tensor, by: Plan | None = None) -> tor
 
 # --8<-- [start:helpers]
 def as_rows(x: torch.Tensor) -> torch.Tensor:
-    """``x`` as ``(rows, columns)``, the elements of a row being neighbors in memory; what lies otherwise is copied."""
+    """Return ``x`` as ``(rows, columns)``, a row's elements adjacent in memory; what lies otherwise is copied."""
     x = x.resolve_neg()
     if x.shape[-1] > 1 and x.stride(-1) != 1:
         x = x.contiguous()
@@ -374,13 +374,17 @@ def as_rows(x: torch.Tensor) -> torch.Tensor:
 
 
 def unit_of(*sizes: int) -> int:
-    """The power of two up to 8 that divides all of them. Triton looks for multiples of 16 by itself; where it is told
-    of 8, as in a row of 3,000, it loads 16 bytes at a time there, too."""
+    """Return the largest power of two up to 8 that divides all of them.
+
+    Triton looks for multiples of 16 by itself; where it is told of 8, as in a row of 3,000, it loads 16 bytes at a time
+    there, too.
+    """
     return math.gcd(8, *sizes)
 
 
 def shared_out(x: torch.Tensor, by: Plan) -> tuple[int, int, torch.Tensor, torch.Tensor]:
-    """How many parts a row has, how many columns a part has, in whole blocks, and room for two numbers of each part."""
+    """Return how many parts a row has, how many columns a part has, in whole blocks, and room for two numbers of each.
+    """
     rows, columns = x.shape
     length = triton.cdiv(triton.cdiv(columns, by.parts), by.block) * by.block
     parts = triton.cdiv(columns, length)  # fewer, if the last ones would be empty
@@ -513,7 +517,7 @@ def check_arguments(**tensors: torch.Tensor) -> None:
 
 # --8<-- [start:running]
 def running(row: torch.Tensor, block: int) -> list[tuple[float, float]]:
-    """Maximum and sum after each block, from the kernel itself: it is given one block more each time."""
+    """Return maximum and sum after each block, from the kernel itself: it is given one block more each time."""
     found = []
     for columns in range(block, len(row) + 1, block):
         maximum, total = torch.empty(2, 1, dtype=row.dtype, device=row.device)
@@ -529,7 +533,7 @@ def running(row: torch.Tensor, block: int) -> list[tuple[float, float]]:
 
 
 def by_hand() -> dict[str, float]:
-    """Each step for the row 1, 3, 2, 5 in blocks of two, and for the gradient of its last share."""
+    """Return each step for the row 1, 3, 2, 5 in blocks of two, and for the gradient of its last share."""
     first = math.exp(1 - 3) + math.exp(3 - 3)
     second = math.exp(2 - 5) + math.exp(5 - 5)
     total = first * math.exp(3 - 5) + second
@@ -545,14 +549,14 @@ def by_hand() -> dict[str, float]:
 
 
 def with_gradient(function, x: torch.Tensor, grad: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The result of ``function``, and the gradient for ``x``, which lies in memory as ``x`` does."""
+    """Return the result of ``function``, and the gradient for ``x``, which lies in memory as ``x`` does."""
     x = x.detach().requires_grad_()
     y = function(x)
     return y.detach(), *torch.autograd.grad(y, x, grad)
 
 
 def as_torch(found, x: torch.Tensor, grad: torch.Tensor, tolerance=1e-5) -> bool:
-    """Whether result and gradient are those of torch, to within this share of the largest result and of ``grad``."""
+    """Return whether result and gradient are torch's, to within this share of the largest result and of ``grad``."""
     wanted = with_gradient(lambda x: torch.softmax(x, dim=-1), x, grad)
     allowed = tolerance * wanted[0].max()
     off = [(a - b).abs().max() for a, b in zip(found, wanted, strict=True)]  # NaN, if anything is

@@ -90,7 +90,7 @@ def hear(said_ptr, parts, LOWEST: tl.constexpr, WORDS: tl.constexpr):
 
 @triton.jit
 def numerators(x, LOWEST: tl.constexpr):
-    """exp(x - maximum) of a part, its maximum and its sum."""
+    """Return exp(x - maximum) of a part, its maximum and its sum."""
     x = x.to(tl.float32)
     maximum = tl.maximum(tl.max(x, axis=0), LOWEST)
     numerator = tl.exp(x - maximum)
@@ -217,7 +217,7 @@ def persistent_backward_kernel(
 
 @triton.jit
 def say_sum(said_ptr, products):
-    """With a maximum of 1 for all parts, sums are added up as they are."""
+    """Publish a sum with a maximum of 1, the same for all parts, so that sums are added up as they are."""
     total = tl.sum(products, axis=0)
     say(said_ptr, tl.full((), 1.0, tl.float32), total)
 
@@ -238,7 +238,7 @@ class Attempt(NamedTuple):
 
 
 def softmax_by(x: torch.Tensor, by: Attempt) -> torch.Tensor:
-    """Softmax of each row, in one launch.
+    """Return the softmax of each row, in one launch.
 
     Args:
         x: ``(rows, columns)``, contiguous, of one of ``DTYPES``, on a GPU (in the interpreter: on the CPU).
@@ -272,7 +272,7 @@ def softmax_by(x: torch.Tensor, by: Attempt) -> torch.Tensor:
 
 
 def backward_by(grad: torch.Tensor, y: torch.Tensor, by: Attempt) -> torch.Tensor:
-    """The gradient of ``x``, of that of the softmax and the softmax itself; both as ``x`` of :func:`softmax_by`.
+    """Return the gradient of ``x``, from the softmax and its gradient; both as ``x`` of :func:`softmax_by`.
 
     Raises:
         ValueError: As there; and the way is delayed, for which there is no backward.
@@ -303,7 +303,10 @@ def backward_by(grad: torch.Tensor, y: torch.Tensor, by: Attempt) -> torch.Tenso
 
 
 def options_of(parts: int, by: Attempt) -> dict:
-    """What all kernels are compiled for; of persistent ones, so many as are asked for fit on a multiprocessor."""
+    """Return the options that all kernels are compiled with.
+
+    Of persistent ones, as many as are asked for fit on a multiprocessor.
+    """
     options = {
         "LOWEST": torch.finfo(torch.float32).min, "BLOCK": by.block, "WORDS": min(triton.next_power_of_2(parts), 32),
         "num_warps": by.num_warps,
@@ -315,8 +318,11 @@ def options_of(parts: int, by: Attempt) -> dict:
 
 
 def launches(said: torch.Tensor, ticket: torch.Tensor, way: str) -> Iterator[int]:
-    """One. The interpreter runs a program to its end before the next begins, so that none may wait for a later one:
-    there, all have said something before the first launch, wrong as it is, and the second one hears what is right."""
+    """Yield the number of each launch: 1 alone, on a GPU.
+
+    The interpreter runs a program to its end before the next begins, so none may wait for a later one: there, all have
+    said something before the first launch, wrong as it is, and the second one hears what is right.
+    """
     if way == "delayed" or not interpreted():
         yield 1
         return
@@ -331,7 +337,8 @@ def interpreted() -> bool:
 
 
 def places(x: torch.Tensor, by: Attempt) -> int:
-    """How many programs are sure to run at once: one on each multiprocessor, or as many as the attempt asks for."""
+    """Return how many programs are sure to run at once: one on each multiprocessor, or as many as the attempt asks for.
+    """
     each = by.per_multiprocessor if by.way == "persistent" else 1
     return each * (4 if interpreted() else torch.cuda.get_device_properties(x.device).multi_processor_count)
 
@@ -381,7 +388,7 @@ BACKWARDS = {
 
 
 def first_pass(x: torch.Tensor) -> torch.Tensor:
-    """What the first of the two launches does: maxima and sums."""
+    """Launch only the first of the two kernels: maxima and sums."""
     by = plan_of_two(*x.shape, x.dtype)
     parts, length, maxima, totals = shared_out(x, by)
     parts_kernel[(len(x) * parts,)](
@@ -400,7 +407,7 @@ def torch_backward(grad: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 @functools.cache
 def measure(rows: int, columns: int) -> dict[str, Timing]:
-    """Milliseconds of each side, after all results were compared with torch's."""
+    """Return the milliseconds of each side, after all results were compared with torch's."""
     torch.manual_seed(0)
     make = lambda: [torch.randn(rows, columns, device="cuda", dtype=torch.bfloat16)]
     sides = OTHERS | {name: functools.partial(softmax_by, by=by) for name, by in ATTEMPTS.items()}
@@ -410,7 +417,7 @@ def measure(rows: int, columns: int) -> dict[str, Timing]:
 
 @functools.cache
 def measure_backward(rows: int, columns: int) -> dict[str, Timing]:
-    """The same of the backward alone. The copy moves as many bytes: it is of one and a half tensors."""
+    """Return the same of the backward alone. The copy moves as many bytes: it is of one and a half tensors."""
     torch.manual_seed(0)
 
     def make():
@@ -446,7 +453,7 @@ def shape_of(what: str) -> tuple[int, int]:
 
 
 def cell(found, side: str, what: str, tensors: int):
-    """Of ``tensors`` that are read or written once: GB/s, or the share of those of the copy."""
+    """Return GB/s for ``tensors`` that are read or written once, or the share of those of the copy."""
     rows, columns = shape_of(what)
     moved = rows * columns * torch.bfloat16.itemsize
     of_side = found[side].rate((1 if side == "first pass alone" else tensors) * moved)

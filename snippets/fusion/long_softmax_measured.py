@@ -37,7 +37,10 @@ LARGEST_ERROR = 0.01  # between two right results, by norm: a number of 16 bits 
 
 # --8<-- [start:backward]
 def with_backward(function: Callable[..., object], results: int = 1) -> Callable[..., tuple[torch.Tensor, ...]]:
-    """Of the inputs of ``function``, and a gradient for each of its ``results``: the gradients of the inputs."""
+    """Return a function that takes the inputs of ``function`` and a gradient for each of its ``results``.
+
+    It gives the gradients of the inputs.
+    """
 
     def run(*given):
         inputs = [x.detach().requires_grad_() for x in given[:-results]]  # the same memory
@@ -65,7 +68,7 @@ def check_alike(sides: Mapping[str, Callable[..., object]], given: Sequence[torc
 # --8<-- [start:measure]
 @functools.cache
 def measure(rows: int, columns: int, step: str) -> dict[str, Timing]:
-    """Milliseconds of each side, forward or both."""
+    """Return the milliseconds of each side, forward or both."""
     torch.manual_seed(0)
     sides = SIDES if step == "forward" else {name: with_backward(run) for name, run in SIDES.items()}
     tensors = 1 if step == "forward" else 2  # x, and the gradient of the result
@@ -76,14 +79,14 @@ def measure(rows: int, columns: int, step: str) -> dict[str, Timing]:
 
 @functools.cache
 def measure_copy(moved: int) -> Timing:
-    """Milliseconds of a copy that reads and writes so many bytes in all."""
+    """Return the milliseconds of a copy that reads and writes so many bytes in all."""
     torch.manual_seed(0)
     make = lambda: [torch.randn(moved // 4, device="cuda", dtype=torch.bfloat16)]
     return compare_in_rotation({"copy": torch.clone}, make, rounds=3)["copy"]
 
 
 def result(found: Mapping[str, Timing], moved: int, what: str) -> float | tuple[float, float, float]:
-    """A cell of a table: GB/s, of the median, slowest and fastest round; or a share of those of the copy."""
+    """Return a cell of a table: GB/s, of the median, slowest and fastest round; or a share of those of the copy."""
     copy = measure_copy(moved)
     if what == "copy":
         return copy.rate(moved)

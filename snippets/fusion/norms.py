@@ -254,7 +254,7 @@ def rms_norm_backward(
 
 
 def rms_norm_backward_rows(grad, grad_total, x, weight, rrms, offset, round_first, programs=None):
-    """The gradient of ``x``, and what each program has added up for that of ``weight``."""
+    """Return the gradient of ``x``, and what each program has added up for that of ``weight``."""
     added = {} if grad_total is None else {"grad_total": grad_total}
     check_arguments(x=x, weight=weight, grad=grad, **added)
     grad_x, partial = like(x), of_each_program(x, programs)
@@ -273,7 +273,7 @@ def rms_norm_backward_rows(grad, grad_total, x, weight, rrms, offset, round_firs
 
 # --8<-- [start:sum]
 def sum_partials(partial: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """The sum of the rows, in an order that only their number decides."""
+    """Return the sum of the rows, in an order that only their number decides."""
     partials, columns = partial.shape
     out = torch.empty(columns, dtype=dtype, device=partial.device)
     if columns:
@@ -303,7 +303,7 @@ def layer_norm_backward(
     grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, mean: torch.Tensor, rstd: torch.Tensor,
     has_bias: bool, programs: int | None = None,
 ) -> list[torch.Tensor]:  # fmt: skip
-    """The gradients of ``x``, of ``weight`` and, if there is one, of ``bias``."""
+    """Return the gradients of ``x``, of ``weight`` and, if there is one, of ``bias``."""
     check_arguments(x=x, weight=weight, grad=grad)
     grad_x, partial, partial_bias = like(x), of_each_program(x, programs), None
     if has_bias:
@@ -321,7 +321,7 @@ def layer_norm_backward(
 
 # --8<-- [start:layout]
 def as_rows(x: torch.Tensor) -> torch.Tensor:
-    """``(rows, columns)``, the elements of a row neighbors in memory; copied if it does not lie so."""
+    """Return ``(rows, columns)``, a row's elements adjacent in memory; copied if it does not lie so."""
     x = x.resolve_neg().reshape(-1, x.shape[-1])
     return x if x.stride(1) == 1 else x.contiguous()
 
@@ -335,19 +335,21 @@ def like(x: torch.Tensor) -> torch.Tensor:
 
 
 def of_each_row(x: torch.Tensor) -> torch.Tensor:
-    """A number for each row, in the dtype that the kernels compute in."""
+    """Return room for a number of each row, in the dtype that the kernels compute in."""
     return torch.empty(x.shape[:-1], dtype=wide(x.dtype), device=x.device)
 
 
 def of_each_program(x: torch.Tensor, programs: int | None) -> torch.Tensor:
-    """A row of sums for each program of a backward, of which no more are started than there are rows."""
+    """Return room for a row of sums of each program of a backward; there are no more programs than rows."""
     programs = min(x.shape[:-1].numel(), programs or programs_for(x.shape[-1]))
     return torch.empty((programs, x.shape[-1]), dtype=wide(x.dtype), device=x.device)
 
 
 def programs_for(columns: int) -> int:
-    """How many programs of a backward share the rows. It is the same on every GPU, for another number adds up in
-    another order."""
+    """Return how many programs of a backward share the rows.
+
+    It is the same on every GPU, for another number adds up in another order.
+    """
     return min(max(2**20 // triton.next_power_of_2(max(columns, 1)), 128), 512)
 
 
@@ -360,19 +362,21 @@ def computed_in(x: torch.Tensor) -> tl.dtype:
 
 
 def unit_of(*rows: torch.Tensor) -> int:
-    """What divides columns and strides, up to 8. Only if it is told can the compiler load 16 bytes at a time: by itself
-    it looks for multiples of 16."""
+    """Return the largest power of two up to 8 that divides columns and strides.
+
+    Only if it is told can the compiler load 16 bytes at a time: by itself it looks for multiples of 16.
+    """
     return math.gcd(8, rows[0].shape[1], *(each.stride(0) for each in rows))
 
 
 def in_units(*rows: torch.Tensor) -> list[int]:
-    """Columns and strides as the kernels take them."""
+    """Return columns and strides as the kernels take them."""
     unit = unit_of(*rows)
     return [number // unit for number in (rows[0].shape[1], *(each.stride(0) for each in rows))]
 
 
 def settings(*rows: torch.Tensor) -> dict:
-    """What the kernels are compiled for. A warp has 512 elements, or more in a row that is longer than 8,192."""
+    """Return the options to compile with. A warp has 512 elements, or more in a row that is longer than 8,192."""
     block = triton.next_power_of_2(rows[0].shape[1])
     return {
         "COMPUTE": computed_in(rows[0]),
@@ -383,7 +387,7 @@ def settings(*rows: torch.Tensor) -> dict:
 
 
 def backward_settings(*rows: torch.Tensor, loads: list[torch.Tensor], sums: int = 1) -> dict:
-    """The same for a backward, which loads the next rows while it computes one, as far as there is room.
+    """Return the same for a backward, which loads the next rows while it computes one, as far as there is room.
 
     Args:
         loads: What is loaded at a time: rows, and the weight, which may be of a wider dtype.
@@ -403,7 +407,7 @@ def backward_settings(*rows: torch.Tensor, loads: list[torch.Tensor], sums: int 
 
 @functools.cache
 def shared_memory(device: torch.device) -> int:
-    """Bytes that a program may have."""
+    """Return the bytes of shared memory that a program may have."""
     if device.type != "cuda":
         return 232_448  # an H200's
     return getattr(torch.cuda.get_device_properties(device), "shared_memory_per_block_optin", 2**16)
@@ -708,7 +712,7 @@ def in_torch(x, weight, eps=1e-6, offset=0.0):
 
 # --8<-- [start:toy]
 def toy(device):
-    """Three rows of five, a weight, and a gradient that comes back."""
+    """Return three rows of five, a weight, and a gradient that comes back."""
     x = torch.tensor([[1.0, 2.0, 2.0, 4.0, 10.0], [10.0, 20.0, 20.0, 40.0, 100.0], [5.0, 5.0, 5.0, 5.0, 5.0]])
     weight = torch.tensor([1.0, 1.0, 1.0, 2.0, 0.5])
     grad = torch.tensor([[0.0, 0.0, 0.0, 0.0, 1.0], [0.0, 0.0, 0.0, 0.0, 1.0], [1.0, 0.0, 0.0, 0.0, 0.0]])
@@ -718,7 +722,7 @@ def toy(device):
 
 # --8<-- [start:by_hand]
 def by_hand(x: list[float], weight: list[float], grad: list[float]) -> dict[str, float]:
-    """Each step for the last element of a row, forward and then backward."""
+    """Return each step for the last element of a row, forward and then backward."""
     square = sum(value**2 for value in x) / len(x)
     rms = math.sqrt(square)
     x_hat = [value / rms for value in x]
@@ -738,7 +742,7 @@ def by_hand(x: list[float], weight: list[float], grad: list[float]) -> dict[str,
 
 
 def as_torch(function, reference, inputs: list[torch.Tensor], grad: torch.Tensor, tolerance=1e-5) -> bool:
-    """Whether the result of ``function`` and the gradients of ``inputs`` are those of ``reference``."""
+    """Return whether the result of ``function`` and the gradients of ``inputs`` are those of ``reference``."""
     found, wanted = ([out := each(*inputs), *torch.autograd.grad(out, inputs, grad)] for each in (function, reference))
     return all(torch.allclose(a, b, rtol=tolerance, atol=tolerance) for a, b in zip(found, wanted, strict=True))
 

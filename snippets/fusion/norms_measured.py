@@ -67,7 +67,8 @@ NAMED = {f"{name}, {rows} × {columns}": (name, rows, columns) for name in NORMS
 
 # --8<-- [start:measure]
 def operands(name: str, rows: int, columns: int, step: str) -> list[torch.Tensor]:
-    """What the function of a norm takes: tensors of rows, weights; and in the second step gradients of its results."""
+    """Return what a norm's function takes: tensors of rows, weights; in the second step also gradients of its results.
+    """
     norm = NORMS[name]
     random = lambda *shape: torch.randn(*shape, device="cuda", dtype=torch.bfloat16)
     given = [random(rows, columns) for _ in range(norm.rows)] + [random(columns) for _ in range(norm.weights)]
@@ -76,7 +77,7 @@ def operands(name: str, rows: int, columns: int, step: str) -> list[torch.Tensor
 
 @functools.cache
 def measure(name: str, rows: int, columns: int, step: str) -> dict[str, Timing]:
-    """Milliseconds of each side, forward or both."""
+    """Return the milliseconds of each side, forward or both."""
     torch.manual_seed(0)
     norm = NORMS[name]
     sides = {"ours": norm.ours, "torch": norm.torch}

@@ -43,7 +43,7 @@ from snippets.tools.benchmarking_cold import compare_in_rotation
 
 # --8<-- [start:liger]
 def liger(name: str) -> Callable[..., object]:
-    """A function of Liger-Kernel. Raises ``ModuleNotFoundError`` if it is not installed."""
+    """Return a function of Liger-Kernel. Raise ``ModuleNotFoundError`` if it is not installed."""
     try:
         functions = importlib.import_module("liger_kernel.transformers.functional")
     except ModuleNotFoundError as error:
@@ -54,7 +54,7 @@ def liger(name: str) -> Callable[..., object]:
 
 
 def liger_rope(q, k, cos, sin):
-    """Queries and keys lie as ours do; Liger's function takes views that have heads before tokens."""
+    """Return a function for queries and keys that lie as ours do; Liger's takes views that have heads before tokens."""
     turned = liger("liger_rope")(q.transpose(1, 2), k.transpose(1, 2), cos, sin)
     return tuple(each.transpose(1, 2) for each in turned)
 
@@ -74,7 +74,7 @@ class Kernel(NamedTuple):
     results: int = 1  # with gradients that come in: a loss has none
 
     def moved(self, shape: tuple[int, ...], step: str) -> int:
-        """Bytes, of 2 for each element."""
+        """Return the bytes moved, 2 for each element."""
         rows, columns = (shape[0] * shape[1], (shape[2] + shape[3]) * shape[4]) if len(shape) == 5 else shape
         return 2 * getattr(self, step) * rows * columns
 
@@ -154,14 +154,14 @@ def on_copies(run: Callable[..., object]) -> Callable[..., object]:
 
 
 def operands(name: str, shape: tuple[int, ...], step: str) -> list[torch.Tensor]:
-    """What the function takes; and in the second step a gradient of each result that is not a loss."""
+    """Return what the function takes; in the second step also a gradient of each result that is not a loss."""
     given = list(KERNELS[name].operands(*shape))
     return given if step == "forward" else [*given, *(random(*x.shape) for x in given[: KERNELS[name].results])]
 
 
 @functools.cache
 def measure(name: str, shape: tuple[int, ...], step: str) -> dict[str, Timing]:
-    """Milliseconds of each side, forward or both."""
+    """Return the milliseconds of each side, forward or both."""
     torch.manual_seed(0)
     torch.compiler.reset()  # for it compiles a function for some shapes, and then no more
     sides = KERNELS[name].sides(shape)
@@ -181,7 +181,8 @@ def measure(name: str, shape: tuple[int, ...], step: str) -> dict[str, Timing]:
 
 # --8<-- [start:tables]
 def result(found: Mapping[str, Timing], what: str) -> float | tuple[float, float, float]:
-    """A cell of a table: milliseconds; or how many times as fast as the fastest other ours is, or as the copy."""
+    """Return a cell of a table: milliseconds; or how many times as fast as the fastest other ours is, or as the copy.
+    """
     if what == "gain":
         others = [timing.median for side, timing in found.items() if side not in ("ours", "copy")]
         return min(others) / found["ours"].median

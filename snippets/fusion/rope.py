@@ -145,7 +145,7 @@ def rotate(
     q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, positions: torch.Tensor | None,
     offset: int, interleaved: bool, inverse: bool, pairs: int = PAIRS,
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-    """Queries and keys, turned; by the opposite angles if ``inverse``."""
+    """Turn queries and keys; by the opposite angles if ``inverse``."""
     check_arguments(q=q, k=k, cos=cos, sin=sin, positions=positions, offset=offset)
     outs = [torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (q, k)]
     if not (q.numel() or k.numel()):
@@ -179,7 +179,7 @@ def rotate(
 
 
 def tables(cos: torch.Tensor, sin: torch.Tensor) -> list[torch.Tensor]:
-    """Both as the kernel reads them, their rows equally far apart; copied if they do not lie so."""
+    """Return both as the kernel reads them, their rows equally far apart; copied if they do not lie so."""
     cos, sin = cos.resolve_neg(), sin.resolve_neg()
     if cos.stride(1) == sin.stride(1) == 1 and cos.stride(0) == sin.stride(0):
         return [cos, sin]
@@ -385,7 +385,7 @@ def turned(x, cos, sin, interleaved):
 
 # --8<-- [start:toy]
 def toy(device):
-    """Tokens of one head with four columns; pair 0 turns by 90 degrees a position, pair 1 by 36.87."""
+    """Return tokens of one head with four columns; pair 0 turns by 90 degrees a position, pair 1 by 36.87."""
     x = torch.tensor([[[1.0, 5.0, 2.0, 10.0]]], device=device).repeat(3, 1, 1)
     cos = torch.tensor([[1.0, 1.0], [0.0, 0.8], [-1.0, 0.28]], device=device)
     sin = torch.tensor([[0.0, 0.0], [1.0, 0.6], [0.0, 0.96]], device=device)

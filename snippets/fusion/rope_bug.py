@@ -39,7 +39,7 @@ def overwritten_bug(
 
 
 def overwritten(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    """Of ``x`` ``(tokens, head_dim)``, one head."""
+    """Launch ``overwritten_bug`` for ``x`` ``(tokens, head_dim)``, one head."""
     out = torch.empty_like(x)
     half = x.shape[1] // 2
     overwritten_bug[(len(x),)](x, out, cos, sin, half, BLOCK=triton.next_power_of_2(half))
@@ -66,7 +66,7 @@ def coarse_tables_bug(positions, head_dim, base=10000.0, device=None):
 
 
 def scores(x: torch.Tensor) -> torch.Tensor:
-    """Of one head ``(tokens, 1, head_dim)``: each token as a query, with each as a key."""
+    """Return the score of each token as a query with each as a key, of one head ``(tokens, 1, head_dim)``."""
     return x[:, 0] @ x[:, 0].T
 
 

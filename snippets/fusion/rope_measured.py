@@ -69,7 +69,7 @@ NAMED = {f"{name}, {shape}": (name, shape) for name, kind in KINDS.items() for s
 
 # --8<-- [start:sides]
 def as_transformers(q, k, cos, sin, turned):
-    """``turned`` is ``rotate_half``, or ``rotate_every_two``."""
+    """Rotate as the transformers library does; ``turned`` is ``rotate_half``, or ``rotate_every_two``."""
     return q * cos + turned(q) * sin, k * cos + turned(k) * sin
 
 
@@ -83,7 +83,7 @@ def rotate_every_two(x):
 
 
 def sides_of(kind: Kind, shape: Shape, device: str = "cuda") -> dict[str, Callable[..., tuple[torch.Tensor, ...]]]:
-    """Functions of queries and keys, each with its tables."""
+    """Return functions of queries and keys, each with its tables."""
     cos, sin = rope_tables(shape.tokens, shape.head_dim, device=device)
     wide = [
         (table.repeat_interleave(2, dim=1) if kind.interleaved else table.repeat(1, 2))[:, None].to(torch.bfloat16)
@@ -103,7 +103,7 @@ def sides_of(kind: Kind, shape: Shape, device: str = "cuda") -> dict[str, Callab
 
 # --8<-- [start:measure]
 def operands(shape: Shape, step: str) -> list[torch.Tensor]:
-    """Queries and keys; and in the second step gradients of both results."""
+    """Return queries and keys; in the second step also gradients of both results."""
     heads = [shape.q_heads, shape.k_heads] * (1 if step == "forward" else 2)
     random = functools.partial(torch.randn, device="cuda", dtype=torch.bfloat16)
     return [random(shape.batches, shape.tokens, each, shape.head_dim) for each in heads]
@@ -118,7 +118,7 @@ def bytes_moved(kind: Kind, shape: Shape, step: str) -> int:
 
 @functools.cache
 def measure(name: str, shape: Shape, step: str) -> dict[str, Timing]:
-    """Milliseconds of each side, forward or both."""
+    """Return the milliseconds of each side, forward or both."""
     torch.manual_seed(0)
     sides = sides_of(KINDS[name], shape)
     if step == "both":

@@ -81,7 +81,7 @@ def my_series(
     length, series, inner,
     AXIS: tl.constexpr, WIDTH: tl.constexpr, UNIT: tl.constexpr,
 ):  # fmt: skip
-    """Where the program's series begin, how many are left from there, and how far apart steps and series lie."""
+    """Return where the program's series begin, how many are left from there, and how far apart steps and series lie."""
     pid = tl.program_id(axis=0).to(tl.int64)
     if AXIS == 1:  # rows: the steps of a series are neighbors in memory
         first = pid * WIDTH
@@ -341,7 +341,7 @@ def recurrence_backward(
 
 
 def in_order(x: torch.Tensor) -> torch.Tensor:
-    """``x`` contiguous; copied if it is not."""
+    """Return ``x`` contiguous; copied if it is not."""
     return x.resolve_neg().contiguous()
 
 
@@ -543,7 +543,7 @@ def check_arguments(dim: int, *, x: torch.Tensor, **others: torch.Tensor) -> Non
 
 # --8<-- [start:in_torch]
 def recurrence_in_torch(a, x, dim=-1, reverse=False):
-    """Step by step."""
+    """Compute the recurrence by torch, step by step."""
     h, steps = torch.zeros_like(x.select(dim, 0)), []
     pairs = list(zip(a.unbind(dim), x.unbind(dim), strict=True))
     for a_t, x_t in reversed(pairs) if reverse else pairs:
@@ -556,7 +556,7 @@ def recurrence_in_torch(a, x, dim=-1, reverse=False):
 
 
 def joined(steps: list[tuple[float, float]]) -> tuple[float, float]:
-    """Steps in a row as one."""
+    """Return steps in a row as one."""
     gate, own = steps[0]
     for a, x in steps[1:]:
         gate, own = gate * a, a * own + x
@@ -564,7 +564,7 @@ def joined(steps: list[tuple[float, float]]) -> tuple[float, float]:
 
 
 def as_torch(function, reference, inputs: list[torch.Tensor], grad: torch.Tensor, tolerance=1e-5) -> bool:
-    """Whether the result of ``function`` and the gradients of ``inputs`` are those of ``reference``."""
+    """Return whether the result of ``function`` and the gradients of ``inputs`` are those of ``reference``."""
     found, wanted = ([out := each(*inputs), *torch.autograd.grad(out, inputs, grad)] for each in (function, reference))
     return all(torch.allclose(a, b, rtol=tolerance, atol=tolerance) for a, b in zip(found, wanted, strict=True))
 

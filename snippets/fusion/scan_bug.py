@@ -50,7 +50,7 @@ def halved(x: torch.Tensor, block: int) -> torch.Tensor:
 
 # --8<-- [start:doubling]
 def by_doubling(x: torch.Tensor) -> torch.Tensor:
-    """Each with the one before it, then with the second before it, the fourth, …"""
+    """Join each element with the one before it, then with the second before it, the fourth, …"""
     distance = 1
     while distance < len(x):
         joined = 0.5 * x[:-distance] + x[distance:]

@@ -53,7 +53,7 @@ class Kind(NamedTuple):
 
 
 def doubling(a, x):
-    """The last dimension but one is time; of rows, the last is."""
+    """Scan by doubling. The last dimension but one is time; of rows, the last is."""
     if a.ndim == 3:
         return recurrence_doubling(a, x)
     return recurrence_doubling(a[..., None], x[..., None])[..., 0]
@@ -94,7 +94,7 @@ NAMED = {f"{kind}, {' × '.join(map(str, shape))}": (kind, shape) for kind, shap
 
 # --8<-- [start:measure]
 def operands(kind: str, shape: tuple[int, ...], step: str) -> list[torch.Tensor]:
-    """What the functions of a kind take; and in the second step a gradient of the result."""
+    """Return what the functions of a kind take; in the second step also a gradient of the result."""
     random = lambda *shape: torch.randn(*shape, device="cuda", dtype=torch.bfloat16)
     given = [random(*shape) for _ in range(KINDS[kind].inputs)]
     if kind == "recurrence":
@@ -106,7 +106,7 @@ def operands(kind: str, shape: tuple[int, ...], step: str) -> list[torch.Tensor]
 
 @functools.cache
 def measure(kind: str, shape: tuple[int, ...], step: str) -> dict[str, Timing]:
-    """Milliseconds of each side, forward or both."""
+    """Return the milliseconds of each side, forward or both."""
     torch.manual_seed(0)
     sides = KINDS[kind]._asdict()
     sides = {side: sides[side] for side in ("ours", "torch", "exact")}
@@ -157,7 +157,7 @@ COUNTED, BINS = 2**26, 256
 
 @functools.cache
 def measure_counting(spread: str) -> dict[str, Timing]:
-    """Milliseconds of counting, in each way, and of a copy that reads and writes as many bytes in all."""
+    """Return the milliseconds of counting, in each way, and of a copy that reads and writes as many bytes in all."""
     torch.manual_seed(0)
     x = torch.randint(BINS, (COUNTED,), device="cuda", dtype=torch.int32)
     if spread == "all the same":

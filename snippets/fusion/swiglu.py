@@ -39,7 +39,7 @@ PER_WARP = 256  # of them: 8 a thread, which are 16 bytes in 16 bits
 # --8<-- [start:part]
 @triton.jit
 def passes(x, ACTIVATION: tl.constexpr):
-    """The part of ``x`` that passes, and its slope."""
+    """Return the part of ``x`` that passes, and its slope."""
     if ACTIVATION == "silu":
         p = tl.sigmoid(x)
         slope = p * (1 - p)
@@ -58,7 +58,7 @@ def passes(x, ACTIVATION: tl.constexpr):
 # --8<-- [start:place]
 @triton.jit
 def place(blocks, ONE_ROW: tl.constexpr):
-    """The block of rows and the block of columns that this program takes, of so many ``blocks`` in a row."""
+    """Return the block of rows and the block of columns that this program takes, of so many ``blocks`` in a row."""
     program = tl.program_id(axis=0)
     if ONE_ROW:
         row_block, column_block = 0 * program, program
@@ -131,7 +131,7 @@ def glu_backward_kernel(
 def forward(
     gate: torch.Tensor, up: torch.Tensor | None, activation: str, block_size: int = BLOCK_SIZE
 ) -> torch.Tensor:  # fmt: skip
-    """``activation(gate) * up``; without ``up``, of the halves of ``gate``."""
+    """Return ``activation(gate) * up``; without ``up``, of the halves of ``gate``."""
     gate, up = both(gate, up)
     check_arguments(activation=activation, gate=gate, up=up)
     out = torch.empty(gate.shape, dtype=gate.dtype, device=gate.device)
@@ -143,7 +143,8 @@ def forward(
 def backward(
     grad: torch.Tensor, gate: torch.Tensor, up: torch.Tensor | None, activation: str, block_size: int = BLOCK_SIZE
 ) -> list[torch.Tensor]:
-    """The gradients of ``gate`` and ``up``; without ``up``, that of ``gate``, whose halves are written in place."""
+    """Return the gradients of ``gate`` and ``up``; without ``up``, that of ``gate``, whose halves are written in place.
+    """
     like_gate = {"size": gate.shape, "dtype": gate.dtype, "device": gate.device}
     grads = [torch.empty(**like_gate) for _ in range(1 if up is None else 2)]
     gate, up = both(gate, up)
@@ -159,7 +160,7 @@ def backward(
 
 # --8<-- [start:layout]
 def both(gate: torch.Tensor, up: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
-    """The tensors, or the halves of one: views of it, so nothing is copied."""
+    """Return the tensors, or the halves of one: views of it, so nothing is copied."""
     if up is not None:
         return gate, up
     if gate.layout != torch.strided:
@@ -171,7 +172,7 @@ def both(gate: torch.Tensor, up: torch.Tensor | None) -> tuple[torch.Tensor, tor
 
 
 def as_rows(x: torch.Tensor) -> torch.Tensor:
-    """``(rows, columns)``, the elements of a row neighbors in memory; copied if it does not lie so."""
+    """Return ``(rows, columns)``, a row's elements adjacent in memory; copied if it does not lie so."""
     x = x.resolve_neg().reshape(-1, x.shape[-1])
     return x if x.stride(1) == 1 or x.shape[1] == 1 else x.contiguous()
 
@@ -366,7 +367,7 @@ def halves_in_torch(x: torch.Tensor, activation: str = "silu") -> torch.Tensor:
 
 # --8<-- [start:by_hand]
 def by_hand(gate: float, up: float, activation: str) -> dict[str, float]:
-    """Each step for one element, forward and then backward, with an incoming gradient of 1."""
+    """Return each step for one element, forward and then backward, with an incoming gradient of 1."""
     if activation == "gelu":
         p = (1 + math.erf(gate / math.sqrt(2))) / 2
         slope = math.exp(-(gate**2) / 2) / math.sqrt(2 * math.pi)
@@ -390,7 +391,7 @@ def by_hand(gate: float, up: float, activation: str) -> dict[str, float]:
 
 
 def as_torch(function, reference, inputs: list[torch.Tensor], grad: torch.Tensor, tolerance=1e-5) -> bool:
-    """Whether the result of ``function`` and the gradients of ``inputs`` are those of ``reference``."""
+    """Return whether the result of ``function`` and the gradients of ``inputs`` are those of ``reference``."""
     found, wanted = ([out := each(*inputs), *torch.autograd.grad(out, inputs, grad)] for each in (function, reference))
     return all(torch.allclose(a, b, rtol=tolerance, atol=tolerance) for a, b in zip(found, wanted, strict=True))
 

@@ -60,7 +60,7 @@ NAMED = {
 
 # --8<-- [start:measure]
 def operands(name: str, rows: int, columns: int, step: str) -> list[torch.Tensor]:
-    """What the function takes; and in the second step a gradient of its result."""
+    """Return what the function takes; in the second step also a gradient of its result."""
     shapes = [(rows, 2 * columns)] if KINDS[name].halves else [(rows, columns)] * 2
     shapes += [(rows, columns)] if step == "both" else []
     return [torch.randn(*shape, device="cuda", dtype=torch.bfloat16) for shape in shapes]
@@ -68,7 +68,7 @@ def operands(name: str, rows: int, columns: int, step: str) -> list[torch.Tensor
 
 @functools.cache
 def measure(name: str, rows: int, columns: int, step: str) -> dict[str, Timing]:
-    """Milliseconds of each side, forward or both."""
+    """Return the milliseconds of each side, forward or both."""
     torch.manual_seed(0)
     sides = {"ours": KINDS[name].ours, "torch": KINDS[name].torch}
     if step == "both":

@@ -49,14 +49,14 @@ class RoPE(nn.Module):
 
 
 def written(module: nn.Module, *shapes: tuple[int, ...]) -> list[str]:
-    """The kernels that torch.compile writes for inputs of these shapes."""
+    """Return the kernels that torch.compile writes for inputs of these shapes."""
     with config.patch(force_pointwise_cat=True):
         found = stages(module, *(torch.randn(shape, dtype=torch.bfloat16) for shape in shapes))
     return list(kernels(found.code).values())
 
 
 def count(kernel: str, what: str) -> int:
-    """How many lines load from pointers, or store to pointers, that are named so.
+    """Return how many lines load from pointers, or store to pointers, that are named so.
 
     >>> count("tmp0 = tl.load(in_ptr0 + (x0))", "load(in_ptr0")
     1

@@ -127,7 +127,7 @@ Plan(rows=1, block=2048, num_warps=8))
 
 
 def kept(k: int) -> int:
-    """How many a program keeps: a power of two, and not 1, which ``tl.topk`` of Triton before 3.9 cannot do."""
+    """Return how many a program keeps: a power of two, and not 1, which ``tl.topk`` of Triton before 3.9 cannot do."""
     return max(triton.next_power_of_2(k), 2)
 
 
@@ -175,7 +175,7 @@ def topk_backward(grad: torch.Tensor, indices: torch.Tensor, columns: int) -> to
 
 
 def as_rows(x: torch.Tensor) -> torch.Tensor:
-    """``(rows, columns)``, the elements of a row neighbors in memory; copied if it does not lie so."""
+    """Return ``(rows, columns)``, a row's elements adjacent in memory; copied if it does not lie so."""
     x = x.resolve_neg().reshape(-1, x.shape[-1])
     return x if x.stride(1) == 1 else x.contiguous()
 
@@ -302,7 +302,7 @@ def check_arguments(x: torch.Tensor, k: int) -> None:
 
 # --8<-- [start:by_hand]
 def key_of(value: float, column: int) -> int:
-    """The key of a float16, as the kernel makes it."""
+    """Return the key of a float16, as the kernel makes it."""
     bits = torch.tensor(value, dtype=torch.float16).view(torch.int16).item()
     magnitude = bits & 0x7FFF
     order = -magnitude if bits < 0 else magnitude

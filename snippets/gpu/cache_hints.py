@@ -201,7 +201,7 @@ forgotten = functools.partial(milliseconds_from, forget)
 
 
 def operands(size):
-    """x and a table of ``size`` MiB."""
+    """Return x and a table of ``size`` MiB."""
     columns = size * 2**18
     return torch.rand(ELEMENTS // columns, columns, device="cuda"), torch.rand(columns, device="cuda")
 
@@ -216,7 +216,7 @@ def sides_of(x, table):
 
 @functools.lru_cache(maxsize=1)
 def measure_tables():
-    """Timings by size and side: first those without hints, in a process that has given none, then those with."""
+    """Return timings by size and side: first those without hints, in a process that gave none, then those with."""
     found = {}
     for hinted in (False, True):
         for size in SIZES:
@@ -247,7 +247,8 @@ def tables(MiB, hints):
 # --8<-- [start:leftover]
 @functools.lru_cache(maxsize=4)
 def measure_leftover(size):
-    """The kernel without hints: before any was given, after each call with hints, and after those were taken back."""
+    """Time the kernel without hints: before any was given, after each call with hints, and after those were taken back.
+    """
     fresh = measure_tables()[size, "none"]
     sides = sides_of(*operands(size))
     after = functools.partial(milliseconds_from, sides["all"])
@@ -307,7 +308,7 @@ def copies(hint, what):
 
 
 def run_all():
-    """What ``ncu`` watches."""
+    """Run what ``ncu`` watches."""
     for size in SIZES:
         x, table = operands(size)
         for stream, keep, result in TABLES.values():

@@ -36,7 +36,7 @@ ALWAYS = ["--profile-from-start", "off", "--cache-control", "all", "--clock-cont
 
 # --8<-- [start:marked]
 def marked_add():
-    """What ``ncu`` watches: the second launch."""
+    """Run what ``ncu`` watches: the second launch."""
     x, y = torch.rand(2, N, device="cuda")
     add(x, y)  # compiles, and is not counted
     torch.cuda.synchronize()
@@ -47,7 +47,7 @@ def marked_add():
 
 
 def tables(printed: str) -> list[str]:
-    """The lines of what ``ncu`` printed that are about the launch.
+    """Return the lines of what ``ncu`` printed that are about the launch.
 
     >>> tables("==PROF== Connected\\n[4711] python3@127.0.0.1\\n  add (64, 1, 1)\\n    Time  us  9\\n    INF  Good\\n")
     ['  add (64, 1, 1)', '    Time  us  9']
@@ -64,7 +64,7 @@ def tables(printed: str) -> list[str]:
 
 
 def value_of(name: str, lines: list[str]) -> float:
-    """The number in the last column of a table's row. Raises ``KeyError`` if there is no such row."""
+    """Return the number in the last column of a table's row. Raise ``KeyError`` if there is no such row."""
     for line in lines:
         if found := re.match(rf"\s*{re.escape(name)}\s.*?([\d.,]+)$", line):
             return float(found[1].replace(",", ""))
@@ -72,7 +72,7 @@ def value_of(name: str, lines: list[str]) -> float:
 
 
 def session(options: list[str]) -> list[str]:
-    """What ``ncu`` says of the marked launch. Raises ``RuntimeError`` if there is no ``ncu``, or it fails."""
+    """Return what ``ncu`` says of the marked launch. Raise ``RuntimeError`` if there is no ``ncu``, or it fails."""
     if shutil.which("ncu") is None:
         raise RuntimeError("ncu was not found; it comes with NVIDIA's CUDA toolkit, as Nsight Compute")
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}

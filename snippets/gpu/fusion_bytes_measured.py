@@ -36,7 +36,7 @@ CASES = {f"K = {K}: {kernel}": (K, kernel) for K in (64, 4096) for kernel in LAU
 
 
 def launch_both(K, M=2**14, N=2**14):
-    """What ``ncu`` watches: the fused kernel, then the two of torch, each time with a cache that holds nothing new."""
+    """Run what ``ncu`` watches: the fused kernel, then the two of torch, each with a cache that holds nothing new."""
     x, w = operands(M, N, K)
     fused = lambda: matmul(x, w, relu=True)
     pair = lambda: torch.relu(x @ w)

@@ -117,7 +117,8 @@ def by_k(k, stored, n):
 
 # --8<-- [start:doubled]
 def back_to_back(run, calls=100):
-    """Milliseconds from one call to the next when the calls follow each other, Python's own work included."""
+    """Return the milliseconds from one call to the next when the calls follow each other, Python's own work included.
+    """
     begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     run()
     torch.cuda.synchronize()

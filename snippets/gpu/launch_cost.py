@@ -36,7 +36,7 @@ def nothing_of_eight_kernel(a_ptr, b_ptr, c_ptr, d_ptr, e_ptr, f_ptr, g_ptr, h_p
 
 # --8<-- [start:clocks]
 def host(run, calls):
-    """Seconds until ``calls`` calls have returned. They fit into the queue, so that none has to wait."""
+    """Return the seconds until ``calls`` calls have returned. They fit into the queue, so that none has to wait."""
     torch.cuda.synchronize()
     begin = time.perf_counter()
     for _ in range(calls):
@@ -45,7 +45,7 @@ def host(run, calls):
 
 
 def queue(run, calls):
-    """Seconds from the first of ``calls`` launches to the end of the last, on the GPU."""
+    """Return the seconds from the first of ``calls`` launches to the end of the last, on the GPU."""
     begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     torch.cuda.synchronize()
     begin.record()
@@ -58,7 +58,7 @@ def queue(run, calls):
 
 
 def subjects(n=1024):
-    """What is launched: functions by name."""
+    """Return the functions to launch, by name."""
     x, y, out = torch.rand(3, n, device="cuda")
     tensors = [torch.rand(n, device="cuda") for _ in range(8)]
     return {
@@ -78,7 +78,7 @@ NAMES = [
 
 @functools.lru_cache(maxsize=1)
 def measure(rounds=9, calls=500):
-    """``{(name, clock): [microseconds a call, …]}``, one for each round; all take turns."""
+    """Return ``{(name, clock): [microseconds a call, …]}``, one for each round; all take turns."""
     found = {(name, clock): [] for name in NAMES for clock in ("host", "queue", "graph")}
     graphs = {}
     runs = subjects()
@@ -118,7 +118,7 @@ def launch(what, clock):
 # --8<-- [start:timeline]
 @functools.lru_cache(maxsize=1)
 def measure_timeline(n, k=1, calls=4):
-    """``{line: [microsecond of each call]}`` of ``powers``, when the host was in it and when the GPU ran its kernel."""
+    """Return ``{line: [microsecond of each call]}`` of ``powers``: in it on the host, and in its kernel on the GPU."""
     x = torch.rand(n, device="cuda")
     activities = torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA
     with torch.profiler.profile(activities=activities) as profiler:

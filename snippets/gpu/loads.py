@@ -109,7 +109,7 @@ def center(x: torch.Tensor, *, num_warps: int = 16) -> torch.Tensor:
 
 @functools.lru_cache(maxsize=1)
 def measure(n, rounds=6):
-    """A ``Timing`` for each number of stages and for cuBLAS."""
+    """Return a ``Timing`` for each number of stages and for cuBLAS."""
     x, w = torch.randn(2, n, n, device="cuda", dtype=torch.float16)
     sides = {f"stages_{stages}": functools.partial(product, x, w, num_stages=stages) for stages in STAGES}
     return compare(sides | {"cublas": lambda: x @ w}, rounds=rounds)
@@ -135,7 +135,7 @@ def ahead(n, side):
 
 @functools.lru_cache(maxsize=1)
 def measure_center(rows=4096, columns=2**14):
-    """By number of warps: GB/s (median, slowest, fastest round), registers of a thread, and values that spilled."""
+    """Return, by number of warps, GB/s (median, slowest, fastest round), registers of a thread, and spilled values."""
     x = torch.rand(rows, columns, device="cuda")
     sides = {warps: functools.partial(center, x, num_warps=warps) for warps in WARPS}
     rates = {warps: timing.rate(2 * 4 * rows * columns) for warps, timing in compare(sides, rounds=4).items()}

@@ -121,7 +121,8 @@ def copy_kernel(x_ptr, out_ptr, elements, passes, BLOCK: tl.constexpr):
 
 @triton.jit
 def add_up_kernel(out_ptr, a, b, steps, TIMED: tl.constexpr):
-    """``x = x · a + b``, 16 · ``steps`` times, each waiting for the one before; nothing leaves the registers."""
+    """Compute ``x = x · a + b``, 16 · ``steps`` times, each waiting for the one before; nothing leaves the registers.
+    """
     cycles, nanoseconds = clocks(tl.full((), 0, tl.int64) + steps, TIMED)
     x = (cycles >> 63).to(tl.float32)
     for _ in range(steps):
@@ -255,7 +256,7 @@ WALKED = 2**20  # lines at most: 128 MiB of them, more than L2 holds
 
 
 def walk_through(size: int, modifier: str = "", times: int = 3) -> list[tuple[float, float]]:
-    """Chase through ``size`` bytes: cycles and nanoseconds for a step, ``times`` times.
+    """Chase through ``size`` bytes, ``times`` times: return cycles and nanoseconds for a step.
 
     A set that may fit a cache is walked once beforehand. A larger one is not, and no line of it is met twice.
     """
@@ -333,7 +334,7 @@ def edge_l2(MiB, path):
 # --8<-- [start:bandwidth]
 @functools.lru_cache(maxsize=1)
 def measure_bandwidth(part):
-    """GB/s by side, if each multiprocessor has ``part`` bytes of its own: median, slowest and fastest round."""
+    """Return GB/s by side, if each multiprocessor has ``part`` bytes of its own: median, slowest and fastest round."""
     programs = torch.cuda.get_device_properties(0).multi_processor_count
     x = torch.rand(programs * part // 4, device="cuda")
     out = torch.empty_like(x)
@@ -373,7 +374,7 @@ def bandwidth(part, side):
 
 # --8<-- [start:ladder]
 def registers_latency(times: int = 3, steps: int = 4096) -> list[tuple[float, float]]:
-    """Cycles and nanoseconds of a multiply-add that waits for the one before, ``times`` times."""
+    """Return cycles and nanoseconds of a multiply-add that waits for the one before, ``times`` times."""
     out = torch.empty(3, dtype=torch.int64, device="cuda")
     found = []
     for _ in range(times):
@@ -384,7 +385,7 @@ def registers_latency(times: int = 3, steps: int = 4096) -> list[tuple[float, fl
 
 
 def host_latency(times: int = 3, steps: int = 2**13) -> list[tuple[float, float]]:
-    """The same for loads of the GPU from pinned memory of the host: 1 MiB of it, each line once."""
+    """Return the same for loads of the GPU from pinned memory of the host: 1 MiB of it, each line once."""
     following = cycle(steps, device="cpu").pin_memory()
     found = (chase(following, steps).tolist() for _ in range(times))
     return [(cycles / steps, nanoseconds / steps) for _, cycles, nanoseconds in found]
@@ -392,7 +393,7 @@ def host_latency(times: int = 3, steps: int = 2**13) -> list[tuple[float, float]
 
 @functools.lru_cache(maxsize=1)
 def measure_ladder():
-    """By level: bytes that one multiprocessor can reach, ns and cycles of a step, GB/s to all (0: not measured)."""
+    """Return, by level: bytes in reach of a multiprocessor, ns and cycles of a step, GB/s to all (0: not measured)."""
     gpu = torch.cuda.get_device_properties(0)
     host_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     levels = {

@@ -65,7 +65,7 @@ def copies(size: int) -> dict[str, Callable[[], torch.Tensor]]:
 
 @functools.lru_cache(maxsize=16)
 def measure(size, rounds=4):
-    """A ``Timing`` for each of ``DIRECTIONS``."""
+    """Return a ``Timing`` for each of ``DIRECTIONS``."""
     timer = functools.partial(until_done, calls=20 if size < 2**24 else 5)
     return compare(copies(size), rounds=rounds, timer=timer)
 
@@ -111,7 +111,8 @@ def small(bytes, direction):
 # --8<-- [start:pinning]
 @functools.lru_cache(maxsize=4)
 def measure_pinning(size):
-    """Milliseconds of pinning ``size`` bytes of a tensor for the first time, and again; and of a pageable copy."""
+    """Return the milliseconds of pinning ``size`` bytes of a tensor the first time, and again; and of a pageable copy.
+    """
     ordinary, on_gpu = torch.ones(size, dtype=torch.uint8), torch.empty(size, dtype=torch.uint8, device="cuda")
     pin = lambda: ordinary.pin_memory()
     found = {"first": until_done(pin, calls=1)}

@@ -49,7 +49,7 @@ def join(store: dist.Store, rank: int, seconds: float) -> None:
 
 # --8<-- [start:answer]
 def answer(port: int, seconds: float) -> None:
-    """The other process: send back what comes, each time after its number of bytes, until that is 0."""
+    """Send back what comes, in the other process, each time after its number of bytes, until that is 0."""
     limit = datetime.timedelta(seconds=seconds)
     store = dist.TCPStore(HOST, port, world_size=2, is_master=False, timeout=limit)
     store.set("here", "yes")
@@ -125,7 +125,7 @@ def send_and_receive(data: torch.Tensor, back: torch.Tensor) -> None:
 
 @functools.cache
 def measure():
-    """For each size a ``Timing`` of each of ``WAYS``: milliseconds for that many bytes, one way."""
+    """Return, for each size, a ``Timing`` of each of ``WAYS``: milliseconds for that many bytes, one way."""
     found = {}
     with echo() as exchange:
         for size in SIZES:

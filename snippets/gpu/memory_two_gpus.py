@@ -78,7 +78,8 @@ def open_way(source: torch.device, target: torch.device) -> None:
 
 # --8<-- [start:wall]
 def until_both_done(run: Callable[[], object], *, calls: int = 20) -> float:
-    """Milliseconds of a call by the host's clock, until both GPUs are done: the median of ``calls``, at least 1."""
+    """Return a call's milliseconds by the host's clock, until both GPUs are done: the median of ``calls``, at least 1.
+    """
     times = []
     for _ in range(calls):
         for gpu in (0, 1):
@@ -94,7 +95,7 @@ def until_both_done(run: Callable[[], object], *, calls: int = 20) -> float:
 
 # --8<-- [start:ways]
 def ways(size: int) -> dict[str, Callable[[], object]]:
-    """A function for each of ``WAYS`` that brings ``size`` bytes there."""
+    """Return a function for each of ``WAYS`` that brings ``size`` bytes there."""
     source, near = torch.ones(2, size, dtype=torch.uint8, device="cuda:0")
     far = torch.zeros(size, dtype=torch.uint8, device="cuda:1")
     pinned = torch.ones(size, dtype=torch.uint8).pin_memory()
@@ -115,7 +116,7 @@ def ways(size: int) -> dict[str, Callable[[], object]]:
 
 @functools.cache
 def measure(size):
-    """A ``Timing`` for each of ``WAYS``."""
+    """Return a ``Timing`` for each of ``WAYS``."""
     timer = functools.partial(until_both_done, calls=20 if size < 2**24 else 5)
     return compare(ways(size), rounds=6, timer=timer)
 
@@ -141,7 +142,7 @@ def wait(bytes, way):
 
 
 def link(topology: str) -> str:
-    """What ``nvidia-smi topo -m`` says of the way from the first GPU to the second, such as NV18: 18 lines of NVLink.
+    """Return how ``nvidia-smi topo -m`` calls the way from one GPU to the other, such as NV18: 18 lines of NVLink.
 
     >>> link("        GPU0    GPU1    CPU Affinity\\nGPU0     X      NV18    0-31\\nGPU1    NV18     X      0-31")
     'NV18'
@@ -151,7 +152,7 @@ def link(topology: str) -> str:
 
 
 def said_of(source: torch.Tensor, target: torch.Tensor) -> str:
-    """What becomes of a kernel on the GPU of ``target`` that loads from ``source``, whether or not the way is open."""
+    """Return what becomes of a kernel on the GPU of ``target`` that loads from ``source``, the way open or not."""
     try:
         with torch.cuda.device_of(target):
             copy_kernel[(1,)](source, target, source.numel(), BLOCK=BLOCK)

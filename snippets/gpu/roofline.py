@@ -116,7 +116,7 @@ CEILINGS = {
 # --8<-- [start:roofline]
 @functools.lru_cache(maxsize=1)
 def measure_all():
-    """A Timing for each kernel and each ceiling: all of them in turns, in one run, L2 cold and clean before each."""
+    """Return a Timing for each kernel and each ceiling: all in turns, in one run, L2 cold and clean before each."""
     return compare({name: work.prepare() for name, work in (KERNELS | CEILINGS).items()}, rounds=8)
 
 
@@ -167,7 +167,7 @@ QUERIES = {"mhz": "clocks.sm", "mhz_most": "clocks.max.sm", "watt": "power.draw"
 
 @functools.lru_cache(maxsize=1)
 def measure_clock(ceiling, warmup=0.7):
-    """What NVIDIA's driver says of the GPU after ``warmup`` seconds of this work, and in the middle of it."""
+    """Return what NVIDIA's driver says of the GPU after ``warmup`` seconds of this work, and in the middle of it."""
     # By its own name, for nvidia-smi also counts GPUs that this process may not see.
     gpu = "GPU-" + str(torch.cuda.get_device_properties(0).uuid).removeprefix("GPU-")
     command = ["nvidia-smi", "-i", gpu, f"--query-gpu={','.join(QUERIES.values())}", "--format=csv,noheader,nounits"]
@@ -182,7 +182,7 @@ def measure_clock(ceiling, warmup=0.7):
 
 
 def number(text):
-    """The number that a text stands for, or NaN, as for the ``[N/A]`` of a driver that does not know."""
+    """Return the number that a text stands for, or NaN, as for the ``[N/A]`` of a driver that does not know."""
     try:
         return float(text)
     except ValueError:

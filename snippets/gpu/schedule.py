@@ -146,7 +146,7 @@ def keep_busy(
 
 
 def tick(readings: int = 4096) -> int:
-    """By how many nanoseconds ``%globaltimer`` moves on at least, when one program reads it again and again."""
+    """Return the least nanoseconds that ``%globaltimer`` moves on by, when one program reads it again and again."""
     check_gpu()
     times = torch.empty(readings, dtype=torch.int64, device="cuda")
     ticks_kernel[(1,)](times, readings, num_warps=1)
@@ -178,7 +178,7 @@ CASES = {  # by name: for so many multiprocessors, the microseconds of each prog
 
 @functools.cache
 def recorded(case: str) -> Schedule:
-    """The schedule of a case, from one launch."""
+    """Return the schedule of a case, from one launch."""
     times, options = CASES[case]
     return keep_busy(times(count_multiprocessors()), **options)[0]
 

@@ -37,7 +37,7 @@ class Room(NamedTuple):
 
     @classmethod
     def of_gpu(cls) -> "Room":
-        """The room on a multiprocessor of the first GPU of this machine."""
+        """Return the room on a multiprocessor of the first GPU of this machine."""
         found = figures()
         threads = found["threads on a multiprocessor, at most"]
         reserved = found["bytes of shared memory reserved for each thread block"]
@@ -82,7 +82,7 @@ def programs_by_limit(
 
 
 def limits_of(compiled, room: Room | None = None) -> dict[str, int]:
-    """The same for a compiled kernel, as a launch returns it; for this GPU."""
+    """Return the same for a compiled kernel, as a launch returns it; for this GPU."""
     return programs_by_limit(
         num_warps=compiled.metadata.num_warps,
         registers=compiled.n_regs,
@@ -279,7 +279,7 @@ BLOCKS = {f"block_{block}": block for block in (512, 2048, 8192)}
 
 @functools.cache
 def measure_filled(n: int, each: int) -> dict[str, tuple[float, float, float]]:
-    """GB/s by side, for ``each`` programs a multiprocessor: median, slowest and fastest round."""
+    """Return GB/s by side, for ``each`` programs a multiprocessor: median, slowest and fastest round."""
     x = torch.rand(n, device="cuda")
     out = torch.empty_like(x)
     sides = {

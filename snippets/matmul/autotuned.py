@@ -120,7 +120,7 @@ INTERPRETED = config(32, 32, 32, warps=4, stages=1)  # what the interpreter uses
 
 # --8<-- [start:key]
 def bucket(a: torch.Tensor, b: torch.Tensor) -> int:
-    """A number that products share if one tuning should do for all of them.
+    """Return a number that products share if one tuning should do for all of them.
 
     What counts: sizes, up to the next power of two; the layouts of a, b and c; the
     kind of GPU, by the number of its multiprocessors. Dtypes are missing: the tuner
@@ -140,7 +140,7 @@ def bucket(a: torch.Tensor, b: torch.Tensor) -> int:
 
 
 def layout(x: torch.Tensor) -> int:
-    """Whether rows have no gaps, or columns; and whether Triton compiles wide loads.
+    """Return whether rows have no gaps, or columns; and whether Triton compiles wide loads.
 
     For this it must know that lines are aligned: it compiles another kernel where sizes
     and strides are multiples of 16 elements and the first begins at one of 16 bytes.
@@ -161,7 +161,7 @@ class Limits(NamedTuple):
 
 
 def shared_bytes(size: int, BLOCK_M: int, BLOCK_N: int, BLOCK_K: int, num_stages: int):
-    """Shared memory for the tiles of a and b on their way, elements being ``size`` bytes.
+    """Return the bytes of shared memory for the tiles of a and b on their way, elements having ``size`` bytes.
 
     (Without wgmma, as for tiles of less than 64 rows, it is one stage less.)
 
@@ -191,13 +191,13 @@ def fits(configs, arguments, limits=None, **more):
 
 
 def by_hand(a: torch.Tensor, precision: str) -> bool:
-    """Whether a product needs more precision than matrix units have."""
+    """Return whether a product needs more precision than matrix units have."""
     return a.dtype == torch.float32 and precision == "ieee"
 
 
 @functools.cache
 def limits_of(device: torch.device) -> Limits:
-    """The limits of a GPU, or on a CPU those of an H200."""
+    """Return the limits of a GPU, or on a CPU those of an H200."""
     if device.type != "cuda":
         return Limits()
     properties = torch.cuda.get_device_properties(device)
@@ -219,7 +219,7 @@ TURN = 40  # that a step takes besides: its warps wait for each other
 def estimate(
     a_ptr, M, N, K, PRECISION, BLOCK_M, BLOCK_N, BLOCK_K, num_stages, limits=None, **_
 ):
-    """Nanoseconds that the product may take: ``perf_model`` of :func:`triton.autotune`."""
+    """Return the nanoseconds that the product may take: ``perf_model`` of :func:`triton.autotune`."""
     limits, size = limits or limits_of(a_ptr.device), a_ptr.element_size()
     flops = FLOPS_BY_HAND if by_hand(a_ptr, PRECISION) else FLOPS / size
     arithmetic = 2 * BLOCK_M * BLOCK_N * BLOCK_K / flops
@@ -298,12 +298,12 @@ def matmul(
 
 
 def index_of(*matrices):
-    """The dtype for offsets within a tile, whose sides are 256 at most."""
+    """Return the dtype for offsets within a tile, whose sides are 256 at most."""
     return tl.int64 if any(255 * sum(x.stride()) >= 2**31 for x in matrices) else tl.int32
 
 
 def arguments(a, b, c):
-    """What the kernel is given, apart from its constants."""
+    """Return what the kernel is given, apart from its constants."""
     return a, b, c, a.shape[0], b.shape[1], a.shape[1], *a.stride(), *b.stride(), *c.stride(), bucket(a, b)
 # --8<-- [end:host]
 
@@ -378,7 +378,8 @@ def check_config(config: triton.Config, M: int, N: int) -> None:
 
 
 def candidates(M: int, N: int, K: int, dtype: torch.dtype = torch.bfloat16, precision: str = "tf32") -> dict:
-    """Which configs an H200 leaves: ``{"all": …, "fit": …, "timed": …}``, the last in the order of the estimate."""
+    """Return which configs an H200 leaves: ``{"all": …, "fit": …, "timed": …}``, the last in the order of the estimate.
+    """
     given = {"a_ptr": torch.empty(0, dtype=dtype), "M": M, "N": N, "K": K, "PRECISION": precision}
     fit = fits(CONFIGS, given)
     ranked = sorted(fit, key=lambda c: estimate(**given, **c.all_kwargs()))
@@ -386,7 +387,7 @@ def candidates(M: int, N: int, K: int, dtype: torch.dtype = torch.bfloat16, prec
 
 
 def brief(c: triton.Config) -> str:
-    """A config as ``128x256x64 w8 s3``: tile, warps, stages."""
+    """Return a config as ``128x256x64 w8 s3``: tile, warps, stages."""
     return f"{'x'.join(str(c.kwargs[f'BLOCK_{side}']) for side in 'MNK')} w{c.num_warps} s{c.num_stages}"
 
 
@@ -409,7 +410,7 @@ def seconds_of_first_calls(side_by_side=False, n=4096, calls=3):
 
 @functools.lru_cache(maxsize=1)
 def measure_cost():
-    """Seconds of the first three calls in new processes, which find more and more of their work done on disk."""
+    """Return the seconds of the first three calls in new processes, which find more and more of it done on disk."""
 
     def process(folder, **options):
         code = f"from snippets.matmul import autotuned; autotuned.seconds_of_first_calls(**{options})"
@@ -468,7 +469,7 @@ SHAPES = {
 
 @functools.lru_cache
 def measure_configs(M, N, K, rounds=4):
-    """Milliseconds of every config that fits, in bfloat16, all in turns, and which one the tuner chooses.
+    """Return the milliseconds of every config that fits, in bfloat16, all in turns, and which one the tuner chooses.
 
     ``{config: median}`` and a config. The operands are in rotation.
     """
@@ -537,7 +538,7 @@ UNTUNED = config(128, 128, 64, warps=8, stages=3)  # what grouped.matmul takes f
 
 @functools.cache
 def measure_masks(n):
-    """TFLOP/s, in turns: the kernel of ``grouped.py``, ours by the same config, ours tuned, and cuBLAS."""
+    """Return TFLOP/s, in turns: the kernel of ``grouped.py``, ours by the same config, ours tuned, and cuBLAS."""
     from snippets.matmul import grouped
     from snippets.tools.benchmarking_cold import rates
 

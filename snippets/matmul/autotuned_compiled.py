@@ -63,7 +63,7 @@ def compile_for(c: triton.Config, dtype: torch.dtype = torch.bfloat16, capabilit
 
 
 def usage(cubin: bytes) -> tuple[int, int]:
-    """Registers of a thread, and values of 4 bytes that it spills."""
+    """Return the registers of a thread, and the values of 4 bytes that it spills."""
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()

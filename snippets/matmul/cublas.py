@@ -52,7 +52,7 @@ LARGEST_ERROR = {torch.bfloat16: 8e-3, torch.float16: 1e-3, torch.float32: 2e-3}
 
 # --8<-- [start:padded]
 def widened(x: torch.Tensor, multiple: int = 8) -> torch.Tensor:
-    """``x`` with zeros to its right and below it, up to sides that are multiples of 8: 16 bytes, if it has 16 bits.
+    """Return ``x`` with zeros to its right and below it, up to multiples of 8, which are 16 bytes if it has 16 bits.
 
     >>> widened(torch.ones(2, 9)).shape
     torch.Size([8, 16])
@@ -67,7 +67,7 @@ def padded(a: torch.Tensor, b: torch.Tensor, wide_a: torch.Tensor, wide_b: torch
 
 
 def padding_each(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """The same, but each call makes the copies."""
+    """Return the same, but each call makes the copies."""
     return padded(a, b, widened(a), widened(b))
 
 
@@ -77,7 +77,7 @@ PADDED = {"padded": "copies made before", "padding": "copies made at each call"}
 
 # --8<-- [start:sides]
 def operands(M: int, N: int, K: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
-    """Random matrices, row after row; for float32 b is column after column, which TF32's instruction wants."""
+    """Return random matrices, row after row; for float32 b is column after column, which TF32's instruction wants."""
     a = torch.randn(M, K, device="cuda", dtype=dtype)
     if dtype == torch.float32:
         return a, torch.randn(N, K, device="cuda", dtype=dtype).T
@@ -86,7 +86,7 @@ def operands(M: int, N: int, K: int, dtype: torch.dtype) -> tuple[torch.Tensor, 
 
 # --8<-- [start:race]
 def late(a: torch.Tensor, b: torch.Tensor, **options) -> torch.Tensor:
-    """The persistent product, not begun before the one ahead of it has ended."""
+    """Compute the persistent product, not begun before the one ahead of it has ended."""
     cores = persistent.multiprocessors(a.device)
     config = persistent.configuration(a.shape[0], b.shape[1], a.itemsize, cores, **options)
     return persistent.matmul(a, b, config=config._replace(early=False), **options)
@@ -105,7 +105,7 @@ PRODUCTS = {
 
 
 def sides_of(given: Sequence[torch.Tensor], names: Sequence[str]) -> dict[str, Callable[..., torch.Tensor]]:
-    """The functions to compare: what they need is compiled and tuned, and on ``given`` their results are alike.
+    """Return the functions to compare, after what they need is compiled and tuned and their results on ``given`` agree.
 
     ``given`` are a and b, and for "padded" the same widened.
 
@@ -139,7 +139,8 @@ def sides_of(given: Sequence[torch.Tensor], names: Sequence[str]) -> dict[str, C
 
 @functools.cache
 def measure(M, N, K, dtype, names):
-    """TFLOP/s of each side: median, slowest and fastest round. ``best`` is the quickest of ours, by the median."""
+    """Return TFLOP/s of each side: median, slowest and fastest round. ``best`` is the quickest of ours, by the median.
+    """
 
     def make():
         a, b = operands(M, N, K, dtype)
@@ -254,7 +255,7 @@ def shares(precision, what):
 # --8<-- [start:called]
 @functools.cache
 def measure_calls(n, calls=200):
-    """Microseconds from call to call in a Python loop: of the host, if it takes longer than the GPU."""
+    """Return the microseconds from call to call in a Python loop: the host's, if it takes longer than the GPU."""
 
     def timer(run):
         torch.cuda.synchronize()
@@ -363,7 +364,7 @@ ODD = {  # M, N, K, and whether b lies column after column; as many tiles as 409
 
 @functools.cache
 def measure_odd(M, N, K, by_columns, rounds=2):
-    """TFLOP/s of both sides; what is to be seen here is large, so two rounds will do."""
+    """Return TFLOP/s of both sides; what is to be seen here is large, so two rounds will do."""
 
     def make():
         a, b = operands(M, N, K, torch.bfloat16)

@@ -36,7 +36,7 @@ class Edge(ctypes.Structure):
 
 
 def edges(call: Callable[[], torch.Tensor]) -> list[int]:
-    """The kinds of the edges between what ``CALLS`` calls start, in a CUDA graph.
+    """Return the kinds of the edges between what ``CALLS`` calls start, in a CUDA graph.
 
     Raises:
         RuntimeError: The driver refuses to say.
@@ -60,7 +60,7 @@ def edges(call: Callable[[], torch.Tensor]) -> list[int]:
 
 
 def row(name: str, kinds: list[int]) -> str:
-    """A line of the table."""
+    """Return a line of the table."""
     return f"{name:<22}{kinds.count(0):>9}{kinds.count(1):>8}"
 
 

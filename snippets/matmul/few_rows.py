@@ -215,12 +215,12 @@ def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 @functools.lru_cache(maxsize=4096)
 def planned(M: int, N: int, K: int, size: int, by_hand: bool, wide: bool, device: torch.device) -> Plan:
-    """The plan for a product on a device: choosing it takes longer than some products."""
+    """Return the plan for a product on a device: choosing it takes longer than some products."""
     return plan(M, N, K, size=size, by_hand=by_hand, wide=wide, **limits_of(device))
 
 
 def limits_of(device: torch.device) -> dict[str, int]:
-    """What a GPU has of what :func:`plan` asks for; in the interpreter, an H200's."""
+    """Return what a GPU has of what :func:`plan` asks for; in the interpreter, an H200's."""
     if device.type != "cuda":
         return LIMITS
     properties = torch.cuda.get_device_properties(device)

@@ -36,7 +36,7 @@ SIDES = {"ours": few_rows.few_rows, "cublas": torch.matmul}
 # --8<-- [start:measure]
 @functools.cache
 def measure(M: int, N: int, K: int) -> dict[str, Timing]:
-    """Milliseconds of each side."""
+    """Return the milliseconds of each side."""
     torch.manual_seed(0)
     make = functools.partial(operands, M, N, K)
     check_alike(SIDES, make())
@@ -45,7 +45,7 @@ def measure(M: int, N: int, K: int) -> dict[str, Timing]:
 
 @functools.cache
 def measure_copy(N: int, K: int) -> Timing:
-    """Milliseconds of copying a weight; what it is copied to is in rotation, too, or it would stay in L2."""
+    """Return the milliseconds of copying a weight; the target rotates, too, or it would stay in L2."""
     torch.manual_seed(0)
     copy = lambda source, target: target.copy_(source)
     make = lambda: torch.randn(2, N, K, device="cuda", dtype=torch.bfloat16).unbind()

@@ -74,7 +74,7 @@ def quantize(
 # --8<-- [start:position]
 @triton.jit
 def position(tile, tiles_m, tiles_n, GROUP_M: tl.constexpr):
-    """Row and column of a tile, by the grouped order: GROUP_M tiles down, then the next column."""
+    """Return row and column of a tile, by the grouped order: GROUP_M tiles down, then the next column."""
     per_group = GROUP_M * tiles_n
     first_m = tile // per_group * GROUP_M
     height = min(tiles_m - first_m, GROUP_M)  # the last group may be lower
@@ -277,7 +277,7 @@ FEWER = {}  # by config and device: the same with fewer stages, where a GPU has 
 
 @functools.cache
 def multiprocessors(device: torch.device) -> int:
-    """How many programs to start; in the interpreter a few, so that each takes more than one tile."""
+    """Return how many programs to start; in the interpreter a few, so that each takes more than one tile."""
     return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 3
 
 

@@ -33,7 +33,7 @@ SIZES = [1024, 2048, 4096, 8192, 16384]
 
 # --8<-- [start:speed]
 def products(out_dtype):
-    """``{side: function of operands}``: torch and ours, each with sums in float32 and with fast sums."""
+    """Return ``{side: function of operands}``: torch and ours, each with sums in float32 and with fast sums."""
     in_torch = functools.partial(torch._scaled_mm, out_dtype=out_dtype)
     ours = functools.partial(scaled_matmul, out_dtype=out_dtype)
     return {
@@ -45,7 +45,7 @@ def products(out_dtype):
 
 
 def operands(n, by_rows=False):
-    """``a``, ``b`` and their scales: one each, or one for each row of a and each column of b."""
+    """Return ``a``, ``b`` and their scales: one each, or one for each row of a and each column of b."""
     a, scale_a = quantize(torch.randn(n, n, device="cuda"), dim=1 if by_rows else None)
     b, scale_b = quantize(torch.randn(n, n, device="cuda").T, dim=0 if by_rows else None)
     return a, b, scale_a, scale_b
@@ -153,7 +153,7 @@ def option_kernel(
 
 
 def with_option(a, b, scale_a, scale_b, out_dtype, config):
-    """As ``scaled_matmul``, with one scale each, and only of rows of ``a`` and columns of ``b`` without gaps."""
+    """Compute as ``scaled_matmul``, with one scale each, and only rows of ``a`` and columns of ``b`` without gaps."""
     (M, K), N, (block_m, block_n, block_k) = a.shape, b.shape[1], config.block
     c = torch.empty(M, N, dtype=out_dtype, device=a.device)
     described = TensorDescriptor.from_tensor

@@ -36,7 +36,8 @@ LONGEST = 2**30  # of a dimension, so that a step beyond its end still fits in 3
 # --8<-- [start:tail]
 @triton.jit
 def tail(x):
-    """The part of a normal distribution beyond x, from 0 to 20: 2 to a polynomial. Up to 4.5, off by 3e-6 of itself."""
+    """Return a normal distribution's part beyond x, from 0 to 20: 2 to a polynomial. Up to 4.5, off by 3e-6 of itself.
+    """
     p = 9.1918980e-6 + x * -5.8392946e-7
     p = -5.9228967e-4 + x * (-2.3049869e-5 + x * p)
     p = -5.3065901e-2 + x * (7.7604569e-3 + x * p)
@@ -65,7 +66,7 @@ def activate(x, ACTIVATION: tl.constexpr):
 # --8<-- [start:kernel]
 @triton.jit
 def position(tile, tiles_m, tiles_n, GROUP_M: tl.constexpr):
-    """Row and column of a tile, by the grouped order: GROUP_M tiles down, then the next column."""
+    """Return row and column of a tile, by the grouped order: GROUP_M tiles down, then the next column."""
     per_group = GROUP_M * tiles_n
     first_m = tile // per_group * GROUP_M
     height = min(tiles_m - first_m, GROUP_M)  # the last group may be lower
@@ -241,7 +242,7 @@ FEWER = {}  # by config and device: the same with fewer stages, where a GPU has 
 
 @functools.cache
 def multiprocessors(device: torch.device) -> int:
-    """How many multiprocessors a GPU has; in the interpreter, made up, as many as an H200."""
+    """Return how many multiprocessors a GPU has; in the interpreter, made up, as many as an H200."""
     return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 132
 
 
@@ -277,7 +278,7 @@ def check_arguments(x, weight, bias, activation) -> None:
 
 # --8<-- [start:pair]
 def in_torch(activation: str | None):
-    """The function of torch's that ``activation`` names."""
+    """Return the function of torch's that ``activation`` names."""
     functions = {
         None: lambda x: x,
         "relu": torch.relu,

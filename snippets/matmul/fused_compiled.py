@@ -33,7 +33,7 @@ HOPPER = GPUTarget("cuda", 90, 32)
 # --8<-- [start:bend]
 @triton.jit
 def activate_plainly(x, ACTIVATION: tl.constexpr):
-    """As ``activate``, but written as the formulas are usually given."""
+    """Apply an activation as ``activate`` does, but written as the formulas are usually given."""
     if ACTIVATION == "relu":
         x = tl.maximum(x, 0.0)
     elif ACTIVATION == "gelu":
@@ -110,7 +110,7 @@ def compiled(kernel, types: dict, constants: dict, **options):
 
 
 def said(tool, option: str, made) -> str:
-    """What one of NVIDIA's tools says about a compiled kernel."""
+    """Return what one of NVIDIA's tools says about a compiled kernel."""
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(made.asm["cubin"])
         file.flush()

@@ -35,7 +35,7 @@ def operands(M, N, K):
 
 
 def sides(activation):
-    """The same layer by what one could use, as functions of the operands."""
+    """Return the same layer by what one could use, as functions of the operands."""
     function = in_torch(activation)
     found = {
         "fused": lambda x, weight, bias: linear(x, weight, bias, activation),
@@ -49,7 +49,7 @@ def sides(activation):
 
 
 def measured(sides, M, N, K):
-    """Milliseconds of each call, in turns, each side of a large product at its own clock."""
+    """Return the milliseconds of each call, in turns, each side of a large product at its own clock."""
     return compare_in_rotation(sides, lambda: operands(M, N, K), rounds=4, steady=2 * M * N * K > 1e11)
 
 
@@ -195,7 +195,7 @@ ZEROS, FILL = "8192 × 8192 × 256, of zeros", "8192 × 8192, filled by torch"
 
 
 def layer_alone(x, weight, bias):
-    """A layer with a bias and no activation, by the config of short sums."""
+    """Compute a layer with a bias and no activation, by the config of short sums."""
     return by_config(linear, PAIR)(x, weight, bias)
 
 
@@ -246,7 +246,7 @@ COUNTED = {  # the counter, and what one of it is worth
 
 
 def run_parts():
-    """What ``ncu`` watches."""
+    """Run what ``ncu`` watches."""
     for shape in PARTS:
         given = operands(*PARTS[shape])
         layer_alone(*given)  # compiles, outside of the count
@@ -259,7 +259,7 @@ def run_parts():
 
 @functools.cache
 def measure_counted() -> dict[str, list[dict]]:
-    """By shape: what ``ncu`` says of each launch, which begins with empty caches."""
+    """Return, by shape, what ``ncu`` says of each launch, which begins with empty caches."""
     launches = counters([metric for metric, _ in COUNTED.values()], __file__, "run", cache="all")
     if len(launches) != LAUNCHES * len(PARTS):
         raise RuntimeError(f"a layer took more than one kernel: {[launch['kernel'] for launch in launches]}")

@@ -309,7 +309,7 @@ SIZES = {8192: (1, 2, 4, 8, 16, 32, 64), 2048: (1, 8, 16)}  # square matrices, a
 
 
 def predict(size: int, group: int, *, resident: int, cache: int | None) -> Reads:
-    """Reads of a product of square matrices of ``size``, in tiles of 128 by 128, 64 along K at a time."""
+    """Return the reads of a product of square matrices of ``size``, in tiles of 128 by 128, 64 along K at a time."""
     tiles = size // 128
     return tile_reads(tile_order(tiles, tiles, group), size // 64, resident=resident, cache=cache)
 # --8<-- [end:h200]

@@ -38,7 +38,7 @@ def measure_speed(size):
 
 
 def run_all(sizes):
-    """What ``ncu`` watches."""
+    """Run what ``ncu`` watches."""
     for size in sizes:
         a, b = matrices(size)
         for run in SIDES.values():
@@ -52,7 +52,7 @@ def run_all(sizes):
 
 @functools.cache
 def measure_memory() -> dict[tuple[int, str], list[float]]:
-    """By size and side: bytes that each launch read from memory."""
+    """Return, by size and side, the bytes that each launch read from memory."""
     cases, metric = [(size, side) for size in SIZES for side in SIDES], "dram__bytes_read.sum"
     found = [launch[metric] for launch in counters([metric], __file__, "run", *map(str, SIZES), cache="all")]
     if len(found) != LAUNCHES * len(cases):

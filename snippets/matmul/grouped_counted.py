@@ -64,7 +64,7 @@ def matrices(size):
 
 
 def run_all(sizes):
-    """What ``ncu`` watches."""
+    """Run what ``ncu`` watches."""
     for size in sizes:
         a, b = matrices(size)
         for group in GROUPS:
@@ -79,7 +79,7 @@ def run_all(sizes):
 
 @functools.lru_cache(maxsize=1)
 def capacity() -> dict[str, int]:
-    """What the model wants to know of this GPU: programs that run at once, and tiles that its L2 cache holds."""
+    """Return what the model wants to know of this GPU: programs that run at once, and tiles that its L2 cache holds."""
     check_gpu()
     a, b = matrices(128)
     c = torch.empty_like(a)
@@ -94,7 +94,7 @@ def capacity() -> dict[str, int]:
 # --8<-- [start:measure]
 @functools.lru_cache(maxsize=1)
 def measure():
-    """By size and group: what each launch counted, and what the model says with the whole cache and with half of it."""
+    """Return, by size and group, each launch's counts and the model's, with the whole cache and with half of it."""
     gpu = capacity()
     half = gpu | {"cache": gpu["cache"] // 2}
     cases = [(size, group) for size in SIZES for group in GROUPS]
@@ -110,12 +110,12 @@ def measure():
 
 
 def of_launches(size: int, group: int, value: Callable[[dict], float]) -> tuple[float, float, float]:
-    """Median, least and most of ``value`` over the counted launches of a case."""
+    """Return median, least and most of ``value`` over the counted launches of a case."""
     return ranged([value(launch) for launch in measure()[size, group]["launches"]])
 
 
 def ranged(readings: list[float]) -> tuple[float, float, float]:
-    """Median, least and most: of a single reading, three times the same."""
+    """Return median, least and most: of a single reading, three times the same."""
     return statistics.median(readings), min(readings), max(readings)
 
 
@@ -324,7 +324,10 @@ RECORDED = {"schedule_row_major": 1, "schedule_groups_of_8": 8}
 
 
 def recorder(group: int, side: int, depth: int) -> tuple[Callable[[], object], torch.Tensor]:
-    """A function that launches ``(side, depth)`` times ``(depth, side)``, and where programs write: SM, begin, end."""
+    """Return a function that launches ``(side, depth)`` times ``(depth, side)``, and where programs write.
+
+    They write their SM, begin and end.
+    """
     check_gpu()
     a = torch.randn(side, depth, dtype=torch.bfloat16, device="cuda")
     b = torch.randn(depth, side, dtype=torch.bfloat16, device="cuda")
@@ -341,7 +344,7 @@ def recorder(group: int, side: int, depth: int) -> tuple[Callable[[], object], t
 
 @functools.cache
 def recorded(group: int) -> Schedule:
-    """When and where the programs of one small launch ran."""
+    """Return when and where the programs of one small launch ran."""
     launch, written = recorder(group, SIDE, DEPTH)
     launch()  # the first loads the code onto the GPU
     launch()
@@ -389,7 +392,7 @@ def timed_reads(order: Sequence[tuple[int, int]], schedule: Schedule, tiles_k: i
 
 
 def apart(schedule: Schedule, resident: int) -> float:
-    """How far the programs of a wave are apart when they begin, in lengths of a program; the median of all waves.
+    """Return how far apart a wave's programs begin, in lengths of a program; the median of all waves.
 
     >>> apart(Schedule(sm=(0, 1, 0, 1), begin=(0.0, 1.0, 4.0, 7.0), end=(4.0, 7.0, 8.0, 9.0)), resident=2)
     0.5
@@ -406,7 +409,7 @@ DRIFTING = {(16384, group) for group in (8, 16, 32)}  # more in some launches th
 
 
 def timed_cases(sizes: Sequence[int]) -> list[tuple[int, int, int]]:
-    """Size, group and number of each launch of ``run_timed`` that is counted.
+    """Return size, group and number of each launch of ``run_timed`` that is counted.
 
     >>> timed_cases([8192])[:2], timed_cases([16384])[2:5]
     ([(8192, 1, 0), (8192, 2, 0)], [(16384, 4, 0), (16384, 8, 0), (16384, 8, 1)])
@@ -416,7 +419,7 @@ def timed_cases(sizes: Sequence[int]) -> list[tuple[int, int, int]]:
 
 
 def run_timed(folder, sizes):
-    """What ``ncu`` watches: launches that write down when their programs ran, for ``paired`` to read."""
+    """Run what ``ncu`` watches: launches that write down when their programs ran, for ``paired`` to read."""
     for size, group, i in timed_cases(sizes):
         if i == 0:
             launch, written = recorder(group, size, size)
@@ -430,7 +433,7 @@ def run_timed(folder, sizes):
 
 @functools.lru_cache(maxsize=1)
 def paired() -> dict[tuple[int, int], list[tuple[float, Schedule]]]:
-    """By size and group, of each launch: GB that it read from memory, and when its programs ran."""
+    """Return, by size and group, for each launch: GB that it read from memory, and when its programs ran."""
     cases, metric = timed_cases([int(size) for size in TIMED.values()]), METRICS["memory"]
     with tempfile.TemporaryDirectory() as folder:
         launches = counters([metric], __file__, "timed", folder, *TIMED.values(), cache="all")
@@ -443,7 +446,8 @@ def paired() -> dict[tuple[int, int], list[tuple[float, Schedule]]]:
 
 @functools.cache
 def drifted(size: int, group: int) -> list[tuple[float, float]]:
-    """Of each launch: GB that it read from memory, and that the model reads with half of L2 and the launch's times."""
+    """Return, for each launch, the GB that it read from memory, and those of the model with half of L2 and its times.
+    """
     order, cache = tile_order(size // TILE[0], size // TILE[1], group), capacity()["cache"] // 2
     by_model = functools.partial(timed_reads, order, tiles_k=size // TILE[2], cache=cache)
     return [(read, by_model(schedule).misses * TILE_BYTES / 1e9) for read, schedule in paired()[size, group]]

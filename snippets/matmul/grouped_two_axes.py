@@ -40,7 +40,7 @@ def numbered(tiles_m: int, tiles_n: int, group: int, *, device: str = "cpu") -> 
 
 
 def in_order(taken: torch.Tensor) -> list[tuple[int, int]]:
-    """The tile of program 0, of program 1 and so on: the form that ``tile_reads`` takes."""
+    """Return the tile of program 0, of program 1 and so on: the form that ``tile_reads`` takes."""
     columns = taken.shape[1]
     return [divmod(tile, columns) for tile in taken.flatten().argsort().tolist()]
 

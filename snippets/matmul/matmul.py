@@ -36,7 +36,7 @@ DTYPES = torch.float16, torch.bfloat16, torch.float32
 # --8<-- [start:order]
 @triton.jit
 def position(tile, tiles_m, tiles_n, GROUP_M: tl.constexpr):
-    """Row and column of a tile, by the grouped order: GROUP_M tiles down, then the next column."""
+    """Return row and column of a tile, by the grouped order: GROUP_M tiles down, then the next column."""
     per_group = GROUP_M * tiles_n
     first = tile // per_group * GROUP_M
     height = tl.minimum(tiles_m - first, GROUP_M)  # the last group may be lower
@@ -49,7 +49,7 @@ def position(tile, tiles_m, tiles_n, GROUP_M: tl.constexpr):
 # --8<-- [start:share]
 @triton.jit
 def share(M, N, K, parts, SPLIT: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
-    """Which tile a program computes, which part of it, and the first and last of its steps along K."""
+    """Return which tile a program computes, which part of it, and the first and last of its steps along K."""
     pid, steps = tl.program_id(axis=0), tl.cdiv(K, BLOCK_K)
     if SPLIT:
         tiles = tl.cdiv(M, BLOCK_M) * tl.cdiv(N, BLOCK_N)
@@ -68,7 +68,7 @@ def tile_pointers(
     ptr, first, k, size, stride,
     ALONG_K: tl.constexpr, UNIT: tl.constexpr, INDEX: tl.constexpr, BLOCK: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """Pointers to BLOCK rows of ``a``, or columns of ``b``, from ``first``, and BLOCK_K steps of K from ``k``.
+    """Return pointers to BLOCK rows of ``a``, or columns of ``b``, from ``first``, and BLOCK_K steps of K from ``k``.
 
     Also how far it is to the next tile along K. One offset in 64 bits leads to the tile; those within it are INDEX,
     32 bits where they suffice. Beyond the end, rows begin again at ``first``, and need no mask. UNIT is a promise to
@@ -184,7 +184,7 @@ def described_kernel(
     C_UNIT: tl.constexpr, INDEX: tl.constexpr, PRECISION: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
 ):  # fmt: skip
-    """As :func:`tile_kernel`, but the tiles come by tensor descriptors, which need neither offsets nor masks."""
+    """Multiply as :func:`tile_kernel`, but tiles come by tensor descriptors, which need neither offsets nor masks."""
     tile, part, begin, end = share(M, N, K, parts, SPLIT, BLOCK_M, BLOCK_N, BLOCK_K)
     pid_m, pid_n = position(tile, tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N), GROUP_M)
     m, n = pid_m * BLOCK_M, pid_n * BLOCK_N
@@ -209,7 +209,9 @@ def streamed_kernel(
     INDEX: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, MORE_N: tl.constexpr,
     BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
 ):  # fmt: skip
-    """Tiles of BLOCK_N + MORE_N columns. Programs take turns at the first ``whole`` of them, and share out the others.
+    """Multiply in tiles of BLOCK_N + MORE_N columns.
+
+    Programs take turns at the first ``whole`` tiles, and share the rest.
 
     The steps of those others, tile after tile, are one stream, of which each program gets as many as the next one.
     So it may begin and end within a tile. Who has a tile's last step adds the sums of the others, and stores.
@@ -432,7 +434,9 @@ def candidates_streamed(M, N, K, multiprocessors, shared) -> Iterator[Plan]:
 
 
 def plan_of_few(rows, columns, K, size, swapped, wide, multiprocessors, shared) -> Plan:
-    """The plan where columns are few: reading the other matrix is the work, so all multiprocessors must begin at once.
+    """Return the plan where columns are few.
+
+    Reading the other matrix is the work, so all multiprocessors must begin at once.
 
     One program for each, with six tiles under way, where that leaves few without work; otherwise two, with four.
     """
@@ -455,7 +459,7 @@ def plan_of_few(rows, columns, K, size, swapped, wide, multiprocessors, shared) 
 
 # --8<-- [start:estimate]
 def estimate(M, N, K, size, by_hand, multiprocessors, shared, plan: Plan) -> float:
-    """Nanoseconds that a product may take."""
+    """Return the nanoseconds that a product may take."""
     m, n, k = plan.block_m, plan.block_n + plan.more_n, plan.block_k
     loaded, steps = (m + n) * k * size, -(-K // (k * plan.parts))  # bytes of a step; steps of a program, for each tile
     tiles = -(-M // m) * -(-N // n)
@@ -518,7 +522,7 @@ def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 @torch.library.custom_op("triton_by_example::matmul", mutates_args=())
 def compiled_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """What ``torch.compile`` calls; it may keep no memory, for the compiler may make a CUDA graph of it."""
+    """Multiply for ``torch.compile``; keep no memory, for the compiler may make a CUDA graph of it."""
     return product(a, b, keep=False)
 
 
@@ -528,7 +532,7 @@ def _(a, b):
 
 
 def product(a: torch.Tensor, b: torch.Tensor, *, keep: bool) -> torch.Tensor:
-    """As :func:`matmul`. All that depends on shapes is looked up; the rest is to allocate and to launch."""
+    """Multiply as :func:`matmul`. All that depends on shapes is looked up; the rest is to allocate and to launch."""
     for name, x in (("a", a), ("b", b)):
         if x.layout != torch.strided:
             raise ValueError(f"{name} is {x.layout}; pass {name}.to_dense()")
@@ -648,16 +652,16 @@ class Walk(NamedTuple):
     stride: int  # elements from one row to the next, or, where these are neighbors, from one step of K to the next
 
     def aligned(self, unit: int) -> bool:
-        """Whether each run of neighbors begins at a multiple of 16 bytes from the first, and ends at one."""
+        """Return whether each run of neighbors begins at a multiple of 16 bytes from the first, and ends at one."""
         run, runs = (self.K, self.rows) if self.along_k else (self.rows, self.K)
         return run % unit == 0 and self.stride % unit == 0 and (self.stride >= run or runs == 1)
 
     def reach(self, block: int, block_k: int) -> int:
-        """More than the largest offset within a tile."""
+        """Return a bound on the offsets within a tile: more than the largest."""
         return block * self.stride + block_k if self.along_k else block + block_k * self.stride
 
     def described(self, block: int, block_k: int) -> tuple:
-        """Shape, strides and block of a tensor descriptor."""
+        """Return shape, strides and block of a tensor descriptor."""
         if self.along_k:
             return (self.rows, self.K), (max(self.stride, self.K), 1), [block, block_k]
         return (self.K, self.rows), (max(self.stride, self.rows), 1), [block_k, block]
@@ -712,7 +716,7 @@ def counters(device: torch.device, tiles: int, keep: bool) -> torch.Tensor:
 
 @functools.cache
 def limits_of(device: torch.device) -> dict[str, int]:
-    """What a GPU has of what :func:`plan` asks for; in the interpreter, nothing, for those of an H200."""
+    """Return what a GPU has of what :func:`plan` asks for; in the interpreter, nothing, for those of an H200."""
     if device.type != "cuda":
         return {}
     properties = torch.cuda.get_device_properties(device)

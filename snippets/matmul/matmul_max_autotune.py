@@ -53,7 +53,7 @@ def kernels(shape: str) -> list[str]:
 
 
 def called_in(code: str) -> list[str]:
-    """The kernels in what the compiler wrote.
+    """Return the kernels in what the compiler wrote.
 
     >>> called_in("extern_kernels.mm(a, b, out=c)\\ntriton_red_fused_mm_0 = async_compile.triton('...')")
     ['extern_kernels.mm', 'triton_red_fused_mm_0']
@@ -65,7 +65,7 @@ def called_in(code: str) -> list[str]:
 # --8<-- [start:tuned]
 @functools.cache
 def measure(shape: str) -> dict[str, Timing]:
-    """Milliseconds of each side."""
+    """Return the milliseconds of each side."""
     kernels(shape)  # compiled now, outside of the graph
     torch.manual_seed(0)
     M, N, K = NAMED[shape]

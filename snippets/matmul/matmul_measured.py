@@ -39,7 +39,7 @@ SIDES = {"ours": matmul.matmul, "cublas": torch.matmul}
 
 # --8<-- [start:sides]
 def operands(M: int, N: int, K: int, dtype: torch.dtype = torch.bfloat16) -> tuple[torch.Tensor, torch.Tensor]:
-    """Random matrices, the second as a layer has its weight."""
+    """Return random matrices, the second as a layer has its weight."""
     a, weight = (torch.randn(rows, K, device="cuda", dtype=dtype) for rows in (M, N))
     return a, weight.t()
 
@@ -59,7 +59,7 @@ def check_alike(sides: Mapping[str, Callable[..., torch.Tensor]], given: Sequenc
 # --8<-- [start:measure]
 @functools.cache
 def measure(M: int, N: int, K: int, dtype: torch.dtype) -> dict[str, Timing]:
-    """Milliseconds of both sides, and of a kernel that does nothing: no reading is shorter."""
+    """Return the milliseconds of both sides, and of a kernel that does nothing: no reading is shorter."""
     torch.manual_seed(0)
     make = functools.partial(operands, M, N, K, dtype)
     check_alike(SIDES, make())
@@ -67,17 +67,17 @@ def measure(M: int, N: int, K: int, dtype: torch.dtype) -> dict[str, Timing]:
 
 
 def microseconds(timing: Timing) -> tuple[float, float, float]:
-    """Median, fastest and slowest round."""
+    """Return the microseconds of the median, fastest and slowest round."""
     return tuple(ms * 1e3 for ms in (timing.median, min(timing.rounds), max(timing.rounds)))
 
 
 def share(found: Mapping[str, Timing]) -> float:
-    """Our speed as a share of cuBLAS's."""
+    """Return our speed as a share of cuBLAS's."""
     return found["cublas"].median / found["ours"].median
 
 
 def result(found: Mapping[str, Timing], what: str) -> float | tuple[float, float, float]:
-    """A cell of a table."""
+    """Return a cell of a table."""
     return share(found) if what == "share" else microseconds(found[what])
 # --8<-- [end:measure]
 
@@ -152,7 +152,7 @@ def fp16(shape, what, dtype):
 
 # --8<-- [start:host]
 def parts_of(a: torch.Tensor, b: torch.Tensor) -> dict[str, Callable[[], object]]:
-    """A call of our product, and what it does for it, each to be called alone.
+    """Return a call of our product, and the parts of its work, each to be called alone.
 
     The first call is watched: which kernel it launches with which arguments, what it allocates.
     """
@@ -189,7 +189,7 @@ PARTS = ["compiled launch", "torch.empty", "descriptors"]
 
 @functools.cache
 def measure_host(shape: str, calls: int = 200, rounds: int = 10) -> dict[str, Timing]:
-    """Milliseconds until a call has returned; so many calls fit into the queue, so that none waits for the GPU."""
+    """Return the milliseconds until a call has returned; all calls fit into the queue, so none waits for the GPU."""
     torch.manual_seed(0)
     given = operands(*NAMED[shape])
     autotuned.prepare(*given)
@@ -228,7 +228,7 @@ def host(what, shape):
 
 # --8<-- [start:main]
 def picked(M: int, N: int, K: int, device: torch.device) -> str:
-    """How our product computes a shape, in words."""
+    """Return how our product computes a shape, in words."""
     found = matmul.plan(M, N, K, **matmul.limits_of(device))
     tile = f"{found.block_m} x {found.block_n + found.more_n} x {found.block_k}" + " of the transposed" * found.swapped
     warps = f"{found.num_warps} warps, {found.num_stages} stages"
@@ -240,7 +240,7 @@ def picked(M: int, N: int, K: int, device: torch.device) -> str:
 
 
 def kernels_of_cublas(M: int, N: int, K: int) -> list[str]:
-    """The names of the kernels that ``torch.matmul`` launches, of the operands in bfloat16."""
+    """Return the names of the kernels that ``torch.matmul`` launches, of the operands in bfloat16."""
     a, b = operands(M, N, K)
     torch.matmul(a, b)  # loads the kernel, and may set up memory
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA], acc_events=True) as profile:

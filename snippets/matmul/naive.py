@@ -216,7 +216,7 @@ def error(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> float:
 
 @functools.lru_cache(maxsize=1)
 def measure(n, rounds=6):
-    """A ``Timing`` of both sides, on two random n × n matrices of bfloat16."""
+    """Return a ``Timing`` of both sides, on two random n × n matrices of bfloat16."""
     from snippets.tools.benchmarking import compare  # here, so that the rest of this file can be copied alone
 
     a, b = torch.randn(2, n, n, device="cuda").to(torch.bfloat16)

@@ -147,7 +147,7 @@ def speed(kernel, size):
 
 # --8<-- [start:code]
 def loop(sass: str) -> list[str]:
-    """The instructions of the loop that multiplies, without their operands: from its label to the jump back there.
+    """Return the instructions of the loop that multiplies, without operands: from its label to the jump back there.
 
     >>> loop(".L_1: /*0*/ HGMMA R1 ; /*8*/ @P0 BRA `(.L_1) ;".replace(" /*", chr(10) + " /*"))
     ['HGMMA', 'BRA']
@@ -162,7 +162,8 @@ def loop(sass: str) -> list[str]:
 
 @functools.cache
 def counts(kernel: str) -> dict[str, int]:
-    """What a kernel's loop consists of: ``all``, ``multiply``, ``copy``, ``rest``; and ``registers`` of a thread."""
+    """Count what a kernel's loop consists of: ``all``, ``multiply``, ``copy``, ``rest``; and ``registers`` of a thread.
+    """
     strides = {f"stride_{name}": "i32" for name in ("am", "bk", "cm")}
     types = dict.fromkeys(("a_ptr", "b_ptr", "c_ptr"), "*bf16") | dict.fromkeys("MNK", "i32") | strides
     constants = TILE | dict.fromkeys(("stride_ak", "stride_bn", "stride_cn"), 1)

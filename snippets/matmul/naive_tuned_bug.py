@@ -21,7 +21,7 @@ BEHIND = 32 * 64  # numbers behind each matrix: at least what the last step read
 
 # --8<-- [start:product]
 def matrix(rows: int, columns: int, behind: float, device: str) -> torch.Tensor:
-    """Integers from -3 to 3; ``BEHIND`` numbers of our choice follow in memory."""
+    """Return integers from -3 to 3; ``BEHIND`` numbers of our choice follow in memory."""
     size = rows * columns
     memory = torch.full((size + BEHIND,), behind, device=device)
     memory[:size] = torch.arange(size, device=device) % 7 - 3.0

@@ -30,7 +30,7 @@ PRECISIONS = ("tf32", "tf32x3", "ieee")
 # --8<-- [start:position]
 @triton.jit
 def position(tile, tiles_m, tiles_n, GROUP_M: tl.constexpr):
-    """Row and column of a tile, by the grouped order: GROUP_M tiles down, then the next column."""
+    """Return row and column of a tile, by the grouped order: GROUP_M tiles down, then the next column."""
     tiles_per_group = GROUP_M * tiles_n
     first_m = tile // tiles_per_group * GROUP_M
     group_m = min(tiles_m - first_m, GROUP_M)  # the last group may be lower
@@ -157,7 +157,10 @@ def configuration(M: int, N: int, itemsize: int, multiprocessors: int, input_pre
 
 
 def tiles_of(M: int, N: int, config: Config) -> int:
-    """How many tiles a product takes. (Not by ``triton.cdiv``, which costs microseconds on the host in Triton 3.7.)"""
+    """Return how many tiles a product takes.
+
+    (Not by ``triton.cdiv``, which costs microseconds on the host in Triton 3.7.)
+    """
     return -(-M // config.block_m) * -(-N // config.block_n)
 
 
@@ -283,13 +286,13 @@ FEWER = {}  # by config and device: the same with fewer stages, where a GPU has 
 
 @functools.cache
 def multiprocessors(device: torch.device) -> int:
-    """How many multiprocessors a GPU has; in the interpreter, made up, as many as an H200."""
+    """Return how many multiprocessors a GPU has; in the interpreter, made up, as many as an H200."""
     return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 132
 
 
 @functools.cache
 def can_begin_early(device: torch.device) -> bool:
-    """Whether a kernel may be launched before the one ahead of it has ended: on NVIDIA GPUs from Hopper on."""
+    """Return whether a kernel may be launched before the one ahead of it has ended: on NVIDIA GPUs from Hopper on."""
     return device.type == "cuda" and torch.version.hip is None and torch.cuda.get_device_capability(device) >= (9, 0)
 
 
@@ -352,7 +355,7 @@ def owners(tiles_m: int, tiles_n: int, programs: int, group_m: int, device: str)
 
 
 def whole_numbers(rows: int, columns: int, dtype: torch.dtype, device: str) -> torch.Tensor:
-    """Small whole numbers, of which every product of these sizes is exact in float16 too."""
+    """Return small whole numbers, of which every product of these sizes is exact in float16 too."""
     random = torch.Generator().manual_seed(rows * columns)
     return torch.randint(-2, 3, (rows, columns), generator=random).to(device, dtype)
 

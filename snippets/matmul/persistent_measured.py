@@ -24,7 +24,7 @@ from snippets.tools.benchmarking_cold import rates
 
 
 def random_pair(side: int, dtype: torch.dtype = torch.bfloat16):
-    """Two square matrices of random numbers on the GPU."""
+    """Return two square matrices of random numbers on the GPU."""
     return tuple(torch.randn(side, side, device="cuda", dtype=dtype) for _ in range(2))
 
 

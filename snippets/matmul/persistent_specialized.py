@@ -24,7 +24,7 @@ import triton.language as tl
 
 @triton.jit
 def position(tile, tiles_m, tiles_n, GROUP_M: tl.constexpr):
-    """Row and column of a tile, by the grouped order: GROUP_M tiles down, then the next column."""
+    """Return row and column of a tile, by the grouped order: GROUP_M tiles down, then the next column."""
     tiles_per_group = GROUP_M * tiles_n
     first_m = tile // tiles_per_group * GROUP_M
     group_m = min(tiles_m - first_m, GROUP_M)  # the last group may be lower
@@ -158,7 +158,7 @@ def warps(side, provider):
 
 @functools.lru_cache(maxsize=1)
 def measure_descriptors(side):
-    """Microseconds of the GPU; one tile and one schedule, which is right for a small product."""
+    """Return microseconds of the GPU, by one tile and one schedule, which is right for a small product."""
     from snippets.matmul.persistent import TINY, matmul
     from snippets.matmul.persistent_measured import random_pair
     from snippets.tools.benchmarking_cold import compare_in_rotation

@@ -43,7 +43,7 @@ def name_of(plan: Plan) -> str:
 
 
 def plans(M: int, N: int, K: int, near: float = float("inf")) -> dict[str, tuple[float, Plan]]:
-    """Estimated microseconds and plan of each kernel and tile, by name, the shortest first.
+    """Return estimated microseconds and plan of each kernel and tile, by name, the shortest first.
 
     Args:
         M, N, K: Above 64 rows and columns.
@@ -60,7 +60,7 @@ def plans(M: int, N: int, K: int, near: float = float("inf")) -> dict[str, tuple
 
 
 def by(plan: Plan) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
-    """Our product, computed after a plan of one's own."""
+    """Return our product, computed after a plan of one's own."""
     prepare = matmul.prepared.__wrapped__
 
     @functools.cache
@@ -79,7 +79,7 @@ def by(plan: Plan) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
 # --8<-- [start:measure]
 @functools.cache
 def measure(shape: str, near: float) -> dict[str, Timing]:
-    """Milliseconds of cuBLAS and of each plan whose estimate is near."""
+    """Return the milliseconds of cuBLAS and of each plan whose estimate is near."""
     M, N, K = NAMED[shape]
     torch.manual_seed(0)
     make = functools.partial(operands, M, N, K)

@@ -37,7 +37,7 @@ def operands(side: int, numbers: str) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def late(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Our product, not begun before the one ahead of it has ended."""
+    """Compute our product, not begun before the one ahead of it has ended."""
     config = configuration(a.shape[0], b.shape[1], a.itemsize, torch.cuda.get_device_properties().multi_processor_count)
     return matmul(a, b, config=config._replace(early=False))
 
@@ -93,7 +93,7 @@ QUERY = {
 
 
 def medians(lines: list[str]) -> dict[str, float]:
-    """The medians of what ``nvidia-smi`` printed; ``capped`` is the percentage of lines with "Active".
+    """Return the medians of what ``nvidia-smi`` printed; ``capped`` is the percentage of lines with "Active".
 
     >>> medians(["1500, 699.5, 700.00, Active", "1510, 690.5, 700.00, Active", "1980, 600.0, 700.00, Not Active"])
     {'clock': 1510.0, 'power': 690.5, 'limit': 700.0, 'capped': 66.66666666666667}
@@ -104,7 +104,9 @@ def medians(lines: list[str]) -> dict[str, float]:
 
 
 def replayed(run: Callable[[], object], seconds: float) -> float:
-    """How often a second ``run`` ended in the second half of so many seconds; the GPU never waits for the host.
+    """Return how many times per second ``run`` ended, in the second half of so many seconds.
+
+    The GPU never waits for the host.
 
     It should take the GPU a millisecond or more.
     """
@@ -121,7 +123,7 @@ def replayed(run: Callable[[], object], seconds: float) -> float:
 
 
 def under_load(run: Callable[[], object], seconds: float = 1.5) -> dict[str, float]:
-    """How often a second ``run`` ended, and clock, power, its limit and its cap in the same half of so many seconds.
+    """Return how many times per second ``run`` ended, with the clock, the power, its limit and its cap meanwhile.
 
     Raises:
         RuntimeError: There is no ``nvidia-smi``, or it says nothing of this GPU.
@@ -148,7 +150,8 @@ CASES = {
 
 @functools.cache
 def measure_power(side, numbers, who):
-    """TFLOP/s, MHz, watts, the percentage of what matrix units could do at this clock, and millijoules of a product."""
+    """Return TFLOP/s, MHz, watts, the percentage of the matrix units' peak at this clock, and millijoules of a product.
+    """
     calls, flops = max(1, min(200, round(1e13 / side**3))), 2 * side**3
     found = under_load(captured(functools.partial(SIDES[who], *operands(side, numbers)), calls=calls))
     products = found["often"] * calls

@@ -24,7 +24,7 @@ from snippets.tools.benchmarking_cold import rates
 
 # --8<-- [start:speed]
 def in_torch(a, b, precision):
-    """Torch's product under its own setting: "highest" is float32, "high" is TF32."""
+    """Compute torch's product under its own setting: "highest" is float32, "high" is TF32."""
     torch.set_float32_matmul_precision(precision)
     return a @ b
 
@@ -79,7 +79,7 @@ def speed(n, side):
 # --8<-- [start:errors]
 @functools.lru_cache(maxsize=1)
 def measure_errors(K, M, N):
-    """``{line: error}`` against the product of the original numbers."""
+    """Return ``{line: error}`` against the product of the original numbers."""
     torch.manual_seed(K)
     a, b = torch.randn(M, K, device="cuda"), torch.randn(N, K, device="cuda").T
     exact = a.double() @ b.double()
@@ -95,7 +95,7 @@ def measure_errors(K, M, N):
 
 @functools.lru_cache(maxsize=1)
 def measure_sums(K, M, N):
-    """``{line: error}`` against the product of the numbers as rounded; all are positive, so that sums grow."""
+    """Return ``{line: error}`` against the product of the numbers as rounded; all are positive, so that sums grow."""
     torch.manual_seed(K)
     a, b = torch.rand(M, K, device="cuda"), torch.rand(N, K, device="cuda").T
     a16, b16 = a.half(), b.half()

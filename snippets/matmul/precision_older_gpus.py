@@ -42,7 +42,7 @@ def dot_kernel(a_ptr, b_ptr, c_ptr, WAY: tl.constexpr):
 
 
 def counted(way: int, capability: int) -> str:
-    """What multiplies 32 × 32 by 32 × 32 in the code for a GPU; ``refused`` if it does not compile."""
+    """Return what multiplies 32 × 32 by 32 × 32 in the code for a GPU; ``refused`` if it does not compile."""
     types = dict.fromkeys(("a_ptr", "b_ptr", "c_ptr"), "*fp32") | {"WAY": "constexpr"}
     source = ASTSource(triton.jit(dot_kernel), types, {"WAY": way})
     try:

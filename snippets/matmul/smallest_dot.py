@@ -40,7 +40,7 @@ def dot_kernel(a_ptr, b_ptr, c_ptr, M: tl.constexpr, N: tl.constexpr, K: tl.cons
 
 
 def product(dtype: str, sides: tuple[int, int, int], target: GPUTarget) -> str:
-    """The instruction that multiplies tiles of ``sides`` M, N and K: ``one by one`` if it is none of matrix units.
+    """Return the instruction that multiplies tiles of ``sides`` M, N and K: ``one by one`` if matrix units do not.
 
     Raises ``triton.CompilationError`` if the compiler refuses.
     """
@@ -55,7 +55,7 @@ def product(dtype: str, sides: tuple[int, int, int], target: GPUTarget) -> str:
 
 # --8<-- [start:least]
 def least_step(dtype: str, target: GPUTarget) -> tuple[int, str]:
-    """The least K that compiles while M and N are 1, and what the compiler says to half of it ("" if K is 1)."""
+    """Return the least K that compiles while M and N are 1, and what the compiler says to half of it ("" if K is 1)."""
     said = ""
     for k in STEPS:
         try:
@@ -69,7 +69,7 @@ def least_step(dtype: str, target: GPUTarget) -> tuple[int, str]:
 
 
 def least_on_matrix_units(dtype: str, target: GPUTarget) -> int:
-    """The least K for which matrix units multiply (32, K) by (K, 32). Only where every K compiles, as for AMD."""
+    """Return the least K for which matrix units multiply (32, K) by (K, 32), where every K compiles, as for AMD."""
     return next(k for k in STEPS if product(dtype, (32, 32, k), target) != "one by one")
 
 

@@ -123,7 +123,7 @@ def finish_kernel(
     c_ptr, partial_ptr, M, N, K, stride_cm, stride_cn, programs,
     ROWS: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """The second launch: each program adds up ROWS rows of a tile."""
+    """Add up the pieces in a second launch: each program adds up ROWS rows of a tile."""
     PARTS: tl.constexpr = BLOCK_M // ROWS
     TILE: tl.constexpr = BLOCK_M * BLOCK_N
     pid = tl.program_id(axis=0).to(tl.int64)
@@ -299,7 +299,8 @@ KEPT = {}  # by device and stream: launches on one stream follow each other, so 
 
 
 def kept_counters(device: torch.device, tiles: int) -> torch.Tensor:
-    """Zeros for the counters of a launch on the current stream of the current device, which leaves them zeros."""
+    """Return zeros for the counters of a launch on the current stream of the current device, which leaves them zeros.
+    """
     if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
         return torch.zeros(tiles, dtype=torch.int32, device=device)  # a graph may run on any stream, at any time
     key = device, torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
@@ -311,7 +312,7 @@ def kept_counters(device: torch.device, tiles: int) -> torch.Tensor:
 
 @functools.lru_cache(maxsize=1024)
 def chosen(M: int, N: int, K: int, device: torch.device, size: int, by_hand: bool) -> Plan:
-    """The plan for a product on a device; choosing it takes longer than some products."""
+    """Return the plan for a product on a device; choosing it takes longer than some products."""
     return split(M, N, K, size=size, by_hand=by_hand, **limits_of(device))
 
 
@@ -384,13 +385,13 @@ def check_counters(counters: torch.Tensor, device: torch.device, tiles: int) -> 
 
 # --8<-- [start:measure]
 def best_plans(M, N, K, **limits):
-    """The best plan by the estimate for each way to finish; the chosen one is among them."""
+    """Return the best plan by the estimate for each way to finish; the chosen one is among them."""
     ranked = sorted(plans(M, N, K, **limits), key=lambda found: (found[0], -found[1].block_m))
     return {finish: next(plan for _, plan in ranked if plan.finish == finish) for finish in FINISH}
 
 
 def timed(M, N, K, found, rounds=4):
-    """Microseconds of plans, of the one that is chosen, and of cuBLAS: median, fastest and slowest round.
+    """Return the microseconds of plans, of the one that is chosen, and of cuBLAS: median, fastest and slowest round.
 
     In bfloat16, on operands in rotation, in a CUDA graph: they are cold, and no time of the host is measured.
     """
@@ -410,7 +411,7 @@ def timed(M, N, K, found, rounds=4):
 
 @functools.lru_cache(maxsize=1)
 def measure(M, N, K):
-    """As ``timed``, of the best plan for each way to finish."""
+    """Return what ``timed`` does, of the best plan for each way to finish."""
     return timed(M, N, K, best_plans(M, N, K, **limits_of(torch.device("cuda"))))
 
 
@@ -447,7 +448,7 @@ SHAPES = {
 
 
 def ways_to_share(M, N, K, multiprocessors=132):
-    """Plans with one tile, of 128 x 128, whose pieces the last program adds."""
+    """Return plans with one tile, of 128 x 128, whose pieces the last program adds."""
     tile, tiles = (128, 128, 64, 4, 6), triton.cdiv(M, 128) * triton.cdiv(N, 128)
     return {
         "alone": Plan(*tile, tiles, "alone"),
@@ -458,7 +459,7 @@ def ways_to_share(M, N, K, multiprocessors=132):
 
 @functools.lru_cache(maxsize=1)
 def measure_sharing(M, N, K):
-    """As ``timed``, of the ways to share."""
+    """Return what ``timed`` does, of the ways to share."""
     return timed(M, N, K, ways_to_share(M, N, K, limits_of(torch.device("cuda"))["multiprocessors"]))
 
 
@@ -487,14 +488,14 @@ def decode(M, N, K, side):
 
 
 def unsplit(plan, M, N):
-    """The plan with its tile and options, but a program for each tile."""
+    """Return the plan with its tile and options, but a program for each tile."""
     tiles = triton.cdiv(M, plan.block_m) * triton.cdiv(N, plan.block_n)
     return plan._replace(programs=tiles, finish="alone")
 
 
 @functools.lru_cache(maxsize=1)
 def measure_splitting(M, N, K):
-    """As ``timed``, of the chosen plan unsplit."""
+    """Return what ``timed`` does, of the chosen plan unsplit."""
     plan = split(M, N, K, **limits_of(torch.device("cuda")))
     return timed(M, N, K, {"unsplit": unsplit(plan, M, N)})
 

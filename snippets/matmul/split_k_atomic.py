@@ -94,7 +94,8 @@ def matmul(a: torch.Tensor, b: torch.Tensor, *, parts: int, blocks: dict[str, in
 # --8<-- [start:measure]
 @functools.lru_cache(maxsize=1)
 def measure(parts, n=512, K=4096, runs=200):
-    """How many different results ``runs`` runs give, and microseconds, by atomics and in a fixed order; float32."""
+    """Return how many different results ``runs`` runs give, and microseconds, by atomics and in a fixed order; float32.
+    """
     from snippets.tools.benchmarking import compare
     from snippets.tools.benchmarking_graph import captured
 

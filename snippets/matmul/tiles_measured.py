@@ -63,7 +63,7 @@ def plan_of(M: int, N: int, tile: str) -> Plan:
 # --8<-- [start:measure]
 @functools.cache
 def measure(shape: str) -> dict[str, Timing]:
-    """Milliseconds of each side."""
+    """Return the milliseconds of each side."""
     M, N, K = NAMED[shape]
     torch.manual_seed(0)
     make = functools.partial(operands, M, N, K)

@@ -43,7 +43,7 @@ TRIED = {
 
 @functools.cache
 def measure_tried(zeros, n):
-    """TFLOP/s of each, all in turns."""
+    """Return TFLOP/s of each, all in turns."""
     make = lambda: [x.zero_() if zeros else x for x in random_pair(n)]
     sides = {name: functools.partial(matmul, config=config) for name, config in TRIED.items()}
     return rates(sides | {"cuBLAS": torch.matmul}, make, 2 * n**3, steady=True)
@@ -75,7 +75,7 @@ NEAREST = ("as chosen", "stored in 4 parts")
 
 @functools.cache
 def measure_parts(n, rounds=20):
-    """A :class:`~snippets.tools.benchmarking.Timing` of each, in ms, timed as ``tried`` does, in more rounds."""
+    """Return a :class:`~snippets.tools.benchmarking.Timing` of each, in ms, timed as ``tried`` does, in more rounds."""
     sides = {name: functools.partial(matmul, config=TRIED[name]) for name in NEAREST}
     return compare_in_rotation(sides | {"cuBLAS": torch.matmul}, lambda: random_pair(n), rounds=rounds, steady=True)
 
@@ -124,7 +124,7 @@ COUNTED = {  # the counter, and what one of it is worth
 
 
 def run_all(sizes):
-    """What ``ncu`` watches."""
+    """Run what ``ncu`` watches."""
     for n in sizes:
         a, b = random_pair(n)
         for run in SIDES.values():
@@ -138,7 +138,7 @@ def run_all(sizes):
 
 @functools.cache
 def measure_counted() -> dict[tuple[int, str], list[dict]]:
-    """By size and side: what ``ncu`` says of each launch."""
+    """Return, by size and side, what ``ncu`` says of each launch."""
     metrics = [metric for metric, _ in COUNTED.values()]
     launches = counters(metrics, __file__, "run", *map(str, SIZES), cache="all")
     cases = [(n, side) for n in SIZES for side in SIDES]

@@ -75,7 +75,7 @@ def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 # --8<-- [start:sides]
 def sides():
-    """The functions that take turns, by the side of their tile; 0 is torch."""
+    """Return the functions that take turns, by the side of their tile; 0 is torch."""
     tiled = {side: functools.partial(matmul, tile=(side, side, 64)) for side in TILES}
     return {1: product} | tiled | {0: torch.matmul}
 
@@ -86,7 +86,7 @@ def matrices():
 
 
 def run_all():
-    """What ``ncu`` watches."""
+    """Run what ``ncu`` watches."""
     a, b = matrices()
     for run in sides().values():
         run(a[:128, :128].contiguous(), b[:128, :128].contiguous())  # compiles, outside of the count
@@ -98,7 +98,7 @@ def run_all():
 
 @functools.cache
 def counted() -> dict[int, dict[str, float]]:
-    """Bytes that arrived, and that came from memory, by the side of a tile."""
+    """Return the bytes that arrived, and that came from memory, by the side of a tile."""
     launches = counters(list(METRICS.values()), __file__, "run", cache="all")
     found = {}
     for side, launch in zip(sides(), launches, strict=True):

@@ -25,7 +25,7 @@ BLOCK = (1, 1024)  # rows and columns of the tile that one program turns gray
 # --8<-- [start:to_gray]
 @triton.jit
 def to_gray(red, green, blue):
-    """From bytes to bytes, with sums of up to 255,500 between."""
+    """Compute gray bytes from bytes, with sums of up to 255,500 between."""
     red, green, blue = red.to(tl.int32), green.to(tl.int32), blue.to(tl.int32)
     return ((299 * red + 587 * green + 114 * blue + 500) // 1000).to(tl.uint8)
 # --8<-- [end:to_gray]
@@ -140,7 +140,7 @@ def check_arguments(picture: torch.Tensor, channel_dim: int, block: tuple[int, i
 # --8<-- [start:flat]
 @triton.jit
 def greyscale_flat_kernel(picture_ptr, gray_ptr, n, stride_c, stride_x, BLOCK_SIZE: tl.constexpr):
-    """The same over one dimension, for pictures without gaps: pixel i lies ``i * stride_x`` behind the first one."""
+    """Do the same over one dimension, for pictures without gaps: pixel i lies ``i * stride_x`` behind the first one."""
     offsets = tl.program_id(axis=0).to(tl.int64) * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
     mask = offsets < n
     red_ptr = picture_ptr + offsets * stride_x
@@ -154,7 +154,7 @@ def greyscale_flat_kernel(picture_ptr, gray_ptr, n, stride_c, stride_x, BLOCK_SI
 
 
 def greyscale_flat(picture: torch.Tensor, *, channel_dim: int = 0, block_size: int = 1024) -> torch.Tensor:
-    """:func:`greyscale` by one-dimensional blocks, to compare with. It takes pictures whose rows have no gaps.
+    """Return :func:`greyscale` by one-dimensional blocks, to compare with. Take pictures whose rows have no gaps.
 
     Raises:
         ValueError: What :func:`greyscale` refuses, and a picture whose pixels are not evenly spaced.
@@ -181,7 +181,7 @@ def greyscale_flat(picture: torch.Tensor, *, channel_dim: int = 0, block_size: i
 
 # --8<-- [start:eager]
 def by_torch(picture: torch.Tensor, channel_dim: int = 0) -> torch.Tensor:
-    """The same result by torch's own operations, each of which reads and writes whole pictures."""
+    """Return the same result by torch's own operations, each of which reads and writes whole pictures."""
     red, green, blue = picture.int().unbind(channel_dim)
     return ((299 * red + 587 * green + 114 * blue + 500) // 1000).to(torch.uint8)
 # --8<-- [end:eager]
@@ -193,7 +193,10 @@ def interleaved(planar: torch.Tensor) -> torch.Tensor:
 
 
 def rate(sides: dict, pixels: int, rounds: int = 4) -> dict:
-    """GB/s by side: median, slowest and fastest round. The sides take turns; L2 is cold and clean before each run."""
+    """Return GB/s by side: median, slowest and fastest round.
+
+    The sides take turns; L2 is cold and clean before each run.
+    """
     from snippets.tools.benchmarking import compare  # here, so that the rest of this file can be copied alone
 
     found = compare(sides, rounds=rounds)

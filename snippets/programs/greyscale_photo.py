@@ -49,7 +49,7 @@ def sign_kernel(owner_ptr, height, width, BLOCK_Y: tl.constexpr, BLOCK_X: tl.con
 
 
 def owners(height: int, width: int, block: tuple[int, int], device: str) -> torch.Tensor:
-    """Which program has each pixel: what every program signed its own with, and -1 where none did.
+    """Return which program has each pixel: what every program signed its own with, and -1 where none did.
 
     >>> owners(3, 5, (2, 4), "cuda" if torch.cuda.is_available() else "cpu").tolist()
     [[0, 0, 0, 0, 1], [0, 0, 0, 0, 1], [2, 2, 2, 2, 3]]

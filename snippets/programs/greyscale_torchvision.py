@@ -23,7 +23,7 @@ from snippets.tools.benchmarking_cold import rates
 
 # --8<-- [start:torchvision]
 def theirs(which: str) -> Callable[[torch.Tensor], torch.Tensor]:
-    """torchvision's "first" function or its "second". Raises ``ModuleNotFoundError`` if it is not installed."""
+    """Return torchvision's "first" function or its "second". Raise ``ModuleNotFoundError`` if it is not installed."""
     try:
         if which == "first":
             from torchvision.transforms.functional import rgb_to_grayscale
@@ -38,7 +38,7 @@ def theirs(which: str) -> Callable[[torch.Tensor], torch.Tensor]:
 
 
 def all_colors(device: str) -> torch.Tensor:
-    """A picture of every color that three bytes can say: black comes first, white last."""
+    """Return a picture of every color that three bytes can say: black comes first, white last."""
     values = torch.arange(256, dtype=torch.uint8, device=device)
     return torch.stack(torch.meshgrid(values, values, values, indexing="ij")).view(3, 4096, 4096)
 
@@ -55,7 +55,7 @@ def copy(picture: torch.Tensor) -> torch.Tensor:
 # --8<-- [start:bandwidth]
 @functools.cache
 def measure(size):
-    """GB/s by side: median, slowest and fastest round. The sides take turns, on operands in rotation."""
+    """Return GB/s by side: median, slowest and fastest round. The sides take turns, on operands in rotation."""
     side = int(size.split(" × ")[0])
     make = lambda: [torch.randint(0, 256, (3, side, side), dtype=torch.uint8, device="cuda")]
     return rates(sides(), make, 4 * side * side, rounds=6, steady=False, unit=1e9)

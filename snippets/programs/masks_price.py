@@ -113,7 +113,7 @@ LINES = {  # the mask, and how many elements fewer than a multiple of the block
 
 @functools.lru_cache(maxsize=1)
 def measure(n, dtype, rounds=6):
-    """A ``Timing`` of each line; the lines take turns."""
+    """Return a ``Timing`` of each line; the lines take turns."""
     from snippets.tools.benchmarking import compare  # here, so that the rest of this file can be copied alone
 
     x = torch.randint(0, 256, (n * dtype.itemsize,), dtype=torch.uint8, device="cuda").view(dtype)
@@ -124,7 +124,7 @@ def measure(n, dtype, rounds=6):
 
 
 def gigabytes_per_second(n, dtype, line):
-    """Bytes read and written per second, in GB/s: median, slowest and fastest round. L2 is cold and clean."""
+    """Return bytes read and written per second, in GB/s: median, slowest and fastest round. L2 is cold and clean."""
     return measure(n, dtype)[line].rate(2 * (n - LINES[line][1]) * dtype.itemsize)
 # --8<-- [end:measure]
 

@@ -43,7 +43,7 @@ def double_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 # --8<-- [start:compile]
 def threads(target: GPUTarget, **options: int) -> int:
-    """Threads of one thread block, as the compiled code has them. Raises what the compiler raises if it refuses."""
+    """Return the threads of a thread block, as compiled. Raise what the compiler does if it refuses."""
     types = {"x_ptr": "*fp32", "out_ptr": "*fp32", "n": "i32", "BLOCK": "constexpr"}
     compiled = triton.compile(ASTSource(double_kernel, types, {"BLOCK": BLOCK}), target=target, options=options)
     text = compiled.asm["ptx" if target.backend == "cuda" else "amdgcn"]
@@ -65,12 +65,12 @@ def double(x: torch.Tensor, **options: int) -> torch.Tensor:
 
 
 def why(error: Exception) -> str:
-    """A refusal in one line."""
+    """Return a refusal in one line."""
     return str(error).strip().splitlines()[0].split(". ")[0]
 
 
 def compiled(target: GPUTarget, **options: int) -> str:
-    """What the compiler says: threads of a thread block, or why not."""
+    """Return what the compiler says: threads of a thread block, or why not."""
     try:
         return f"{threads(target, **options):,} threads"
     except REFUSALS as error:
@@ -78,7 +78,7 @@ def compiled(target: GPUTarget, **options: int) -> str:
 
 
 def launched(x: torch.Tensor, **options: int) -> str:
-    """What a launch gives: whether the result is right, or why there is none."""
+    """Return what a launch gives: whether the result is right, or why there is none."""
     try:
         return "right" if torch.equal(double(x, **options), 2 * x) else "wrong"
     except REFUSALS as error:

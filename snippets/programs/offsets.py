@@ -148,7 +148,7 @@ def batches(x: torch.Tensor) -> torch.Tensor:
 
 
 def default_block(x: torch.Tensor) -> tuple[int, int]:
-    """Rows and columns of a tile that suit the strides of ``x``.
+    """Return rows and columns of a tile that suit the strides of ``x``.
 
     Neighbors in memory should be neighbors in the tile, on both sides of the copy: a long row where ``x`` is read along
     rows, as the result is written; a square where it is read along columns.
@@ -301,7 +301,10 @@ LAYOUTS = {
 
 
 def rates(sides: dict, moved: int, rounds: int = 6) -> dict:
-    """GB/s by side: median, slowest and fastest round. The sides take turns; L2 is cold and clean before each run."""
+    """Return GB/s by side: median, slowest and fastest round.
+
+    The sides take turns; L2 is cold and clean before each run.
+    """
     from snippets.tools.benchmarking import compare  # here, so that the rest of this file can be copied alone
 
     return {side: timing.rate(moved) for side, timing in compare(sides, rounds=rounds).items()}

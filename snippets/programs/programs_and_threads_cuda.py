@@ -199,7 +199,7 @@ NAMES = ["CUDA C++", "CUDA C++, 4 a thread", "Numba CUDA", "Triton"]
 # --8<-- [start:bandwidth]
 @functools.lru_cache(maxsize=1)
 def measure(n, rounds=6):
-    """A ``Timing`` of each side. The sides take turns, on the same data.
+    """Return a ``Timing`` of each side. The sides take turns, on the same data.
 
     Each side is a CUDA graph of one call. A launch by Numba takes Python longer than a flush can hide.
     """

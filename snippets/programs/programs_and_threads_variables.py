@@ -75,7 +75,7 @@ def triton_variables(x: torch.Tensor, block_size: int) -> list[tuple]:
 
 
 def shown(value) -> str:
-    """``·`` for what was never stored."""
+    """Return numbers as text, with ``·`` for what was never stored."""
     return "·" if value == OFF else str(value)
 
 

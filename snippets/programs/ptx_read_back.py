@@ -56,12 +56,12 @@ def simulate(function, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.nda
 
 # --8<-- [start:loads]
 def of_thread(owner: np.ndarray, thread: int) -> list[int]:
-    """The elements of a thread of the first block."""
+    """Return the elements of a thread of the first block."""
     return np.flatnonzero(owner[:BLOCK] == thread).tolist()
 
 
 def touched(owner: np.ndarray) -> list[int]:
-    """For each load of 16 bytes by the first warp: how many sectors its 32 threads touch together."""
+    """Return, for each load of 16 bytes by the first warp, how many sectors its 32 threads touch together."""
     elements = [of_thread(owner, thread) for thread in range(32)]
     loads = range(0, len(elements[0]), WIDE)
     return [sectors([i for mine in elements for i in mine[at : at + WIDE]], itemsize=4) for at in loads]

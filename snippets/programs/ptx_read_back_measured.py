@@ -120,7 +120,7 @@ NAMES = ["by guess, wide", "as compiled, wide", "by guess, narrow", "as compiled
 # --8<-- [start:bandwidth]
 @functools.cache
 def measure(n):
-    """GB/s by side: median, slowest and fastest round. The sides take turns, on operands in rotation."""
+    """Return GB/s by side: median, slowest and fastest round. The sides take turns, on operands in rotation."""
     return rates(SIDES, lambda: torch.rand(2, n, device="cuda").unbind(), 3 * n * 4, rounds=6, steady=False, unit=1e9)
 
 

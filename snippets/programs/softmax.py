@@ -140,7 +140,7 @@ def named(row: torch.Tensor) -> str:
 
 # --8<-- [start:toy]
 def toy(device):
-    """Two rows of five: 0 to 4, and 1000 to 1004."""
+    """Return two rows of five: 0 to 4, and 1000 to 1004."""
     return torch.arange(5.0, device=device) + torch.tensor([[0.0], [1000.0]], device=device)
 # --8<-- [end:toy]
 

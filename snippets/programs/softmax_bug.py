@@ -67,7 +67,7 @@ def by_two_rows(x):
 
 
 def rows_of_five(device, *first):
-    """Rows of five: each begins with a number of ``first`` and counts up."""
+    """Return rows of five: each begins with a number of ``first`` and counts up."""
     return torch.arange(5.0, device=device) + torch.tensor(first, device=device)[:, None]
 
 

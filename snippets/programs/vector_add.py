@@ -117,7 +117,7 @@ def check_arguments(x: torch.Tensor, y: torch.Tensor, block_size: int) -> None:
 # --8<-- [start:bandwidth]
 @functools.lru_cache(maxsize=1)
 def measure(n, rounds=8):
-    """A ``Timing`` of each side.
+    """Return a ``Timing`` of each side.
 
     The sides take turns, on the same data: what a GPU delivers drifts by a percent within a second.
     """

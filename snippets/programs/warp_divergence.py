@@ -103,7 +103,7 @@ def by_lane_kernel(
 
 @triton.jit
 def one_branch_kernel(x_ptr, out_ptr, n, steps, BLOCK_SIZE: tl.constexpr):
-    """Branch 0 for all, to compare with."""
+    """Take branch 0 for all, to compare with."""
     offsets = tl.program_id(axis=0) * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
     mask = offsets < n
     value = tl.load(x_ptr + offsets, mask=mask)
@@ -138,7 +138,7 @@ def in_cuda(x: torch.Tensor, decider: str, steps: int = STEPS) -> torch.Tensor:
 
 
 def in_triton(x: torch.Tensor, decider: str, steps: int = STEPS) -> torch.Tensor:
-    """The same in Triton, where a program decides in place of a warp, and a lane in place of a thread."""
+    """Compute the same in Triton, where a program decides in place of a warp, and a lane in place of a thread."""
     check(x, decider, steps)
     out = torch.empty_like(x)
     if x.numel():
@@ -176,7 +176,7 @@ ELEMENTS = 2**24
 # --8<-- [start:time]
 @functools.cache
 def measure():
-    """A ``Timing`` for each side and decider; all take turns, on operands in rotation."""
+    """Return a ``Timing`` for each side and decider; all take turns, on operands in rotation."""
     sides = {
         (side, decider): functools.partial(run, decider=decider) for side, run in SIDES.items() for decider in DECIDERS
     }

@@ -59,7 +59,7 @@ def run_kernel(device: str) -> int:
 
 
 def look() -> dict:
-    """What is installed here, and what the kernel did. Whatever is missing is None."""
+    """Return what is installed here, and what the kernel did. Whatever is missing is None."""
     found = {
         "system": platform.system(),
         "machine": platform.machine(),
@@ -102,7 +102,7 @@ def look() -> dict:
 
 
 def wanted(requirements: list[str]) -> str | None:
-    """The requirement of a Triton among those of torch, as pip takes it, where it is one for Linux.
+    """Return the requirement of a Triton among those of torch, as pip takes it, where it is one for Linux.
 
     >>> wanted(["sympy", 'triton (==3.2.0) ; platform_system == "Linux"'])
     'triton==3.2.0'
@@ -115,7 +115,7 @@ def wanted(requirements: list[str]) -> str | None:
 
 
 def satisfies(version: str, requirement: str) -> bool:
-    """Whether a version is what ``==`` or ``~=`` in a requirement asks for; other conditions are not judged.
+    """Return whether a version is what ``==`` or ``~=`` in a requirement asks for; other conditions are not judged.
 
     >>> satisfies("3.8.1", "triton~=3.8.0"), satisfies("3.9.0", "triton~=3.8.0"), satisfies("3.7.1", "triton==3.6.0")
     (True, False, False)
@@ -128,7 +128,7 @@ def satisfies(version: str, requirement: str) -> bool:
 
 
 def faults(found: dict) -> list[tuple[str, str]]:
-    """What is wrong, each with its mend; empty if all is well."""
+    """Return what is wrong, each with its fix; empty if all is well."""
     wrong = []
     pip = "python -m pip install"
     linux, windows = found["system"] == "Linux", found["system"] == "Windows"
@@ -188,7 +188,7 @@ def _version(package: str) -> str | None:
 
 
 def _driver() -> str | None:
-    """The driver of a GPU, whether or not torch can use it."""
+    """Return the driver of a GPU, whether or not torch can use it."""
     if shutil.which("nvidia-smi"):
         ask = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
         done = subprocess.run(ask, capture_output=True, text=True, timeout=60)
@@ -198,7 +198,7 @@ def _driver() -> str | None:
 
 
 def _kernel_in_its_own_process(gpu: bool, interpret: bool) -> int | str:
-    """How many results were right, or what was said instead. A crash ends that process, not this one."""
+    """Return how many results were right, or an error. A crash ends that process, not this one."""
     device = "cuda" if gpu and not interpret else "cpu"
     with tempfile.TemporaryDirectory() as cache:  # so that it is really compiled
         environment = os.environ | {"TRITON_INTERPRET": "0" if device == "cuda" else "1", "TRITON_CACHE_DIR": cache}
@@ -210,7 +210,7 @@ def _kernel_in_its_own_process(gpu: bool, interpret: bool) -> int | str:
 
 
 def report(found: dict) -> list[str]:
-    """The lines that a person reads."""
+    """Return the lines that a person reads."""
     gpu, interpret = found["gpu"], found["interpret"]
     where = "compiled, on the GPU" if gpu and not interpret else "in the interpreter, on the CPU"
     if gpu and found["capability"]:

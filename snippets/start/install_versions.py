@@ -22,7 +22,7 @@ SYSTEMS = {"manylinux": "Linux", "macosx": "macOS", "win": "Windows"}
 
 
 def wheels(package: str, index: str = INDEX) -> dict[str, list[tuple[str, str]]]:
-    """The wheels of each release of a package, oldest release first: their file names and addresses."""
+    """Return the wheels of each release of a package, oldest release first: their file names and addresses."""
     with urlopen(f"{index}/{package}/", timeout=60) as answer:
         links = re.findall(r'<a href="([^"#]+)[^>]*>([^<]+\.whl)</a>', answer.read().decode())
     found = {}
@@ -77,7 +77,7 @@ class Remote(io.RawIOBase):
 
 
 def requirement(wheel: str) -> str:
-    """What a torch asks for, of the address of its wheel: the line of its METADATA that names Triton."""
+    """Return what a torch asks for, from its wheel's address: the line of its METADATA that names Triton."""
     with zipfile.ZipFile(io.BufferedReader(Remote(wheel), 2**16)) as archive:
         name = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
         metadata = HeaderParser().parsestr(archive.read(name).decode())
@@ -85,7 +85,7 @@ def requirement(wheel: str) -> str:
 
 
 def short(line: str) -> tuple[str, str]:
-    """A requirement, and the systems it is for.
+    """Return a requirement, and the systems it is for.
 
     >>> short('triton (==3.2.0) ; platform_system == "Linux" and platform_machine == "x86_64"')
     ('triton==3.2.0', 'Linux x86_64')
@@ -96,7 +96,7 @@ def short(line: str) -> tuple[str, str]:
 
 
 def platforms(names: list[str]) -> str:
-    """The systems that the names of wheels stand for.
+    """Return the systems that the names of wheels stand for.
 
     >>> platforms(["torch-2.15.0-cp312-cp312-win_amd64.whl", "torch-2.15.0-cp312-cp312-manylinux_2_28_x86_64.whl"])
     'Linux x86_64, Windows amd64'
@@ -110,7 +110,7 @@ def platforms(names: list[str]) -> str:
 
 
 def pythons(names: list[str]) -> str:
-    """The versions of Python that wheels are for.
+    """Return the versions of Python that wheels are for.
 
     >>> pythons(["triton-3.9.0-cp312-abi3-manylinux_2_28_x86_64.whl", "triton-3.9.0-cp311-cp311-linux_x86_64.whl"])
     '3.11 and newer'
@@ -120,7 +120,7 @@ def pythons(names: list[str]) -> str:
 
 
 def pip_says(platform: str) -> str:
-    """The errors of ``pip install triton`` on another system, which pip can be told to prepare for."""
+    """Return the errors of ``pip install triton`` on another system, which pip can be told to prepare for."""
     with tempfile.TemporaryDirectory() as folder:
         command = ["download", "triton", "--no-deps", "--only-binary=:all:", f"--platform={platform}", "--dest", folder]
         done = subprocess.run([sys.executable, "-m", "pip", *command], capture_output=True, text=True)

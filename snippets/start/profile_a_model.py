@@ -76,7 +76,7 @@ def profiled(model: nn.Module, x: torch.Tensor) -> tuple[list[Part], list[Part]]
 
 
 def at_most(share: float) -> float:
-    """How many times as fast the whole gets, at most, if what takes this share of it took no time at all.
+    """Return how many times as fast the whole gets, at most, if what takes this share of it took no time at all.
 
     >>> at_most(0.5)
     2.0

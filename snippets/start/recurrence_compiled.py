@@ -22,7 +22,7 @@ from snippets.start.when_to_write_a_kernel import recurrence_kernel
 
 
 def widths() -> list[str]:
-    """How many loads, stores and copies a thread makes, by their bytes."""
+    """Return how many loads, stores and copies a thread makes, by their bytes."""
     a = b = h = torch.float32
     options = {"BLOCK": 128, "STAGES": 16, "num_warps": 1}
     ptx = compile_for("sm_90", recurrence_kernel, a, b, h, 2048, 4096, **options).asm["ptx"]

@@ -108,12 +108,12 @@ def stages(model: nn.Module, *inputs: torch.Tensor) -> Stages:
 
 
 def calls(graph) -> list:
-    """The nodes of a graph that call something; the others are inputs and outputs."""
+    """Return the nodes of a graph that call something; the others are inputs and outputs."""
     return [node for node in graph.nodes if node.op.startswith("call")]
 
 
 def line(node) -> str:
-    """A node of the graph as a line of Python.
+    """Return a node of the graph as a line of Python.
 
     >>> graph = torch.fx.symbolic_trace(torch.nn.Linear(2, 2)).graph
     >>> line(calls(graph)[0])
@@ -125,13 +125,13 @@ def line(node) -> str:
 
 
 def spell(value) -> str:
-    """An argument, in which ``l_self_modules_linear_parameters_weight_`` is ``linear.weight``."""
+    """Spell an argument, in which ``l_self_modules_linear_parameters_weight_`` is ``linear.weight``."""
     name = re.sub(r"^l_|self_|modules_|_$", "", str(value))
     return name.replace("_parameters_", ".").replace("parameters_", "self.")
 
 
 def kernels(code: str) -> dict[str, str]:
-    """The Triton kernels in what Inductor wrote, by name.
+    """Return the Triton kernels in what Inductor wrote, by name.
 
     >>> kernels("…\\n@triton.jit\\ndef one(x):\\n    tl.store(x, 1)\\n''', device_str='cpu')\\n")
     {'one': '@triton.jit\\ndef one(x):\\n    tl.store(x, 1)'}

@@ -128,7 +128,7 @@ def check(h: torch.Tensor, weight: torch.Tensor) -> None:
 
 
 def in_torch(h, weight, activation):
-    """The same in PyTorch, in float64."""
+    """Compute the same in PyTorch, in float64."""
     h = h.double()
     return activation(h * torch.rsqrt(h.square().mean(dim=1, keepdim=True) + 1e-6) * weight.double())
 

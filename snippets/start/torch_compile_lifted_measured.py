@@ -37,12 +37,12 @@ def norm_silu(h, weight):
 
 @functools.cache
 def compiled(function):
-    """A function under torch.compile, for fixed shapes. It is compiled at its first call for each of them."""
+    """Return a function under torch.compile, for fixed shapes. It is compiled at its first call for each of them."""
     return torch.compile(function, dynamic=False, fullgraph=True)
 
 
 def own(h: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """``rms_norm_silu`` with as many rows for a program as make ``ELEMENTS``, or one."""
+    """Compute ``rms_norm_silu`` with as many rows for a program as make ``ELEMENTS``, or one."""
     return rms_norm_silu(h, weight, rows=max(1, ELEMENTS // triton.next_power_of_2(h.shape[1])))
 
 
@@ -64,7 +64,7 @@ def graphed(run, *arguments):
 # --8<-- [start:lifted]
 @functools.cache
 def measure_lifted():
-    """A ``Timing`` of each side, a call at a time, each one a CUDA graph, with L2 cold and clean before it."""
+    """Return a ``Timing`` of each side, a call at a time, each a CUDA graph, with L2 cold and clean before it."""
     h, weight = inputs(32, 256)
     overwritten = h.clone()  # a graph knows addresses only, so its tensors have names here until it has run
     sides = {
@@ -108,7 +108,7 @@ SHAPES = {"262,144 × 256": (2**18, 256), "16,384 × 4096": (2**14, 4096), "22,3
 # --8<-- [start:own]
 @functools.cache
 def measure(shape):
-    """GB/s by side: median, slowest and fastest round. The sides take turns, on operands in rotation."""
+    """Return GB/s by side: median, slowest and fastest round. The sides take turns, on operands in rotation."""
     rows, columns = SHAPES[shape]
     bytes_moved = 2 * rows * columns * 4
     return rates(SIDES, lambda: inputs(rows, columns), bytes_moved, rounds=6, steady=False, unit=1e9)

@@ -33,7 +33,7 @@ def rms_norm_eager(x, weight, eps=1e-6):
 
 @functools.cache
 def rms_norm_compiled():
-    """``rms_norm_eager`` under torch.compile, for fixed shapes. It is compiled at its first call for each of them."""
+    """Return ``rms_norm_eager`` under torch.compile, for fixed shapes, each compiled at its first call."""
     # --8<-- [start:compiled]
     return torch.compile(rms_norm_eager, dynamic=False)
     # --8<-- [end:compiled]
@@ -132,7 +132,10 @@ def inputs(columns, device="cuda", dtype=torch.bfloat16):
 # --8<-- [start:bandwidth]
 @functools.cache
 def measure(columns):
-    """GB/s by side: median, slowest and fastest round. The sides take turns, on the same data; L2 is cold and clean."""
+    """Return GB/s by side: median, slowest and fastest round.
+
+    The sides take turns, on the same data; L2 is cold and clean.
+    """
     x, weight = inputs(columns)
     target = torch.empty_like(x)
     sides = {name: functools.partial(side, x, weight) for name, side in SIDES.items()}

@@ -132,7 +132,8 @@ def run(device: str) -> None:
 
 
 def instruction(kernel, types: dict[str, str], constants: dict[str, int], target: GPUTarget) -> str:
-    """The first matrix or atomic instruction in the PTX of a kernel, compiled for a GPU that need not be there."""
+    """Return the first matrix or atomic instruction in the PTX of a kernel, compiled for a GPU that need not be there.
+    """
     signature = types | dict.fromkeys(constants, "constexpr")
     compiled = triton.compile(ASTSource(kernel, signature, constants), target=target)
     found = INSTRUCTION.search(compiled.asm["ptx"])

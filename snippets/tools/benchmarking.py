@@ -167,7 +167,7 @@ def time_runs(run: Callable[[], object], *, runs: int = 100, warmups: int = 10, 
 
 # --8<-- [start:main]
 def drifting_clock(run):
-    """A timer for sides that return their time, on a machine that gets 1 % slower from reading to reading."""
+    """Time sides that return their time, as on a machine that gets 1 % slower from reading to reading."""
     return run() * (1 + 0.01 * next(drifting_clock.reading))
 
 

@@ -36,7 +36,7 @@ STEADY = 250.0  # milliseconds in which the GPU's clock follows the power that a
 
 # --8<-- [start:sets]
 def sets_needed(bytes_of_a_set: int, l2_bytes: int) -> int:
-    """How many sets of operands, so that each has left L2 when its turn comes again.
+    """Return how many sets of operands make each leave L2 before its turn comes again.
 
     Args:
         bytes_of_a_set: What one call reads.
@@ -99,7 +99,7 @@ class Rotation:
         self.graph.replay()
 
     def lasts(self) -> float:
-        """Milliseconds of the graph, on average over some replays."""
+        """Return the milliseconds of the graph, on average over some replays."""
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         for _ in range(self.before):
             self()
@@ -111,7 +111,7 @@ class Rotation:
         return begin.elapsed_time(end) / self.replays
 
     def milliseconds(self) -> float:
-        """Milliseconds of one call."""
+        """Return the milliseconds of one call."""
         return self.lasts() / self.calls
 
 
@@ -153,7 +153,7 @@ def rates(
     steady: bool | None = None,
     unit: float = 1e12,
 ) -> dict[str, tuple[float, float, float]]:
-    """As ``compare_in_rotation``; TFLOP/s of each side: median, slowest and fastest round.
+    """Compare as ``compare_in_rotation``; return TFLOP/s of each side: median, slowest and fastest round.
 
     ``flops`` is what a call computes, or, with ``unit=1e9`` for GB/s, how many bytes it moves. Without ``steady``,
     calls of more than 10**11 FLOPs are read steady: by them the clock falls.

@@ -27,24 +27,25 @@ from snippets.tools.benchmarking_cold import Rotation, compare_in_rotation, empt
 
 
 def numbers(n):
-    """Two tensors of ``n`` random float32 on the GPU."""
+    """Return two tensors of ``n`` random float32 on the GPU."""
     return torch.rand(2, n, device="cuda")
 
 
 # --8<-- [start:graph]
 def in_a_graph(run):
-    """Milliseconds of a call when a CUDA graph repeats it, with no Python between the calls and the L2 cache warm."""
+    """Return a call's milliseconds when a CUDA graph repeats it, with no Python between the calls and L2 warm."""
     return do_bench_cudagraph(run, rep=10, return_mode="median")
 # --8<-- [end:graph]
 
 
 def unflushed(run):
-    """Milliseconds of a call, timed as ``do_bench`` does, but with the L2 cache left as the call before left it."""
+    """Return a call's milliseconds, timed as ``do_bench`` does, but with L2 left as the call before left it."""
     return statistics.median(time_runs(run, flush="none"))
 
 
 def by_do_bench(run):
-    """Milliseconds of a call after a flush that writes, as ``do_bench`` has it, and leaves L2 full of its zeros."""
+    """Return a call's milliseconds after a flush that writes, as ``do_bench`` has it, and leaves L2 full of its zeros.
+    """
     return do_bench(run, warmup=10, rep=40, return_mode="median")
 
 
@@ -64,7 +65,8 @@ FLUSHED = {
 
 
 def subject(kind, *sizes):
-    """A function of operands, and one that makes them; the result is one of them, so that it is as cold as the rest."""
+    """Return a function of operands, and one that makes them; the result is one of them, so it is as cold as the rest.
+    """
     if kind == "add":
         return (lambda x, y, out: torch.add(x, y, out=out)), lambda: torch.rand(3, *sizes, device="cuda").unbind()
     M, N, K = sizes
@@ -74,7 +76,7 @@ def subject(kind, *sizes):
 
 @functools.lru_cache(maxsize=1)
 def measure_flush(name, rounds=6):
-    """A Timing for each way to time; single calls are graphs, so that no way times Python."""
+    """Return a Timing for each way to time; single calls are graphs, so that no way times Python."""
     run, make = subject(*SUBJECTS[name])
     operands = make()
     single = torch.cuda.CUDAGraph()
@@ -112,7 +114,7 @@ def flush(what, way):
 # --8<-- [start:timeline]
 @functools.lru_cache(maxsize=1)
 def measure_timeline(n, calls=3):
-    """``{line: [microsecond of each call]}``, from torch's profiler, which slows the host down a little."""
+    """Return ``{line: [microsecond of each call]}``, from torch's profiler, which slows the host down a little."""
     x, y = numbers(n)
     other_data = torch.empty(256 * 2**20, dtype=torch.uint8, device="cuda")
 
@@ -169,7 +171,7 @@ def timeline(call, edge, n):
 # --8<-- [start:bandwidth]
 @functools.lru_cache(maxsize=1)
 def measure_cache(n):
-    """GB/s by side: median, slowest and fastest round."""
+    """Return GB/s by side: median, slowest and fastest round."""
     x, y = numbers(n)
     source = torch.rand(3 * n // 2, device="cuda")  # half of the bytes of a copy are read, half are written
     target = torch.empty_like(source)
@@ -232,7 +234,7 @@ def calls(calls, timer, n):
 # --8<-- [start:noise]
 @functools.lru_cache(maxsize=1)
 def measure_noise(n, pairs=8):
-    """By how much two timings of one function differ, in percent: median, least and most of ``pairs`` pairs."""
+    """Return by how much two timings of one function differ, in percent: median, least and most of ``pairs`` pairs."""
     x, y = numbers(n)
     run = lambda: add(x, y)
     found = {way: [] for way in ("brief", "mean", "median", "turns")}
@@ -296,7 +298,7 @@ def readings(n, what):
 # --8<-- [start:sustained]
 @functools.lru_cache(maxsize=1)
 def measure_sustained(n=8192, runs=256, repeats=3):
-    """Milliseconds of each of many products in a row, from a GPU that rested: ``{numbers: [run, …]}`` by repeat."""
+    """Return milliseconds of many products in a row, from a GPU that rested: ``{numbers: [run, …]}`` by repeat."""
     operands = {
         "normal": torch.randn(2, n, n, device="cuda", dtype=torch.bfloat16),
         "zeros": torch.zeros(2, n, n, device="cuda", dtype=torch.bfloat16),
@@ -349,7 +351,7 @@ def time_first_calls(n, calls=4):
 
 
 def in_a_new_process(call, **variables):
-    """What a call of a function of this chapter prints in a Python of its own, with these environment variables."""
+    """Return what a function of this chapter prints in a new Python, with these environment variables."""
     code = f"import snippets.tools.{call.partition('.')[0]}; snippets.tools.{call}"
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)} | variables
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)

@@ -19,14 +19,14 @@ from snippets.tools.benchmarking_measured import by_do_bench, in_a_graph, in_a_n
 
 # --8<-- [start:clocks]
 def by_the_clock_bug(run):
-    """Milliseconds until the call returns: the kernel has only been queued by then."""
+    """Return the milliseconds until the call returns: the kernel has only been queued by then."""
     begin = time.perf_counter()
     run()
     return (time.perf_counter() - begin) * 1e3
 
 
 def by_the_clock(run):
-    """Milliseconds by the host's clock, from an idle GPU until it is done: launch and wait included."""
+    """Return the milliseconds by the host's clock, from an idle GPU until it is done: launch and wait included."""
     torch.cuda.synchronize()
     begin = time.perf_counter()
     run()
@@ -85,7 +85,7 @@ def time_interpreter(n, blocks):
 
 @functools.lru_cache(maxsize=1)
 def measure_blocks(n, blocks):
-    """Milliseconds by side and block size: in the interpreter, in a process of its own, and on the GPU."""
+    """Return milliseconds by side and block size: in the interpreter, in a process of its own, and on the GPU."""
     interpreted = in_a_new_process(f"benchmarking_mistakes.time_interpreter({n}, {blocks})", TRITON_INTERPRET="1")
     x, y = torch.rand(2, n, device="cuda")
     timings = compare({str(block): lambda block=block: add(x, y, block_size=block) for block in blocks}, rounds=4)
@@ -121,7 +121,7 @@ def blocks(block, where, n):
 
 # --8<-- [start:matmul]
 def products(n):
-    """The same product of two n by n matrices of normally distributed numbers, by precision."""
+    """Return the same product of two n by n matrices of normally distributed numbers, by precision."""
     a, b = torch.randn(2, n, n, device="cuda")
     a16, b16 = a.bfloat16(), b.bfloat16()
 
@@ -135,7 +135,7 @@ def products(n):
 
 @functools.cache
 def measure_matmul(n):
-    """A Timing by precision, and the largest error as a share of the largest element."""
+    """Return a Timing by precision, and the largest error as a share of the largest element."""
     before = torch.get_float32_matmul_precision()
     sides, exact = products(n)
     try:

@@ -44,7 +44,7 @@ def gather(left_over: int) -> list[float]:
 
 
 def child(left_over: int, wrapper=(), time_limit: float = 120) -> str:
-    """The result of another process, or what ended it, or how many errors the sanitizer around it found."""
+    """Return the result of another process, or what ended it, or how many errors the sanitizer around it found."""
     command = [*wrapper, sys.executable, __file__, str(left_over)]
     environment = os.environ | {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=time_limit)

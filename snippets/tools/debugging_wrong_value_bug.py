@@ -34,7 +34,7 @@ def softmax_kernel_bug(x_ptr, out_ptr, n, BLOCK: tl.constexpr, probe_ptr=None):
 
 # --8<-- [start:compare]
 def intermediates(x: torch.Tensor) -> dict[str, torch.Tensor]:
-    """What the kernel should have in hand, by torch, in float64."""
+    """Return what the kernel should have in hand, by torch, in float64."""
     x = x.double()
     largest = x.amax(dim=1, keepdim=True)
     e = (x - largest).exp()

@@ -97,7 +97,7 @@ def number(value: float, digits: int = 7) -> str:
 
 
 def spell(got) -> str:
-    """Up to four values of a tensor, or a text as it is."""
+    """Spell up to four values of a tensor, or a text as it is."""
     if isinstance(got, str):
         return got
     texts = map(number, values(got)[:4].tolist())
@@ -105,7 +105,7 @@ def spell(got) -> str:
 
 
 def complaint(error: BaseException) -> str:
-    """The cause of an error in one line.
+    """Return the cause of an error in one line.
 
     >>> complaint(ValueError("two\\nlines"))
     'ValueError: two'
@@ -131,7 +131,7 @@ def interpreted() -> bool:
 
 
 def numbers(n, device) -> torch.Tensor:
-    """``n`` integers as float32, no two alike and in no order."""
+    """Return ``n`` integers as float32, no two alike and in no order."""
     return ((torch.arange(n) * 5 + 3) % (n + 1)).to(device=device, dtype=torch.float32)
 
 
@@ -174,7 +174,7 @@ def compile_only():
 
 
 def child(file: str, compiling: str, *names: str) -> None:
-    """What the process does that the features run in: write a line of JSON before and behind each."""
+    """Run the features of a section in this process: write a line of JSON before and behind each."""
     device = "cuda" if not interpreted() and not compiling else "cpu"
     with open(file, "a", encoding="utf-8") as results, compile_only() if compiling else contextlib.nullcontext():
         for name in names:
@@ -186,7 +186,7 @@ def child(file: str, compiling: str, *names: str) -> None:
 
 
 def run(file: str, names, compiling=False) -> dict[str, str]:
-    """The verdict on each feature of a section's file. One that ends the process costs no other."""
+    """Return the verdict on each feature of a section's file. One that ends the process costs no other."""
     environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET" or not compiling}
     verdicts, waiting = {}, list(names)
     while waiting:

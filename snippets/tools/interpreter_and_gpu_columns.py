@@ -59,7 +59,7 @@ WAYS = {
 
 
 def verdicts(device: str, compiling: bool = False) -> dict[str, str]:
-    """What is said of each way; an exception is a verdict too."""
+    """Return what is said of each way; an exception is a verdict too."""
     found = {}
     for way, kernel in WAYS.items():
         out = torch.zeros(4, 8, dtype=torch.int32, device=device)

@@ -49,7 +49,7 @@ def one_case(order: str, device: str) -> None:
 
 
 def found(interpret: str, order: str) -> list[str]:
-    """What a process of its own printed, or the last line of its error."""
+    """Return what a process of its own printed, or the last line of its error."""
     device = "cpu" if interpret == "1" else "cuda"
     environment = os.environ | {"TRITON_INTERPRET": interpret}
     environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)

@@ -31,7 +31,7 @@ def tile_bug(x_descriptor, out_ptr):
 
 
 def said(action) -> str:
-    """The first line of an action's error, or ``accepted``."""
+    """Return the first line of an action's error, or ``accepted``."""
     try:
         action()
     except Exception as error:
@@ -41,7 +41,10 @@ def said(action) -> str:
 
 @contextlib.contextmanager
 def unwritable():
-    """A folder in which Triton may not write, as its cache. Who runs this as root is somebody else meanwhile."""
+    """Yield a folder that Triton may not write to, as its cache.
+
+    Whoever runs this as root becomes somebody else meanwhile.
+    """
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o555)
         root = os.geteuid() == 0
@@ -57,7 +60,7 @@ def unwritable():
 
 # --8<-- [start:attempts]
 def attempts(x):
-    """What is written, and an action that does it. ``x``: float32, at least 16 elements, on a GPU."""
+    """Return what is written, and an action that does it. ``x``: float32, at least 16 elements, on a GPU."""
     kernel, n = fill_bug, x.numel()
     yield "kernel[(1, 65535)](x, n, BLOCK_SIZE=16)", lambda: kernel[1, MOST](x, n, BLOCK_SIZE=16)
     yield "kernel[(1, 65536)](x, n, BLOCK_SIZE=16)", lambda: kernel[1, MOST + 1](x, n, BLOCK_SIZE=16)

@@ -73,7 +73,7 @@ def number_that_is_1(x_ptr, half_ptr, out_ptr, n):
 
 
 def said(kernel, **constants) -> str:
-    """The last line of what the compiler says to a kernel of ``ARGUMENTS``, or "yes"."""
+    """Return the last line of what the compiler says to a kernel of ``ARGUMENTS``, or "yes"."""
     signature = ARGUMENTS | dict.fromkeys(constants, "constexpr")
     try:
         triton.compile(ASTSource(triton.jit(kernel), signature, constants), target=TARGET)

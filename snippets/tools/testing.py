@@ -343,13 +343,13 @@ def total(kernel, x: torch.Tensor, block: int) -> float:
 
 
 def additions(n: int, block: int) -> int:
-    """How many additions a term may go through in :func:`sum_kernel`: in its lane, then between lanes, in any order."""
+    """Return how many additions a term goes through in :func:`sum_kernel`: in its lane, then between lanes."""
     return triton.cdiv(n, block) + block - 1
 
 
 # --8<-- [start:terms]
 def terms(kind: str, n: int, dtype: torch.dtype, device: str) -> torch.Tensor:
-    """``n`` numbers to add: between 0 and 1; as large as 1,000 and their opposites; or small whole numbers."""
+    """Return ``n`` numbers to add: between 0 and 1; as large as 1,000 and their opposites; or small whole numbers."""
     random = torch.Generator().manual_seed(0)
     if kind == "whole numbers":  # no sum of these is rounded, in whatever order
         return torch.randint(1, 4, (n,), generator=random).to(device, dtype)
