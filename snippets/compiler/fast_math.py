@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which float32 operations of a kernel are approximate on an NVIDIA GPU: the instructions that the compiler takes.
+"""Show which float32 operations of a kernel are approximate on an NVIDIA GPU: the instructions that the compiler takes.
 
 Each operation in a small kernel, compiled for an H100 or H200 (sm_90), which needs no GPU. ``approx`` and ``full`` are
 approximate, ``rn`` is rounded to nearest; ``ftz`` takes numbers next to zero as zero.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of this course's kernels on other GPUs: each compiled for several, which takes none of them.
+"""Compile this course's kernels for other GPUs, which takes none of them, and show what becomes of each.
 
 Of each kernel, as its host function launches it: registers, spills, the bytes of shared memory beside those that the
 GPU has, how tiles come to shared memory, and the instruction that multiplies them. That a kernel compiles and fits
@@ -65,7 +65,7 @@ class Launch(NamedTuple):
 
 
 class Code(NamedTuple):
-    """What a launch compiles to."""
+    """The result of compiling a launch."""
 
     registers: int
     spills: int

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each pass of Triton's compiler does to a kernel: the passes by name and in order, and what each one changed.
+"""Show what each pass of Triton's compiler does to a kernel: the passes by name and in order, and what each changed.
 
 With ``MLIR_ENABLE_DUMP=1`` the compiler writes its whole text to stderr before each pass. Two such texts in a row
 differ by what one pass did. Nothing is launched, so no GPU is needed.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How often each integer occurs: ``tl.histogram`` inside a program, then an atomic add for each bin.
+"""Count how often each integer occurs: ``tl.histogram`` inside a program, then an atomic add for each bin.
 
 ``out[b]`` is the number of elements of ``x`` that are ``b``, for ``b`` from 0 to ``bins - 1``; all others are left out.
 

@@ -268,7 +268,7 @@ def combine_backward_kernel(
 
 
 class Plan(NamedTuple):
-    """How to go about it: the way, columns of a block, warps of a program, programs that share a row."""
+    """A plan: the way, columns of a block, warps of a program, programs that share a row."""
 
     way: str
     block: int

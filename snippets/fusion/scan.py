@@ -246,7 +246,7 @@ def cummax_backward_kernel(
 
 # --8<-- [start:plan]
 class Plan(NamedTuple):
-    """How a program goes about it: steps at a time, series beside each other, warps, blocks that are loaded ahead."""
+    """A program's plan: steps at a time, series beside each other, warps, blocks that are loaded ahead."""
 
     block: int
     width: int

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What torch.compile makes of SwiGLU and of RoPE: how many kernels, and what they read and write.
+"""Show what torch.compile makes of SwiGLU and of RoPE: how many kernels, and what they read and write.
 
 As ``torch_compile_graph.py`` does it, Inductor writes Triton for tensors on the CPU, which is printed and cannot run
 there. On a CPU it would write each half of a ``torch.cat`` by a kernel of its own. ``force_pointwise_cat`` has it

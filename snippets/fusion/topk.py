@@ -105,7 +105,7 @@ def scatter_kernel(
 
 
 class Plan(NamedTuple):
-    """How a program goes about it: rows, columns at a time, warps."""
+    """A program's plan: rows, columns at a time, warps."""
 
     rows: int
     block: int

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What fusing saves, measured: bytes by the GPU's own counters, then time; and the price of a fill nobody needs.
+"""Measure what fusing saves: bytes by the GPU's own counters, then time; and the price of a fill nobody needs.
 
 - ``counted``: bytes from and to memory of each kernel of ``relu(x @ w)``, in one kernel and in two, by ``ncu``
 - ``by_k``, ``share``: milliseconds by the length ``K`` of the sums, and as a share of those of torch

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a launch costs: kernels that do nothing or almost nothing, by three clocks.
+"""Measure what a launch costs: kernels that do nothing or almost nothing, by three clocks.
 
 - ``host``: until the call has returned, by the clock of the CPU; nobody waits for the GPU
 - ``queue``: from one call to the next when calls follow each other, by the clock of the GPU

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where ``tl.load`` puts what it loads: into registers for an add, into shared memory for the loop of a matrix product.
+"""Show where ``tl.load`` puts its data: into registers for an add, into shared memory for the loop of a matrix product.
 
 The first two kernels are those of the lessons *Vector add* and *What fusing saves*. Nothing in their source says where.
 The compiler decides, and writes it down in TritonGPU IR: a tensor with a ``#blocked`` layout is in registers, a

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What it costs to move bytes: within the GPU's memory, from the host to the GPU, and to another process by TCP.
+"""Measure what it costs to move bytes: within the GPU's memory, from the host to the GPU, to another process by TCP.
 
 The other process runs this file, too. Both are on one host, and their bytes go through its network stack but over no
 cable: torch.distributed's backend ``gloo`` sends them by TCP to 127.0.0.1. So this is what sockets cost the two

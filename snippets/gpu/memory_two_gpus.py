@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What it costs to bring bytes from one GPU to another of the same machine: by a copy, by a kernel, through the host.
+"""Measure what it costs to bring bytes from one GPU to another: by a copy, by a kernel, through the host.
 
 ``copy_`` between two GPUs goes straight from one memory to the other if the machine allows it; torch asks, and opens
 the way at the first copy. From then on a kernel on the GPU that sent may also load from the other's memory: to Triton

@@ -69,7 +69,7 @@ def ticks_kernel(times_ptr, n):
 
 # --8<-- [start:schedule]
 class Schedule(NamedTuple):
-    """Where and when each program ran, by pid: its multiprocessor, and microseconds since the first one began."""
+    """The place and time of each program, by pid: its multiprocessor, and microseconds since the first one began."""
 
     sm: tuple[int, ...]
     begin: tuple[float, ...]
@@ -110,7 +110,7 @@ class Schedule(NamedTuple):
 
     @property
     def overtakers(self) -> int:
-        """How many programs began before a program with a smaller pid did.
+        """The number of programs that began before a program with a smaller pid did.
 
         >>> Schedule(sm=(0, 1, 2), begin=(0, 2, 1), end=(3, 3, 3)).overtakers
         1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many programs of a kernel a multiprocessor holds at once: predicted from the compiled kernel, and then counted.
+"""Count how many programs of a kernel a multiprocessor holds at once, after predicting it from the compiled kernel.
 
 ``programs_at_once`` is what to take along; ``copy`` shows what more programs are good for. A program takes warps,
 registers and shared memory for as long as it runs; the scarcest of them, or the number of places for programs, decides.
@@ -27,7 +27,7 @@ from snippets.tools.benchmarking import compare
 
 # --8<-- [start:predict]
 class Room(NamedTuple):
-    """What one multiprocessor has room for; here, that of an H100 or H200."""
+    """The room on one multiprocessor; here, of an H100 or H200."""
 
     warps: int = 64
     programs: int = 32

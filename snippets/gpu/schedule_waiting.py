@@ -35,7 +35,7 @@ def wait_kernel(begun_ptr, ended_ptr, before_ptr, gave_up_ptr, target, tries):
 
 # --8<-- [start:host]
 class Waited(NamedTuple):
-    """What became of each program: 1 if it gave up, and how many programs had ended when it began; both int32."""
+    """The end of each program: 1 if it gave up, and how many programs had ended when it began; both int32."""
 
     gave_up: torch.Tensor
     before: torch.Tensor

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What auto-tuning does to a kernel that changes what it reads: trying a config is running the kernel.
+"""Show what auto-tuning does to a kernel that changes what it reads: trying a config is running the kernel.
 
 ``add_bug`` adds x to out in place: ``out[i] += x[i]``. The tuner has two configs and runs each three times (a real one
 runs them for a tenth of a second), and then once more, for the caller. Three wrappers: without any care, with

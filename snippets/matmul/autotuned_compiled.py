@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``num_warps`` and ``num_stages`` change in the compiled code: registers, spills, shared memory, loads ahead.
+"""Show what ``num_warps`` and ``num_stages`` change in compiled code: registers, spills, shared memory, loads ahead.
 
 Compiles the kernel of ``autotuned.py`` for an H100 or H200 (sm_90), which needs no GPU, and counts. The arguments are
 as in a product of 4096 x 4096 x 4096 in bfloat16: all multiples of 16, and the matrices row after row.
@@ -31,7 +31,7 @@ TYPES = {torch.bfloat16: "bf16", torch.float16: "fp16", torch.float32: "fp32"}
 
 
 class Code(NamedTuple):
-    """What one config compiles to."""
+    """The result of compiling one config."""
 
     registers: int
     spilled: int

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How close to cuBLAS? Every matrix product of this chapter against ``torch.matmul``, by one timer, in turns.
+"""Compare every matrix product of this chapter with cuBLAS, by ``torch.matmul``: one timer, all in turns.
 
 - :func:`ladder`: the steps of the chapter at one size
 - :func:`square`, :func:`square_fp16`, :func:`square_tf32`: square matrices by size and precision

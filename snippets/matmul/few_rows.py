@@ -95,7 +95,7 @@ def few_rows_kernel(
 
 # --8<-- [start:plan]
 class Plan(NamedTuple):
-    """How to share out a product."""
+    """A way to share out a product."""
 
     rows: int  # of the tile: as many as a has, rounded up to a power of two, 8 at least
     block_n: int

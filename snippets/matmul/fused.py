@@ -129,7 +129,7 @@ def linear_kernel(
 
 # --8<-- [start:config]
 class Config(NamedTuple):
-    """How a layer is cut and scheduled."""
+    """A way to cut and schedule a layer."""
 
     block_m: int  # rows of a tile of the result
     block_n: int  # columns of it

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an epilogue is in compiled code: instructions for a number by activation, registers by the parts of a tile.
+"""Show what an epilogue is in compiled code: instructions for a number by activation, registers by parts of a tile.
 
 Compiles kernels of ``fused.py`` for an H100 or H200 (sm_90), which needs no GPU, and counts.
 
@@ -72,7 +72,7 @@ def instructions(activation: str | None, plainly: bool = False) -> tuple[float, 
 
 # --8<-- [start:parts]
 class Code(NamedTuple):
-    """What one config compiles to."""
+    """The result of compiling one config."""
 
     registers: int
     spilled: int

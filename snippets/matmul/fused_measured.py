@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an epilogue saves, measured: a linear layer with its activation in one kernel, in two, and by other tools.
+"""Measure what an epilogue saves: a linear layer with its activation in one kernel, in two, and by other tools.
 
 - ``by_k``, ``share``: milliseconds by the length ``K`` of the sums, and as a share of those of torch
 - ``by_shape``: milliseconds of layers as transformers have them

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many lines the matmul kernels of the chapter take: each with the functions that it calls.
+"""Count the lines of the chapter's matmul kernels, each with the functions that it calls.
 
 Counted as they stand in the files, without blank lines, comments and docstrings. The host functions, the checks of
 their arguments and the choice of a config are not counted.

@@ -307,7 +307,7 @@ def persistent_kernel(
 
 # --8<-- [start:plan]
 class Plan(NamedTuple):
-    """How to compute a product."""
+    """A way to compute a product."""
 
     kernel: str  # "tile", "described", "streamed" or "persistent"
     swapped: bool  # whether it is computed transposed: then block_m counts columns of c
@@ -644,7 +644,7 @@ def prepared(a_shape, a_stride, b_shape, b_stride, a_dtype, b_dtype, a_device, b
 
 
 class Walk(NamedTuple):
-    """How a side of the product lies in memory: rows of a, or columns of b, and along K."""
+    """The layout of a side of the product in memory: rows of a, or columns of b, and along K."""
 
     rows: int
     K: int

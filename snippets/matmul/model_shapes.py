@@ -30,7 +30,7 @@ class Shape(NamedTuple):
 
     @property
     def elements(self) -> int:
-        """Of ``a``, ``b`` and the result together."""
+        """The elements of ``a``, ``b`` and the result together."""
         return self.m * self.k + self.k * self.n + self.m * self.n
 
 

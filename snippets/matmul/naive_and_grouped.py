@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What makes ``grouped.py`` faster than ``naive.py``? Both orders of programs, by offsets of 64 and of 32 bits.
+"""Find out what makes ``grouped.py`` faster than ``naive.py``: both orders of programs, by offsets of 64 and 32 bits.
 
 One kernel, of which these are chosen apart from each other:
 

@@ -106,7 +106,7 @@ def matmul_kernel(
 
 # --8<-- [start:config]
 class Config(NamedTuple):
-    """How a product is cut and scheduled. What each field does to compiled code is on the lesson's page."""
+    """A way to cut and schedule a product. What each field does to compiled code is on the lesson's page."""
 
     block_m: int  # rows of a tile of c: at least 64, or a Hopper GPU's fast matrix instruction (wgmma) is not used
     block_n: int  # columns of it

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How well an estimate picks: plans that ``matmul.py`` might have taken, timed against the one that it takes.
+"""Measure how well an estimate picks: plans that ``matmul.py`` might have taken, timed against the one that it takes.
 
 - :func:`square`: 1536 x 1536 x 1536 by every kernel and tile: the time that was estimated, and the one that it takes
 - :func:`chosen`: every shape of ``model_shapes.py`` above 64 rows: the plan that is picked, the quickest of those whose

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How small may the tiles of ``tl.dot`` be? Asked of the compiler, for several GPUs; it takes none of them.
+"""Ask the compiler how small the tiles of ``tl.dot`` may be, for several GPUs; it takes none of them.
 
 ``tl.dot`` multiplies ``(M, K)`` by ``(K, N)``. For each dtype: the least K, a power of two, that compiles while M and N
 are 1. Whether matrix units (tensor cores) multiply is read from the assembly, for tiles with 32 rows and columns.

@@ -143,7 +143,7 @@ def finish_kernel(
 
 # --8<-- [start:plan]
 class Plan(NamedTuple):
-    """How to share out a product: the tile, how many programs, who adds the pieces."""
+    """A way to share out a product: the tile, how many programs, who adds the pieces."""
 
     block_m: int
     block_n: int

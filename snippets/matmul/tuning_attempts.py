@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What cuBLAS does differently: settings that we tried against it, and what hardware counters say of both kernels.
+"""Find out what cuBLAS does differently: settings that we tried against it, and what counters say of both kernels.
 
 - :func:`tried`: at 2048 x 2048 x 2048, where ours loses, one field of the config after another
 - :func:`parts`: the nearest to cuBLAS, a tile stored in 4 parts, once more, in 20 rounds

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tiles are good for, measured: the product element by element, then by larger and larger tiles.
+"""Measure what tiles are good for: the product element by element, then by larger and larger tiles.
 
 Of two square bfloat16 matrices of ``SIZE``: a program for each element of the result, which loads a row of ``a`` and a
 column of ``b``; then ``naive.py`` with square tiles; then torch. Columns of the table:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rows of *CUDA to Triton* become in PTX: a sum across threads, and a block that is handed over.
+"""Show what rows of *CUDA to Triton* become in PTX: a sum across threads, and a block that is handed over.
 
 - :func:`total`: a sum by one warp (no barrier), by four (a barrier), or by a cluster of two thread blocks
 - :func:`doubled`: one program publishes a block, another consumes it: release and acquire

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a mask costs: a copy without one, with one in every program, and with one in the last program alone.
+"""Measure what a mask costs: a copy without one, with one in every program, and with one in the last program alone.
 
 A mask whose bound the compiler knows to be a multiple of 16 costs next to nothing. With any other bound a thread can
 no longer load 16 bytes at a time, for the end might lie inside of them. ``copy_last_kernel`` gets around that: only

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which ``num_warps`` and ``num_ctas`` are there? Asked of the compiler, for several GPUs; or of the GPU that is here.
+"""Ask which ``num_warps`` and ``num_ctas`` there are: the compiler, for several GPUs; or the GPU that is here.
 
 A program runs as ``num_ctas`` thread blocks of ``num_warps`` warps each. The compiler needs no GPU, and takes more than
 a GPU can start: how many threads its code was made for stands in the code. On a GPU each is launched instead, and the

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of a program on the GPU: how its block is dealt out to threads, and what a kernel can be given.
+"""Show what becomes of a program on the GPU: how its block is dealt out to threads, and what a kernel can be given.
 
 The kernel of the lesson *Vector add* is launched with blocks and numbers of warps of every kind, so that its compiled
 code can be compared: the result never depends on them. Two small kernels show the rest: that an element held by

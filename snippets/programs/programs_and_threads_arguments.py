@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a kernel can be given: each value goes in, what the kernel found comes out, and what is refused says why.
+"""Show what a kernel can be given: each value goes in, what the kernel found comes out, and a refusal says why.
 
 A tensor arrives as a pointer to its first element. A number arrives in the smallest type of Triton's list that holds
 it; ``None`` and every ``tl.constexpr`` are part of the compiled code and do not arrive at all.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a kernel's signature may say, and that a kernel returns nothing: the same kernel, written in several ways.
+"""Show what a kernel's signature may say, and that a kernel returns nothing: the same kernel, written in several ways.
 
 - ``annotated_kernel``: annotations as in any Python; they change nothing
 - ``typed_kernel``: annotations that are Triton's types; these decide in which type a number arrives

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Does Triton work here? Prints what is installed and runs a small kernel; each fault comes with its mend.
+"""Does Triton work here? Prints what is installed and runs a small kernel; each fault comes with its fix.
 
 ``python install.py`` needs nothing but Python to start: a missing torch or Triton is one of the faults. It compares the
 Triton that is installed with the one that this torch asks for, then runs a kernel in a process of its own, on the GPU

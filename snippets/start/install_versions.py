@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which Triton each torch asks for, and for which systems there are wheels: asked of PyPI, over the network.
+"""List which Triton each torch asks for, and for which systems there are wheels: asked of PyPI, over the network.
 
 The list of a package's files comes from PyPI's simple index, as for pip. What a torch asks for stands in its wheel, in
 ``METADATA``; a wheel is a ZIP archive, so a few short pieces of the 500 MB are enough to read that.

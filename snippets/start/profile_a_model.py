@@ -43,7 +43,7 @@ class Model(nn.Module):
 
 
 class Part(NamedTuple):
-    """What the profiler saw under one name: how often it was called, and for how long, in one call of the model."""
+    """A part of one call of the model, as the profiler saw it: how often it was called, and for how long."""
 
     name: str
     calls: int

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How wide the loads and stores of the recurrence are that Triton's compiler makes, for an H100 or H200 (sm_90).
+"""Show how wide the recurrence's loads and stores are as Triton's compiler makes them, for an H100 or H200 (sm_90).
 
 The kernel of ``when_to_write_a_kernel.py``, compiled as for 16 series of 2,048 steps and 4,096 channels in float32:
 blocks of 128 channels, 32 threads, 16 stages. It needs no GPU.

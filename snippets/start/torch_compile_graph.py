@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What torch.compile makes of a small model: the graph, which of its operations share a kernel, and that kernel.
+"""Show what torch.compile makes of a small model: the graph, which of its operations share a kernel, and that kernel.
 
 ``stages`` asks torch.compile's own hooks at three points of its way. It needs no GPU: Inductor, the compiler behind
 torch.compile, is told to write Triton for tensors on the CPU, too. Such a kernel is printed, and cannot run there.
@@ -45,7 +45,7 @@ class Layer(nn.Module):
 
 
 class Stages(NamedTuple):
-    """What was seen of a model on its way."""
+    """The stages of a model on its way, as they were seen."""
 
     graph: list[str]  # a line of Python for each operation that was called
     before: list[list[str]]  # the operations of each node, before nodes are fused

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a careful benchmark takes care of, measured one care at a time: the cache, launches, noise, the first calls.
+"""Measure what a careful benchmark takes care of, one care at a time: the cache, launches, noise, the first calls.
 
 Each table is a benchmark of ``perf_report``; the subject is the add kernel of the lesson *Vector add*, in float32;
 ``flush`` has torch's own add, and cuBLAS.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What fails before a kernel runs, each made on purpose. Do not copy from here.
+"""Make everything that fails before a kernel runs fail on purpose. Do not copy from here.
 
 Each attempt is printed, and what came of it: the first line of its error, or ``accepted``.
 Run it with ``python launch_errors_bug.py``, on an NVIDIA GPU.
