@@ -142,7 +142,7 @@ class Launches:
         grid = tuple(grid(dict(bound.arguments)) if callable(grid) else grid)
         launch = {
             "kernel": kernel.fn.__name__,
-            "file": relative(Path(inspect.getsourcefile(kernel.fn)).resolve()),
+            "file": _file(Path(inspect.getsourcefile(kernel.fn)).resolve()),
             "grid": [*grid, 1, 1][:3],
             "arguments": {name: _argument(name, value) for name, value in bound.arguments.items()},
             "constexprs": [name for name, annotation in annotations.items() if "constexpr" in annotation],
@@ -187,6 +187,11 @@ class Launches:
             return original(pointers, *rest, **kwargs)
 
         return write_down
+
+
+def _file(path: Path) -> str:
+    """Return the name of a kernel's file; a file outside of the project, such as a library's, has no folder."""
+    return relative(path) if path.is_relative_to(ROOT) else path.name
 
 
 def _argument(name: str, value):

@@ -275,43 +275,11 @@ def run_lab(source: str, output: Path):
     folder = Path(tempfile.mkdtemp())
     (folder / "lab.py").write_text(source, "utf-8")
     os.chdir(folder)
-    with output.open("w") as file, contextlib.redirect_stdout(file), touched() as elements:
+    from recorder.trace import Launches  # which imports Triton
+
+    with output.open("w") as file, contextlib.redirect_stdout(file), Launches() as launches:
         runpy.run_path(folder / "lab.py", run_name="__main__")
-        print(elements)
-
-
-@contextlib.contextmanager
-def touched():
-    """Yield a list that receives the argument and the offsets in bytes of each load and store, in the interpreter."""
-    import numpy
-    from triton.runtime import interpreter
-
-    seen, pointers = [], []
-    executor, builder = interpreter.GridExecutor, interpreter.interpreter_builder
-    convert, load, store = executor._init_args_hst, builder.create_masked_load, builder.create_masked_store
-
-    def note_arguments(executor, args, kwargs):
-        args, kwargs = convert(executor, args, kwargs)
-        pointers[:] = [value.data_ptr() for value in [*args, *kwargs.values()] if hasattr(value, "data_ptr")]
-        return args, kwargs
-
-    def note(addresses, mask):
-        on = addresses.data[numpy.broadcast_to(mask.data, addresses.data.shape).astype(bool)].astype(numpy.int64)
-        if on.size and pointers:
-            nearest = min(pointers, key=lambda pointer: abs(int(on[0]) - pointer))
-            seen.append((pointers.index(nearest), (on - nearest).tolist()))
-
-    def note_load(addresses, mask, *rest):
-        note(addresses, mask)
-        return load(addresses, mask, *rest)
-
-    def note_store(addresses, value, mask, *rest):
-        note(addresses, mask)
-        return store(addresses, value, mask, *rest)
-
-    executor._init_args_hst = note_arguments  # for good: the process ends with the lab
-    builder.create_masked_load, builder.create_masked_store = note_load, note_store
-    yield seen
+        print(launches.seen)
 
 
 def plant_in_lab(source: str, planted: list[Mutant], fast: bool) -> tuple[str | None, list[str]]:

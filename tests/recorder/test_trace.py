@@ -88,6 +88,14 @@ def test_a_launch(kernels):
     }
 
 
+def test_a_kernel_of_a_library(kernels, monkeypatch):
+    """Its file is not in the project: a launch has its name alone."""
+    monkeypatch.setattr(trace, "ROOT", trace.ROOT / "another")
+    with trace.Launches() as launches:
+        kernels.copy[(3,)](torch.arange(10.0), torch.zeros(10), 10, 4)
+    assert launches.seen[0]["file"] == "kernels.py"
+
+
 def test_loads_and_stores(kernels):
     with trace.Launches() as launches:
         kernels.copy[(3,)](torch.arange(10.0), torch.zeros(10), 10, 4)
