@@ -12,8 +12,6 @@ import yaml
 
 from recorder.project import ROOT, RecorderError, read_text
 
-GENERATORS_OWN = "material."  # Markdown extensions that only work inside of a generator
-
 
 class _Loader(yaml.SafeLoader):
     """With MkDocs' two tags: a Python name, and a variable of the environment with its default."""
@@ -138,7 +136,7 @@ def repository(file: str) -> str:
 
 
 def converter() -> markdown.Markdown:
-    """Markdown as pages are written in, but for what only works inside of a generator."""
+    """Markdown as pages are written in."""
     names, options = extensions()
     for name in names:
         try:
@@ -154,9 +152,8 @@ def extensions() -> tuple[list[str], dict[str, dict]]:
     names, options = ["tables", "fenced_code"], {}
     for entry in config()["markdown_extensions"]:
         name, given = next(iter(entry.items())) if isinstance(entry, dict) else (entry, {})
-        if not name.startswith(GENERATORS_OWN):
-            names.append(name)
-            options[name] = _absolute(name, given or {})
+        names.append(name)
+        options[name] = _absolute(name, given or {})
     return names, options
 
 

@@ -4,7 +4,6 @@
 - ``cards``: draws the picture that a shared link shows
 - ``files``: writes the snippets' whole files beside the pages
 - ``labs``: gives labs the site's own Markdown and styles in place of mkdocs-jupyter's
-- ``material``: changes Material's own files where they slow a page down
 - ``policy``: adds the Content-Security-Policy to each page
 - ``practice``: packs the exercises for download
 - ``search``: tells the search plugin what to read of a page

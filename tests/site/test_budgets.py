@@ -80,8 +80,7 @@ def test_the_first_result_of_a_search_takes_a_browser_at_most_5_s(browser, site)
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_page_is_not_styled_again_and_again(browser, site, scheme):
-    """Nearly once while it comes, twice by what Material does then: before render/mkdocs/material.py, six to
-    eight."""
+    """Once while it comes, and again by what Material does then: six to eight times without the theme's head."""
     context = browser.new_context(color_scheme=scheme)
     page = context.new_page()
     browser.start_tracing(page=page, categories=["devtools.timeline"])

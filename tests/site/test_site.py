@@ -153,15 +153,15 @@ def test_the_scheme_is_that_of_the_reader(open_site, site, scheme):
 def test_a_reader_chooses_the_colors_by_keyboard(open_site, site):
     page = open_site(site.url + LESSON, color_scheme="light")
     taken_over(page)
-    seen = "new Promise(done => new MutationObserver(() => document.body.matches('.switching') && done(true))"
-    seen += ".observe(document.body, { attributeFilter: ['class'] }))"
+    seen = "new Promise(done => new MutationObserver(() => 'mdColorSwitching' in document.body.dataset && done(true))"
+    seen += ".observe(document.body, { attributeFilter: ['data-md-color-switching'] }))"
     page.evaluate(f"() => {{ window.switching = {seen}; }}")
-    page.locator("input[name=__palette]").first.focus()
+    page.get_by_role("button", name="Switch to dark").focus()
     page.keyboard.press("Enter")
     schemes = "[document.body, document.documentElement].map(part => getComputedStyle(part).colorScheme).join()"
     until(page, f"{schemes} === 'dark,dark'")
     assert page.evaluate("window.switching"), "all at once"
-    until(page, "!document.body.matches('.switching')")
+    until(page, "!('mdColorSwitching' in document.body.dataset)")
     page.locator(".md-footer__link--next").click()
     until(page, f"{schemes} === 'dark,dark' && location.pathname.indexOf('{LESSON}') < 0")
 
@@ -174,7 +174,7 @@ def test_dark_does_not_wait_for_material(browser, site):
         page.goto(site.url + LESSON)
         schemes = "[document.body, document.documentElement].map(part => getComputedStyle(part).colorScheme)"
         assert page.evaluate(schemes) == ["dark", "dark"]
-        assert page.locator("html.no-js").count() == 1, "Material did not run"
+        assert page.evaluate("window.document$ === undefined"), "Material did not run"
 
 
 @pytest.fixture(scope="module")
@@ -386,7 +386,7 @@ def test_a_term_shows_its_entry_on_hover(open_site, site, address):
     page = open_site(site.url + address)
     taken_over(page)
     page.locator("article a[href$='glossary/#kernel']").first.hover()
-    preview = page.locator(".md-tooltip2[role=dialog]")
+    preview = page.locator(".tooltip[role=dialog]")
     preview.wait_for()
     entry = re.search(r'<h2 id="kernel">.*?<p>([^<]{20,60})', site.text("reference/glossary/"), re.S)[1]
     assert entry.split("\n")[0] in preview.inner_text()
@@ -395,15 +395,24 @@ def test_a_term_shows_its_entry_on_hover(open_site, site, address):
 def test_a_term_shows_its_entry_by_keyboard(open_site, site):
     page = open_site(site.url + LESSON)
     taken_over(page)
-    page.locator("article a[href$='glossary/#kernel']").first.focus()
-    page.locator(".md-tooltip2[role=dialog]").wait_for()
+    term, preview = page.locator("article a[href$='glossary/#kernel']").first, page.locator(".tooltip[role=dialog]")
+    term.focus()
+    preview.wait_for()
+    assert term.get_attribute("aria-controls") == preview.get_attribute("id")
+    assert preview.locator("a").evaluate_all("all => all.every(link => link.pathname.endsWith('/reference/glossary/'))")
+    page.keyboard.press("Escape")
+    preview.wait_for(state="detached")
+    assert term.get_attribute("aria-controls") is None
+    page.keyboard.press("Tab")
+    page.keyboard.press("Shift+Tab")
+    preview.wait_for()
 
 
 @pytest.mark.parametrize("touch", [False, True])
 def test_a_claim_says_where_it_is_from(open_site, site, touch):
     page = open_site(site.url + "fusion/attention/", has_touch=touch)
     taken_over(page)
-    claim, tooltip = page.locator("article .claim").first, page.locator(".md-tooltip2[role=tooltip]")
+    claim, tooltip = page.locator("article .claim").first, page.locator(".tooltip[role=tooltip]")
     title = claim.get_attribute("title")
     for _ in range(2):
         (claim.tap if touch else claim.hover)()
@@ -471,10 +480,8 @@ def test_focus_is_seen_from_the_skip_link_on(open_site, site, address, width):
         name, seen = page.evaluate("""async () => {
             const look = () => {
                 const at = document.activeElement;
-                // The switch of colors is its label.
-                const framed = at.matches(".md-option") ? at.nextElementSibling : at;
-                const box = framed.getBoundingClientRect();
-                const style = getComputedStyle(framed), form = at.closest(".md-search__form");
+                const box = at.getBoundingClientRect();
+                const style = getComputedStyle(at), form = at.closest(".md-search__form");
                 const seen = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2
                     || form && getComputedStyle(form).boxShadow.includes("2px");
                 const there = box.width > 0 && box.bottom > 0 && box.top < innerHeight;

@@ -24,10 +24,8 @@ function menuButton() {
   return button;
 }
 
-function mend() {
+function complete() {
   waiting = false;
-  // For the window's scroll bars. Material changes a <meta>, which costs more: see render/mkdocs/material.py.
-  document.documentElement.style.colorScheme = document.body.dataset.mdColorScheme === "slate" ? "dark" : "";
   menuButton().ariaExpanded = String(drawer().checked);
   const search = document.querySelector(".md-search");
   search?.setAttribute("aria-label", search.querySelector("input").placeholder);
@@ -38,12 +36,12 @@ function mend() {
 }
 
 function soon() {
-  if (!waiting) requestAnimationFrame(mend);
+  if (!waiting) requestAnimationFrame(complete);
   waiting = true;
 }
 
 // Material takes the tabindex of code away where nothing hovers.
-new MutationObserver(soon).observe(document.body, { subtree: true, childList: true, attributeFilter: ["tabindex", "data-md-color-scheme"] });
+new MutationObserver(soon).observe(document.body, { subtree: true, childList: true, attributeFilter: ["tabindex"] });
 addEventListener("resize", soon);
 addEventListener("toggle", soon, true);
 addEventListener("change", soon);
@@ -54,13 +52,6 @@ addEventListener("keydown", (e) => {
   drawer().click();
   menuButton().focus();
 });
-
-// Another color for everything at once. Material's own way makes the browser style every page twice: render/mkdocs/material.py.
-addEventListener("change", (e) => {
-  if (e.target.name !== "__palette") return;
-  document.body.classList.add("switching");
-  requestAnimationFrame(() => document.body.classList.remove("switching"));
-}, true);
 
 // To the heading itself: the browser would only scroll.
 addEventListener("click", (e) => {

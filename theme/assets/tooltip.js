@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Show what an element offers when the pointer or the keyboard comes to it: its title as a tooltip; or, for a link to the
+// glossary, the term's entry. Everything is made when it is wanted: most pages have hundreds of such elements.
+
+const GLOSSARY = new URL("../reference/glossary/", import.meta.url);
+const TERM = "article a[href*='#']:not(.headerlink)";
+const LINGER = 250; // ms before a box goes, in which the pointer may travel to it
+const GAP = 8; // px between an element and its box
+
+let host = null; // the element whose box is shown, or on its way
+let box = null;
+let title = ""; // of the host, which has none meanwhile: the browser would show it a second time
+let leaving = 0; // a timer
+
+const isTerm = (element) => element.matches(TERM) && element.pathname === GLOSSARY.pathname;
+
+function hostAt(element) {
+  if (host?.contains(element) || box?.contains(element)) return host;
+  const link = element.closest(TERM);
+  return link && isTerm(link) ? link : element.closest("body [title]");
+}
+
+/** The pointer or the focus is at this element now. */
+function comeTo(element) {
+  clearTimeout(leaving);
+  const next = hostAt(element);
+  if (next && next !== host) show(next);
+  else if (!next && host) leave();
+}
+
+function leave() {
+  clearTimeout(leaving);
+  leaving = setTimeout(() => {
+    if (!host?.matches(":hover, :focus-visible") && !box?.matches(":hover")) hide();
+  }, LINGER);
+}
+
+async function show(next) {
+  hide();
+  host = next;
+  if (!isTerm(next)) {
+    title = next.title;
+    next.removeAttribute("title");
+    attach("tooltip", title);
+    next.setAttribute("aria-describedby", box.id);
+    return;
+  }
+  const { entry } = await import("./preview.js");
+  const parts = await entry(next.href).catch(() => []); // without a network the link is still there
+  if (host !== next || !parts.length) return;
+  attach("dialog", ...parts);
+  box.ariaLabel = next.textContent;
+  next.setAttribute("aria-haspopup", "dialog");
+  next.setAttribute("aria-controls", box.id);
+}
+
+function attach(role, ...content) {
+  box = document.createElement("div");
+  box.id = "tooltip";
+  box.role = role;
+  box.className = "tooltip md-typeset";
+  box.append(...content);
+  document.body.append(box);
+  place();
+}
+
+/** Put the box under its host; a preview above it, where there is more room. */
+function place() {
+  const at = host.getBoundingClientRect(), { width, height } = box.getBoundingClientRect();
+  const preview = box.role === "dialog", widest = document.documentElement.clientWidth;
+  const x = preview ? at.left : at.left + (at.width - width) / 2;
+  const y = preview && at.top > innerHeight / 2 ? at.top - GAP - height : at.bottom + GAP;
+  box.style.left = `${scrollX + Math.max(GAP, Math.min(x, widest - GAP - width))}px`;
+  box.style.top = `${scrollY + y}px`;
+}
+
+function hide() {
+  clearTimeout(leaving);
+  for (const name of ["aria-describedby", "aria-haspopup", "aria-controls"]) host?.removeAttribute(name);
+  if (title && !host.title) host.title = title; // which may have changed: see the switch of GPUs
+  box?.remove();
+  host = box = null;
+  title = "";
+}
+
+addEventListener("mouseover", (e) => comeTo(e.target));
+document.documentElement.addEventListener("mouseleave", leave);
+addEventListener("focusin", (e) => e.target.matches(":focus-visible") && comeTo(e.target));
+addEventListener("focusout", leave);
+addEventListener("keydown", (e) => e.key === "Escape" && hide());
+// A box moves with the page, but not with what scrolls inside of it.
+addEventListener("scroll", (e) => e.target !== document && !box?.contains(e.target) && hide(), true);
