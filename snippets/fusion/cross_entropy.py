@@ -405,7 +405,7 @@ def computed_in(x: torch.Tensor) -> tl.dtype:
 def unit_of(x: torch.Tensor, grad: torch.Tensor | None = None) -> int:
     """Return the largest power of two up to 8 that divides columns and strides.
 
-    Only if it is told can the compiler load 16 bytes at a time: by itself it looks for multiples of 16.
+    The compiler loads 16 bytes at a time only if it knows this: by itself it looks for multiples of 16 alone.
     """
     return math.gcd(8, x.shape[1], x.stride(0), 0 if grad is None else grad.stride(0))
 

@@ -376,8 +376,7 @@ def as_rows(x: torch.Tensor) -> torch.Tensor:
 def unit_of(*sizes: int) -> int:
     """Return the largest power of two up to 8 that divides all of them.
 
-    Triton looks for multiples of 16 by itself; where it is told of 8, as in a row of 3,000, it loads 16 bytes at a time
-    there, too.
+    By itself Triton looks for multiples of 16 alone. Told of 8, as in a row of 3,000, it loads 16 bytes at a time, too.
     """
     return math.gcd(8, *sizes)
 

@@ -364,7 +364,7 @@ def computed_in(x: torch.Tensor) -> tl.dtype:
 def unit_of(*rows: torch.Tensor) -> int:
     """Return the largest power of two up to 8 that divides columns and strides.
 
-    Only if it is told can the compiler load 16 bytes at a time: by itself it looks for multiples of 16.
+    The compiler loads 16 bytes at a time only if it knows this: by itself it looks for multiples of 16 alone.
     """
     return math.gcd(8, rows[0].shape[1], *(each.stride(0) for each in rows))
 

@@ -159,7 +159,7 @@ def rotate(
     most = max(batches * tokens * max(heads), 1)
     block_rows = min(max(pairs // block_half, 1), triton.next_power_of_2(most))
     strides = [stride for x in given for stride in x.stride()[:3]]
-    # Only if it is told what divides all can the compiler load 16 bytes at a time: it looks for multiples of 16 alone
+    # The compiler loads 16 bytes at a time only if it knows what divides all; it looks for multiples of 16 alone.
     unit = math.gcd(8, head_dim // 2, cos.stride(0), *strides)
     positions_strides = 0, 0
     if positions is not None:

@@ -285,7 +285,7 @@ def launch(kernel, tensors: list[torch.Tensor], dim: int, reverse: bool, by: Pla
     programs = triton.cdiv(outer, by.width) if axis else outer * triton.cdiv(inner, by.width)
     if programs > 2**31 - 1:  # CUDA's limit of programs along one axis
         raise ValueError(f"{outer * inner} series are too many for one launch; split x")
-    unit = math.gcd(8, length if axis else inner)  # only if it is told can the compiler load 16 bytes at a time
+    unit = math.gcd(8, length if axis else inner)  # told this, the compiler loads 16 bytes at a time
     sizes = (length // unit, outer, 1) if axis else (length, outer, inner // unit)
     wide = x.dtype == torch.float64
     # Loaded two blocks ahead, its float64 takes 112 KiB of shared memory; the smaller GPUs have 99.

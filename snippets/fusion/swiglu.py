@@ -189,7 +189,7 @@ def launch(kernel, given, outs, activation: str, block_size: int) -> None:
     block_columns = min(block_size, triton.next_power_of_2(columns))
     block_rows = min(block_size // block_columns, triton.next_power_of_2(rows))
     blocks = triton.cdiv(columns, block_columns)
-    # Only if it is told what divides all can the compiler load 16 bytes at a time: it looks for multiples of 16 alone
+    # The compiler loads 16 bytes at a time only if it knows what divides all; it looks for multiples of 16 alone.
     unit = math.gcd(8, columns, *strides)
     strides = [stride // unit for stride in strides]
     # --8<-- [end:settings]

@@ -146,7 +146,7 @@ def topk_forward(x: torch.Tensor, k: int, by: Plan | None = None) -> tuple[torch
         rows, columns = x_rows.shape
         by = by or plan(rows, columns, k)
         narrow = of == torch.int16 and triton.cdiv(columns, by.block) * by.block <= 2**16
-        unit = math.gcd(8, columns, x_rows.stride(0))  # only if it is told can the compiler load 16 bytes at a time
+        unit = math.gcd(8, columns, x_rows.stride(0))  # told this, the compiler loads 16 bytes at a time
         with torch.cuda.device_of(x):  # Triton launches on the current device, which need not be that of x
             topk_kernel[(triton.cdiv(rows, by.rows),)](
                 x_rows, values.view(of), indices, rows, columns // unit, x_rows.stride(0) // unit, k,

@@ -82,7 +82,7 @@ def look() -> dict:
         cuda, rocm = torch.version.cuda, torch.version.hip
         found["built_for"] = f"CUDA {cuda}" if cuda else f"ROCm {rocm}" if rocm else None
         found["asks_for"] = wanted(importlib.metadata.requires("torch") or [])
-        with warnings.catch_warnings(record=True) as warned:  # an old driver is told by a warning
+        with warnings.catch_warnings(record=True) as warned:  # torch warns of an old driver
             warnings.simplefilter("always")
             usable = torch.cuda.is_available()
         if usable:
