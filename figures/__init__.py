@@ -7,6 +7,6 @@ may give, and returns HTML. Beside it, as needed: ``template.html``, ``style.css
 played with. A page that shows the figure carries its style and script; another does not.
 
 Shared by all: ``registry`` (what figures there are), ``templates`` (Jinja2), ``macros.html`` (tables, folds),
-``svg`` (elements and texts of a picture), ``words`` (how numbers are said), ``explorer.js`` and ``explorer.css`` (forms
-of explorers), ``forms.html`` (their parts).
+``svg`` (elements and texts of a picture), ``words`` (how numbers are said), ``data_sheets`` (what data sheets say of
+GPUs), ``explorer.js`` and ``explorer.css`` (forms of explorers), ``forms.html`` (their parts).
 """

@@ -21,7 +21,7 @@ An expression has these names to work with:
 - ``launches``: by number, those that the recording keeps, with ``grid``, ``arguments`` and ``accesses``
 - ``compiled(launch, target)``: ``registers``, ``spills``, ``shared``, ``num_warps`` and ``error`` of a launch
 - ``count(text, launch, target, stage)``: how many lines of a compiler stage contain the text
-- ``promised("copy")``: what the data sheet of this GPU says; see ``figures/roofline/gpus.toml``
+- ``promised("copy")``: what the data sheet of this GPU says; see ``figures/data_sheets.toml``
 - ``made``: the provenance, as in ``made.multiprocessors``; ``name``: what people call the device, such as ``H200``
 - ``at_least(value, step)`` and ``at_most(value, step)``: the nearest multiple of ``step`` on the safe side, for
   "at least 55 times" where rounding 55.7 would say 56
@@ -48,7 +48,7 @@ from types import MappingProxyType, SimpleNamespace
 import msgspec
 import simpleeval
 
-from figures.roofline import promised
+from figures.data_sheets import promised
 from recorder import printed
 from recorder.project import RecorderError, nearest
 from recorder.recording import Recording

@@ -9,19 +9,18 @@ The benchmark ``ceilings`` has a row for each ceiling and the line ``rate``: ``c
 ceiling, and the lines ``gflop``, ``gbyte`` and ``ms``.
 
 A reader drags a kernel, or types what one of their own computes and moves; ``script.js`` says what the roof allows.
-``gpus.toml`` has roofs of data sheets to compare with; they are drawn dashed, as all that was not run.
+``figures/data_sheets.toml`` has roofs of data sheets to compare with; they are drawn dashed, as all that was not run.
 ``labels``: where the kernels' names stand.
 """
 
-import tomllib
 from dataclasses import dataclass
 from math import ceil, floor, log10
-from pathlib import Path
 from typing import NamedTuple
 
 from markupsafe import Markup
 
 from figures import svg
+from figures.data_sheets import data_sheets
 from figures.registry import figure
 from figures.roofline import labels
 from figures.svg import element
@@ -172,24 +171,8 @@ def _roofs(here: str, rates: dict[str, float]) -> dict[str, dict[str, str]]:
 
 
 def _sheets(rates: dict[str, float]) -> dict[str, dict]:
-    """The data sheets that name all of these ceilings."""
-    return {name: row for name, row in _known().items() if rates.keys() <= row.keys()}
-
-
-def _known() -> dict[str, dict]:
-    return tomllib.loads(Path(__file__).with_name("gpus.toml").read_text("utf-8"))
-
-
-def promised(device: str, ceiling: str) -> float:
-    """What a data sheet says of a GPU, by the name that recordings have for it: ``copy`` in GB/s, others in TFLOP/s.
-
-    Raises ``RecorderError`` for a GPU that ``gpus.toml`` does not know, and for a ceiling that its row has not.
-    """
-    rows = {row["device"]: row for row in _known().values() if "device" in row}
-    if ceiling not in rows.get(device, {}):
-        known = rows.get(device, rows)
-        raise RecorderError(f"gpus.toml has no {ceiling!r} of {device!r}{nearest(device, known)}")
-    return rows[device][ceiling]
+    """Return the data sheets that name all of these ceilings."""
+    return {name: row for name, row in data_sheets().items() if rates.keys() <= row.keys()}
 
 
 def read(table: Benchmark, rates: dict[str, float]) -> list[Kernel]:

@@ -3,13 +3,12 @@
 
 import math
 import re
-import tomllib
 from math import log10
-from pathlib import Path
 
 import pytest
 
 from figures import roofline as drawn
+from figures.data_sheets import data_sheets
 from figures.roofline import roofline
 from recorder import recording
 from recorder.project import find
@@ -17,7 +16,7 @@ from tests.figures.explorer_support import call, in_scheme, move_and_copy, page_
 from tests.toy import CEILINGS, KERNELS, made
 
 NAMES = [name for name, *_ in KERNELS]
-SHEETS = tomllib.loads(Path(drawn.__file__).with_name("gpus.toml").read_text("utf-8"))
+SHEETS = data_sheets()
 UNITS = {"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
