@@ -28,7 +28,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
-import yaml
 from markdown import Extension
 from markdown.inlinepatterns import InlineProcessor
 from markdown.postprocessors import Postprocessor
@@ -41,12 +40,12 @@ from pygments.util import ClassNotFound
 from recorder.project import ROOT, RecorderError, Snippet, nearest, read_text, relative, snippets
 from render import claims, gpus
 from render.claims import Claim
-from render.fences import FENCE, at_first, claimed, drawn, fenced, recordings
+from render.fences import at_first, claims_in, count_claimed, count_drawn, options_of, read_fences, recordings_in
 from render.gates import typed
 from render.lessons import lessons
 from render.page import Page, PageError
 from render.previews import fetch
-from render.values import Source, Values
+from render.values import Source, Values, WrongValue
 from render.views import frame
 from render.views.exercises import invited
 from render.views.registry import views
@@ -54,59 +53,38 @@ from render.views.registry import views
 CODE = re.compile(r"<(pre|code|data|script|style|template|figure)\b.*?</\1>", re.S)
 HOME = "index.md"
 OURS = ("recording", "values")  # fences that are ours
-PYTHON = re.compile(r"(\{\s*\.?)?python\b")
-LANGUAGE = re.compile(r"[ \t]*(?:\{[ \t]*\.?)?(?P<language>[\w+#.-]*)")
-
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the same, in C where there is one
+LINE = "line_of_page"  # the attribute by which a recording fence carries its line through Markdown
 
 
 def accept(language, inputs, options, attrs, md) -> bool:
-    """What superfences asks before it takes a recording fence for one: always, or it would show its own source."""
+    """Take every ``recording`` fence for one, with the attribute that says its line. Superfences asks."""
     options.update(inputs)
     return True
 
 
 def render_fence(source, language, css_class, options, md, **kwargs) -> str:
-    """What superfences calls for a ``recording`` fence."""
+    """Return the HTML of a ``recording`` fence, for superfences; or nothing, and the page knows what is wrong."""
     page = md.page
-    page.fences += 1
-    place = source, *source.strip().splitlines()[::-1], "```recording", "~~~recording"
+    page.fence = int(options[LINE]) if LINE in options else None
+    page.fences.add(page.fence)
     try:
-        named = [kwargs.get("id_value"), *(kwargs.get("classes") or [])]
-        if given := [*options, *(kwargs.get("attrs") or {}), *filter(None, named)]:
-            raise RecorderError(f"a recording fence takes no attribute {given[0]!r}; its options stand inside of it")
-        page.made.append(_render(page, source))
-        return page.made[-1]
+        page.made.append((page.fence, _render(page, source)))
+        return page.made[-1][1]
     except RecorderError as error:
-        page.fault(error, *place)
+        page.fault(error, page.fence)
     except Exception as error:  # superfences would swallow it and show the fence as it is
-        drawn = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.endswith(".html")]
-        where = "".join(f" ({relative(Path(frame.filename))}:{frame.lineno})" for frame in drawn[-1:])
-        page.fault(f"{type(error).__name__}: {error}{where}", *place)
+        in_templates = [at for at in traceback.extract_tb(error.__traceback__) if at.filename.endswith(".html")]
+        where = "".join(f" ({relative(Path(at.filename))}:{at.lineno})" for at in in_templates[-1:])
+        page.fault(f"{type(error).__name__}: {error}{where}", page.fence)
     return ""
 
 
 def _render(page: Page, source: str) -> str:
-    options = _options(source)
+    options = options_of(source)
     name, known = options.pop("view", None), views()
     if name not in list(known):  # which may be no text
         raise RecorderError(f"there is no view {name!r}{nearest(name, known)}")
-    page.fence = source
     return str(known[name](page, options))
-
-
-def _options(source: str) -> dict:
-    """What stands in a fence, each option once."""
-    try:
-        asked = yaml.load(source, LOADER) or {}
-        keys = [key.value for key, _ in yaml.compose(source, LOADER).value] if asked else []
-        if isinstance(asked, dict) and len(keys) == len(asked):
-            return asked
-    except (yaml.YAMLError, TypeError, ValueError):
-        keys = []
-    if twice := [key for key in keys if keys.count(key) > 1]:
-        raise RecorderError(f"the option {twice[0]!r} is given twice")
-    raise RecorderError(f"a recording fence holds `option: value` lines, not {source!r}")
 
 
 class Claims(InlineProcessor):
@@ -118,7 +96,7 @@ class Claims(InlineProcessor):
             first, *others = page.values.sources(claim)
             shown = [_say(page, claim, device, first, *others) for device in gpus.devices(first.snippet, first.device)]
         except RecorderError as error:
-            page.fault(error, getattr(error, "line", match[0]))
+            page.fault(error, error.line if isinstance(error, WrongValue) else _line_of_claim(page, match[0]))
             return match[0], match.start(0), match.end(0)
         page.claims += 1
         page.tooltips |= {each.title.replace("&amp;", "&") for each in shown}
@@ -131,6 +109,12 @@ class Claims(InlineProcessor):
             told = {each.device: [each.shown, each.title, each.value] for each in shown}
             element.set("data-by-gpu", json.dumps(told))
         return element, match.start(0), match.end(0)
+
+
+def _line_of_claim(page: Page, claim: str) -> int | None:
+    """Return the line at which a page makes a claim. Markdown may have changed the space in it."""
+    written = lambda text: "".join(text.split())
+    return next((line for line, text in claims_in(page.lines) if written(text) == written(claim)), None)
 
 
 @dataclass(frozen=True)
@@ -173,36 +157,41 @@ def _text(value) -> str:
 
 
 class BeginPage(Preprocessor):
-    """Runs before pymdownx.snippets, to check the names that a page gives it and to say where they stand."""
+    """Check the names in a page's fences before Markdown reads it, while each line has its number.
+
+    Recording fences carry theirs along, in an attribute. Runs before pymdownx.snippets.
+    """
 
     def run(self, lines):
         page = self.md.page
         page.begin(self.md, lines)
-        around, opened, unclosed = "", 0, None
-        for number, (line, around, info) in enumerate(fenced([*lines, ""])):
-            inner = FENCE.match(line) if around and unclosed is None else None
-            if inner and inner["info"].strip() and inner["ticks"].startswith(around):
-                unclosed = opened  # a fence begins in it, whose end then ends it
-            if "-8<-" in line and not (around and "snippet" in self.md.preprocessors):
-                page.fault("what is shown of a file stands in a fence, and pymdownx.snippets shows it", line.strip())
-            if info is None:
-                continue
-            opened = number
-            language = LANGUAGE.match(info)["language"]
+        fences = read_fences(lines)
+        inside = {number for fence in fences for number in range(fence.line + 1, fence.end)}
+        page.values = Values(page)
+        kept = page.values.take(lines, fences)
+        for fence in fences:
+            language = fence.language
             if language and language not in OURS and not _is_language(language):
                 known = [*OURS, "python", "console", "text"]
-                page.fault(f"no fence is called {language!r}{nearest(language, known)}", line.strip())
-        if around and unclosed is None:
-            unclosed = opened
-        if unclosed is not None:
-            page.fault_in(lines, unclosed, "a fence is not closed")
-        page.values = Values(page)
-        lines = page.values.take(lines)
-        return [line for line in lines if "-8<-" not in line or self._sound(page, line)]
+                page.fault(f"no fence is called {language!r}{nearest(language, known)}", fence.line)
+            if language == "recording":
+                if name := fence.attribute:
+                    fault = f"a recording fence takes no attribute {name!r}; its options stand inside of it"
+                    page.fault(fault, fence.line)
+                kept[fence.line] = f'{fence.indent}{fence.ticks}recording {LINE}="{fence.line}"'
+        if unclosed := [fence for fence in fences if fence.closes_another or not fence.closed]:
+            page.fault("a fence is not closed", unclosed[0].line)
+        shown = [number for number, line in enumerate(lines) if "-8<-" in line]
+        for number in shown:
+            if number not in inside or "snippet" not in self.md.preprocessors:
+                page.fault("what is shown of a file stands in a fence, and pymdownx.snippets shows it", number)
+        wrong = {number for number in shown if not self._is_section(page, number)}
+        return [line for number, line in enumerate(kept) if number not in wrong]
 
     @staticmethod
-    def _sound(page: Page, line: str) -> bool:
-        """Whether a line shows a part of a file, in the one spelling that is checked here."""
+    def _is_section(page: Page, number: int) -> bool:
+        """Return whether a line shows a part of a file, in the one spelling that is checked here."""
+        line = page.lines[number]
         found = re.fullmatch(r'\s*--8<--\s+"(?P<path>[^":]+)(:(?P<section>[^"]+))?"\s*', line)
         try:
             if not found:
@@ -221,7 +210,7 @@ class BeginPage(Preprocessor):
                 raise RecorderError(f"section {section!r} of snippets/{found['path']} is not begun and ended once")
             return True
         except RecorderError as error:
-            page.fault(error, line.strip())
+            page.fault(error, number)
             return False
 
 
@@ -253,26 +242,28 @@ class EndPage(Postprocessor):
         page = self.md.page
         if not page.whole:
             return text
-        for snippet, source in page.shown.items():
+        for snippet, line in page.shown.items():
             if snippet not in page.files and page.path:
                 fence = f"`view: file` and `of: {snippet.name}`"
-                page.fault(f"a page that shows {snippet.name} also shows its file; add a fence with {fence}", source)
-        seen, parts = at_first(text), [at_first(part) for part in page.made]
-        asked, made = recordings(page.text), sum(part in seen for part in parts)
-        if len(asked) > page.fences or len(page.made) > made:
-            fault = f"of {len(asked)} recording fences only {made} are understood; is one indented wrongly?"
-            page.fault(fault, *asked)
-        if page.claims != (shown := claimed(seen)):
+                page.fault(f"a page that shows {snippet.name} also shows its file; add a fence with {fence}", line)
+        seen, parts = at_first(text), {line: at_first(part) for line, part in page.made}
+        asked = recordings_in(page.lines)
+        if lost := [line for line in asked if line not in page.fences or parts.get(line, "") not in seen]:
+            counted = f"of {len(asked)} recording fences only {len(asked) - len(lost)} are understood"
+            page.fault(f"{counted}; is one indented wrongly?", lost[0])
+        if page.claims != (shown := count_claimed(seen)):
             fault = f"of {page.claims} claims {shown} stand in sentences; pictures hold none, and none is typed by hand"
-            page.fault(fault, "<data", "{{")
-        if sum(drawn(part) for part in parts) != drawn(seen):
-            page.fault("a recording is drawn, not typed by hand", 'class="recording', "<figure", "<div")
+            page.fault_in_html(fault, "<data", "{{")
+        if sum(count_drawn(part) for part in parts.values()) != count_drawn(seen):
+            page.fault_in_html("a recording is drawn, not typed by hand", 'class="recording', "<figure", "<div")
         for heading in re.findall(r"(?s)<h[1-6]\b.*?</h", text):
             if marked := re.search(r'<data class="claim[^>]*>([^<]*&lt;[^<]*)', heading):
-                page.fault(f"a heading goes on to menus as HTML; it can hold no {html.unescape(marked[1])!r}", "{{")
+                page.fault_in_html(
+                    f"a heading goes on to menus as HTML; it can hold no {html.unescape(marked[1])!r}", "{{"
+                )
         page.values.check_used()
         if not page.faults and (left := re.search(r"(\{\{|\}\})[^<\n]{0,40}", CODE.sub("", seen))):
-            page.fault(f"{left[0]!r} was not taken for a claim", html.unescape(left[0]), left[1])
+            page.fault_in_html(f"{left[0]!r} was not taken for a claim", html.unescape(left[0]), left[1])
         text = self._marked(page, text)
         if page.faults:
             raise PageError("\n".join(page.faults))
@@ -289,14 +280,15 @@ class EndPage(Postprocessor):
     @staticmethod
     def _marked(page: Page, text: str) -> str:
         """The page with what was typed marked as such."""
-        places = {f"<!--{secrets.token_hex(8)}-->": part for part in page.made}  # which nobody can type
+        places = {f"<!--{secrets.token_hex(8)}-->": part for _, part in page.made}  # which nobody can type
         for place, part in places.items():
             text = text.replace(part, place, 1)
-        python = sum(bool(PYTHON.match(info or "")) for _, _, info in fenced(page.text.splitlines()))
+        lab = page.name.endswith(".ipynb")
+        python = 0 if lab else sum(fence.language == "python" for fence in read_fences(page.lines))
         sources = [read_text(path) for path in page.sources]
-        text, faults = typed.judged(text, page.tooltips, sources, python, lab=page.name.endswith(".ipynb"))
+        text, faults = typed.judged(text, page.tooltips, sources, python, lab)
         for fault in faults:
-            page.fault(fault, "<")
+            page.fault_in_html(fault, "<")
         for place, part in places.items():
             text = text.replace(place, part, 1)
         return text

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from recorder.project import RecorderError, read_text
 from render.config import docs, menu
-from render.fences import fenced
+from render.fences import prose_of, read_fences
 from render.page import front_matter
 
 WORDS_A_MINUTE, MINUTES_A_PICTURE = 200, 0.5  # a picture, a table or a listing
@@ -54,11 +54,10 @@ def minutes(source: str, notebook: bool = False) -> int:
         listings = sum(cell["cell_type"] == "code" for cell in cells)
         text = "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
     else:
-        text, listings = "", 0
-        for line, around, info in fenced(re.sub(FOLDED, "", front_matter(source)[1]).splitlines()):
-            listings += info not in (None, "values")
-            listings -= around != "" and line.strip() == "view: file"  # folded
-            text += "" if around or info is not None else f"{line}\n"
+        lines = re.sub(FOLDED, "", front_matter(source)[1]).splitlines()
+        folded = lambda fence: any(line.strip() == "view: file" for line in fence.body)
+        listings = sum(not folded(fence) for fence in read_fences(lines))
+        text = "\n".join(prose_of(lines))
     text = re.sub(r"\{\{.*?\}\}", "7", text, flags=re.S)  # a claim is read as one number
     words = re.sub(r"\]\([^)]*\)|</?[a-z][^>]*>", "", text).split()
     return math.ceil(len(words) / WORDS_A_MINUTE + listings * MINUTES_A_PICTURE)

@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-import yaml
-
-from recorder.project import Snippet, read_text, snippet_of_page
+from recorder.project import RecorderError, Snippet, read_text, snippet_of_page
 from render.config import Entry, address, docs, menu
+from render.fences import Fence, options_of, read_fences
 from render.lessons import lessons
 from render.page import front_matter
 
-FENCE = re.compile(r"(?ms)^```recording\n(.*?)^```")
 HOME = "index.md"
 
 
@@ -79,14 +77,12 @@ def _of_page(path: Path, modified: int, page: str) -> tuple[str, tuple[str, ...]
     """A page's own snippet, those whose files it shows, and its title."""
     settings, text = front_matter(read_text(path))
     own, title = settings.get("snippet") or snippet_of_page(page), re.search(r"(?m)^# (.+)", text)
-    fences = (_options(found) for found in FENCE.findall(text))
+    fences = (_options(fence) for fence in read_fences(text.splitlines()) if fence.language == "recording")
     files = tuple(options.get("of") or own for options in fences if options.get("view") == "file")
     return own, files, title[1].replace("`", "") if title else page
 
 
-def _options(source: str) -> dict:
-    try:
-        found = yaml.safe_load(source)
-    except yaml.YAMLError:  # which is said where the page is made
-        found = None
-    return found if isinstance(found, dict) else {}
+def _options(fence: Fence) -> dict:
+    with contextlib.suppress(RecorderError):  # which is said where the page is made
+        return options_of(fence.source)
+    return {}

@@ -30,14 +30,17 @@ def serving() -> bool:
 class Page:
     def __init__(self):
         self.text, self.path, self.name, self.settings = "", None, "", {}
-        self.shown, self.files = {}, {}  # snippets with a figure on this page, and those shown whole, in order
+        self.lines = []  # that Markdown is given; places on the page are their numbers, from 0
+        self.above = None  # how many lines of the file stand above them; unknown in a notebook
+        self.shown = {}  # snippets with a figure on this page, in order, and the line of their first fence
+        self.files = {}  # snippets that it shows whole, in order
         self.figures = {}  # figures on this page, in their order
         self.ran = {}  # where what it shows ran, each place once, in order
         self.gpus = {}  # GPUs that a reader can switch between: what people call them, by device
         self.whole = False  # whether all of it has been converted
-        self.fence = ""  # the recording fence that is being rendered
-        self.fences = 0  # recording fences that were understood as such
-        self.made = []  # the HTML of each of them
+        self.fence = None  # the line of the recording fence that is being rendered
+        self.fences = set()  # lines of recording fences that were understood as such
+        self.made = []  # the line and the HTML of each of them
         self.claims = 0
         self.values = None  # what it names; see values.py
         self.tooltips = set()  # of claims
@@ -48,31 +51,40 @@ class Page:
     def begin(self, md, lines: list[str]) -> None:
         """Forget the page before and find out which one this is."""
         self.__init__()
-        self.text = "\n".join(lines)
+        self.text, self.lines, self.above = "\n".join(lines), lines, 0
         found = getattr(md, "page_of_check", None) or _file_of_mkdocs(md) or _file_of_zensical(md)
         if found:
             self.path, self.name = found
             self.text = self.path.read_text("utf-8")
             self.settings = front_matter(self.text)[0]
+            above = self.text.count("\n") + 1 - len(lines)
+            self.above = above if above >= 0 and self.text.split("\n")[above:] == lines else None
 
-    def line_of(self, *texts: str) -> str:
-        """``docs/en/page.md:41``, where the first of the texts that the page contains stands."""
-        name = relative(self.path) if self.path and self.path.is_relative_to(ROOT) else str(self.path or "page")
-        position = next((p for text in texts if text and (p := self.text.find(text)) >= 0), None)
-        return name if position is None else f"{name}:{self.text.count(chr(10), 0, position) + 1}"
+    def place(self, line: int | None) -> str:
+        """Return where a line of the page stands, such as ``docs/en/page.md:41``; without a line, its file."""
+        if line is not None and self.above is not None:
+            return f"{self._file()}:{self.above + line + 1}"
+        return self._file() if line is None else self._search(self.lines[line].strip())
 
-    def fault(self, error, *texts: str) -> None:
-        """Note what is wrong, at the place of the first of the texts; the end of the page names all faults at once."""
-        message = f"{self.line_of(*texts)}: {error}"
-        if message not in self.faults:
+    def _search(self, *texts: str) -> str:
+        """Return where the first of the texts that the page contains stands."""
+        at = next((at for text in texts if text and (at := self.text.find(text)) >= 0), None)
+        return self._file() + ("" if at is None else f":{self.text.count(chr(10), 0, at) + 1}")
+
+    def _file(self) -> str:
+        return relative(self.path) if self.path and self.path.is_relative_to(ROOT) else str(self.path or "page")
+
+    def fault(self, error, line: int | None = None) -> None:
+        """Note what is wrong with a line. The end of the page names all faults at once."""
+        self._note(self.place(line), error)
+
+    def fault_in_html(self, error, *texts: str) -> None:
+        """Note what is wrong in the HTML, which has no lines, at the first of the texts that the page contains."""
+        self._note(self._search(*texts), error)
+
+    def _note(self, place: str, error) -> None:
+        if (message := f"{place}: {error}") not in self.faults:
             self.faults.append(message)
-
-    def fault_in(self, lines: list[str], number: int, error: str) -> None:
-        """Note what is wrong with one of the lines that Markdown was given, counted from 0, below the settings."""
-        above = self.text.count("\n") + 1 - len(lines)
-        same = self.text.split("\n")[above:][number : number + 1] == [lines[number]] if above >= 0 else False
-        place = f"{self.line_of()}:{above + number + 1}" if same else self.line_of(lines[number].strip())
-        self.faults.append(f"{place}: {error}")
 
     def snippet(self, name: str | None) -> Snippet:
         """The snippet of this name; without one that which the page's settings name, or the page's own name."""

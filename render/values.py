@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from recorder.project import RecorderError, Snippet, interpreted
 from render import claims, gpus, tracked
 from render.claims import Claim
-from render.fences import FENCE, fenced
+from render.fences import Fence
 from render.page import Page
 from render.previews import fetch
 
@@ -41,9 +41,9 @@ class Source:
 
 
 class WrongValue(RecorderError):
-    """A name that has no value. ``line``: the first of its lines."""
+    """A name that has no value. ``line``: the number of its first line."""
 
-    def __init__(self, name: str, error, line: str):
+    def __init__(self, name: str, error, line: int):
         super().__init__(f"{name}: {error}")
         self.line = line
 
@@ -52,32 +52,25 @@ class WrongValue(RecorderError):
 class Values:
     page: Page
     given: dict[str, Claim] = field(default_factory=dict)  # by name
-    lines: dict[str, str] = field(default_factory=dict)  # the first of each
+    lines: dict[str, int] = field(default_factory=dict)  # the number of the first line of each
     used: set[str] = field(default_factory=set)
     known: dict[tuple[str, str], object] = field(default_factory=dict)  # values by name and device
 
-    def take(self, lines: list[str]) -> list[str]:
-        """Take the names from the lines of the page. Return the lines, with those of the fence empty."""
-        left, named, inside, fences = [], {}, False, 0
-        for number, (line, around, info) in enumerate(fenced(lines)):
-            inside = info == "values" or (inside and around != "")
-            left.append("" if inside else line)
-            if info == "values":
-                fences += 1
-                if fences > 1 or line.startswith((" ", "\t", ">", "-")):
-                    self.page.fault_in(lines, number, "a page has one fence `values`, at the margin")
-            elif inside and line[:1].isspace() and named:
-                named[max(named)] += f" {line.strip()}"
-            elif inside and line.strip() and not FENCE.match(line):
-                named[number] = line.strip()
-        for number, text in named.items():
-            try:
-                self._define(text, lines[number])
-            except RecorderError as error:
-                self.page.fault_in(lines, number, error)
+    def take(self, lines: list[str], fences: list[Fence]) -> list[str]:
+        """Take the names from the lines of the page. Return as many lines, those of the fence empty."""
+        left, asked = list(lines), [fence for fence in fences if fence.info == "values"]
+        for fence in asked:
+            left[fence.line : fence.end] = [""] * (fence.end - fence.line)
+            if fence is not asked[0] or fence.indent:
+                self.page.fault("a page has one fence `values`, at the margin", fence.line)
+            for number, text in _definitions(fence).items():
+                try:
+                    self._define(text, number)
+                except RecorderError as error:
+                    self.page.fault(error, number)
         return left
 
-    def _define(self, text: str, line: str) -> None:
+    def _define(self, text: str, line: int) -> None:
         found = NAMED.fullmatch(text)
         if not found or not found["name"].isidentifier():
             raise RecorderError(f"{text!r} is no line such as `name = gpu: EXPRESSION`")
@@ -162,3 +155,14 @@ class OnDevice(Mapping):
 
     def __len__(self):
         return len(self._values.given)
+
+
+def _definitions(fence: Fence) -> dict[int, str]:
+    """Return the definitions in a fence by their first lines. An indented line continues the one above."""
+    found = {}
+    for number, line in enumerate(fence.body, fence.line + 1):
+        if line[:1].isspace() and found:
+            found[max(found)] += f" {line.strip()}"
+        elif line.strip():
+            found[number] = line.strip()
+    return found

@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 from bs4 import BeautifulSoup, SoupStrainer
 
 from render.config import address, config, docs, nav
-from render.fences import at_first, claimed, claims_of, drawn, recordings
+from render.fences import at_first, claims_in, count_claimed, count_drawn, recordings_in
 from render.gates.hosts import other_hosts
 from render.labs import markdown_of
 
@@ -35,11 +35,12 @@ def _losses(page: str, html: str) -> list[str]:
     if page.endswith(".ipynb"):
         cells = json.loads(text)["cells"]
         text = markdown_of(cells)
+    lines = text.splitlines()
     ours = ("exercise", "exercises", "caught", "ledger", "path", "route")
-    figures = drawn(html) + sum(f'class="{view}"' in html for view in ours)
+    figures = count_drawn(html) + sum(f'class="{view}"' in html for view in ours)
     parts = {
-        "recordings": (len(recordings(text)), figures),
-        "claims": (claims_of(text), claimed(html)),
+        "recordings": (len(recordings_in(lines)), figures),
+        "claims": (len(claims_in(lines)), count_claimed(html)),
         "cells of code": (sum(cell["cell_type"] == "code" for cell in cells), html.count('class="jp-InputArea')),
     }
     return [f"{a} {what}, {b} of them on the built page" for what, (a, b) in parts.items() if b != a]

@@ -257,7 +257,7 @@ def test_what_a_snippet_prints_is_repeated_by_itself_and_all_else_by_the_recorde
 
 
 def test_a_page_shows_the_whole_file_behind_its_results(convert):
-    with pytest.raises(PageError, match=r"docs/en/programs/toy\.md:2: .*view: file"):
+    with pytest.raises(PageError, match=r"docs/en/programs/toy\.md:1: .*view: file"):
         convert(fence("view: output"), whole_file=False)
 
 
@@ -523,7 +523,7 @@ def test_a_pattern_keeps_no_build_waiting(convert, course, monkeypatch, pattern)
     monkeypatch.setattr(printed, "SECONDS", 0.05)
     for device in ("cpu", "h200"):
         course.record(device, output="a" * 4000 + "b\n")
-    with at_most(20), pytest.raises(PageError, match=r"toy\.md:2: .*(takes more than|no line matches)"):
+    with at_most(20), pytest.raises(PageError, match=r"toy\.md:1: .*(takes more than|no line matches)"):
         convert(fence("view: output", f'only: "{pattern}"'))
 
 
@@ -538,7 +538,7 @@ def stale(course):
 def test_a_stale_recording_stops_the_page(convert, course):
     with pytest.raises(PageError) as raised:
         convert(stale(course))
-    for line, message in zip((2, 5), str(raised.value).splitlines(), strict=True):
+    for line, message in zip((1, 5), str(raised.value).splitlines(), strict=True):
         assert re.match(rf"docs/en/programs/toy\.md:{line}: recordings/programs/toy/cpu\.json: stale", message)
         assert "mend: python -m recorder run programs/toy" in message
 

@@ -101,7 +101,7 @@ def test_faults_of_all_pages_are_named_at_once(course, refused):
     course.page(LESSON.replace("view: output", "view: outputs").replace(":kernel", ":kernal"))
     course.page("# Home\n\n{{ cpu: 1 }}\n\n```recordng\n```\n", "index.md")
     assert refused(f"^{PAGE}:6: .*'kernal'") == 4
-    refused(f"^{PAGE}:12: there is no view 'outputs'")
+    refused(f"^{PAGE}:11: there is no view 'outputs'")
     refused(f"^{HOME}:3: there is no snippet 'index'.*name another by `of:`")
     refused(f"^{HOME}:5: no fence is called 'recordng'")
 
