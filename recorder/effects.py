@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Judge what a statement of a file's top level does when the file is imported: whether it could be left out or moved.
+"""Judge what a statement of a file's top level does on import: whether it could be left out or moved.
 
-A definition that nothing uses can be left out, and its place in the file does not matter, if all that it does is to
-bind a name. Whether that is so is decided from a short list of what is known to do no more; the rest acts.
+A definition that nothing uses can be left out, and its place in the file does not matter, if all that it does is bind a
+name. A short list holds the calls that are known to do no more; every other call acts.
 """
 
 import ast
@@ -29,7 +29,7 @@ MAKES_MUTABLE = ("list", "dict", "set", "dict.fromkeys", "sorted", "triton.Confi
 
 
 class Names:
-    """What the names of a file's top level stand for: a foreign thing, one definition, or what may change."""
+    """The names of a file's top level. Each stands for something foreign, one definition, or what may change."""
 
     def __init__(self, tree: ast.Module):
         self.foreign: dict[str, str] = {}  # imported anywhere in the file: its name in full, such as "triton.language"
@@ -51,7 +51,7 @@ class Names:
                 self.bound.setdefault(name, []).append(statement)
 
     def full(self, node: ast.AST) -> str:
-        """The name in full of what an expression names, such as ``triton.language.constexpr``; else empty."""
+        """Return the full name of what an expression names, such as ``triton.language.constexpr``, or ""."""
         if isinstance(node, ast.Attribute):
             owner = self.full(node.value)
             return f"{owner}.{node.attr}" if owner else ""
@@ -60,9 +60,9 @@ class Names:
         return self.foreign.get(node.id, "" if node.id in self.bound or not hasattr(builtins, node.id) else node.id)
 
     def level(self, name: str) -> int:
-        """Whether a name always stands for the same: ``SETTLED``, or ``DEPENDENT`` on when it is asked."""
+        """Return ``SETTLED`` if a name always stands for the same thing, otherwise ``DEPENDENT``."""
         if name not in self._levels:
-            self._levels[name] = DEPENDENT  # if it is asked for itself
+            self._levels[name] = DEPENDENT  # if its own definition uses it
             self._levels[name] = self._level(name)
         return self._levels[name]
 
@@ -82,11 +82,11 @@ class Names:
 
     def _mutable(self, value: ast.AST) -> bool:
         calls = (node for node in ast.walk(value) if isinstance(node, ast.Call))
-        made = any(self.full(call.func) in MAKES_MUTABLE for call in calls)
-        return made or any(isinstance(node, MUTABLE) for node in ast.walk(value))
+        makes = any(self.full(call.func) in MAKES_MUTABLE for call in calls)
+        return makes or any(isinstance(node, MUTABLE) for node in ast.walk(value))
 
     def of(self, node: ast.AST | None, local: frozenset[str] = frozenset()) -> int:
-        """What evaluating an expression does; ``local`` are names that it binds itself."""
+        """Return what evaluating an expression does. It binds the names in ``local`` itself."""
         if node is None or isinstance(node, ast.Constant | ast.expr_context):
             return SETTLED
         if isinstance(node, ast.Name):
@@ -120,14 +120,14 @@ class Names:
         return ACTING
 
     def _plain_tuple(self, name: str) -> bool:
-        """Whether a name is that of a class of the file's own that is but a ``NamedTuple``."""
+        """Return whether a name is that of a class of this file which is a plain ``NamedTuple``."""
         nodes = self.bound.get(name, [])
         return len(nodes) == 1 and isinstance(nodes[0], ast.ClassDef) and not nodes[0].decorator_list and [
             self.full(base) for base in nodes[0].bases
         ] == ["typing.NamedTuple"]  # fmt: skip
 
     def of_statement(self, node: ast.stmt, local: frozenset[str] = frozenset()) -> int:
-        """What running a statement of the top level, or of a class, does."""
+        """Return what running a statement of the top level, or of a class, does."""
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             given = [*node.args.defaults, *node.args.kw_defaults]
             return max(self._decorated(node), self._of_all(given, local), self._annotated(node))
@@ -154,15 +154,15 @@ class Names:
         return max(levels)
 
     def _base(self, base: ast.AST) -> int:
-        """What making a subclass does: a class of ours may be told of it."""
+        """Return what making a subclass does: a class of ours may run code for it."""
         full = self.full(base)
         if full and full.partition(".")[0] not in ("snippets", "recorder"):
             return SETTLED
         nodes = self.bound.get(base.id, []) if isinstance(base, ast.Name) else []
         if len(nodes) != 1 or not isinstance(nodes[0], ast.ClassDef) or nodes[0].keywords:
             return ACTING
-        told = any(getattr(part, "name", "") == "__init_subclass__" for part in nodes[0].body)
-        return ACTING if told else max((self._base(each) for each in nodes[0].bases), default=SETTLED)
+        runs = any(getattr(part, "name", "") == "__init_subclass__" for part in nodes[0].body)
+        return ACTING if runs else max((self._base(each) for each in nodes[0].bases), default=SETTLED)
 
     def _annotated(self, node) -> int:
         arguments = [n.annotation for n in ast.walk(node.args) if isinstance(n, ast.arg)]
@@ -185,7 +185,7 @@ def _only_names(target: ast.AST) -> bool:
 
 
 def stored(node: ast.AST) -> list[str]:
-    """The names that a statement binds around it, those within its branches and loops included."""
+    """Return the names that a statement binds where it stands, with those in its branches and loops."""
     if isinstance(node, FUNCTIONS):
         return [node.name]
     if isinstance(node, ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):

@@ -18,45 +18,45 @@ from recorder.recording import write_atomically
 
 
 def fingerprint(script: Lab) -> str:
-    """SHA-256 (hexadecimal) of what runs and of the script's text: in a lab, the comments are the prose of the page."""
+    """Return the SHA-256 (hexadecimal) of what runs and of the script's text: its comments are the page's prose."""
     return hashlib.sha256(f"{code.of(script)}\n{read_text(script.path)}".encode()).hexdigest()
 
 
 def digest(notebook: dict) -> str:
-    """SHA-256 (hexadecimal) of a notebook's cells and provenance, by which an edit by hand shows."""
-    told = {"cells": notebook.get("cells"), "provenance": notebook.get("metadata", {}).get("provenance")}
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    """Return the SHA-256 (hexadecimal) of a notebook's cells and provenance, which shows an edit by hand."""
+    covered = {"cells": notebook.get("cells"), "provenance": notebook.get("metadata", {}).get("provenance")}
+    return hashlib.sha256(json.dumps(covered, sort_keys=True).encode()).hexdigest()
 
 
 def read(notebook: Path) -> dict:
-    """A notebook as it was written. Raises ``RecorderError`` if it was not by :func:`build`."""
+    """Return a notebook. Raise ``RecorderError`` if it is not as :func:`build` wrote it."""
     try:
-        found = json.loads(notebook.read_text("utf-8"))
-        if found["metadata"]["digest"] != digest(found) or not found["cells"]:
+        read = json.loads(notebook.read_text("utf-8"))
+        if read["metadata"]["digest"] != digest(read) or not read["cells"]:
             raise ValueError("its digest is another")
-        return found
+        return read
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise RecorderError(f"{relative(notebook)} is not as the recorder wrote it ({error})") from error
 
 
 def cells(notebook: Path) -> list[dict]:
-    """The cells of a notebook, without the last, which says where and when it ran."""
+    """Return the cells of a notebook without the last, which says where and when it ran."""
     return json.loads(notebook.read_text("utf-8"))["cells"][:-1]
 
 
 def status(script: Lab) -> str:
-    """``missing``, ``edited`` (not as :func:`build` wrote it), ``stale`` (the script has changed) or ``fresh``."""
+    """Return ``missing``, ``edited`` (not as :func:`build` wrote it), ``stale`` (the script changed) or ``fresh``."""
     if not script.notebook.is_file():
         return "missing"
     try:
-        made = read(script.notebook)["metadata"]["provenance"]
+        provenance = read(script.notebook)["metadata"]["provenance"]
     except RecorderError:
         return "edited"
-    return "fresh" if made.get("fingerprint") == fingerprint(script) else "stale"
+    return "fresh" if provenance.get("fingerprint") == fingerprint(script) else "stale"
 
 
 def device(script: Path) -> str:
-    """Where a lab runs: it chooses the interpreter by setting TRITON_INTERPRET, else it only compiles."""
+    """Return where a lab runs: in the interpreter if it sets TRITON_INTERPRET; otherwise it only compiles."""
     chosen = re.search(r"""^os\.environ\[["']TRITON_INTERPRET["']\] = """, script.read_text("utf-8"), re.M)
     return "CPU, Triton's interpreter" if chosen else "CPU, Triton's compiler, nothing launched"
 
@@ -75,21 +75,21 @@ def build(script: Lab, notebook: Path, *, timeout: float) -> None:
         RecorderError: A cell failed or the time was up; the message names the cell.
     """
     before = fingerprint(script)
-    made = _execute(script.path, timeout)
+    executed = _execute(script.path, timeout)
     if fingerprint(script) != before:
         raise RecorderError(f"{relative(script.path)} was edited while it ran; run it again")
-    made["metadata"]["provenance"] = {
+    executed["metadata"]["provenance"] = {
         "script": relative(script.path),
         "device": device(script.path),
         "python": platform.python_version(),
         **{package: version(package).split("+")[0] for package in ("torch", "triton", "numpy")},
         "fingerprint": before,
     }
-    write_atomically(notebook, _dated(made, notebook))
+    write_atomically(notebook, _dated(executed, notebook))
 
 
 def _execute(script: Path, timeout: float) -> dict:
-    # Imported here because ``status`` needs none of them, and every build of the site asks for it.
+    # Imported here, because every build of the site calls ``status``, which needs none of them.
     import jupytext
     from ipykernel.kernelspec import KERNEL_NAME
     from jupyter_client import AsyncKernelManager
@@ -128,7 +128,7 @@ def _execute(script: Path, timeout: float) -> dict:
         try:
             client.execute(env=_environment(folder), cwd=folder, cleanup_kc=True)
         except Exception as error:
-            # nbclient takes Ctrl-C to itself, stops the kernel and then fails over that, in several ways.
+            # nbclient catches Ctrl-C itself, stops the kernel, and then fails in one of several ways.
             if hasattr(client, "_async_cleanup_kernel_future"):
                 raise KeyboardInterrupt from error
             if not running or not isinstance(error, CellControlSignal | CellTimeoutError | DeadKernelError):
@@ -148,7 +148,7 @@ def _execute(script: Path, timeout: float) -> dict:
 
 
 def _environment(folder: str) -> dict[str, str]:
-    """For the kernel: a lab sets TRITON_INTERPRET itself, sees no GPU, and none of the user's IPython settings."""
+    """Return the kernel's environment. A lab sets TRITON_INTERPRET itself and sees no GPU."""
     inherited = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     ours = {"CUDA_VISIBLE_DEVICES": "", "IPYTHONDIR": folder, "PYTHONHASHSEED": "0", "PYTHONPATH": str(ROOT)}
     return inherited | ours
@@ -163,31 +163,35 @@ def _reason(error: Exception, timeout: float) -> str:
 
 
 def _without_paths(text: str, folder: str) -> str:
-    """Take out of JSON text where this machine keeps the project and its temporary files."""
+    """Remove from JSON text the paths of the project and of temporary files on this machine."""
     temporary = re.escape(tempfile.gettempdir())
     text = text.replace(f"{ROOT}{os.sep}", "").replace(str(ROOT), ".").replace(folder, ".")
     return re.sub(rf"{temporary}/ipykernel_\d+/\d+\.py", "cell.py", text)  # where ipykernel keeps the source of a cell
 
 
-def _dated(made: dict, notebook: Path) -> str:
-    """The text of the notebook: dated today, or as the old one if that has the same cells and versions."""
+def _dated(executed: dict, notebook: Path) -> str:
+    """Return the text of the notebook with today's date, or the old one's if that has the same cells and versions."""
     try:
         old = json.loads(notebook.read_text("utf-8"))
-        written = _text(made, old["metadata"]["provenance"]["date"])
+        written = _text(executed, old["metadata"]["provenance"]["date"])
         if json.loads(written) == old:
             return written
     except (OSError, ValueError, KeyError, TypeError):
-        pass  # there is no old notebook, or none that we wrote
-    return _text(made, date.today().isoformat())
+        pass  # there is no old notebook, or we did not write it
+    return _text(executed, date.today().isoformat())
 
 
-def _text(made: dict, day: str) -> str:
-    provenance = {**made["metadata"]["provenance"], "date": day}
+def _text(executed: dict, day: str) -> str:
+    provenance = {**executed["metadata"]["provenance"], "date": day}
     line = (
         f"Ran on {provenance['device']} · Triton {provenance['triton']} · torch {provenance['torch']} · "
         f"Python {provenance['python']} · {day}"
     )
     last = {"cell_type": "markdown", "id": "provenance", "metadata": {"tags": ["provenance"]}, "source": line}
-    dated = {**made, "cells": [*made["cells"], last], "metadata": {**made["metadata"], "provenance": provenance}}
+    dated = {
+        **executed,
+        "cells": [*executed["cells"], last],
+        "metadata": {**executed["metadata"], "provenance": provenance},
+    }
     dated["metadata"]["digest"] = digest(dated)
     return json.dumps(dated, ensure_ascii=False, indent=1, sort_keys=True) + "\n"

@@ -26,7 +26,7 @@ Begun. Next:
 
 
 def new(name: str) -> str:
-    """Write the skeletons of a lesson; returns what to do next. Raises ``RecorderError`` if it is there already."""
+    """Write the skeletons of a lesson and return what to do next. Raise ``RecorderError`` if it exists already."""
     check_new_name(name)
     chapter, _, short = name.partition("/")
     if not (ROOT / "snippets" / chapter).is_dir():
@@ -52,7 +52,7 @@ def new(name: str) -> str:
 
 
 def _menu(chapter: str, page: Path) -> str:
-    """mkdocs.yml with a line more: the page behind the last of its chapter."""
+    """Return the text of mkdocs.yml with the page after the last one of its chapter."""
     text, entry = (ROOT / "mkdocs.yml").read_text("utf-8"), page.relative_to(ROOT / "docs" / "en").as_posix()
     start = text.find("\nnav:")
     lines = [m for m in re.finditer(rf"^( *)- (?:.*: )?{chapter}/\S+$", text, re.M) if m.start() > start >= 0]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find in a statement what it reads of code other than by running it, and what it loads other than by an import.
+"""Find what a statement reads of code beyond running it, and what it loads without an import.
 
-Docstrings, source lines, line numbers, files and all names of a file count in a fingerprint where they may be read.
+Docstrings, source lines, line numbers, files, and all names of a file count in a fingerprint where code may read them.
 What cannot be followed is refused by name, with its line.
 """
 
@@ -36,7 +36,7 @@ WORDS = ("open", "help", "imp", "parents", "__main__")  # other things, as strin
 BY_NAME = "what it loads by name is in no fingerprint; write an import"
 BY_PATH = "a change of sys.path lets it import what is in no fingerprint; write `from snippets… import …`"
 NEARBY = "the files that it looks for beside its own are in no fingerprint; import them, and use their `__file__`"
-GAP = "\0"  # in a string, what is worked out as it runs
+GAP = "\0"  # in a string, a part that is known only at run time
 OURS = re.compile(rf"\bsnippets((?:[./]\w+)*)((?:[./]\w*)?{GAP})?")
 ALL = re.compile(r"(\./)?snippets(/|/[^\w\s].*)?")  # the folder, or a pattern of files in it
 BROUGHT = re.compile(r"\bfrom\s+snippets\.([\w.]+)\s+import\s+\(?(\w+(?:\s*,\s*\w+)*)")
@@ -44,17 +44,17 @@ IMPORTS = re.compile(r"(?:^|[;\n])\s*(?:import\s+(\w+)|from\s+(\w+)[\w.]*\s+impo
 
 
 class Reads:
-    """What a statement reads and loads; ``refused`` holds what cannot be followed, with its line."""
+    """The things that a statement reads and loads. ``refused`` has a line and a reason for what cannot be followed."""
 
     def __init__(self, node: ast.stmt, names: Names, constants: dict[str, str]):
         self.refused: list[tuple[int, str]] = []
         self.strings: list[str] = []
-        self.files: set[Path] = set()  # files of the checkout that its strings name, or that it imports of elsewhere
-        self.folders: set[Path] = set()  # folders of snippets of which it loads a file by a name that it works out
+        self.files: set[Path] = set()  # files of the checkout that its strings name
+        self.folders: set[Path] = set()  # folders of snippets from which it loads a file by a computed name
         self.packages: set[str] = set()  # imported from elsewhere, as they are called in Python
         self._names, self._constants = names, constants
         self._parents = {child: parent for parent in ast.walk(node) for child in ast.iter_child_nodes(parent)}
-        mentioned = {}  # name: a node that mentions it
+        mentioned = {}  # by name: the nodes that mention it
         for inner in ast.walk(node):
             for name in self._mentions(inner):
                 mentioned.setdefault(name, []).append(inner)
@@ -98,7 +98,7 @@ class Reads:
             raise RecorderError(f"{relative(path)}:{line}: {why}")
 
     def refuse_beside(self) -> None:
-        """Refuse what looks for files in a folder, for the file that it stands in keeps its own path."""
+        """Refuse every look for files in a folder, because this file keeps its own path."""
         for each in self.beside:
             self._refuse(each, NEARBY)
 
@@ -123,26 +123,28 @@ class Reads:
         return isinstance(call, ast.Call) and call.func is node and bool(call.args)
 
     def _of_another(self, node: ast.AST) -> bool:
-        """Whether ``__doc__`` is read of something else than a benchmark of Triton's, whose docstring always counts."""
+        """Return whether ``__doc__`` is that of anything but a benchmark, whose docstring counts in any case."""
         if isinstance(node, ast.Name):
             return False
-        mark = node.value.value if isinstance(node, ast.Attribute) and getattr(node.value, "attr", "") == "fn" else None
-        if not isinstance(mark, ast.Name):
+        benchmark = (
+            node.value.value if isinstance(node, ast.Attribute) and getattr(node.value, "attr", "") == "fn" else None
+        )
+        if not isinstance(benchmark, ast.Name):
             return True
         while not isinstance(node, ast.stmt):
             node = self._parents[node]
-        marks = (n for n in ast.walk(node) if isinstance(n, ast.Attribute) and n.attr == "benchmarks")
-        return not any(getattr(n.value, "id", None) == mark.id for n in marks)
+        tables = (n for n in ast.walk(node) if isinstance(n, ast.Attribute) and n.attr == "benchmarks")
+        return not any(getattr(n.value, "id", None) == benchmark.id for n in tables)
 
     def _decorates(self, node: ast.AST) -> bool:
-        """Whether Triton's ``perf_report`` is called as a decorator, or imported by its name."""
+        """Return whether Triton's ``perf_report`` is called as a decorator, or imported under its own name."""
         if isinstance(node, ast.ImportFrom):
             return not any(alias.asname for alias in node.names if alias.name == "perf_report")
         call = self._parents.get(node)
         return call in getattr(self._parents.get(call), "decorator_list", ())
 
     def _run_again(self, node: ast.AST) -> bool:
-        """Whether ``__file__`` stands in a command that has Python run it, or is but a name to print."""
+        """Return whether ``__file__`` stands in a command for Python to run, or is only a name to print."""
         while node in self._parents and isinstance(self._parents[node], ast.Call | ast.Starred):
             node = self._parents[node]
         parent = self._parents.get(node)
@@ -154,7 +156,7 @@ class Reads:
         return any(self._names.full(each) == "sys.executable" for each in elements)
 
     def _looks_beside(self, node: ast.AST) -> bool:
-        """Whether ``__file__`` is asked for its folder, or for a file beside it, other than to print it."""
+        """Return whether code gets the folder of ``__file__``, or a file beside it, for more than printing."""
         beside = False
         while isinstance(self._parents.get(node), ast.Call | ast.Attribute | ast.BinOp | ast.Subscript):
             node = self._parents[node]
@@ -164,23 +166,23 @@ class Reads:
         return beside and not self._taken_out(self._parents.get(node))
 
     def _taken_out(self, node: ast.AST | None) -> bool:
-        """Whether a part of an f-string is there to be taken out of another, by ``replace``."""
+        """Return whether this is a part of an f-string that ``replace`` removes from another string."""
         return isinstance(node, ast.FormattedValue) and self._called(self._parents[node]) == "replace"
 
     def _called(self, node: ast.AST) -> str:
-        """The name of the function that is called on this."""
+        """Return the name of the function that is called with this node as an argument."""
         function = getattr(self._parents.get(node), "func", None)
         return getattr(function, "attr", "") or getattr(function, "id", "")
 
     def _reads(self, node: ast.AST) -> bool:
-        """Whether ``open`` and the like may read: not where a mode says that they write."""
+        """Return whether a call such as ``open`` may read: it does not if its mode says that it writes."""
         call = self._parents.get(node)
         arguments = getattr(call, "args", ())[0 if isinstance(node, ast.Attribute) else 1 :][:1]
         modes = [argument.value for argument in arguments if isinstance(argument, ast.Constant)]
         return not (modes and set(str(modes[0])) & set("wax"))
 
     def _loads_foreign(self, node: ast.AST) -> bool:
-        """Whether a loader is called, and on what is certainly not ours."""
+        """Return whether this calls a loader with a name that is certainly not ours."""
         if isinstance(node, ast.Import | ast.ImportFrom):
             alias = next((a for a in node.names if a.name in LOADERS), None)
             return not (alias and alias.asname)
@@ -226,12 +228,12 @@ class Reads:
                 self._of_ours(inner, text, match)
 
     def _of_ours(self, node: ast.AST, text: str, match: re.Match) -> None:
-        """Follow what a string names of ``snippets/``."""
+        """Follow the name of a file or folder of ``snippets/`` in a string."""
         for brought in BROUGHT.finditer(text):
             names = [f"{brought[1]}.{name.strip()}" for name in brought[2].split(",")]
-            found = [_snippet_file(brought[1])] if _snippet_file(brought[1]) else list(map(_snippet_file, names))
-            if all(found):
-                self.files |= {*found}
+            files = [_snippet_file(brought[1])] if _snippet_file(brought[1]) else list(map(_snippet_file, names))
+            if all(files):
+                self.files |= {*files}
                 return
         parts = [part for part in re.split(r"[./]", match[1]) if part and part != "py"]
         for end in range(len(parts), 0, -1):
@@ -245,7 +247,7 @@ class Reads:
             self._refuse(node, BY_NAME)
 
     def _text(self, node: ast.AST) -> str | None:
-        """A string as it will be, with a gap for each part that is not known."""
+        """Return the string that an expression makes, with ``GAP`` for unknown parts, or None."""
         if isinstance(node, ast.Constant):
             return node.value if isinstance(node.value, str) else None
         if isinstance(node, ast.JoinedStr):
@@ -276,7 +278,7 @@ def _snippet_file(module: str) -> Path | None:
 
 
 def ours(name: str) -> str:
-    """The file of ours that an import of this name could load, with some ``sys.path``; empty if there is none."""
+    """Return the file of ours that an import of this name could load under some ``sys.path``, or an empty string."""
     top = name.partition(".")[0]
     if not top.isidentifier() or top in sys.stdlib_module_names or top in LIBRARIES:
         return ""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Give a snippet or a page another name, in all places that have it: what was recorded stays, so nothing runs again.
+"""Give a snippet or a page another name everywhere. Recordings stay, so nothing has to run again.
 
-A fingerprint is of what runs, not of the files that it stands in; but code may spell a name, as ``import … as`` does.
-Where a fingerprint changes, it is because of the name alone: of each file of ours, the syntax tree is compared before
-anything is written. Labs run on any machine: one whose prose names what was renamed is stale afterward.
+A fingerprint covers what runs, not the names of files; but code may spell such a name, as ``import … as`` does. So each
+file's syntax tree is compared before anything is written: only the name may have changed. A lab whose prose has the old
+name is stale afterward; labs run on any machine.
 """
 
 import ast
@@ -28,8 +28,8 @@ TEXT = (".py", ".md", ".toml", ".yml", ".html", ".css", ".js")
 def rename(old_name: str, new_name: str) -> list[str]:
     """Move a snippet with its test, settings, recordings and page; or a page alone, such as ``programs/masks.md``.
 
-    Returns the files that are new or changed. Raises ``RecorderError``, and changes nothing, if the new name is taken,
-    if what is recorded is not fresh, or if code uses the name in a way that is not understood.
+    Return the files that are new or changed. Raise ``RecorderError``, and change nothing, if the new name is taken, if
+    a recording is not fresh, or if code uses the name in a way that is not understood.
     """
     if old_name.endswith(".md"):
         return _rename_page(old_name, new_name)
@@ -57,7 +57,7 @@ def rename(old_name: str, new_name: str) -> list[str]:
 
 
 def _rename_page(old: str, new: str) -> list[str]:
-    """Move a page, in each language, and the links to it. If it had its snippet's name, its settings tell that now."""
+    """Move a page in each language, and the links to it. If it had its snippet's name, its settings name that now."""
     moves = {page: page.parents[1] / new for page in (ROOT / "docs").glob(f"*/{old}")}
     if not moves:
         raise RecorderError(f"there is no page {old!r}")
@@ -67,12 +67,12 @@ def _rename_page(old: str, new: str) -> list[str]:
     texts = _texts(moves, lambda text: address.sub(new.removesuffix(".md"), text))
     own, now = (Snippet(snippet_of_page(page)) for page in (old, new))
     if own.path.is_file() and own != now:
-        texts |= {page: _told(texts.get(page) or page.read_text("utf-8"), own) for page in moves}
+        texts |= {page: _with_its_snippet(texts.get(page) or page.read_text("utf-8"), own) for page in moves}
     return sorted(_write(texts, moves))
 
 
-def _told(page: str, snippet: Snippet) -> str:
-    """The text of a page whose settings name its snippet, unless they named one before."""
+def _with_its_snippet(page: str, snippet: Snippet) -> str:
+    """Return the text of a page with settings that name its snippet, unless they name one already."""
     if re.match(r"---\n(?:(?!---).*\n)*snippet: ", page):
         return page
     line = f"---\nsnippet: {snippet.name}\n"
@@ -87,11 +87,11 @@ def _recordings(snippet: Snippet) -> list[Recording]:
     return [recording.load(snippet, device) for device in recording.devices(snippet)]
 
 
-# ---- What is written, by path before it is moved ----
+# ---- New texts, by the path before the move ----
 
 
 def _texts(moves: dict, spelled: Callable, old: Snippet | None = None, new: Snippet | None = None) -> dict[Path, str]:
-    """The new text of each file that changes."""
+    """Return the new text of each file that changes."""
     texts = {}
     for path in _files():
         text = before = path.read_text("utf-8")
@@ -108,14 +108,14 @@ def _texts(moves: dict, spelled: Callable, old: Snippet | None = None, new: Snip
 
 
 def _files() -> list[Path]:
-    """Where a name may stand: in every text of ours, but for what the recorder writes."""
+    """Return the files that may hold a name: every text of ours that the recorder does not write."""
     within = (path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.suffix in TEXT)
     top = (path for path in ROOT.iterdir() if path.suffix in TEXT or path.name == "Makefile")
     return sorted(path for path in [*within, *top] if path.is_file())
 
 
 def _spelled(text: str, old: Snippet, new: Snippet, has_page: bool) -> str:
-    """``text`` with the names of snippet, page, test and module as they are now."""
+    """Return a text with the new names of snippet, page, test and module."""
     chapter, _, name = old.name.partition("/")
     new_chapter, _, new_name = new.name.partition("/")
     if has_page:
@@ -128,7 +128,7 @@ def _spelled(text: str, old: Snippet, new: Snippet, has_page: bool) -> str:
 
 
 def _imported(path: Path, text: str, old: Snippet, new: Snippet) -> str:
-    """``text`` with imports of the module beside others, under the name that the code uses."""
+    """Return a text whose imports of several modules at once have the new name, bound to the one that the code uses."""
     (chapter, _, name), (new_chapter, _, new_name) = old.name.partition("/"), new.name.partition("/")
     lines, one = text.splitlines(keepends=True), rf"(import .*)?\b{name}\b( as \w+)?"
     for node in ast.walk(ast.parse(text)) if f"snippets.{chapter} import" in text else ():
@@ -143,7 +143,7 @@ def _imported(path: Path, text: str, old: Snippet, new: Snippet) -> str:
 
 
 def _called_by_file(text: str, old: Snippet, new: Snippet, everywhere: bool) -> str:
-    """``text`` with the file's name as it is now; of a snippet only in its docstring, for its code may print it."""
+    """Return a text with the file's new name; if not ``everywhere``, only in its docstring: code may print the name."""
     first = next(iter(ast.parse(text).body), None)
     lines = text.splitlines(keepends=True)
     end = len(lines) if everywhere else first.end_lineno if isinstance(first, ast.Expr) else 0
@@ -155,7 +155,7 @@ LINK = re.compile(r"(?<=\]\()[^()\s#:]+|(?<=\]: )[^()\s#:]+")
 
 
 def _relinked(path: Path, text: str, moves: dict[Path, Path]) -> str:
-    """The text of a page, or of a lab, with its links to pages that move, also if it moves itself."""
+    """Return the text of a page or a lab with links that still lead to the pages that move, also if it moves itself."""
     here = ROOT / "docs/en" / path.parts[-3] if path.suffix == ".py" else path.parent
     there = moves.get(path, path).parent if path.suffix == ".md" else here
 
@@ -169,21 +169,21 @@ def _relinked(path: Path, text: str, moves: dict[Path, Path]) -> str:
 
 
 def _settings(texts: dict[Path, str], old: Snippet, new: Snippet) -> dict[Path, str]:
-    """The settings with the snippet's table, as it is written, under the new name and in its chapter."""
+    """Return the settings files with the snippet's table, unchanged, under its new name and in its new chapter."""
     read = lambda file: texts.get(file) or (file.read_text("utf-8") if file.is_file() else "")
     text, key = read(old.settings_file), old.name.partition("/")[2]
-    found = re.search(rf"^\[{re.escape(key)}\]\n.*?(?=^\[[\w-]+\]$|\Z)", text, re.M | re.S)
-    if not found:
+    match = re.search(rf"^\[{re.escape(key)}\]\n.*?(?=^\[[\w-]+\]$|\Z)", text, re.M | re.S)
+    if not match:
         return {}
-    table = found[0].replace(f"[{key}]", f"[{new.name.partition('/')[2]}]", 1)
+    table = match[0].replace(f"[{key}]", f"[{new.name.partition('/')[2]}]", 1)
     if new.settings_file == old.settings_file:
-        return {old.settings_file: text.replace(found[0], table)}
+        return {old.settings_file: text.replace(match[0], table)}
     there = f"{read(new.settings_file).rstrip()}\n\n".lstrip() + f"{table.rstrip()}\n"
-    return {old.settings_file: text.replace(found[0], ""), new.settings_file: there}
+    return {old.settings_file: text.replace(match[0], ""), new.settings_file: there}
 
 
 def _check(texts: dict[Path, str], old: Snippet, new: Snippet) -> None:
-    """Raise ``RecorderError`` unless the code of each snippet is what it was, names apart."""
+    """Raise ``RecorderError`` if the code of any snippet changes in more than the name."""
     (chapter, _, name), (new_chapter, _, new_name) = old.name.partition("/"), new.name.partition("/")
     names = {name, new_name} | ({chapter, new_chapter} if chapter != new_chapter else set())
     any_name = re.compile(rf"\b(?:{'|'.join(names)})\b")
@@ -208,10 +208,13 @@ def _write(texts: dict[Path, str], moves: dict[Path, Path]) -> list[str]:
 
 
 def _renamed(made: Recording, old: Snippet, new: Snippet) -> Recording:
-    """The same recording, of the same code, with the names as they are now."""
+    """Return the same recording with the new names."""
     spelled = msgspec.json.encode(made).decode().replace(relative(old.path), relative(new.path))
     now = msgspec.json.decode(spelled, type=Recording)
     snippet = new if made.snippet == old.name else Snippet(made.snippet)
-    ran = {"command": runner.command(snippet, made.device), "fingerprint": fingerprint.of(snippet, made.device, now)}
-    provenance = msgspec.structs.replace(now.provenance, **ran)
+    new_provenance = {
+        "command": runner.command(snippet, made.device),
+        "fingerprint": fingerprint.of(snippet, made.device, now),
+    }
+    provenance = msgspec.structs.replace(now.provenance, **new_provenance)
     return msgspec.structs.replace(now, snippet=snippet.name, provenance=provenance)

@@ -16,7 +16,7 @@ from recorder.reads import Reads
 
 
 def tree_of(path: Path) -> ast.Module:
-    """The syntax tree of a file without its docstrings. Raises ``RecorderError``."""
+    """Return the syntax tree of a file without its docstrings. Raise ``RecorderError`` if it is not Python."""
     text = read_text(path)
     try:
         return syntax_tree(text)
@@ -39,7 +39,7 @@ def syntax_tree(text: str) -> ast.Module:
 
 
 def _statements(node) -> Iterator:
-    """A node and all statements within it, which expressions cannot hold: far fewer than ``ast.walk`` goes through."""
+    """Yield a node and all statements in it. Expressions hold none, so ``ast.walk`` would yield far more."""
     yield node
     for field in ("body", "orelse", "handlers", "finalbody", "cases"):
         for inner in getattr(node, field, ()):
@@ -47,7 +47,7 @@ def _statements(node) -> Iterator:
 
 
 def spell(node) -> str:
-    """Like ``ast.dump``, but without empty fields: Python versions differ in which of those they have."""
+    """Return a tree as text, as ``ast.dump`` does, but without empty fields, in which versions of Python differ."""
     if isinstance(node, ast.JoinedStr):  # where Python 3.12 puts empty strings that 3.11 does not
         values = [v for v in node.values if not (isinstance(v, ast.Constant) and v.value == "")]
         return f"JoinedStr(values={spell(values)})"
@@ -60,7 +60,7 @@ def spell(node) -> str:
 
 
 class Statement:
-    """A statement of a file's top level, spelled out, the names that it uses, and what it does and reads."""
+    """A statement of a file's top level, with its text, the names that it uses, and what it does and reads."""
 
     def __init__(self, names: Names, node: ast.stmt, constants: dict[str, str]):
         self.node, self.text = node, spell(node)
@@ -79,24 +79,24 @@ class Statement:
                 self.uses.setdefault(inner.id, set()).add("")
 
     def meaning(self, name: str) -> str:
-        """Its text; of an import, what one of its names stands for."""
+        """Return the text of the statement; for an import, what this one of its names stands for."""
         imported = isinstance(self.node, ast.Import | ast.ImportFrom)
         return self._foreign.get(name, self.text) if imported else self.text
 
     @property
     def lines(self) -> range:
-        """Its lines, decorators included, counted from 1."""
+        """Return its lines, with decorators, counted from 1."""
         first = min([self.node.lineno, *(d.lineno for d in getattr(self.node, "decorator_list", ()))])
         return range(first, self.node.end_lineno + 1)
 
     def docs(self, benchmarks: bool = False) -> list[str]:
-        """Its docstrings; or those of functions alone that Triton's ``perf_report`` makes a benchmark of."""
-        found = []
+        """Return its docstrings; if ``benchmarks``, only those of functions under Triton's ``perf_report``."""
+        docs = []
         for node in _statements(self.node):
             measures = any("perf_report" in spell(each) for each in getattr(node, "decorator_list", ()))
             if hasattr(node, "docstring") and (measures or not benchmarks):
-                found.append(node.docstring)
-        return found
+                docs.append(node.docstring)
+        return docs
 
 
 class Module:
@@ -131,7 +131,7 @@ class Module:
                 self.always.append(statement)
 
     def files(self) -> list[Path]:
-        """The files of ours that it imports, or that its strings name, in the order of its text."""
+        """Return the files of ours that it imports, or that its strings name, in the order of its text."""
         imported = [path for targets in self.imported.values() for path, _ in targets]
         named = [path for each in self.statements for path in sorted(each.reads.files) if is_snippet(path)]
         return list(dict.fromkeys([*imported, *named]))
@@ -156,9 +156,9 @@ class Module:
 
 
 def _is_main(node: ast.stmt) -> bool:
-    """``if __name__ == "__main__":``, which an import does not run."""
-    asked = isinstance(node, ast.If) and not node.orelse and ast.unparse(node.test).replace('"', "'")
-    return asked in ("__name__ == '__main__'", "'__main__' == __name__")
+    """Return whether this is ``if __name__ == "__main__":``, which an import does not run."""
+    test = isinstance(node, ast.If) and not node.orelse and ast.unparse(node.test).replace('"', "'")
+    return test in ("__name__ == '__main__'", "'__main__' == __name__")
 
 
 def is_snippet(path: Path) -> bool:
@@ -166,7 +166,7 @@ def is_snippet(path: Path) -> bool:
 
 
 def file_of(module: str) -> Path | None:
-    """The file of a module of ours, such as ``snippets.programs.vector_add``."""
+    """Return the file of a module of ours, such as ``snippets.programs.vector_add``, or None."""
     path = ROOT / f"{module.replace('.', '/')}.py"
     return path if path.is_file() else None
 
@@ -187,28 +187,28 @@ def module_of(path: Path) -> Module:
 
 
 def imports(path: Path) -> list[Path]:
-    """``path`` and every file of ours that it imports, directly or through another."""
+    """Return ``path`` and every file of ours that it imports, directly or through another."""
     return sorted(modules_of(path))
 
 
 def modules_of(path: Path) -> dict[Path, Module]:
-    """The same, as they stand now, in the order of the imports; and the files that their strings name."""
-    found: dict[Path, Module] = {}
+    """Return the modules of the same files, and of those that their strings name, in the order of the imports."""
+    modules: dict[Path, Module] = {}
 
     def visit(file: Path) -> None:
-        if file not in found:
-            found[file] = module_of(file)
-            for target in found[file].files():
+        if file not in modules:
+            modules[file] = module_of(file)
+            for target in modules[file].files():
                 visit(target)
 
     visit(path)
-    while new := [file for file in computed(found.values()) if file not in found]:
+    while new := [file for file in computed(modules.values()) if file not in modules]:
         visit(new[0])
-    return found
+    return modules
 
 
 def computed(modules: Iterable[Module]) -> list[Path]:
-    """The files that modules may load by a name that they work out: those of the folder that any string has in it."""
+    """Return the files that modules may load by a computed name: those of their folders that any string mentions."""
     statements = [statement for module in modules for statement in module.statements]
     folders = {folder for statement in statements for folder in statement.reads.folders}
     if not folders:
@@ -219,34 +219,36 @@ def computed(modules: Iterable[Module]) -> list[Path]:
 
 # ---- Where a line stands ----
 
-# A node of a kernel's tree by its number, in a walk over the kernel; "other.12" is node 12 of the function `other` of
-# the same file. It holds as long as the fingerprint does, wherever comments move the lines.
+# The number of a node in a walk over a kernel's tree; "other.12" is node 12 of the function `other` of the same file.
+# It stays right as long as the fingerprint does, however comments move the lines.
 Place = int | str | None
 
 
 @lru_cache(maxsize=64)
 def _numbered(path: Path, modified: int, name: str) -> list[int]:
-    """The line of each node of a function, in a walk over it; 0 for what has none."""
+    """Return the line of each node of a function, in the order of ``ast.walk``; 0 for a node without one."""
     for statement in module_of(path).definitions.get(name, []):
         if isinstance(statement.node, FUNCTIONS):
             parts = {id(part) for n in ast.walk(statement.node) if isinstance(n, ast.JoinedStr) for part in ast.walk(n)}
-            nodes = [n for n in ast.walk(statement.node) if id(n) not in parts]  # Python's versions place these apart
+            nodes = [
+                n for n in ast.walk(statement.node) if id(n) not in parts
+            ]  # versions of Python give these other lines
             return [getattr(n, "lineno", 0) for n in nodes]
     return []
 
 
 def places(path: Path, kernel: str) -> dict[int, Place]:
-    """The place of each line of code in a file, seen from one of its kernels."""
-    found, modified = {}, path.stat().st_mtime_ns
+    """Return the place of each line of code in a file, relative to one of its kernels."""
+    places, modified = {}, path.stat().st_mtime_ns
     for name in module_of(path).definitions:
         for number, line in enumerate(_numbered(path, modified, name)):
             if line:
-                found.setdefault(line, number if name == kernel else f"{name}.{number}")
-    return found
+                places.setdefault(line, number if name == kernel else f"{name}.{number}")
+    return places
 
 
 def line_of(path: Path, kernel: str, place: Place) -> int:
-    """The line on which a place stands today; 0 where there is none."""
+    """Return the line of a place in the file as it stands; 0 if it has none."""
     if place is None:
         return 0
     name, _, number = place.rpartition(".") if isinstance(place, str) else (kernel, "", place)
@@ -255,7 +257,7 @@ def line_of(path: Path, kernel: str, place: Place) -> int:
 
 
 def lines_of(path: Path, name: str) -> range:
-    """The lines of a function, its decorators included. Raises ``RecorderError``."""
+    """Return the lines of a function, with its decorators. Raise ``RecorderError`` if the file has no such function."""
     for statement in module_of(path).definitions.get(name, []):
         if isinstance(statement.node, FUNCTIONS):
             return statement.lines

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What snippets and the tests on a GPU call that pip does not bring: ``python -m recorder.tools`` says what is here."""
+"""List the programs that snippets and GPU tests call and pip does not install: ``python -m recorder.tools``."""
 
 import os
 import shutil
@@ -8,7 +8,7 @@ import sysconfig
 from pathlib import Path
 
 PATH = "its folder bin belongs on the PATH"
-TOOLS = {  # and what brings them
+TOOLS = {  # with what installs them
     "gcc": "your system's package of that name; clang will do, and what the variable CC names",
     "Python.h": "your system's package python3-dev",
     "nvidia-smi": "NVIDIA's driver",
@@ -19,7 +19,7 @@ TOOLS = {  # and what brings them
 
 
 def find(tool: str) -> str | None:
-    """Where a tool is, as those who call it look for it."""
+    """Return the path of a tool, looking where its callers look, or None."""
     if tool == "gcc":  # Triton compiles the launch of each kernel with it
         return os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")
     if tool == "Python.h":  # and with this
@@ -29,7 +29,7 @@ def find(tool: str) -> str | None:
 
 
 def missing() -> list[str]:
-    """What is not here, each with what brings it."""
+    """Return a line for each tool that this machine lacks, with what installs it."""
     return [f"{tool} is missing; it comes with {source}" for tool, source in TOOLS.items() if not find(tool)]
 
 

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run one snippet and write down what it did: output, launches, memory accesses, benchmarks.
+"""Run one snippet and record what it did: output, launches, memory accesses, benchmarks.
 
-Runs in a process of its own: ``python -m recorder.trace SNIPPET DEVICE RESULT [--no-benchmarks]``.
-In the interpreter (``TRITON_INTERPRET=1``) every load and store of a small launch is written down too.
+This runs in a process of its own: ``python -m recorder.trace SNIPPET DEVICE RESULT [--no-benchmarks]``.
+In the interpreter (``TRITON_INTERPRET=1``) it also records every load and store of a small launch.
+
+Two other recorders of accesses exist, for files that leave the project and so import nothing of it: that of
+``snippets/tools/testing.py``, which readers copy beside their tests, and that of ``practice/coach/``.
 """
 
 import base64
@@ -28,11 +31,11 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from recorder.project import OUTPUT, ROOT, Snippet, interpreted, relative
 
-TRACED_LANES = 4096  # a launch that loads and stores more elements than this is not written down access by access
+TRACED_LANES = 4096  # the accesses of a launch that loads and stores more elements than this are not recorded
 
 
 def device_name() -> str:
-    """The name of this machine's GPU as recordings spell it, without its maker: ``h200``, ``geforce-rtx-4090``."""
+    """Return the name of this machine's GPU as recordings spell it: ``h200``, ``geforce-rtx-4090``."""
     name = re.sub(r"^(NVIDIA|AMD|Intel)\s+", "", torch.cuda.get_device_name())
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
@@ -42,7 +45,7 @@ def devices() -> list[str]:
 
 
 def provenance(device: str) -> dict:
-    """Where a recording is made: device, host processor, driver, versions; see ``recording.Provenance``."""
+    """Return where a recording is made: device, host processor, driver, versions; see ``recording.Provenance``."""
     versions = {
         "python": platform.python_version(),
         "torch": torch.__version__.split("+")[0],
@@ -67,24 +70,24 @@ def provenance(device: str) -> dict:
 
 
 def _first(pattern: str, file: str) -> str | None:
-    """What a pattern finds in a file of the system's, if there is one."""
+    """Return the first match of a pattern in a file of the system, if there is one."""
     path = Path(file)
-    found = re.search(pattern, path.read_text(), re.M) if path.exists() else None
-    return found[1] if found else None
+    match = re.search(pattern, path.read_text(), re.M) if path.exists() else None
+    return match[1] if match else None
 
 
 def _libraries() -> dict[str, str]:
-    """The versions of what snippets compare with, where they can be asked."""
-    found = {"cuDNN": torch.backends.cudnn.version()}
+    """Return the versions of the libraries that snippets compare with, as far as these say them."""
+    versions = {"cuDNN": torch.backends.cudnn.version()}
     for module in list(sys.modules):
         if module.startswith("nvidia.") or module in ("cupy", "numba"):
-            found[module] = getattr(sys.modules[module], "__version__", None)
-    found["cuBLAS"] = _cublas()
-    return {name: str(version) for name, version in found.items() if version}
+            versions[module] = getattr(sys.modules[module], "__version__", None)
+    versions["cuBLAS"] = _cublas()
+    return {name: str(version) for name, version in versions.items() if version}
 
 
 def _cublas(maps: str = "/proc/self/maps") -> str | None:
-    """The version of the cuBLAS that is loaded, as it says itself, such as "13.1.0"; else that of the package."""
+    """Return the version of the loaded cuBLAS, such as "13.1.0", or that of the installed package."""
     path = Path(maps)
     loaded = re.search(r"/\S*/libcublas\.so[.\d]*", path.read_text()) if path.exists() else None
     with contextlib.suppress(OSError, AttributeError):
@@ -107,7 +110,7 @@ class Launches:
 
     def __init__(self):
         self.seen = []
-        self.tracing = None  # the launch whose accesses are being written down, and its tensors
+        self.tracing = None  # the launch that runs, and its tensors
 
     def __enter__(self):
         self.undo = contextlib.ExitStack()
@@ -126,9 +129,9 @@ class Launches:
         self.undo.callback(setattr, owner, name, original)
 
     def _describe(self, kernel, args, grid, kwargs):
-        """Write the launch down, with what the compiler specializes on: types, alignment, integers, constants.
+        """Record a launch, with what the compiler specializes on: types, alignment, integers, constants.
 
-        Nothing is written of one whose arguments do not fit: Triton is to say that, in its own words.
+        Record nothing if its arguments do not fit the kernel: Triton's own error says so in a moment.
         """
         parameters = inspect.signature(kernel.fn).parameters
         try:
@@ -169,7 +172,7 @@ class Launches:
             self.tracing = None
 
     def _access(self, op, mask_at):
-        def write_down(original, pointers, *rest, **kwargs):
+        def record(original, pointers, *rest, **kwargs):
             if self.tracing:
                 launch, tensors = self.tracing
                 mask = rest[mask_at - 1].data
@@ -186,7 +189,7 @@ class Launches:
                     launch["accesses"] = self.tracing = None
             return original(pointers, *rest, **kwargs)
 
-        return write_down
+        return record
 
 
 def _file(path: Path) -> str:
@@ -195,8 +198,8 @@ def _file(path: Path) -> str:
 
 
 def _argument(name: str, value):
-    """An argument of a launch as JSON: a tensor, its descriptor, a dtype as a dictionary, a number as it is."""
-    value = tl.constexpr(value).value  # which unwraps one
+    """Return an argument of a launch as JSON: a dictionary for a tensor, a descriptor or a dtype, or the number."""
+    value = tl.constexpr(value).value  # which unwraps a constexpr
     if isinstance(value, torch.Tensor):
         return _tensor(value)
     if isinstance(value, TensorDescriptor):
@@ -219,7 +222,7 @@ def _tensor(value: torch.Tensor) -> dict:
 
 
 def _locate(addresses, mask, tensors) -> tuple[str, np.ndarray]:
-    """The tensor that most lanes point into, and the lanes' offsets from its first element, in elements."""
+    """Return the tensor that most lanes point into, and each lane's offset from its first element, in elements."""
 
     def inside(tensor):
         first = tensor.data_ptr()
@@ -238,7 +241,7 @@ def _locate(addresses, mask, tensors) -> tuple[str, np.ndarray]:
 
 @contextlib.contextmanager
 def captured_output(path: Path):
-    """Collect what this process writes to standard output, also from below Python (``tl.device_print``), in a file."""
+    """Write this process's standard output to a file, with what comes from below Python (``tl.device_print``)."""
     sys.stdout.flush()
     saved = os.dup(1)
     with path.open("wb") as file:
@@ -254,10 +257,10 @@ def captured_output(path: Path):
 
 
 def benchmarks(namespace: dict) -> list[dict]:
-    """Run everything under ``@triton.testing.perf_report`` that is left in the snippet's namespace."""
+    """Run every benchmark under ``@triton.testing.perf_report`` in the snippet's namespace; return their tables."""
     tables = []
-    for mark in (value for value in namespace.values() if isinstance(value, triton.testing.Mark)):
-        many = mark.benchmarks if isinstance(mark.benchmarks, list | tuple) else [mark.benchmarks]
+    for report in (value for value in namespace.values() if isinstance(value, triton.testing.Mark)):
+        many = report.benchmarks if isinstance(report.benchmarks, list | tuple) else [report.benchmarks]
         for benchmark in many:
             names = list(benchmark.x_names)
             if both := set(names) & set(benchmark.line_vals):
@@ -268,7 +271,7 @@ def benchmarks(namespace: dict) -> list[dict]:
                 given, measured = dict(zip(names, values, strict=True)), {}
                 print(f"{benchmark.plot_name}: {given}", flush=True)
                 for line in benchmark.line_vals:
-                    result = mark.fn(**given, **{benchmark.line_arg: line}, **benchmark.args)
+                    result = report.fn(**given, **{benchmark.line_arg: line}, **benchmark.args)
                     measured[line] = [float(v) for v in (result if isinstance(result, tuple) else (result,))]
                 rows.append({"x": values, "y": measured})
             tables.append({
@@ -278,7 +281,7 @@ def benchmarks(namespace: dict) -> list[dict]:
                 "ylabel": benchmark.ylabel,
                 "lines": dict(zip(benchmark.line_vals, benchmark.line_names, strict=True)),
                 "rows": rows,
-                "doc": inspect.getdoc(mark.fn) or "",
+                "doc": inspect.getdoc(report.fn) or "",
                 "x_log": benchmark.x_log,
                 "y_log": benchmark.y_log,
             })  # fmt: skip
@@ -286,13 +289,13 @@ def benchmarks(namespace: dict) -> list[dict]:
 
 
 def pictures(folder: Path) -> dict[str, str]:
-    """The pictures that a snippet wrote into its working directory, an empty one, in base64."""
+    """Return the pictures that a snippet wrote into its empty working directory, in base64."""
     files = (path for path in sorted(folder.iterdir()) if path.suffix in (".png", ".jpg"))
     return {path.name: base64.b64encode(path.read_bytes()).decode() for path in files}
 
 
 def main(name: str, device: str, result: str, *options: str):
-    sys.argv = [str(Snippet(name).path)]  # what we were given is not for the snippet
+    sys.argv = [str(Snippet(name).path)]  # our own arguments are not for the snippet
     if not interpreted(device) and device != device_name():
         raise SystemExit(f"this machine's GPU is {device_name()}, not {device}")
     folder = Path(result).absolute().parent / "work"
@@ -312,7 +315,7 @@ def main(name: str, device: str, result: str, *options: str):
 
 
 def _run(path: Path) -> dict:
-    """Run a file as a script. Ending early is fine for a script, but then its benchmarks are not there to be run."""
+    """Run a file as a script and return its names. Refuse SystemExit, which would leave no benchmarks to run."""
     try:
         return runpy.run_path(str(path), run_name="__main__")
     except SystemExit as error:
