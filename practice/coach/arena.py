@@ -39,6 +39,7 @@ class Region:
         self.stored_by = np.full(self.span, -1, np.int64)
         self.read_by = np.full(self.span, -1, np.int64)
         self.stored_at = np.full((2, self.span), -1, np.int64)  # by which lane of which shape, after which barrier
+        self.read_at = np.full((2, self.span), -1, np.int64)  # the same; the lane is -2 where several loaded it
 
     def offsets(self, addresses: np.ndarray) -> np.ndarray:
         return (addresses.astype(np.int64) - self.base) // self.size

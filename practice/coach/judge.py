@@ -35,8 +35,20 @@ def source(file: str, line: int) -> str:
 
 
 def shape(run: Run):
-    """Number, type, shape, dtype and device of the results."""
+    """Number, type, shape and dtype of the results, and the device of what kernels are given."""
     error(run)
+    for parameter, line in run.recorder.elsewhere:
+        said = f"{parameter} is allocated without `device=`, in line {line}. On a GPU it would lie in the CPU's memory,"
+        said += " which no kernel reaches."
+        beside = next(name for name, value in run.inputs.items() if isinstance(value, torch.Tensor))
+        raise Found(
+            Finding(
+                said,
+                str(run.case),
+                [source(run.file, line)],
+                guess=f"`device={beside}.device` puts it beside {beside}.",
+            )
+        )
     name = run.spec.function
     if run.results["out"] is None:
         raise Found(Finding(f"{name} returned None.", str(run.case), guess="Does it end in `return`?"))
@@ -102,8 +114,9 @@ def bounds(run: Run):
                 f"{who} {does} {tensor}{_element(access, offset)}; {_program(access, trouble.other)} touches it, too."
             )
         case "unordered":
-            said = f"{who} reads {tensor}{_element(access, offset)}, which another of its lanes stored before, and no "
-            said += "barrier stands between."
+            before = "stored" if access.op == "load" else "reads"
+            said = f"{who} {does} {tensor}{_element(access, offset)}, which another of its lanes {before} before, and "
+            said += "no barrier stands between."
         case _:
             first = _program(access, trouble.other)
             said = f"{who} writes {tensor}{_element(access, offset)}, which {first} wrote before."

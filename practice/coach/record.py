@@ -14,6 +14,7 @@ from unittest import mock
 
 import numpy as np
 import torch
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .arena import Arena, Region
@@ -22,6 +23,8 @@ MAKES = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided
 FILLS = {"zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones", "full", "full_like", "new_full"}
 HARMLESS = {"zero_", "fill_", "detach", "alias", "lift_fresh", "_local_scalar_dense", "set_", "is_same_size"}
 POISON = 0xFF
+ON_A_DEVICE = {torch.empty, torch.empty_strided, torch.zeros, torch.ones, torch.full, torch.tensor, torch.arange}
+TF32 = 0xFFFFE000  # the bits of a float32 that a GPU's matrix units keep of it
 
 
 @contextlib.contextmanager
@@ -85,7 +88,7 @@ class Launch:
 @dataclass
 class Trouble:
     """An access that is not allowed: outside, twice, race (another program touched it), into an input, or unordered
-    (another lane of the same program stored it, and no barrier stands between)."""
+    (another lane of the same program stored it, or loads what this one stores, and no barrier stands between)."""
 
     kind: str
     access: Access
@@ -102,6 +105,9 @@ class Recorder:
         self.launches: list[Launch] = []
         self.troubles: list[Trouble] = []
         self.ops: list[tuple[str, int]] = []  # what torch computed, and in which line
+        self.without_device: dict[int, int] = {}  # by a storage's address, the line that allocates it so
+        self.elsewhere: list[tuple[str, int]] = []  # parameters of kernels that were given such a tensor, and its line
+        self.tf32 = 0  # the first line in which `tl.dot` rounds float32 as a GPU does
         self.ours, self.masked = False, True
         self.barriers, self.shapes = 0, {}  # how many barriers were passed; a number for each shape of a block
 
@@ -115,6 +121,7 @@ class Recorder:
             "create_load": self._unmasked, "create_masked_load": self._load,
             "create_store": self._unmasked, "create_masked_store": self._store,
             "create_atomic_rmw": self._rmw, "create_atomic_cas": self._cas, "create_barrier": self._barrier,
+            "create_dot": self._dot,
         }  # fmt: skip
         for name, function in around.items():
             wrapped = functools.partial(function, getattr(builder, name))
@@ -125,6 +132,7 @@ class Recorder:
         self.undo.enter_context(np.errstate(all="ignore"))  # the reader's own numbers may overflow: the values say so
         self.undo.enter_context(configs_in_turn())
         self.undo.enter_context(_Torch(self))
+        self.undo.enter_context(_Devices(self))
         return self
 
     def __exit__(self, *error):
@@ -145,6 +153,8 @@ class Recorder:
             value = getattr(value, "base", value) if not isinstance(value, torch.Tensor) else value
             if isinstance(value, torch.Tensor) and (region := self.arena.region_of(value)):
                 names[id(region)] = name
+                if line := self.without_device.get(value.untyped_storage().data_ptr()):
+                    self.elsewhere.append((name, line))
         size = grid(given) if callable(grid) else grid
         size = (size,) if isinstance(size, int) else tuple(int(n) for n in size)
         plain = {name: value for name, value in given.items() if name not in names.values()}
@@ -203,12 +213,8 @@ class Recorder:
         if op == "load":
             np.add.at(region.reads, offsets, 1)
             self._others("race", access, lanes, region.stored_by[offsets], me)
-            lane, barrier = region.stored_at[:, offsets]
-            late = (
-                (region.stored_by[offsets] == me) & (barrier == self.barriers) & (lane != self._places(access, lanes))
-            )
-            if late.any():
-                self.troubles.append(Trouble("unordered", access, int(lanes[np.flatnonzero(late)[0]]), me))
+            self._unordered(access, lanes, region.stored_by[offsets], region.stored_at[:, offsets])
+            self._remember_readers(access, lanes)
             seen = region.read_by[offsets]
             region.read_by[offsets] = np.where((seen == -1) | (seen == me), me, -2)
             return
@@ -216,6 +222,7 @@ class Recorder:
             self.troubles.append(Trouble("input", access, int(lanes[0])))
         if op == "store":
             self._others("race", access, lanes, region.read_by[offsets], me)
+            self._unordered(access, lanes, region.read_by[offsets], region.read_at[:, offsets])
             before = region.stored_by[offsets]
             if (again := np.flatnonzero(before != -1)).size:
                 self.troubles.append(Trouble("twice", access, int(lanes[again[0]]), int(before[again[0]])))
@@ -230,6 +237,28 @@ class Recorder:
     def _places(self, access: Access, lanes: np.ndarray) -> np.ndarray:
         """A number for each lane of a block of a shape, for blocks of other shapes lie in threads in another way."""
         return lanes + (self.shapes.setdefault(access.shape, len(self.shapes)) << 32)
+
+    def _unordered(self, access: Access, lanes: np.ndarray, programs: np.ndarray, at: np.ndarray):
+        """Note a lane that comes to an element to which another lane of its program came since the last barrier."""
+        lane, barrier = at
+        late = (programs == access.program) & (barrier == self.barriers) & (lane != self._places(access, lanes))
+        if late.any():
+            self.troubles.append(Trouble("unordered", access, int(lanes[np.flatnonzero(late)[0]]), access.program))
+
+    def _remember_readers(self, access: Access, lanes: np.ndarray):
+        region, offsets, places = access.region, access.offsets[lanes], self._places(access, lanes)
+        lane, barrier = region.read_at[:, offsets]
+        again = (region.read_by[offsets] == access.program) & (barrier == self.barriers) & (lane != places)
+        region.read_at[0, offsets], region.read_at[1, offsets] = np.where(again, -2, places), self.barriers
+        one, several = np.unique(offsets, return_counts=True)
+        region.read_at[0, one[several > 1]] = -2
+
+    def _dot(self, dot, a, b, accumulator, precision, *rest):
+        """A product as on a GPU: of float32, unless it asks for more, only TF32's digits are multiplied."""
+        if getattr(precision, "name", "") == "TF32" and a.data.dtype == b.data.dtype == np.float32:
+            self.tf32 = self.tf32 or self.line()
+            a, b = (type(x)((x.data.view(np.uint32) & np.uint32(TF32)).view(np.float32), x.dtype) for x in (a, b))
+        return dot(a, b, accumulator, precision, *rest)
 
     def _barrier(self, barrier):
         self.barriers += 1
@@ -306,6 +335,25 @@ def _boolean():
     import triton.language as tl
 
     return tl.int1
+
+
+class _Devices(TorchFunctionMode):
+    """Notes what the reader's code allocates without ``device=``: on a GPU, it lies in the CPU's memory."""
+
+    def __init__(self, recorder: Recorder):
+        super().__init__()
+        self.recorder = recorder
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        out = func(*args, **kwargs)
+        if isinstance(out, torch.Tensor) and not self.recorder.ours:
+            storage, known = out.untyped_storage().data_ptr(), self.recorder.without_device
+            if func in ON_A_DEVICE and kwargs.get("device") is None:
+                known[storage] = self.recorder.line()
+            elif func is torch.Tensor.to and any(not isinstance(a, torch.dtype) for a in [*args[1:], *kwargs.values()]):
+                known.pop(storage, None)  # it is moved
+        return out
 
 
 class _Torch(TorchDispatchMode):

@@ -77,7 +77,7 @@ def call(spec: Spec, function, inputs: dict[str, Any], gradient=None) -> dict[st
 def gradient_like(out: torch.Tensor) -> torch.Tensor:
     """A gradient of the output that is not contiguous, as behind ``cat`` or ``sum``; the same for each call."""
     with torch.no_grad():
-        values = torch.randn(out.shape, generator=torch.Generator().manual_seed(99)).to(out.dtype)
+        values = 8 * torch.randn(out.shape, generator=torch.Generator().manual_seed(99)).to(out.dtype)
         return LAYOUTS["spread"](values.to(out.device))
 
 

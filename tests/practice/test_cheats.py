@@ -190,6 +190,24 @@ def test_what_another_lane_stored_is_read_behind_a_barrier_only(barrier, check):
     assert not barrier or finding is None, finding.text()
 
 
+@pytest.mark.parametrize("barrier", ["", "\n    tl.debug_barrier()"])
+def test_what_another_lane_loads_is_stored_behind_a_barrier_only(barrier, check):
+    store = "    tl.store(y_ptr + offsets, a * x, mask=mask)\n"
+    mirrored = f"""    last = tl.minimum((pid + 1) * BLOCK, n) - 1
+    zeros = tl.load(y_ptr + pid * BLOCK + last - offsets, mask=mask){barrier}
+    tl.store(y_ptr + offsets, a * x + zeros, mask=mask)
+"""
+    text = SCALE.solution.replace(store, mirrored).replace("torch.empty_like(x)", "torch.zeros_like(x)")
+    finding = check(SCALE, text, tasks=("interpret",)).finding
+    assert barrier or (finding.stage, "reads before, and no barrier stands between" in finding.said) == ("bounds", True)
+    assert not barrier or finding is None, finding.text()
+
+
+@pytest.mark.parametrize("made", ["torch.empty(x.shape).to(x.device)", "torch.empty(x.shape, device=x.device)"])
+def test_a_tensor_that_comes_to_the_device_is_right(made, check):
+    assert check(SCALE, SCALE.solution.replace("torch.empty_like(x)", made)).finding is None
+
+
 def test_what_is_right_for_a_few_programs_is_not_right(check):
     for most in (4, 7):
         text = SCALE.solution.replace("a * x", f"tl.where(pid < {most}, a, 1.0) * x")

@@ -41,6 +41,7 @@ SPEC = Spec(
     signature=("a", "b"),
     inputs=matrices,
     reference=product,
+    another=lambda a, b: {"a": -a, "b": -b},
     sizes=({"m": 5, "n": 6, "k": 40}, {"m": 3, "n": 9, "k": 160}),
     awkward=("m", "n", "k"),
     blocks={"m": 8, "n": 8, "k": STEP},

@@ -23,6 +23,7 @@ SPEC = Spec(
         "y": torch.randn(size["n"], generator=rng),
     },
     reference=lambda x, y: x + y,
+    another=lambda x, y: {"x": 64 * x, "y": -64 * y},  # as large as random numbers hardly are
     sizes=({"n": 10}, {"n": 256}, {"n": 1000}),
     awkward=("n",),
     strides="refused",

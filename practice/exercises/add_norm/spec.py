@@ -36,7 +36,7 @@ SPEC = Spec(
     signature=("x", "residual", "weight"),
     inputs=rows,
     reference=lambda x, residual, weight: (normalized(x + residual, weight.double()), x + residual),
-    another=lambda x, residual, weight: {"weight": -weight},
+    another=lambda x, residual, weight: {"weight": -8 * weight},
     sizes=(
         {"rows": 3, "columns": 5},
         {"rows": 4, "columns": 4},

@@ -27,6 +27,7 @@ SPEC = Spec(
     signature=("x",),
     inputs=inputs,
     reference=lambda x: relu(x) ** 2,
+    another=lambda x: {"x": 64 * x},
     sizes=({"n": 10}, {"n": 3000}),
     awkward=("n",),
     layouts=("spread", "transposed"),

@@ -22,7 +22,7 @@ SPEC = Spec(
     # Whole numbers, so that the sum is the same in every order.
     inputs=lambda size, rng: {"x": torch.randint(-9, 10, (size["rows"], size["columns"]), generator=rng).float()},
     reference=lambda x: x.sum(1),
-    another=lambda x: {"x": x + 4096},  # more digits than float16 has
+    another=lambda x: {"x": x + 4096.5},  # more digits than float16 has, and no whole numbers
     sizes=({"rows": 6, "columns": 5}, {"rows": 3, "columns": 260}, {"rows": 64, "columns": 128}),
     awkward=("rows", "columns"),
     blocks={"rows": 4, "columns": 16},

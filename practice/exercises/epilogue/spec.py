@@ -47,6 +47,7 @@ SPEC = Spec(
     signature=("x", "weight", "bias"),
     inputs=layer,
     reference=lambda x, weight, bias: bent(sums(x, weight) + bias).half(),
+    another=lambda x, weight, bias: {"bias": 64 * bias},
     sizes=({"m": 7, "n": 11, "k": 20}, {"m": 19, "n": 5, "k": 40}),
     awkward=("m", "n", "k"),
     blocks={"m": TILE, "n": TILE, "k": 16},

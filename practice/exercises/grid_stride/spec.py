@@ -26,6 +26,7 @@ SPEC = Spec(
     signature=("x", "programs"),
     inputs=lambda size, rng: {"x": torch.randn(size["n"], generator=rng), "programs": size["programs"]},
     reference=lambda x, programs: x * x,
+    another=lambda x, programs: {"x": 64 * x},
     # Two programs first: at the awkward sizes, up to four blocks, each of them has to loop.
     sizes=({"n": 44, "programs": 2}, {"n": 20, "programs": 4}, {"n": 100, "programs": 3}, {"n": 33, "programs": 1}),
     awkward=("n",),

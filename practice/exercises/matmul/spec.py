@@ -42,6 +42,7 @@ SPEC = Spec(
     signature=("a", "b"),
     inputs=matrices,
     reference=product,
+    another=lambda a, b: {"a": -a, "b": -b},
     sizes=({"m": 7, "n": 6, "k": 24}, {"m": 2, "n": 3, "k": 160}),
     awkward=("m", "n", "k"),
     blocks={"m": 4, "n": 4, "k": STEP},

@@ -31,9 +31,14 @@ SPEC = Spec(
     signature=("x",),
     inputs=inputs,
     reference=lambda x: x / x.sum(1, keepdim=True),
-    # Of both signs, with a positive sum, and more digits than float16 has.
-    another=lambda x: {"x": x * torch.where(torch.arange(x.shape[1]) % 2 == 0, 4097.0, -1.0)},
-    sizes=({"rows": 3, "columns": 5}, {"rows": 4, "columns": 4}, {"rows": 5, "columns": 100}),
+    # Of both signs, with some quotients far from 0, no whole numbers, and more digits than float16 has.
+    another=lambda x: {"x": x * torch.where(torch.arange(x.shape[1]) % 2 == 0, 2048.5, -2048.0)},
+    sizes=(
+        {"rows": 3, "columns": 5},
+        {"rows": 4, "columns": 4},
+        {"rows": 1, "columns": 1025},
+        {"rows": 5, "columns": 100},
+    ),
     awkward=("rows", "columns"),
     blocks={"rows": 4, "columns": 16},
     smallest=1,

@@ -34,7 +34,12 @@ SPEC = Spec(
         "weight": torch.randn(size["columns"], generator=rng),
     },
     reference=lambda x, weight: x * rrms_of(x) * weight,
-    sizes=({"rows": 3, "columns": 5}, {"rows": 4, "columns": 4}, {"rows": 5, "columns": 100}),
+    sizes=(
+        {"rows": 3, "columns": 5},
+        {"rows": 4, "columns": 4},
+        {"rows": 1, "columns": 1025},
+        {"rows": 5, "columns": 100},
+    ),
     awkward=("rows", "columns"),
     blocks={"rows": 4, "columns": 16},
     smallest=1,

@@ -46,6 +46,7 @@ SPEC = Spec(
     signature=("x", "cos", "sin"),
     inputs=inputs,
     reference=turn,
+    another=lambda x, cos, sin: {"x": 64 * x},
     sizes=({"tokens": 3, "half": 5}, {"tokens": 5, "half": 32}, {"tokens": 1, "half": 4097}),
     awkward=("tokens", "half"),
     blocks={"tokens": 4, "half": 16},

@@ -31,13 +31,14 @@ SPEC = Spec(
         "programs": size["programs"],
     },
     reference=lambda x, programs: x.sum().reshape(1),
-    another=lambda x, programs: {"x": -x - 4096},  # negative, with more digits than float16 has
+    another=lambda x, programs: {"x": -x - 4096.5},  # negative, no whole numbers, more digits than float16 has
     sizes=(
         {"rows": 8, "columns": 5, "programs": 3},
         {"rows": 5, "columns": 4, "programs": 4},
         {"rows": 2, "columns": 3, "programs": 5},
         {"rows": 6, "columns": 9, "programs": 1},
         {"rows": 100, "columns": 2, "programs": 70},
+        {"rows": 1030, "columns": 1, "programs": 1030},
     ),
     awkward=("rows", "columns"),
     blocks={"rows": 4, "columns": 16},
@@ -69,9 +70,12 @@ SPEC = Spec(
         "Each program adds its first row again and again. Does `row` move the offsets of the load?": (
             lambda x, programs: only(x, [row % programs for row in range(len(x))])
         ),
-        "That is the sum of the first 64 programs. Does the block of the second launch hold all of them?": (
-            lambda x, programs: only(x, [row for row in range(len(x)) if row % programs < 64])
-        ),
+        **{
+            f"That is the sum of the first {block} programs. Does the block of the second launch hold all of them?": (
+                lambda x, programs, block=block: only(x, [row for row in range(len(x)) if row % programs < block])
+            )
+            for block in (64, 1024)
+        },
         "That is the sum of program 0. Does the second launch take those of all programs?": lambda x, programs: only(
             x, range(0, len(x), programs)
         ),

@@ -46,6 +46,7 @@ SPEC = Spec(
     signature=("a", "b", "parts"),
     inputs=matrices,
     reference=lambda a, b, parts: added(a, b, [slice(None)]),
+    another=lambda a, b, parts: {"a": -a, "b": -b},
     sizes=({"m": 3, "n": 3, "k": 88, "parts": 2}, {"m": 2, "n": 6, "k": 64, "parts": 3}),
     awkward=("m", "n", "k"),
     blocks={"m": 4, "n": 4, "k": STEP},
