@@ -91,6 +91,7 @@ class Spec:
     inputs: Callable[[Size, torch.Generator], Inputs]  # on the CPU; the coach moves the tensors
     reference: Callable[..., torch.Tensor | tuple[torch.Tensor, ...]] | None
     sizes: tuple[Size, ...]  # the first is small, for it is what pictures show
+    last: tuple[Size, ...] = ()  # tried once all else is right, for what is wrong may take long at them
     another: Callable[..., Inputs] | None = None  # of the inputs, what else differs with another seed, such as a number
     result_like: str = ""  # without a reference: the input whose shape and dtype the result has
 

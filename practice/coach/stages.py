@@ -114,7 +114,7 @@ def check(spec: Spec, function: Callable, file: str, begin: Callable[[str], None
             judge.values(poisoned)
 
     begin("seed")
-    others = [*spec.sizes, *many_blocks(spec, block_of(run(first)))]
+    others = [*spec.sizes, *many_blocks(spec, block_of(run(first))), *spec.last]
     for case in [*cases, *(Case(size, seed=1) for size in others)]:
         judge.honest(run(case))
         judge.bounds(run(case))

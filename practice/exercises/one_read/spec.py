@@ -36,9 +36,9 @@ SPEC = Spec(
     sizes=(
         {"rows": 3, "columns": 5},
         {"rows": 4, "columns": 4},
-        {"rows": 1, "columns": 1025},
         {"rows": 5, "columns": 100},
     ),
+    last=({"rows": 1, "columns": 1025},),
     awkward=("rows", "columns"),
     blocks={"rows": 4, "columns": 16},
     smallest=1,
