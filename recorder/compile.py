@@ -122,7 +122,7 @@ def kept(code: dict, launch: dict, target: str, wanted) -> dict:
     shown = {
         stage: [[text, place.get(line)] for text, line in pairs]
         for stage, pairs in code["stages"].items()
-        if any(listing.names(number, target, stage) for number in launch["numbers"] for listing in wanted)
+        if any(listing.names(called, target, stage) for called in launch["names"] for listing in wanted)
     }
     digests = {stage: digest(stage, pairs) for stage, pairs in code["stages"].items()}
     return {**code, "digests": digests, "stages": shown}
@@ -219,7 +219,7 @@ def _sass(text, file):
 
 def main(name: str, launches: str, result: str):
     wanted, compiled = Snippet(name).settings.stages, []
-    for number, launch in enumerate(json.loads(Path(launches).read_text("utf-8"))):
+    for called, launch in json.loads(Path(launches).read_text("utf-8")).items():
         alike = {key: launch[key] for key in ("kernel", "file", "constexprs", "options")}
         alike["arguments"] = {
             name: value if name in launch["constexprs"] else specialization(value)
@@ -227,16 +227,16 @@ def main(name: str, launches: str, result: str):
         }
         same = next((entry for entry in compiled if entry["alike"] == alike), None)
         if same:
-            same["launch"]["numbers"].append(number)
+            same["launch"]["names"].append(called)
         else:
-            compiled.append({"alike": alike, "launch": launch | {"numbers": [number]}})
+            compiled.append({"alike": alike, "launch": launch | {"names": [called]}})
     for entry in compiled:
         launch = entry["launch"]
-        print(f"compiling launch {launch['numbers'][0]} of {launch['kernel']}", flush=True)
+        print(f"compiling launch {launch['names'][0]}", flush=True)
         codes = {target: compile_launch(launch, target) for target in TARGETS}
         entry["targets"] = {target: kept(code, launch, target, wanted) for target, code in codes.items()}
     written = [
-        {"launches": e["launch"]["numbers"], **{k: e["launch"][k] for k in ("kernel", "file")}, "targets": e["targets"]}
+        {"launches": e["launch"]["names"], **{k: e["launch"][k] for k in ("kernel", "file")}, "targets": e["targets"]}
         for e in compiled
     ]
     Path(result).write_text(json.dumps({"compiler": triton.__version__, "compiled": written}), "utf-8")

@@ -43,7 +43,8 @@ def new(name: str) -> str:
         title = short.replace("_", " ").capitalize()
         write_atomically(path, text.replace("NAME", short).replace("CHAPTER", chapter).replace("TITLE", title))
     settings = snippet.settings_file.read_text("utf-8").rstrip() + "\n\n" if snippet.settings_file.is_file() else ""
-    write_atomically(snippet.settings_file, f'{settings}[{short}]\ndevices = ["cpu"]\nlaunches = [0]\n')
+    own = f'[{short}]\ndevices = ["cpu"]\nlaunches = ["{short}_kernel[0]"]\n'
+    write_atomically(snippet.settings_file, f"{settings}{own}")
     write_atomically(ROOT / "mkdocs.yml", menu)
     return NEXT.format(
         name=name, chapter=chapter, snippet=relative(snippet.path), test=relative(snippet.test), page=relative(page),

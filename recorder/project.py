@@ -85,11 +85,11 @@ def interpreted(device: str) -> bool:
 class Listing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Compiler stages that a page shows: of one launch, for some targets. What is left out means all of them."""
 
-    launch: int
+    launch: str
     targets: list[str] = []
     stages: list[str] = []
 
-    def names(self, launch: int, target: str, stage: str) -> bool:
+    def names(self, launch: str, target: str, stage: str) -> bool:
         return launch == self.launch and target in (self.targets or [target]) and stage in (self.stages or [stage])
 
 
@@ -99,7 +99,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     devices: tuple[str, ...] = ("cpu", "gpu")  # kinds of device that it is recorded on; none, if others run it
     differs: str = ""  # why its output is not the same on every device, or in every run
     differs_on_gpus: str = ""  # why GPUs alone print something else, another one or in another run
-    launches: list[int] = []  # launches in the interpreter that pages draw or name, counted from 0
+    launches: list[str] = []  # launches in the interpreter that pages draw or name, such as "add_kernel[0]"
     compiled: bool = False  # whether its launches are compiled for all targets: registers, shared memory, digests
     compiles_only: bool = False  # whether it launches no kernel on a CPU: what it says was read from code that the
     # course's compiler made, `COMPILER`, unless it compares versions of Triton, which `triton` names
@@ -125,11 +125,28 @@ def _settings(file: Path, modified: int) -> dict[str, Settings]:
             hint = nearest(unknown[0], known)
             raise RecorderError(f"{relative(file)}, {name}: no setting is called {unknown[0]!r}{hint}")
         try:
+            for launch in _launches(table):
+                check_launch(launch)
             found[name] = msgspec.convert(table, Settings)
             _check_settings(found[name])
         except (msgspec.ValidationError, RecorderError) as error:
             raise RecorderError(f"{relative(file)}, {name}: {error}") from error
     return found
+
+
+LAUNCH = re.compile(r"\w+\[\d+\]")
+
+
+def check_launch(name) -> None:
+    """Raise ``RecorderError`` unless this names a launch, by its kernel and its number among that kernel's."""
+    if not isinstance(name, str) or not LAUNCH.fullmatch(name):
+        raise RecorderError(f"{name!r} names no launch; it is its kernel and a number from 0, such as add_kernel[0]")
+
+
+def _launches(table) -> list:
+    """Return the names of launches in the settings of a snippet, as far as they have the form of settings."""
+    listed = lambda key: table[key] if isinstance(table, dict) and isinstance(table.get(key), list) else []
+    return [*listed("launches"), *(each["launch"] for each in listed("stages") if "launch" in each)]
 
 
 def _check_settings(settings: Settings) -> None:

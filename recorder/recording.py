@@ -12,6 +12,7 @@ import json
 import os
 import statistics
 import tempfile
+from collections.abc import Iterable
 from functools import cached_property, lru_cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from recorder.project import RecorderError, Snippet, inside, mend, nearest, relative
+from recorder.project import RecorderError, Snippet, check_launch, inside, mend, nearest, relative
 
 VERSION = 2  # of this file's types; the first version had none, and kept everything that a run did
 STAGES = ("ttir", "ttgir", "llir", "ptx", "sass", "amdgcn")  # in the order of compilation
@@ -100,7 +101,7 @@ class Code(Part):
 class Compiled(Part):
     """The code that some launches share, by target: ``sm_90``, ``gfx942``."""
 
-    launches: list[int]  # their numbers, counted from 0
+    launches: list[str]  # their names
     kernel: str
     file: str
     targets: dict[str, Code]
@@ -189,7 +190,7 @@ class Recording(Part):
     benchmarks: list[Benchmark] = []
     pictures: dict[str, str] = {}  # files that the snippet wrote, by name, in base64
     launched: dict[str, int] = {}  # how often each kernel was launched
-    launches: dict[str, Launch] = {}  # by number, counted from 0: those that the snippet's settings declare
+    launches: dict[str, Launch] = {}  # by name, such as "add_kernel[0]": those that the snippet's settings declare
     compiled: list[Compiled] = []
 
     def benchmark(self, name: str, *lines: str) -> Benchmark:
@@ -201,49 +202,51 @@ class Recording(Part):
             raise RecorderError(f"{name!r} has no line {missing[0]!r}{nearest(missing[0], found[name].lines)}")
         return found[name]
 
-    def launch(self, number: int) -> Launch:
-        """A launch by its number. Raises ``RecorderError``."""
-        if str(number) in self.launches:
-            return self.launches[str(number)]
-        if not isinstance(number, int) or not 0 <= number < sum(self.launched.values()):
-            raise RecorderError(
-                f"there is no launch {number!r}; the run made {sum(self.launched.values())}, counted from 0"
-            )
+    def launch(self, name: str | None = None) -> Launch:
+        """Return a launch by its name; without one, the only launch that is kept. Raise ``RecorderError``."""
+        name = _name(name, self.launches)
+        if name in self.launches:
+            return self.launches[name]
+        kernel, _, number = name.removesuffix("]").partition("[")
+        if int(number) >= (times := self.launched.get(kernel, 0)):
+            ran = f"{kernel} {times} times" if times else ", ".join(self.launched) or "nothing"
+            raise RecorderError(f"there is no launch {name}; the run launched {ran}")
         raise RecorderError(
-            f"launch {number} was counted, not kept; the recording keeps {', '.join(self.launches) or 'none'}: "
+            f"launch {name} was counted, not kept; the recording keeps {', '.join(self.launches) or 'none'}: "
             f"add it to `launches` of {Snippet(self.snippet).name} in {relative(Snippet(self.snippet).settings_file)}"
         )
 
-    def traced(self, number: int) -> Launch:
-        """A launch whose accesses were written down. Raises ``RecorderError``."""
-        launch = self.launch(number)
+    def traced(self, name: str | None = None) -> Launch:
+        """Return a launch whose accesses were written down. Raise ``RecorderError``."""
+        launch = self.launch(name := _name(name, self.launches))
         if not launch.accesses:
             raise RecorderError(
-                f"the accesses of launch {number} were not written down; only small ones in the interpreter are"
+                f"the accesses of launch {name} were not written down; only small ones in the interpreter are"
             )
         return launch
 
-    def code(self, launch: int, target: str) -> Code:
-        """What became of a launch for a target. Raises ``RecorderError``."""
-        return self._code(launch, target)[1]
+    def code(self, launch: str | None, target: str) -> Code:
+        """Return what became of a launch for a target. Raise ``RecorderError``."""
+        entry = self.compiled_from(launch)
+        if target not in entry.targets:
+            raise RecorderError(f"there is no target {target!r}{nearest(target, entry.targets)}")
+        return entry.targets[target]
 
-    def _code(self, launch: int, target: str) -> tuple[Compiled, Code]:
-        for entry in self.compiled:
-            if launch in entry.launches:
-                if target not in entry.targets:
-                    raise RecorderError(f"there is no target {target!r}{nearest(target, entry.targets)}")
-                return entry, entry.targets[target]
-        known = [str(number) for entry in self.compiled for number in entry.launches]
-        raise RecorderError(f"there is no compiled launch {launch}{nearest(str(launch), known)}")
+    def compiled_from(self, launch: str | None = None) -> Compiled:
+        """Return what a launch shares with those that compile to the same code; without a name, that of the only one.
 
-    def compiled_from(self, launch: int) -> Compiled:
-        """What a launch shares with those that compile to the same code. Raises ``RecorderError``."""
-        first = next((t for entry in self.compiled if launch in entry.launches for t in entry.targets), "")
-        return self._code(launch, first)[0]
+        Raise ``RecorderError``.
+        """
+        known = [name for entry in self.compiled for name in entry.launches]
+        launch = _name(launch, known)
+        if launch not in known:
+            raise RecorderError(f"there is no compiled launch {launch}{nearest(launch, known)}")
+        return next(entry for entry in self.compiled if launch in entry.launches)
 
-    def stage(self, launch: int, target: str, name: str) -> list[Line]:
+    def stage(self, launch: str | None, target: str, name: str) -> list[Line]:
         """The lines of one compiler stage of a launch. Raises ``RecorderError``."""
         code = self.code(launch, target)
+        launch = launch or self.compiled_from(launch).launches[0]
         if name in code.stages:
             return code.stages[name]
         if name in code.digests:
@@ -252,6 +255,19 @@ class Recording(Part):
                 f"{self.snippet} in {relative(Snippet(self.snippet).settings_file)}"
             )
         raise RecorderError(f"there is no stage {name!r} for {target}{nearest(name, code.digests)}")
+
+
+def _name(launch: str | None, known: Iterable[str]) -> str:
+    """Return the name of a launch, which may be left out if there is only one. Raise ``RecorderError``."""
+    if launch is None and len(names := [*known]) == 1:
+        return names[0]
+    if launch is None:
+        raise RecorderError(f"which launch is meant? `launch` can be {', '.join(names) or 'none: there is none'}")
+    try:
+        check_launch(launch)
+    except RecorderError as error:
+        raise RecorderError(f"{error}; here: {', '.join(known) or 'none'}") from error
+    return launch
 
 
 # ---- Files ----

@@ -18,7 +18,7 @@ import msgspec
 
 from recorder import fingerprint
 from recorder.judge import problems
-from recorder.project import COMPILER, OUTPUT, ROOT, RecorderError, Snippet, interpreted, relative
+from recorder.project import COMPILER, OUTPUT, ROOT, RecorderError, Snippet, interpreted, nearest, relative
 from recorder.recording import Recording, load, path_of, save
 
 TIME_LIMIT = 3600  # seconds for one snippet on one device, against hanging: ten times what the longest takes
@@ -91,7 +91,7 @@ def record(
             _trace(snippet, device, Path(folder, f"process-{number}"), deadline, progress, only_output)
             for number in range(processes)
         )
-        made, launches = {"compiler": None, "compiled": []}, seen.get("launches") or []
+        made, launches = {"compiler": None, "compiled": []}, _by_name(seen.get("launches") or [])
         if launches and snippet.compiled_on(device) and not only_output:
             given = Path(folder) / "launches.json"
             given.write_text(json.dumps(launches), "utf-8")
@@ -103,13 +103,13 @@ def record(
         raise RecorderError(f"{relative(snippet.path)} was edited while it ran; run it again")
     keeps = snippet.settings.launches if interpreted(device) else []
     if only_output:  # of a draft: what it does not launch yet is for its recording to miss
-        keeps = [number for number in keeps if number < len(launches)]
-    if wrong := [number for number in keeps if not 0 <= number < len(launches)]:
+        keeps = [name for name in keeps if name in launches]
+    if wrong := [name for name in keeps if name not in launches]:
         raise RecorderError(
-            f"{relative(snippet.settings_file)} keeps launch {wrong[0]} of {snippet.name}, which makes {len(launches)}"
+            f"{relative(snippet.settings_file)} keeps launch {wrong[0]} of {snippet.name}{nearest(wrong[0], launches)}"
         )
     try:
-        made = msgspec.convert(_plain(snippet, device, seen, others, made, keeps), Recording)
+        made = msgspec.convert(_plain(snippet, device, seen, others, made, launches, keeps), Recording)
     except (KeyError, TypeError, ValueError) as error:  # msgspec's are ValueErrors
         why = f"{type(error).__name__}: {error}"
         raise RecorderError(f"its result is not what a recording holds ({why})") from error
@@ -118,9 +118,20 @@ def record(
     return msgspec.structs.replace(made, provenance=ran)
 
 
-def _plain(snippet: Snippet, device: str, seen: dict, others: list[dict], made: dict, keeps: list[int]) -> dict:
+def _by_name(launches: list[dict]) -> dict[str, dict]:
+    """Return launches, in their order, by their names: ``add_kernel[0]`` is the first of that kernel."""
+    seen, named = Counter(), {}
+    for launch in launches:
+        kernel = launch["kernel"]
+        named[f"{kernel}[{seen[kernel]}]"] = launch
+        seen[kernel] += 1
+    return named
+
+
+def _plain(
+    snippet: Snippet, device: str, seen: dict, others: list[dict], made: dict, launches: dict, keeps: list[str]
+) -> dict:
     """A recording as JSON, from what its processes and the compiler left."""
-    launches = seen["launches"]
     return {
         "snippet": snippet.name,
         "device": device,
@@ -134,8 +145,8 @@ def _plain(snippet: Snippet, device: str, seen: dict, others: list[dict], made: 
         "output": seen["output"],
         "benchmarks": _together([each["benchmarks"] for each in (seen, *others)]),
         "pictures": seen["pictures"],
-        "launched": dict(Counter(launch["kernel"] for launch in launches)),
-        "launches": {str(number): launches[number] for number in keeps},
+        "launched": dict(Counter(launch["kernel"] for launch in launches.values())),
+        "launches": {name: launches[name] for name in keeps},
         "compiled": made["compiled"],
     }
 

@@ -18,9 +18,10 @@ An expression has these names to work with:
 - ``above(a, b)``: whether the least of a is more than the most of b; ``overlap(a, b)``: whether their ranges meet
 - ``processes("bandwidth")``: a list of the same, one for each process that it was measured in
 - ``output``: the number behind each label that the snippet printed, as in ``output["elements never written"]``
-- ``launches``: by number, those that the recording keeps, with ``grid``, ``arguments`` and ``accesses``
-- ``compiled(launch, target)``: ``registers``, ``spills``, ``shared``, ``num_warps`` and ``error`` of a launch
-- ``count(text, launch, target, stage)``: how many lines of a compiler stage contain the text
+- ``launches``: those that the recording keeps, by kernel and number, as ``launches["add_kernel"][0]``, with ``grid``,
+  ``arguments`` and ``accesses``
+- ``compiled("add_kernel[0]", target)``: ``registers``, ``spills``, ``shared``, ``num_warps`` and ``error`` of a launch
+- ``count(text, "add_kernel[0]", target, stage)``: how many lines of a compiler stage contain the text
 - ``promised("copy")``: what the data sheet of this GPU says; see ``figures/data_sheets.toml``
 - ``made``: the provenance, as in ``made.multiprocessors``; ``name``: what people call the device, such as ``H200``
 - ``at_least(value, step)`` and ``at_most(value, step)``: the nearest multiple of ``step`` on the safe side, for
@@ -161,15 +162,25 @@ def names(recording: Recording, expression: str) -> dict:
 
 
 class Launches(dict):
-    """The launches of a recording by number, each a copy; one that is not kept is an error that says so."""
+    """The launches of a recording by kernel, or those of a kernel by number, each a copy.
 
-    def __init__(self, recording: Recording):
-        super().__init__({int(number): msgspec.to_builtins(launch) for number, launch in recording.launches.items()})
-        self.recording = recording
+    One that is not kept is an error that says so.
+    """
 
-    def __missing__(self, number):
-        self.recording.launch(number)  # which raises, unless it is the number as text
-        raise RecorderError(f"launches are numbered: {number!r} is no number")
+    def __init__(self, recording: Recording, kernel: str = ""):
+        self.recording, self.kernel = recording, kernel
+        parted = [(name.removesuffix("]").partition("["), launch) for name, launch in recording.launches.items()]
+        if kernel:
+            kept = {int(number): msgspec.to_builtins(launch) for (of, _, number), launch in parted if of == kernel}
+        else:
+            kept = {of: Launches(recording, of) for (of, *_), _ in parted}
+        super().__init__(kept)
+
+    def __missing__(self, key):
+        if self.kernel and not isinstance(key, int):
+            raise RecorderError(f"behind the kernel stands a number: launches[{self.kernel!r}][0]; {key!r} is none")
+        self.recording.launch(f"{self.kernel}[{key}]" if self.kernel else f"{key}[0]" if isinstance(key, str) else key)
+        raise RecorderError(f"the recording keeps none as launches[{key!r}]")
 
 
 def functions(recording: Recording) -> dict:

@@ -38,7 +38,7 @@ def toy_kernel(x_ptr, n, BLOCK: tl.constexpr):
 # --8<-- [end:kernel]
 '''
 LOAD = 3  # the place of its line 10, `tl.load`
-SETTINGS = '[toy]\nlaunches = [0, 1, 2, 3]\nstages = [{launch = 0}]\n'
+SETTINGS = f"[toy]\nlaunches = {[f'toy_kernel[{n}]' for n in range(4)]}\nstages = [{{launch = 'toy_kernel[0]'}}]\n"
 OUTPUT = (
     "patch: 1,2,3 250,255,6 7,8,9\nsum: 1,024\nratio = 0.5\n<b>bold</b>\nlist [1, 2]\n"
     "## Rows\n  a `row`\n    ran: <b>right\n"
@@ -164,8 +164,10 @@ def compiled() -> list[Compiled]:
     good = Code(registers=8, num_warps=4, stages=stages, digests=digests)
     where = {"kernel": "toy_kernel", "file": "snippets/programs/toy.py"}
     return [
-        Compiled(launches=[0], targets=dict.fromkeys(("sm_80", "sm_90", "sm_100", "gfx942"), good), **where),
-        Compiled(launches=[1], targets={"sm_90": Code(error="CompilationError: <three>")}, **where),
+        Compiled(
+            launches=["toy_kernel[0]"], targets=dict.fromkeys(("sm_80", "sm_90", "sm_100", "gfx942"), good), **where
+        ),
+        Compiled(launches=["toy_kernel[1]"], targets={"sm_90": Code(error="CompilationError: <three>")}, **where),
     ]
 
 
@@ -183,7 +185,7 @@ def made(device: str) -> Recording:
         return Recording(provenance=where, benchmarks=tables, **usual)
     where = Provenance(device="CPU, Triton's interpreter", compiler="3.9.0", **versions, **ran)
     kept = [launch(), launch(arguments={}, constexprs=[], accesses=None), product(1), product(2)]
-    launches = {str(number): each for number, each in enumerate(kept)}
+    launches = {f"toy_kernel[{number}]": each for number, each in enumerate(kept)}
     return Recording(provenance=where, launches=launches, compiled=compiled(), **usual)
 
 

@@ -15,7 +15,7 @@ from recorder.recording import Recording
 
 
 @figure(of="launches")
-def accesses(recording: Recording, *, launch=0, tensors=None):
+def accesses(recording: Recording, *, launch=None, tensors=None):
     """Drawn from what the interpreter really touched; ``tensors``: the arguments to draw, all by default."""
     seen = recording.traced(launch)
     drawn, (programs, _) = picture(seen, tensors), read(seen)

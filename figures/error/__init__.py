@@ -8,9 +8,9 @@ from recorder.recording import Recording
 
 
 @figure(of="stages", searched=True)  # by whoever has met it elsewhere
-def error(recording: Recording, *, launch=0, target="sm_90"):
+def error(recording: Recording, *, launch=None, target="sm_90"):
     said = recording.code(launch, target).error
     if not said:
-        raise RecorderError(f"launch {launch} compiles for {target}: there is no error to show")
+        raise RecorderError(f"the launch compiles for {target}: there is no error to show")
     text = "\n".join(line for line in said.splitlines() if "--8<--" not in line)
     return render("output/template.html", text=text, error=True)

@@ -37,12 +37,12 @@ class Line:
 
 
 @figure(of="launches", foot=EXPLORER)
-def explorer(recording: Recording, *, launch=0, id="launch"):
+def explorer(recording: Recording, *, launch=None, id="launch"):
     """It begins as a recorded launch over one dimension, at a lane in the middle."""
     seen = recording.traced(launch)
     blocks = [name for name in seen.arguments if name in seen.constexprs]
     if "n" not in seen.arguments or not blocks:
-        raise RecorderError(f"launch {launch} has no length `n` or no constant, the block's, for an explorer to vary")
+        raise RecorderError("the launch has no length `n` or no constant, the block's, for an explorer to vary")
     n, block = seen.arguments["n"], seen.arguments[blocks[0]]
     if n > LONGEST or block not in BLOCKS:
         raise RecorderError(f"the explorer has n up to {LONGEST} and blocks of {BLOCKS}, not {n} and {block}")

@@ -2,6 +2,7 @@
 """Which thread holds which elements of a block (``blocked``): a box is a thread, divided into the elements that it
 holds side by side; a shade is a warp."""
 
+import re
 from functools import partial
 
 from markupsafe import Markup
@@ -23,7 +24,7 @@ _text = partial(svg.text, font="sans", font_size=11.5, text_anchor="start")
 
 
 @figure(of="stages")
-def layout(recording: Recording, *, launch=0, target="sm_90", name=None, thread=None):
+def layout(recording: Recording, *, launch=None, target="sm_90", name=None, thread=None):
     """``name``: a layout such as ``blocked1``, by default that of the first access; ``thread``: one to outline."""
     drawn = parse("\n".join(line.text for line in recording.stage(launch, target, "ttgir")), name)
     if thread is not None and not 0 <= thread < drawn.number_of_threads:
@@ -32,7 +33,8 @@ def layout(recording: Recording, *, launch=0, target="sm_90", name=None, thread=
         [warp, f"{threads[0]}–{threads[-1]}", drawn.where(threads), f"thread {threads[0]}: {drawn.where(threads[:1])}"]
         for warp, threads in enumerate(drawn.members())
     ]
-    id = f"layout-{recording.snippet.replace('/', '-')}-{launch}-{target}-{name or 'first'}"
+    of = re.sub(r"\W+", "-", f"{recording.snippet} {launch or ''} {target} {name or 'first'}")
+    id = f"layout-{of}"
     return render("layout/template.html", layout=drawn, picture=picture(drawn, id, thread), rows=rows)
 
 

@@ -23,11 +23,11 @@ FOOT = "Begins as compiled without a GPU by Triton {compiler}, {date}; then comp
 
 
 @figure(of="stages", foot=FOOT)
-def threads(recording: Recording, *, launch=0, target="sm_90", thread=1, id="layout") -> Markup:
+def threads(recording: Recording, *, launch=None, target="sm_90", thread=1, id="layout") -> Markup:
     """It begins as the layout of a launch's first access; ``thread``: the one that is chosen at first."""
     drawn = parse("\n".join(line.text for line in recording.stage(launch, target, "ttgir")))
     if drawn != expected(drawn.shape[0], drawn.number_of_threads // WARP):
-        raise RecorderError(f"launch {launch} has the layout {drawn}, which this explorer does not compute")
+        raise RecorderError(f"the launch has the layout {drawn}, which this explorer does not compute")
     if not 0 <= thread < drawn.number_of_threads:
         raise RecorderError(f"there is no thread {thread!r} in this program")
     block, last = drawn.shape[0], drawn.number_of_threads - 1

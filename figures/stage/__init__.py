@@ -19,7 +19,7 @@ NAMES = {
 
 
 @figure(of="stages")
-def stage(recording: Recording, *, launch=0, target=..., stage=..., only=None):
+def stage(recording: Recording, *, launch=None, target=..., stage=..., only=None):
     """``only`` is a regular expression for the lines to show."""
     lines = numbered(recording, launch, target, stage)
     texts = set(printed.matching([text for _, text in lines], only))
@@ -27,9 +27,8 @@ def stage(recording: Recording, *, launch=0, target=..., stage=..., only=None):
     return render("stage/template.html", stage=stage, name=f"{NAMES[stage]} for {target}", lines=shown)
 
 
-def numbered(recording: Recording, launch: int, target: str, stage: str) -> list[tuple[int, str]]:
+def numbered(recording: Recording, launch: str | None, target: str, stage: str) -> list[tuple[int, str]]:
     """The lines of a stage, each with the line of the kernel's file on which its source stands today, or 0."""
     entry, lines = recording.compiled_from(launch), recording.stage(launch, target, stage)
     path = ROOT / entry.file
     return [(line_of(path, entry.kernel, line.place), line.text) for line in lines]
-

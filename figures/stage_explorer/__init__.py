@@ -22,7 +22,7 @@ SHORT = NAMES | {"ttir": "TTIR", "ttgir": "TTGIR", "amdgcn": "AMD assembly"}  # 
 
 
 @figure(of="stages")
-def stages(recording: Recording, *, launch=0, targets=None, target="sm_90", stage="ptx", line="tl.load"):
+def stages(recording: Recording, *, launch=None, targets=None, target="sm_90", stage="ptx", line="tl.load"):
     """``target`` and ``stage`` are those that it begins with; ``line``: with the first of the kernel that has this."""
     recording.stage(launch, target, stage)
     entry = recording.compiled_from(launch)
@@ -34,7 +34,7 @@ def stages(recording: Recording, *, launch=0, targets=None, target="sm_90", stag
     data = {"targets": shown, "said": {stage: _said(shown, stage) for stage, _ in every}}
     return render(
         "stage_explorer/template.html",
-        id=f"stages-{launch}",
+        id=f"stages-{entry.launches[0].replace('[', '-').rstrip(']')}",
         targets=list(shown),
         target=target,
         stages={name: _label(name, shown[target].get(name)) for name in NAMES if name in dict(every)},
@@ -57,13 +57,13 @@ def _label(stage: str, code: dict | None) -> Markup:
     )
 
 
-def _code(recording: Recording, launch: int, target: str) -> dict[str, dict]:
+def _code(recording: Recording, launch: str | None, target: str) -> dict[str, dict]:
     """What the explorer's script reads of a launch for a target, by stage."""
     code = recording.code(launch, target)
     if missing := [stage for stage in code.digests if stage not in code.stages]:
         recording.stage(launch, target, missing[0])  # which says what to declare
     if code.error:
-        raise RecorderError(f"launch {launch} does not compile for {target}: {code.error.splitlines()[-1]}")
+        raise RecorderError(f"the launch does not compile for {target}: {code.error.splitlines()[-1]}")
     stages = {}
     for stage in code.stages:
         lines = numbered(recording, launch, target, stage)

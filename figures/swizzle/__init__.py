@@ -101,10 +101,10 @@ def orders(recording: Recording, *, launches=..., sms=9, cache=60):
 
 def _both(recorded: Recording, launches, sms, cache) -> list[Order]:
     if not isinstance(launches, list) or len(launches) != 2:
-        raise RecorderError(f"launches must list two launches, such as [0, 1], not {launches!r}")
+        raise RecorderError(f"launches must list two, such as [matmul_kernel[0], matmul_kernel[1]], not {launches!r}")
     if not all(isinstance(number, int) and number >= 1 for number in (sms, cache)):
         raise RecorderError(f"sms and cache must be whole numbers from 1, not {sms!r} and {cache!r}")
-    both = [read(recorded, number) for number in launches]
+    both = [read(recorded, name) for name in launches]
     first, second = ((each.m, each.n, each.k) for each in both)
     if first != second:
         raise RecorderError(f"launches {launches} are of {first} and {second} tiles, not of as many")
@@ -113,9 +113,9 @@ def _both(recorded: Recording, launches, sms, cache) -> list[Order]:
     return both
 
 
-def read(recorded: Recording, number: int) -> Order:
+def read(recorded: Recording, name: str) -> Order:
     """The order of a launch, from its stores and loads. Raises ``RecorderError``."""
-    launch = recorded.traced(number)
+    launch = recorded.traced(name)
     given = launch.arguments
     m, n, k = (-(-given[axis] // given[f"BLOCK_{axis}"]) for axis in "MNK")
     blocks = {"a_ptr": ("M", "K"), "b_ptr": ("K", "N"), "c_ptr": ("M", "N")}
@@ -128,7 +128,7 @@ def read(recorded: Recording, number: int) -> Order:
     for pid, (loaded, stored) in enumerate(zip(loads, stores, strict=True)):
         (_, i, j), *others = stored
         if others or loaded != [tile for s in range(k) for tile in (("A", i, s), ("B", s, j))]:
-            raise RecorderError(f"launch {number} is no product of tiles: program {pid} loads others than it needs")
+            raise RecorderError(f"launch {name} is no product of tiles: program {pid} loads others than it needs")
     return Order(m, n, k, given["GROUP_M"], [stored[0][1:] for stored in stores], loads)
 
 

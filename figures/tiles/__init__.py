@@ -26,11 +26,11 @@ _text = partial(svg.text, font="sans", font_size=12.5, font_weight=400, text_anc
 
 
 @figure(of="launches")
-def tiles(recording: Recording, *, launch=0, program=0):
+def tiles(recording: Recording, *, launch=None, program=0):
     """``program``: its pid on axis 0."""
     seen = recording.traced(launch)
     if not 0 <= program < seen.grid[0]:
-        raise RecorderError(f"there is no program {program!r}; launch {launch} has {seen.grid[0]}")
+        raise RecorderError(f"there is no program {program!r}; its launch has {seen.grid[0]}")
     matrices = read(seen, program)
     rows = [
         [Markup("{} <code>{}</code>").format(op, matrix.name), *rest]

@@ -33,11 +33,11 @@ ARGUMENTS = {"place": 3, "tl.zeros": 1, "tl.dot": 3}  # those that matter to a w
 
 
 @figure(of="launches")
-def walk(recording: Recording, *, launch=0, program=0, section=None, id="walk") -> Markup:
+def walk(recording: Recording, *, launch=None, program=0, section=None, id="walk") -> Markup:
     """``program``: the one that is shown at first; ``section``: one of the output, with the sums of an element."""
     seen = recording.traced(launch)
     if not 0 <= program < seen.grid[0]:
-        raise RecorderError(f"there is no program {program!r}; launch {launch} has {seen.grid[0]}")
+        raise RecorderError(f"there is no program {program!r}; its launch has {seen.grid[0]}")
     sums = partial_sums(recording, section) if section else None
     walks = [Walk(seen, pid, sums) for pid in range(seen.grid[0])]
     shown = {"walks": walks, "shown": walks[program], "color": svg.pid(program), "picture": Picture(walks, program)}

@@ -24,11 +24,11 @@ FOOT = "Its last steps as compiled without a GPU by Triton {compiler}, {date}; t
 
 
 @figure(of="stages", foot=FOOT)
-def warp_reduction(recording: Recording, *, launch=0, target="sm_90", id="reduction") -> Markup:
+def warp_reduction(recording: Recording, *, launch=None, target="sm_90", id="reduction") -> Markup:
     """``launch``: one whose PTX adds up by shuffles."""
     found = shuffled("\n".join(line.text for line in recording.stage(launch, target, "ptx")))
     if not found or found != distances(max(SIZES))[-len(found) :]:
-        raise RecorderError(f"launch {launch} shuffles over {found or 'nothing'}, which is not the end of this figure")
+        raise RecorderError(f"the launch shuffles over {found or 'nothing'}, which is not the end of this figure")
     tables = [{"threads": n, "distances": distances(n), "sums": sums(n), "lines": _lines(n)} for n in SIZES]
     sizes = {n: f"{n} threads" for n in SIZES}
     return render("warp_reduction/template.html", id=id, tables=tables, sizes=sizes)

@@ -52,7 +52,7 @@ def matrix_copy(rows=3, columns=5, block=2) -> Launch:
 
 def table(launch) -> dict[str, str]:
     """The rows of a launch's table, without tags, by program."""
-    html = accesses(replace(made("cpu"), launches={"0": launch})).partition("<table")[2]
+    html = accesses(replace(made("cpu"), launches={"add_kernel[0]": launch})).partition("<table")[2]
     rows = re.findall(r"<tr><th scope=\"row\">(.*?)</th>(.*?)</tr>", html, re.S)
     return {pid: " ".join(re.sub("<[^>]+>", " ", row).split()) for pid, row in rows}
 
@@ -249,5 +249,5 @@ def test_what_cannot_be_drawn_is_refused():
         picture(vector_add(), tensors=["z_ptr"])
     with pytest.raises(RecorderError, match="legible"):
         picture(vector_add(1000, 256))
-    with pytest.raises(RecorderError, match="launch 1 were not written down"):
-        accesses(made("cpu"), launch=1)
+    with pytest.raises(RecorderError, match=r"launch toy_kernel\[1\] were not written down"):
+        accesses(made("cpu"), launch="toy_kernel[1]")

@@ -12,7 +12,7 @@ from tests.toy import TOY, launch, made
 
 
 def test_begins_as_what_was_recorded(toy):
-    page = explorer(made("cpu"), id="other")
+    page = explorer(made("cpu"), launch="toy_kernel[0]", id="other")
     fields = {name: re.search(rf'name="{name}"[^>]*\svalue="(\w+)"', page)[1] for name in ("n", "mask", "element")}
     assert fields == {"n": "3", "mask": "on", "element": "2"}
     assert re.findall(r'name="block" value="(\d+)"( checked)?', page) == [
@@ -38,7 +38,7 @@ def test_refuses_a_line_that_it_cannot_work_out(toy, line):
     assert old in TOY
     toy.snippet("toy", TOY.replace(old, line))
     with pytest.raises(RecorderError, match=r"snippets/programs/toy.py: .* cannot work out `" + re.escape(line)):
-        explorer(made("cpu"))
+        explorer(made("cpu"), launch="toy_kernel[0]")
 
 
 def changed(**arguments):
@@ -48,12 +48,14 @@ def changed(**arguments):
 
 @pytest.mark.parametrize(
     "number, words",
-    [(1, "accesses of launch 1 were not written down"), (4, "launch 4 was counted, not kept"),
-     (2, "launch 2 has no length `n`"), (3, "launch 3 has no length `n` or no constant"),
+    [(1, r"accesses of launch toy_kernel\[1\] were not written down"),
+     (4, r"launch toy_kernel\[4\] was counted, not kept"),
+     (2, "the launch has no length `n`"), (3, "the launch has no length `n` or no constant"),
      (5, "n up to 31 .* not 32 and 4"), (6, "not 3 and 32")],
 )  # fmt: skip
 def test_refuses_what_it_cannot_vary(toy, number, words):
     recorded = made("cpu")
-    more = {"3": launch(constexprs=[]), "5": changed(n=32), "6": changed(BLOCK=32)}
+    more = {3: launch(constexprs=[]), 5: changed(n=32), 6: changed(BLOCK=32)}
+    more = {f"toy_kernel[{key}]": each for key, each in more.items()}
     with pytest.raises(RecorderError, match=words):
-        explorer(replace(recorded, launches={**recorded.launches, **more}), launch=number)
+        explorer(replace(recorded, launches={**recorded.launches, **more}), launch=f"toy_kernel[{number}]")

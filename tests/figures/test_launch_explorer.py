@@ -15,8 +15,8 @@ from recorder.project import find  # noqa: E402
 from tests.figures.explorer_support import call, in_scheme, move_and_copy, page_with  # noqa: E402
 
 RECORDED = recording.load(find("start/first_kernel"), "cpu")
-LAUNCH = RECORDED.launch(0)
-NO_MASK = recording.load(find("programs/vector_add_bug"), "cpu").launch(0)
+LAUNCH = RECORDED.launch("add_kernel[0]")
+NO_MASK = recording.load(find("programs/vector_add_bug"), "cpu").launch()
 SIZES = [(1, 1), (1, 16), (8, 4), (9, 8), (15, 1), (16, 16), (17, 16), (30, 4), (31, 2), (31, 16)]
 
 

@@ -57,7 +57,7 @@ print(json.dumps([ttgir(*case) for case in json.loads(sys.argv[1])]))
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
     """The address of a page with two explorers."""
-    both = threads(RECORDED, launch=3), threads(RECORDED, launch=1, id="other")
+    both = threads(RECORDED, launch="add_kernel[3]"), threads(RECORDED, launch="add_kernel[1]", id="other")
     with page_with(tmp_path_factory.mktemp("layout"), "threads", *both) as url:
         yield url
 
@@ -145,7 +145,7 @@ def test_the_compiler_deals_out_so_wherever_the_sliders_reach(page, tmp_path):
         assert text(page, "summary").endswith(load if block >= 32 * warps else "held by 2 threads.")
 
 
-@pytest.mark.parametrize("launch", [1, 2, 3, 4])
+@pytest.mark.parametrize("launch", [f"add_kernel[{number}]" for number in (1, 2, 3, 4)])
 def test_speaks_of_the_loads_that_were_compiled(page, launch):
     """Of which a kernel has two for each piece: it adds two tensors."""
     ptx = "\n".join(line.text for line in RECORDED.stage(launch, "sm_90", "ptx"))
@@ -395,4 +395,4 @@ def test_refuses_a_layout_that_it_does_not_compute(shape, per_thread):
 
 def test_refuses_a_thread_that_is_not_there():
     with pytest.raises(RecorderError, match="no thread 256"):
-        threads(RECORDED, launch=3, thread=256)
+        threads(RECORDED, launch="add_kernel[3]", thread=256)

@@ -13,7 +13,8 @@ from recorder.source import lines_of
 from tests.figures.explorer_support import in_scheme, page_with
 
 SNIPPET = find("programs/vector_add")
-LAUNCH = 1  # which launch the page shows
+LAUNCH = "add_kernel[1]"  # which launch the page shows
+ID = "stages-add_kernel-1"
 RECORDED = recording.load(SNIPPET, "cpu")
 TARGETS = RECORDED.compiled_from(LAUNCH).targets
 SOURCE = SNIPPET.path.read_text("utf-8").splitlines()
@@ -323,7 +324,7 @@ def test_address_keeps_the_state(open_page):
 )  # fmt: skip
 def test_address_may_hold_anything(open_page, target, stage, taken):
     page = open_page("?" + "&".join(
-        f"stages-{LAUNCH}.{name}={value}"
+        f"{ID}.{name}={value}"
         for name, value in {"target": target, "stage": stage, "line": '"]', "lines": "no"}.items()
     ))  # fmt: skip
     assert chosen(page) == taken
@@ -417,7 +418,7 @@ def test_the_script_draws_what_the_page_was_built_with(page):
 
 
 @pytest.mark.parametrize("scheme", ["default", "slate"])
-@pytest.mark.parametrize("state", ["", f"?stages-{LAUNCH}.target=gfx942&stages-{LAUNCH}.lines=all"])
+@pytest.mark.parametrize("state", ["", f"?{ID}.target=gfx942&{ID}.lines=all"])
 def test_no_axe_violation(open_page, scheme, state):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     page = open_page(state)

@@ -15,12 +15,12 @@ LAUNCHES = [product(1), product(2), product(9), product(2, m=3)]
 
 
 def recorded(launches: list[Launch] = LAUNCHES) -> Recording:
-    numbered = {str(number): launch for number, launch in enumerate(launches)}
-    return replace(made("cpu"), launches=numbered, launched={"toy_kernel": len(launches)})
+    named = {f"toy_kernel[{number}]": launch for number, launch in enumerate(launches)}
+    return replace(made("cpu"), launches=named, launched={"toy_kernel": len(launches)})
 
 
 def html(launches=(0, 1), draw=swizzle.orders, changed=LAUNCHES, **options):
-    return draw(recorded(changed), launches=list(launches), **options)
+    return draw(recorded(changed), launches=[f"toy_kernel[{number}]" for number in launches], **options)
 
 
 def changed(**changes) -> list[Launch]:
@@ -37,14 +37,14 @@ def changed(**changes) -> list[Launch]:
      (2, "Column-major", "0 4 8 1 5 9 2 6 10 3 7 11")],
 )  # fmt: skip
 def test_the_order_is_that_of_the_stores(number, title, pids):
-    order = swizzle.read(recorded(), number)
+    order = swizzle.read(recorded(), f"toy_kernel[{number}]")
     assert (order.m, order.n, order.k, order.title) == (4, 3, 2, title)
     numbers = html([0, number]).split("<pre")[-1]
     assert numbers.split("</pre>")[0].partition(">")[2].split() == pids.split()
 
 
 def test_what_the_first_wave_reads_and_what_all_read():
-    order = swizzle.read(recorded(), 0)
+    order = swizzle.read(recorded(), "toy_kernel[0]")
     first, run = swizzle.run(order, 3, 240, waves=1), swizzle.run(order, 3, 240)
     assert (first.reads, first.misses, first.resident) == (12, 2 + 6, [(0, 0), (0, 1), (0, 2)])
     assert first.now == {("A", 0, 1): True, **{("B", 1, j): True for j in range(3)}}, "A came with the first program"
@@ -53,7 +53,7 @@ def test_what_the_first_wave_reads_and_what_all_read():
 
 
 def test_a_cache_drops_what_was_used_longest_ago():
-    order = swizzle.read(recorded(), 0)
+    order = swizzle.read(recorded(), "toy_kernel[0]")
     steps = swizzle.run(order, 1, 3, waves=2)
     assert list(steps.kept) == [("B", 0, 1), ("A", 0, 1), ("B", 1, 1)]
 
@@ -92,13 +92,14 @@ def test_the_explorer_begins_with_the_grouped_picture_and_a_race():
 
 @pytest.mark.parametrize(
     ("asked", "words"),
-    [({"launches": [0, 9]}, "no launch 9; the run made 4"), ({"launches": [0]}, "must list two launches"),
-     ({"launches": [1, 0]}, "launch 1 is not row-major: its GROUP_M is 2"),
+    [({"launches": [0, 9]}, r"no launch toy_kernel\[9\]; the run launched toy_kernel 4"),
+     ({"launches": [0]}, "must list two, such as"),
+     ({"launches": [1, 0]}, r"launch toy_kernel\[1\] is not row-major: its GROUP_M is 2"),
      ({"launches": [0, 3]}, r"are of \(4, 3, 2\) and \(3, 3, 2\) tiles"),
      ({"sms": 0}, "must be whole numbers from 1, not 0 and 60"), ({"cache": "all"}, "not 9 and 'all'"),
      ({"sms": 25, "draw": swizzle.swizzle}, "goes up to 24 for 'SMs', not to 25"),
-     ({"changed": [LAUNCHES[0], replace(LAUNCHES[1], accesses=None)]}, "accesses of launch 1 were not written down"),
-     ({"changed": changed(tensor="a_ptr")}, "launch 1 is no product of tiles: program 1 loads others than it needs"),
+     ({"changed": [LAUNCHES[0], replace(LAUNCHES[1], accesses=None)]}, r"toy_kernel\[1\] were not written down"),
+     ({"changed": changed(tensor="a_ptr")}, r"launch toy_kernel\[1\] is no product of tiles: program 1 loads others"),
      ({"changed": changed(op="store")}, "program 1 loads others")],
 )  # fmt: skip
 def test_refuses_what_it_cannot_draw(asked, words):

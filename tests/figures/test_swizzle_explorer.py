@@ -17,7 +17,7 @@ from tests.figures.explorer_support import by_hand, call, in_scheme, move_and_co
 
 RECORDED = recording.load(find("matmul/grouped"), "cpu")
 TWO_AXES = recording.load(find("matmul/grouped_two_axes"), "cpu")
-EXPLORER = swizzle.swizzle(RECORDED, launches=[0, 1])
+EXPLORER = swizzle.swizzle(RECORDED, launches=["matmul_kernel[0]", "matmul_kernel[1]"])
 ORDERS = [
     "Row-major. Now: 1 row of A, 9 columns of B. From memory: 90 of 162 reads so far, 810 of 1458 in the end.",
     "Groups of 3 rows. Now: 3 rows of A, 3 columns of B. From memory: 54 of 162 reads so far, 324 of 1458 in the end.",
@@ -123,7 +123,7 @@ def test_on_a_grid_of_two_axes_order_is_what_the_kernel_stores(page):
 @pytest.mark.parametrize(("launch", "sms", "cache"), [(0, 9, 60), (1, 9, 60), (1, 7, 20), (0, 24, 120), (1, 1, 1)])
 def test_hits_are_those_of_what_the_kernel_loaded(page, launch, sms, cache):
     """What the programs of a recorded launch loaded, led through a cache that drops what was used longest ago."""
-    ran = swizzle.read(RECORDED, launch)
+    ran = swizzle.read(RECORDED, f"matmul_kernel[{launch}]")
     kept, expected = [], [{"A": [], "B": []} for _ in ran.tiles]
     for first in range(0, len(ran.tiles), sms):
         for step in range(ran.k):

@@ -35,7 +35,7 @@ def recorded(*accesses, drop=()) -> Recording:
         if name not in drop
     }
     launch = Launch(kernel="k", file="k.py", grid=(4, 1, 1), arguments=arguments, accesses=[*accesses] or None)
-    return replace(made("cpu"), launches={"0": launch}, launched={"k": 1})
+    return replace(made("cpu"), launches={"k[0]": launch}, launched={"k": 1})
 
 
 def program_one(**options):
@@ -106,8 +106,8 @@ def test_a_square_beyond_the_matrix_stays_there_when_it_is_touched_again():
 @pytest.mark.parametrize(
     "made, options, fragment",
     [
-        (program_one(), {"launch": 1}, "there is no launch 1"),
-        (program_one(), {"program": 4}, "launch 0 has 4"),
+        (program_one(), {"launch": "k[1]"}, "there is no launch k[1]"),
+        (program_one(), {"program": 4}, "its launch has 4"),
         (recorded(access(A, "load", 0, (0, 0), (1, 1)), drop=("b_ptr",)), {}, "no matrix 'b_ptr'"),
         (recorded(), {}, "were not written down"),
         (recorded(access(A, "load", 0, (0, 0), (64, 64))), {}, "is not legible"),

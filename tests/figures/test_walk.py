@@ -15,8 +15,8 @@ from recorder.project import RecorderError, find
 from tests.figures.explorer_support import in_scheme, move_and_copy, page_with
 
 RECORDED = recording.load(find("matmul/naive"), "cpu")
-NUMBER = 2  # of its launch that is drawn
-LAUNCH = RECORDED.launch(NUMBER)
+NAME = "matmul_kernel[1]"  # of its launch that is drawn
+LAUNCH = RECORDED.launch(NAME)
 PROGRAMS = range(LAUNCH.grid[0])
 GIVEN = LAUNCH.arguments
 
@@ -32,12 +32,12 @@ def words(program: int, part: str) -> list[str]:
 
 
 def drawn(**options) -> str:
-    return walk(RECORDED, **{"launch": NUMBER, "program": 1, "section": "steps", **options})
+    return walk(RECORDED, **{"launch": NAME, "program": 1, "section": "steps", **options})
 
 
 def changed(**fields):
     """The recording, its launch with other fields."""
-    return replace(RECORDED, launches={**RECORDED.launches, str(NUMBER): replace(LAUNCH, **fields)})
+    return replace(RECORDED, launches={**RECORDED.launches, NAME: replace(LAUNCH, **fields)})
 
 
 # What it says and draws is what was recorded
@@ -139,7 +139,7 @@ def test_says_what_it_cannot_draw():
     elsewhere = [replace(access, offsets=[o + 1 for o in access.offsets]) for access in LAUNCH.accesses]
     short = [replace(access, mask=[False] * len(access.mask)) for access in LAUNCH.accesses]
     cases = [
-        (RECORDED, {"program": 6}, "there is no program 6; launch 2 has 6"),
+        (RECORDED, {"program": 6}, "there is no program 6; its launch has 6"),
         (RECORDED, {"section": "step"}, "no section 'step'.*steps"),
         (RECORDED, {"section": "toy"}, "partial sums of one element"),
         (replace(RECORDED, output=RECORDED.output.replace("to 31", "to 30")), {}, r"no c\[2, 5\] for the first 32"),
@@ -150,14 +150,14 @@ def test_says_what_it_cannot_draw():
     ]
     for made, options, fragment in cases:
         with pytest.raises(RecorderError, match=fragment):
-            walk(made, **{"launch": NUMBER, "program": 1, "section": "steps", **options})
+            walk(made, **{"launch": NAME, "program": 1, "section": "steps", **options})
 
 
 def test_a_kernel_that_leaves_its_matrices_is_refused():
     made = recording.load(find("matmul/naive_bug"), "cpu")
-    assert read(made.launch(0), 0)[0].squares[0, 4] == "stray"
+    assert read(made.launch(), 0)[0].squares[0, 4] == "stray"
     with pytest.raises(RecorderError, match="touches what lies beyond"):
-        Walk(made.launch(0), 0)
+        Walk(made.launch(), 0)
 
 
 # What it shows

@@ -55,8 +55,8 @@ print(json.dumps([ptx(elements) for elements in json.loads(sys.argv[1])]))
 
 
 def test_the_recorded_code_ends_with_the_same_steps():
-    ptx = "\n".join(line.text for line in RECORDED.stage(1, "sm_90", "ptx"))
-    assert shuffled(ptx) == distances(RECORDED.code(1, "sm_90").num_warps) == [2, 1]
+    ptx = "\n".join(line.text for line in RECORDED.stage("total_kernel[1]", "sm_90", "ptx"))
+    assert shuffled(ptx) == distances(RECORDED.code("total_kernel[1]", "sm_90").num_warps) == [2, 1]
 
 
 def test_the_compiler_writes_these_steps(tmp_path):
@@ -78,7 +78,11 @@ def test_a_warp_holds_what_the_kernel_made_of_the_same_numbers():
 
 @pytest.mark.parametrize("threads", SIZES)
 def test_every_number_is_that_of_its_thread_and_step(threads):
-    html = str(warp_reduction(RECORDED, launch=1)).partition(f'data-threads="{threads}"')[2].partition("</table>")[0]
+    html = (
+        str(warp_reduction(RECORDED, launch="total_kernel[1]"))
+        .partition(f'data-threads="{threads}"')[2]
+        .partition("</table>")[0]
+    )
     rows = [list(map(int, re.findall(r"<i>(\d+)</i>", row))) for row in html.split("<tr>")[2:]]
     assert [list(column) for column in zip(*rows, strict=True)] == sums(threads)
     for step, distance in enumerate(distances(threads), 1):
@@ -108,7 +112,10 @@ def test_refuses_other_steps(steps):
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
-    both = warp_reduction(RECORDED, launch=1), warp_reduction(RECORDED, launch=1, id="other")
+    both = (
+        warp_reduction(RECORDED, launch="total_kernel[1]"),
+        warp_reduction(RECORDED, launch="total_kernel[1]", id="other"),
+    )
     with page_with(tmp_path_factory.mktemp("reduction"), "warp_reduction", *both) as url:
         yield url
 

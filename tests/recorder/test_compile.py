@@ -207,15 +207,16 @@ def three(x_ptr):
 """
 SETTINGS = """\
 [it]
-stages = [{launch = 1, targets = ["sm_90", "gfx942"], stages = ["ttir", "ptx"]}, {launch = 2}]
+stages = [{launch = "it[1]", targets = ["sm_90", "gfx942"], stages = ["ttir", "ptx"]}, {launch = "three[0]"}]
 """
 COMPILE = """
 import json, sys
 from pathlib import Path
 from recorder import compile
+from recorder.runner import _by_name
 jobs, launches = json.loads(sys.stdin.read())
 print(json.dumps([compile.compile_launch(launch, target) for launch, target in jobs]))
-Path("launches.json").write_text(json.dumps(launches))
+Path("launches.json").write_text(json.dumps(_by_name(launches)))
 compile.main("programs/it", "launches.json", "result.json")
 """
 
@@ -337,7 +338,11 @@ def entries(compiled):
 
 
 def test_launches_that_are_alike_share_their_code(entries):
-    assert [(entry.launches, entry.kernel) for entry in entries] == [([0, 1], "it"), ([2], "three"), ([3], "it")]
+    assert [(entry.launches, entry.kernel) for entry in entries] == [
+        (["it[0]", "it[1]"], "it"),
+        (["three[0]"], "three"),
+        (["it[2]"], "it"),
+    ]
     assert {tuple(entry.targets) for entry in entries} == {("sm_80", "sm_90", "sm_100", "gfx942")}
 
 
@@ -389,7 +394,7 @@ def test_a_recording_is_compiled_by_the_fetched_triton_and_run_by_the_installed_
     it = project.snippet("it", KERNEL + RUN, "[it]\ncompiled = true\n")
     new = runner.record(it, "cpu")
     assert (new.provenance.compiler, new.provenance.triton) == (COMPILER, version("triton"))
-    assert new.code(0, "sm_90").registers > 0 and not new.code(0, "sm_90").error
+    assert new.code("it[0]", "sm_90").registers > 0 and not new.code("it[0]", "sm_90").error
 
 
 # A launch is compiled here as the GPU compiled it

@@ -516,8 +516,8 @@ def test_the_pin_of_a_package_matters_where_it_is_imported(project):
     "settings, touched",
     [
         ("compiled = true", True),
-        ("stages = [{launch = 0}]", True),
-        ("launches = [0]", False),
+        ("stages = [{launch = 'toy_kernel[0]'}]", True),
+        ("launches = ['toy_kernel[0]']", False),
         ("compiles_only = true", True),
         ('compiles_only = true\ntriton = ["3.8.0"]', False),  # it compares versions
     ],

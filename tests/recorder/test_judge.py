@@ -47,9 +47,9 @@ def test_a_new_pin(toy):
 @pytest.mark.parametrize(
     ("setting", "stale"),
     [
-        ("launches = [0, 1, 2]", [CPU]),
+        ("launches = ['toy_kernel[0]', 'toy_kernel[1]', 'toy_kernel[2]']", [CPU]),
         ("stages = []", [CPU]),
-        ('stages = [{launch = 0, stages = ["ptx"]}]', [CPU]),
+        ('stages = [{launch = "toy_kernel[0]", stages = ["ptx"]}]', [CPU]),
         ("compiled = true", [CPU]),
         ('differs = "it prints the time"', [CPU, H200]),
         ('devices = ["gpu", "cpu"]', []),
@@ -212,7 +212,7 @@ def test_a_notebook_that_is_none(toy, text):
         (TABLE, b'[toy]\ndiffers = "\xff"\n', f"{TABLE} is not UTF-8"),
         (TABLE, "[toi]\nreplay = false\n", f"{TABLE} has settings for 'toi'; the nearest that exist: toy"),
         (TABLE, "[toy]\nstage = []\n", f"{TABLE}, toy: no setting is called 'stage'; the nearest that exist: stages"),
-        (TABLE, '[toy]\nlaunches = ["a"]\n', f"{TABLE}, toy: Expected `int`, got `str`"),
+        (TABLE, '[toy]\nlaunches = ["a"]\n', f"{TABLE}, toy: 'a' names no launch; it is its kernel"),
         (TABLE, "toy = 1\n", f"{TABLE}, toy: Expected `object`"),
     ],
     ids=str,

@@ -35,16 +35,20 @@ def test_names():
 
 def test_settings(toy):
     assert Snippet("programs/other").settings == Snippet("gpu/other").settings == Settings()
-    assert TOY.settings.stages == [Listing(launch=0)] and not TOY.runs_on("cpu-triton-3.8.0")
+    assert TOY.settings.stages == [Listing(launch="toy_kernel[0]")] and not TOY.runs_on("cpu-triton-3.8.0")
     toy.write("snippets/programs/recorder.toml", '[toy]\ntriton = ["3.8.0"]\ndevices = ["gpu"]\n')
     ran = {device: TOY.runs_on(device) for device in ("cpu", "h200", "cpu-triton-3.8.0", "cpu-triton-3.9.0")}
     assert ran == {"cpu": False, "h200": True, "cpu-triton-3.8.0": True, "cpu-triton-3.9.0": False}
 
 
 def test_a_listing_names_all_where_it_names_none():
-    some = Listing(launch=1, targets=["sm_90"])
-    assert some.names(1, "sm_90", "ptx") and not some.names(1, "sm_80", "ptx") and not some.names(0, "sm_90", "ptx")
-    assert not Listing(launch=1, stages=["sass"]).names(1, "sm_90", "ptx")
+    some = Listing(launch="toy_kernel[1]", targets=["sm_90"])
+    assert (
+        some.names("toy_kernel[1]", "sm_90", "ptx")
+        and not some.names("toy_kernel[1]", "sm_80", "ptx")
+        and not some.names("toy_kernel[0]", "sm_90", "ptx")
+    )
+    assert not Listing(launch="toy_kernel[1]", stages=["sass"]).names("toy_kernel[1]", "sm_90", "ptx")
 
 
 def test_the_project_is_the_one_around_the_working_directory(toy, monkeypatch, tmp_path_factory):

@@ -131,15 +131,26 @@ CPU, H200 = made("cpu"), made("h200")
     [
         (lambda: H200.benchmark("bandwith"), r"no benchmark 'bandwith'; the nearest that exist: bandwidth"),
         (lambda: H200.benchmark("bandwidth", "triton", "torch"), r"no line 'torch'.*triton"),
-        (lambda: CPU.launch(5), r"there is no launch 5; the run made 5"),
-        (lambda: CPU.launch(-1), r"there is no launch -1; the run made 5"),
-        (lambda: CPU.launch(4), r"launch 4 was counted.* keeps 0, 1, 2, 3: add it to `launches` of programs/toy"),
-        (lambda: CPU.traced(1), r"the accesses of launch 1 were not written down"),
-        (lambda: CPU.code(2, "sm_90"), r"no compiled launch 2.*0, 1"),
-        (lambda: CPU.code(0, "sm_91"), r"no target 'sm_91'.*sm_90"),
-        (lambda: CPU.compiled_from(2), r"no compiled launch 2"),
-        (lambda: CPU.stage(0, "sm_90", "llir"), r"'llir' of launch 0 for sm_90 was compared.*add it to `stages`"),
-        (lambda: CPU.stage(0, "sm_90", "sas"), r"no stage 'sas' for sm_90"),
+        (
+            lambda: CPU.launch("toy_kernel[5]"),
+            r"there is no launch toy_kernel\[5\]; the run launched toy_kernel 5 times",
+        ),
+        (
+            lambda: CPU.launch("toy_kernel[4]"),
+            r"launch toy_kernel\[4\] was counted.* keeps .*3\]: add it to `launches` of programs/toy",
+        ),
+        (lambda: CPU.launch(0), r"0 names no launch.*such as add_kernel\[0\]; here: toy_kernel\[0\], toy_kernel"),
+        (lambda: CPU.launch(), r"which launch is meant.*toy_kernel\[0\], toy_kernel\[1\]"),
+        (lambda: CPU.launch("other[0]"), r"there is no launch other\[0\]; the run launched toy_kernel"),
+        (lambda: CPU.traced("toy_kernel[1]"), r"the accesses of launch toy_kernel\[1\] were not written down"),
+        (lambda: CPU.code("toy_kernel[2]", "sm_90"), r"no compiled launch toy_kernel\[2\].*toy_kernel\[1\]"),
+        (lambda: CPU.code("toy_kernel[0]", "sm_91"), r"no target 'sm_91'.*sm_90"),
+        (lambda: CPU.compiled_from("toy_kernel[2]"), r"no compiled launch toy_kernel\[2\]"),
+        (
+            lambda: CPU.stage("toy_kernel[0]", "sm_90", "llir"),
+            r"'llir' of launch toy_kernel\[0\] for sm_90 was compared.*add it to `stages`",
+        ),
+        (lambda: CPU.stage("toy_kernel[0]", "sm_90", "sas"), r"no stage 'sas' for sm_90"),
     ],
 )
 def test_what_a_recording_does_not_hold_is_said(project, ask, answer):
@@ -148,9 +159,10 @@ def test_what_a_recording_does_not_hold_is_said(project, ask, answer):
 
 
 def test_what_a_recording_holds():
-    assert CPU.traced(0) is CPU.launch(0) and H200.benchmark("square", "copy").x == ["m", "n"]
-    assert CPU.compiled_from(0).targets["sm_90"].text("ptx").endswith("\nret;")
-    assert CPU.stage(0, "sm_90", "ptx") == CPU.code(0, "sm_90").stages["ptx"]
+    assert CPU.traced("toy_kernel[0]") is CPU.launch("toy_kernel[0]")
+    assert H200.benchmark("square", "copy").x == ["m", "n"]
+    assert CPU.compiled_from("toy_kernel[0]").targets["sm_90"].text("ptx").endswith("\nret;")
+    assert CPU.stage("toy_kernel[0]", "sm_90", "ptx") == CPU.code("toy_kernel[0]", "sm_90").stages["ptx"]
 
 
 def test_medians():

@@ -47,7 +47,7 @@ def test_what_is_no_difference(project, same):
         ({"output": OLD.output.replace("0.5", "0.25")}, "output line 3 was 'ratio = 0.5', is 'ratio = 0.25'"),
         ({"output": f"{OLD.output}more"}, "output line 18 was '', is 'more'"),
         ({"launched": {"toy_kernel": 6}}, "launched.toy_kernel was '5', is '6'"),
-        ({"launches": {"0": launch(grid=(1, 7, 1))}}, "launches.0.grid.1 was '1', is '7'"),
+        ({"launches": {"toy_kernel[0]": launch(grid=(1, 7, 1))}}, "launches.toy_kernel[0].grid.1 was '1', is '7'"),
         ({"pictures": {}}, "pictures.dot.png was 'iVBORw0KGgo=', is 'None'"),
         (code(registers=9), "compiled.0.targets.sm_90.registers was '8', is '9'"),
         (code(digests={}), "compiled.0.targets.sm_90.digests was "),

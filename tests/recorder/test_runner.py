@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -191,23 +192,23 @@ def seen(toy, monkeypatch):
 
 
 def test_launches_are_counted_and_those_that_are_declared_kept(toy, seen):
-    toy.write("snippets/programs/recorder.toml", "[toy]\nlaunches = [1, 3]\n")
+    toy.write("snippets/programs/recorder.toml", "[toy]\nlaunches = ['toy_kernel[1]', 'toy_kernel[3]']\n")
     new = runner.record(TOY, "cpu")
-    assert new.launched == {"toy_kernel": 5} and list(new.launches) == ["1", "3"]
-    assert isinstance(new.traced(1).accesses[0], Access) and new.compiled == []
+    assert new.launched == {"toy_kernel": 5} and list(new.launches) == ["toy_kernel[1]", "toy_kernel[3]"]
+    assert isinstance(new.traced("toy_kernel[1]").accesses[0], Access) and new.compiled == []
 
 
-@pytest.mark.parametrize("number", [5, -1])
-def test_a_launch_that_is_declared_and_not_made(toy, seen, number):
-    toy.write("snippets/programs/recorder.toml", f"[toy]\nlaunches = [0, {number}]\n")
-    with pytest.raises(RecorderError, match=rf"recorder.toml keeps launch {number} of programs/toy, which makes 5"):
+@pytest.mark.parametrize("name", ["toy_kernel[5]", "other_kernel[0]"])
+def test_a_launch_that_is_declared_and_not_made(toy, seen, name):
+    toy.write("snippets/programs/recorder.toml", f"[toy]\nlaunches = ['toy_kernel[0]', '{name}']\n")
+    with pytest.raises(RecorderError, match=rf"keeps launch {re.escape(name)} of programs/toy; .*toy_kernel\[4\]"):
         runner.record(TOY, "cpu")
 
 
 @pytest.mark.parametrize(
     ("settings", "device", "compiles"),
     [
-        ("stages = [{launch = 0}]", "cpu", True),
+        ("stages = [{launch = 'toy_kernel[0]'}]", "cpu", True),
         ("compiled = true", "cpu", True),
         ("compiled = false", "cpu", False),
         ("compiled = true", "h200", False),
@@ -232,8 +233,8 @@ def test_a_preview_leaves_out_what_takes_long(toy, seen):
 
 
 def test_a_preview_may_launch_less_than_its_settings_keep(toy, seen):
-    toy.write("snippets/programs/recorder.toml", "[toy]\nlaunches = [1, 5]\n")
-    assert list(runner.record(TOY, "cpu", only_output=True).launches) == ["1"]
+    toy.write("snippets/programs/recorder.toml", "[toy]\nlaunches = ['toy_kernel[1]', 'toy_kernel[5]']\n")
+    assert list(runner.record(TOY, "cpu", only_output=True).launches) == ["toy_kernel[1]"]
 
 
 # Writing it down

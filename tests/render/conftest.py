@@ -13,7 +13,8 @@ from tests.toy import ROOT, Project
 LESSON = """\
 # Toy
 
-It loads {{ cpu: launches[0].arguments.n; d; == 3 }} elements in a [block](../reference/glossary.md#block).
+It loads {{ cpu: launches["toy_kernel"][0].arguments.n; d; == 3 }} elements
+in a [block](../reference/glossary.md#block).
 
 ```python
 --8<-- "programs/toy.py:kernel"

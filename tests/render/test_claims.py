@@ -65,15 +65,15 @@ def test_what_a_claim_can_say(text, shown, value):
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("launches[0].grid[0]; d; == 1", "1"),
-        ('launches[0]["arguments"]["n"]', "3"),
-        ("launches[0].accesses[0].offsets[3]; d; == 3", "3"),
-        ('compiled(0, "sm_90").registers; d', "8"),
-        ('compiled(0, "sm_90").spills; d', "0"),
-        ('compiled(0, "gfx942").num_warps; d', "4"),
-        ('count("ld.global", 0, "sm_90", "ptx"); d; == 1', "1"),
-        ('count("nothing", 0, "sm_90", "ptx"); d; == 0', "0"),
-        ('compiled(1, "sm_90").error', "CompilationError: <three>"),
+        ("launches['toy_kernel'][0].grid[0]; d; == 1", "1"),
+        ('launches["toy_kernel"][0]["arguments"]["n"]', "3"),
+        ("launches['toy_kernel'][0].accesses[0].offsets[3]; d; == 3", "3"),
+        ('compiled("toy_kernel[0]", "sm_90").registers; d', "8"),
+        ('compiled("toy_kernel[0]", "sm_90").spills; d', "0"),
+        ('compiled("toy_kernel[0]", "gfx942").num_warps; d', "4"),
+        ('count("ld.global", "toy_kernel[0]", "sm_90", "ptx"); d; == 1', "1"),
+        ('count("nothing", "toy_kernel[0]", "sm_90", "ptx"); d; == 0', "0"),
+        ('compiled("toy_kernel[1]", "sm_90").error', "CompilationError: <three>"),
     ],
 )
 def test_what_a_claim_can_say_of_launches_and_compiled_code(text, shown):
@@ -94,7 +94,7 @@ def test_a_line_whose_key_is_no_name():
         ("bandwidth[2**20].tritn", ["'tritn'", "triton"]),
         ('output["summ"]', ["'summ'", "sum"]),
         ("made.tritonn", ["'tritonn'", "triton"]),
-        ("launches[7].grid", ["no launch 7"]),
+        ("launches['toy_kernel'][7].grid", ["was counted, not kept", "keeps none"]),
         ("median(1)", ["median"]),
         ('pixels("spot")', ["no pixels after 'spot'", "patch"]),
         ('verdict("a rough")', ["no row 'a rough'", "a row"]),
@@ -127,15 +127,19 @@ def test_what_is_said_of_a_wrong_claim(text, named):
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        ('compiled(0, "sm_91").registers', ["'sm_91'", "sm_90"]),
-        ('compiled(5, "sm_90").registers', ["launch 5", "0"]),
-        ('compiled(0, "sm_90").register', ["'register'", "registers"]),
-        ('count("x", 0, "sm_90", "ptxx")', ["'ptxx'", "ptx"]),
-        ('count("x", 0, "sm_90", "llir")', ["compared, not kept"]),
-        ('count("x", 1, "sm_90", "ptx")', ["'ptx'"]),
-        ("launches[0].gird", ["'gird'", "grid"]),
-        ("launches[4].grid", ["launch 4 was counted, not kept"]),
-        ('launches["0"]', ["'0' is no number"]),
+        ('compiled("toy_kernel[0]", "sm_91").registers', ["'sm_91'", "sm_90"]),
+        ('compiled("toy_kernel[5]", "sm_90").registers', ["launch toy_kernel[5]", "0"]),
+        ('compiled("toy_kernel[0]", "sm_90").register', ["'register'", "registers"]),
+        ('count("x", "toy_kernel[0]", "sm_90", "ptxx")', ["'ptxx'", "ptx"]),
+        ('count("x", "toy_kernel[0]", "sm_90", "llir")', ["compared, not kept"]),
+        ('count("x", "toy_kernel[1]", "sm_90", "ptx")', ["'ptx'"]),
+        ("launches['toy_kernel'][0].gird", ["'gird'", "grid"]),
+        ("launches['toy_kernel'][7].grid", ["no launch toy_kernel[7]", "5 times"]),
+        ("launches['toy_kernel'][4].grid", ["launch toy_kernel[4] was counted, not kept"]),
+        ('launches["toy_kernal"][0].grid', ["no launch toy_kernal[0]", "launched toy_kernel"]),
+        ('launches["toy_kernel"].grid', ["launches['toy_kernel'][0]", "'grid' is none"]),
+        ("launches[0].grid", ["0 names no launch", "toy_kernel[0], toy_kernel[1]"]),
+        ('compiled(0, "sm_90").registers', ["0 names no launch", "toy_kernel[0], toy_kernel[1]"]),
     ],
 )
 def test_what_is_said_of_a_wrong_claim_on_launches_and_compiled_code(text, named):
@@ -225,7 +229,7 @@ def test_no_way_out_of_an_expression(text):
         "output.clear()",
         "rows(bandwidth).clear()",
         "launches.clear()",
-        "launches[0].arguments.update(n=4)",
+        "launches['toy_kernel'][0].arguments.update(n=4)",
         "dict(a=made.clear())",
     ],
 )
@@ -249,15 +253,15 @@ def test_each_process_by_itself():
 def test_what_a_claim_works_with_are_copies():
     for recording in (H200, CPU):
         given = claims.names(recording, "output bandwidth launches")
-        for part in [*given["launches"].values(), *(launch["arguments"] for launch in given["launches"].values())]:
-            part.clear()
+        for launch in [each for kernel in given["launches"].values() for each in kernel.values()]:
+            launch["arguments"].clear(), launch.clear()
         for part in given.values():
             assert isinstance(part, str) or part.clear() is None  # a text cannot be changed
         claims.functions(recording)["pixels"]("patch").clear()
-    claims.functions(CPU)["compiled"](0, "sm_90").clear()
+    claims.functions(CPU)["compiled"]("toy_kernel[0]", "sm_90").clear()
     assert check('output["sum"]', H200)[1] == 1024 and check("bandwidth[2**10].n", H200)[1] == 1024
-    assert check("launches[0].arguments.n", CPU)[1] == 3 and check("made.triton", CPU)[1] == "3.7.1"
-    assert check('compiled(0, "sm_90").registers', CPU)[1] == 8
+    assert check("launches['toy_kernel'][0].arguments.n", CPU)[1] == 3 and check("made.triton", CPU)[1] == "3.7.1"
+    assert check('compiled("toy_kernel[0]", "sm_90").registers', CPU)[1] == 8
 
 
 ENDLESS = {
@@ -265,9 +269,9 @@ ENDLESS = {
     "powers": "9**9**9",
     "power of a fraction": "0.5 ** 10**9",
     "rounding": "round(10**300, -10**8)",
-    "width": "launches[0].arguments.M; >999999999",
-    "zeros": "launches[0].arguments.M; 0999999999d",
-    "decimals": "launches[0].arguments.M; .999999999f",
+    "width": "launches['toy_kernel'][0].arguments.M; >999999999",
+    "zeros": "launches['toy_kernel'][0].arguments.M; 0999999999d",
+    "decimals": "launches['toy_kernel'][0].arguments.M; .999999999f",
     "product": "10**200 * 10**200",
     "shift": "1 << 10**9",
     "squares": "[y * y for y in " * 28 + "[10**300]" + "]" * 28,
@@ -288,8 +292,8 @@ ENDLESS = {
     "terms": "+".join(["1"] * 50_000),
     "digits": "1" * 5_000,
     "digits times digits": f"{'1' * 4_000} * {'1' * 4_000}",
-    "in a condition": "launches[0].arguments.M; d; < 10**10**10",
-    "deep in a condition": "launches[0].arguments.M; d; < " + "-" * 100_000 + "1",
+    "in a condition": "launches['toy_kernel'][0].arguments.M; d; < 10**10**10",
+    "deep in a condition": "launches['toy_kernel'][0].arguments.M; d; < " + "-" * 100_000 + "1",
 }
 
 
@@ -298,7 +302,9 @@ ENDLESS = {
 def test_no_claim_keeps_a_build_waiting(text, monkeypatch):
     """None would end for minutes, or take less than gigabytes. What is said of it is no longer than a paragraph."""
     monkeypatch.setattr(claims, "SECONDS", 0.1)
-    large = msgspec.structs.replace(CPU, launches={str(n): CPU.launches["2"] for n in range(50)})
+    large = msgspec.structs.replace(
+        CPU, launches={f"toy_kernel[{n}]": CPU.launches["toy_kernel[2]"] for n in range(50)}
+    )
     with at_most(10), pytest.raises(RecorderError) as raised:
         check(text, large)
     assert 10 < len(str(raised.value)) < 1500

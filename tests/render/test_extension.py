@@ -86,19 +86,19 @@ VIEWS = {
     "roofline": ["view: roofline", "device: h200"],
     "ladder": ["view: ladder", "device: h200"],
     "bars": ["view: bars", "name: bandwidth", "line: copy", "rows: {1024: A <b>}", "device: h200"],
-    "accesses": ["view: accesses", "launch: 0"],
-    "explorer": ["view: explorer", "launch: 0"],
-    "swizzle": ["view: swizzle", "launches: [2, 3]", "sms: 3", "cache: 6"],
-    "tiles": ["view: tiles", "launch: 2", "program: 4"],
-    "walk": ["view: walk", "launch: 2", "program: 4"],
+    "accesses": ["view: accesses", "launch: toy_kernel[0]"],
+    "explorer": ["view: explorer", "launch: toy_kernel[0]"],
+    "swizzle": ["view: swizzle", 'launches: ["toy_kernel[2]", "toy_kernel[3]"]', "sms: 3", "cache: 6"],
+    "tiles": ["view: tiles", "launch: toy_kernel[2]", "program: 4"],
+    "walk": ["view: walk", "launch: toy_kernel[2]", "program: 4"],
     "online_softmax": ["view: online_softmax", "section: Tiles of scores"],
-    "orders": ["view: orders", "launches: [2, 3]", "sms: 3"],
-    "stage": ["view: stage", "target: sm_90", "stage: ptx"],
-    "stages": ["view: stages"],
-    "error": ["view: error", "launch: 1"],
-    "layout": ["view: layout"],
-    "threads": ["view: threads"],
-    "warp_reduction": ["view: warp_reduction"],
+    "orders": ["view: orders", 'launches: ["toy_kernel[2]", "toy_kernel[3]"]', "sms: 3"],
+    "stage": ["view: stage", "launch: toy_kernel[0]", "target: sm_90", "stage: ptx"],
+    "stages": ["view: stages", "launch: toy_kernel[0]"],
+    "error": ["view: error", "launch: toy_kernel[1]"],
+    "layout": ["view: layout", "launch: toy_kernel[0]"],
+    "threads": ["view: threads", "launch: toy_kernel[0]"],
+    "warp_reduction": ["view: warp_reduction", "launch: toy_kernel[0]"],
     "verdicts": ["view: verdicts", "section: Rows"],
 }
 
@@ -167,7 +167,7 @@ def test_what_a_script_reads_from_the_page_holds_no_markup(convert, course):
 
 def test_a_line_of_code_is_found_again_when_a_comment_moves_it(convert, course):
     course.snippet("toy", TOY.replace('"""A toy."""', '"""A toy,\n\nwith more to say."""'))
-    page = convert(fence("view: stage", "target: sm_90", "stage: ptx"))
+    page = convert(fence("view: stage", "launch: toy_kernel[0]", "target: sm_90", "stage: ptx"))
     assert re.search(r'data-line="?12\b', page) and 'class="recording__notice' not in page
 
 
@@ -328,7 +328,7 @@ def test_what_a_claim_inserts_is_text(convert, course, place, text):
 
 
 def test_a_claim_in_a_heading(convert, course):
-    assert ">3</data> elements" in convert("## {{ cpu: launches[0].arguments.n }} elements")
+    assert ">3</data> elements" in convert("## {{ cpu: launches['toy_kernel'][0].arguments.n }} elements")
     course.record("cpu", provenance=replace(made("cpu").provenance, device="<i>"))
     with pytest.raises(PageError, match=r"toy\.md:3: a heading goes on to menus as HTML; it can hold no '<i>'"):
         convert("# Toy\n\n## {{ cpu: made.device }}")
@@ -353,16 +353,18 @@ WRONG = [
     (fence("view: table", "name: bandwidth", "device: h200", "rows: [1025]"), ["1025", "1024"]),
     (fence("view: table", "name: bandwidth", "device: h200", "rows: 1024"), ["TypeError"]),
     (fence("view: table", "name: bandwidth"), ["no benchmark 'bandwidth'"]),
-    (fence("view: accesses", "launch: 4"), ["launch 4 was counted, not kept"]),
-    (fence("view: accesses", "launch: first"), ["launch 'first'"]),
-    (fence("view: accesses", "launch: 1"), ["launch 1"]),
-    (fence("view: accesses", "launch: 0", "tensors: [y_ptr]"), ["y_ptr", "x_ptr"]),
-    (fence("view: stage", "target: sm_91", "stage: ptx"), ["'sm_91'", "sm_90"]),
-    (fence("view: stage", "target: sm_90", "stage: ptxx"), ["'ptxx'", "ptx"]),
-    (fence("view: stage", "target: sm_90", "stage: ptx", "only: nothing"), ["'nothing'"]),
-    (fence("view: stages", "launch: 7"), ["launch 7"]),
-    (fence("view: stages", "target: gfx90a"), ["gfx90a"]),
-    (fence("view: error", "launch: 0"), ["launch 0 compiles"]),
+    (fence("view: accesses", "launch: toy_kernel[4]"), ["launch toy_kernel[4] was counted, not kept"]),
+    (fence("view: accesses"), ["which launch is meant? `launch` can be toy_kernel[0], toy_kernel[1]"]),
+    (fence("view: accesses", "launch: 0"), ["0 names no launch", "toy_kernel[0], toy_kernel[1]"]),
+    (fence("view: accesses", "launch: first"), ["'first' names no launch"]),
+    (fence("view: accesses", "launch: toy_kernel[1]"), ["launch toy_kernel[1]"]),
+    (fence("view: accesses", "launch: toy_kernel[0]", "tensors: [y_ptr]"), ["y_ptr", "x_ptr"]),
+    (fence("view: stage", "launch: toy_kernel[0]", "target: sm_91", "stage: ptx"), ["'sm_91'", "sm_90"]),
+    (fence("view: stage", "launch: toy_kernel[0]", "target: sm_90", "stage: ptxx"), ["'ptxx'", "ptx"]),
+    (fence("view: stage", "launch: toy_kernel[0]", "target: sm_90", "stage: ptx", "only: nothing"), ["'nothing'"]),
+    (fence("view: stages", "launch: toy_kernel[7]"), ["launch toy_kernel[7]"]),
+    (fence("view: stages", "launch: toy_kernel[0]", "target: gfx90a"), ["gfx90a"]),
+    (fence("view: error", "launch: toy_kernel[0]"), ["the launch compiles"]),
     (fence("view: image", "name: dot.png"), ["needs the option 'alt'"]),
     (fence("view: image", "name: dott.png", "alt: A dot"), ["'dott.png'", "dot.png"]),
     (fence("view: file", "of: programs/toy", "device: cpu"), ["'file' has no option 'device'"]),

@@ -56,14 +56,15 @@ def test_a_lesson_offers_its_own_file_under_its_title(course):
 
 
 def test_what_was_compiled_is_said_last(course):
-    stage = "```recording\nview: stage\ntarget: sm_90\nstage: ptx\n```\n\n"
+    stage = "```recording\nview: stage\nlaunch: toy_kernel[0]\ntarget: sm_90\nstage: ptx\n```\n\n"
     text = LESSON.replace("## It runs", stage + "## It runs")
     assert (
         under_title(text)
         .partition("</p>")[0]
         .endswith(">Ran on an NVIDIA H200 (Triton 3.7.1), compiled by Triton 3.9.0")
     )
-    compiled = text.replace("view: output\ndevice: h200", "view: stage\ntarget: sm_90\nstage: ttir")
+    stage = "view: stage\nlaunch: toy_kernel[0]\ntarget: sm_90\nstage: ttir"
+    compiled = text.replace("view: output\ndevice: h200", stage)
     assert under_title(compiled).partition("</p>")[0].endswith(">Compiled by Triton 3.9.0")
 
 

@@ -92,9 +92,12 @@ def test_devices_that_disagree(course, refused):
 
 def test_a_claim_that_holds_no_longer(course, refused):
     """The sentence stays; what runs changes, and was recorded properly."""
-    kept = made("cpu").launches
-    course.record("cpu", launches=kept | {"0": msgspec.structs.replace(kept["0"], arguments={"n": 4})})
-    assert refused(rf"^{PAGE}:3: the sentence relies on launches\[0\].arguments.n == 3, but it is 4") == 1
+    kept, name = made("cpu").launches, "toy_kernel[0]"
+    course.record("cpu", launches=kept | {name: msgspec.structs.replace(kept[name], arguments={"n": 4})})
+    assert (
+        refused(rf"^{PAGE}:3: the sentence relies on launches\[\"toy_kernel\"\]\[0\].arguments.n == 3, but it is 4")
+        == 1
+    )
 
 
 def test_faults_of_all_pages_are_named_at_once(course, refused):

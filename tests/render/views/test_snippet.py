@@ -112,7 +112,7 @@ def test_it_says_where_it_ran_and_for_what_it_was_compiled(shown, course):
     course.record("cpu", compiled=[first])
     text = facts(shown(record=False))
     assert text["Compiled"] == "for sm_80, sm_90, sm_100, gfx942, by Triton 3.9.0, without running it"
-    refused = Compiled([9], "k", "f", {**dict.fromkeys(first.targets, Code()), "sm_80": Code(error="no")})
+    refused = Compiled(["k[9]"], "k", "f", {**dict.fromkeys(first.targets, Code()), "sm_80": Code(error="no")})
     course.record("cpu", compiled=[first, refused])
     assert facts(shown(record=False))["Compiled"].startswith("for sm_90, sm_100, gfx942,")
 

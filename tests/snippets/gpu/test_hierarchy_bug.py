@@ -42,9 +42,7 @@ def test_without_a_barrier_elements_are_wrong():
         check_same_bits(bug.reverse(x), reversed_blocks(x))
 
 
-@pytest.mark.parametrize(
-    "make", [lambda x: x.float(), lambda x: x[:-1], lambda x: x[::2], lambda x: x[None]]
-)
+@pytest.mark.parametrize("make", [lambda x: x.float(), lambda x: x[:-1], lambda x: x[::2], lambda x: x[None]])
 def test_refuses(device, make):
     for function in (bug.reverse, bug.reverse_bug):
         with pytest.raises(ValueError, match="a multiple of 1024"):

@@ -182,9 +182,7 @@ def streamed_plan(M, N, K, block, more, programs, whole=0):
 
 
 @pytest.mark.parametrize("more", [0, 16])
-@pytest.mark.parametrize(
-    "number, layouts", [*enumerate(itertools.product(("rows", "columns", "wider"), repeat=2))]
-)
+@pytest.mark.parametrize("number, layouts", [*enumerate(itertools.product(("rows", "columns", "wider"), repeat=2))])
 def test_streamed_cpu(number, layouts, more):
     """More programs than tiles, and fewer; all tiles streamed, some, none; a program may have steps of many tiles.
 
@@ -754,9 +752,7 @@ def test_the_estimate():
     step = module.TURN + 2 * 128 * 192 * 64 / (module.FLOPS / 2 * module.REACHED[128, 192] * module.DESCRIBED)
     edge = module.EDGE + 128 * 192 * 4 / module.STORES
     assert module.estimate(512, 6144, 4096, 2, False, 132, 232_448, wide) == pytest.approx(64 * step + edge)
-    stream = Plan(
-        "streamed", False, 128, 128, 64, 8, 6, 1, 100, 0, 100
-    )  # 150 tiles, 100 of them whole
+    stream = Plan("streamed", False, 128, 128, 64, 8, 6, 1, 100, 0, 100)  # 150 tiles, 100 of them whole
     step = module.TURN + 2 * 128 * 128 * 64 / (module.FLOPS / 2 * module.ALONE * module.DESCRIBED)
     edge = module.EDGE + 128 * 128 * 4 / module.STORES
     last = 32 * step * module.OUT_OF_STEP + edge + module.LAST + 2 * 128 * 128 * 4 / module.ONE_READS

@@ -51,9 +51,7 @@ def offsets(op, strides, program, variant, sizes=(2**20, 2**20, 48)):
     """The least and the largest offset of each access of one program, in elements."""
     x = torch.zeros(4)
     with recorded_accesses(first_program=(program, 0, 0), memory=False) as seen:
-        naive_and_grouped.matmul_kernel[(1,)](
-            x, x, x, *sizes, *strides, **SMALL, **naive_and_grouped.VARIANTS[variant]
-        )
+        naive_and_grouped.matmul_kernel[(1,)](x, x, x, *sizes, *strides, **SMALL, **naive_and_grouped.VARIANTS[variant])
     return [(int(at.min() - x.data_ptr()) // 4, int(at.max() - x.data_ptr()) // 4) for kind, at in seen if kind == op]
 
 

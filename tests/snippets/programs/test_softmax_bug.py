@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The three wrong kernels are wrong in just the way that the file's docstring says, and in no other."""
 
-
 import pytest
 import torch
 

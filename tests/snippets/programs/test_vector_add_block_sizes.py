@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every block size adds right, and the table says how many elements each leaves for a thread."""
 
-
 import pytest
 import torch
 
