@@ -6,7 +6,7 @@ In the order in which a page comes about:
 - ``config``: mkdocs.yml: where pages are, the menu, the Markdown extensions
 - ``page``: the page that is being converted, and its faults
 - ``fences``: the reader of fences, and counts of recordings and claims in a text
-- ``labs``: the cells of a notebook as a Markdown page
+- ``labs``: notebooks as Markdown pages; all that treats them unlike others, but for the hook
 - ``lessons``: the main path: which pages are lessons, their numbers, and how long each takes
 - ``links``: which page shows a snippet's file, and the way there from another page
 - ``gpus``: which recordings a page means by ``gpu``

@@ -42,6 +42,7 @@ from render import claims, gpus
 from render.claims import Claim
 from render.fences import at_first, claims_in, count_claimed, count_drawn, options_of, read_fences, recordings_in
 from render.gates import typed
+from render.labs import CLASSES, is_lab
 from render.lessons import lessons
 from render.page import Page, PageError
 from render.previews import fetch
@@ -283,10 +284,10 @@ class EndPage(Postprocessor):
         places = {f"<!--{secrets.token_hex(8)}-->": part for _, part in page.made}  # which nobody can type
         for place, part in places.items():
             text = text.replace(part, place, 1)
-        lab = page.name.endswith(".ipynb")
+        lab = is_lab(page.name)  # of which no test executes fences: its code stands in cells
         python = 0 if lab else sum(fence.language == "python" for fence in read_fences(page.lines))
         sources = [read_text(path) for path in page.sources]
-        text, faults = typed.judged(text, page.tooltips, sources, python, lab)
+        text, faults = typed.judged(text, page.tooltips, sources, python, CLASSES if lab else frozenset())
         for fault in faults:
             page.fault_in_html(fault, "<")
         for place, part in places.items():

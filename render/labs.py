@@ -1,14 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cells of a lab's notebook as a Markdown page, which every reader of pages can take."""
+"""Labs as pages: their Markdown, and what of it is no author's. Every other reader of pages asks here.
+
+A lab is a notebook. Its Markdown cells are Markdown like that of other pages; each code cell is an empty element, which
+the hook ``mkdocs/labs`` fills in.
+"""
+
+import json
+import re
+
+CLASSES = frozenset({"jp-Cell", "recording__where"})  # which the elements below have
+SHOWN = 'class="jp-InputArea'  # a code cell on a page, as templates/cell.html has it
 
 
-def markdown_of(cells: list[dict], notice: str = "") -> str:
-    """The cells of a notebook as a Markdown page, with empty elements for code."""
-    title, *rest = cells  # the title stays first: MkDocs takes the page's name from it
-    return "\n\n".join([_source(title), notice, *map(_source, rest)])
+def is_lab(page: str) -> bool:
+    """Return whether a page, by its file, is a lab."""
+    return page.endswith(".ipynb")
 
 
-def _source(cell: dict) -> str:
+def cells_of(notebook: str) -> list[dict]:
+    """Return the cells of a notebook. Raise ``ValueError`` or ``KeyError`` where one lacks what a page is made from."""
+    cells = json.loads(notebook)["cells"]
+    for cell in cells:
+        if not re.fullmatch(r"[\w-]{1,64}", cell["id"]) or [other["id"] for other in cells].count(cell["id"]) > 1:
+            raise ValueError(f"{cell['id']!r} is no name for one cell")
+        _ = cell["source"], cell["metadata"], [output["output_type"] for output in cell.get("outputs", [])]
+    return cells
+
+
+def code_cells(notebook: str) -> list[dict]:
+    """Return the cells of a notebook that hold code."""
+    return [cell for cell in cells_of(notebook) if cell["cell_type"] == "code"]
+
+
+def markdown_of(notebook: str, notice: str = "") -> str:
+    """Return a notebook as Markdown, with a notice for contributors under its title."""
+    title, *rest = map(_markdown_of_cell, cells_of(notebook))  # MkDocs takes the page's name from its first line
+    return "\n\n".join([title, notice, *rest])
+
+
+def _markdown_of_cell(cell: dict) -> str:
     if cell["cell_type"] == "code":
         return placeholder(cell)
     text = "".join(cell["source"])
@@ -16,4 +46,5 @@ def _source(cell: dict) -> str:
 
 
 def placeholder(cell: dict) -> str:
+    """Return the empty element of a code cell."""
     return f'<div id="{cell["id"]}" class="jp-Cell"></div>'

@@ -4,7 +4,6 @@
 A lesson is a page to which the menu gives a number: ``- 2. Vector add: programs/vector-add.md``.
 """
 
-import json
 import math
 import re
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from recorder.project import RecorderError, read_text
 from render.config import docs, menu
 from render.fences import prose_of, read_fences
+from render.labs import code_cells, is_lab, markdown_of
 from render.page import front_matter
 
 WORDS_A_MINUTE, MINUTES_A_PICTURE = 200, 0.5  # a picture, a table or a listing
@@ -31,7 +31,7 @@ class Lesson:
     def minutes(self) -> int:
         if not (docs() / self.page).is_file():
             raise RecorderError(f"the menu in mkdocs.yml names {self.page}, which is no page")
-        return minutes(read_text(docs() / self.page), self.page.endswith(".ipynb"))
+        return minutes(read_text(docs() / self.page), is_lab(self.page))
 
 
 def lessons() -> dict[str, Lesson]:
@@ -50,14 +50,11 @@ def minutes(source: str, notebook: bool = False) -> int:
     (2, 3)
     """
     if notebook:
-        cells = json.loads(source)["cells"]
-        listings = sum(cell["cell_type"] == "code" for cell in cells)
-        text = "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+        text, listings = markdown_of(source), len(code_cells(source))
     else:
         lines = re.sub(FOLDED, "", front_matter(source)[1]).splitlines()
         folded = lambda fence: any(line.strip() == "view: file" for line in fence.body)
-        listings = sum(not folded(fence) for fence in read_fences(lines))
-        text = "\n".join(prose_of(lines))
+        text, listings = "\n".join(prose_of(lines)), sum(not folded(fence) for fence in read_fences(lines))
     text = re.sub(r"\{\{.*?\}\}", "7", text, flags=re.S)  # a claim is read as one number
     words = re.sub(r"\]\([^)]*\)|</?[a-z][^>]*>", "", text).split()
     return math.ceil(len(words) / WORDS_A_MINUTE + listings * MINUTES_A_PICTURE)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Judge what a generator made of the pages: whether each is there, with its figures; and that no link is dead."""
 
-import json
 import re
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -11,7 +10,7 @@ from bs4 import BeautifulSoup, SoupStrainer
 from render.config import address, config, docs, nav
 from render.fences import at_first, claims_in, count_claimed, count_drawn, recordings_in
 from render.gates.hosts import other_hosts
-from render.labs import markdown_of
+from render.labs import SHOWN, code_cells, is_lab, markdown_of
 
 NO_PAGE = ("http:", "https:", "mailto:", "data:", "//")
 
@@ -30,18 +29,14 @@ def problems(site: Path) -> list[str]:
 
 def _losses(page: str, html: str) -> list[str]:
     """Figures, claims and cells that the page has and the built one has not."""
-    text, cells = (docs() / page).read_text("utf-8"), []
-    html = at_first(html)
-    if page.endswith(".ipynb"):
-        cells = json.loads(text)["cells"]
-        text = markdown_of(cells)
-    lines = text.splitlines()
+    text, html, lab = (docs() / page).read_text("utf-8"), at_first(html), is_lab(page)
+    lines = (markdown_of(text) if lab else text).splitlines()
     ours = ("exercise", "exercises", "caught", "ledger", "path", "route")
     figures = count_drawn(html) + sum(f'class="{view}"' in html for view in ours)
     parts = {
         "recordings": (len(recordings_in(lines)), figures),
         "claims": (len(claims_in(lines)), count_claimed(html)),
-        "cells of code": (sum(cell["cell_type"] == "code" for cell in cells), html.count('class="jp-InputArea')),
+        "cells of code": (len(code_cells(text)) if lab else 0, html.count(SHOWN)),
     }
     return [f"{a} {what}, {b} of them on the built page" for what, (a, b) in parts.items() if b != a]
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Judge every page without a site generator: its fences, claims, sections, references and terms, and the menu."""
 
-import json
 import posixpath
 import re
 from collections.abc import Iterable
@@ -14,7 +13,7 @@ from recorder.project import RecorderError, nearest, read_text, relative
 from render import exercises
 from render.config import address, converter, docs, nav, pages
 from render.gates import terms
-from render.labs import markdown_of
+from render.labs import is_lab, markdown_of
 from render.lessons import lessons
 from render.page import PageError, front_matter
 
@@ -147,27 +146,17 @@ def convert(wanted: Iterable[str]) -> tuple[dict[str, str], list[str]]:
         path = docs() / page
         try:
             text = read_text(path)
-            if page.endswith(".ipynb"):
-                text = markdown_of(sound(json.loads(text)["cells"]))
+            text = markdown_of(text) if is_lab(page) else front_matter(text)[1]
             markdown.page_of_check = (path, page)
-            html[page] = markdown.reset().convert(front_matter(text)[1])
+            html[page] = markdown.reset().convert(text)
         except PageError as error:
             faults += str(error).splitlines()
         except RecorderError as error:  # of a file that is named: the page itself, or another
             faults.append(str(error))
         except Exception as error:  # of one page, which must not hide what is wrong with the others
-            what = "it is no notebook" if page.endswith(".ipynb") else "it cannot be converted"
+            what = "it is no notebook" if is_lab(page) else "it cannot be converted"
             faults.append(f"{_file(page)}: {what} ({type(error).__name__}: {' '.join(str(error).split())[:300]})")
     return html, faults
-
-
-def sound(cells: list[dict]) -> list[dict]:
-    """The cells of a notebook, which have all that a page is made from. Raises ``ValueError`` or ``KeyError``."""
-    for cell in cells:
-        if not re.fullmatch(r"[\w-]{1,64}", cell["id"]) or [other["id"] for other in cells].count(cell["id"]) > 1:
-            raise ValueError(f"{cell['id']!r} is no name for one cell")
-        _ = cell["source"], cell["metadata"], [output["output_type"] for output in cell.get("outputs", [])]
-    return cells
 
 
 def undone(prose: BeautifulSoup) -> list[str]:

@@ -7,12 +7,12 @@ one says that it was typed. HTML is parsed as a browser reads it, so that no spe
 
 import html
 import re
+from collections.abc import Set
 from html.parser import HTMLParser
 
 LABELS = {"text": "A sketch, typed by hand", "console": "To type yourself", "bash": "To type yourself"}
 TYPED = "Typed by hand"
 OURS = re.compile(r"recording(__|--|$)|claim(--|$)|(by-gpu|gpu-switch|page-head|jp-.*)$")  # classes of what is recorded
-LAB = {"jp-Cell", "recording__where"}  # which render/labs.py puts into the Markdown of a lab
 DATA = {"data-by-gpu", "data-device", "data-gpu", "data-typed"}
 TOOLTIP = re.compile(r"\b(measured|found) (on|in)\b|read from code compiled by")  # see frame.found
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
@@ -21,7 +21,7 @@ VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "met
 class Blocks(HTMLParser):
     """The blocks of code in some HTML, and what in it looks like a part of a recording."""
 
-    def __init__(self, text: str, claims: set[str], allowed: set[str]):
+    def __init__(self, text: str, claims: set[str], allowed: Set[str]):
         super().__init__()
         self.lines = [0]
         for line in text.split("\n"):
@@ -71,13 +71,15 @@ class Blocks(HTMLParser):
         return bool(self.open)
 
 
-def judged(text: str, claims: set[str], sources: list[str], python: int, lab: bool = False) -> tuple[str, list[str]]:
+def judged(
+    text: str, claims: set[str], sources: list[str], python: int, allowed: Set[str] = frozenset()
+) -> tuple[str, list[str]]:
     """Some HTML with its typed blocks marked, and what is wrong with it.
 
     ``claims``: the tooltips of its claims; ``sources``: the files that it shows parts of; ``python``: how many fences
     of Python it has, each of which a test executes.
     """
-    found = Blocks(text, claims, LAB if lab else set())
+    found = Blocks(text, claims, allowed)
     shown = ["\n".join(_lines(source)) for source in sources]
     pieces, last = [], 0
     for end, language, code in found.blocks:

@@ -17,32 +17,30 @@ from mkdocs.exceptions import PluginError
 from recorder import lab
 from recorder.project import Lab
 from render.code import highlighted
-from render.labs import markdown_of, placeholder
+from render.labs import code_cells, is_lab, markdown_of, placeholder
 from render.page import serving
 from render.templates import render
 
 
 def on_page_markdown(markdown, *, page, config, **_):
     """Turn the source of a notebook into Markdown in which its code cells are empty elements, filled in later."""
-    if not page.file.src_uri.endswith(".ipynb"):
+    if not is_lab(page.file.src_uri):
         return markdown
-    notebook = json.loads(markdown)
     vars(page).pop("render", None)  # mkdocs-jupyter's; the page's own renders Markdown
-    script = notebook["metadata"].get("provenance", {}).get("script")
+    script = json.loads(markdown)["metadata"].get("provenance", {}).get("script")
     if page.edit_url and script:
         page.edit_url = page.edit_url.replace(_in_repository(page, config), script)
-    return markdown_of(notebook["cells"], _notice(page.file.src_uri, script))
+    return markdown_of(markdown, _notice(page.file.src_uri, script))
 
 
 def on_page_content(content, *, page, config, **_):
     """Fill in the code cells and offer the notebook for download."""
-    if not page.file.src_uri.endswith(".ipynb"):
+    if not is_lab(page.file.src_uri):
         return content
-    for cell in json.loads(page.file.content_string)["cells"]:
-        if cell["cell_type"] == "code":
-            if placeholder(cell) not in content:
-                raise PluginError(f"{page.file.src_uri}: the place of {cell['id']} was lost between Markdown and HTML")
-            content = content.replace(placeholder(cell), _code_cell(cell, page.file.src_uri))
+    for cell in code_cells(page.file.content_string):
+        if placeholder(cell) not in content:
+            raise PluginError(f"{page.file.src_uri}: the place of {cell['id']} was lost between Markdown and HTML")
+        content = content.replace(placeholder(cell), _code_cell(cell, page.file.src_uri))
     under = r'</h1>(?:\s*<p class="page-head".*?</p>)?'
     content = re.sub(under, lambda head: f"{head[0]}\n{_actions(page, config)}", content, count=1, flags=re.S)
     return f'<div class="jupyter-wrapper">\n{content}\n</div>'

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The views that are figures: a recording of the page's snippet, drawn, with where it ran around it."""
 
-from inspect import Parameter, signature
+from functools import partial
+from inspect import signature
 
 from markupsafe import Markup
 
-from figures.registry import Figure
+from figures.registry import Figure, figures
 from render import gpus
 from render.page import Page
 from render.previews import fetch
 from render.templates import render
 from render.views import frame
+from render.views.registry import View, register
 
 
 def show_figure(figure: Figure, page: Page, of: str | None = None, device: str = "cpu", **options) -> Markup:
@@ -45,6 +47,6 @@ def show_figure(figure: Figure, page: Page, of: str | None = None, device: str =
     )
 
 
-FIGURE_OPTIONS: dict[str, Parameter] = {  # those of every figure
-    name: parameter for name, parameter in signature(show_figure).parameters.items() if name in ("of", "device")
-}
+COMMON = {name: each for name, each in signature(show_figure).parameters.items() if name in ("of", "device")}
+for name, known in figures().items():
+    register(View(name, partial(show_figure, known), {**known.options, **COMMON}))

@@ -1,21 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All views: each module of this folder registers its own by one line above its function; each figure is one, too."""
+"""All views. Each module of this folder registers its own by one line above its function."""
 
 import importlib
 import inspect
 import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from inspect import Parameter
 from pathlib import Path
 
 from markupsafe import Markup
 
-from figures.registry import figures
 from recorder.project import RecorderError, nearest
 from render.page import Page
-from render.views.figure import FIGURE_OPTIONS, show_figure
 
 _registered: dict[str, "View"] = {}
 
@@ -43,8 +41,12 @@ class View:
 def view(show: Callable[..., Markup]) -> Callable[..., Markup]:
     """Register a function as the view of its name. It takes the page, and then the options of the fence."""
     options = dict(list(inspect.signature(show).parameters.items())[1:])
-    _registered[show.__name__] = View(show.__name__, show, options)
+    register(View(show.__name__, show, options))
     return show
+
+
+def register(made: View) -> None:
+    _registered[made.name] = made
 
 
 @cache
@@ -52,8 +54,4 @@ def views() -> dict[str, View]:
     """Return all views by name."""
     for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
         importlib.import_module(f"render.views.{module.name}")
-    drawn = {
-        name: View(name, partial(show_figure, figure), {**figure.options, **FIGURE_OPTIONS})
-        for name, figure in figures().items()
-    }
-    return drawn | _registered
+    return dict(_registered)
