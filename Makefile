@@ -8,7 +8,7 @@ UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --
 .DEFAULT_GOAL := help
 unexport PYTHONDONTWRITEBYTECODE # else each of the many processes of the tests compiles our files anew
 export NO_MKDOCS_2_WARNING := 1 # Material's banner; mkdocs.yml is kept fit for its successor, Zensical
-.PHONY: help serve test test-changed test-gpu mutants record record-gpu gpu check replay site lint lock clean
+.PHONY: help serve test test-all test-changed test-gpu mutants record record-gpu gpu check replay site lint lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -19,7 +19,11 @@ serve: $(VENV)/site.done ## read and edit the site at http://127.0.0.1:8000, wit
 	@echo "The site will be at http://127.0.0.1:$(PORT)/ in a few seconds; Ctrl-C stops it."
 	@$(BIN)/mkdocs serve --dev-addr 127.0.0.1:$(PORT)
 
-test: $(VENV)/all.done ## run everything that runs without a GPU
+test: $(VENV)/all.done ## run the tests that take little: tests/quick.py says what it leaves out
+	$(BIN)/pytest --quick -n auto --dist worksteal
+	$(BIN)/ruff check
+
+test-all: $(VENV)/all.done ## run everything that runs without a GPU, as CI does
 	$(BIN)/pytest -n auto --dist worksteal
 	$(BIN)/ruff check
 
@@ -48,7 +52,7 @@ gpu: $(VENV)/gpu.done ## what gpu.yml does, on a machine with an NVIDIA GPU; ALL
 check: $(VENV)/site.done ## say what is stale, missing, untested, or wrong on a page; needs no torch
 	$(BIN)/python -m render check
 
-replay: $(VENV)/all.done ## check, then run everything that needs no GPU again and compare with its recording
+replay: $(VENV)/all.done ## check, then run everything that needs no GPU again and compare with its recording; make test-all does, too
 	$(BIN)/python -m recorder check --replay
 
 site: check ## build the site into site/, refusing anything stale, missing, lost or broken

@@ -17,9 +17,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import compiled, interpreter
+from tests import compiled, interpreter, quick
 from tests.browser import browser, browser_path, open_site, playwright, site  # noqa: F401, fixtures
-from tests.sampling import EVERYTHING, EXAMPLES
 from tests.toy import project, toy  # noqa: F401, fixtures
 
 ROOT = Path(__file__).resolve().parent
@@ -31,16 +30,22 @@ def runs_on_gpu(config) -> bool:
     return "gpu" in (config.option.markexpr or "").replace("not gpu", "")
 
 
+def pytest_addoption(parser):
+    parser.addoption("--quick", action="store_true", help="leave out what tests/quick.py says, as make test does")
+
+
 def pytest_configure(config):
+    quick.begin(config)
     settings.register_profile(
         "tests",
         deadline=None,  # the first launch of a kernel compiles it, and a machine may have other work
-        max_examples=EXAMPLES if EVERYTHING else EXAMPLES // 3,
+        max_examples=quick.EXAMPLES // 3 if quick.quick else quick.EXAMPLES,
         derandomize=not config.getoption("--hypothesis-seed", None),  # new examples only where a seed is given
         suppress_health_check=[HealthCheck.too_slow],
     )
     settings.load_profile("tests")
     config.addinivalue_line("markers", "gpu: runs compiled, on a GPU; only under `pytest -m gpu`")
+    config.addinivalue_line("markers", "shown: runs with `--quick`, though it starts a process, to show that kind")
     config.addinivalue_line("markers", "long: begins before others, which take less")
     config.addinivalue_line("markers", "speed: guards speed, by tests/limits.py")
     config.addinivalue_line("markers", "alone: times or counts, with no other test on the GPU or the processors")

@@ -3,17 +3,16 @@
 
 A snippet is touched when what it runs is no longer what was recorded of it at BASE, so a change of one definition
 leaves alone who imports others of its file. Of pages, those are touched that changed or that show such a snippet.
-What is touched is tested whole, without the sample that ``tests/sampling.py`` takes in a run of all.
+What is touched is tested whole, with what ``tests/quick.py`` leaves out of a run of all.
 """
 
 import json
-import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
-from recorder import fingerprint, recording
+from recorder import fingerprint, recording, replay
 from recorder.project import ROOT, RecorderError, Snippet, snippets
 from render.config import address
 
@@ -68,14 +67,16 @@ def more_than_the_menu(base: str) -> bool:
 
 
 def selection(base: str) -> list[list[str]]:
-    """The arguments of the runs of pytest that cover the change; ``[[]]`` stands for an ordinary run of all."""
+    """Return the arguments of the runs of pytest that cover the change; ``--quick`` alone is ``make test``."""
     files = changed_files(base)
     if any(file.startswith(EVERYTHING) for file in files):
-        return [[]]
+        return [["--quick"]]
     chosen = touched_tests(files)
-    shown = touched_snippets(base, files)
+    shown, again = touched_snippets(base, files), replay.jobs()
     for snippet in shown:
         chosen |= {path.relative_to(ROOT).as_posix() for path in (snippet.path, snippet.test) if path.is_file()}
+        if snippet in again:
+            chosen.add(f"tests/test_replay.py::test_it_comes_out_as_recorded[{snippet.name}]")
     for room in ROOMS:
         if any(file.startswith(f"{room}/") for file in files):
             chosen.add(f"tests/{room}")
@@ -112,10 +113,9 @@ def main(base: str = "HEAD") -> int:
     status = 0
     commands = [[sys.executable, "-m", "render", "check"]]
     commands += [[sys.executable, "-m", "pytest", "-q", "-n", "auto", "--dist", "worksteal", *run] for run in runs]
-    whole = {} if runs == [[]] else {"EVERYTHING": "1"}
     for command in commands:
         print("==", *command[1:], flush=True)
-        code = subprocess.run(command, cwd=ROOT, env=os.environ | whole).returncode
+        code = subprocess.run(command, cwd=ROOT).returncode
         if code == NO_TESTS:
             print("No test ran." if "-k" in command else "Nothing of these is tested without a GPU.", flush=True)
             code = int("-k" in command)  # a page without a fence holds no test; but those of the site must be there

@@ -48,7 +48,7 @@ import hypothesis
 import pytest
 
 from tests.planting import Mutant, host_mutants, kernels, mutants
-from tests.sampling import EXAMPLES
+from tests.quick import EXAMPLES
 
 ROOT = Path(__file__).resolve().parent.parent
 EXPLAINED = Path(__file__).with_name("mutants_explained.toml")

@@ -37,7 +37,13 @@ def start(command, *, env, **options):
 
 @runs_snippets
 @pytest.mark.long
-@pytest.mark.parametrize("job", replay.jobs(), ids=lambda job: job.name)
+@pytest.mark.parametrize(
+    "job",
+    [
+        pytest.param(job, id=job.name, marks=[pytest.mark.shown] if job.name == "start/first_kernel" else [])
+        for job in replay.jobs()
+    ],
+)
 def test_it_comes_out_as_recorded(job, monkeypatch):
     monkeypatch.setattr(runner, "Popen", start)
     assert replay.again(job, mock.Mock()) == []

@@ -92,6 +92,7 @@ def line(page, code, of="launch"):
 # What it computes
 
 
+@pytest.mark.shown
 def test_computes_what_was_recorded(page):
     sizes = {"n": LAUNCH.arguments["n"], "block": LAUNCH.arguments["BLOCK_SIZE"]}
     (programs,) = call(page, "launch_explorer", "it.launch(a)", [sizes])

@@ -266,7 +266,7 @@ def run_of_failing_pages(tmp_path_factory):
     (copy / "docs" / "en").mkdir(parents=True)
     for name in ("pyproject.toml", "conftest.py"):
         shutil.copy(ROOT / name, copy)
-    for name in ("browser", "compiled", "interpreter", "limits", "sampling", "toy"):  # and what it imports
+    for name in ("browser", "compiled", "interpreter", "limits", "quick", "toy"):  # and what it imports
         shutil.copy(ROOT / "tests" / f"{name}.py", copy / "tests")
     for place, text in PLACES.items():
         page = copy / "docs" / "en" / f"{place.replace(' ', '-')}.md"
@@ -274,7 +274,7 @@ def run_of_failing_pages(tmp_path_factory):
     (copy / "docs" / "en" / "sound.md").write_text("```python\nx = 1\n```\n", "utf-8")
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     env["PYTHONPATH"] = str(ROOT)
-    options = ["-rA", "-p", "no:cacheprovider", "--color=no", "--ignore=tests/sampling.py"]
+    options = ["-rA", "-p", "no:cacheprovider", "--color=no", "--ignore=tests/quick.py"]
     command = [sys.executable, "-m", "pytest", *options]
     return subprocess.run(command, cwd=copy, env=env, capture_output=True, text=True).stdout
 

@@ -21,7 +21,6 @@ from tests import interpreter
 from tests.browser import taken_over, until
 from tests.limits import HANGS
 from tests.processes import PRELOADED
-from tests.sampling import EVERYTHING, kinds_of_page, some
 
 ROOT = Path(__file__).resolve().parents[2]
 LESSONS = [page for page in lessons() if page.endswith(".md")]
@@ -71,8 +70,8 @@ def offered(site, page: str) -> tuple[str, bytes, str]:
 @pytest.mark.long
 def test_what_lessons_offer_runs_by_itself(site, tmp_path):
     """All in one test, since torch is slow to import. Without what takes a GPU."""
-    jobs, chosen = {}, some(LESSONS, lambda page: kinds_of_page(ROOT / "docs/en" / page))
-    for number, page in enumerate(chosen):
+    jobs = {}
+    for number, page in enumerate(LESSONS):
         name, data, said = offered(site, page)
         folder = tmp_path / str(number)
         folder.mkdir()
@@ -83,7 +82,7 @@ def test_what_lessons_offer_runs_by_itself(site, tmp_path):
             (folder / name).write_bytes(data)
         if "cpu" in find(said.partition(",")[0]).settings.devices:
             jobs[page] = str(folder), name
-    assert len(jobs) > len(chosen) - (4 if EVERYTHING else 2)
+    assert len(jobs) > len(LESSONS) - 4
     environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-c", RUN, str(ROOT), json.dumps(jobs)]
     done = subprocess.run(command, env=environment, cwd="/", capture_output=True, text=True, timeout=HANGS)

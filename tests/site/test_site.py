@@ -17,7 +17,6 @@ from practice.coach.exercise import exercises
 from render.fences import at_first
 from render.lessons import lessons
 from tests.browser import SITE_URL, quiet, taken_over, until
-from tests.sampling import kinds_of_page, some
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs/en"
@@ -81,12 +80,9 @@ class Parsed(HTMLParser):
         return [has for name, has in self.elements if name == tag and wanted.items() <= has.items()]
 
 
-@pytest.fixture(scope="module", params=[*some(SOURCES, lambda address: kinds_of_page(SOURCES[address])), "404.html"])
+@pytest.fixture(scope="module", params=[*SOURCES, "404.html"])
 def address(request) -> str:
-    """Each page, or some; see ``tests/sampling.py``.
-
-    Of a module's scope, so that pytest runs all tests of a page before those of the next.
-    """
+    """Each page. Of a module's scope, so that pytest runs all tests of a page before those of the next."""
     return request.param
 
 

@@ -294,6 +294,7 @@ runpy.run_path(sys.argv[1], run_name="__main__")
 """
 
 
+@pytest.mark.shown
 def test_copied_alone_it_prints_what_the_original_prints(device, tmp_path):
     original = run_script(SOURCE, env=environment(device))
     assert run_alone(Path(shutil.copy(SOURCE, tmp_path)), device) == original.stdout
