@@ -6,7 +6,7 @@ writes; (2) ``spec.py``; (3) ``wrong.toml``, whose table ``[skeleton]`` makes th
 holds ``...`` or, by ``gap1 = "pass"``, another placeholder (``return None``, a name set to a neutral value), or to find
 a bug or to make it faster, the code that is to go; (4) there, too, at least four tables of wrong solutions, each with
 ``why``, the ``stage`` that must catch it (a key of ``finding.STAGES``), a piece of the ``message``, and ``replace =
-["old", "new"]``, one or more pairs of what it has in place of pieces of the solution; (5) ``EVERYTHING=1 pytest
+["old", "new"]``, one or more pairs of what it has in place of pieces of the solution; (5) ``pytest
 tests/practice/test_exercises.py -k NAME``, and read the messages: where one is vague, give ``mistaken`` a sentence, or
 ``mistakes`` a rule; (6) ``python -m tests.practice.answers NAME`` and ``python -m render.handout``, which write what
 pages and the notebook show of it. A wrong solution that is right, and too slow, which only a GPU can tell, has ``gpu =
