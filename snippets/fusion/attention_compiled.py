@@ -8,6 +8,8 @@ H200 (sm_90), which needs no GPU. From the loop over tiles of keys it keeps thre
 - WARPGROUP.DEPBAR waits until at most so many groups of matmuls are under way;
 - MUFU.EX2 is ``exp2``: one number for each thread of a warp.
 
+In the end it asks what else was possible: tiles by pointers, and no limit of registers.
+
 Units: instructions of a warp; registers of a thread, bytes of shared memory of a program.
 Source: ``triton.compile``; NVIDIA's ``nvdisasm`` and ``cuobjdump``, which come with Triton.
 
@@ -34,24 +36,29 @@ KEPT = "HGMMA", "WARPGROUP.DEPBAR", "MUFU.EX2"
 
 
 # --8<-- [start:compile]
-def compiled(head_dim: int):
-    """Compile the forward for lengths of any size, and strides and addresses that are multiples of 16."""
+def compiled(head_dim: int, described: bool = True, limited: bool = True):
+    """Compile the forward for lengths of any size, and strides and addresses that are multiples of 16.
+
+    ``described``: by descriptors, else by pointers; ``limited``: keep the tile's limit of registers, if it has one.
+    """
     if not isinstance(attention_kernel, triton.JITFunction):
         raise ValueError("TRITON_INTERPRET=1 is set: unset it to compile")
-    tile = default_tile(attention_kernel, torch.bfloat16, head_dim, described=True)
+    tile = default_tile(attention_kernel, torch.bfloat16, head_dim, described)
     options = {name: tile.pop(name) for name in list(tile) if not name.startswith("BLOCK")}
-    flags = {"SCALE": head_dim**-0.5, "CAUSAL": False, "DESCRIBED": True, "COMPUTE": tl.float32}
+    if not limited:
+        del options["maxnreg"]
+    flags = {"SCALE": head_dim**-0.5, "CAUSAL": False, "DESCRIBED": described, "COMPUTE": tl.float32}
     constants = flags | {"HEAD_DIM": head_dim} | tile
-    described = lambda rows: f"tensordesc<bf16[1, 1, {rows}, {head_dim}]>"
-    keys = described(tile["BLOCK_K"])
-    types = {"q_source": described(tile["BLOCK_Q"]), "k_source": keys, "v_source": keys}
+    source = lambda rows: f"tensordesc<bf16[1, 1, {rows}, {head_dim}]>" if described else "*bf16"
+    keys = source(tile["BLOCK_K"])
+    types = {"q_source": source(tile["BLOCK_Q"]), "k_source": keys, "v_source": keys}
     types |= {"out_ptr": "*bf16", "lse_ptr": "*fp32"} | dict.fromkeys(constants, "constexpr")
     names = attention_kernel.arg_names
     signature = {name: types.get(name, "i32") for name in names}
     lengths = "heads", "group", "queries", "keys"  # which attention_kernel does not specialize on
     sixteens = [i for i, name in enumerate(names) if signature[name][0] in "*i" and name not in lengths]
-    source = ASTSource(attention_kernel, signature, constants, {(i,): [["tt.divisibility", 16]] for i in sixteens})
-    return triton.compile(source, target=HOPPER, options=options)
+    kernel = ASTSource(attention_kernel, signature, constants, {(i,): [["tt.divisibility", 16]] for i in sixteens})
+    return triton.compile(kernel, target=HOPPER, options=options)
 # --8<-- [end:compile]
 
 
@@ -79,6 +86,11 @@ def main_loop(sass: str) -> list[str]:
 # --8<-- [end:loop]
 
 
+def registers(made) -> int:
+    """Return the registers of a thread of a compiled kernel."""
+    return int(re.search(r"\bREG:(\d+)", said(knobs.nvidia.cuobjdump, "--dump-resource-usage", made))[1])
+
+
 # --8<-- [start:main]
 def main():
     if not isinstance(attention_kernel, triton.JITFunction):  # the interpreter compiles nothing: begin again without it
@@ -92,15 +104,20 @@ def main():
         loop = main_loop(said(knobs.nvidia.nvdisasm, "--print-code", made))
         for instruction, group in itertools.groupby(loop):
             print(f"{len(list(group))} x {instruction}")
-        usage = said(knobs.nvidia.cuobjdump, "--dump-resource-usage", made)
-        registers = int(re.search(r"\bREG:(\d+)", usage)[1])
-        room = programs_by_limit(num_warps=made.metadata.num_warps, registers=registers, shared=made.metadata.shared)
+        used = registers(made)
+        room = programs_by_limit(num_warps=made.metadata.num_warps, registers=used, shared=made.metadata.shared)
         print(f"## what it takes, head_dim {head_dim}")
         for kind, name in zip(KEPT, ("matmuls", "waits", "exponentials"), strict=True):
             print(f"{name} in a step, {head_dim}: {sum(each.startswith(kind) for each in loop)}")
-        print(f"registers, {head_dim}: {registers}")
+        print(f"registers, {head_dim}: {used}")
         print(f"shared, {head_dim}: {made.metadata.shared}")
         print(f"programs on a multiprocessor, {head_dim}: {min(room.values())}")
+    print("## registers otherwise")
+    for head_dim in (64, 128):
+        made = compiled(head_dim, described=False)
+        print(f"warps by pointers, {head_dim}: {made.metadata.num_warps}")
+        print(f"registers by pointers, {head_dim}: {registers(made)}")
+    print(f"registers by descriptors without a limit, 64: {registers(compiled(64, limited=False))}")
 # --8<-- [end:main]
 
 
