@@ -15,6 +15,7 @@ An expression has these names to work with:
 - each benchmark by its name: a row by its x value, the median of a line by its key, as in ``bandwidth[2**28].triton``,
   and least and most, as in ``bandwidth[2**28].triton.least``; ``rows(bandwidth)`` lists the rows;
   ``bandwidth["256, 8"]["2**28"]`` where a line's key is no name
+- ``spread(a, b, c)``, or of a list: by which share the largest is above the smallest
 - ``above(a, b)``: whether the least of a is more than the most of b; ``overlap(a, b)``: whether their ranges meet
 - ``processes("bandwidth")``: a list of the same, one for each process that it was measured in
 - ``output``: the number behind each label that the snippet printed, as in ``output["elements never written"]``
@@ -198,11 +199,18 @@ def functions(recording: Recording) -> dict:
     }
 
 
+def _spread(*values):
+    """Return by which share the largest of some values is above the smallest. They may be given as a list."""
+    values = values[0] if len(values) == 1 else values
+    return OPERATORS[ast.Sub](OPERATORS[ast.Div](max(values), min(values)), 1)
+
+
 FUNCTIONS = {
     "min": min, "max": max, "sum": tracked.summed, "len": tracked.counted, "set": tracked.distinct,
     "round": tracked.calculated(_round), "abs": tracked.calculated(abs),
     "at_least": tracked.calculated(lambda value, step: math.floor(value / step) * step),
     "at_most": tracked.calculated(lambda value, step: math.ceil(value / step) * step),
+    "spread": _spread,
     "all": tracked.every, "any": tracked.some,
     "above": lambda a, b: OPERATORS[ast.Gt](a.least, b.most),
     "overlap": lambda a, b: OPERATORS[ast.GtE](a.most, b.least) and OPERATORS[ast.GtE](b.most, a.least),
@@ -280,6 +288,11 @@ class Claim:
     form: str = ""
     condition: str = ""
 
+    @property
+    def relies(self) -> str:
+        """The condition as an expression of its own."""
+        return f"value {self.condition}" if COMPARISON.match(self.condition) else self.condition
+
 
 def read(text: str) -> Claim:
     """Take a claim apart. Raise ``RecorderError`` if it is none."""
@@ -305,7 +318,7 @@ def check(
     expression, condition = claim.expression, claim.condition
     try:
         value = evaluate(expression, recording, named)
-        holds = not condition or evaluate_condition(condition, value, recording, named)
+        holds = not condition or evaluate_condition(claim.relies, value, recording, named)
     except RecorderError:
         if binds:
             raise
@@ -335,8 +348,7 @@ def check(
 
 def evaluate_condition(condition: str, value, recording: Recording | None = None, named: Mapping = NOTHING):
     """Return whether a condition on a value holds. Raise ``RecorderError`` if it is none."""
-    asked = f"value {condition}" if COMPARISON.match(condition) else condition
-    holds = [evaluate(part, recording, {**_only(named, part), "value": value}) for part in _joined_by_and(asked)]
+    holds = [evaluate(part, recording, {**_only(named, part), "value": value}) for part in _joined_by_and(condition)]
     if not all(isinstance(each, bool | tracked.Choice) for each in holds):
         raise RecorderError(f"{_short(condition)} is no condition such as '>= 1'")
     return tracked.every(holds)

@@ -93,7 +93,7 @@ class Claims(InlineProcessor):
         page = self.md.page
         try:
             claim = claims.read(match[1])
-            page.values.used |= set(page.values.reached(claim.expression, claim.condition))
+            page.values.used |= set(page.values.reached(claim.expression, claim.relies))
             first, *others = page.values.sources(claim)
             shown = [_say(page, claim, device, first, *others) for device in gpus.devices(first.snippet, first.device)]
         except RecorderError as error:

@@ -41,6 +41,7 @@ def refused(text: str, recording, *named: str) -> None:
         ("bandwidth[2**20].copy; .0f; 19 < value < 21 and bandwidth[2**20].triton < value", "20", 20.0),
         ("sum([r.copy for r in rows(bandwidth)])", "30.0", 30.0),
         ("len(rows(bandwidth)); d; == 2", "2", 2),
+        ("spread(r.copy for r in rows(bandwidth)); .0%; spread(bandwidth[2**10].n, 512) == value", "100%", 1.0),
         ("len(set([r.n for r in rows(bandwidth)]) - set([2**10]))", "1", 1),
         ("round(bandwidth[2**10].triton / 3, 2)", "1.67", 1.67),
         ("abs(0 - bandwidth[2**10].n)", "1024", 1024),

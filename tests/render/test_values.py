@@ -54,7 +54,7 @@ def test_a_sentence_says_a_name_on_each_gpu_as_it_would_what_it_stands_for(conve
 
 def test_what_is_read_from_two_recordings_names_both(convert):
     claim = convert(
-        f"{PAGE}It is {{{{ cpu: total / launches['toy_kernel'][0].arguments.n; .0f; gain > 1 and lanes > 1 }}}}.\n"
+        f"{PAGE}It is {{{{ cpu: total / launches['toy_kernel'][0].arguments.n; .0f; > gain and lanes > 1 }}}}.\n"
     ).find("data")
     assert claim.text == "341" and json.loads(claim["data-by-gpu"])["a100"][0] == "2"
     assert re.search("measured on an NVIDIA H200.*; found in Triton’s interpreter", claim["title"])
