@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults that once passed, ended in a traceback, or came with advice that does harm: each is said clearly, by name."""
+"""Refuse clearly, and by name, faults that once passed, ended in a traceback, or came with harmful advice."""
 
 import json
 import shutil
@@ -45,12 +45,12 @@ def test_a_name_that_python_or_a_package_has_is_refused(toy, name, begin):
 )
 def test_settings_that_mean_nothing_are_refused_and_nothing_is_to_be_removed(toy, line, message):
     toy.write("snippets/programs/recorder.toml", f"{SETTINGS}{line}\n")
-    found = "\n".join(map(str, judge.all_problems()))
-    assert f"snippets/programs/recorder.toml, toy: {message}" in found and "rm " not in found
+    problems = "\n".join(map(str, judge.all_problems()))
+    assert f"snippets/programs/recorder.toml, toy: {message}" in problems and "rm " not in problems
 
 
 def swapped(value):
-    """The same JSON, where the entries of each object stand the other way round; of a list, the rows."""
+    """Return the same JSON with the entries of each object, or the rows of each list, in reverse order."""
     if isinstance(value, dict):
         return dict(reversed([(key, swapped(part)) for key, part in value.items()]))
     return [swapped(part) for part in value] if isinstance(value, list) else value
@@ -137,8 +137,8 @@ def test_a_result_that_is_not_whole_fails_its_own_job_alone(toy, monkeypatch, ca
     monkeypatch.setattr(runner, "machine_devices", lambda: ["cpu"])
     toy.write("snippets/programs/recorder.toml", "")
     assert cli.main(["run", "programs/other", "programs/toy"]) == 1
-    said = capsys.readouterr().err
-    assert f"FAILED: {message}" in said and "1 failed" in said and "[2/2] programs/toy" in said
+    err = capsys.readouterr().err
+    assert f"FAILED: {message}" in err and "1 failed" in err and "[2/2] programs/toy" in err
 
 
 @runs_snippets
@@ -156,7 +156,7 @@ def test_a_full_folder_of_temporary_files_is_named(toy, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("text", [f"x = {'-' * 5000}1\n", f"x = {' + '.join(['1'] * 5000)}\n", f"x = y{'.z' * 3000}\n"])
-def test_an_expression_too_deep_to_be_followed_is_said_of_its_file(toy, text):
+def test_an_expression_too_deep_to_be_followed_is_reported_with_its_file(toy, text):
     toy.write("snippets/programs/toy.py", text)
-    said = "\n".join(map(str, judge.all_problems()))
-    assert "snippets/programs/toy.py: an expression in it is too deep to be followed" in said
+    problems = "\n".join(map(str, judge.all_problems()))
+    assert "snippets/programs/toy.py: an expression in it is too deep to be followed" in problems

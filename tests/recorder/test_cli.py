@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m recorder``, as it is used: what it says, what it writes, and its exit status."""
+"""Run ``python -m recorder`` as people do: its messages, its files and its exit status."""
 
+import contextlib
 import os
 import pty
 import re
@@ -21,7 +22,7 @@ TOY = Snippet("programs/toy")
 
 
 def main(capsys, *arguments):
-    """Exit status, standard output and standard error of the command, in this process."""
+    """Run the command in this process; return its exit status, standard output and standard error."""
     status = cli.main(list(arguments))
     seen = capsys.readouterr()
     return status, seen.out, seen.err
@@ -34,7 +35,7 @@ def test_check_of_what_is_fresh(toy, capsys):
     assert main(capsys, "check") == (0, "Every recording is of the code as it stands.\n", "")
 
 
-def test_check_names_what_is_at_fault_and_what_mends_it(toy, capsys):
+def test_check_names_what_is_at_fault_and_what_fixes_it(toy, capsys):
     toy.snippet("toy", "print(1)\n")
     toy.snippet("new", "print(2)\n")
     toy.write("recordings/stray.txt", "")
@@ -62,7 +63,7 @@ def test_list(toy, capsys):
 
 @pytest.fixture
 def jobs(toy, monkeypatch):
-    """What ``run`` would update, on a machine with a GPU."""
+    """Return the list that receives what ``run`` would update on a machine with a GPU."""
     done = []
     monkeypatch.setattr(runner, "machine_devices", lambda: ["cpu", "h200"])
     monkeypatch.setattr(runner, "update", lambda snippet, device, **options: bool(done.append((snippet.name, device))))
@@ -121,17 +122,17 @@ def test_run_of_what_there_is_not(jobs, capsys, arguments, named):
 
 @pytest.fixture
 def h100(toy, monkeypatch):
-    """A machine with a GPU that has recorded nothing; it records the toy as the other GPU did."""
-    ran = []
+    """Make this a machine whose GPU has runs nothing; it records the toy as the other GPU did."""
+    runs = []
 
     def update(snippet, device, **options):
-        ran.append(device)
+        runs.append(device)
         toy.record(device)
         return True
 
     monkeypatch.setattr(runner, "machine_devices", lambda: ["cpu", "h100"])
     monkeypatch.setattr(runner, "update", update)
-    return ran
+    return runs
 
 
 def names(toy):
@@ -265,11 +266,15 @@ def test_on_a_terminal_one_line_changes_and_the_same_is_not_written_again(projec
     ours, theirs = pty.openpty()
     try:
         process = project.start("run", stderr=theirs)
-        assert process.wait(HANGS) == 0
-        shown = os.read(ours, 100_000).decode()
     finally:
-        os.close(ours)
         os.close(theirs)
+    parts = []
+    with contextlib.suppress(OSError):  # by which Linux ends a terminal that nobody writes to any more
+        while part := os.read(ours, 4096):
+            parts.append(part)
+    os.close(ours)
+    assert process.wait(HANGS) == 0
+    shown = b"".join(parts).decode()
     assert shown.count("\n") == 1, shown
     assert shown.count("\r\x1b[K") > 3 and "wrote recordings/programs/good/cpu.json" in shown
     old = recording.load(snippet, "cpu")
@@ -283,7 +288,7 @@ def test_on_a_terminal_one_line_changes_and_the_same_is_not_written_again(projec
 @runs_snippets
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_leaves_old_recordings_whole(toy, tmp_path_factory, stop):
-    """As a terminal sends it, to the whole foreground group; and as what runs a job in the background does."""
+    """Ctrl-C reaches the whole foreground group of a terminal, or one job in the background."""
     pid = toy.root / "pid"
     hang = f"import os, time\nopen({str(pid)!r}, 'w').write(str(os.getpid()))\ntime.sleep(99)\n"
     toy.snippet("toy", hang, SETTINGS + ON_CPU)

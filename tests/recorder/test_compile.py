@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiler stages: how each is tied to its source, and that the code is that of the real launch."""
+"""Tie each compiler stage to its source, and compile the code of the real launch."""
 
 import json
 import os
@@ -123,12 +123,12 @@ $L__BB0_1:
 
 
 def test_inline_assembly_comes_from_one_line():
-    """Not its second line from the next line of the source, as LLVM counts since Triton 3.9."""
+    """Since Triton 3.9, LLVM counts its second line as the next line of the source."""
     begin, end = "\t// begin inline asm\n", "\n\t// end inline asm\n"
     ptx = f"\t.loc\t1 8 9\n{begin}\t.loc\t1 8 9\n\tmov.u32 %r1, 0x0;\n\t.loc\t1 9 9\n\tld.global;{end}"
     ptx += f"\t.loc\t1 9 5\n{begin}\tst.global;{end}\t.loc\t1 6 1\n\tret;\n"
-    found = dict((text.strip(), line) for line, text in tied("ptx", in_one_place(ptx)))
-    assert [found[text] for text in ("mov.u32 %r1, 0x0;", "ld.global;", "st.global;", "ret;")] == [8, 8, 9, 6]
+    lines = dict((text.strip(), line) for line, text in tied("ptx", in_one_place(ptx)))
+    assert [lines[text] for text in ("mov.u32 %r1, 0x0;", "ld.global;", "st.global;", "ret;")] == [8, 8, 9, 6]
 
 
 def test_sass():
@@ -249,13 +249,13 @@ LAUNCHES = [launch(), launch(n=2048), launch(kernel="three"), launch(n=1023)]  #
 
 @pytest.fixture(scope="module")
 def compiler():
-    """The Triton that compiles what pages show; kept in this checkout, so that it is downloaded once."""
+    """Return the folder of the Triton that compiles what pages show; kept in the checkout, to be downloaded once."""
     return runner.fetch_triton(COMPILER, time.monotonic() + HANGS, lambda text: None)
 
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory, compiler):
-    """All of them by one process, without TRITON_INTERPRET: importing Triton takes longer than compiling this."""
+    """Compile all of them in one process without TRITON_INTERPRET: importing Triton takes longer than compiling."""
     project = Project(tmp_path_factory.mktemp("compile"))
     project.write("mkdocs.yml", "site_name: A toy\n")
     project.snippet("it", KERNEL, SETTINGS)
@@ -358,7 +358,7 @@ def test_the_text_is_kept_of_what_is_declared_and_the_digest_of_everything(entri
 
 
 def test_lines_that_are_kept_are_tied_to_places_not_to_numbers(entries, project):
-    """So that a comment above a kernel moves none of them."""
+    """A comment above a kernel then moves none of them."""
     (place,) = {line.place for line in entries[0].targets["sm_90"].stages["ptx"] if "ld.global" in line.text}
     for text in (KERNEL, "# one\n# two\n" + KERNEL.replace("    x = tl.load", "    # three\n    x = tl.load")):
         it = project.snippet("it", text).path
@@ -366,16 +366,16 @@ def test_lines_that_are_kept_are_tied_to_places_not_to_numbers(entries, project)
 
 
 def test_numbers_of_registers_in_sass_are_no_difference_but_all_else_is():
-    """For ptxas numbers the registers of the very same PTX in many ways."""
-    told = lambda text: digest("sass", [(line, 1) for line in text.splitlines()])
-    old = told("/*0010*/ UIADD3 UR30, UP0, UPT, UR12, 0x2, URZ ;\n/*0020*/ @P1 IADD R2, R3, 0x1 ;")
-    assert told("/*0010*/ UIADD3 UR28, UP1, UPT, UR10, 0x2, URZ ;\n/*0020*/ @P0 IADD R4, R255, 0x1 ;") == old
+    """From the same PTX, ptxas numbers the registers in many ways."""
+    sass_digest = lambda text: digest("sass", [(line, 1) for line in text.splitlines()])
+    old = sass_digest("/*0010*/ UIADD3 UR30, UP0, UPT, UR12, 0x2, URZ ;\n/*0020*/ @P1 IADD R2, R3, 0x1 ;")
+    assert sass_digest("/*0010*/ UIADD3 UR28, UP1, UPT, UR10, 0x2, URZ ;\n/*0020*/ @P0 IADD R4, R255, 0x1 ;") == old
     for other in (
         "/*0010*/ UIADD3 UR30, UP0, UPT, UR12, 0x3, URZ ;\n/*0020*/ @P1 IADD R2, R3, 0x1 ;",
         "/*0010*/ UIADD3 UR30, UP0, UPT, URZ, 0x2, URZ ;\n/*0020*/ @P1 IADD R2, R3, 0x1 ;",
         "/*0010*/ UIADD3 UR30, UP0, UPT, UR12, 0x2, URZ ;\n/*0020*/ @P1 ISUB R2, R3, 0x1 ;",
     ):
-        assert told(other) != old
+        assert sass_digest(other) != old
     assert digest("ptx", [("add %r1", 1)]) != digest("ptx", [("add %r2", 1)])
 
 

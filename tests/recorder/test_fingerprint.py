@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What counts as a change of a snippet, and what does not; and where its lines stand after one."""
+"""Tell changes of a snippet that count from those that do not, and find its lines again after one."""
 
 import msgspec
 import pytest
@@ -77,7 +77,7 @@ def test_the_order_of_what_runs_matters(project):
 
 
 def test_a_definition_is_followed_wherever_it_is_imported_from(project):
-    """Through a name, a module's attribute, another file that only passes it on, and a function that uses it."""
+    """It may be a name, a module's attribute, passed on by another file, or used by a function."""
     other(project, "from snippets.programs.third import g\n\n\ndef f():\n    return g()\n")
     ways = ["from snippets.programs.other import f\nf()\n", "from snippets.programs import other\nother.f()\n"]
     ways += ["from snippets.programs.other import g\ng()\n", "import snippets.programs.other as o\nprint(o.f)\n"]
@@ -109,7 +109,7 @@ def test_what_is_not_reached_does_not_matter(project):
 
 
 def test_what_an_import_runs_matters(project):
-    """Also where nothing else of the file is reached, and through a file between."""
+    """It matters even if nothing else of the file is reached, and through a file between."""
     text = "from snippets.programs.other import f\nf()\n"
     other(project, "def g():\n    return 1\n", "third")
     other(project, "from snippets.programs.third import g\n\n\ndef f():\n    return 1\n\n\ndef h():\n    g()\n")
@@ -501,7 +501,7 @@ def test_pins_matter_to_the_interpreter_only(project):
 
 
 def test_the_pin_of_a_package_matters_where_it_is_imported(project):
-    """Also in a function, and of a file that requirements.txt names; `PIL` is called otherwise by pip."""
+    """The import may be in a function, the pin in a file that requirements.txt names; pip calls `PIL` otherwise."""
     texts = [SOURCE, "def f():\n    from numba import cuda\nf()\n", "import PIL.Image\n"]
     project.write("requirements.txt", "-r others.txt\nnumba==0.68.1\n")
     project.write("others.txt", "pillow==13.0.0 ; python_version > '3'\n")
@@ -533,7 +533,7 @@ def test_the_compiler_matters_to_what_it_compiles_only(project, monkeypatch, set
 
 
 def test_the_spelling_is_the_same_on_every_python(project):
-    """Written out here, so that a Python that spells trees in another way shows (``ast.dump`` differs among them)."""
+    """``ast.dump`` differs among versions of Python; this text shows one that spells trees differently."""
     text = "def f(x, *, y=None):\n    '''Doc.'''\n    return x[0], f'{y!r}'\n"
     assert source.spell(source.syntax_tree(text)) == (
         "Module(body=[FunctionDef(name='f', args=arguments(args=[arg(arg='x')], kwonlyargs=[arg(arg='y')], "
@@ -573,7 +573,7 @@ def test_the_lines_of_a_function(project):
 def test_every_line_of_code_has_a_place_that_is_that_line(project):
     text = "def kernel(x, y):\n    a = f'{x:.2f}'\n    if (x\n    > y):\n        return a\n    return x[\n    0]\n"
     it = project.snippet("it", text).path
-    found = source.places(it, "kernel")
-    assert all(source.line_of(it, "kernel", place) == line for line, place in found.items())
+    places = source.places(it, "kernel")
+    assert all(source.line_of(it, "kernel", place) == line for line, place in places.items())
     # Written out: the parts of an f-string, which Python's versions place apart, have no number.
-    assert found == {1: 0, 2: 2, 3: 3, 6: 4, 5: 9, 4: 14, 7: 17}
+    assert places == {1: 0, 2: 2, 3: 3, 6: 4, 5: 9, 4: 14, 7: 17}

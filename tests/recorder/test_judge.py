@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `check` finds: recordings that are stale, missing, edited or orphaned, and files that it cannot read."""
+"""Find recordings that are stale, missing, edited or orphaned, and files that cannot be read."""
 
 import json
 
@@ -57,7 +57,7 @@ def test_a_new_pin(toy):
     ],
 )
 def test_settings_that_have_changed(toy, setting, stale):
-    """What is recorded of a run is as old as the settings that asked for it."""
+    """A recording becomes stale with the settings that it follows."""
     name = setting.partition(" =")[0]
     kept = [line for line in SETTINGS.splitlines() if not line.startswith(name)]
     toy.write(TABLE, "\n".join([*kept, setting, ""]))
@@ -105,8 +105,8 @@ def test_a_recording_under_the_name_of_another(toy, path, copy, why):
     """Its fingerprint fits, for the code and the kind of device are the same: a copy would pass for a run."""
     toy.snippet("two", TOY, SETTINGS + SETTINGS.replace("toy", "two"))
     toy.write(copy, toy.files()[path])
-    found = next(problem for problem in judge.all_problems() if problem.path == copy)
-    assert (found.fault, found.why) == ("edited", why)
+    edited = next(problem for problem in judge.all_problems() if problem.path == copy)
+    assert (edited.fault, edited.why) == ("edited", why)
 
 
 STRAY = ["recordings/a.txt", f"{FOLDER}/notes.md", f"{FOLDER}/h200.bandwidth.svg", f"{FOLDER}/.x.json.1"]
@@ -219,9 +219,9 @@ def test_a_notebook_that_is_none(toy, text):
 )
 def test_what_cannot_be_read(toy, path, text, why):
     toy.write(path, text)
-    found = judge.all_problems()
-    assert {problem.fault for problem in found} == {"unreadable"}
-    assert any(why in problem.why for problem in found) and all(str(p).count("\n") == 0 for p in found)
+    problems = judge.all_problems()
+    assert {problem.fault for problem in problems} == {"unreadable"}
+    assert any(why in problem.why for problem in problems) and all(str(p).count("\n") == 0 for p in problems)
 
 
 def test_every_problem_is_found_at_once(toy):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Labs: what is written and when it is refused, and that one can be run again with the same result."""
+"""Execute labs, refuse those that fail, and get the same result again."""
 
 import json
 import os
@@ -39,7 +39,7 @@ print("hidden")
 
 @pytest.fixture
 def small(project):
-    """A project with one small lab."""
+    """Return the one small lab of a project."""
     project.write("snippets/programs/labs/a_lab.py", SMALL.format(root=str(project.root)))
     return project
 
@@ -50,7 +50,7 @@ def build(timeout=HANGS):
 
 
 def outputs(cells: list[dict]) -> str:
-    """What the cells printed, in order."""
+    """Return what the cells printed, in order."""
     return "".join(o["text"] for c in cells if c["cell_type"] == "code" for o in c["outputs"] if "text" in o)
 
 
@@ -100,8 +100,8 @@ def test_a_lab_is_run_again_by_replay(small, capsys):
     whole["metadata"]["digest"] = lab.digest(whole)
     write_atomically(LAB.notebook, json.dumps(whole))
     assert lab.status(LAB) == "fresh"
-    (found,) = replay.replay(Progress())
-    assert found == "programs/labs/a_lab: cells.1.outputs.0.text line 2 was 'root /', is 'root .'"
+    (difference,) = replay.replay(Progress())
+    assert difference == "programs/labs/a_lab: cells.1.outputs.0.text line 2 was 'root /', is 'root .'"
     assert json.loads(LAB.notebook.read_text("utf-8")) == whole and "NOT as recorded" in capsys.readouterr().err
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A lesson that has just begun: it runs, its test passes, and the gates name what is left to do."""
+"""Begin a lesson: it runs, its test passes, and the gates name what is left to do."""
 
 import os
 import shutil
@@ -33,8 +33,8 @@ def chapter(toy):
 
 
 def test_everything_has_the_name_and_the_menu_has_the_page(chapter):
-    said = new("programs/saxpy_twice")
-    assert "snippets/programs/saxpy_twice.py" in said and "programs/saxpy-twice/" in said
+    steps = new("programs/saxpy_twice")
+    assert "snippets/programs/saxpy_twice.py" in steps and "programs/saxpy-twice/" in steps
     menu = (chapter.root / "mkdocs.yml").read_text("utf-8")
     assert "      - programs/toy.md\n      - programs/saxpy-twice.md\n  - Tools:" in menu
     assert Snippet("programs/saxpy_twice").settings.devices == ("cpu",)
@@ -67,7 +67,7 @@ def test_it_runs_and_its_test_passes(chapter):
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("saxpy", "is no name of a lesson"),
         ("programs/Saxpy", "is no name of a lesson"),
@@ -75,9 +75,9 @@ def test_it_runs_and_its_test_passes(chapter):
         ("programs/toy", "is there already"),
     ],
 )
-def test_what_cannot_be_begun(chapter, name, said):
+def test_what_cannot_be_begun(chapter, name, message):
     before = chapter.files()
-    with pytest.raises(RecorderError, match=said):
+    with pytest.raises(RecorderError, match=message):
         new(name)
     assert chapter.files() == before and (chapter.root / "mkdocs.yml").read_text("utf-8") == MENU
 

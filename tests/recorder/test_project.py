@@ -37,8 +37,8 @@ def test_settings(toy):
     assert Snippet("programs/other").settings == Snippet("gpu/other").settings == Settings()
     assert TOY.settings.stages == [Listing(launch="toy_kernel[0]")] and not TOY.runs_on("cpu-triton-3.8.0")
     toy.write("snippets/programs/recorder.toml", '[toy]\ntriton = ["3.8.0"]\ndevices = ["gpu"]\n')
-    ran = {device: TOY.runs_on(device) for device in ("cpu", "h200", "cpu-triton-3.8.0", "cpu-triton-3.9.0")}
-    assert ran == {"cpu": False, "h200": True, "cpu-triton-3.8.0": True, "cpu-triton-3.9.0": False}
+    runs = {device: TOY.runs_on(device) for device in ("cpu", "h200", "cpu-triton-3.8.0", "cpu-triton-3.9.0")}
+    assert runs == {"cpu": False, "h200": True, "cpu-triton-3.8.0": True, "cpu-triton-3.9.0": False}
 
 
 def test_a_listing_names_all_where_it_names_none():

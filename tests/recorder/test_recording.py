@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recordings on disk, replaced whole or not at all; and what may be asked of one."""
+"""Replace recordings on disk whole or not at all, and answer questions about one."""
 
 import os
 import resource
@@ -47,7 +47,7 @@ def test_an_interrupted_write_leaves_the_old_file_whole(tmp_path, monkeypatch, s
 
 
 def test_a_full_disk_leaves_the_old_file_whole(tmp_path):
-    """A real one, as far as a process can have it: its files may not grow past 64 kB."""
+    """As close to a full disk as a process can get: its files may not grow past 64 kB."""
     path = tmp_path / "file.json"
     path.write_text("old")
     program = "import sys; from pathlib import Path; from recorder.recording import write_atomically;"
@@ -72,7 +72,7 @@ def test_what_is_saved_can_be_loaded(project, device):
 
 
 def test_a_file_has_a_row_a_line(toy):
-    """So that a diff shows what has changed."""
+    """A diff then shows what has changed."""
     before = toy.files()[FILE].decode().splitlines()
     toy.record("cpu", output=made("cpu").output.replace("0.5", "0.25"))
     after = toy.files()[FILE].decode().splitlines()
@@ -153,7 +153,7 @@ CPU, H200 = made("cpu"), made("h200")
         (lambda: CPU.stage("toy_kernel[0]", "sm_90", "sas"), r"no stage 'sas' for sm_90"),
     ],
 )
-def test_what_a_recording_does_not_hold_is_said(project, ask, answer):
+def test_a_question_about_what_a_recording_lacks_is_refused(project, ask, answer):
     with pytest.raises(RecorderError, match=answer):
         ask()
 

@@ -27,7 +27,7 @@ def faults():
 
 
 def record(project, name, device="h200"):
-    """A fresh recording of a snippet: that of the toy under another name."""
+    """Write a fresh recording of a snippet: that of the toy under another name."""
     made = recording.load(Snippet("programs/toy"), device)
     stamp = msgspec.structs.replace(made.provenance, fingerprint=fingerprint.of(Snippet(name), device, made))
     recording.save(msgspec.structs.replace(made, snippet=name, provenance=stamp))
@@ -106,7 +106,7 @@ def test_to_another_chapter(toy):
     ],
 )
 def test_who_imports_it_stays_fresh(toy, code):
-    """Also where the code itself spells the name, and so its fingerprint is another one."""
+    """This holds even if the code itself spells the name, which changes its fingerprint."""
     toy.write("snippets/programs/other.py", "x = 1\n")
     toy.write("snippets/programs/user.py", code)
     toy.write("snippets/programs/recorder.toml", '[user]\ndevices = ["gpu"]\n[other]\ndevices = ["gpu"]\n' + SETTINGS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `check --replay` takes for a difference, and how it says where one begins; what it runs, and on what."""
+"""Choose what `check --replay` runs, and on which device; find where a difference begins."""
 
 import threading
 import time
@@ -21,7 +21,7 @@ OLD = made("cpu")
 
 
 def code(**changes):
-    """The toy's compiled code, changed for one target."""
+    """Return the toy's compiled code, changed for one target."""
     first, *others = compiled()
     targets = first.targets | {"sm_90": replace(first.targets["sm_90"], **changes)}
     return {"compiled": [replace(first, targets=targets), *others]}
@@ -42,7 +42,7 @@ def test_what_is_no_difference(project, same):
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"output": OLD.output.replace("0.5", "0.25")}, "output line 3 was 'ratio = 0.5', is 'ratio = 0.25'"),
         ({"output": f"{OLD.output}more"}, "output line 18 was '', is 'more'"),
@@ -56,15 +56,15 @@ def test_what_is_no_difference(project, same):
         ({"provenance": replace(OLD.provenance, triton="3.8.0"), "compiled": []}, "compiled.0 was "),
     ],
 )
-def test_a_difference_is_shown_where_it_begins(project, changes, said):
-    (found,) = differences(OLD, replace(OLD, **changes))
-    assert found.startswith(said)
+def test_a_difference_is_shown_where_it_begins(project, changes, message):
+    (difference,) = differences(OLD, replace(OLD, **changes))
+    assert difference.startswith(message)
 
 
 def test_two_long_lines_are_shown_where_they_differ(project):
     old, new = (replace(OLD, output=f"{'=' * 300}{value}\n") for value in ("12 GB", "13 GB"))
-    (found,) = differences(old, new)
-    assert "12 GB', is '…==" in found and found.endswith("=13 GB'") and len(found) < 250
+    (difference,) = differences(old, new)
+    assert "12 GB', is '…==" in difference and difference.endswith("=13 GB'") and len(difference) < 250
 
 
 def test_output_that_may_differ(toy):
@@ -76,22 +76,22 @@ def test_output_that_may_differ(toy):
 
 
 @pytest.fixture
-def ran(monkeypatch):
-    """The devices that snippets were run on, in place of running them."""
+def devices(monkeypatch):
+    """Return the list that receives the devices of runs; nothing runs."""
     devices = []
     monkeypatch.setattr(runner, "record", lambda snippet, device, **options: devices.append(device) or made("cpu"))
     return devices
 
 
-def test_what_asks_the_network_is_left_out(toy, ran):
-    assert cli.main(["check", "--replay"]) == 0 and ran == ["cpu"]
+def test_what_asks_the_network_is_left_out(toy, devices):
+    assert cli.main(["check", "--replay"]) == 0 and devices == ["cpu"]
     toy.write("snippets/programs/recorder.toml", SETTINGS + "replay = false\n")
-    assert cli.main(["check", "--replay"]) == 0 and ran == ["cpu"]
+    assert cli.main(["check", "--replay"]) == 0 and devices == ["cpu"]
 
 
-def test_nothing_is_run_again_before_all_is_well(toy, ran, capsys):
+def test_nothing_is_run_again_before_all_is_well(toy, devices, capsys):
     toy.snippet("toy", "print(1)\n")
-    assert cli.main(["check", "--replay"]) == 1 and ran == [] and "2 problems." in capsys.readouterr().out
+    assert cli.main(["check", "--replay"]) == 1 and devices == [] and "2 problems." in capsys.readouterr().out
 
 
 def test_a_run_that_fails_and_one_that_says_something_else(toy, monkeypatch, capsys):
@@ -103,18 +103,18 @@ def test_a_run_that_fails_and_one_that_says_something_else(toy, monkeypatch, cap
     assert capsys.readouterr().out == "programs/toy: killed by SIGSEGV\n1 problem.\n"
     monkeypatch.setattr(runner, "record", lambda *arguments, **options: replace(OLD, output="other\n"))
     assert cli.main(["check", "--replay"]) == 1
-    said = capsys.readouterr()
-    assert "programs/toy: output line 1 was " in said.out and "NOT as recorded" in said.err
+    captured = capsys.readouterr()
+    assert "programs/toy: output line 1 was " in captured.out and "NOT as recorded" in captured.err
 
 
 @pytest.mark.parametrize("gpu", [False, True])
-def test_why_is_said_at_once_and_summed_up_after_a_stop(toy, monkeypatch, capsys, gpu):
-    said = []
+def test_reasons_are_printed_at_once_and_summed_up_after_a_stop(toy, monkeypatch, capsys, gpu):
+    errors = []
 
     def record(snippet, device, **options):
         if snippet.name == "programs/toy":
             return replace(made("h200" if gpu else "cpu"), output=OLD.output.replace("0.5", "0.75"))
-        said.append(capsys.readouterr().err)  # so far, when the next one runs
+        errors.append(capsys.readouterr().err)  # so far, when the next one runs
         raise KeyboardInterrupt
 
     monkeypatch.setattr(runner, "record", record)
@@ -126,7 +126,7 @@ def test_why_is_said_at_once_and_summed_up_after_a_stop(toy, monkeypatch, capsys
     toy.snippet("zebra", "")
     assert cli.main(["check", "--replay", *["gpu"] * gpu]) == 130
     why = "programs/toy: output line 3 was 'ratio = 0.5', is 'ratio = 0.75'"
-    assert why in said[0]
+    assert why in errors[0]
     assert why in (out := capsys.readouterr().out) and "Stopped before" in out and out.endswith("1 problem.\n")
 
 
@@ -135,11 +135,11 @@ def test_why_is_said_at_once_and_summed_up_after_a_stop(toy, monkeypatch, capsys
 
 @pytest.fixture
 def gpu(toy, monkeypatch):
-    """A machine with a GPU, on which the toy prints and measures as recorded, unless the test says otherwise."""
-    machine = SimpleNamespace(name="h200", again=made("h200"), ran=[], lacks=[])
+    """Make this a machine with a GPU, on which the toy prints and measures as recorded unless the test changes that."""
+    machine = SimpleNamespace(name="h200", again=made("h200"), runs=[], lacks=[])
 
     def record(snippet, device, *, only_output=False, **options):
-        machine.ran.append((snippet.name, device, "prints" if only_output else "measures"))
+        machine.runs.append((snippet.name, device, "prints" if only_output else "measures"))
         if isinstance(machine.again, RecorderError):
             raise machine.again
         return replace(machine.again, benchmarks=[]) if only_output else machine.again
@@ -153,13 +153,13 @@ def gpu(toy, monkeypatch):
 
 def replayed(capsys, *arguments):
     status = cli.main(["check", "--replay", "gpu", *arguments])
-    said = capsys.readouterr()
-    return status, said.out, said.err
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
 
 
 def test_a_gpu_prints_and_measures_again(gpu, capsys):
     status, out, _ = replayed(capsys)
-    assert status == 0 and gpu.ran == [("programs/toy", "h200", "measures")]
+    assert status == 0 and gpu.runs == [("programs/toy", "h200", "measures")]
     assert "of 4 numbers measured again with the same processor, torch or Triton, 100.0% are within 5%" in out
 
 
@@ -172,13 +172,13 @@ def test_the_sample_can_be_asked_for_again(gpu, capsys, monkeypatch):
 
 def test_without_time_it_only_prints_again(gpu, capsys):
     status, out, _ = replayed(capsys, "--minutes", "0")
-    assert status == 0 and gpu.ran == [("programs/toy", "h200", "prints")]
+    assert status == 0 and gpu.runs == [("programs/toy", "h200", "prints")]
     assert out.startswith("Nothing that was measured on h200 was measured again.\n")
 
 
 def test_what_was_not_recorded_on_this_gpu_prints_as_on_another(gpu, capsys):
     gpu.name = "h100"
-    assert replayed(capsys)[0] == 0 and gpu.ran == [("programs/toy", "h100", "prints")]
+    assert replayed(capsys)[0] == 0 and gpu.runs == [("programs/toy", "h100", "prints")]
     gpu.again = replace(gpu.again, output="other\n")
     status, out, _ = replayed(capsys)
     assert status == 1 and "programs/toy: output line 1 was " in out and "(on h200, on h100)" in out
@@ -230,9 +230,9 @@ def test_too_many_other_numbers_are_wrong(gpu, capsys):
 
 def test_what_prints_otherwise_beside_others_gets_the_gpu_for_itself(gpu, monkeypatch, capsys):
     gpu.answers = [replace(gpu.again, output="out of memory\n"), gpu.again]
-    monkeypatch.setattr(runner, "record", lambda *a, **o: gpu.ran.append(a) or gpu.answers[len(gpu.ran) - 1])
+    monkeypatch.setattr(runner, "record", lambda *a, **o: gpu.runs.append(a) or gpu.answers[len(gpu.runs) - 1])
     status, _, err = replayed(capsys, "--minutes", "0")
-    assert status == 0 and len(gpu.ran) == 2 and "once more, alone" in err and "NOT as recorded" not in err
+    assert status == 0 and len(gpu.runs) == 2 and "once more, alone" in err and "NOT as recorded" not in err
 
 
 def test_what_only_prints_runs_beside_others_and_what_measures_does_not(toy, gpu, monkeypatch, capsys):
@@ -288,11 +288,11 @@ def test_a_stop_ends_what_runs_beside_others(gpu, monkeypatch):
 
 def test_what_never_runs_on_a_gpu_or_asks_the_network_is_left_out(toy, gpu, capsys):
     toy.write("snippets/programs/recorder.toml", SETTINGS + "replay = false\n")
-    assert replayed(capsys)[0] == 0 and gpu.ran == []
+    assert replayed(capsys)[0] == 0 and gpu.runs == []
     for file in (toy.root / "recordings/programs/toy").glob("h200.*"):
         file.unlink()
     toy.write("snippets/programs/recorder.toml", SETTINGS + 'devices = ["cpu"]\n')
-    assert replayed(capsys)[0] == 0 and gpu.ran == []
+    assert replayed(capsys)[0] == 0 and gpu.runs == []
 
 
 def test_a_machine_without_a_gpu_says_so(toy, monkeypatch, capsys):
@@ -303,4 +303,4 @@ def test_a_machine_without_a_gpu_says_so(toy, monkeypatch, capsys):
 
 def test_nothing_is_run_on_a_gpu_before_all_is_well(toy, gpu, capsys):
     toy.snippet("toy", "print(1)\n")
-    assert replayed(capsys)[0] == 1 and gpu.ran == []
+    assert replayed(capsys)[0] == 1 and gpu.runs == []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs that go well, fail, hang, are interrupted or overtaken: old recordings stay whole."""
+"""Keep old recordings whole through runs that fail, hang, are interrupted or overtaken."""
 
 import json
 import os
@@ -69,7 +69,7 @@ def test_the_last_line_is_the_progress(project):
 
 
 @pytest.mark.parametrize(
-    ("fault", "said"),
+    ("fault", "message"),
     [
         ("1 / 0", r"(?s)^exit status 1\n.*line 2.*ZeroDivisionError"),
         ("import os; os.kill(os.getpid(), 11)", r"^killed by SIGSEGV\nbegun$"),
@@ -77,21 +77,21 @@ def test_the_last_line_is_the_progress(project):
         ("raise SystemExit('for a reason')", r"^exit status 1\nbegun\nfor a reason$"),
     ],
 )
-def test_a_crash_says_how_it_ended(project, fault, said):
-    with pytest.raises(RecorderError, match=said):
+def test_a_crash_says_how_it_ended(project, fault, message):
+    with pytest.raises(RecorderError, match=message):
         run(project, f"print('begun', flush=True)\n{fault}\n")
 
 
 @pytest.mark.parametrize("file", ["/dev/stdout", "work/output"])
 def test_output_without_bound_is_stopped(project, monkeypatch, file):
-    """What a snippet prints goes to a file of its own, in its temporary folder; what it complains of, to the log."""
+    """Standard output goes to a file in the snippet's temporary folder, standard error to the log."""
     monkeypatch.setattr(runner, "PRINTED_BYTES", 10_000)
     with pytest.raises(RecorderError, match="it printed more than 10,000 bytes"):
         run(project, f"with open({file!r}, 'w') as file:\n    while True:\n        file.write('more and more\\n')\n")
 
 
 def test_the_time_limit_stops_everything_that_was_started(project):
-    """Also a child that outlives its parent's terminal and ignores a polite request."""
+    """That includes a child that outlives its parent's terminal and ignores SIGTERM."""
     for seconds in GROWING:  # until both run before it is up
         with pytest.raises(RecorderError, match="time limit"):
             run(project, STUBBORN, seconds=seconds)
@@ -117,7 +117,7 @@ def test_an_interruption_stops_everything_too(project, error):
 
 @pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGHUP])
 def test_nothing_runs_on_when_the_recorder_is_killed_or_its_terminal_hangs_up(project, stop):
-    """It cannot stop anything then; a watch beside the snippet does."""
+    """A watch beside the snippet stops it, since the recorder no longer can."""
     project.write("job.py", STUBBORN)
     code = "import time; from recorder import runner; runner._run(['job'], {}, '.', time.monotonic() + 999, id)"
     recorder = subprocess.Popen([sys.executable, "-c", code], cwd=project.root, env=project.environment())
@@ -172,11 +172,11 @@ def test_a_snippet_that_edits_itself_is_not_recorded(project):
 
 @pytest.fixture
 def seen(toy, monkeypatch):
-    """Has runs of the toy do nothing but write down what it did; returns what was asked of them."""
-    ran = []
+    """Make runs of the toy only record what it did; return the arguments that they got."""
+    calls = []
 
     def run(arguments, more, folder, deadline, progress):
-        ran.append((arguments, more))
+        calls.append((arguments, more))
         plain = msgspec.to_builtins(made("cpu"))
         result = {
             "recorder.trace": {"launches": [msgspec.to_builtins(launch())] * 5, "benchmarks": []}
@@ -188,7 +188,7 @@ def seen(toy, monkeypatch):
 
     monkeypatch.setattr(runner, "_run", run)
     monkeypatch.setattr(runner, "fetch_triton", lambda version, deadline, progress: f"/tritons/{version}")
-    return ran
+    return calls
 
 
 def test_launches_are_counted_and_those_that_are_declared_kept(toy, seen):
@@ -241,7 +241,7 @@ def test_a_preview_may_launch_less_than_its_settings_keep(toy, seen):
 
 
 def recorded(monkeypatch, **changes):
-    """Let ``runner.record`` return a recording, without running anything."""
+    """Make ``runner.record`` return a recording without running anything."""
 
     def record(snippet, device, **options):
         new = msgspec.structs.replace(made(device), **changes)
@@ -279,7 +279,7 @@ def test_other_content_is_written(toy, monkeypatch, changes):
 @pytest.mark.parametrize(
     ("old", "new"), [(b'"digest": "', b'"digest": "0'), (b'"version": 2', b'"version": 1'), (b"{\n", b"")]
 )
-def test_the_same_content_mends_a_file_that_was_edited_or_broken(toy, monkeypatch, old, new):
+def test_the_same_content_repairs_a_file_that_was_edited_or_broken(toy, monkeypatch, old, new):
     path = recording.path_of(TOY, "cpu")
     before = path.read_bytes()
     toy.write("recordings/programs/toy/cpu.json", before.replace(old, new, 1))
@@ -303,8 +303,8 @@ def test_a_full_disk_while_writing_leaves_the_old_recording(toy, monkeypatch, fa
 
 
 def test_the_command_is_what_a_reader_would_type():
-    said = {device: runner.command(TOY, device) for device in ("cpu", "h200", "cpu-triton-3.8.0")}
-    assert said == {
+    commands = {device: runner.command(TOY, device) for device in ("cpu", "h200", "cpu-triton-3.8.0")}
+    assert commands == {
         "cpu": "TRITON_INTERPRET=1 python snippets/programs/toy.py",
         "h200": "python snippets/programs/toy.py",
         "cpu-triton-3.8.0": "PYTHONPATH=.cache/triton/3.8.0 TRITON_INTERPRET=1 python snippets/programs/toy.py",
@@ -317,12 +317,12 @@ def test_the_command_is_what_a_reader_would_type():
 @runs_snippets
 @pytest.mark.parametrize("driver", [False, True])
 def test_torch_is_asked_for_a_gpu_where_there_is_a_driver(monkeypatch, tmp_path, driver):
-    asked = []
+    commands = []
     monkeypatch.setattr(runner, "GPU_DRIVERS", [str(tmp_path)] if driver else [])
     answer = subprocess.CompletedProcess([], 0, "cpu h200\n")
-    monkeypatch.setattr(runner, "run", lambda command, **options: asked.append(command) or answer)
+    monkeypatch.setattr(runner, "run", lambda command, **options: commands.append(command) or answer)
     assert runner.machine_devices() == (["cpu", "h200"] if driver or sys.platform != "linux" else ["cpu"])
-    assert len(asked) == driver or sys.platform != "linux"
+    assert len(commands) == driver or sys.platform != "linux"
 
 
 @pytest.mark.parametrize("missing", ["torch", "triton"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which numbers are compared when they are measured again, and from where on they are called wrong."""
+"""Compare numbers that were measured again, and judge from which difference on they are wrong."""
 
 from itertools import pairwise
 
@@ -15,7 +15,7 @@ H200 = made("h200")
 
 
 def measured(medians, *, x=None, processes=None, **provenance):
-    """A recording of one benchmark, of one row a median."""
+    """Return a recording of one benchmark, with a row for each median."""
     rows = [
         Reading(x=[n], y={"triton": [median, 0.0, 9.0], "count": [1.0]}, process=process)
         for n, median, process in zip(
@@ -30,8 +30,8 @@ def measured(medians, *, x=None, processes=None, **provenance):
 
 
 def test_what_was_measured_several_times_is_compared():
-    found = numbers(H200, H200)
-    assert [(number.name, number.before) for number in found] == [
+    pairs = numbers(H200, H200)
+    assert [(number.name, number.before) for number in pairs] == [
         ("programs/toy: bandwidth[1024].triton, in GB/s", 5.0),
         ("programs/toy: bandwidth[1024].copy, in GB/s", 10.0),
         ("programs/toy: bandwidth[1048576].triton, in GB/s", 10.0),
@@ -98,11 +98,11 @@ def test_what_measured_nothing_several_times_is_not_in_it():
     assert sample([made("cpu"), measured([])], 100, 0) == set()
 
 
-# What is said, and what is wrong
+# The report, and what is wrong
 
 
-def told(off, of, now=2.0, **provenance):
-    """The report on so many numbers that are off, of all."""
+def report_on(off, of, now=2.0, **provenance):
+    """Return the report on a number of medians, some of which are off."""
     old = measured([1.0] * of)
     return report([(old, measured([now] * off + [1.0] * (of - off), **provenance))])
 
@@ -116,20 +116,20 @@ def told(off, of, now=2.0, **provenance):
     ],
 )  # fmt: skip
 def test_the_bounds(off, changes, wrong):
-    lines, problems = told(off, 100, **changes)
+    lines, problems = report_on(off, 100, **changes)
     bound = "50%" if set(changes) & set(timing.SURROUNDINGS) else "80%"
     assert f"{100 - off}.0% are within 5%" in lines[0] and f"(at least {bound} must be)" in lines[0]
     assert ["of 100 numbers measured again with" in line for line in problems] == [True] * wrong
 
 
 def test_few_numbers_decide_nothing():
-    lines, problems = told(timing.FEW - 1, timing.FEW - 1)
+    lines, problems = report_on(timing.FEW - 1, timing.FEW - 1)
     assert problems == [] and "too few to judge" in lines[0]
-    assert told(timing.FEW, timing.FEW)[1] != []
+    assert report_on(timing.FEW, timing.FEW)[1] != []
 
 
-def test_what_else_changed_is_said():
-    lines, _ = told(0, 1, processor="New", gpu="GPU-2")
+def test_the_report_names_what_else_changed():
+    lines, _ = report_on(0, 1, processor="New", gpu="GPU-2")
     assert "  now processor: New, was not recorded" in lines and "  now gpu: GPU-2, was not recorded" in lines
     assert not any("torch:" in line or "apart" in line for line in lines)
 
@@ -149,5 +149,5 @@ def test_recordings_of_both_kinds_are_judged_apart():
     assert len(problems) == 1 and "another processor, torch or Triton, 0.0% are within 5%" in problems[0]
 
 
-def test_nothing_measured_is_nothing_said():
+def test_nothing_measured_gives_an_empty_report():
     assert report([]) == ([], [])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a GPU machine needs that pip does not bring: the list is whole, and says where each comes from."""
+"""List every program that a GPU machine needs beside pip's packages, with its source."""
 
 import re
 import sysconfig
@@ -15,7 +15,7 @@ NVIDIA = r'\["(nvidia-smi|ncu|nsys|nvcc|compute-sanitizer|cuda-gdb|cuobjdump|nvd
 
 
 def test_all_that_snippets_and_tests_call_is_listed():
-    """By what they ask the PATH for, and by how the commands that they run begin."""
+    """Found by the programs that they look for on the PATH, and by the first words of their commands."""
     files = [path for folder in ("snippets", "tests/snippets") for path in (ROOT / folder).rglob("*.py")]
     called = {name for path in files for name in re.findall(rf'which\("([\w-]+)"|{NVIDIA}', path.read_text("utf-8"))}
     called = {name for pair in called for name in pair if name}
@@ -24,7 +24,7 @@ def test_all_that_snippets_and_tests_call_is_listed():
 
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
-    """An empty machine, and a way to put a program on it."""
+    """Make this an empty machine; return a function that puts a program on it."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setattr(sysconfig, "get_paths", lambda: {"include": str(tmp_path)})
@@ -38,7 +38,7 @@ def machine(tmp_path, monkeypatch):
     return put
 
 
-def test_what_is_missing_is_said_with_what_brings_it(machine, capsys):
+def test_what_is_missing_is_listed_with_its_source(machine, capsys):
     assert tools.main() == 1
     out = capsys.readouterr().out.splitlines()
     assert [line.split(" is missing; it comes with ")[0] for line in out] == [*tools.TOOLS]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is written down of a run, in the interpreter."""
+"""Record what a run does, in the interpreter."""
 
 import importlib.util
 import json
@@ -220,7 +220,7 @@ def test_nothing_is_written_down_afterwards(kernels):
 
 @pytest.fixture
 def run(project, tmp_path_factory, capfd, monkeypatch):
-    """A function that traces a snippet as the recorder does, but in this process, and returns what it wrote down."""
+    """Return a function that traces a snippet in this process and returns what it recorded."""
 
     def traced(text):
         monkeypatch.setattr(sys, "argv", [])
@@ -316,7 +316,7 @@ def test_names_of_devices(monkeypatch, name, spelled):
 
 
 def test_the_version_of_cublas_is_that_of_the_loaded_library(monkeypatch, tmp_path):
-    """Or else of the package; and where there is neither, none."""
+    """Without one it is the package's version; without either, None."""
     answers = {0: 13, 1: 1, 2: 0}
 
     def get(which, into):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A snippet recorded under several versions of Triton."""
+"""Record a snippet under several versions of Triton."""
 
 import time
 
