@@ -115,7 +115,7 @@ def test_git_removes_only_what_it_knows(toy):
         ("", "its result is no whole JSON"),
         ('{"provenance": ', "its result is no whole JSON"),
         ("[]", "its result is no object of JSON"),
-        ("{}", "its result is not what a recording holds (KeyError: 'launches')"),
+        ("{}", "its result is not what a recording holds (KeyError: 'provenance')"),
         (
             '{"launches": [], "output": 1, "benchmarks": [], "pictures": {}, "provenance": {}}',
             "its result is not what a",
