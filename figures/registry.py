@@ -33,6 +33,7 @@ class Figure:
     of: Literal["output", "launches", "stages", "rows"]  # what it is drawn from
     foot: str  # the line under it
     searched: bool  # whether readers may search for what it shows
+    every: bool  # whether it shows all recordings of a snippet, and itself where each was made
     folder: Path
 
     @property
@@ -75,14 +76,14 @@ def _text(path: Path) -> str:
 _known: dict[str, Figure] = {}
 
 
-def figure(of: str, *, foot: str = "", searched: bool = False) -> Callable:
+def figure(of: str, *, foot: str = "", searched: bool = False, every: bool = False) -> Callable:
     """Register a function as a figure of its name. ``of`` and the rest: see :class:`Figure`."""
 
     def register(draw: Callable) -> Callable:
         folder = Path(inspect.getsourcefile(draw)).parent
         if of not in FEET:
             raise RecorderError(f"figures/{folder.name}: no figure is drawn from {of!r}{nearest(of, FEET)}")
-        _known[draw.__name__] = Figure(draw.__name__, draw, of, foot or FEET[of], searched, folder)
+        _known[draw.__name__] = Figure(draw.__name__, draw, of, foot or FEET[of], searched, every, folder)
         return draw
 
     return register

@@ -22,7 +22,7 @@ ALIKE = {"Right everywhere": {"right", "yes"}, "Refused everywhere": {"refused"}
 Said = list[tuple[str, str]]  # versions of Triton with their verdicts
 
 
-@figure(of="output", foot="Each column ran as listed above; repeated with Triton {triton} by the command")
+@figure(of="output", foot="Each column ran as listed above; repeated with Triton {triton} by the command", every=True)
 def verdicts(made: Recording, *, section=..., every=False, changed=False):
     """A section of the output as a table: a column for the interpreter, for each GPU, and for the compiler.
 

@@ -35,9 +35,9 @@ def show_figure(figure: Figure, page: Page, of: str | None = None, device: str =
     if not first:
         return render("notice.html", notice=notice)
     page.figures[figure.name] = figure
-    if len(fetched) == 1:  # else the switch says it
+    if len(fetched) == 1 and not figure.every:  # else the switch says it, or the figure
         page.ran[frame.ran(first, figure)] = None
-    else:
+    elif len(fetched) > 1:
         page.gpus |= {each.device: gpus.short(each) for each, _ in fetched}
     return frame.by_gpu(
         {

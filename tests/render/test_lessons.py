@@ -68,6 +68,12 @@ def test_what_was_compiled_is_said_last(course):
     assert under_title(compiled).partition("</p>")[0].endswith(">Compiled by Triton 3.9.0")
 
 
+def test_a_table_of_all_versions_says_itself_which_they_are(course):
+    course.record("cpu", output="## Rows\n  a row\n    ran: yes\n")
+    file = "```recording\nview: file\n```\n"
+    assert "page-head" not in under_title(f"# Toy\n\n```recording\nview: verdicts\nsection: Rows\n```\n\n{file}")
+
+
 def test_the_view_of_the_path(course):
     course.settings(NUMBERED)
     course.page("# Home\n\n```recording\nview: path\n```\n", "index.md")
