@@ -5,6 +5,7 @@ One job a module, in the order in which a recording comes about:
 
 - ``project``: where snippets, recordings and pages lie, what they are called, and a snippet's settings
 - ``new``: begins a lesson, from ``skeleton/``; ``rename``: gives a snippet another name, in all places
+- ``menu``: adds a page to the menu, and numbers the lessons in it
 - ``source``: parses files into statements and imports, and finds a line of code again when lines have moved
 - ``effects``: judges whether a statement of a file's top level only binds names, or acts; ``reads``: finds whether it
   reads docstrings, source lines or files, and refuses what cannot be followed

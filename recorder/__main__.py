@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m recorder run | check | new | rename | list``: see ``--help``."""
+"""``python -m recorder run | check | new | number | rename | list``: see ``--help``."""
 
 import argparse
 import contextlib
@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 
-from recorder import judge, lab, recording, runner, tools
+from recorder import judge, lab, menu, recording, runner, tools
 from recorder.new import new
 from recorder.project import (
     OTHER_TRITON,
@@ -184,6 +184,11 @@ def begin(options) -> int:
     return 0
 
 
+def number(options) -> int:
+    print(f"The menu in mkdocs.yml numbers {menu.number()} lessons; next: python -m render check")
+    return 0
+
+
 def move(options) -> int:
     for path in rename(options.old, options.new):
         print(f"changed {path}", file=sys.stderr)
@@ -211,7 +216,7 @@ def show(options) -> int:
 
 def main(arguments=None) -> int:
     parser = argparse.ArgumentParser(prog="python -m recorder", description="Run snippets and keep what they produced.")
-    commands = parser.add_subparsers(required=True, metavar="run | check | new | rename | list")
+    commands = parser.add_subparsers(required=True, metavar="run | check | new | number | rename | list")
     runs = commands.add_parser("run", help="run what is stale, or what is named, on the devices that this machine has")
     runs.add_argument("names", nargs="*", metavar="NAME", help="such as programs/vector_add")
     runs.add_argument("--all", action="store_true", help="run everything, stale or not")
@@ -235,6 +240,8 @@ def main(arguments=None) -> int:
     begins = commands.add_parser("new", help="begin a lesson: snippet, test and page that run, and what to do next")
     begins.add_argument("name", metavar="NAME", help="such as programs/saxpy")
     begins.set_defaults(do=begin)
+    numbers = commands.add_parser("number", help="number the lessons in the order in which the menu has them")
+    numbers.set_defaults(do=number)
     moves = commands.add_parser("rename", help="give a snippet another name, in all places; what was recorded stays")
     moves.add_argument("old", metavar="OLD", help="such as programs/vector_add")
     moves.add_argument("new", metavar="NEW")

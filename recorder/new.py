@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Begin a lesson: a snippet, its test and its page that run as they are, its settings and its line in the menu."""
 
-import re
 from pathlib import Path
 
+from recorder import menu
 from recorder.project import ROOT, SETTINGS, RecorderError, Snippet, check_new_name, nearest, relative
 from recorder.recording import write_atomically
 
@@ -19,8 +19,10 @@ Begun. Next:
     {settings} says what is kept beside the output: launches to draw, compiler stages;
     and `devices = ["cpu"]` says that no GPU is to record it. Take that line away when one has.
  4. {page}: write the page. `make serve` shows it at /{address}
-    In the menu of mkdocs.yml it stands behind the last page of {chapter}/: move it to its place.
- 5. python -m render check            says what is missing: a fence, a test, the link of a term's first use to paste
+    The menu in mkdocs.yml has this line: {line}
+    To move it, move the line; a page that is no lesson has no number. Then: python -m recorder number
+ 5. python -m render check            says what is missing: a fence, a test, the link of a term's first use to paste;
+                                      and the sentences that call another lesson by the number that it had before
     make test-changed                 runs the tests that your change can touch
 """
 
@@ -37,27 +39,18 @@ def new(name: str) -> str:
     files = {snippet.path: "snippet.txt", snippet.test: "test.txt", page: "page.txt"}
     if there := [path for path in [*files, snippet.recordings] if path.exists()]:
         raise RecorderError(f"{relative(there[0])} is there already; take another name")
-    menu = _menu(chapter, page)
+    address = page.relative_to(ROOT / "docs" / "en").as_posix()
+    title = short.replace("_", " ").capitalize()
+    changed_menu = menu.add(address, title)
     for path, skeleton in files.items():
         text = (SKELETON / skeleton).read_text("utf-8")
-        title = short.replace("_", " ").capitalize()
         write_atomically(path, text.replace("NAME", short).replace("CHAPTER", chapter).replace("TITLE", title))
     settings = snippet.settings_file.read_text("utf-8").rstrip() + "\n\n" if snippet.settings_file.is_file() else ""
     own = f'[{short}]\ndevices = ["cpu"]\nlaunches = ["{short}_kernel[0]"]\n'
     write_atomically(snippet.settings_file, f"{settings}{own}")
-    write_atomically(ROOT / "mkdocs.yml", menu)
+    write_atomically(ROOT / "mkdocs.yml", changed_menu)
     return NEXT.format(
-        name=name, chapter=chapter, snippet=relative(snippet.path), test=relative(snippet.test), page=relative(page),
+        name=name, snippet=relative(snippet.path), test=relative(snippet.test), page=relative(page),
         settings=f"snippets/{chapter}/{SETTINGS}", address=f"{chapter}/{page.stem}/",
+        line=next(line.strip() for line in changed_menu.splitlines() if line.endswith(address)),
     )  # fmt: skip
-
-
-def _menu(chapter: str, page: Path) -> str:
-    """Return the text of mkdocs.yml with the page after the last one of its chapter."""
-    text, entry = (ROOT / "mkdocs.yml").read_text("utf-8"), page.relative_to(ROOT / "docs" / "en").as_posix()
-    start = text.find("\nnav:")
-    lines = [m for m in re.finditer(rf"^( *)- (?:.*: )?{chapter}/\S+$", text, re.M) if m.start() > start >= 0]
-    if not lines:
-        raise RecorderError(f"the menu in mkdocs.yml has no page of {chapter}/ behind which {entry} could stand")
-    last = lines[-1]
-    return f"{text[: last.end()]}\n{last[1]}- {entry}{text[last.end() :]}"

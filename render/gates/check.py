@@ -133,7 +133,10 @@ def menu_problems() -> list[str]:
     numbers = [lesson.number for lesson in lessons().values()]
     if numbers != (wanted := list(range(1, len(numbers) + 1))):
         first = next(number for number, at in zip(numbers, wanted, strict=True) if number != at)
-        found.append(f"mkdocs.yml: the lessons are not numbered 1, 2, 3 …: {first} stands in the wrong place")
+        found.append(
+            f"mkdocs.yml: the lessons are not numbered 1, 2, 3 …: {first} stands in the wrong place; fix: "
+            "python -m recorder number"
+        )
     last = {address(page): page for page in there}
     found += [f"{_file(page)}: {last[address(page)]} has its address" for page in there if last[address(page)] != page]
     return found

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from recorder import judge
+from recorder.menu import number
 from recorder.new import new
 from recorder.project import RecorderError, Snippet
 from tests.limits import HANGS
@@ -43,6 +44,27 @@ def test_everything_has_the_name_and_the_menu_has_the_page(chapter):
     assert '--8<-- "programs/saxpy_twice.py:kernel"' in page and "# Saxpy twice" in page
     faults = {problem.fault for problem in judge.all_problems() if "saxpy_twice" in problem.path}
     assert faults == {"missing", "unfinished"}
+
+
+def test_it_is_a_numbered_lesson_where_those_of_its_chapter_are(chapter):
+    lessons = """      - 1. Toy: programs/toy.md
+      - "2. Tools: a look": tools/x.md
+  - More:
+      - 3. Bugs: programs/toy-bug.md
+      - 4. Other: tools/y.md
+      - 5. Last: programs/last.md
+"""
+    chapter.write("mkdocs.yml", MENU.partition("      - programs")[0] + lessons)
+    assert "this line: - 6. Saxpy twice: programs/saxpy-twice.md" in new("programs/saxpy_twice")
+    menu = (chapter.root / "mkdocs.yml").read_text("utf-8")
+    assert menu.endswith("- 5. Last: programs/last.md\n      - 6. Saxpy twice: programs/saxpy-twice.md\n")
+    moved = menu.replace("      - 6. Saxpy twice: programs/saxpy-twice.md\n", "").replace(
+        "  - More:", "      - 6. Saxpy twice: programs/saxpy-twice.md\n  - More:"
+    )
+    chapter.write("mkdocs.yml", moved)
+    assert number() == 6
+    numbered = (chapter.root / "mkdocs.yml").read_text("utf-8")
+    assert "- 3. Saxpy twice: programs" in numbered and '"2. Tools: a look"' in numbered and "- 6. Last:" in numbered
 
 
 def test_it_runs_and_its_test_passes(chapter):
