@@ -15,7 +15,8 @@ import sys
 import torch
 import triton
 
-from snippets.gpu.coalescing import ORDERS, STEPS, TILES, N, gather, indices, take_every, transpose
+from snippets.gpu.coalescing import STEPS, gather, take_every, transpose
+from snippets.gpu.coalescing_measured import ORDERS, TILES, N, indices
 from snippets.gpu.counters import counters
 
 SIDE = 8192  # of the matrix that is transposed

@@ -19,7 +19,7 @@ import triton
 
 from snippets.gpu.counters import counters
 from snippets.gpu.fusion_bytes import count_elements, matmul
-from snippets.gpu.launch_and_latency import back_to_back
+from snippets.gpu.launch_and_latency_measured import back_to_back
 from snippets.programs.vector_add import add_kernel
 from snippets.tools.benchmarking import compare
 from snippets.tools.benchmarking_cold import compare_in_rotation

@@ -6,19 +6,14 @@
 Shapes: ``x`` and the result are equal in shape, any number of dimensions, contiguous.
 Counted: ``2 k`` FLOP for each element, for a fused multiply-add is a multiplication and an addition; and two elements
 of traffic, one read and one written.
-Measured, on a GPU: time by ``k``; what doubling the bytes, the arithmetic or the launches does to the time.
 Source: the evaluation of a polynomial is Horner's.
 
 Run it on a GPU with ``python launch_and_latency.py``, or with ``TRITON_INTERPRET=1`` in Triton's interpreter.
 """
 
-import functools
-
 import torch
 import triton
 import triton.language as tl
-
-from snippets.tools.benchmarking import compare
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
@@ -83,112 +78,6 @@ def check_arguments(x: torch.Tensor, k: int) -> None:
         raise ValueError(f"k must be a whole number from 0 to 2**31 - 1; got {k!r}")
     if x.numel() > 1024 * (2**31 - 1):  # CUDA's limit of programs along one axis
         raise ValueError(f"{x.numel()} elements are too many")
-
-
-# --8<-- [start:by_k]
-@functools.lru_cache(maxsize=1)
-def measure_by_k(k, n):
-    x = torch.rand(n, device="cuda")
-    halves = x.half()
-    return compare({"float32": lambda: powers(x, k), "float16": lambda: powers(halves, k)}, rounds=4)
-
-
-@triton.testing.perf_report(
-    triton.testing.Benchmark(
-        plot_name="by_k",
-        x_names=["k"],
-        x_vals=[2**e for e in range(13)],
-        x_log=True,
-        y_log=True,
-        xlabel="k, fused multiply-adds for each element",
-        ylabel="µs",
-        line_arg="stored",
-        line_vals=["float32", "float16"],
-        line_names=["stored as float32", "stored as float16"],
-        args={"n": 2**25},
-    )
-)
-def by_k(k, stored, n):
-    """Microseconds of powers, by its arithmetic: median, fastest and slowest of 4 rounds. L2 is cold and clean."""
-    times = measure_by_k(k, n)[stored]
-    return tuple(1e3 * ms for ms in (times.median, min(times.rounds), max(times.rounds)))
-# --8<-- [end:by_k]
-
-
-# --8<-- [start:doubled]
-def back_to_back(run, calls=100):
-    """Return the milliseconds from one call to the next when the calls follow each other, Python's own work included.
-    """
-    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    run()
-    torch.cuda.synchronize()
-    begin.record()
-    for _ in range(calls):
-        run()
-    end.record()
-    torch.cuda.synchronize()
-    return begin.elapsed_time(end) / calls
-
-
-SUBJECTS = {  # elements, fused multiply-adds for each
-    "overhead": (2**12, 1),
-    "memory": (2**26, 1),
-    "balanced": (2**26, 28),
-    "compute": (2**24, 2048),
-}
-
-
-@functools.lru_cache(maxsize=1)
-def measure_doubled(subject):
-    n, k = SUBJECTS[subject]
-    wide = torch.rand(n, device="cuda")
-    x = wide.half()
-    first, second = x.chunk(2)
-    sides = {
-        "base": lambda: powers(x, k),
-        "bytes": lambda: powers(wide, k),  # as float32: 4 bytes for each element instead of 2
-        "arithmetic": lambda: powers(x, 2 * k),
-        "launches": lambda: (powers(first, k), powers(second, k)),  # two launches, each for half of the elements
-    }
-    return compare(sides, rounds=10, timer=back_to_back)
-
-
-@triton.testing.perf_report(
-    triton.testing.Benchmark(
-        plot_name="doubled",
-        x_names=["subject"],
-        x_vals=list(SUBJECTS),
-        xlabel="kernel",
-        ylabel="times as long",
-        line_arg="what",
-        line_vals=["bytes", "arithmetic", "launches"],
-        line_names=["twice the bytes", "twice the arithmetic", "twice the launches"],
-        args={},
-    )
-)
-def doubled(subject, what):
-    """How many times as long a call takes when one thing is doubled: the median of 10 rounds in turns."""
-    times = measure_doubled(subject)
-    return times[what].median / times["base"].median
-# --8<-- [end:doubled]
-
-
-@triton.testing.perf_report(
-    triton.testing.Benchmark(
-        plot_name="base",
-        x_names=["subject"],
-        x_vals=list(SUBJECTS),
-        xlabel="kernel",
-        ylabel="µs",
-        line_arg="what",
-        line_vals=["base", "bytes", "arithmetic", "launches"],
-        line_names=["as it is", "twice the bytes", "twice the arithmetic", "twice the launches"],
-        args={},
-    )
-)
-def base(subject, what):
-    """The times that ``doubled`` divides, in microseconds a call."""
-    return 1e3 * measure_doubled(subject)[what].median
 
 
 # --8<-- [start:main]

@@ -11,10 +11,10 @@ Source: ``torch.matmul`` defines the result; ``tl.dot`` is in Triton's documenta
 
 This is the first rung of a ladder: clear and correct. The lessons after it make it faster.
 
+How fast it is: ``naive_measured.py``.
+
 Run it on a GPU with ``python naive.py``, or with ``TRITON_INTERPRET=1`` in Triton's interpreter.
 """
-
-import functools
 
 import torch
 import triton
@@ -212,52 +212,6 @@ def error(c: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> float:
     exact = a.double() @ b.double()
     return ((c.double() - exact).norm() / exact.norm()).item()
 # --8<-- [end:error]
-
-
-@functools.lru_cache(maxsize=1)
-def measure(n, rounds=6):
-    """Return a ``Timing`` of both sides, on two random n × n matrices of bfloat16."""
-    from snippets.tools.benchmarking import compare  # here, so that the rest of this file can be copied alone
-
-    a, b = torch.randn(2, n, n, device="cuda").to(torch.bfloat16)
-    return compare({"naive": lambda: matmul(a, b), "torch": lambda: torch.matmul(a, b)}, rounds=rounds)
-
-
-@triton.testing.perf_report(
-    triton.testing.Benchmark(
-        plot_name="speed",
-        x_names=["n"],
-        x_vals=[512, 1024, 2048, 4096, 8192],
-        x_log=True,
-        xlabel="n",
-        ylabel="TFLOP/s",
-        line_arg="side",
-        line_vals=["naive", "torch"],
-        line_names=["naive", "torch.matmul"],
-        args={},
-    )
-)
-def speed(n, side):
-    """Speed of n × n × n products of bfloat16, 2·n³ operations each: median, slowest and fastest round."""
-    return measure(n)[side].rate(2 * n**3, 1e12)
-
-
-@triton.testing.perf_report(
-    triton.testing.Benchmark(
-        plot_name="odd",
-        x_names=["n"],
-        x_vals=[4080, 4088, 4095, 4096, 4097],
-        xlabel="n",
-        ylabel="TFLOP/s",
-        line_arg="side",
-        line_vals=["naive", "torch"],
-        line_names=["naive", "torch.matmul"],
-        args={},
-    )
-)
-def odd(n, side):
-    """The same for sizes that are multiples of 16, of 8, of nothing: median, slowest and fastest round."""
-    return measure(n)[side].rate(2 * n**3, 1e12)
 
 
 # --8<-- [start:short]

@@ -12,9 +12,6 @@ Run it on a GPU with ``python vector_add.py``, or without one in Triton's interp
 ``TRITON_INTERPRET=1 python vector_add.py``.
 """
 
-import functools
-import statistics
-
 import torch
 import triton
 import triton.language as tl
@@ -112,92 +109,6 @@ def check_arguments(x: torch.Tensor, y: torch.Tensor, block_size: int) -> None:
     if x.numel() > block_size * (2**31 - 1):  # CUDA's limit of programs along one axis
         raise ValueError(f"{x.numel()} elements are too many for block_size {block_size}; use a larger block_size")
 # --8<-- [end:check]
-
-
-# --8<-- [start:bandwidth]
-@functools.lru_cache(maxsize=1)
-def measure(n, rounds=8):
-    """Return a ``Timing`` of each side.
-
-    The sides take turns, on the same data: what a GPU delivers drifts by a percent within a second.
-    """
-    from snippets.tools.benchmarking import compare  # here, so that the rest of this file can be copied alone
-
-    x, y = torch.rand(n, device="cuda"), torch.rand(n, device="cuda")
-    source = torch.rand(3 * n // 2, device="cuda")  # half of the bytes of a copy are read, half are written
-    target = torch.empty_like(source)
-    sides = {"triton": lambda: add(x, y), "torch": lambda: torch.add(x, y), "copy": lambda: target.copy_(source)}
-    return compare(sides, rounds=rounds)
-
-
-@triton.testing.perf_report(
-    triton.testing.Benchmark(
-        plot_name="bandwidth",
-        x_names=["n"],
-        x_vals=[2**k for k in range(12, 29)],
-        x_log=True,
-        xlabel="elements (float32)",
-        ylabel="GB/s",
-        line_arg="provider",
-        line_vals=["triton", "torch", "copy"],
-        line_names=["add (Triton)", "torch.add", "copy of as many bytes"],
-        args={},
-    )
-)
-def bandwidth(n, provider):
-    """Bytes moved per second, in GB/s: median, slowest and fastest round. L2 is cold and clean before each run."""
-    return measure(n)[provider].rate(3 * n * 4)  # two float32 loads and one store for each element
-# --8<-- [end:bandwidth]
-
-
-# --8<-- [start:call_time]
-@triton.testing.perf_report(
-    triton.testing.Benchmark(
-        plot_name="call_time",
-        x_names=["n"],
-        x_vals=[2**k for k in range(6, 27, 2)],
-        x_log=True,
-        y_log=True,
-        xlabel="elements (float32)",
-        ylabel="µs",
-        line_arg="provider",
-        line_vals=["triton", "kernel", "torch", "graph"],
-        line_names=["add (Triton)", "its kernel launch alone", "torch.add", "add in a CUDA graph"],
-        args={},
-    )
-)
-def call_time(n, provider, calls=1000):
-    """Microseconds from one call to the next when calls follow each other: median, fastest and slowest of 7 rounds.
-
-    The GPU's clock is read before and after ``calls`` calls, queued by one Python loop.
-    A CUDA graph replays the same launches without Python between them.
-    """
-    x, y, out = torch.rand(3, n, device="cuda")
-    launch = add_kernel[(triton.cdiv(n, 1024),)]
-    alone = lambda x, y: launch(x, y, out, n, BLOCK_SIZE=1024, num_warps=8)
-    run = {"torch": torch.add, "kernel": alone}.get(provider, add)
-
-    def loop():
-        for _ in range(calls):
-            run(x, y)
-
-    loop()
-    if provider == "graph":
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            loop()
-        loop = graph.replay
-    times = []
-    for _ in range(7):
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        torch.cuda.synchronize()
-        begin.record()
-        loop()
-        end.record()
-        torch.cuda.synchronize()
-        times.append(begin.elapsed_time(end) * 1e3 / calls)
-    return statistics.median(times), min(times), max(times)
-# --8<-- [end:call_time]
 
 
 # --8<-- [start:main]

@@ -18,8 +18,6 @@ import torch
 import triton
 import triton.language as tl
 
-from snippets.tools.benchmarking import compare
-
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
 
@@ -127,41 +125,6 @@ def inputs(columns, device="cuda", dtype=torch.bfloat16):
     torch.manual_seed(0)
     x = torch.randn(ELEMENTS // columns, columns, device=device, dtype=dtype)
     return x, torch.rand(columns, device=device, dtype=dtype)
-
-
-# --8<-- [start:bandwidth]
-@functools.cache
-def measure(columns):
-    """Return GB/s by side: median, slowest and fastest round.
-
-    The sides take turns, on the same data; L2 is cold and clean.
-    """
-    x, weight = inputs(columns)
-    target = torch.empty_like(x)
-    sides = {name: functools.partial(side, x, weight) for name, side in SIDES.items()}
-    timings = compare(sides | {"copy": lambda: target.copy_(x)}, rounds=6)
-    moved = 2 * x.numel() * x.itemsize  # x is read, the result is written; the weight is small
-    return {name: timing.rate(moved, 1e9) for name, timing in timings.items()}
-
-
-@triton.testing.perf_report(
-    triton.testing.Benchmark(
-        plot_name="bandwidth",
-        x_names=["columns"],
-        x_vals=[1024, 2048, 4096, 8192],
-        x_log=True,
-        xlabel="columns (bfloat16), 2²⁸ elements",
-        ylabel="GB/s",
-        line_arg="side",
-        line_vals=[*SIDES, "copy"],
-        line_names=["formula, eager", "torch's rms_norm", "formula, compiled", "Triton by hand", "copy"],
-        args={},
-    )
-)
-def bandwidth(columns, side):
-    """Bytes that a fused kernel moves, each element read once and written once, per second."""
-    return measure(columns)[side]
-# --8<-- [end:bandwidth]
 
 
 # --8<-- [start:emitted]

@@ -22,8 +22,8 @@ from recorder.project import Snippet
 from recorder.trace import device_name
 
 SAMPLE = (
-    "matmul/naive", "matmul/split_k",
-    "gpu/roofline", "gpu/coalescing", "gpu/loads",
+    "matmul/naive_measured", "matmul/split_k_measured",
+    "gpu/roofline", "gpu/coalescing_measured", "gpu/loads",
     "programs/masks_price",
     "fusion/norms_measured", "fusion/swiglu_measured", "fusion/rope_measured", "fusion/long_softmax_measured",
     "fusion/dropout_measured", "fusion/decoding_measured",

@@ -203,16 +203,3 @@ def test_refuses_too_many_programs():
 @pytest.mark.parametrize("step, count", [(1, 4), (2, 8), (4, 16), (8, 32), (32, 32)])
 def test_sectors_of_a_warp(step, count):
     assert coalescing.sectors(range(0, 32 * step, step), itemsize=4) == count
-
-
-@pytest.mark.gpu
-def test_benchmarks_run():
-    for mark, x in (
-        (coalescing.strides, 4),
-        (coalescing.gathers, 4),
-        (coalescing.widths, 2),
-        (coalescing.tiles, "8 × 512"),
-    ):
-        for line in mark.benchmarks.line_vals:
-            median, low, high = mark.fn(x, line)
-            assert 0 < low <= median <= high

@@ -495,55 +495,6 @@ def test_prepare_compiles_what_tuning_wants():
         matmul(a, b)
 
 
-def test_untuned_is_what_grouped_takes():
-    """So that only masks differ: both kernels are launched with the same constants."""
-    from snippets.matmul import grouped
-
-    a, b = torch.empty(2, 256, 256, dtype=torch.bfloat16)
-    constants = {}
-    for module, options in ((autotuned, {"config": autotuned.UNTUNED}), (grouped, {})):
-        with mock.patch.object(module, "matmul_kernel") as kernel, mock.patch.object(module, "check_arguments"):
-            kernel.__class__ = triton.JITFunction
-            module.matmul(a, b, **options)
-        constants[module] = kernel.__getitem__.return_value.call_args.kwargs
-    expected = constants[grouped] | {"K_EVEN": True, "PRECISION": "ieee", "INDEX": tl.int32}
-    given = {name: value for name, value in constants[autotuned].items() if name in expected}
-    assert given == expected and set(constants[autotuned]) - set(expected) <= {"num_ctas", "maxnreg"}
-
-
-def test_masks(monkeypatch):
-    from snippets.tools import benchmarking_cold
-
-    def rates(sides, make, flops):
-        keywords = {name: getattr(run, "keywords", {}) for name, run in sides.items()}
-        untuned = {name: found == {"config": autotuned.UNTUNED} for name, found in keywords.items()}
-        return {name: (1.0, float(flops), float(found)) for name, found in untuned.items()}
-
-    monkeypatch.setattr(benchmarking_cold, "rates", rates)
-    monkeypatch.setattr(autotuned, "prepare", mock.Mock())
-    monkeypatch.setattr(torch, "randn", lambda *shape, device, dtype: torch.empty(shape, dtype=dtype, device="meta"))
-    autotuned.measure_masks.cache_clear()
-    found = {side: autotuned.masks.fn(64, side) for side in autotuned.masks.benchmarks.line_vals}
-    autotuned.measure_masks.cache_clear()
-    assert found == {side: (1.0, 2.0 * 64**3, float(side == "same")) for side in ("grouped", "same", "tuned", "cublas")}
-
-
-@pytest.mark.gpu
-def test_benchmark_runs():
-    best, worst = (autotuned.pruning.fn("512³", which) for which in ("best", "worst"))
-    assert best >= worst > 0
-    assert all(rate > 0 for rate in autotuned.masks.fn(512, "same"))
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("n", [1024, 200])
-def test_fewer_masks_compute_the_same(n):
-    from snippets.matmul import grouped
-
-    a, b = torch.randn(2, n, n, device="cuda").bfloat16()
-    torch.testing.assert_close(matmul(a, b, config=autotuned.UNTUNED), grouped.matmul(a, b))
-
-
 @pytest.mark.gpu
 def test_tunes_and_keeps_what_it_found(tmp_path):
     """The second process reads the first one's result: it compiles nothing but the winner, and times nothing."""

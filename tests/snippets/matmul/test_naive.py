@@ -422,11 +422,3 @@ def test_a_step_of_8_says_the_last_line_of_a_refusal():
     with mock.patch.object(naive, "matmul_kernel") as kernel:
         kernel.__getitem__.return_value.side_effect = refusal
         assert naive.short_step("cpu") == "K >= 16"
-
-
-@pytest.mark.gpu
-def test_benchmarks_run():
-    for mark, n in ((naive.speed, 512), (naive.odd, 4095)):
-        for side in mark.benchmarks.line_vals:
-            median, slowest, fastest = mark.fn(n=n, side=side)
-            assert 1 < slowest <= median <= fastest < 5000

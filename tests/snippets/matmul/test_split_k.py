@@ -252,29 +252,6 @@ def test_splits_where_it_measured_best():
     assert alone(1536, 1536, 1536)
 
 
-def test_benchmarks_have_a_plan_for_each_side():
-    for M, N, K in [(512, 512, K) for K in split_k.LONG] + [(M, 4096, 4096) for M in split_k.DECODE]:
-        found = split_k.best_plans(M, N, K)
-        assert split_k.split(M, N, K) in found.values() and list(found) == list(FINISH)
-
-
-def test_ways_to_share_can_be_served():
-    for M, N, K in split_k.SHAPES.values():
-        ways = split_k.ways_to_share(M, N, K)
-        assert list(ways) == split_k.sharing.benchmarks.line_vals[:3]
-        for plan in ways.values():
-            split_k.check_plan(plan, *steps_of(M, N, K, *plan[:3]))
-
-
-def test_unsplit_plans_can_be_served():
-    for M in split_k.splitting.benchmarks.x_vals:
-        plan = split_k.split(M, 4096, 4096)
-        alone = split_k.unsplit(plan, M, 4096)
-        assert plan.finish != "alone" and alone.programs == 64 < plan.programs  # else there is nothing to compare
-        assert alone[:5] == plan[:5]
-        split_k.check_plan(alone, *steps_of(M, 4096, 4096, *alone[:3]))
-
-
 def test_chosen_plan_cpu():
     a, b = (whole_numbers(*s, dtype=torch.float16, device="cpu") for s in ((20, 600), (600, 33)))
     assert torch.equal(matmul(a, b).double(), a.double() @ b.double())
@@ -562,13 +539,3 @@ def test_in_a_graph(own):
         c.zero_()
         graph.replay()
         assert torch.equal(c, expected)
-
-
-@pytest.mark.gpu
-def test_benchmark_runs():
-    for side in ("alone", "chosen", "cublas"):
-        median, low, high = split_k.long.fn(512, 512, 2048, side)
-        assert 0 < low <= median <= high
-    for side in split_k.splitting.benchmarks.line_vals:
-        median, low, high = split_k.splitting.fn(16, 4096, 4096, side)
-        assert 0 < low <= median <= high

@@ -287,10 +287,9 @@ def test_compiled_refuses_the_cpu():
 
 
 def test_imports_nothing_but_torch_and_triton():
-    """But in its benchmarks, which a copy can do without."""
-    tree = ast.parse(SOURCE.read_text("utf-8"))
-    imported = {alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names}
-    imported |= {node.module for node in tree.body if isinstance(node, ast.ImportFrom)}
+    nodes = list(ast.walk(ast.parse(SOURCE.read_text("utf-8"))))
+    imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    imported |= {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
     assert {name.partition(".")[0] for name in imported} - sys.stdlib_module_names == {"torch", "triton"}
 
 
@@ -337,16 +336,6 @@ def test_allocates_its_result_and_does_not_wait():
     assert after["allocation.all.allocated"] - before["allocation.all.allocated"] == 1
     assert after["allocated_bytes.all.peak"] - before["allocated_bytes.all.current"] == out.nbytes == 2**20
     check_same_bits(out, reference(picture.movedim(-1, 0)))
-
-
-@gpu
-@pytest.mark.parametrize(
-    "mark, x", [(snippet.blocks, "32 × 32"), (snippet.sizes, "1000 × 1000")], ids=["blocks", "sizes"]
-)
-def test_benchmarks_run(mark, x):
-    for line in mark.benchmarks.line_vals:
-        median, low, high = mark.fn(**{mark.benchmarks.x_names[0]: x, mark.benchmarks.line_arg: line})
-        assert 0 < low <= median <= high
 
 
 # Offsets past 2**31: in the picture, in both; in one row; and a channel stride that fits 32 bits while its double does

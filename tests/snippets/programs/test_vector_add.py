@@ -312,12 +312,10 @@ def test_alone_means_alone(tmp_path):
 
 
 def test_imports_nothing_but_torch_and_triton():
-    """But in its benchmarks, which a copy can do without."""
-    tree = ast.parse(SOURCE.read_text("utf-8"))
-    imported = {alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names}
-    imported |= {node.module for node in tree.body if isinstance(node, ast.ImportFrom)}
-    ours = {name.partition(".")[0] for name in imported} - sys.stdlib_module_names
-    assert ours == {"torch", "triton"}
+    nodes = list(ast.walk(ast.parse(SOURCE.read_text("utf-8"))))
+    imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    imported |= {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
+    assert {name.partition(".")[0] for name in imported} - sys.stdlib_module_names == {"torch", "triton"}
 
 
 def test_says_so_without_a_gpu():
@@ -469,18 +467,6 @@ def test_can_be_captured_in_a_graph():
         graph.replay()
         torch.cuda.synchronize()
         check_same_bits(out, value + y)
-
-
-@gpu
-@pytest.mark.parametrize("mark", [vector_add.bandwidth, vector_add.call_time], ids=["bandwidth", "call_time"])
-def test_benchmarks_run(mark):
-    for line in mark.benchmarks.line_vals:
-        result = mark.fn(**{mark.benchmarks.x_names[0]: 4096, mark.benchmarks.line_arg: line})
-        if isinstance(result, tuple):
-            median, low, high = result
-            assert 0 < low <= median <= high
-        else:
-            assert 0 < result < 1000  # microseconds
 
 
 # 2**31 elements and five: the last program's offsets begin at 2**31. In a process of its own, because a kernel that
