@@ -242,7 +242,7 @@ def evaluate(expression: str, recording: Recording | None, named: Mapping = NOTH
         raise RecorderError(f"the page names a value {min(clash)!r}, which is also a part of a recording; rename it")
     parts = {name: tracked.wrap(part, (name,)) for name, part in found.items()} | {name: named[name] for name in own}
     evaluator = Evaluator(parts, called)
-    known = [*evaluator.names, *named, *evaluator.functions]
+    known = dict.fromkeys([*evaluator.names, *named, *evaluator.functions])
     try:
         return evaluator.eval(expression)
     except simpleeval.NameNotDefined as error:

@@ -129,21 +129,26 @@ def test_a_gradient_is_refused_only_where_it_counts():
         assert snippet.total(torch.ones(4, requires_grad=True)) == 4
 
 
-def lines(launch: int) -> list[str]:
+def lines(launch: str) -> list[str]:
     """The PTX of a launch of ``main``, as recorded."""
     made = recording.load(find("programs/cuda_rows"), "cpu")
     return [line.text.strip() for line in made.stage(launch, "sm_90", "ptx")]
 
 
 def test_only_a_sum_across_warps_waits_and_only_a_cluster_reads_from_another_thread_block():
+    launches = ["sum_kernel[0]", "sum_kernel[1]", "sum_kernel[2]"]
     count = lambda launch, text: sum(text in line for line in lines(launch))
-    assert [count(launch, "bar.sync") for launch in range(3)] == [0, 1, 0]
-    assert [count(launch, "barrier.cluster.wait") > 0 for launch in range(3)] == [False, False, True]
-    assert [count(launch, "ld.shared::cluster") for launch in range(3)] == [0, 0, 1]
+    assert [count(launch, "bar.sync") for launch in launches] == [0, 1, 0]
+    assert [count(launch, "barrier.cluster.wait") > 0 for launch in launches] == [False, False, True]
+    assert [count(launch, "ld.shared::cluster") for launch in launches] == [0, 0, 1]
 
 
 def test_a_block_is_published_after_all_threads_have_stored():
-    found = [line for line in lines(3) if "bar.sync" in line or "st.global" in line or "gpu.release" in line]
+    found = [
+        line
+        for line in lines("hand_over_kernel[0]")
+        if "bar.sync" in line or "st.global" in line or "gpu.release" in line
+    ]
     published = next(i for i, line in enumerate(found) if "gpu.release" in line)
     assert "bar.sync" in found[published - 1] and "st.global" in found[published - 3]
 
