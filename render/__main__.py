@@ -20,17 +20,17 @@ def main(arguments=None) -> int:
     options = parser.parse_args(arguments)
     try:
         if options.pages:
-            found = pages.page_problems([pages.find_page(name) for name in options.pages])
+            problems = pages.page_problems([pages.find_page(name) for name in options.pages])
         else:
-            found = built.problems(options.built.resolve()) if options.built else pages.problems()
+            problems = built.problems(options.built.resolve()) if options.built else pages.problems()
     except RecorderError as error:
         print(f"render: {error}", file=sys.stderr)
         return 2
-    for problem in found:
+    for problem in problems:
         print(problem)
-    what = "Everything that the pages ask for was built, and no link is dead." if options.built else "All is well."
-    print(f"{plural(len(found), 'problem')}." if found else what)
-    return bool(found)
+    all_well = "Everything that the pages ask for was built, and no link is dead." if options.built else "All is well."
+    print(f"{plural(len(problems), 'problem')}." if problems else all_well)
+    return bool(problems)
 
 
 if __name__ == "__main__":

@@ -69,7 +69,7 @@ CANNOT += (ValueError, RecursionError, MemoryError)
 
 
 class Evaluator(simpleeval.EvalWithCompoundTypes):
-    """Without methods and formats, with bounds."""
+    """An evaluator without methods and formats, with bounds."""
 
     def __init__(self, names: dict, functions: dict | None = None):
         super().__init__(operators=OPERATORS, functions=functions or {}, names=names)
@@ -83,7 +83,7 @@ class Evaluator(simpleeval.EvalWithCompoundTypes):
     @staticmethod
     @functools.cache  # each claim is parsed several times, and a page more than once
     def parse(expression: str):
-        """One expression; simpleeval's own takes the first of several, and the value of an assignment."""
+        """Return the syntax tree of one expression. Simpleeval's own takes the first of several, and assignments."""
         return ast.parse(expression.strip(), mode="eval").body
 
     def _eval(self, node):
@@ -115,7 +115,7 @@ class Evaluator(simpleeval.EvalWithCompoundTypes):
 
 
 def _bounded(operate):
-    """An operation on numbers, whose result is not too long. Texts and lists can be joined, but not multiplied."""
+    """Return an operation on numbers that refuses long results. It joins texts and lists, and no more."""
 
     def bounded(a, b):
         if operate is not simpleeval.safe_add and any(isinstance(x, str | bytes | list | tuple) for x in (a, b)):
@@ -152,7 +152,7 @@ def _round(value, digits=0):
 
 
 def names(recording: Recording, expression: str) -> dict:
-    """What an expression over this recording can refer to; what it does not name is not worked out."""
+    """Return the values that an expression over this recording can name; only what it does name is worked out."""
     return {
         "output": dict(printed.numbers(recording.output)) if "output" in expression else {},
         "launches": Launches(recording) if "launches" in expression else {},
@@ -185,7 +185,7 @@ class Launches(dict):
 
 
 def functions(recording: Recording) -> dict:
-    """What an expression over this recording can call, beside ``FUNCTIONS``."""
+    """Return the functions that an expression over this recording can call, beside ``FUNCTIONS``."""
     shown = lambda code: {"spills": 0, "shared": 0, **msgspec.to_builtins(msgspec.structs.replace(code, stages={}))}
     recorded = {
         "processes": lambda name: [each.medians() for each in recording.benchmark(name).by_process()],
@@ -266,7 +266,7 @@ def _why(error: Exception) -> str:
 
 
 def _keys_beside(expression: str, evaluator) -> list:
-    """The keys of whatever the parts of an expression are, for an error message."""
+    """Return the keys of all parts of an expression, for an error message."""
     keys = []
     for node in ast.walk(ast.parse(expression.strip(), mode="eval")):
         if isinstance(node, ast.Name | ast.Attribute | ast.Subscript | ast.Call):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole files of snippets, colored, to read, copy and download. They need no recording.
+"""Snippets' whole files, colored, to read, copy and download. They need no recording.
 
 What is downloaded runs: a file that needs no other of ours comes as it is, any other one in a zip with those. The site
 has both, and the colored file, beside its pages, by the snippet's name, since few readers of a page ask for them:
@@ -32,9 +32,11 @@ EPOCH = (1980, 1, 1, 0, 0, 0)  # so that the same files make the same zip
 
 
 @lru_cache(maxsize=1024)
-def highlighted(source: str) -> Markup:
-    """Python source as the site's own fences show it; kept in ``.cache/`` from build to build, a sixth of whose time
-    the coloring takes."""
+def highlight_python(source: str) -> Markup:
+    """Return Python source as the site's own fences show it.
+
+    It is kept in ``.cache/`` from build to build: coloring takes a sixth of a build's time.
+    """
     kept = KEPT / f"{sha256(f'{pygments.__version__} {source}')}.html"
     if kept.is_file():
         return Markup(kept.read_text("utf-8"))
@@ -51,20 +53,20 @@ def file_id(snippet: Snippet) -> str:
 
 @dataclass(frozen=True)
 class Download:
-    """What a reader downloads of a snippet."""
+    """A file that a reader downloads of a snippet."""
 
     name: str  # vector_add.py, or coalescing.zip
     link: str
 
 
 def download(snippet: Snippet, page: str = "") -> Download:
-    """What a page offers of a snippet: the file, or a zip of it and of what it needs."""
+    """Return what a page offers of a snippet: the file, or a zip of it and of the files that it needs."""
     name = snippet.path.with_suffix(".zip" if needed(snippet.path) else ".py").name
     return Download(name, link_to_file(page, snippet.path.with_name(name)))
 
 
-def zipped(snippet: Snippet) -> bytes:
-    """A zip of a snippet and of what it needs, each by its name in a checkout."""
+def make_zip(snippet: Snippet) -> bytes:
+    """Return a zip of a snippet and of the files that it needs, each by its name in a checkout."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for path in (snippet.path, *needed(snippet.path)):
@@ -72,16 +74,16 @@ def zipped(snippet: Snippet) -> bytes:
     return packed.getvalue()
 
 
-def colored(snippet: Snippet) -> str:
-    """The whole file, colored, as a page of its own, from which the pages that show it take it."""
+def color_file(snippet: Snippet) -> str:
+    """Return the whole file, colored, as a page of its own, from which the pages that show it take it."""
     return render(
         "colored.html",
         id=file_id(snippet),
         path=relative(snippet.path),
-        code=highlighted(read_text(snippet.path)),
+        code=highlight_python(read_text(snippet.path)),
     )
 
 
 def link_to_file(page: str, file: Path) -> str:
-    """The way from a page to one of the site's files of a snippet."""
+    """Return the link from a page to one of the site's files of a snippet."""
     return posixpath.relpath(relative(file), (page and address(page)) or ".")

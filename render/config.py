@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What mkdocs.yml says of pages and of Markdown, read without a site generator."""
+"""mkdocs.yml, read without a site generator: the menu, the folder of pages, the Markdown extensions."""
 
 import os
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from recorder.project import ROOT, RecorderError, read_text
 
 
 class _Loader(yaml.SafeLoader):
-    """With MkDocs' two tags: a Python name, and a variable of the environment with its default."""
+    """A loader of YAML with MkDocs' two tags: a Python name, and a variable of the environment with its default."""
 
 
 def _python_name(loader, suffix, node):
@@ -33,26 +33,26 @@ _Loader.add_constructor("!ENV", _environment)
 
 @cache
 def config() -> dict:
-    """mkdocs.yml. Raises ``RecorderError``."""
+    """Return mkdocs.yml. Raise ``RecorderError`` where it cannot be read."""
     try:
-        found = yaml.load(read_text(ROOT / "mkdocs.yml"), Loader=_Loader)
+        settings = yaml.load(read_text(ROOT / "mkdocs.yml"), Loader=_Loader)
     except (yaml.YAMLError, ImportError, AttributeError, ValueError, RecursionError) as error:
         raise RecorderError(f"mkdocs.yml cannot be read: {error}") from error
-    if not isinstance(found, dict):
-        raise RecorderError(f"mkdocs.yml holds no settings, `name: value`, but {found!r:.60}")
+    if not isinstance(settings, dict):
+        raise RecorderError(f"mkdocs.yml holds no settings, `name: value`, but {settings!r:.60}")
     for name, kind, example in SHAPES:
-        if not isinstance(found.get(name), kind):
-            raise RecorderError(f"mkdocs.yml: {name} is {found.get(name)!r:.60}; write it as {example}")
-    if not (ROOT / found["docs_dir"]).is_dir():
-        raise RecorderError(f"mkdocs.yml: docs_dir is {found['docs_dir']!r}, and there is no such folder")
-    for entry in found["markdown_extensions"]:
+        if not isinstance(settings.get(name), kind):
+            raise RecorderError(f"mkdocs.yml: {name} is {settings.get(name)!r:.60}; write it as {example}")
+    if not (ROOT / settings["docs_dir"]).is_dir():
+        raise RecorderError(f"mkdocs.yml: docs_dir is {settings['docs_dir']!r}, and there is no such folder")
+    for entry in settings["markdown_extensions"]:
         name, options = next(iter(entry.items()), (None, None)) if isinstance(entry, dict) else (entry, None)
         if not isinstance(name, str) or not isinstance(options, dict | None) or len(entry) == 0:
             raise RecorderError(
                 f"mkdocs.yml: {entry!r:.60} is no Markdown extension: a name, or a name and its options"
             )
-    _check_menu(found["nav"])
-    return found
+    _check_menu(settings["nav"])
+    return settings
 
 
 SHAPES = (  # what of mkdocs.yml is read here
@@ -88,9 +88,9 @@ def docs():
 
 
 def pages() -> list[str]:
-    """Every page there is: Markdown and notebooks, from the folder of pages."""
-    found = (path for path in docs().rglob("*") if path.suffix in (".md", ".ipynb"))
-    return sorted(path.relative_to(docs()).as_posix() for path in found if ".ipynb_checkpoints" not in path.parts)
+    """Return every page in the folder of pages, Markdown and notebooks, by its file."""
+    paths = (path for path in docs().rglob("*") if path.suffix in (".md", ".ipynb"))
+    return sorted(path.relative_to(docs()).as_posix() for path in paths if ".ipynb_checkpoints" not in path.parts)
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Entry:
 
 @cache
 def menu() -> tuple[Entry, ...]:
-    """The pages of the menu, in its order."""
+    """Return the pages of the menu, in its order."""
 
     def entries(part, title=None, section=None) -> Iterator[Entry]:
         if isinstance(part, str):
@@ -119,24 +119,24 @@ def menu() -> tuple[Entry, ...]:
 
 
 def nav() -> list[str]:
-    """The same, by their files alone."""
+    """Return the files of the menu's pages, in its order."""
     return [entry.page for entry in menu()]
 
 
 def address(page: str) -> str:
-    """Where a page is on the site: ``programs/vector-add.md`` at ``programs/vector-add/``."""
+    """Return where a page is on the site: ``programs/vector-add.md`` at ``programs/vector-add/``."""
     name = page.rpartition(".")[0]
     return name.removesuffix("index") if name.rpartition("/")[2] == "index" else f"{name}/"
 
 
 def repository(file: str) -> str:
-    """Where a file of the repository can be read, if its address is known and GitHub's; else nothing."""
+    """Return where a file of the repository can be read; nothing unless its address is known and GitHub's."""
     here, branch = config().get("repo_url") or "", (config().get("edit_uri") or "edit/main").split("/")[1]
     return f"{here.rstrip('/')}/blob/{branch}/{file}" if here.startswith("https://github.com/") else ""
 
 
 def converter() -> markdown.Markdown:
-    """Markdown as pages are written in."""
+    """Return a converter of Markdown with the extensions of mkdocs.yml."""
     names, options = extensions()
     for name in names:
         try:
@@ -148,7 +148,7 @@ def converter() -> markdown.Markdown:
 
 
 def extensions() -> tuple[list[str], dict[str, dict]]:
-    """The names of Markdown's extensions, those that every page has first, and their options."""
+    """Return the names of Markdown's extensions, those that every page has first, and their options."""
     names, options = ["tables", "fenced_code"], {}
     for entry in config()["markdown_extensions"]:
         name, given = next(iter(entry.items())) if isinstance(entry, dict) else (entry, {})

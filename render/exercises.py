@@ -15,26 +15,26 @@ OVERVIEW = "practice/exercises.md"
 
 def all_of_them() -> list[Exercise]:
     """Return all exercises in the order of the menu. Raise ``RecorderError`` where one follows no lesson."""
-    found = sound()
+    known = check_cards()
     course = lessons()
-    for each in found:
+    for each in known:
         for lesson in (each.card.lesson, *each.card.also):
             if lesson not in course:
                 where = f"practice/exercises/{each.name}/spec.py"
                 raise RecorderError(f"{where}: it is of the lesson {lesson}, which the menu does not number")
     order = {page: place for place, page in enumerate(nav())}
-    return sorted(found, key=lambda each: order.get(page_of(each), len(order)))
+    return sorted(known, key=lambda each: order.get(page_of(each), len(order)))
 
 
-def sound() -> list[Exercise]:
-    """All exercises, whose cards can be read. Raises ``RecorderError``, with the file that is at fault."""
-    found = exercises()
-    for each in found:
+def check_cards() -> list[Exercise]:
+    """Return all exercises. Raise ``RecorderError``, with the file, where a card cannot be read."""
+    known = exercises()
+    for each in known:
         try:
             _ = each.card
         except PracticeError as error:
             raise RecorderError(f"practice/{error}") from error
-    return found
+    return known
 
 
 def page_of(each: Exercise) -> str:
@@ -42,7 +42,7 @@ def page_of(each: Exercise) -> str:
 
 
 def heading(page: str) -> str:
-    """The title that a page in Markdown gives itself."""
+    """Return the title that a page in Markdown gives itself."""
     return next(line[2:] for line in read_text(docs() / page).splitlines() if line.startswith("# "))
 
 
@@ -54,17 +54,17 @@ KEPT = re.compile(r"answers\.json|measured\.json|mine/.*|(.*/)?(__pycache__|\.ip
 
 
 def files() -> list[Path]:
-    """What a reader downloads: nothing that somebody left behind, nor what a link brings from elsewhere."""
-    found = (path for path in PRACTICE.rglob("*") if PACKED.fullmatch(_within(path)))
-    return sorted(path for path in found if path.is_file() and not path.is_symlink())
+    """Return the files that a reader downloads, without links and without what somebody left behind."""
+    paths = (path for path in PRACTICE.rglob("*") if PACKED.fullmatch(_within(path)))
+    return sorted(path for path in paths if path.is_file() and not path.is_symlink())
 
 
 def strays() -> list[str]:
-    """What lies in ``practice/`` and is neither downloaded nor kept for the site, a line each."""
-    found = (path for path in sorted(PRACTICE.rglob("*")) if path.is_symlink() or not path.is_dir())
+    """Return a line for each file in ``practice/`` that is neither downloaded nor kept for the site."""
+    paths = (path for path in sorted(PRACTICE.rglob("*")) if path.is_symlink() or not path.is_dir())
     unknown = (
         path
-        for path in found
+        for path in paths
         if path.is_symlink() or not (PACKED.fullmatch(_within(path)) or KEPT.fullmatch(_within(path)))
     )
     return [f"practice/{_within(path)}: it is no part of the exercises; move it to practice/mine/" for path in unknown]

@@ -48,7 +48,7 @@ from render.page import Page, PageError
 from render.previews import fetch
 from render.values import Source, Values, WrongValue
 from render.views import frame
-from render.views.exercises import invited
+from render.views.exercises import with_invitation
 from render.views.registry import views
 
 CODE = re.compile(r"<(pre|code|data|script|style|template|figure)\b.*?</\1>", re.S)
@@ -69,8 +69,8 @@ def render_fence(source, language, css_class, options, md, **kwargs) -> str:
     page.fence = int(options[LINE]) if LINE in options else None
     page.fences.add(page.fence)
     try:
-        page.made.append((page.fence, _render(page, source)))
-        return page.made[-1][1]
+        page.rendered.append((page.fence, _render(page, source)))
+        return page.rendered[-1][1]
     except RecorderError as error:
         page.fault(error, page.fence)
     except Exception as error:  # superfences would swallow it and show the fence as it is
@@ -95,7 +95,9 @@ class Claims(InlineProcessor):
             claim = claims.read(match[1])
             page.values.used |= set(page.values.reached(claim.expression, claim.relies))
             first, *others = page.values.sources(claim)
-            shown = [_say(page, claim, device, first, *others) for device in gpus.devices(first.snippet, first.device)]
+            shown = [
+                _show_claim(page, claim, device, first, *others) for device in gpus.devices(first.snippet, first.device)
+            ]
         except RecorderError as error:
             page.fault(error, error.line if isinstance(error, WrongValue) else _line_of_claim(page, match[0]))
             return match[0], match.start(0), match.end(0)
@@ -107,8 +109,8 @@ class Claims(InlineProcessor):
         element.text = AtomicString(first.shown)  # text, whatever it looks like
         if len(shown) > 1:
             page.gpus |= {each.device: each.gpu for each in shown}
-            told = {each.device: [each.shown, each.title, each.value] for each in shown}
-            element.set("data-by-gpu", json.dumps(told))
+            by_device = {each.device: [each.shown, each.title, each.value] for each in shown}
+            element.set("data-by-gpu", json.dumps(by_device))
         return element, match.start(0), match.end(0)
 
 
@@ -119,7 +121,7 @@ def _line_of_claim(page: Page, claim: str) -> int | None:
 
 
 @dataclass(frozen=True)
-class Said:
+class ShownClaim:
     """A claim on one device, as text for HTML."""
 
     device: str
@@ -130,30 +132,33 @@ class Said:
     stale: bool
 
 
-def _say(page: Page, claim: Claim, device: str, *sources: Source) -> Said:
+def _show_claim(page: Page, claim: Claim, device: str, *sources: Source) -> ShownClaim:
     """Return a claim as a page shows it on one device. ``sources``: what its value is read from."""
-    binds, found = gpus.binds(sources[0].device, device), {}
+    binds, fetched = gpus.binds(sources[0].device, device), {}
     for source in sources:
         try:
-            found[source] = fetch(page, source.snippet, source.on(device))
+            fetched[source] = fetch(page, source.snippet, source.on(device))
         except RecorderError:
             if binds or source is sources[0]:
                 raise  # else the claim says that it was not measured on this GPU
-    first = found[sources[0]][0]
-    if all(recorded for recorded, _ in found.values()):
-        own = found[Source(claim.device, page.snippet(claim.of))][0] if claim.device else None
+    first = fetched[sources[0]][0]
+    if all(recorded for recorded, _ in fetched.values()):
+        own = fetched[Source(claim.device, page.snippet(claim.of))][0] if claim.device else None
         shown, value = claims.check(claim, own, binds, page.values.on(device))
         text = page.values.text(claim)
-        made = [f"{frame.found(each, text)}, by {relative(source.snippet.path)}" for source, (each, _) in found.items()]
+        made = [
+            f"{frame.origin_of_claim(each, text)}, by {relative(source.snippet.path)}"
+            for source, (each, _) in fetched.items()
+        ]
     else:
         shown, value = "?", "missing"
         made = [f"never recorded, by {relative(sources[0].snippet.path)}"]
-    title, stale = f"{shown}: {'; '.join(made)}", any(notice for _, notice in found.values())
-    return Said(device, gpus.short(first) if first else device, _text(shown), _text(value), _text(title), stale)
+    title, stale = f"{shown}: {'; '.join(made)}", any(notice for _, notice in fetched.values())
+    return ShownClaim(device, gpus.short(first) if first else device, _text(shown), _text(value), _text(title), stale)
 
 
 def _text(value) -> str:
-    """What Python-Markdown writes as it is: it takes ``&lt;`` for one character, and leaves the rest to be escaped."""
+    """Return text for Python-Markdown, which takes ``&lt;`` for one character and leaves other text to be escaped."""
     return str(value).replace("&", "&amp;")
 
 
@@ -193,22 +198,22 @@ class BeginPage(Preprocessor):
     def _is_section(page: Page, number: int) -> bool:
         """Return whether a line shows a part of a file, in the one spelling that is checked here."""
         line = page.lines[number]
-        found = re.fullmatch(r'\s*--8<--\s+"(?P<path>[^":]+)(:(?P<section>[^"]+))?"\s*', line)
+        match = re.fullmatch(r'\s*--8<--\s+"(?P<path>[^":]+)(:(?P<section>[^"]+))?"\s*', line)
         try:
-            if not found:
+            if not match:
                 raise RecorderError(f'write it as --8<-- "programs/vector_add.py:kernel", not {line.strip()!r}')
-            path = ROOT / "snippets" / found["path"]
+            path = ROOT / "snippets" / match["path"]
             if not path.is_file() or ".." in path.parts:
                 known = (f"{snippet.name}.py" for snippet in snippets())
-                raise RecorderError(f"there is no file snippets/{found['path']}{nearest(found['path'], known)}")
-            section, text = found["section"], read_text(path)
+                raise RecorderError(f"there is no file snippets/{match['path']}{nearest(match['path'], known)}")
+            section, text = match["section"], read_text(path)
             page.sources[path] = None
             known = re.findall(r"--8<-- \[start:\s*([\w-]+)\s*\]", text)
             if section and section not in known:  # nor are there lines by number, which change with the file
-                raise RecorderError(f"snippets/{found['path']} has no section {section!r}{nearest(section, known)}")
+                raise RecorderError(f"snippets/{match['path']} has no section {section!r}{nearest(section, known)}")
             marks = rf"\[start:\s*{section}\s*\].*\n(?s:(.+?))^.*\[end:\s*{section}\s*\]"
             if section and (known.count(section) > 1 or not re.search(marks, text, re.M)):
-                raise RecorderError(f"section {section!r} of snippets/{found['path']} is not begun and ended once")
+                raise RecorderError(f"section {section!r} of snippets/{match['path']} is not begun and ended once")
             return True
         except RecorderError as error:
             page.fault(error, number)
@@ -222,22 +227,22 @@ def _is_language(name: str) -> bool:
         return False
 
 
-class Shown(Preprocessor):
-    """What a section says to the formatter is not for readers; the whole file keeps it."""
+class HideFormatterHints(Preprocessor):
+    """Removes comments for the formatter from the sections that a page shows. The whole file keeps them."""
 
     def run(self, lines):
         return [line.removesuffix("  # fmt: skip") for line in lines]
 
 
 class WholePage(Treeprocessor):
-    """Runs after all others. Before, the table of contents has single headings go through what is for whole pages."""
+    """Notes that the whole page is being converted. Runs last: the table of contents converts headings alone before."""
 
     def run(self, root):
         self.md.page.whole = True
 
 
 class EndPage(Postprocessor):
-    """All must hold. Every result offers the whole file behind it, so a page must hold that file, once."""
+    """Judges the converted page as a whole, and adds its head, its styles and its scripts."""
 
     def run(self, text):
         page = self.md.page
@@ -247,7 +252,7 @@ class EndPage(Postprocessor):
             if snippet not in page.files and page.path:
                 fence = f"`view: file` and `of: {snippet.name}`"
                 page.fault(f"a page that shows {snippet.name} also shows its file; add a fence with {fence}", line)
-        seen, parts = at_first(text), {line: at_first(part) for line, part in page.made}
+        seen, parts = at_first(text), {line: at_first(part) for line, part in page.rendered}
         asked = recordings_in(page.lines)
         if lost := [line for line in asked if line not in page.fences or parts.get(line, "") not in seen]:
             counted = f"of {len(asked)} recording fences only {len(asked) - len(lost)} are understood"
@@ -258,36 +263,36 @@ class EndPage(Postprocessor):
         if sum(count_drawn(part) for part in parts.values()) != count_drawn(seen):
             page.fault_in_html("a recording is drawn, not typed by hand", 'class="recording', "<figure", "<div")
         for heading in re.findall(r"(?s)<h[1-6]\b.*?</h", text):
-            if marked := re.search(r'<data class="claim[^>]*>([^<]*&lt;[^<]*)', heading):
+            if claim := re.search(r'<data class="claim[^>]*>([^<]*&lt;[^<]*)', heading):
                 page.fault_in_html(
-                    f"a heading goes on to menus as HTML; it can hold no {html.unescape(marked[1])!r}", "{{"
+                    f"a heading goes on to menus as HTML; it can hold no {html.unescape(claim[1])!r}", "{{"
                 )
         page.values.check_used()
         if not page.faults and (left := re.search(r"(\{\{|\}\})[^<\n]{0,40}", CODE.sub("", seen))):
             page.fault_in_html(f"{left[0]!r} was not taken for a claim", html.unescape(left[0]), left[1])
-        text = self._marked(page, text)
+        text = self._label_typed(page, text)
         if page.faults:
             raise PageError("\n".join(page.faults))
         # The search index is for prose: code would double it.
         text = re.sub(r'(<div class="language-[^"]* highlight"[^>]*)>', r"\1 data-search-exclude>", text)
-        ran = page.ran if page.name != HOME else ()  # where each figure says it
+        ran = page.places_of_runs if page.name != HOME else ()  # where each figure says it
         try:
-            text = invited(text, page.name)
+            text = with_invitation(text, page.name)
         except RecorderError as error:  # a fault of an exercise, not of the page
             raise PageError(str(error)) from error
-        headed = frame.headed(text, lessons().get(page.name), ran, page.gpus, self._code(page))
-        return frame.dressed(headed, page.figures.values())
+        headed = frame.with_head(text, lessons().get(page.name), ran, page.gpus, self._code(page))
+        return frame.with_assets(headed, page.figures.values())
 
     @staticmethod
-    def _marked(page: Page, text: str) -> str:
-        """The page with what was typed marked as such."""
-        places = {f"<!--{secrets.token_hex(8)}-->": part for _, part in page.made}  # which nobody can type
+    def _label_typed(page: Page, text: str) -> str:
+        """Return the page with a label on each block of code that was typed by hand."""
+        places = {f"<!--{secrets.token_hex(8)}-->": part for _, part in page.rendered}  # which nobody can type
         for place, part in places.items():
             text = text.replace(part, place, 1)
         lab = is_lab(page.name)  # of which no test executes fences: its code stands in cells
         python = 0 if lab else sum(fence.language == "python" for fence in read_fences(page.lines))
         sources = [read_text(path) for path in page.sources]
-        text, faults = typed.judged(text, page.tooltips, sources, python, CLASSES if lab else frozenset())
+        text, faults = typed.label_typed(text, page.tooltips, sources, python, CLASSES if lab else frozenset())
         for fault in faults:
             page.fault_in_html(fault, "<")
         for place, part in places.items():
@@ -296,7 +301,7 @@ class EndPage(Postprocessor):
 
     @staticmethod
     def _code(page: Page) -> Snippet | None:
-        """The file that a page is about: its own, else the first that it shows whole."""
+        """Return the file that a page is about: its own snippet's, else the first that it shows whole."""
         with contextlib.suppress(RecorderError):
             if (own := page.snippet(None)) in page.files:
                 return own
@@ -307,7 +312,9 @@ class RecordingsExtension(Extension):
     def extendMarkdown(self, md):
         md.page = Page()
         md.preprocessors.register(BeginPage(md), "recordings_begin", 40)
-        md.preprocessors.register(Shown(md), "recordings_shown", 28)  # after pymdownx.snippets, before the fences
+        md.preprocessors.register(
+            HideFormatterHints(md), "recordings_shown", 28
+        )  # after pymdownx.snippets, before the fences
         md.inlinePatterns.register(Claims(r"\{\{(.*?)\}\}", md), "recordings_claim", 185)
         md.treeprocessors.register(WholePage(md), "recordings_whole", -10)
         md.postprocessors.register(EndPage(md), "recordings_end", 1)

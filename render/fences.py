@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reader of fences: where a text has them, what they hold, and which recordings and claims a text asks for.
+"""The reader of fences: where a text has them, their contents, and the recordings and claims that a text asks for.
 
 Line numbers count from 0, in the text that was read.
 """
@@ -33,28 +33,28 @@ class Fence:
 
     @property
     def language(self) -> str:
-        """The language of the code, such as ``python``, or ``recording``; empty where none is given."""
+        """Return the language of the code, such as ``python``, or ``recording``; empty where none is given."""
         return INFO.match(self.info)["language"]
 
     @property
     def attribute(self) -> str:
-        """The name of the first attribute behind the language, or nothing."""
+        """Return the name of the first attribute behind the language, or nothing."""
         return INFO.match(self.info)["attribute"]
 
     @property
     def end(self) -> int:
-        """The number of the first line below the fence."""
+        """Return the number of the first line below the fence."""
         return self.line + 1 + len(self.body) + self.closed
 
     @property
     def closes_another(self) -> bool:
-        """Whether a fence begins inside, whose closing ticks then close this one."""
+        """Return whether a fence begins inside, whose closing ticks then close this one."""
         inner = filter(None, map(FENCE.match, self.body))
         return any(each["info"].strip() and each["ticks"].startswith(self.ticks) for each in inner)
 
     @property
     def source(self) -> str:
-        """The code, without the indent of the fence."""
+        """Return the code without the indent of the fence."""
         return textwrap.dedent("\n".join(line.removeprefix(self.indent) for line in self.body))
 
 
@@ -62,14 +62,14 @@ def read_fences(lines: list[str]) -> list[Fence]:
     """Return the outermost fences of a text, in order. One that is never closed reaches to the end."""
     fences, opened, first = [], None, 0
     for number, line in enumerate(lines):
-        found = FENCE.match(line)
-        if not found:
+        match = FENCE.match(line)
+        if not match:
             continue
-        info = found["info"].strip()
+        info = match["info"].strip()
         if opened is None:
             if "`" not in info:
-                opened, first = found, number
-        elif found["ticks"].startswith(opened["ticks"]) and not info:
+                opened, first = match, number
+        elif match["ticks"].startswith(opened["ticks"]) and not info:
             fences.append(_fence(opened, first, lines[first + 1 : number], closed=True))
             opened = None
     return fences if opened is None else [*fences, _fence(opened, first, lines[first + 1 :], closed=False)]
@@ -116,8 +116,8 @@ def claims_in(lines: list[str]) -> list[tuple[int, str]]:
     """Return the claims of a text with their lines. In code and in comments there are none."""
     keep_lines = lambda code: "\n" * code[0].count("\n")
     prose = re.sub(r"<!--.*?-->|(`+).+?\1", keep_lines, "\n".join(prose_of(lines)), flags=re.S)
-    found = re.finditer(r"\{\{.+?\}\}", prose, re.S)
-    return [(prose.count("\n", 0, claim.start()), claim[0]) for claim in found]
+    claims = re.finditer(r"\{\{.+?\}\}", prose, re.S)
+    return [(prose.count("\n", 0, claim.start()), claim[0]) for claim in claims]
 
 
 def count_drawn(html: str) -> int:

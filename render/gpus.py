@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which recordings a page means by ``gpu``: of the GPU that the pages were written for first, then of every other."""
+"""The recordings that a page means by ``gpu``: first of the GPU that the pages were written for, then of others."""
 
 import re
 from collections import Counter
@@ -12,29 +12,29 @@ WRITTEN_FOR = "h200"  # what a sentence relies on is asked of this GPU; on anoth
 
 
 def devices(snippet: Snippet, asked: str) -> list[str]:
-    """The devices that ``asked`` stands for, that which is shown first being first."""
+    """Return the devices that ``asked`` stands for, beginning with the one that is shown first."""
     recorded = recording.devices(snippet) if asked == "gpu" else []
     gpus = [device for device in recorded if not interpreted(device)]
     return sorted(gpus, key=order) or [asked]
 
 
 def order(device: str) -> tuple:
-    """To sort devices by: that which the pages were written for first."""
+    """Return a key to sort devices by: the one that the pages were written for comes first."""
     return device != WRITTEN_FOR, device
 
 
 def binds(asked: str, device: str) -> bool:
-    """Whether a sentence that asks for this must hold on the device, or the build fails."""
+    """Return whether a sentence that asks for this must hold on the device for the build to succeed."""
     return asked != "gpu" or device == WRITTEN_FOR
 
 
 def short(recorded: Recording) -> str:
-    """What people call a GPU: ``H200``."""
+    """Return the name that people use for a GPU: ``H200``."""
     return recorded.provenance.device.removeprefix("NVIDIA ").removeprefix("AMD ")
 
 
 def brief(names: dict[str, str]) -> dict[str, str]:
-    """The same without memory and form, where that leaves no two alike, as labels of a switch.
+    """Return the names without memory and form factor, where that leaves no two alike, as labels of a switch.
 
     >>> brief({"h200": "H200", "h100-80gb-hbm3": "H100 80GB HBM3"})
     {'h200': 'H200', 'h100-80gb-hbm3': 'H100'}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the folder ``practice/`` has of the site: a notebook with all exercises, and what pages are called.
+"""Writes the files of ``practice/`` that come from the site: the notebook of all exercises, and titles of pages.
 
 ``python -m render.handout`` writes both; a test compares. ``--repository URL``, once the course has an address on
 GitHub: the notebook, opened in Colab, then fetches the folder from there. Without one it asks for the zip.
@@ -49,20 +49,20 @@ UPLOAD = """\
 
 
 def pins() -> list[str]:
-    """The exact versions of what an exercise needs, with the Python that each is for."""
-    found = []
+    """Return the exact versions of an exercise's requirements, with the Python that each is for."""
+    exact = []
     for line in read_text(ROOT / "requirements.txt").splitlines():
         if match := re.fullmatch(r"(?P<name>[\w-]+)==(?P<version>[\w.]+)\s*(;\s*(?P<marker>.*))?", line.strip()):
             marker = match["marker"] if "python" in (match["marker"] or "") else ""
             if match["name"] in PINNED:
-                found.append(f"{match['name']}=={match['version']}" + (f"; {marker}" if marker else ""))
-    if missing := set(PINNED) - {pin.partition("==")[0] for pin in found}:
+                exact.append(f"{match['name']}=={match['version']}" + (f"; {marker}" if marker else ""))
+    if missing := set(PINNED) - {pin.partition("==")[0] for pin in exact}:
         raise RecorderError(f"requirements.txt has no exact version of {min(missing)}")
-    return sorted(found, key=lambda pin: PINNED.index(pin.partition("==")[0]))
+    return sorted(exact, key=lambda pin: PINNED.index(pin.partition("==")[0]))
 
 
 def notebook(repository: str = "") -> str:
-    """The notebook's text."""
+    """Return the notebook's text."""
     quoted = " ".join(f'"{pin}"' for pin in pins())
     fetch = FETCH.format(fetch=CLONE.format(repository=repository) if repository else UPLOAD)
     cells = [
@@ -103,7 +103,7 @@ def _filled(each: Exercise) -> str:
 
 
 def pages(site: str = "") -> str:
-    """The order of exercises, and what the pages that they name are called."""
+    """Return the order of exercises and the titles of the pages that they name, as JSON."""
     named = {page for each in exercises.all_of_them() for page in (each.card.lesson, *_pages(each))}
     titles = {page: _title(page) for page in sorted(named)}
     order = [each.name for each in exercises.all_of_them()]
@@ -119,7 +119,7 @@ def _title(page: str) -> str:
 
 
 def _pages(each: Exercise) -> list[str]:
-    return [found["page"] for hint in each.card.hints for found in PAGE.finditer(hint)]
+    return [match["page"] for hint in each.card.hints for match in PAGE.finditer(hint)]
 
 
 def main(arguments=None) -> int:
@@ -134,7 +134,7 @@ def main(arguments=None) -> int:
 
 
 def repository_of() -> str:
-    """The address that the notebook was written with."""
+    """Return the address of the repository that the notebook was written with."""
     return json.loads(NOTEBOOK.read_text("utf-8"))["metadata"]["repository"] if NOTEBOOK.is_file() else ""
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Labs as pages: their Markdown, and what of it is no author's. Every other reader of pages asks here.
+"""Labs as pages: their Markdown, and the elements in it that no author wrote. All readers of pages ask here.
 
 A lab is a notebook. Its Markdown cells are Markdown like that of other pages; each code cell is an empty element, which
 the hook ``mkdocs/labs`` fills in.

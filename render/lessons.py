@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The main path: which pages are lessons, their numbers, and how long each takes to read.
+"""The main path: the pages that are lessons, their numbers, and the minutes that each takes to read.
 
 A lesson is a page to which the menu gives a number: ``- 2. Vector add: programs/vector-add.md``.
 """
@@ -35,7 +35,7 @@ class Lesson:
 
 
 def lessons() -> dict[str, Lesson]:
-    """The lessons by their pages, in the order of the menu."""
+    """Return the lessons by their pages, in the order of the menu."""
     numbered = [(entry, match) for entry in menu() if (match := NUMBERED.fullmatch(entry.title or ""))]
     return {
         entry.page: Lesson(entry.page, int(match["number"]), len(numbered), match["title"], entry.section)
@@ -44,7 +44,7 @@ def lessons() -> dict[str, Lesson]:
 
 
 def minutes(source: str, notebook: bool = False) -> int:
-    """How long a page takes to read, exercises apart; what is folded is not counted.
+    """Return the minutes that a page takes to read, without exercises and folded parts.
 
     >>> minutes("word " * 399), minutes("word " * 401)
     (2, 3)

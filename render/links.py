@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which page shows a snippet's whole file, and the way there from another page."""
+"""Links between pages: to a page, to a place on it, and to the page that shows a snippet's whole file."""
 
 import contextlib
 import posixpath
@@ -26,19 +26,19 @@ class Place:
 
 
 def way(here: str, there: str, place: str = "") -> str:
-    """The address of a page, and of a place on it, as a link from another page: ``../../programs/masks/#file-…``."""
+    """Return the link from a page to another, and to a place on it: ``../../programs/masks/#file-…``."""
     start, end = address(here) if here else "", address(there)
     link = "" if start == end else posixpath.relpath(end or ".", start or ".") + "/"
     return f"{link}#{place}" if place else link or "./"
 
 
 def way_if_there(here: str, there: str, place: str = "") -> str:
-    """The same, or nothing where there is no such page."""
+    """Return the same link, or nothing where there is no such page."""
     return way(here, there, place) if (docs() / there).is_file() else ""
 
 
 def place_of(snippet: Snippet) -> Place | None:
-    """The page that is about a snippet; else the first in the menu that shows its file; or none."""
+    """Return the page that is about a snippet; else the first in the menu that shows its file; or none."""
     there = []
     for page, path in _files(docs(), menu()):
         with contextlib.suppress(OSError):
@@ -46,25 +46,25 @@ def place_of(snippet: Snippet) -> Place | None:
     shows = _shows(tuple(there)).get(snippet.name)
     if not shows:
         return None
-    page, title = min(shows, key=lambda found: (found[0], found[1] == HOME))[1:]  # the first of equals
+    page, title = min(shows, key=lambda each: (each[0], each[1] == HOME))[1:]  # the first of equals
     return Place(page, _in_menu(page) or title)
 
 
 @lru_cache(maxsize=2)
 def _files(folder: Path, entries: tuple[Entry, ...]) -> list[tuple[str, Path]]:
-    """The pages of the menu that are no notebooks, and their files, once each."""
+    """Return the pages of the menu that are no notebooks, and their files, once each."""
     return list({entry.page: folder / entry.page for entry in entries if entry.page.endswith(".md")}.items())
 
 
 @lru_cache(maxsize=2)
 def _shows(pages: tuple[tuple[str, Path, int], ...]) -> dict[str, list[tuple[bool, str, str]]]:
-    """For each snippet, the pages that show its file: whether they are about another, and their titles."""
-    found = {}
+    """Return for each snippet the pages that show its file: whether they are about another, and their titles."""
+    pages_of = {}
     for page, path, modified in pages:
         own, files, title = _of_page(path, modified, page)
         for name in files:
-            found.setdefault(name, []).append((own != name, page, title))
-    return found
+            pages_of.setdefault(name, []).append((own != name, page, title))
+    return pages_of
 
 
 def _in_menu(page: str) -> str:
@@ -74,7 +74,7 @@ def _in_menu(page: str) -> str:
 
 @lru_cache(maxsize=256)
 def _of_page(path: Path, modified: int, page: str) -> tuple[str, tuple[str, ...], str]:
-    """A page's own snippet, those whose files it shows, and its title."""
+    """Return a page's own snippet, the snippets whose files it shows, and its title."""
     settings, text = front_matter(read_text(path))
     own, title = settings.get("snippet") or snippet_of_page(page), re.search(r"(?m)^# (.+)", text)
     fences = (_options(fence) for fence in read_fences(text.splitlines()) if fence.language == "recording")

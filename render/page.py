@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page that is being converted: its file, for error messages and for the name of its lesson; and its faults."""
+"""The page that is being converted: its file and lines, for error messages, its snippet, and its faults."""
 
 import re
 import sys
@@ -19,11 +19,11 @@ except ImportError:
 
 
 class PageError(SuperFencesException, _BuildError):
-    """A page asks for something that is not there. Superfences lets only its own exceptions through."""
+    """A fault of a page, or several. Superfences lets only its own exceptions through."""
 
 
 def serving() -> bool:
-    """Whether a contributor looks at a draft: then what is stale is shown, marked as such, instead of refused."""
+    """Return whether a contributor looks at a draft, where stale results are shown, marked as such, not refused."""
     return "serve" in sys.argv[1:3]
 
 
@@ -35,12 +35,12 @@ class Page:
         self.shown = {}  # snippets with a figure on this page, in order, and the line of their first fence
         self.files = {}  # snippets that it shows whole, in order
         self.figures = {}  # figures on this page, in their order
-        self.ran = {}  # where what it shows ran, each place once, in order
+        self.places_of_runs = {}  # where what it shows ran, each place once, in order
         self.gpus = {}  # GPUs that a reader can switch between: what people call them, by device
         self.whole = False  # whether all of it has been converted
         self.fence = None  # the line of the recording fence that is being rendered
         self.fences = set()  # lines of recording fences that were understood as such
-        self.made = []  # the line and the HTML of each of them
+        self.rendered = []  # the line and the HTML of each of them
         self.claims = 0
         self.values = None  # what it names; see values.py
         self.tooltips = set()  # of claims
@@ -52,9 +52,9 @@ class Page:
         """Forget the page before and find out which one this is."""
         self.__init__()
         self.text, self.lines, self.above = "\n".join(lines), lines, 0
-        found = getattr(md, "page_of_check", None) or _file_of_mkdocs(md) or _file_of_zensical(md)
-        if found:
-            self.path, self.name = found
+        known = getattr(md, "page_of_check", None) or _file_of_mkdocs(md) or _file_of_zensical(md)
+        if known:
+            self.path, self.name = known
             self.text = self.path.read_text("utf-8")
             self.settings = front_matter(self.text)[0]
             above = self.text.count("\n") + 1 - len(lines)
@@ -87,7 +87,7 @@ class Page:
             self.faults.append(message)
 
     def snippet(self, name: str | None) -> Snippet:
-        """The snippet of this name; without one that which the page's settings name, or the page's own name."""
+        """Return the snippet of this name; without one, that of the page's settings or of the page's own name."""
         if name:
             return find(name)
         if not self.path:
@@ -99,18 +99,18 @@ class Page:
 
 
 def front_matter(text: str) -> tuple[dict, str]:
-    """The settings above a page, between two lines ``---``, and the text below. Raises ``ValueError``."""
+    """Return the settings above a page, between two lines ``---``, and the text below. Raise ``ValueError``."""
     if not text.startswith("---"):
         return {}, text
-    found = re.match(r"---\n(.*?)\n---\n", text, re.S)
-    settings = yaml.safe_load(found[1]) if found else None
+    match = re.match(r"---\n(.*?)\n---\n", text, re.S)
+    settings = yaml.safe_load(match[1]) if match else None
     if not isinstance(settings, dict):
         raise ValueError("what stands between its first two lines --- is no YAML")
-    return settings, text[found.end() :]
+    return settings, text[match.end() :]
 
 
 def _file_of_mkdocs(md) -> tuple[Path, str] | None:
-    """MkDocs' own extension, which checks links, knows which page this is."""
+    """Return the page's file and name from MkDocs' own extension, which checks links."""
     file = next((t.file for t in md.treeprocessors if hasattr(t, "file")), None)
     return (Path(file.abs_src_path), file.src_uri) if file else None
 

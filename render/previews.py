@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A recording for a page: fresh, or refused; under ``serve``, what is stale is shown as such, or as a preview."""
+"""A recording for a page. A stale one is refused; under ``mkdocs serve`` it is shown as such, or as a preview."""
 
 from functools import lru_cache
 
@@ -14,7 +14,7 @@ Notice = tuple[str, str] | None  # a kind (stale, missing, preview), and what to
 
 @lru_cache(maxsize=16)
 def _preview(snippet: Snippet, code: str) -> Recording | str:
-    """What a changed snippet does on this machine, never written down; or why it could not be run."""
+    """Return what a changed snippet does on this machine, never written down; or why it could not be run."""
     devices = runner.machine_devices()
     if not devices:
         return "torch and Triton are not installed here, so it was not run again"
@@ -29,7 +29,7 @@ def _preview(snippet: Snippet, code: str) -> Recording | str:
 
 
 def fetch(page: Page, snippet: Snippet, device: str, live: bool = False) -> tuple[Recording | None, Notice]:
-    """The recording of a snippet on a device, or None if it was never recorded; and a notice to show above it.
+    """Return the recording of a snippet on a device, or None if it was never recorded, and a notice to show above it.
 
     ``live`` asks for a preview in its place, if the code has changed and can be run here. Raises ``RecorderError`` for
     whatever is wrong with the recording, unless a contributor looks at a draft.
@@ -50,10 +50,10 @@ def fetch(page: Page, snippet: Snippet, device: str, live: bool = False) -> tupl
     if not faults:
         return recorded, None
     problem = faults[0]
-    said = f"{problem.fault.capitalize()}: {problem.why}"
+    message = f"{problem.fault.capitalize()}: {problem.why}"
     if problem.fault in ("missing", "stale") and live:
         new = _preview(snippet, fingerprint.of(snippet))
         if isinstance(new, Recording):
             return new, ("preview", f"Preview from this machine: {problem.why}.")
-        return recorded, (problem.fault, f"{said}; {new}.")
-    return recorded, ("stale" if known else "missing", f"{said}.")
+        return recorded, (problem.fault, f"{message}; {new}.")
+    return recorded, ("stale" if known else "missing", f"{message}.")

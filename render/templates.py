@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jinja2 for what stands around figures: what is not markup already is escaped."""
+"""Jinja2's templates for the HTML around figures. They escape all that is not markup already."""
 
 from pathlib import Path
 
@@ -11,5 +11,5 @@ HERE = Path(__file__).parent / "templates"
 
 
 def render(template: str, **values) -> Markup:
-    """A template of this folder filled in."""
+    """Return a template of this folder, filled in."""
     return Markup(environment(HERE).get_template(template).render(**values))

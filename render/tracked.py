@@ -49,7 +49,7 @@ class Text(Value, str):
 
 
 class Fields(Read, dict):
-    """What is recorded by name: all that is taken out of it is a :class:`Read`."""
+    """A mapping from a recording: all that is taken out of it is a :class:`Read`."""
 
     def __init__(self, plain: dict, path: tuple):
         super().__init__(plain)
@@ -66,7 +66,7 @@ class Fields(Read, dict):
 
 
 class Items(Read, list):
-    """What is recorded as a list."""
+    """A list from a recording."""
 
     def __init__(self, plain: list, path: tuple):
         super().__init__(plain)
@@ -117,7 +117,7 @@ class Distinct(Read, set):
 
 
 def wrap(value, path: tuple):
-    """A part of a recording as one that remembers it."""
+    """Return a part of a recording as a value that remembers it."""
     if isinstance(value, Read):
         return value
     for kind, kept in ((dict, Fields), (list | tuple, Items), (Row, Columns), (int | float | str, leaf)):
@@ -127,7 +127,7 @@ def wrap(value, path: tuple):
 
 
 def leaf(value, path: tuple):
-    """A recorded number or word, and three others in its place."""
+    """Return a recorded number or word that knows three others in its place."""
     drawn = zlib.crc32(repr(path).encode())
     if isinstance(value, str):
         return _made(value, [f"{value}{n}{drawn}" for n in range(3)], path)
@@ -141,7 +141,7 @@ def leaf(value, path: tuple):
 
 
 def _made(value, others: list, path: tuple = ()):
-    """A value with what else it might have been; without, if it could be nothing else."""
+    """Return a value with the others that it might have been; as it is, if it could be no other."""
     known = {other for other in others if other is not None}
     if not known or (len(known) == 1 and _alike(value, *known)):
         return value
@@ -158,12 +158,12 @@ def _alike(value, other) -> bool:
 
 
 def plain(value):
-    """The value alone; of a list, a list."""
+    """Return the value alone; of a list, a list."""
     return value._plain if isinstance(value, Value) else list(value) if isinstance(value, Items) else value
 
 
 def depends(value, form: str) -> bool:
-    """Whether a value is of a recording, as far as it is shown in this format."""
+    """Return whether a value, as shown in this format, depends on a recording."""
     if not isinstance(value, Value):
         return False
     number = int if isinstance(value, int) else float if isinstance(value, float) else str
@@ -171,7 +171,7 @@ def depends(value, form: str) -> bool:
 
 
 def calculated(operate: Callable, exactly: Callable | None = None) -> Callable:
-    """An operation, done also with what else its operands might have been: in fractions, where ``exactly`` does it so.
+    """Return an operation that also handles the other values of its operands, in fractions where ``exactly`` is given.
     A choice counts as typed: of ``1042 * (x > 0)``, the number was."""
 
     def operated(*operands):
@@ -181,7 +181,7 @@ def calculated(operate: Callable, exactly: Callable | None = None) -> Callable:
 
 
 def summed(values):
-    """The sum of a list, in which a choice counts."""
+    """Return the sum of a list, in which a choice counts."""
     total = _with_others(sum(map(plain, values)), lambda *others: sum(others), list(values), Value)
     if isinstance(values, Taken) and not isinstance(total, Read):
         return leaf(total, ("sum", *values._path))
@@ -189,7 +189,7 @@ def summed(values):
 
 
 def counted(values):
-    """The length of a list, a set or a text."""
+    """Return the length of a list, a set or a text."""
     return leaf(len(values), ("len", *values._path)) if isinstance(values, Read) else len(values)
 
 
@@ -210,7 +210,7 @@ def _decisive(values, wanted: bool):
 
 
 def distinct(values=()):
-    """The set of a list."""
+    """Return the set of a list."""
     known = {tuple(each._others) for each in values if isinstance(each, Value)}
     return Distinct(values) if isinstance(values, Read) or len(known) > 1 else set(map(plain, values))
 
@@ -229,7 +229,7 @@ def _other(operand, n: int, kinds):
 
 
 def _tried(operate: Callable, operands: list):
-    """What comes out, or None where nothing does."""
+    """Return the result of an operation, or None where it fails."""
     if any(each is None for each in operands):
         return None
     try:
@@ -239,7 +239,7 @@ def _tried(operate: Callable, operands: list):
 
 
 def compared(operate: Callable) -> Callable:
-    """A comparison, which is a choice if it could come out otherwise."""
+    """Return a comparison whose result is a choice if it could come out otherwise."""
 
     def operated(*operands):
         value = operate(*operands)
@@ -259,7 +259,7 @@ def of_recording(value) -> bool:
 
 
 def _always(operands) -> bool:
-    """Whether two sides differ by what was typed: ``x == x``, ``x < x + 1``."""
+    """Return whether two sides differ only by typed numbers: ``x == x``, ``x < x + 1``."""
     if not all(isinstance(each, Value) for each in operands) or len(operands) < 2:
         return False
     pairs = list(zip(*(each._others for each in operands), strict=True))

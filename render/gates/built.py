@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Judge what a generator made of the pages: whether each is there, with its figures; and that no link is dead."""
+"""Judge the site that a generator built: each page is there with its figures and claims, and no link is dead."""
 
 import re
 from pathlib import Path
@@ -16,19 +16,19 @@ NO_PAGE = ("http:", "https:", "mailto:", "data:", "//")
 
 
 def problems(site: Path) -> list[str]:
-    """What is wrong with a built site, a line each."""
-    found = [f"{place} is of another host" for place in other_hosts(site)]
+    """Return a line for each fault of a built site."""
+    faults = [f"{place} is of another host" for place in other_hosts(site)]
     for page in nav():
         file = site / address(page) / "index.html"
         if not file.is_file():
-            found.append(f"{page}: the menu names it, and it was not built: {file} is not there")
+            faults.append(f"{page}: the menu names it, and it was not built: {file} is not there")
         else:
-            found += [f"{page}: {fault}" for fault in _losses(page, file.read_text("utf-8"))]
-    return found + dead_links(site)
+            faults += [f"{page}: {fault}" for fault in _losses(page, file.read_text("utf-8"))]
+    return faults + dead_links(site)
 
 
 def _losses(page: str, html: str) -> list[str]:
-    """Figures, claims and cells that the page has and the built one has not."""
+    """Return the kinds of figures, claims and cells that the built page lacks or has too many of."""
     text, html, lab = (docs() / page).read_text("utf-8"), at_first(html), is_lab(page)
     lines = (markdown_of(text) if lab else text).splitlines()
     ours = ("exercise", "exercises", "caught", "ledger", "path", "route")
@@ -42,21 +42,21 @@ def _losses(page: str, html: str) -> list[str]:
 
 
 def dead_links(site: Path) -> list[str]:
-    """Links and pictures that lead nowhere within the site, or to one of two places, also in raw HTML."""
-    found, ids, links = [], {}, []
+    """Return links and pictures that lead nowhere within the site, and names that two places of a page have."""
+    faults, ids, links = [], {}, []
     base = urlsplit(config().get("site_url") or "").path
     for file in sorted(site.rglob("*.html")):
         page = BeautifulSoup(_bare(file.read_text("utf-8")), "html.parser", parse_only=SoupStrainer(True))
         ids[file] = {tag[key] for tag in page.find_all(True) for key in ("id", "name") if tag.get(key)}
         named = [tag["id"] for tag in page.find_all(id=True) if tag.name != "i"]
-        found += [f"{file.relative_to(site)}: two places are called {id}" for id in ids[file] if named.count(id) > 1]
+        faults += [f"{file.relative_to(site)}: two places are called {id}" for id in ids[file] if named.count(id) > 1]
         for tag in page.find_all(["a", "link", "img", "script", "source"]):
             links += [(file, tag[key]) for key in ("href", "src") if tag.get(key)]
     for file, link in dict.fromkeys(links):
         scheme = re.match("[a-z.+-]+:|//", re.sub(r"[\x00-\x20]", "", link).lower())  # as a browser reads it
         if scheme:
             if scheme[0] not in NO_PAGE:
-                found.append(f"{file.relative_to(site)}: {link[:60]!r} is no address")
+                faults.append(f"{file.relative_to(site)}: {link[:60]!r} is no address")
             continue
         target, fragment = urlsplit(link).path, unquote(urlsplit(link).fragment)
         if not target:
@@ -67,17 +67,17 @@ def dead_links(site: Path) -> list[str]:
             path = (file.parent / unquote(target)).resolve()
         path = path / "index.html" if path.is_dir() else path
         if not path.is_file():
-            found.append(f"{file.relative_to(site)}: the link to {link} leads nowhere")
+            faults.append(f"{file.relative_to(site)}: the link to {link} leads nowhere")
         elif fragment and not fragment.startswith("__") and fragment not in ids.get(path.resolve(), [fragment]):
-            found.append(f"{file.relative_to(site)}: {link} names a place that is not there")
-    return found
+            faults.append(f"{file.relative_to(site)}: {link} names a place that is not there")
+    return faults
 
 
 def _bare(html: str) -> str:
-    """A page without what takes long to read and holds no link."""
+    """Return a page without the parts that take long to parse and hold no link."""
     return re.sub("<(svg|pre|style|template)\\b[^>]*>.*?</\\1>", _with_ids, html, flags=re.S)
 
 
 def _with_ids(match: re.Match) -> str:
-    """Of what is left out, only the ids."""
+    """Return empty elements with the ids of a part that is left out."""
     return "".join(f'<i id="{name}"></i>' for name in re.findall(r'\bid="([^"]+)"', match[0]))

@@ -24,126 +24,127 @@ NUMBERED = re.compile(r"\b(?P<words>[Ll]esson\s+(?P<number>\d+))(?:(?:(?!\.\s)[^
 
 
 def problems() -> list[str]:
-    """What is wrong with recordings, snippets and pages, a line each."""
+    """Return a line for each fault of recordings, snippets and pages."""
     recorded = [str(problem) for problem in judge.all_problems()]
-    found = recorded + menu_problems() + exercises.strays()
+    faults = recorded + menu_problems() + exercises.strays()
     # What is wrong with a recording is said once, not at each of the places that show it.
-    found += [fault for fault in page_problems(pages()) if not fault.endswith(tuple(recorded))]
-    return list(dict.fromkeys(found))
+    faults += [fault for fault in page_problems(pages()) if not fault.endswith(tuple(recorded))]
+    return list(dict.fromkeys(faults))
 
 
 def page_problems(wanted: list[str]) -> list[str]:
-    """What is wrong with some pages, and with the recordings that they show, a line each."""
+    """Return a line for each fault of some pages, and of the recordings that they show."""
     try:
-        exercises.sound()
+        exercises.check_cards()
         html, faults = convert(dict.fromkeys([terms.GLOSSARY, *wanted]))
     except RecorderError as error:
         return [str(error)]
     glossary = html.get(terms.GLOSSARY, "")
     known = terms.terms(glossary)
-    found = faults
     for page, text in html.items():
         if page not in wanted:
             continue
         if (titles := text.count("<h1")) != 1:
-            found.append(f"{_file(page)}: it has {titles} titles; a page has one, such as `# Title`")
+            faults.append(f"{_file(page)}: it has {titles} titles; a page has one, such as `# Title`")
         if (lesson := lessons().get(page)) and lesson.title != (title := _title(text)):
-            found.append(f"{_file(page)}: its title is {title!r}, and the menu in mkdocs.yml calls it {lesson.title!r}")
+            faults.append(
+                f"{_file(page)}: its title is {title!r}, and the menu in mkdocs.yml calls it {lesson.title!r}"
+            )
         prose = terms.prose_of(text)
-        found += [f"{_file(page, mark)}: Markdown makes nothing of {mark}" for mark in undone(prose)]
+        faults += [f"{_file(page, left)}: Markdown makes nothing of {left}" for left in undone(prose)]
         if page == terms.GLOSSARY:
             for term in terms.misplaced(known):
-                found.append(f"{_file(page, f'## {term}')}: {term!r} is not where the alphabet puts it")
+                faults.append(f"{_file(page, f'## {term}')}: {term!r} is not where the alphabet puts it")
         else:
-            found += sorted((_unlinked(page, *use) for use in terms.unlinked(prose, known).items()), key=_line)
-        found += [f"{_file(page, line)}: unfinished: {line.strip()}" for line in _lines_to_do(page)]
-        found += misnumbered(page)
-    return found
+            faults += sorted((_unlinked(page, *use) for use in terms.unlinked(prose, known).items()), key=_line)
+        faults += [f"{_file(page, line)}: unfinished: {line.strip()}" for line in _lines_to_do(page)]
+        faults += misnumbered(page)
+    return faults
 
 
 def find_page(name: str) -> str:
-    """A page by its file, its name or its address: ``docs/en/gpu/x.md``, ``gpu/x``. Raises ``RecorderError``."""
+    """Return a page by its file, name or address: ``docs/en/gpu/x.md``, ``gpu/x``. Raise ``RecorderError``."""
     bare = name.removeprefix(f"{relative(docs())}/").rstrip("/")
-    found = next((page for page in pages() if bare in (page, page.rpartition(".")[0])), None)
-    if not found:
+    known = next((page for page in pages() if bare in (page, page.rpartition(".")[0])), None)
+    if not known:
         raise RecorderError(f"there is no page {name!r}{nearest(bare, pages())}")
-    return found
+    return known
 
 
 def _title(html: str) -> str:
-    found = re.search("(?s)<h1[^>]*>(.*?)</h1>", html)
-    return BeautifulSoup(found[1], "html.parser").get_text().removesuffix("¶") if found else ""
+    match = re.search("(?s)<h1[^>]*>(.*?)</h1>", html)
+    return BeautifulSoup(match[1], "html.parser").get_text().removesuffix("¶") if match else ""
 
 
 def _file(page: str, words: str = "") -> str:
-    """Where a page is written, with the line of some words if they stand there so."""
+    """Return where a page is written, with the line of some words if they stand there so."""
     path = docs() / page
-    found = (
+    match = (
         re.search(r"\s+".join(map(re.escape, words.split())), path.read_text("utf-8", errors="replace"))
         if words
         else None
     )
-    return relative(path) + (f":{found.string.count(chr(10), 0, found.start()) + 1}" if found else "")
+    return relative(path) + (f":{match.string.count(chr(10), 0, match.start()) + 1}" if match else "")
 
 
 def _unlinked(page: str, term: str, words: str) -> str:
-    """What is said of the first use of a term without a link, with the link to write."""
+    """Return the message for the first use of a term without a link, with the link to write."""
     way = posixpath.relpath(terms.GLOSSARY, posixpath.dirname(page))
-    mend = f"[{term.lower()}]({way}#{slugify(term, '-')})"
-    return f"{_file(page, words)}: the first use of {term!r} is no link to the glossary: …{words}…; mend: {mend}"
+    link = f"[{term.lower()}]({way}#{slugify(term, '-')})"
+    return f"{_file(page, words)}: the first use of {term!r} is no link to the glossary: …{words}…; write: {link}"
 
 
 def _line(fault: str) -> int:
-    """The line that a message begins with, or 0."""
-    found = re.match(r"[^:]+:(\d+): ", fault)
-    return int(found[1]) if found else 0
+    """Return the line that a message begins with, or 0."""
+    match = re.match(r"[^:]+:(\d+): ", fault)
+    return int(match[1]) if match else 0
 
 
 def _lines_to_do(page: str) -> list[str]:
-    """Lines that `recorder new` has left to be done, or whoever wrote so."""
+    """Return the lines that still say TODO, as `recorder new` writes them."""
     return [line for line in read_text(docs() / page).splitlines() if re.search(r"\bTODO\b", line)]
 
 
 def misnumbered(page: str) -> list[str]:
-    """Lessons that a page calls by a number which is not theirs. The menu gives the numbers, and may change them."""
-    found = []
+    """Return the faults of sentences that give a lesson another number than the menu does."""
+    faults = []
     text = read_text(docs() / page).replace("\\n", "\n")  # a notebook writes line ends so
-    for said in NUMBERED.finditer(text):
-        lesson = lessons().get(posixpath.normpath(posixpath.join(posixpath.dirname(page), said["to"] or ".")))
+    for match in NUMBERED.finditer(text):
+        lesson = lessons().get(posixpath.normpath(posixpath.join(posixpath.dirname(page), match["to"] or ".")))
         if not lesson:
             why = "a lesson is called by its title, or by its number in or before a link to it"
-        elif lesson.number == int(said["number"]):
+        elif lesson.number == int(match["number"]):
             continue
         else:
             why = f"the menu calls {lesson.page} lesson {lesson.number}; better link its title"
-        found.append(f"{_file(page, said[0])}: {said['words']!r}: {why}")
-    return found
+        faults.append(f"{_file(page, match[0])}: {match['words']!r}: {why}")
+    return faults
 
 
 def menu_problems() -> list[str]:
-    """Pages that the menu does not name, and names in it that are no page."""
+    """Return the faults of the menu: pages that it lacks, names twice or in a wrong place, and names of no page."""
     there, named = pages(), nav()
-    found = [f"mkdocs.yml: the menu names {page}, which is no page" for page in named if page not in there]
-    found += [f"{_file(page)}: the menu in mkdocs.yml does not name it" for page in there if page not in named]
-    found += [f"mkdocs.yml: the menu names {page} twice" for page in dict.fromkeys(named) if named.count(page) > 1]
+    faults = [f"mkdocs.yml: the menu names {page}, which is no page" for page in named if page not in there]
+    faults += [f"{_file(page)}: the menu in mkdocs.yml does not name it" for page in there if page not in named]
+    faults += [f"mkdocs.yml: the menu names {page} twice" for page in dict.fromkeys(named) if named.count(page) > 1]
     known = (".md", ".ipynb", ".svg", ".png", ".jpg", ".webp")
     for path in sorted(docs().rglob("*")):
         if path.is_symlink() or (path.is_file() and path.suffix not in known):
-            found.append(f"{relative(path)}: it is neither a page nor a picture, and would be part of the site")
+            faults.append(f"{relative(path)}: it is neither a page nor a picture, and would be part of the site")
     numbers = [lesson.number for lesson in lessons().values()]
     if numbers != (wanted := list(range(1, len(numbers) + 1))):
         first = next(number for number, at in zip(numbers, wanted, strict=True) if number != at)
-        found.append(
+        faults.append(
             f"mkdocs.yml: the lessons are not numbered 1, 2, 3 …: {first} stands in the wrong place; fix: "
             "python -m recorder number"
         )
     last = {address(page): page for page in there}
-    found += [f"{_file(page)}: {last[address(page)]} has its address" for page in there if last[address(page)] != page]
-    return found
+    faults += [f"{_file(page)}: {last[address(page)]} has its address" for page in there if last[address(page)] != page]
+    return faults
 
 
 def convert(wanted: Iterable[str]) -> tuple[dict[str, str], list[str]]:
-    """The HTML of every page that can be converted, and what is wrong with the others."""
+    """Return the HTML of every page that can be converted, and the faults of the others."""
     html, faults, markdown = {}, [], converter()
     for page in wanted:
         path = docs() / page
@@ -163,6 +164,6 @@ def convert(wanted: Iterable[str]) -> tuple[dict[str, str], list[str]]:
 
 
 def undone(prose: BeautifulSoup) -> list[str]:
-    """What Markdown leaves as it is written: references and footnotes that nothing defines, and blocks misspelled."""
+    """Return what Markdown left unconverted: undefined references and footnotes, and misspelled blocks."""
     text = prose.get_text()
-    return [found for pattern in UNDONE for found in re.findall(pattern, text)]
+    return [left for pattern in UNDONE for left in re.findall(pattern, text)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A look for whatever a page asks of another host than that of the site.
+"""Finds whatever a built site asks of another host.
 
 A browser would refuse it, by the page's policy (render/mkdocs/policy.py), so a reader would miss something: the build
 fails instead. What a script puts together while it runs only a browser sees; see ``quiet`` in tests/browser.py.
@@ -20,34 +20,34 @@ IN_SCRIPT = re.compile(
 
 
 class _Requests(HTMLParser):
-    """Every element's attributes, with entities decoded, and its styles and scripts."""
+    """A parser that collects the addresses of other hosts in attributes, styles and scripts, with their lines."""
 
     def __init__(self):
         super().__init__()
-        self.found, self.inside = [], None
+        self.addresses, self.inside = [], None
 
     def handle_starttag(self, tag, attrs):
         given = {name: value or "" for name, value in attrs}
         self.inside = tag if tag in ("style", "script") else None
         named = tag == "link" and set(given.get("rel", "").lower().split()) <= NAMES
-        said = tag == "meta" and given.get("http-equiv", "").lower() != "refresh"
+        information = tag == "meta" and given.get("http-equiv", "").lower() != "refresh"
         for name, value in given.items():
-            if not (named or said or TEXT.match(name) or (tag, name) in FOLLOWED):
-                self._found(value, addresses(value))
+            if not (named or information or TEXT.match(name) or (tag, name) in FOLLOWED):
+                self._note(value, addresses(value))
 
     def handle_endtag(self, tag):
         self.inside = None
 
     def handle_data(self, data):
         if self.inside:
-            self._found(data, addresses(data) if self.inside == "style" else IN_SCRIPT.finditer(data))
+            self._note(data, addresses(data) if self.inside == "style" else IN_SCRIPT.finditer(data))
 
-    def _found(self, text, matches):
-        self.found += [(self.getpos()[0] + text.count("\n", 0, match.start()), match[1]) for match in matches]
+    def _note(self, text, matches):
+        self.addresses += [(self.getpos()[0] + text.count("\n", 0, match.start()), match[1]) for match in matches]
 
 
 def addresses(text: str):
-    """Addresses of other hosts in an attribute or a style, in any spelling that a browser reads as one."""
+    """Yield addresses of other hosts in an attribute or a style, in any spelling that a browser reads as one."""
     text = re.sub(r"\\([0-9a-fA-F]{1,6})\s?", lambda escaped: chr(min(int(escaped[1], 16), 0x10FFFF)), text)
     text = re.sub(r"/\*.*?\*/|<!--.*?-->", lambda comment: " " * len(comment[0]), text, flags=re.S)
     text = re.sub(r"xmlns(:\w+)?=\S{1,3}http://www\.w3\.org/[\w/]+", lambda name: " " * len(name[0]), text)
@@ -56,8 +56,8 @@ def addresses(text: str):
 
 
 def other_hosts(site: Path) -> list[str]:
-    """``FILE:LINE: ADDRESS`` of everything in a built site that a browser would load from another host."""
-    found = []
+    """Return ``FILE:LINE: ADDRESS`` of everything in a built site that a browser would load from another host."""
+    places = []
     for path in sorted(site.rglob("*")):
         if path.suffix not in (".html", ".css", ".js", ".mjs", ".svg"):
             continue
@@ -65,9 +65,9 @@ def other_hosts(site: Path) -> list[str]:
         if path.suffix in (".html", ".svg"):
             parser = _Requests()
             parser.feed(text)
-            requests = parser.found
+            requests = parser.addresses
         else:
             matches = addresses(text) if path.suffix == ".css" else IN_SCRIPT.finditer(text)
             requests = [(text.count("\n", 0, match.start()) + 1, match[1]) for match in matches]
-        found += [f"{path.relative_to(site).as_posix()}:{line}: {address}" for line, address in requests]
-    return found
+        places += [f"{path.relative_to(site).as_posix()}:{line}: {address}" for line, address in requests]
+    return places

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A term of the glossary is a link to it where a page first uses it, and the glossary is in order."""
+"""Finds terms of the glossary that a page first uses without a link, and terms out of order."""
 
 import re
 
@@ -11,18 +11,18 @@ NO_PROSE += ", .page-head, .recording, .table-scroll--words, .tabbed-labels"
 
 
 def terms(html: str) -> list[str]:
-    """The headings of the glossary."""
+    """Return the headings of the glossary."""
     return [heading.get_text().removesuffix("¶") for heading in BeautifulSoup(html, "html.parser").select("h2")]
 
 
 def misplaced(known: list[str]) -> list[str]:
-    """Terms that do not stand where the alphabet puts them."""
+    """Return the terms that do not stand where the alphabet puts them."""
     ordered = sorted(known, key=str.lower)
     return [term for term, other in zip(known, ordered, strict=True) if term != other]
 
 
 def prose_of(html: str) -> BeautifulSoup:
-    """A page without its code, pictures and headings."""
+    """Return a page without its code, pictures and headings."""
     # Most of a page, which would be read for nothing.
     text = re.sub(r"<(svg|pre|style|script|template)\b.*?</\1>", "", html, flags=re.S)
     page = BeautifulSoup(text, "html.parser")
@@ -32,13 +32,13 @@ def prose_of(html: str) -> BeautifulSoup:
 
 
 def unlinked(page: BeautifulSoup, known: list[str]) -> dict[str, str]:
-    """The terms that the prose of a page first uses without a link to the glossary, each with the words around it."""
-    said = [text for text in page.find_all(string=True) if text.find_parent(["p", "li", "td"])]
-    strings = [(text, text.find_parent("a")) for text in said]
+    """Return the terms that a page first uses without a link to the glossary, each with the words around it."""
+    texts = [text for text in page.find_all(string=True) if text.find_parent(["p", "li", "td"])]
+    strings = [(text, text.find_parent("a")) for text in texts]
     # The text of a link to another page is no use.
     strings = [(str(text), link) for text, link in strings if not link or "glossary" in link.get("href", "")]
     whole = "\n".join(text for text, _ in strings).lower()
-    found = {}
+    uses = {}
     for term in known:
         if term.lower() not in whole:
             continue
@@ -48,6 +48,6 @@ def unlinked(page: BeautifulSoup, known: list[str]) -> dict[str, str]:
         for text, link in strings:
             if match := use.search(other_terms.sub("", text)):
                 if not link:
-                    found[term] = " ".join(text[max(0, match.start() - 40) : match.end() + 40].split())
+                    uses[term] = " ".join(text[max(0, match.start() - 40) : match.end() + 40].split())
                 break
-    return found
+    return uses

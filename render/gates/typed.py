@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an author typed into a page, told from what the page was given by a run: it is marked, and may not look like it.
+"""Labels code that an author typed into a page, and refuses typed HTML that looks like a part of a recording.
 
 A block of code was run if it is Python, which pytest-markdown-docs executes, or stands in a snippet's file. Any other
 one says that it was typed. HTML is parsed as a browser reads it, so that no spelling of a class passes.
@@ -14,12 +14,12 @@ LABELS = {"text": "A sketch, typed by hand", "console": "To type yourself", "bas
 TYPED = "Typed by hand"
 OURS = re.compile(r"recording(__|--|$)|claim(--|$)|(by-gpu|gpu-switch|page-head|jp-.*)$")  # classes of what is recorded
 DATA = {"data-by-gpu", "data-device", "data-gpu", "data-typed"}
-TOOLTIP = re.compile(r"\b(measured|found) (on|in)\b|read from code compiled by")  # see frame.found
+TOOLTIP = re.compile(r"\b(measured|found) (on|in)\b|read from code compiled by")  # see frame.origin_of_claim
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 
 
 class Blocks(HTMLParser):
-    """The blocks of code in some HTML, and what in it looks like a part of a recording."""
+    """A parser that collects the blocks of code in some HTML, and the elements that look like parts of a recording."""
 
     def __init__(self, text: str, claims: set[str], allowed: Set[str]):
         super().__init__()
@@ -45,8 +45,8 @@ class Blocks(HTMLParser):
             self.open += [] if tag in VOID else [tag]
         elif tag == "pre":
             self.faults.append("code in HTML is not executed, nor marked as typed; use a fence")
-        said = DATA & given.keys() or TOOLTIP.search(given.get("title", "")) or tag == "data"
-        if (said or any(OURS.match(name) for name in classes if name not in self.allowed)) and not (
+        ours = DATA & given.keys() or TOOLTIP.search(given.get("title", "")) or tag == "data"
+        if (ours or any(OURS.match(name) for name in classes if name not in self.allowed)) and not (
             tag == "data" and given.get("title") in self.claims
         ):
             self.faults.append(
@@ -71,26 +71,26 @@ class Blocks(HTMLParser):
         return bool(self.open)
 
 
-def judged(
+def label_typed(
     text: str, claims: set[str], sources: list[str], python: int, allowed: Set[str] = frozenset()
 ) -> tuple[str, list[str]]:
-    """Some HTML with its typed blocks marked, and what is wrong with it.
+    """Return some HTML with its typed blocks labeled, and its faults.
 
     ``claims``: the tooltips of its claims; ``sources``: the files that it shows parts of; ``python``: how many fences
     of Python it has, each of which a test executes.
     """
-    found = Blocks(text, claims, allowed)
+    blocks = Blocks(text, claims, allowed)
     shown = ["\n".join(_lines(source)) for source in sources]
     pieces, last = [], 0
-    for end, language, code in found.blocks:
+    for end, language, code in blocks.blocks:
         python -= language == "python"
         if language == "python" or any("\n".join(_lines("".join(code))) in source for source in shown):
             continue
         pieces += [text[last:end], f' data-typed="{html.escape(LABELS.get(language, TYPED))}"']
         last = end
     if python < 0:
-        found.faults.append("a block of Python is no fence, so that no test executes it")
-    return "".join([*pieces, text[last:]]), found.faults
+        blocks.faults.append("a block of Python is no fence, so that no test executes it")
+    return "".join([*pieces, text[last:]]), blocks.faults
 
 
 def _lines(code: str) -> list[str]:

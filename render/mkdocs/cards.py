@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A hook of MkDocs: what a shared link shows, https://ogp.me: for each page a picture with its title and description.
+"""A hook of MkDocs that draws the picture of a shared link, https://ogp.me: a page's title and description.
 
 Whoever shows a link asks for the picture by its whole address. So there is one only where ``SITE_URL`` says where the
 site will stand; and not in ``mkdocs serve``, which has such an address, too, but nobody to share it with.
@@ -40,7 +40,7 @@ def on_page_context(context, page, config, **_):
 
 
 def card(above: str, title: str, description: str) -> Image.Image:
-    """A picture of ``SIZE`` with three texts, and under them eight blocks in the colors of programs 0 to 7.
+    """Return a picture of ``SIZE`` with three texts, and under them eight blocks in the colors of programs 0 to 7.
 
     >>> card("Triton by Example", "Vector add", "Two vectors, element by element.").size
     (1200, 630)
@@ -64,6 +64,6 @@ def card(above: str, title: str, description: str) -> Image.Image:
 
 @cache
 def colors() -> dict[str, str]:
-    """The light ones of ``tokens.css``, by name."""
+    """Return the light colors of ``tokens.css`` by name."""
     light = (ROOT / "theme/assets/tokens.css").read_text("utf-8").split("}")[0]
     return dict(re.findall(r"--([\w-]+): (#\w+);", light))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A hook of MkDocs: the whole files of the snippets, beside the pages: to read, and to download."""
+"""A hook of MkDocs that writes the snippets' whole files beside the pages, to read and to download."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from mkdocs.exceptions import PluginError
 
 from recorder.project import REPLACE_LINK, links_outside, relative, snippets
 from recorder.reach import needed
-from render.code import colored, zipped
+from render.code import color_file, make_zip
 
 
 def on_pre_build(config, **_):
@@ -19,8 +19,8 @@ def on_post_build(config, **_):
     for snippet in snippets():
         target = Path(config["site_dir"], relative(snippet.path))
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.with_suffix(".html").write_text(colored(snippet), "utf-8")
+        target.with_suffix(".html").write_text(color_file(snippet), "utf-8")
         if needed(snippet.path):
-            target.with_suffix(".zip").write_bytes(zipped(snippet))
+            target.with_suffix(".zip").write_bytes(make_zip(snippet))
         else:
             target.write_bytes(snippet.path.read_bytes())

@@ -16,7 +16,7 @@ from mkdocs.exceptions import PluginError
 
 from recorder import lab
 from recorder.project import Lab
-from render.code import highlighted
+from render.code import highlight_python
 from render.labs import code_cells, is_lab, markdown_of, placeholder
 from render.page import serving
 from render.templates import render
@@ -52,7 +52,10 @@ def _in_repository(page, config) -> str:
 
 
 def _notice(page: str, script: str | None) -> str:
-    """Nothing for a notebook that is what its script makes; else a word to the contributor, or the end of the build."""
+    """Return a notice for contributors, empty for a notebook that its script makes.
+
+    Raise ``PluginError`` unless the site is served.
+    """
     made_from = Lab(script.removeprefix("snippets/").removesuffix(".py")) if script else None
     status = lab.status(made_from) if made_from and made_from.path.is_file() else "orphaned"
     if status == "fresh":
@@ -70,11 +73,13 @@ def _notice(page: str, script: str | None) -> str:
 def _code_cell(cell: dict, page: str) -> str:
     outputs = [_output(output, cell["id"], page) for output in cell["outputs"]]
     folded = "solution" in cell["metadata"].get("tags", ())
-    return render("cell.html", id=cell["id"], code=highlighted("".join(cell["source"])), outputs=outputs, folded=folded)
+    return render(
+        "cell.html", id=cell["id"], code=highlight_python("".join(cell["source"])), outputs=outputs, folded=folded
+    )
 
 
 def _output(output: dict, cell: str, page: str) -> tuple[str, str]:
-    """Class and text of what a cell printed. Raises ``PluginError`` for an error and for pictures, which no lab has."""
+    """Return the class and text of an output. Raise ``PluginError`` for an error and for pictures, which no lab has."""
     if output["output_type"] == "error":
         raise PluginError(f"{page}: {cell} failed: {output['ename']}: {output['evalue']}")
     data = output.get("data", {"text/plain": output.get("text", "")})
@@ -85,7 +90,7 @@ def _output(output: dict, cell: str, page: str) -> tuple[str, str]:
 
 
 def _actions(page, config) -> str:
-    """Links to the notebook, which lies beside its page, and to Colab where the repository is on GitHub."""
+    """Return links to the notebook, which lies beside its page, and to Colab where the repository is on GitHub."""
     colab = ""
     if (config.repo_url or "").startswith("https://github.com/"):
         repository = config.repo_url.removeprefix("https://github.com/").strip("/")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A hook of MkDocs: what a browser may load and run on a page, as the page itself says it to the browser.
+"""A hook of MkDocs that adds the Content-Security-Policy to each page: what a browser may load and run on it.
 
 Nothing from another host, and of scripts in the page only those of the theme and of figures, by their digests. So what
 stands in a recording or in a page's prose cannot act, should it ever get past the checks there. Styles may stand in
@@ -45,7 +45,7 @@ def on_post_template(output_content: str, template_name: str, **_) -> str:
 
 
 def with_policy(html: str, content: str = "") -> str:
-    """A page with its policy, which trusts scripts around the content, and in it those of figures."""
+    """Return a page with its policy, which trusts scripts around the content, and in it those of figures."""
     around = html.replace(content, "") if content else html
     scripts = [script for script in SCRIPT.findall(around) if script] + [s for s in ours() if s in content]
     allowed = dict(ALLOWED)
@@ -60,12 +60,12 @@ def with_policy(html: str, content: str = "") -> str:
 
 
 def digest(script: str) -> str:
-    """What a policy calls a script by."""
+    """Return the digest by which a policy names a script."""
     return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
 
 
 @cache
 def ours() -> tuple[str, ...]:
-    """The scripts that stand in the content of pages."""
+    """Return our scripts in the content of pages."""
     switch = SCRIPT.findall(render("gpu_switch.html"))
     return (*switch, *(figure.script for figure in figures().values() if figure.script))

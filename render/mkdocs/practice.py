@@ -10,13 +10,13 @@ from markupsafe import Markup
 from practice.coach.exercise import PRACTICE
 from recorder.project import read_text
 from render.code import EPOCH
-from render.exercises import OVERVIEW, ZIP, files, sound
+from render.exercises import OVERVIEW, ZIP, check_cards, files
 
 NOTEBOOK = "practice.ipynb"
 
 
 def on_page_content(html, *, page, config, **_):
-    """On the overview: a link to the notebook in Colab, where the repository is on GitHub."""
+    """Add a link to the notebook in Colab to the overview, where the repository is on GitHub."""
     if page.file.src_uri != OVERVIEW:
         return html
     return html.replace('<span class="exercises__colab"></span>', colab(config))
@@ -38,8 +38,8 @@ def on_post_build(config, **_):
     target.with_name(NOTEBOOK).write_bytes((PRACTICE / NOTEBOOK).read_bytes())
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         texts = {f"practice/{path.relative_to(PRACTICE).as_posix()}": read_text(path) for path in files()}
-        told = json.loads(texts["practice/pages.json"]) | {"site": config.get("site_url") or ""}
-        texts["practice/pages.json"] = json.dumps(told, indent=1, ensure_ascii=False)
-        texts |= {f"practice/exercises/{each.name}/exercise.py": each.skeleton for each in sound()}
+        pages = json.loads(texts["practice/pages.json"]) | {"site": config.get("site_url") or ""}
+        texts["practice/pages.json"] = json.dumps(pages, indent=1, ensure_ascii=False)
+        texts |= {f"practice/exercises/{each.name}/exercise.py": each.skeleton for each in check_cards()}
         for name, text in sorted(texts.items()):
             archive.writestr(zipfile.ZipInfo(name, EPOCH), text, zipfile.ZIP_DEFLATED)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A hook of MkDocs: what the search plugin reads of a page, and what a word in it counts.
+"""A hook of MkDocs that chooses what the search plugin reads of a page, and how much a word in it counts.
 
 Left out are:
 
@@ -42,15 +42,15 @@ def without_code(context, page, **_):
 
 
 def names_in(code: re.Match) -> str:
-    """The names of an interface in a listing, each once."""
-    found = dict.fromkeys(NAME.findall(TAG.sub("", code[0])))
-    return f"<p>{' '.join(found)}</p>" if found else ""
+    """Return the names of an interface in a listing, each once."""
+    names = dict.fromkeys(NAME.findall(TAG.sub("", code[0])))
+    return f"<p>{' '.join(names)}</p>" if names else ""
 
 
 def errors_in(recording: re.Match) -> str:
-    """The lines of a recording by which an error is reported."""
-    found = dict.fromkeys(ERROR.findall(TAG.sub("", recording[0])))
-    return f"<p>{'<br>'.join(found)}</p>" if found else ""
+    """Return the lines of a recording that report an error."""
+    lines = dict.fromkeys(ERROR.findall(TAG.sub("", recording[0])))
+    return f"<p>{'<br>'.join(lines)}</p>" if lines else ""
 
 
 @event_priority(-50)  # and after it
@@ -79,7 +79,7 @@ def on_post_build(config, **_):
 
 
 def weight(location: str) -> float:
-    """How much a part of a page counts: a page more than its sections, a lesson more than a note."""
+    """Return how much a part of a page counts: a page more than its sections, a lesson more than a note."""
     page, _, section = location.partition("#")
     kind = page.partition("/")[0]
     return KINDS.get(kind, LESSON) * (1 if section else WHOLE)

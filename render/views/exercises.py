@@ -15,9 +15,9 @@ from practice.coach.finding import STAGES
 from practice.coach.pages import PAGE
 from practice.coach.spec import FINISHED, KINDS
 from recorder.project import RecorderError, nearest
-from render.code import highlighted
+from render.code import highlight_python
 from render.config import docs
-from render.exercises import OVERVIEW, ZIP, all_of_them, heading, page_of, sound
+from render.exercises import OVERVIEW, ZIP, all_of_them, check_cards, heading, page_of
 from render.lessons import lessons
 from render.links import way
 from render.page import Page
@@ -29,11 +29,11 @@ NEXT = '<h2 id="next">'  # before which a lesson leads to its exercises
 
 @view
 def exercise(page: Page, of: str) -> Markup:
-    """A page's middle: what is to be done, with hints and solution folded."""
-    found = {each.name: each for each in all_of_them()}
-    if of not in found:
-        raise RecorderError(f"there is no exercise {of!r}{nearest(str(of), found)}")
-    each = found[of]
+    """Return the exercise: its goal and file, an answer of the coach, with hints and solution folded."""
+    known = {each.name: each for each in all_of_them()}
+    if of not in known:
+        raise RecorderError(f"there is no exercise {of!r}{nearest(str(of), known)}")
+    each = known[of]
     lesson = lessons()[each.card.lesson]
     answered, where = answers_of(each), answers.read().where
     wrong = {w.name: w for w in each.wrong()}
@@ -44,12 +44,12 @@ def exercise(page: Page, of: str) -> Markup:
         kind=KINDS[each.card.kind],
         lesson=lesson,
         lesson_link=way(page.name, lesson.page),
-        hints=[linked(hint, page.name) for hint in each.card.hints[:2]],
-        line=highlighted(each.card.hints[2]),
-        skeleton=highlighted(each.skeleton),
+        hints=[with_links(hint, page.name) for hint in each.card.hints[:2]],
+        line=highlight_python(each.card.hints[2]),
+        skeleton=highlight_python(each.skeleton),
         right=each.start().stage == "speed",
         full=each.card.kind in FINISHED,
-        solution=highlighted(each.solution),
+        solution=highlight_python(each.solution),
         reached=reached(each),
         shown=wrong[answered.shown],
         answer="\n".join(answered.answer),
@@ -63,7 +63,7 @@ def exercise(page: Page, of: str) -> Markup:
 
 @view
 def exercises(page: Page) -> Markup:
-    """All exercises, by chapter."""
+    """Return a list of all exercises, by chapter."""
     chapters = {}
     for each in all_of_them():
         lesson = lessons()[each.card.lesson]
@@ -81,11 +81,11 @@ def exercises(page: Page) -> Markup:
 
 @view
 def caught(page: Page) -> Markup:
-    """Which check caught how many wrong solutions of each exercise."""
+    """Return a table of how many wrong solutions of each exercise each check caught."""
     rows, totals = [], dict.fromkeys(STAGES, 0)
     for each in all_of_them():
-        found = list(caught_by(each).values())
-        counts = [found.count(stage) for stage in STAGES]
+        stages = list(caught_by(each).values())
+        counts = [stages.count(stage) for stage in STAGES]
         totals = {stage: totals[stage] + count for stage, count in zip(STAGES, counts, strict=True)}
         rows.append({"link": way(page.name, page_of(each)), "title": each.card.title, "counts": counts})
     values = {"rows": rows, "stages": STAGES, "totals": totals.values(), "total": sum(totals.values())}
@@ -93,49 +93,49 @@ def caught(page: Page) -> Markup:
 
 
 def answers_of(each: Exercise) -> answers.Answered:
-    """What the coach answered to its wrong solutions. Raises ``RecorderError`` where that is of others."""
-    found = answers.read().exercises.get(each.name)
-    if not found or list(found.caught) != [wrong.name for wrong in each.wrong() if not wrong.gpu]:
+    """Return the coach's answers to the wrong solutions. Raise ``RecorderError`` where they are of others."""
+    answered = answers.read().exercises.get(each.name)
+    if not answered or list(answered.caught) != [wrong.name for wrong in each.wrong() if not wrong.gpu]:
         raise RecorderError(f"{each.name}: answers.json is stale; mend: {answers.MENDED_BY} {each.name}")
-    return found
+    return answered
 
 
 def caught_by(each: Exercise) -> dict[str, str]:
-    """Which check caught each wrong solution, as far as it has run: some need a GPU."""
+    """Return which check caught each wrong solution, as far as it was run: some need a GPU."""
     on_gpu = measured.read()
     slow = on_gpu.slow.get(each.name, ()) if on_gpu else ()
     return answers_of(each).caught | dict.fromkeys(slow, "speed")
 
 
 def reached(each: Exercise) -> dict | None:
-    """What its solution reached on a GPU, where its speed is asked for and was measured."""
-    found = measured.read()
-    if not found or not (own := found.solutions.get(each.name)):
+    """Return the speed that the solution reached on a GPU, where speed is asked for and was measured."""
+    results = measured.read()
+    if not results or not (own := results.solutions.get(each.name)):
         return None
     if own.fingerprint != measured.fingerprint(each):
         raise RecorderError(f"{each.name}: measured.json is stale; mend: python -m tests.practice.on_a_gpu")
     low, high = min(own.shares), max(own.shares)
     share = f"{low:.0%}" if f"{low:.0%}" == f"{high:.0%}" else f"{low:.0%} to {high:.0%}"
     least = measured.least(each)
-    return {"gpu": found.where["gpu"], "share": share, "against": own.against, "least": f"{least:.0%}"}
+    return {"gpu": results.where["gpu"], "share": share, "against": own.against, "least": f"{least:.0%}"}
 
 
-def linked(hint: str, page: str) -> Markup:
-    """A hint, in which a page's name is a link to it."""
+def with_links(hint: str, page: str) -> Markup:
+    """Return a hint in which the name of a page is a link to it."""
 
-    def link(found: re.Match) -> str:
-        if not (docs() / found["page"]).is_file():
-            raise RecorderError(f"the hint {hint!r} names {found['page']}, which is no page")
-        lesson = lessons().get(found["page"])
-        said = lesson.title if lesson else heading(found["page"])
-        return f'<a href="{way(page, found["page"], found["place"] or "")}">{said}</a>'
+    def link(match: re.Match) -> str:
+        if not (docs() / match["page"]).is_file():
+            raise RecorderError(f"the hint {hint!r} names {match['page']}, which is no page")
+        lesson = lessons().get(match["page"])
+        title = lesson.title if lesson else heading(match["page"])
+        return f'<a href="{way(page, match["page"], match["place"] or "")}">{title}</a>'
 
     return Markup(PAGE.sub(link, str(escape(hint))))
 
 
-def invited(html: str, page: str) -> str:
-    """A lesson's page, with its exercises before what comes next."""
-    mine = [each for each in sound() if page in (each.card.lesson, *each.card.also)]
+def with_invitation(html: str, page: str) -> str:
+    """Return a lesson's page with links to its exercises before the part *Next*."""
+    mine = [each for each in check_cards() if page in (each.card.lesson, *each.card.also)]
     if not mine or NEXT not in html:
         return html
     links = [(way(page, page_of(each)), each.card.title, KINDS[each.card.kind]) for each in mine]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The views that are figures: a recording of the page's snippet, drawn, with where it ran around it."""
+"""The views that are figures: a recording, drawn, with the place of its run under it."""
 
 from functools import partial
 from inspect import signature
@@ -36,12 +36,12 @@ def show_figure(figure: Figure, page: Page, of: str | None = None, device: str =
         return render("notice.html", notice=notice)
     page.figures[figure.name] = figure
     if len(fetched) == 1 and not figure.every:  # else the switch says it, or the figure
-        page.ran[frame.ran(first, figure)] = None
+        page.places_of_runs[frame.place_of_run(first, figure)] = None
     elif len(fetched) > 1:
         page.gpus |= {each.device: gpus.short(each) for each, _ in fetched}
     return frame.by_gpu(
         {
-            each.device: frame.framed(figure, each, figure.draw(each, **options), notice, page.name)
+            each.device: frame.with_foot(figure, each, figure.draw(each, **options), notice, page.name)
             for each, notice in fetched
         }
     )

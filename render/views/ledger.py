@@ -28,8 +28,8 @@ def ledger(page: Page) -> Markup:
         if script.notebook.is_file():
             made = lab.read(script.notebook)["metadata"]["provenance"]
             _enter(chapters, script.name, FEET["rows"].format(**made), lab.status(script).replace("fresh", "current"))
-    said = {chapter: (_counted(entries), entries) for chapter, entries in sorted(chapters.items())}
-    return render("ledger.html", chapters=said)
+    counted = {chapter: (_counted(entries), entries) for chapter, entries in sorted(chapters.items())}
+    return render("ledger.html", chapters=counted)
 
 
 def _enter(chapters: dict, name: str, place: str, state: str) -> None:
@@ -37,7 +37,7 @@ def _enter(chapters: dict, name: str, place: str, state: str) -> None:
 
 
 def _counted(entries: dict) -> str:
-    """Such as ``31 files ran, 62 recordings, all current``."""
+    """Return a summary such as ``31 files ran, 62 recordings, all current``."""
     states = [state for lines in entries.values() for _, state in lines]
     others = Counter(state for state in states if state != "current")
     judged = ", ".join(f"{count} {state}" for state, count in others.items()) or "all current"

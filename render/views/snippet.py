@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A snippet as something to copy: the view ``snippet``, all of it from its file and its recordings.
+"""The view ``snippet``: a snippet as something to copy, from its file and its recordings.
 
 What can be copied is a public host function that says what it raises; not so those in files that show a fault or
 measure something, which say so by their names.
@@ -16,7 +16,7 @@ from recorder import recording
 from recorder.project import RecorderError, Snippet, interpreted, read_text, relative
 from recorder.reach import needed
 from recorder.recording import Provenance
-from render.code import download, file_id, highlighted
+from render.code import download, file_id, highlight_python
 from render.config import repository
 from render.links import place_of, way
 from render.page import Page, serving
@@ -48,22 +48,22 @@ def snippet(page: Page, of: str | None = None) -> Markup:
     if NOT_TO_COPY.search(snippet.name):
         raise RecorderError(f"{snippet.name} is not to be copied: its name says that it shows a fault, or measures")
     tree = ast.parse(read_text(snippet.path))
-    found = functions(tree)
-    if not found:
+    offered = functions(tree)
+    if not offered:
         raise RecorderError(f"{snippet.name} has nothing to copy: no public host function that says what it raises")
     if not snippet.test.is_file():
         raise RecorderError(f"{snippet.name} has no test, so it is not to be copied")
-    place, said = place_of(snippet), ast.get_docstring(tree) or ""
+    place, docstring = place_of(snippet), ast.get_docstring(tree) or ""
     if not serving() and (faults := page.problems(snippet)):
         raise RecorderError("; ".join(map(str, faults)))
     return render(
         "snippet.html",
         path=relative(snippet.path),
-        idea=prose(sentence(said)),
-        functions=found,
-        shapes=prose(with_constants(paragraph(said, "Shapes"), tree)),
+        idea=prose(sentence(docstring)),
+        functions=offered,
+        shapes=prose(with_constants(paragraph(docstring, "Shapes"), tree)),
         dtypes=dtypes(tree),
-        ran=ran(snippet),
+        places=where_it_ran(snippet),
         targets=targets(snippet),
         test=relative(snippet.test),
         test_link=repository(relative(snippet.test)),
@@ -77,7 +77,7 @@ def snippet(page: Page, of: str | None = None) -> Markup:
 
 
 def functions(tree: ast.Module) -> list[Function]:
-    """The functions of a file that can be copied."""
+    """Return the functions of a file that can be copied."""
     return [_function(node) for node in tree.body if isinstance(node, ast.FunctionDef) and _offered(node)]
 
 
@@ -87,20 +87,20 @@ def _offered(node: ast.FunctionDef) -> bool:
 
 
 def _function(node: ast.FunctionDef) -> Function:
-    said = ast.get_docstring(node)
-    example = re.search(r"(?ms)^>>> .*?(?=\n\n|\Z)", said)
-    parts = {name: found for name in PARTS if (found := described(said, name))}
+    docstring = ast.get_docstring(node)
+    example = re.search(r"(?ms)^>>> .*?(?=\n\n|\Z)", docstring)
+    parts = {name: found for name in PARTS if (found := docstring_part(docstring, name))}
     return Function(
         node.name,
-        highlighted(signature(node)),
-        prose(sentence(said)),
+        highlight_python(signature(node)),
+        prose(sentence(docstring)),
         parts,
-        highlighted(example[0]) if example else Markup(),
+        highlight_python(example[0]) if example else Markup(),
     )
 
 
 def signature(node: ast.FunctionDef) -> str:
-    """On one line, or with its arguments on lines of their own."""
+    """Return a signature on one line, or with its arguments on lines of their own."""
     given, end = _arguments(node.args), f" -> {_short(node.returns)}" if node.returns else ""
     if len(line := f"{node.name}({', '.join(given)}){end}") <= WIDTH:
         return line
@@ -110,16 +110,16 @@ def signature(node: ast.FunctionDef) -> str:
 
 
 def _arguments(given: ast.arguments) -> list[str]:
-    """Each argument with its type and its default, and the signs between them."""
+    """Return each argument with its type and its default, and the signs between them."""
     places = [*given.posonlyargs, *given.args]
     defaults = [None] * (len(places) - len(given.defaults)) + given.defaults
-    found = [_argument(arg, default) for arg, default in zip(places, defaults, strict=True)]
+    arguments = [_argument(arg, default) for arg, default in zip(places, defaults, strict=True)]
     if given.posonlyargs:
-        found.insert(len(given.posonlyargs), "/")
+        arguments.insert(len(given.posonlyargs), "/")
     if given.vararg or given.kwonlyargs:
-        found.append(f"*{_argument(given.vararg, None)}" if given.vararg else "*")
-    found += [_argument(arg, each) for arg, each in zip(given.kwonlyargs, given.kw_defaults, strict=True)]
-    return found + ([f"**{_argument(given.kwarg, None)}"] if given.kwarg else [])
+        arguments.append(f"*{_argument(given.vararg, None)}" if given.vararg else "*")
+    arguments += [_argument(arg, each) for arg, each in zip(given.kwonlyargs, given.kw_defaults, strict=True)]
+    return arguments + ([f"**{_argument(given.kwarg, None)}"] if given.kwarg else [])
 
 
 def _argument(arg: ast.arg, default: ast.expr | None) -> str:
@@ -131,31 +131,31 @@ def _short(part: ast.expr) -> str:
     return ast.unparse(part).replace("torch.Tensor", "Tensor")
 
 
-def sentence(said: str) -> str:
-    """The first sentence of a docstring."""
-    first = " ".join(said.partition("\n\n")[0].split())
+def sentence(docstring: str) -> str:
+    """Return the first sentence of a docstring."""
+    first = " ".join(docstring.partition("\n\n")[0].split())
     return re.match(r"(?:``.*?``|.)*?(?:[.!?](?= [A-Z])|$)", first)[0]
 
 
-def paragraph(said: str, name: str) -> str:
-    """What follows ``name:`` in a docstring, up to the next of its kind."""
-    found = re.search(rf"(?ms)^{name}:\s*(.*?)(?=^[A-Z][\w, ]*: |^[A-Z][\w ]+ ``|\n\n|\Z)", said)
-    return " ".join(found[1].split()) if found else ""
+def paragraph(docstring: str, name: str) -> str:
+    """Return the text behind ``name:`` in a docstring, up to the next of its kind."""
+    match = re.search(rf"(?ms)^{name}:\s*(.*?)(?=^[A-Z][\w, ]*: |^[A-Z][\w ]+ ``|\n\n|\Z)", docstring)
+    return " ".join(match[1].split()) if match else ""
 
 
 def with_constants(text: str, tree: ast.Module) -> str:
-    """A text that names constants of its file, each with its value."""
+    """Return a text with the value of each constant of its file that it names."""
     assigned = [node for node in tree.body if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)]
     values = {node.targets[0].id: ast.unparse(node.value) for node in assigned}
     return re.sub(r"``([A-Z][A-Z_]+)``", lambda name: f"``{name[1]} = {values.get(name[1], '…')}``", text)
 
 
-def described(said: str, name: str) -> Markup:
-    """A part of a docstring: text, or a list where each entry begins with a name and a colon."""
-    found = re.search(rf"(?ms)^{name}:\n(.*?)(?=^\S|\Z)", f"{said}\n")
-    if not found:
+def docstring_part(docstring: str, name: str) -> Markup:
+    """Return a part of a docstring: text, or a list where each entry begins with a name and a colon."""
+    match = re.search(rf"(?ms)^{name}:\n(.*?)(?=^\S|\Z)", f"{docstring}\n")
+    if not match:
         return Markup()
-    text = textwrap.dedent(found[1]).strip()
+    text = textwrap.dedent(match[1]).strip()
     entries = re.split(r"(?m)^(?=[A-Za-z_][\w, ]*: )", text)
     if name == "Returns" or entries[0]:
         return Markup("<p>{}</p>").format(prose(" ".join(text.split())))
@@ -166,7 +166,7 @@ def described(said: str, name: str) -> Markup:
 
 
 def prose(text: str) -> Markup:
-    """The little of reStructuredText that docstrings use, as HTML."""
+    """Return as HTML the little of reStructuredText that docstrings use."""
     safe = str(escape(text))
     safe = re.sub(r"``(.+?)``", r"<code>\1</code>", safe)
     safe = re.sub(r":\w+:`~?(.+?)`", r"<code>\1</code>", safe)
@@ -174,24 +174,24 @@ def prose(text: str) -> Markup:
 
 
 def dtypes(tree: ast.Module) -> dict[str, list[str]]:
-    """The lists of dtypes that a file checks its arguments against, by their names."""
-    found = {}
+    """Return the lists of dtypes that a file checks its arguments against, by their names."""
+    lists = {}
     for node in tree.body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             name = node.targets[0].id
             if name.endswith("DTYPES") and isinstance(node.value, ast.Tuple):
-                found[name] = [ast.unparse(each).removeprefix("torch.") for each in node.value.elts]
-    return found
+                lists[name] = [ast.unparse(each).removeprefix("torch.") for each in node.value.elts]
+    return lists
 
 
-def ran(snippet: Snippet) -> list[Provenance]:
-    """Where it ran, GPUs first."""
+def where_it_ran(snippet: Snippet) -> list[Provenance]:
+    """Return the provenance of each recording, GPUs first."""
     known = sorted(recording.devices(snippet), key=lambda device: (interpreted(device), device))
     return [recording.load(snippet, device).provenance for device in known]
 
 
 def targets(snippet: Snippet) -> tuple[list[str], str]:
-    """The kinds of GPU that all its launches were compiled for; and by which Triton."""
+    """Return the kinds of GPU that all its launches were compiled for, and the version of Triton that did."""
     if "cpu" not in recording.devices(snippet):
         return [], ""
     made = recording.load(snippet, "cpu")

@@ -5,7 +5,7 @@ import pytest
 
 from figures.registry import figure, figures
 from recorder.project import RecorderError
-from render.views.frame import dressed
+from render.views.frame import with_assets
 
 
 def test_a_figure_of_something_unknown_is_refused():
@@ -26,7 +26,7 @@ def test_what_cannot_be_played_with_brings_no_script():
 
 def test_the_style_of_all_explorers_comes_once_a_page_and_before_their_own():
     explorers = [each for each in figures().values() if each.script]
-    page = dressed("", explorers)
+    page = with_assets("", explorers)
     (shared,) = {each.styles[0] for each in explorers}
     assert len(explorers) > 3 and page.count(shared) == 1
     assert all(page.index(shared) < page.index(own) for each in explorers for own in each.styles[1:])

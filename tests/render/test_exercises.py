@@ -142,14 +142,14 @@ def test_the_list_names_all():
 
 def test_a_lesson_leads_to_its_exercises():
     page = FIRST.card.lesson
-    html = views.invited(f"<p>Text.</p>{views.NEXT}Next</h2>", page)
+    html = views.with_invitation(f"<p>Text.</p>{views.NEXT}Next</h2>", page)
     link = BeautifulSoup(html, "html.parser").select_one("p.invitation a")
     assert link.get_text() == FIRST.card.title and html.index("invitation") < html.index("Next</h2>")
     leading = {lesson for exercise in EXERCISES for lesson in (exercise.card.lesson, *exercise.card.also)}
     assert leading >= set(lessons()), "a lesson has no exercise"
     none = "notes/int64-offsets.md"
-    assert views.invited(views.NEXT, none) == views.NEXT
-    assert views.invited("<p>A page without a next.</p>", page) == "<p>A page without a next.</p>"
+    assert views.with_invitation(views.NEXT, none) == views.NEXT
+    assert views.with_invitation("<p>A page without a next.</p>", page) == "<p>A page without a next.</p>"
 
 
 def test_a_wrong_name_gets_the_nearest():
@@ -166,15 +166,15 @@ def test_an_exercise_of_no_lesson_is_refused(monkeypatch):
 
 
 def test_a_hint_links_the_page_that_it_names():
-    hint = views.linked("a < b, see programs/masks.md#other, or", "practice/row-sum.md")
+    hint = views.with_links("a < b, see programs/masks.md#other, or", "practice/row-sum.md")
     link = BeautifulSoup(hint, "html.parser").a
     assert link["href"] == "../../programs/masks/#other" and "a &lt; b, see" in hint
     with pytest.raises(RecorderError, match=r"programs/mask\.md, which is no page"):
-        views.linked("see programs/mask.md", "practice/row-sum.md")
+        views.with_links("see programs/mask.md", "practice/row-sum.md")
 
 
 def test_a_hint_calls_a_page_that_is_no_lesson_by_its_heading():
-    hint = views.linked("how: matmul/split-k.md#the-shortest-kernel", "practice/split.md")
+    hint = views.with_links("how: matmul/split-k.md#the-shortest-kernel", "practice/split.md")
     assert hint.endswith(">Split-K: few rows, long sums</a>")
 
 

@@ -195,12 +195,12 @@ def test_readers_are_not_shown_what_the_formatter_is_told(convert, course):
     page = convert("```python\nkernel(\n    a, b,\n)  # fmt: skip\n```", whole_file=False)
     assert "kernel" in page and "fmt" not in page
     course.snippet("toy", f"{TOY}f(\n    1,\n)  # fmt: skip\n")
-    assert "# fmt: skip" in code.colored(Snippet("programs/toy"))
+    assert "# fmt: skip" in code.color_file(Snippet("programs/toy"))
 
 
 def zipped() -> dict[str, str]:
     """The files in the toy's zip, by their names."""
-    archive = zipfile.ZipFile(io.BytesIO(code.zipped(Snippet("programs/toy"))))
+    archive = zipfile.ZipFile(io.BytesIO(code.make_zip(Snippet("programs/toy"))))
     return {name: archive.read(name).decode() for name in archive.namelist()}
 
 

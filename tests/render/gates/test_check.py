@@ -103,8 +103,8 @@ def test_a_claim_that_holds_no_longer(course, refused):
 def test_faults_of_all_pages_are_named_at_once(course, refused):
     course.page(LESSON.replace("view: output", "view: outputs").replace(":kernel", ":kernal"))
     course.page("# Home\n\n{{ cpu: 1 }}\n\n```recordng\n```\n", "index.md")
-    assert refused(f"^{PAGE}:6: .*'kernal'") == 4
-    refused(f"^{PAGE}:11: there is no view 'outputs'")
+    assert refused(f"^{PAGE}:7: .*'kernal'") == 4
+    refused(f"^{PAGE}:12: there is no view 'outputs'")
     refused(f"^{HOME}:3: there is no snippet 'index'.*name another by `of:`")
     refused(f"^{HOME}:5: no fence is called 'recordng'")
 
@@ -146,7 +146,7 @@ def test_settings_that_cannot_be_read(course, capsys):
 
 def test_a_first_use_of_a_term_without_its_link(course, refused):
     course.page(LESSON.replace(LINKED, "block"))
-    said = r"elements in a block.*mend: \[block\]\(../reference/glossary.md#block\)$"
+    said = r"elements in a block.*write: \[block\]\(../reference/glossary.md#block\)$"
     assert refused(f"^{PAGE}:3: the first use of 'Block' is no link", said) == 1
 
 
