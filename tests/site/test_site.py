@@ -122,6 +122,10 @@ def test_these_are_all_pages(site):
     assert sorted(listed) == sorted(SITE_URL + address for address in SOURCES)
 
 
+def test_robots_are_told_where_the_map_is(site):
+    assert f"Sitemap: {SITE_URL}sitemap.xml" in (site.folder / "robots.txt").read_text("utf-8").splitlines()
+
+
 def test_has_what_every_page_has(site, address):
     page = built(site, address)
     assert len(page.all("h1")) == 1
