@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from guards import Guarded, check_each_once, environment, recorded_accesses
+from guards import Guarded, check_each_once, environment, handed_out, recorded_accesses
 
 from snippets.programs import num_warps
 from snippets.programs.num_warps import GPUS, double, launched, why
@@ -37,10 +37,11 @@ def test_doubles(device, n):
 @pytest.mark.parametrize("n", [1, num_warps.BLOCK + 1])
 def test_each_element_is_loaded_and_stored_once(n):
     x = Guarded.around(torch.randn(n), before=64, after=num_warps.BLOCK, fill=0xFF)
-    with recorded_accesses() as accesses:
-        out = double(x.tensor)
+    out = Guarded((n,), torch.float32, x.tensor.device, before=64, after=num_warps.BLOCK, fill=0x5A)
+    with handed_out("empty_like", out.tensor), recorded_accesses() as accesses:
+        double(x.tensor)
     check_each_once(accesses, "load", x=x.tensor)
-    check_each_once(accesses, "store", out=out)
+    check_each_once(accesses, "store", out=out.tensor)
 
 
 def test_a_refusal_is_one_line(monkeypatch):
