@@ -57,7 +57,7 @@ def page_problems(wanted: list[str]) -> list[str]:
                 faults.append(f"{_file(page, f'## {term}')}: {term!r} is not where the alphabet puts it")
         else:
             faults += sorted((_unlinked(page, *use) for use in terms.unlinked(prose, known).items()), key=_line)
-        faults += [f"{_file(page, line)}: unfinished: {line.strip()}" for line in _lines_to_do(page)]
+        faults += unfinished(page)
         faults += misnumbered(page)
     return faults
 
@@ -100,15 +100,16 @@ def _line(fault: str) -> int:
     return int(match[1]) if match else 0
 
 
-def _lines_to_do(page: str) -> list[str]:
-    """Return the lines that still say TODO, as `recorder new` writes them."""
-    return [line for line in read_text(docs() / page).splitlines() if re.search(r"\bTODO\b", line)]
+def unfinished(page: str) -> list[str]:
+    """Return the faults of lines that still say TODO, as `recorder new` writes them."""
+    lines = enumerate(read_text(docs() / page).splitlines(), 1)
+    return [f"{_file(page)}:{at}: unfinished: {line.strip()}" for at, line in lines if re.search(r"\bTODO\b", line)]
 
 
 def misnumbered(page: str) -> list[str]:
     """Return the faults of sentences that give a lesson another number than the menu does."""
     faults = []
-    text = read_text(docs() / page).replace("\\n", "\n")  # a notebook writes line ends so
+    text = read_text(docs() / page).replace("\\n", "  ")  # a notebook writes line ends so
     for match in NUMBERED.finditer(text):
         lesson = lessons().get(posixpath.normpath(posixpath.join(posixpath.dirname(page), match["to"] or ".")))
         if not lesson:
@@ -117,7 +118,8 @@ def misnumbered(page: str) -> list[str]:
             continue
         else:
             why = f"the menu calls {lesson.page} lesson {lesson.number}; better link its title"
-        faults.append(f"{_file(page, match[0])}: {match['words']!r}: {why}")
+        line = text.count("\n", 0, match.start()) + 1
+        faults.append(f"{_file(page)}:{line}: {match['words']!r}: {why}")
     return faults
 
 

@@ -66,7 +66,7 @@ def _notice(page: str, script: str | None) -> str:
         "orphaned": "no script makes it any more",
     }[status]
     if not serving():
-        raise PluginError(f"{page}: {status}: {why}; mend: python -m recorder run, or git rm it")
+        raise PluginError(f"{page}: {status}: {why}; fix: python -m recorder run, or git rm it")
     return str(render("notice.html", notice=("stale", f"Not to be trusted: {why}.")))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a page can ask for, what it gets, and what it is told when there is no such thing."""
+"""A page gets what its fences and claims ask for; whatever is wrong stops it, with its line."""
 
 import html
 import io
@@ -136,7 +136,7 @@ def test_a_figure_with_where_it_ran(convert, course, view):
 
 
 def test_a_compiler_stage_names_the_triton_that_compiled_it(convert):
-    """Which is not the one that the launch was seen in."""
+    """That Triton is not the one that the launch was seen in."""
     page = convert(fence(*VIEWS["stage"]))
     assert "Compiled without a GPU · Triton 3.9.0 · " in page
     assert "Triton 3.7.1, NumPy 2.4.6, compiled by Triton 3.9.0</dd>" in page

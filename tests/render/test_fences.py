@@ -81,7 +81,7 @@ def executed(text, path, parser):
 
 
 def faults(path, parser):
-    """What is wrong with the fences of a page, as ``page:line: what``."""
+    """Return the faults of a page's fences, as ``page:line: fault``."""
     text = path.read_text("utf-8")
     name = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else path.name
     site = rendered(text, snippets=False)
@@ -123,7 +123,7 @@ def _tidy(code):
 
 
 def _foreign_options(header):
-    """What stands in a fence's header beside its language and what is known to be harmless."""
+    """Return the options in a fence's header that are not known to be harmless."""
     header = re.sub(r'\b(title|hl_lines|linenums)="[^"]*"', "", header.strip(" \t>`~-*+0123456789."))
     words = header.strip("{} ").split()
     return [word for word in words[1:] if word not in ("continuation", ".annotate")]
@@ -147,7 +147,7 @@ def _faults_of_code(code):
 
 
 def _looks_like_python(code):
-    """Whether plain text is a piece of Python that does something, and not output that happens to parse."""
+    """Return whether plain text is Python that does something, and not output that happens to parse."""
     try:
         tree = ast.parse(code)
     except SyntaxError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a reader gets with a page, and how long building it takes. kB are 1000 bytes, compressed as a server would."""
+"""The bytes that a reader fetches with a page, and the time of a build. kB are 1000 bytes, compressed as servers do."""
 
 import gzip
 import json
@@ -62,7 +62,7 @@ def test_a_strict_build_takes_at_most_0_15_s_a_page(site, tmp_path):
 
 @pytest.mark.speed
 def test_the_first_result_of_a_search_takes_a_browser_at_most_5_s(browser, site):
-    """Of a processor, in all of its threads; with the documents that only who searches fetches. Mostly far less."""
+    """Count a processor's time in all threads, and the documents that are fetched only to search. Mostly far less."""
     context = browser.new_context()
     page = context.new_page()
     page.goto(site.url)

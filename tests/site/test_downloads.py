@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a reader downloads from a lesson runs: in an empty folder, without a checkout and without a GPU."""
+"""A reader's download from a lesson runs in an empty folder, without a checkout and without a GPU."""
 
 import io
 import json

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What readers type into the search box, and whether the page that answers is among the first three results."""
+"""The page that answers a query of readers is among the first three results of the search."""
 
 import tomllib
 from pathlib import Path

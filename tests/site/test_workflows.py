@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is published was tested, and a GPU runs only what somebody we know asked for. zizmor checks the rest."""
+"""Only tested sites are published, and a GPU runs only jobs that somebody we know asked for. zizmor checks the rest."""
 
 import ast
 import re

@@ -39,7 +39,7 @@ SETTINGS = {  # of mkdocs.yml: the text that takes another's place, and the mess
 
 
 def problems() -> list[str]:
-    """What ``python -m render check`` says."""
+    """Return the lines that ``python -m render check`` prints."""
     config.forget()
     try:
         return check.problems()

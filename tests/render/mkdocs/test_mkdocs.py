@@ -73,7 +73,7 @@ class Small:
 
 
 def commands() -> list[str]:
-    """What ``make site`` runs, all of it Python."""
+    """Return the commands that ``make site`` runs, all of them Python."""
     if not shutil.which("make"):
         pytest.skip("make is not installed")
     call = ["make", "-n", "-o", ".venv/site.done", "-o", ".venv/all.done", "site", "BIN=BIN"]
