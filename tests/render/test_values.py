@@ -42,7 +42,9 @@ def convert(course):
 
 
 def test_a_sentence_says_a_name_on_each_gpu_as_it_would_what_it_stands_for(convert):
-    page = convert(f"{PAGE}It is {{{{ total; d; > 1000 and row.copy > 1 }}}}, {{{{ gain; .0% }}}}, {{{{ lanes }}}}.\n")
+    page = convert(
+        f"{PAGE}It is {{{{ total; d; > 1000 and row.copy > 1 }}}}, {{{{ gain; .0% }}}}, {{{{ lanes; d; < row.n }}}}.\n"
+    )
     total, gain, lanes = page.find_all("data")
     assert [each.text for each in (total, gain, lanes)] == ["1024", "200%", "3"]
     shown = json.loads(total["data-by-gpu"])
