@@ -11,9 +11,7 @@ In the order in which a page comes about:
 - ``links``: which page shows a snippet's file, and the way there from another page
 - ``gpus``: which recordings a page means by ``gpu``
 - ``previews``: a fresh recording for a page, or a preview of it under ``mkdocs serve``
-- ``claims``: numbers for sentences, from expressions over a recording
-- ``values``: names that a page gives to values, for its claims
-- ``tracked``: values that remember that they were read from a recording, so that a claim which was typed is refused
+- ``claims/``: numbers for sentences: expressions over recordings, and names that a page gives to values
 - ``code``: whole files, colored, to read and download
 - ``exercises``: the exercises, their pages, and which files of ``practice/`` readers download
 - ``handout``: what the folder ``practice/`` has of the site

@@ -9,7 +9,7 @@ In a page whose lesson is ``programs/vector-add``, this shows what ``snippets/pr
     ```
 
 ``of: programs/other`` names another snippet; the other options are those of the figure (``figures/<name>/``).
-In a sentence, ``{{ gpu: bandwidth[2**28].triton; .0f; > 1000 }}`` is a number from it; see ``claims.py``.
+In a sentence, ``{{ gpu: bandwidth[2**28].triton; .0f; > 1000 }}`` is a number from it; see ``claims/expressions.py``.
 Where ``gpu`` has recordings on several, a reader can switch between them; ``cpu`` and ``h200`` name one device.
 ``view: file`` shows a whole file, ``view: snippet`` what is to know before one copies it. Some views are of no snippet:
 ``ledger``, ``path``, ``route``, ``exercises``, ``caught``, and ``exercise``, whose ``of`` is in ``practice/exercises``.
@@ -38,15 +38,16 @@ from pygments.lexers import get_lexer_by_name
 from pygments.util import ClassNotFound
 
 from recorder.project import ROOT, RecorderError, Snippet, nearest, read_text, relative, snippets
-from render import claims, gpus
-from render.claims import Claim
+from render import gpus
+from render.claims import expressions
+from render.claims.expressions import Claim
+from render.claims.values import Source, Values, WrongValue
 from render.fences import at_first, claims_in, count_claimed, count_drawn, options_of, read_fences, recordings_in
 from render.gates import typed
 from render.labs import CLASSES, is_lab
 from render.lessons import lessons
 from render.page import Page, PageError
 from render.previews import fetch
-from render.values import Source, Values, WrongValue
 from render.views import frame
 from render.views.exercises import with_invitation
 from render.views.registry import views
@@ -92,7 +93,7 @@ class Claims(InlineProcessor):
     def handleMatch(self, match, data):
         page = self.md.page
         try:
-            claim = claims.read(match[1])
+            claim = expressions.read(match[1])
             page.values.used |= set(page.values.reached(claim.expression, claim.relies))
             first, *others = page.values.sources(claim)
             shown = [
@@ -144,7 +145,7 @@ def _show_claim(page: Page, claim: Claim, device: str, *sources: Source) -> Show
     first = fetched[sources[0]][0]
     if all(recorded for recorded, _ in fetched.values()):
         own = fetched[Source(claim.device, page.snippet(claim.of))][0] if claim.device else None
-        shown, value = claims.check(claim, own, binds, page.values.on(device))
+        shown, value = expressions.check(claim, own, binds, page.values.on(device))
         text = page.values.text(claim)
         made = [
             f"{frame.origin_of_claim(each, text)}, by {relative(source.snippet.path)}"

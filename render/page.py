@@ -42,7 +42,7 @@ class Page:
         self.fences = set()  # lines of recording fences that were understood as such
         self.rendered = []  # the line and the HTML of each of them
         self.claims = 0
-        self.values = None  # what it names; see values.py
+        self.values = None  # what it names; see claims/values.py
         self.tooltips = set()  # of claims
         self.sources = {}  # files that it shows sections of, each once
         self.faults = []  # messages, each with its place

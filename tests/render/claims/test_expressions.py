@@ -6,7 +6,7 @@ import pytest
 
 from recorder.project import RecorderError
 from recorder.recording import Reading
-from render import claims
+from render.claims import expressions as claims
 from tests.limits import at_most
 from tests.toy import made
 

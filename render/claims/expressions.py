@@ -54,7 +54,8 @@ from figures.data_sheets import promised
 from recorder import printed
 from recorder.project import RecorderError, nearest
 from recorder.recording import Recording
-from render import gpus, tracked
+from render import gpus
+from render.claims import tracked
 
 CLAIM = re.compile(r"((?P<device>[\w.-]+)(\s+of\s+(?P<of>[\w/-]+))?\s*:)?(?P<rest>.+)", re.S)
 SECONDS = 2  # of a processor: for one expression

@@ -17,8 +17,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from recorder.project import RecorderError, Snippet, interpreted
-from render import claims, gpus, tracked
-from render.claims import Claim
+from render import gpus
+from render.claims import expressions, tracked
+from render.claims.expressions import Claim
 from render.fences import Fence
 from render.page import Page
 from render.previews import fetch
@@ -74,10 +75,10 @@ class Values:
         found = NAMED.fullmatch(text)
         if not found or not found["name"].isidentifier():
             raise RecorderError(f"{text!r} is no line such as `name = gpu: EXPRESSION`")
-        name, claim = found["name"], claims.read(found["claim"])
+        name, claim = found["name"], expressions.read(found["claim"])
         if name in self.given:
             raise RecorderError(f"{name!r} is named twice")
-        if name in claims.FUNCTIONS or name == "value":
+        if name in expressions.FUNCTIONS or name == "value":
             raise RecorderError(f"{name!r} has a meaning of its own in claims; take another name")
         if claim.form or claim.condition:
             raise RecorderError(f"{name!r}: format and condition stand in the sentence, behind the name")
@@ -87,7 +88,7 @@ class Values:
         """Yield the names in some expressions, and those that they are made of."""
         seen, ahead = set(), list(expressions)
         while ahead:
-            names = claims.mentioned(ahead.pop(0)) & self.given.keys() - seen
+            names = expressions.mentioned(ahead.pop(0)) & self.given.keys() - seen
             seen |= names
             ahead += (self.given[name].expression for name in sorted(names))
             yield from sorted(names)
@@ -125,7 +126,7 @@ class Values:
             if claim.device:
                 source = Source(claim.device, self.page.snippet(claim.of))
                 recorded = fetch(self.page, source.snippet, source.on(device))[0]
-            value = claims.evaluate(claim.expression, recorded, self.on(device))
+            value = expressions.evaluate(claim.expression, recorded, self.on(device))
             if not tracked.of_recording(value):
                 raise RecorderError("it is typed by hand: no recording would change it")
             return value
