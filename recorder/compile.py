@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compile the launches that ``trace`` saw, for several targets, without a GPU: registers, digests and stages.
+"""Compile the launches that ``trace`` recorded, for several targets, without a GPU: registers, digests and stages.
 
-Runs in a process of its own, without ``TRITON_INTERPRET``: ``python -m recorder.compile SNIPPET LAUNCHES RESULT``;
+This runs in a process of its own, without ``TRITON_INTERPRET``: ``python -m recorder.compile SNIPPET LAUNCHES RESULT``;
 and under a Triton of its own, ``project.COMPILER``, which need not be the installed one.
 Triton specializes a kernel on the types, the alignment and the divisibility of its arguments. Each launch
 is repeated here by ``kernel.warmup`` with arguments alike in all of these, so the code is that of the real launch.
@@ -55,7 +55,7 @@ class CompileOnly:
 
 
 def in_one_place(ptx: str) -> str:
-    """PTX in which all of an inline assembly comes from one line of the source.
+    """Return PTX in which all of an inline assembly comes from one line of the source.
 
     Triton writes loads and stores as inline assembly. The LLVM of 3.9 takes its second line for the next line of the
     source, and so on, and ptxas tells SASS the same.
@@ -64,7 +64,7 @@ def in_one_place(ptx: str) -> str:
 
 
 def _keep_places(backend=None, stages=None, *more):
-    """A hook of Triton's, which may change how a stage is made; or else says by what its cache is to know that."""
+    """Change how Triton makes PTX: a hook, called for each compilation, and without stages for the cache's key."""
     if stages is None:
         return ("places", "places")
     if make := stages.get("ptx"):
@@ -73,7 +73,7 @@ def _keep_places(backend=None, stages=None, *more):
 
 
 def _argument(value):
-    """A tensor alike in dtype and alignment, a descriptor of one, a dtype of Triton's, or the value itself."""
+    """Return a tensor of the same dtype and alignment, a descriptor of one, a Triton dtype, or the value itself."""
     if not isinstance(value, dict):
         return value
     if "tl.dtype" in value:
@@ -88,7 +88,7 @@ def _argument(value):
 
 
 def compile_launch(launch: dict, target: str) -> dict:
-    """Registers, spills, bytes of shared memory and the text of every stage, or the compiler's error."""
+    """Return registers, spills, bytes of shared memory and the text of every stage, or the compiler's error."""
     module = importlib.import_module(launch["file"].removesuffix(".py").replace("/", "."))
     kernel = getattr(module, launch["kernel"])
     driver.set_active(CompileOnly(TARGETS[target]))
@@ -98,8 +98,8 @@ def compile_launch(launch: dict, target: str) -> dict:
     try:
         compiled = kernel.warmup(**arguments, **launch["options"], grid=tuple(launch["grid"]))
     except Exception as error:
-        said = f"{type(error).__name__}: {error}".replace(f"{ROOT}{os.sep}", "")
-        return {"error": re.sub(r" at 0x[0-9a-f]+", "", said)}  # an address would be another in each run
+        message = f"{type(error).__name__}: {error}".replace(f"{ROOT}{os.sep}", "")
+        return {"error": re.sub(r" at 0x[0-9a-f]+", "", message)}  # an address would be another in each run
     texts = {stage: compiled.asm[stage] for stage in STAGES if stage in compiled.asm}
     if "cubin" in compiled.asm:
         texts["sass"], usage = _disassemble(compiled.asm["cubin"])
@@ -114,7 +114,7 @@ def compile_launch(launch: dict, target: str) -> dict:
 
 
 def kept(code: dict, launch: dict, target: str, wanted) -> dict:
-    """The same code with a digest of each stage, and the text only of those that are wanted: text, place by line."""
+    """Return the same code with a digest of each stage, and with text and places only for the wanted stages."""
     if "error" in code:
         return code
     path = ROOT / launch["file"]
@@ -129,7 +129,7 @@ def kept(code: dict, launch: dict, target: str, wanted) -> dict:
 
 
 def digest(stage: str, pairs: list) -> str:
-    """Of the text alone, 16 hexadecimal digits: ptxas numbers the registers of the very same PTX in many ways."""
+    """Return 16 hexadecimal digits of the text without register numbers, which ptxas gives in many ways."""
     text = "\n".join(text for text, _ in pairs)
     return sha256(REGISTER.sub(r"\1_", text) if stage == "sass" else text)[:16]
 
@@ -156,7 +156,7 @@ def _amd_usage(amdgcn: str) -> dict:
 
 
 def tie_to_source(stage: str, text: str, file: str) -> list[tuple[str, int]]:
-    """Each line of the text and its line in ``file``, or 0 where it has none."""
+    """Return each line of the text with its line in ``file``, or 0 if it has none."""
     pairs = {"ttir": _mlir, "ttgir": _mlir, "llir": _llvm, "sass": _sass}.get(stage, _assembly)(text, file)
     while pairs and not pairs[-1][0].strip():
         pairs.pop()
@@ -192,7 +192,7 @@ def _llvm(text, file):
 
 
 def _assembly(text, file):
-    """PTX and AMD's assembly: ``.loc`` says which line the instructions after it come from."""
+    """Return the lines of PTX or AMD assembly, where ``.loc`` names the source line of the instructions after it."""
     pairs, current = [], 0
     for line in text.splitlines():
         if re.match(r"\s*\.section\s+(\.debug_|\.rodata)", line):
@@ -243,7 +243,7 @@ def main(name: str, launches: str, result: str):
 
 
 def specialization(value):
-    """What Triton's compiler looks at in an argument: two launches alike in this share their code."""
+    """Return what Triton's compiler specializes on in an argument: launches that agree in it share their code."""
     if isinstance(value, dict) and "alignment" in value:
         seen = {"dtype": value["dtype"], "aligned to 16": value["alignment"] % 16 == 0}
         return seen | {key: value[key] for key in ("block_shape",) if key in value}  # of a descriptor

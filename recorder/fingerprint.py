@@ -16,39 +16,39 @@ from recorder.project import COMPILER, ROOT, Lab, Snippet, interpreted
 from recorder.reach import reach_of
 from recorder.recording import Recording
 
-ALIASES = {"PIL": "pillow", "yaml": "pyyaml", "bs4": "beautifulsoup4"}  # packages that Python calls otherwise
+ALIASES = {"PIL": "pillow", "yaml": "pyyaml", "bs4": "beautifulsoup4"}  # packages with another name in Python
 SHOWN = re.compile(r"\.py\W{0,3}(?:, line )?\d|\bline \d|\bat \d+:\d")  # a place in a source file, as messages give it
 
 
 def pins(packages: Iterable[str] = ()) -> dict[str, str]:
-    """The lines of requirements.txt that pin what the interpreter's results depend on, and further packages."""
+    """Return the lines of requirements.txt that pin what the interpreter's results depend on, and other packages."""
     lines = _requirements(ROOT / "requirements.txt")
-    found = {}
+    pinned = {}
     for package in (*LIBRARIES, *sorted(packages)):
         spelled = re.escape(ALIASES.get(package, package)).replace("_", "[-_.]")
-        found[package] = " ".join(line for line in lines if re.match(rf"{spelled}\s*==", line, re.I))
-    return {package: line for package, line in found.items() if line or package in LIBRARIES}
+        pinned[package] = " ".join(line for line in lines if re.match(rf"{spelled}\s*==", line, re.I))
+    return {package: line for package, line in pinned.items() if line or package in LIBRARIES}
 
 
 def _requirements(file: Path) -> list[str]:
-    """The lines of a file of requirements, and of those that it names."""
+    """Return the lines of a requirements file and of those that it includes."""
     lines = file.read_text("utf-8").splitlines() if file.is_file() else []
     others = (line.removeprefix("-r ") for line in lines if line.startswith("-r "))
     return lines + [line for other in others for line in _requirements(file.parent / other.strip())]
 
 
 def shown(made: Recording) -> bool:
-    """Whether a recording shows where in a source file something stands."""
+    """Return whether a recording shows a place in a source file."""
     errors = (code.error for compiled in made.compiled for code in compiled.targets.values())
     return any(map(SHOWN.search, (made.output, *errors)))
 
 
 def of(snippet: Snippet | Lab, device: str = "cpu", made: Recording | None = None) -> str:
-    """SHA-256 (hexadecimal) over the syntax trees of a snippet and of the definitions of ours that it reaches.
+    """Return the SHA-256 (hexadecimal) of the code of a snippet and of the definitions of ours that it reaches.
 
-    And over what these read of their own text, and the lines that a recording, ``made``, shows; over what its settings
-    say of what is recorded; on a CPU, over the pins of what is imported; and over the version of the compiler, where
-    one has a part in it. Raises ``RecorderError`` for what cannot be followed.
+    It covers the syntax trees; what the code reads of its text, and the lines that the recording ``made`` shows; the
+    settings for what is recorded; on a CPU, the pins of the imported packages; and the version of the compiler, if one
+    has a part in it. Raise ``RecorderError`` for what cannot be followed.
     """
     reach = reach_of(snippet.path)
     own, *others = reach.order

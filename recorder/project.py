@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where things lie and what they are called: one name for a lesson, in all four places; and a snippet's settings."""
+"""Name the files of snippets, labs, exercises and recordings, and read a snippet's settings."""
 
 import difflib
 import keyword
@@ -20,7 +20,7 @@ class RecorderError(Exception):
 
 
 def _root() -> Path:
-    """The checkout around the working directory, else the one that this file belongs to."""
+    """Return the checkout around the working directory, or the one that this file belongs to."""
     here = Path.cwd()
     for folder in (here, *here.parents):
         if (folder / "mkdocs.yml").is_file() and (folder / "snippets").is_dir():
@@ -36,7 +36,7 @@ OUTPUT = "output"  # where a running snippet's standard output is collected, in 
 
 
 def relative(path: Path) -> str:
-    """``path`` from the root of the project, with forward slashes, as recordings and messages spell it."""
+    """Return ``path`` from the root of the project, with forward slashes, as recordings and messages have it."""
     return path.relative_to(ROOT).as_posix()
 
 
@@ -48,17 +48,17 @@ def inside(path: Path) -> Path:
 
 
 def links_outside() -> list[Path]:
-    """The symbolic links that lead out of the checkout, or nowhere: the site would show what this machine has there."""
-    found = []
+    """Return the symbolic links that lead nowhere or out of the checkout: the site would show this machine's files."""
+    links = []
     for folder in PUBLISHED:
         for parent, folders, files in os.walk(ROOT / folder):
-            found += [Path(parent, name) for name in (*folders, *files) if Path(parent, name).is_symlink()]
+            links += [Path(parent, name) for name in (*folders, *files) if Path(parent, name).is_symlink()]
     root = ROOT.resolve()
-    return sorted(link for link in found if not link.exists() or not link.resolve().is_relative_to(root))
+    return sorted(link for link in links if not link.exists() or not link.resolve().is_relative_to(root))
 
 
 def read_text(path: Path) -> str:
-    """The text of a file. Raises ``RecorderError`` if it is not UTF-8, or lies outside of the checkout."""
+    """Return the text of a file. Raise ``RecorderError`` if it is not UTF-8 or lies outside of the checkout."""
     inside(path)
     try:
         return path.read_text("utf-8")
@@ -74,7 +74,7 @@ OTHER_TRITON = "cpu-triton-"  # "cpu-triton-3.8.0": the interpreter of a Triton 
 
 
 def triton_of(device: str) -> str | None:
-    """The version of Triton in the name of a device, or None if it is the pinned one's, or a GPU's."""
+    """Return the version of Triton in the name of a device, or None for the pinned version and for GPUs."""
     return device.removeprefix(OTHER_TRITON) if device.startswith(OTHER_TRITON) else None
 
 
@@ -94,7 +94,7 @@ class Listing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What of a snippet is recorded beside its output and its benchmarks, and how: its table in ``recorder.toml``."""
+    """A snippet's table in ``recorder.toml``: what to record beside output and benchmarks, and how."""
 
     devices: tuple[str, ...] = ("cpu", "gpu")  # kinds of device that it is recorded on; none, if others run it
     differs: str = ""  # why its output is not the same on every device, or in every run
@@ -117,7 +117,7 @@ def _settings(file: Path, modified: int) -> dict[str, Settings]:
     except tomllib.TOMLDecodeError as error:
         raise RecorderError(f"{relative(file)} is not TOML: {error}") from error
     names = {s.name.partition("/")[2] for s in snippets() if s.settings_file == file}
-    found, known = {}, [field.name for field in msgspec.structs.fields(Settings)]
+    settings, known = {}, [field.name for field in msgspec.structs.fields(Settings)]
     for name, table in tables.items():
         if name not in names:
             raise RecorderError(f"{relative(file)} has settings for {name!r}{nearest(name, names)}")
@@ -127,11 +127,11 @@ def _settings(file: Path, modified: int) -> dict[str, Settings]:
         try:
             for launch in _launches(table):
                 check_launch(launch)
-            found[name] = msgspec.convert(table, Settings)
-            _check_settings(found[name])
+            settings[name] = msgspec.convert(table, Settings)
+            _check_settings(settings[name])
         except (msgspec.ValidationError, RecorderError) as error:
             raise RecorderError(f"{relative(file)}, {name}: {error}") from error
-    return found
+    return settings
 
 
 LAUNCH = re.compile(r"\w+\[\d+\]")
@@ -173,7 +173,7 @@ def check_new_name(name: str) -> None:
 
 
 def _packages() -> set[str]:
-    """What can be imported beside Python's own library, and what the requirements name."""
+    """Return the names of installed packages, of required ones and of our folders, which a file would hide."""
     pinned = (line for file in ROOT.glob("requirements*.txt") for line in file.read_text("utf-8").splitlines())
     names = (found[0].lower().replace("-", "_") for line in pinned if (found := re.match(r"[A-Za-z][\w-]*", line)))
     return {*names, *packages_distributions(), *(folder.name for folder in ROOT.iterdir() if folder.is_dir())}
@@ -252,7 +252,7 @@ def labs() -> list[Lab]:
 
 
 def strangers() -> list[Path]:
-    """Files in ``snippets/`` that no fingerprint covers: neither Python, nor settings; and ``__init__.py``."""
+    """Return the files in ``snippets/`` that no fingerprint covers: ``__init__.py``, and all but code and settings."""
     files = (Path(folder) / name for folder, _, names in os.walk(ROOT / "snippets") for name in names)
     known = lambda file: (file.suffix == ".py" and file.name != "__init__.py") or file.name == SETTINGS
     return sorted(file for file in files if not known(file) and "__pycache__" not in file.parts)
@@ -268,12 +268,12 @@ def find(name: str) -> Snippet:
 
 
 def snippet_of_page(page: str) -> str:
-    """The name of the snippet that belongs to a page: ``programs/vector-add.md`` to ``programs/vector_add``."""
+    """Return the name of a page's own snippet: ``programs/vector_add`` for ``programs/vector-add.md``."""
     return page.removesuffix(".md").replace("-", "_")
 
 
 def mend(name: str, device: str) -> str:
-    """The command that makes a recording anew."""
+    """Return the command that makes a recording again."""
     if triton_of(device):
         return f"python -m recorder run {name} --device {device}"
     where = "" if interpreted(device) else f"  (on a machine with this GPU: {device})"
@@ -281,7 +281,7 @@ def mend(name: str, device: str) -> str:
 
 
 def nearest(wrong: str, known: Iterable[str]) -> str:
-    """The end of an error message: the names most like the wrong one, or all that exist."""
+    """Return the end of an error message: the existing names most like the wrong one, or all of them."""
     known = [str(name) for name in known]
     close = difflib.get_close_matches(str(wrong), known, n=3, cutoff=0.5) or known[:12]
     return f"; the nearest that exist: {', '.join(close)}" if close else "; none exist yet"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a recording holds, as types, with units; and the only code that reads and writes one.
+"""Define what a recording holds, as types with units; read and write recordings, which no other code does.
 
 A recording is one JSON file for each snippet and device, ``recordings/<chapter>/<name>/<device>.json``, with one row a
 line. It carries the fingerprint of the code that it was made from and a digest of
@@ -27,7 +27,7 @@ STAGES = ("ttir", "ttgir", "llir", "ptx", "sass", "amdgcn")  # in the order of c
 
 
 class Part(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A part of a recording. What is as usual is left out of the file."""
+    """A part of a recording. The file leaves out fields with their default value."""
 
 
 class Provenance(Part):
@@ -54,7 +54,7 @@ class Provenance(Part):
 
 
 class Access(Part):
-    """A load or a store of one program, written down in the interpreter."""
+    """A load or a store of one program, recorded in the interpreter."""
 
     pid: tuple[int, int, int]
     op: str  # "load" or "store"
@@ -84,7 +84,7 @@ class Line(Part, array_like=True):
 
 
 class Code(Part):
-    """What became of a launch for one target."""
+    """The result of compiling a launch for one target."""
 
     registers: int = 0  # of 32 bits, for each thread
     spills: int = 0  # values of 4 bytes, for each thread
@@ -126,7 +126,7 @@ class Median(float):
 
 
 class Row(SimpleNamespace):
-    """What was measured at one x: ``row.line``, or ``row["2**20"]`` where a line's key is no name."""
+    """The measurements at one x: ``row.line``, or ``row["2**20"]`` if a line's key is no name."""
 
     def __getitem__(self, line: str):
         return vars(self)[line]
@@ -146,14 +146,14 @@ class Benchmark(Part, dict=True):  # which `cached_property` needs
     y_log: bool = False
 
     def readings(self) -> list[Reading]:
-        """A row for each x: of several processes the median of their medians, and the least and most of all."""
+        """Return a row for each x; for several processes, the median of their medians, and the least and most."""
         alike = {}
         for row in self.rows:
             alike.setdefault(tuple(row.x), []).append(row)
         return [rows[0] if len(rows) == 1 else _joined(rows) for rows in alike.values()]
 
     def medians(self) -> dict[Any, Row]:
-        """``{x: row, …}``, ``row.line`` being a :class:`Median`; x is a tuple where it has several parts."""
+        """Return ``{x: row, …}``; ``row.line`` is a :class:`Median`, and x is a tuple if it has several parts."""
         return dict(self._medians)
 
     @cached_property
@@ -165,14 +165,14 @@ class Benchmark(Part, dict=True):  # which `cached_property` needs
         return rows
 
     def by_process(self) -> list["Benchmark"]:
-        """The same table as each process measured it."""
+        """Return the same table as each process measured it."""
         numbers = dict.fromkeys(row.process for row in self.rows)
         rows = ([row for row in self.rows if row.process == number] for number in numbers)
         return [msgspec.structs.replace(self, rows=each) for each in rows]
 
 
 def _joined(rows: list[Reading]) -> Reading:
-    """Several processes' rows of one x as one row."""
+    """Return the rows of several processes for one x as one row."""
     y = {}
     for line in rows[0].y:
         medians = [Median(row.y[line]) for row in rows]
@@ -194,13 +194,13 @@ class Recording(Part):
     compiled: list[Compiled] = []
 
     def benchmark(self, name: str, *lines: str) -> Benchmark:
-        """The benchmark of this name, which must have these lines. Raises ``RecorderError``."""
-        found = {table.name: table for table in self.benchmarks}
-        if name not in found:
-            raise RecorderError(f"there is no benchmark {name!r}{nearest(name, found)}")
-        if missing := [line for line in lines if line not in found[name].lines]:
-            raise RecorderError(f"{name!r} has no line {missing[0]!r}{nearest(missing[0], found[name].lines)}")
-        return found[name]
+        """Return the benchmark of a name. Raise ``RecorderError`` if it or one of these lines does not exist."""
+        tables = {table.name: table for table in self.benchmarks}
+        if name not in tables:
+            raise RecorderError(f"there is no benchmark {name!r}{nearest(name, tables)}")
+        if missing := [line for line in lines if line not in tables[name].lines]:
+            raise RecorderError(f"{name!r} has no line {missing[0]!r}{nearest(missing[0], tables[name].lines)}")
+        return tables[name]
 
     def launch(self, name: str | None = None) -> Launch:
         """Return a launch by its name; without one, the only launch that is kept. Raise ``RecorderError``."""
@@ -244,7 +244,7 @@ class Recording(Part):
         return next(entry for entry in self.compiled if launch in entry.launches)
 
     def stage(self, launch: str | None, target: str, name: str) -> list[Line]:
-        """The lines of one compiler stage of a launch. Raises ``RecorderError``."""
+        """Return the lines of one compiler stage of a launch. Raise ``RecorderError`` if it is not kept."""
         code = self.code(launch, target)
         launch = launch or self.compiled_from(launch).launches[0]
         if name in code.stages:
@@ -294,7 +294,7 @@ def path_of(snippet: Snippet, device: str) -> Path:
 
 
 def devices(snippet: Snippet) -> list[str]:
-    """The devices that a recording of the snippet exists for."""
+    """Return the devices for which a recording of the snippet exists."""
     return sorted(path.stem for path in snippet.recordings.glob("*.json"))
 
 
@@ -307,7 +307,7 @@ def _digest(plain: dict) -> str:
 
 
 def spell(value, indent: str = "") -> str:
-    """JSON with one row a line: what is short, and a list of numbers however long, stands on one line."""
+    """Return JSON with a row a line: short values, and lists of numbers of any length, stand on one line."""
     short = json.dumps(value, ensure_ascii=False)
     rows = isinstance(value, dict) or (isinstance(value, list) and any(isinstance(v, dict | list | str) for v in value))
     if not rows or len(short) + len(indent) <= 118:
@@ -328,12 +328,12 @@ def save(recording: Recording) -> None:
 
 
 def load(snippet: Snippet, device: str) -> Recording:
-    """Read a recording. Raises ``RecorderError`` if it is not there, older than this code, or broken."""
+    """Read a recording. Raise ``RecorderError`` if it is missing, older than this code, or broken."""
     return _load(snippet, device)[0]
 
 
 def as_written(snippet: Snippet, device: str) -> bool:
-    """Whether a recording is what the recorder wrote."""
+    """Return whether a recording is as the recorder wrote it."""
     return _load(snippet, device)[1]
 
 
