@@ -84,9 +84,9 @@ class Values:
             raise RecorderError(f"{name!r}: format and condition stand in the sentence, behind the name")
         self.given[name], self.lines[name] = claim, line
 
-    def reached(self, *expressions: str) -> Iterator[str]:
+    def reached(self, *parts: str) -> Iterator[str]:
         """Yield the names in some expressions, and those that they are made of."""
-        seen, ahead = set(), list(expressions)
+        seen, ahead = set(), list(parts)
         while ahead:
             names = expressions.mentioned(ahead.pop(0)) & self.given.keys() - seen
             seen |= names
