@@ -33,7 +33,7 @@ class Figure:
     of: Literal["output", "launches", "stages", "rows"]  # what it is drawn from
     foot: str  # the line under it
     searched: bool  # whether readers may search for what it shows
-    every: bool  # whether it shows all recordings of a snippet, and itself where each was made
+    every: bool  # whether it shows all recordings of a snippet
     folder: Path
 
     @property

@@ -35,9 +35,9 @@ def show_figure(figure: Figure, page: Page, of: str | None = None, device: str =
     if not first:
         return render("notice.html", notice=notice)
     page.figures[figure.name] = figure
-    if len(fetched) == 1 and not figure.every:  # else the switch says it, or the figure
+    if len(fetched) == 1:  # else the switch says it
         page.places_of_runs[frame.place_of_run(first, figure)] = None
-    elif len(fetched) > 1:
+    else:
         page.gpus |= {each.device: gpus.short(each) for each, _ in fetched}
     return frame.by_gpu(
         {

@@ -46,11 +46,23 @@ def place_of_run(made: Recording, figure: Figure | None = None) -> str:
     """Return where a recording was made, for the head of a page, which names each place once."""
     facts = made.provenance
     if (figure and figure.of == "stages") or compiled_only(made):
-        return f"compiled by Triton {facts.compiler or facts.triton}"
+        return f"compiled by Triton {facts.compiler or _versions(made, figure)}"
     if interpreted(made.device):
-        return f"in Triton’s interpreter ({facts.triton})"
+        return f"in Triton’s interpreter ({_versions(made, figure)})"
     article = "an" if re.match("[AEFHILMNORSX8]", facts.device) else "a"  # as the letters are said: an NVIDIA, an RTX
     return f"on {article} {facts.device} (Triton {facts.triton})"
+
+
+def _versions(made: Recording, figure: Figure | None) -> str:
+    """Return the version of Triton without a GPU: of a figure that shows all recordings, the first and the last."""
+    if not (figure and figure.every):
+        return made.provenance.triton
+    snippet = Snippet(made.snippet)
+    every = (
+        recording.load(snippet, each).provenance.triton for each in recording.devices(snippet) if interpreted(each)
+    )
+    versions = sorted(every, key=lambda version: [int(part) for part in re.findall(r"\d+", version)])
+    return " to ".join(dict.fromkeys((versions[0], versions[-1])))
 
 
 def origin_of_claim(made: Recording, claim: str) -> str:

@@ -5,11 +5,13 @@ import json
 
 import pytest
 from bs4 import BeautifulSoup
+from msgspec.structs import replace
 
 from render import config
 from render.gates import check
 from render.lessons import lessons, minutes
 from tests.render.conftest import LESSON, NAV, cell, cells
+from tests.toy import made
 
 TOY = "programs/toy.md"
 NUMBERED = ["index.md", {"Learn": [{"1. A lab": "programs/a-lab.ipynb"}, {"2. Toy": TOY}]}, "reference/glossary.md"]
@@ -68,10 +70,13 @@ def test_what_was_compiled_is_said_last(course):
     assert under_title(compiled).partition("</p>")[0].endswith(">Compiled by Triton 3.9.0")
 
 
-def test_a_table_of_all_versions_says_itself_which_they_are(course):
-    course.record("cpu", output="## Rows\n  a row\n    ran: yes\n")
+def test_a_table_of_all_versions_names_the_first_and_the_last(course):
+    for device, version in {"cpu": "3.7.1", "cpu-triton-3.10.0": "3.10.0", "cpu-triton-3.9.0": "3.9.0"}.items():
+        provenance = replace(made("cpu").provenance, triton=version)
+        course.record(device, output="## Rows\n  a row\n    ran: yes\n", provenance=provenance)
     file = "```recording\nview: file\n```\n"
-    assert "page-head" not in under_title(f"# Toy\n\n```recording\nview: verdicts\nsection: Rows\n```\n\n{file}")
+    head = under_title(f"# Toy\n\n```recording\nview: verdicts\nsection: Rows\n```\n\n{file}").partition("</p>")[0]
+    assert head.endswith(">Ran in Triton’s interpreter (3.7.1 to 3.10.0)")
 
 
 def test_the_view_of_the_path(course):

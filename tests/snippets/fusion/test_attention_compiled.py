@@ -22,6 +22,7 @@ def test_counts_of_the_tile():
         assert number(f"matmuls in a step, {head_dim}") == 2 * head_dim // 16 + 2 * 64 // 16
         assert 64 <= number(f"exponentials in a step, {head_dim}") <= 72
         assert number(f"waits in a step, {head_dim}") >= 1
+    assert number("registers, 64") <= 168 < number("registers by descriptors without a limit, 64")
 
 
 def test_only_the_first_loop_that_multiplies():
