@@ -10,12 +10,12 @@ from unittest import mock
 
 import pytest
 import torch
+from compiled import SHARED, compiled
 from guards import (
     Guarded,
     as_if_compiled,
     check_each_once,
     check_inside,
-    environment,
     handed_out,
     nan_as_on_a_gpu,
     precisions_of_dots,
@@ -28,7 +28,6 @@ from triton.runtime.interpreter import interpreter_builder as builder
 
 from snippets.fusion import attention as snippet
 from snippets.fusion.attention import attention, attention_backward_op, attention_op
-from tests.processes import run_code
 
 ROOT = Path(__file__).resolve().parents[3]
 SMALL = {"BLOCK_Q": 16, "BLOCK_K": 16, "num_warps": 4, "num_stages": 2}
@@ -696,45 +695,27 @@ def test_the_online_softmax_of_one_query(device, block):
     assert snippet.state(scores, values, 0, block) == [-math.inf, 0.0, 0.0]
 
 
-COMPILED = """
-import itertools
-from unittest import mock
-import torch, triton
-from triton.runtime import driver
-from recorder.compile import TARGETS, CompileOnly, _disassemble
-from snippets.fusion import attention as module
-
-driver.set_active(CompileOnly(TARGETS["sm_90"]))
-
-def getitem(kernel, grid):
-    def launch(*arguments, **options):
-        compiled = kernel.warmup(*arguments, grid=(1,), **options)
-        sass, usage = _disassemble(compiled.asm["cubin"])
-        wide = "UTMALDG" if options["DESCRIBED"] else "LDGSTS.E.BYPASS.128"
-        print(kernel.__name__, usage["spills"], compiled.metadata.shared, "HGMMA" in sass, wide in sass)
-    return launch
-
-with mock.patch.object(module, "check_arguments"), mock.patch.object(triton.JITFunction, "__getitem__", getitem):
-    for described in (False, True):
-        for head_dim in (64, 128):
-            q, k = (torch.empty(1, heads, 4096, head_dim).bfloat16() for heads in (4, 2))
-            out, lse = module.forward(q, k, k, 0.125, True, described=described)
-            module.backward(out, q, k, k, out, lse, 0.125, True, described=described)
+CODE = """
+for described in (False, True):
+    for head_dim in (64, 128):
+        q, k = (torch.empty(1, heads, 4096, head_dim).bfloat16() for heads in (4, 2))
+        out, lse = module.forward(q, k, k, 0.125, True, described=described)
+        module.backward(out, q, k, k, out, lse, 0.125, True, described=described)
 """
 
 
 def test_compiles_to_matrix_units_and_wide_loads():
     """For an H200, without one. By pointers nothing spills, and shared memory suffices on smaller GPUs, too. By
     descriptors some values do by Triton 3.7.1, for three kernels are just below the limit of registers by 3.9."""
-    done = run_code(COMPILED, env=environment("cuda", PYTHONPATH=str(ROOT)), cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    found = [line.split() for line in done.stdout.splitlines()]
-    assert [line[0] for line in found] == ["attention_kernel", "grad_q_kernel", "grad_k_v_kernel"] * 4
-    assert all(line[3:] == ["True", "True"] for line in found)
-    for spills, shared in ((int(line[1]), int(line[2])) for line in found[:6]):
-        assert spills == 0 and shared <= 101_376
-    for spills, shared in ((int(line[1]), int(line[2])) for line in found[6:]):
-        assert spills <= 32 and shared <= 232_448
+    launches = compiled("fusion/attention", CODE)
+    assert [launch.kernel for launch in launches] == ["attention_kernel", "grad_q_kernel", "grad_k_v_kernel"] * 4
+    by_pointers, described = launches[:6], launches[6:]
+    assert all("HGMMA" in launch.sass for launch in launches)
+    assert all("LDGSTS.E.BYPASS.128" in launch.sass for launch in by_pointers)
+    assert all("UTMALDG" in launch.sass for launch in described)
+    assert all(launch.spills == 0 and launch.shared <= 101_376 for launch in by_pointers)
+    assert all(launch.spills <= 32 and launch.shared <= SHARED for launch in described)
+    assert [launch.options["DESCRIBED"] for launch in launches] == [False] * 6 + [True] * 6
 
 
 MINUS_INFINITE_SCORES = [  # numbers of a key that makes the score of every query below -inf, head_dim, dtype

@@ -5,6 +5,7 @@ touched, also where ``cu_seqlens`` is wrong; tiles that see nothing are not gone
 under ``torch.compile``."""
 
 import contextlib
+import re
 from unittest import mock
 
 import numpy as np
@@ -12,12 +13,12 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from compiled import compiled
 from guards import (
     Guarded,
     as_if_compiled,
     check_inside,
     check_same_bits,
-    environment,
     handed_out,
     recorded_accesses,
     without_memory,
@@ -26,7 +27,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from triton.runtime.interpreter import interpreter_builder as builder
 
-from recorder.project import ROOT
 from snippets.fusion import attention_variable as snippet
 from snippets.fusion.attention_variable import (
     attention_variable,
@@ -35,7 +35,6 @@ from snippets.fusion.attention_variable import (
     lse_at,
     rows_of_sequence,
 )
-from tests.processes import run_code
 
 SMALL = {"BLOCK_Q": 16, "BLOCK_K": 16, "num_warps": 1, "num_stages": 1}
 silent = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of NumPy in the interpreter
@@ -589,22 +588,7 @@ def whole(number):
     return snippet.tl.full((), number, snippet.tl.int32)
 
 
-COMPILED = """
-import torch, triton
-from triton.runtime import driver
-from recorder.compile import TARGETS, CompileOnly, _disassemble
-from snippets.fusion import attention_variable as module
-
-driver.set_active(CompileOnly(TARGETS["sm_90"]))
-
-def getitem(kernel, grid):
-    def launch(*arguments, **options):
-        sass, usage = _disassemble(kernel.warmup(*arguments, grid=(1,), **options).asm["cubin"])
-        print(kernel.__name__, usage["spills"], "HGMMA" in sass or "HMMA" in sass)
-    return launch
-
-module.check_arguments = lambda *_, **__: None
-triton.JITFunction.__getitem__ = getitem
+CODE = """
 cu = torch.zeros(17, dtype=torch.int32)
 for head_dim in (64, 128):
     q = torch.empty(1000, 4, head_dim, dtype=torch.bfloat16)
@@ -615,10 +599,10 @@ for head_dim in (64, 128):
 
 def test_compiles_without_spills():
     """For an H200, without one: matrix units are used, and no register spills."""
-    done = run_code(COMPILED, env=environment("cuda", PYTHONPATH=str(ROOT)), cwd=ROOT)
-    assert done.returncode == 0, done.stderr
+    launches = compiled("fusion/attention_variable", CODE)
     names = ["variable_kernel", "variable_grad_q_kernel", "variable_grad_k_v_kernel"]
-    assert done.stdout.splitlines() == [f"{name} 0 True" for name in names] * 2
+    assert [launch.kernel for launch in launches] == names * 2
+    assert all(launch.spills == 0 and re.search("HG?MMA", launch.sass) for launch in launches)
 
 
 # The file as a script

@@ -11,12 +11,12 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
+from compiled import compiled
 from guards import (
     Guarded,
     as_if_compiled,
     check_each_once,
     check_inside,
-    environment,
     handed_out,
     nan_as_on_a_gpu,
     precisions_of_dots,
@@ -29,7 +29,6 @@ from hypothesis import strategies as st
 from snippets.fusion import decoding as snippet
 from snippets.fusion.decoding import choose_splits, decode_attention, decode_attention_op
 from snippets.tools.testing import addresses_of
-from tests.processes import run_code
 
 ROOT = Path(__file__).resolve().parents[3]
 SMALL = 16, 16, 4, 2  # a tile
@@ -613,39 +612,23 @@ def test_the_toy_of_pages(device):
         check_each_once(accesses, "store", out=out.tensor)
 
 
-COMPILED = """
-from unittest import mock
-import torch, triton
-from triton.runtime import driver
-from recorder.compile import TARGETS, CompileOnly, _disassemble
-from snippets.fusion import decoding as module
-
-driver.set_active(CompileOnly(TARGETS["sm_90"]))
-
-def getitem(kernel, grid):
-    def launch(*arguments, **options):
-        compiled = kernel.warmup(*arguments, grid=(1,), **options)
-        sass, usage = _disassemble(compiled.asm["cubin"])
-        wide, matrix = "LDGSTS.E.BYPASS" in sass and ".128" in sass, "HMMA" in sass
-        print(kernel.__name__, usage["spills"], compiled.metadata.shared <= 101_376 * 3 // 4, wide, matrix)
-    return launch
-
+CODE = """
 table = torch.zeros(1, 256, dtype=torch.int32)
-with mock.patch.object(module, "check_arguments"), mock.patch.object(triton.JITFunction, "__getitem__", getitem):
-    for head_dim in (64, 128):
-        q, k = (torch.empty(1, heads, 4096, head_dim).bfloat16() for heads in (8, 2))
-        cache = torch.empty(256, 16, 2, head_dim).bfloat16()
-        module.forward(q[:, :, :1], k, k, None, None, False, 0.125, 8)
-        module.forward(q[:, :, :1], cache, cache, table[0, :1], table, False, 0.125, 8)
+for head_dim in (64, 128):
+    q, k = (torch.empty(1, heads, 4096, head_dim).bfloat16() for heads in (8, 2))
+    cache = torch.empty(256, 16, 2, head_dim).bfloat16()
+    module.forward(q[:, :, :1], k, k, None, None, False, 0.125, 8)
+    module.forward(q[:, :, :1], cache, cache, table[0, :1], table, False, 0.125, 8)
 """
 
 
 def test_compiles_to_matrix_units_and_wide_loads():
     """For an H200, without one: nothing spills, and three programs have room on a multiprocessor."""
-    done = run_code(COMPILED, env=environment("cuda", PYTHONPATH=str(ROOT)), cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    expected = ["parts_kernel 0 True True True", "combine_kernel 0 True False False"]
-    assert done.stdout.splitlines() == expected * 4
+    launches = compiled("fusion/decoding", CODE)
+    assert [launch.kernel for launch in launches] == ["parts_kernel", "combine_kernel"] * 4
+    assert all(launch.spills == 0 and launch.shared <= 101_376 * 3 // 4 for launch in launches)
+    for launch in launches[::2]:
+        assert "LDGSTS.E.BYPASS" in launch.sass and ".128" in launch.sass and "HMMA" in launch.sass
 
 
 # On a GPU alone

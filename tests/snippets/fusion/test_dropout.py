@@ -8,18 +8,19 @@ device, so tests of what is random are tests of fixed numbers: they pass always,
 
 import contextlib
 import itertools
+import re
 from pathlib import Path
 from unittest import mock
 
 import numpy as np
 import pytest
 import torch
+from compiled import compiled
 from guards import (
     Guarded,
     as_if_compiled,
     check_each_once,
     check_same_bits,
-    environment,
     handed_out,
     recorded_accesses,
 )
@@ -29,7 +30,6 @@ from hypothesis import strategies as st
 from snippets.fusion import dropout as snippet
 from snippets.fusion.dropout import add_dropout, dropout, dropout_op
 from snippets.tools.testing import ragged_sizes
-from tests.processes import run_code
 
 SOURCE = Path(snippet.__file__)
 ROOT = SOURCE.parents[2]
@@ -604,47 +604,28 @@ def test_bfloat16_is_refused_in_the_interpreter():
 # The file as a script, and compiled
 
 
-COMPILED = """
-import re
-from unittest import mock
-import torch, triton
-from triton.runtime import driver
-from recorder.compile import TARGETS, CompileOnly, _disassemble
-from snippets.fusion import dropout as module
-
-driver.set_active(CompileOnly(TARGETS["sm_90"]))
-
-def getitem(kernel, grid):
-    def launch(*arguments, **options):
-        sass, usage = _disassemble(kernel.warmup(*arguments, grid=(1,), **options).asm["cubin"])
-        wide = lambda name: max(map(int, re.findall(name + r"[.A-Z]*\\.(\\d+) ", sass)), default=32)
-        high = len(re.findall(r"IMAD\\.HI", sass)) / module.A_THREAD
-        print(kernel.__name__, wide("LDG"), wide("STG"), "spills" if usage["spills"] else "fits",
-              "waits" if "BAR.SYNC" in sass else "runs", round(high))
-    return launch
-
-with mock.patch.object(module, "check_arguments"), mock.patch.object(triton.JITFunction, "__getitem__", getitem):
-    seed = torch.tensor(0)
-    x = torch.empty(2**16, dtype=torch.bfloat16)
-    module.plain_dropout(x, 0.1, seed)
-    module.forward(x, None, seed, 0.1)
-    module.forward(x, x, seed, 0.1)
-    module.forward(x.float(), x.float(), seed, 0.1)
-    module.forward(torch.empty(1, dtype=torch.float64), None, seed, 0.1)
+CODE = """
+seed = torch.tensor(0)
+x = torch.empty(2**16, dtype=torch.bfloat16)
+module.plain_dropout(x, 0.1, seed)
+module.forward(x, None, seed, 0.1)
+module.forward(x, x, seed, 0.1)
+module.forward(x.float(), x.float(), seed, 0.1)
+module.forward(torch.empty(1, dtype=torch.float64), None, seed, 0.1)
 """
 
 
 def test_compiles_to_wide_loads_and_spills_nothing():
     """For an H200, without one: 16 bytes a load; what Philox gives is where its thread needs it, so none waits for
     another; and by four numbers a run, a quarter of its multiplications (the high halves, for each element)."""
-    done = run_code(COMPILED, env=environment("cuda", PYTHONPATH=str(ROOT)), cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    *lines, single = done.stdout.splitlines()
-    names = ["dropout_kernel", *["add_dropout_kernel"] * 3]
-    assert [line.rsplit(" ", 1)[0] for line in lines] == [f"{name} 128 128 fits runs" for name in names]
-    one, *four = (int(line.split()[-1]) for line in lines)
+    *launches, single = compiled("fusion/dropout", CODE)
+    assert [launch.kernel for launch in launches] == ["dropout_kernel", *["add_dropout_kernel"] * 3]
+    for launch in launches:
+        assert (launch.widest("LDG"), launch.widest("STG"), launch.spills) == (128, 128, 0)
+        assert "BAR.SYNC" not in launch.sass
+    one, *four = (round(len(re.findall(r"IMAD\.HI", launch.sass)) / snippet.A_THREAD) for launch in launches)
     assert one >= 12 and all(2 <= each <= 5 for each in four)
-    assert single.startswith("add_dropout_kernel") and " fits " in single
+    assert single.kernel == "add_dropout_kernel" and single.spills == 0
 
 
 # On a GPU alone

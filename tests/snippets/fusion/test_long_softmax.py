@@ -5,18 +5,19 @@ else is; the same through ``autograd.Function``, the custom op and ``torch.compi
 
 import contextlib
 import math
+import re
 from collections import Counter
 from unittest import mock
 
 import pytest
 import torch
+from compiled import compiled
 from guards import (
     Guarded,
     as_if_compiled,
     check_each_once,
     check_inside,
     check_same_bits,
-    environment,
     handed_out,
     nan_as_on_a_gpu,
     recorded_accesses,
@@ -25,11 +26,9 @@ from guards import (
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from recorder.project import ROOT
 from snippets.fusion import long_softmax as snippet
 from snippets.fusion.long_softmax import Plan, plan, softmax, softmax_op
 from snippets.tools.testing import addresses_of, ragged_sizes
-from tests.processes import run_code
 
 BLOCK = 8
 WAYS = {  # to go about rows of these many columns, in small blocks
@@ -475,28 +474,11 @@ def test_eight_at_a_time_where_all_lies_at_multiples_of_eight():
     assert found == [8, 4, 8, 1, 1]
 
 
-COMPILED = """
-import re
-from unittest import mock
-import torch, triton
-from triton.runtime import driver
-from recorder.compile import TARGETS, CompileOnly, _disassemble
-from snippets.fusion import long_softmax as module
-
-driver.set_active(CompileOnly(TARGETS["sm_90"]))
-
-def getitem(kernel, grid):
-    def launch(*arguments, **options):
-        compiled = kernel.warmup(*arguments, grid=(1,), **options)
-        sass, usage = _disassemble(compiled.asm["cubin"])
-        print(kernel.__name__, usage["spills"], *sorted(set(re.findall(r"(?:LDG|STG)[.A-Z0-9]*", sass))))
-    return launch
-
-with mock.patch.object(module, "check_arguments"), mock.patch.object(triton.JITFunction, "__getitem__", getitem):
-    for rows, columns, dtype in CASES:
-        x = torch.empty(rows, columns, dtype=dtype)
-        module.forward(x)
-        module.backward(x, x)
+CODE = """
+for rows, columns, dtype in CASES:
+    x = torch.empty(rows, columns, dtype=dtype)
+    module.forward(x)
+    module.backward(x, x)
 """
 
 
@@ -506,12 +488,13 @@ def test_compiles_to_wide_loads_and_does_not_spill():
     sizes = [(1, 2**15, "float32"), (1, 2**14, "float32"), (1, 2**13, "float64")]
     sizes += [(1, 2**18, "bfloat16"), (140, 3000, "bfloat16")]
     cases = ", ".join(f"({rows}, {columns}, torch.{dtype})" for rows, columns, dtype in sizes)
-    done = run_code(COMPILED.replace("CASES", f"[{cases}]"), env=environment("cuda", PYTHONPATH=str(ROOT)), cwd=ROOT)
-    assert done.returncode == 0, done.stderr
+    launches = compiled("fusion/long_softmax", CODE.replace("CASES", f"[{cases}]"))
+    accesses = [sorted(set(re.findall(r"(?:LDG|STG)[.A-Z0-9]*", launch.sass))) for launch in launches]
+    found = [" ".join([each.kernel, str(each.spills), *of]) for each, of in zip(launches, accesses, strict=True)]
     wide, some = "0 LDG.E.128 STG.E.128", "0 LDG.E LDG.E.128 STG.E.128"
     split, split_backward = ["parts_kernel", "combine_kernel"], ["parts_backward_kernel", "combine_backward_kernel"]
     written = "0 LDG.E.128 STG.E"
-    assert done.stdout.splitlines() == [
+    assert found == [
         f"whole_kernel {wide}",  # 2**15
         *[f"{name} {what}" for name, what in zip(split_backward, (written, some), strict=True)],
         *[f"whole_kernel {wide}", f"whole_backward_kernel {wide}"] * 2,

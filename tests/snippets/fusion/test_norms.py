@@ -10,6 +10,7 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
+from compiled import compiled
 from guards import (
     Guarded,
     as_if_compiled,
@@ -650,41 +651,17 @@ def test_bfloat16_is_refused_in_the_interpreter():
 # The file as a script, and compiled
 
 
-COMPILED = """
-import re
-from unittest import mock
-import torch, triton
-from triton.runtime import driver
-from recorder.compile import TARGETS, CompileOnly, _disassemble
-from snippets.fusion import norms as module
-
-driver.set_active(CompileOnly(TARGETS["sm_90"]))
-
-def getitem(kernel, grid):
-    def launch(*arguments, **options):
-        sass, usage = _disassemble(kernel.warmup(*arguments, grid=(1,), **options).asm["cubin"])
-        wide = lambda name: max(map(int, re.findall(name + r"[.A-Z]*\\.(\\d+) ", sass)), default=32)
-        print(kernel.__name__, wide("LDG"), wide("STG"), "spills" if usage["spills"] else "fits")
-    return launch
-
-with mock.patch.object(module, "check_arguments"), mock.patch.object(triton.JITFunction, "__getitem__", getitem):
-    for shape, dtype in CASES:
-        x, row = torch.empty(shape, dtype=getattr(torch, dtype)), torch.empty(shape[0])
-        if shape[1] != module.MOST_COLUMNS:  # a backward takes more registers
-            module.rms_norm_forward(x, x[0], 1e-6, 0.0, False)
-            module.add_rms_norm_forward(x, x, x[0], 1e-6, 0.0, True)
-            module.layer_norm_forward(x, x[0], x[0], 1e-6)
-        module.rms_norm_backward_rows(x, x, x, x[0], row, 1.0, True)
-        with mock.patch.object(module, "sum_partials"):
-            module.layer_norm_backward(x, x, x[0], row, row, True)
+CODE = """
+for shape, dtype in CASES:
+    x, row = torch.empty(shape, dtype=getattr(torch, dtype)), torch.empty(shape[0])
+    if shape[1] != module.MOST_COLUMNS:  # a backward takes more registers
+        module.rms_norm_forward(x, x[0], 1e-6, 0.0, False)
+        module.add_rms_norm_forward(x, x, x[0], 1e-6, 0.0, True)
+        module.layer_norm_forward(x, x[0], x[0], 1e-6)
+    module.rms_norm_backward_rows(x, x, x, x[0], row, 1.0, True)
+    with mock.patch.object(module, "sum_partials"):
+        module.layer_norm_backward(x, x, x[0], row, row, True)
 """
-
-
-def compiled(*cases):
-    code = COMPILED.replace("CASES", repr(cases))
-    done = run_code(code, env=environment("cuda", PYTHONPATH=str(ROOT)), cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
 
 
 KERNELS = ["rms_norm", "add_rms_norm", "layer_norm", "rms_norm_backward", "layer_norm_backward"]
@@ -693,12 +670,12 @@ KERNELS = ["rms_norm", "add_rms_norm", "layer_norm", "rms_norm_backward", "layer
 def test_compiles_to_wide_loads_and_spills_nothing():
     """For an H200, without one: 16 bytes a load, also where 8 divides a row's 3000 columns and 16 does not; the widest
     row fits into registers, save for the backward of layer norm, which spills a few at 2**14."""
-    lines = compiled(((1000, 3000), "bfloat16"), ((64, snippet.MOST_COLUMNS), "float32"), ((1, 1), "float64"))
-    wide = [f"{name}_kernel 128 128 fits" for name in KERNELS]
-    widest = ["rms_norm_backward_kernel 128 128 fits", "layer_norm_backward_kernel 128 128 spills"]
-    assert lines[:7] == wide + widest
-    # Triton makes a constant of an argument that is 1
-    assert [line.split()[0] for line in lines[7:]] == [f"{name}_kernel" for name in KERNELS]
+    cases = [((1000, 3000), "bfloat16"), ((64, snippet.MOST_COLUMNS), "float32"), ((1, 1), "float64")]
+    launches = compiled("fusion/norms", CODE.replace("CASES", repr(cases)))
+    kernels = [f"{name}_kernel" for name in KERNELS]
+    assert [launch.kernel for launch in launches] == [*kernels, *kernels[3:], *kernels]
+    for number, launch in enumerate(launches[:7]):  # Triton makes a constant of an argument that is 1
+        assert (launch.widest("LDG"), launch.widest("STG"), launch.spills > 0) == (128, 128, number == 6)
 
 
 def test_what_a_backward_is_compiled_for():

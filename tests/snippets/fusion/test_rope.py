@@ -10,12 +10,12 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
+from compiled import compiled
 from guards import (
     Guarded,
     as_if_compiled,
     check_each_once,
     check_same_bits,
-    environment,
     handed_out,
     recorded_accesses,
     without_memory,
@@ -27,7 +27,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from snippets.fusion import rope as snippet
 from snippets.fusion.rope import rope, rope_tables, rotate
 from snippets.fusion.rope_measured import as_transformers, rotate_half
-from tests.processes import run_code
 
 SOURCE = Path(snippet.__file__)
 ROOT = SOURCE.parents[2]
@@ -514,45 +513,27 @@ def test_bfloat16_is_refused_in_the_interpreter():
 # The file as a script, and compiled
 
 
-COMPILED = """
-import re
-from unittest import mock
-import torch, triton
-from triton.runtime import driver
-from recorder.compile import TARGETS, CompileOnly, _disassemble
-from snippets.fusion import rope as module
-
-driver.set_active(CompileOnly(TARGETS["sm_90"]))
-
-def getitem(kernel, grid):
-    def launch(*arguments, **options):
-        sass, usage = _disassemble(kernel.warmup(*arguments, grid=(1,), **options).asm["cubin"])
-        wide = lambda name: sorted(set(map(int, re.findall(name + r"[.A-Z]*\\.(\\d+) ", sass))))
-        few = usage["registers"] <= 64  # of 65536, so that 1024 threads fit and more
-        print(wide("LDG"), wide("STG"), few and not usage["spills"])
-    return launch
-
-with mock.patch.object(module, "check_arguments"), mock.patch.object(triton.JITFunction, "__getitem__", getitem):
-    for head_dim, heads in ((128, 8), (120, 5)):
-        q = torch.empty(1000, heads, head_dim, dtype=torch.bfloat16)
-        cos = torch.empty(1000, head_dim // 2)
-        for interleaved in (False, True):
-            module.rotate(q, q, cos, cos, None, 0, interleaved, False)
-    one, positions = torch.empty(1, 1, 2), torch.zeros(1, dtype=torch.int32)
+CODE = """
+for head_dim, heads in ((128, 8), (120, 5)):
+    q = torch.empty(1000, heads, head_dim, dtype=torch.bfloat16)
+    cos = torch.empty(1000, head_dim // 2)
     for interleaved in (False, True):
-        module.rotate(one, one, one[0, :, :1], one[0, :, :1], positions, 0, interleaved, True)
+        module.rotate(q, q, cos, cos, None, 0, interleaved, False)
+one, positions = torch.empty(1, 1, 2), torch.zeros(1, dtype=torch.int32)
+for interleaved in (False, True):
+    module.rotate(one, one, one[0, :, :1], one[0, :, :1], positions, 0, interleaved, True)
 """
 
 
 def test_compiles_to_wide_loads_and_spills_nothing():
-    """For an H200, without one: 16 bytes a load and a store; 8 where halves of a head are no multiple of 16."""
-    done = run_code(COMPILED, env=environment("cuda", PYTHONPATH=str(ROOT)), cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
-    assert lines[:2] == ["[128] [128] True"] * 2
-    narrow, interleaved = lines[2:4]  # whose tables, in float32, are wide all the same
-    assert narrow.endswith("[64] True") and interleaved.endswith("[128] True")
-    assert len(lines) == 6  # Triton makes a constant of an argument that is 1
+    """For an H200, without one: 16 bytes a load and a store; 8 where halves of a head are no multiple of 16. A thread
+    has at most 64 registers of 65536, so that 1024 threads fit and more."""
+    launches = compiled("fusion/rope", CODE)
+    assert all(launch.spills == 0 and launch.registers <= 64 for launch in launches[:4])
+    whole, narrow, interleaved = launches[:2], *launches[2:4]  # whose tables, in float32, are wide all the same
+    assert all((launch.widths("LDG"), launch.widths("STG")) == ({128}, {128}) for launch in whole)
+    assert narrow.widths("STG") == {64} and interleaved.widths("STG") == {128}
+    assert len(launches) == 6  # Triton makes a constant of an argument that is 1
 
 
 # On a GPU alone

@@ -10,6 +10,7 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
+from compiled import compiled
 from guards import (
     Guarded,
     as_if_compiled,
@@ -490,40 +491,22 @@ def test_bfloat16_is_refused_in_the_interpreter():
 # The file as a script, and compiled
 
 
-COMPILED = """
-import re
-from unittest import mock
-import torch, triton
-from triton.runtime import driver
-from recorder.compile import TARGETS, CompileOnly, _disassemble
-from snippets.fusion import scan as module
-
-driver.set_active(CompileOnly(TARGETS["sm_90"]))
-
-def getitem(kernel, grid):
-    def launch(*arguments, **options):
-        sass, usage = _disassemble(kernel.warmup(*arguments, grid=(1,), **options).asm["cubin"])
-        wide = lambda name: max(map(int, re.findall(name + r"[.A-Z]*\\.(\\d+) ", sass)), default=32)
-        print(kernel.__name__, max(wide("LDG"), wide("LDGSTS")), wide("STG"), "spills" if usage["spills"] else "fits")
-    return launch
-
-with mock.patch.object(module, "check_arguments"), mock.patch.object(triton.JITFunction, "__getitem__", getitem):
-    for shape, dim, dtype in CASES:
-        x = torch.empty(shape, dtype=getattr(torch, dtype))
-        module.scan_forward(x, dim, False, True)
-        module.recurrence_backward(x, x, x, dim, False)
-        module.cummax_backward(x, x, x, dim, False)
+CODE = """
+for shape, dim, dtype in [((9, 3000), 1, torch.bfloat16), ((2, 128, 88), 1, torch.float32)]:
+    x = torch.empty(shape, dtype=dtype)
+    module.scan_forward(x, dim, False, True)
+    module.recurrence_backward(x, x, x, dim, False)
+    module.cummax_backward(x, x, x, dim, False)
 """
 
 
 def test_compiles_to_wide_loads_and_spills_nothing():
     """For an H200, without one: 16 bytes a load, also where 8 divides a row's 3000 columns and 16 does not."""
-    cases = [((9, 3000), 1, "bfloat16"), ((2, 128, 88), 1, "float32")]
-    code = COMPILED.replace("CASES", repr(cases))
-    done = run_code(code, env=environment("cuda", PYTHONPATH=str(ROOT)), cwd=ROOT)
-    assert done.returncode == 0, done.stderr
+    launches = compiled("fusion/scan", CODE)
     kernels = ["scan", "recurrence_backward", "cummax_backward"]
-    assert done.stdout.splitlines() == 2 * [f"{name}_kernel 128 128 fits" for name in kernels]
+    assert [launch.kernel for launch in launches] == 2 * [f"{name}_kernel" for name in kernels]
+    for launch in launches:
+        assert (launch.widest("LDG", "LDGSTS"), launch.widest("STG"), launch.spills) == (128, 128, 0)
 
 
 # On a GPU alone

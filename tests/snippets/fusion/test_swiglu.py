@@ -8,6 +8,7 @@ from unittest import mock
 
 import pytest
 import torch
+from compiled import compiled
 from guards import (
     Guarded,
     as_if_compiled,
@@ -24,7 +25,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from snippets.fusion import swiglu as snippet
 from snippets.fusion.swiglu import ACTIVATIONS, backward, forward, geglu, glu, swiglu
-from tests.processes import run_code, run_script
+from tests.processes import run_script
 
 SOURCE = Path(snippet.__file__)
 ROOT = SOURCE.parents[2]
@@ -475,43 +476,26 @@ def test_prints_what_the_page_shows(device):
     ]
 
 
-COMPILED = """
-import re
-from unittest import mock
-import torch, triton
-from triton.runtime import driver
-from recorder.compile import TARGETS, CompileOnly, _disassemble
-from snippets.fusion import swiglu as module
-
-driver.set_active(CompileOnly(TARGETS["sm_90"]))
-
-def getitem(kernel, grid):
-    def launch(*arguments, **options):
-        sass, usage = _disassemble(kernel.warmup(*arguments, grid=(1,), **options).asm["cubin"])
-        wide = lambda name: min(map(int, re.findall(name + r"[.A-Z]*\\.(\\d+) ", sass)), default=32)
-        few = usage["registers"] <= 64  # of 65536, so that 1024 threads fit and more
-        print(kernel.__name__, wide("LDG"), wide("STG"), few and not usage["spills"])
-    return launch
-
-with mock.patch.object(module, "check_arguments"), mock.patch.object(triton.JITFunction, "__getitem__", getitem):
-    x, halves = (torch.empty(1000, columns, dtype=torch.bfloat16) for columns in (3000, 6000))
-    module.forward(x, x, "silu"), module.backward(x, x, x, "gelu")
-    module.forward(halves, None, "gelu"), module.backward(x, halves, None, "silu")
-    one = torch.empty(1, 1)
-    module.forward(one, one, "silu"), module.backward(one, one, one, "silu")
-    columns = torch.empty(64, 6, dtype=torch.float64)[:, :1]
-    module.forward(columns, columns, "silu"), module.backward(columns, columns, columns, "silu")
+CODE = """
+x, halves = (torch.empty(1000, columns, dtype=torch.bfloat16) for columns in (3000, 6000))
+module.forward(x, x, "silu"), module.backward(x, x, x, "gelu")
+module.forward(halves, None, "gelu"), module.backward(x, halves, None, "silu")
+one = torch.empty(1, 1)
+module.forward(one, one, "silu"), module.backward(one, one, one, "silu")
+columns = torch.empty(64, 6, dtype=torch.float64)[:, :1]
+module.forward(columns, columns, "silu"), module.backward(columns, columns, columns, "silu")
 """
 
 
 def test_compiles_to_wide_loads_and_spills_nothing():
-    """For an H200, without one: 16 bytes a load and a store, also where 8 divides the columns and 16 does not."""
-    done = run_code(COMPILED, env=environment("cuda", PYTHONPATH=str(ROOT)), cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
-    assert lines[:4] == ["glu_kernel 128 128 True", "glu_backward_kernel 128 128 True"] * 2
+    """For an H200, without one: 16 bytes a load and a store, also where 8 divides the columns and 16 does not. A thread
+    has at most 64 registers of 65536, so that 1024 threads fit and more."""
+    launches = compiled("fusion/swiglu", CODE)
+    for launch in launches[:4]:
+        assert (launch.widths("LDG"), launch.widths("STG")) == ({128}, {128})
+        assert launch.spills == 0 and launch.registers <= 64
     # Triton makes a constant of an argument that is 1
-    assert [line.split()[0] for line in lines[4:]] == ["glu_kernel", "glu_backward_kernel"] * 2
+    assert [launch.kernel for launch in launches] == ["glu_kernel", "glu_backward_kernel"] * 4
 
 
 # On a GPU alone

@@ -10,13 +10,13 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
+from compiled import compiled
 from guards import (
     Guarded,
     as_if_compiled,
     check_each_once,
     check_inside,
     check_same_bits,
-    environment,
     handed_out,
     recorded_accesses,
     without_memory,
@@ -26,7 +26,6 @@ from hypothesis import strategies as st
 
 from snippets.fusion import topk as snippet
 from snippets.fusion.topk import Plan, topk
-from tests.processes import run_code
 
 SOURCE = Path(snippet.__file__)
 ROOT = SOURCE.parents[2]
@@ -302,33 +301,16 @@ def test_checks_of_what_is_compiled():
             snippet.check_arguments(torch.ones(2, 3), 1)
 
 
-COMPILED = """
-import re
-from unittest import mock
-import torch, triton
-from triton.runtime import driver
-from recorder.compile import TARGETS, CompileOnly, _disassemble
-from snippets.fusion import topk as module
-
-driver.set_active(CompileOnly(TARGETS["sm_90"]))
-
-def getitem(kernel, grid):
-    def launch(*arguments, **options):
-        sass, usage = _disassemble(kernel.warmup(*arguments, grid=(1,), **options).asm["cubin"])
-        wide = max(map(int, re.findall(r"LDG[.A-Z]*\\.(\\d+) ", sass)), default=32)
-        print(wide, options["KEY"], "spills" if usage["spills"] else "fits")
-    return launch
-
-with mock.patch.object(module, "check_arguments"), mock.patch.object(triton.JITFunction, "__getitem__", getitem):
-    for shape, k, dtype in (((9, 1000), 1, "bfloat16"), ((9, 5000), 8, "float32")):
-        module.topk_forward(torch.empty(shape, dtype=getattr(torch, dtype)), k)
+CODE = """
+for shape, k, dtype in (((9, 1000), 1, torch.bfloat16), ((9, 5000), 8, torch.float32)):
+    module.topk_forward(torch.empty(shape, dtype=dtype), k)
 """
 
 
 def test_compiles_to_wide_loads_and_spills_nothing():
-    done = run_code(COMPILED, env=environment("cuda", PYTHONPATH=str(ROOT)), cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["128 int32 fits", "128 int64 fits"]
+    small, large = compiled("fusion/topk", CODE)
+    assert (small.widest("LDG"), small.options["KEY"], small.spills) == (128, "int32", 0)
+    assert (large.widest("LDG"), large.options["KEY"], large.spills) == (128, "int64", 0)
 
 
 # On a GPU alone

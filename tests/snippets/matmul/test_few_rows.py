@@ -2,6 +2,7 @@
 """Any rows, both layouts, any share of K, in any order of the programs, give the same; counters are left at zero."""
 
 import contextlib
+import re
 from pathlib import Path
 from unittest import mock
 
@@ -10,7 +11,8 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from guards import Guarded, as_if_compiled, check_inside, environment, precisions_of_dots, recorded_accesses
+from compiled import SHARED, compiled
+from guards import Guarded, as_if_compiled, check_inside, precisions_of_dots, recorded_accesses
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sanitizer import CLEAN, check_sanitized
@@ -18,7 +20,6 @@ from sanitizer import CLEAN, check_sanitized
 from snippets.matmul import few_rows as module
 from snippets.matmul.few_rows import Plan, few_rows, plan
 from snippets.tools.testing import addresses_of
-from tests.processes import run_code
 
 SOURCE = Path(module.__file__)
 ROOT = SOURCE.parents[2]
@@ -507,46 +508,30 @@ def test_under_torch_compile(device):
         assert torch.equal(compiled(a, b), ((a + 1).float() @ b.float() * 2).half())
 
 
-COMPILED = """
-import re
-from unittest import mock
-import torch, triton
-from triton.runtime import driver
-from recorder.compile import TARGETS, CompileOnly, _disassemble
-from snippets.matmul import few_rows as module
-
-driver.set_active(CompileOnly(TARGETS["sm_90"]))
-
-def getitem(kernel, grid):
-    def launch(*arguments, **options):
-        compiled = kernel.warmup(*arguments, grid=(1,), **options)
-        sass, usage = _disassemble(compiled.asm["cubin"])
-        wide = lambda name: len(re.findall(name + r"[.A-Z]*\\.128 ", sass)) == len(re.findall(name + r"[. ]", sass)) > 0
-        assert usage["spills"] == 0 and compiled.metadata.shared <= 232_448, usage
-        print(len(arguments[0]), "HGMMA" in sass, wide("LDGSTS"))
-    return launch
-
-with mock.patch.object(module, "check_arguments"), mock.patch.object(triton.JITFunction, "__getitem__", getitem):
-    for M, N, K in ((1, 4096, 4096), (16, 4096, 4096), (64, 4088, 4088)):
-        for weight in (torch.empty(K, N), torch.empty(N, K).t()):
-            module.few_rows(torch.empty(M, K).bfloat16(), weight.bfloat16())
-    module.few_rows(torch.empty(64, 4095).bfloat16(), torch.empty(4095, 4095).bfloat16())
-    module.few_rows(torch.empty(64 * 4096 + 1).bfloat16()[1:].view(64, 4096), torch.empty(4096, 4096).bfloat16())
-    for M, N, K in ((1, 1, 1), (3, 1, 18), (1, 7, 1)):  # Triton makes a constant of what is 1
-        module.few_rows(torch.empty(M, K), torch.empty(K, N))
+CODE = """
+for M, N, K in ((1, 4096, 4096), (16, 4096, 4096), (64, 4088, 4088)):
+    for weight in (torch.empty(K, N), torch.empty(N, K).t()):
+        module.few_rows(torch.empty(M, K).bfloat16(), weight.bfloat16())
+module.few_rows(torch.empty(64, 4095).bfloat16(), torch.empty(4095, 4095).bfloat16())
+module.few_rows(torch.empty(64 * 4096 + 1).bfloat16()[1:].view(64, 4096), torch.empty(4096, 4096).bfloat16())
+for M, N, K in ((1, 1, 1), (3, 1, 18), (1, 7, 1)):  # Triton makes a constant of what is 1
+    module.few_rows(torch.empty(M, K), torch.empty(K, N))
 """
 
 
 def test_compiles_to_wide_loads():
     """For an H200, without one: all loads of tiles are of 16 bytes, from 9 rows on by wgmma, and nothing spills."""
-    done = run_code(COMPILED, env=environment("cuda", PYTHONPATH=str(ROOT)), cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    first, second, *others = done.stdout.splitlines()
-    assert first == second
-    assert first in ("1 False True", "1 True True"), "8 columns are enough for wgmma since Triton 3.9"
-    assert others[:4] == ["16 True True"] * 2 + ["64 True True"] * 2
-    assert others[4:6] == ["64 True False", "64 True True"], "nothing is aligned; only b is"
-    assert others[6:] == ["1 False False", "3 False False", "1 False False"]
+    launches = compiled("matmul/few_rows", CODE)
+    assert all(launch.spills == 0 and launch.shared <= SHARED for launch in launches)
+    found = []
+    for launch in launches:
+        copies = [len(re.findall(pattern, launch.sass)) for pattern in (r"LDGSTS[.A-Z]*\.128 ", r"LDGSTS[. ]")]
+        found.append(("HGMMA" in launch.sass, copies[0] == copies[1] > 0))
+    one, turned, *others = found
+    assert one == turned and one[1]  # 8 columns are enough for wgmma since Triton 3.9
+    assert others[:4] == [(True, True)] * 4
+    assert others[4:6] == [(True, False), (True, True)], "nothing is aligned; only b is"
+    assert others[6:] == [(False, False)] * 3
 
 
 # On a GPU the programs of a tile really come in any order.
