@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``pytest --quick``, which is ``make test``: leave out the tests that start a process, which take most of the time.
+"""``pytest --quick``, which is ``make test``: leave out the tests that start processes, which take most of the time.
 
-They are those that want a browser, the built site, a script as a reader runs it, a compiler, the coach or a replay.
-Each is skipped as soon as it starts a process, so none needs a mark. A few, one of each kind, are marked ``shown`` and
-run all the same. Of Hypothesis's examples a third is tried. ``make test-all`` and ``pytest FILE`` leave out nothing.
+They are those that want a browser, the built site, a script as a reader runs it, a compiler, ``torch.compile``, the
+coach or a replay. Each is skipped as soon as it starts one, so none needs a mark. A few, one of each kind, are marked
+``shown`` and run all the same. Of Hypothesis's examples a third is tried. ``make test-all`` and ``pytest FILE`` leave
+out nothing.
 """
 
 import subprocess
+import sys
 from multiprocessing.process import BaseProcess
 
 import pytest
@@ -33,15 +35,19 @@ class _LeaveOut:
             setattr(of, name, self._unless_it_skips(getattr(of, name)))
 
     def _unless_it_skips(self, start):
-        def start_or_skip(process, *arguments, **options):
+        def start_or_skip(*arguments, **options):
             self._skip()
-            return start(process, *arguments, **options)
+            return start(*arguments, **options)
 
         return start_or_skip
 
     def _skip(self) -> None:
         if self.skips:
-            pytest.skip("it starts a process; make test-all runs it")
+            pytest.skip("it starts a process or torch.compile; make test-all runs it")
+
+    def pytest_collection_finish(self):
+        if torch := sys.modules.get("torch"):
+            torch.compile = self._unless_it_skips(torch.compile)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item):

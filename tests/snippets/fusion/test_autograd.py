@@ -213,6 +213,7 @@ def test_as_torch_tells_what_differs(device):
 # Under torch.compile
 
 
+@pytest.mark.shown
 def test_under_torch_compile(device):
     torch.compiler.reset()
     compiled = torch.compile(
