@@ -13,7 +13,7 @@ ALONE = ("programs/greyscale", "programs/offsets", "programs/offsets_plain", "pr
 
 @pytest.mark.parametrize("name", ALONE)
 def test_a_copy_needs_torch_and_triton_alone(name):
-    body = ast.parse(Snippet(name).path.read_text("utf-8")).body
-    imported = {each.name for node in body if isinstance(node, ast.Import) for each in node.names}
-    imported |= {f"{'.' * node.level}{node.module}" for node in body if isinstance(node, ast.ImportFrom)}
-    assert {module.partition(".")[0] for module in imported} - sys.stdlib_module_names <= {"torch", "triton"}
+    nodes = list(ast.walk(ast.parse(Snippet(name).path.read_text("utf-8"))))
+    imported = {each.name for node in nodes if isinstance(node, ast.Import) for each in node.names}
+    imported |= {f"{'.' * node.level}{node.module}" for node in nodes if isinstance(node, ast.ImportFrom)}
+    assert {module.partition(".")[0] for module in imported} - sys.stdlib_module_names == {"torch", "triton"}

@@ -6,19 +6,20 @@ element is touched as often as the docstring says, and nothing else is; the same
 import contextlib
 import functools
 import math
+import re
 from collections import Counter
 from pathlib import Path
 from unittest import mock
 
 import pytest
 import torch
+from compiled import compiled
 from guards import (
     Guarded,
     as_if_compiled,
     check_each_once,
     check_inside,
     check_same_bits,
-    environment,
     handed_out,
     nan_as_on_a_gpu,
     promises_kept,
@@ -32,7 +33,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from snippets.fusion import cross_entropy as snippet
 from snippets.fusion.cross_entropy import Blocks, cross_entropy, linear_cross_entropy
 from snippets.tools.testing import addresses_of
-from tests.processes import run_code
 
 SOURCE = Path(snippet.__file__)
 ROOT = SOURCE.parents[2]
@@ -976,39 +976,13 @@ def test_rows_that_begin_anywhere(device, dtype, columns, gap, begin, grad_begin
         assert set(said) <= {16} and bool(said) == (device == "cpu" and (columns, gap, begin) != (16, 0, 0))
 
 
-COMPILED = """
-import re
-from unittest import mock
-import torch, triton
-from triton.runtime import driver
-from recorder.compile import TARGETS, CompileOnly, _disassemble
-from snippets.fusion import cross_entropy as module
-
-driver.set_active(CompileOnly(TARGETS["sm_90"]))
-
-def getitem(kernel, grid):
-    def launch(*arguments, **options):
-        code = kernel.warmup(*arguments, grid=(1,), **options).asm
-        sass, usage = _disassemble(code["cubin"])
-        wide = lambda name: max(map(int, re.findall(name + r"[.A-Z]*\\.(\\d+) ", sass)), default=32)
-        fits = usage["registers"] * 32 * options["num_warps"] <= 2**16
-        alone = usage["registers"] * 32 * options["num_warps"] > 2**15  # no second program beside it
-        print(kernel.__name__, wide("LDG"), wide("STG"), "fits" if fits and not usage["spills"] else "does not fit")
-        if kernel.__name__ == "scale_kernel":
-            print("rows in 64 bits" if re.search(r"scf[.]for .* : i64", code["ttir"]) else "rows in 32 bits")
-        loops = [part for part in code["ptx"].split("$L__BB") if "ex2" in part and "ld.global" in part]
-        if kernel.__name__ == "cross_entropy_kernel" and x.dtype != torch.float64:
-            first = [loop for loop in loops if "st.global" not in loop]
-            print("a barrier" if len(first) != 1 or "bar.sync" in first[0] else "no barrier", "alone" if alone else "")
-    return launch
-
-with mock.patch.object(triton.JITFunction, "__getitem__", getitem):
-    for shape, dtype, smoothing in CASES:
-        x, row = torch.empty(shape, dtype=getattr(torch, dtype)), torch.zeros(shape[0], dtype=torch.int64)
-        stats = torch.empty(shape[0], 2, dtype=module.wide(x.dtype))
-        module.launch_forward(x, row, stats[0], stats, x, row.sum(), -100, smoothing)
-        module.launch_gradient(stats[:, 0], x, row, stats, x, row.sum(), -100, smoothing)
-        module.scale_(x, stats[0, 0])
+CODE = """
+for shape, dtype, smoothing in CASES:
+    x, row = torch.empty(shape, dtype=getattr(torch, dtype)), torch.zeros(shape[0], dtype=torch.int64)
+    stats = torch.empty(shape[0], 2, dtype=module.wide(x.dtype))
+    module.launch_forward(x, row, stats[0], stats, x, row.sum(), -100, smoothing)
+    module.launch_gradient(stats[:, 0], x, row, stats, x, row.sum(), -100, smoothing)
+    module.scale_(x, stats[0, 0])
 """
 
 
@@ -1016,19 +990,19 @@ def test_compiles_to_wide_loads_and_spills_nothing():
     """For an H200, without one: 16 bytes a load, also where 16 does not divide a row's columns, nor 2. In the first
     pass no warp waits for another. Of the widest program, one fits on a multiprocessor, and no second."""
     cases = [((3, 128256), "bfloat16", 0.0), ((3, 32008), "float32", 0.1), ((3, 50257), "bfloat16", 0.1)]
-    code = COMPILED.replace("CASES", repr([*cases, ((1, 1), "float64", 0.0)]))
-    done = run_code(code, env=environment("cuda", PYTHONPATH=str(ROOT)), cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
-    barriers = [line for line in lines if "barrier" in line]
-    counted = [line for line in lines if "rows in" in line]
-    assert counted == ["rows in 64 bits"] * 4  # else 1024 rows past one of the last are below 0
-    lines = [line for line in lines if line not in barriers + counted]
-    assert barriers == ["no barrier alone", "no barrier ", "no barrier "]
-    kernels = ["cross_entropy_kernel", "gradient_kernel", "scale_kernel"]
-    assert lines[:9] == [f"{name} 128 128 fits" for _ in cases for name in kernels]
-    # Triton makes a constant of an argument that is 1
-    assert [line.split()[0] for line in lines[9:]] == kernels
+    cases.append(((1, 1), "float64", 0.0))  # Triton makes a constant of an argument that is 1
+    launches = compiled("fusion/cross_entropy", CODE.replace("CASES", repr(cases)))
+    assert [launch.kernel for launch in launches] == ["cross_entropy_kernel", "gradient_kernel", "scale_kernel"] * 4
+    for launch in launches[2::3]:
+        assert re.search(r"scf[.]for .* : i64", launch.ttir), "else 1024 rows past one of the last are below 0"
+    registers = [32 * launch.options["num_warps"] * launch.registers for launch in launches[:9]]  # of a program
+    for launch, of_all in zip(launches[:9], registers, strict=True):
+        assert (launch.widest("LDG"), launch.widest("STG"), launch.spills) == (128, 128, 0) and of_all <= 2**16
+    assert [of_all > 2**15 for of_all in registers[::3]] == [True, False, False]
+    for launch in launches[:9:3]:
+        loops = [part for part in launch.ptx.split("$L__BB") if "ex2" in part and "ld.global" in part]
+        (first,) = [loop for loop in loops if "st.global" not in loop]
+        assert "bar.sync" not in first
 
 
 # What the page says of torch

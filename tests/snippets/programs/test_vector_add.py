@@ -311,13 +311,6 @@ def test_alone_means_alone(tmp_path):
         run_alone(file, "cpu")
 
 
-def test_imports_nothing_but_torch_and_triton():
-    nodes = list(ast.walk(ast.parse(SOURCE.read_text("utf-8"))))
-    imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-    imported |= {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
-    assert {name.partition(".")[0] for name in imported} - sys.stdlib_module_names == {"torch", "triton"}
-
-
 def test_says_so_without_a_gpu():
     done = run_script(SOURCE, env=environment("cuda", CUDA_VISIBLE_DEVICES="", HIP_VISIBLE_DEVICES=""))
     assert done.returncode == 1 and done.stdout == ""
