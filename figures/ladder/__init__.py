@@ -16,7 +16,7 @@ from figures.templates import render
 from recorder.recording import Recording, Row
 
 HUES = {"registers": "registers", "L1": "shared", "L2": "l2", "HBM": "hbm"}  # of theme/assets/tokens.css
-WIDTH, NAMES, GAP, RUNG, HEAD = 460, 76, 12, 46, 40  # in the SVG's own units, as charts have them
+WIDTH, NAMES, GAP, RUNG, HEAD = 460, 76, 12, 46, 40  # in the units of its viewBox
 COLUMNS = {"holds": "holds", "answers": "answers after", "delivers": "delivers"}
 BINARY = ("bytes", "KiB", "MiB", "GiB", "TiB")
 

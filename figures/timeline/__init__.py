@@ -13,7 +13,7 @@ from figures.templates import render
 from recorder.project import RecorderError
 from recorder.recording import Benchmark, Recording
 
-WIDTH, LEFT, RIGHT, LANE, GAP = 460, 44, 32, 30, 12  # in the SVG's own units, as charts have them
+WIDTH, LEFT, RIGHT, LANE, GAP = 460, 44, 32, 30, 12  # in the units of its viewBox
 FILLS = {"host": "var(--ink-muted)", "kernel": "var(--ink)"}  # what is neither is an outline
 
 

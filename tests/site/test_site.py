@@ -132,7 +132,7 @@ def test_has_what_every_page_has(site, address):
     assert page.all("html", lang="en")
     assert page.all("meta", name="description")[0]["content"]
     assert page.all("main") and page.all("link", rel="icon")
-    ids = [has["id"] for tag, has in page.elements if has.get("id") and tag != "g"]  # matplotlib names groups alike
+    ids = [has["id"] for _, has in page.elements if has.get("id")]
     assert len(ids) == len(set(ids)), sorted(i for i in set(ids) if ids.count(i) > 1)
     figures = [has for has in page.all("figure") if "recording" in has.get("class", "").split()]
     lab = bool(page.all("div", **{"class": "jupyter-wrapper"}))  # which says it once, at its end
