@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What readers download to practice, see README.md. The site imports it as a package, its own files do not."""
+"""Exercises and a coach, for readers to download; see README.md. The site imports this as a package."""

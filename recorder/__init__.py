@@ -14,6 +14,7 @@ One job a module, in the order in which a recording comes about:
 - ``runner``: runs a snippet in processes of its own; ``watch`` stops them when the recorder is gone
 - ``trace``: in such a process: output, launches, memory accesses, benchmarks
 - ``compile``: in another, by a Triton of its own: the launches that were seen, for several targets, without a GPU
+- ``coach``: in such a process: checks an exercise's wrong solutions, or times its solution on a GPU
 - ``lab``: executes a lab into a notebook
 - ``recording``: what a recording holds, as types with units; the only reader and writer of the files
 - ``printed``: numbers, sections, pixels and verdicts in what a run printed

@@ -17,6 +17,7 @@ from recorder.project import (
     find,
     interpreted,
     labs,
+    recorded,
     relative,
     snippets,
     triton_of,
@@ -54,7 +55,7 @@ def work(names: list[str], everything: bool, stale: bool, devices: list[str]) ->
     """
     every_lab = {script.name: script for script in labs()}
     chosen_labs = [every_lab[name] for name in names if name in every_lab] if names else list(every_lab.values())
-    chosen = [find(name) for name in names if name not in every_lab] if names else snippets()
+    chosen = [find(name) for name in names if name not in every_lab] if names else recorded()
     jobs = []
     for snippet in chosen:
         try:
@@ -71,11 +72,11 @@ def work(names: list[str], everything: bool, stale: bool, devices: list[str]) ->
 
 def _needed(snippet: Snippet, asked: bool, stale: bool, devices: list[str]) -> list[str]:
     """The devices at hand on which a snippet is to run: all that it runs on, if a person asks for it."""
-    recorded, hurt = set(recording.devices(snippet)), _hurt(snippet)
-    gpus = {device for device in recorded if not interpreted(device)}
+    known, hurt = set(recording.devices(snippet)), _hurt(snippet)
+    gpus = {device for device in known if not interpreted(device)}
     if stale and gpus and not gpus & hurt:
-        recorded |= {device for device in devices if not interpreted(device)}  # one fresh recording of a GPU will do
-    return [d for d in devices if snippet.runs_on(d) and (asked or d in hurt or d not in recorded)]
+        known |= {device for device in devices if not interpreted(device)}  # one fresh recording of a GPU will do
+    return [d for d in devices if snippet.runs_on(d) and (asked or d in hurt or d not in known)]
 
 
 def _hurt(snippet: Snippet) -> set[str]:
@@ -86,7 +87,7 @@ def _hurt(snippet: Snippet) -> set[str]:
 
 def _replace(names: list[str], gpu: str) -> None:
     """Where this GPU's recording is fresh, remove those of other GPUs that are stale: they are of code that is gone."""
-    for snippet in [find(name) for name in names if "/labs/" not in name] if names else snippets():
+    for snippet in [find(name) for name in names if "/labs/" not in name] if names else recorded():
         with contextlib.suppress(RecorderError):  # which its run has said
             faults = {problem.path: problem.fault for problem in judge.problems(snippet)}
             if gpu not in recording.devices(snippet) or gpu in _hurt(snippet):
@@ -197,7 +198,7 @@ def move(options) -> int:
 
 
 def show(options) -> int:
-    for snippet in snippets():
+    for snippet in recorded():
         try:
             faults = {problem.path: problem.fault for problem in judge.problems(snippet)}
         except RecorderError as error:

@@ -1,20 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fingerprint of a snippet: what runs, without what only people read, and what is recorded of it.
+"""The fingerprint of a snippet or an exercise: what runs, without what only people read, and what is recorded of it.
 
 Over 300 commits of this project, this rule made 365 recordings of GPUs stale; a hash of whole files would have made
 424, those that a snippet imports included, and 245 without them, as Sphinx-Gallery hashes.
 """
 
+import ast
 import hashlib
 import json
 import re
+import tomllib
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 
 from recorder.effects import LIBRARIES
-from recorder.project import COMPILER, ROOT, Lab, Snippet, interpreted
+from recorder.project import COMPILER, ROOT, Exercise, Lab, Snippet, interpreted, read_text
 from recorder.reach import reach_of
 from recorder.recording import Recording
+from recorder.source import spell, tree_of
 
 ALIASES = {"PIL": "pillow", "yaml": "pyyaml", "bs4": "beautifulsoup4"}  # packages with another name in Python
 SHOWN = re.compile(r"\.py\W{0,3}(?:, line )?\d|\bline \d|\bat \d+:\d")  # a place in a source file, as messages give it
@@ -50,6 +54,9 @@ def of(snippet: Snippet | Lab, device: str = "cpu", made: Recording | None = Non
     settings for what is recorded; on a CPU, the pins of the imported packages; and the version of the compiler, if one
     has a part in it. Raise ``RecorderError`` for what cannot be followed.
     """
+    if isinstance(snippet, Exercise):
+        parts = _checked(snippet) if interpreted(device) else _timed(snippet)
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
     reach = reach_of(snippet.path)
     own, *others = reach.order
     parts = [*sorted(reach.definitions), "", *own]
@@ -71,3 +78,65 @@ def of(snippet: Snippet | Lab, device: str = "cpu", made: Recording | None = Non
         other = {"triton": f"triton=={version}"} if version else {}
         parts += [f"{package}: {pin}" for package, pin in (pins(reach.packages() - {*LIBRARIES}) | other).items()]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+# ---- Exercises ----
+
+COACH = ROOT / "practice/coach"
+READ = ("title", "kind", "lesson", "also", "goal", "hints")  # fields of a Spec that people read and no check does
+READERS = ("desk", "notebook", "pages", "progress", "serve", "svg")  # modules of the coach that check nothing
+
+
+def _checked(exercise: Exercise) -> list[str]:
+    """Return what checking wrong solutions comes to: the exercise's files, the coach, and the pins.
+
+    The solution counts with its comments, for answers quote its lines by their numbers.
+    """
+    functions, fields = _spec(exercise)
+    differences = tomllib.loads(read_text(exercise.path / "wrong.toml"))
+    coach = tuple(path for path in sorted(COACH.rglob("*.py")) if path.stem not in READERS)
+    return [
+        read_text(exercise.path / "solution.py"),
+        *functions,
+        *(spell(field) for name, field in fields.items() if name not in READ),
+        json.dumps({name: {k: v for k, v in table.items() if k != "why"} for name, table in differences.items()}),
+        *_definitions(tuple((path, path.stat().st_mtime_ns) for path in coach)),
+        *(f"{package}: {pin}" for package, pin in pins().items()),
+    ]
+
+
+def _timed(exercise: Exercise) -> list[str]:
+    """Return what timing a solution comes to: solution, inputs, size and rival, what is too slow, and how it is timed.
+
+    The least that is asked for is no part of it.
+    """
+    functions, fields = _spec(exercise)
+    rival = [spell(keyword) for keyword in fields["speed"].keywords if keyword.arg != "least"]
+    differences = tomllib.loads(read_text(exercise.path / "wrong.toml"))
+    slow = {name: table["replace"] for name, table in differences.items() if table.get("gpu")}
+    timing = COACH / "speed.py"
+    return [
+        spell(tree_of(exercise.path / "solution.py")),
+        *functions,
+        *(spell(fields["inputs"]), *rival),
+        json.dumps(slow),
+        *_definitions(((timing, timing.stat().st_mtime_ns),)),
+    ]
+
+
+def _spec(exercise: Exercise) -> tuple[list[str], dict[str, ast.expr]]:
+    """Return the functions of ``spec.py``, and the fields of ``SPEC = Spec(…)``."""
+    functions, fields = [], {}
+    for node in tree_of(exercise.settings_file).body:
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "SPEC":
+            fields = {keyword.arg: keyword.value for keyword in node.value.keywords}
+        else:
+            functions.append(spell(node))
+    return functions, fields
+
+
+@lru_cache(maxsize=8)
+def _definitions(files: tuple[tuple[Path, int], ...]) -> list[str]:
+    """Return the definitions of files with their times of change, sorted, so that moving one changes nothing."""
+    nodes = (node for file, _ in files for node in tree_of(file).body)
+    return sorted(spell(node) for node in nodes if not isinstance(node, ast.Import | ast.ImportFrom))

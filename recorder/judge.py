@@ -13,11 +13,13 @@ from recorder.project import (
     ROOT,
     RecorderError,
     Snippet,
+    exercises,
     interpreted,
     labs,
     links_outside,
     mend,
     read_text,
+    recorded,
     relative,
     snippets,
     strangers,
@@ -37,20 +39,20 @@ class Problem:
 
 def problems(snippet: Snippet) -> list[Problem]:
     """What is wrong with the recordings of one snippet; empty when all is well. Raises ``RecorderError``."""
-    recorded, found = recording.devices(snippet), []
+    devices, found = recording.devices(snippet), []
     for device in _expected(snippet):
-        if device not in recorded:
+        if device not in devices:
             path = relative(recording.path_of(snippet, device))
             why = f"{relative(snippet.path)} has never been recorded there"
             found.append(Problem(path, "missing", why, mend(snippet.name, device)))
-    if "gpu" in snippet.settings.devices and not any(not device.startswith("cpu") for device in recorded):
+    if "gpu" in snippet.settings.devices and not any(not device.startswith("cpu") for device in devices):
         why = f"{relative(snippet.path)} has never been recorded on a GPU"
         repair = f"python -m recorder run {snippet.name}  (on a machine with a GPU)"
         found.append(Problem(relative(snippet.recordings), "missing", why, repair))
-    for device in recorded:
+    for device in devices:
         found += _problems_on(snippet, device)
-    if recorded and not found and not snippet.settings.differs:
-        found += _disagreement(snippet, recorded)
+    if devices and not found and not snippet.settings.differs:
+        found += _disagreement(snippet, devices)
     return found
 
 
@@ -80,11 +82,11 @@ def _problems_on(snippet: Snippet, device: str) -> list[Problem]:
     return []
 
 
-def _disagreement(snippet: Snippet, recorded: list[str]) -> list[Problem]:
+def _disagreement(snippet: Snippet, devices: list[str]) -> list[Problem]:
     """Unless its settings say otherwise, what a snippet prints is the same on every device."""
     if snippet.settings.differs_on_gpus:
-        recorded = [device for device in recorded if interpreted(device)] or recorded[:1]
-    first, *others = recorded
+        devices = [device for device in devices if interpreted(device)] or devices[:1]
+    first, *others = devices
     expected = recording.load(snippet, first).output.splitlines()
     for device in others:
         lines = recording.load(snippet, device).output.splitlines()
@@ -116,8 +118,8 @@ def links() -> list[Problem]:
 
 
 def orphans() -> list[Problem]:
-    """Return a problem for each file in ``recordings/`` that is not a snippet's recording."""
-    belonging = {recording.path_of(s, device) for s in snippets() for device in recording.devices(s)}
+    """Return a problem for each file in ``recordings/`` that is no recording of a snippet or an exercise."""
+    belonging = {recording.path_of(each, device) for each in recorded() for device in recording.devices(each)}
     files = (path for path in (ROOT / "recordings").rglob("*") if path.is_file() and not path.name.startswith(".git"))
     why = "it is no recording of a snippet"
     paths = [relative(path) for path in sorted(files) if path not in belonging]
@@ -182,4 +184,9 @@ def all_problems() -> list[Problem]:
             found += [*problems(snippet), *untested(snippet), *unfinished(snippet)]
         except RecorderError as error:
             found.append(Problem(relative(snippet.path), "unreadable", str(error), "mend what it names"))
+    for exercise in exercises():
+        try:
+            found += problems(exercise)
+        except RecorderError as error:
+            found.append(Problem(relative(exercise.path), "unreadable", str(error), "mend what it names"))
     return [*found, *links(), *unknown_files(), *orphans(), *lab_problems()]

@@ -14,6 +14,9 @@ from pathlib import Path
 
 import msgspec
 
+from practice.coach.exercise import Exercise as Folder
+from practice.coach.exercise import PracticeError
+
 
 class RecorderError(Exception):
     """Something named by a person does not exist or cannot be used; the message says what, and what to do."""
@@ -221,6 +224,27 @@ class Snippet(msgspec.Struct, frozen=True, order=True):
         return ("cpu" if device == "cpu" else "gpu") in self.settings.devices
 
 
+class Exercise(Snippet, frozen=True, order=True):
+    """An exercise, such as ``practice/scale``: recorded like a snippet, by ``recorder.coach``."""
+
+    @property
+    def path(self) -> Path:
+        return ROOT / "practice/exercises" / self.name.partition("/")[2]
+
+    @property
+    def settings_file(self) -> Path:
+        return self.path / "spec.py"
+
+    @property
+    def settings(self) -> Settings:
+        try:
+            timed = Folder(self.path).timed()
+        except PracticeError as error:
+            raise RecorderError(f"practice/{error}") from error
+        why = "without a GPU its wrong solutions are checked, on one its solution is timed"
+        return Settings(devices=("cpu", "gpu") if timed else ("cpu",), differs=why)
+
+
 class Lab(msgspec.Struct, frozen=True, order=True):
     name: str  # "programs/labs/vector_add_step_by_step"
 
@@ -243,6 +267,16 @@ def snippets() -> list[Snippet]:
     return [Snippet(name) for name in _names() if _is_snippet(name)]
 
 
+def exercises() -> list[Exercise]:
+    specs = sorted((ROOT / "practice/exercises").glob("*/spec.py"))
+    return [Exercise(f"practice/{spec.parent.name}") for spec in specs]
+
+
+def recorded() -> list[Snippet]:
+    """Return all that has recordings: the snippets and the exercises."""
+    return [*snippets(), *exercises()]
+
+
 def _is_snippet(name: str) -> bool:
     return "/labs/" not in name and not name.endswith("__init__")
 
@@ -259,10 +293,12 @@ def strangers() -> list[Path]:
 
 
 def find(name: str) -> Snippet:
-    """The snippet of this name, which may also be given as a path to its file."""
+    """Return the snippet or the exercise of this name; a snippet may also be given as a path to its file."""
+    if exercise := next((each for each in exercises() if each.name == name), None):
+        return exercise
     snippet = Snippet(str(name).removeprefix("snippets/").removesuffix(".py"))
     if not snippet.path.is_file() or not _is_snippet(snippet.name):
-        known = [each.name for each in snippets()]
+        known = [each.name for each in recorded()]
         raise RecorderError(f"there is no snippet {snippet.name!r}{nearest(snippet.name, known)}")
     return snippet
 

@@ -182,6 +182,14 @@ def _joined(rows: list[Reading]) -> Reading:
     return Reading(x=rows[0].x, y=y)
 
 
+class Coached(Part):
+    """What the coach says to an exercise's wrong solutions."""
+
+    caught: dict[str, str]  # by wrong solution, the check that caught it: a key of ``coach.finding.STAGES``
+    shown: str = ""  # the one to which `output` is the answer; none on a GPU
+    launch: dict[str, Any] | None = None  # what its picture shows
+
+
 class Recording(Part):
     snippet: str  # "programs/vector_add"
     device: str  # as its file is called: "cpu", "cpu-triton-3.9.0", "h200"
@@ -192,6 +200,7 @@ class Recording(Part):
     launched: dict[str, int] = {}  # how often each kernel was launched
     launches: dict[str, Launch] = {}  # by name, such as "add_kernel[0]": those that the snippet's settings declare
     compiled: list[Compiled] = []
+    coached: Coached | None = None  # of an exercise
 
     def benchmark(self, name: str, *lines: str) -> Benchmark:
         """Return the benchmark of a name. Raise ``RecorderError`` if it or one of these lines does not exist."""

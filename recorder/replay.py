@@ -14,7 +14,7 @@ from threading import Event
 import msgspec
 
 from recorder import lab, recording, runner, timing
-from recorder.project import Lab, RecorderError, Snippet, interpreted, labs, snippets
+from recorder.project import Lab, RecorderError, Snippet, interpreted, labs, recorded, snippets
 from recorder.recording import Recording
 
 SHOWN = 100  # characters of a line that differs
@@ -22,19 +22,19 @@ AT_ONCE = max(1, min(8, (os.cpu_count() or 2) // 2))  # snippets that only print
 
 
 def replay(progress) -> Iterator[str]:
-    """Yield what comes out differently now: of every snippet in the interpreter, and of every lab."""
+    """Yield what comes out differently now: of every snippet and exercise without a GPU, and of every lab."""
     for job in jobs():
         yield from again(job, progress)
 
 
 def jobs() -> list[Snippet | Lab]:
     """Return what runs without a GPU, so that it can be compared with what was recorded."""
-    recorded = [each for each in snippets() if "cpu" in recording.devices(each) and each.settings.replay]
-    return [*recorded, *labs()]
+    replayed = [each for each in recorded() if "cpu" in recording.devices(each) and each.settings.replay]
+    return [*replayed, *labs()]
 
 
 def again(job: Snippet | Lab, progress) -> list[str]:
-    """Run a snippet in the interpreter, or a lab, and return what comes out differently from its recording."""
+    """Run a snippet, an exercise or a lab without a GPU, and return what comes out differently from its recording."""
     progress.step(f"{job.name} on cpu, again")
     try:
         if isinstance(job, Lab):
@@ -136,7 +136,7 @@ def _on(snippet: Snippet, gpu: str) -> str:
 
 def differences(old: Recording, new: Recording) -> list[str]:
     """Where two recordings of one snippet on one device first differ, a line a part; versions and dates apart."""
-    parts = ["launched", "launches", "pictures"]
+    parts = ["launched", "launches", "pictures", "coached"]
     if not Snippet(old.snippet).settings.differs:
         parts.insert(0, "output")
     if old.provenance.compiler == new.provenance.compiler:
@@ -148,7 +148,7 @@ def differences(old: Recording, new: Recording) -> list[str]:
 def _comparable(made: Recording) -> dict:
     """A recording as plain values; of compiled code, digests stand for the text, in which registers have numbers."""
     plain = msgspec.to_builtins(msgspec.structs.replace(made, compiled=[]))
-    plain = {"launched": {}, "launches": {}, "pictures": {}, **plain}
+    plain = {"launched": {}, "launches": {}, "pictures": {}, "coached": None, **plain}
     plain["compiled"] = [
         {**msgspec.to_builtins(entry), "targets": {
             target: msgspec.to_builtins(msgspec.structs.replace(code, stages={})) | {"shown": sorted(code.stages)}

@@ -18,7 +18,7 @@ import msgspec
 
 from recorder import fingerprint
 from recorder.judge import problems
-from recorder.project import COMPILER, OUTPUT, ROOT, RecorderError, Snippet, interpreted, nearest, relative
+from recorder.project import COMPILER, OUTPUT, ROOT, Exercise, RecorderError, Snippet, interpreted, nearest, relative
 from recorder.recording import Recording, load, path_of, save
 
 TIME_LIMIT = 3600  # seconds for one snippet on one device, against hanging: ten times what the longest takes
@@ -29,6 +29,8 @@ GPU_DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # of CUDA, of ROCm, an
 
 def command(snippet: Snippet, device: str) -> str:
     """What a reader types to repeat the run."""
+    if isinstance(snippet, Exercise):
+        return f"python -m recorder run {snippet.name}"
     other = f"PYTHONPATH={relative(triton_folder(version))} " if (version := snippet.triton_on(device)) else ""
     return f"{other}{'TRITON_INTERPRET=1 ' if interpreted(device) else ''}python {relative(snippet.path)}"
 
@@ -148,6 +150,7 @@ def _plain(
         "launched": dict(Counter(launch["kernel"] for launch in launches.values())),
         "launches": {name: launches[name] for name in keeps},
         "compiled": made["compiled"],
+        "coached": seen.get("coached"),
     }
 
 
@@ -155,7 +158,8 @@ def _trace(snippet: Snippet, device: str, folder: Path, deadline: float, progres
     """What a snippet did in a process, and in a folder, of its own."""
     folder.mkdir()
     result = folder / "result.json"
-    trace = ["recorder.trace", snippet.name, device, str(result), *(["--no-benchmarks"] if only_output else [])]
+    module = "recorder.coach" if isinstance(snippet, Exercise) else "recorder.trace"
+    trace = [module, snippet.name, device, str(result), *(["--no-benchmarks"] if only_output else [])]
     environment = {"TRITON_INTERPRET": "1"} if interpreted(device) else {}
     if version := snippet.triton_on(device):
         environment |= _first(version, deadline, progress)

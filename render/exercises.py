@@ -47,10 +47,10 @@ def heading(page: str) -> str:
 
 
 PACKED = re.compile(  # what a reader downloads, from the folder practice/
-    r"README\.md|__init__\.py|practice\.(py|ipynb)|pages\.json|coach/\w+\.py"
+    r"README\.md|__init__\.py|practice\.(py|ipynb)|pages\.json|coach/(\w+/)?\w+\.py"
     r"|exercises/\w+/((solution|spec)\.py|wrong\.toml)"
 )
-KEPT = re.compile(r"answers\.json|measured\.json|mine/.*|(.*/)?(__pycache__|\.ipynb_checkpoints)/.*")  # what stays here
+KEPT = re.compile(r"mine/.*|(.*/)?(__pycache__|\.ipynb_checkpoints)/.*")  # what stays here
 
 
 def files() -> list[Path]:

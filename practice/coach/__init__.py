@@ -1,27 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The coach checks an exercise and says what is wrong with it. It needs torch, Triton and NumPy, nothing else of ours.
+"""Check an exercise and say what is wrong with it: the coach. It needs torch, Triton and NumPy, nothing else of ours.
 
 Read in this order; arrows of import run upward:
 
 - ``spec``: what an exercise asks for, as a typed dataclass. **How to write an exercise stands there**
-- ``gaps``: the marked gaps of a file: find, fill, compare
+- ``pages``: reads the order of the course, and what its pages are called
+- ``gaps``: finds, empties and compares the gaps of a file
 - ``exercise``: a folder in ``exercises/``: its card, files and wrong solutions; needs no torch
-- ``finding``: what a check found, and its message
+- ``finding``: what is wrong, and its message
 - ``arena``: memory with guard zones, and which element an address is
 - ``record``: what a call did: launches, each program's accesses, calls of torch
 - ``run``: one call of the reader's function: sizes, strides, seed and fill of memory; and what it should give
 - ``draw``: a launch as text: programs × lanes
 - ``source``: what the reader's file says, without running it
-- ``mistakes``: what is probably wrong, where it is a known mistake
+- ``mistakes/``: what is probably wrong, where it is a known mistake; a module for what each is about
 - ``judge``: what of a run is wrong: shape, bounds, values, honesty, counts
 - ``stages``: the checks in their order, in the interpreter
 - ``compiled``: the first check: each launch compiles for a GPU that need not be there
 - ``speed``: the last check: on a GPU, the values again, and the time
 - ``child``: the process in which the reader's code runs, so that nothing it does hurts the coach
 - ``check``: starts such processes, with a time limit, and puts their verdicts together
-- ``measured``: what the solutions reach on a GPU, on which the least that is asked for rests
-- ``answers``: what the coach answers to the wrong solutions that ship, for the site
-- ``pages``: what pages of the course are called
 - ``progress``: what has been tried, passed and hinted at
 - ``svg``: a launch as a picture in the site's visual language, for notebooks and pages
 - ``desk``: the reader's own copies, and the commands of ``practice.py``

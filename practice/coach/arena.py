@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory with guard zones, and which element an address is.
+"""Give tensors memory with guard zones, and know which element an address is.
 
 Every tensor that the reader's code is given or allocates lies here, in a buffer of its own with guard zones before and
 behind it, all filled with one byte: 0x00, as fresh memory often is, or 0xFF, a NaN of each floating-point type.
@@ -45,17 +45,17 @@ class Region:
         return (addresses.astype(np.int64) - self.base) // self.size
 
     def holds(self, offsets: np.ndarray) -> np.ndarray:
-        """Which offsets are elements of the tensor."""
+        """Return which offsets are elements of the tensor."""
         near = (offsets >= 0) & (offsets < self.span)
         return near & (self.index[np.where(near, offsets, 0)] >= 0) if self.span else near
 
     def mapped(self, addresses: np.ndarray) -> np.ndarray:
-        """Which addresses lie in the buffer, guard zones included, so that touching them does no harm."""
+        """Return which addresses lie in the buffer, guard zones included, so that touching them does no harm."""
         inside = addresses.astype(np.int64) - self.buffer.data_ptr()
         return (inside >= 0) & (inside <= len(self.buffer) - self.size)
 
     def memory(self) -> np.ndarray:
-        """The bytes, a row an element."""
+        """Return the bytes, a row an element."""
         return self.buffer.numpy()[GUARD : GUARD + self.span * self.size].reshape(self.span, self.size)
 
 
@@ -69,7 +69,7 @@ class Arena:
         return self.fill != 0
 
     def place(self, tensor: torch.Tensor, name: str, given: bool = False, copy: bool = True) -> torch.Tensor:
-        """A tensor with the same shape, strides and (if ``copy``) values, in a buffer of its own."""
+        """Return a tensor with the same shape, strides and (if ``copy``) values, in a buffer of its own."""
         region = Region(tensor, 0 if tensor.dtype == torch.bool else self.fill, name, given)
         if copy:
             region.tensor.copy_(tensor)
@@ -81,7 +81,7 @@ class Arena:
         return next((r for r in self.regions if r.buffer.untyped_storage().data_ptr() == storage), None)
 
     def aimed_at(self, addresses: np.ndarray, on: np.ndarray) -> Region | None:
-        """The region that most lanes point into; of several, the nearest to the first lane."""
+        """Return the region that most lanes point into; of several, the nearest to the first lane."""
         first = int(addresses.flat[0])
 
         def merit(region):

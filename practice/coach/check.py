@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks a file: starts the processes that run it, with a time limit, and puts their verdicts together."""
+"""Check a file: start the processes that run it, with a time limit, and join their verdicts."""
 
 import json
 import os
@@ -61,24 +61,24 @@ class Child:
         lines.put(None)
 
     def _wait(self, limit: float) -> dict | None:
-        """The child's next line, None when it ended; raises queue.Empty after ``limit`` seconds."""
+        """Return the child's next line, or None when it ended. Raise queue.Empty after ``limit`` seconds."""
         line = self.lines.get(timeout=limit)
         return json.loads(line) if line else None
 
     def prepare(self):
-        """Have it running, and know whether it has a GPU."""
+        """Start the process unless it runs, and ask whether it has a GPU."""
         if self.process is None or self.process.poll() is not None:
             self.start()
         if not self.ready:
             answer = self._wait(START_S)
             if answer is None or "missing" in answer:
-                said = answer["missing"] if answer else self.process.stderr.read().strip().splitlines()[-1:]
-                raise PracticeError(f"torch and Triton are needed, and importing them failed: {said}. "
+                message = answer["missing"] if answer else self.process.stderr.read().strip().splitlines()[-1:]
+                raise PracticeError(f"torch and Triton are needed, and importing them failed: {message}. "
                                     "Try: pip install torch triton numpy")  # fmt: skip
             self.ready, self.gpu = True, answer["gpu"]
 
     def ask(self, request: dict, limit: float) -> dict:
-        """``{"code": 0}``, another exit status, or ``{"late": True}``."""
+        """Return ``{"code": 0}``, another exit status, or ``{"late": True}``."""
         try:
             self.prepare()
             self.process.stdin.write(json.dumps(request) + "\n")
@@ -97,7 +97,7 @@ class Child:
         return self.gpu
 
     def stop(self):
-        """End it, and what it started."""
+        """End the process, and what it started."""
         if self.process is None:
             return
         if self.process.poll() is None:
@@ -112,7 +112,7 @@ class Child:
 
 
 class Checker:
-    """Checks files. Keeps its two processes for the next file; use it in a ``with``."""
+    """Check files, in two processes that are kept for the next file; use it in a ``with``."""
 
     def __init__(self):
         self.interpreted, self.compiling = Child(True), Child(False)
@@ -155,19 +155,19 @@ class Checker:
             request = {"task": task, "exercise": str(exercise.folder), "file": str(path)}
             answer = child.ask(request | {"result": str(result), "printed": str(printed)}, limit)
             lines = [json.loads(line) for line in result.read_text("utf-8").splitlines()] if result.exists() else []
-            said = printed.read_bytes() if printed.exists() else b""
+            message = printed.read_bytes() if printed.exists() else b""
         begun = [line["stage"] for line in lines if "stage" in line] or ["compiles"]
         last = lines[-1] if lines else {}
         if last.get("done"):
             finding = Finding(**last["finding"]) if last["finding"] else None
-            return Verdict(finding, begun if not finding else begun[:-1], last["notes"], _cut(said))
+            return Verdict(finding, begun if not finding else begun[:-1], last["notes"], _cut(message))
         if answer.get("late"):
             why = f"Your code was stopped after {limit:g} seconds. Is there a loop that does not end?"
             why += " Or does each program do the work of all?"
         else:
             code = answer.get("code", 1)
             why = f"Your code ended the whole process: {SIGNALS.get(code, f'exit status {code}')}."
-        return Verdict(Finding(why, stage=begun[-1]), begun[:-1], [], _cut(said))
+        return Verdict(Finding(why, stage=begun[-1]), begun[:-1], [], _cut(message))
 
 
 def _cut(printed: bytes) -> str:
@@ -183,7 +183,7 @@ def _cut(printed: bytes) -> str:
 
 
 def before(exercise: Exercise, path: Path) -> Finding | None:
-    """What needs no process: whether the file is there, is Python, and has its gaps filled."""
+    """Check what needs no process: the file is there, is Python, and has its gaps filled."""
     text = read(path)
     try:
         compile(text, str(path), "exec")
@@ -196,15 +196,15 @@ def before(exercise: Exercise, path: Path) -> Finding | None:
         )
     if exercise.card.kind not in FINISHED and (left := gaps.untouched(text, exercise.skeleton)):
         gap = left[0]
-        said = f"Gap {gap.number} is still empty, in line {gap.line}: {gap.about}"
-        return Finding(said, stage="compiles")
-    if said := source.returns_a_value(text):
-        return Finding(said, stage="compiles")
+        message = f"Gap {gap.number} is still empty, in line {gap.line}: {gap.about}"
+        return Finding(message, stage="compiles")
+    if message := source.returns_a_value(text):
+        return Finding(message, stage="compiles")
     return None
 
 
 def read(path: Path) -> str:
-    """Return the reader's file, without the mark that editors on Windows begin it with. Raises PracticeError."""
+    """Return the reader's file, without the byte order mark of editors on Windows. Raise PracticeError."""
     try:
         return path.read_text("utf-8-sig")
     except FileNotFoundError:
@@ -216,21 +216,21 @@ def read(path: Path) -> str:
 
 
 def _speed(exercise: Exercise, verdict: Verdict) -> str:
-    """What the last stage is called: where nothing was timed, after what was counted."""
+    """Return what the last stage is called: where nothing was timed, after what was counted."""
     if verdict.timing == TIMED and verdict.finding:
         return "right and fast enough on this GPU" if exercise.timed() else "right on this GPU"
     if verdict.timing == TIMED and exercise.timed():
         return STAGES["speed"]
     counted = exercise.counted()
     listed = " and ".join(filter(None, [", ".join(counted[:-1]), counted[-1] if counted else ""]))
-    said = f"few enough {listed}" if counted else "nothing to count"
+    message = f"few enough {listed}" if counted else "nothing to count"
     if verdict.finding is None and verdict.timing == NO_GPU and exercise.timed():
-        said += f"; {NO_GPU}"
-    return said
+        message += f"; {NO_GPU}"
+    return message
 
 
 def report(exercise: Exercise, verdict: Verdict) -> str:
-    """The verdict as text for a terminal."""
+    """Return the verdict as text for a terminal."""
     names = STAGES | {"speed": _speed(exercise, verdict)}
     lines = [f"✓ {names[stage]}" for stage in STAGES if stage in verdict.passed]
     if verdict.finding:

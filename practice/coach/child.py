@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process in which the reader's code runs: ``python -m coach.child``, with or without ``TRITON_INTERPRET``.
+"""Run the reader's code, in a process of its own: ``python -m coach.child``, with or without ``TRITON_INTERPRET``.
 
 It imports torch and Triton once. Then it reads requests, a line of JSON each, and forks for every one (where there is
 no fork, as on Windows, it does the work itself): the next check begins at once, and the reader's code cannot hurt it.
@@ -41,7 +41,7 @@ def main():
 
 
 def gpu_there() -> bool:
-    """Whether there is a GPU: asked in a fork, for asking may initialize CUDA, and no fork after that could use it."""
+    """Return whether there is a GPU. Ask in a fork: asking may initialize CUDA, and no later fork could use it."""
     import torch
 
     if not hasattr(os, "fork") or not torch.backends.cuda.is_built():
@@ -89,8 +89,8 @@ def keep_until_end(pipe: int, path: str, pid: int) -> int:
                     status = os.waitpid(pid, 0)[1]
                 left -= file.write(data[:left])
             if status is None:
-                ended, found = os.waitpid(pid, os.WNOHANG)
-                status = found if ended else None
+                ended, ending = os.waitpid(pid, os.WNOHANG)
+                status = ending if ended else None
         os.set_blocking(pipe, False)
         with contextlib.suppress(BlockingIOError):
             file.write(os.read(pipe, 1 << 20)[:left])  # more than a pipe holds
@@ -99,7 +99,7 @@ def keep_until_end(pipe: int, path: str, pid: int) -> int:
 
 
 def work_inline(request: dict) -> dict:
-    """Where there is no fork: this process's own output is led through a pipe meanwhile."""
+    """Work where there is no fork: lead this process's own output through a pipe meanwhile."""
     printed, into = os.pipe()
     keeper = threading.Thread(target=keep, args=(printed, request["printed"]), daemon=True)
     keeper.start()
@@ -128,14 +128,14 @@ def keep(pipe: int, path: str):
 
 
 def work(request: dict):
-    """Do one task, and write what was found."""
+    """Do one task, and write the finding."""
     import traceback
 
     from . import compiled, speed, stages
     from .exercise import Exercise, load
-    from .finding import Finding, Found
+    from .finding import Fault, Finding
 
-    stage, notes, found = "compiles", [], None
+    stage, notes, finding = "compiles", [], None
     path = request["file"]
 
     def tell(**line):
@@ -163,17 +163,17 @@ def work(request: dict):
             begin("speed")
             checks = {"gpu": speed.check, "values": speed.check_values, "speed": speed.check_speed}
             notes += filter(None, [checks[request["task"]](spec, function, path)])
-    except Found as error:
-        found = error.finding
+    except Fault as error:
+        finding = error.finding
     except SystemExit:
-        found = Finding("Your file ends the process, with exit() or SystemExit. Let it return instead.")
+        finding = Finding("Your file ends the process, with exit() or SystemExit. Let it return instead.")
     except Exception as error:  # of the coach's own, then
-        said = "".join(traceback.format_exception(error)[-3:])
-        found = Finding(f"The coach itself failed, which is no fault of yours:\n    {type(error).__name__}: {error}")
-        tell(bug=said)
-    if found:
-        found.stage = stage
-    tell(done=True, finding=found.as_dict() if found else None, notes=notes)
+        message = "".join(traceback.format_exception(error)[-3:])
+        finding = Finding(f"The coach itself failed, which is no fault of yours:\n    {type(error).__name__}: {error}")
+        tell(bug=message)
+    if finding:
+        finding.stage = stage
+    tell(done=True, finding=finding.as_dict() if finding else None, notes=notes)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first check: each launch compiles for an H100 or H200 (sm_90), which need not be there, and has a grid.
+"""Make the first check: each launch compiles for an H100 or H200 (sm_90), which need not be there, and has a grid.
 
 Runs in a process without ``TRITON_INTERPRET``. The function is called on the CPU; a launch compiles and does not run.
 """
@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from unittest import mock
 
 from . import judge, mistakes
-from .finding import Finding, Found
+from .finding import Fault, Finding
 from .record import configs_in_turn
 from .run import Case, call, make_inputs, raised
 from .spec import Spec
@@ -24,7 +24,7 @@ SHARED, THREADS = 232_448, 1024  # bytes of shared memory, and threads, that a p
 
 
 class _CompileOnly:
-    """Stands in for the driver of a GPU."""
+    """Stand in for the driver of a GPU."""
 
     def get_current_target(self):
         from triton.backends.compiler import GPUTarget
@@ -39,7 +39,7 @@ class _CompileOnly:
 
 
 def warm_up() -> None:
-    """Do once what would take each fork half a second: import what a launch needs, and hash Triton, for its cache."""
+    """Import what a launch needs, and hash Triton for its cache: each fork would take half a second for it."""
     with suppress(ImportError):  # another Triton may have these elsewhere
         import triton.experimental.gluon  # noqa: F401
         from triton.runtime.cache import triton_key
@@ -49,7 +49,7 @@ def warm_up() -> None:
 
 
 def possible() -> bool:
-    """Whether this platform's Triton can compile for an NVIDIA GPU."""
+    """Return whether this platform's Triton can compile for an NVIDIA GPU."""
     try:
         from triton.backends import backends
     except ImportError:
@@ -59,7 +59,7 @@ def possible() -> bool:
 
 @contextmanager
 def compiling():
-    """Within it a launch compiles; yields how many did."""
+    """Have launches compile, and do no more, within this context; yield the list whose length is their number."""
     import triton
     from triton.runtime import driver
 
@@ -83,7 +83,7 @@ def compiling():
 
 
 def counted(kernel, grid, args, kwargs) -> tuple[int, ...]:
-    """How many programs a grid has along its axes; raises as a launch would, which was made without one."""
+    """Return how many programs a grid has along its axes. Raise what a launch without a grid would raise."""
     if callable(grid):
         named = {name: value for name, value in kwargs.items() if name in kernel.arg_names}
         given = inspect.signature(kernel.fn).bind_partial(*args, **named)
@@ -94,12 +94,12 @@ def counted(kernel, grid, args, kwargs) -> tuple[int, ...]:
 
 
 def check(spec: Spec, function, file: str) -> None:
-    """Raise :class:`Found` where a launch does not compile."""
+    """Raise :class:`Fault` if a launch does not compile."""
     with compiling():
         try:
             call(spec, function, make_inputs(spec, Case(spec.sizes[0])))
         except Exception as error:
-            raise Found(_finding(error, file)) from error
+            raise Fault(_finding(error, file)) from error
 
 
 def _finding(error: Exception, file: str) -> Finding:
@@ -107,16 +107,16 @@ def _finding(error: Exception, file: str) -> Finding:
     while innermost.__cause__ is not None:
         innermost = innermost.__cause__
     place = re.search(r"\bat (\d+):(\d+):", str(error))
-    said, line = raised(error, file)
+    message, line = raised(error, file)
     kernels = "CompilationError", "CompileTimeAssertionFailure", "UnsupportedLanguageConstruct"
     in_kernel = type(error).__name__ in kernels
     whole = f"{innermost} {error}{_shapes(innermost)}"
     guess = mistakes.about_error(whole, file, 0 if in_kernel else line, getattr(error, "node", None))
     if not in_kernel:
         where = f", in line {line}:" if line else ":"
-        return Finding(f"Your code raised {said}{where}", details=[judge.source(file, line)], guess=guess)
+        return Finding(f"Your code raised {message}{where}", details=[judge.source(file, line)], guess=guess)
     if not place:
-        return Finding(f"The kernel does not compile: {said}", guess=guess)
+        return Finding(f"The kernel does not compile: {message}", guess=guess)
     lines = str(error).splitlines()  # the place, the source as far as there, a caret, and why
     caret = next((i for i, text in enumerate(lines) if text.strip() == "^"), None)
     code = [f"    {text}" for text in lines[max(1, caret - 3) : caret + 1]] if caret else []
@@ -129,7 +129,7 @@ def _finding(error: Exception, file: str) -> Finding:
 
 
 def _shapes(error: BaseException) -> str:
-    """Of two blocks that do not fit, their shapes, which Triton does not say: it has them where it raises."""
+    """Return the shapes of the two blocks. Triton's message omits them, so read them from the frame that raised."""
     first = error.__context__ or error  # in place of which Triton raises one of its own
     frames = [frame for frame, _ in traceback.walk_tb(first.__traceback__)] if "incompatible" in str(first) else []
     for frame in reversed(frames):

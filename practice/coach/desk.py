@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reader's own copies in ``mine/``, and what the commands of ``practice.py`` do with them."""
+"""Keep the reader's own copies in ``mine/``, and do with them what the commands of ``practice.py`` say."""
 
 import time
 from collections.abc import Callable
@@ -28,20 +28,20 @@ class Desk:
         return self.mine / f"{exercise.name}.py"
 
     def choose(self, name: str | None) -> Exercise:
-        """The one named, else the next that has not passed, else the last."""
+        """Return the exercise of that name, else the next that has not passed, else the last."""
         if name:
             return find(name, self.all)
         return next((e for e in self.all if not self.progress.of(e.name).passed), self.all[-1])
 
     def following(self, exercise: Exercise) -> tuple[Exercise | None, int]:
-        """The next after this one that has not passed, else the first such; and how many are open before it."""
+        """Return the next exercise that has not passed, else the first such; and how many are open before it."""
         left = [e for e in self.all if not self.progress.of(e.name).passed]
         order = self.all.index(exercise)
-        found = next((e for e in left if self.all.index(e) > order), left[0] if left else None)
-        return found, left.index(found) if found else 0
+        following = next((e for e in left if self.all.index(e) > order), left[0] if left else None)
+        return following, left.index(following) if following else 0
 
     def lay_out(self, exercise: Exercise) -> bool:
-        """Copy the skeleton to ``mine/``, if it is not there; whether that was done."""
+        """Copy the skeleton to ``mine/`` unless a copy is there; return whether it did."""
         path = self.copy_of(exercise)
         if path.exists():
             return False
@@ -116,7 +116,7 @@ class Desk:
                 try:
                     if self.check(exercise, checker) == 0:
                         return 0
-                except PracticeError as error:  # gone since, or not to be read: the next saving may mend it
+                except PracticeError as error:  # gone since, or not to be read: the next save may fix it
                     self.say(str(error))
                 self.say("Watching your file; Ctrl-C ends this.")
             rounds = None if rounds is None else rounds - 1
@@ -124,7 +124,7 @@ class Desk:
         return 1
 
     def hint(self, exercise: Exercise, more: str = "python practice.py solution") -> int:
-        """One more than before, of three."""
+        """Show one more hint than before, of three."""
         hints = exercise.card.hints
         with self.progress.changing(exercise.name) as record:
             record.hints = min(record.hints + 1, len(hints))
@@ -144,13 +144,13 @@ class Desk:
     def list(self) -> int:
         for exercise in self.all:
             record = self.progress.of(exercise.name)
-            mark = "✓" if record.passed else "·"
-            said = f"{mark} {exercise.name:24} {KINDS[exercise.card.kind]:22} {exercise.card.title}"
+            sign = "✓" if record.passed else "·"
+            message = f"{sign} {exercise.name:24} {KINDS[exercise.card.kind]:22} {exercise.card.title}"
             if record.passed and record.passed_at:
-                said += f" (passed at check {record.passed_at})"
+                message += f" (passed at check {record.passed_at})"
             elif record.tries > 1:
-                said += f" ({record.tries} tries)"
-            self.say(said)
+                message += f" ({record.tries} tries)"
+            self.say(message)
         return 0
 
     def keep(self, exercise: Exercise):
@@ -179,7 +179,7 @@ def are(count: int) -> str:
 
 
 def saved(path: Path) -> tuple[int, int] | None:
-    """What changes when a file is saved; None where there is none."""
+    """Return a value that changes when a file is saved; None where there is no file."""
     try:
         status = path.stat()
     except OSError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A launch as text: a row a program, a character a lane; and the elements, each with the program that stored it."""
+"""Draw a launch as text: a row a program, a character a lane; and elements, each with the program that stored it."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ OWNERS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 def states(access: Access, wrong: set[int], missed: set[int]) -> list[str]:
-    """The state of each lane; ``wrong`` and ``missed`` are offsets."""
-    found = []
+    """Return the state of each lane; ``wrong`` and ``missed`` are offsets."""
+    signs = []
     for offset, on, inside in zip(access.offsets.tolist(), access.mask, access.inside, strict=True):
         if on:
-            found.append(OUTSIDE if not inside else WRONG if offset in wrong else ON)
+            signs.append(OUTSIDE if not inside else WRONG if offset in wrong else ON)
         else:
-            found.append(MISSED if offset in missed else OFF)
-    return found
+            signs.append(MISSED if offset in missed else OFF)
+    return signs
 
 
 def picture(launch: Launch, chosen: dict[int, Access], focus: Access, lane: int, wrong=(), missed=()) -> dict:
-    """A launch as data: of each program one access, and the lane that is spoken of."""
+    """Return a launch as data: one access of each program, and the lane in focus."""
     wrong, missed = set(wrong), set(missed)
     return {
         "kernel": launch.kernel,
@@ -53,19 +53,19 @@ def picture(launch: Launch, chosen: dict[int, Access], focus: Access, lane: int,
 
 
 def name_of(access: Access) -> str:
-    """The kernel's name for the tensor, such as ``out_ptr``; else the host function's."""
+    """Return the kernel's name for the tensor, such as ``out_ptr``; else the host function's."""
     return access.launch.names.get(id(access.region), access.region.name)
 
 
 def _near(program: int, programs: int) -> list[int]:
-    """The first two programs, those around one, and the last."""
+    """Return the first two programs, those around one, and the last."""
     if programs <= ROWS:
         return list(range(programs))
     return sorted({0, 1, program - 1, program, program + 1, programs - 1} & set(range(programs)))
 
 
 def text(drawn: dict) -> list[str]:
-    """The lines of a picture, at most 80 characters wide."""
+    """Return the lines of a picture, at most 80 characters wide."""
     programs = drawn["programs"]
     label = max(len(_label(p["pid"])) for p in programs)
     sides = [_range(p["offsets"]) for p in programs]
@@ -89,7 +89,7 @@ def text(drawn: dict) -> list[str]:
         )
         cells = ("…" if lanes[0] else "") + cells + ("…" if lanes[-1] < count - 1 else "")
         lines.append(f"  {_label(entry['pid']):{label}}  {cells}  {side}")
-    return [*lines, "  " + "   ".join(f"{mark} {LEGEND[mark]}" for mark in LEGEND if mark in used)]
+    return [*lines, "  " + "   ".join(f"{sign} {LEGEND[sign]}" for sign in LEGEND if sign in used)]
 
 
 def _label(pid: list[int]) -> str:
@@ -101,7 +101,7 @@ def _range(offsets: list[int]) -> str:
 
 
 def _window(count: int, focus: int, room: int, row: int) -> list[int]:
-    """As many lanes as there is room for, around one; rows of a tile are a space apart."""
+    """Return as many lanes as there is room for, around one; rows of a tile are a space apart."""
     fits = room if not row else room * row // (row + 1)
     if count <= fits:
         return list(range(count))
@@ -110,15 +110,15 @@ def _window(count: int, focus: int, room: int, row: int) -> list[int]:
 
 
 def owners(access: Access, focus: int) -> list[str]:
-    """The elements around one, each with the program that stored it; of a small launch only."""
+    """Return the elements around one, each with the program that stored it; of a small launch only."""
     region, launch = access.region, access.launch
     if launch.programs > len(OWNERS) or not region.span:
         return []
-    mark = lambda offset: "_" if region.stored_by[offset] < 0 else OWNERS[region.stored_by[offset]]
+    sign = lambda offset: "_" if region.stored_by[offset] < 0 else OWNERS[region.stored_by[offset]]
     at = [offset for offset in range(region.span) if region.index[offset] >= 0]
     here = at.index(focus) if focus in at else 0
     first = max(0, min(here - 28, len(at) - 56))
     shown = at[first : first + 56]
-    cells = "".join(mark(offset) for offset in shown)
+    cells = "".join(sign(offset) for offset in shown)
     ends = ("…" if first else "") + cells + ("…" if first + 56 < len(at) else "")
     return ["", "elements, each with the program that stored it (_ none):", f"  {ends}"]

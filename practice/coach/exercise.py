@@ -69,7 +69,7 @@ class Exercise:
 
     @cached_property
     def skeleton(self) -> str:
-        """The file that readers begin with: the solution, with what ``wrong.toml`` says in its gaps."""
+        """Return the file that readers begin with: the solution, with what ``wrong.toml`` says in its gaps."""
         held = {key: text for key, text in self._table["skeleton"].items() if key.startswith("gap")}
         return gaps.emptied(self.solution, {int(key.removeprefix("gap")): text for key, text in held.items()})
 
@@ -78,19 +78,19 @@ class Exercise:
         return (self.folder / "spec.py").read_text("utf-8")
 
     def spec_call(self) -> ast.Call:
-        """The syntax of ``Spec(…)``."""
+        """Return the syntax of ``Spec(…)``. Raise PracticeError where there is none."""
         file = f"exercises/{self.name}/spec.py"
         try:
-            found = _spec_call(self.spec_text)
+            call = _spec_call(self.spec_text)
         except (SyntaxError, ValueError) as error:  # the latter: not UTF-8, or null bytes
             raise PracticeError(f"{file}:{getattr(error, 'lineno', None) or 1}: it is not Python: {error}") from error
-        if not isinstance(found, ast.Call):
+        if not isinstance(call, ast.Call):
             raise PracticeError(f"{file} has no line SPEC = Spec(…)")
-        return found
+        return call
 
     @cached_property
     def card(self) -> Card:
-        """The literals of ``SPEC = Spec(…)`` that need no torch."""
+        """Return the literals of ``SPEC = Spec(…)`` that need no torch. Raise PracticeError."""
         call, values = self.spec_call(), {}
         given, place = {keyword.arg: keyword.value for keyword in call.keywords}, f"exercises/{self.name}/spec.py"
         for name in [*CARD, *(name for name in ("limit_s", "also") if name in given)]:
@@ -108,11 +108,11 @@ class Exercise:
         return Card(**values)
 
     def timed(self) -> bool:
-        """Whether a GPU is to time it."""
+        """Return whether a GPU is to time it."""
         return any(keyword.arg == "speed" for keyword in self.spec_call().keywords)
 
     def counted(self) -> list[str]:
-        """What of a call is counted, and may not be too much, in words."""
+        """Name what is counted in a call, and may not be too much."""
         asked = {keyword.arg for keyword in self.spec_call().keywords}
         return [what for what, fields in COUNTED.items() if asked & fields] + ["programs"] * ("idle" not in asked)
 
@@ -129,7 +129,7 @@ class Exercise:
 
     def wrong(self) -> list[Wrong]:
         """Return the wrong solutions. Raise PracticeError where one replaces what the solution does not have once."""
-        found = []
+        solutions = []
         for name, entry in self._table.items():
             if name != "skeleton":
                 try:
@@ -137,8 +137,8 @@ class Exercise:
                 except ValueError as error:
                     raise PracticeError(f"exercises/{self.name}/wrong.toml, {name}: {error}") from error
                 expected = Expected(entry["stage"], entry["message"])
-                found.append(Wrong(name, entry["why"], text, expected, entry.get("gpu", False)))
-        return found
+                solutions.append(Wrong(name, entry["why"], text, expected, entry.get("gpu", False)))
+        return solutions
 
 
 def replaced(text: str, pieces: list[str]) -> str:
@@ -158,7 +158,7 @@ def replaced(text: str, pieces: list[str]) -> str:
 
 @lru_cache(maxsize=64)
 def _spec_call(text: str) -> ast.Call | None:
-    """The site asks for the same ones on each of its pages."""
+    """Parse a spec once: the site asks for the same ones on each of its pages."""
     for node in ast.parse(text).body:
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "SPEC":
             return node.value
@@ -167,9 +167,9 @@ def _spec_call(text: str) -> ast.Call | None:
 
 def load(path: Path, name: str):
     """Import a Python file that is not on the path. A kernel needs its source in a file, so this is no ``exec``."""
-    found = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
+    origin = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(origin)
+    origin.loader.exec_module(module)
     return module
 
 

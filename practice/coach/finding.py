@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a check found, and its message: the first thing that is wrong, where, a picture, and perhaps why."""
+"""Describe the first fault of a check: what is wrong, where, a picture, and perhaps why."""
 
 import textwrap
 from dataclasses import asdict, dataclass, field
@@ -17,17 +17,17 @@ STAGES = {
 }
 
 
-class Found(Exception):
-    """Ends the checks: carries the finding."""
+class Fault(Exception):
+    """End the checks, with a finding."""
 
     def __init__(self, finding: "Finding"):
-        super().__init__(finding.said)
+        super().__init__(finding.message)
         self.finding = finding
 
 
 @dataclass
 class Finding:
-    said: str  # what is wrong, in a sentence or two
+    message: str  # what is wrong, in a sentence or two
     case: str = ""  # at which size, strides, seed
     details: list[str] = field(default_factory=list)  # a sentence each
     picture: list[str] = field(default_factory=list)  # lines of text
@@ -36,7 +36,7 @@ class Finding:
     stage: str = ""
 
     def text(self) -> str:
-        blocks = [_wrap(f"With {self.case}:\n{self.said}" if self.case else self.said)]
+        blocks = [_wrap(f"With {self.case}:\n{self.message}" if self.case else self.message)]
         blocks += ["\n".join(_wrap(detail) for detail in self.details)] if self.details else []
         blocks += ["\n".join(self.picture)] if self.picture else []
         blocks += [_wrap(self.guess)] if self.guess else []
@@ -47,7 +47,7 @@ class Finding:
 
 
 def _wrap(text: str) -> str:
-    """Lines of at most WIDTH; a line that begins with a space, such as code, stays as it is."""
+    """Wrap text to lines of at most WIDTH characters; a line that begins with a space, such as code, is not wrapped."""
     lines = []
     for line in text.splitlines():
         whole = not line or line.startswith(" ")

@@ -24,7 +24,7 @@ class Gap:
 
 
 def split(text: str) -> list[str | Gap]:
-    """The pieces of a file: text, gap, text, gap, … text; the markers belong to the texts. Raises GapError."""
+    """Return the pieces of a file: text, gap, text, gap, … text; the markers belong to the texts. Raise GapError."""
     pieces, current, opened = [], [], None
     for number, line in enumerate(text.splitlines(keepends=True), start=1):
         begin, end = BEGIN.match(line.rstrip("\n")), END.match(line.rstrip("\n"))
@@ -47,10 +47,10 @@ def split(text: str) -> list[str | Gap]:
 
 
 def gaps(text: str) -> dict[int, Gap]:
-    found = [piece for piece in split(text) if isinstance(piece, Gap)]
-    if len({gap.number for gap in found}) < len(found):
+    pieces = [piece for piece in split(text) if isinstance(piece, Gap)]
+    if len({gap.number for gap in pieces}) < len(pieces):
         raise GapError("two gaps have the same number")
-    return {gap.number: gap for gap in found}
+    return {gap.number: gap for gap in pieces}
 
 
 def emptied(solution: str, held: dict[int, str]) -> str:
@@ -69,7 +69,7 @@ def emptied(solution: str, held: dict[int, str]) -> str:
 
 
 def untouched(text: str, skeleton: str) -> list[Gap]:
-    """The gaps of a file that hold no more code than the skeleton's: none but its placeholder."""
+    """Return the gaps of a file that hold no more code than the skeleton's: none but its placeholder."""
     begun = gaps(skeleton)
     try:
         return [
@@ -80,7 +80,7 @@ def untouched(text: str, skeleton: str) -> list[Gap]:
 
 
 def code(text: str) -> list[str]:
-    """The statements of a gap, without comments and layout; what is no Python, by its lines."""
+    """Return the statements of a gap without comments and layout; or its lines, where it is no Python."""
     text = textwrap.dedent(text)
     try:
         return [

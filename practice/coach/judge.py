@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of a run is wrong. Each function returns quietly, or raises :class:`Found` with the first thing that is."""
+"""Judge a run. Each function raises :class:`Fault` with the first thing that is wrong, if anything is."""
 
 import numpy as np
 import torch
 
 from . import draw, mistakes
-from .finding import Finding, Found
+from .finding import Fault, Finding
+from .mistakes import accesses, masks
 from .record import Access, Launch, Trouble
 from .run import Run, raised
 
@@ -13,21 +14,21 @@ OPS = {"load": "reads", "store": "writes", "atomic": "changes"}
 
 
 def error(run: Run):
-    """The code raised something."""
+    """Refuse a run whose code raised an error."""
     if run.error is not None:
-        said, line = raised(run.error, run.file)
-        raise Found(
+        message, line = raised(run.error, run.file)
+        raise Fault(
             Finding(
-                f"Your code raised {said}" + (f", in line {line}:" if line else ":"),
+                f"Your code raised {message}" + (f", in line {line}:" if line else ":"),
                 str(run.case),
                 details=[source(run.file, line)],
-                guess=mistakes.about_error(said, run.file, line),
+                guess=mistakes.about_error(message, run.file, line),
             )
         )
 
 
 def source(file: str, line: int) -> str:
-    """A line of the reader's file, indented."""
+    """Return a line of the reader's file, indented, with its number."""
     if not line:
         return ""
     with open(file, encoding="utf-8-sig") as text:
@@ -35,15 +36,15 @@ def source(file: str, line: int) -> str:
 
 
 def shape(run: Run):
-    """Number, type, shape and dtype of the results, and the device of what kernels are given."""
+    """Check number, type, shape and dtype of the results, and the device of what kernels are given."""
     error(run)
     for parameter, line in run.recorder.elsewhere:
-        said = f"{parameter} is allocated without `device=`, in line {line}. On a GPU it would lie in the CPU's memory,"
-        said += " which no kernel reaches."
+        message = f"{parameter} is allocated without `device=`, in line {line}. On a GPU it would lie in the CPU's "
+        message += "memory, which no kernel reaches."
         beside = next(name for name, value in run.inputs.items() if isinstance(value, torch.Tensor))
-        raise Found(
+        raise Fault(
             Finding(
-                said,
+                message,
                 str(run.case),
                 [source(run.file, line)],
                 guess=f"`device={beside}.device` puts it beside {beside}.",
@@ -51,7 +52,7 @@ def shape(run: Run):
         )
     name = run.spec.function
     if run.results["out"] is None:
-        raise Found(Finding(f"{name} returned None.", str(run.case), guess="Does it end in `return`?"))
+        raise Fault(Finding(f"{name} returned None.", str(run.case), guess="Does it end in `return`?"))
     expected = run.expected
     if expected is None:
         like = run.inputs[run.spec.result_like]
@@ -59,25 +60,25 @@ def shape(run: Run):
     if run.results.keys() != expected.keys():
         missing = expected.keys() - run.results.keys()
         if any(m.startswith("grad") for m in missing):
-            said = "The result does not require a gradient. Is it that of `YourFunction.apply`?"
+            message = "The result does not require a gradient. Is it that of `YourFunction.apply`?"
         else:
             results = "one result" if len(run.results) == 1 else f"{len(run.results)} results"
-            said = f"{name} returned {results}, and should return {len(expected)}."
-        raise Found(Finding(said, str(run.case)))
+            message = f"{name} returned {results}, and should return {len(expected)}."
+        raise Fault(Finding(message, str(run.case)))
     for part, wanted in expected.items():
         got, what = run.results[part], f"{name} returned" if part == "out" else f"{part} is"
         if got is None:
-            raise Found(
+            raise Fault(
                 Finding(f"{part[0].upper()}{part[1:]} is None.", str(run.case), guess="Does `backward` return it?")
             )
         if not isinstance(got, torch.Tensor):
-            raise Found(Finding(f"{what} a {type(got).__name__}, and should be a tensor.", str(run.case)))
+            raise Fault(Finding(f"{what} a {type(got).__name__}, and should be a tensor.", str(run.case)))
         if got.shape != wanted.shape:
-            said = f"{what} the shape {tuple(got.shape)}; it should be {tuple(wanted.shape)}."
-            raise Found(Finding(said, str(run.case)))
+            message = f"{what} the shape {tuple(got.shape)}; it should be {tuple(wanted.shape)}."
+            raise Fault(Finding(message, str(run.case)))
         if got.dtype != wanted.dtype:
-            said = f"{what} the dtype {got.dtype}; it should be {wanted.dtype}."
-            raise Found(Finding(said, str(run.case), guess=_dtype(run, got)))
+            message = f"{what} the dtype {got.dtype}; it should be {wanted.dtype}."
+            raise Fault(Finding(message, str(run.case), guess=_dtype(run, got)))
 
 
 def _called(name: str) -> str:
@@ -89,14 +90,14 @@ def _dtype(run, got) -> str:
 
 
 def first_trouble(run: Run) -> Trouble | None:
-    """The worst access that is not allowed."""
+    """Return the worst access that is not allowed, if there is one."""
     troubles = [t for t in run.recorder.troubles if not (t.kind == "twice" and run.spec.twice)]
     order = {"outside": 0, "input": 1, "race": 2, "twice": 3, "unordered": 4}
     return min(troubles, key=lambda t: order[t.kind], default=None)
 
 
 def bounds(run: Run):
-    """Accesses outside of tensors, into inputs, of elements that another program touches, or twice."""
+    """Refuse accesses outside of tensors, into inputs, of elements that another program touches, or twice."""
     error(run)
     if (trouble := first_trouble(run)) is None:
         return
@@ -106,27 +107,27 @@ def bounds(run: Run):
     size = int((access.region.index >= 0).sum())
     match trouble.kind:
         case "outside":
-            said = f"{who} {does} {tensor} at offset {offset}, {_where(access, offset, size)}"
+            message = f"{who} {does} {tensor} at offset {offset}, {_where(access, offset, size)}"
         case "input":
-            said = f"{who} writes {tensor}{_element(access, offset)}, which is an input."
+            message = f"{who} writes {tensor}{_element(access, offset)}, which is an input."
         case "race":
-            said = (
+            message = (
                 f"{who} {does} {tensor}{_element(access, offset)}; {_program(access, trouble.other)} touches it, too."
             )
         case "unordered":
             before = "stored" if access.op == "load" else "reads"
-            said = f"{who} {does} {tensor}{_element(access, offset)}, which another of its lanes {before} before, and "
-            said += "no barrier stands between."
+            message = f"{who} {does} {tensor}{_element(access, offset)}, which another of its lanes {before} before, "
+            message += "and no barrier stands between."
         case _:
             first = _program(access, trouble.other)
-            said = f"{who} writes {tensor}{_element(access, offset)}, which {first} wrote before."
+            message = f"{who} writes {tensor}{_element(access, offset)}, which {first} wrote before."
     on = "and its mask is on" if access.masked else f"which is on, because the {_op(access)} has no mask"
     details = [f"It is lane {lane}, {on}:"]
     details += [source(run.file, access.line)]
     wrong = {offset} if trouble.kind != "outside" else set()
-    raise Found(
+    raise Fault(
         with_picture(
-            Finding(said, str(run.case), details, guess=mistakes.about_trouble(run, trouble)), access, lane, wrong
+            Finding(message, str(run.case), details, guess=mistakes.about_trouble(run, trouble)), access, lane, wrong
         )
     )
 
@@ -160,7 +161,7 @@ def _element(access: Access, offset: int) -> str:
 
 def with_picture(finding: Finding, access: Access, lane: int, wrong=(), missed=(), owner_of=None) -> Finding:
     chosen = {}
-    for program, many in mistakes.siblings(access).items():
+    for program, many in accesses.siblings(access).items():
         chosen[program] = access if program == access.program else many[0]
     finding.launch = draw.picture(access.launch, chosen, access, lane, wrong, missed)
     finding.picture = draw.text(finding.launch)
@@ -170,7 +171,7 @@ def with_picture(finding: Finding, access: Access, lane: int, wrong=(), missed=(
 
 
 def ordered(run: Run):
-    """No float to which several programs add by atomics, where the spec wants the same bits each time."""
+    """Refuse atomics by which several programs add to one float, where the spec wants the same bits each time."""
     for launch in run.launches if run.spec.ordered and run.error is None else ():
         adders: dict[tuple[int, int], dict[int, Access]] = {}  # by region and offset, of each program the first
         for access in launch.accesses:
@@ -180,32 +181,32 @@ def ordered(run: Run):
                     adders.setdefault((id(access.region), offset), {}).setdefault(access.program, access)
                 if (lanes > 1).any():
                     who = f"{lanes.max()} lanes of program {_pid(access.pid)}"
-                    raise Found(_unordered(run, access, int(offsets[lanes.argmax()]), who))
-        for (_, offset), found in adders.items():
-            if len(found) > 1:
-                raise Found(_unordered(run, next(iter(found.values())), offset, f"{len(found)} programs"))
+                    raise Fault(_unordered(run, access, int(offsets[lanes.argmax()]), who))
+        for (_, offset), adds in adders.items():
+            if len(adds) > 1:
+                raise Fault(_unordered(run, next(iter(adds.values())), offset, f"{len(adds)} programs"))
 
 
 def _unordered(run: Run, access: Access, offset: int, who: str) -> Finding:
     dtype = str(access.region.tensor.dtype).removeprefix("torch.")
-    said = f"Line {access.line}: {who} add to {draw.name_of(access)}{_element(access, offset)}. "
-    said += f"Their order is not promised, so the {dtype} sum may differ each time."
-    finding = Finding(said, str(run.case), [source(run.file, access.line)], guess=run.spec.ordered)
+    message = f"Line {access.line}: {who} add to {draw.name_of(access)}{_element(access, offset)}. "
+    message += f"Their order is not promised, so the {dtype} sum may differ each time."
+    finding = Finding(message, str(run.case), [source(run.file, access.line)], guess=run.spec.ordered)
     return with_picture(finding, access, int(np.flatnonzero(access.mask)[0]), {offset})
 
 
 def values(run: Run):
-    """Every element of every result, whose number, shapes and dtypes may depend on the case, too."""
+    """Check every element of every result, whose number, shapes and dtypes may depend on the case, too."""
     shape(run)
     for name, expected in (run.expected or {}).items():
         actual = run.results[name]
         wrong = wrong_elements(actual, expected, run.spec.rtol, run.spec.atol)
         if wrong.any():
-            raise Found(_wrong_value(run, name, actual, expected, wrong))
+            raise Fault(_wrong_value(run, name, actual, expected, wrong))
 
 
 def wrong_elements(actual: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float) -> torch.Tensor:
-    """Which elements are off by more than ``atol + rtol · |expected|``; one NaN is as good as another."""
+    """Return which elements are off by more than ``atol + rtol · |expected|``; one NaN is as good as another."""
     a, e = actual.detach(), expected.detach()
     if a.device != e.device:
         a, e = a.cpu(), e.cpu()
@@ -220,11 +221,11 @@ def _wrong_value(run: Run, name: str, actual, expected, wrong) -> Finding:
     at = tuple(wrong.nonzero()[0].tolist())
     got, want = actual[at].item(), expected[at].item()
     what = f"{_called(name)}[{', '.join(map(str, at))}]" if at else name
-    said = f"{what[0].upper()}{what[1:]} is {_number(got, actual)} and should be {_number(want, expected)}"
+    message = f"{what[0].upper()}{what[1:]} is {_number(got, actual)} and should be {_number(want, expected)}"
     count = int(wrong.sum())
     verb = "is" if count == 1 else "are"
-    said += f"; {count} of {actual.numel()} elements {verb} wrong." if actual.numel() > 1 else "."
-    finding = Finding(said, str(run.case))
+    message += f"; {count} of {actual.numel()} elements {verb} wrong." if actual.numel() > 1 else "."
+    finding = Finding(message, str(run.case))
     region, owner, missed = run.arena.region_of(actual), None, 0
     if region is not None and run.spec.stored:
         offsets = sum(i * s for i, s in zip(at, actual.stride(), strict=True))
@@ -241,7 +242,7 @@ def _wrong_value(run: Run, name: str, actual, expected, wrong) -> Finding:
             bad = _offsets_of(region, actual, wrong)
             gone = np.flatnonzero(~region.covered & (region.index >= 0)).tolist()
             with_picture(finding, access, lane, bad, gone, offsets if missed else None)
-            if run.case.fill and owner and (load := mistakes.undefined_load(run, owner.program)):
+            if run.case.fill and owner and (load := masks.undefined_load(run, owner.program)):
                 with_picture(finding, load, int(np.flatnonzero(~load.mask)[0]))
         elif run.launches:
             finding.details = [f"No program stores it: none has its offset, {offsets}."]
@@ -257,7 +258,7 @@ def _offsets_of(region, actual, wrong) -> list[int]:
 
 
 def _owner(run: Run, region, offset: int) -> Access | None:
-    """The last access that stored the element."""
+    """Return the last access that stored the element."""
     for launch in reversed(run.launches):
         for access in reversed(launch.accesses):
             if access.region is region and access.op != "load" and (access.mask & (access.offsets == offset)).any():
@@ -266,7 +267,7 @@ def _owner(run: Run, region, offset: int) -> Access | None:
 
 
 def _nobody(run: Run, region, offset: int) -> Access | None:
-    """A store that has the element on a lane that is off."""
+    """Return a store that has the element on a lane that is off."""
     for launch in reversed(run.launches):
         for access in launch.accesses:
             if access.region is region and access.op != "load" and (access.offsets == offset).any():
@@ -280,32 +281,32 @@ def _number(value, tensor) -> str:
 
 def properties(run: Run, again):
     for check in run.spec.properties:
-        if said := check(run.results["out"], run.inputs, again):
-            raise Found(Finding(said, str(run.case)))
+        if message := check(run.results["out"], run.inputs, again):
+            raise Fault(Finding(message, str(run.case)))
 
 
 # Whether the kernel did the work
 
 
 def honest(run: Run):
-    """A kernel was launched and stored every element of the result, and torch computed nothing."""
+    """Check that a kernel was launched and stored every element of the result, and that torch computed nothing."""
     error(run)
     ops = [(name, line) for name, line in run.recorder.ops]
     if ops:
         name, line = ops[0]
-        said = f"torch computed something: `{name}`" + (f", in line {line}:" if line else ".")
+        message = f"torch computed something: `{name}`" + (f", in line {line}:" if line else ".")
         details = [source(run.file, line)] if line else []
-        raise Found(
-            Finding(said, details=details, guess="Here the kernel does the work: torch may allocate, and no more.")
+        raise Fault(
+            Finding(message, details=details, guess="Here the kernel does the work: torch may allocate, and no more.")
         )
     for name, actual in run.results.items():
         if not isinstance(actual, torch.Tensor) or not actual.numel():
             continue
         if not run.launches:
-            said = f"{run.spec.function} launched no kernel, and returned a result all the same."
-            raise Found(
+            message = f"{run.spec.function} launched no kernel, and returned a result all the same."
+            raise Fault(
                 Finding(
-                    said,
+                    message,
                     str(run.case),
                     guess="Does it keep results of earlier calls? Each call has to compute its own.",
                 )
@@ -314,34 +315,34 @@ def honest(run: Run):
             continue
         region = run.arena.region_of(actual)
         if region is None or (run.spec.covers and not region.covered.any()):
-            said = f"No kernel stored {_called(name)}: it comes from somewhere else."
-            raise Found(Finding(said, str(run.case), guess="The kernel has to store what the function returns."))
+            message = f"No kernel stored {_called(name)}: it comes from somewhere else."
+            raise Fault(Finding(message, str(run.case), guess="The kernel has to store what the function returns."))
         offsets = np.array(_offsets_of(region, actual, torch.ones(actual.shape, dtype=torch.bool)))
         if run.spec.covers and not region.covered[offsets].all():
             lost = int(offsets[np.flatnonzero(~region.covered[offsets])[0]])
-            said = f"No program stored the result's element at offset {lost}."
-            raise Found(Finding(said, str(run.case), guess="Its value is right by chance, or comes from elsewhere."))
+            message = f"No program stored the result's element at offset {lost}."
+            raise Fault(Finding(message, str(run.case), guess="Its value is right by chance, or comes from elsewhere."))
         done = region.covered[offsets]
         if (region.memory()[offsets][done] != region.shadow[offsets][done]).any():
-            said = "Something else than a kernel changed the result after the kernel had stored it."
-            raise Found(Finding(said, str(run.case), guess="The kernel has to store what the function returns."))
+            message = "Something else than a kernel changed the result after the kernel had stored it."
+            raise Fault(Finding(message, str(run.case), guess="The kernel has to store what the function returns."))
 
 
 def counts(run: Run):
-    """Reads of each element, and launches."""
+    """Check how often each element is read, and how many launches there are."""
     spec = run.spec
     if spec.most_moved is not None:
         _moved(run, spec.most_moved)
     if spec.most_launches is not None and len(run.launches) > spec.most_launches:
         names = ", ".join(launch.kernel for launch in run.launches)
-        said = f"{spec.function} launches {len(run.launches)} kernels, and {spec.most_launches} can do it: {names}."
-        raise Found(Finding(said, str(run.case)))
+        message = f"{spec.function} launches {len(run.launches)} kernels, and {spec.most_launches} can do it: {names}."
+        raise Fault(Finding(message, str(run.case)))
     if spec.most_blocks is not None:
         _blocks(run, spec.most_blocks)
     for launch in run.launches if spec.programs else ():
         if launch.programs != (asked := run.inputs[spec.programs]):
-            said = f"{launch.kernel} is launched with {_programs(launch.programs)}, and {spec.programs} is {asked}."
-            raise Found(Finding(said, str(run.case), guess="Does the grid have just as many?"))
+            message = f"{launch.kernel} is launched with {_programs(launch.programs)}, and {spec.programs} is {asked}."
+            raise Fault(Finding(message, str(run.case), guess="Does the grid have just as many?"))
     if not spec.idle:
         _idle(run)
     for name, most in spec.most_reads.items():
@@ -349,36 +350,36 @@ def counts(run: Run):
         if region.span:
             reads = float(np.median(region.reads[region.index >= 0]))
             if reads > most:
-                said = f"Your kernels read each element of {name} {reads:g} times; {most:g} can do it."
+                message = f"Your kernels read each element of {name} {reads:g} times; {most:g} can do it."
                 guess = "What is read twice could stay in the program's block."
                 if most > 1:
                     guess = "Can one pass over the blocks do the work of two?"
-                raise Found(Finding(said, str(run.case), guess=guess))
+                raise Fault(Finding(message, str(run.case), guess=guess))
     _lanes(run)
     for name, least in spec.least_used.items() if run.case.size == spec.sizes[-1] else ():
         loads = [a for launch in run.launches for a in launch.accesses if a.op == "load" and a.region.name == name]
         fetched, needed = (sum(counted) for counted in zip(*map(sectors, loads), strict=True)) if loads else (0, 0)
         if needed < least * fetched:
-            raise Found(_wasted(run, name, needed / fetched, least, max(loads, key=lambda a: sectors(a)[0])))
+            raise Fault(_wasted(run, name, needed / fetched, least, max(loads, key=lambda a: sectors(a)[0])))
 
 
 SECTOR = 32  # bytes
 
 
 def _blocks(run: Run, most: int):
-    """A program that stores more blocks than it should does the work of others."""
+    """Refuse a program that stores more blocks than it should: it does the work of others."""
     for launch in run.launches:
         for first in (access for access in launch.accesses if access.op == "store"):
-            for program, many in mistakes.siblings(first).items():
+            for program, many in accesses.siblings(first).items():
                 if len(many) > most:
-                    said = f"Program {_pid(launch.pid(program))} stores {len(many)} blocks, one after another"
-                    said += f", and the launch has {_programs(launch.programs)}."
+                    message = f"Program {_pid(launch.pid(program))} stores {len(many)} blocks, one after another"
+                    message += f", and the launch has {_programs(launch.programs)}."
                     guess = "A GPU is fast by many programs at once. Are there as many as there are blocks?"
-                    raise Found(Finding(said, str(run.case), [source(run.file, first.line)], guess=guess))
+                    raise Fault(Finding(message, str(run.case), [source(run.file, first.line)], guess=guess))
 
 
 def _by_element(run: Run) -> Access | None:
-    """A load of one lane, by the like of which a good part of a tensor is read that is to be read in blocks."""
+    """Refuse to read much of a tensor one element at a time, where it is to be read in blocks."""
     for launch in run.launches if run.case.size == run.spec.sizes[0] else ():
         lines: dict[tuple[int, str], list[Access]] = {}
         for access in launch.accesses:
@@ -393,32 +394,32 @@ def _by_element(run: Run) -> Access | None:
 
 def _lanes(run: Run):
     if access := _by_element(run):
-        said = f"Line {access.line} loads {draw.name_of(access)} one element at a time, and a block is asked for."
+        message = f"Line {access.line} loads {draw.name_of(access)} one element at a time, and a block is asked for."
         guess = "The lanes of a block are `tl.arange(0, …)`: which offsets do they have, and which lanes does a mask "
         guess += "switch off?"
-        raise Found(Finding(said, str(run.case), [source(run.file, access.line)], guess=guess))
+        raise Fault(Finding(message, str(run.case), [source(run.file, access.line)], guess=guess))
 
 
 def busy(launch: Launch) -> set[int]:
-    """The programs that stored something."""
+    """Return the programs that stored something."""
     return {a.program for a in launch.accesses if a.op != "load" and a.mask.any()}
 
 
 def crowded(run: Run) -> bool:
-    """Whether there are several times as many programs as blocks, for which ``counts`` refuses it in the end."""
+    """Return whether there are several times as many programs as blocks, which ``counts`` refuses in the end."""
     idle = not run.spec.idle and any(0 < 4 * len(busy(launch)) <= launch.programs for launch in run.launches)
     return idle or _by_element(run) is not None
 
 
 def _idle(run: Run):
-    """A program that stores nothing began for nothing, where the spec does not allow it."""
+    """Refuse programs that store nothing, unless the spec allows them."""
     for launch in run.launches:
         stored = busy(launch)
         if stored and len(stored) < launch.programs:  # of nothing at all, one program may be launched
             idle = launch.programs - len(stored)
-            said = f"{idle} of {_programs(launch.programs)} of {launch.kernel} store{'s' * (idle == 1)} nothing."
+            message = f"{idle} of {_programs(launch.programs)} of {launch.kernel} store{'s' * (idle == 1)} nothing."
             guess = "Does the grid count blocks, or elements? A program with no work takes its place all the same."
-            raise Found(Finding(said, str(run.case), guess=guess))
+            raise Fault(Finding(message, str(run.case), guess=guess))
 
 
 def _programs(count: int) -> str:
@@ -426,27 +427,27 @@ def _programs(count: int) -> str:
 
 
 def sectors(access: Access) -> tuple[int, int]:
-    """The sectors in which the elements lie that an access wants, and the fewest that could hold as many."""
+    """Return in how many sectors the elements of an access lie, and the fewest that could hold as many."""
     size, wanted = access.region.size, np.unique(access.offsets[access.mask])
     return np.unique(wanted * size // SECTOR).size, -(-wanted.size * size // SECTOR)
 
 
 def _wasted(run: Run, name: str, used: float, least: float, access: Access) -> Finding:
     fetched, needed = sectors(access)
-    said = f"Of the bytes of {name} that your loads fetch, {used:.0%} are used; {least:.0%} can be."
+    message = f"Of the bytes of {name} that your loads fetch, {used:.0%} are used; {least:.0%} can be."
     what = f"{fetched} sectors of {SECTOR} bytes for {int(access.mask.sum())} elements, which {needed} could hold:"
     details = [f"A load of program {_pid(access.pid)} fetches {what}", source(run.file, access.line)]
     guess = "Memory answers with sectors. Does a program load what lies side by side, or one element of each row?"
-    return with_picture(Finding(said, str(run.case), details, guess=guess), access, 0)
+    return with_picture(Finding(message, str(run.case), details, guess=guess), access, 0)
 
 
 def _moved(run: Run, most: float):
-    """Bytes that kernels load and store, against those of inputs and results, each once."""
-    accesses = [access for launch in run.launches for access in launch.accesses]
-    moved = sum(int((a.mask & a.inside).sum()) * a.region.size for a in accesses)
+    """Compare the bytes that kernels load and store with those of inputs and results, each once."""
+    touched = [access for launch in run.launches for access in launch.accesses]
+    moved = sum(int((a.mask & a.inside).sum()) * a.region.size for a in touched)
     tensors = [value for value in [*run.inputs.values(), *run.results.values()] if isinstance(value, torch.Tensor)]
     must = sum(tensor.numel() * tensor.itemsize for tensor in tensors)
     if moved > most * must:
-        said = f"Your kernels move {moved} bytes; inputs and result have {must}."
+        message = f"Your kernels move {moved} bytes; inputs and result have {must}."
         guess = "What is stored and loaded again could stay in the program's block. And is each input loaded once?"
-        raise Found(Finding(said, str(run.case), guess=guess))
+        raise Fault(Finding(message, str(run.case), guess=guess))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The exercises in a notebook: ``%load_ext coach.notebook``.
+"""Check exercises in a notebook: ``%load_ext coach.notebook``.
 
 ``%%exercise NAME`` on top of a cell keeps the cell as ``mine/NAME.py`` and checks it; a launch that is wrong is drawn.
 ``%hint NAME`` gives one more hint of three, ``%solution NAME`` a solution after a try.
@@ -23,7 +23,7 @@ class Notebook:
 
     def exercise(self, line: str, cell: str):
         """Check what stands in the cell."""
-        with _said():
+        with _in_one_line():
             exercise = self.desk.choose(line.strip() or None)
             self.desk.mine.mkdir(exist_ok=True)
             path = self.desk.copy_of(exercise)
@@ -42,16 +42,16 @@ class Notebook:
                 print(f"\nStuck? %hint {exercise.name}")
 
     def hint(self, line: str):
-        with _said():
+        with _in_one_line():
             self.desk.hint(self.desk.choose(line.strip() or None), more=f"%solution {line.strip()}")
 
     def solution(self, line: str):
-        with _said():
+        with _in_one_line():
             self.desk.solution(self.desk.choose(line.strip() or None))
 
 
-class _said:
-    """A mistake in a name is said in a line, without a traceback."""
+class _in_one_line:
+    """Print a mistake in a name in one line, without a traceback."""
 
     def __enter__(self):
         return self
@@ -70,7 +70,7 @@ def _show(picture: str):
 
 
 def load_ipython_extension(ipython):
-    """What ``%load_ext`` calls."""
+    """Register the magics; ``%load_ext`` calls this."""
     notebook = Notebook()
     atexit.register(notebook.checker.__exit__)
     ipython.register_magic_function(notebook.exercise, "cell", "exercise")

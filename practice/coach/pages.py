@@ -24,15 +24,15 @@ def read(path: Path = PRACTICE / "pages.json") -> dict:
 
 
 def named(text: str, known: dict | None = None) -> str:
-    """The text with each page by its title, and its address where that is known."""
+    """Return the text with each page by its title, and its address where that is known."""
     known = read() if known is None else known
 
-    def name(found: re.Match) -> str:
-        title = known["titles"].get(found["page"])
+    def name(match: re.Match) -> str:
+        title = known["titles"].get(match["page"])
         if title is None:
-            return found[0]
-        place = f"#{found['place']}" if found["place"] else ""
-        address = re.sub(r"\.(md|ipynb)$", "/", found["page"]) + place
+            return match[0]
+        place = f"#{match['place']}" if match["place"] else ""
+        address = re.sub(r"\.(md|ipynb)$", "/", match["page"]) + place
         return f"{title} ({known['site'].rstrip('/')}/{address})" if known["site"] else title
 
     return PAGE.sub(name, text)

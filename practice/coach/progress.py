@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What has been tried, passed and hinted at: ``mine/progress.json``, written whole or not at all.
+"""Remember tries, passes and hints in ``mine/progress.json``, written whole or not at all.
 
 Two terminals may change it at once, such as a ``serve`` and a ``hint``: a change reads the file anew, under a lock.
 """
@@ -36,7 +36,7 @@ def without_number(name: str) -> str:
 
 
 class Progress:
-    """``warn`` is told where the file cannot be read, and under which name it is kept."""
+    """Read and change the file. ``warn`` is called where it cannot be read, with the name under which it is kept."""
 
     def __init__(self, path: Path, warn: Callable[[str], None] = print):
         self.path, self.warn = path, warn
@@ -61,8 +61,8 @@ class Progress:
 
     def _read(self) -> dict[str, Record]:
         try:
-            found = json.loads(self.path.read_text("utf-8"))
-            return {without_number(name): Record(**entry) for name, entry in found["exercises"].items()}
+            saved = json.loads(self.path.read_text("utf-8"))
+            return {without_number(name): Record(**entry) for name, entry in saved["exercises"].items()}
         except FileNotFoundError:
             return {}
         except (ValueError, KeyError, TypeError, AttributeError):
@@ -83,7 +83,7 @@ class Progress:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold a lock that ends with the process, however that ends. Raises TimeoutError where another keeps it."""
+    """Hold a lock that ends with the process, however that ends. Raise TimeoutError where another keeps it."""
     with path.open("a+b") as file:
         end = time.monotonic() + PATIENCE_S
         while True:
@@ -96,8 +96,8 @@ def _locked(path: Path) -> Iterator[None]:
                 break
             except (BlockingIOError, PermissionError):
                 if time.monotonic() > end:
-                    said = f"{path} is locked by another practice.py: is one stopped? End it and try again."
-                    raise TimeoutError(None, said) from None
+                    message = f"{path} is locked by another practice.py: is one stopped? End it and try again."
+                    raise TimeoutError(None, message) from None
                 time.sleep(0.01)
         try:
             yield

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a call did, in Triton's interpreter: its launches, every access of every program, and its calls of torch.
+"""Record a call in Triton's interpreter: its launches, every access of every program, and its calls of torch.
 
 An access outside of the tensor that it aims at is noted, not made: a wrong pointer must not end the process.
 """
@@ -29,7 +29,7 @@ TF32 = 0xFFFFE000  # the bits of a float32 that a GPU's matrix units keep of it
 
 @contextlib.contextmanager
 def configs_in_turn():
-    """Autotuning without a GPU to measure on: the first call takes the first config, each later one the next."""
+    """Autotune without a GPU to measure on: the first call takes the first config, each later one the next."""
     from triton.runtime.autotuner import Autotuner
 
     def run(tuned, *args, **kwargs):
@@ -97,7 +97,7 @@ class Trouble:
 
 
 class Recorder:
-    """Between :meth:`__enter__` and :meth:`__exit__`, collects what the code of ``file`` does with an arena."""
+    """Collect what the code of ``file`` does with an arena, between :meth:`__enter__` and :meth:`__exit__`."""
 
     def __init__(self, arena: Arena, file: str, torch_ops: tuple[str, ...] = (), writes: tuple[str, ...] = ()):
         self.arena, self.file = arena, file
@@ -169,7 +169,7 @@ class Recorder:
 
     @contextlib.contextmanager
     def aside(self):
-        """Within it, torch is not called by the reader's code."""
+        """Do not count calls of torch within this context: they are not the reader's."""
         before, self.ours = self.ours, True
         try:
             yield
@@ -179,7 +179,7 @@ class Recorder:
     # Accesses
 
     def line(self) -> int:
-        """The line of the reader's file that is being run, 0 if none is."""
+        """Return the line of the reader's file that is running, or 0."""
         frame = sys._getframe(2)
         while frame and frame.f_code.co_filename != self.file:
             frame = frame.f_back
@@ -235,7 +235,7 @@ class Recorder:
         region.covered[offsets] = True
 
     def _places(self, access: Access, lanes: np.ndarray) -> np.ndarray:
-        """A number for each lane of a block of a shape, for blocks of other shapes lie in threads in another way."""
+        """Return a number for each lane of a block; blocks of other shapes lie in threads in another way."""
         return lanes + (self.shapes.setdefault(access.shape, len(self.shapes)) << 32)
 
     def _unordered(self, access: Access, lanes: np.ndarray, programs: np.ndarray, at: np.ndarray):
@@ -265,18 +265,18 @@ class Recorder:
         return barrier()
 
     def _others(self, kind, access, lanes, owners, me):
-        if (found := np.flatnonzero((owners != -1) & (owners != me))).size:
-            other = int(owners[found[0]])
-            self.troubles.append(Trouble(kind, access, int(lanes[found[0]]), other if other >= 0 else None))
+        if (others := np.flatnonzero((owners != -1) & (owners != me))).size:
+            other = int(owners[others[0]])
+            self.troubles.append(Trouble(kind, access, int(lanes[others[0]]), other if other >= 0 else None))
 
     def _safe(self, access, pointers, mask):
-        """The mask, without the lanes that would touch memory of somebody else."""
+        """Return the mask without the lanes that would touch memory outside of the arena."""
         on = access.mask & access.region.mapped(pointers.data.ravel()) if access else np.zeros(pointers.data.size, bool)
         on = on.reshape(pointers.data.shape)
         return on if isinstance(mask, np.ndarray) else type(mask)(on, mask.dtype)  # a descriptor's is an array
 
     def _unmasked(self, access, *args, **kwargs):
-        """Around a load or store without a mask, which the interpreter passes on as one with a mask of ones."""
+        """Wrap a load or store without a mask, which the interpreter passes on as one with a mask of ones."""
         self.masked = False
         try:
             return access(*args, **kwargs)
@@ -320,7 +320,7 @@ class Recorder:
 
 
 def _undefined(loaded) -> np.ndarray:
-    """What undefined lanes may hold: NaN alone would not do, for the interpreter's maximum and minimum drop it."""
+    """Return a value for undefined lanes. NaN alone would not do: the interpreter's maximum and minimum drop it."""
     dtype = loaded.data.dtype
     if loaded.dtype.scalar.name == "bf16":  # which the interpreter keeps as integers
         return np.array([0x7F00, 0xFF00, 0xFFFF], dtype)  # large, small, NaN
@@ -357,7 +357,7 @@ class _Devices(TorchFunctionMode):
 
 
 class _Torch(TorchDispatchMode):
-    """Puts what the reader's code allocates into the arena, and notes what it has torch compute."""
+    """Put what the reader's code allocates into the arena, and note what it has torch compute."""
 
     def __init__(self, recorder: Recorder):
         super().__init__()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One call of the reader's function: sizes, strides, seed and memory; what it did, and what it should give."""
+"""Call the reader's function once, with given sizes, strides, seed and memory; and compute what it should return."""
 
 import traceback
 from dataclasses import dataclass, field, replace
@@ -31,7 +31,7 @@ class Case:
 
 @dataclass
 class Run:
-    """A call that was made. ``results`` and ``expected`` by name: ``out``, and ``grad of x`` for gradients."""
+    """One call. ``results`` and ``expected`` are by name: ``out``, and ``grad of x`` for gradients."""
 
     spec: Spec
     case: Case
@@ -49,7 +49,7 @@ class Run:
 
 
 def make_inputs(spec: Spec, case: Case) -> dict[str, Any]:
-    """The inputs, in the layout of the case: always the same for a case."""
+    """Return the inputs of a case, always the same, in its layout."""
     inputs = spec.inputs(case.size, torch.Generator().manual_seed(1234 + case.seed))
     if case.seed and spec.another:
         inputs |= spec.another(**inputs)
@@ -59,7 +59,7 @@ def make_inputs(spec: Spec, case: Case) -> dict[str, Any]:
 
 
 def call(spec: Spec, function, inputs: dict[str, Any], gradient=None) -> dict[str, Any]:
-    """The results of the function, and of its backward where the exercise has one, for ``gradient(out)``."""
+    """Return the function's results and, where the exercise has a backward, the gradients for ``gradient(out)``."""
     given = {k: v.requires_grad_() if k in spec.gradients else v for k, v in inputs.items()}
     result = function(*(given[name] for name in spec.signature))
     if not isinstance(result, tuple):
@@ -69,20 +69,20 @@ def call(spec: Spec, function, inputs: dict[str, Any], gradient=None) -> dict[st
     first = results["out"]
     if spec.gradients and isinstance(first, torch.Tensor) and first.requires_grad:
         wanted = [given[name] for name in spec.gradients]
-        found = torch.autograd.grad(first, wanted, (gradient or gradient_like)(first), allow_unused=True)
-        results |= {f"grad of {name}": grad for name, grad in zip(spec.gradients, found, strict=True)}
+        gradients = torch.autograd.grad(first, wanted, (gradient or gradient_like)(first), allow_unused=True)
+        results |= {f"grad of {name}": grad for name, grad in zip(spec.gradients, gradients, strict=True)}
     return results
 
 
 def gradient_like(out: torch.Tensor) -> torch.Tensor:
-    """A gradient of the output that is not contiguous, as behind ``cat`` or ``sum``; the same for each call."""
+    """Return a gradient of the output, the same for each call, that is not contiguous, as behind ``cat`` or ``sum``."""
     with torch.no_grad():
         values = 8 * torch.randn(out.shape, generator=torch.Generator().manual_seed(99)).to(out.dtype)
         return LAYOUTS["spread"](values.to(out.device))
 
 
 def reference(spec: Spec, inputs: dict[str, Any]) -> dict[str, torch.Tensor] | None:
-    """What the results should be, or None where only properties are checked."""
+    """Return what the results should be, or None where only properties are checked."""
     if spec.reference is None:
         return None
     fresh = {k: v.detach().clone() if isinstance(v, torch.Tensor) else v for k, v in inputs.items()}
@@ -90,7 +90,7 @@ def reference(spec: Spec, inputs: dict[str, Any]) -> dict[str, torch.Tensor] | N
 
 
 class _Guarded:
-    """Puts the inputs into an arena, and calls the function under a recorder."""
+    """Put the inputs into an arena, and call the function under a recorder."""
 
     def __init__(self, spec: Spec, function, file: str, case: Case):
         self.spec, self.function, self.file, self.case = spec, function, file, case
@@ -132,11 +132,11 @@ def repeat(run: Run, function, **changes) -> Any:
 
 
 def raised(error: BaseException, file: str) -> tuple[str, int]:
-    """What the reader's code raised, in words, and in which of its lines (0: in none)."""
+    """Return the error that the reader's code raised, in words, and the line of the file in which (0: none)."""
     line, chain = 0, error
     while chain is not None:
         lines = [frame.lineno for frame in traceback.extract_tb(chain.__traceback__) if frame.filename == file]
         line, error = (lines[-1] if lines else line), chain
         chain = chain.__cause__
-    said = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {said[0] if said else 'no message'}", line
+    message = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {message[0] if message else 'no message'}", line

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The last check as a page on this machine, with the site's picture of the launch: ``python practice.py serve``.
+"""Show the last check as a page on this machine, with the site's picture of the launch: ``python practice.py serve``.
 
 Every copy in ``mine/`` is watched; the one that was saved last is checked, and the page, which asks every half second,
 shows what was found. Only this machine can open it, and it loads nothing from anywhere else.
@@ -72,7 +72,7 @@ def colors(values: dict[str, str]) -> str:
 
 
 class Board:
-    """What the page shows now."""
+    """Hold what the page shows now."""
 
     def __init__(self):
         self.version, self.part = 0, "<p>The first check is running.</p>"
@@ -98,24 +98,24 @@ class Board:
 
 def head(exercise: Exercise) -> str:
     card = exercise.card
-    said = f"<h1>{escape(card.title)}</h1><p class='muted'>{exercise.name}: {KINDS[card.kind]}, after "
-    return f"{said}{escape(named(card.lesson))}</p><p>{escape(card.goal)}</p>"
+    message = f"<h1>{escape(card.title)}</h1><p class='muted'>{exercise.name}: {KINDS[card.kind]}, after "
+    return f"{message}{escape(named(card.lesson))}</p><p>{escape(card.goal)}</p>"
 
 
 def coded(text: str) -> str:
-    """As HTML, with what stands between backticks as code."""
+    """Return text as HTML, with what stands between backticks as code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 def part(exercise: Exercise, verdict: Verdict, more: str) -> str:
-    """A check as HTML: the coach's text, with the picture in place of the drawing by characters."""
-    found, launch = verdict.finding, verdict.finding.launch if verdict.finding else None
+    """Return a check as HTML: the coach's text, with a picture in place of the drawing by characters."""
+    finding, launch = verdict.finding, verdict.finding.launch if verdict.finding else None
     if launch:
-        verdict = replace(verdict, finding=replace(found, picture=[], guess=""))
+        verdict = replace(verdict, finding=replace(finding, picture=[], guess=""))
     html = head(exercise) + f"<pre tabindex='0'>{escape(report(exercise, verdict))}</pre>"
     if launch:
         html += f"<figure tabindex='0' role='region' aria-label='The launch'>{svg.launch(launch)}</figure>"
-        html += f"<p>{coded(found.guess)}</p>" if found.guess else ""
+        html += f"<p>{coded(finding.guess)}</p>" if finding.guess else ""
     return f"{html}<p class='muted'>{escape(more)}</p>"
 
 
@@ -140,7 +140,7 @@ def answering(board: Board) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(body)
 
         def log_message(self, *_):
-            """Nothing: the terminal is for the reader."""
+            """Print nothing: the terminal is for the reader."""
 
     return Handler
 
@@ -149,13 +149,13 @@ def serve(
     desk: Desk, exercise: Exercise, checker: Checker, port: int = PORT, rounds: int | None = None,
     ready: Callable[[int], None] = lambda port: None,
 ) -> int:  # fmt: skip
-    """Check what is saved, until Ctrl-C (or for so many looks); ``ready`` is told the port. 0: one that is free."""
+    """Check what is saved, until Ctrl-C (or for so many rounds). ``ready`` gets the port; 0 takes a free one."""
     board = Board()
     try:
         server = ThreadingHTTPServer((HOST, port), answering(board))
     except OSError as error:
-        said = f"Port {port} cannot be used: {error.strerror}. Is another `practice.py serve` running?"
-        raise PracticeError(said) from None
+        message = f"Port {port} cannot be used: {error.strerror}. Is another `practice.py serve` running?"
+        raise PracticeError(message) from None
     desk.lay_out(exercise)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     desk.say(f"Open http://{HOST}:{server.server_port} in a browser, and save {desk.copy_of(exercise)}. Ctrl-C ends.")
@@ -195,5 +195,5 @@ def show(desk: Desk, exercise: Exercise, checker: Checker, board: Board):
             more = f"Next: {following.name}. Your copy is {desk.copy_of(following)}: save it to check it here."
             more += f" ({before} before it {are(before)} open.)" if before else ""
     board.show(part(exercise, verdict, more))
-    said = "right" if verdict.finding is None else verdict.finding.said.splitlines()[0]
-    desk.say(f"{time.strftime('%H:%M:%S')} {exercise.name}: {said}")
+    message = "right" if verdict.finding is None else verdict.finding.message.splitlines()[0]
+    desk.say(f"{time.strftime('%H:%M:%S')} {exercise.name}: {message}")

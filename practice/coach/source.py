@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the reader's file says, without running it: kernels, names, gaps, masks, dtypes. Needs no torch."""
+"""Read the reader's file without running it: kernels, names, gaps, masks, dtypes. Needs no torch."""
 
 import ast
 import builtins
@@ -22,17 +22,17 @@ class Source:
         self.functions = [node for node in ast.walk(self.tree) if isinstance(node, ast.FunctionDef)]
         self.kernels = [f for f in self.functions if any(_last(d) == "jit" for d in f.decorator_list)]
         try:
-            found = list(gaps.gaps(text).values())
+            present = list(gaps.gaps(text).values())
         except gaps.GapError:  # the reader removed a marker, which is no fault
-            found = []
-        self.gaps = [range(gap.line + 1, gap.line + 1 + len(gap.text.splitlines())) for gap in found]
+            present = []
+        self.gaps = [range(gap.line + 1, gap.line + 1 + len(gap.text.splitlines())) for gap in present]
 
     def line(self, number: int) -> str:
         lines = self.text.splitlines()
         return lines[number - 1].strip() if 0 < number <= len(lines) else ""
 
     def function_at(self, line: int) -> ast.FunctionDef | None:
-        """The innermost function around a line."""
+        """Return the innermost function around a line."""
         around = [f for f in self.functions if f.lineno <= line <= (f.end_lineno or f.lineno)]
         return max(around, key=lambda f: f.lineno, default=None)
 
@@ -40,13 +40,13 @@ class Source:
         return any(line in gap for gap in self.gaps)
 
     def behind_a_gap(self, line: int) -> bool:
-        """Whether a gap of the same function ends before the line, which is in none."""
+        """Return whether the line is in no gap, and a gap of the same function ends before it."""
         function = self.function_at(line)
         ends = [gap[-1] for gap in self.gaps if gap and function and gap[0] > function.lineno]
         return not self.in_gap(line) and any(end < line for end in ends)
 
     def launched(self) -> set[str]:
-        """Names of functions that are called as ``name[grid](…)``."""
+        """Return the names of functions that are called as ``name[grid](…)``."""
         calls = [node.func for node in ast.walk(self.tree) if isinstance(node, ast.Call)]
         return {_last(call.value) for call in calls if isinstance(call, ast.Subscript)}
 
@@ -60,7 +60,7 @@ def _parsed(text: str) -> Source | None:
 
 
 def read(file: str) -> Source | None:
-    """None where the file cannot be read, or is no Python."""
+    """Return the file's source, or None where it cannot be read, or is no Python."""
     try:
         return _parsed(Path(file).read_text("utf-8-sig"))
     except (OSError, ValueError):
@@ -68,13 +68,13 @@ def read(file: str) -> Source | None:
 
 
 def _last(node: ast.AST) -> str:
-    """The last name of ``triton.jit``, ``jit`` or ``triton.jit()``."""
+    """Return the last name of ``triton.jit``, ``jit`` or ``triton.jit()``."""
     node = node.func if isinstance(node, ast.Call) else node
     return getattr(node, "attr", getattr(node, "id", ""))
 
 
 def _within(function: ast.FunctionDef) -> Iterator[ast.AST]:
-    """The nodes of a function's body, without those of functions within."""
+    """Yield the nodes of a function's body, without those of functions within."""
     left = list(function.body)
     while left:
         node = left.pop(0)
@@ -96,7 +96,7 @@ def parameters(function: ast.FunctionDef) -> list[str]:
 
 
 def constants(function: ast.FunctionDef) -> list[str]:
-    """The parameters of a kernel that are marked ``tl.constexpr``."""
+    """Return the parameters of a kernel that are annotated ``tl.constexpr``."""
     arguments = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
     return [a.arg for a in arguments if a.annotation is not None and _last(a.annotation) == "constexpr"]
 
@@ -105,7 +105,7 @@ def constants(function: ast.FunctionDef) -> list[str]:
 
 
 def returns_a_value(text: str) -> str:
-    """A sentence on a kernel that is launched and returns something, or ""."""
+    """Return a sentence on a kernel that is launched and returns something, or ""."""
     if (source := _parsed(text)) is None:
         return ""
     for kernel in source.kernels:
@@ -116,8 +116,8 @@ def returns_a_value(text: str) -> str:
                 continue
             stores = [n.lineno for n in _within(kernel) if isinstance(n, ast.Call) and _last(n) == "store"]
             behind = min((line for line in stores if line > node.lineno), default=0)
-            said = f"Line {node.lineno}: a kernel returns nothing; it stores. "
-            return said + (
+            message = f"Line {node.lineno}: a kernel returns nothing; it stores. "
+            return message + (
                 f"Remove this line: line {behind} stores, and it is never reached."
                 if behind
                 else "Remove this line, and write what should last by `tl.store`."
@@ -133,7 +133,7 @@ def _none(node: ast.AST) -> bool:
 
 
 def about_name(file: str, name: str, line: int = 0) -> str:
-    """Of a name that is not defined, used in the function around a line, else in the first kernel that uses it."""
+    """Explain a name that is not defined, in the function around a line, else in the first kernel that uses it."""
     if (source := read(file)) is None:
         return ""
     around = source.function_at(line) if line else None
@@ -170,10 +170,10 @@ def _unknown(source: Source, function: ast.FunctionDef, name: str, use: ast.Name
             f"`{name}` is defined nowhere in this file. Is it a function of the lesson's file? Then copy it, too{also}."
         )
     if not kernel and any(name in parameters(k) for k in source.kernels):
-        said = "Outside of the kernel its parameters have no value. "
+        message = "Outside of the kernel its parameters have no value. "
         if held := _held(function, name, use.lineno):
-            return f"{said}Here it is `{held}`."
-        return said + "Which number does the launch pass for this one, and what is it called there?"
+            return f"{message}Here it is `{held}`."
+        return message + "Which number does the launch pass for this one, and what is it called there?"
     known = parameters(function)
     known += [
         n.id
@@ -189,14 +189,14 @@ def _unknown(source: Source, function: ast.FunctionDef, name: str, use: ast.Name
     if not kernel:
         return f"`{name}` is not set in {function.name}; it has {_listed(list(dict.fromkeys(known)))}. {question}"
     given = parameters(function)
-    said = f"`{name}` is not a parameter of {function.name}; it has {_listed(given)}."
+    message = f"`{name}` is not a parameter of {function.name}; it has {_listed(given)}."
     if near and near[0] not in given:
-        said = f"`{name}` is neither a parameter of {function.name} nor set in it."
-    return f"{said} {question}"
+        message = f"`{name}` is neither a parameter of {function.name} nor set in it."
+    return f"{message} {question}"
 
 
 def _held(function: ast.FunctionDef, name: str, line: int) -> str:
-    """``tile["BLOCK"]``, where a dictionary that is written out before a line has the name as a key."""
+    """Return ``tile["BLOCK"]``, where a dictionary that is written out before a line has the name as a key."""
     for n in _within(function):
         if not isinstance(n, ast.Assign) or n.lineno >= line or not isinstance(n.targets[0], ast.Name):
             continue
@@ -211,7 +211,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _library(name: str, kernel: bool) -> str:
-    """Of which library a function is that was called without it."""
+    """Return the library of a function that was called without it."""
     import triton
     import triton.language as tl
 
@@ -224,13 +224,13 @@ def _library(name: str, kernel: bool) -> str:
 
 
 def call_at(source: Source, line: int, names: tuple[str, ...]) -> ast.Call | None:
-    """The call of ``tl.NAME`` that a line lies in."""
+    """Return the call of ``tl.NAME`` that a line lies in."""
     calls = [n for n in ast.walk(source.tree) if isinstance(n, ast.Call) and _last(n) in names]
     return next((call for call in calls if call.lineno <= line <= call.end_lineno), None)
 
 
 def mask_at(file: str, line: int) -> ast.AST | None:
-    """The mask of the load or store in a line; where that is a name, what was last set to it."""
+    """Return the mask of the load or store in a line; where that is a name, its last value."""
     if (source := read(file)) is None or not (call := call_at(source, line, ("load", "store"))):
         return None
     place = 1 if _last(call) == "load" else 2
@@ -245,7 +245,7 @@ def mask_at(file: str, line: int) -> ast.AST | None:
 
 
 def joined_masks(file: str, line: int) -> tuple[str, int] | None:
-    """``and`` or ``or`` between comparisons in the mask of the load or store in a line, and where that stands."""
+    """Return the ``and`` or ``or`` between comparisons in the mask of the load or store in a line, and its line."""
     mask = mask_at(file, line)
     for node in ast.walk(mask) if mask is not None else ():
         if isinstance(node, ast.BoolOp) and all(isinstance(value, ast.Compare) for value in node.values):
@@ -259,15 +259,15 @@ def names_in_mask(file: str, line: int) -> set[str]:
 
 
 def two_stores(file: str, first: int, second: int) -> str:
-    """Of two lines that store the same element."""
-    source, said = read(file), f"Line {first} has stored it already. "
+    """Explain two lines that store the same element."""
+    source, message = read(file), f"Line {first} has stored it already. "
     if source and source.in_gap(first) and source.behind_a_gap(second):
-        return said + f"Line {second}, behind the gap, is the store of the exercise: leave out yours."
-    return said + "Which of the two is to store it?"
+        return message + f"Line {second}, behind the gap, is the store of the exercise: leave out yours."
+    return message + "Which of the two is to store it?"
 
 
 def fixed(file: str, call: ast.AST | None) -> tuple[list[str], str]:
-    """Of a ``tl.arange``: the names at its ends that are no constants, and a constant of its kernel, or ""."""
+    """Return the names at the ends of a ``tl.arange`` that are no constants, and a constant of its kernel, or ""."""
     if (source := read(file)) is None or not isinstance(call, ast.Call) or _last(call) != "arange":
         return [], ""
     for kernel in source.kernels:
@@ -279,19 +279,19 @@ def fixed(file: str, call: ast.AST | None) -> tuple[list[str], str]:
 
 
 def defines(file: str, name: str) -> bool:
-    """Whether a function of the file, and no kernel, has this name."""
+    """Return whether a function of the file, and no kernel, has this name."""
     source = read(file)
     return source is not None and name in {f.name for f in source.functions} - {k.name for k in source.kernels}
 
 
 def makes_a_block(node: ast.AST | None) -> ast.Call | None:
-    """The call of ``tl.zeros`` or ``tl.full`` in a node."""
+    """Return the call of ``tl.zeros`` or ``tl.full`` in a node."""
     calls = [n for n in ast.walk(node) if isinstance(n, ast.Call)] if node is not None else []
     return next((call for call in calls if ast.unparse(call.func) in ("tl.zeros", "tl.full")), None)
 
 
 def _kernel_of(file: str, node: ast.AST | None) -> ast.FunctionDef | None:
-    """The kernel that has such a node: Triton's is parsed from the kernel alone, so its line is another one."""
+    """Return the kernel that has such a node: Triton parses a kernel alone, so the node's line is another one."""
     source = read(file) if node is not None else None
     for kernel in source.kernels if source else ():
         if any(ast.dump(node) == ast.dump(n) for n in _within(kernel)):
@@ -300,7 +300,7 @@ def _kernel_of(file: str, node: ast.AST | None) -> ast.FunctionDef | None:
 
 
 def constants_around(file: str, node: ast.AST | None) -> str:
-    """A sentence on the constants of the kernel that has such a node, or ""."""
+    """Return a sentence on the constants of the kernel that has such a node, or ""."""
     kernel = _kernel_of(file, node)
     known = constants(kernel) if kernel else []
     if not known:
@@ -310,7 +310,7 @@ def constants_around(file: str, node: ast.AST | None) -> str:
 
 
 def not_constant(file: str, call: ast.Call | None) -> list[str]:
-    """The names in the shape of a ``tl.zeros`` or ``tl.full`` that are parameters of its kernel, and no constants."""
+    """Return the names in the shape of a ``tl.zeros`` or ``tl.full`` that are no constants of its kernel."""
     kernel = _kernel_of(file, call)
     if kernel is None:
         return []
@@ -320,7 +320,7 @@ def not_constant(file: str, call: ast.Call | None) -> list[str]:
 
 
 def of_torch(file: str) -> tuple[int, str] | None:
-    """The first function of torch that a kernel calls, and its line."""
+    """Return the line of the first call of torch in a kernel, and the function's name."""
     source = read(file)
     for kernel in source.kernels if source else ():
         for node in _within(kernel):
@@ -331,7 +331,7 @@ def of_torch(file: str) -> tuple[int, str] | None:
 
 
 def loaded(file: str, product: ast.AST | None) -> bool:
-    """Whether it is ``a * b``, of two names that come from ``tl.load``."""
+    """Return whether a node is ``a * b``, of two names that come from ``tl.load``."""
     if not isinstance(product, ast.BinOp) or not isinstance(product.op, ast.Mult) or (source := read(file)) is None:
         return False
     names = [getattr(side, "id", None) for side in (product.left, product.right)]
@@ -341,7 +341,7 @@ def loaded(file: str, product: ast.AST | None) -> bool:
 
 
 def grid_of(file: str, line: int) -> str:
-    """The name that a launch in this line, outside of every gap, puts into its grid: ``kernel[(NAME,)](…)``."""
+    """Return the name that a launch in this line, outside of every gap, puts into its grid: ``kernel[(NAME,)](…)``."""
     if (source := read(file)) is None or source.in_gap(line):
         return ""
     for node in ast.walk(source.tree):
@@ -353,13 +353,13 @@ def grid_of(file: str, line: int) -> str:
 
 
 def divides(file: str, line: int) -> bool:
-    """Whether the function around a line has a ``/``."""
+    """Return whether the function around a line has a ``/``."""
     function = source.function_at(line) if (source := read(file)) else None
     return any(isinstance(n, ast.BinOp) and isinstance(n.op, ast.Div) for n in _within(function)) if function else False
 
 
 def tl_outside(file: str, line: int) -> str:
-    """The function of ``tl`` that a line outside of every kernel calls."""
+    """Return the function of ``tl`` that a line outside of every kernel calls."""
     if (source := read(file)) is None or source.function_at(line) in source.kernels:
         return ""
     for node in ast.walk(source.tree):
@@ -373,13 +373,13 @@ def tl_outside(file: str, line: int) -> str:
 
 
 def launch_at(source: Source, line: int) -> ast.Call | None:
-    """The call ``kernel[grid](…)`` that a line lies in."""
+    """Return the call ``kernel[grid](…)`` that a line lies in."""
     calls = [n for n in ast.walk(source.tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Subscript)]
     return next((call for call in calls if call.lineno <= line <= call.end_lineno), None)
 
 
 def _launched(source: Source | None, line: int) -> tuple[ast.Call | None, ast.FunctionDef | None, dict[str, ast.AST]]:
-    """A launch, its kernel, and what names of the host function were last set to before it."""
+    """Return a launch, its kernel, and the last values before it of the names of the host function."""
     launch = launch_at(source, line) if source else None
     kernel = next((k for k in source.kernels if k.name == _last(launch.func.value)), None) if launch else None
     host, names = source.function_at(line) if launch else None, {}
@@ -398,7 +398,7 @@ def _launched(source: Source | None, line: int) -> tuple[ast.Call | None, ast.Fu
 
 
 def _of_tensor(node: ast.AST, method: str) -> bool:
-    """``x.METHOD()``, without an argument."""
+    """Return whether a node is ``x.METHOD()``, without an argument."""
     called = node.func if isinstance(node, ast.Call) and not node.args and not node.keywords else None
     return isinstance(called, ast.Attribute) and called.attr == method
 
@@ -410,31 +410,32 @@ def _is_tuple(node: ast.AST, names: dict[str, ast.AST]) -> bool:
 
 
 def _spread(nodes: list[ast.AST], names: dict[str, ast.AST], ndims: dict[str, int]) -> list:
-    """Arguments in their order: ``(x, axis)`` for a stride of x, and at the end None where it is not known how many."""
-    found = []
+    """Return arguments in their order: ``(x, axis)`` for a stride of x; None at the end of an unknown number."""
+    strides = []
     for node in nodes:
         starred = isinstance(node, ast.Starred)
         value = node.value if starred else node
         value = names.get(value.id, value) if starred and isinstance(value, ast.Name) else value
         if starred and isinstance(value, ast.Tuple):
-            found += _spread(value.elts, names, ndims)
+            strides += _spread(value.elts, names, ndims)
         elif starred and _of_tensor(value, "stride") and (whose := ast.unparse(value.func.value)) in ndims:
-            found += [(whose, axis) for axis in range(ndims[whose])]
+            strides += [(whose, axis) for axis in range(ndims[whose])]
         elif starred:
-            return [*found, None]
+            return [*strides, None]
         elif isinstance(value, ast.Call) and getattr(value.func, "attr", "") == "stride" and len(value.args) == 1:
             axis = ast.unparse(value.args[0])
             known = axis.removeprefix("-").isdecimal()
-            found.append((ast.unparse(value.func.value), int(axis)) if known else value)
+            strides.append((ast.unparse(value.func.value), int(axis)) if known else value)
         else:
-            found.append(value)
-        if found and found[-1] is None:
-            return found
-    return found
+            strides.append(value)
+        if strides and strides[-1] is None:
+            return strides
+    return strides
 
 
 def strides_passed(file: str, line: int, tensor: str, ndims: dict[str, int]) -> dict[str, int]:
-    """Which parameters of the kernel that a line launches get strides of a tensor of the host function: their axes.
+    """Return the axes of a tensor of the host function whose strides a launch in this line passes, by parameter.
+
     ``ndims``: how many axes its tensors have, as far as known.
     """
     launch, kernel, names = _launched(read(file), line)
@@ -446,24 +447,24 @@ def strides_passed(file: str, line: int, tensor: str, ndims: dict[str, int]) -> 
 
 
 def used_by(file: str, line: int) -> set[str] | None:
-    """The names in the call of ``tl.load`` or ``tl.store`` in a line, and in what those were set to in the kernel."""
+    """Return the names in the ``tl.load`` or ``tl.store`` of a line, and in the values that they have in the kernel."""
     source = read(file)
     call = call_at(source, line, ("load", "store")) if source else None
     function = source.function_at(line) if call else None
     if function is None:
         return None
-    left, found = [n.id for n in ast.walk(call) if isinstance(n, ast.Name)], set()
+    left, names = [n.id for n in ast.walk(call) if isinstance(n, ast.Name)], set()
     while left:
-        if (name := left.pop()) in found:
+        if (name := left.pop()) in names:
             continue
-        found.add(name)
+        names.add(name)
         for n in _within(function):
             targets = n.targets if isinstance(n, ast.Assign) else [getattr(n, "target", None)]
             inside = {m.id for t in targets if t is not None for m in ast.walk(t) if isinstance(m, ast.Name)}
             value = n.iter if isinstance(n, ast.For) else getattr(n, "value", None)
             if name in inside and value is not None:
                 left += [m.id for m in ast.walk(value) if isinstance(m, ast.Name)]
-    return found
+    return names
 
 
 def tuned(source: Source) -> bool:
@@ -471,7 +472,7 @@ def tuned(source: Source) -> bool:
 
 
 def too_few(file: str, line: int, missing: list[str]) -> str:
-    """Of a launch that does not pass all arguments of its kernel."""
+    """Explain a launch that does not pass all arguments of its kernel."""
     source = read(file)
     launch, kernel, names = _launched(source, line)
     if launch is None or kernel is None or not {*missing} <= {*parameters(kernel)}:
@@ -481,19 +482,19 @@ def too_few(file: str, line: int, missing: list[str]) -> str:
             what = ast.unparse(argument)
             return f"`{what}` is a tuple, and takes the place of one argument: `*{what}` passes each of its numbers."
     known, given = parameters(kernel), _spread(launch.args, names, {})
-    said = f"{kernel.name} takes {_listed(known)}. "
+    message = f"{kernel.name} takes {_listed(known)}. "
     if None not in given:
         count = f"{len(given)} argument{'s' * (len(given) != 1)} by position"
         named = [k.arg for k in launch.keywords if k.arg in known]
-        said += f"Line {launch.lineno} passes {count}" + (f", and {_listed(named)} by name. " if named else ". ")
+        message += f"Line {launch.lineno} passes {count}" + (f", and {_listed(named)} by name. " if named else ". ")
     if tip := _misplaced(kernel, given, names):
-        return said + tip
-    said += f"Where is {missing[0]}?" if len(missing) == 1 else f"Where are {_listed(missing)}?"
-    return said + (" Or has each config of the tuner the rest?" if tuned(source) else "")
+        return message + tip
+    message += f"Where is {missing[0]}?" if len(missing) == 1 else f"Where are {_listed(missing)}?"
+    return message + (" Or has each config of the tuner the rest?" if tuned(source) else "")
 
 
 def _misplaced(kernel: ast.FunctionDef, given: list, names: dict[str, ast.AST]) -> str:
-    """The first argument that is a number for a pointer, a tensor for a number, or a stride for something else."""
+    """Return the first argument that is a number for a pointer, a tensor for a number, or a misplaced stride."""
     known = parameters(kernel)
     pointers, strides = known[0].endswith("_ptr"), any("stride" in name for name in known)
     for parameter, value in zip(known, given, strict=False):
@@ -510,7 +511,7 @@ def _misplaced(kernel: ast.FunctionDef, given: list, names: dict[str, ast.AST]) 
 
 
 def _kind(node: ast.AST, names: dict[str, ast.AST]) -> str:
-    """``"tensor"``, ``"number"``, or "" where that is not known."""
+    """Return ``"tensor"``, ``"number"``, or "" where that is not known."""
     node = names.get(node.id, node) if isinstance(node, ast.Name) else node
     if ast.unparse(node).startswith(TENSORS):
         return "tensor"
@@ -523,7 +524,7 @@ def _kind(node: ast.AST, names: dict[str, ast.AST]) -> str:
 
 
 def sums(file: str, kernel: str, given: dict) -> list[tuple[str, str, str, int, int]]:
-    """What loops of a kernel add up: its name, its dtype, the parameter that says which ("": none), the line in which
+    """Return what a kernel's loops add up: name, dtype, the parameter that says which ("": none), the line in which
     it begins, and the line in which what is added is rounded to a narrower dtype (0: none). ``given``: what was passed.
     """
     if (source := read(file)) is None:
@@ -535,7 +536,7 @@ def sums(file: str, kernel: str, given: dict) -> list[tuple[str, str, str, int, 
         if isinstance(n, ast.Assign) and isinstance(n.value, ast.Call) and _last(n.value) in ("zeros", "full"):
             dtype = next((k.value for k in n.value.keywords if k.arg == "dtype"), None) or n.value.args[-1]
             begins[getattr(n.targets[0], "id", "")] = n.lineno, dtype
-    found = []
+    totals = []
     for loop in (n for n in nodes if isinstance(n, LOOPS)):
         for n in ast.walk(loop):
             target = n.target if isinstance(n, ast.AugAssign) else n.targets[0] if isinstance(n, ast.Assign) else None
@@ -543,12 +544,12 @@ def sums(file: str, kernel: str, given: dict) -> list[tuple[str, str, str, int, 
                 line, dtype = begins[target.id]
                 parameter = dtype.id if isinstance(dtype, ast.Name) else ""
                 rounded = _rounded(n.value, target.id, given)
-                found.append((target.id, _dtype(dtype, given), parameter, line, rounded))
-    return found
+                totals.append((target.id, _dtype(dtype, given), parameter, line, rounded))
+    return totals
 
 
 def begins_as(file: str, total: str) -> str:
-    """Of a block that begins as ``tl.zeros(…, PARAMETER)``, for which a launch passes a 16-bit dtype: who passes it."""
+    """Explain a block that begins as ``tl.zeros(…, PARAMETER)``, where a launch passes a 16-bit dtype as that."""
     if (source := read(file)) is None:
         return ""
     for n in ast.walk(source.tree):
@@ -563,14 +564,14 @@ def begins_as(file: str, total: str) -> str:
 
 
 def _dtype(node: ast.AST | None, given: dict) -> str:
-    """``float16`` of ``tl.float16``, or of a parameter that it was passed as."""
+    """Return ``float16`` for ``tl.float16``, or for a parameter that has this value."""
     if isinstance(node, ast.Name):
         return DTYPES.get(str(given.get(node.id)), "")
     return _last(node) if node is not None and _last(node) in DTYPES.values() else ""
 
 
 def _rounded(value: ast.AST, total: str, given: dict) -> int:
-    """The line in which a part of the value that does not hold the total is made narrow."""
+    """Return the line in which a part of the value that does not hold the total becomes narrow."""
     for node in ast.walk(value):
         if not isinstance(node, ast.Call) or any(getattr(n, "id", "") == total for n in ast.walk(node)):
             continue
@@ -582,7 +583,7 @@ def _rounded(value: ast.AST, total: str, given: dict) -> int:
 
 
 def narrow(file: str, kernel: str, given: dict, dtype: str) -> bool:
-    """Whether a loop of a kernel makes something of this dtype."""
+    """Return whether a loop of a kernel makes something of this dtype."""
     source = read(file)
     function = next((k for k in source.kernels if k.name == kernel), None) if source else None
     for loop in (n for n in _within(function) if isinstance(n, LOOPS)) if function else ():

@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an exercise asks for: ``exercises/NAME/spec.py`` ends in ``SPEC = Spec(…)``, and needs no other code.
+"""Specify an exercise: ``exercises/NAME/spec.py`` ends in ``SPEC = Spec(…)``, and needs no other code.
 
 How to write one: (1) ``solution.py``, with ``# gap 1: what goes here`` and ``# end of gap 1`` around what the reader
 writes; (2) ``spec.py``; (3) ``wrong.toml``, whose table ``[skeleton]`` makes the file that readers begin with: each gap
 holds ``...`` or, by ``gap1 = "pass"``, another placeholder (``return None``, a name set to a neutral value), or to find
 a bug or to make it faster, the code that is to go; (4) there, too, at least four tables of wrong solutions, each with
 ``why``, the ``stage`` that must catch it (a key of ``finding.STAGES``), a piece of the ``message``, and ``replace =
-["old", "new"]``, one or more pairs of what it has in place of pieces of the solution; (5) ``pytest
-tests/practice/test_exercises.py -k NAME``, and read the messages: where one is vague, give ``mistaken`` a sentence, or
-``mistakes`` a rule; (6) ``python -m tests.practice.answers NAME`` and ``python -m render.handout``, which write what
-pages and the notebook show of it. A wrong solution that is right, and too slow, which only a GPU can tell, has ``gpu =
-true``; on a machine with a GPU, ``python -m tests.practice.on_a_gpu`` runs all solutions and those, and writes what
-speed the solutions reach.
+["old", "new"]``, one or more pairs of what it has in place of pieces of the solution; (5) ``python -m recorder run
+practice/NAME``, which refuses a wrong solution that is not caught as it should be; read the messages: where one is
+vague, give ``mistaken`` a sentence, or ``mistakes`` a rule; (6) ``python -m render.handout``, which writes the
+notebook. A wrong solution that is right, and too slow, which only a GPU can tell, has ``gpu = true``: on a machine with
+a GPU the same command times the solution, and such ones.
 
 The first five fields are the card. They are literals, for lists and the site read them without importing torch. A
 lambda or a function of ``spec.py`` does the rest::
@@ -77,7 +76,7 @@ class Speed:
 
 @dataclass(frozen=True, kw_only=True)
 class Spec:
-    """What to check, in the order of the stages; see the module for examples."""
+    """Say what to check, in the order of the stages; see the module for examples."""
 
     title: str
     kind: Literal["gap", "bug", "faster", "scratch"]
@@ -131,7 +130,7 @@ class Spec:
 
 
 def spread(x: torch.Tensor) -> torch.Tensor:
-    """The same values; between any two of the last dimension lies another element, which is not of the tensor."""
+    """Return the same values; another element, not of the tensor, lies between any two of the last dimension."""
     if x.ndim == 0:
         return x
     wide = x.new_zeros(*x.shape[:-1], 2 * x.shape[-1] + 1)[..., : 2 * x.shape[-1] : 2]
@@ -139,12 +138,12 @@ def spread(x: torch.Tensor) -> torch.Tensor:
 
 
 def transposed(x: torch.Tensor) -> torch.Tensor:
-    """The same values, stored by columns."""
+    """Return the same values, stored by columns."""
     return x.mT.contiguous().mT if x.ndim > 1 else x
 
 
 def rows_apart(x: torch.Tensor) -> torch.Tensor:
-    """The same values; each row is followed by elements that are not of the tensor."""
+    """Return the same values; elements that are not of the tensor follow each row."""
     if x.ndim < 2:
         return x
     return x.new_zeros(*x.shape[:-1], x.shape[-1] + 3)[..., : x.shape[-1]].copy_(x)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The last check, on a GPU: the values again, compiled, and the time as a share of something that does as much.
+"""Make the last check, on a GPU: the values again, compiled, and the time as a share of something that does as much.
 
 Runs in a process without ``TRITON_INTERPRET``. Both sides take turns, each on operands in rotation: more sets of them
 than fit in L2 several times over, one call on each, all calls in one CUDA graph. So a call finds nothing of its own in
@@ -14,7 +14,7 @@ import torch
 
 from . import judge, mistakes
 from .arena import Arena
-from .finding import Finding, Found
+from .finding import Fault, Finding
 from .record import Recorder
 from .run import Case, Run, call, make_inputs, raised, reference
 from .spec import Spec
@@ -31,13 +31,13 @@ ROUNDING = 16  # units in the last place: a GPU sums in another order, and round
 
 
 def check(spec: Spec, function, file: str) -> str:
-    """Raise :class:`Found` for a wrong value, or for too slow a function; return a sentence for the reader."""
+    """Raise :class:`Fault` for a wrong value, or for too slow a function; return a sentence for the reader."""
     check_values(spec, function, file)
     return check_speed(spec, function, file) or "The values are right on this GPU, too."
 
 
 def check_values(spec: Spec, function, file: str):
-    """Raise :class:`Found` for a wrong value at a size or layout of the interpreter's checks."""
+    """Raise :class:`Fault` for a wrong value at a size or layout of the interpreter's checks."""
     for size in awkward_sizes(spec, 1024):
         values(spec, function, file, Case(size))
     for layout in spec.layouts:
@@ -46,20 +46,20 @@ def check_values(spec: Spec, function, file: str):
 
 
 def check_speed(spec: Spec, function, file: str) -> str:
-    """Raise :class:`Found` where it is too slow, or wrong at that size; return a sentence, "" if no speed is asked."""
+    """Raise :class:`Fault` where it is too slow, or wrong at that size; return a sentence, "" if no speed is asked."""
     if spec.speed is None:
         return ""
     share = statistics.median(measure(spec, function, file))
     if share < spec.speed.least:
-        said = f"Your function runs at {share:.0%} of the speed of {against(spec)}; it should be "
-        said += f"{spec.speed.least:.0%}."
+        message = f"Your function runs at {share:.0%} of the speed of {against(spec)}; it should be "
+        message += f"{spec.speed.least:.0%}."
         guess = "What is read more often than needed, or by lanes that are far apart? And is a block very small?"
-        raise Found(Finding(said, str(Case(spec.speed.size)), guess=guess))
+        raise Fault(Finding(message, str(Case(spec.speed.size)), guess=guess))
     return f"On this GPU it runs at {share:.0%} of the speed of {against(spec)}."
 
 
 def against(spec: Spec) -> str:
-    """What the speed is compared with, in words."""
+    """Name what the speed is compared with."""
     if spec.speed.against == "copy":
         return "a copy of as many bytes"
     name = getattr(spec.speed.against, "__name__", "")
@@ -86,14 +86,15 @@ def values(spec: Spec, function, file: str, case: Case):
         judge.properties(run, again)
 
 
-def raised_on_gpu(error: Exception, case: Case, file: str) -> Found:
-    said, line = raised(error, file)
+def raised_on_gpu(error: Exception, case: Case, file: str) -> Fault:
+    message, line = raised(error, file)
     details = [judge.source(file, line)]
-    return Found(Finding(f"On the GPU your code raised {said}:", str(case), details, guess=mistakes.about_error(said)))
+    guess = mistakes.about_error(message)
+    return Fault(Finding(f"On the GPU your code raised {message}:", str(case), details, guess=guess))
 
 
 def compare(actual: torch.Tensor, expected: torch.Tensor, spec: Spec, case: Case, name: str = "out"):
-    """Raise :class:`Found` for the first element that is off by more than the spec's tolerance and some rounding."""
+    """Raise :class:`Fault` for the first element that is off by more than the spec's tolerance and some rounding."""
     slack = ROUNDING * torch.finfo(expected.dtype).eps if expected.is_floating_point() else 0.0
     exact = expected.dtype in (torch.float16, torch.bfloat16)  # too few digits to give any away
     rtol, atol = (spec.rtol, spec.atol) if exact else (max(spec.rtol, slack), max(spec.atol, slack))
@@ -101,15 +102,15 @@ def compare(actual: torch.Tensor, expected: torch.Tensor, spec: Spec, case: Case
     if wrong.any():
         at = tuple(wrong.nonzero()[0].tolist())
         what = "element" if name == "out" else f"{name}, element"
-        said = f"On the GPU, {what} {list(at)} is {actual[at].item():.6g} and should be {expected[at].item():.6g}."
+        message = f"On the GPU, {what} {list(at)} is {actual[at].item():.6g} and should be {expected[at].item():.6g}."
         guess = "It is right in the interpreter. Does one program read what another one writes?"
         if spec.speed and case == Case(spec.speed.size):
             guess = "It is right at smaller sizes. What does your code do otherwise at this one?"
-        raise Found(Finding(said, str(case), guess=guess))
+        raise Fault(Finding(message, str(case), guess=guess))
 
 
 def to_gpu(inputs: dict) -> dict:
-    """Tensors with the same strides, on the GPU."""
+    """Return the inputs, with the same strides, on the GPU."""
 
     def move(value):
         if not isinstance(value, torch.Tensor):
@@ -124,7 +125,7 @@ def to_gpu(inputs: dict) -> dict:
 
 
 def measure(spec: Spec, function, file: str) -> list[float]:
-    """The time of what it is compared with, divided by the reader's: a share for each round."""
+    """Return the time of what it is compared with divided by the reader's, for each round."""
     case = Case(spec.speed.size)
     inputs = to_gpu(make_inputs(spec, case))
     given = [inputs[name] for name in spec.signature]
@@ -165,7 +166,7 @@ def _bytes(values) -> int:
 
 
 def sets_needed(read: int) -> int:
-    """How many sets of operands of so many bytes, so that each has left L2 when its turn comes again."""
+    """Return how many sets of operands of so many bytes make each leave L2 before its turn comes again."""
     count = 1 + math.ceil(TIMES_L2 * torch.cuda.get_device_properties(0).L2_cache_size / read)
     if count > MOST_SETS:
         raise ValueError(f"the size in Spec.speed is too small: {read} bytes take {count} sets to leave L2")
@@ -173,7 +174,7 @@ def sets_needed(read: int) -> int:
 
 
 class Rotation:
-    """One call on each set of operands, again and again in a CUDA graph; ``results`` of the last round of sets."""
+    """Call a function on each set of operands, again and again, in a CUDA graph; ``results`` are of the last round."""
 
     def __init__(self, run, sets, steady: float = 0.0):
         run(sets[0])  # compiles and tunes, which a graph cannot record
@@ -198,7 +199,7 @@ class Rotation:
             result.fill_(torch.nan if result.is_floating_point() else -77)
 
     def lasts(self) -> float:
-        """Milliseconds of the graph, on average over some replays."""
+        """Return the milliseconds that the graph takes, on average over some replays."""
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         for _ in range(self.before):
             self.graph.replay()
@@ -210,19 +211,19 @@ class Rotation:
         return begin.elapsed_time(end) / self.replays
 
     def milliseconds(self) -> float:
-        """Of one call."""
+        """Return the milliseconds that one call takes."""
         return self.lasts() / self.calls
 
 
-def _not_captured(error: Exception, case: Case, file: str) -> Found:
-    """What was raised while the calls were recorded: most often that the code waits for the GPU."""
-    said, line = raised(error, file)
-    guess = mistakes.about_error(said)
-    if "captur" in said.lower():
-        said = f"To be timed, your function is recorded in a CUDA graph, which it does not allow: {said}"
+def _not_captured(error: Exception, case: Case, file: str) -> Fault:
+    """Explain what was raised while the calls were recorded: most often that the code waits for the GPU."""
+    message, line = raised(error, file)
+    guess = mistakes.about_error(message)
+    if "captur" in message.lower():
+        message = f"To be timed, your function is recorded in a CUDA graph, which it does not allow: {message}"
         guess = "Does it wait for the GPU, as `.item()` and `print` of a tensor do? A launch should not."
     else:
-        said = f"On the GPU your code raised {said}:"
+        message = f"On the GPU your code raised {message}:"
     with contextlib.suppress(Exception):
         torch.cuda.synchronize()
-    return Found(Finding(said, str(case), [judge.source(file, line)] if line else [], guess=guess))
+    return Fault(Finding(message, str(case), [judge.source(file, line)] if line else [], guess=guess))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The checks that the interpreter makes, in their order. The first that finds something raises :class:`Found`."""
+"""Make the checks that need the interpreter, in their order. The first one that fails raises :class:`Fault`."""
 
 import inspect
 from collections.abc import Callable, Iterator
@@ -7,38 +7,38 @@ from collections.abc import Callable, Iterator
 import torch
 
 from . import judge, mistakes
-from .finding import Finding, Found
+from .finding import Fault, Finding
 from .run import Case, Run, perform, raised, repeat
 from .spec import Size, Spec
 
 
 def function_of(spec: Spec, module, file: str) -> Callable:
-    """The host function, if the file has it with the right parameters."""
+    """Return the host function. Raise :class:`Fault` unless the file has it, with the right parameters."""
     function = getattr(module, spec.function, None)
     if not callable(function):
-        raise Found(Finding(f"There is no function {spec.function}({', '.join(spec.signature)}) in your file."))
+        raise Fault(Finding(f"There is no function {spec.function}({', '.join(spec.signature)}) in your file."))
     try:
         names = tuple(inspect.signature(function).parameters)
     except (TypeError, ValueError):
         names = spec.signature
     if names[: len(spec.signature)] != spec.signature:
-        said = f"{spec.function} takes ({', '.join(names)}); it should take ({', '.join(spec.signature)})."
-        raise Found(Finding(said))
+        message = f"{spec.function} takes ({', '.join(names)}); it should take ({', '.join(spec.signature)})."
+        raise Fault(Finding(message))
     return function
 
 
 def importing(make: Callable, file: str):
-    """What ``make`` returns; what the reader's file raises on the way is a finding."""
+    """Return what ``make`` returns. Raise :class:`Fault` where the reader's file raises an error on the way."""
     try:
         return make()
     except Exception as error:
-        said, line = raised(error, file)
+        message, line = raised(error, file)
         where = f", in line {line}:" if line else ":"
-        raise Found(
+        raise Fault(
             Finding(
-                f"Your file raised {said}{where}",
+                f"Your file raised {message}{where}",
                 details=[judge.source(file, line)],
-                guess=mistakes.about_error(said, file, line),
+                guess=mistakes.about_error(message, file, line),
             )
         ) from error
 
@@ -50,7 +50,7 @@ def next_prime(n: int) -> int:
 
 
 def awkward_sizes(spec: Spec, block: int) -> Iterator[Size]:
-    """The sizes of the spec, then around a block: 0, 1, one less, a block, one more, a prime of several blocks."""
+    """Yield the spec's sizes, then around a block: 0, 1, one less, a block, one more, a prime of several blocks."""
     yield from spec.sizes
     for name in spec.awkward:
         size = spec.blocks.get(name, block)
@@ -60,18 +60,18 @@ def awkward_sizes(spec: Spec, block: int) -> Iterator[Size]:
 
 
 def many_blocks(spec: Spec, block: int) -> Iterator[Size]:
-    """Of each awkward size so many blocks that a loop takes many steps, or a launch has more programs than a few."""
+    """Return sizes of so many blocks that a loop takes many steps, or a launch has more than a few programs."""
     for name in spec.awkward:
         yield {**spec.sizes[0], name: 8 * spec.blocks.get(name, block) + 1}
 
 
 def block_of(run: Run) -> int:
-    """The lanes of the reader's widest store, along its last axis."""
+    """Return the number of lanes of the reader's widest store, along its last axis."""
     return max((a.shape[-1] for launch in run.launches for a in launch.accesses if a.op != "load"), default=4)
 
 
 def check(spec: Spec, function: Callable, file: str, begin: Callable[[str], None]):
-    """All of it. ``begin`` is told the name of each stage before it begins."""
+    """Make all checks. ``begin`` is called with the name of each stage before it begins."""
     torch.manual_seed(0)
     made: dict[str, Run] = {}
 
@@ -126,11 +126,11 @@ def check(spec: Spec, function: Callable, file: str, begin: Callable[[str], None
 
 
 def crowded(run: Run, begin: Callable[[str], None]):
-    """Where ``counts`` is to refuse it in the end, for its many programs, which other sizes would take long to run."""
+    """Let ``counts`` refuse a launch of too many programs at once, for other sizes would take long to run."""
     for name, judged in {"bounds": judge.bounds, "values": judge.values}.items():
         try:
             judged(run)
-        except Found:
+        except Fault:
             begin(name)
             raise
     begin("speed")  # so the stages between, which were not checked, are not said to be right
@@ -142,14 +142,14 @@ def refused(spec: Spec, run: Run) -> bool:
 
 
 def strides(spec: Spec, run: Run):
-    """Served as any other tensor, or refused by a ValueError: as the spec says."""
+    """Check that other strides are served like any other, or refused by a ValueError: as the spec says."""
     if refused(spec, run):
         return
     contiguous = all(not isinstance(value, torch.Tensor) or value.is_contiguous() for value in run.inputs.values())
     if spec.strides == "refused" and not contiguous:
         got = "returned a result" if run.error is None else "raised " + raised(run.error, run.file)[0]
-        said = f"{spec.function} should refuse a tensor that is not contiguous, by a ValueError. It {got}."
-        raise Found(Finding(said, str(run.case)))
+        message = f"{spec.function} should refuse a tensor that is not contiguous, by a ValueError. It {got}."
+        raise Fault(Finding(message, str(run.case)))
     judge.shape(run)
     judge.bounds(run)
     judge.values(run)

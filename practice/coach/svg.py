@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A launch as a picture, for notebooks and pages, in the site's visual language. Needs nothing else.
+"""Draw a launch as a picture, for notebooks and pages, in the site's visual language. Needs nothing else.
 
 A square is a lane of a program, with the offset of its element; its color is that of the program, in the site's fixed
 order. Hatched: masked off. Red: out of bounds. A cross: wrong. Where the page has the site's colors, as custom
@@ -25,7 +25,7 @@ def color(name: str, otherwise: str) -> str:
 
 
 def launch(drawn: dict, name: str = "launch") -> str:
-    """An ``<svg>`` of ``Finding.launch``; ``name`` begins the ids, which must differ on a page."""
+    """Return an ``<svg>`` of ``Finding.launch``; ``name`` begins the ids, which must differ on a page."""
     title = f"{drawn['tensor']}, {VERBS[drawn['op']]} in line {drawn['line']} of {drawn['kernel']}{_some(drawn)}"
     parts, used = [_text(0, 14, title, color("ink", INK), size=13, weight=600)], set()
     x, top, bottom, previous = 0, 26, 26, -1
@@ -62,14 +62,14 @@ def launch(drawn: dict, name: str = "launch") -> str:
 
 
 def described(drawn: dict) -> str:
-    """The picture in words: of each program how many lanes are in which state."""
-    said = []
+    """Return the picture in words: how many lanes of each program are in which state."""
+    message = []
     for entry in drawn["programs"]:
         counts = [f"{entry['lanes'].count(state)} {what}" for state, what in SAID.items() if state in entry["lanes"]]
-        said.append(
+        message.append(
             f"Program {_pid(entry)}, offsets {min(entry['offsets'])} to {max(entry['offsets'])}: {', '.join(counts)}."
         )
-    return " ".join(said)
+    return " ".join(message)
 
 
 def _pid(entry: dict) -> str:
@@ -77,14 +77,14 @@ def _pid(entry: dict) -> str:
 
 
 def _some(drawn: dict) -> str:
-    """Which lanes are drawn, where not all are."""
+    """Say which lanes are drawn, where not all are."""
     first = drawn["programs"][0]
     lanes = _shown(first, drawn)
     return f": lanes {lanes[0]}–{lanes[-1]} of {len(first['lanes'])}" if len(lanes) < len(first["lanes"]) else ""
 
 
 def _shown(entry: dict, drawn: dict) -> list[int]:
-    """The lanes to draw: all, or some around the one that is spoken of."""
+    """Return the lanes to draw: all, or some around the one in focus."""
     count = len(entry["lanes"])
     row = _row(drawn)
     most = LINES * (row or COLUMNS)
@@ -93,13 +93,13 @@ def _shown(entry: dict, drawn: dict) -> list[int]:
 
 
 def _row(drawn: dict) -> int:
-    """How long a row of the block is, where squares can stand as it does; else 0."""
+    """Return the length of a row of the block, or 0 where its squares would not fit."""
     row = drawn["shape"][-1] if len(drawn["shape"]) > 1 else 0
     return row if row <= COLUMNS else 0
 
 
 def _across(drawn: dict, lanes: list[int]) -> int:
-    """A row of a block is a row of squares, where it fits."""
+    """Place a row of a block as a row of squares, where it fits."""
     return _row(drawn) or min(COLUMNS, max(1, len(lanes)))
 
 
@@ -126,13 +126,13 @@ def _square(x, y, offset, state, paint, hatch) -> str:
 
 
 def _frame(x, y) -> str:
-    """Around the lane that is spoken of."""
+    """Draw a frame around the lane in focus."""
     stroke = f'fill="none" stroke="{color("ink", INK)}" stroke-width="1.5"'
     return f'<rect x="{x - 1}" y="{y - 1}" width="{PITCH + 1}" height="{PITCH + 1}" rx="10" {stroke}/>'
 
 
-def _text(x, y, said, fill, size=12.0, weight=400) -> str:
-    return f'<text x="{x}" y="{y}" fill="{fill}" font-size="{size:g}" font-weight="{weight}">{escape(said)}</text>'
+def _text(x, y, message, fill, size=12.0, weight=400) -> str:
+    return f'<text x="{x}" y="{y}" fill="{fill}" font-size="{size:g}" font-weight="{weight}">{escape(message)}</text>'
 
 
 def _legend(used: set[str]) -> str:
@@ -143,7 +143,7 @@ def _legend(used: set[str]) -> str:
         WRONG: "×: on, wrong here",
         MISSED: "○: off, but never stored",
     }
-    return " · ".join(said for state, said in words.items() if state in used)
+    return " · ".join(message for state, message in words.items() if state in used)
 
 
 def _hatch(name: str, paint: str) -> str:

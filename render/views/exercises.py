@@ -5,19 +5,24 @@ An exercise's page shows its card, skeleton and solution from its folder in ``pr
 all.
 """
 
+import ast
 import re
 
 from markupsafe import Markup, escape
 
-from practice.coach import answers, measured, svg
+from practice.coach import svg
 from practice.coach.exercise import Exercise
 from practice.coach.finding import STAGES
 from practice.coach.pages import PAGE
 from practice.coach.spec import FINISHED, KINDS
-from recorder.project import RecorderError, nearest
+from recorder import recording
+from recorder.judge import problems
+from recorder.project import RecorderError, find, nearest
+from recorder.recording import Recording
 from render.code import highlight_python
 from render.config import docs
 from render.exercises import OVERVIEW, ZIP, all_of_them, check_cards, heading, page_of
+from render.gpus import devices as gpu_devices
 from render.lessons import lessons
 from render.links import way
 from render.page import Page
@@ -35,7 +40,7 @@ def exercise(page: Page, of: str) -> Markup:
         raise RecorderError(f"there is no exercise {of!r}{nearest(str(of), known)}")
     each = known[of]
     lesson = lessons()[each.card.lesson]
-    answered, where = answers_of(each), answers.read().where
+    answered, _ = recordings_of(each)
     wrong = {w.name: w for w in each.wrong()}
     return render(
         "exercise.html",
@@ -51,10 +56,10 @@ def exercise(page: Page, of: str) -> Markup:
         full=each.card.kind in FINISHED,
         solution=highlight_python(each.solution),
         reached=reached(each),
-        shown=wrong[answered.shown],
-        answer="\n".join(answered.answer),
-        picture=Markup(svg.launch(answered.launch, f"launch-{each.name.replace('_', '-')}")) if answered.launch else "",
-        where=where,
+        shown=wrong[answered.coached.shown],
+        answer=answered.output,
+        picture=picture(each, answered.coached.launch),
+        where=answered.provenance,
         mistakes=[(wrong[name].why, STAGES[stage]) for name, stage in caught_by(each).items()],
         zip=way(page.name, OVERVIEW) + "../" + ZIP.rpartition("/")[2],
         overview=way(page.name, OVERVIEW),
@@ -82,42 +87,55 @@ def exercises(page: Page) -> Markup:
 @view
 def caught(page: Page) -> Markup:
     """Return a table of how many wrong solutions of each exercise each check caught."""
-    rows, totals = [], dict.fromkeys(STAGES, 0)
+    rows, totals, pairs = [], dict.fromkeys(STAGES, 0), [recordings_of(each) for each in all_of_them()]
     for each in all_of_them():
         stages = list(caught_by(each).values())
         counts = [stages.count(stage) for stage in STAGES]
         totals = {stage: totals[stage] + count for stage, count in zip(STAGES, counts, strict=True)}
         rows.append({"link": way(page.name, page_of(each)), "title": each.card.title, "counts": counts})
     values = {"rows": rows, "stages": STAGES, "totals": totals.values(), "total": sum(totals.values())}
-    return render("caught.html", **values, where=answers.read().where, gpu=measured.read())
+    latest = lambda made: max((each.provenance for each in made if each), key=lambda where: where.date, default=None)
+    where, gpu = map(latest, zip(*pairs, strict=True))
+    return render("caught.html", **values, where=where, gpu=gpu)
 
 
-def answers_of(each: Exercise) -> answers.Answered:
-    """Return the coach's answers to the wrong solutions. Raise ``RecorderError`` where they are of others."""
-    answered = answers.read().exercises.get(each.name)
-    if not answered or list(answered.caught) != [wrong.name for wrong in each.wrong() if not wrong.gpu]:
-        raise RecorderError(f"{each.name}: answers.json is stale; mend: {answers.MENDED_BY} {each.name}")
-    return answered
+def picture(each: Exercise, launch: dict | None) -> Markup:
+    """Draw the launch that an answer is about, if it is about one."""
+    return Markup(svg.launch(launch, f"launch-{each.name.replace('_', '-')}")) if launch else Markup()
+
+
+def recordings_of(each: Exercise) -> tuple[Recording, Recording | None]:
+    """Return what was recorded of an exercise without a GPU and, where it is timed, on one.
+
+    Raise ``RecorderError`` where either is missing or stale.
+    """
+    recorded = find(f"practice/{each.name}")
+    if faults := problems(recorded):
+        raise RecorderError("; ".join(map(str, faults)))
+    gpus = gpu_devices(recorded, "gpu") if each.timed() else []
+    return recording.load(recorded, "cpu"), recording.load(recorded, gpus[0]) if gpus else None
 
 
 def caught_by(each: Exercise) -> dict[str, str]:
-    """Return which check caught each wrong solution, as far as it was run: some need a GPU."""
-    on_gpu = measured.read()
-    slow = on_gpu.slow.get(each.name, ()) if on_gpu else ()
-    return answers_of(each).caught | dict.fromkeys(slow, "speed")
+    """Return which check caught each wrong solution; those that need a GPU come last."""
+    return {name: stage for made in recordings_of(each) if made for name, stage in made.coached.caught.items()}
 
 
 def reached(each: Exercise) -> dict | None:
-    """Return the speed that the solution reached on a GPU, where speed is asked for and was measured."""
-    results = measured.read()
-    if not results or not (own := results.solutions.get(each.name)):
+    """Return what its solution reaches on a GPU, if its speed is asked for."""
+    _, timed = recordings_of(each)
+    if not timed:
         return None
-    if own.fingerprint != measured.fingerprint(each):
-        raise RecorderError(f"{each.name}: measured.json is stale; mend: python -m tests.practice.on_a_gpu")
-    low, high = min(own.shares), max(own.shares)
-    share = f"{low:.0%}" if f"{low:.0%}" == f"{high:.0%}" else f"{low:.0%} to {high:.0%}"
-    least = measured.least(each)
-    return {"gpu": results.where["gpu"], "share": share, "against": own.against, "least": f"{least:.0%}"}
+    ((against, row),) = timed.benchmark("speed", "solution").medians().items()
+    low, high = (f"{share:.0%}" for share in (row.solution.least, row.solution.most))
+    share = low if low == high else f"{low} to {high}"
+    return {"gpu": timed.provenance.device, "share": share, "against": against, "least": f"{least(each):.0%}"}
+
+
+def least(each: Exercise) -> float:
+    """Return the share of speed that its spec asks for, read without torch."""
+    (speed,) = [keyword.value for keyword in each.spec_call().keywords if keyword.arg == "speed"]
+    return next(ast.literal_eval(keyword.value) for keyword in speed.keywords if keyword.arg == "least")
 
 
 def with_links(hint: str, page: str) -> Markup:

@@ -55,15 +55,15 @@ CHEATS["skips a seed"] = (
 
 @pytest.mark.parametrize("cheat", CHEATS)
 def test_a_cheat_fails_and_is_told_why(cheat, check):
-    text, said = CHEATS[cheat]
+    text, message = CHEATS[cheat]
     verdict = check(SCALE, SCALE.solution.replace(LAUNCH, text))
     assert verdict.finding, "it passes"
-    assert said.format(line=LINE) in " ".join(verdict.finding.text().split())
+    assert message.format(line=LINE) in " ".join(verdict.finding.text().split())
     assert verdict.finding.stage == "seed"
 
 
 @pytest.mark.parametrize(
-    ("code", "stage", "said"),
+    ("code", "stage", "message"),
     [
         ("    while True: pass\n", "compiles", "was stopped after 3 seconds. Is there a loop that does not end?"),
         ("    import os; os._exit(3)\n", "compiles", "ended the whole process: exit status 3"),
@@ -72,13 +72,13 @@ def test_a_cheat_fails_and_is_told_why(cheat, check):
         ("    import ctypes; ctypes.string_at(0)\n", "compiles", "a read or write of memory that is not there"),
         ("    raise KeyError('q')\n", "compiles", "Your code raised KeyError: 'q', in line {line}:"),
         ("    return [x]\n", "shape", "scale returned a list, and should be a tensor."),
-        (LAUNCH.replace("empty_like(x)", "empty(1, 1)"), "shape", "the shape (1, 1); it should be (10,)"),
+        (LAUNCH.replace("like(x)", "like(x[:1])"), "shape", "the shape (1,); it should be (10,)"),
         (LAUNCH.replace("like(x)", "like(x, dtype=torch.float64)"), "shape", "the dtype torch.float64; it should be"),
     ],
 )
-def test_the_process_of_the_code_may_die(code, stage, said, check):
+def test_the_process_of_the_code_may_die(code, stage, message, check):
     verdict = check(SCALE, SCALE.solution.replace(LAUNCH, code), limit=3 if "while" in code else HANGS)
-    assert said.format(line=LINE) in " ".join(verdict.finding.text().split())
+    assert message.format(line=LINE) in " ".join(verdict.finding.text().split())
     assert verdict.finding.stage == stage
 
 
@@ -109,10 +109,10 @@ ENDLESS = {
 @pytest.mark.parametrize("code", ENDLESS)
 def test_what_the_code_prints_is_bounded_however_it_prints(code, check, monkeypatch):
     written = []
-    monkeypatch.setattr(checks, "_cut", lambda said, cut=checks._cut: written.append(len(said)) or cut(said))
+    monkeypatch.setattr(checks, "_cut", lambda message, cut=checks._cut: written.append(len(message)) or cut(message))
     for limit in GROWING:  # until it prints before it is up
         verdict = check(SCALE, ENDLESS[code] + "\n" + SCALE.solution, limit=limit)
-        assert f"was stopped after {limit} seconds" in verdict.finding.said
+        assert f"was stopped after {limit} seconds" in verdict.finding.message
         if written[-1] > checks.KEPT:
             break
     assert written[-1] == checks.KEPT + 1 and len(verdict.printed) < 8000
@@ -152,10 +152,10 @@ def test_without_a_fork_printing_is_bounded_too(tmp_path, monkeypatch):
 
 def test_a_file_that_begins_with_a_mark_of_its_order_of_bytes_is_read(checker, tmp_path):
     path = tmp_path / "scale.py"
-    for text, said in {SCALE.solution: "", SCALE.skeleton: "Gap 1 is still empty", "x = (": "in line 1"}.items():
+    for text, message in {SCALE.solution: "", SCALE.skeleton: "Gap 1 is still empty", "x = (": "in line 1"}.items():
         path.write_text(text, "utf-8-sig")
         finding = checker.check(SCALE, path).finding
-        assert said in finding.said if said else finding is None
+        assert message in finding.message if message else finding is None
 
 
 @pytest.mark.parametrize("code", ["x_ptr[offsets]", "x[0]", "triton.cdiv(n, BLOCK)"])
@@ -186,7 +186,7 @@ def test_what_another_lane_stored_is_read_behind_a_barrier_only(barrier, check):
     text = SCALE.solution.replace(LAUNCH, launch).replace(store, body.format(barrier=barrier))
     text = text.replace("def scale_kernel(x_ptr, y_ptr, a, n, BLOCK: tl.constexpr):", head)
     finding = check(SCALE, text, tasks=("interpret",)).finding
-    assert barrier or (finding.stage, "no barrier stands between" in finding.said) == ("bounds", True)
+    assert barrier or (finding.stage, "no barrier stands between" in finding.message) == ("bounds", True)
     assert not barrier or finding is None, finding.text()
 
 
@@ -199,7 +199,8 @@ def test_what_another_lane_loads_is_stored_behind_a_barrier_only(barrier, check)
 """
     text = SCALE.solution.replace(store, mirrored).replace("torch.empty_like(x)", "torch.zeros_like(x)")
     finding = check(SCALE, text, tasks=("interpret",)).finding
-    assert barrier or (finding.stage, "reads before, and no barrier stands between" in finding.said) == ("bounds", True)
+    between = "reads before, and no barrier stands between"
+    assert barrier or (finding.stage, between in finding.message) == ("bounds", True)
     assert not barrier or finding is None, finding.text()
 
 
@@ -216,9 +217,9 @@ def test_what_is_right_for_a_few_programs_is_not_right(check):
 
 
 def test_a_grid_that_cannot_be_launched_is_found_before_a_run(check):
-    for grid, said in {"8": "has no len()", "(n / 2,)": "'float' object", "((1, 2),)": "not 'tuple'"}.items():
+    for grid, message in {"8": "has no len()", "(n / 2,)": "'float' object", "((1, 2),)": "not 'tuple'"}.items():
         verdict = check(SCALE, SCALE.solution.replace("(triton.cdiv(n, block),)", grid))
-        assert verdict.finding.stage == "compiles" and said in " ".join(verdict.finding.text().split())
+        assert verdict.finding.stage == "compiles" and message in " ".join(verdict.finding.text().split())
     right = SCALE.solution.replace("(triton.cdiv(n, block),)", 'lambda meta: (triton.cdiv(meta["n"], meta["BLOCK"]),)')
     assert check(SCALE, right).finding is None
 
@@ -238,7 +239,7 @@ def test_what_a_launch_imports_is_there_before_a_check_begins(check):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("def scale(:\n", "is no Python in line 1"),
         (
@@ -249,7 +250,7 @@ def test_what_a_launch_imports_is_there_before_a_check_begins(check):
         ("def scale(a, x): pass\n", "scale takes (a, x); it should take (x, a)."),
     ],
 )
-def test_a_file_that_cannot_be_used(text, said, check):
+def test_a_file_that_cannot_be_used(text, message, check):
     verdict = check(SCALE, text)
     assert verdict.finding.stage == "compiles" and verdict.passed == []
-    assert said in " ".join(verdict.finding.text().split())
+    assert message in " ".join(verdict.finding.text().split())

@@ -43,9 +43,9 @@ def desk(tmp_path):
     for name in NAMES:
         shutil.copytree(PRACTICE / "exercises" / name, folder / "exercises" / name)
     shutil.copy(PRACTICE / "pages.json", folder)
-    said = []
-    desk = Desk(folder, say=said.append)
-    desk.said = said
+    message = []
+    desk = Desk(folder, say=message.append)
+    desk.message = message
     return desk
 
 
@@ -54,11 +54,11 @@ def test_one_begins_with_a_copy_of_the_first_and_goes_on_when_it_is_right(desk):
     assert desk.status(checker) == 0
     first = desk.all[0]
     assert desk.copy_of(first).read_text() == first.skeleton
-    assert (desk.said[0], checker.asked) == ("0 of 3 exercises done.", [])
+    assert (desk.message[0], checker.asked) == ("0 of 3 exercises done.", [])
     assert desk.status(checker) == 1
-    assert "It is off." in desk.said[-3]
+    assert "It is off." in desk.message[-3]
     assert desk.status(checker) == 0
-    assert desk.said[-1] == "Next: copy. Run `python practice.py`."
+    assert desk.message[-1] == "Next: copy. Run `python practice.py`."
     desk.status(checker)
     assert desk.copy_of(desk.all[1]).exists()
 
@@ -68,22 +68,22 @@ def test_the_next_is_behind_what_passed_and_what_is_open_before_it_is_counted(de
     for exercise in desk.all:
         desk.lay_out(exercise)
     desk.check(second, Toy(RIGHT))
-    assert desk.said[-1] == "Next: row_sum. (1 before it is open.) Run `python practice.py check row_sum`."
+    assert desk.message[-1] == "Next: row_sum. (1 before it is open.) Run `python practice.py check row_sum`."
     desk.check(third, Toy(RIGHT))
-    assert desk.said[-1] == "Next: scale. Run `python practice.py`."
+    assert desk.message[-1] == "Next: scale. Run `python practice.py`."
     desk.check(first, Toy(RIGHT))
-    assert desk.said[-1] == "That was the last one."
+    assert desk.message[-1] == "That was the last one."
     assert desk.following(first) == (None, 0)
 
 
 def test_several_that_are_open_are_counted(tmp_path):
-    said = []
-    desk = Desk(mine=tmp_path, say=said.append)
+    message = []
+    desk = Desk(mine=tmp_path, say=message.append)
     exercise = find("combine", desk.all)
     desk.lay_out(exercise)
     desk.check(exercise, Toy(RIGHT))
     before = [e.name for e in desk.all].index("add_norm") - 1
-    assert said[-1].startswith(f"Next: add_norm. ({before} before it are open.) Run `python practice.py check add_")
+    assert message[-1].startswith(f"Next: add_norm. ({before} before it are open.) Run `python practice.py check add_")
 
 
 @pytest.mark.parametrize(
@@ -99,9 +99,9 @@ def test_several_that_are_open_are_counted(tmp_path):
     ],
 )
 def test_a_report_says_fast_only_where_a_gpu_timed_it(name, timing, mark, note):
-    said = report(find(name, exercises()), Verdict(None, list(STAGES), timing=timing)).splitlines()
-    assert said[len(STAGES) - 1] == mark
-    assert any("interpreter" in line for line in said) == note
+    message = report(find(name, exercises()), Verdict(None, list(STAGES), timing=timing)).splitlines()
+    assert message[len(STAGES) - 1] == mark
+    assert any("interpreter" in line for line in message) == note
     wrong = report(find(name, exercises()), Verdict(Finding("It is off.", stage="speed"), list(STAGES)[:-1]))
     assert "✗ few enough" in wrong and "fast" not in wrong and "timed" not in wrong
 
@@ -117,15 +117,15 @@ def test_all_done_is_said(desk):
         with desk.progress.changing(exercise.name) as record:
             record.passed = True
     assert desk.status(Toy()) == 0
-    assert "That is all of them." in desk.said[-1]
+    assert "That is all of them." in desk.message[-1]
 
 
 def test_hints_come_one_by_one_and_stay(desk):
     exercise = desk.all[0]
     for shown in (1, 2, 3, 3):
-        desk.said.clear()
+        desk.message.clear()
         desk.hint(exercise)
-        assert desk.said[:shown] == [f"Hint {i + 1} of 3: {named(exercise.card.hints[i])}" for i in range(shown)]
+        assert desk.message[:shown] == [f"Hint {i + 1} of 3: {named(exercise.card.hints[i])}" for i in range(shown)]
     assert Progress(desk.progress.path).of(exercise.name).hints == 3
 
 
@@ -154,7 +154,7 @@ def test_a_solution_is_shown_after_a_try_and_not_before(desk):
     desk.copy_of(exercise).write_text(exercise.skeleton + "\n")
     desk.check(exercise, Toy(WRONG))
     desk.solution(exercise)
-    assert desk.said[-1] == exercise.solution
+    assert desk.message[-1] == exercise.solution
 
 
 def test_the_list_says_at_which_check_it_passed(desk):
@@ -163,10 +163,10 @@ def test_the_list_says_at_which_check_it_passed(desk):
     desk.copy_of(exercise).write_text("# mine\n")
     for verdict in (WRONG, WRONG, RIGHT, WRONG, RIGHT):
         desk.check(exercise, Toy(verdict))
-    desk.said.clear()
+    desk.message.clear()
     desk.list()
-    assert desk.said[0].endswith("(passed at check 3)")
-    assert "check" not in desk.said[1] and "tries" not in desk.said[1]
+    assert desk.message[0].endswith("(passed at check 3)")
+    assert "check" not in desk.message[1] and "tries" not in desk.message[1]
 
 
 def test_a_reset_keeps_every_old_text(desk):
@@ -177,7 +177,7 @@ def test_a_reset_keeps_every_old_text(desk):
         with desk.progress.changing(exercise.name) as record:
             record.passed = True
         desk.reset(exercise)
-        assert ".bak" in desk.said[-2]
+        assert ".bak" in desk.message[-2]
     assert (desk.mine / "scale.bak.py").read_text() == "first\n"
     assert (desk.mine / "scale.bak2.py").read_text() == "second\n"
     assert desk.copy_of(exercise).read_text() == exercise.skeleton
@@ -199,7 +199,7 @@ def test_watch_checks_once_for_each_saving(desk, monkeypatch):
     checker = Toy(WRONG, WRONG, RIGHT)
     assert desk.watch(exercise, checker, rounds=8) == 0
     assert len(checker.asked) == 3
-    assert sum("is gone" in line for line in desk.said) == 1
+    assert sum("is gone" in line for line in desk.message) == 1
 
 
 def test_watch_goes_on_after_a_file_that_cannot_be_read(desk, monkeypatch):
@@ -215,7 +215,7 @@ def test_watch_goes_on_after_a_file_that_cannot_be_read(desk, monkeypatch):
 
     assert desk.watch(exercise, Reading(), rounds=4) == 0
     assert read == [exercise.skeleton, "# right\n"]
-    assert sum("is not UTF-8" in line for line in desk.said) == 2
+    assert sum("is not UTF-8" in line for line in desk.message) == 2
 
 
 def test_what_another_terminal_changes_meanwhile_is_kept(desk):
@@ -227,8 +227,9 @@ def test_what_another_terminal_changes_meanwhile_is_kept(desk):
     other.hint(exercise)
     desk.check(desk.all[1], Toy(RIGHT))
     other.reset(desk.all[2])
-    found = Progress(desk.progress.path)
-    assert (found.of(exercise.name).hints, found.of(exercise.name).tries, found.of("copy").passed) == (2, 1, True)
+    progress = Progress(desk.progress.path)
+    record = progress.of(exercise.name)
+    assert (record.hints, record.tries, progress.of("copy").passed) == (2, 1, True)
 
 
 def test_changes_at_the_same_moment_are_all_kept(tmp_path):
@@ -245,8 +246,8 @@ def test_a_broken_progress_file_is_kept_and_named(desk, text):
     desk.mine.mkdir()
     for broken, kept in {text: "progress.broken.json", "[1, ": "progress.broken2.json"}.items():
         desk.progress.path.write_text(broken, "latin-1")
-        assert Progress(desk.progress.path, warn=desk.said.append).of("scale").tries == 0
-        assert kept in desk.said[-1]
+        assert Progress(desk.progress.path, warn=desk.message.append).of("scale").tries == 0
+        assert kept in desk.message[-1]
     assert (desk.mine / "progress.broken.json").read_text("latin-1") == text
     assert (desk.mine / "progress.broken2.json").read_text("latin-1") == "[1, "
 
@@ -261,7 +262,7 @@ def test_progress_is_written_whole_or_not_at_all(desk, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("scal", "Did you mean scale?"),
         ("row_sums", "Did you mean row_sum?"),
@@ -269,10 +270,10 @@ def test_progress_is_written_whole_or_not_at_all(desk, monkeypatch):
         ("../exercises", "`python practice.py list` shows all."),
     ],
 )
-def test_a_wrong_name_is_answered_with_the_nearest(name, said, desk):
+def test_a_wrong_name_is_answered_with_the_nearest(name, message, desk):
     with pytest.raises(PracticeError) as error:
         find(name, desk.all)
-    assert repr(name) in str(error.value) and said in str(error.value)
+    assert repr(name) in str(error.value) and message in str(error.value)
 
 
 @pytest.mark.parametrize("name", ["scale", "SCALE", "mine/scale.py"])
@@ -348,17 +349,17 @@ def test_nobody_waits_for_torch_who_has_nothing_checked(folder):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["check", "skale"], "practice: There is no exercise 'skale'. Did you mean scale?"),
         (["solution", "scale"], "practice: Try scale first"),
         (["chekc"], "invalid choice: 'chekc'"),
     ],
 )
-def test_bad_input_is_answered_without_a_traceback(folder, arguments, said):
+def test_bad_input_is_answered_without_a_traceback(folder, arguments, message):
     done = practice(folder, *arguments)
     assert done.returncode == 2
-    assert said in done.stderr and "Traceback" not in done.stderr
+    assert message in done.stderr and "Traceback" not in done.stderr
 
 
 def test_what_is_missing_is_named(folder):
@@ -378,6 +379,6 @@ def test_ctrl_c_ends_it_with_a_sentence_and_leaves_no_process(folder):
     running = subprocess.Popen(call, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert wait_for(lambda: (folder / "pid").exists() and (folder / "pid").read_text())
     running.send_signal(signal.SIGINT)
-    _, said = running.communicate(timeout=HANGS)
-    assert (running.returncode, said.strip()) == (130, "Stopped. Your files are as you saved them.")
+    _, message = running.communicate(timeout=HANGS)
+    assert (running.returncode, message.strip()) == (130, "Stopped. Your files are as you saved them.")
     assert gone(int((folder / "pid").read_text()))

@@ -3,17 +3,21 @@
 
 import ast
 import re
+from itertools import filterfalse
 
 import pytest
-from coach import answers, gaps
 from coach import check as checks
+from coach import gaps
 from coach.exercise import exercises
 from coach.finding import STAGES
 from coach.run import Case, make_inputs
 from coach.spec import FINISHED, KINDS
 
+from recorder import recording
+from recorder.project import find, interpreted
+
 EXERCISES = exercises()
-ANSWERS = answers.read().exercises
+RECORDED = {e: recording.load(find(f"practice/{e.name}"), "cpu") for e in EXERCISES}
 SERVED = {e: [w for w in e.wrong() if not w.gpu] for e in EXERCISES}
 WRONG = [(e, w) for e, wrong in SERVED.items() for w in wrong]
 SLOW = [(e, w) for e in EXERCISES for w in e.wrong() if w.gpu]
@@ -38,9 +42,9 @@ def test_the_solution_passes(exercise, check):
     verdict = check(exercise, exercise.solution)
     assert verdict.finding is None, checks.report(exercise, verdict)
     assert verdict.passed == list(STAGES)
-    said = checks.report(exercise, verdict)
-    assert ("fast enough" in said) == (verdict.timing == checks.TIMED and exercise.timed()), said
-    assert ("not timed" in said) == (verdict.timing == checks.NO_GPU and exercise.timed()), said
+    message = checks.report(exercise, verdict)
+    assert ("fast enough" in message) == (verdict.timing == checks.TIMED and exercise.timed()), message
+    assert ("not timed" in message) == (verdict.timing == checks.NO_GPU and exercise.timed()), message
 
 
 @pytest.mark.gpu
@@ -61,18 +65,20 @@ def test_the_solution_is_right_and_fast_enough_on_a_gpu(exercise, check):
 def test_a_wrong_solution_fails_with_its_message(exercise, wrong, check):
     verdict = check(exercise, wrong.text)
     assert_fails(verdict, wrong.expected)
-    answered = ANSWERS[exercise.name]
-    assert answered.caught[wrong.name] == verdict.finding.stage
-    if wrong.name == answered.shown:
-        now = checks.report(exercise, verdict).splitlines(), verdict.finding.launch
-        assert now == (list(answered.answer), answered.launch), f"stale; mend: {answers.MENDED_BY} {exercise.name}"
+    recorded = RECORDED[exercise]
+    assert recorded.coached.caught[wrong.name] == verdict.finding.stage
+    if wrong.name == recorded.coached.shown:
+        assert (checks.report(exercise, verdict), verdict.finding.launch) == (recorded.output, recorded.coached.launch)
 
 
-@named
-def test_the_answers_are_of_the_wrong_solutions_that_there_are(exercise):
-    there = [wrong.name for wrong in exercise.wrong() if not wrong.gpu]
-    assert list(ANSWERS[exercise.name].caught) == there, f"mend: {answers.MENDED_BY} {exercise.name}"
-    assert ANSWERS[exercise.name].shown in ANSWERS[exercise.name].caught
+@pytest.mark.parametrize("exercise", [e for e in EXERCISES if e.timed()], ids=lambda exercise: exercise.name)
+def test_the_least_rests_on_what_the_solution_reaches(exercise):
+    recorded = find(f"practice/{exercise.name}")
+    for device in filterfalse(interpreted, recording.devices(recorded)):
+        made = recording.load(recorded, device)
+        (row,) = made.benchmark("speed", "solution").medians().values()
+        assert 0.6 * row.solution <= exercise.spec().speed.least <= 0.95 * row.solution
+        assert list(made.coached.caught) == [wrong.name for wrong in exercise.wrong() if wrong.gpu]
 
 
 @slow
@@ -99,7 +105,7 @@ def test_the_gaps_of_the_skeleton_are_open(exercise):
 
 
 def is_placeholder(statement: str) -> bool:
-    """Whether it is ``...``, ``pass``, ``return``, ``return None``, or a name set to a neutral value."""
+    """Return whether it is ``...``, ``pass``, ``return``, ``return None``, or a name set to a neutral value."""
     return bool(re.fullmatch(r"\.\.\.|pass|return( None)?|(\w+ = )+(None|\.\.\.|[01](\.0)?|False|True|'')", statement))
 
 

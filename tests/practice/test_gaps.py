@@ -23,7 +23,7 @@ def test_a_text_for_a_gap_that_is_not_there_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (SOLUTION.replace("    # end of gap 1\n", ""), "has no"),
         (FILE.format("# gap 2: inside\n"), "begins before"),
@@ -31,8 +31,8 @@ def test_a_text_for_a_gap_that_is_not_there_is_refused():
         (SOLUTION + SOLUTION, "the same number"),
     ],
 )
-def test_gaps_that_are_not_whole_are_refused(text, said):
-    with pytest.raises(gaps.GapError, match=said):
+def test_gaps_that_are_not_whole_are_refused(text, message):
+    with pytest.raises(gaps.GapError, match=message):
         gaps.gaps(text)
 
 
@@ -41,15 +41,15 @@ def test_a_wrong_solution_has_other_pieces():
 
 
 @pytest.mark.parametrize(
-    ("pieces", "said"),
+    ("pieces", "message"),
     [
         (["d", "e"], "'d' is found 0 times, and must be found once; quote it as it stands"),
         (["<", ">"], "'<' is found 2 times, and must be found once; quote it with more of its line"),
         (["a"], "replace has 1 texts; it takes pairs"),
     ],
 )
-def test_a_piece_that_is_not_there_once_is_refused(pieces, said):
-    with pytest.raises(ValueError, match=said):
+def test_a_piece_that_is_not_there_once_is_refused(pieces, message):
+    with pytest.raises(ValueError, match=message):
         replaced("a < b < c", pieces)
 
 

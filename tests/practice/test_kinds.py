@@ -231,8 +231,8 @@ def test_what_all_programs_read_may_be_the_same(toy, check):
     path.write_text(path.read_text().replace('"n": 7', '"n": 40'))
     verdict = check(exercise, text.replace(" & (k[None, :] < K)", ""))
     assert verdict.finding and verdict.finding.stage == "bounds"
-    said = " ".join(verdict.finding.text().split())
-    assert "Does the mask compare the columns" in said and "the program's number" not in said
+    message = " ".join(verdict.finding.text().split())
+    assert "Does the mask compare the columns" in message and "the program's number" not in message
 
 
 def test_only_a_sum_of_floats_depends_on_the_order(toy, check):
@@ -242,9 +242,9 @@ def test_only_a_sum_of_floats_depends_on_the_order(toy, check):
     assert check(exercise, text).finding is None  # of whole numbers it is the same
     path.write_text(path.read_text().replace("minlength=4).int()", "minlength=4).float()"))
     verdict = check(exercise, text.replace("dtype=torch.int32", "dtype=torch.float32").replace("x, 1,", "x, 1.0,"))
-    said = " ".join(verdict.finding.text().split())
-    assert verdict.finding.stage == "values" and "lanes of program 0 add to out_ptr[" in said
-    assert said.endswith("Let one program do it.")
+    message = " ".join(verdict.finding.text().split())
+    assert verdict.finding.stage == "values" and "lanes of program 0 add to out_ptr[" in message
+    assert message.endswith("Let one program do it.")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -255,13 +255,13 @@ def test_a_right_one_passes(kind, toy, check):
 
 
 @pytest.mark.parametrize(
-    ("kind", "fault", "stage", "said"), FAULTS, ids=[f"{k}-{said[:24]}" for k, _, _, said in FAULTS]
+    ("kind", "fault", "stage", "message"), FAULTS, ids=[f"{k}-{message[:24]}" for k, _, _, message in FAULTS]
 )
-def test_a_fault_is_found(kind, fault, stage, said, toy, check):
+def test_a_fault_is_found(kind, fault, stage, message, toy, check):
     exercise, text = toy(kind)
     assert fault[0] in text
     verdict = check(exercise, text.replace(*fault))
     assert verdict.finding, "it passes"
     shown = verdict.finding.text()
-    assert (verdict.finding.stage, said in " ".join(shown.split())) == (stage, True), shown
+    assert (verdict.finding.stage, message in " ".join(shown.split())) == (stage, True), shown
     assert max(map(len, shown.splitlines())) <= 80

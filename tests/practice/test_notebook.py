@@ -103,17 +103,16 @@ def test_a_cell_as_it_came_does_not_replace_what_was_written_elsewhere(tmp_path,
 
 
 def test_it_shows_each_lane_in_its_state_and_color():
-    found = ET.fromstring(svg.launch(DRAWN, "one"))
-    squares = [s for s in found.iter() if s.tag.endswith("rect") and s.get("width") == "25"]
+    picture = ET.fromstring(svg.launch(DRAWN, "one"))
+    squares = [s for s in picture.iter() if s.tag.endswith("rect") and s.get("width") == "25"]
     assert len(squares) == 8
     red = [s for s in squares if "out-of-bounds" in s.get("stroke")]
     assert len(red) == 1 and "pid-2" in squares[4].get("stroke") and "pid-0" in squares[0].get("stroke")
     assert squares[7].get("fill") == "url(#one-pid-2)" and squares[7].get("stroke-dasharray")
-    said = "".join(found.itertext())
-    assert "Program 2, offsets 8 to 11: 1 out of bounds, 1 wrong here, 1 masked off, 1 on." in said
-    assert (
-        "⋮ program 2" in said and "filled: on · hatched: masked off · red ×: out of bounds · ×: on, wrong here" in said
-    )
+    text = "".join(picture.itertext())
+    assert "Program 2, offsets 8 to 11: 1 out of bounds, 1 wrong here, 1 masked off, 1 on." in text
+    assert "⋮ program 2" in text
+    assert "filled: on · hatched: masked off · red ×: out of bounds · ×: on, wrong here" in text
 
 
 def test_no_color_but_that_of_out_of_bounds_is_red():
@@ -135,16 +134,16 @@ def test_its_colors_are_the_sites():
 
 def test_a_long_block_is_shown_around_the_lane_that_is_spoken_of():
     entry = {"program": 0, "pid": [0], "lanes": "■" * 1000 + "!" * 24, "offsets": list(range(1024))}
-    found = svg.launch(DRAWN | {"programs": [entry], "shape": [1024], "focus": [0, 1000]}, "one")
-    assert ">1000<" in found and ">3<" not in found and "of 1024" in found
+    picture = svg.launch(DRAWN | {"programs": [entry], "shape": [1024], "focus": [0, 1000]}, "one")
+    assert ">1000<" in picture and ">3<" not in picture and "of 1024" in picture
 
 
 def test_a_block_of_rows_stands_as_rows():
     entry = {"program": 0, "pid": [0, 0], "lanes": "■■■···", "offsets": [0, 1, 2, 8, 9, 10]}
-    found = ET.fromstring(svg.launch(DRAWN | {"programs": [entry], "shape": [2, 3], "focus": [0, 0]}, "one"))
-    squares = [s for s in found.iter() if s.tag.endswith("rect") and s.get("width") == "25"]
+    picture = ET.fromstring(svg.launch(DRAWN | {"programs": [entry], "shape": [2, 3], "focus": [0, 0]}, "one"))
+    squares = [s for s in picture.iter() if s.tag.endswith("rect") and s.get("width") == "25"]
     assert [s.get("x") for s in squares[:3]] == [s.get("x") for s in squares[3:]]
-    assert "program (0, 0)" in "".join(found.itertext())
+    assert "program (0, 0)" in "".join(picture.itertext())
 
 
 def test_every_skeleton_is_a_cell_with_its_gaps():

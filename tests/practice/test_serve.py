@@ -12,18 +12,19 @@ import urllib.request
 
 import pytest
 from bs4 import BeautifulSoup
-from coach import answers
 from coach.check import Verdict
 from coach.desk import Desk
 from coach.exercise import PracticeError
 from coach.finding import Finding
 from coach.serve import DARK, LIGHT, serve
 
+from recorder import recording
+from recorder.project import find
 from tests.limits import HANGS
 from tests.practice.conftest import PRACTICE
 
 NAMES = ("scale", "row_sum")
-LAUNCH = next(entry.launch for entry in answers.read().exercises.values() if entry.launch)
+LAUNCH = recording.load(find("practice/scale"), "cpu").coached.launch
 WRONG = Verdict(
     Finding("x < y is off.", picture=["drawn by characters"], launch=LAUNCH, guess="Is `<=` right?", stage="values"), []
 )
@@ -49,7 +50,7 @@ def desk(tmp_path):
 
 
 def served(desk, checker, monkeypatch, *steps):
-    """What ``/now`` shows after each look; before each but the first a step is taken."""
+    """Return what ``/now`` shows after each look; take a step before each but the first."""
     shown, pages, waiting = [], [], iter([*steps, None])
 
     def look(seconds):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the coach reads in a file before it says something about a name, a line or a dtype."""
+"""The coach reads a file before it says something about a name, a line or a dtype."""
 
 import ast
 import textwrap
@@ -58,7 +58,7 @@ def file(tmp_path):
     return write
 
 
-@pytest.mark.parametrize("name", [name for name, said in NAMES.items() if said])
+@pytest.mark.parametrize("name", [name for name, message in NAMES.items() if message])
 def test_a_name_that_is_not_defined(name, file):
     assert source.about_name(file(), name).startswith(NAMES[name])
 
@@ -80,8 +80,8 @@ def test_a_name_that_is_set_later(file):
 
 def test_a_name_that_begins_with_nothing(file):
     text = "import triton\n@triton.jit\ndef kernel(n):\n    for i in range(n):\n        total = total + i\n"
-    said = "Line 5 uses `total`, which no line before it sets. With which value does it begin, before the loop?"
-    assert source.about_name(file(text), "total") == said
+    message = "Line 5 uses `total`, which no line before it sets. With which value does it begin, before the loop?"
+    assert source.about_name(file(text), "total") == message
     text = "import triton\n@triton.jit\ndef kernel(n):\n    mask = mask & 1\n"
     assert source.about_name(file(text), "mask").startswith("Line 4 uses `mask`, which no line before it sets.")
 
@@ -127,7 +127,7 @@ def test_the_host_function(file):
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "message"),
     [
         ("tl.max(a, tl.max(x))", "`tl.max` reduces one block; the larger of two is `tl.maximum(a, b)`."),
         ("tl.max(x, 0)", ""),
@@ -135,13 +135,13 @@ def test_the_host_function(file):
         ("x[i]", ""),
     ],
 )
-def test_a_node_of_a_kernel(code, said, file):
-    assert mistakes.about_error("no", file(), 0, ast.parse(code).body[0].value).startswith(said or "")
-    assert bool(mistakes.about_error("no", file(), 0, ast.parse(code).body[0].value)) == bool(said)
+def test_a_node_of_a_kernel(code, message, file):
+    assert mistakes.about_error("no", file(), 0, ast.parse(code).body[0].value).startswith(message or "")
+    assert bool(mistakes.about_error("no", file(), 0, ast.parse(code).body[0].value)) == bool(message)
 
 
 def test_a_loop_that_changes_the_shape_or_the_dtype():
-    said = "Loop-carried variable a has initial type {} but is re-assigned to {} in loop!"
+    message = "Loop-carried variable a has initial type {} but is re-assigned to {} in loop!"
     shapes = {
         ("fp32", "<['8'], fp32>"): "`a` begins as one number, and becomes a block of 8. ",
         ("<['8'], fp32>", "fp32"): "`a` begins as a block of 8, and becomes one number. ",
@@ -149,7 +149,7 @@ def test_a_loop_that_changes_the_shape_or_the_dtype():
         ("int32", "fp32"): "A block keeps its dtype through a loop",
     }
     for (before, after), tip in shapes.items():
-        assert mistakes.about_error(said.format(before, after)).startswith(tip)
+        assert mistakes.about_error(message.format(before, after)).startswith(tip)
 
 
 LAUNCH = """\
@@ -202,7 +202,7 @@ def test_what_an_access_uses(file):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "missing", "said"),
+    ("arguments", "missing", "message"),
     [
         ("x, y, n, strides, BLOCK=4", "stride_y", "`strides` is a tuple, and takes the place of one argument: `*strid"),
         ("x, y, n, x.stride(), BLOCK=4", "stride_y", "`x.stride()` is a tuple, and takes the place of one argument"),
@@ -216,11 +216,11 @@ def test_what_an_access_uses(file):
         ("x, y, n, 5, 1, BLOCK=4", "other", "Does the launch pass every argument of the kernel, in its order?"),
     ],
 )
-def test_a_launch_with_too_few_arguments(arguments, missing, said, file):
+def test_a_launch_with_too_few_arguments(arguments, missing, message, file):
     path = file("\n" + LAUNCH.replace("ARGUMENTS", arguments))
     error = f"TypeError: dynamic_func() missing 1 required positional argument: '{missing}'"
     tip = mistakes.about_error(f"{error} {error}", path, LINE + 1)
-    assert said in tip and "tuner" not in tip
+    assert message in tip and "tuner" not in tip
 
 
 def test_a_tuner_is_spoken_of_where_there_is_one(file):
@@ -236,9 +236,9 @@ def test_a_number_that_a_dictionary_holds(file):
         '{"BLOCK": 4} if rows else {}': "Which number does the launch pass for this one",
         "{**of_another}": "Which number does the launch pass for this one",
     }
-    for written, said in dictionaries.items():
+    for written, message in dictionaries.items():
         text = LAUNCH.replace("    kernel[(rows,)](ARGUMENTS)", f"    tile = {written}\n    rows = BLOCK")
-        assert said in source.about_name(file(text), "BLOCK", LINE + 1)
+        assert message in source.about_name(file(text), "BLOCK", LINE + 1)
 
 
 def test_the_shape_of_a_block(file):
@@ -247,45 +247,45 @@ def test_the_shape_of_a_block(file):
     assert mistakes.about_error("Shape element 0 must have type `constexpr[int]`", path, 0, node) == (
         "A block's shape is made of constants, and `n` is known only at the launch. The constant of kernel is BLOCK."
     )
-    said = mistakes.about_error("'int' object is not iterable", path, 0, node)
-    assert "`tl.zeros((…, …), dtype=tl.float32)`" in said and said.endswith("The constant of kernel is BLOCK.")
+    message = mistakes.about_error("'int' object is not iterable", path, 0, node)
+    assert "`tl.zeros((…, …), dtype=tl.float32)`" in message and message.endswith("The constant of kernel is BLOCK.")
     other = ast.parse("list(n)").body[0].value
     assert "shape" not in mistakes.about_error("'int' object is not iterable", path, 0, other)
     assert mistakes.about_error("Shape element 0 must have type `constexpr`") == "A block's shape is made of constants."
 
 
 def test_two_branches_of_an_if():
-    said = "Mismatched type for y between then block ({}) and else block ({})"
+    message = "Mismatched type for y between then block ({}) and else block ({})"
     for kinds, tip in {
         ("int32", "fp32"): "`y` is int32 where the `if` holds, and float32 where not: both must have the same dtype. A",
         ("fp16", "fp32"): "`y` is float16 where the `if` holds, and float32 where not: both must have the same dtype.",
         ("<['8'], fp32>", "fp32"): "`y` is a block of 8 where the `if` holds, and one number where not: both must have",
         ("<['8'], int64>", "<['8'], fp32>"): "`y` is int64 where the `if` holds, and float32 where not",
     }.items():
-        found = mistakes.about_error(said.format(*kinds))
-        assert found.startswith(tip) and found.endswith("`0`.") == ("int" in "".join(kinds))
+        explained = mistakes.about_error(message.format(*kinds))
+        assert explained.startswith(tip) and explained.endswith("`0`.") == ("int" in "".join(kinds))
 
 
 def test_two_shapes():
-    said = "Two blocks have different shapes, 4 elements and 4 × 16: is a `[:, None]` or `[None, :]` missing?"
-    assert mistakes.about_error("operands could not be broadcast together with shapes (4,) (4,16)") == said
-    assert mistakes.about_error("Cannot make_shape_compatible: incompatible dimensions\nshapes [4] and [4, 16]") == said
+    tip = "Two blocks have different shapes, 4 elements and 4 × 16: is a `[:, None]` or `[None, :]` missing?"
+    assert mistakes.about_error("operands could not be broadcast together with shapes (4,) (4,16)") == tip
+    assert mistakes.about_error("Cannot make_shape_compatible: incompatible dimensions\nshapes [4] and [4, 16]") == tip
     without = "Two blocks have different shapes: is a `[:, None]` or `[None, :]` missing?"
     assert mistakes.about_error("Cannot make_shape_compatible: incompatible dimensions at index 0: 4 and 16") == without
 
 
 def test_what_triton_does_not_have():
-    said = "AttributeError(\"module 'triton.language' has no attribute '{}'\")"
-    assert mistakes.about_error(said.format("relu")) == "`tl` has no `relu`. It is `tl.maximum(x, 0.0)`."
-    assert mistakes.about_error(said.format("frobnicate")).startswith("`tl` has no such function.")
+    message = "AttributeError(\"module 'triton.language' has no attribute '{}'\")"
+    assert mistakes.about_error(message.format("relu")) == "`tl` has no `relu`. It is `tl.maximum(x, 0.0)`."
+    assert mistakes.about_error(message.format("frobnicate")).startswith("`tl` has no such function.")
 
 
 def test_a_function_of_the_file_that_is_no_kernel(file):
-    said = "RuntimeError: Unsupported function referenced: <function {} at 0x7f>"
+    message = "RuntimeError: Unsupported function referenced: <function {} at 0x7f>"
     path = file(LAUNCH)
     tip = "A kernel calls `plain`, so that needs `@triton.jit`, too."
-    assert mistakes.about_error(said.format("plain"), path) == tip
-    assert "functions are those of `tl`" in mistakes.about_error(said.format("other"), path)
+    assert mistakes.about_error(message.format("plain"), path) == tip
+    assert "functions are those of `tl`" in mistakes.about_error(message.format("other"), path)
 
 
 def test_no_file_no_sentence(tmp_path):

@@ -9,7 +9,7 @@ import pytest
 import torch
 from coach import speed
 from coach.exercise import exercises, find, load
-from coach.finding import Found
+from coach.finding import Fault
 from coach.run import Case, make_inputs
 from coach.spec import Speed
 
@@ -44,9 +44,9 @@ def test_fast_enough(measured, scale):
 
 
 def test_too_slow(measured, scale):
-    with pytest.raises(Found, match="runs at 20% of the speed of a copy of as many bytes; it should be") as found:
+    with pytest.raises(Fault, match="runs at 20% of the speed of a copy of as many bytes; it should be") as error:
         measured(scale, share=0.2)
-    assert found.value.finding.case == f"n = {2**25}"
+    assert error.value.finding.case == f"n = {2**25}"
 
 
 def test_no_speed_is_asked_for(on_cpu, scale):
@@ -55,26 +55,26 @@ def test_no_speed_is_asked_for(on_cpu, scale):
 
 
 def test_wrong_on_a_gpu_only(measured, scale):
-    with pytest.raises(Found, match=r"On the GPU, element \[0\] is"):
+    with pytest.raises(Fault, match=r"On the GPU, element \[0\] is"):
         measured(lambda x, a: scale(x, a) + 1)
 
 
 def test_right_at_the_first_call_only(measured, scale):
     """Each size is called twice: what depends on the order of programs may be right once."""
     calls = itertools.count()
-    with pytest.raises(Found, match="On the GPU, element"):
+    with pytest.raises(Fault, match="On the GPU, element"):
         measured(lambda x, a: scale(x, a) + next(calls) % 2)
 
 
 def test_raises_on_a_gpu_only(measured, scale):
-    with pytest.raises(Found, match="On the GPU your code raised ValueError: x has the stride"):
+    with pytest.raises(Fault, match="On the GPU your code raised ValueError: x has the stride"):
         measured(lambda x, a: scale(x.new_zeros(9)[::2], a))
 
 
 def test_a_property_is_checked_on_the_gpu(on_cpu, scale):
     large = lambda result, inputs, again: "no" if len(again()) > 9 else None
     spec = dataclasses.replace(SCALE.spec(), properties=(large,))
-    with pytest.raises(Found, match="no"):
+    with pytest.raises(Fault, match="no"):
         speed.check_values(spec, scale, str(FILE))
 
 
@@ -164,17 +164,17 @@ def test_what_returns_an_earlier_result_in_the_graph_is_wrong(timed):
             kept[x.data_ptr()] = x * a
         return kept[x.data_ptr()]
 
-    with pytest.raises(Found, match=r"On the GPU, element \[0\] is nan and should be") as found:
+    with pytest.raises(Fault, match=r"On the GPU, element \[0\] is nan and should be") as error:
         timed(cached)
-    assert "It is right at smaller sizes." in found.value.finding.guess
+    assert "It is right at smaller sizes." in error.value.finding.guess
 
 
 def test_code_that_waits_for_the_gpu_is_told_so(timed, monkeypatch):
-    said = "CUDA error: operation not permitted when stream is capturing"
-    monkeypatch.setattr(speed.Rotation, "record", lambda *_: (_ for _ in ()).throw(RuntimeError(said)))
-    with pytest.raises(Found, match="recorded in a CUDA graph") as found:
+    message = "CUDA error: operation not permitted when stream is capturing"
+    monkeypatch.setattr(speed.Rotation, "record", lambda *_: (_ for _ in ()).throw(RuntimeError(message)))
+    with pytest.raises(Fault, match="recorded in a CUDA graph") as error:
         timed(lambda x, a: x * a)
-    assert "Does it wait for the GPU" in found.value.finding.guess
+    assert "Does it wait for the GPU" in error.value.finding.guess
 
 
 def test_a_size_that_stays_in_the_cache_is_refused(timed):

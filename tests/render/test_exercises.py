@@ -5,17 +5,18 @@ import json
 import subprocess
 import sys
 import zipfile
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 from bs4 import BeautifulSoup
+from msgspec import structs
 
-from practice.coach import answers, measured
 from practice.coach.exercise import PRACTICE
 from practice.coach.finding import STAGES
 from practice.coach.spec import FINISHED
+from recorder import fingerprint
 from recorder.project import RecorderError
+from recorder.recording import Benchmark, Coached, Reading
 from render import exercises
 from render.config import docs, nav
 from render.gates.check import convert
@@ -58,22 +59,21 @@ def test_each_exercise_has_its_page(exercise):
 def test_its_page_shows_what_the_coach_answered(exercise):
     page = exercises.page_of(exercise)
     found = BeautifulSoup(convert([page])[0][page], "html.parser")
-    answered = answers.read().exercises[exercise.name]
-    assert found.select_one("pre.exercise__answer").get_text() == "\n".join(answered.answer)
-    assert bool(found.select_one("svg.coach-launch")) == bool(answered.launch)
-    (why,) = [wrong.why for wrong in exercise.wrong() if wrong.name == answered.shown]
+    recorded, _ = views.recordings_of(exercise)
+    assert found.select_one("pre.exercise__answer").get_text() == recorded.output
+    assert bool(found.select_one("svg.coach-launch")) == bool(recorded.coached.launch)
+    (why,) = [wrong.why for wrong in exercise.wrong() if wrong.name == recorded.coached.shown]
     assert f"to this mistake: {why}." in found.get_text()
     rows = found.select("details table tbody tr")
     assert len(rows) == len(views.caught_by(exercise)) >= 4
 
 
-def test_answers_to_other_solutions_stop_the_build(monkeypatch):
-    read = answers.read()
-    changed = replace(read.exercises[FIRST.name], caught={"another": "values"})
-    monkeypatch.setattr(answers, "read", lambda: replace(read, exercises=read.exercises | {FIRST.name: changed}))
-    with pytest.raises(RecorderError, match=r"answers\.json is stale; mend: python -m tests\.practice\.answers scale"):
+def test_a_recording_that_is_stale_stops_the_build(monkeypatch):
+    monkeypatch.setattr(fingerprint, "of", lambda *_: "another")
+    stale = r"stale: .*mend: python -m recorder run practice/scale"
+    with pytest.raises(RecorderError, match=stale):
         views.exercise(on("practice/scale.md"), FIRST.name)
-    with pytest.raises(RecorderError, match="is stale"):
+    with pytest.raises(RecorderError, match=stale):
         views.caught(on("practice/exercises.md"))
 
 
@@ -88,20 +88,17 @@ def test_the_matrix_counts_what_each_check_caught():
     assert f"{sum(columns)} wrong solutions, of {len(EXERCISES)} exercises" in found.get_text()
 
 
-def test_what_a_solution_reached_on_a_gpu_is_told(monkeypatch):
-    own = measured.Reached("a copy of as many bytes", (0.91, 0.914, 0.93), measured.fingerprint(FIRST))
-    found = measured.Measured({"gpu": "H", "triton": "4", "torch": "5", "date": "d"}, {FIRST.name: own}, {})
-    monkeypatch.setattr(measured, "read", lambda: found)
+def test_what_a_solution_reaches_on_a_gpu_is_shown(monkeypatch):
+    recorded, timed = views.recordings_of(FIRST)
+    reading = Reading(x=["a copy of as many bytes"], y={"solution": [0.914, 0.91, 0.93]})
+    table = Benchmark("speed", ["against"], "", "", {"solution": "the solution"}, [reading])
+    slow = next(wrong for wrong in FIRST.wrong() if wrong.gpu)
+    where = structs.replace(recorded.provenance, device="H")
+    timed = structs.replace(recorded, provenance=where, benchmarks=[table], coached=Coached({slow.name: "speed"}))
+    monkeypatch.setattr(views, "recordings_of", lambda each: (recorded, timed))
     shown = BeautifulSoup(views.exercise(on("practice/scale.md"), FIRST.name), "html.parser").get_text()
     assert "On an H it runs at 91% to 93% of the speed of a copy of as many bytes. At least" in shown
-    slow = next(wrong for wrong in FIRST.wrong() if wrong.gpu)
-    assert slow.why not in shown
-    monkeypatch.setattr(measured, "read", lambda: replace(found, slow={FIRST.name: (slow.name,)}))
-    assert slow.why in views.exercise(on("practice/scale.md"), FIRST.name)
-    stale = replace(found, solutions={FIRST.name: replace(own, fingerprint="0")})
-    monkeypatch.setattr(measured, "read", lambda: stale)
-    with pytest.raises(RecorderError, match=r"measured\.json is stale"):
-        views.exercise(on("practice/scale.md"), FIRST.name)
+    assert slow.why in shown
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ def inputs(size, rng):
 
 
 def scan(x, other=-torch.inf, later=False, kept=True, last=False):
-    """What the loop gives with another ``other``, a later block that wins among equal ones, or a ``best`` not kept.
+    """Return the loop's result with another ``other``, a later block that wins among equals, or a ``best`` not kept.
 
     ``last``: of equal elements in a block the last wins, lanes that are off included.
     """

@@ -24,7 +24,7 @@ def online(
     sum_axis=1, across=False, mask_axis=0, largest=torch.amax,
 ):  # fmt: skip
     """Attention in tiles in torch, as in the kernel, with what people get wrong as arguments."""
-    found, keys = [], len(k)
+    parts, keys = [], len(k)
     q_tiles, k_tiles, v_tiles = (torch.nn.functional.pad(x, (0, 0, 0, -len(x) % TILE)).split(TILE) for x in (q, k, v))
     for q_tile in q_tiles:
         maximum = torch.full((TILE,), -float("inf"))
@@ -40,8 +40,8 @@ def online(
             old = accumulator * ((factor if across else factor[:, None]) if of_accumulator else 1.0)
             accumulator = old + added(weight, score) @ v_tile
             maximum = new
-        found.append(accumulator / total[:, None])
-    return torch.cat(found)[: len(q)]
+        parts.append(accumulator / total[:, None])
+    return torch.cat(parts)[: len(q)]
 
 
 def far_apart(q):

@@ -46,7 +46,7 @@ def rate(microseconds, x, each=8):
 
 
 def means(x, gpu, before=True):
-    """Of readings that are right one by one."""
+    """Return the mean of readings that are right one by one."""
     toy = Gpu(gpu._cold)
     rows, readings = list(torch.empty(len(x), 1)), []
     for row in [rows[0], *rows] if before else rows:

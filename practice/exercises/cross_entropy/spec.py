@@ -16,12 +16,12 @@ def inputs(size, rng):
     return {"x": x, "target": target}
 
 
-def loss(x, target, log_of_sum=lambda x: torch.logsumexp(x, dim=1), ignored=lambda found: torch.zeros_like(found)):
+def loss(x, target, log_of_sum=lambda x: torch.logsumexp(x, dim=1), ignored=lambda total: torch.zeros_like(total)):
     """The losses in torch, with what people get wrong as arguments."""
     x = x.double()
-    found = log_of_sum(x)
+    total = log_of_sum(x)
     logit = x.gather(1, target.clamp(min=0)[:, None])[:, 0]
-    return torch.where(target == -100, ignored(found), found - logit).float()
+    return torch.where(target == -100, ignored(total), total - logit).float()
 
 
 def without_maximum(x):
@@ -71,10 +71,10 @@ SPEC = Spec(
             x, t, log_of_sum=lambda x: x.amax(1) + torch.exp(without_maximum(x))
         ),
         "An ignored row has the loss 0. This has log(sum(exp(x))), less nothing.": lambda x, t: loss(
-            x, t, ignored=lambda found: found
+            x, t, ignored=lambda total: total
         ),
         "The maximum was subtracted, and never added again. And an ignored row has the loss 0.": lambda x, t: loss(
-            x, t, log_of_sum=without_maximum, ignored=lambda found: found
+            x, t, log_of_sum=without_maximum, ignored=lambda total: total
         ),
         "Every loss is that of column 0. Is the target loaded, and its column?": lambda x, t: loss(
             x, torch.where(t == -100, -100, 0)

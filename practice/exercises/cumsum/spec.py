@@ -82,6 +82,6 @@ SPEC = Spec(
 
 
 def _before(x):
-    """Of each block, the sum of all before it."""
+    """Return the sum of all blocks before each block."""
     sums = torch.stack([part.sum(1) for part in x.split(BLOCK, 1)])
     return sums.cumsum(0) - sums

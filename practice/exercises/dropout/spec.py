@@ -23,11 +23,11 @@ def rand(seed, offsets):
 
 
 def factor(x, p, seed, offsets=lambda i: i, seeds=lambda i: 0, kept=lambda u, p: u >= p, scale=True):
-    """What each element is multiplied by: 0 or the scale; with what people get wrong as arguments."""
+    """Return the factor of each element, 0 or the scale; arguments take what people get wrong."""
     i = np.arange(x.numel())
     kept = kept(rand(seed + seeds(i), offsets(i)), np.float32(p))
-    found = kept * (1 / (1 - p) if scale else 1.0)
-    return torch.from_numpy(found.astype(np.float32)).reshape(x.shape).to(x.device)
+    factors = kept * (1 / (1 - p) if scale else 1.0)
+    return torch.from_numpy(factors.astype(np.float32)).reshape(x.shape).to(x.device)
 
 
 below = lambda u, p: u < p

@@ -25,7 +25,7 @@ def layer(size, rng):
 
 
 def down(bias, x):
-    """What ``[:, None]`` makes of the bias of a tile's columns: a number for each row, the same in all columns."""
+    """Return what ``[:, None]`` makes of a bias: a number for each row of a tile, the same in all columns."""
     rows = torch.arange(x.shape[0])[:, None] % TILE
     columns = torch.arange(len(bias))[None, :] // TILE * TILE
     padded = torch.cat([bias, bias.new_zeros(TILE)])

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Explain names: functions that Triton does not have, or calls otherwise, and what the file does not define."""
+
+import ast
+import re
+
+from .. import source
+from . import errors
+
+
+def function_of_torch(message, file, line, node):
+    if not re.search(r"Unsupported function referenced|NameError\(.(torch|math|np|numpy) is", message):
+        return None
+    if (own := re.search(r"<function (\w+) at", message)) and source.defines(file, own[1]):
+        return f"A kernel calls `{own[1]}`, so that needs `@triton.jit`, too."
+    if not (call := source.of_torch(file)):
+        return None
+    import triton.language as tl
+
+    name = call[1].split(".")[-1]
+    there = f": `tl.{name}`, not `{call[1]}`." if hasattr(tl, name) else f", which has no `{name}`."
+    made = "" if hasattr(tl, name) or name not in errors.MADE_OF else f" {errors.MADE_OF[name]}"
+    return f"Line {call[0]} calls `{call[1]}`. In a kernel, functions are those of `tl`{there}{made}"
+
+
+def made_of_others(message, file, line, node):
+    """Explain a function that Triton does not have, and that others make."""
+    match = re.search(r"triton\.language' has no attribute '(\w+)'", message)
+    if not match or match[1] not in errors.MADE_OF:
+        return None
+    return f"`tl` has no `{match[1]}`. {errors.MADE_OF[match[1]]}"
+
+
+def undefined_name(message, file, line, node):
+    match = re.search(r"NameError\('(\w+) is not defined|\bname '(\w+)' is not defined", message)
+    if not match or match[1] in ("torch", "math", "np", "numpy"):
+        return None
+    return source.about_name(file, match[1] or match[2], 0 if match[1] else line)
+
+
+def larger_of_two(message, file, line, node):
+    second = ast.unparse(node.args[1]) if isinstance(node, ast.Call) and len(node.args) > 1 else "0"
+    if not re.fullmatch(r"[\dA-Z_-]+|axis", second):  # an axis is right
+        for name, word in (("max", "larger"), ("min", "smaller")):
+            if ast.unparse(node.func) == f"tl.{name}":
+                return f"`tl.{name}` reduces one block; the {word} of two is `tl.{name}imum(a, b)`."
+    return None
+
+
+def tl_outside_a_kernel(message, file, line, node):
+    if "outside of the scope of a kernel" in message and (name := source.tl_outside(file, line)):
+        outside = f"; outside it is `triton.{name}`" if name in ("cdiv", "next_power_of_2") else ""
+        return f"`tl.{name}` works in a kernel only{outside}."
+    return None

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Explain values: a known wrong result, a sum that is rounded, an element that nobody read."""
+
+import numpy as np
+import torch
+
+from .. import draw, source
+from ..run import gradient_like, reference
+
+
+def known_result(run, name, at, got, want, owner, missed):
+    actual = run.results[name]
+    given = [v.detach() if isinstance(v := run.inputs[p], torch.Tensor) else v for p in run.spec.signature]
+    known = run.spec.mistaken if name == "out" else {}
+    if run.spec.gradients and name == f"grad of {run.spec.gradients[0]}":
+        known, given = run.spec.mistaken_gradient, [gradient_like(run.expected["out"].detach()), *given]
+    for message, mistaken in known.items():
+        try:
+            other = mistaken(*given)
+            close = torch.allclose(actual.double(), other.double(), 1e-3, 1e-5, equal_nan=True)
+            if close and not abs(other[at].item() - got) >= abs(want - got):  # else what is right is as close
+                return message
+        except (RuntimeError, IndexError, ValueError, TypeError, AttributeError):
+            continue  # not for these shapes
+    return None
+
+
+def rounded_sum(run, name, at, got, want, owner, missed):
+    actual, expected = run.results[name], run.expected[name]
+    narrow = str(expected.dtype).removeprefix("torch.")
+    if narrow not in ("float16", "bfloat16") or missed:
+        return None
+    error = (actual.double() - expected.double()).abs()
+    relative = error / expected.double().abs().clamp(min=1e-3)
+    near = relative.isfinite().all() and relative.median() < 0.05 and error.max() < 0.02 * expected.double().abs().max()
+    for launch in run.launches if near else ():
+        sums = source.sums(run.file, launch.kernel, launch.given)
+        for total, dtype, parameter, line, rounded in sums:
+            if dtype == "float32" and rounded:
+                return f"The sum is kept in tl.float32, but line {rounded} rounds what is added to it, in every step."
+            if dtype == narrow and not rounded and parameter:
+                passes = f"line {launch.line} passes tl.{narrow} as {parameter}"
+                return f"What is added up in `{total}` is kept in tl.{narrow}, for {passes}. Is tl.float32 better?"
+            if dtype == narrow and not rounded:
+                return f"What is added up in `{total}` is kept in tl.{narrow}, by line {line}. Is tl.float32 better?"
+        if sums and source.narrow(run.file, launch.kernel, launch.given, narrow):
+            return f"Close, but not close enough. Looks as if the sum is kept in tl.{narrow}; is tl.float32 better?"
+    if near and by_steps(run, actual):
+        return (
+            f"Close, but not close enough. A sum that is rounded to tl.{narrow} in each step gives these very numbers: "
+            "is something in the loop kept in it?"
+        )
+    return None
+
+
+def by_steps(run, actual) -> bool:
+    """Return whether the result is a product of the two inputs that is rounded to its dtype in each step along K."""
+    given = [value for value in run.inputs.values() if isinstance(value, torch.Tensor)]
+    if (
+        len(given) != 2
+        or any(m.ndim != 2 or m.dtype != actual.dtype for m in given)
+        or len(given[0].T) != len(given[1])
+    ):
+        return False
+    a, b = (m.detach().double() for m in given)
+    for step in (8, 16, 32, 64, 128):
+        for kept in (torch.float32, actual.dtype):
+            total = torch.zeros(len(a), b.shape[1], dtype=kept)
+            for start in range(0, a.shape[1], step):
+                total = total + (a[:, start : start + step] @ b[start : start + step]).to(actual.dtype)
+            if torch.equal(total.to(actual.dtype), actual):
+                return True
+    return False
+
+
+def multiplied_as_tf32(run, name, at, got, want, owner, missed):
+    if line := run.recorder.tf32:
+        return (
+            f"A GPU multiplies float32 as TF32, with 10 bits behind the point, and so does line {line}. All 23 bits "
+            'count in `tl.dot(…, input_precision="ieee")`.'
+        )
+    return None
+
+
+TRIES = 16  # elements that are changed, to see whether the result depends on them
+
+
+def unread_element(run, name, at, got, want, owner, missed):
+    """Explain an element that no program loads, and on which the result depends."""
+    loads = [access for launch in run.launches for access in launch.accesses if access.op == "load"]
+    for given, value in run.inputs.items() if not missed else ():
+        if not isinstance(value, torch.Tensor) or not value.is_floating_point() or run.expected is None:
+            continue
+        region = run.arena.region_of(value)
+        unread = np.sort(region.index[(region.index >= 0) & (region.reads == 0)])
+        for element in unread[:: max(1, unread.size // TRIES)][:TRIES].tolist():
+            place = tuple(int(i) for i in np.unravel_index(element, value.shape))
+            if not depends(run, given, place):
+                continue
+            mine = [access for access in loads if access.region is region]
+            mine = [access for access in mine if owner is not None and access.program == owner.program] or mine
+            what = f"{draw.name_of(mine[0]) if mine else given}[{', '.join(map(str, place))}]"
+            verb = "is not" if unread.size == 1 else "are not"
+            message = f"{what} is read by no program ({unread.size} of {value.numel()} elements {verb})."
+            return (f"{message} Which offsets has the load in line {mine[0].line}?", mine[0]) if mine else message
+    return None
+
+
+def depends(run, given: str, place: tuple[int, ...]) -> bool:
+    """Return whether the right result changes with this element of an input."""
+    changed = {k: v.detach().clone() if isinstance(v, torch.Tensor) else v for k, v in run.inputs.items()}
+    changed[given][place] += 1
+    try:
+        other = reference(run.spec, changed)
+    except (RuntimeError, IndexError, ValueError, TypeError):
+        return False
+    return any(not torch.allclose(e, other[k], 1e-4, 1e-6, equal_nan=True) for k, e in run.expected.items())
