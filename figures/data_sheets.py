@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What data sheets say of GPUs, for figures and for claims: ``data_sheets.toml``, a table for each GPU."""
+"""Read the data sheets of GPUs, for figures and for claims: ``data_sheets.toml``, a table for each GPU."""
 
 import tomllib
 from functools import cache

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What figures there are: each folder beside this file registers its own by one line above its function."""
+"""List the figures: each folder beside this file registers its own by one line above its function."""
 
 import importlib
 import inspect
@@ -38,17 +38,17 @@ class Figure:
 
     @property
     def options(self) -> dict[str, inspect.Parameter]:
-        """What a page may say beside the figure's name: by name; one without a default must be given."""
+        """Return the options that a page may give beside the figure's name; one without a default must be given."""
         return dict(list(inspect.signature(self.draw).parameters.items())[1:])
 
     @property
     def previewed(self) -> bool:
-        """Whether a quick run on any machine shows what has become of it."""
+        """Tell whether a quick run on any machine can preview it."""
         return self.of in ("output", "launches")
 
     @property
     def styles(self) -> list[str]:
-        """The style sheets that the figure wears, in order; an explorer's first is that of all explorers."""
+        """Return the style sheets of the figure, in order; an explorer's first is that of all explorers."""
         return [_text(path) for path in self._with_shared("explorer.css", "style.css")]
 
     @property
@@ -57,7 +57,7 @@ class Figure:
 
     @property
     def script(self) -> str:
-        """The figure's ES module, that of all explorers included."""
+        """Return the figure's ES module, that of all explorers included."""
         text = "".join(_text(path) for path in self._with_shared("explorer.js", "script.js"))
         # Together in one module, what one part exports is at hand in the next.
         lines = [line for line in text.splitlines() if not line.startswith("import ")]
@@ -91,7 +91,7 @@ def figure(of: str, *, foot: str = "", searched: bool = False, every: bool = Fal
 
 @cache
 def figures() -> dict[str, Figure]:
-    """All figures by name."""
+    """Return all figures by name."""
     for module in pkgutil.iter_modules([str(HERE)]):
         if module.ispkg:
             importlib.import_module(f"figures.{module.name}")

@@ -23,5 +23,5 @@ def environment(*folders: Path) -> jinja2.Environment:
 
 
 def render(template: str, **values) -> Markup:
-    """A template of this folder, such as ``chart/template.html``, filled in."""
+    """Fill in a template of this folder, such as ``chart/template.html``."""
     return Markup(environment().get_template(template).render(**values))

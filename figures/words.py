@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How numbers and lists of numbers are said in figures."""
+"""Write numbers and lists of numbers as figures show them."""
 
 
 def plural(count: int, word: str) -> str:
@@ -15,13 +15,13 @@ def runs(values) -> str:
     >>> runs([7, 1, 2, 3, 9, 10])
     '1–3, 7, 9, 10'
     """
-    values, found = sorted(set(values)), []
+    values, spans = sorted(set(values)), []
     for value in values:
-        if found and found[-1][1] == value - 1:
-            found[-1][1] = value
+        if spans and spans[-1][1] == value - 1:
+            spans[-1][1] = value
         else:
-            found.append([value, value])
-    parts = [[a] if a == b else [a, b] if b == a + 1 else [f"{a}–{b}"] for a, b in found]
+            spans.append([value, value])
+    parts = [[a] if a == b else [a, b] if b == a + 1 else [f"{a}–{b}"] for a, b in spans]
     return ", ".join(str(part) for run in parts for part in run)
 
 

@@ -21,7 +21,7 @@ LARGEST = 512  # squares that one picture may have and still be read
 
 
 def picture(launch: Launch, tensors: list[str] | None = None) -> Markup:
-    """A launch as one ``<svg>``; ``tensors``: the arguments to draw, in this order, all by default.
+    """Draw a launch as one ``<svg>``; ``tensors``: the arguments to draw, in this order, all by default.
 
     Raises ``RecorderError`` if it has no recorded accesses, no tensor of such a name, or is too large to be legible.
     """
@@ -50,7 +50,7 @@ class _Drawing:
         self.end = self._end()
 
     def _end(self) -> int | None:
-        """The offset at which all tensors end, if lanes stand beyond it: a line is drawn there."""
+        """Return the offset at which all tensors end, if lanes stand beyond it: a line is drawn there."""
         if not self.aligned or len({tuple(tensor.shape) for tensor in self.tensors}) != 1:
             return None
         end, last = self.tensors[0].shape[0], max((max(strip.offsets) for strip in self.strips), default=-1)
@@ -72,20 +72,20 @@ class _Drawing:
             style=f"--width: {width / 16:g}em",
         )  # fmt: skip
 
-    def _text(self, x, y, said, *, size=12, ink="ink", font="sans", anchor="start", weight=400, halo=0):
+    def _text(self, x, y, text, *, size=12, ink="ink", font="sans", anchor="start", weight=400, halo=0):
         face = {"font_size": size, "font_weight": weight, "text_anchor": anchor}
-        self.parts.append(svg.text(x, y, said, ink=ink, font=font, halo=halo, **face))
+        self.parts.append(svg.text(x, y, text, ink=ink, font=font, halo=halo, **face))
 
     def _heading(self, bold: str, note: str = "", warning: str = "", *, font="sans", halo=0):
-        """A line of text: bold, then muted, then red."""
+        """Draw a line of text: bold, then muted, then red."""
         spans = [
-            svg.element("tspan", said, fill=f"var(--{ink})", **face)
-            for said, ink, face in (
+            svg.element("tspan", text, fill=f"var(--{ink})", **face)
+            for text, ink, face in (
                 (bold, "ink", {"font_size": 12.5, "font_weight": 600, "font_family": f"var(--{font})"}),
                 (note, "ink-muted", {"font_size": 12, "font_weight": 400, "font_family": "var(--sans)"}),
                 (warning, "out-of-bounds", {"font_size": 12, "font_weight": 600, "font_family": "var(--sans)"}),
             )
-            if said
+            if text
         ]
         around = {**svg.HALO, "stroke_width": halo} if halo else {}
         spaced = {"xml:space": "preserve"}
@@ -128,7 +128,7 @@ class _Drawing:
             self.parts.insert(behind, path)  # what a program's heading says may reach across the line
 
     def _width(self, program: Program) -> float:
-        """How wide a program's lanes are, with what is written above them, on one line."""
+        """Return the width of a program's lanes, with the text above them, on one line."""
         notes = [sum(7 * len(note) + GAP for note in strip.notes if note) - GAP for strip in program.strips]
         lanes = sum(_wide(strip, _label(strip, program)) + GAP for strip in program.strips) - GAP
         return max(8 * len(f"program {program.label}"), lanes, *notes, 0)
@@ -139,7 +139,7 @@ class _Drawing:
             fine, bad = program.strips[0].notes
         if self.aligned:
             self._heading(f"program {program.label}", fine, bad, halo=8 * (self.end is not None))
-        else:  # programs may stand side by side: what is said about one goes below its name
+        else:  # programs may stand side by side: the text about one goes below its name
             self._heading(f"program {program.label}")
             if fine or bad:
                 self.y -= 4
@@ -216,7 +216,7 @@ class _Drawing:
         self.y += 34 if beyond else 20
 
     def _names(self, kind: str, programs: frozenset[int]) -> list[str]:
-        """What an owner may be called, the longest first."""
+        """Return the names of an owner, the longest first."""
         if kind.startswith("not"):
             return [kind, "none"]
         labels = [self.programs[number].label for number in sorted(programs)]
@@ -231,7 +231,7 @@ def _columns(strip: Strip) -> int:
 
 
 def _label(strip: Strip, program: Program) -> str:
-    """What a strip touches, where its program has several."""
+    """Return the name of what a strip touches, where its program has several."""
     return ", ".join(dict.fromkeys(name for _, name in strip.accesses)) if len(program.strips) > 1 else ""
 
 
@@ -244,7 +244,7 @@ def _broken(line: list[int]) -> list[list[int]]:
 
 
 def _color(kind: str, programs: frozenset[int]) -> str:
-    """The color of an owner; what several programs touch, or none, belongs to none of their colors."""
+    """Return the color of an owner. Elements that several programs touch, or none, have none of their colors."""
     if kind == "out of bounds":
         return "out-of-bounds"
     return svg.pid(min(programs)) if len(programs) == 1 else "ink-muted"

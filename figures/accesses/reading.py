@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the accesses of a launch come to: which lanes each program has, and who touched which element."""
+"""Read the accesses of a launch: which lanes each program has, and which program touched which element."""
 
 import itertools
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ class Tensor:
         self.offsets = {offset for row in self.rows for offset in row}
 
     def _rows(self) -> list[list[int]]:
-        """One row for a vector, one for each of its rows for anything else."""
+        """Return one row for a vector, and one for each row of any other tensor."""
         if not self.shape:
             return [[0]]
         *leading, inner = self.strides
@@ -36,7 +36,7 @@ class Tensor:
 
     @property
     def outside(self) -> list[int]:
-        """The offsets beyond the tensor that were touched."""
+        """Return the offsets beyond the tensor that were touched."""
         return sorted((self.loads.keys() | self.stores.keys()) - self.offsets)
 
     @property
@@ -55,7 +55,7 @@ class Tensor:
         return " and ".join(verbs) or "not touched"
 
     def owner(self, offset: int) -> tuple[str, frozenset[int]]:
-        """What became of an offset, and by which programs. A store counts for more than a load."""
+        """Return how an offset was touched, and by which programs. A store counts for more than a load."""
         programs = frozenset(self.stores.get(offset) or self.loads.get(offset) or ())
         if offset not in self.offsets:
             return "out of bounds", programs
@@ -82,12 +82,12 @@ class Strip:
 
     @property
     def strays(self) -> str:
-        """The offsets out of bounds."""
+        """Return the offsets out of bounds."""
         return runs(itertools.compress(self.offsets, self.outside))
 
     @property
     def notes(self) -> tuple[str, str]:
-        """What is special about the lanes, in words: which are masked off, and which are at fault."""
+        """Describe the lanes in words: which are masked off, and which are at fault."""
         off = [lane for lane, on in enumerate(self.mask) if not on]
         outside = [lane for lane, out in enumerate(self.outside) if out]
         which = numbered("lane", off) if runs(off).count(",") < 3 else f"{len(off)} of {len(self.mask)} lanes"
@@ -103,7 +103,7 @@ class Program:
 
 
 def tensors_of(launch: Launch) -> dict[str, Tensor]:
-    """The arguments of a launch that are tensors, as nobody has touched them."""
+    """Return the arguments of a launch that are tensors, before any access."""
     return {
         name: Tensor(name, value["dtype"], value["shape"], value["strides"])
         for name, value in launch.arguments.items()
@@ -112,7 +112,7 @@ def tensors_of(launch: Launch) -> dict[str, Tensor]:
 
 
 def read(launch: Launch, names: list[str] | None = None) -> tuple[list[Program], list[Tensor]]:
-    """The programs of a launch, with their accesses to the named tensors (or all), and these. Raises RecorderError."""
+    """Return a launch's programs, with their accesses to the named tensors (or all), and these. Raise RecorderError."""
     if launch.accesses is None:
         raise RecorderError(f"the accesses of this launch of {launch.kernel} were not recorded")
     tensors = tensors_of(launch)
@@ -140,20 +140,20 @@ def read(launch: Launch, names: list[str] | None = None) -> tuple[list[Program],
 
 
 def described(programs: list[Program], tensors: list[Tensor]) -> str:
-    """All of it in sentences."""
-    said = []
+    """Describe a launch in sentences."""
+    sentences = []
     for program in programs:
         for strip in program.strips:
             accesses = ", ".join(f"{op} {name}" for op, name in strip.accesses)
             notes = "".join(f", {note}" for note in strip.notes if note) or ", no lane masked off"
-            said.append(f"Program {program.label}: {accesses} at offsets {runs(strip.offsets)}{notes}.")
+            sentences.append(f"Program {program.label}: {accesses} at offsets {runs(strip.offsets)}{notes}.")
         if not program.strips:
-            said.append(f"Program {program.label}: no access.")
+            sentences.append(f"Program {program.label}: no access.")
     for tensor in tensors:
-        said.append(f"{tensor.name} has {tensor.size}; {tensor.verb}.")
+        sentences.append(f"{tensor.name} has {tensor.size}; {tensor.verb}.")
         if tensor.untouched:
             verb, word = "is" if len(tensor.untouched) == 1 else "are", "written" if tensor.stores else "read"
-            said.append(f"Its {numbered('offset', tensor.untouched)} {verb} not {word}.")
+            sentences.append(f"Its {numbered('offset', tensor.untouched)} {verb} not {word}.")
         if tensor.outside:
-            said.append(f"Offsets beyond its end that are touched all the same: {runs(tensor.outside)}.")
-    return " ".join(said)
+            sentences.append(f"Offsets beyond its end that are touched all the same: {runs(tensor.outside)}.")
+    return " ".join(sentences)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the compiler said about a launch that it refused."""
+"""Show the compiler's message about a launch that it refused."""
 
 from figures.registry import figure
 from figures.templates import render
@@ -9,8 +9,8 @@ from recorder.recording import Recording
 
 @figure(of="stages", searched=True)  # by whoever has met it elsewhere
 def error(recording: Recording, *, launch=None, target="sm_90"):
-    said = recording.code(launch, target).error
-    if not said:
+    message = recording.code(launch, target).error
+    if not message:
         raise RecorderError(f"the launch compiles for {target}: there is no error to show")
-    text = "\n".join(line for line in said.splitlines() if "--8<--" not in line)
+    text = "\n".join(line for line in message.splitlines() if "--8<--" not in line)
     return render("output/template.html", text=text, error=True)

@@ -23,7 +23,7 @@ BINARY = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 @figure(of="rows")
 def ladder(recording: Recording, *, name="ladder"):
-    """The picture, and its table to unfold."""
+    """Draw the picture, and its table to unfold."""
     rungs = recording.benchmark(name, *COLUMNS).medians()
     titles = ["Level", *map(str.capitalize, COLUMNS.values())]
     rows = [[level, *(say(line, rung[line]) for line in COLUMNS)] for level, rung in rungs.items()]
@@ -31,7 +31,7 @@ def ladder(recording: Recording, *, name="ladder"):
 
 
 def say(line: str, value: float) -> str:
-    """A value with its unit, to three digits.
+    """Format a value with its unit, to three digits.
 
     >>> say("holds", 2**18), say("answers", 0.5), say("answers", 1500), say("delivers", 4200), say("delivers", 0)
     ('256 KiB', '0.5 ns', '1.5 µs', '4.2 TB/s', 'not measured')
@@ -46,7 +46,7 @@ def say(line: str, value: float) -> str:
 
 
 def scale(values) -> tuple[int, int]:
-    """The powers of ten between which a column's axis runs: from below the least value to the greatest or above."""
+    """Return the powers of ten that bound a column's axis: from below the least value to the greatest or above."""
     logs = [log10(value) for value in values if value]
     return ceil(min(logs)) - 1, ceil(max(logs))
 
@@ -72,10 +72,10 @@ def draw(rungs: dict[str, Row]) -> Markup:
             parts.append(label(left, y + 11, say(line, value), ink="ink" if value else "ink-muted"))
     for y, level in zip(range(HEAD, bottom, RUNG), rungs, strict=True):
         parts.append(label(0, y + 27, level, font_weight=700))
-    said = (
+    sentences = (
         f"{level}: " + ", ".join(f"{title} {say(line, rung[line])}" for line, title in COLUMNS.items())
         for level, rung in rungs.items()
     )
     return element(
-        "svg", *parts, class_="chart", role="img", viewBox=f"0 0 {WIDTH} {bottom}", aria_label="; ".join(said)
+        "svg", *parts, class_="chart", role="img", viewBox=f"0 0 {WIDTH} {bottom}", aria_label="; ".join(sentences)
     )

@@ -38,7 +38,7 @@ class Line:
 
 @figure(of="launches", foot=EXPLORER)
 def explorer(recording: Recording, *, launch=None, id="launch"):
-    """It begins as a recorded launch over one dimension, at a lane in the middle."""
+    """Draw the explorer. It begins as a recorded launch over one dimension, at a lane in the middle."""
     seen = recording.traced(launch)
     blocks = [name for name in seen.arguments if name in seen.constexprs]
     if "n" not in seen.arguments or not blocks:
@@ -55,7 +55,7 @@ def explorer(recording: Recording, *, launch=None, id="launch"):
 
 
 def read(seen: Launch, block: str) -> list[Line]:
-    """The lines of a launch's kernel. Raises ``RecorderError`` for one that the explorer cannot work out."""
+    """Return the lines of a launch's kernel. Raise ``RecorderError`` for one that the explorer cannot work out."""
     path = ROOT / seen.file
     text = read_text(path)
     (kernel,) = (node for node in ast.walk(tree_of(path)) if getattr(node, "name", None) == seen.kernel)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which thread holds which elements of a block (``blocked``): a box is a thread, divided into the elements that it
+"""Draw which thread holds which elements of a block (``blocked``): a box is a thread, divided into the elements that it
 holds side by side; a shade is a warp."""
 
 import re
@@ -75,11 +75,11 @@ def picture(drawn: Layout, id: str, thread: int | None = None) -> Markup:
         parts.append(_text(LEFT, y + 14, f"and {rows - ROWS} rows more, not drawn", ink="ink-muted"))
         y += 20
     width = max(right + 76, 440)
-    said = (
+    sentences = (
         f"Warp {warp}, threads {runs(threads)}: {drawn.where(threads)}." for warp, threads in enumerate(drawn.members())
     )
     return svg.picture(
-        id, drawn.sentence(), " ".join(said), *parts, class_="layout-picture", viewBox=f"0 0 {width} {y + 2}",
+        id, drawn.sentence(), " ".join(sentences), *parts, class_="layout-picture", viewBox=f"0 0 {width} {y + 2}",
         width=width, style="max-width:none", color=f"var(--{svg.pid(0)})",
     )  # fmt: skip
 
@@ -90,7 +90,7 @@ def _names(threads: list[int]) -> str:
 
 
 def _box(x, y, horizontal, vertical, names, shade, *, bold) -> list[Markup]:
-    """The elements that some threads hold side by side, with the threads' numbers over them."""
+    """Draw the elements that some threads hold side by side, with the threads' numbers over them."""
     (across, side), (down, high) = horizontal, vertical
     width = side * across
     lines = [f"M{x + side * i} {y}v{high}" for i in range(1, across)]

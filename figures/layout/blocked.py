@@ -41,17 +41,17 @@ class Layout:
         return self.warp_size * prod(self.warps)
 
     def members(self) -> list[range]:
-        """The threads of each warp."""
+        """Return the numbers of the threads in each warp."""
         return [range(first, first + self.warp_size) for first in range(0, self.number_of_threads, self.warp_size)]
 
     def held(self, thread: int) -> list[list[int]]:
-        """The coordinates, axis by axis, of the elements that a thread of the program holds: all combinations."""
+        """Return the coordinates, axis by axis, of the elements that a thread holds: all combinations."""
         warp, lane = divmod(thread, self.warp_size)
         lanes, warps = self._place(lane, self.threads), self._place(warp, self.warps)
         return [self._along(axis, warps[axis] * self.threads[axis] + lanes[axis]) for axis in range(len(self.shape))]
 
     def _place(self, number: int, sizes: tuple[int, ...]) -> dict[int, int]:
-        """Where the thread or warp of this number stands, by axis."""
+        """Return the position of the thread or warp of this number, by axis."""
         place = {}
         for axis in self.order:
             number, place[axis] = divmod(number, sizes[axis])
@@ -64,12 +64,12 @@ class Layout:
         return sorted({(start + i) % size for start in starts for i in range(each)})
 
     def holders(self) -> dict[tuple[int, ...], list[int]]:
-        """The threads that hold each element."""
-        found = {}
+        """Return the threads that hold each element."""
+        owners = {}
         for thread in range(self.number_of_threads):
             for element in itertools.product(*self.held(thread)):
-                found.setdefault(element, []).append(thread)
-        return found
+                owners.setdefault(element, []).append(thread)
+        return owners
 
     # ---- In words ----
 
@@ -86,17 +86,17 @@ class Layout:
         return f"{size} elements, {plural(prod(self.warps), 'warp')} of {self.warp_size} threads, {held}"
 
     def where(self, threads: Iterable[int]) -> str:
-        """The elements that some threads hold."""
+        """Return the elements that some threads hold."""
         axes = [runs(itertools.chain(*along)) for along in zip(*map(self.held, threads), strict=True)]
         return f"elements {axes[0]}" if len(axes) == 1 else f"rows {axes[0]}, columns {axes[1]}"
 
 
 def parse(ttgir: str, name: str | None = None) -> Layout:
-    """The blocked layout ``name``, by default that of the first load or store. Raises ``RecorderError``."""
+    """Return the blocked layout ``name``, or that of the first access. Raise ``RecorderError`` if there is none."""
     blocked = dict(re.findall(r"^#(\w+) = #ttg\.blocked<\{(.*)\}>", ttgir, re.M))
     if name is None:
         accesses = re.findall(r"^.*\b(?:load|store|atomic)\w*\b.*$", ttgir, re.M)
-        used = [found for line in accesses for found in re.findall(r"tensor<[^#>]*>?, #(\w+)>", line)]
+        used = [used_name for line in accesses for used_name in re.findall(r"tensor<[^#>]*>?, #(\w+)>", line)]
         name = next((one for one in [*used, *blocked] if one in blocked), None)
     if name not in blocked:
         raise RecorderError(f"there is no blocked layout {name!r}{nearest(str(name), blocked)}")

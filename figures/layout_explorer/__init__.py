@@ -24,7 +24,7 @@ FOOT = "Begins as compiled without a GPU by Triton {compiler}, {date}; then comp
 
 @figure(of="stages", foot=FOOT)
 def threads(recording: Recording, *, launch=None, target="sm_90", thread=1, id="layout") -> Markup:
-    """It begins as the layout of a launch's first access; ``thread``: the one that is chosen at first."""
+    """Draw the explorer with the layout of a launch's first access; ``thread``: the one that is chosen at first."""
     drawn = parse("\n".join(line.text for line in recording.stage(launch, target, "ttgir")))
     if drawn != expected(drawn.shape[0], drawn.number_of_threads // WARP):
         raise RecorderError(f"the launch has the layout {drawn}, which this explorer does not compute")
@@ -43,7 +43,7 @@ def threads(recording: Recording, *, launch=None, target="sm_90", thread=1, id="
 
 
 def expected(block: int, warps: int) -> Layout:
-    """That of a block of neighboring float32, as the compiler chooses it."""
+    """Return the layout of a block of neighboring float32, as the compiler chooses it."""
     each = min(NEIGHBORS, max(1, block // (WARP * warps)))
     return Layout((block,), (each,), (WARP,), (warps,), (0,))
 

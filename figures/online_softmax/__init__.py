@@ -57,7 +57,7 @@ class State:
 
 
 class Run:
-    """What a section of the output says. Raises ``RecorderError``."""
+    """The run in a section of the output. Raise ``RecorderError`` if it is not as the snippet prints it."""
 
     def __init__(self, section: str, text: str):
         rows = {name: [int(number) for number in numbers.split()] for name, numbers in ROW.findall(text)}
@@ -77,10 +77,10 @@ class Run:
 
     @cached_property
     def weights(self) -> list[float]:
-        """Of each score, at the last maximum."""
+        """Return the weight of each score at the last maximum."""
         return [math.exp(score - float(self.states[-1].maximum)) for score in self.scores]
 
     @property
     def moments(self) -> int:
-        """The number of the last: four of each tile, and the division; 0 is before all."""
+        """Return the number of the last step: four for each tile, and the division; 0 is before all."""
         return 4 * len(self.states) + 1

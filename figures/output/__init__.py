@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run printed."""
+"""Show what a run printed."""
 
 from figures.registry import figure
 from figures.templates import render

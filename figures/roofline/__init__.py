@@ -80,10 +80,11 @@ class Kernel:
 
     @property
     def data(self) -> dict[str, str]:
-        """What the explorer's script reads of it."""
+        """Return the attributes that the explorer's script reads."""
         numbers = {"flop": 1e9 * self.gflop, "bytes": 1e9 * self.gbyte, "us": 1e3 * self.ms}
-        told = {"about": self.sentence, "unit": self.unit, **{name: f"{value:.9g}" for name, value in numbers.items()}}
-        return {f"data-{name}": value for name, value in told.items()}
+        values = {name: f"{value:.9g}" for name, value in numbers.items()}
+        values = {"about": self.sentence, "unit": self.unit, **values}
+        return {f"data-{name}": value for name, value in values.items()}
 
 
 class Ceiling(NamedTuple):
@@ -108,7 +109,7 @@ def short(value: float) -> str:
 
 
 def amount(giga: float) -> str:
-    """A number of billions, with the prefix of a unit."""
+    """Format a number of billions with the prefix of a unit."""
     prefix, size = next((p for p in (("T", 1e3), ("G", 1), ("M", 1e-3), ("k", 1e-6)) if giga >= p[1]), ("", 1e-9))
     return f"{short(giga / size)} {prefix}"
 
@@ -134,7 +135,7 @@ def roofline(recording: Recording, *, ceilings="ceilings", kernels="roofline", i
         height=HEIGHT,
         picture=draw(plot, work, lines),
         dots={k.number: (f"{plot.x(k.intensity):.2%}", f"{plot.y(k.rate):.1f}px") for k in work},
-        said=f"A roofline. Ceilings: {limits}. Kernels: {reached}.",
+        description=f"A roofline. Ceilings: {limits}. Kernels: {reached}.",
         kernels={k.label: {"value": k.number} | k.data for k in work},
         own={f"your own, {unit}": {"value": f"own-{unit}"} | _own(unit) for unit in rates if unit != "copy"},
         roofs=roofs,
@@ -152,13 +153,13 @@ def roofline(recording: Recording, *, ceilings="ceilings", kernels="roofline", i
 
 
 def _own(unit: str) -> dict[str, str]:
-    """What a kernel of the reader's begins with: ten operations for each byte."""
+    """Return the numbers that a reader's own kernel begins with: ten operations for each byte."""
     about = "Your own kernel: say what a call computes, moves and takes, or drag the dot."
     return {"data-about": about, "data-unit": unit, "data-flop": "1e9", "data-bytes": "1e8"}
 
 
 def _roofs(here: str, rates: dict[str, float]) -> dict[str, dict[str, str]]:
-    """The GPUs to choose from, with what the explorer's script reads of each: that of the recording, measured, and
+    """Return the GPUs to choose from, with what the explorer's script reads of each: the recording's, measured, and
     those of which there is a data sheet; and the reader's, of which it is given the numbers to begin with."""
     data = lambda rates, of: {"data-of": of, **{f"data-{unit}": f"{rate:.9g}" for unit, rate in rates.items()}}
     sheets = {
@@ -176,7 +177,7 @@ def _sheets(rates: dict[str, float]) -> dict[str, dict]:
 
 
 def read(table: Benchmark, rates: dict[str, float]) -> list[Kernel]:
-    """The kernels of a benchmark under these ceilings. Raises ``RecorderError``."""
+    """Return the kernels of a benchmark under these ceilings. Raise ``RecorderError`` if a row cannot be placed."""
     flats = [name for name in rates if name != "copy"]
     work = []
     for number, row in enumerate(table.medians().values(), 1):
@@ -218,12 +219,12 @@ class Plot:
         return HEIGHT * (1 - (log10(rate) - self.low) / (self.high - self.low))
 
     def at(self, point: tuple[float, float], width: float) -> tuple[float, float]:
-        """Where FLOP per byte and TFLOP/s are, in pixels of a picture of this width."""
+        """Return the position of FLOP per byte and TFLOP/s, in pixels of a picture of this width."""
         return self.x(point[0]) * width, self.y(point[1])
 
 
 def draw(plot: Plot, work: list[Kernel], ceilings: list[Ceiling]) -> Markup:
-    """What is in the picture: the scales, the ceilings, and the kernels with their labels."""
+    """Draw the scales, the ceilings, and the kernels with their labels."""
     parts = []
     for power in range(ceil(plot.left), floor(plot.right) + 1):
         x = f"{plot.x(10.0**power):.2%}"
@@ -237,24 +238,24 @@ def draw(plot: Plot, work: list[Kernel], ceilings: list[Ceiling]) -> Markup:
     parts.append(element("text", "FLOP per byte", x="50%", y=HEIGHT + 31, text_anchor="middle"))
     parts.append(element("text", "TFLOP/s", x=-5, y=-8))
     parts += [_areas(plot, ceilings[0]), *(_line(plot, ceiling) for ceiling in ceilings)]
-    said = _said(plot, ceilings)
-    parts += (svg.text(f"{x:.2%}", y, words, ink=ink, text_anchor=anchor) for x, y, anchor, words, ink in said)
-    names = _placed(plot, work, [k.label for k in work], WIDE, ceilings, said)
-    numbers = _placed(plot, work, [str(k.number) for k in work], NARROW, ceilings, said)
+    notes = _notes(plot, ceilings)
+    parts += (svg.text(f"{x:.2%}", y, words, ink=ink, text_anchor=anchor) for x, y, anchor, words, ink in notes)
+    names = _placed(plot, work, [k.label for k in work], WIDE, ceilings, notes)
+    numbers = _placed(plot, work, [str(k.number) for k in work], NARROW, ceilings, notes)
     for k, name, number in zip(work, names, numbers, strict=True):
         square = element("path", d="M-4-4h8v8h-8z", fill="var(--ink)")
-        mark = element("circle", r=4.5, fill="var(--memory-hbm)") if k.under_slope else square
+        shape = element("circle", r=4.5, fill="var(--memory-hbm)") if k.under_slope else square
         words = [
             element("g", labels.draw(k.label, name), class_="roofline__name"),
             element("g", labels.draw(str(k.number), number), class_="roofline__number"),
         ]
         place = {"x": f"{plot.x(k.intensity):.2%}", "y": plot.y(k.rate), "overflow": "visible"}
-        parts.append(element("svg", mark, *words, data_kernel=k.number, **place))
+        parts.append(element("svg", shape, *words, data_kernel=k.number, **place))
     return Markup("").join(parts)
 
 
 def _ceilings(plot: Plot, rates: dict[str, float]) -> list[Ceiling]:
-    """The memory's slope, then the flat ones."""
+    """Draw the slope of the memory, then the flat ceilings."""
     slope, flats = rates["copy"] / 1000, {name: rate for name, rate in rates.items() if name != "copy"}
     start, ridge = max(10**plot.left, 10**plot.low / slope), max(flats.values()) / slope
     return [
@@ -267,7 +268,7 @@ def _ceilings(plot: Plot, rates: dict[str, float]) -> list[Ceiling]:
 
 
 def _areas(plot: Plot, memory: Ceiling) -> Markup:
-    """What is under the slope and what is under the highest ceiling, tinted."""
+    """Tint the areas under the slope and under the highest ceiling."""
     (x1, y1), (x2, y2) = plot.at(memory.begin, 100), plot.at(memory.end, 100)
     tints = (
         element("path", d=f"M{x1:.2f} {y1:.1f}L{x2:.2f} {y2:.1f}V{HEIGHT}H0z", fill="var(--memory-hbm)"),
@@ -283,8 +284,8 @@ def _line(plot: Plot, ceiling: Ceiling) -> Markup:
     return element("line", **ends, stroke=f"var(--{ceiling.ink})", stroke_width=2.5)
 
 
-def _said(plot: Plot, ceilings: list[Ceiling]) -> list[tuple]:
-    """What is written at the ceilings, where no kernel can be: x from 0 to 1, y, which end of the text is there."""
+def _notes(plot: Plot, ceilings: list[Ceiling]) -> list[tuple]:
+    """Return the texts at the ceilings, where no kernel can be: x from 0 to 1, y, which end of the text is there."""
     memory, *flats = ceilings
     slope = memory.end[1] / memory.end[0]
     above = plot.y(slope * 10 ** (plot.left + 70 / NARROW * (plot.right - plot.left))) - 8
@@ -295,17 +296,17 @@ def _said(plot: Plot, ceilings: list[Ceiling]) -> list[tuple]:
     ]
 
 
-def _placed(plot: Plot, work: list[Kernel], texts: list[str], width: int, ceilings: list[Ceiling], said: list[tuple]):
-    """Where each label stands in a picture of this width, seen from its point. Raises ``RecorderError``."""
+def _placed(plot: Plot, work: list[Kernel], texts: list[str], width: int, ceilings: list[Ceiling], notes: list[tuple]):
+    """Return the place of each label, relative to its point. Raise ``RecorderError`` if there is no room for all."""
     taken, avoid = [], []
-    for x, y, anchor, words, _ in said:
+    for x, y, anchor, words, _ in notes:
         begin = x * width
         end = begin + labels.width_of(words) * (1 if anchor == "start" else -1)
         taken.append((min(begin, end), y - labels.LINE, max(begin, end), y + 3))
     for ceiling in ceilings:
         avoid += labels.along(plot.at(ceiling.begin, width), plot.at(ceiling.end, width))
     points = [plot.at((k.intensity, k.rate), width) for k in work]
-    found = labels.place(points, texts, (width, HEIGHT), taken, avoid)
-    if not found:
+    places = labels.place(points, texts, (width, HEIGHT), taken, avoid)
+    if not places:
         raise RecorderError(f"{len(work)} kernels are too many for one picture: there is no room for their names")
-    return found
+    return places

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The labels of points in a picture, placed so that no two overlap and few cover a line. Lengths are pixels."""
+"""Place the labels of points in a picture so that no two overlap and few cover a line. Lengths are pixels."""
 
 import random
 from functools import cache
@@ -22,7 +22,7 @@ def width_of(text: str) -> float:
 def place(
     points: list[Place], texts: list[str], size: tuple[float, float], taken: list[Box] = (), avoid: list[Box] = ()
 ) -> list[Place] | None:
-    """Where each label stands, in a picture of a width and a height, or None if there is no room for all.
+    """Return the place of each label in a picture of a width and a height, or None if there is no room for all.
 
     None covers another, a point, or what is ``taken``; one covers what to ``avoid`` only if all else is far away.
     """
@@ -45,11 +45,11 @@ def along(begin: Place, end: Place) -> list[Box]:
 
 
 def _place_in_order(order, points, texts, size, taken, avoid, limit: float) -> tuple[float, dict[int, Place]] | None:
-    """How far labels are from their points, squared, and where they stand; each takes the best place that is left.
+    """Return the sum of squared distances from label to point, and the places; each takes the best one that is left.
 
     None if there is no room, or if they would be as far as ``limit`` or farther.
     """
-    found, boxes, total = {}, list(taken), 0.0
+    chosen, boxes, total = {}, list(taken), 0.0
     for i in order:
         (x, y), half = points[i], width_of(texts[i]) / 2
         best = None
@@ -64,15 +64,15 @@ def _place_in_order(order, points, texts, size, taken, avoid, limit: float) -> t
         total += best[0] ** 2 if best else inf  # one far away is worse than two that are not quite near
         if total >= limit:
             return None
-        found[i] = best[1]
+        chosen[i] = best[1]
         left, top, right, bottom = best[2]
         boxes.append((left - GLYPH, top, right + GLYPH, bottom))  # a space, or 5 and 13 would read as 513
-    return total, found
+    return total, chosen
 
 
 @cache
 def _places(half: float) -> list[tuple[float, float, float]]:
-    """How far from its point the middle of a label can be, and where it is then; the nearest come first."""
+    """Return the cost of each place that a label can take, and its offset from the point; the nearest come first."""
     sides = half + 11, -half - 11, half + 24, -half - 24, half + 48, -half - 48, 0, half, -half
     return sorted((hypot(max(abs(dx) - half, 0), dy), dx, dy) for dx in sides for dy in range(-240, 241, 3))
 
@@ -83,7 +83,7 @@ def _touches(box: Box, others: list[Box]) -> bool:
 
 
 def draw(text: str, at: Place) -> Markup:
-    """A label at its place, seen from its point, with a line between the two where it is far away."""
+    """Draw a label at its place, relative to its point, with a line between the two where it is far away."""
     dx, dy = at
     half = width_of(text) / 2
     # Anchored at the side that faces the point, so that the true width of the font does not matter there.

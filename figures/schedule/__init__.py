@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When each program of a launch ran, and on which SM: a thin row an SM, time to the right.
+"""Draw when each program of a launch ran, and on which SM: a thin row an SM, time to the right.
 
 It takes benchmarks with a row for each program, numbered from 0, and the lines ``sm``, ``begin`` and ``end``, in
 microseconds since the first program of the launch began. All of them share one axis of time, so that a launch which
@@ -38,7 +38,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Schedule:
-    """That of one launch."""
+    """The schedule of one launch."""
 
     name: str  # in the page's address
     label: str
@@ -58,7 +58,7 @@ class Schedule:
 
     @property
     def last(self) -> list[float]:
-        """When the last program of each SM ended; 0 on one that ran none."""
+        """Return when the last program of each SM ended; 0 on one that ran none."""
         ends = [0.0] * self.sms
         for program in self.programs:
             ends[program.sm] = max(ends[program.sm], program.end)
@@ -66,21 +66,21 @@ class Schedule:
 
     @property
     def tails(self) -> list[float]:
-        """How long each SM had nothing left to run, without those that ended with the launch but for a hundredth."""
+        """Return how long each SM had nothing left to run, where that is more than a hundredth of the launch."""
         return [tail for last in self.last if (tail := self.end - last) > self.end / 100]
 
     @property
     def sentence(self) -> str:
         some = f"{self.used} of " if self.used < self.sms else ""
-        said = (
+        sentence = (
             f"{plural(len(self.programs), 'program')} on {some}{self.sms} SMs; the last ends after {self.end:.0f} µs. "
             f"Over that time, the SMs were idle for {self.idle:.0%}."
         )
         if tails := self.tails:
             mean = sum(tails) / len(tails)
             average = " on average" if len(tails) > 1 else ""
-            said += f" At its end, {plural(len(tails), 'SM')} had nothing left to run, for {mean:.0f} µs{average}."
-        return said
+            sentence += f" At its end, {plural(len(tails), 'SM')} had nothing left to run, for {mean:.0f} µs{average}."
+        return sentence
 
 
 @figure(of="rows")
@@ -121,7 +121,7 @@ def _label(name: str) -> str:
 
 
 def read(table: Benchmark, label: str = "", sms: int | None = None) -> Schedule:
-    """What a benchmark holds, each program with a place on its SM that nobody else has at that time.
+    """Read a benchmark; give each program a place on its SM that no other has at that time.
 
     ``sms``: how many the GPU has. Raises ``RecorderError``.
     """
@@ -152,7 +152,7 @@ def _step(end: float) -> float:
 
 
 def draw(launches: list[Schedule], first: Schedule, end: float, step: float) -> Markup:
-    """The picture of the first launch; the others are in it, not displayed. Widths follow the page, text does not."""
+    """Draw the first launch; the others are in the picture, not displayed. Widths follow the page, text does not."""
     sms = first.sms
     height = sms * PITCH
     hatched = unique("idle")
@@ -168,12 +168,12 @@ def draw(launches: list[Schedule], first: Schedule, end: float, step: float) -> 
         parts.append(element("text", f"{tick:g}{unit}", x=x, y=height + 18, text_anchor="middle"))
     parts += (_launch(launch, end, hatched, shown=launch is first) for launch in launches)
     look = {"height": height, "fill": "var(--ink-muted)", "font_size": 11}
-    said = f"{first.label}: {first.sentence}"
-    return element("svg", *parts, class_="schedule", role="img", **look, aria_label=said)
+    sentence = f"{first.label}: {first.sentence}"
+    return element("svg", *parts, class_="schedule", role="img", **look, aria_label=sentence)
 
 
 def _launch(launch: Schedule, end: float, hatched: str, shown: bool) -> Markup:
-    """What is idle, all of it hatched; on top of that, stretched, what is not; and the words."""
+    """Draw idle time, hatched; on top of that, stretched, the programs; and the words."""
     height = launch.sms * PITCH
     idle = {"width": f"{launch.end / end:.3%}", "height": height - 1}
     stretched = {"viewBox": f"0 0 {UNITS} {height}", "preserveAspectRatio": "none", "overflow": "visible"}
@@ -211,7 +211,7 @@ def _bars(launch: Schedule, end: float) -> list[Markup]:
 
 
 def _color(turn: int, place: int = 0) -> str:
-    """That of the turn; every other place on an SM is fainter, so that two bars on top of each other are two."""
+    """Return the color of a turn, fainter in every other place on an SM, so that two bars in touch are told apart."""
     color = f"var(--{pid(turn)})"
     return f"color-mix(in srgb, {color} 60%, var(--paper))" if place % 2 else color
 
@@ -224,7 +224,7 @@ def _ending(launch: Schedule, end: float) -> Markup:
 
 
 def _idle(launch: Schedule, end: float) -> list[Markup]:
-    """How many are, in the widest part of the tail that is as high as a word, where there is room for it."""
+    """Write how many are idle, in the widest part of the tail that is as high as a word, where there is room for it."""
     tails = [launch.end - last for last in launch.last]
     rows = min(ceil(18 / PITCH), launch.sms)
     free = [sum(tails[i : i + rows]) for i in range(launch.sms - rows + 1)]

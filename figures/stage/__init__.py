@@ -28,7 +28,7 @@ def stage(recording: Recording, *, launch=None, target=..., stage=..., only=None
 
 
 def numbered(recording: Recording, launch: str | None, target: str, stage: str) -> list[tuple[int, str]]:
-    """The lines of a stage, each with the line of the kernel's file on which its source stands today, or 0."""
+    """Return the lines of a stage, each with the line of the kernel's file on which its source stands today, or 0."""
     entry, lines = recording.compiled_from(launch), recording.stage(launch, target, stage)
     path = ROOT / entry.file
     return [(line_of(path, entry.kernel, line.place), line.text) for line in lines]

@@ -31,7 +31,7 @@ def stages(recording: Recording, *, launch=None, targets=None, target="sm_90", s
     first, source = shown[target][stage], _kernel(entry)
     traced = sorted({number for _, code in every for number in code["lines"] if number})
     chosen = next((number for number, text in source if line in text and number in traced), traced[0])
-    data = {"targets": shown, "said": {stage: _said(shown, stage) for stage, _ in every}}
+    data = {"targets": shown, "said": {stage: _sentences(shown, stage) for stage, _ in every}}
     return render(
         "stage_explorer/template.html",
         id=f"stages-{entry.launches[0].replace('[', '-').rstrip(']')}",
@@ -51,14 +51,14 @@ def stages(recording: Recording, *, launch=None, targets=None, target="sm_90", s
 
 
 def _label(stage: str, code: dict | None) -> Markup:
-    """What stands on the strip of stages. The script writes the number of lines anew for another target."""
+    """Return the text of a stage on the strip of stages. The script updates the number of lines for another target."""
     return Markup("<strong>{}</strong><small>{}</small>").format(
         SHORT[stage], f"{len(code['lines'])} lines" if code else ""
     )
 
 
 def _code(recording: Recording, launch: str | None, target: str) -> dict[str, dict]:
-    """What the explorer's script reads of a launch for a target, by stage."""
+    """Return the data that the explorer's script reads of a launch for a target, by stage."""
     code = recording.code(launch, target)
     if missing := [stage for stage in code.digests if stage not in code.stages]:
         recording.stage(launch, target, missing[0])  # which says what to declare
@@ -78,20 +78,20 @@ def _code(recording: Recording, launch: str | None, target: str) -> dict[str, di
     return stages
 
 
-def _said(shown: dict, stage: str) -> dict[str, str]:
-    """What the instructions of a stage do, by name, for all targets."""
+def _sentences(shown: dict, stage: str) -> dict[str, str]:
+    """Return what the instructions of a stage do, by name, for all targets."""
     codes = [codes[stage] for codes in shown.values() if stage in codes]
     names = sorted({text[slice(*place)] for code in codes for _, text, place in _lines(code) if place})
     return {name: instructions.explain(stage, name) for name in names}
 
 
 def _lines(code: dict) -> list[tuple]:
-    """Each line of a stage: the kernel's line that it comes from, its text, and where its instruction's name is."""
+    """Return for each line of a stage the kernel's line that it comes from, its text, and its instruction's place."""
     return list(zip(code["lines"], code["text"].split("\n"), code["names"], strict=True))
 
 
 def _kernel(entry: Compiled) -> list[tuple[int, str]]:
-    """The lines of the kernel as they stand, with their numbers."""
+    """Return the lines of the kernel as they stand, with their numbers."""
     path = ROOT / entry.file
     text = read_text(path).splitlines()
     return [(number, text[number - 1]) for number in lines_of(path, entry.kernel) if "--8<--" not in text[number - 1]]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the instruction on a line of a compiler's stage is called, and what it does (``instructions.toml``)."""
+"""Find the instruction on a line of a compiler's stage, and what it does (``instructions.toml``)."""
 
 import re
 import tomllib
@@ -20,7 +20,7 @@ HEADINGS = {"tt.func", "NOP", "s_nop"}  # the signature, and what only fills up
 
 
 def find(stage: str, text: str) -> tuple[int, int] | None:
-    """Where the name of a line's instruction begins and ends.
+    """Return where the name of a line's instruction begins and ends.
 
     >>> find("ptx", "    @%p1 ld.global.b32 { %r1 }, [ %rd1 + 0 ];")
     (9, 22)
@@ -33,7 +33,7 @@ def find(stage: str, text: str) -> tuple[int, int] | None:
 
 
 def explain(stage: str, name: str) -> str:
-    """One sentence, or none: that of the longest known name with which this one begins.
+    """Return one sentence, or none: that of the longest known name with which this one begins.
 
     >>> explain("sass", "STG.E.128"), explain("sass", "STG.E.U8")
     ('Stores 128 bits to memory: four values of 32 bits at once.', 'Stores to memory that all programs share.')

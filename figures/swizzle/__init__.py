@@ -58,7 +58,7 @@ class Order:
 
     @property
     def numbers(self) -> str:
-        """Which program computes which tile of C, a line a row."""
+        """Return which program computes which tile of C, a line a row."""
         pids = {tile: pid for pid, tile in enumerate(self.tiles)}
         return "\n".join(" ".join(f"{pids[i, j]:3}" for j in range(self.n)) for i in range(self.m))
 
@@ -94,7 +94,7 @@ def swizzle(recording: Recording, *, launches=..., sms=9, cache=60, id="swizzle"
 
 @figure(of="launches")
 def orders(recording: Recording, *, launches=..., sms=9, cache=60):
-    """The picture of two recorded launches after their first wave, without an explorer."""
+    """Draw two recorded launches after their first wave, without an explorer."""
     parts = [_part(order, sms, cache) for order in _both(recording, launches, sms, cache)]
     return render("swizzle/template.html", parts=parts, fields=[])
 
@@ -114,7 +114,7 @@ def _both(recorded: Recording, launches, sms, cache) -> list[Order]:
 
 
 def read(recorded: Recording, name: str) -> Order:
-    """The order of a launch, from its stores and loads. Raises ``RecorderError``."""
+    """Return the order of a launch. Raise ``RecorderError`` if a program loads other tiles than its product needs."""
     launch = recorded.traced(name)
     given = launch.arguments
     m, n, k = (-(-given[axis] // given[f"BLOCK_{axis}"]) for axis in "MNK")
@@ -133,7 +133,7 @@ def read(recorded: Recording, name: str) -> Order:
 
 
 def run(order: Order, sms: int, cache: int, waves: int | None = None) -> Run:
-    """What the programs read, ``sms`` of them at a time, through a cache that drops what was used longest ago."""
+    """Count what the programs read, ``sms`` of them at a time, through a cache that drops what was used longest ago."""
     kept, now, reads, misses = {}, {}, 0, 0
     firsts = range(0, len(order.tiles), sms)[:waves]
     for first in firsts:
@@ -152,7 +152,7 @@ def run(order: Order, sms: int, cache: int, waves: int | None = None) -> Run:
 
 
 def _part(order: Order, sms: int, cache: int) -> dict:
-    """The picture of an order, what it says, and how many reads went to memory: so far, and in the end."""
+    """Return the picture of an order, its caption, and how many reads went to memory: so far, and in the end."""
     now, end = run(order, sms, cache, waves=1), run(order, sms, cache)
     rows, columns = (len({tile[axis] for tile in now.resident}) for axis in (0, 1))
     caption = (
@@ -161,10 +161,10 @@ def _part(order: Order, sms: int, cache: int) -> dict:
     )
     width, height = (10 * order.k + WIDE * tiles + 8 for tiles in (order.n, order.m))
     size = {"viewBox": f"-2 -2 {width} {height}", "width": 1.6 * width}
-    said = f"{order.title}. {caption}"
+    label = f"{order.title}. {caption}"
     return {
         "title": order.title, "caption": caption, "numbers": order.numbers,
-        "picture": element("svg", draw(order, now, sms), class_="swizzle", role="img", **size, aria_label=said),
+        "picture": element("svg", draw(order, now, sms), class_="swizzle", role="img", **size, aria_label=label),
         "now": now.misses, "end": end.misses, "reads": end.reads,
     }  # fmt: skip
 

@@ -52,7 +52,7 @@ def _cells(data: Benchmark, shown: list, spread: bool) -> list[list]:
 
 
 def _breakable(title: str) -> Markup:
-    """A long name may go on in the next line, so that a column is not as wide as it."""
+    """Let a long name break, so that it does not widen its column."""
     return Markup(re.sub(r"(?<=[_=])(?=\w)", "<wbr>", str(escape(title))))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one program of a matrix product touched: ``a`` left of ``c``, and ``b`` above it.
+"""Draw what one program of a matrix product touched: ``a`` left of ``c``, and ``b`` above it.
 
 A square is an element, or a lane where a tile reaches beyond its matrix; a frame is the tile of one load or store, and
 its number the step along K. Everything is read from the recorded accesses of a launch (``matrix``).
@@ -35,7 +35,7 @@ def tiles(recording: Recording, *, launch=None, program=0):
     rows = [
         [Markup("{} <code>{}</code>").format(op, matrix.name), *rest]
         for matrix in matrices
-        for op, *rest in matrix.said()
+        for op, *rest in matrix.tile_rows()
     ]
     label = f"Table: the tiles of program {program} of {seen.kernel}"
     return render("tiles/template.html", picture=picture(matrices, seen.kernel, program), label=label, rows=rows)
@@ -84,17 +84,17 @@ def picture(matrices: list[Matrix], kernel: str, program: int) -> Markup:
         under = y + pitch * matrix.size[0] + 16
         parts.append(_text(x, y - 8 if matrix is b else under, f"{matrix.name}: {size}", font="mono", ink="ink-muted"))
     bottom, width = below + c_height + 24, max(middle + max(b_width, 80) + 2, 300)
-    said = " ".join(_sentence(matrix.name, *tile) for matrix in matrices for tile in matrix.said())
+    summary = " ".join(_sentence(matrix.name, *tile) for matrix in matrices for tile in matrix.tile_rows())
     hatch = svg.element("defs", svg.hatch(id, every=3.5, stroke_width=1))
     return svg.picture(
-        id, f"What program {program} of {kernel} touches", said, hatch, *parts, class_="tiles-picture",
+        id, f"What program {program} of {kernel} touches", summary, hatch, *parts, class_="tiles-picture",
         viewBox=f"-1 0 {width} {bottom}", width=f"{width / 16:g}em", style="max-width:100%",
         color=f"var(--{svg.pid(program)})",
     )  # fmt: skip
 
 
 def _squares(corners: list[tuple[float, float]], state: str, id: str, side: float) -> Markup:
-    """All squares of one state as one path."""
+    """Draw all squares of one state as one path."""
     if not corners:
         return Markup()
     path = "".join(f"M{x:g} {y:g}h{side:g}v{side:g}h-{side:g}z" for x, y in corners)

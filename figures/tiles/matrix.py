@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one program did with each element of a matrix, and with lanes that reach beyond it."""
+"""Read what one program did with each element of a matrix, and with lanes that reach beyond it."""
 
 import itertools
 from collections import Counter
@@ -23,7 +23,7 @@ Place = tuple[int, int]  # row and column, which may lie beyond the matrix
 
 @dataclass(frozen=True)
 class Tile:
-    """What one load or store means to touch."""
+    """A tile: the elements that one load or store means to touch."""
 
     op: str  # "load" or "store"
     rows: range
@@ -66,14 +66,14 @@ class Matrix:
 
     @property
     def size(self) -> tuple[int, int]:
-        """How many squares it is high and wide, with those of tiles that reach beyond it."""
+        """Return its height and width in squares, with those of tiles that reach beyond it."""
         return 1 + max(row for row, _ in self.squares), 1 + max(column for _, column in self.squares)
 
-    def said(self) -> list[tuple[str, str, str, str, str]]:
-        """Of each tile: op, step along K if it is a load, rows, columns, and how many lanes have which state."""
+    def tile_rows(self) -> list[tuple[str, str, str, str, str]]:
+        """Return for each tile: op, step along K of a load, rows, columns, and how many lanes have which state."""
         found = []
         for step, tile in enumerate(self.tiles):
             count = Counter(self.squares[place] for place in tile)
-            lanes = ", ".join(f"{count[state]} {said}" for state, said in STATES.items() if count[state])
+            lanes = ", ".join(f"{count[state]} {words}" for state, words in STATES.items() if count[state])
             found.append((tile.op, str(step) if tile.op == "load" else "", runs(tile.rows), runs(tile.columns), lanes))
         return found

@@ -19,7 +19,7 @@ FILLS = {"host": "var(--ink-muted)", "kernel": "var(--ink)"}  # what is neither 
 
 @figure(of="rows")
 def timeline(recording: Recording, *, name="timeline"):
-    """The picture, what its bars are, and its table to unfold."""
+    """Draw the picture, the key to its bars, and its table to unfold."""
     data = recording.benchmark(name)
     rows = [[call, *(f"{row[line]:.0f}" for line in data.lines)] for call, row in data.medians().items()]
     titles = [data.xlabel, *data.lines.values()]
@@ -27,12 +27,12 @@ def timeline(recording: Recording, *, name="timeline"):
 
 
 def kinds_of(data: Benchmark) -> list[str]:
-    """The kinds of bars in a table, from the names of its lines. Raises ``RecorderError``."""
-    found = [line.removesuffix("_begin") for line in data.lines if line.endswith("_begin")]
-    missing = [f"{kind}_end" for kind in found if f"{kind}_end" not in data.lines]
-    if not found or missing:
+    """Return the kinds of bars, from the names of a table's lines. Raise ``RecorderError`` if one has no end."""
+    names = [line.removesuffix("_begin") for line in data.lines if line.endswith("_begin")]
+    missing = [f"{kind}_end" for kind in names if f"{kind}_end" not in data.lines]
+    if not names or missing:
         raise RecorderError(f"{data.name!r} is no timeline: it has no line {(missing or ['…_begin'])[0]!r}")
-    return found
+    return names
 
 
 def draw(data: Benchmark) -> Markup:
@@ -54,14 +54,14 @@ def draw(data: Benchmark) -> Markup:
             parts.append(element("rect", **place, fill=fill, stroke="var(--ink-muted)"))
             if stop - begin > 10:  # else the number would not fit
                 parts.append(_text((begin + stop) / 2, y, call, ink="paper" if kind in FILLS else "ink"))
-    said = (
+    sentences = (
         f"{call}: " + ", ".join(f"{label} {row[line]:.0f}" for line, label in data.lines.items())
         for call, row in rows.items()
     )
-    label, box = f"In {data.ylabel}. " + "; ".join(said), f"0 0 {WIDTH} {bottom + 22}"
+    label, box = f"In {data.ylabel}. " + "; ".join(sentences), f"0 0 {WIDTH} {bottom + 22}"
     return element("svg", *parts, class_="chart", role="img", viewBox=box, aria_label=label)
 
 
 def _text(x: float, y: float, content, anchor: str = "middle", ink: str = "ink-muted") -> Markup:
-    """A text in the lane whose upper edge is y."""
+    """Draw a text in the lane whose upper edge is y."""
     return text(x, y + LANE * 0.62, content, ink=ink, text_anchor=anchor, font_size=11)

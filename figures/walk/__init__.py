@@ -49,16 +49,16 @@ def code(seen: Launch) -> list[tuple[str, str]]:
     """Lines of the kernel, each with the moment at which it runs. Raises ``RecorderError`` if none is known."""
     text = read_text(ROOT / seen.file).splitlines()
     lines = (text[number - 1] for number in lines_of(ROOT / seen.file, seen.kernel))
-    found = [(part, line) for line in lines for part, known in LINES.items() if re.search(known, line)]
-    if not found:
+    matched = [(part, line) for line in lines for part, known in LINES.items() if re.search(known, line)]
+    if not matched:
         raise RecorderError(f"{seen.kernel} of {seen.file} has no line that loads, multiplies or stores")
-    shown = dedent("\n".join(shortened(line) for _, line in found)).splitlines()
+    shown = dedent("\n".join(shortened(line) for _, line in matched)).splitlines()
     # Tabs, which a phone shows narrower than four blanks.
-    return [(part, line.replace("    ", "\t")) for (part, _), line in zip(found, shown, strict=True)]
+    return [(part, line.replace("    ", "\t")) for (part, _), line in zip(matched, shown, strict=True)]
 
 
 def shortened(line: str) -> str:
-    """A line without its comment, and with ``…`` for arguments that say nothing of the walk.
+    """Return a line without its comment, and with ``…`` for arguments that say nothing of the walk.
 
     >>> shortened("    x, inside = place(x_ptr, m, k, M, K, 1, 2)  # of x")
     '    x, inside = place(x_ptr, m, k, …)'

@@ -23,7 +23,7 @@ KINDS = {  # of squares, and what is drawn of each
 
 
 class Picture:
-    """Of all programs of a launch; what each of them touches is in groups of its own, of which one is displayed."""
+    """Draw all programs of a launch. Each has groups of its own, of which one is displayed."""
 
     def __init__(self, walks: list[Walk], shown: int):
         self.walks, self.shown = walks, shown
@@ -50,7 +50,7 @@ class Picture:
         return Markup("").join(parts)
 
     def _touched(self, walk: Walk) -> list[Markup]:
-        """A group for each step, and one for the store."""
+        """Return a group for each step, and one for the store."""
         steps = [[(walk.a, a), (walk.b, b)] for a, b in walk.steps] + [[(walk.c, walk.tile)]]
         return [
             element("g", *(part for access in accesses for part in self._access(walk, *access)), data_at=step)
@@ -66,7 +66,7 @@ class Picture:
         return [element("g", *parts), self._rect(matrix, tile, class_="walk__frame")]
 
     def _squares(self, kind: str, matrix: Matrix, tile: Tile, but: Tile | None = None) -> Markup:
-        """All squares of a tile, but for those of another."""
+        """Return all squares of a tile, except those of another."""
         path = "".join(map(partial(self._path, matrix), filter(None, (tile, but))))
         return element("path", d=path, fill=f"url(#{self.ids[kind]})", fill_rule="evenodd" if but else None)
 

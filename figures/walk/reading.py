@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one program of a matrix product loads, step by step along K, and stores; and that in words."""
+"""Read what one program of a matrix product loads, step by step along K, and stores; and describe it in words."""
 
 import re
 from dataclasses import dataclass
@@ -23,20 +23,20 @@ class Sums:
 
 
 def partial_sums(recording: Recording, section: str) -> Sums:
-    """Those in a section of the output. Raises ``RecorderError``."""
+    """Return the sums in a section of the output. Raise ``RecorderError`` if it has none of one element."""
     sections = printed.sections(recording.output)
     if section not in sections:
         raise RecorderError(f"the output has no section {section!r}{nearest(section, sections)}")
-    found = SUM.findall(sections[section])
-    if len({name for _, name, *_ in found}) != 1:
+    matches = SUM.findall(sections[section])
+    if len({name for _, name, *_ in matches}) != 1:
         raise RecorderError(f"section {section!r} must have partial sums of one element: k from 0 to 15: c[2, 5] = 8")
-    (_, name, row, column, _), *_ = found
-    return Sums(name, (int(row), int(column)), {int(last) + 1: int(value) for last, *_, value in found})
+    (_, name, row, column, _), *_ = matches
+    return Sums(name, (int(row), int(column)), {int(last) + 1: int(value) for last, *_, value in matches})
 
 
 @dataclass(frozen=True)
 class Moment:
-    """What runs, in which step along K, and how far the accumulator is then."""
+    """A moment of the walk: the line that runs, the step along K, and how far the accumulator is then."""
 
     part: str  # "begin", "move", "load", "dot" or "store"
     step: int  # -1 before the loop; after it the number of steps
@@ -46,7 +46,7 @@ class Moment:
 
 
 class Walk:
-    """A program. Raises ``RecorderError`` if it does not walk along K, or loads what is not its own."""
+    """A program's walk. Raise ``RecorderError`` if it does not walk along K, or loads tiles that are not its own."""
 
     def __init__(self, seen: Launch, program: int, sums: Sums | None = None):
         self.program = program
@@ -76,7 +76,7 @@ class Walk:
 
     @staticmethod
     def inside(matrix: Matrix, tile: Tile) -> Tile | None:
-        """The lanes of a tile that are on, if those are all that lie in the matrix."""
+        """Return the part of a tile whose lanes are on, or None if that is not its part inside the matrix."""
         rows, columns = matrix.tensor.shape
         part = Tile(tile.op, range(tile.rows.start, min(tile.rows.stop, rows)),
                     range(tile.columns.start, min(tile.columns.stop, columns)))  # fmt: skip
@@ -85,13 +85,13 @@ class Walk:
         return part if sound else None
 
     def cells(self) -> list[str]:
-        """Of each square of the accumulator: whether it is the one that was printed, or is off when it is stored."""
+        """Tell which squares of the accumulator are masked off when stored, and which one was printed."""
         kinds = {"stored": "", "off": "off"}
         return ["known" if self.known and place == self.known.place else kinds[self.c.squares[place]]
                 for place in self.tile]  # fmt: skip
 
     def added(self, step: int) -> str:
-        """What a step adds: to the element that was printed, if this program has it."""
+        """Return what a step adds to the element that was printed, if this program has it."""
         before, after = self.ends[step : step + 2]
         if not self.known:
             return f"{after} of {self.K} products"
@@ -102,12 +102,12 @@ class Walk:
         return self.known.values[products] if products else 0
 
     def moments(self) -> list[Moment]:
-        found = [self._moment("begin", -1, 0, self._begun())]
+        moments = [self._moment("begin", -1, 0, self._begun())]
         for step, (before, after) in enumerate(zip(self.ends, self.ends[1:], strict=False)):
-            found.append(self._moment("move", step, before, self._moved(step)))
-            found.append(self._moment("load", step, before, self._loaded(step)))
-            found.append(self._moment("dot", step, after, self._multiplied(step)))
-        return [*found, self._moment("store", len(self.steps), self.K, self._stored())]
+            moments.append(self._moment("move", step, before, self._moved(step)))
+            moments.append(self._moment("load", step, before, self._loaded(step)))
+            moments.append(self._moment("dot", step, after, self._multiplied(step)))
+        return [*moments, self._moment("store", len(self.steps), self.K, self._stored())]
 
     def _moment(self, part: str, step: int, products: int, words: str) -> Moment:
         return Moment(part, step, products, signed(self._sum(products)) if self.known else "", words)
@@ -129,26 +129,26 @@ class Walk:
         for matrix, tile in zip((self.a, self.b), self.steps[step], strict=True):
             on.append(len(list(self.inside(matrix, tile))))
             off.append(len(list(tile)) - on[-1])
-        said = f"{on[0]} elements of a and {on[1]} of b are loaded."
+        sentence = f"{on[0]} elements of a and {on[1]} of b are loaded."
         if not any(off):
-            return said
+            return sentence
         why = f" K ends at {self.K}:" if self.steps[step][0].columns.stop > self.K else ""
-        return f"{said}{why} {off[0]} and {off[1]} lanes are masked off, and hold 0."
+        return f"{sentence}{why} {off[0]} and {off[1]} lanes are masked off, and hold 0."
 
     def _multiplied(self, step: int) -> str:
         before, after = self.ends[step : step + 2]
         off = len(self.steps[step][0].columns) - (after - before)
-        said = f"{after - before} products more for each element"
+        sentence = f"{after - before} products more for each element"
         if off:
-            said += f" (and {off} times 0 · 0)"
+            sentence += f" (and {off} times 0 · 0)"
         if self.known:
-            said += f"; {self.known.name} goes from {signed(self._sum(before))} to {signed(self._sum(after))}"
-        return f"{said}."
+            sentence += f"; {self.known.name} goes from {signed(self._sum(before))} to {signed(self._sum(after))}"
+        return f"{sentence}."
 
     def _stored(self) -> str:
         off = self.cells().count("off")
-        said = f"{len(list(self.tile)) - off} elements of c are stored."
-        return f"{said} {off} lanes are masked off." if off else said
+        sentence = f"{len(list(self.tile)) - off} elements of c are stored."
+        return f"{sentence} {off} lanes are masked off." if off else sentence
 
 
 def signed(value: int) -> str:
@@ -156,7 +156,7 @@ def signed(value: int) -> str:
 
 
 def _begin(matrix: Matrix, tile: Tile) -> str:
-    """The offset of a tile's first element, worked out."""
+    """Work out the offset of a tile's first element."""
     places, strides = (tile.rows.start, tile.columns.start), matrix.tensor.strides
     sum_ = sum(place * stride for place, stride in zip(places, strides, strict=True))
     return f"{' + '.join(f'{place} · {stride}' for place, stride in zip(places, strides, strict=True))} = {sum_}"

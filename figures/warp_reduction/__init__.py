@@ -26,9 +26,9 @@ FOOT = "Its last steps as compiled without a GPU by Triton {compiler}, {date}; t
 @figure(of="stages", foot=FOOT)
 def warp_reduction(recording: Recording, *, launch=None, target="sm_90", id="reduction") -> Markup:
     """``launch``: one whose PTX adds up by shuffles."""
-    found = shuffled("\n".join(line.text for line in recording.stage(launch, target, "ptx")))
-    if not found or found != distances(max(SIZES))[-len(found) :]:
-        raise RecorderError(f"the launch shuffles over {found or 'nothing'}, which is not the end of this figure")
+    measured = shuffled("\n".join(line.text for line in recording.stage(launch, target, "ptx")))
+    if not measured or measured != distances(max(SIZES))[-len(measured) :]:
+        raise RecorderError(f"the launch shuffles over {measured or 'nothing'}, which is not the end of this figure")
     tables = [{"threads": n, "distances": distances(n), "sums": sums(n), "lines": _lines(n)} for n in SIZES]
     sizes = {n: f"{n} threads" for n in SIZES}
     return render("warp_reduction/template.html", id=id, tables=tables, sizes=sizes)
@@ -48,7 +48,7 @@ def distances(threads: int) -> list[int]:
 
 
 def sums(threads: int) -> list[list[int]]:
-    """What each thread holds, before the first step and after each.
+    """Return what each thread holds, before the first step and after each.
 
     >>> sums(4)
     [[1, 2, 3, 4], [4, 6, 4, 6], [10, 10, 10, 10]]
@@ -60,7 +60,7 @@ def sums(threads: int) -> list[list[int]]:
 
 
 def _lines(threads: int) -> list[Markup]:
-    """Of each step, from every thread to itself and to the other; a unit is a column wide, or a row high."""
+    """Draw the lines of each step, from every thread to itself and to the other, in columns and rows."""
     lines = []
     for step, distance in enumerate(distances(threads), 1):
         ends = [(thread, other) for thread in range(threads) for other in (thread, thread ^ distance)]

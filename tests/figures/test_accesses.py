@@ -59,7 +59,7 @@ def table(launch) -> dict[str, str]:
 
 def squares(svg):
     """Everything drawn as a square: (text, color, kind, radius)."""
-    found = []
+    shapes = []
     parts = list(ET.fromstring(svg))
     for rect, text in itertools.pairwise(parts):
         if rect.tag != f"{SVG}rect":
@@ -68,8 +68,8 @@ def squares(svg):
             kind = "hatched"
         else:
             kind = {"none": "outlined", "currentColor": "filled"}[rect.get("fill")]
-        found.append((text.text, rect.get("color"), kind, "lane" if rect.get("rx") == "9" else "element"))
-    return found
+        shapes.append((text.text, rect.get("color"), kind, "lane" if rect.get("rx") == "9" else "element"))
+    return shapes
 
 
 def words(svg):
@@ -86,11 +86,11 @@ def described(launch):
 
 
 def test_lanes_and_elements_have_the_color_of_their_program():
-    found, labels = drawn(vector_add())
-    lanes = [square for square in found if square[3] == "lane"]
+    shapes, labels = drawn(vector_add())
+    lanes = [square for square in shapes if square[3] == "lane"]
     color = lambda offset: f"var(--pid-{offset // 4})"
     assert lanes == [(str(o), color(o), "filled" if o < 10 else "hatched", "lane") for o in range(12)]
-    elements = [square for square in found if square[3] == "element"]
+    elements = [square for square in shapes if square[3] == "element"]
     loaded = [(str(o), color(o), "outlined", "element") for o in range(10)]
     stored = [(str(o), color(o), "filled", "element") for o in range(10)]
     assert elements == loaded + loaded + stored
@@ -117,8 +117,8 @@ def test_the_line_at_the_end_runs_behind_the_headings():
 
 
 def test_a_missing_mask_is_red_and_labeled():
-    found, labels = drawn(vector_add(masked=False))
-    red = [square for square in found if square[1] == "var(--out-of-bounds)"]
+    shapes, labels = drawn(vector_add(masked=False))
+    red = [square for square in shapes if square[1] == "var(--out-of-bounds)"]
     assert [square[0] for square in red] == ["10", "11"] * 4
     assert [square[3] for square in red] == ["lane"] * 2 + ["element"] * 6
     assert labels.count("out of bounds") == 3
@@ -127,8 +127,8 @@ def test_a_missing_mask_is_red_and_labeled():
 
 
 def test_what_nobody_writes_is_gray_and_labeled():
-    found, labels = drawn(vector_add(step=10))
-    gray = [square[0] for square in found if square[1] == "var(--untouched)"]
+    shapes, labels = drawn(vector_add(step=10))
+    gray = [square[0] for square in shapes if square[1] == "var(--untouched)"]
     assert gray == [str(offset) for offset in range(4, 10)] * 3
     assert labels.count("not read") == 2
     assert labels.count("not written") == 1
@@ -138,8 +138,8 @@ def test_what_nobody_writes_is_gray_and_labeled():
 
 def test_a_matrix_is_a_grid_of_blocks():
     launch = matrix_copy()
-    found, labels = drawn(launch, tensors=["out_ptr"])
-    elements = [square for square in found if square[3] == "element"]
+    shapes, labels = drawn(launch, tensors=["out_ptr"])
+    elements = [square for square in shapes if square[3] == "element"]
     number = {(0, 0): 0, (1, 0): 1, (0, 1): 2, (1, 1): 3, (0, 2): 4, (1, 2): 5}  # axis 0 is counted first
     assert [square[1] for square in elements] == [
         f"var(--pid-{number[r // 2, c // 2]})" for r in range(3) for c in range(5)
@@ -150,7 +150,7 @@ def test_a_matrix_is_a_grid_of_blocks():
     assert "program (1, 2)" in labels
     assert {"0,2", "1,2"} <= set(labels), "under a single square the short form of a pid"
     assert labels.count("0,2") == 1, "two rows of one program share the labels below them"
-    assert sum(square[2] == "hatched" for square in found) == 6 * 4 - 15
+    assert sum(square[2] == "hatched" for square in shapes) == 6 * 4 - 15
 
 
 def test_a_dtype_among_the_arguments_is_no_tensor():
@@ -160,8 +160,8 @@ def test_a_dtype_among_the_arguments_is_no_tensor():
 
 
 def test_what_several_programs_load_has_no_color_of_one():
-    found, labels = drawn(vector_add(n=8, block=4, same=["y_ptr"]), tensors=["y_ptr"])
-    assert [square[1] for square in found if square[3] == "element"] == ["var(--ink-muted)"] * 4 + [
+    shapes, labels = drawn(vector_add(n=8, block=4, same=["y_ptr"]), tensors=["y_ptr"])
+    assert [square[1] for square in shapes if square[3] == "element"] == ["var(--ink-muted)"] * 4 + [
         "var(--untouched)"
     ] * 4
     assert "programs 0, 1" in labels
@@ -169,9 +169,9 @@ def test_what_several_programs_load_has_no_color_of_one():
 
 @pytest.mark.parametrize("n, block", [(1, 1), (12, 4), (13, 4), (40, 16), (64, 32)])
 def test_other_sizes_show_every_lane_and_element_once(n, block):
-    found, _ = drawn(vector_add(n, block))
+    shapes, _ = drawn(vector_add(n, block))
     lanes = -(-n // block) * block
-    assert [square[0] for square in found] == [*map(str, range(lanes)), *map(str, [*range(n)] * 3)]
+    assert [square[0] for square in shapes] == [*map(str, range(lanes)), *map(str, [*range(n)] * 3)]
 
 
 @pytest.mark.parametrize("launch", [vector_add(), vector_add(masked=False), vector_add(40, 16), matrix_copy(6, 10, 4)])
@@ -203,15 +203,15 @@ def test_colors_come_from_the_tokens_and_ids_are_unique():
 def test_an_element_belongs_to_the_program_that_stores_it():
     everyone = [Access(pid=(pid, 0, 0), op="load", tensor="x_ptr", **LANES) for pid in range(2)]
     one = Access(pid=(1, 0, 0), op="store", tensor="x_ptr", **LANES)
-    found, labels = drawn(launch("k", (2, 1, 1), [*everyone, one], [2], [1]))
-    assert [square[1:] for square in found[-2:]] == [("var(--pid-1)", "filled", "element")] * 2
+    shapes, labels = drawn(launch("k", (2, 1, 1), [*everyone, one], [2], [1]))
+    assert [square[1:] for square in shapes[-2:]] == [("var(--pid-1)", "filled", "element")] * 2
     assert "x_ptr 2 elements of float32, loaded and stored" in labels
 
 
 def test_programs_with_several_strips_name_what_each_touches():
     both = vector_add(n=8, block=4, same=["y_ptr"])
-    found, labels = drawn(both)
-    lanes = [square[:2] for square in found if square[3] == "lane"]
+    shapes, labels = drawn(both)
+    lanes = [square[:2] for square in shapes if square[3] == "lane"]
     first, own = [0, 1, 2, 3], [4, 5, 6, 7]  # program 0 has one strip, program 1 has its own and the first
     assert lanes == [(str(o), "var(--pid-0)") for o in first] + [(str(o), "var(--pid-1)") for o in own + first]
     assert labels.count("x_ptr, out_ptr") == labels.count("y_ptr") == 1
@@ -229,8 +229,8 @@ def test_long_names_of_narrow_strips_do_not_run_into_the_next_program():
     for x, y, text in re.findall(r'<text x="([\d.]+)" y="([\d.]+)"[^>]*>(\w+_ptr)</text>', svg):
         places.setdefault(y, []).append((float(x), float(x) + 6 * len(text)))
     assert sum(map(len, places.values())) >= 4
-    for found in places.values():
-        ends = sorted(found)
+    for shapes in places.values():
+        ends = sorted(shapes)
         assert all(end <= begin for (_, end), (begin, _) in itertools.pairwise(ends)), ends
 
 

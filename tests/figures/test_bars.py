@@ -18,13 +18,13 @@ def test_lengths_and_values():
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "message"),
     [
         ({"rows": {7: "Seven"}}, "there is no row 7; the nearest that exist: 1024"),
         ({"line": "tritan"}, "has no line 'tritan'; the nearest that exist: triton"),
         ({"name": "speed"}, "there is no benchmark 'speed'"),
     ],
 )
-def test_what_is_not_there(changed, said):
-    with pytest.raises(RecorderError, match=said):
+def test_what_is_not_there(changed, message):
+    with pytest.raises(RecorderError, match=message):
         bars(made("h200"), **{"name": "bandwidth", "line": "triton", "rows": {2**10: "A"}} | changed)

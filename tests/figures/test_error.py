@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the compiler said is shown as it said it, but for the marks of sections."""
+"""Show the compiler's message unchanged, without the marks of sections."""
 
 import pytest
 from msgspec.structs import replace

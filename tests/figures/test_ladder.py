@@ -32,8 +32,8 @@ def recorded(*lines: str) -> Recording:
 
 
 def bars(svg):
-    found = re.findall(r'<rect x="([\d.]+)" y="(\d+)" width="([\d.]+)" height="\d+" fill="var\(--([\w-]+)\)"', svg)
-    return [(float(x), int(y), float(width), fill) for x, y, width, fill in found]
+    matches = re.findall(r'<rect x="([\d.]+)" y="(\d+)" width="([\d.]+)" height="\d+" fill="var\(--([\w-]+)\)"', svg)
+    return [(float(x), int(y), float(width), fill) for x, y, width, fill in matches]
 
 
 def test_bars_are_as_long_as_the_logarithms():

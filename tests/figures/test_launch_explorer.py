@@ -29,8 +29,8 @@ def places_kernel(offsets_ptr, mask_ptr, n, BLOCK_SIZE: tl.constexpr):
     tl.store(mask_ptr + pid * BLOCK_SIZE + lane, (offsets < n).to(tl.int32))
 
 
-def ran(n, block):
-    """What the programs of a kernel computed, in the form in which the explorer's module returns it."""
+def run_programs(n, block):
+    """Run a kernel and return what its programs computed, in the form in which the explorer's module returns it."""
     programs = triton.cdiv(n, block)
     offsets, mask = (torch.full((programs, block), -1, dtype=torch.int32) for _ in range(2))
     places_kernel[(programs,)](offsets, mask, n, block)
@@ -71,7 +71,7 @@ def lane(page, offset, of="launch"):
 
 
 def fates(page) -> list[str]:
-    """Of each lane whether it is on, off or out."""
+    """Return for each lane whether it is on, off or out."""
     lanes = page.locator("#launch .lane").evaluate_all("lanes => lanes.map(lane => lane.classList[1])")
     return [name.removeprefix("lane--") for name in lanes]
 
@@ -81,7 +81,7 @@ def squares(page) -> list[str]:
 
 
 def values(page, of="launch") -> list[str]:
-    """What stands beside the lines."""
+    """Return the text beside the lines."""
     return page.locator(f"#{of} .launch__lines var").all_inner_texts()
 
 
@@ -106,7 +106,7 @@ def test_computes_what_was_recorded(page):
 def test_computes_what_a_kernel_computes(page, block):
     lengths = (1, 2, 3, 4, 7, 8, 10, 15, 16, 17, 31)
     computed = call(page, "launch_explorer", "it.launch(a)", [{"n": n, "block": block} for n in lengths])
-    assert computed == [ran(n, block) for n in lengths]
+    assert computed == [run_programs(n, block) for n in lengths]
 
 
 def test_says_of_each_lane_what_its_program_touched(page):
@@ -115,8 +115,8 @@ def test_says_of_each_lane_what_its_program_touched(page):
     for offset in range(12):
         lane(page, offset).click()
         lines = zip(values(page)[3:], (("load", "x"), ("load", "y"), ("store", "out")), strict=True)
-        for said, (op, tensor) in lines:
-            assert said == (f"{tensor}[{offset}]" if touched[op, f"{tensor}_ptr", offset] else "off")
+        for summary, (op, tensor) in lines:
+            assert summary == (f"{tensor}[{offset}]" if touched[op, f"{tensor}_ptr", offset] else "off")
 
 
 def test_without_the_mask_it_touches_what_the_kernel_without_one_touched(page):
@@ -161,16 +161,16 @@ def test_a_pointer_over_a_lane_fills_them_in_for_as_long(page):
 
 
 @pytest.mark.parametrize(
-    ("code", "shown", "said"),
+    ("code", "shown", "summary"),
     [("pid =", "000011112222", "Squares show pid."),
      ("mask =", "TTTTTTTTTTFF", "Squares show the mask, true or false."),
      ("x = tl.load", "01234567891011", "Outlined: loaded from x."),
      ("tl.store", "01234567891011", "Filled: stored to out.")],
 )  # fmt: skip
-def test_a_line_fills_in_the_squares(page, code, shown, said):
+def test_a_line_fills_in_the_squares(page, code, shown, summary):
     line(page, code).click()
     assert "".join(squares(page)) == shown
-    assert text(page, "detail").startswith(said)
+    assert text(page, "detail").startswith(summary)
 
 
 def test_loaded_is_outlined_and_stored_is_filled(page):
@@ -325,8 +325,8 @@ def test_no_axe_violation(open_page, scheme, state):
     page = open_page(state)
     in_scheme(page, scheme)
     lane(page, 2).click()
-    found = axe.run(page)
-    assert found.violations_count == 0, found.generate_report()
+    results = axe.run(page)
+    assert results.violations_count == 0, results.generate_report()
 
 
 @pytest.mark.parametrize(("n", "block"), [(10, 4), (31, 16), (31, 1)])

@@ -35,9 +35,9 @@ LAYOUTS = [
 ]
 
 
-def drawn(found: Layout, **options):
+def drawn(parsed: Layout, **options):
     """The boxes of a picture: the threads named in each, and the shade."""
-    root = ET.fromstring(picture(found, "id", **options))
+    root = ET.fromstring(picture(parsed, "id", **options))
     boxes = [rect for rect in root.iter(f"{SVG}rect")]
     names = [text.text for text in root.iter(f"{SVG}text") if text.get("text-anchor") == "middle"]
     return list(zip(names, boxes, strict=True))
@@ -45,8 +45,8 @@ def drawn(found: Layout, **options):
 
 def test_reads_the_layout_of_the_first_access():
     other = LINE.format("blocked1", [1], [32], [8], [0])
-    found = parse(FLAT + other + LOAD)
-    assert found == Layout((1024,), (4,), (32,), (8,), (0,)) and f"#blocked = {found}\n" == FLAT
+    parsed = parse(FLAT + other + LOAD)
+    assert parsed == Layout((1024,), (4,), (32,), (8,), (0,)) and f"#blocked = {parsed}\n" == FLAT
     loads = LOAD.replace("#blocked", "#blocked1").replace("1024", "256") + LOAD
     assert parse(FLAT + other + loads).per_thread == (1,) and parse(FLAT + other + loads, "blocked").per_thread == (4,)
 
@@ -80,8 +80,8 @@ def test_every_thread_holds_what_triton_says(given):
     language = pytest.importorskip("triton.experimental.gluon.language")
     views = pytest.importorskip("triton._C.libtriton.gluon_ir")
     theirs = language.BlockedLayout(*map(list, (given.per_thread, given.threads, given.warps, given.order)))
-    said = views.get_layout_view(theirs, list(given.shape), False)
-    cells = [re.findall(r"T(\d+):\d+", cell) for cell in re.split(r"[,\]]", said) if "T" in cell]
+    view = views.get_layout_view(theirs, list(given.shape), False)
+    cells = [re.findall(r"T(\d+):\d+", cell) for cell in re.split(r"[,\]]", view) if "T" in cell]
     holders = given.holders()
     assert len(holders) == len(cells) == prod(given.shape)
     ours = [sorted(holders[element]) for element in sorted(holders)]

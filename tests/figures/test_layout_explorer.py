@@ -124,8 +124,8 @@ def test_registers_are_those_that_triton_says(page):
     for (block, warps), (by_thread, _) in zip(CASES, dealt, strict=True):
         each = expected(block, warps)
         theirs = language.BlockedLayout(*map(list, (each.per_thread, each.threads, each.warps, each.order)))
-        said = views.get_layout_view(theirs, [block], False)
-        cells = [re.findall(r"T(\d+):(\d+)", cell) for cell in re.split(r"[,\]]", said) if "T" in cell]
+        summary = views.get_layout_view(theirs, [block], False)
+        cells = [re.findall(r"T(\d+):(\d+)", cell) for cell in re.split(r"[,\]]", summary) if "T" in cell]
         registers = {(int(t), int(r)): element for element, cell in enumerate(cells) for t, r in cell}
         assert registers == {(t, r): element for t, own in enumerate(by_thread) for r, element in enumerate(own)}
 
@@ -136,8 +136,8 @@ def test_the_compiler_deals_out_so_wherever_the_sliders_reach(page, tmp_path):
     clean = {key: value for key, value in os.environ.items() if key != "TRITON_INTERPRET"}
     environment = clean | {"TRITON_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", COMPILE, json.dumps(CASES)]
-    ran = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=HANGS, check=True)
-    for (block, warps), ttgir in zip(CASES, json.loads(ran.stdout), strict=True):
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=HANGS, check=True)
+    for (block, warps), ttgir in zip(CASES, json.loads(done.stdout), strict=True):
         assert parse(ttgir) == expected(block, warps)
         show(page, block, warps)
         assert page.locator("#layout .layout__line").inner_text() == str(parse(ttgir))
@@ -156,8 +156,8 @@ def test_speaks_of_the_loads_that_were_compiled(page, launch):
     assert len(loads) == 2 * max(1, sizes[0] // dealt["tile"])
     if sizes[0] >= BLOCKS[0]:
         show(page, *sizes)
-        said = f"loaded by {len(loads) // 2} instruction{'s' * (len(loads) > 2)} of {4 * dealt['each']} bytes."
-        assert text(page, "summary").endswith(said)
+        summary = f"loaded by {len(loads) // 2} instruction{'s' * (len(loads) > 2)} of {4 * dealt['each']} bytes."
+        assert text(page, "summary").endswith(summary)
 
 
 # What it shows
@@ -275,10 +275,10 @@ def test_keyboard_alone_reaches_and_works_everything(page):
 
 
 def test_a_thread_leads_to_its_element_and_an_element_to_its_thread(page):
-    for name, value, said in (("thread", 40, "Element 160 "), ("element", 13, "Thread 3 of warp 0")):
+    for name, value, summary in (("thread", 40, "Element 160 "), ("element", 13, "Thread 3 of warp 0")):
         slider(page, f"{name}, as a number").fill(str(value))
         page.keyboard.press("Enter")
-        assert said in text(page, "detail")
+        assert summary in text(page, "detail")
     slider(page, "thread, as a number").fill("255")
     page.keyboard.press("Enter")
     slider(page, "num_warps, as a number").fill("1")
@@ -344,8 +344,8 @@ def test_no_axe_violation(open_page, scheme):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     page = open_page("?layout.block=256&layout.warps=16")
     in_scheme(page, scheme)
-    found = axe.run(page)
-    assert found.violations_count == 0, found.generate_report()
+    results = axe.run(page)
+    assert results.violations_count == 0, results.generate_report()
 
 
 @pytest.mark.parametrize(

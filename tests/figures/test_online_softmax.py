@@ -35,7 +35,7 @@ def page(open_page):
     return open_page()
 
 
-def said(page, of="online") -> str:
+def sentence(page, of="online") -> str:
     return page.locator(f"#{of} .explorer__summary").inner_text()
 
 
@@ -63,9 +63,9 @@ def to(page, **fields):
 
 def test_the_states_after_each_tile_are_those_that_the_run_printed(page):
     asked = [{"scores": RUN.scores, "values": RUN.values, "tile": 4, "moment": 4 * i} for i in (1, 2, 3)]
-    for found, wanted in zip(call(page, "online_softmax", "it.at(a)", asked), RUN.states, strict=True):
-        assert [f"{found['sum']:.4f}", f"{found['accumulator']:.4f}"] == [wanted.sum, wanted.accumulator]
-        assert str(found["maximum"]) == wanted.maximum and found["part"] == "add"
+    for results, wanted in zip(call(page, "online_softmax", "it.at(a)", asked), RUN.states, strict=True):
+        assert [f"{results['sum']:.4f}", f"{results['accumulator']:.4f}"] == [wanted.sum, wanted.accumulator]
+        assert str(results["maximum"]) == wanted.maximum and results["part"] == "add"
     assert RUN.states[-1].result == f"{printed.numbers(RECORDED.output)['torch']:.4f}"
 
 
@@ -75,7 +75,7 @@ def test_every_moment_is_online_softmax(page):
         tile = draw.choice([2, 4, 12])
         scores, values = ([draw.randint(0, 8) for _ in range(12)] for _ in range(2))
         asked.append({"scores": scores, "values": values, "tile": tile, "moment": draw.randint(0, 4 * 12 // tile + 1)})
-    for a, found in zip(asked, call(page, "online_softmax", "it.at(a)", asked), strict=True):
+    for a, results in zip(asked, call(page, "online_softmax", "it.at(a)", asked), strict=True):
         tiles, part = divmod(a["moment"], 4)
         ended = a["moment"] > 4 * 12 // a["tile"]
         if ended:
@@ -84,11 +84,11 @@ def test_every_moment_is_online_softmax(page):
         added = a["scores"][: tiles * a["tile"]]
         maximum = max(seen, default=None)
         old = maximum if part == 3 or not part else max(added, default=None)  # to which the weights belong
-        assert found["maximum"] == (-math.inf if maximum is None else maximum)
+        assert results["maximum"] == (-math.inf if maximum is None else maximum)
         weights = [math.exp(score - old) for score in added]
-        assert math.isclose(found["sum"], sum(weights))
-        assert math.isclose(found["accumulator"], sum(w * v for w, v in zip(weights, a["values"], strict=False)))
-        assert (found["part"] == "end") == ended
+        assert math.isclose(results["sum"], sum(weights))
+        assert math.isclose(results["accumulator"], sum(w * v for w, v in zip(weights, a["values"], strict=False)))
+        assert (results["part"] == "end") == ended
 
 
 def test_without_a_script_it_stands_as_the_run_ended(open_page):
@@ -131,7 +131,7 @@ def test_says_what_it_cannot_draw():
 
 
 def test_opens_at_the_end(page):
-    assert said(page) == "All tiles have been seen. The accumulator divided by the sum is the result."
+    assert sentence(page) == "All tiles have been seen. The accumulator divided by the sum is the result."
     assert query(page) == ""
     assert button(page, "Step").is_disabled() and button(page, "Back").is_enabled()
 
@@ -141,12 +141,12 @@ def test_the_second_tile_moves_the_maximum_and_rescales(page):
     heights = lambda: page.locator("#online i").evaluate_all("a => a.map(i => +i.style.getPropertyValue('--weight'))")
     assert heights()[:5] == [0.1353, 1, 0.3679, 0.0498, 0]
     button(page, "Step").click()
-    assert said(page) == "Tile 2 arrives, with the scores 2, 5, 4 and 1." and query(page) == "?online.moment=5"
+    assert sentence(page) == "Tile 2 arrives, with the scores 2, 5, 4 and 1." and query(page) == "?online.moment=5"
     button(page, "Step").click()
-    assert said(page) == "The largest of the tile is 5. The maximum moves from 3 to 5."
+    assert sentence(page) == "The largest of the tile is 5. The maximum moves from 3 to 5."
     assert row(page, "maximum") == "3 → 5" and heights()[1] == 1
     button(page, "Step").click()
-    assert said(page) == "Old weights belong to the old maximum: sum and accumulator are multiplied by 0.1353."
+    assert sentence(page) == "Old weights belong to the old maximum: sum and accumulator are multiplied by 0.1353."
     assert row(page, "sum") == "1.5530 · 0.1353 = 0.2102" and heights()[1] == 0.1353
     button(page, "Step").click()
     assert row(page, "sum") == "0.2102 + 1.4360 = 1.6462" and heights()[5] == 1
@@ -154,15 +154,15 @@ def test_the_second_tile_moves_the_maximum_and_rescales(page):
     states = page.locator("#online label[data-column]").evaluate_all("all => all.map(it => it.dataset.state)")
     assert states == ["done"] * 4 + ["now"] * 4 + ["later"] * 4
     to(page, moment=10)
-    assert said(page) == "The largest of the tile is 4. The maximum stays 5."
+    assert sentence(page) == "The largest of the tile is 4. The maximum stays 5."
 
 
 def test_at_the_beginning_nothing_is_seen(page):
     to(page, moment=0)
-    assert "the maximum is −∞" in said(page) and row(page, "maximum") == "−∞" and row(page, "sum") == "0.0000"
+    assert "the maximum is −∞" in sentence(page) and row(page, "maximum") == "−∞" and row(page, "sum") == "0.0000"
     assert button(page, "Back").is_disabled() and page.locator("#online .online__maximum").is_hidden()
     to(page, moment=3)
-    assert said(page) == "There are no old weights yet: sum and accumulator stay 0."
+    assert sentence(page) == "There are no old weights yet: sum and accumulator stay 0."
 
 
 def test_a_score_is_dragged(page):
@@ -196,7 +196,7 @@ def test_plays_from_the_beginning_and_stops(page):
     button(page, "Play").wait_for()
     page.locator("#online [data-plays]").evaluate("play => { play.dataset.pace = 60000 }")
     button(page, "Play").click()
-    assert "No score" in said(page), "at once"
+    assert "No score" in sentence(page), "at once"
     button(page, "Stop").click()
 
 
@@ -212,7 +212,7 @@ def test_keyboard_alone_reaches_and_works_everything(page):
     assert page.locator("#online .online__scores .online__number").first.inner_text() == "2"
     button(page, "Back").focus()
     page.keyboard.press("Enter")
-    assert said(page).startswith("The weights of the tile")
+    assert sentence(page).startswith("The weights of the tile")
     page.locator("#online input[name=tile]:checked").focus()
     page.keyboard.press("ArrowRight")
     assert "online.tile=12" in query(page)
@@ -220,7 +220,7 @@ def test_keyboard_alone_reaches_and_works_everything(page):
 
 def test_address_keeps_the_state_and_may_hold_anything(open_page):
     page = open_page("?q=1&online.tile=2&online.moment=20&online.score1=6")
-    assert said(page).startswith("The weights of the tile") and row(page, "maximum") == "6"
+    assert sentence(page).startswith("The weights of the tile") and row(page, "maximum") == "6"
     assert query(page) == "?q=1&online.tile=2&online.moment=20&online.score1=6"
     page = open_page("?online.moment=<b>&online.tile=5&online.score0=x")
     assert row(page, "result").endswith("= 6.9656")
@@ -230,7 +230,7 @@ def test_address_keeps_the_state_and_may_hold_anything(open_page):
 def test_moving_or_copying_the_element_makes_no_second_one(page):
     move_and_copy(page, "#online")
     page.locator("#copy").get_by_role("button", name="Back").click()
-    assert said(page, of="copy").startswith("The weights") and said(page).startswith("All tiles")
+    assert sentence(page, of="copy").startswith("The weights") and sentence(page).startswith("All tiles")
 
 
 @pytest.mark.parametrize("scheme", ["default", "slate"])
@@ -239,8 +239,8 @@ def test_no_axe_violation(open_page, scheme):
     page = open_page("?online.moment=7", reduced_motion="reduce")
     in_scheme(page, scheme)
     page.locator("#online summary").click()
-    found = axe.run(page)
-    assert found.violations_count == 0, found.generate_report()
+    results = axe.run(page)
+    assert results.violations_count == 0, results.generate_report()
 
 
 def test_fits_on_a_phone(open_page):
@@ -250,7 +250,7 @@ def test_fits_on_a_phone(open_page):
     rows = page.locator("#online dd")
     assert rows.evaluate_all("all => all.every(it => it.scrollWidth <= it.clientWidth)")
     button(page, "Step").tap()
-    assert said(page).startswith("Tile 3 arrives")
+    assert sentence(page).startswith("Tile 3 arrives")
     touched = page.locator("#online :is(button, .explorer__switch label)")
     heights = touched.evaluate_all("all => all.map(it => it.offsetHeight)")
     assert min(heights) >= 36

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run printed: all of it, the lines that match, or one section."""
+"""Show what a run printed: all of it, the lines that match, or one section."""
 
 import html
 import re
@@ -29,7 +29,7 @@ def test_sections():
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "summary"),
     [
         ({"section": "one stop"}, r"no section 'one stop'; the nearest that exist: one step"),
         ({"section": "one step", "only": "first"}, "no line matches 'first'; the first is 'a < b'"),
@@ -38,8 +38,8 @@ def test_sections():
         ({"only": [1]}, "no line matches"),
     ],
 )
-def test_what_is_not_there(options, said):
-    with pytest.raises(RecorderError, match=said):
+def test_what_is_not_there(options, summary):
+    with pytest.raises(RecorderError, match=summary):
         shown(**options)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a figure says of itself in its one line."""
+"""Test what a figure declares in its one line."""
 
 import pytest
 

@@ -41,17 +41,20 @@ def test_points_are_where_the_numbers_say():
 
 
 def test_says_what_limits_each():
-    said = [kernel.sentence for kernel in WORK]
-    assert said[1] == (
+    summary = [kernel.sentence for kernel in WORK]
+    assert summary[1] == (
         "add: 100 MFLOP on 1.2 GB in 300 µs. That is 0.0833 FLOP per byte and 0.333 TFLOP/s: 100% of the ceiling "
         "above it, memory."
     )
-    assert said[0].endswith(
+    assert summary[0].endswith(
         "0.3% of the ceiling above it, memory. That far below, something else limits it, or it moves bytes that it "
         "need not."
     )
-    assert "16 FLOP per byte and 40 TFLOP/s: 80% of the ceiling above it, fp32 arithmetic." in said[2]
-    assert "1.1 TFLOP on 400 MB in 1,500 µs" in said[3] and "92% of the ceiling above it, bf16 arithmetic." in said[3]
+    assert "16 FLOP per byte and 40 TFLOP/s: 80% of the ceiling above it, fp32 arithmetic." in summary[2]
+    assert (
+        "1.1 TFLOP on 400 MB in 1,500 µs" in summary[3]
+        and "92% of the ceiling above it, bf16 arithmetic." in summary[3]
+    )
 
 
 def test_says_all_of_it_without_a_picture():
@@ -86,9 +89,9 @@ def test_of_all_orders_the_nearest_labels_are_taken(monkeypatch):
     totals, place = [], labels._place_in_order
 
     def whole(*given):
-        found = place(*given[:-1], math.inf)
-        totals.append(found[0])
-        assert (place(*given) is None) == (found[0] >= given[-1])
+        matches = place(*given[:-1], math.inf)
+        totals.append(matches[0])
+        assert (place(*given) is None) == (matches[0] >= given[-1])
         return place(*given)
 
     monkeypatch.setattr(labels, "_place_in_order", whole)

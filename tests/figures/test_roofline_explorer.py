@@ -36,8 +36,8 @@ def page(open_page):
     return open_page()
 
 
-def said(page, of="roofline-explorer") -> tuple[str, str]:
-    """What was measured, and what is computed."""
+def summary(page, of="roofline-explorer") -> tuple[str, str]:
+    """Return the sentence of what was measured, and that of what is computed."""
     return tuple(page.locator(f"{of} output").all_inner_texts())
 
 
@@ -51,13 +51,13 @@ def computed(page) -> dict[str, float]:
         "least": r"µs\.",
     }
     return {
-        name: number(re.search(rf"([\d.,]+ ?[kMGT]?){after}|([\d.,]+) {after}", said(page)[1]))
+        name: number(re.search(rf"([\d.,]+ ?[kMGT]?){after}|([\d.,]+) {after}", summary(page)[1]))
         for name, after in words.items()
     }
 
 
-def number(found) -> float:
-    digits, prefix = re.fullmatch(r"([\d.,]+) ?([kMGT]?)", found[1] or found[2]).groups()
+def number(results) -> float:
+    digits, prefix = re.fullmatch(r"([\d.,]+) ?([kMGT]?)", results[1] or results[2]).groups()
     return float(digits.replace(",", "")) * UNITS[prefix]
 
 
@@ -72,7 +72,7 @@ def fill(page, **fields):
 
 
 def middle(page, part) -> tuple[float, float]:
-    """Where the middle of something stands, in pixels from the upper left of the picture."""
+    """Return the middle of an element, in pixels from the upper left of the picture."""
     box, whole = (page.locator(f).bounding_box() for f in (part, "svg.roofline"))
     return box["x"] + box["width"] / 2 - whole["x"], box["y"] + box["height"] / 2 - whole["y"]
 
@@ -154,11 +154,11 @@ def test_writes_numbers_that_it_reads(page):
 def test_a_kernel_as_it_ran(page, chosen):
     name, unit, gflop, gbyte, ms = KERNELS[chosen]
     choose(page, str(chosen + 1))
-    assert said(page)[0].startswith(f"{name}: ") and "FLOP per byte" in said(page)[0]
+    assert summary(page)[0].startswith(f"{name}: ") and "FLOP per byte" in summary(page)[0]
     assert handle(page) == pytest.approx(place(page, gflop / gbyte, gflop / ms), abs=1)
     assert not page.locator(".roofline__marks > circle").is_visible(), "it is where it was measured"
     roof = min(CEILINGS["copy"] / 1000 * gflop / gbyte, CEILINGS[unit])
-    least = re.match(r"At the roof it takes ([\d.,]+) µs\. Drag its dot", said(page)[1])[1]
+    least = re.match(r"At the roof it takes ([\d.,]+) µs\. Drag its dot", summary(page)[1])[1]
     assert float(least.replace(",", "")) == pytest.approx(1000 * gflop / roof, rel=0.006)
     shown = [page.locator(f"input[name={field}]").get_attribute("placeholder") for field in ("flop", "bytes", "us")]
     assert call(page, "roofline", "it.read(a)", shown) == pytest.approx([gflop * 1e9, gbyte * 1e9, ms * 1e3], rel=0.006)
@@ -175,26 +175,26 @@ def test_a_kernel_of_your_own(page, unit):
             "intensity": pytest.approx(flop / bytes_, rel=0.006), "roof": pytest.approx(roof, rel=0.006),
             "least": pytest.approx(flop / roof / 1e6, rel=0.006),
         }  # fmt: skip
-        assert said(page)[1].startswith("Computed, not measured: ")
-        assert ("There, memory of" in said(page)[1]) == (roof < CEILINGS[unit])
+        assert summary(page)[1].startswith("Computed, not measured: ")
+        assert ("There, memory of" in summary(page)[1]) == (roof < CEILINGS[unit])
         assert handle(page) == pytest.approx(place(page, flop / bytes_, roof), abs=1)
-    assert "reaches" not in said(page)[1]
+    assert "reaches" not in summary(page)[1]
     fill(page, us=f"{2 * flop / roof / 1e6:.0f}")
-    assert said(page)[1].endswith("it reaches 50% of that.")
+    assert summary(page)[1].endswith("it reaches 50% of that.")
     fill(page, us="1")
-    assert said(page)[1].endswith("is a number wrong, or the data still in a cache?")
+    assert summary(page)[1].endswith("is a number wrong, or the data still in a cache?")
     assert not page.locator(".roofline__marks > circle").is_visible(), "nothing of it was measured"
 
 
 def test_what_is_no_number_is_marked_and_left_out(page):
     choose(page, "2")
-    before = said(page)
+    before = summary(page)
     fill(page, flop="many")
     assert page.locator("input[name=flop]").get_attribute("aria-invalid") == "true"
-    assert said(page) == before
+    assert summary(page) == before
     fill(page, flop="1 G")
     assert page.locator("input[name=flop]").get_attribute("aria-invalid") == "false"
-    assert said(page) != before
+    assert summary(page) != before
 
 
 def test_the_roof_of_a_data_sheet_is_dashed_and_says_so(page):
@@ -203,7 +203,7 @@ def test_the_roof_of_a_data_sheet_is_dashed_and_says_so(page):
             choose(page, str(chosen), name)
             roof = min(row["copy"] / 1000 * gflop / gbyte, row[unit])
             assert computed(page)["least"] == pytest.approx(1000 * gflop / roof, rel=0.006)
-            assert f"by the {name}'s data sheet, not run," in said(page)[1]
+            assert f"by the {name}'s data sheet, not run," in summary(page)[1]
             assert handle(page) == pytest.approx(place(page, gflop / gbyte, roof), abs=1)
             marks = page.locator(".roofline__marks > g")
             assert marks.locator("text").text_content() == f"dashed, not run: {drawn.short(row[unit])} TFLOP/s"
@@ -226,10 +226,10 @@ def test_the_roof_of_a_gpu_of_your_own(page):
     fill(page, gbs="1000", tflops="165")
     gflop = KERNELS[3][2]
     assert computed(page)["least"] == pytest.approx(1000 * gflop / 165, rel=0.006)
-    assert "bf16 arithmetic of your GPU allows 165 TFLOP/s" in said(page)[1]
+    assert "bf16 arithmetic of your GPU allows 165 TFLOP/s" in summary(page)[1]
     choose(page, "2", "own")
     fill(page, gbs="100")
-    assert "memory of your GPU allows" in said(page)[1]
+    assert "memory of your GPU allows" in summary(page)[1]
     assert computed(page)["least"] == pytest.approx(1.2 / 100 * 1e6, rel=0.006)
 
 
@@ -241,11 +241,11 @@ def test_a_dot_is_dragged_from_where_it_stands(page):
     start = place(page, gflop / gbyte, gflop / ms)
     to = place(page, 4 * gflop / gbyte, gflop / ms / 2)
     drag(page, start, to)
-    assert said(page)[0].startswith(f"{NAMES[2]}: ")
+    assert summary(page)[0].startswith(f"{NAMES[2]}: ")
     assert handle(page) == pytest.approx(to, abs=2)
     assert computed(page)["intensity"] == pytest.approx(4 * gflop / gbyte, rel=0.05)
     assert computed(page)["bytes"] == pytest.approx(1e9 * gbyte, rel=0.006), "the same bytes"
-    assert said(page)[1].endswith("% of that.")
+    assert summary(page)[1].endswith("% of that.")
     assert middle(page, ".roofline__marks > circle") == pytest.approx(start, abs=1), (
         "where it was measured stays marked"
     )
@@ -260,7 +260,7 @@ def test_it_stops_at_the_roof_and_at_the_picture(page):
     intensity = computed(page)["intensity"]
     roof = min(CEILINGS["copy"] / 1000 * intensity, CEILINGS[unit])
     assert handle(page)[1] == pytest.approx(place(page, intensity, roof)[1], abs=1)
-    assert "% of that" not in said(page)[1]
+    assert "% of that" not in summary(page)[1]
     drag(page, handle(page), (5000, 5000))
     whole = page.locator("svg.roofline").bounding_box()
     assert handle(page) == pytest.approx((whole["width"], whole["height"]), abs=1)
@@ -269,9 +269,9 @@ def test_it_stops_at_the_roof_and_at_the_picture(page):
 def test_to_point_at_a_dot_chooses_it_as_it_ran(page):
     for chosen in (3, 1):
         page.locator(f".roofline__dot[data-kernel='{chosen}']").click()
-        assert said(page)[0].startswith(f"{NAMES[chosen - 1]}: ") and said(page)[1].startswith("At the roof")
+        assert summary(page)[0].startswith(f"{NAMES[chosen - 1]}: ") and summary(page)[1].startswith("At the roof")
     page.locator("[data-kernel='2'] text").filter(visible=True).click()
-    assert said(page)[0].startswith("add: ")
+    assert summary(page)[0].startswith("add: ")
     fill(page, flop="5G")
     page.locator(".roofline__dot[data-kernel='3']").click()
     assert page.locator("input[name=flop]").input_value() == "", "what was typed was said of another"
@@ -287,7 +287,7 @@ def test_a_finger_drags_it_too(open_page):
     for i in range(1, 6):
         touch("touchMove", {"x": x + 8 * i, "y": y + 6 * i})
     touch("touchEnd")
-    assert said(page)[0].startswith("powers: ") and said(page)[1].startswith("Computed, not measured")
+    assert summary(page)[0].startswith("powers: ") and summary(page)[1].startswith("Computed, not measured")
     whole = page.locator("svg.roofline").bounding_box()
     assert handle(page) == pytest.approx((x + 40 - whole["x"], y + 30 - whole["y"]), abs=2)
     assert page.evaluate("scrollY") == 0
@@ -302,7 +302,7 @@ def test_address_keeps_the_state(open_page):
     choose(page, "3", "own")
     fill(page, flop="30 G", gbs="900")
     assert query(page) == "?q=1&roofline.kernel=3&roofline.gpu=own&roofline.flop=30+G&roofline.gbs=900"
-    assert said(open_page(query(page))) == said(page)
+    assert summary(open_page(query(page))) == summary(page)
     choose(page, "1")
     assert query(page) == "?q=1", "the first state needs no parameter"
 
@@ -313,18 +313,18 @@ def query(page) -> str:
 
 def test_address_may_hold_anything(open_page):
     page = open_page()
-    first = said(page)
-    assert said(open_page("?roofline.kernel=99&roofline.gpu=T5&roofline.flop=-4&roofline.x=1")) == first
-    assert said(open_page("?roofline.kernel=<b>&roofline.us=<i>")) == first
+    first = summary(page)
+    assert summary(open_page("?roofline.kernel=99&roofline.gpu=T5&roofline.flop=-4&roofline.x=1")) == first
+    assert summary(open_page("?roofline.kernel=<b>&roofline.us=<i>")) == first
     for far in ("?roofline.flop=1e30", "?roofline.bytes=1e30&roofline.us=1e20"):
-        assert said(open_page(far))[1].startswith("Computed, not measured")
+        assert summary(open_page(far))[1].startswith("Computed, not measured")
 
 
 def test_moving_or_copying_the_element_keeps_it_working(page):
     move_and_copy(page, "roofline-explorer")
     page.locator("#copy select[name=kernel]").select_option("4")
-    assert said(page, "#copy")[0].startswith("product: ")
-    assert said(page, "#roofline")[0].startswith("add <small>: ")
+    assert summary(page, "#copy")[0].startswith("product: ")
+    assert summary(page, "#roofline")[0].startswith("add <small>: ")
 
 
 # Who can use it
@@ -337,14 +337,14 @@ def test_keyboard_alone_suffices(page):
     _, _, gflop, gbyte, ms = KERNELS[0]
     page.keyboard.press("ArrowRight")
     assert computed(page)["intensity"] == pytest.approx(2 * gflop / gbyte, rel=0.006)
-    assert f"In {ms * 1000:g} µs it reaches" in said(page)[1], "twice the arithmetic in the same time"
+    assert f"In {ms * 1000:g} µs it reaches" in summary(page)[1], "twice the arithmetic in the same time"
     assert at("ariaValueText").startswith(f"{2 * gflop / gbyte:.3g} FLOP per byte, ")
     for key in ("ArrowUp", "ArrowDown", "ArrowLeft"):
         page.keyboard.press(key)
     assert handle(page) == pytest.approx(place(page, gflop / gbyte, gflop / ms), abs=1), "there and back"
     page.keyboard.press("Tab")
     page.keyboard.press("ArrowDown")
-    assert said(page)[0].startswith("add: ") and said(page)[1].startswith("At the roof")
+    assert summary(page)[0].startswith("add: ") and summary(page)[1].startswith("At the roof")
     page.keyboard.press("Tab")
     page.keyboard.press("Tab")
     page.keyboard.type("2 G")
@@ -360,7 +360,7 @@ def test_more_arithmetic_is_free_until_the_corner(page):
     for doublings in range(1, 9):
         page.keyboard.press("ArrowRight")
         assert computed(page)["least"] == pytest.approx(least(2**doublings), rel=0.02)
-        assert "% of that" not in said(page)[1], "it stays at the roof"
+        assert "% of that" not in summary(page)[1], "it stays at the roof"
     assert least(2**8) > 1.5 * least(1) == 1.5 * least(2**7)
 
 
@@ -380,8 +380,8 @@ def test_no_axe_violation(open_page, scheme, state):
     page = open_page(state)
     in_scheme(page, scheme)
     page.locator("summary").click()
-    found = axe.run(page, options={"rules": {"target-size": {"enabled": True}}})
-    assert found.violations_count == 0, found.generate_report()
+    results = axe.run(page, options={"rules": {"target-size": {"enabled": True}}})
+    assert results.violations_count == 0, results.generate_report()
 
 
 @pytest.mark.parametrize("width", [360, 1280])

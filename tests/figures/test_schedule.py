@@ -21,7 +21,7 @@ def html(names=NAMES, recorded=None):
 
 
 def drawing(page: str, launch: str) -> str:
-    """What the picture has of a launch."""
+    """Return the parts of the picture that show a launch."""
     return page.split(f'data-name="{launch}"')[1].split("data-name")[0]
 
 
@@ -75,11 +75,11 @@ def test_begins_with_the_first_of_launches_by_their_number_of_programs():
 
 def test_says_in_words_what_it_shows():
     page = html()
-    said = (
+    summary = (
         "2 programs on 2 of 4 SMs; the last ends after 100 µs. Over that time, the SMs were idle for 50%. "
         "At its end, 2 SMs had nothing left to run, for 100 µs on average."
     )
-    assert f'aria-label="few: {said}"' in page
+    assert f'aria-label="few: {summary}"' in page
     assert [re.findall("<td>(.*?)</td>", row) for row in re.findall("<tr>(.*?)</tr>", page, re.S)[1:]] == [
         ["few", "2", "2", "1", "100.0", "50.2%"],
         ["one more", "5", "4", "1", "200.0", "37.9%"],

@@ -31,7 +31,7 @@ def page(open_page):
     return open_page()
 
 
-def said(page, of="schedule-explorer") -> str:
+def summary(page, of="schedule-explorer") -> str:
     return page.locator(f"{of} output").first.inner_text()
 
 
@@ -70,7 +70,7 @@ def at(page, moment):
 
 def test_opens_at_the_beginning_with_play_first(page):
     assert slider(page).input_value() == "0"
-    assert said(page) == "At 0 µs: 1 program on 1 SM, 1 waiting; idle: 3 SMs."
+    assert summary(page) == "At 0 µs: 1 program on 1 SM, 1 waiting; idle: 3 SMs."
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Play"
     later, plot = page.locator(".schedule__plot i").first.bounding_box(), page.locator(".schedule__plot").bounding_box()
@@ -122,8 +122,8 @@ def test_says_what_runs_at_a_moment(page, name):
             f"{count(len(on), 'program')} on {count(len(set(on)), 'SM')}, {waiting} waiting; "
             f"idle: {count(SMS - len(set(on)), 'SM')}."
         )
-        assert said(page) == f"At {moment} µs: {expected if on or waiting else 'all have ended.'}"
-        words.add(said(page))
+        assert summary(page) == f"At {moment} µs: {expected if on or waiting else 'all have ended.'}"
+        words.add(summary(page))
     assert len(words) == 10
 
 
@@ -188,7 +188,7 @@ def test_the_moment_is_dragged_across_the_picture(page):
     for moment in (60, 150, 20):
         page.mouse.move(picture["x"] + moment / end * picture["width"], picture["y"] + 4, steps=2)
         assert float(slider(page).input_value()) == pytest.approx(moment, abs=1)
-        assert said(page).startswith(f"At {slider(page).input_value()} µs: ")
+        assert summary(page).startswith(f"At {slider(page).input_value()} µs: ")
     page.mouse.up()
     page.mouse.move(picture["x"], picture["y"])
     assert float(slider(page).input_value()) == pytest.approx(20, abs=1), "it was let go"
@@ -218,13 +218,13 @@ def test_plays_to_the_end_and_can_be_stopped(page):
     assert page.locator("output").first.get_attribute("aria-live") == "off"
     assert button.inner_text() == "Stop"
     button.click()
-    stopped = said(page)
+    stopped = summary(page)
     elapse(1000)
-    assert said(page) == stopped and button.inner_text() == "Play"
+    assert summary(page) == stopped and button.inner_text() == "Play"
     at(page, 195)
     button.click()
     elapse(6000)
-    assert said(page) == "At 200 µs: all have ended." and button.inner_text() == "Play"
+    assert summary(page) == "At 200 µs: all have ended." and button.inner_text() == "Play"
     button.click()
     elapse(1000)
     assert float(slider(page).input_value()) < 100, "begins anew"
@@ -237,7 +237,7 @@ def test_nothing_plays_under_reduced_motion(open_page):
     page = open_page(reduced_motion="reduce")
     assert not page.get_by_text("Play").is_visible()
     at(page, 50)
-    assert said(page).startswith("At 50 µs: 2 programs")
+    assert summary(page).startswith("At 50 µs: 2 programs")
 
 
 # Its state
@@ -253,7 +253,7 @@ def test_address_keeps_the_state(open_page):
     assert query(page) == "?q=1&schedule.launch=1&schedule.time=150&schedule.program=4"
     assert page.evaluate("history.length") == steps, "a change must add no step to go back"
     again = open_page(query(page))
-    assert (said(again), detail(again), displayed(again)) == (said(page), detail(page), ["one more"])
+    assert (summary(again), detail(again), displayed(again)) == (summary(page), detail(page), ["one more"])
     choose(again, "few")
     at(again, 0)
     assert query(again) == "?q=1&schedule.program=4", "the first state needs no parameter"
@@ -262,10 +262,10 @@ def test_address_keeps_the_state(open_page):
 def test_address_may_hold_anything(open_page):
     page = open_page("?schedule.launch=<b>&schedule.time=1e9&schedule.program=-3&schedule.id=5")
     assert displayed(page) == ["few"]
-    assert said(page).endswith("all have ended.")
+    assert summary(page).endswith("all have ended.")
     assert detail(page).startswith("Choose a program")
     page = open_page("?schedule.launch=9&schedule.time=x")
-    assert displayed(page) == ["shared"] and said(page).startswith("At 0 µs: ")
+    assert displayed(page) == ["shared"] and summary(page).startswith("At 0 µs: ")
 
 
 def test_moving_or_copying_the_element_keeps_it_working(page):
@@ -273,8 +273,8 @@ def test_moving_or_copying_the_element_keeps_it_working(page):
     move_and_copy(page, "schedule-explorer")
     copy = page.locator("#copy")
     slider(copy).fill("150")
-    assert said(page, "#copy") == "At 150 µs: 1 program on 1 SM, 0 waiting; idle: 3 SMs."
-    assert said(page, "#schedule").startswith("At 0 µs: ")
+    assert summary(page, "#copy") == "At 150 µs: 1 program on 1 SM, 0 waiting; idle: 3 SMs."
+    assert summary(page, "#schedule").startswith("At 0 µs: ")
     assert page.locator("#schedule button").count() == copy.locator("button").count() == 1
 
 
@@ -293,10 +293,10 @@ def test_keyboard_alone_suffices(page):
     assert displayed(page) == ["shared"]
     page.keyboard.press("Tab")
     page.keyboard.press("End")
-    assert said(page).endswith("all have ended.")
+    assert summary(page).endswith("all have ended.")
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("Home")
-    assert said(page) == "At 0 µs: 4 programs on 2 SMs, 1 waiting; idle: 2 SMs."
+    assert summary(page) == "At 0 µs: 4 programs on 2 SMs, 1 waiting; idle: 2 SMs."
     page.keyboard.press("Tab")
     page.keyboard.press("2")
     assert detail(page).startswith("Program 2 ran on SM 0 from 0 to 50 µs")
@@ -323,8 +323,8 @@ def test_no_axe_violation(open_page, scheme, state):
     page = open_page(state)
     in_scheme(page, scheme)
     page.locator("summary").click()
-    found = axe.run(page, options={"rules": {"target-size": {"enabled": True}}})
-    assert found.violations_count == 0, found.generate_report()
+    results = axe.run(page, options={"rules": {"target-size": {"enabled": True}}})
+    assert results.violations_count == 0, results.generate_report()
 
 
 @pytest.mark.parametrize("state", ["", "?schedule.launch=2&schedule.program=1"])
@@ -365,6 +365,6 @@ def test_says_of_the_lesson_what_was_recorded(open_site, site):
         on = sum(begin <= moment < end for begin, end in times)
         waiting = sum(begin > moment for begin, _ in times)
         if on or waiting:
-            assert re.match(rf"At {moment} µs: {on} programs? on \d+ SMs?, {waiting} waiting; ", said(page))
+            assert re.match(rf"At {moment} µs: {on} programs? on \d+ SMs?, {waiting} waiting; ", summary(page))
         else:
-            assert said(page) == f"At {moment} µs: all have ended."
+            assert summary(page) == f"At {moment} µs: all have ended."

@@ -65,13 +65,13 @@ def chosen(page) -> tuple[str, str]:
     return page.get_by_label("Target").input_value(), page.locator("stage-explorer input:checked").input_value()
 
 
-def said(page) -> tuple[str, str]:
-    """How many instructions a line became, and what is said of an instruction or of all of them."""
+def summary(page) -> tuple[str, str]:
+    """Return how many instructions a line became, and the text about an instruction or about all of them."""
     return tuple(page.locator("stage-explorer output").all_inner_texts())
 
 
 def tied(page, pane="code") -> list[int]:
-    """Which lines of a pane are marked, counted from 0."""
+    """Return which lines of a pane are marked, counted from 0."""
     return rows(page, pane).evaluate_all(
         "lines => lines.flatMap((line, i) => line.classList.contains('is-tied') ? [i] : [])"
     )
@@ -164,7 +164,7 @@ def test_opens_on_the_load_with_all_lines_colored(page):
     assert page.locator(".stages__source [aria-pressed=true]").get_attribute("data-line") == LOAD
     shown = lines(page)
     assert tied(page) == [k for k, (number, _) in enumerate(shown) if number == LOAD]
-    assert said(page)[0] == became(LOAD, shown, "ptx")
+    assert summary(page)[0] == became(LOAD, shown, "ptx")
     color = "all => all.map(line => [line.dataset.line, getComputedStyle(line).borderInlineStartColor])"
     of = {pane: dict(page.locator(f".stages__{pane} [data-line]").evaluate_all(color)) for pane in ("source", "code")}
     assert of["code"].items() <= of["source"].items(), "a line and what became of it have one color"
@@ -197,7 +197,7 @@ def test_shows_exactly_what_was_recorded(page):
         code = TARGETS[target]
         assert text(page) == code.text(stage), f"{stage} for {target}"
         assert [bool(number) for number, _ in lines(page)] == [line.place is not None for line in code.stages[stage]]
-        assert f"for {target}: {code.registers} registers" in said(page)[1]
+        assert f"for {target}: {code.registers} registers" in summary(page)[1]
         seen.add(text(page))
     assert len(seen) > 10, "most stages differ from each other"
 
@@ -233,7 +233,7 @@ def test_numbers_name_the_lines_of_the_file(page):
 @pytest.mark.parametrize(("target", "stage"), [("sm_90", "ptx"), ("sm_80", "sass"), ("gfx942", "amdgcn")])
 def test_pointing_at_a_line_marks_its_counterparts_only(page, target, stage):
     choose(page, target, stage)
-    before, shown, counts = (said(page), tied(page)), lines(page), set()
+    before, shown, counts = (summary(page), tied(page)), lines(page), set()
     for i, (number, _) in enumerate(lines(page, "source")):
         row = rows(page, "source").nth(i)
         if not row.get_attribute("data-line"):
@@ -241,29 +241,29 @@ def test_pointing_at_a_line_marks_its_counterparts_only(page, target, stage):
         row.hover()
         expected = [k for k, (other, _) in enumerate(shown) if other == number]
         assert (tied(page, "source"), tied(page)) == ([i], expected), f"line {number}"
-        assert said(page)[0] == became(number, shown, stage)
+        assert summary(page)[0] == became(number, shown, stage)
         counts.add(len(expected))
     assert len(counts) > 2, "lines have few and many counterparts"
     page.locator("h1").hover()
-    assert (said(page), tied(page)) == before, "what was chosen is marked again"
+    assert (summary(page), tied(page)) == before, "what was chosen is marked again"
 
 
 @pytest.mark.parametrize(("target", "stage"), [("sm_90", "ptx"), ("sm_90", "ttgir"), ("gfx942", "amdgcn")])
 def test_pointing_at_an_instruction_says_what_it_does(page, target, stage):
     choose(page, target, stage)
-    facts = said(page)[1]
+    facts = summary(page)[1]
     for i, (number, line) in enumerate(lines(page)):
         if not instructions.find(stage, line):
             continue
         rows(page).nth(i).hover()
-        first, second = said(page)
+        first, second = summary(page)
         assert second == sentence(stage, line)
         if number:
             assert first == became(number, lines(page), stage) and i in tied(page)
         else:
             assert first == "No line of the kernel became this." and not tied(page)
     page.locator("h1").hover()
-    assert said(page)[1] == facts
+    assert summary(page)[1] == facts
 
 
 def test_what_is_chosen_stays_marked_in_another_stage(page):
@@ -353,7 +353,7 @@ def test_keyboard_alone_suffices(page):
     assert at("dataset.line") == LOAD and at("matches('.stages__source *')"), "the chosen line of the kernel"
     page.keyboard.press("ArrowDown")
     number = at("dataset.line")
-    assert int(number) == int(LOAD) + 1 and said(page)[0] == became(number, lines(page), "ptx")
+    assert int(number) == int(LOAD) + 1 and summary(page)[0] == became(number, lines(page), "ptx")
     for key, to in (("Enter", number), ("ArrowUp", LOAD), (" ", LOAD)):
         page.keyboard.press(key)
         assert at("dataset.line") == to
@@ -362,9 +362,9 @@ def test_keyboard_alone_suffices(page):
     page.keyboard.press("Tab")
     assert at("matches('.stages__code *')"), "each pane is one stop"
     page.keyboard.press("End")
-    assert said(page)[1].startswith("ret ")
+    assert summary(page)[1].startswith("ret ")
     page.keyboard.press("Home")
-    assert said(page)[1].startswith("ld.param.b64 Reads an argument")
+    assert summary(page)[1].startswith("ld.param.b64 Reads an argument")
     page.keyboard.press("Tab")
     assert at("name") == "target", "the last stop but one"
     before = chosen(page)[0]
@@ -376,7 +376,7 @@ def test_by_touch(open_page):
     page = open_page(viewport={"width": 390, "height": 740}, has_touch=True, is_mobile=True)
     i, line = next((i, line) for i, (_, line) in enumerate(lines(page)) if "st.global" in line)
     rows(page).nth(i).tap()
-    assert said(page)[1] == sentence("ptx", line)
+    assert summary(page)[1] == sentence("ptx", line)
     assert "tl.store" in page.locator(".stages__source .is-tied").inner_text()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
@@ -423,5 +423,5 @@ def test_no_axe_violation(open_page, scheme, state):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     page = open_page(state)
     in_scheme(page, scheme)
-    found = axe.run(page, options={"rules": {"target-size": {"enabled": True}}})
-    assert found.violations_count == 0, found.generate_report()
+    results = axe.run(page, options={"rules": {"target-size": {"enabled": True}}})
+    assert results.violations_count == 0, results.generate_report()

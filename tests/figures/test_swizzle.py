@@ -84,7 +84,7 @@ def test_the_explorer_begins_with_the_grouped_picture_and_a_race():
     racers = re.findall(
         r'<p><span>(.*?)</span>\s*<i style="--now: (.*?); --end: (.*?)"></i><span>(.*?)</span></p>', page
     )
-    assert [(name, said) for name, *_, said in racers] == [
+    assert [(name, summary) for name, *_, summary in racers] == [
         ("Row-major", "8 of 32"), ("Groups of 2 rows", "8 of 28"),
     ]  # fmt: skip
     assert [(float(now), float(end)) for _, now, end, _ in racers] == [(8 / 32, 1), (8 / 32, 28 / 32)]

@@ -41,12 +41,12 @@ def page(open_page):
     return open_page()
 
 
-def said(page, of="swizzle-explorer") -> str:
+def summary(page, of="swizzle-explorer") -> str:
     return page.locator(f"{of} .swizzle__moment output").text_content()
 
 
-def told(page) -> str:
-    """What is said of the program that is looked at."""
+def program_note(page) -> str:
+    """Return the text about the program that is chosen."""
     return page.locator("swizzle-explorer .explorer__detail").text_content()
 
 
@@ -70,12 +70,12 @@ def query(page) -> str:
 
 
 def test_order_is_that_of_the_kernel_and_of_swizzle2d_and_of_the_snippets_model(page):
-    ran = [(1, 1, 1), (1, 7, 3), (7, 1, 3), (5, 4, 3), (5, 4, 8), (9, 9, 1), (9, 9, 3), (4, 9, 2), (12, 11, 5)]
-    shapes = [*ran, *itertools.product(range(1, 7), range(1, 7), range(1, 8))]
+    checked = [(1, 1, 1), (1, 7, 3), (7, 1, 3), (5, 4, 3), (5, 4, 8), (9, 9, 1), (9, 9, 3), (4, 9, 2), (12, 11, 5)]
+    shapes = [*checked, *itertools.product(range(1, 7), range(1, 7), range(1, 8))]
     computed = call(page, "swizzle", "it.order(a)", [{"m": m, "n": n, "group": group} for m, n, group in shapes])
     for (m, n, group), tiles in zip(shapes, computed, strict=True):
         assert [tuple(tile) for tile in tiles] == grouped.tile_order(m, n, group), (m, n, group)
-    for (m, n, group), tiles in zip(ran, computed, strict=False):
+    for (m, n, group), tiles in zip(checked, computed, strict=False):
         for swizzle2d in (False, True):
             stored = grouped.order(m, n, group, swizzle2d=swizzle2d)
             assert [stored[i, j].item() for i, j in tiles] == list(range(m * n)), (m, n, group, swizzle2d)
@@ -122,16 +122,16 @@ def test_on_a_grid_of_two_axes_order_is_what_the_kernel_stores(page):
 
 @pytest.mark.parametrize(("launch", "sms", "cache"), [(0, 9, 60), (1, 9, 60), (1, 7, 20), (0, 24, 120), (1, 1, 1)])
 def test_hits_are_those_of_what_the_kernel_loaded(page, launch, sms, cache):
-    """What the programs of a recorded launch loaded, led through a cache that drops what was used longest ago."""
-    ran = swizzle.read(RECORDED, f"matmul_kernel[{launch}]")
-    kept, expected = [], [{"A": [], "B": []} for _ in ran.tiles]
-    for first in range(0, len(ran.tiles), sms):
-        for step in range(ran.k):
-            for pid in range(first, min(first + sms, len(ran.tiles))):
-                for tile in ran.loads[pid][2 * step : 2 * step + 2]:
+    """Send the loads of a recorded launch through a cache that drops what was used longest ago."""
+    order = swizzle.read(RECORDED, f"matmul_kernel[{launch}]")
+    kept, expected = [], [{"A": [], "B": []} for _ in order.tiles]
+    for first in range(0, len(order.tiles), sms):
+        for step in range(order.k):
+            for pid in range(first, min(first + sms, len(order.tiles))):
+                for tile in order.loads[pid][2 * step : 2 * step + 2]:
                     expected[pid][tile[0]].append(tile in kept)
                     kept = [*(other for other in kept if other != tile), tile][-cache:]
-    sizes = {"m": ran.m, "n": ran.n, "k": ran.k, "group": ran.group, "sms": sms, "cache": cache}
+    sizes = {"m": order.m, "n": order.n, "k": order.k, "group": order.group, "sms": sms, "cache": cache}
     (computed,) = call(page, "swizzle", "it.run(a).hits", [sizes])
     assert computed == expected
     assert any(any(hits["A"] + hits["B"]) for hits in expected) == (cache > 1)
@@ -172,14 +172,14 @@ def test_begins_as_what_was_recorded(open_page):
 
 
 def classes(page) -> dict[str, int]:
-    """How many tiles there are of each kind in the picture."""
+    """Count the tiles of each kind in the picture."""
     paths = page.locator(".swizzle__picture path")
     shown = paths.evaluate_all("all => all.map(p => [p.getAttribute('class'), p.getAttribute('d')])")
     return {kind: path.count("M") for kind, path in shown}
 
 
 def test_says_both_orders_in_words(page):
-    assert said(page) == BEGINS
+    assert summary(page) == BEGINS
     assert page.locator("output").first.get_attribute("aria-live") == "polite"
     assert page.get_by_role("img").evaluate_all("all => all.map(e => e.ariaLabel)") == ORDERS[1:]
 
@@ -192,7 +192,7 @@ def test_tiles_that_run_are_read_and_are_kept(page):
     assert classes(page) == {**common, "miss": 10, "kept": 50, "memory": 102}
     slide(page, "Rows in a group", 3)
     slide(page, "Step", 19)
-    assert said(page).startswith("Wave 3 of 9, step 1 of 9: programs 18 to 26")
+    assert summary(page).startswith("Wave 3 of 9, step 1 of 9: programs 18 to 26")
     assert classes(page)["hit"] == 3 and classes(page)["miss"] == 3, "of A it reads what the wave before read"
     assert classes(page)["pid-1 done"] == 9
 
@@ -222,35 +222,35 @@ def tile(page, row, column, sizes=(9, 9, 9), within=9):
 def test_a_pointer_over_a_tile_shows_what_its_program_reads(page):
     """As long as it is there; a click keeps it. In the second wave, A is found again."""
     svg = page.locator(".swizzle__picture svg")
-    assert told(page).startswith("Point at a tile")
+    assert program_note(page).startswith("Point at a tile")
     svg.hover(position=tile(page, 1, 3))
-    assert told(page) == "Program 10, wave 2. Row 1 of A: 9 hits. Column 3 of B: 9 hits."
+    assert program_note(page) == "Program 10, wave 2. Row 1 of A: 9 hits. Column 3 of B: 9 hits."
     for within in (17, 1):
         svg.hover(position=tile(page, 2, 2, within=within))
-        assert told(page).startswith("Program 8, wave 1.")
+        assert program_note(page).startswith("Program 8, wave 1.")
     svg.hover(position=tile(page, 0, 3))
-    assert told(page) == "Program 9, wave 2. Row 0 of A: 9 hits. Column 3 of B: 9 misses."
+    assert program_note(page) == "Program 9, wave 2. Row 0 of A: 9 hits. Column 3 of B: 9 misses."
     assert (classes(page)["own hit"], classes(page)["own miss"], classes(page)["frame"]) == (9, 9, 2)
     assert page.locator(".swizzle__picture text.chosen").all_text_contents() == ["9"]
     svg.hover(position={"x": 3, "y": 3})
-    assert told(page).startswith("Point at a tile") and "own hit" not in classes(page)
+    assert program_note(page).startswith("Point at a tile") and "own hit" not in classes(page)
     svg.click(position=tile(page, 8, 8))
     page.get_by_role("heading", name="Explorer").hover()
-    assert told(page).startswith("Program 80, wave 9.")
+    assert program_note(page).startswith("Program 80, wave 9.")
     assert query(page) == "?swizzle.program=80"
     svg.click(position=tile(page, 8, 8))
     page.get_by_role("heading", name="Explorer").hover()
-    assert told(page).startswith("Point at a tile") and query(page) == ""
+    assert program_note(page).startswith("Point at a tile") and query(page) == ""
     preset(page, "Tall A")
     svg.click(position=tile(page, 11, 1, (12, 2, 4)))
-    assert told(page).startswith("Program 23, wave 6. Row 11 of A:")
+    assert program_note(page).startswith("Program 23, wave 6. Row 11 of A:")
 
 
 def test_a_program_is_chosen_by_its_number_too(page):
     page.get_by_role("spinbutton", name="Program").fill("4")
-    assert told(page) == "Program 4, wave 1. Row 1 of A: 9 hits. Column 1 of B: 9 hits."
+    assert program_note(page) == "Program 4, wave 1. Row 1 of A: 9 hits. Column 1 of B: 9 hits."
     page.get_by_role("spinbutton", name="Program").fill("81")
-    assert told(page).startswith("Point at a tile")
+    assert program_note(page).startswith("Point at a tile")
 
 
 def test_the_dot_can_be_dragged(page):
@@ -279,11 +279,11 @@ def test_sizes(page):
     slide(page, "Rows in a group", 1)
     assert titles.all_inner_texts() == ["Row-major", "Row-major"]
     slide(page, "SMs", 24)
-    assert said(page).startswith("Wave 1 of 1, step 9 of 9: programs 0 to 17,")
+    assert summary(page).startswith("Wave 1 of 1, step 9 of 9: programs 0 to 17,")
     slide(page, "Tiles along N", 1)
     slide(page, "SMs", 1)
     slide(page, "Step", 18)
-    assert said(page).startswith("Wave 2 of 2, step 9 of 9: program 1, in 1 row and 1 column.")
+    assert summary(page).startswith("Wave 2 of 2, step 9 of 9: program 1, in 1 row and 1 column.")
     assert page.locator(".explorer__field b").all_inner_texts() == ["2", "1", "9", "1", "60", "1"]
     assert not page.locator("swizzle-explorer [aria-pressed=true]").count()
 
@@ -296,9 +296,9 @@ def test_a_grid_of_two_axes(page):
     line = grouped.tile_reads(grouped.tile_order(9, 10, 1), 9, resident=9, cache=60).misses
     assert titles.all_inner_texts() == ["Row-major", "2-D, groups of 3"]
     assert [text.split(" of ")[1] for text in ends.all_inner_texts()] == [str(line), "1080"]
-    assert said(page).startswith("Wave 1 of 10, step 9 of 9: programs 0 to 8, in 9 rows and 3 columns. Row-major.")
+    assert summary(page).startswith("Wave 1 of 10, step 9 of 9: programs 0 to 8, in 9 rows and 3 columns. Row-major.")
     page.locator(".swizzle__picture svg").hover(position=tile(page, 4, 3, (9, 10, 9)))
-    assert told(page).startswith("Program 4, wave 1. Row 4 of A: ")
+    assert program_note(page).startswith("Program 4, wave 1. Row 4 of A: ")
     slide(page, "Rows in a group", 1)
     assert titles.all_inner_texts() == ["Row-major", "2-D, no groups"]
     assert [text.split(" of ")[1] for text in ends.all_inner_texts()] == [str(line), "900"]
@@ -311,7 +311,7 @@ def test_a_grid_of_two_axes(page):
 def test_with_room_for_every_tile_each_is_read_once(page):
     preset(page, "All fits")
     slide(page, "Step", 81)
-    assert said(page).count("162 of 1458 reads so far, 162 of 1458 in the end") == 2
+    assert summary(page).count("162 of 1458 reads so far, 162 of 1458 in the end") == 2
 
 
 def test_plays(page):
@@ -320,15 +320,15 @@ def test_plays(page):
     play.click()
     assert page.locator("output").first.get_attribute("aria-live") == "off"
     page.get_by_role("button", name="Stop").click()
-    stopped = said(page)
+    stopped = summary(page)
     elapse(10_000)
-    assert said(page) == stopped
+    assert summary(page) == stopped
     play.click()
     elapse(10_000)
-    assert "step 9 of 9" in said(page) and play.is_visible(), "it has come to the end"
+    assert "step 9 of 9" in summary(page) and play.is_visible(), "it has come to the end"
     play.click()
     elapse(200)
-    assert said(page).startswith("Wave 1 of 9")
+    assert summary(page).startswith("Wave 1 of 9")
     page.locator("swizzle-explorer").evaluate("e => e.remove()")
 
 
@@ -336,7 +336,7 @@ def test_nothing_plays_under_reduced_motion(open_page):
     page = open_page(reduced_motion="reduce")
     assert not page.get_by_text("Play", exact=True).is_visible()
     slide(page, "Step", 10)
-    assert said(page).startswith("Wave 2 of 9")
+    assert summary(page).startswith("Wave 2 of 9")
 
 
 # Its state
@@ -355,24 +355,24 @@ def test_address_keeps_the_state(open_page):
     assert set(query(page).removeprefix("?").split("&")) == wanted
     assert page.evaluate("history.length") == steps, "a change must add no step to go back"
     again = open_page(query(page))
-    assert said(again) == said(page) != BEGINS and told(again) == told(page)
+    assert summary(again) == summary(page) != BEGINS and program_note(again) == program_note(page)
     preset(again, "As recorded")
     assert "cache" not in query(again), "the first state needs no parameter"
 
 
 def test_address_may_hold_anything(open_page):
     page = open_page("?swizzle.m=<b>&swizzle.n=&swizzle.group=x&swizzle.step=none&swizzle.id=5&swizzle.program=x")
-    assert said(page) == BEGINS and told(page).startswith("Point at a tile")
+    assert summary(page) == BEGINS and program_note(page).startswith("Point at a tile")
     page = open_page("?swizzle.m=99&swizzle.n=-4&swizzle.sms=1e9&swizzle.cache=2.4&swizzle.step=1e9&swizzle.program=-1")
-    assert said(page).startswith("Wave 1 of 1, step 9 of 9: programs 0 to 11,")
-    assert told(page).startswith("Point at a tile")
+    assert summary(page).startswith("Wave 1 of 1, step 9 of 9: programs 0 to 11,")
+    assert program_note(page).startswith("Point at a tile")
 
 
 def test_moving_or_copying_the_element_keeps_it_working(page):
     move_and_copy(page, "swizzle-explorer")
     slide(page.locator("#copy"), "Step", 10)
-    assert said(page, "#copy").startswith("Wave 2 of 9")
-    assert said(page, "#swizzle") == BEGINS
+    assert summary(page, "#copy").startswith("Wave 2 of 9")
+    assert summary(page, "#swizzle") == BEGINS
 
 
 # Who can use it
@@ -386,13 +386,13 @@ def test_keyboard_alone_suffices(page):
     page.keyboard.press("Enter")
     page.keyboard.press("Tab")
     page.keyboard.press("ArrowRight")
-    assert "Groups of 4 rows." in said(page)
+    assert "Groups of 4 rows." in summary(page)
     page.keyboard.press("Tab")
     page.keyboard.press("Home")
-    assert said(page).startswith("Wave 1 of 9, step 1 of 9: programs 0 to 8")
+    assert summary(page).startswith("Wave 1 of 9, step 1 of 9: programs 0 to 8")
     page.keyboard.press("Tab")
     page.keyboard.type("12")
-    assert told(page).startswith("Program 12, wave 2.")
+    assert program_note(page).startswith("Program 12, wave 2.")
     for _ in range(3):
         page.keyboard.press("Tab")
     page.keyboard.press(" ")
@@ -402,7 +402,7 @@ def test_keyboard_alone_suffices(page):
     page.keyboard.press("Enter")
     page.keyboard.press("Tab")
     page.keyboard.press("End")
-    assert said(page).startswith("Wave 1 of 12")
+    assert summary(page).startswith("Wave 1 of 12")
 
 
 def test_without_javascript_the_first_state_stands(open_page):
@@ -422,8 +422,8 @@ def test_no_axe_violation(open_page):
         summary.click()
     for scheme in ("default", "slate"):
         in_scheme(page, scheme)
-        found = axe.run(page, options={"rules": {"target-size": {"enabled": True}}})
-        assert found.violations_count == 0, found.generate_report()
+        results = axe.run(page, options={"rules": {"target-size": {"enabled": True}}})
+        assert results.violations_count == 0, results.generate_report()
 
 
 def test_fits_on_a_phone(open_page):
@@ -434,7 +434,7 @@ def test_fits_on_a_phone(open_page):
     shown = "e => e.getBoundingClientRect().height"
     assert page.locator(".swizzle__picture text").first.evaluate(shown) >= 9
     page.locator(".swizzle__picture svg").tap(position=tile(page, 2, 2))
-    assert told(page).startswith("Program 8, wave 1.")
+    assert program_note(page).startswith("Program 8, wave 1.")
     page = open_page("?swizzle.m=12&swizzle.n=12", viewport={"width": 360, "height": 700}, has_touch=True)
     for summary in page.locator("summary").all():
         summary.tap()

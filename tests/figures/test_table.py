@@ -84,7 +84,7 @@ def test_titles_are_text():
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"name": "u"}, "no benchmark 'u'; the nearest"),
         ({"name": "t", "share_of": "z"}, "no line 'z'; the nearest"),
@@ -92,7 +92,7 @@ def test_titles_are_text():
         ({"name": "t", "rows": [7]}, "no row 7; the nearest"),
     ],
 )
-def test_what_is_not_there(options, said):
+def test_what_is_not_there(options, message):
     data = Benchmark(name="t", x=["n"], xlabel="n", ylabel="", lines={"a": "A"}, rows=[Reading([1], {"a": [1.0]})])
-    with pytest.raises(RecorderError, match=said):
+    with pytest.raises(RecorderError, match=message):
         table(replace(made("h200"), benchmarks=[data]), **options)

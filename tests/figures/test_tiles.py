@@ -92,7 +92,7 @@ def test_wrapped_indices_are_other_elements():
     matrix = Matrix("a", Tensor("a_ptr", "float32", [2, 2], [2, 1]))
     wrapped = [2 * (r % 2) + c for r in range(4) for c in range(2)]
     matrix.add(Access(pid=(0, 0, 0), op="load", tensor="a_ptr", shape=[4, 2], offsets=wrapped, mask=[True] * 8))
-    assert matrix.said() == [("load", "0", "0–3", "0, 1", "4 loaded, 4 loaded, but another element")]
+    assert matrix.tile_rows() == [("load", "0", "0–3", "0, 1", "4 loaded, 4 loaded, but another element")]
 
 
 def test_a_square_beyond_the_matrix_stays_there_when_it_is_touched_again():
@@ -100,7 +100,7 @@ def test_a_square_beyond_the_matrix_stays_there_when_it_is_touched_again():
     beyond = Access(pid=(0, 0, 0), op="load", tensor="a_ptr", shape=[1, 4], offsets=[0, 1, 2, 3], mask=[True] * 4)
     matrix.add(beyond)
     matrix.add(beyond)
-    assert [said[-1] for said in matrix.said()] == ["2 loaded, 2 loaded, but another element"] * 2
+    assert [row[-1] for row in matrix.tile_rows()] == ["2 loaded, 2 loaded, but another element"] * 2
 
 
 @pytest.mark.parametrize(

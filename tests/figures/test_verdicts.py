@@ -47,7 +47,7 @@ def test_what_never_ran_has_no_column_for_it(toy):
 
 
 def test_only_what_changed(toy):
-    """Of all versions, what one of them lacks too; and not what stayed."""
+    """Show of all versions what changed, also what one of them lacks."""
     output = "## Functions\n  stays\n    arguments: (x)\n  {}\n    arguments: ({})\n"
     record(toy, "cpu", "3.7.1", output.format("old", "3.7.1"))
     for version in ("3.8.0", "3.9.0"):

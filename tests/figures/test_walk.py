@@ -57,9 +57,9 @@ def test_says_the_offsets_and_lanes_of_every_access(program):
         assert f"{on[0]} elements of a and {on[1]} of b are loaded" in loaded
         assert (f"{off[0]} and {off[1]} lanes are masked off" in loaded) == any(off)
     (store,) = c
-    (said,) = words(program, "store")
-    assert f"{store.mask.count(True)} elements of c are stored" in said
-    assert ("masked off" in said) == (not all(store.mask))
+    (sentence,) = words(program, "store")
+    assert f"{store.mask.count(True)} elements of c are stored" in sentence
+    assert ("masked off" in sentence) == (not all(store.mask))
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -81,8 +81,8 @@ def test_draws_every_tile_where_it_was_loaded(program):
 
 
 def test_the_sums_are_those_that_the_run_printed():
-    found = re.findall(r"k from 0 to (\d+): c\[2, 5\] = (-?\d+)", RECORDED.output)
-    printed = {int(k): int(value) for k, value in found}
+    results = re.findall(r"k from 0 to (\d+): c\[2, 5\] = (-?\d+)", RECORDED.output)
+    printed = {int(k): int(value) for k, value in results}
     one = Walk(LAUNCH, 1, partial_sums(RECORDED, "steps"))
     after = [moment.sum.replace("−", "-") for moment in one.moments() if moment.part == "dot"]
     assert list(map(int, after)) == list(printed.values()) and [end - 1 for end in one.ends[1:]] == list(printed)
@@ -179,7 +179,7 @@ def page(open_page):
     return open_page()
 
 
-def said(page, of="walk") -> str:
+def sentence(page, of="walk") -> str:
     return page.locator(f"#{of} .explorer__summary").inner_text()
 
 
@@ -196,18 +196,20 @@ def running(page) -> list[str]:
 
 
 def test_opens_at_the_beginning(page):
-    assert said(page) == Walk(LAUNCH, 1).moments()[0].words and query(page) == ""
+    assert sentence(page) == Walk(LAUNCH, 1).moments()[0].words and query(page) == ""
     assert running(page)[0].startswith("m, n = my_tile(") and len(running(page)) == 2
     assert button(page, "Back").is_disabled() and not page.locator("#walk .walk__moving:visible").count()
     assert page.locator("#walk .walk__cell--known").all_inner_texts() == ["0"]
-    assert said(page, of="other").startswith("Program 5 computes the tile of c that begins at row m = 4, column n = 8.")
+    assert sentence(page, of="other").startswith(
+        "Program 5 computes the tile of c that begins at row m = 4, column n = 8."
+    )
 
 
 def test_steps_through_all_moments_and_back(page):
     one = Walk(LAUNCH, 1, partial_sums(RECORDED, "steps"))
     for moment in one.moments()[1:]:
         button(page, "Step").click()
-        assert said(page) == moment.words
+        assert sentence(page) == moment.words
         assert page.locator("#walk .walk__cell--known").inner_text() == moment.sum
         assert [part for part, line in code(LAUNCH) if line.strip() in map(str.strip, running(page))] == [
             part for part, _ in code(LAUNCH) if part == moment.part
@@ -216,7 +218,7 @@ def test_steps_through_all_moments_and_back(page):
         assert shown == [one.added(i) for i in range(3) if moment.step > i or (moment.step, moment.part) == (i, "dot")]
     assert button(page, "Step").is_disabled()
     button(page, "Back").click()
-    assert said(page) == one.moments()[-2].words and query(page) == "?walk.moment=9"
+    assert sentence(page) == one.moments()[-2].words and query(page) == "?walk.moment=9"
 
 
 def test_the_tiles_move_right_and_down(open_page):
@@ -268,38 +270,38 @@ def test_no_motion_where_it_is_not_wanted(open_page):
 def test_a_program_by_its_number_or_by_its_tile(page):
     label = lambda number: page.locator(f"#walk .explorer__switch label:has(input[value='{number}'])")
     label(5).click()
-    assert said(page).startswith("Program 5 ") and query(page) == "?walk.program=5"
+    assert sentence(page).startswith("Program 5 ") and query(page) == "?walk.program=5"
     assert page.locator("#walk [data-program='5'] .walk__frame:visible").count() == 7
     assert page.locator("#walk [data-program='1']:visible").count() == 0
     page.locator("#walk [data-tile='3']").click()
-    assert said(page).startswith("Program 3 ") and query(page) == "?walk.program=3"
+    assert sentence(page).startswith("Program 3 ") and query(page) == "?walk.program=3"
     assert page.locator("#walk .walk__picture").get_attribute("class") == "walk__picture pid-3"
 
 
 def test_keyboard_alone_reaches_and_works_everything(page):
     button(page, "Step").focus()
     page.keyboard.press("Enter")
-    assert said(page).startswith("k is 0.")
+    assert sentence(page).startswith("k is 0.")
     button(page, "Back").focus()
     page.keyboard.press(" ")
-    assert said(page).startswith("Program 1 ")
+    assert sentence(page).startswith("Program 1 ")
     page.locator("#walk input[name=program]:checked").focus()
     page.keyboard.press("ArrowRight")
-    assert said(page).startswith("Program 2 ")
+    assert sentence(page).startswith("Program 2 ")
 
 
 def test_address_keeps_the_state_and_may_hold_anything(open_page):
     page = open_page("?q=1&walk.moment=8&walk.program=4")
-    assert said(page) == words(4, "load")[2] and query(page) == "?q=1&walk.moment=8&walk.program=4"
+    assert sentence(page) == words(4, "load")[2] and query(page) == "?q=1&walk.moment=8&walk.program=4"
     page = open_page("?walk.moment=<b>&walk.program=77")
-    assert said(page) == Walk(LAUNCH, 1).moments()[0].words
-    assert said(open_page("?walk.moment=99")) == words(1, "store")[0]
+    assert sentence(page) == Walk(LAUNCH, 1).moments()[0].words
+    assert sentence(open_page("?walk.moment=99")) == words(1, "store")[0]
 
 
 def test_moving_or_copying_the_element_makes_no_second_one(page):
     move_and_copy(page, "#walk")
     page.locator("#copy").get_by_role("button", name="Step").click()
-    assert said(page, of="copy").startswith("k is 0.") and said(page).startswith("Program 1 ")
+    assert sentence(page, of="copy").startswith("k is 0.") and sentence(page).startswith("Program 1 ")
 
 
 # Who can use it
@@ -324,8 +326,8 @@ def test_no_axe_violation(open_page, scheme):
     page = open_page("?walk.moment=9&other.moment=10", reduced_motion="reduce")
     in_scheme(page, scheme)
     page.locator("#walk summary").click()
-    found = axe.run(page)
-    assert found.violations_count == 0, found.generate_report()
+    results = axe.run(page)
+    assert results.violations_count == 0, results.generate_report()
 
 
 def test_fits_on_a_phone(open_page):
@@ -337,6 +339,6 @@ def test_fits_on_a_phone(open_page):
     page.locator("#walk [data-tile='5']").tap()
     assert query(page) == "?walk.moment=8&walk.program=5"
     button(page, "Step").tap()
-    assert said(page) == words(5, "dot")[2]
+    assert sentence(page) == words(5, "dot")[2]
     heights = page.locator("#walk :is(button, label)").evaluate_all("all => all.map(e => e.offsetHeight)")
     assert min(heights) >= 36

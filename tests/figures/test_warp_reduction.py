@@ -65,8 +65,8 @@ def test_the_compiler_writes_these_steps(tmp_path):
     clean = {key: value for key, value in os.environ.items() if key != "TRITON_INTERPRET"}
     environment = clean | {"TRITON_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", COMPILE, json.dumps(SIZES)]
-    ran = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=HANGS, check=True)
-    for threads, ptx in zip(SIZES, json.loads(ran.stdout), strict=True):
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=HANGS, check=True)
+    for threads, ptx in zip(SIZES, json.loads(done.stdout), strict=True):
         assert shuffled(ptx) == distances(threads)
         assert "redux" not in ptx and len(re.findall(r"\tadd\.f32", ptx)) == len(distances(threads))
 
@@ -130,7 +130,7 @@ def page(open_page):
     return open_page()
 
 
-def said(page, of="reduction") -> str:
+def summary(page, of="reduction") -> str:
     return page.locator(f"#{of} .explorer__summary").inner_text()
 
 
@@ -147,13 +147,13 @@ def query(page) -> str:
 
 
 def numbers(page) -> list[str]:
-    """Those of the last column that has any."""
+    """Return the numbers of the last column that has any."""
     rows = page.locator("#reduction .reduction__warp:visible tbody tr")
     return rows.evaluate_all("rows => rows.map(row => row.querySelector('[data-state=now]').textContent)")
 
 
 def test_opens_before_the_first_step(page):
-    assert said(page) == "Each thread holds a number, thread 0 the 1. 3 steps add up all 8." and query(page) == ""
+    assert summary(page) == "Each thread holds a number, thread 0 the 1. 3 steps add up all 8." and query(page) == ""
     assert numbers(page) == [str(i) for i in range(1, 9)] and button(page, "Back").is_disabled()
     assert page.locator("#reduction .reduction__warp:visible").count() == 1
     sizes = (
@@ -172,7 +172,7 @@ def test_steps_through_all_shuffles(open_page, threads):
         other, held = 5 ^ distance, sums(threads)
         assert numbers(page) == list(map(str, held[step]))
         end = ", as in all threads" if distance == 1 else ""
-        assert said(page) == (
+        assert summary(page) == (
             f"Step {step} of {len(held) - 1}: thread 5 adds the {held[step - 1][other]} of thread "
             f"{other}, {distance} away: {held[step - 1][5]} + {held[step - 1][other]} = {held[step][5]}{end}."
         )
@@ -205,15 +205,15 @@ def test_a_thread_by_its_row_or_its_number(page):
     button(page, "Step").click()
     page.locator("#reduction tbody tr").nth(3).locator("td").nth(1).click()
     assert (
-        said(page).startswith("Step 1 of 3: thread 3 adds the 8 of thread 7, 4 away")
+        summary(page).startswith("Step 1 of 3: thread 3 adds the 8 of thread 7, 4 away")
         and thread(page).input_value() == "3"
     )
     thread(page).fill("6")
-    assert said(page).startswith("Step 1 of 3: thread 6 adds the 3 of thread 2, 4 away")
+    assert summary(page).startswith("Step 1 of 3: thread 6 adds the 3 of thread 2, 4 away")
     thread(page).fill("99")
     assert thread(page).input_value() == "7"
     thread(page).fill("")
-    assert thread(page).input_value() == "" and "thread 0 " in said(page)
+    assert thread(page).input_value() == "" and "thread 0 " in summary(page)
 
 
 def test_fewer_threads_have_fewer_steps(open_page):
@@ -240,27 +240,27 @@ def test_plays_and_stops(page):
 def test_keyboard_alone_reaches_and_works_everything(page):
     button(page, "Step").focus()
     page.keyboard.press("Enter")
-    assert said(page).startswith("Step 1 of 3")
+    assert summary(page).startswith("Step 1 of 3")
     page.locator("#reduction input[name=threads]:checked").focus()
     page.keyboard.press("ArrowRight")
-    assert said(page).startswith("Step 1 of 5")
+    assert summary(page).startswith("Step 1 of 5")
     page.keyboard.press("Tab")
     page.keyboard.press("ArrowUp")
-    assert said(page).startswith("Step 1 of 5: thread 1 adds the 18 of thread 17, 16 away")
+    assert summary(page).startswith("Step 1 of 5: thread 1 adds the 18 of thread 17, 16 away")
     assert query(page) == "?reduction.step=1&reduction.threads=32&reduction.thread=1"
 
 
 def test_address_may_hold_anything(open_page):
     page = open_page("?reduction.step=99&reduction.threads=8&reduction.thread=-4")
-    assert said(page).startswith("Step 3 of 3: thread 0 ")
+    assert summary(page).startswith("Step 3 of 3: thread 0 ")
     page = open_page("?reduction.step=<b>&reduction.threads=16&reduction.thread=x")
-    assert said(page).startswith("Each thread holds a number, thread 0 ")
+    assert summary(page).startswith("Each thread holds a number, thread 0 ")
 
 
 def test_moving_or_copying_the_element_makes_no_second_one(page):
     move_and_copy(page, "#reduction")
     page.locator("#copy").get_by_role("button", name="Step").click()
-    assert said(page, of="copy").startswith("Step 1 of 3") and said(page).startswith("Each thread")
+    assert summary(page, of="copy").startswith("Step 1 of 3") and summary(page).startswith("Each thread")
 
 
 # Who can use it
@@ -284,8 +284,8 @@ def test_no_axe_violation(open_page, scheme):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     page = open_page("?reduction.step=2&other.threads=32&other.step=5")
     in_scheme(page, scheme)
-    found = axe.run(page)
-    assert found.violations_count == 0, found.generate_report()
+    results = axe.run(page)
+    assert results.violations_count == 0, results.generate_report()
 
 
 @pytest.mark.parametrize(("state", "tall"), [("", 480), ("?reduction.threads=32&reduction.step=4", 690)])

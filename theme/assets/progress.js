@@ -17,7 +17,7 @@ function keep(key, paths) {
   try { localStorage.setItem(key, JSON.stringify(here[key])); } catch {}
 }
 
-function mark() {
+function show() {
   const read = kept(READ), done = kept(DONE);
   for (const link of document.querySelectorAll(".md-nav--primary a.md-nav__link, a.path__lesson, .exercises a")) {
     link.classList.toggle("lesson-read", read.has(link.pathname));
@@ -41,7 +41,7 @@ document.addEventListener("click", ({target}) => {
   const path = location.pathname, done = kept(DONE);
   if (!done.delete(path)) done.add(path);
   keep(DONE, done);
-  mark();
+  show();
 });
 
 /** A lesson has been read when its end has been on the screen. */
@@ -50,8 +50,8 @@ if (end)
   new IntersectionObserver((seen) => {
     if (!seen.some((each) => each.isIntersecting)) return;
     keep(READ, kept(READ).add(location.pathname));
-    mark();
+    show();
   }).observe(end);
 
-mark();
-addEventListener("pageshow", (e) => e.persisted && mark()); // brought back as it was left
+show();
+addEventListener("pageshow", (e) => e.persisted && show()); // brought back as it was left
