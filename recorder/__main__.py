@@ -49,7 +49,7 @@ class Progress:
 
 
 def work(names: list[str], everything: bool, stale: bool, devices: list[str]) -> list[tuple[Snippet | Lab, str]]:
-    """What to run: everything that was named, or what is stale or missing on the devices at hand.
+    """Return what to run: everything that was named, or what is stale or missing on the devices at hand.
 
     ``stale`` leaves out what is missing on this machine's GPU alone, while another GPU's recording is fresh.
     """
@@ -71,7 +71,7 @@ def work(names: list[str], everything: bool, stale: bool, devices: list[str]) ->
 
 
 def _needed(snippet: Snippet, asked: bool, stale: bool, devices: list[str]) -> list[str]:
-    """The devices at hand on which a snippet is to run: all that it runs on, if a person asks for it."""
+    """Return the devices at hand on which a snippet is to run: all that it runs on, if a person asks for it."""
     known, hurt = set(recording.devices(snippet)), _hurt(snippet)
     gpus = {device for device in known if not interpreted(device)}
     if stale and gpus and not gpus & hurt:
@@ -86,7 +86,7 @@ def _hurt(snippet: Snippet) -> set[str]:
 
 
 def _replace(names: list[str], gpu: str) -> None:
-    """Where this GPU's recording is fresh, remove those of other GPUs that are stale: they are of code that is gone."""
+    """Remove other GPUs' stale recordings of snippets that are fresh on this GPU: their code is gone."""
     for snippet in [find(name) for name in names if "/labs/" not in name] if names else recorded():
         with contextlib.suppress(RecorderError):  # which its run has said
             faults = {problem.path: problem.fault for problem in judge.problems(snippet)}
@@ -100,12 +100,12 @@ def _replace(names: list[str], gpu: str) -> None:
 
 
 def _other_tritons() -> list[str]:
-    """The interpreters of other versions of Triton that snippets ask for, where their settings can be read."""
-    found = set()
+    """Return the interpreters of other versions of Triton that readable settings of snippets ask for."""
+    interpreters = set()
     for snippet in snippets():
         with contextlib.suppress(RecorderError):
-            found |= {f"{OTHER_TRITON}{version}" for version in snippet.settings.triton}
-    return sorted(found)
+            interpreters |= {f"{OTHER_TRITON}{version}" for version in snippet.settings.triton}
+    return sorted(interpreters)
 
 
 def run(options) -> int:
@@ -137,20 +137,20 @@ def run(options) -> int:
         _replace(options.names, gpu)
     if failed:
         if not all(map(interpreted, devices)):
-            _say_what_is_missing()
+            _print_missing_tools()
         print(f"{len(failed)} failed, their old recordings are unchanged: {', '.join(failed)}", file=sys.stderr)
     return bool(failed)
 
 
 def _gpu(available: list[str]) -> str:
-    """This machine's GPU, as recordings spell it."""
+    """Return this machine's GPU as recordings spell it. Raise ``RecorderError`` if there is none."""
     for device in available:
         if not interpreted(device):
             return device
     raise RecorderError("this machine has no GPU that torch can use; why: python snippets/start/install.py")
 
 
-def _say_what_is_missing() -> None:
+def _print_missing_tools() -> None:
     for line in tools.missing():
         print(line, file=sys.stderr)
 
@@ -169,7 +169,7 @@ def check(options) -> int:
     except KeyboardInterrupt:
         stopped = True
     if options.replay == "gpu" and problems:
-        _say_what_is_missing()
+        _print_missing_tools()
     if stopped:
         print("\nStopped before everything was run again.", "So far:" if problems else "So far all is as recorded.")
     for problem in problems:

@@ -14,10 +14,10 @@ from recorder.project import (
     RecorderError,
     Snippet,
     exercises,
+    how_to_record,
     interpreted,
     labs,
     links_outside,
-    mend,
     read_text,
     recorded,
     relative,
@@ -31,39 +31,39 @@ class Problem:
     path: str  # the file that is at fault
     fault: str  # "stale", "missing", "edited", "orphaned", "disagrees", "unreadable", "untested" or "unfinished"
     why: str
-    mend: str
+    fix: str
 
     def __str__(self):
-        return f"{self.path}: {self.fault}: {self.why}; mend: {self.mend}"
+        return f"{self.path}: {self.fault}: {self.why}; fix: {self.fix}"
 
 
 def problems(snippet: Snippet) -> list[Problem]:
-    """What is wrong with the recordings of one snippet; empty when all is well. Raises ``RecorderError``."""
-    devices, found = recording.devices(snippet), []
+    """Return what is wrong with a snippet's recordings. Raise ``RecorderError`` if its code cannot be followed."""
+    devices, faults = recording.devices(snippet), []
     for device in _expected(snippet):
         if device not in devices:
             path = relative(recording.path_of(snippet, device))
             why = f"{relative(snippet.path)} has never been recorded there"
-            found.append(Problem(path, "missing", why, mend(snippet.name, device)))
+            faults.append(Problem(path, "missing", why, how_to_record(snippet.name, device)))
     if "gpu" in snippet.settings.devices and not any(not device.startswith("cpu") for device in devices):
         why = f"{relative(snippet.path)} has never been recorded on a GPU"
         repair = f"python -m recorder run {snippet.name}  (on a machine with a GPU)"
-        found.append(Problem(relative(snippet.recordings), "missing", why, repair))
+        faults.append(Problem(relative(snippet.recordings), "missing", why, repair))
     for device in devices:
-        found += _problems_on(snippet, device)
-    if devices and not found and not snippet.settings.differs:
-        found += _disagreement(snippet, devices)
-    return found
+        faults += _problems_on(snippet, device)
+    if devices and not faults and not snippet.settings.differs:
+        faults += _disagreement(snippet, devices)
+    return faults
 
 
 def _expected(snippet: Snippet) -> list[str]:
-    """The devices of a CPU that a snippet must have been recorded on."""
+    """Return the CPU devices on which a snippet must have been recorded."""
     cpu = ["cpu"] if "cpu" in snippet.settings.devices else []
     return cpu + [f"{OTHER_TRITON}{version}" for version in snippet.settings.triton]
 
 
 def _problems_on(snippet: Snippet, device: str) -> list[Problem]:
-    path, repair = relative(recording.path_of(snippet, device)), mend(snippet.name, device)
+    path, repair = relative(recording.path_of(snippet, device)), how_to_record(snippet.name, device)
     try:
         made = recording.load(snippet, device)
         sound = recording.as_written(snippet, device)
@@ -83,7 +83,7 @@ def _problems_on(snippet: Snippet, device: str) -> list[Problem]:
 
 
 def _disagreement(snippet: Snippet, devices: list[str]) -> list[Problem]:
-    """Unless its settings say otherwise, what a snippet prints is the same on every device."""
+    """Return a problem if a snippet printed different things on two devices, which its settings may allow."""
     if snippet.settings.differs_on_gpus:
         devices = [device for device in devices if interpreted(device)] or devices[:1]
     first, *others = devices
@@ -101,7 +101,7 @@ def _disagreement(snippet: Snippet, devices: list[str]) -> list[Problem]:
 
 
 def removal(path: str) -> str:
-    """The command that removes a file: git's, if git knows it."""
+    """Return the command that removes a file: git's, if git knows the file."""
     try:
         run(["git", "ls-files", "--error-unmatch", path], cwd=ROOT, capture_output=True, check=True)
         return f"git rm {path}"
@@ -110,7 +110,7 @@ def removal(path: str) -> str:
 
 
 def links() -> list[Problem]:
-    """Symbolic links that lead out of the checkout: pages would show what another machine has there."""
+    """Return a problem for each symbolic link out of the checkout: pages would show another machine's files."""
     return [
         Problem(relative(path), "orphaned", "it is a link that leads out of the checkout", REPLACE_LINK)
         for path in links_outside()
@@ -127,7 +127,7 @@ def orphans() -> list[Problem]:
 
 
 def untested(snippet: Snippet) -> list[Problem]:
-    """A snippet without a test of its own, unless its settings say why."""
+    """Return a problem if a snippet has no test of its own and its settings do not say why."""
     if snippet.settings.untested:
         return []
     if not snippet.test.is_file():
@@ -139,17 +139,17 @@ def untested(snippet: Snippet) -> list[Problem]:
 
 
 def unfinished(snippet: Snippet) -> list[Problem]:
-    """What ``recorder new`` has left to be done, or whoever wrote so."""
-    found = []
+    """Return a problem for each TODO in a snippet or its test, such as those of ``recorder new``."""
+    todos = []
     for path in filter(Path.is_file, (snippet.path, snippet.test)):
         for number, line in enumerate(read_text(path).splitlines(), start=1):
             if re.search(r"\bTODO\b", line):
-                found.append(Problem(f"{relative(path)}:{number}", "unfinished", line.strip(), "do it"))
-    return found
+                todos.append(Problem(f"{relative(path)}:{number}", "unfinished", line.strip(), "do it"))
+    return todos
 
 
 def unknown_files() -> list[Problem]:
-    """What lies in ``snippets/`` and is in no fingerprint."""
+    """Return a problem for each file in ``snippets/`` that no fingerprint covers."""
 
     def judged(path: Path) -> Problem:
         packages = path.name == "__init__.py"
@@ -161,32 +161,32 @@ def unknown_files() -> list[Problem]:
 
 
 def lab_problems() -> list[Problem]:
-    """Labs whose notebooks are not what their scripts make, and notebooks without a script."""
-    found = []
+    """Return a problem for each lab whose notebook its script did not make, and for each notebook without a script."""
+    faults = []
     for script in labs():
         status = lab.status(script)
         if status != "fresh":
             why = f"it was not made from {relative(script.path)} as it stands"
-            found.append(Problem(relative(script.notebook), status, why, mend(script.name, "cpu")))
+            faults.append(Problem(relative(script.notebook), status, why, how_to_record(script.name, "cpu")))
     known = {script.notebook for script in labs()}
     for notebook in sorted((ROOT / "docs").rglob("*.ipynb")):
         if notebook not in known and ".ipynb_checkpoints" not in notebook.parts:
             path = relative(notebook)
-            found.append(Problem(path, "orphaned", "no script makes this notebook", removal(path)))
-    return found
+            faults.append(Problem(path, "orphaned", "no script makes this notebook", removal(path)))
+    return faults
 
 
 def all_problems() -> list[Problem]:
-    """What is wrong anywhere. A file that cannot be understood is one of the problems."""
-    found = []
+    """Return everything that is wrong. A file that cannot be read is a problem, too."""
+    faults = []
     for snippet in snippets():
         try:
-            found += [*problems(snippet), *untested(snippet), *unfinished(snippet)]
+            faults += [*problems(snippet), *untested(snippet), *unfinished(snippet)]
         except RecorderError as error:
-            found.append(Problem(relative(snippet.path), "unreadable", str(error), "mend what it names"))
+            faults.append(Problem(relative(snippet.path), "unreadable", str(error), "fix what it names"))
     for exercise in exercises():
         try:
-            found += problems(exercise)
+            faults += problems(exercise)
         except RecorderError as error:
-            found.append(Problem(relative(exercise.path), "unreadable", str(error), "mend what it names"))
-    return [*found, *links(), *unknown_files(), *orphans(), *lab_problems()]
+            faults.append(Problem(relative(exercise.path), "unreadable", str(error), "fix what it names"))
+    return [*faults, *links(), *unknown_files(), *orphans(), *lab_problems()]

@@ -308,7 +308,7 @@ def snippet_of_page(page: str) -> str:
     return page.removesuffix(".md").replace("-", "_")
 
 
-def mend(name: str, device: str) -> str:
+def how_to_record(name: str, device: str) -> str:
     """Return the command that makes a recording again."""
     if triton_of(device):
         return f"python -m recorder run {name} --device {device}"

@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from recorder.project import RecorderError, Snippet, check_launch, inside, mend, nearest, relative
+from recorder.project import RecorderError, Snippet, check_launch, how_to_record, inside, nearest, relative
 
 VERSION = 2  # of this file's types; the first version had none, and kept everything that a run did
 STAGES = ("ttir", "ttgir", "llir", "ptx", "sass", "amdgcn")  # in the order of compilation
@@ -183,7 +183,7 @@ def _joined(rows: list[Reading]) -> Reading:
 
 
 class Coached(Part):
-    """What the coach says to an exercise's wrong solutions."""
+    """The coach's answers to an exercise's wrong solutions."""
 
     caught: dict[str, str]  # by wrong solution, the check that caught it: a key of ``coach.finding.STAGES``
     shown: str = ""  # the one to which `output` is the answer; none on a GPU
@@ -348,9 +348,10 @@ def as_written(snippet: Snippet, device: str) -> bool:
 
 def _load(snippet: Snippet, device: str) -> tuple[Recording, bool]:
     path = path_of(snippet, device)
+    command = how_to_record(snippet.name, device)
     if not path.is_file():
-        raise RecorderError(f"there is no recording {relative(path)}; make it with: {mend(snippet.name, device)}")
-    return _read(path, path.stat().st_mtime_ns, mend(snippet.name, device))
+        raise RecorderError(f"there is no recording {relative(path)}; make it with: {command}")
+    return _read(path, path.stat().st_mtime_ns, command)
 
 
 @lru_cache(maxsize=1024)
@@ -362,7 +363,7 @@ def _read(path: Path, modified: int, repair: str) -> tuple[Recording, bool]:
         version = plain.pop("version", 1)
         if version != VERSION:
             raise RecorderError(
-                f"{relative(path)} is of version {version}, and this recorder reads {VERSION}; mend: {repair}"
+                f"{relative(path)} is of version {version}, and this recorder reads {VERSION}; fix: {repair}"
             )
         written = plain.pop("digest", None)
         sound = written == _digest({"version": VERSION, **plain})

@@ -38,7 +38,7 @@ def rename(old_name: str, new_name: str) -> list[str]:
     if new.path.exists() or new.recordings.exists():
         raise RecorderError(f"there is a snippet or a recording {new_name!r} already")
     if faults := problems(old):
-        raise RecorderError(f"mend first: {faults[0]}")
+        raise RecorderError(f"fix first: {faults[0]}")
     fresh = [each for snippet in snippets() if not problems(snippet) for each in _recordings(snippet)]
     moves = {old.path: new.path} | ({old.test: new.test} if old.test.is_file() else {})
     for page in (ROOT / "docs").glob(f"*/{_page(old)}.md"):

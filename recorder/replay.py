@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run again what needs no GPU, or what this machine's GPU printed and measured, and compare with what is recorded.
+"""Run again what needs no GPU, or everything on this machine's GPU, and compare with the recordings.
 
-Each difference is told when it is seen, and yielded, so that a caller who is stopped can still sum up.
+Each difference is printed at once, and yielded, so that a caller who is stopped can still sum up.
 """
 
 import os
@@ -43,11 +43,11 @@ def again(job: Snippet | Lab, progress) -> list[str]:
             changed = differences(recording.load(job, "cpu"), runner.record(job, "cpu", progress=progress))
     except RecorderError as error:
         changed = [str(error)]
-    return _told(progress, [f"{job.name}: {part}" for part in changed])
+    return _print_result(progress, [f"{job.name}: {part}" for part in changed])
 
 
-def _told(progress, changed: list[str]) -> list[str]:
-    """Return what was given, and tell it where the run of that job ends."""
+def _print_result(progress, changed: list[str]) -> list[str]:
+    """Print the differences of a job as the result of its run, and return them."""
     progress.done("\n    ".join(["NOT as recorded:", *changed]) if changed else "as recorded")
     return changed
 
@@ -61,7 +61,7 @@ def _lab_differences(script: Lab) -> list[str]:
 
 
 def replay_on_gpu(gpu: str, seconds: float, seed: int, progress, say: Callable[[str], None]) -> Iterator[str]:
-    """Yield what every snippet prints otherwise on this machine's GPU, and what is wrong with what is measured again.
+    """Yield how the output of each snippet differs on this machine's GPU, and which numbers of a sample are wrong.
 
     Output is compared with that of this GPU, or of another one where this one has none; what was measured only with
     this GPU's.
@@ -80,7 +80,7 @@ def replay_on_gpu(gpu: str, seconds: float, seed: int, progress, say: Callable[[
     for snippet in (s for s in chosen if s.name in timed):  # alone, for others would take the GPU's time from it
         progress.step(f"{snippet.name} on {gpu}, again, with what it measures")
         new, changed = _attempt(snippet, gpu, only_output=False, progress=progress)
-        yield from _told(progress, changed)
+        yield from _print_result(progress, changed)
         if new:
             measured.append((recording.load(snippet, _on(snippet, gpu)), new))
     for snippet, changed in _print_at_once(others, gpu):
@@ -90,7 +90,7 @@ def replay_on_gpu(gpu: str, seconds: float, seed: int, progress, say: Callable[[
     for snippet in differ:  # it may be that it wants the GPU, or its memory, for itself
         progress.step(f"{snippet.name} on {gpu}, again, alone")
         _, changed = _attempt(snippet, gpu, only_output=True, progress=progress)
-        yield from _told(progress, changed)
+        yield from _print_result(progress, changed)
     lines, wrong = timing.report(measured)
     for line in lines or [f"Nothing that was measured on {gpu} was measured again."]:
         say(line)
@@ -111,7 +111,7 @@ def _attempt(snippet: Snippet, gpu: str, *, only_output: bool, progress) -> tupl
 
 
 def _print_at_once(chosen: list[Snippet], gpu: str) -> Iterator[tuple[Snippet, list[str]]]:
-    """What each snippet prints otherwise now, some of them running at a time, in the order given."""
+    """Yield how the output of each snippet differs, in the order given; several run at a time."""
     stopped = Event()
 
     def look(_):  # each run looks in here several times a second; this ends it
@@ -129,13 +129,13 @@ def _print_at_once(chosen: list[Snippet], gpu: str) -> Iterator[tuple[Snippet, l
 
 
 def _on(snippet: Snippet, gpu: str) -> str:
-    """The device whose recording a run on this GPU is compared with: the GPU's own, or another one."""
+    """Return the device whose recording to compare a run on this GPU with: the GPU's own, or another one."""
     devices = recording.devices(snippet)
     return gpu if gpu in devices else next(device for device in devices if not interpreted(device))
 
 
 def differences(old: Recording, new: Recording) -> list[str]:
-    """Where two recordings of one snippet on one device first differ, a line a part; versions and dates apart."""
+    """Return where two recordings of a snippet first differ, a line for each part; ignore versions and dates."""
     parts = ["launched", "launches", "pictures", "coached"]
     if not Snippet(old.snippet).settings.differs:
         parts.insert(0, "output")
@@ -146,7 +146,7 @@ def differences(old: Recording, new: Recording) -> list[str]:
 
 
 def _comparable(made: Recording) -> dict:
-    """A recording as plain values; of compiled code, digests stand for the text, in which registers have numbers."""
+    """Return a recording as plain values; digests stand for the text of compiled code, which numbers its registers."""
     plain = msgspec.to_builtins(msgspec.structs.replace(made, compiled=[]))
     plain = {"launched": {}, "launches": {}, "pictures": {}, "coached": None, **plain}
     plain["compiled"] = [

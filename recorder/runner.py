@@ -28,7 +28,7 @@ GPU_DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # of CUDA, of ROCm, an
 
 
 def command(snippet: Snippet, device: str) -> str:
-    """What a reader types to repeat the run."""
+    """Return what a reader types to repeat the run."""
     if isinstance(snippet, Exercise):
         return f"python -m recorder run {snippet.name}"
     other = f"PYTHONPATH={relative(triton_folder(version))} " if (version := snippet.triton_on(device)) else ""
@@ -36,12 +36,12 @@ def command(snippet: Snippet, device: str) -> str:
 
 
 def triton_folder(version: str) -> Path:
-    """Where a Triton that is not the pinned one is kept, to come first on ``PYTHONPATH``."""
+    """Return the folder of a Triton that is not the pinned one; it comes first on ``PYTHONPATH``."""
     return ROOT / ".cache/triton" / version
 
 
 def fetch_triton(version: str, deadline: float, progress) -> Path:
-    """Download a version of Triton, unless it is here already. Raises ``RecorderError`` if it cannot be had."""
+    """Download a version of Triton unless it is here, and return its folder. Raise ``RecorderError`` if that fails."""
     folder = triton_folder(version)
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -51,7 +51,7 @@ def fetch_triton(version: str, deadline: float, progress) -> Path:
                 _run(fetch(f"{new}/triton"), {}, new, deadline, progress)
             except RecorderError as error:
                 repair = f"python -m {' '.join(fetch(relative(folder)))}  (where there is a network)"
-                why = f"Triton {version} is not here, and could not be fetched; mend: {repair}"
+                why = f"Triton {version} is not here, and could not be fetched; fix: {repair}"
                 raise RecorderError(f"{why}\n{error}") from error
             try:
                 os.replace(f"{new}/triton", folder)
@@ -62,12 +62,12 @@ def fetch_triton(version: str, deadline: float, progress) -> Path:
 
 
 def _first(version: str, deadline: float, progress) -> dict[str, str]:
-    """Variables that have Python find another version of Triton before the installed one."""
+    """Return variables that make Python import another version of Triton than the installed one."""
     return {"PYTHONPATH": f"{fetch_triton(version, deadline, progress)}{os.pathsep}{ROOT}"}
 
 
 def machine_devices() -> list[str]:
-    """``cpu``, and this machine's GPU if it has one; empty without torch and Triton."""
+    """Return ``cpu``, and this machine's GPU if it has one; nothing without torch and Triton."""
     if not (find_spec("torch") and find_spec("triton")):
         return []
     if sys.platform == "linux" and not any(map(os.path.exists, GPU_DRIVERS)):
@@ -80,7 +80,7 @@ def machine_devices() -> list[str]:
 def record(
     snippet: Snippet, device: str, *, time_limit: float = TIME_LIMIT, progress=lambda text: None, only_output=False
 ) -> Recording:
-    """Run a snippet on a device and return its recording, not yet written. Raises ``RecorderError`` if the run fails.
+    """Run a snippet on a device and return its recording, not yet written. Raise ``RecorderError`` if the run fails.
 
     ``only_output`` leaves out what takes long: the benchmarks and the compiler.
     """
@@ -116,8 +116,9 @@ def record(
         why = f"{type(error).__name__}: {error}"
         raise RecorderError(f"its result is not what a recording holds ({why})") from error
     seconds = round(time.monotonic() - start, 1)
-    ran = msgspec.structs.replace(made.provenance, seconds=seconds, fingerprint=fingerprint.of(snippet, device, made))
-    return msgspec.structs.replace(made, provenance=ran)
+    stamp = {"seconds": seconds, "fingerprint": fingerprint.of(snippet, device, made)}
+    provenance = msgspec.structs.replace(made.provenance, **stamp)
+    return msgspec.structs.replace(made, provenance=provenance)
 
 
 def _by_name(launches: list[dict]) -> dict[str, dict]:
@@ -133,7 +134,7 @@ def _by_name(launches: list[dict]) -> dict[str, dict]:
 def _plain(
     snippet: Snippet, device: str, seen: dict, others: list[dict], made: dict, launches: dict, keeps: list[str]
 ) -> dict:
-    """A recording as JSON, from what its processes and the compiler left."""
+    """Return a recording as JSON, from the results of its processes and of the compiler."""
     return {
         "snippet": snippet.name,
         "device": device,
@@ -155,7 +156,7 @@ def _plain(
 
 
 def _trace(snippet: Snippet, device: str, folder: Path, deadline: float, progress, only_output: bool) -> dict:
-    """What a snippet did in a process, and in a folder, of its own."""
+    """Run a snippet in a process and a folder of its own, and return what it did."""
     folder.mkdir()
     result = folder / "result.json"
     module = "recorder.coach" if isinstance(snippet, Exercise) else "recorder.trace"
@@ -168,27 +169,27 @@ def _trace(snippet: Snippet, device: str, folder: Path, deadline: float, progres
 
 
 def _result(file: Path) -> dict:
-    """What a process left as its result. Raises ``RecorderError`` if that is not whole."""
+    """Return the result that a process wrote. Raise ``RecorderError`` if it is not whole."""
     try:
-        found = json.loads(file.read_text("utf-8"))
+        result = json.loads(file.read_text("utf-8"))
     except FileNotFoundError as error:
         raise RecorderError("it ended without a result, as `os._exit` does; let main() return") from error
     except ValueError as error:
         raise RecorderError(f"its result is no whole JSON ({error}){_full(file.parent)}") from error
-    if not isinstance(found, dict):
-        raise RecorderError(f"its result is no object of JSON, but {str(found)[:40]!r}")
-    return found
+    if not isinstance(result, dict):
+        raise RecorderError(f"its result is no object of JSON, but {str(result)[:40]!r}")
+    return result
 
 
 def _full(folder: Path) -> str:
-    """The end of a message, if a folder of temporary files has no room left."""
+    """Return the end of a message if a folder of temporary files has no room left."""
     if shutil.disk_usage(folder).free >= ROOM:
         return ""
     return f"\nThere is no room left in {tempfile.gettempdir()}; free some, or name another folder in TMPDIR"
 
 
 def _together(processes: list[list[dict]]) -> list[dict]:
-    """The tables of several processes as one list of tables, each row with the number of its process."""
+    """Return the tables of several processes as one list of tables, each row with the number of its process."""
     first, *others = processes
     if others:
         for number, tables in enumerate(processes):
@@ -234,14 +235,14 @@ def _run(arguments: list[str], more: dict[str, str], folder: str, deadline: floa
 
 
 def _tail(log: Path) -> list[str]:
-    """The last lines of what a process said."""
+    """Return the last lines of a process's log."""
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - 10_000))
         return file.read().decode("utf-8", errors="replace").rstrip().splitlines()[-25:] or [""]
 
 
 def update(snippet: Snippet, device: str, **options) -> bool:
-    """Record and write. False if the old recording said the same already: then it stays, with its date."""
+    """Record and write; return False if the old recording is the same and so stays, with its date."""
     new = record(snippet, device, **options)
     if path_of(snippet, device).is_file():
         try:

@@ -4,7 +4,7 @@
 from functools import lru_cache
 
 from recorder import fingerprint, recording, runner
-from recorder.project import RecorderError, Snippet, mend, nearest, relative
+from recorder.project import RecorderError, Snippet, how_to_record, nearest, relative
 from recorder.recording import Recording
 from render.page import Page, serving
 
@@ -38,7 +38,7 @@ def fetch(page: Page, snippet: Snippet, device: str, live: bool = False) -> tupl
     if known and device not in known:
         raise RecorderError(
             f"{snippet.name} has no recording on {device!r}{nearest(device, known)}; "
-            f"or make one with: {mend(snippet.name, device)}"
+            f"or make one with: {how_to_record(snippet.name, device)}"
         )
     faults = page.problems(snippet)
     if known:

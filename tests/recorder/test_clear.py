@@ -97,7 +97,7 @@ def test_a_link_within_the_checkout_is_none(toy):
 def test_git_removes_only_what_it_knows(toy):
     left = "recordings/programs/toy/left.txt"
     toy.write(left, "")
-    advice = lambda: [each.mend for each in judge.orphans()]
+    advice = lambda: [each.fix for each in judge.orphans()]
     assert advice() == [f"rm {left}"]
     subprocess.run(["git", "init", "-q", str(toy.root)], check=True)
     assert advice() == [f"rm {left}"]

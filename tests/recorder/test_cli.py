@@ -41,7 +41,7 @@ def test_check_names_what_is_at_fault_and_what_fixes_it(toy, capsys):
     toy.write("recordings/stray.txt", "")
     status, out, _ = main(capsys, "check")
     assert status == 1 and out.endswith("\n5 problems.\n") and out.count("\n") == 6
-    assert re.search(r"recordings/programs/toy/cpu\.json: stale: .*mend: python -m recorder run programs/toy\n", out)
+    assert re.search(r"recordings/programs/toy/cpu\.json: stale: .*fix: python -m recorder run programs/toy\n", out)
     assert "recordings/stray.txt: orphaned" in out
 
 

@@ -168,7 +168,7 @@ def test_the_coach_counts_wherever_a_definition_stands(monkeypatch, tmp_path):
 def test_an_exercise_is_judged_like_a_snippet(changed, tmp_path):
     exercise = project.Exercise("practice/scale")
     assert [problem.fault for problem in judge.problems(exercise)] == ["missing", "missing"]
-    assert judge.problems(exercise)[0].mend == "python -m recorder run practice/scale"
+    assert judge.problems(exercise)[0].fix == "python -m recorder run practice/scale"
     (exercise.path / "spec.py").write_text("SPEC = 1\n")
     with pytest.raises(RecorderError, match=r"practice/exercises/scale/spec\.py has no line SPEC"):
         judge.problems(exercise)

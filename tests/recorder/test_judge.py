@@ -30,8 +30,8 @@ def test_code_that_has_changed(toy):
     toy.snippet("toy", TOY.replace("offsets < n", "offsets <= n"))
     assert faults() == [(CPU, "stale"), (H200, "stale")]
     cpu, h200 = judge.problems(SNIPPET)
-    assert f"{SOURCE} has changed" in str(cpu) and "python -m recorder run programs/toy" in cpu.mend
-    assert "on a machine with this GPU: h200" in h200.mend
+    assert f"{SOURCE} has changed" in str(cpu) and "python -m recorder run programs/toy" in cpu.fix
+    assert "on a machine with this GPU: h200" in h200.fix
 
 
 def test_only_what_a_comment_says(toy):
@@ -71,7 +71,7 @@ def test_what_was_never_recorded(project):
     project.snippet("toy", TOY, '[toy]\ntriton = ["3.8.0"]\n')
     other = f"{FOLDER}/cpu-triton-3.8.0.json"
     assert faults() == [(CPU, "missing"), (other, "missing"), (FOLDER, "missing")]
-    assert judge.problems(SNIPPET)[1].mend == "python -m recorder run programs/toy --device cpu-triton-3.8.0"
+    assert judge.problems(SNIPPET)[1].fix == "python -m recorder run programs/toy --device cpu-triton-3.8.0"
 
 
 @pytest.mark.parametrize(("gone", "path"), [("cpu", CPU), ("h200", FOLDER)])
@@ -166,7 +166,7 @@ def test_files_among_the_snippets_that_no_fingerprint_covers(toy, name):
 def test_a_snippet_without_a_test(toy):
     (toy.root / "tests/snippets/programs/test_toy.py").unlink()
     assert faults() == [(SOURCE, "untested")]
-    assert judge.all_problems()[0].mend == "write tests/snippets/programs/test_toy.py"
+    assert judge.all_problems()[0].fix == "write tests/snippets/programs/test_toy.py"
     toy.write(TABLE, SETTINGS + 'untested = "the lesson after it is its test"\n')
     assert faults() == []
 

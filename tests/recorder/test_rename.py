@@ -164,7 +164,7 @@ def test_refuses_and_changes_nothing(toy, old, new, why):
 
 def test_refuses_what_is_not_fresh(toy):
     toy.write("snippets/programs/toy.py", TOY + "\nx = 1\n")
-    with pytest.raises(RecorderError, match=r"mend first: .*toy/cpu\.json: stale"):
+    with pytest.raises(RecorderError, match=r"fix first: .*toy/cpu\.json: stale"):
         rename("programs/toy", "programs/game")
     assert (toy.root / "recordings/programs/toy/cpu.json").is_file()
 

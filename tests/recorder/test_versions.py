@@ -7,7 +7,7 @@ import pytest
 
 from recorder import __main__ as cli
 from recorder import fingerprint, judge, runner
-from recorder.project import RecorderError, Snippet, mend
+from recorder.project import RecorderError, Snippet, how_to_record
 from tests.limits import HANGS
 from tests.toy import SETTINGS
 
@@ -51,7 +51,8 @@ def test_check_is_as_strict_about_another_triton(versions):
     assert judge.all_problems() == []
     versions.write("snippets/programs/toy.py", "print(1)\n")
     (stale,) = [problem for problem in judge.all_problems() if OTHER in problem.path]
-    assert (stale.fault, stale.mend) == ("stale", mend(TOY.name, OTHER)) and stale.mend.endswith(f"--device {OTHER}")
+    assert (stale.fault, stale.fix) == ("stale", how_to_record(TOY.name, OTHER))
+    assert stale.fix.endswith(f"--device {OTHER}")
 
 
 PIP = """\
@@ -81,8 +82,8 @@ def test_a_triton_is_fetched_once(project):
 
 def test_a_triton_that_does_not_arrive_leaves_nothing(project):
     project.write("pip.py", PIP)
-    mend = r"mend: python -m pip install --no-deps --target \.cache/triton/9 triton==9 .*\n(.*\n)*no such version"
-    with pytest.raises(RecorderError, match=mend):
+    message = r"fix: python -m pip install --no-deps --target \.cache/triton/9 triton==9 .*\n(.*\n)*no such version"
+    with pytest.raises(RecorderError, match=message):
         fetch("9")
     assert list((project.root / ".cache/triton").iterdir()) == []
 

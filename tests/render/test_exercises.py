@@ -70,7 +70,7 @@ def test_its_page_shows_what_the_coach_answered(exercise):
 
 def test_a_recording_that_is_stale_stops_the_build(monkeypatch):
     monkeypatch.setattr(fingerprint, "of", lambda *_: "another")
-    stale = r"stale: .*mend: python -m recorder run practice/scale"
+    stale = r"stale: .*fix: python -m recorder run practice/scale"
     with pytest.raises(RecorderError, match=stale):
         views.exercise(on("practice/scale.md"), FIRST.name)
     with pytest.raises(RecorderError, match=stale):

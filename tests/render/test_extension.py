@@ -542,14 +542,14 @@ def test_a_stale_recording_stops_the_page(convert, course):
         convert(stale(course))
     for line, message in zip((1, 5), str(raised.value).splitlines(), strict=True):
         assert re.match(rf"docs/en/programs/toy\.md:{line}: recordings/programs/toy/cpu\.json: stale", message)
-        assert "mend: python -m recorder run programs/toy" in message
+        assert "fix: python -m recorder run programs/toy" in message
 
 
 def test_while_serving_it_is_shown_as_such(convert, course, serving):
     page = convert(stale(course))
     assert 'class="recording__notice recording__notice--stale"' in page and "sum: 1,024" in page
     assert "not installed" in page and 'class="claim claim--stale"' in page
-    assert "mend" not in page.partition("</figure>")[2].partition("<details")[0]
+    assert "fix: " not in page.partition("</figure>")[2].partition("<details")[0]
 
 
 ELSE = [fence("view: outputs"), '{{ cpu: output["sum"]; d; > 1024 }}', '--8<-- "programs/toi.py"', "```recordng\n```"]

@@ -49,13 +49,13 @@ def edit(course, path, old, new):
 
 def test_a_stale_recording(course, refused):
     course.snippet("toy", TOY.replace("offsets < n", "offsets <= n"))
-    refused(f"^{RECORDED}/cpu.json: stale: snippets/programs/toy.py has changed", "mend: python -m recorder run")
+    refused(f"^{RECORDED}/cpu.json: stale: snippets/programs/toy.py has changed", "fix: python -m recorder run")
     assert refused(f"^{RECORDED}/h200.json: stale") == 2  # and not once more at each place that shows it
 
 
 def test_a_missing_recording(course, refused):
     (course.root / RECORDED / "cpu.json").unlink()
-    refused(f"^{RECORDED}/cpu.json: missing", "mend: python -m recorder run programs/toy")
+    refused(f"^{RECORDED}/cpu.json: missing", "fix: python -m recorder run programs/toy")
     refused(f"^{PAGE}:3: programs/toy has no recording on 'cpu'")
 
 
@@ -73,7 +73,7 @@ def test_a_recording_edited_by_hand(course, refused, device):
 @pytest.mark.parametrize("path", ["programs/gone/cpu.json", "notes.txt", "programs/toy/h200.bandwidth.svg"])
 def test_an_orphan(course, refused, path):
     course.write(f"recordings/{path}", "{}")
-    refused(f"^recordings/{path}: orphaned", "mend: rm")
+    refused(f"^recordings/{path}: orphaned", "fix: rm")
 
 
 def test_a_recording_that_is_cut_short(course, refused):
@@ -216,7 +216,7 @@ def test_a_lab_edited_by_hand(course, refused):
 def test_a_stale_lab(course, refused, comment):
     """In a lab the comments are the prose, so they count."""
     edit(course, "snippets/programs/labs/a_lab.py", "# %%\n", f"# %%\n{comment}")
-    assert refused(f"^{LAB}: stale", "mend: python -m recorder run programs/labs/a_lab") == 1
+    assert refused(f"^{LAB}: stale", "fix: python -m recorder run programs/labs/a_lab") == 1
 
 
 def test_a_lost_lab(course, refused):
