@@ -13,8 +13,7 @@ In the order in which a page comes about:
 - ``previews``: a fresh recording for a page, or a preview of it under ``mkdocs serve``
 - ``claims/``: numbers for sentences: expressions over recordings, and names that a page gives to values
 - ``code``: whole files, colored, to read and download
-- ``exercises``: the exercises, their pages, and which files of ``practice/`` readers download
-- ``handout``: what the folder ``practice/`` has of the site
+- ``practice/``: the exercises, their pages, and which files readers download; what those hold of the site
 - ``templates``: Jinja2, for the HTML of all of these
 - ``views/``: what pages show by a fence
 - ``extension``: the Markdown syntax for all of these

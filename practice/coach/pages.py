@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read what the coach knows of the course: ``pages.json``, written by ``python -m render.handout``. Needs no torch."""
+"""Read what the coach knows of the course: ``pages.json``. Needs no torch.
+
+``python -m render.practice.handout`` writes that file.
+"""
 
 import json
 import re

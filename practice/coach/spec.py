@@ -8,7 +8,7 @@ a bug or to make it faster, the code that is to go; (4) there, too, at least fou
 ``why``, the ``stage`` that must catch it (a key of ``finding.STAGES``), a piece of the ``message``, and ``replace =
 ["old", "new"]``, one or more pairs of what it has in place of pieces of the solution; (5) ``python -m recorder run
 practice/NAME``, which refuses a wrong solution that is not caught as it should be; read the messages: where one is
-vague, give ``mistaken`` a sentence, or ``mistakes`` a rule; (6) ``python -m render.handout``, which writes the
+vague, give ``mistaken`` a sentence, or ``mistakes`` a rule; (6) ``python -m render.practice.handout``, which writes the
 notebook. A wrong solution that is right, and too slow, which only a GPU can tell, has ``gpu = true``: on a machine with
 a GPU the same command times the solution, and such ones.
 

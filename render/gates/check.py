@@ -10,12 +10,12 @@ from markdown.extensions.toc import slugify
 
 from recorder import judge
 from recorder.project import RecorderError, nearest, read_text, relative
-from render import exercises
 from render.config import address, converter, docs, nav, pages
 from render.gates import terms
 from render.labs import is_lab, markdown_of
 from render.lessons import lessons
 from render.page import PageError, front_matter
+from render.practice import exercises
 
 UNDONE = r"\[\^[\w-]+\]", r"\[[^\[\]\n]+\]\[[^\[\]\n]*\]", "<!--|-->"  # references, footnotes, comments
 UNDONE += r"(?m)^(?:===|!!!?|\?\?\?)[!+]* ?\S.*$", r"\{:? ?[.#][\w-]+"  # tabs, admonitions, attributes

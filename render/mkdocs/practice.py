@@ -10,7 +10,7 @@ from markupsafe import Markup
 from practice.coach.exercise import PRACTICE
 from recorder.project import read_text
 from render.code import EPOCH
-from render.exercises import OVERVIEW, ZIP, check_cards, files
+from render.practice.exercises import OVERVIEW, ZIP, check_cards, files
 
 NOTEBOOK = "practice.ipynb"
 

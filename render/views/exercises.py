@@ -21,11 +21,11 @@ from recorder.project import RecorderError, find, nearest
 from recorder.recording import Recording
 from render.code import highlight_python
 from render.config import docs
-from render.exercises import OVERVIEW, ZIP, all_of_them, check_cards, heading, page_of
 from render.gpus import devices as gpu_devices
 from render.lessons import lessons
 from render.links import way
 from render.page import Page
+from render.practice.exercises import OVERVIEW, ZIP, all_of_them, check_cards, heading, page_of
 from render.templates import render
 from render.views.registry import view
 

@@ -16,7 +16,7 @@ from coach.exercise import exercises, find
 from coach.finding import Finding
 from coach.notebook import Notebook
 
-from render import handout
+from render.practice import handout
 from tests.limits import HANGS
 from tests.practice.conftest import PRACTICE
 
@@ -31,7 +31,7 @@ DRAWN = {
 
 
 def test_the_files_are_those_that_the_menu_and_the_exercises_make():
-    """Else: ``python -m render.handout``."""
+    """Else: ``python -m render.practice.handout``."""
     assert handout.NOTEBOOK.read_text("utf-8") == handout.notebook(handout.repository_of())
     assert handout.PAGES.read_text("utf-8") == handout.pages()
 

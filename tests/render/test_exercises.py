@@ -17,12 +17,12 @@ from practice.coach.spec import FINISHED
 from recorder import fingerprint
 from recorder.project import RecorderError
 from recorder.recording import Benchmark, Coached, Reading
-from render import exercises
 from render.config import docs, nav
 from render.gates.check import convert
 from render.lessons import lessons
 from render.mkdocs import practice
 from render.page import Page
+from render.practice import exercises
 from render.views import exercises as views
 
 EXERCISES = exercises.all_of_them()

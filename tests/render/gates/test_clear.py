@@ -9,9 +9,10 @@ import pytest
 
 from practice.coach import exercise
 from recorder.project import RecorderError
-from render import config, exercises
+from render import config
 from render.gates import check
 from render.mkdocs import files, practice
+from render.practice import exercises
 from tests.render.conftest import LESSON, NAV
 
 SETTINGS = {  # of mkdocs.yml: the text that takes another's place, and the message

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the files of ``practice/`` that come from the site: the notebook of all exercises, and titles of pages.
 
-``python -m render.handout`` writes both; a test compares. ``--repository URL``, once the course has an address on
-GitHub: the notebook, opened in Colab, then fetches the folder from there. Without one it asks for the zip.
+``python -m render.practice.handout`` writes both; a test compares. ``--repository URL``, once the course has an address
+on GitHub: the notebook, opened in Colab, then fetches the folder from there. Without one it asks for the zip.
 """
 
 import argparse
@@ -15,9 +15,9 @@ from practice.coach.pages import PAGE
 from practice.coach.spec import KINDS
 from recorder.project import ROOT, RecorderError, read_text
 from recorder.recording import write_atomically
-from render import exercises
 from render.config import docs
 from render.lessons import lessons
+from render.practice import exercises
 
 NOTEBOOK, PAGES = PRACTICE / "practice.ipynb", PRACTICE / "pages.json"
 PINNED = ("torch", "triton", "numpy")
@@ -123,7 +123,7 @@ def _pages(each: Exercise) -> list[str]:
 
 
 def main(arguments=None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m render.handout", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m render.practice.handout", description=__doc__.splitlines()[0])
     parser.add_argument("--repository", default=None, metavar="URL", help="where the course can be cloned from")
     given = parser.parse_args(arguments)
     repository = given.repository if given.repository is not None else repository_of()
