@@ -5,12 +5,11 @@ In the order in which a page comes about:
 
 - ``config``: mkdocs.yml: where pages are, the menu, the Markdown extensions
 - ``page``: the page that is being converted, and its faults
-- ``fences``: the reader of fences, and counts of recordings and claims in a text
+- ``fences``: the reader of a page's text: its settings, fences, recordings and claims
 - ``labs``: notebooks as Markdown pages; all that treats them unlike others, but for the hook
 - ``lessons``: the main path: which pages are lessons, their numbers, and how long each takes
-- ``links``: which page shows a snippet's file, and the way there from another page
-- ``gpus``: which recordings a page means by ``gpu``
-- ``previews``: a fresh recording for a page, or a preview of it under ``mkdocs serve``
+- ``links``: which page shows a snippet's file, the way there from another page, and to the repository
+- ``recordings``: which a page means by ``gpu``, and a fresh one of each, or under ``mkdocs serve`` a preview
 - ``claims/``: numbers for sentences: expressions over recordings, and names that a page gives to values
 - ``code``: whole files, colored, to read and download
 - ``practice/``: the exercises, their pages, and which files readers download; what those hold of the site

@@ -129,12 +129,6 @@ def address(page: str) -> str:
     return name.removesuffix("index") if name.rpartition("/")[2] == "index" else f"{name}/"
 
 
-def repository(file: str) -> str:
-    """Return where a file of the repository can be read; nothing unless its address is known and GitHub's."""
-    here, branch = config().get("repo_url") or "", (config().get("edit_uri") or "edit/main").split("/")[1]
-    return f"{here.rstrip('/')}/blob/{branch}/{file}" if here.startswith("https://github.com/") else ""
-
-
 def converter() -> markdown.Markdown:
     """Return a converter of Markdown with the extensions of mkdocs.yml."""
     names, options = extensions()

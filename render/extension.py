@@ -38,16 +38,13 @@ from pygments.lexers import get_lexer_by_name
 from pygments.util import ClassNotFound
 
 from recorder.project import ROOT, RecorderError, Snippet, nearest, read_text, relative, snippets
-from render import gpus
+from render import recordings
 from render.claims import expressions
 from render.claims.expressions import Claim
 from render.claims.values import Source, Values, WrongValue
 from render.fences import at_first, claims_in, count_claimed, count_drawn, options_of, read_fences, recordings_in
 from render.gates import typed
-from render.labs import CLASSES, is_lab
-from render.lessons import lessons
 from render.page import Page, PageError
-from render.previews import fetch
 from render.views import frame
 from render.views.exercises import with_invitation
 from render.views.registry import views
@@ -96,9 +93,8 @@ class Claims(InlineProcessor):
             claim = expressions.read(match[1])
             page.values.used |= set(page.values.reached(claim.expression, claim.relies))
             first, *others = page.values.sources(claim)
-            shown = [
-                _show_claim(page, claim, device, first, *others) for device in gpus.devices(first.snippet, first.device)
-            ]
+            devices = recordings.devices(first.snippet, first.device)
+            shown = [_show_claim(page, claim, device, first, *others) for device in devices]
         except RecorderError as error:
             page.fault(error, error.line if isinstance(error, WrongValue) else _line_of_claim(page, match[0]))
             return match[0], match.start(0), match.end(0)
@@ -135,10 +131,10 @@ class ShownClaim:
 
 def _show_claim(page: Page, claim: Claim, device: str, *sources: Source) -> ShownClaim:
     """Return a claim as a page shows it on one device. ``sources``: what its value is read from."""
-    binds, fetched = gpus.binds(sources[0].device, device), {}
+    binds, fetched = recordings.binds(sources[0].device, device), {}
     for source in sources:
         try:
-            fetched[source] = fetch(page, source.snippet, source.on(device))
+            fetched[source] = recordings.fetch(page, source.snippet, source.on(device))
         except RecorderError:
             if binds or source is sources[0]:
                 raise  # else the claim says that it was not measured on this GPU
@@ -155,7 +151,8 @@ def _show_claim(page: Page, claim: Claim, device: str, *sources: Source) -> Show
         shown, value = "?", "missing"
         made = [f"never recorded, by {relative(sources[0].snippet.path)}"]
     title, stale = f"{shown}: {'; '.join(made)}", any(notice for _, notice in fetched.values())
-    return ShownClaim(device, gpus.short(first) if first else device, _text(shown), _text(value), _text(title), stale)
+    gpu = recordings.gpu_name(first) if first else device
+    return ShownClaim(device, gpu, _text(shown), _text(value), _text(title), stale)
 
 
 def _text(value) -> str:
@@ -276,12 +273,12 @@ class EndPage(Postprocessor):
             raise PageError("\n".join(page.faults))
         # The search index is for prose: code would double it.
         text = re.sub(r'(<div class="language-[^"]* highlight"[^>]*)>', r"\1 data-search-exclude>", text)
-        ran = page.places_of_runs if page.name != HOME else ()  # where each figure says it
+        places = page.places_of_runs if page.name != HOME else ()  # where each figure says it
         try:
             text = with_invitation(text, page.name)
         except RecorderError as error:  # a fault of an exercise, not of the page
             raise PageError(str(error)) from error
-        headed = frame.with_head(text, lessons().get(page.name), ran, page.gpus, self._code(page))
+        headed = frame.with_head(text, page.name, places, page.gpus, self._code(page))
         return frame.with_assets(headed, page.figures.values())
 
     @staticmethod
@@ -290,10 +287,9 @@ class EndPage(Postprocessor):
         places = {f"<!--{secrets.token_hex(8)}-->": part for _, part in page.rendered}  # which nobody can type
         for place, part in places.items():
             text = text.replace(part, place, 1)
-        lab = is_lab(page.name)  # of which no test executes fences: its code stands in cells
-        python = 0 if lab else sum(fence.language == "python" for fence in read_fences(page.lines))
+        python = sum(fence.language == "python" for fence in read_fences(page.lines))
         sources = [read_text(path) for path in page.sources]
-        text, faults = typed.label_typed(text, page.tooltips, sources, python, CLASSES if lab else frozenset())
+        text, faults = typed.label_typed(text, page.name, page.tooltips, sources, python)
         for fault in faults:
             page.fault_in_html(fault, "<")
         for place, part in places.items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reader of fences: where a text has them, their contents, and the recordings and claims that a text asks for.
+"""The reader of a page's text: the settings above it, its fences, and the recordings and claims that it asks for.
 
 Line numbers count from 0, in the text that was read.
 """
@@ -56,6 +56,17 @@ class Fence:
     def source(self) -> str:
         """Return the code without the indent of the fence."""
         return textwrap.dedent("\n".join(line.removeprefix(self.indent) for line in self.body))
+
+
+def front_matter(text: str) -> tuple[dict, str]:
+    """Return the settings above a page, between two lines ``---``, and the text below. Raise ``ValueError``."""
+    if not text.startswith("---"):
+        return {}, text
+    match = re.match(r"---\n(.*?)\n---\n", text, re.S)
+    settings = yaml.safe_load(match[1]) if match else None
+    if not isinstance(settings, dict):
+        raise ValueError("what stands between its first two lines --- is no YAML")
+    return settings, text[match.end() :]
 
 
 def read_fences(lines: list[str]) -> list[Fence]:

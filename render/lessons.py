@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 from recorder.project import RecorderError, read_text
 from render.config import docs, menu
-from render.fences import prose_of, read_fences
+from render.fences import front_matter, prose_of, read_fences
 from render.labs import code_cells, is_lab, markdown_of
-from render.page import front_matter
 
 WORDS_A_MINUTE, MINUTES_A_PICTURE = 200, 0.5  # a picture, a table or a listing
 FOLDED = r"(?m)^\?\?\?.*\n(?:(?: {4}.*)?\n)*"

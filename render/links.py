@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Links between pages: to a page, to a place on it, and to the page that shows a snippet's whole file."""
+"""Links from a page: to another, to the page that shows a snippet's whole file, and to the repository."""
 
 import contextlib
 import posixpath
@@ -9,10 +9,9 @@ from functools import lru_cache
 from pathlib import Path
 
 from recorder.project import RecorderError, Snippet, read_text, snippet_of_page
-from render.config import Entry, address, docs, menu
-from render.fences import Fence, options_of, read_fences
+from render.config import Entry, address, config, docs, menu
+from render.fences import Fence, front_matter, options_of, read_fences
 from render.lessons import lessons
-from render.page import front_matter
 
 HOME = "index.md"
 
@@ -35,6 +34,12 @@ def way(here: str, there: str, place: str = "") -> str:
 def way_if_there(here: str, there: str, place: str = "") -> str:
     """Return the same link, or nothing where there is no such page."""
     return way(here, there, place) if (docs() / there).is_file() else ""
+
+
+def repository(file: str) -> str:
+    """Return where a file of the repository can be read; nothing unless its address is known and GitHub's."""
+    here, branch = config().get("repo_url") or "", (config().get("edit_uri") or "edit/main").split("/")[1]
+    return f"{here.rstrip('/')}/blob/{branch}/{file}" if here.startswith("https://github.com/") else ""
 
 
 def place_of(snippet: Snippet) -> Place | None:

@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page that is being converted: its file and lines, for error messages, its snippet, and its faults."""
 
-import re
 import sys
 from functools import lru_cache
 from pathlib import Path
 
-import yaml
 from pymdownx.superfences import SuperFencesException
 
 from recorder import judge
 from recorder.project import ROOT, RecorderError, Snippet, find, relative, snippet_of_page
+from render.fences import front_matter
 
 try:  # under MkDocs a BuildError is reported as one line; elsewhere any exception stops the build
     from mkdocs.exceptions import BuildError as _BuildError
@@ -96,17 +95,6 @@ class Page:
             return find(self.settings.get("snippet") or snippet_of_page(self.name))
         except RecorderError as error:
             raise RecorderError(f"{error}; name another by `of:`") from error
-
-
-def front_matter(text: str) -> tuple[dict, str]:
-    """Return the settings above a page, between two lines ``---``, and the text below. Raise ``ValueError``."""
-    if not text.startswith("---"):
-        return {}, text
-    match = re.match(r"---\n(.*?)\n---\n", text, re.S)
-    settings = yaml.safe_load(match[1]) if match else None
-    if not isinstance(settings, dict):
-        raise ValueError("what stands between its first two lines --- is no YAML")
-    return settings, text[match.end() :]
 
 
 def _file_of_mkdocs(md) -> tuple[Path, str] | None:

@@ -54,8 +54,8 @@ from figures.data_sheets import promised
 from recorder import printed
 from recorder.project import RecorderError, nearest
 from recorder.recording import Recording
-from render import gpus
 from render.claims import tracked
+from render.recordings import gpu_name
 
 CLAIM = re.compile(r"((?P<device>[\w.-]+)(\s+of\s+(?P<of>[\w/-]+))?\s*:)?(?P<rest>.+)", re.S)
 SECONDS = 2  # of a processor: for one expression
@@ -158,7 +158,7 @@ def names(recording: Recording, expression: str) -> dict:
         "output": dict(printed.numbers(recording.output)) if "output" in expression else {},
         "launches": Launches(recording) if "launches" in expression else {},
         "made": msgspec.to_builtins(recording.provenance),
-        "name": gpus.short(recording),
+        "name": gpu_name(recording),
         **{table.name: table.medians() if table.name in expression else {} for table in recording.benchmarks},
     }
 
@@ -196,7 +196,7 @@ def functions(recording: Recording) -> dict:
         "verdict": lambda row, what="ran": printed.verdict(recording.output, row, what),
     }
     return {name: _recorded(name, function) for name, function in recorded.items()} | {
-        "promised": lambda ceiling: promised(gpus.short(recording), ceiling),
+        "promised": lambda ceiling: promised(gpu_name(recording), ceiling),
     }
 
 

@@ -17,12 +17,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from recorder.project import RecorderError, Snippet, interpreted
-from render import gpus
+from render import recordings
 from render.claims import expressions, tracked
 from render.claims.expressions import Claim
 from render.fences import Fence
 from render.page import Page
-from render.previews import fetch
 
 NAMED = re.compile(r"(?P<name>\w+)\s*=(?!=)\s*(?P<claim>.+)", re.S)
 
@@ -38,7 +37,7 @@ class Source:
         """Return the device to read from while the page shows ``device``, which is the first where that is no GPU."""
         if self.device != "gpu":
             return self.device
-        return gpus.devices(self.snippet, "gpu")[0] if interpreted(device) else device
+        return recordings.devices(self.snippet, "gpu")[0] if interpreted(device) else device
 
 
 class WrongValue(RecorderError):
@@ -125,7 +124,7 @@ class Values:
             recorded = None
             if claim.device:
                 source = Source(claim.device, self.page.snippet(claim.of))
-                recorded = fetch(self.page, source.snippet, source.on(device))[0]
+                recorded = recordings.fetch(self.page, source.snippet, source.on(device))[0]
             value = expressions.evaluate(claim.expression, recorded, self.on(device))
             if not tracked.of_recording(value):
                 raise RecorderError("it is typed by hand: no recording would change it")

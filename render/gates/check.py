@@ -11,10 +11,11 @@ from markdown.extensions.toc import slugify
 from recorder import judge
 from recorder.project import RecorderError, nearest, read_text, relative
 from render.config import address, converter, docs, nav, pages
+from render.fences import front_matter
 from render.gates import terms
 from render.labs import is_lab, markdown_of
 from render.lessons import lessons
-from render.page import PageError, front_matter
+from render.page import PageError
 from render.practice import exercises
 
 UNDONE = r"\[\^[\w-]+\]", r"\[[^\[\]\n]+\]\[[^\[\]\n]*\]", "<!--|-->"  # references, footnotes, comments

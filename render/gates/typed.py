@@ -10,6 +10,8 @@ import re
 from collections.abc import Set
 from html.parser import HTMLParser
 
+from render.labs import CLASSES, is_lab
+
 LABELS = {"text": "A sketch, typed by hand", "console": "To type yourself", "bash": "To type yourself"}
 TYPED = "Typed by hand"
 OURS = re.compile(r"recording(__|--|$)|claim(--|$)|(by-gpu|gpu-switch|page-head|jp-.*)$")  # classes of what is recorded
@@ -71,15 +73,15 @@ class Blocks(HTMLParser):
         return bool(self.open)
 
 
-def label_typed(
-    text: str, claims: set[str], sources: list[str], python: int, allowed: Set[str] = frozenset()
-) -> tuple[str, list[str]]:
-    """Return some HTML with its typed blocks labeled, and its faults.
+def label_typed(text: str, page: str, claims: set[str], sources: list[str], python: int) -> tuple[str, list[str]]:
+    """Return the HTML of a page with its typed blocks labeled, and its faults.
 
     ``claims``: the tooltips of its claims; ``sources``: the files that it shows parts of; ``python``: how many fences
-    of Python it has, each of which a test executes.
+    of Python it has, each of which a test executes, but for those of labs.
     """
-    blocks = Blocks(text, claims, allowed)
+    lab = is_lab(page)
+    python = 0 if lab else python
+    blocks = Blocks(text, claims, allowed=CLASSES if lab else frozenset())
     shown = ["\n".join(_lines(source)) for source in sources]
     pieces, last = [], 0
     for end, language, code in blocks.blocks:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont
 
-from render.config import ROOT
+from recorder.project import ROOT
 
 SIZE = 1200, 630  # what Open Graph's readers cut least of
 FOLDER = "assets/cards"

@@ -20,12 +20,11 @@ from recorder.judge import problems
 from recorder.project import RecorderError, find, nearest
 from recorder.recording import Recording
 from render.code import highlight_python
-from render.config import docs
-from render.gpus import devices as gpu_devices
 from render.lessons import lessons
-from render.links import way
+from render.links import way, way_if_there
 from render.page import Page
 from render.practice.exercises import OVERVIEW, ZIP, all_of_them, check_cards, heading, page_of
+from render.recordings import devices
 from render.templates import render
 from render.views.registry import view
 
@@ -112,7 +111,7 @@ def recordings_of(each: Exercise) -> tuple[Recording, Recording | None]:
     recorded = find(f"practice/{each.name}")
     if faults := problems(recorded):
         raise RecorderError("; ".join(map(str, faults)))
-    gpus = gpu_devices(recorded, "gpu") if each.timed() else []
+    gpus = devices(recorded, "gpu") if each.timed() else []
     return recording.load(recorded, "cpu"), recording.load(recorded, gpus[0]) if gpus else None
 
 
@@ -142,11 +141,12 @@ def with_links(hint: str, page: str) -> Markup:
     """Return a hint in which the name of a page is a link to it."""
 
     def link(match: re.Match) -> str:
-        if not (docs() / match["page"]).is_file():
+        there = way_if_there(page, match["page"], match["place"] or "")
+        if not there:
             raise RecorderError(f"the hint {hint!r} names {match['page']}, which is no page")
         lesson = lessons().get(match["page"])
         title = lesson.title if lesson else heading(match["page"])
-        return f'<a href="{way(page, match["page"], match["place"] or "")}">{title}</a>'
+        return f'<a href="{there}">{title}</a>'
 
     return Markup(PAGE.sub(link, str(escape(hint))))
 

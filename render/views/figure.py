@@ -7,9 +7,8 @@ from inspect import signature
 from markupsafe import Markup
 
 from figures.registry import Figure, figures
-from render import gpus
+from render import recordings
 from render.page import Page
-from render.previews import fetch
 from render.templates import render
 from render.views import frame
 from render.views.registry import View, register
@@ -30,7 +29,7 @@ def show_figure(figure: Figure, page: Page, of: str | None = None, device: str =
     page.shown.setdefault(snippet, page.fence)
     # What a snippet prints here says nothing about another device, if that is how its settings say that it differs.
     live = figure.previewed and not snippet.settings.differs
-    fetched = [fetch(page, snippet, each, live) for each in gpus.devices(snippet, device)]
+    fetched = [recordings.fetch(page, snippet, each, live) for each in recordings.devices(snippet, device)]
     first, notice = fetched[0]
     if not first:
         return render("notice.html", notice=notice)
@@ -38,7 +37,7 @@ def show_figure(figure: Figure, page: Page, of: str | None = None, device: str =
     if len(fetched) == 1:  # else the switch says it
         page.places_of_runs[frame.place_of_run(first, figure)] = None
     else:
-        page.gpus |= {each.device: gpus.short(each) for each, _ in fetched}
+        page.gpus |= {each.device: recordings.gpu_name(each) for each, _ in fetched}
     return frame.by_gpu(
         {
             each.device: frame.with_foot(figure, each, figure.draw(each, **options), notice, page.name)

@@ -13,10 +13,9 @@ from recorder import recording
 from recorder.project import Snippet, interpreted, relative, triton_of
 from recorder.recording import Provenance, Recording
 from render.code import download, file_id
-from render.gpus import brief, order, short
-from render.lessons import Lesson
+from render.lessons import lessons
 from render.links import way_if_there
-from render.previews import Notice
+from render.recordings import Notice, gpu_name, labels, order
 from render.templates import render
 
 YOUR_GPU = "reference/your-gpu.md"  # how to repeat on another GPU what was measured on one
@@ -37,7 +36,7 @@ def origin(figure: Figure, made: Recording) -> str:
     if figure.of == "stages" or compiled_only(made):
         return "Compiled"
     if not interpreted(made.device):
-        return short(made)
+        return gpu_name(made)
     version = f" of Triton {made.provenance.triton}" if triton_of(made.device) else ""
     return f"Interpreter{version}" + (", then your browser" if figure.foot == EXPLORER else "")
 
@@ -102,13 +101,14 @@ def by_gpu(drawn: dict[str, Markup]) -> Markup:
 
 
 def with_head(
-    text: str, lesson: Lesson | None, places_of_runs: Iterable[str], gpus: dict[str, str], code: Snippet | None = None
+    text: str, page: str, places_of_runs: Iterable[str], gpus: dict[str, str], code: Snippet | None = None
 ) -> str:
-    """Return a page with a line under its title: its lesson, where it ran, its code, a switch between GPUs."""
+    """Return the HTML of a page with a line under its title: lesson, places of runs, code, a switch between GPUs."""
     places = sorted(places_of_runs, key=lambda place: place.startswith("compiled"))  # what was only compiled comes last
     where_it_ran = ", ".join(places) if not places or places[0].startswith("compiled") else f"ran {', '.join(places)}"
-    get = download(code, lesson.page) if lesson and code else None
-    names = brief({device: gpus[device] for device in sorted(gpus, key=order)}) if len(gpus) > 1 else {}
+    lesson = lessons().get(page)
+    get = download(code, page) if lesson and code else None
+    names = labels({device: gpus[device] for device in sorted(gpus, key=order)}) if len(gpus) > 1 else {}
     shown = lesson or where_it_ran or names
     under = render("head.html", lesson=lesson, where=where_it_ran, gpus=names, download=get) if shown else ""
     return re.sub("</h1>", lambda title: f"{title[0]}{under}", text, count=1)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The views ``path`` and ``route``: all lessons with their times, and some of them in an order of one's own."""
 
-import posixpath
+from functools import partial
 
 from markupsafe import Markup
 
 from recorder.project import RecorderError, nearest
-from render.config import address
 from render.lessons import lessons as all_lessons
+from render.links import way
 from render.page import Page
 from render.templates import render
 from render.views.registry import view
@@ -19,7 +19,7 @@ def path(page: Page) -> Markup:
     chapters = {}
     for lesson in all_lessons().values():
         chapters.setdefault(lesson.section, []).append(lesson)
-    return render("path.html", chapters=chapters, address=address)
+    return render("path.html", chapters=chapters, way=partial(way, ""))
 
 
 @view
@@ -33,5 +33,5 @@ def route(page: Page, lessons: dict[str, str]) -> Markup:
     known = {lesson.page.rpartition(".")[0]: lesson for lesson in all_lessons().values()}
     if unknown := [name for name in lessons if name not in known]:
         raise RecorderError(f"there is no lesson {unknown[0]!r}{nearest(str(unknown[0]), known)}")
-    way = lambda lesson: f"{posixpath.relpath(address(lesson.page), address(page.name) or '.')}/"
-    return render("route.html", stops=[(known[name], why) for name, why in lessons.items()], way=way)
+    stops = [(known[name], why) for name, why in lessons.items()]
+    return render("route.html", stops=stops, way=partial(way, page.name))

@@ -17,8 +17,7 @@ from recorder.project import RecorderError, Snippet, interpreted, read_text, rel
 from recorder.reach import needed
 from recorder.recording import Provenance
 from render.code import download, file_id, highlight_python
-from render.config import repository
-from render.links import place_of, way
+from render.links import place_of, repository, way
 from render.page import Page, serving
 from render.templates import render
 from render.views.registry import view

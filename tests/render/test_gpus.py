@@ -10,7 +10,7 @@ from bs4 import BeautifulSoup
 from msgspec.structs import replace
 
 from recorder.project import Snippet
-from render import config, gpus
+from render import config, recordings
 from render.gates import built, check
 from render.page import PageError
 from tests.browser import ROOT, served
@@ -60,7 +60,7 @@ def test_one_gpu_is_shown_as_if_it_had_been_named(convert):
 
 
 def test_the_gpu_that_pages_were_written_for_comes_first(two, convert):
-    assert gpus.devices(TOY, "gpu") == ["h200", "a100"]  # the alphabet would have it the other way round
+    assert recordings.devices(TOY, "gpu") == ["h200", "a100"]  # the alphabet would have it the other way round
     page = BeautifulSoup(convert(f"{OUTPUT}\nIt is {CLAIM}."), "html.parser")
     place = page.find(class_="by-gpu")
     assert place.find("figure")["data-device"] == "h200" and "sum: 1,024" in place.find("figure").text
