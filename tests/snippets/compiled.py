@@ -4,10 +4,12 @@
 import json
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from guards import environment
 
+from recorder.compile import _disassemble
 from tests.processes import run_code
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -17,21 +19,20 @@ import json
 from unittest import mock
 import torch, triton
 from triton.runtime import driver
-from recorder.compile import TARGETS, CompileOnly, _disassemble
+from triton.backends.compiler import GPUTarget
+from recorder.compile import CompileOnly
 from snippets.CHAPTER import NAME as module
 
-driver.set_active(CompileOnly(TARGETS["sm_90"]))
+driver.set_active(CompileOnly(GPUTarget("cuda", CAPABILITY, 32)))
 launches = []
 
 def getitem(kernel, grid):
     def launch(*arguments, **options):
         compiled = kernel.warmup(*arguments, grid=(1,), **options)
-        sass, usage = _disassemble(compiled.asm["cubin"])
         options = {name: value if isinstance(value, int) else str(value) for name, value in options.items()}
         launches.append({
-            "kernel": kernel.__name__, "options": options, "shared": compiled.metadata.shared, "sass": sass,
-            "ttir": compiled.asm["ttir"], "ptx": compiled.asm["ptx"],
-            "registers": usage["registers"], "spills": usage["spills"],
+            "kernel": kernel.__name__, "options": options, "shared": compiled.metadata.shared,
+            **{stage: compiled.asm[stage] for stage in ("ttir", "ttgir", "ptx")}, "cubin": compiled.asm["cubin"].hex(),
         })
     return launch
 
@@ -45,24 +46,40 @@ print(json.dumps(launches))
 
 @dataclass(frozen=True)
 class Compiled:
-    """A launch of a kernel, compiled for an H200.
+    """A launch of a kernel, compiled for a GPU.
 
     Attributes:
         kernel: Its name.
         options: What the launch was given by name.
-        registers: Those of a thread.
-        spills: Bytes of a thread that found no room in registers.
         shared: Bytes of shared memory of a program.
+        cubin: The machine code, in hexadecimal.
     """
 
     kernel: str
     options: dict
-    ttir: str
-    ptx: str
-    sass: str
-    registers: int
-    spills: int
     shared: int
+    ttir: str
+    ttgir: str
+    ptx: str
+    cubin: str
+
+    @cached_property
+    def _disassembled(self) -> tuple[str, dict]:
+        return _disassemble(bytes.fromhex(self.cubin))
+
+    @property
+    def sass(self) -> str:
+        return self._disassembled[0]
+
+    @property
+    def registers(self) -> int:
+        """Return the registers of a thread."""
+        return self._disassembled[1]["registers"]
+
+    @property
+    def spills(self) -> int:
+        """Return how many values of 4 bytes of a thread found no room in registers."""
+        return self._disassembled[1]["spills"]
 
     def widths(self, instruction: str) -> set[int]:
         """Return the widths, in bits, that the uses of an instruction name, such as LDG; 32 bits are not named."""
@@ -73,10 +90,15 @@ class Compiled:
         return max((width for each in instructions for width in self.widths(each)), default=32)
 
 
-def compiled(snippet: str, code: str) -> list[Compiled]:
-    """Return what a piece of code launches. It finds torch, triton, mock and the snippet, as ``module``."""
+def compiled(snippet: str, code: str, capability: int = 90) -> list[Compiled]:
+    """Return what a piece of code launches. It finds torch, triton, mock and the snippet, as ``module``.
+
+    Args:
+        capability: That of the GPU, times ten; without it, an H200's.
+    """
     chapter, name = snippet.split("/")
-    program = PROGRAM.replace("CHAPTER", chapter).replace("NAME", name).replace("CODE", code)
+    values = {"CHAPTER": chapter, "NAME": name, "CAPABILITY": str(capability), "CODE": code}
+    program = re.sub("|".join(values), lambda found: values[found[0]], PROGRAM)
     done = run_code(program, env=environment("cuda", PYTHONPATH=str(ROOT)), cwd=ROOT)
     assert done.returncode == 0, done.stderr
     return [Compiled(**launch) for launch in json.loads(done.stdout.splitlines()[-1])]

@@ -13,11 +13,11 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from compiled import compiled
 from guards import Guarded, as_if_compiled, environment, handed_out, recorded_accesses, without_memory
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from recorder.project import ROOT
 from snippets.fusion import long_softmax_attempts as snippet
 from snippets.fusion.long_softmax import Plan
 from snippets.fusion.long_softmax_attempts import (
@@ -31,7 +31,7 @@ from snippets.fusion.long_softmax_attempts import (
     softmax_by,
 )
 from snippets.tools.benchmarking import Timing
-from tests.processes import run_code, run_script
+from tests.processes import run_script
 
 SOURCE = Path(snippet.__file__)
 WAYS = {
@@ -370,35 +370,14 @@ def test_persistent_programs_are_launched_together_and_fit():
 
 
 COMPILED = """
-import re, torch, triton
-from triton.runtime import driver
-from recorder.compile import TARGETS, CompileOnly, _disassemble
-from snippets.fusion import long_softmax_attempts as module
-
-driver.set_active(CompileOnly(TARGETS["sm_90"]))
-
-def getitem(kernel, grid):
-    def launch(*arguments, **options):
-        compiled = kernel.warmup(*arguments, grid=(1,), **options)
-        sass, usage = _disassemble(compiled.asm["cubin"])
-        print(kernel.__name__, usage["spills"], *sorted(set(re.findall(r"(?:LDG|STG)[.A-Z0-9]*", sass))))
-        for line in sass.splitlines():
-            if found := re.search(r"LDG.E.64.STRONG|LDG.E.128|BAR.SYNC|ATOMG.E.EXCH|BRA `|^\\.L_x_[0-9]+", line):
-                where = re.search(r"\\.L_x_[0-9]+", line)
-                print(" ", found[0], *([where[0]] if where else []))
-    return launch
-
-class Gpu:
-    multi_processor_count = 132
+from types import SimpleNamespace
 
 module.check = lambda *_: None
-torch.cuda.get_device_properties = lambda _: Gpu()
-triton.JITFunction.__getitem__ = getitem
+torch.cuda.get_device_properties = lambda _: SimpleNamespace(multi_processor_count=132)
+x = torch.empty(1, 2**18, dtype=torch.bfloat16)
 for name in NAMES:
-    by = module.ATTEMPTS[name]
-    module.softmax_by(torch.empty(1, 2**18, dtype=torch.bfloat16), by)
+    module.softmax_by(x, module.ATTEMPTS[name])
 for by in module.BACKWARDS.values():
-    x = torch.empty(1, 2**18, dtype=torch.bfloat16)
     module.backward_by(x, x, by)
 """
 
@@ -408,31 +387,32 @@ def test_compiles_to_wide_loads_and_waits_without_a_barrier():
     would hang. And the next row is on its way before the waiting begins."""
     names = ["delayed by 33 rows, with hints", "held, 4,096 columns"]
     names += ["persistent, 4,096 columns", "persistent, 8,192 columns, 8 warps", "persistent, 16,384 columns"]
-    done = run_code(COMPILED.replace("NAMES", str(names)), env=environment("cuda", PYTHONPATH=str(ROOT)), cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    kernels = re.split(r"^(?=\w)", done.stdout, flags=re.MULTILINE)[1:]
+    launches = compiled("fusion/long_softmax_attempts", COMPILED.replace("NAMES", str(names)))
     cases = [(name, ATTEMPTS[name], "") for name in names]
     cases += [(name, by, "_backward") for name, by in BACKWARDS.items()]
-    for (name, by, step), kernel in zip(cases, kernels, strict=True):
-        head, *lines = kernel.splitlines()
-        lines = [line.strip() for line in lines]
-        wide = "LDG.E.128 LDG.E.64.STRONG.SYS STG.E.128"
+    for (name, by, step), launch in zip(cases, launches, strict=True):
+        assert (launch.kernel, launch.spills) == (f"{by.way}{step}_kernel", 0), name
+        wide = {"LDG.E.128", "LDG.E.64.STRONG.SYS", "STG.E.128"}
         if by.hints:
-            wide = "LDG.E.64.STRONG.SYS LDG.E.EF.128 LDG.E.EL.128 STG.E.EF.128"  # evict first, evict last
-        assert head == f"{by.way}{step}_kernel 0 {wide}", name
-        polls = [number for number, line in enumerate(lines) if line.startswith("LDG.E.64.STRONG")]
+            wide = {"LDG.E.64.STRONG.SYS", "LDG.E.EF.128", "LDG.E.EL.128", "STG.E.EF.128"}  # evict first, evict last
+        assert set(re.findall(r"(?:LDG|STG)[.A-Z0-9]*", launch.sass)) == wide, name
+        lines = []  # the instructions that matter and the labels, each with the label that it names
+        for line in launch.sass.splitlines():
+            if found := re.search(r"LDG.E.64.STRONG|LDG.E.128|BAR.SYNC|ATOMG.E.EXCH|BRA `|^\.L_x_[0-9]+", line):
+                lines.append((found[0], next(iter(re.findall(r"\.L_x_[0-9]+", line)), None)))
+        polls = [at for at, (what, _) in enumerate(lines) if what == "LDG.E.64.STRONG"]
         assert len(polls) == 2, "one before the loop, one in it"
-        begins = {line.split()[1]: at for at, line in enumerate(lines) if line.startswith(".L_x")}
+        begins = {label: at for at, (what, label) in enumerate(lines) if what == label}
         loops = [
-            (begins[line.split()[-1]], at)
-            for at, line in enumerate(lines)
-            if line.startswith("BRA") and begins.get(line.split()[-1], at) < at
+            (begins[label], at)
+            for at, (what, label) in enumerate(lines)
+            if what == "BRA `" and begins.get(label, at) < at
         ]
         begin, end = min((loop for loop in loops if loop[0] < polls[1] < loop[1]), key=lambda loop: loop[1] - loop[0])
-        assert not [line for line in lines[begin:end] if line.startswith("BAR")], name
+        assert "BAR.SYNC" not in [what for what, _ in lines[begin:end]], name
         if by.way == "persistent":
-            spoken = next(at for at, line in enumerate(lines) if line.startswith("ATOMG"))
-            assert [line for line in lines[spoken:begin] if line == "LDG.E.128"], name
+            spoken = next(at for at, (what, _) in enumerate(lines) if what == "ATOMG.E.EXCH")
+            assert "LDG.E.128" in [what for what, _ in lines[spoken:begin]], name
 
 
 # What is refused

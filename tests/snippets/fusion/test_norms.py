@@ -3,7 +3,6 @@
 strides, those of the incoming gradients, too; nothing else is touched; the same under ``torch.compile``."""
 
 import contextlib
-from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
 
@@ -16,7 +15,6 @@ from guards import (
     as_if_compiled,
     check_each_once,
     check_same_bits,
-    environment,
     handed_out,
     recorded_accesses,
     without_memory,
@@ -27,10 +25,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from snippets.fusion import norms as snippet
 from snippets.fusion.norms import add_rms_norm, layer_norm, rms_norm
-from tests.processes import run_code
 
-SOURCE = Path(snippet.__file__)
-ROOT = SOURCE.parents[2]
 EPS = 1e-5
 F = torch.nn.functional
 
@@ -699,46 +694,21 @@ def test_what_a_backward_is_compiled_for():
     snippet.shared_memory.cache_clear()
 
 
-SHARED = """
-import torch, triton
-from unittest import mock
-from triton.backends.compiler import GPUTarget
-from triton.runtime import driver
-from recorder.compile import CompileOnly
-from snippets.fusion import norms as module
-
-def getitem(kernel, grid):
-    def launch(*arguments, **options):
-        shared = kernel.warmup(*arguments, grid=(1,), **options).metadata.shared
-        print(kernel.__name__, "fits" if shared <= limit else f"takes {shared} bytes of {limit}")
-    return launch
-
-for capability, limit in ((80, 163), (89, 99), (90, 227), (100, 227)):
-    driver.set_active(CompileOnly(GPUTarget("cuda", capability, 32)))
-    limit *= 1024
-    with (
-        mock.patch.object(module, "check_arguments"), mock.patch.object(module, "sum_partials"),
-        mock.patch.object(module, "shared_memory", lambda device: limit),
-        mock.patch.object(triton.JITFunction, "__getitem__", getitem),
-    ):
-        for columns, dtype, of_weight in CASES:
-            x = torch.empty(900, columns, dtype=getattr(torch, dtype))
-            weight, row = torch.empty(columns, dtype=getattr(torch, of_weight)), torch.empty(900)
-            module.rms_norm_backward_rows(x, None, x, weight, row, 0.0, False)
-            module.rms_norm_backward_rows(x, x, x, weight, row, 0.0, False)
-            module.layer_norm_backward(x, x, weight, row, row, True)
-"""
-
-
-@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
-def test_a_wide_weight_leaves_room_in_shared_memory(dtype):
+@pytest.mark.parametrize("capability, kib", [(80, 163), (89, 99), (90, 227), (100, 227)])
+def test_a_wide_weight_leaves_room_in_shared_memory(capability, kib):
     """On each GPU that the site names: an A100, an L40S, an H200 and a B200, without one."""
-    cases = [(columns, dtype, "float32") for columns in (4096, 6000, 12000)]
-    code = SHARED.replace("CASES", repr(cases))
-    done = run_code(code, env=environment("cuda", PYTHONPATH=str(ROOT)), cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
-    assert len(lines) == 4 * 3 * len(cases) and all(line.endswith(" fits") for line in lines), done.stdout
+    code = f"""
+module.sum_partials, module.shared_memory = mock.Mock(), lambda device: {kib} * 1024
+for columns in (4096, 6000, 12000):
+    for dtype in (torch.bfloat16, torch.float32):
+        x = torch.empty(900, columns, dtype=dtype)
+        weight, row = torch.empty(columns), torch.empty(900)
+        module.rms_norm_backward_rows(x, None, x, weight, row, 0.0, False)
+        module.rms_norm_backward_rows(x, x, x, weight, row, 0.0, False)
+        module.layer_norm_backward(x, x, weight, row, row, True)
+"""
+    shared = [launch.shared for launch in compiled("fusion/norms", code, capability)]
+    assert len(shared) == 3 * 2 * 3 and max(shared) <= kib * 1024
 
 
 def test_programs_that_share_the_rows():

@@ -7,6 +7,7 @@ from unittest import mock
 
 import pytest
 import torch
+from compiled import compiled
 from guards import (
     Guarded,
     as_if_compiled,
@@ -21,22 +22,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snippets.gpu import cache_hints as hints
-from tests.processes import run_code, run_script
+from tests.processes import run_script
 
 SOURCE = Path(hints.__file__)
-PROBE = """
-import torch
-from triton.runtime import driver
-from recorder.compile import TARGETS, CompileOnly
-from snippets.gpu.cache_hints import BLOCK, COPIES, TABLES, add_table_kernel, copy_kernel, instructions
-driver.set_active(CompileOnly(TARGETS["sm_90"]))
+HINTED = """
 x = torch.zeros(64)
-for name, (load, store, policy) in COPIES.items():
-    made = copy_kernel.warmup(x, x, 64, LOAD=load, STORE=store, POLICY=policy, BLOCK=BLOCK, grid=(1,))
-    print(name, *instructions(made.asm["ptx"]))
-stream, keep, result = TABLES["all"]
-made = add_table_kernel.warmup(x, x, x, 64, 1, STREAM=stream, KEEP=keep, RESULT=result, BLOCK=BLOCK, grid=(1,))
-print("all", *instructions(made.asm["ptx"]))
+for load, store, policy in module.COPIES.values():
+    module.copy_kernel[(1,)](x, x, 64, LOAD=load, STORE=store, POLICY=policy, BLOCK=module.BLOCK)
+stream, keep, result = module.TABLES["all"]
+hints = {"STREAM": stream, "KEEP": keep, "RESULT": result}
+module.add_table_kernel[(1,)](x, x, x, 64, 1, BLOCK=module.BLOCK, **hints)
 """
 POLICIES = st.sampled_from(hints.POLICIES)
 
@@ -164,14 +159,9 @@ def test_says_where_kernels_run():
 
 
 def test_which_hints_reach_the_compiled_code():
-    root = str(SOURCE.parents[2])
-    env = environment("cuda", PYTHONPATH=root)
-    done = run_code(PROBE, env=env, cwd=root)
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
+    *copies, table = [hints.instructions(launch.ptx) for launch in compiled("gpu/cache_hints", HINTED)]
     plain = {"ld.global.v4.b32", "st.global.v4.b32"}
-    for line, name in zip(lines, hints.COPIES, strict=False):
-        seen = set(line.removeprefix(f"{name} ").split())
+    for seen, name in zip(map(set, copies), hints.COPIES, strict=True):
         modifier = name.partition(" ")[2]
         if modifier == ".cv":  # accepted, and then left out
             assert seen == plain
@@ -182,7 +172,7 @@ def test_which_hints_reach_the_compiled_code():
             assert seen == plain
         else:
             assert {word.partition("L1::")[2].partition(".")[0] for word in seen} == {name}
-    assert lines[-1].count("evict_first") == 2 and lines[-1].count("evict_last") == 1
+    assert " ".join(table).count("evict_first") == 2 and " ".join(table).count("evict_last") == 1
 
 
 def test_prints_equal(device):

@@ -2,33 +2,23 @@
 """The product is right with every number of stages, and the compiler puts loads where the page says that it does."""
 
 import contextlib
-from pathlib import Path
 from unittest import mock
 
 import pytest
 import torch
-from guards import Guarded, check_each_once, environment, handed_out, recorded_accesses, without_memory
+from compiled import compiled
+from guards import Guarded, check_each_once, handed_out, recorded_accesses, without_memory
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from snippets.gpu import loads
-from tests.processes import run_code
 
-SOURCE = Path(loads.__file__)
-PROBE = """
-import torch
-from triton.runtime import driver
-from recorder.compile import TARGETS, CompileOnly
+LOADS = """
 from snippets.gpu.fusion_bytes import matmul_kernel
-from snippets.gpu.loads import TILE
-driver.set_active(CompileOnly(TARGETS["sm_90"]))
 x = torch.zeros(64, dtype=torch.float16)
 for stages in (1, 3):
     arguments = x, x, x, 128, 128, 128, 128, 1, 128, 1
-    made = matmul_kernel.warmup(*arguments, RELU=False, **TILE, num_warps=8, num_stages=stages, grid=(1,))
-    ttgir, ptx = made.asm["ttgir"], made.asm["ptx"]
-    texts = (ttgir, "tt.load"), (ttgir, "async_copy_global_to_local"), (ptx, "ld.global"), (ptx, "cp.async.cg")
-    print(*(name in text for text, name in texts))
+    matmul_kernel[(1,)](*arguments, RELU=False, **module.TILE, num_warps=8, num_stages=stages)
 """
 
 
@@ -79,11 +69,11 @@ def test_refuses(x, w, num_stages, fragment):
 
 
 def test_where_the_compiler_puts_the_loads():
-    root = str(SOURCE.parents[2])
-    env = environment("cuda", PYTHONPATH=root)
-    done = run_code(PROBE, env=env, cwd=root)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["True False True False", "False True False True"]
+    expected = [True, False, True, False], [False, True, False, True]
+    for launch, there in zip(compiled("gpu/loads", LOADS), expected, strict=True):
+        texts = (launch.ttgir, "tt.load"), (launch.ttgir, "async_copy_global_to_local")
+        texts += (launch.ptx, "ld.global"), (launch.ptx, "cp.async.cg")
+        assert [name in text for text, name in texts] == there
 
 
 @given(st.integers(1, 5), st.integers(1, 70), st.sampled_from(loads.WARPS))

@@ -2,18 +2,17 @@
 """8-bit products against torch's: every benchmark runs."""
 
 import contextlib
-from pathlib import Path
+import re
 from unittest import mock
 
 import pytest
 import torch
-from guards import check_each_once, environment, recorded_accesses
+from compiled import compiled
+from guards import check_each_once, recorded_accesses
 
 from snippets.matmul import fp8_measured as measured
 from snippets.matmul.fp8 import Config, quantize
-from tests.processes import run_code
 
-ROOT = str(Path(measured.__file__).parents[2])
 OBLONG = Config((64, 32, 128), 2, 4, 2, group=2), Config((64, 128, 128), 2, 4, 2)
 
 
@@ -51,37 +50,31 @@ def test_programs_for_each_tile_or_as_many_as_fit(multiprocessors, programs):
     assert kernel.__getitem__.call_args == mock.call((programs,)) and c.dtype == torch.float16
 
 
-def test_option_adds_outside_of_the_matrix_units():
-    """Compiled for Hopper: once for each element and step, as Triton's own test counts. It fits, and nothing spills."""
-    probe = """
-import re
-import torch
-from triton.runtime import driver
+OPTIONS = """
 from triton.tools.tensor_descriptor import TensorDescriptor
-from recorder.compile import TARGETS, CompileOnly, _disassemble
-from snippets.matmul.fp8_measured import OPTION, option_kernel
-driver.set_active(CompileOnly(TARGETS["sm_90"]))
 n, scale = 8192, torch.empty(())
-for config in OPTION.values():
+for config in module.OPTION.values():
     block_m, block_n, block_k = config.block
     for dtype in (torch.bfloat16, torch.float32):
         parts, eight = dtype.itemsize, torch.float8_e4m3fn
         described = lambda dtype, block: TensorDescriptor(torch.empty(256, dtype=dtype), [n, n], [n, 1], block)
-        made = option_kernel.warmup(
+        module.option_kernel[(132,)](
             described(eight, [block_m, block_k]), described(eight, [block_n, block_k]),
             described(dtype, [block_m, block_n // parts]), scale, scale, n, n, n,
             FLATTEN=config.flatten, PARTS=parts, BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k,
-            GROUP_M=config.group, num_warps=config.num_warps, num_stages=config.num_stages, grid=(132,),
+            GROUP_M=config.group, num_warps=config.num_warps, num_stages=config.num_stages,
         )
-        registers = _disassemble(made.asm["cubin"])[1]
-        additions = len(re.findall(r"add(?:\\.rn)?\\.f32", made.asm["ptx"]))
-        assert additions == block_m * block_n // (32 * config.num_warps), additions
-        assert registers["spills"] == 0 and made.metadata.shared * config.per_sm <= 233472 - 1024 * config.per_sm
-        assert (registers["registers"] + 7) // 8 * 8 * 32 * config.num_warps * config.per_sm <= 65536, registers
-print("compiled")
 """
-    done = run_code(probe, env=environment("cuda", PYTHONPATH=ROOT), cwd=ROOT)
-    assert done.stdout == "compiled\n", done.stderr
+
+
+def test_option_adds_outside_of_the_matrix_units():
+    """Compiled for Hopper: once for each element and step, as Triton's own test counts. It fits, and nothing spills."""
+    configs = [config for config in measured.OPTION.values() for _ in ("bfloat16", "float32")]
+    for config, launch in zip(configs, compiled("matmul/fp8_measured", OPTIONS), strict=True):
+        block_m, block_n, _ = config.block
+        assert len(re.findall(r"add(?:\.rn)?\.f32", launch.ptx)) == block_m * block_n // (32 * config.num_warps)
+        assert launch.spills == 0 and launch.shared * config.per_sm <= 233472 - 1024 * config.per_sm
+        assert (launch.registers + 7) // 8 * 8 * 32 * config.num_warps * config.per_sm <= 65536, launch.registers
 
 
 @pytest.mark.gpu

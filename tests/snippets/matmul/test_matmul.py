@@ -4,6 +4,7 @@
 import contextlib
 import inspect
 import itertools
+import re
 import time
 from pathlib import Path
 from unittest import mock
@@ -13,11 +14,11 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from compiled import SHARED, compiled
 from guards import (
     Guarded,
     as_if_compiled,
     check_inside,
-    environment,
     precisions_of_dots,
     promises_kept,
     recorded_accesses,
@@ -33,10 +34,8 @@ from snippets.matmul import matmul as module
 from snippets.matmul.matmul import Plan, matmul, plan
 from snippets.matmul.matmul_measured import parts_of
 from snippets.tools.testing import addresses_of
-from tests.processes import run_code
 
 SOURCE = Path(module.__file__)
-ROOT = SOURCE.parents[2]
 LAYOUTS = {
     "rows": lambda x: x,
     "columns": lambda x: x.t().contiguous().t(),
@@ -950,50 +949,33 @@ def test_refuses_under_torch_compile_too():
         compiled(torch.ones(2, 3, requires_grad=True), torch.ones(3, 2))
 
 
-COMPILED = """
-import re, sys
-from unittest import mock
-import torch, triton
-from triton.runtime import driver
-from recorder.compile import TARGETS, CompileOnly, _disassemble
-from snippets.matmul import few_rows
-from snippets.matmul import matmul as module
-
-driver.set_active(CompileOnly(TARGETS["sm_90"]))
-
-def getitem(kernel, grid):
-    def launch(*arguments, **options):
-        compiled = kernel.warmup(*arguments, grid=(1,), **options)
-        sass, usage = _disassemble(compiled.asm["cubin"])
-        accesses = lambda name: re.findall(name + r"[.][.A-Z0-9]*", sass)
-        wide = lambda name: len(accesses(name)) > 0 and all(".128" in access for access in accesses(name))
-        fits = usage["spills"] == 0 and compiled.metadata.shared <= 232_448
-        counts = re.split(r"atom[.]global[.]gpu[.](?:release|acq_rel)[.]add", compiled.asm["ptx"])[:-1]
-        stored = all(before.rfind("bar.sync") > before.rfind("st.global") for before in counts)
-        loads = wide("LDG(?:STS)?") or "UTMALDG" in sass
-        print(kernel.__name__, fits, "HGMMA" in sass, loads, stored, wide("STG"))
-    return launch
-
-def matrix(rows, columns, turned):
+PRODUCTS = """
+def matrix(rows, columns, turned=False):
     return torch.empty(columns, rows).bfloat16().t() if turned else torch.empty(rows, columns).bfloat16()
 
-with mock.patch.object(module, "check_arguments"), mock.patch.object(triton.JITFunction, "__getitem__", getitem):
-    for M, N, K, *turned in CASES:
-        module.product(*map(matrix, (M, K), (K, N), turned), keep=True)
-    for found in PLANS:
-        module.prepared.cache_clear()
-        with mock.patch.object(module, "plan", return_value=found):
-            module.product(matrix(512, 512, False), matrix(512, 512, False), keep=True)
+for M, N, K, *turned in CASES:
+    module.product(*map(matrix, (M, K), (K, N), turned), keep=True)
+for found in PLANS:
+    module.prepared.cache_clear()
+    with mock.patch.object(module, "plan", return_value=found):
+        module.product(matrix(512, 512), matrix(512, 512), keep=True)
 """
 
 
-def compiled(cases=(), plans=()):
-    """For an H200, without one: of each case's kernel, then of each plan's, whether it needs no more than there is,
-    multiplies by wgmma, loads by 16 bytes, has stored in all threads before one counts, stores by 16 bytes."""
-    code = COMPILED.replace("CASES", repr(cases)).replace("PLANS", repr(plans).replace("Plan(", "module.Plan("))
-    done = run_code(code, env=environment("cuda", PYTHONPATH=str(ROOT)), cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+def products(cases=(), plans=()):
+    """Return for an H200, of each case's kernel, then of each plan's: its name and whether it needs no more than there
+    is, multiplies by wgmma, loads by 16 bytes, has stored in all threads before one counts, stores by 16 bytes."""
+    described = []
+    code = PRODUCTS.replace("CASES", repr(cases)).replace("PLANS", repr(plans).replace("Plan(", "module.Plan("))
+    for launch in compiled("matmul/matmul", code):
+        fits = launch.spills == 0 and launch.shared <= SHARED
+        loads, stores = (re.findall(name + r"[.][.A-Z0-9]*", launch.sass) for name in ("LDG(?:STS)?", "STG"))
+        loads, stores = (bool(each) and all(".128" in access for access in each) for each in (loads, stores))
+        counts = re.split(r"atom[.]global[.]gpu[.](?:release|acq_rel)[.]add", launch.ptx)[:-1]
+        stored = all(before.rfind("bar.sync") > before.rfind("st.global") for before in counts)
+        by_wgmma, described_loads = ("HGMMA" in launch.sass, "UTMALDG" in launch.sass)
+        described.append((launch.kernel, fits, by_wgmma, loads or described_loads, stored, stores))
+    return described
 
 
 def test_compiles_to_wide_loads():
@@ -1003,10 +985,10 @@ def test_compiles_to_wide_loads():
         "persistent": (4096, 4088, 4088),
     }  # fmt: skip
     cases = [(*shape, False, turned) for shape in shapes.values() for turned in (False, True)]
-    expected = [f"{kernel}_kernel True True True True" for kernel in shapes for _ in range(2)]
+    kernels = [f"{kernel}_kernel" for kernel in shapes for _ in range(2)]
     cases.insert(0, (*shapes["tile"], True, True))
-    expected.insert(0, "tile_kernel True True True True")
-    assert [line.rsplit(" ", 1)[0] for line in compiled(cases)] == expected
+    kernels.insert(0, "tile_kernel")
+    assert [launch[:5] for launch in products(cases)] == [(kernel, True, True, True, True) for kernel in kernels]
 
 
 def test_compiles_where_sizes_are_1():
@@ -1014,21 +996,22 @@ def test_compiles_where_sizes_are_1():
     turned = {(3, 1, 18): True}
     sizes = [(1, 1, 1), (3, 1, 18), (1, 7, 1), (65, 66, 1), (1, 1, 512)]
     cases = [(*size, False, turned.get(size, False)) for size in sizes]
-    tile, described = ["tile_kernel", "True"], ["described_kernel", "True"]
-    assert [line.split()[:2] for line in compiled(cases)] == [tile, tile, tile, described, tile]
+    tile, described = ("tile_kernel", True), ("described_kernel", True)
+    assert [launch[:2] for launch in products(cases)] == [tile, tile, tile, described, tile]
 
 
 @pytest.mark.parametrize("tiles", [module.TILES[:4], module.TILES[4:]])
 def test_no_tile_spills(tiles):
     plans = [Plan("tile", False, *tile, 2, 8) for tile in tiles]
-    assert compiled(plans=plans) == ["tile_kernel True True True True False"] * len(tiles)  # a counter is stored, too
+    expected = "tile_kernel", True, True, True, True, False  # a counter is stored, too
+    assert products(plans=plans) == [expected] * len(tiles)
 
 
 def test_streams_have_stored_before_they_count():
     plans = [Plan("streamed", False, m, n, k, warps, stages, 1, 5, more)
              for m, n, more, k, warps, stages in module.TILES_STREAMED]  # fmt: skip
     # Whether registers suffice is not asked: 192 columns spill some where the tiles are shared.
-    assert [line.split()[2:] for line in compiled(plans=plans)] == [["True", "True", "True", "False"]] * len(plans)
+    assert [launch[2:] for launch in products(plans=plans)] == [(True, True, True, False)] * len(plans)
 
 
 # On a GPU
