@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compile what host functions of a snippet launch for an H200, without one, and return the machine code."""
+"""Compile what host functions of a snippet launch for an H200, or another GPU of NVIDIA's, without one."""
 
 import json
 import re
@@ -69,6 +69,7 @@ class Compiled:
 
     @property
     def sass(self) -> str:
+        """Return the machine code as text."""
         return self._disassembled[0]
 
     @property
@@ -91,10 +92,10 @@ class Compiled:
 
 
 def compiled(snippet: str, code: str, capability: int = 90) -> list[Compiled]:
-    """Return what a piece of code launches. It finds torch, triton, mock and the snippet, as ``module``.
+    """Return the launches of a piece of code, which finds torch, triton, mock and the snippet, as ``module``.
 
     Args:
-        capability: That of the GPU, times ten; without it, an H200's.
+        capability: The GPU's compute capability without its point, such as 90 for an H200.
     """
     chapter, name = snippet.split("/")
     values = {"CHAPTER": chapter, "NAME": name, "CAPABILITY": str(capability), "CODE": code}
