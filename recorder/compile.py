@@ -167,8 +167,8 @@ def _mlir(text, file):
     places = dict(re.findall(r"^(#loc\d*) = loc\((.*)\)$", text, re.M))
 
     def number(place, depth=0):
-        if found := re.search(rf'"[^"]*{re.escape(file)}":(\d+):', place):
-            return int(found[1])
+        if match := re.search(rf'"[^"]*{re.escape(file)}":(\d+):', place):
+            return int(match[1])
         names = re.findall(r"#loc\d*", place)
         return next((n for name in names if depth < 9 and (n := number(places.get(name, ""), depth + 1))), 0)
 
@@ -197,8 +197,8 @@ def _assembly(text, file):
     for line in text.splitlines():
         if re.match(r"\s*\.section\s+(\.debug_|\.rodata)", line):
             break  # tables and debug data follow, nothing that runs
-        if found := re.match(r"\s*\.loc\s+\d+\s+(\d+)", line):
-            current = int(found[1])
+        if match := re.match(r"\s*\.loc\s+\d+\s+(\d+)", line):
+            current = int(match[1])
         elif not re.match(r"\s*(\.file\s|\$L__(tmp|func_begin|func_end)\d+:|\.L(tmp|func_begin|func_end)\d+:)", line):
             instruction = re.match(r"\s+[@a-z]", line)
             pairs.append((line.expandtabs(4), current if instruction else 0))
@@ -208,8 +208,8 @@ def _assembly(text, file):
 def _sass(text, file):
     pairs, current = [], 0
     for line in text.splitlines():
-        if found := re.search(r'//## File "[^"]*", line (\d+)', line):
-            current = int(found[1])
+        if match := re.search(r'//## File "[^"]*", line (\d+)', line):
+            current = int(match[1])
         elif re.match(r"\s+/\*[0-9a-f]{4,}\*/", line):
             pairs.append((line.expandtabs(4).rstrip(), current))
         elif re.match(r"\.L_x_\d+:", line):

@@ -178,7 +178,7 @@ def check_new_name(name: str) -> None:
 def _packages() -> set[str]:
     """Return the names of installed packages, of required ones and of our folders, which a file would hide."""
     pinned = (line for file in ROOT.glob("requirements*.txt") for line in file.read_text("utf-8").splitlines())
-    names = (found[0].lower().replace("-", "_") for line in pinned if (found := re.match(r"[A-Za-z][\w-]*", line)))
+    names = (match[0].lower().replace("-", "_") for line in pinned if (match := re.match(r"[A-Za-z][\w-]*", line)))
     return {*names, *packages_distributions(), *(folder.name for folder in ROOT.iterdir() if folder.is_dir())}
 
 

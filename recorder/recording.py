@@ -218,8 +218,8 @@ class Recording(Part):
             return self.launches[name]
         kernel, _, number = name.removesuffix("]").partition("[")
         if int(number) >= (times := self.launched.get(kernel, 0)):
-            ran = f"{kernel} {times} times" if times else ", ".join(self.launched) or "nothing"
-            raise RecorderError(f"there is no launch {name}; the run launched {ran}")
+            launched = f"{kernel} {times} times" if times else ", ".join(self.launched) or "nothing"
+            raise RecorderError(f"there is no launch {name}; the run launched {launched}")
         raise RecorderError(
             f"launch {name} was counted, not kept; the recording keeps {', '.join(self.launches) or 'none'}: "
             f"add it to `launches` of {Snippet(self.snippet).name} in {relative(Snippet(self.snippet).settings_file)}"

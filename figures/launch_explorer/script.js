@@ -55,7 +55,7 @@ class LaunchExplorer extends FormExplorer {
     this.form.element.value = clamp(element, this.lanes.length - 1);
     this.classList.toggle("launch--bare", this.bare);
     this.switch.textContent = this.bare ? "Restore the mask" : "Remove the mask";
-    this.mark();
+    this.highlight();
     this.point(this.state.element);
   }
 
@@ -82,7 +82,7 @@ class LaunchExplorer extends FormExplorer {
   }
 
   /** Show in each square what the chosen line is for its lane. */
-  mark() {
+  highlight() {
     const { n, block } = this.sizes;
     const { kind } = this.line.dataset;
     this.lanes.forEach((lane, offset) => {
@@ -90,8 +90,8 @@ class LaunchExplorer extends FormExplorer {
       const here = offset === this.state.element;
       lane.className = `lane lane--${fate} lane--${kind}`;
       lane.firstChild.textContent = { pid, mask: offset < n ? "T" : "F" }[kind] ?? offset;
-      const said = { on: "", off: ", masked off", out: ", out of bounds" }[fate];
-      lane.ariaLabel = `element ${offset}${said}: program ${pid}, lane ${offset % block}`;
+      const suffix = { on: "", off: ", masked off", out: ", out of bounds" }[fate];
+      lane.ariaLabel = `element ${offset}${suffix}: program ${pid}, lane ${offset % block}`;
       lane.ariaSelected = here;
       lane.tabIndex = here ? 0 : -1;
     });
@@ -118,9 +118,9 @@ class LaunchExplorer extends FormExplorer {
       const value = shown.replace(/{(\w+)}/g, (_, name) => values[name]);
       const result = { offsets: ` = ${offset}`, mask: ` is ${offset < n ? "True" : "False"}` }[kind] ?? "";
       const touches = kind === "load" || kind === "store";
-      const said = line.parentElement.lastElementChild;
-      said.textContent = touches && fate === "off" ? "off" : value + result;
-      said.className = touches ? `launch__${fate}` : "";
+      const output = line.parentElement.lastElementChild;
+      output.textContent = touches && fate === "off" ? "off" : value + result;
+      output.className = touches ? `launch__${fate}` : "";
     }
     const { kind, tensor } = this.line.dataset;
     this.detail.ariaLive = live; // a screen reader would fall behind a pointer

@@ -35,8 +35,8 @@ def threads(recording: Recording, *, launch=None, target="sm_90", thread=1, id="
     places = [("thread", "thread", thread, last), ("element", "element", drawn.held(thread)[0][0], block - 1)]
     fields = [
         # A slider of a block moves from one power of two to the next; what was recorded is in its reach.
-        *(_field(*told, min(least, told[2]), most, power=True) for *told, (least, most) in powers),
-        *(_field(*told, 0, most) for *told, most in places),
+        *(_field(*field, min(least, field[2]), most, power=True) for *field, (least, most) in powers),
+        *(_field(*field, 0, most) for *field, most in places),
     ]
     shown = picture(drawn, f"{id}-picture", thread)
     return render("layout_explorer/template.html", id=id, layout=drawn, picture=shown, fields=fields)

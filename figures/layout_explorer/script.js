@@ -25,9 +25,9 @@ export function held({ block, each, tile }, thread) {
 
 /** The threads that hold an element: several if there are fewer elements than threads. */
 export function holders({ block, threads, each, tile }, element) {
-  const found = [];
-  for (let thread = Math.floor((element % tile) / each); thread < threads; thread += block / each) found.push(thread);
-  return found;
+  const holding = [];
+  for (let thread = Math.floor((element % tile) / each); thread < threads; thread += block / each) holding.push(thread);
+  return holding;
 }
 
 // ---- The element ----
@@ -181,13 +181,13 @@ class LayoutExplorer extends FormExplorer {
   }
 
   hover(event) {
-    const found = this.under(event);
-    if (found) this.point(found, "off");
+    const place = this.under(event);
+    if (place) this.point(place, "off");
   }
 
-  choose(found) {
-    if (!found) return;
-    for (const [name, value] of Object.entries(found)) this.form[name].value = value;
+  choose(place) {
+    if (!place) return;
+    for (const [name, value] of Object.entries(place)) this.form[name].value = value;
     this.update();
   }
 }

@@ -35,7 +35,7 @@ export function at({ scores, values, tile, moment }) {
 }
 
 /** What happens, in words. */
-function said({ part, tile, own, old, factor, maximum }) {
+function describe({ part, tile, own, old, factor, maximum }) {
   const grew = part !== "begin" && maximum > old.maximum;
   switch (part) {
     case "begin": return "No score has been seen: the maximum is −∞, sum and accumulator are 0.";
@@ -101,7 +101,7 @@ class OnlineSoftmax extends FormExplorer {
     show("sum", step(now, "sum", now.sum));
     show("accumulator", step(now, "accumulator", now.accumulator));
     show("result", now.part === "end" ? `${fixed(now.accumulator)} / ${fixed(now.sum)} = ${fixed(now.accumulator / now.sum)}` : "");
-    this.form.querySelector("output").textContent = said(now);
+    this.form.querySelector("output").textContent = describe(now);
   }
 
   start() {

@@ -78,7 +78,7 @@ class RooflineExplorer extends FormExplorer {
     const { left, right, low, high } = this.axes;
     const x = (value) => `${within((100 * (Math.log10(value) - left)) / (right - left), 0, 100)}%`;
     const y = (value) => `${within((100 * (high - Math.log10(value))) / (high - low), 0, 100)}%`;
-    const put = (mark, values) => Object.entries(values).forEach(([name, value]) => mark.setAttribute(name, value));
+    const put = (shape, values) => Object.entries(values).forEach(([name, value]) => shape.setAttribute(name, value));
     const { intensity, rate, copy, peak } = this.now;
     const marks = this.querySelector(".roofline__marks");
     const [ring, line, roof] = marks.children;
@@ -88,7 +88,7 @@ class RooflineExplorer extends FormExplorer {
     const measured = kernel.us && { cx: x(kernel.flop / kernel.bytes), cy: y(kernel.flop / kernel.us / 1e6) };
     const moved = measured && (intensity !== kernel.flop / kernel.bytes || rate !== kernel.flop / kernel.us / 1e6);
     this.handle.classList.toggle("roofline__handle--moved", Boolean(moved || !measured));
-    for (const mark of [ring, line]) mark.setAttribute("display", moved ? "inline" : "none");
+    for (const shape of [ring, line]) shape.setAttribute("display", moved ? "inline" : "none");
     if (measured) {
       put(ring, measured);
       put(line, { x1: measured.cx, y1: measured.cy, x2: x(intensity), y2: y(rate) });

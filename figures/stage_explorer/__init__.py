@@ -31,7 +31,7 @@ def stages(recording: Recording, *, launch=None, targets=None, target="sm_90", s
     first, source = shown[target][stage], _kernel(entry)
     traced = sorted({number for _, code in every for number in code["lines"] if number})
     chosen = next((number for number, text in source if line in text and number in traced), traced[0])
-    data = {"targets": shown, "said": {stage: _sentences(shown, stage) for stage, _ in every}}
+    data = {"targets": shown, "sentences": {stage: _sentences(shown, stage) for stage, _ in every}}
     return render(
         "stage_explorer/template.html",
         id=f"stages-{entry.launches[0].replace('[', '-').rstrip(']')}",

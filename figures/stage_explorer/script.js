@@ -33,7 +33,7 @@ class StageExplorer extends FormExplorer {
     if (!stages[stage]) stage = this.form.stage.value = Object.keys(stages).at(-1);
     if (!this.hues[this.form.line.value]) this.form.line.value = this.first.line;
     this.now = stages[stage];
-    this.said = this.data.said[stage];
+    this.sentences = this.data.sentences[stage];
     this.code.className = `stages__code stage--${stage}`;
     this.source.parentNode.className = `stages stages--${lines}`;
     this.code.ariaLabel = `${this.now.name} for ${target}`;
@@ -113,7 +113,7 @@ class StageExplorer extends FormExplorer {
       : "No line of the kernel became this.";
     const name = this.code.contains(line) && line.querySelector("strong").textContent;
     const code = Object.assign(document.createElement("code"), { textContent: name });
-    if (name) detail.replaceChildren(code, ` ${this.said[name] ?? ""}`);
+    if (name) detail.replaceChildren(code, ` ${this.sentences[name] ?? ""}`);
     else detail.textContent = `${this.now.facts} Point at an instruction to see what it does.`;
     if (!this.code.contains(line) && tied.length) showMost(this.code, tied);
   }

@@ -124,7 +124,7 @@ class SwizzleExplorer extends FormExplorer {
     const rowMajor = { ...state, ...ROW_MAJOR };
     const ends = [this.rowMajor, this.runs[state.group - 1]];
     const full = Math.max(...ends.map((end) => end.misses));
-    const said = [[rowMajor, run(rowMajor, state.step)], [state, this.now]].map(
+    const texts = [[rowMajor, run(rowMajor, state.step)], [state, this.now]].map(
       ([order, now], i) => race(this.racers[i], order, now, ends[i], full));
 
     const wave = cdiv(state.step, k);
@@ -135,8 +135,8 @@ class SwizzleExplorer extends FormExplorer {
     const [where, both] = this.form.querySelector("output").children;
     where.textContent = `Wave ${wave} of ${waves}, step ${state.step - (wave - 1) * k} of ${k}: ${programs}, `
       + `in ${count(rows, "row")} and ${count(columns, "column")}. `;
-    both.textContent = said.join(" ");
-    this.svg.ariaLabel = said[1];
+    both.textContent = texts.join(" ");
+    this.svg.ariaLabel = texts[1];
     const [width, height] = [n, m].map((tiles) => 10 * k + 20 * tiles + 8);
     this.svg.setAttribute("viewBox", `-2 -2 ${width} ${height}`);
     for (const preset of this.presets) {
@@ -177,8 +177,8 @@ class SwizzleExplorer extends FormExplorer {
     detail.ariaLive = this.timer ? "off" : live; // a screen reader would fall behind
     const [row, column] = chosen?.tile ?? [];
     const share = (all) => {
-      const found = all.filter(Boolean).length;
-      return [found && count(found, "hit"), found < all.length && misses(all.length - found)].filter(Boolean).join(", ");
+      const hit = all.filter(Boolean).length;
+      return [hit && count(hit, "hit"), hit < all.length && misses(all.length - hit)].filter(Boolean).join(", ");
     };
     detail.textContent = chosen ? `Program ${program}, wave ${Math.floor(program / state.sms) + 1}. `
       + `Row ${row} of A: ${share(chosen.hits.A)}. Column ${column} of B: ${share(chosen.hits.B)}.`
@@ -189,8 +189,8 @@ class SwizzleExplorer extends FormExplorer {
   under({ clientX, clientY }) {
     const { x, y } = new DOMPoint(clientX, clientY).matrixTransform(this.svg.getScreenCTM().inverse());
     const [i, j] = [y, x].map((at) => Math.floor((at + 1 - edgeOf(this.state.k)) / 20));
-    const found = this.now.tiles.findIndex(([row, column]) => row === i && column === j);
-    return found < 0 ? undefined : found;
+    const index = this.now.tiles.findIndex(([row, column]) => row === i && column === j);
+    return index < 0 ? undefined : index;
   }
 
   hover(program) {

@@ -71,9 +71,9 @@ class Matrix:
 
     def tile_rows(self) -> list[tuple[str, str, str, str, str]]:
         """Return for each tile: op, step along K of a load, rows, columns, and how many lanes have which state."""
-        found = []
+        rows = []
         for step, tile in enumerate(self.tiles):
             count = Counter(self.squares[place] for place in tile)
             lanes = ", ".join(f"{count[state]} {words}" for state, words in STATES.items() if count[state])
-            found.append((tile.op, str(step) if tile.op == "load" else "", runs(tile.rows), runs(tile.columns), lanes))
-        return found
+            rows.append((tile.op, str(step) if tile.op == "load" else "", runs(tile.rows), runs(tile.columns), lanes))
+        return rows

@@ -52,10 +52,10 @@ class WarpReduction extends FormExplorer {
     warp.querySelector(".reduction__tree").setAttribute("d", tree({ threads, thread, step }));
 
     const held = (who, at) => rows[who].cells[at + 1].textContent;
-    const said = () => `Step ${step} of ${steps}: thread ${thread} adds the ${held(other, step - 1)} of thread ${other}, `
+    const describe = () => `Step ${step} of ${steps}: thread ${thread} adds the ${held(other, step - 1)} of thread ${other}, `
       + `${threads >> step} away: ${held(thread, step - 1)} + ${held(other, step - 1)} = `
       + `${held(thread, step)}${step === steps ? ", as in all threads" : ""}.`;
-    this.form.querySelector("output").textContent = step ? said()
+    this.form.querySelector("output").textContent = step ? describe()
       : `Each thread holds a number, thread ${thread} the ${held(thread, 0)}. ${steps} steps add up all ${threads}.`;
   }
 }

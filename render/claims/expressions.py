@@ -236,12 +236,12 @@ def evaluate(expression: str, recording: Recording | None, named: Mapping = NOTH
 
     Raise ``RecorderError`` that names what is not there.
     """
-    found, called = (names(recording, expression), functions(recording)) if recording else ({}, {})
+    recorded, called = (names(recording, expression), functions(recording)) if recording else ({}, {})
     called |= FUNCTIONS
     own = mentioned(expression) & named.keys()
-    if clash := own & (found.keys() | called.keys()):
+    if clash := own & (recorded.keys() | called.keys()):
         raise RecorderError(f"the page names a value {min(clash)!r}, which is also a part of a recording; rename it")
-    parts = {name: tracked.wrap(part, (name,)) for name, part in found.items()} | {name: named[name] for name in own}
+    parts = {name: tracked.wrap(part, (name,)) for name, part in recorded.items()} | {name: named[name] for name in own}
     evaluator = Evaluator(parts, called)
     known = dict.fromkeys([*evaluator.names, *named, *evaluator.functions])
     try:
@@ -297,15 +297,15 @@ class Claim:
 
 def read(text: str) -> Claim:
     """Take a claim apart. Raise ``RecorderError`` if it is none."""
-    found = CLAIM.fullmatch(text.strip())
-    expression, form, condition, *rest = [part.strip() for part in f"{found['rest'] if found else ''};;".split(";")]
+    match = CLAIM.fullmatch(text.strip())
+    expression, form, condition, *rest = [part.strip() for part in f"{match['rest'] if match else ''};;".split(";")]
     if any(rest):
         raise RecorderError(f"{text!r} has more than three parts; it is EXPRESSION; FORMAT; CONDITION")
     if not expression:
         raise RecorderError(f"{text!r} is no claim such as {{{{ cpu: EXPRESSION; FORMAT; CONDITION }}}}")
     if not FORMAT.fullmatch(form):
         raise RecorderError(f"{_short(form)} is no format such as '.0f', at most 99 wide")
-    return Claim(found["device"], found["of"], expression, form, condition)
+    return Claim(match["device"], match["of"], expression, form, condition)
 
 
 def check(

@@ -71,10 +71,10 @@ class Values:
         return left
 
     def _define(self, text: str, line: int) -> None:
-        found = NAMED.fullmatch(text)
-        if not found or not found["name"].isidentifier():
+        match = NAMED.fullmatch(text)
+        if not match or not match["name"].isidentifier():
             raise RecorderError(f"{text!r} is no line such as `name = gpu: EXPRESSION`")
-        name, claim = found["name"], expressions.read(found["claim"])
+        name, claim = match["name"], expressions.read(match["claim"])
         if name in self.given:
             raise RecorderError(f"{name!r} is named twice")
         if name in expressions.FUNCTIONS or name == "value":
@@ -95,11 +95,11 @@ class Values:
     def sources(self, claim: Claim) -> list[Source]:
         """Return the recordings that the value of a claim is read from. Those of GPUs come first."""
         every = [claim, *(self.given[name] for name in self.reached(claim.expression))]
-        found = [Source(each.device, self.page.snippet(each.of)) for each in every if each.device]
-        if not found:
+        sources = [Source(each.device, self.page.snippet(each.of)) for each in every if each.device]
+        if not sources:
             such = "no claim such as {{ cpu: EXPRESSION; FORMAT; CONDITION }}"
             raise RecorderError(f"{claim.expression!r} is {such}, nor has it a name from the page's fence `values`")
-        return sorted(dict.fromkeys(found), key=lambda source: source.device != "gpu")
+        return sorted(dict.fromkeys(sources), key=lambda source: source.device != "gpu")
 
     def text(self, claim: Claim) -> str:
         """Return all expressions that a claim is made of."""
@@ -159,10 +159,10 @@ class OnDevice(Mapping):
 
 def _definitions(fence: Fence) -> dict[int, str]:
     """Return the definitions in a fence by their first lines. An indented line continues the one above."""
-    found = {}
+    definitions = {}
     for number, line in enumerate(fence.body, fence.line + 1):
-        if line[:1].isspace() and found:
-            found[max(found)] += f" {line.strip()}"
+        if line[:1].isspace() and definitions:
+            definitions[max(definitions)] += f" {line.strip()}"
         elif line.strip():
-            found[number] = line.strip()
-    return found
+            definitions[number] = line.strip()
+    return definitions

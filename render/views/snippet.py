@@ -88,7 +88,7 @@ def _offered(node: ast.FunctionDef) -> bool:
 def _function(node: ast.FunctionDef) -> Function:
     docstring = ast.get_docstring(node)
     example = re.search(r"(?ms)^>>> .*?(?=\n\n|\Z)", docstring)
-    parts = {name: found for name in PARTS if (found := docstring_part(docstring, name))}
+    parts = {name: text for name in PARTS if (text := docstring_part(docstring, name))}
     return Function(
         node.name,
         highlight_python(signature(node)),

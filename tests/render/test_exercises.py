@@ -42,29 +42,29 @@ def test_each_exercise_has_its_page(exercise):
     page = exercises.page_of(exercise)
     html, faults = convert([page])
     assert not faults
-    found = BeautifulSoup(html[page], "html.parser")
-    assert found.h1.get_text().removesuffix("¶") == exercise.card.title
-    shown = found.get_text()
+    soup = BeautifulSoup(html[page], "html.parser")
+    assert soup.h1.get_text().removesuffix("¶") == exercise.card.title
+    shown = soup.get_text()
     assert exercise.card.goal in shown and f"check {exercise.name}" in shown
     assert exercise.solution.strip() in shown and exercise.skeleton.strip() in shown
     assert ("It is right, and fails" in shown) == (exercise.start().stage == "speed") != ("It runs and fails" in shown)
     assert ("Fill what is between" in shown) == (exercise.card.kind not in FINISHED) != ("Change what is" in shown)
-    folded = " ".join(fold.get_text() for fold in found.find_all("details"))
+    folded = " ".join(fold.get_text() for fold in soup.find_all("details"))
     assert exercise.card.hints[0] in folded and exercise.solution.strip() in folded
-    lesson = next(link for link in found.find_all("a") if link.get_text().startswith("lesson "))
+    lesson = next(link for link in soup.find_all("a") if link.get_text().startswith("lesson "))
     assert lesson["href"].startswith("../../") and lesson["href"].endswith("/")
 
 
 @each
 def test_its_page_shows_what_the_coach_answered(exercise):
     page = exercises.page_of(exercise)
-    found = BeautifulSoup(convert([page])[0][page], "html.parser")
+    soup = BeautifulSoup(convert([page])[0][page], "html.parser")
     recorded, _ = views.recordings_of(exercise)
-    assert found.select_one("pre.exercise__answer").get_text() == recorded.output
-    assert bool(found.select_one("svg.coach-launch")) == bool(recorded.coached.launch)
+    assert soup.select_one("pre.exercise__answer").get_text() == recorded.output
+    assert bool(soup.select_one("svg.coach-launch")) == bool(recorded.coached.launch)
     (why,) = [wrong.why for wrong in exercise.wrong() if wrong.name == recorded.coached.shown]
-    assert f"to this mistake: {why}." in found.get_text()
-    rows = found.select("details table tbody tr")
+    assert f"to this mistake: {why}." in soup.get_text()
+    rows = soup.select("details table tbody tr")
     assert len(rows) == len(views.caught_by(exercise)) >= 4
 
 
@@ -78,14 +78,14 @@ def test_a_recording_that_is_stale_stops_the_build(monkeypatch):
 
 
 def test_the_matrix_counts_what_each_check_caught():
-    found = BeautifulSoup(views.caught(on("practice/exercises.md")), "html.parser")
-    heads, (totals, *rows) = found.select("th"), found.select("tbody tr")
+    soup = BeautifulSoup(views.caught(on("practice/exercises.md")), "html.parser")
+    heads, (totals, *rows) = soup.select("th"), soup.select("tbody tr")
     assert [head.get_text().lower() for head in heads] == ["exercise", *STAGES] and len(rows) == len(EXERCISES)
     counted = [[int(cell.get_text() or 0) for cell in row.select("td")[1:]] for row in rows]
     assert counted[0] == [list(views.caught_by(FIRST).values()).count(stage) for stage in STAGES]
     columns = [sum(column) for column in zip(*counted, strict=True)]
     assert [int(cell.get_text()) for cell in totals.select("td")[1:]] == columns
-    assert f"{sum(columns)} wrong solutions, of {len(EXERCISES)} exercises" in found.get_text()
+    assert f"{sum(columns)} wrong solutions, of {len(EXERCISES)} exercises" in soup.get_text()
 
 
 def test_what_a_solution_reaches_on_a_gpu_is_shown(monkeypatch):
@@ -196,8 +196,8 @@ def test_nothing_of_ones_own_is_packed(packed):
 
 def test_the_zip_knows_the_address_of_the_site(tmp_path):
     practice.on_post_build({"site_dir": tmp_path, "site_url": "https://e.org/"})
-    told = zipfile.ZipFile(tmp_path / exercises.ZIP).read("practice/pages.json")
-    assert json.loads(told)["site"] == "https://e.org/" and FIRST.card.lesson in json.loads(told)["titles"]
+    pages = zipfile.ZipFile(tmp_path / exercises.ZIP).read("practice/pages.json")
+    assert json.loads(pages)["site"] == "https://e.org/" and FIRST.card.lesson in json.loads(pages)["titles"]
     assert (tmp_path / "practice" / "practice.ipynb").read_bytes() == (PRACTICE / "practice.ipynb").read_bytes()
 
 

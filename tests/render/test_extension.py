@@ -140,8 +140,8 @@ def test_a_compiler_stage_names_the_triton_that_compiled_it(convert):
     page = convert(fence(*VIEWS["stage"]))
     assert "Compiled without a GPU · Triton 3.9.0 · " in page
     assert "Triton 3.7.1, NumPy 2.4.6, compiled by Triton 3.9.0</dd>" in page
-    ran = convert(fence(*VIEWS["accesses"]))
-    assert "Triton 3.7.1 · " in ran and "3.9.0" not in ran
+    page = convert(fence(*VIEWS["accesses"]))
+    assert "Triton 3.7.1 · " in page and "3.9.0" not in page
 
 
 def test_a_figure_brings_its_styles_and_its_script_once(convert):
@@ -172,9 +172,9 @@ def test_a_line_of_code_is_found_again_when_a_comment_moves_it(convert, course):
 
 
 def test_verdicts_are_text(convert, course):
-    said = "## Rows\n  a `row`\n    ran: <script>alert(1)</script>\n    why: [x](javascript:alert) *y*\n"
-    course.record("cpu", output=said)
-    course.record("h200", output=said)
+    output = "## Rows\n  a `row`\n    ran: <script>alert(1)</script>\n    why: [x](javascript:alert) *y*\n"
+    course.record("cpu", output=output)
+    course.record("h200", output=output)
     page = convert(fence("view: verdicts", "section: Rows"))
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page and "<script>" not in page and "<em>" not in page
     assert 'href="javascript' not in page
@@ -319,8 +319,8 @@ LIKE_MARKUP = ["<script>alert(1)</script>", "*a* **b** `c`", "[x](javascript:ale
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("text", [*LIKE_MARKUP, "<a@b.c>", "{{ cpu: 1 }}"])
 def test_what_a_claim_inserts_is_text(convert, course, place, text):
-    ran = replace(made("cpu").provenance, device=text)
-    course.record("cpu", provenance=ran)
+    provenance = replace(made("cpu").provenance, device=text)
+    course.record("cpu", provenance=provenance)
     page = convert(place.format("{{ cpu: made.device }}"))
     assert f">{html.escape(text, quote=False)}</data>" in page
     assert f'value="{html.escape(text)}"' in page or f'value="{html.escape(text, quote=False)}"' in page

@@ -54,18 +54,18 @@ def rendered(text, *, snippets):
     from markdown import Markdown
     from pymdownx.superfences import SuperFencesBlockPreprocessor
 
-    found = {}
+    fences = {}
     original = SuperFencesBlockPreprocessor.process_nested_block
 
     def process(self, ws, content, start, end):
-        found[start + 1] = (self.lang or "").lower(), self.rebuild_block(self.code)
+        fences[start + 1] = (self.lang or "").lower(), self.rebuild_block(self.code)
         return original(self, ws, content, start, end)
 
     extensions, options = site_extensions()
     extensions = [name for name in extensions if snippets or name != "pymdownx.snippets"]
     with mock.patch.object(SuperFencesBlockPreprocessor, "process_nested_block", process):
         Markdown(extensions=extensions, extension_configs=options).convert(text)
-    return found
+    return fences
 
 
 def executed(text, path, parser):
@@ -88,34 +88,35 @@ def faults(path, parser):
     python = {line: code for line, (language, code) in site.items() if language in PYTHON}
     run = executed(text, path, parser)
     shown = {t.map[0] + 1 for t in parser.parse(text) if "shows_snippet" in t.meta}
-    found = []
+    problems = []
 
     for line in python.keys() - run.keys() - shown:
-        found.append((line, "this Python is shown but not executed: pytest-markdown-docs does not see it here"))
+        problems.append((line, "this Python is shown but not executed: pytest-markdown-docs does not see it here"))
     for line in run.keys() - python.keys():
-        found.append((line, "this is executed, but the site does not render it as a Python fence"))
+        problems.append((line, "this is executed, but the site does not render it as a Python fence"))
     for token in parser.parse(text):
         if token.type == "fence" and token.map[0] + 1 not in site:
-            found.append((token.map[0] + 1, "the site does not render this as a fence; look at its first line"))
+            problems.append((token.map[0] + 1, "the site does not render this as a fence; look at its first line"))
     for line in run.keys() & python.keys():
         if _tidy(run[line]) != _tidy(python[line]):
-            found.append((line, "what is executed is not what the site shows"))
-        found += [(line, what) for what in _faults_of_code(python[line])]
+            problems.append((line, "what is executed is not what the site shows"))
+        problems += [(line, what) for what in _faults_of_code(python[line])]
     for line in python:
         header = text.splitlines()[line - 1]
-        found += [(line, f"the option {option!r} is not allowed here") for option in _foreign_options(header)]
+        problems += [(line, f"the option {option!r} is not allowed here") for option in _foreign_options(header)]
     for line, (language, code) in site.items():
         if language in PLAIN and _looks_like_python(code):
-            found.append((line, "this is Python; name the language, so that it is executed"))
+            problems.append((line, "this is Python; name the language, so that it is executed"))
     for token in parser.parse(text):
         if token.type == "code_block" and _looks_like_python(token.content):
-            found.append((token.map[0] + 1, "this is Python in an indented block; use a fence, so that it is executed"))
+            why = "this is Python in an indented block; use a fence, so that it is executed"
+            problems.append((token.map[0] + 1, why))
         if token.type in ("html_block", "html_inline") and re.search(r"<(pre|code)\b", token.content):
-            found.append(((token.map or [0])[0] + 1, "code in HTML is not executed; use a fence"))
+            problems.append(((token.map or [0])[0] + 1, "code in HTML is not executed; use a fence"))
     with_snippets = [language for language, _ in rendered(text, snippets=True).values() if language in PYTHON]
     if len(with_snippets) != len(python):
-        found.append((1, "a page or snippet that is included here brings Python fences, which are not executed"))
-    return [f"{name}:{line}: {what}" for line, what in sorted(found)]
+        problems.append((1, "a page or snippet that is included here brings Python fences, which are not executed"))
+    return [f"{name}:{line}: {what}" for line, what in sorted(problems)]
 
 
 def _tidy(code):
@@ -163,8 +164,8 @@ def parser(pytestconfig):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT / "docs" / "en").as_posix())
 def test_every_python_fence_is_executed_or_shows_a_snippet(page, parser):
-    found = faults(page, parser)
-    assert not found, "\n" + "\n".join(found)
+    problems = faults(page, parser)
+    assert not problems, "\n" + "\n".join(problems)
 
 
 # The gate itself: pages that must pass, and pages that must not
@@ -242,8 +243,8 @@ def test_passes(text, tmp_path, parser):
 
 @pytest.mark.parametrize("text, line, why", REFUSED.values(), ids=REFUSED)
 def test_refuses(text, line, why, tmp_path, parser):
-    found = faults(page_of(text, tmp_path), parser)
-    assert any(fault.startswith(f"page.md:{line}: ") and why in fault for fault in found), found
+    problems = faults(page_of(text, tmp_path), parser)
+    assert any(fault.startswith(f"page.md:{line}: ") and why in fault for fault in problems), problems
 
 
 def test_refuses_fences_that_an_included_page_brings(tmp_path, parser):
@@ -251,8 +252,8 @@ def test_refuses_fences_that_an_included_page_brings(tmp_path, parser):
     included.write_text("```python\nx = 1\n```\n", "utf-8")
     options = {**site_extensions()[1], "pymdownx.snippets": {"base_path": [str(tmp_path)]}}
     with mock.patch(f"{__name__}.site_extensions", return_value=(site_extensions()[0], options)):
-        found = faults(page_of('--8<-- "included.md"\n', tmp_path), parser)
-    assert found == ["page.md:1: a page or snippet that is included here brings Python fences, which are not executed"]
+        (problem,) = faults(page_of('--8<-- "included.md"\n', tmp_path), parser)
+    assert problem == "page.md:1: a page or snippet that is included here brings Python fences, which are not executed"
 
 
 # Fences that raise

@@ -81,9 +81,9 @@ def test_labels_of_the_switch_are_short_and_tell_two_apart(two, convert):
 def test_what_a_sentence_relies_on_binds_where_it_was_written(two, convert):
     claim = BeautifulSoup(convert(f"It is {CLAIM}."), "html.parser").find("data")
     assert claim.text == "1024"
-    said = json.loads(claim["data-by-gpu"])
-    assert said["h200"][0] == "1024" and said["a100"][0] == "7 (not so on this GPU)"
-    assert "A100" in said["a100"][1] and "H200" in said["h200"][1]
+    by_gpu = json.loads(claim["data-by-gpu"])
+    assert by_gpu["h200"][0] == "1024" and by_gpu["a100"][0] == "7 (not so on this GPU)"
+    assert "A100" in by_gpu["a100"][1] and "H200" in by_gpu["h200"][1]
     course = two
     course.record("h200", output=sums(8))
     with pytest.raises(PageError, match=r"relies on .* > 1000, but it is 8"):
@@ -98,8 +98,8 @@ def test_a_device_that_is_named_binds(two, convert):
 def test_what_another_gpu_did_not_measure_says_so(two, convert):
     record(two, "a100", "NVIDIA A100", benchmarks=[])
     page = convert("It is {{ gpu: bandwidth[2**20].copy; .0f; > 1 }}.")
-    said = json.loads(BeautifulSoup(page, "html.parser").find("data")["data-by-gpu"])
-    assert said["a100"][0] == "– (not measured on this GPU)"
+    by_gpu = json.loads(BeautifulSoup(page, "html.parser").find("data")["data-by-gpu"])
+    assert by_gpu["a100"][0] == "– (not measured on this GPU)"
 
 
 def test_a_site_of_another_gpu_alone(two, convert):
@@ -168,11 +168,11 @@ def test_a_reader_switches_and_the_address_and_the_browser_remember(opened):
 
 
 def test_a_number_that_is_the_same_on_both_names_the_device_that_was_chosen(opened):
-    page, told = opened, "claim => [claim.title, claim.value]"
+    page, facts = opened, "claim => [claim.title, claim.value]"
     same = page.locator("data").last
-    assert same.inner_text() == "1024" and "an NVIDIA H200" in same.evaluate(told)[0]
+    assert same.inner_text() == "1024" and "an NVIDIA H200" in same.evaluate(facts)[0]
     page.get_by_role("button", name="A100").click()
-    assert same.inner_text() == "1024" and "an NVIDIA A100" in same.evaluate(told)[0]
-    assert page.locator("data").first.evaluate(told)[1] == "7"
+    assert same.inner_text() == "1024" and "an NVIDIA A100" in same.evaluate(facts)[0]
+    assert page.locator("data").first.evaluate(facts)[1] == "7"
     page.get_by_role("button", name="H200").click()
-    assert "an NVIDIA H200" in same.evaluate(told)[0]
+    assert "an NVIDIA H200" in same.evaluate(facts)[0]

@@ -35,10 +35,10 @@ def test_lessons_are_the_pages_with_a_number(course):
 
 def test_a_lesson_says_so_under_its_title(course):
     head = '<p class="page-head" data-search-exclude>'
-    ran = "an on an NVIDIA H200 (Triton 3.7.1)"
-    assert under_title(LESSON).startswith(f"{head}R{ran}</p>")
+    place = "an on an NVIDIA H200 (Triton 3.7.1)"
+    assert under_title(LESSON).startswith(f"{head}R{place}</p>")
     course.settings(NUMBERED)
-    assert under_title(LESSON).startswith(f'{head}<b class="lesson">Lesson 2 of 2</b> · 2 minutes · r{ran}<span')
+    assert under_title(LESSON).startswith(f'{head}<b class="lesson">Lesson 2 of 2</b> · 2 minutes · r{place}<span')
 
 
 def test_a_lesson_offers_its_own_file_under_its_title(course):
@@ -106,7 +106,7 @@ def test_a_route_has_the_lessons_in_its_own_order_and_adds_up_their_minutes(cour
 
 
 @pytest.mark.parametrize(
-    ("route", "said"),
+    ("route", "message"),
     [
         (ROUTE.replace("programs/toy", "programs/tey"), "'programs/tey'; the nearest that exist: programs/toy"),
         (ROUTE.replace("programs/toy", "index"), "there is no lesson 'index'"),
@@ -115,11 +115,11 @@ def test_a_route_has_the_lessons_in_its_own_order_and_adds_up_their_minutes(cour
         ("```recording\nview: route\nof: programs/toy\n```\n", "the view 'route' has no option 'of'"),
     ],
 )
-def test_a_route_that_is_wrong(course, route, said):
+def test_a_route_that_is_wrong(course, route, message):
     course.settings(NUMBERED)
     course.page(f"{LESSON}\n\n{route}")
-    (found,) = check.problems()
-    assert said in found
+    (fault,) = check.problems()
+    assert message in fault
 
 
 def menu(*titles: str) -> list:
@@ -127,21 +127,21 @@ def menu(*titles: str) -> list:
 
 
 @pytest.mark.parametrize(
-    ("titles", "said"),
+    ("titles", "message"),
     [
         (("Home", "2. Toy", "Glossary", "1. A lab"), "not numbered 1, 2, 3 …: 2 stands in the wrong place"),
         (("Home", "1. Toy", "Glossary", "1. A lab"), "1 stands in the wrong place"),
         (("Home", "1. Tey", "Glossary", "2. A lab"), "its title is 'Toy', and the menu in mkdocs.yml calls it 'Tey'"),
     ],
 )
-def test_a_menu_that_is_wrong(course, titles, said):
+def test_a_menu_that_is_wrong(course, titles, message):
     course.settings(menu(*titles))
-    (found,) = check.problems()
-    assert said in found
+    (fault,) = check.problems()
+    assert message in fault
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("As in [lesson 1](a-lab.ipynb).", None),
         ("Lesson 1, [A lab](a-lab.ipynb#top): one. Lesson 2 has [the rule](toy.md).", None),
@@ -152,12 +152,12 @@ def test_a_menu_that_is_wrong(course, titles, said):
         ("As in [lesson 1](../index.md).", "'lesson 1': a lesson is called by its title, or by its number in"),
     ],
 )
-def test_a_lesson_called_by_its_number(course, text, said):
+def test_a_lesson_called_by_its_number(course, text, message):
     course.settings(NUMBERED)
     course.page(f"{LESSON}\n\n{text}\n")
     line = LESSON.count("\n") + 3
-    found = check.problems()
-    assert len(found) == bool(said) and all(each.startswith(f"docs/en/{TOY}:{line}: {said}") for each in found)
+    faults = check.problems()
+    assert len(faults) == bool(message) and all(each.startswith(f"docs/en/{TOY}:{line}: {message}") for each in faults)
 
 
 def test_a_lesson_called_by_its_number_in_a_lab(course):

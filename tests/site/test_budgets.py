@@ -27,13 +27,13 @@ def own(site, address) -> dict[str, list[str]]:
     """Our own scripts and styles that a page comes with."""
     html = site.text(address)
     folder = site.folder if address == "404.html" else site.folder / address
-    found = {".js": MODULE.findall(html), ".css": STYLE.findall(html)}
+    texts = {".js": MODULE.findall(html), ".css": STYLE.findall(html)}
     for link in LINKED.findall(html):
         path = site.folder / link.split("/course/")[1] if link.startswith("/") else folder / link
-        found[path.suffix].append(path.read_text("utf-8"))
+        texts[path.suffix].append(path.read_text("utf-8"))
     workers = (site.folder / "assets/javascripts/workers").glob("*wanted.js")
-    found[".js"] += [path.read_text("utf-8") for path in workers]
-    return found
+    texts[".js"] += [path.read_text("utf-8") for path in workers]
+    return texts
 
 
 def test_what_every_page_comes_with_is_light(site):

@@ -43,14 +43,14 @@ for page, (folder, name) in jobs.items():
     if not (child := os.fork()):
         os.chdir(folder)
         sys.path.insert(0, folder)
-        sys.argv, status, said = [name], 0, io.StringIO()
-        sys.stdout = said
+        sys.argv, status, printed = [name], 0, io.StringIO()
+        sys.stdout = printed
         try:
             (runpy.run_path if name.endswith(".py") else runpy.run_module)(name, run_name="__main__")
         except BaseException as error:
             status = 1
-            traceback.print_exc(file=said)
-        os.write(1, (json.dumps([page, status, said.getvalue()[-2000:]]) + chr(10)).encode())
+            traceback.print_exc(file=printed)
+        os.write(1, (json.dumps([page, status, printed.getvalue()[-2000:]]) + chr(10)).encode())
         os._exit(status)
     os.waitpid(child, 0)
 """
@@ -72,24 +72,24 @@ def test_what_lessons_offer_runs_by_itself(site, tmp_path):
     """All in one test, since torch is slow to import. Without what takes a GPU."""
     jobs = {}
     for number, page in enumerate(LESSONS):
-        name, data, said = offered(site, page)
+        name, data, text = offered(site, page)
         folder = tmp_path / str(number)
         folder.mkdir()
         if name.endswith(".zip"):
             zipfile.ZipFile(io.BytesIO(data)).extractall(folder)
-            name = re.search(r"python -m ([\w.]*\w)", said)[1]
+            name = re.search(r"python -m ([\w.]*\w)", text)[1]
         else:
             (folder / name).write_bytes(data)
-        if "cpu" in find(said.partition(",")[0]).settings.devices:
+        if "cpu" in find(text.partition(",")[0]).settings.devices:
             jobs[page] = str(folder), name
     assert len(jobs) > len(LESSONS) - 4
     environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-c", RUN, str(ROOT), json.dumps(jobs)]
     done = subprocess.run(command, env=environment, cwd="/", capture_output=True, text=True, timeout=HANGS)
     assert done.returncode == 0, done.stderr
-    results = {page: (status, said) for page, status, said in map(json.loads, done.stdout.splitlines())}
+    results = {page: (status, printed) for page, status, printed in map(json.loads, done.stdout.splitlines())}
     assert results.keys() == jobs.keys()
-    assert not {page: said for page, (status, said) in results.items() if status or not said.strip()}
+    assert not {page: printed for page, (status, printed) in results.items() if status or not printed.strip()}
 
 
 @pytest.mark.parametrize("page", lessons())

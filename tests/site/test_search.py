@@ -15,20 +15,20 @@ ASK = """async queries => {
     const { search } = JSON.parse(document.getElementById("__config").textContent);
     const settings = await (await fetch("search/search_index.json")).json();
     const worker = new Worker(new URL(search, location));
-    const told = (type, wanted, data) => new Promise(done => {
+    const answer = (type, wanted, data) => new Promise(done => {
         worker.onmessage = ({ data }) => data.type === wanted && done(data.data);
         worker.postMessage({ type, data });
     });
     worker.postMessage({ type: 0, data: { ...settings, options: { suggest: true } } });
-    const found = {};
+    const results = {};
     const pages = ({ items }) => items.map(([page]) => page.location.split("#")[0]);
-    for (const query of queries) found[query] = pages(await told(2, 3, query));
-    return found;
+    for (const query of queries) results[query] = pages(await answer(2, 3, query));
+    return results;
 }"""
 
 
 @pytest.fixture(scope="module")
-def found(site, browser) -> dict[str, list[str]]:
+def results(site, browser) -> dict[str, list[str]]:
     """The pages that the site's own worker finds for each query, the best first."""
     with browser.new_context() as context:
         page = context.new_page()
@@ -36,26 +36,26 @@ def found(site, browser) -> dict[str, list[str]]:
         return page.evaluate(ASK, [*QUERIES, "zzzz", "device_prin", "TL.LOAD", '"+mask~^', "  "])
 
 
-def test_readers_find_what_they_look_for(found):
+def test_readers_find_what_they_look_for(results):
     missed = {
-        query: found[query][:3]
+        query: results[query][:3]
         for query, pages in QUERIES.items()
-        if not {address(page) for page in pages} & set(found[query][:3])
+        if not {address(page) for page in pages} & set(results[query][:3])
     }
     assert len(missed) <= (1 - ENOUGH) * len(QUERIES), missed
 
 
-def test_what_a_section_is_called_comes_first(found):
-    assert found["softmax"][0] == "programs/softmax/"
+def test_what_a_section_is_called_comes_first(results):
+    assert results["softmax"][0] == "programs/softmax/"
 
 
-def test_a_name_is_found_while_it_is_typed_and_with_other_capitals(found):
-    assert "reference/debugging/" in found["device_prin"][:3]
-    assert found["TL.LOAD"]
+def test_a_name_is_found_while_it_is_typed_and_with_other_capitals(results):
+    assert "reference/debugging/" in results["device_prin"][:3]
+    assert results["TL.LOAD"]
 
 
-def test_signs_of_the_search_engine_are_no_errors_and_nothing_finds_nothing(found):
-    assert found['"+mask~^'] == found["mask"] and found["zzzz"] == [] == found["  "]
+def test_signs_of_the_search_engine_are_no_errors_and_nothing_finds_nothing(results):
+    assert results['"+mask~^'] == results["mask"] and results["zzzz"] == [] == results["  "]
 
 
 @pytest.mark.parametrize("query", ["print inside kernel", "warp shuffle", "illegal memory access"])

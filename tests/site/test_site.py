@@ -29,7 +29,7 @@ EXERCISE = "practice/scale/"
 PHONE = {"width": 360, "height": 740}
 # Two texts of the same color and size upon the same backgrounds have the same contrast: mark one of each kind.
 MARK_COLORS = """known => {
-    const looks = new Map(), found = new Map();
+    const looks = new Map(), elements = new Map();
     const behind = element => {
         if (!element) return "";
         if (!looks.has(element)) {
@@ -45,11 +45,11 @@ MARK_COLORS = """known => {
         const around = getComputedStyle(element.parentElement).color;
         const visible = element.checkVisibility({ visibilityProperty: true, opacityProperty: true });
         const text = [element.tagName, color, fontSize, fontWeight, textDecorationLine, textShadow, around, visible];
-        found.set(text + behind(element), element);
+        elements.set(text + behind(element), element);
     }
-    known.forEach(text => found.delete(text));
-    found.forEach(element => { element.dataset.colors = ""; });  // not sooner: each change makes styles out of date
-    return [...found.keys()];
+    known.forEach(text => elements.delete(text));
+    elements.forEach(element => { element.dataset.colors = ""; });  // not sooner: each change makes styles out of date
+    return [...elements.keys()];
 }"""
 CHECKED = set()  # the kinds that have been found to be legible, by the pages before
 STOOD = set()  # tags and classes of the pages before that stood without scripts
@@ -195,7 +195,7 @@ def check_on_a_phone(page):
     small = page.locator("article svg text").evaluate_all(
         "all => all.map(text => [text, Math.hypot(text.getScreenCTM().a, text.getScreenCTM().b)])"
         ".map(([text, scale]) => [text.textContent, scale * parseFloat(getComputedStyle(text).fontSize)])"
-        ".filter(([said, size]) => size && size < 8)"
+        ".filter(([text, size]) => size && size < 8)"
     )
     assert not small, "a picture shrinks to the screen; before nobody can read it, it scrolls"
     unreachable = page.locator("article pre > code").evaluate_all(
@@ -222,8 +222,8 @@ def check_with_axe(page):
     for scheme, rules in runs.items():
         page.evaluate(set_scheme, scheme)
         options = {"resultTypes": ["violations"], "preload": False, **rules}
-        found = axe.AxeResults(page.evaluate("options => axe.run(document, options)", options))
-        assert found.violations_count == 0, f"{scheme}: {found.generate_report()}"
+        results = axe.AxeResults(page.evaluate("options => axe.run(document, options)", options))
+        assert results.violations_count == 0, f"{scheme}: {results.generate_report()}"
     CHECKED.update(*kinds.values())
 
 
@@ -280,9 +280,9 @@ def test_next_leads_through_all_pages_and_previous_back(site):
     next_of, previous_of = {}, {}
     for address in SOURCES:
         here, (_, _, footer) = f"{site.url}{address}", site.text(address).partition("<footer")
-        for name, found in (("next", next_of), ("prev", previous_of)):
+        for name, links in (("next", next_of), ("prev", previous_of)):
             if link := re.search(rf'<a href="([^"]*)" class="md-footer__link md-footer__link--{name}"', footer):
-                found[here] = urljoin(here, link[1])
+                links[here] = urljoin(here, link[1])
     visited = [site.url]
     while visited[-1] in next_of:
         visited.append(next_of[visited[-1]])
@@ -563,8 +563,8 @@ def test_what_is_shown_names_the_gpu_that_was_chosen(switched):
     count, wrong = 0, {}
     for address, page, gpu in switched:
         count += 1
-        if found := page.evaluate(NAMED, gpu):
-            wrong[address] = found
+        if names := page.evaluate(NAMED, gpu):
+            wrong[address] = names
     assert count > 10 and not wrong
     page.locator("[data-by-gpu]").first.evaluate("claim => claim.title = '5: measured on an NVIDIA H200'")
     assert page.evaluate(NAMED, gpu) == ["5: measured on an NVIDIA H200"], "a planted one is seen"

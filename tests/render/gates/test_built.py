@@ -75,7 +75,7 @@ def test_a_lost_page(site, page):
 
 
 @pytest.mark.parametrize(
-    ("page", "lost", "said"),
+    ("page", "lost", "message"),
     [
         (LESSON_PAGE, '<figure class="recording"', "programs/toy.md: 3 recordings, 2 of them on the built page"),
         (LESSON_PAGE, 'class="recording recording--file"', "programs/toy.md: 3 recordings, 2 of them"),
@@ -84,9 +84,9 @@ def test_a_lost_page(site, page):
         (LAB_PAGE, 'class="jp-InputArea"', "programs/a-lab.ipynb: 1 cells of code, 0 of them on the built page"),
     ],
 )
-def test_a_lost_part(site, page, lost, said):
+def test_a_lost_part(site, page, lost, message):
     change(site, page, lost, "<p")
-    assert [fault for fault in built.problems(site) if said in fault]
+    assert [fault for fault in built.problems(site) if message in fault]
 
 
 def test_a_ledger_of_many_chapters_makes_up_for_no_lost_figure(site):
@@ -125,8 +125,8 @@ def test_a_page_that_asks_another_host(site, html):
 
 def test_a_generator_that_knows_no_fences_and_no_claims(course, site):
     (site / LESSON_PAGE).write_text(f"<html><pre>{LESSON}</pre></html>")
-    found = built.problems(site)
-    assert any("recordings, 0 of them" in fault for fault in found) and any("claims, 0" in fault for fault in found)
+    faults = built.problems(site)
+    assert any("recordings, 0 of them" in fault for fault in faults) and any("claims, 0" in fault for fault in faults)
 
 
 # Links
@@ -150,10 +150,10 @@ DEAD = [
 ]
 
 
-@pytest.mark.parametrize(("html", "said"), DEAD)
-def test_a_dead_link(site, html, said):
+@pytest.mark.parametrize(("html", "message"), DEAD)
+def test_a_dead_link(site, html, message):
     change(site, LESSON_PAGE, "</body>", f"<div>{html}</div></body>")
-    assert [fault for fault in built.problems(site) if fault.startswith(LESSON_PAGE) and said in fault]
+    assert [fault for fault in built.problems(site) if fault.startswith(LESSON_PAGE) and message in fault]
 
 
 def test_links_that_lead_somewhere(site):
@@ -169,5 +169,5 @@ def test_links_that_lead_somewhere(site):
 
 def test_a_dead_link_in_raw_html_of_a_page(course):
     course.page('# Home\n\n<p>See <a href="programs/tow/">it</a>.</p>\n', "index.md")
-    found = built.problems(build(course))
-    assert found == [f"{HOME_PAGE}: the link to programs/tow/ leads nowhere"]
+    faults = built.problems(build(course))
+    assert faults == [f"{HOME_PAGE}: the link to programs/tow/ leads nowhere"]

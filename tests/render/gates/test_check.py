@@ -23,10 +23,10 @@ LINKED = "[block](../reference/glossary.md#block)"
 def refused(capsys):
     """A function that asserts that something is found, in so many words, and returns how many problems were."""
 
-    def refused(*said: str) -> int:
+    def refused(*parts: str) -> int:
         assert command.main(["check"]) == 1
         *lines, count = capsys.readouterr().out.splitlines()
-        assert any(all(re.search(part, line) for part in said) for line in lines), "\n".join(lines)
+        assert any(all(re.search(part, line) for part in parts) for line in lines), "\n".join(lines)
         assert count == f"{len(lines)} problem{'s' * (len(lines) > 1)}."
         return len(lines)
 
@@ -146,16 +146,16 @@ def test_settings_that_cannot_be_read(course, capsys):
 
 def test_a_first_use_of_a_term_without_its_link(course, refused):
     course.page(LESSON.replace(LINKED, "block"))
-    said = r"elements in a block.*write: \[block\]\(../reference/glossary.md#block\)$"
-    assert refused(f"^{PAGE}:3: the first use of 'Block' is no link", said) == 1
+    message = r"elements in a block.*write: \[block\]\(../reference/glossary.md#block\)$"
+    assert refused(f"^{PAGE}:3: the first use of 'Block' is no link", message) == 1
 
 
 def test_terms_without_links_come_in_the_order_of_the_page(course, capsys):
     course.page("# Glossary\n\n## Alpha\n\nOne.\n\n## Block\n\nTwo.\n", "reference/glossary.md")
     course.page(LESSON.replace(LINKED, "block") + "\n" * 8 + "An alpha.\n")
     command.main(["check"])
-    said = [line for line in capsys.readouterr().out.splitlines() if "is no link to the glossary" in line]
-    assert ["'Block'" in said[0], "'Alpha'" in said[1], len(said)] == [True, True, 2]
+    lines = [line for line in capsys.readouterr().out.splitlines() if "is no link to the glossary" in line]
+    assert ["'Block'" in lines[0], "'Alpha'" in lines[1], len(lines)] == [True, True, 2]
 
 
 def test_what_is_left_to_do_on_a_page(course, refused):
@@ -169,7 +169,7 @@ def test_a_glossary_out_of_order(course, refused):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("See [this][there].", r"\[this\]\[there\]"),
         ("See [this][].", r"\[this\]\[\]"),
@@ -182,10 +182,10 @@ def test_a_glossary_out_of_order(course, refused):
         ("<!-- Words", "<!--"),
     ],
 )
-def test_what_markdown_leaves_as_it_is(course, refused, text, said):
+def test_what_markdown_leaves_as_it_is(course, refused, text, message):
     course.page(f"{LESSON}\n\n{text}\n")
     line = LESSON.count("\n") + 3 + (text.count("\n") if "|" in text else 0)
-    assert refused(f"^{PAGE}:{line}: Markdown makes nothing of {said}") == 1
+    assert refused(f"^{PAGE}:{line}: Markdown makes nothing of {message}") == 1
 
 
 def test_references_that_are_defined(course):
@@ -249,9 +249,9 @@ def test_a_page_that_is_nested_deep(course, deep):
     """It is converted, or refused in a sentence; and it does not hide what is wrong elsewhere."""
     course.page(f"# Home\n\n{deep}deep\n", "index.md")
     course.page(LESSON.replace("== 3", "== 4"))
-    found = check.problems()
-    assert any(problem.startswith(f"{PAGE}:3: the sentence relies on") for problem in found)
-    assert all(problem.startswith((PAGE, HOME)) and len(problem) < 500 for problem in found)
+    problems = check.problems()
+    assert any(problem.startswith(f"{PAGE}:3: the sentence relies on") for problem in problems)
+    assert all(problem.startswith((PAGE, HOME)) and len(problem) < 500 for problem in problems)
 
 
 @pytest.mark.parametrize("text", ["", "Words.\n", "# One\n\n# Two\n", "<h1>One</h1>\n\n# Two\n"])

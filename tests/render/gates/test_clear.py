@@ -52,8 +52,8 @@ def problems() -> list[str]:
 def test_settings_of_the_site_that_cannot_be_used(course, change, message):
     text = re.sub(*change, (course.root / "mkdocs.yml").read_text("utf-8"), count=1)
     course.write("mkdocs.yml", text)
-    (said,) = [each for each in problems() if each.startswith("mkdocs.yml")]
-    assert message in said
+    (fault,) = [each for each in problems() if each.startswith("mkdocs.yml")]
+    assert message in fault
 
 
 @pytest.mark.parametrize(
@@ -63,15 +63,15 @@ def test_a_file_that_is_not_utf_8_is_named(course, name):
     course.page("# Home\n\n```recording\nview: path\n```\n", "index.md")
     course.settings([NAV[0], {"1. Toy": NAV[1]}, *NAV[2:]])
     course.write(name, (course.root / name).read_bytes() + b"\n# \xff\n")
-    found = problems()
-    assert [each for each in found if each.startswith(f"{name} is not UTF-8")], found
+    faults = problems()
+    assert [each for each in faults if each.startswith(f"{name} is not UTF-8")], faults
 
 
 def test_a_lesson_that_the_menu_names_and_that_is_gone(course):
     course.page("# Home\n\n```recording\nview: path\n```\n", "index.md")
     course.settings([*NAV, {"1. Gone": "gone.md"}])
-    said = "\n".join(check.problems())
-    assert "mkdocs.yml: the menu names gone.md, which is no page" in said and "Error" not in said
+    faults = "\n".join(check.problems())
+    assert "mkdocs.yml: the menu names gone.md, which is no page" in faults and "Error" not in faults
 
 
 FENCES = {  # what follows the lesson, and the line of it whose fence is not closed
@@ -99,8 +99,8 @@ def test_no_site_is_built_from_what_a_link_brings_from_elsewhere(course, tmp_pat
     secret.write_text("# --8<-- [start:all]\nprint('secret')\n# --8<-- [end:all]\n")
     (course.root / "snippets/elsewhere").symlink_to(secret.parent)
     course.page(LESSON.replace("programs/toy.py:kernel", "elsewhere/secret.py:all"))
-    found = "\n".join(check.problems())
-    assert re.search(r"docs/en/programs/toy\.md:\d+: snippets/elsewhere/secret\.py leads out of the checkout", found)
+    faults = "\n".join(check.problems())
+    assert re.search(r"docs/en/programs/toy\.md:\d+: snippets/elsewhere/secret\.py leads out of the checkout", faults)
     with pytest.raises(Exception, match="snippets/elsewhere is a link that leads out of the checkout"):
         files.on_pre_build({})
 
@@ -134,8 +134,8 @@ SPECS = {
 def test_a_fault_of_an_exercise_is_said_of_its_file(course, folder, change, message):
     spec = folder / "exercises/scale/spec.py"
     spec.write_text(re.sub(*change, spec.read_text("utf-8"), count=1), "utf-8", errors="surrogateescape")
-    (found,) = check.page_problems(["programs/toy.md"])
-    assert re.match(rf"practice/exercises/scale/{message}", found)
+    (fault,) = check.page_problems(["programs/toy.md"])
+    assert re.match(rf"practice/exercises/scale/{message}", fault)
 
 
 @pytest.mark.parametrize("stray", ["notes.txt", "secret.py", "coach/key.toml", "exercises/scale/mine.py", "a.ipynb"])

@@ -30,10 +30,10 @@ FOREIGN = {
 def test_every_way_to_ask_another_host_is_seen(tmp_path):
     for name, text in FOREIGN.items():
         (tmp_path / name).write_text(text)
-    found = "\n".join(other_hosts(tmp_path))
-    assert [n for n in range(1, 25) if f"h{n:02}.test" not in found] == []
-    assert "//a.test" not in found
-    assert "code.js:3: https://h23.test/y.js" in found
+    places = "\n".join(other_hosts(tmp_path))
+    assert [n for n in range(1, 25) if f"h{n:02}.test" not in places] == []
+    assert "//a.test" not in places
+    assert "code.js:3: https://h23.test/y.js" in places
 
 
 SPELLINGS = [

@@ -20,7 +20,7 @@ def test_the_glossary_is_in_order():
 
 
 @pytest.mark.parametrize(
-    ("page", "found"),
+    ("page", "uses"),
     [
         ("<p>A block.</p>", ["Block"]),
         ("<ul><li>Two blocks and <b>a lane</b></li></ul>", ["Block", "Lane"]),
@@ -38,11 +38,11 @@ def test_the_glossary_is_in_order():
         ("<p>Block’s lanes</p>", ["Block", "Lane"]),
     ],
 )
-def test_a_first_use_without_a_link(page, found):
-    assert list(unlinked(prose_of(page), KNOWN)) == found
+def test_a_first_use_without_a_link(page, uses):
+    assert list(unlinked(prose_of(page), KNOWN)) == uses
 
 
 def test_what_is_said_of_it():
     words = "one two three four five six seven eight nine ten eleven"
-    (said,) = unlinked(prose_of(f"<p>{words}\nblock\n{words}</p>"), ["Block"]).values()
-    assert "ten eleven block one two" in said and len(said) < 90
+    (quoted,) = unlinked(prose_of(f"<p>{words}\nblock\n{words}</p>"), ["Block"]).values()
+    assert "ten eleven block one two" in quoted and len(quoted) < 90

@@ -59,14 +59,14 @@ class Small:
 
     def make(self) -> tuple[str, str]:
         """The command of ``make site`` that fails, and what it says; or nothing and what all said."""
-        said = ""
+        printed = ""
         for command in commands():
             status, output = self.python("-m", *command.removeprefix("python -m ").split())
             assert "Traceback" not in output, output
             if status:
                 return command, output
-            said += output
-        return "", said
+            printed += output
+        return "", printed
 
     def html(self, address: str) -> str:
         return (self.root / "site" / address / "index.html").read_text("utf-8")
@@ -93,12 +93,12 @@ CHECK, BUILD, BUILT = "python -m render check", "python -m mkdocs build --strict
 
 def test_all_is_well(small):
     assert commands() == [CHECK, BUILD, BUILT]
-    command, said = small.make()
-    assert command == "" and "WARNING" not in said, said
+    command, printed = small.make()
+    assert command == "" and "WARNING" not in printed, printed
     page = small.html("programs/toy/")
     assert 'class="recording__notice' not in page and '<data class="claim"' in page and "sum: 1,024" in page
-    found = json.loads((small.root / "site/search/documents.json").read_text("utf-8"))
-    prose = {entry["location"]: entry["text"] for entry in found}
+    documents = json.loads((small.root / "site/search/documents.json").read_text("utf-8"))
+    prose = {entry["location"]: entry["text"] for entry in documents}
     assert "elements in a" in "".join(prose.values()), prose
     assert not any("toy_kernel" in text for text in prose.values())
     assert "programs/toy/#it-runs" in prose and "programs/toy/#the-whole-file" not in prose
@@ -110,9 +110,10 @@ def test_a_shared_link_shows_a_card(small):
     status, output = build(SITE_URL="https://example.org/course/")
     assert status == 0, output
     head = BeautifulSoup(small.html("programs/toy/"), "html.parser").head
-    said = {meta["property"]: meta["content"] for meta in head.find_all("meta", property=True)}
-    assert said["og:image"] == "https://example.org/course/assets/cards/programs-toy.png"
-    assert said["og:url"] == "https://example.org/course/programs/toy/" and said["og:title"] and said["og:description"]
+    graph = {meta["property"]: meta["content"] for meta in head.find_all("meta", property=True)}
+    assert graph["og:image"] == "https://example.org/course/assets/cards/programs-toy.png"
+    assert graph["og:url"] == "https://example.org/course/programs/toy/"
+    assert graph["og:title"] and graph["og:description"]
     cards = {path.name for path in (small.root / "site/assets/cards").iterdir()}
     assert {"home.png", "programs-toy.png", "programs-a-lab.png"} <= cards
     with Image.open(small.root / "site/assets/cards/programs-toy.png") as card:
@@ -153,13 +154,13 @@ FAULTS = {
 REPLACE = "def on_page_content(html, **_):\n    return html.replace('{}', '{}')\n"
 
 
-@pytest.mark.parametrize(("plant", "fails", "said"), FAULTS.values(), ids=FAULTS)
-def test_a_fault_fails_also_where_mkdocs_says_nothing(small, plant, fails, said):
+@pytest.mark.parametrize(("plant", "fails", "message"), FAULTS.values(), ids=FAULTS)
+def test_a_fault_fails_also_where_mkdocs_says_nothing(small, plant, fails, message):
     small.hook("silent.py", SILENT)
     plant(small)
     command, output = small.make()
     assert command == fails, output
-    assert said in output
+    assert message in output
 
 
 @pytest.mark.parametrize("fault", ["a stale recording", "an edited recording", "a wrong claim"])
@@ -223,8 +224,8 @@ def wait_for(url: str, process: subprocess.Popen) -> str:
 def test_links_to_the_repository_where_it_is_known(small):
     repository = "https://github.com/example/triton-by-example"
     known = {"REPO_URL": repository, "EDIT_URI": "edit/main/docs/en/", "SITE_URL": "https://example.org/"}
-    status, said = small.python("-m", "mkdocs", "build", "--strict", **known)
-    assert status == 0, said
+    status, printed = small.python("-m", "mkdocs", "build", "--strict", **known)
+    assert status == 0, printed
     sources = {name: f"docs/en/{name}" for name in NAV} | {"programs/a-lab.ipynb": "snippets/programs/labs/a_lab.py"}
     for name, source in sources.items():
         address = re.sub(r"(^|/)index/$", r"\1", f"{name.rpartition('.')[0]}/")
@@ -248,6 +249,6 @@ def test_a_claim_in_a_heading_is_text_in_the_menu_too(small, text):
     """Titles go on to the menu, the list of contents and the window; MkDocs takes them for HTML."""
     small.course.record("cpu", provenance=replace(made("cpu").provenance, torch=text))
     small.write(PAGE, LESSON.replace("# Toy", "# {{ cpu: made.torch }}").replace("It runs", "So {{ cpu: made.torch }}"))
-    status, said = small.python("-m", "mkdocs", "build")
+    status, printed = small.python("-m", "mkdocs", "build")
     assert text not in "".join(file.read_text("utf-8") for file in (small.root / "site").rglob("*.html"))
-    assert status == 1 and "toy.md:1: a heading" in said, said
+    assert status == 1 and "toy.md:1: a heading" in printed, printed

@@ -82,7 +82,7 @@ def shown(course):
 
 def facts(page) -> dict[str, str]:
     names = [term.text for term in page.select(".offer__facts > dt")]
-    return dict(zip(names, [said.text for said in page.select(".offer__facts > dd")], strict=True))
+    return dict(zip(names, [fact.text for fact in page.select(".offer__facts > dd")], strict=True))
 
 
 def test_it_says_what_the_file_says(shown):
@@ -93,11 +93,11 @@ def test_it_says_what_the_file_says(shown):
     assert facts(page)["Shapes"] == "(n,), at most MOST = 2 ** 15."
     assert facts(page)["dtypes"] == "float16, float32"
     assert facts(page)["Test"] == "tests/snippets/programs/test_toy.py"
-    said = page.select_one(".offer__says")
-    assert [term.text for term in said.find_all("dt", recursive=False)] == ["Args", "Returns", "Raises"]
-    args = [each.text for each in said.select("dd > dl")[0].find_all(["dt", "dd"])]
+    parts = page.select_one(".offer__says")
+    assert [term.text for term in parts.find_all("dt", recursive=False)] == ["Args", "Returns", "Raises"]
+    args = [each.text for each in parts.select("dd > dl")[0].find_all(["dt", "dd"])]
     assert args == ["x", "On a GPU, of one of DTYPES, contiguous.", "y, scale", "Likewise."]
-    raised = [each.text for each in said.select("dd > dl")[1].find_all(["dt", "dd"])]
+    raised = [each.text for each in parts.select("dd > dl")[1].find_all(["dt", "dd"])]
     assert raised == ["ValueError", "x is too long. Or it has more than others: so it is too long, too."]
     assert ">>> add(1, 2)\n3" in page.select_one("details").text
     assert page.select_one("details code").text == "add"  # of two functions
