@@ -294,7 +294,8 @@ def strangers() -> list[Path]:
 
 def find(name: str) -> Snippet:
     """Return the snippet or the exercise of this name; a snippet may also be given as a path to its file."""
-    if exercise := next((each for each in exercises() if each.name == name), None):
+    chapter, _, folder = str(name).partition("/")  # no list of all exercises: pages call this thousands of times
+    if chapter == "practice" and "/" not in folder and (exercise := Exercise(str(name))).settings_file.is_file():
         return exercise
     snippet = Snippet(str(name).removeprefix("snippets/").removesuffix(".py"))
     if not snippet.path.is_file() or not _is_snippet(snippet.name):

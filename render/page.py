@@ -26,6 +26,14 @@ def serving() -> bool:
     return "serve" in sys.argv[1:3]
 
 
+def building() -> bool:
+    """Return whether this process builds the site once and ends, so that no file changes between two pages."""
+    return "build" in sys.argv[1:3]
+
+
+_problems = lru_cache(None)(judge.problems)  # of a build: many pages show the same snippets
+
+
 class Page:
     def __init__(self):
         self.text, self.path, self.name, self.settings = "", None, "", {}
@@ -45,7 +53,7 @@ class Page:
         self.tooltips = set()  # of claims
         self.sources = {}  # files that it shows sections of, each once
         self.faults = []  # messages, each with its place
-        self.problems = lru_cache(judge.problems)  # a page asks for each of its numbers
+        self.problems = _problems if building() else lru_cache(judge.problems)  # a page asks for each of its numbers
 
     def begin(self, md, lines: list[str]) -> None:
         """Forget the page before and find out which one this is."""

@@ -249,13 +249,17 @@ def test_the_accumulator_fills(page):
 
 
 def test_plays_and_stops(page):
-    page.locator("#walk [data-plays]").evaluate("play => { play.dataset.pace = 10 }")
+    play = page.locator("#walk [data-plays]")
+    play.evaluate("play => { play.dataset.pace = 60000 }")
     button(page, "Play").click()
     assert page.locator("#walk output").get_attribute("aria-live") == "off"
+    button(page, "Stop").click()
+    play.evaluate("play => { play.dataset.pace = 10 }")
+    button(page, "Play").click()
     page.wait_for_function("document.querySelector('#walk .explorer__summary').textContent.includes('are stored')")
     button(page, "Play").wait_for()
     assert page.locator("#walk output").get_attribute("aria-live") == "polite"
-    page.locator("#walk [data-plays]").evaluate("play => { play.dataset.pace = 60000 }")
+    play.evaluate("play => { play.dataset.pace = 60000 }")
     button(page, "Play").click()  # from the beginning again
     button(page, "Stop").click()
     assert button(page, "Play").is_visible()
