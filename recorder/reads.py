@@ -44,18 +44,21 @@ IMPORTS = re.compile(r"(?:^|[;\n])\s*(?:import\s+(\w+)|from\s+(\w+)[\w.]*\s+impo
 
 
 class Reads:
-    """The things that a statement reads and loads. ``refused`` has a line and a reason for what cannot be followed."""
+    """The things that a statement reads and loads. ``refused`` has a line and a reason for what cannot be followed.
 
-    def __init__(self, node: ast.stmt, names: Names, constants: dict[str, str]):
+    ``nodes`` are all of the statement's, as ``ast.walk`` yields them: walking is most of the work.
+    """
+
+    def __init__(self, nodes: list[ast.AST], names: Names, constants: dict[str, str]):
         self.refused: list[tuple[int, str]] = []
         self.strings: list[str] = []
         self.files: set[Path] = set()  # files of the checkout that its strings name
         self.folders: set[Path] = set()  # folders of snippets from which it loads a file by a computed name
         self.packages: set[str] = set()  # imported from elsewhere, as they are called in Python
         self._names, self._constants = names, constants
-        self._parents = {child: parent for parent in ast.walk(node) for child in ast.iter_child_nodes(parent)}
+        self._parents = {child: parent for parent in nodes for child in ast.iter_child_nodes(parent)}
         mentioned = {}  # by name: the nodes that mention it
-        for inner in ast.walk(node):
+        for inner in nodes:
             for name in self._mentions(inner):
                 mentioned.setdefault(name, []).append(inner)
             if isinstance(inner, ast.Import | ast.ImportFrom):
@@ -90,7 +93,7 @@ class Reads:
         for each in files:
             if self._looks_beside(each):
                 self._refuse(each, NEARBY)
-        self._of_strings(node)
+        self._of_strings(nodes)
 
     def check(self, path: Path) -> None:
         """Raise ``RecorderError`` for what cannot be followed."""
@@ -209,8 +212,8 @@ class Reads:
             else:
                 self.packages.add(top)
 
-    def _of_strings(self, node: ast.stmt) -> None:
-        for inner in ast.walk(node):
+    def _of_strings(self, nodes: list[ast.AST]) -> None:
+        for inner in nodes:
             if isinstance(self._parents.get(inner), ast.JoinedStr | ast.BinOp):
                 continue
             text = self._text(inner)

@@ -68,10 +68,11 @@ class Statement:
         self._foreign = names.foreign
         self.names = stored(node)
         self.single = all(len(names.bound[name]) == 1 for name in self.names)  # nothing else binds its names
-        self.reads = Reads(node, names, constants)
+        nodes = [*ast.walk(node)]  # from the outside in, so that an attribute comes before its owner
+        self.reads = Reads(nodes, names, constants)
         self.uses: dict[str, set[str]] = {}  # by name, the attributes that are read of it; "" where it stands alone
         owners = set()
-        for inner in ast.walk(node):  # from the outside in, so that an attribute comes before its owner
+        for inner in nodes:
             if isinstance(inner, ast.Attribute) and isinstance(inner.value, ast.Name):
                 self.uses.setdefault(inner.value.id, set()).add(inner.attr)
                 owners.add(inner.value)
