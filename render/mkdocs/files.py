@@ -12,7 +12,7 @@ from render.code import color_file, make_zip
 
 
 def on_pre_build(config, **_):
-    gc.set_threshold(200_000, 50, 50)  # a build makes millions of objects and few cycles: a tenth of its time
+    gc.set_threshold(200_000, 50, 50)  # a build makes millions of objects, hardly any in cycles
     if outside := links_outside():
         raise PluginError(f"{relative(outside[0])} is a link that leads out of the checkout; {REPLACE_LINK}")
 
