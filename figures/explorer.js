@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the explorers share: words, the page's address as the place of their state, stepping and playing.
+// What the explorers share: words, the page's address as the place of their state, and the bar of time.
 
 export const plural = (number, word) => (number === 1 ? word : `${word}s`);
 export const count = (number, word) => `${number} ${plural(number, word)}`;
@@ -23,15 +23,132 @@ function writeAddress(prefix, values, first) {
   if (url.href !== location.href) history.replaceState(history.state, "", url);
 }
 
+/** The bar of time below a picture (macro `time_bar` of forms.html): play, step back, step, a track to drag.
+    Its track, a slider, holds the moment; the value that this has on the page is the one on which it comes to rest.
+    `draw(moment, playing)` shows a moment, whenever there is another; `text(moment)` says it in a word or two. Call
+    `show()` once, when all is ready.
+    When the picture comes into view it plays once, from the beginning to where it rests, unless `plays` is false.
+    `stops`: the moments to which the buttons lead; by default, a step of the track further. `watch`: the picture. */
+export class TimeBar {
+  constructor(bar, { draw, text = String, stops, plays = true, watch = bar.previousElementSibling }) {
+    Object.assign(this, { bar, draw, text, stops, playing: false, seconds: bar.dataset.seconds });
+    this.track = bar.querySelector("input");
+    [this.toggle, this.back, this.on] = bar.querySelectorAll("button");
+    this.rest = Number(this.track.defaultValue);
+    bar.hidden = false;
+    this.track.oninput = (event) => {
+      event.stopPropagation(); // or a form would draw it again
+      this.stop();
+      this.show();
+    };
+    this.track.onkeydown = (event) => {
+      if (event.key !== " ") return;
+      event.preventDefault();
+      this.toggle.click();
+    };
+    this.toggle.onclick = () => (this.playing ? this.stop() : this.play());
+    this.back.onclick = () => this.step(-1);
+    this.on.onclick = () => this.step(1);
+    this.still = this.toggle.hidden = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    if (plays && !this.still) this.await(watch);
+  }
+
+  get value() {
+    return Number(this.track.value);
+  }
+
+  set value(moment) {
+    this.track.value = moment; // which corrects it
+  }
+
+  get ends() {
+    return [Number(this.track.min), Number(this.track.max)];
+  }
+
+  show() {
+    this.draw(this.value, this.playing);
+    this.say();
+  }
+
+  say() {
+    const [min, max] = this.ends;
+    const words = this.text(this.value);
+    this.track.setAttribute("aria-valuetext", words);
+    this.bar.lastElementChild.textContent = words;
+    this.bar.style.setProperty("--at", (this.value - min) / (max - min || 1));
+    this.bar.classList.toggle("time-bar--playing", this.playing);
+    this.toggle.setAttribute("aria-label", this.playing ? "Pause" : "Play");
+    this.back.disabled = this.value <= min;
+    this.on.disabled = this.value >= max;
+  }
+
+  /** Play when most of the picture is in view for the first time. */
+  await(picture) {
+    this.watcher = new IntersectionObserver(([{ isIntersecting }]) => {
+      if (isIntersecting) this.again();
+    }, { threshold: 0.6 });
+    this.watcher.observe(picture);
+  }
+
+  /** Play from the beginning to where it rests; where nothing may move, be there at once. */
+  again() {
+    this.stop();
+    this.value = this.still ? this.rest : this.ends[0];
+    if (this.still) this.show();
+    else this.play(this.rest);
+  }
+
+  /** Play to the end, or until a moment; from the beginning if it is there already. */
+  play(until) {
+    this.stop();
+    if (this.value >= (until ?? this.ends[1])) [this.value] = this.ends;
+    this.playing = true;
+    const step = Number(this.track.step) || 1;
+    let [at, before] = [this.value];
+    const frame = (now) => {
+      const [min, max] = this.ends; // another field may have changed it
+      const last = Math.min(until ?? max, max);
+      const passed = Math.min(now - (before ?? now), 100); // no leap after the page was hidden
+      at = Math.min(at + (passed / 1000 / this.seconds) * (max - min), last);
+      before = now;
+      const shown = this.track.value;
+      this.value = at < last ? min + Math.floor((at - min) / step + 1e-6) * step : last;
+      if (at === last) return this.stop();
+      if (this.track.value !== shown) this.show();
+      this.frame = requestAnimationFrame(frame);
+    };
+    this.frame = requestAnimationFrame(frame);
+    this.show();
+  }
+
+  stop() {
+    this.watcher?.disconnect();
+    cancelAnimationFrame(this.frame);
+    if (!this.playing) return;
+    this.playing = false;
+    this.show();
+  }
+
+  step(by) {
+    this.stop();
+    const { value, stops } = this;
+    if (!stops) this.track.stepUp(by);
+    else if (by > 0) this.value = stops.find((stop) => stop > value) ?? this.ends[1];
+    else this.value = stops.findLast((stop) => stop < value) ?? this.ends[0];
+    this.show();
+  }
+}
+
 /** An element whose state is what its form says, kept in the address. `render(state)` shows it.
+    If it has a bar of time, that is one of the fields, and `timing` says how it is said and stepped.
     A button with `data-plays` leads the field of that name to its end, those with `data-step` a step on or back. */
 export class FormExplorer extends HTMLElement {
   connectedCallback() {
     this.form = this.querySelector("form");
     for (const part of this.querySelectorAll("[hidden]")) part.hidden = false; // of no use without a script
+    const asked = readAddress(this.id);
     if (!this.first) {
       this.first = this.state;
-      const asked = readAddress(this.id);
       for (const [name, value] of Object.entries(this.first)) {
         const field = this.form.elements[name];
         // A slider would take its middle for what is no number.
@@ -43,10 +160,14 @@ export class FormExplorer extends HTMLElement {
     this.form.oninput = () => this.update();
     this.play = this.querySelector("[data-plays]");
     if (this.play) this.tie();
+    const bar = this.querySelector(".time-bar");
+    const plays = !Object.keys(asked).some((name) => name in this.first);
+    if (bar) this.bar = new TimeBar(bar, { draw: () => this.update(), plays, ...this.timing });
     this.update();
   }
 
   disconnectedCallback() {
+    this.bar?.stop();
     if (this.play) this.stop();
   }
 
@@ -58,6 +179,12 @@ export class FormExplorer extends HTMLElement {
 
   update() {
     this.render(this.state);
+    if (this.bar) {
+      this.bar.say();
+      const said = this.form.querySelector("output");
+      if (said) said.ariaLive = this.bar.playing ? "off" : "polite"; // a screen reader would fall behind
+      if (this.bar.playing) return; // the address keeps what somebody chose
+    }
     for (const button of this.steps ?? []) {
       button.disabled = button.dataset.step > 0 ? this.over : this.moment.value === this.moment.min;
     }

@@ -4,6 +4,7 @@
 import importlib
 import inspect
 import pkgutil
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -21,6 +22,7 @@ FEET = {  # the line under a figure, by what it is drawn from; braces name field
     "rows": "{device} · Triton {triton} · torch {torch} · {date}",
     "stages": "Compiled without a GPU · Triton {compiler} · {date}",
 }
+SHARED = re.compile(r'^import .* from "\.\./(\w+)\.js";$', re.M)  # by a figure's script, of what lies in this folder
 EXPLORER = "Begins as the run recorded on {date}, Triton {triton}; then computed in your browser"
 
 
@@ -48,8 +50,8 @@ class Figure:
 
     @property
     def styles(self) -> list[str]:
-        """Return the style sheets of the figure, in order; an explorer's first is that of all explorers."""
-        return [_text(path) for path in self._with_shared("explorer.css", "style.css")]
+        """Return the style sheets of the figure, in order: first those of what its script shares with others."""
+        return [_text(path) for path in self._with_shared("css")]
 
     @property
     def style(self) -> str:
@@ -57,15 +59,16 @@ class Figure:
 
     @property
     def script(self) -> str:
-        """Return the figure's ES module, that of all explorers included."""
-        text = "".join(_text(path) for path in self._with_shared("explorer.js", "script.js"))
+        """Return the figure's ES module, with what it imports from this folder."""
+        text = "".join(_text(path) for path in self._with_shared("js"))
         # Together in one module, what one part exports is at hand in the next.
         lines = [line for line in text.splitlines() if not line.startswith("import ")]
         return "\n".join(line.removeprefix("export ") for line in lines)
 
-    def _with_shared(self, shared: str, own: str) -> list[Path]:
-        first = [HERE / shared] if (self.folder / "script.js").is_file() else []
-        return [path for path in [*first, self.folder / own] if (self.folder / own).is_file() or path in first]
+    def _with_shared(self, kind: str) -> list[Path]:
+        own = {"js": self.folder / "script.js", "css": self.folder / "style.css"}
+        shared = SHARED.findall(_text(own["js"])) if own["js"].is_file() else []
+        return [path for path in (*(HERE / f"{name}.{kind}" for name in shared), own[kind]) if path.is_file()]
 
 
 @cache
