@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// <memory-trip>: a load sinks to the level where its number is found, and comes back. All depths stand on the page.
+
+import { FormExplorer, define } from "../explorer.js";
+
+/** How far below the surface a load is after so many nanoseconds, if its answer takes `ns`; both in nanoseconds. */
+export const depthAt = (time, ns) => Math.max(0, ns - Math.abs(2 * time - ns));
+
+class MemoryTrip extends FormExplorer {
+  connectedCallback() {
+    this.sea = this.querySelector(".trip");
+    this.stops = [...this.querySelectorAll(".trip__sizes span")].map((stop) => ({ label: stop.textContent, ...stop.dataset }));
+    this.dots = [...this.querySelectorAll(".trip__dot")];
+    super.connectedCallback();
+  }
+
+  get timing() {
+    return { text: (time) => `${time.toLocaleString("en")} ns`, stops: [0, ...this.dots.slice(0, -1).map(({ dataset }) => Number(dataset.ns))] };
+  }
+
+  render({ size, time }) {
+    const { label, ns, where } = this.stops[size];
+    const scale = this.dataset.depth / this.dataset.deepest;
+    const share = size / (this.stops.length - 1);
+    this.dots.at(-1).dataset.ns = ns;
+    this.sea.style.setProperty("--mine", `calc(var(--from) + (var(--to) - var(--from)) * ${share})`);
+    this.sea.style.setProperty("--deep", ns * scale);
+    for (const dot of this.dots) dot.style.setProperty("--now", (depthAt(time, dot.dataset.ns) * scale).toFixed(1));
+    this.form.size.setAttribute("aria-valuetext", label);
+    this.form.querySelector("output").textContent =
+      `${label}, read again and again: found in ${where}. The answer takes ${Math.round(ns)} ns.`;
+  }
+}
+
+define("memory-trip", MemoryTrip);
