@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// <attention-canvas>: programs go through a matrix of scores tile by tile; a twin stores all of it.
+
+import { FormExplorer, define } from "../explorer.js";
+import { PARTS, at } from "../online.js";
+
+const WORDS = { load: "a tile of scores", maximum: "maximum", rescale: "rescale", add: "add" };
+const TWIN = ["", "one", "two", "three", "four"]; // by the operations that a score has been through
+
+/** The scores that a query's program visits, in whole tiles: -Infinity where the query does not see the key. */
+export function seen(row, query, tile, causal) {
+  const end = causal ? (Math.floor(query / tile) + 1) * tile : row.length;
+  return row.slice(0, end).map((score, key) => (causal && key > query ? -Infinity : score));
+}
+
+/** Of torch's operations, how many a column has been through at a moment, and what went through memory so far. */
+export function twin(moment, column, tile, counts) {
+  const done = Math.floor((moment - 1 - Math.floor(column / tile)) / 4) + 1;
+  const went = counts.reduce((sum, count, i) => sum + count * Math.min(Math.max((moment - 4 * i) / 4, 0), 1), 0);
+  return { done: Math.min(Math.max(done, 0), counts.length), went };
+}
+
+class AttentionCanvas extends FormExplorer {
+  connectedCallback() {
+    const numbers = (text) => text.split(" ").map(Number);
+    const { values, torch, ours, tile } = this.dataset;
+    [this.values, this.torch, this.ours, this.tile] = [numbers(values), numbers(torch), numbers(ours), Number(tile)];
+    this.rows = [...this.querySelectorAll(".canvas__row")];
+    this.scores = this.rows.map((row) => [...row.querySelectorAll("i")].map((cell) => Number(cell.textContent)));
+    this.cells = [...this.querySelectorAll(".canvas__twin i")];
+    super.connectedCallback();
+  }
+
+  get timing() {
+    return { text: (moment) => this.when(moment) };
+  }
+
+  when(moment) {
+    const tiles = this.scores.length / this.tile;
+    if (!moment) return "before the first tile";
+    if (moment > 4 * tiles) return "divide";
+    return `tile ${Math.floor((moment - 1) / 4) + 1} of ${tiles}: ${WORDS[PARTS[(moment - 1) % 4]]}`;
+  }
+
+  render({ moment, mask }) {
+    const { tile, values, scores } = this;
+    const causal = mask === "causal";
+    let [rescaled, done] = [0, 0];
+    this.rows.forEach((row, query) => {
+      const own = seen(scores[query], query, tile, causal);
+      const now = at({ scores: own, values, tile, moment });
+      const ended = now.part === "end";
+      if (now.part === "rescale" && now.old.sum && now.factor < 1) rescaled += 1;
+      done += ended;
+      const program = row.parentNode;
+      program.style.setProperty("--tile", Math.max(now.tile, 0));
+      program.classList.toggle("canvas__program--done", ended || !moment);
+      const [...parts] = row.children;
+      parts.slice(0, scores.length).forEach((cell, key) => {
+        const which = Math.floor(key / tile);
+        const dark = key >= own.length;
+        const added = which < now.tile || ended || (which === now.tile && now.part === "add");
+        const state = dark ? "dark" : ended || which < now.tile ? "gone" : which === now.tile ? "now" : "later";
+        const hidden = own[key] === -Infinity;
+        cell.className = hidden ? `${state} hidden` : state + (state === "now" && !["load", "add"].includes(now.part)
+          && scores[query][key] === now.maximum ? " most" : "");
+        cell.style.setProperty("--w", added && !dark && !hidden ? Math.exp(scores[query][key] - now.scale).toFixed(3) : 0);
+      });
+      const [maximum, sum, accumulator, result] = parts.slice(scores.length);
+      const moved = now.part === "maximum" && now.maximum > now.old.maximum;
+      maximum.textContent = now.maximum === -Infinity ? "–" : now.maximum;
+      maximum.className = moved ? "moved" : "";
+      const bar = (place, number, most) => {
+        place.textContent = number.toFixed(2);
+        place.style.setProperty("--bar", (number / most).toFixed(3));
+        place.className = now.part === "rescale" && now.factor < 1 && now.old.sum ? "moved" : "";
+      };
+      bar(sum, now.sum, 2.2);
+      bar(accumulator, now.accumulator, 12);
+      result.textContent = ended ? (now.accumulator / now.sum).toFixed(2) : "";
+    });
+    this.cells.forEach((cell, i) => {
+      cell.className = TWIN[twin(moment, i % scores.length, tile, this.torch).done];
+    });
+    const here = Math.min(Math.floor(Math.max(moment - 1, 0) / 4), 3);
+    this.querySelectorAll(".canvas__operations li").forEach((operation, i) => {
+      operation.classList.toggle("canvas__here", i === here && moment > 0);
+    });
+    this.memory(moment, causal);
+    this.say(moment, rescaled, done, causal);
+  }
+
+  memory(moment, causal) {
+    const last = Number(this.form.moment.max) - 1;
+    const all = this.torch.reduce((a, b) => a + b);
+    const went = [(this.ours[Number(causal)] * Math.min(moment, last)) / last, twin(moment, 0, this.tile, this.torch).went];
+    this.querySelectorAll(".canvas__bar").forEach((bar, i) => {
+      bar.style.setProperty("--went", (went[i] / all).toFixed(4));
+      bar.lastElementChild.textContent = `${Math.round(went[i])} million`;
+    });
+  }
+
+  say(moment, rescaled, done, causal) {
+    const tiles = this.scores.length / this.tile;
+    const part = moment ? PARTS[(moment - 1) % 4] : "begin";
+    const visited = causal ? (tiles * (tiles + 1)) / 2 : tiles * tiles;
+    const says = {
+      begin: "Nothing has been computed: no maximum, and both sums are 0.",
+      load: `Each program computes a tile of scores. ${causal && done ? "Those that see no later key have ended. " : ""}`,
+      maximum: "Where the tile has a larger score, the maximum of its query moves.",
+      rescale: moment < 5 ? "There is nothing to rescale yet." : rescaled
+        ? `In ${rescaled} ${rescaled === 1 ? "row" : "rows"} the maximum grew: old weights fade, and sum and accumulator shrink with them.`
+        : "No maximum grew, so nothing is rescaled.",
+      add: "The weights of the tile go into the sum, and weight times value into the accumulator. The tile is forgotten.",
+    };
+    this.form.querySelector("output").textContent = moment > 4 * tiles
+      ? `Accumulator divided by sum: the result. ${visited} of ${tiles * tiles} tiles were visited${causal ? "; the dark ones never" : ", and no score was stored"}.`
+      : says[part];
+  }
+}
+
+define("attention-canvas", AttentionCanvas);

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``<attention-canvas>``: what it computes is what the run kept, and everybody can watch it."""
+
+import math
+
+import pytest
+from msgspec.structs import replace
+
+from figures import online
+from figures.attention_canvas import REAL, attention_canvas, read, traffic
+from recorder import recording
+from recorder.project import RecorderError, find
+from tests.figures.explorer_support import call, in_scheme, move_and_copy, page_with
+
+RECORDED = recording.load(find("fusion/attention_tiles"), "cpu")
+RUN = read(RECORDED)
+MASKS = {"all keys": False, "causal": True}
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory):
+    parts = attention_canvas(RECORDED), attention_canvas(RECORDED, causal=True, id="masked")
+    with page_with(tmp_path_factory.mktemp("canvas"), "attention_canvas", *parts) as url:
+        yield url
+
+
+@pytest.fixture
+def open_page(open_site, url):
+    return lambda query="", **options: open_site(url + query, **{"reduced_motion": "reduce"} | options)
+
+
+@pytest.fixture
+def page(open_page):
+    return open_page()
+
+
+def to(page, **fields):
+    for name, value in fields.items():
+        page.locator("#canvas").evaluate(
+            "(it, [name, value]) => { it.form.elements[name].value = value; it.update() }", [name, value]
+        )
+
+
+def kept(page, query) -> list[str]:
+    return page.locator(f"#canvas .canvas__row >> nth={query}").locator("b").all_inner_texts()
+
+
+def look(page) -> list:
+    """What somebody sees of the canvas: numbers, which cells are what, and how dark they are."""
+    return page.locator("#canvas .canvas__row > *, #masked .canvas__row > *").evaluate_all(
+        "all => all.map(it => [it.textContent, it.localName === 'i' ? it.className.replace(' most', '') : '', "
+        "Number(it.style.getPropertyValue('--w') || 0), Number(it.style.getPropertyValue('--bar') || 0)])"
+    )
+
+
+@pytest.mark.parametrize("section", MASKS)
+def test_after_each_tile_it_keeps_what_the_run_kept(page, section):
+    for query, states in enumerate(RUN.kept[section]):
+        scores = RUN.seen(query, MASKS[section])
+        row = [score for score in RUN.scores[query]]
+        asked = [{"row": row, "query": query, "moment": 4 * (n // RUN.tile)} for n, *_ in states]
+        script = f"it.seen(a.row, a.query, {RUN.tile}, {str(MASKS[section]).lower()})"
+        assert all(len(found) == len(scores) for found in call(page, "attention_canvas", script, asked))
+        for n, maximum, total, accumulator in states:
+            by_python = online.at(scores, RUN.values, RUN.tile, 4 * (n // RUN.tile))
+            assert (by_python.part, by_python.maximum) == ("add", maximum)
+            assert math.isclose(by_python.sum, total, abs_tol=1e-4)
+            assert math.isclose(by_python.accumulator, accumulator, abs_tol=2e-4)
+        last = online.at(scores, RUN.values, RUN.tile, 99)
+        assert math.isclose(last.accumulator / last.sum, RUN.results[section][query], abs_tol=1e-4)
+
+
+def test_the_script_computes_what_python_computes(page):
+    for moment in range(18):
+        to(page, moment=moment)
+        for query in range(8):
+            now = online.at(RUN.seen(query, False), RUN.values, RUN.tile, moment)
+            assert kept(page, query)[1:3] == [f"{now.sum:.2f}", f"{now.accumulator:.2f}"]
+
+
+def test_without_a_script_it_stands_as_it_does_with_one(open_page):
+    bare = open_page(java_script_enabled=False)
+    assert look(bare) == look(open_page())
+    assert not bare.locator("#canvas :is(button, output, fieldset):visible").count()
+
+
+def test_under_the_causal_mask_six_tiles_are_dark_and_the_first_program_ends_early(page):
+    dark = page.locator("#masked .dark")
+    assert dark.count() == 6 * RUN.tile**2
+    to(page, mask="causal", moment=5)
+    assert [bool(kept(page, query)[3]) for query in range(8)] == [True] * 2 + [False] * 6
+    to(page, moment=17)
+    assert [kept(page, query)[3] for query in range(8)] == [f"{x:.2f}" for x in RUN.results["causal"]]
+    assert "10 of 16 tiles" in page.locator("#canvas output").inner_text()
+
+
+def test_when_the_maximum_grows_sums_shrink_and_old_cells_fade(page):
+    darkness = lambda: page.locator("#canvas .canvas__row >> nth=0").locator("i >> nth=0").evaluate(
+        "it => Number(it.style.getPropertyValue('--w'))"
+    )
+    to(page, moment=10)
+    assert darkness() == 1 and kept(page, 0)[:2] == ["5", "1.55"]
+    page.locator("#canvas").get_by_role("button", name="Step").click()
+    assert math.isclose(darkness(), math.exp(-2), abs_tol=1e-3) and kept(page, 0)[1] == "0.21"
+    assert "In 3 rows the maximum grew" in page.locator("#canvas output").inner_text()
+
+
+def test_the_bars_are_the_formula(page):
+    n, d, tile = REAL
+    to(page, moment=17)
+    bars = page.locator("#canvas .canvas__bar b").all_inner_texts()
+    ours, torch = traffic(False)["ours"][0], sum(traffic(False)["torch"])
+    assert bars == [f"{ours:.0f} million", f"{torch:.0f} million"]
+    assert math.isclose(torch, (6 * n * n + 4 * n * d) / 1e6) and math.isclose(ours, (n * n + 2 * n * d + n) / 1e6)
+    assert math.isclose(traffic(True)["ours"][0], (n * (n + tile) / 2 + 2 * n * d + n) / 1e6)
+
+
+def test_says_what_it_cannot_draw():
+    with pytest.raises(RecorderError, match="no section values"):
+        attention_canvas(replace(RECORDED, output=RECORDED.output.replace("## values", "## value")))
+    with pytest.raises(RecorderError, match="as many values"):
+        attention_canvas(replace(RECORDED, output=RECORDED.output.replace("1 2 3 4 5 6 7 8", "1 2 3")))
+
+
+def test_by_keyboard_and_address(open_page):
+    page = open_page("?canvas.mask=causal&canvas.moment=3")
+    assert page.locator("#canvas input[value=causal]").is_checked()
+    page.locator("#canvas").get_by_role("slider").focus()
+    page.keyboard.press("ArrowRight")
+    assert "canvas.moment=4" in page.evaluate("location.search")
+    assert page.locator("#canvas .time-bar__text").inner_text() == "tile 1 of 4: add"
+
+
+def test_moving_or_copying_the_element_makes_no_second_one(page):
+    move_and_copy(page, "#canvas")
+    page.locator("#copy").get_by_role("button", name="Back").click()
+    assert page.locator("#copy .time-bar__text").inner_text() == "tile 3 of 4: maximum"
+    assert page.locator("#canvas .time-bar__text").inner_text() == "tile 3 of 4: rescale"
+
+
+@pytest.mark.parametrize("scheme", ["default", "slate"])
+def test_no_axe_violation(open_page, scheme):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    page = open_page("?canvas.mask=causal")
+    in_scheme(page, scheme)
+    page.locator("#canvas summary").click()
+    results = axe.run(page)
+    assert results.violations_count == 0, results.generate_report()
+
+
+def test_fits_on_a_phone(open_page):
+    page = open_page(viewport={"width": 360, "height": 740}, has_touch=True)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    assert page.locator("#canvas .canvas__ours").evaluate("it => it.scrollWidth <= it.clientWidth")
