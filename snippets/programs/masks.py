@@ -193,7 +193,7 @@ def pad(x: torch.Tensor, *, other: float = 0, block_size: int = 1024) -> torch.T
 
     Args:
         x: A contiguous 1-D tensor of one of ``DTYPES``, on a GPU or, in the interpreter, on the CPU.
-        other: A number that the dtype of ``x`` holds. Every value is compiled anew.
+        other: A Python number that the dtype of ``x`` holds. Every value is compiled anew.
         block_size: A power of two, at most 2**16.
 
     Raises:
@@ -204,6 +204,8 @@ def pad(x: torch.Tensor, *, other: float = 0, block_size: int = 1024) -> torch.T
     """
     check_arguments(x, 1)
     check_block(x, block_size)
+    if not isinstance(other, (int, float)):  # None is Triton's word for "whatever", and a tensor is no constant
+        raise ValueError(f"other must be a number of Python's; got {other!r}, of the type {type(other).__name__}")
     if not x.is_floating_point():
         info = torch.iinfo(x.dtype)
         if not isinstance(other, int) or not info.min <= other <= info.max:

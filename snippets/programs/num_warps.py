@@ -53,15 +53,38 @@ def threads(target: GPUTarget, **options: int) -> int:
 
 # --8<-- [start:launch]
 def double(x: torch.Tensor, **options: int) -> torch.Tensor:
-    """Return ``2 * x`` for a contiguous float32 tensor on a GPU; ``options`` as in a launch.
+    """Return ``2 * x``; ``options`` as in a launch.
+
+    Args:
+        x: A contiguous float32 tensor on a GPU (in the interpreter: the CPU), of at most 2**31 - ``BLOCK`` elements.
 
     Raises:
+        ValueError: ``x`` is something that the kernel cannot serve.
         Exception: What Triton raises where the compiler refuses, or the GPU.
     """
+    check(x)
     out = torch.empty_like(x)
-    double_kernel[(triton.cdiv(x.numel(), BLOCK),)](x, out, x.numel(), BLOCK=BLOCK, **options)
+    if x.numel():
+        with torch.cuda.device_of(x):
+            double_kernel[(triton.cdiv(x.numel(), BLOCK),)](x, out, x.numel(), BLOCK=BLOCK, **options)
     return out
 # --8<-- [end:launch]
+
+
+def check(x: torch.Tensor) -> None:
+    """Raise ``ValueError`` for tensors that the kernel would compute wrongly or not at all."""
+    if x.dtype != torch.float32:
+        raise ValueError(f"x must be float32; got {x.dtype}")
+    if x.device.type != ("cuda" if isinstance(double_kernel, triton.JITFunction) else "cpu"):
+        raise ValueError(f"x is on {x.device}; move it to a GPU, as in x.cuda(), or to the CPU for the interpreter")
+    if not x.is_contiguous():
+        raise ValueError(f"x has strides {x.stride()}; pass x.contiguous(), which copies it")
+    if x.numel() > 2**31 - BLOCK:  # the kernel's offsets are int32
+        raise ValueError(f"x has {x.numel()} elements; the kernel takes at most {2**31 - BLOCK}")
+    if x.is_neg():  # the kernel would read memory in which the sign is not yet applied
+        raise ValueError("x is negated lazily; pass x.resolve_neg()")
+    if x.requires_grad and torch.is_grad_enabled():
+        raise ValueError("x requires a gradient, which this function does not compute; use torch.no_grad()")
 
 
 def why(error: Exception) -> str:

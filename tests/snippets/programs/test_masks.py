@@ -301,6 +301,13 @@ def test_pad_refuses_what_a_constant_does_not_hold(device, other):
         masks.pad(torch.ones(3, dtype=torch.float64, device=device), other=other)
 
 
+@pytest.mark.parametrize("other", [None, "0", np.int64(3), torch.tensor(2.0)])
+@pytest.mark.parametrize("dtype", [torch.int32, torch.float32])
+def test_pad_refuses_what_is_no_number(device, dtype, other):
+    with pytest.raises(ValueError, match=f"other must be a number of Python's; got .*{type(other).__name__}"):
+        masks.pad(torch.ones(3, dtype=dtype, device=device), other=other)
+
+
 # A store that picks its elements
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which numbers of warps and thread blocks the compiler takes, in a process that compiles."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,26 @@ def test_table():
 def test_doubles(device, n):
     x = torch.randn(n, device=device)
     assert torch.equal(double(x), 2 * x) and launched(x) == "right"
+
+
+@pytest.mark.parametrize(
+    ("x", "reason"),
+    [
+        (torch.ones(4, dtype=torch.float64), "must be float32; got torch.float64"),
+        (torch.ones(1).expand(4), "pass x.contiguous()"),
+        (torch.ones(4)[::2], "pass x.contiguous()"),
+        (torch._neg_view(torch.ones(4)), "pass x.resolve_neg()"),
+        (torch.ones(4, requires_grad=True), "requires a gradient"),
+        (torch.ones(4, device="meta"), "move it to a GPU"),
+    ],
+)
+def test_refuses_what_it_would_double_wrongly(device, x, reason):
+    with pytest.raises(ValueError, match=re.escape(reason)):
+        double(x if x.is_meta else x.to(device))
+
+
+def test_nothing_to_double(device):
+    assert double(torch.empty(0, device=device)).shape == (0,)
 
 
 @pytest.mark.parametrize("n", [1, num_warps.BLOCK + 1])
