@@ -16,6 +16,7 @@ def test_main_lists_every_benchmark(capsys):
 
 
 @pytest.mark.gpu
+@pytest.mark.alone
 @pytest.mark.long
 def test_what_is_doubled_doubles():
     doubled = launch_and_latency_measured.doubled.fn
