@@ -20,6 +20,7 @@ def test_walks_the_same_little_part_each_time():
 
 
 @pytest.mark.gpu
+@pytest.mark.alone
 def test_reports_too_little():
     assert memory_bug.owned.fn(2**28, "little") < 0.7 * memory_bug.owned.fn(2**28, "much")
 

@@ -239,6 +239,7 @@ def test_time_runs_agrees_with_do_bench():
 
 
 @pytest.mark.gpu
+@pytest.mark.alone
 def test_an_emptied_cache_is_slower():
     """Four megabytes come from the L2 cache unless it is emptied; a graph keeps Python out of the comparison."""
     source = torch.rand(2**20, device="cuda")
