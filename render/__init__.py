@@ -11,6 +11,7 @@ In the order in which a page comes about:
 - ``links``: which page shows a snippet's file, the way there from another page, and to the repository
 - ``recordings``: which a page means by ``gpu``, and a fresh one of each, or under ``mkdocs serve`` a preview
 - ``claims/``: numbers for sentences: expressions over recordings, and names that a page gives to values
+- ``cards``: tables that a phone shows row by row
 - ``code``: whole files, colored, to read and download
 - ``practice/``: the exercises, their pages, and which files readers download; what those hold of the site
 - ``templates``: Jinja2, for the HTML of all of these

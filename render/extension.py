@@ -39,6 +39,7 @@ from pygments.util import ClassNotFound
 
 from recorder.project import ROOT, RecorderError, Snippet, nearest, read_text, relative, snippets
 from render import recordings
+from render.cards import Cards
 from render.claims import expressions
 from render.claims.expressions import Claim
 from render.claims.values import Source, Values, WrongValue
@@ -313,6 +314,7 @@ class RecordingsExtension(Extension):
             HideFormatterHints(md), "recordings_shown", 28
         )  # after pymdownx.snippets, before the fences
         md.inlinePatterns.register(Claims(r"\{\{(.*?)\}\}", md), "recordings_claim", 185)
+        md.treeprocessors.register(Cards(md), "recordings_cards", 5)
         md.treeprocessors.register(WholePage(md), "recordings_whole", -10)
         md.postprocessors.register(EndPage(md), "recordings_end", 1)
 

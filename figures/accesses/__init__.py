@@ -7,7 +7,8 @@ is loaded, filled is stored, gray is untouched, red is out of bounds. A label re
 ``reading``: what the accesses come to, by program and by tensor. ``drawing``: the picture of that.
 """
 
-from figures.accesses.drawing import picture
+from figures.accesses.drawing import picture as picture  # of which the explorer draws its first state
+from figures.accesses.drawing import pictures
 from figures.accesses.reading import read
 from figures.registry import figure
 from figures.templates import render
@@ -18,5 +19,5 @@ from recorder.recording import Recording
 def accesses(recording: Recording, *, launch=None, tensors=None):
     """Drawn from what the interpreter really touched; ``tensors``: the arguments to draw, all by default."""
     seen = recording.traced(launch)
-    drawn, (programs, _) = picture(seen, tensors), read(seen)
-    return render("accesses/template.html", picture=drawn, kernel=seen.kernel, programs=programs)
+    drawn, (programs, _) = pictures(seen, tensors), read(seen)
+    return render("accesses/template.html", pictures=drawn, kernel=seen.kernel, programs=programs)

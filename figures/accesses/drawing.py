@@ -25,12 +25,33 @@ def picture(launch: Launch, tensors: list[str] | None = None) -> Markup:
 
     Raises ``RecorderError`` if it has no recorded accesses, no tensor of such a name, or is too large to be legible.
     """
+    programs, shown = _read(launch, tensors)
+    return _Drawing(programs, shown).draw(_title(launch, programs))
+
+
+def pictures(launch: Launch, tensors: list[str] | None = None) -> list[Markup]:
+    """Draw a launch as :func:`picture` does; where lanes do not stand above their elements anyway, as two pictures,
+    its programs and its tensors, which a page has side by side or one below the other."""
+    programs, shown = _read(launch, tensors)
+    title = _title(launch, programs)
+    if (drawing := _Drawing(programs, shown)).aligned:
+        return [drawing.draw(title)]
+    return [
+        _Drawing(programs, shown).draw(f"{title}: what each program touches", tensors=False),
+        _Drawing(programs, shown).draw(f"{title}: who touches each element", programs=False),
+    ]
+
+
+def _read(launch: Launch, tensors: list[str] | None) -> tuple[list[Program], list[Tensor]]:
     programs, shown = read(launch, tensors)
     strips = [strip for program in programs for strip in program.strips]
     if (squares := sum(len(part.offsets) for part in [*shown, *strips])) > LARGEST:
         raise RecorderError(f"{launch.kernel}: a picture of {squares} squares is not legible; at most {LARGEST} are")
-    title = f"The memory accesses of {launch.kernel}, launched as {plural(len(programs), 'program')}"
-    return _Drawing(programs, shown).draw(title)
+    return programs, shown
+
+
+def _title(launch: Launch, programs: list[Program]) -> str:
+    return f"The memory accesses of {launch.kernel}, launched as {plural(len(programs), 'program')}"
 
 
 class _Drawing:
@@ -41,7 +62,7 @@ class _Drawing:
         self.id = svg.unique("launch-picture")
         self.parts: list[Markup] = []
         self.hatches: set[str] = set()  # colors
-        self.width = self.x = self.y = 0
+        self.width = self.words = self.x = self.y = 0
         self.strips = [strip for program in programs for strip in program.strips]
         every = [offset for part in [*self.strips, *tensors] for offset in part.offsets]
         flat = all(len(part.shape) == 1 for part in [*self.strips, *tensors])
@@ -56,18 +77,20 @@ class _Drawing:
         end, last = self.tensors[0].shape[0], max((max(strip.offsets) for strip in self.strips), default=-1)
         return end if end <= last else None
 
-    def draw(self, title: str) -> Markup:
-        self._programs()
-        self.y += 6
-        for tensor in self.tensors:
+    def draw(self, title: str, *, programs=True, tensors=True) -> Markup:
+        if programs:
+            self._programs()
+            self.y += 6
+        for tensor in self.tensors if tensors else ():
             self._tensor(tensor)
-        width = max(self.width, 300) + 2
+        width = max(self.width, 300 if programs and tensors else self.words) + 2
         hatches = [
             svg.hatch(f"{self.id}-{color}", every=6, color=f"var(--{color})", stroke_width=1.5, stroke_opacity=0.6)
             for color in sorted(self.hatches)
         ]
         return svg.picture(
-            self.id, title, described(self.programs, self.tensors), svg.element("defs", *hatches), *self.parts,
+            self.id, title, described(self.programs if programs else [], self.tensors if tensors else []),
+            svg.element("defs", *hatches), *self.parts,
             class_="launch-picture", viewBox=f"-2 0 {svg.number(width)} {self.y}", width=f"{width / 16:g}em",
             style=f"--width: {width / 16:g}em",
         )  # fmt: skip
@@ -87,6 +110,7 @@ class _Drawing:
             )
             if text
         ]
+        self.words = max(self.words, self.x + 8 * len(bold) + 6.4 * len(note + warning) + 16)
         around = {**svg.HALO, "stroke_width": halo} if halo else {}
         spaced = {"xml:space": "preserve"}
         self.parts.append(svg.element("text", Markup("  ").join(spans), x=self.x, y=self.y + 12, **spaced, **around))
@@ -117,7 +141,8 @@ class _Drawing:
             if self.x and (self.aligned or self.x + width > COLUMNS * PITCH):
                 self.x, top = 0, bottom
             self.y = top
-            self.width = max(self.width, self.x + width)
+            broken = max(COLUMNS * PITCH, *(_wide(strip, _label(strip, program)) for strip in program.strips), 0)
+            self.width = max(self.width, self.x + min(width, broken))
             self._program(program)
             bottom = max(bottom, self.y)
             self.x += width + GAP

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The axes of a chart: where a value stands between the ends, and which values have a label."""
+"""The axes of a chart: where a value stands between the ends, which values have a label, and what must be said of it."""
 
-from math import ceil, floor, log10
+from collections.abc import Callable
+from math import ceil, floor, log2, log10
 from typing import NamedTuple
 
-from figures.table import is_power_of_two
+from figures.table import as_powers
 
 LETTER = 7  # pixels: the average width of a letter in a label
-ROOM = 270  # pixels for the labels below the plot on a phone
-SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+ROOM = {False: 190, True: 440}  # pixels for the labels below the plot: on a phone, and where there is room
+LINES = 8  # across a plot, at most
+PART = 0.5  # of the greatest value: if the least is more than that, the axis begins near it
+BINARY = ("bytes", "KiB", "MiB", "GiB", "TiB")
+WORDS = {10**6: "million", 10**9: "billion", 10**12: "trillion"}
 
 
 class Axis(NamedTuple):
@@ -18,6 +22,8 @@ class Axis(NamedTuple):
     high: float
     ticks: dict[float, str]  # the label of each value that has one
     log: bool = False
+    note: str = ""  # what a reader must know of it
+    narrow: frozenset[float] = frozenset()  # those of the labels for which a phone has room
 
     def at(self, value: float) -> float:
         """Return where a value stands: 0 at the lower end, 1 at the upper end."""
@@ -27,72 +33,124 @@ class Axis(NamedTuple):
 
 def of_names(names: list[str]) -> Axis:
     """Return the axis for names, one beside the other."""
-    return Axis(-0.5, len(names) - 0.5, dict(enumerate(names)))
+    ticks = dict(enumerate(names))
+    return Axis(-0.5, len(names) - 0.5, ticks, narrow=frozenset(ticks))
 
 
-def of_sizes(values: list[float], log: bool) -> Axis:
-    """Return the axis for what was varied; if logarithmic, with as many of these sizes for labels as fit on a phone."""
+def of_sizes(values: list[float], log: bool, unit: str = "") -> Axis:
+    """Return the axis for what was varied; if logarithmic, with as many of these sizes for labels as fit."""
     low, high = min(values), max(values)
     if log and low > 0:
-        beyond = (high / low) ** 0.03 if high > low else 2  # so that no marker stands on the edge of the plot
-        labels = sizes(values)
-        every = ceil(len(values) / min(9, ROOM // (LETTER * (max(map(len, labels)) + 1))))
-        ticks = dict(list(zip(values, labels, strict=True))[::every])
-        return Axis(low / beyond, high * beyond, ticks, log=True)
-    beyond = (high - low) * 0.03 or 1
+        labels = sizes(values, unit)
+        letters = LETTER * (max(map(len, labels)) + 1)
+        step, fewer = (ceil(len(values) / max(2, room // letters)) for room in (ROOM[True], ROOM[False]))
+        ticks = dict(list(zip(values, labels, strict=True))[::step])
+        narrow = frozenset(list(ticks)[:: ceil(fewer / step)])
+        beyond = 1 if high > low else 2
+        return Axis(low / beyond, high * beyond, ticks, True, _growth(values), narrow)
+    beyond = 0 if high > low else 1
     low, high = low - beyond, high + beyond
-    return Axis(low, high, {value: text for value, text in _round_values(low, high, 8).items() if low <= value <= high})
+    ticks = {value: text for value, text in round_values(low, high, 8).items() if low <= value <= high}
+    fewer = ceil(len(ticks) * LETTER * (max(map(len, ticks.values())) + 1) / ROOM[False])
+    return Axis(low, high, ticks, narrow=frozenset(list(ticks)[::fewer]))
 
 
-def of_values(values: list[float], log: bool) -> Axis:
-    """Return the axis for what was measured: from zero, or logarithmic over at least one power of ten."""
+def _growth(values: list[float]) -> str:
+    """Return how a logarithmic axis of sizes grows.
+
+    >>> _growth([1, 2, 4]), _growth([512, 2048, 8192]), _growth([1, 2, 10])
+    ('each point is twice the last', 'each point is 4 times the last', 'logarithmic')
+    """
+    factors = {round(b / a, 3) for a, b in zip(values, values[1:], strict=False)}
+    if len(factors) != 1:
+        return "logarithmic" if factors else ""
+    (factor,) = factors
+    return f"each point is {'twice' if factor == 2 else f'{factor:g} times'} the last"
+
+
+def of_values(values: list[float], log: bool, share: bool = False) -> Axis:
+    """Return the axis for what was measured. It is logarithmic over at least one power of ten; otherwise it begins at
+    zero, or near the least value if all are close together, and says so."""
     low, high = min(values), max(values)
     if log and 0 < low <= high / 10:
         low, high = low / 1.2, high * 1.2
-        return Axis(low, high, _powers_of_ten(low, high), log=True)
-    ticks = _round_values(min(low, 0), max(high, 0) or 1, 6)
+        ticks, factor = _powers(low, high)
+        times = "twice" if factor == 2 else f"{factor} times"
+        return Axis(low, high, ticks, True, f"each line is {times} the one below")
+    if high > low > PART * high:
+        ticks = round_values(low - 0.02 * (high - low), high, 6, share)
+        first = min(ticks)
+        return Axis(first, max(ticks), ticks, note=f"the axis begins at {ticks[first]}" if first > 0 else "")
+    ticks = round_values(min(low, 0), max(high, 0) or 1, 6, share)
     return Axis(min(ticks), max(ticks), ticks)
 
 
-def sizes(values: list[float]) -> list[str]:
-    """Return the sizes as a page spells them: as powers of two if all are, otherwise in digits.
+def sizes(values: list[float], unit: str = "") -> list[str]:
+    """Return the sizes as a page spells them: bytes in binary units, large powers of two as such, others in digits.
 
-    >>> sizes([64, 1024]), sizes([1, 1024])
-    (['2⁶', '2¹⁰'], ['1', '1,024'])
+    >>> sizes([512, 1024]), sizes([1024, 2**20]), sizes([2**12, 2**31], "bytes")
+    (['512', '1,024'], ['2¹⁰', '2²⁰'], ['4 KiB', '2 GiB'])
     """
-    if all(map(is_power_of_two, values)):
-        return [_power(2, value.bit_length() - 1) for value in values]
+    if unit.split(" ")[0] == "bytes" and all(isinstance(value, int) and value % 1024 == 0 for value in values):
+        return [_binary(value) for value in values]
+    if as_powers(values):
+        return [_power(value.bit_length() - 1) for value in values]
     return [f"{value:,}" for value in values]
 
 
-def _power(base: int, exponent: int) -> str:
-    return f"{base}{str(exponent).translate(SUPERSCRIPTS)}"
+def _binary(value: int) -> str:
+    power = min((value.bit_length() - 1) // 10, len(BINARY) - 1)
+    return f"{value / 2 ** (10 * power):.3g} {BINARY[power]}"
 
 
-def _round_values(low: float, high: float, most: int) -> dict[float, str]:
+def _power(exponent: int) -> str:
+    return "2" + str(exponent).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
+def round_values(low: float, high: float, most: int, share: bool = False) -> dict[float, str]:
     """Return the labels of round values from ``low`` or just below to ``high`` or just above, in some ``most`` steps.
 
-    >>> list(_round_values(0, 4300, 6).values())
-    ['0', '1,000', '2,000', '3,000', '4,000', '5,000']
+    >>> list(round_values(0, 4300, 6).values()), list(round_values(0.7, 1.1, 4, share=True).values())
+    (['0', '1,000', '2,000', '3,000', '4,000', '5,000'], ['70%', '80%', '90%', '100%', '110%'])
     """
     power = floor(log10((high - low) / most))
-    step = next(part * 10**power for part in (1, 2, 5, 10) if part * 10**power >= 0.999 * (high - low) / most)
+    step = next(part * 10.0**power for part in (1, 2, 5, 10) if part * 10.0**power >= 0.999 * (high - low) / most)
     decimals = max(0, -floor(log10(step) + 1e-9))
     counted = range(floor(low / step + 1e-9), ceil(high / step - 1e-9) + 1)
-    return {count * step: f"{count * step:,.{decimals}f}" for count in counted}
+    say: Callable[[float], str] = lambda value: f"{value:,.{decimals}f}"
+    if share:
+        say = lambda value: f"{value:.{max(0, decimals - 2)}%}"
+    return {count * step: say(count * step) for count in counted}
 
 
-def _powers_of_ten(low: float, high: float) -> dict[float, str]:
-    """Return the labels of powers of ten between ``low`` and ``high``; of 2 and 5 times these too if they are few.
+def _powers(low: float, high: float) -> tuple[dict[float, str], int]:
+    """Return the labels of values that grow by one factor, and the factor: the least for which the lines are few.
 
-    >>> list(_powers_of_ten(3, 44).values()), list(_powers_of_ten(1e-6, 1e-4).values())
-    (['5', '10', '20'], ['10⁻⁶', '10⁻⁵', '10⁻⁴'])
+    >>> list(_powers(30, 500)[0].values()), list(_powers(2e-7, 0.02)[0].values())
+    (['50', '100', '200', '400'], ['1 in 1 million', '1 in 100,000', '1 in 10,000', '1 in 1,000', '1 in 100'])
     """
-    within = lambda values: [value for value in values if low <= value <= high]
-    exponents = range(floor(log10(low)), ceil(log10(high)) + 1)
-    powers = within(10.0**exponent for exponent in exponents)
-    if low < 1e-4 or high >= 1e6:
-        return {power: _power(10, round(log10(power))) for power in powers}
-    if len(powers) < 3:
-        powers = within(part * 10.0**exponent for exponent in exponents for part in (1, 2, 5))
-    return {power: f"{power:,g}" for power in powers}
+    if high / low <= 2**LINES:
+        part = next(part * 10.0 ** floor(log10(low)) for part in (1, 2, 5, 10) if part * 10 ** floor(log10(low)) >= low)
+        ticks = [part * 2**i for i in range(floor(log2(high / part)) + 1)]
+        return {tick: said(tick) for tick in ticks}, 2
+    exponents = range(ceil(log10(low) - 1e-9), floor(log10(high) + 1e-9) + 1)
+    step, say = ceil(len(exponents) / LINES), _part if low < 1e-5 and high <= 1 else said
+    return {10.0**exponent: say(10.0**exponent) for exponent in exponents[::step]}, 10**step
+
+
+def said(value: float) -> str:
+    """Return a round value in words that can be read at a glance.
+
+    >>> said(0.0001), said(0.5), said(2000.0), said(5e7)
+    ('0.0001', '0.5', '2,000', '50 million')
+    """
+    if value >= 1e6:
+        size = max(size for size in WORDS if size <= value)
+        return f"{value / size:,g} {WORDS[size]}"
+    digits = max(0, 1 - floor(log10(value) + 1e-9))
+    text = f"{value:,.{digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _part(value: float) -> str:
+    return f"1 in {said(float(round(1 / value)))}"

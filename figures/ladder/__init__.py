@@ -2,32 +2,46 @@
 """The levels of memory as a ladder: a rung for each, with what it holds and how fast it is.
 
 It takes a benchmark with a row for each level, nearest first, and the lines ``holds`` (bytes), ``answers``
-(nanoseconds) and ``delivers`` (GB/s). A zero is something that was not measured. All bars are logarithmic: one
-vertical line farther is ten times as much.
+(nanoseconds) and ``delivers`` (GB/s). A zero is something that was not measured. Each line is a panel of dots, not of
+bars: on a logarithmic axis a bar's length means nothing. Its lines are labeled, and it says how far they are apart.
 """
 
-from math import ceil, log2, log10
-
-from markupsafe import Markup
+from math import ceil, floor, log10
+from typing import NamedTuple
 
 from figures.registry import figure
-from figures.svg import element, text
 from figures.templates import render
 from recorder.recording import Recording, Row
 
 HUES = {"registers": "registers", "L1": "shared", "L2": "l2", "HBM": "hbm"}  # of theme/assets/tokens.css
-WIDTH, NAMES, GAP, RUNG, HEAD = 460, 76, 12, 46, 40  # in the units of its viewBox
 COLUMNS = {"holds": "holds", "answers": "answers after", "delivers": "delivers"}
 BINARY = ("bytes", "KiB", "MiB", "GiB", "TiB")
+LINES = 5  # in a panel, at most
+
+
+class Panel(NamedTuple):
+    """One line of the benchmark for all levels; places are percent of the panel's width."""
+
+    title: str
+    factor: int  # from one vertical line to the next
+    lines: list[tuple[float, str]]
+    rungs: list[tuple[str, str, str, float | None]]  # level, color, value, place
 
 
 @figure(of="rows")
 def ladder(recording: Recording, *, name="ladder"):
-    """Draw the picture, and its table to unfold."""
+    """Draw the panels, and their table to unfold."""
     rungs = recording.benchmark(name, *COLUMNS).medians()
     titles = ["Level", *map(str.capitalize, COLUMNS.values())]
     rows = [[level, *(say(line, rung[line]) for line in COLUMNS)] for level, rung in rungs.items()]
-    return render("ladder/template.html", name=name, picture=draw(rungs), titles=titles, rows=rows)
+    sentences = (
+        f"{level}: " + ", ".join(f"{title} {say(line, rung[line])}" for line, title in COLUMNS.items())
+        for level, rung in rungs.items()
+    )
+    panels = [panel(line, rungs) for line in COLUMNS]
+    return render(
+        "ladder/template.html", name=name, panels=panels, label="; ".join(sentences), titles=titles, rows=rows
+    )
 
 
 def say(line: str, value: float) -> str:
@@ -39,43 +53,35 @@ def say(line: str, value: float) -> str:
     if not value:
         return "not measured"
     if line == "holds":
-        power = min(int(log2(value) // 10), len(BINARY) - 1)
+        power = min(int(value).bit_length() - 1, 49) // 10
         return f"{value / 2 ** (10 * power):.3g} {BINARY[power]}"
     small, large = {"answers": ("ns", "µs"), "delivers": ("GB/s", "TB/s")}[line]
     return f"{value:.3g} {small}" if round(value) < 1000 else f"{value / 1000:.3g} {large}"
 
 
-def scale(values) -> tuple[int, int]:
-    """Return the powers of ten that bound a column's axis: from below the least value to the greatest or above."""
-    logs = [log10(value) for value in values if value]
-    return ceil(min(logs)) - 1, ceil(max(logs))
+def scale(line: str, values: list[float]) -> list[float]:
+    """Return where a panel has its lines: from the least value or below to the greatest or above, by one factor.
+
+    >>> scale("answers", [20, 500]), scale("holds", [2**18, 2**37])
+    ([10, 100, 1000], [1024, 1048576, 1073741824, 1099511627776])
+    """
+    base = 1024 if line == "holds" else 10
+    logs = [log10(value) / log10(base) for value in values if value]
+    low, high = floor(min(logs)), ceil(max(logs))
+    step = ceil((max(high, low + 1) - low) / (LINES - 1))
+    return [base**power for power in range(low, low + step * ceil((max(high, low + 1) - low) / step) + 1, step)]
 
 
-def draw(rungs: dict[str, Row]) -> Markup:
-    bottom = HEAD + RUNG * len(rungs)
-    wide = (WIDTH - NAMES) / len(COLUMNS) - GAP
-    label = lambda x, y, words, **how: text(x, y, words, font_size=11, halo=3, **how)
-    parts = []
-    for column, (line, title) in enumerate(COLUMNS.items()):
-        left = NAMES + column * (wide + GAP)
-        low, high = scale(rung[line] for rung in rungs.values())
-        length = lambda power, low=low, high=high: (power - low) * wide / (high - low)
-        parts.append(label(left, 14, title))
-        for power in range(low, high + 1):
-            path = f"M{left + length(power):.1f} {HEAD - 16}V{bottom}"
-            parts.append(element("path", d=path, stroke="var(--rule)"))
-        for y, (level, rung) in zip(range(HEAD, bottom, RUNG), rungs.items(), strict=True):
-            if value := rung[line]:
-                hue = f"var(--memory-{HUES[level]})" if level in HUES else "var(--ink-muted)"
-                width = length(log10(value))
-                parts.append(element("rect", x=left, y=y + 16, width=width, height=14, fill=hue))
-            parts.append(label(left, y + 11, say(line, value), ink="ink" if value else "ink-muted"))
-    for y, level in zip(range(HEAD, bottom, RUNG), rungs, strict=True):
-        parts.append(label(0, y + 27, level, font_weight=700))
-    sentences = (
-        f"{level}: " + ", ".join(f"{title} {say(line, rung[line])}" for line, title in COLUMNS.items())
-        for level, rung in rungs.items()
-    )
-    return element(
-        "svg", *parts, class_="chart", role="img", viewBox=f"0 0 {WIDTH} {bottom}", aria_label="; ".join(sentences)
+def panel(line: str, rungs: dict[str, Row]) -> Panel:
+    lines = scale(line, [rung[line] for rung in rungs.values()])
+    at = lambda value: 100 * log10(value / lines[0]) / log10(lines[-1] / lines[0])
+    hue = lambda level: f"var(--memory-{HUES[level]})" if level in HUES else "var(--ink-muted)"
+    return Panel(
+        COLUMNS[line],
+        round(lines[1] / lines[0]),
+        [(at(value), say(line, value)) for value in lines],
+        [
+            (level, hue(level), say(line, rung[line]), at(rung[line]) if rung[line] else None)
+            for level, rung in rungs.items()
+        ],
     )

@@ -2,6 +2,8 @@
 """A benchmark as a table of medians."""
 
 import re
+from collections.abc import Iterable
+from math import floor, log10
 
 import msgspec
 from markupsafe import Markup, escape
@@ -29,7 +31,7 @@ def table(recording: Recording, *, name=..., share_of=None, rows=None, lines=Non
     others = [line for line in data.lines if share_of and line != share_of]
     titles = [data.xlabel, *data.lines.values()]
     titles += [f"{data.lines[line]}, share of {whole}" for line in others]
-    form = _power if all(map(is_power_of_two, rows or medians)) else _plain
+    form = _power if as_powers(rows or medians) else _plain
     body = [
         [form(x), *cells, *(f"{row[line] / row[share_of]:.2f}" for line in others)]
         for x, row, cells in zip(rows or medians, shown, _cells(data, shown, spread), strict=True)
@@ -56,9 +58,10 @@ def _breakable(title: str) -> Markup:
     return Markup(re.sub(r"(?<=[_=])(?=\w)", "<wbr>", str(escape(title))))
 
 
-def is_power_of_two(x) -> bool:
-    """Return whether a size reads better as a power of two."""
-    return isinstance(x, int) and x >= 64 and x & (x - 1) == 0
+def as_powers(values: Iterable) -> bool:
+    """Return whether sizes read better as powers of two: all are, and the largest has more than six digits."""
+    values = list(values)
+    return all(isinstance(x, int) and x >= 64 and x & (x - 1) == 0 for x in values) and max(values) > 2**17
 
 
 def _power(x) -> Markup:
@@ -70,14 +73,15 @@ def _plain(x) -> str:
 
 
 def _numbers(rows: list[list[float]]) -> list[list[str]]:
-    """Three digits each; a row or a column of whole numbers has no decimals, small beside tiny ones have exponents."""
+    """Three digits each, two if tiny; a row or a column of whole numbers has no decimals."""
     counts = [all(value == int(value) for value in column) for column in zip(*rows, strict=True)]
-    tiny = any(0 < abs(value) < 1e-4 for row in rows for value in row)
 
     def text(value: float, whole: bool) -> str:
         if whole or abs(value) >= 99.95:
             return f"{value:,.0f}"
-        return f"{value:.1e}" if tiny and 0 < abs(value) < 0.01 else f"{value:#.3g}" if value else "0"
+        if 0 < abs(value) < 1e-3:
+            return f"{value:.{1 - floor(log10(abs(value)))}f}"
+        return f"{value:#.3g}" if value else "0"
 
     return [
         [text(value, whole or all(v == int(v) for v in row)) for value, whole in zip(row, counts, strict=True)]

@@ -88,8 +88,7 @@ def picture(matrices: list[Matrix], kernel: str, program: int) -> Markup:
     hatch = svg.element("defs", svg.hatch(id, every=3.5, stroke_width=1))
     return svg.picture(
         id, f"What program {program} of {kernel} touches", summary, hatch, *parts, class_="tiles-picture",
-        viewBox=f"-1 0 {width} {bottom}", width=f"{width / 16:g}em", style="max-width:100%",
-        color=f"var(--{svg.pid(program)})",
+        viewBox=f"-1 0 {width} {bottom}", width=f"{width / 16:g}em", color=f"var(--{svg.pid(program)})",
     )  # fmt: skip
 
 

@@ -2,7 +2,8 @@
 """When the host and the GPU were busy: two lanes over one axis of time.
 
 It takes a benchmark with a row for each call, numbered from 1, and two lines for each kind of bar, ``kernel_begin`` and
-``kernel_end``, say. Bars of the kind ``host`` are on the host's lane, all others on the GPU's.
+``kernel_end``, say. Bars of the kind ``host`` are on the host's lane, all others on the GPU's. As in a chart, lengths
+along the axis are percentages and all others pixels: the picture fills its page, and its text keeps its size.
 """
 
 from markupsafe import Markup
@@ -13,8 +14,9 @@ from figures.templates import render
 from recorder.project import RecorderError
 from recorder.recording import Benchmark, Recording
 
-WIDTH, LEFT, RIGHT, LANE, GAP = 460, 44, 32, 30, 12  # in the units of its viewBox
-FILLS = {"host": "var(--ink-muted)", "kernel": "var(--ink)"}  # what is neither is an outline
+LEFT, LANE, GAP = 48, 40, 12  # pixels
+FILLS = {"host": "var(--ink-muted)", "kernel": "var(--series-1)"}  # what is neither is an outline
+WIDE, NARROW = 1.9, 4.5  # percent of the width that a number needs, where there is room and on a phone
 
 
 @figure(of="rows")
@@ -39,29 +41,29 @@ def draw(data: Benchmark) -> Markup:
     rows, kinds = data.medians(), kinds_of(data)
     end = max(row[f"{kind}_end"] for row in rows.values() for kind in kinds)
     step = next(step for step in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10**9) if end / step <= 8)
-    x = lambda time: LEFT + time * (WIDTH - LEFT - RIGHT) / end
+    percent = lambda time: f"{100 * time / end:.2f}%"
     top = {"host": GAP, "GPU": 2 * GAP + LANE}
-    bottom = top["GPU"] + LANE + GAP / 2
-    parts = [_text(0, y, lane, "start") for lane, y in top.items()]
+    bottom = top["GPU"] + LANE + GAP
+    parts = [text(-LEFT, y + LANE * 0.62, lane, font_weight=600) for lane, y in top.items()]
     for tick in range(0, int(end) + 1, step):
-        parts.append(element("path", d=f"M{x(tick):.1f} {GAP / 2}V{bottom}", stroke="var(--rule)"))
-        parts.append(_text(x(tick), bottom - 4, f"{tick} {data.ylabel}" if tick + step > end else tick))
+        x, last = percent(tick), tick + step > end
+        parts.append(element("line", x1=x, x2=x, y1=GAP / 2, y2=bottom, stroke="var(--rule)"))
+        words = f"{tick} {data.ylabel}" if last else tick
+        parts.append(text(x, bottom + 16, words, ink="ink-muted", text_anchor="middle"))
     for call, row in rows.items():
         for kind in kinds:
-            begin, stop = x(row[f"{kind}_begin"]), x(row[f"{kind}_end"])
+            begin, stop = row[f"{kind}_begin"], row[f"{kind}_end"]
             fill, y = FILLS.get(kind, "var(--paper)"), top["host" if kind == "host" else "GPU"]
-            place = {"x": begin, "y": y, "width": max(stop - begin, 1), "height": LANE}
-            parts.append(element("rect", **place, fill=fill, stroke="var(--ink-muted)"))
-            if stop - begin > 10:  # else the number would not fit
-                parts.append(_text((begin + stop) / 2, y, call, ink="paper" if kind in FILLS else "ink"))
+            stroke = "var(--ink-muted)" if kind not in FILLS else fill
+            place = {"x": percent(begin), "y": y, "width": percent(stop - begin), "height": LANE}
+            parts.append(element("rect", **place, fill=fill, stroke=stroke))
+            if (share := 100 * (stop - begin) / end) > WIDE:  # else the number would not fit
+                ink, only = "paper" if kind in FILLS else "ink", "timeline__wide" if share < NARROW else None
+                at = percent((begin + stop) / 2), y + LANE * 0.62
+                parts.append(text(*at, call, ink=ink, text_anchor="middle", font_weight=600, class_=only))
     sentences = (
         f"{call}: " + ", ".join(f"{label} {row[line]:.0f}" for line, label in data.lines.items())
         for call, row in rows.items()
     )
-    label, box = f"In {data.ylabel}. " + "; ".join(sentences), f"0 0 {WIDTH} {bottom + 22}"
-    return element("svg", *parts, class_="chart", role="img", viewBox=box, aria_label=label)
-
-
-def _text(x: float, y: float, content, anchor: str = "middle", ink: str = "ink-muted") -> Markup:
-    """Draw a text in the lane whose upper edge is y."""
-    return text(x, y + LANE * 0.62, content, ink=ink, text_anchor=anchor, font_size=11)
+    label = f"In {data.ylabel}. " + "; ".join(sentences)
+    return element("svg", *parts, role="img", height=bottom + 22, font_size=13, aria_label=label)

@@ -8,7 +8,8 @@ from xml.etree import ElementTree
 import pytest
 from msgspec.structs import replace
 
-from figures.chart import HEIGHT, MARKERS, axes, chart
+from figures.chart import HEIGHT, axes, chart, labels
+from figures.chart.series import MARKERS, numbers
 from figures.svg import unique
 from recorder.project import RecorderError
 from recorder.recording import Reading
@@ -56,39 +57,106 @@ def test_markers_stand_where_the_axes_say():
 def test_everything_is_inside_and_every_axis_has_labels(x_log, y_log, values):
     for xs in ((1, 2, 4), (0, 10, 320), (2**12, 2**20, 2**36), (1.5, 1.6, 1.7)):
         plot = drawn(**rows(*zip(xs, values, strict=True)), x_log=x_log, y_log=y_log)
-        assert all(0 < x < 100 and -0.01 <= y <= HEIGHT + 0.01 for x, y in marks(plot))
-    labels = axes.of_values(values, y_log).ticks.values()
-    assert 2 <= len(labels) == len(set(labels)) <= 8
+        assert all(-0.01 <= x <= 100.01 and -0.01 <= y <= HEIGHT + 0.01 for x, y in marks(plot))
+    texts_of_y = axes.of_values(values, y_log).ticks.values()
+    assert 2 <= len(texts_of_y) == len(set(texts_of_y)) <= axes.LINES + 1
     assert len(marks(drawn(**rows((5, 1)), x_log=x_log, y_log=y_log))) == 1, "a single reading"
 
 
 @pytest.mark.parametrize(
-    ("values", "labels"),
+    ("values", "ticks", "note"),
     [
-        ((1e-6, 1e-3), ["10⁻⁶", "10⁻⁵", "10⁻⁴", "10⁻³"]),
-        ((0.01, 50), ["0.01", "0.1", "1", "10"]),
-        ((4, 44), ["5", "10", "20", "50"]),
-        ((17, 23), ["0", "5", "10", "15", "20", "25"]),  # less than a power of ten: it begins at zero
+        ((1e-6, 1e-3), ["1 in 1 million", "1 in 100,000", "1 in 10,000", "1 in 1,000"], "10 times"),
+        ((0.01, 50), ["0.01", "0.1", "1", "10"], "10 times"),
+        ((4, 44), ["5", "10", "20", "40"], "twice"),
+        ((2, 3e14), ["10", "1,000", "100,000", "10 million", "1 billion", "100 billion", "10 trillion"], "100 times"),
     ],
 )
-def test_labels_of_a_logarithmic_axis(values, labels):
-    assert list(axes.of_values(values, log=True).ticks.values()) == labels
+def test_a_logarithmic_axis_writes_its_factor(values, ticks, note):
+    axis = axes.of_values(values, log=True)
+    assert [*axis.ticks.values()][: len(ticks)] == ticks and len(axis.ticks) <= axes.LINES + 1
+    assert axis.note == f"each line is {note} the one below"
+    places = [axis.at(value) for value in axis.ticks]
+    steps = [b - a for a, b in zip(places, places[1:], strict=False)]
+    assert steps == pytest.approx([steps[0]] * len(steps)), "by one factor: all lines are equally far apart"
+    picture = drawn(**rows((1, values[0]), (2, values[1])), y_log=True)
+    assert axis.note in "".join(picture.itertext())
 
 
-def test_labels_of_sizes_fit_on_a_phone():
+def test_an_axis_that_does_not_begin_at_zero_says_so():
+    for values, log in (((17, 23), True), ((640, 1180), False)):
+        axis = axes.of_values(values, log)
+        first = next(iter(axis.ticks.values()))
+        assert first != "0" and axis.note == f"the axis begins at {first}" and axis.low <= min(values)
+    assert axes.of_values((10, 23), log=False).note == "" and axes.of_values((10, 23), log=False).low == 0
+    assert "the axis begins at" in "".join(drawn(**rows((1, 17), (2, 23))).itertext())
+
+
+def test_labels_of_sizes_fit():
     for sizes in ([2**n for n in range(12, 37)], [32 << 2 * n for n in range(7)], [3**n for n in range(20)]):
-        ticks = axes.of_sizes(sizes, log=True).ticks
-        assert {*ticks} <= {*sizes} and sum(axes.LETTER * (len(text) + 1) for text in ticks.values()) <= axes.ROOM
-        assert min(sizes) in ticks and len(ticks) >= 2
+        for unit in ("n", "bytes read"):
+            axis = axes.of_sizes(sizes, log=True, unit=unit)
+            assert {*axis.ticks} <= {*sizes} and axis.narrow <= {*axis.ticks} and min(sizes) in axis.narrow
+            for shown, wide in ((axis.ticks, True), (axis.narrow, False)):
+                assert sum(axes.LETTER * (len(axis.ticks[x]) + 1) for x in shown) <= axes.ROOM[wide]
+                assert len(shown) >= 2
+
+
+def test_shares_of_a_line_are_drawn_beside_its_level():
+    lines = {"a": "A", "b": "B"}
+    readings = [Reading(x=[2], y={"a": [9.0], "b": [10.0]}), Reading(x=[4], y={"a": [24.0], "b": [20.0]})]
+    recorded = replace(made("h200"), benchmarks=[replace(TOY, lines=lines, rows=readings)])
+    html = chart(recorded, name="bandwidth", share_of="b")
+    picture = ElementTree.fromstring(html.partition("<details")[0])
+    axis = axes.of_values([0.9, 1.2], log=False, share=True)
+    assert [y for _, y in marks(picture)] == pytest.approx([HEIGHT * (1 - axis.at(v)) for v in (0.9, 1.2)], abs=0.01)
+    assert "GB/s, as a share of B" in html and "100%" in texts(picture) and "120%" in readings_of(picture)[1]
+    assert "share of B" in html.partition("<details")[2], "the numbers have the table's options"
+
+
+def test_some_lines_and_a_title():
+    html = chart(made("h200"), name="bandwidth", lines=["copy"], title="A <copy> wins")
+    picture = ElementTree.fromstring(html.partition("<details")[0])
+    assert len(picture.findall(".//defs/path")) == 1 and "A &lt;copy&gt; wins" in html
+    with pytest.raises(RecorderError, match="no line 'copi'; the nearest"):
+        chart(made("h200"), name="bandwidth", lines=["copi"])
+
+
+def readings_of(picture: ElementTree.Element) -> list[str]:
+    """What is said at each size, to who points there."""
+    return [" ".join("".join(label.itertext()).split()) for label in picture.iter("label")]
+
+
+def test_each_size_can_be_read():
+    picture = drawn(**rows((1024, 7, 6, 8), (4096, 12345)), x_log=True)
+    assert readings_of(picture) == ["1,024, toy: 7.00", "4,096, toy: 12,345"]
+    buttons = [label.find("input") for label in picture.iter("label")]
+    assert {button.get("type") for button in buttons} == {"radio"} and len({b.get("name") for b in buttons}) == 1
+    strips = [re.findall(r"[-\d.]+(?=%)", label.get("style")) for label in picture.iter("label")]
+    (left, width), (next_left, _) = [[float(v) for v in strip] for strip in strips]
+    assert left + width == pytest.approx(next_left, abs=0.02), "no gap between two sizes"
+
+
+def test_names_at_the_ends_do_not_overlap():
+    places = labels.spread([100, 101, 102, 40, 290], [18, 33, 18, 18, 48], -12, 300)
+    found = sorted(zip(places, [18, 33, 18, 18, 48], strict=True))
+    assert all(a + h / 2 <= b - k / 2 + 1e-9 for (a, h), (b, k) in zip(found, found[1:], strict=False))
+    assert found[-1][0] + found[-1][1] / 2 <= 300 and places[3] == 40, "what has room stays"
+
+
+def test_a_kernel_keeps_its_color_through_all_charts():
+    a, b = numbers(["torch", "two", "fused"]), numbers(["naive", "fused", "torch"])
+    assert a["torch"] == b["torch"] and a["fused"] == b["fused"]
+    assert sorted(numbers("abcdefgh").values()) == list(range(8)) and len({*b.values()}) == 3
 
 
 def test_a_band_needs_several_readings():
-    one, several = (drawn(**rows(*each)) for each in ([(2, 7), (4, 8)], [(2, 7, 7, 7), (4, 8, 6, 9)]))
+    one, several = (drawn(**rows(*each)) for each in ([(2, 3), (4, 8)], [(2, 3, 3, 3), (4, 8, 6, 9)]))
     bands = [[path for path in picture.iter("path") if path.get("fill-opacity")] for picture in (one, several)]
     assert list(map(len, bands)) == [0, 1]
     points = re.findall(r"([\d.]+) ([\d.]+)", bands[1][0].get("d"))
     top, bottom = (HEIGHT * (1 - value / 10) for value in (9, 6))
-    assert [float(y) for _, y in points] == pytest.approx([0.3 * HEIGHT, bottom, top, 0.3 * HEIGHT], abs=0.06)
+    assert [float(y) for _, y in points] == pytest.approx([0.7 * HEIGHT, bottom, top, 0.7 * HEIGHT], abs=0.06)
 
 
 def test_names_stand_beside_each_other():
@@ -99,22 +167,22 @@ def test_names_stand_beside_each_other():
 
 def test_lines_differ_in_color_and_marker_and_have_names():
     lines = {f"line {i}": f"<{i}>" for i in range(len(MARKERS))}
-    readings = [Reading(x=[x], y={line: [1.0] for line in lines}) for x in (2, 4)]
+    readings = [Reading(x=[x], y={line: [1.0 + i] for i, line in enumerate(lines)}) for x in (2, 4)]
     picture = drawn(lines=lines, rows=readings)
-    samples = picture.findall("p/span")
-    assert [span.find("svg").tail for span in samples] == list(lines.values())
-    assert len({use.get("fill") for span in samples for use in span.iter("use")}) == len(lines)
+    for width in ("wide", "narrow"):
+        (names,) = picture.findall(f".//g[@class='chart-plot__{width}']")
+        assert {"".join(text.itertext()) for text in names.iter("text")} == {*lines.values()}
+        assert len({text.get("fill") for text in names.iter("text")}) == len(lines)
     assert len({path.get("d") for path in picture.iter("path") if path.get("id")}) == len(lines)
     with pytest.raises(RecorderError, match=r"8 colors, and 'bandwidth' has 9 lines; show a table"):
         drawn(lines=lines | {"more": "more"}, rows=readings)
 
 
 def test_in_words_and_in_the_colors_of_the_page():
-    html = chart(made("h200"), name="bandwidth", share_of="copy")
+    html = chart(made("h200"), name="bandwidth")
     assert 'aria-label="GB/s by elements: toy (Triton), a &lt;copy&gt; &amp; &#34;more&#34;"' in html
-    assert "share of a &lt;copy&gt;" in html.partition("<details")[2], "the numbers have the table's options"
     colors = set(re.findall(r'(?:fill|stroke)="([^"]+)"', html)) - {"none"}
-    assert colors <= {f"var(--{name})" for name in tokens()} and "var(--pid-1)" in colors
+    assert colors <= {f"var(--{name})" for name in tokens()} and "var(--series-1)" in colors
 
 
 def test_ids_are_of_one_chart():

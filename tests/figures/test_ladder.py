@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ladder of memory levels: bars as long as the logarithms say, a fixed hue for each level, all of it in words."""
+"""The ladder of memory levels: dots where the logarithms say, on labeled lines, a fixed hue for each level, all of it in words."""
 
 import re
 
 import pytest
+from bs4 import BeautifulSoup
 from msgspec.structs import replace
 
 from figures import ladder
@@ -31,31 +32,35 @@ def recorded(*lines: str) -> Recording:
     return replace(made("h200"), benchmarks=[table])
 
 
-def bars(svg):
-    matches = re.findall(r'<rect x="([\d.]+)" y="(\d+)" width="([\d.]+)" height="\d+" fill="var\(--([\w-]+)\)"', svg)
-    return [(float(x), int(y), float(width), fill) for x, y, width, fill in matches]
+def panels() -> list[BeautifulSoup]:
+    return BeautifulSoup(ladder.ladder(recorded()), "html.parser").select(".ladder__panel")
 
 
-def test_bars_are_as_long_as_the_logarithms():
-    drawn = bars(ladder.ladder(recorded()).partition("<details")[0])
-    assert len(drawn) == 11, "the one that was not measured has no bar"
-    columns = sorted({x for x, *_ in drawn})
-    answers = {fill: width for x, _, width, fill in drawn if x == columns[1]}
-    decade = answers["memory-shared"] - answers["memory-registers"]  # 20 ns and 2 ns
-    assert answers["memory-hbm"] - answers["memory-shared"] == pytest.approx(decade * 1.398, abs=0.2)
-    holds = [width for x, _, width, _ in drawn if x == columns[0]]
-    assert holds[0] == holds[1] < holds[3] < holds[2]
-    assert all(x + width <= ladder.WIDTH for x, _, width, _ in drawn)
+def left(dot) -> float:
+    return float(re.search(r"left: ([\d.]+)%", dot["style"])[1])
+
+
+def test_dots_stand_where_the_labeled_lines_say():
+    holds, answers, _ = panels()
+    lines = {line.text: left(line) for line in answers.select(".ladder__scale i")}
+    assert [*lines] == ["1 ns", "10 ns", "100 ns", "1 µs", "10 µs"] and "each line is 10 times the last" in answers.text
+    registers, l1, hbm, _ = map(left, answers.select("u"))
+    assert lines["1 ns"] < registers < lines["10 ns"] < l1 < lines["100 ns"] < hbm < lines["1 µs"]
+    decade = lines["10 ns"] - lines["1 ns"]
+    assert l1 - registers == pytest.approx(decade, abs=0.2) and hbm - l1 == pytest.approx(decade * 1.398, abs=0.2)
+    assert "each line is 1,024 times the last" in holds.text
+    assert [line.text for line in holds.select(".ladder__scale i")] == ["1 KiB", "1 MiB", "1 GiB", "1 TiB"]
+    assert all(0 <= left(dot) <= 100 for panel in panels() for dot in panel.select("u"))
+
+
+def test_what_was_not_measured_has_no_dot():
+    registers = panels()[2].select_one(".ladder__rung")
+    assert not registers.select("u") and "not measured" in registers.text
 
 
 def test_each_level_has_its_hue_and_the_host_is_gray():
-    drawn = bars(ladder.ladder(recorded()))
-    assert list(dict.fromkeys(fill for *_, fill in drawn)) == [
-        "memory-registers",
-        "memory-shared",
-        "memory-hbm",
-        "ink-muted",
-    ]
+    hues = [re.search(r"--([\w-]+)", rung["style"])[1] for rung in panels()[0].select(".ladder__rung")]
+    assert hues == ["memory-registers", "memory-shared", "memory-hbm", "ink-muted"]
     assert {f"memory-{hue}" for hue in ladder.HUES.values()} | {"ink", "ink-muted", "paper", "rule"} <= tokens()
 
 
@@ -64,7 +69,8 @@ def test_says_in_words_what_it_shows():
     assert 'aria-label="registers: holds 256 KiB, answers after 2 ns, delivers not measured; L1: holds 256 KiB' in html
     row = html.split('<th scope="row">HBM</th>')[1].split("</tr>")[0]
     assert re.findall("<td>(.*?)</td>", row) == ["140 GiB", "500 ns", "4.2 TB/s"]
-    assert ">1.5 µs</text>" in html and ">50 GB/s</text>" in html and ">not measured</text>" in html
+    values = [value.text for panel in panels() for value in panel.select(".ladder__rung i")]
+    assert {"1.5 µs", "50 GB/s", "not measured"} <= {*values}
 
 
 @pytest.mark.parametrize(
@@ -79,9 +85,11 @@ def test_units(line, value, words):
     assert ladder.say(line, value) == words
 
 
-def test_an_axis_begins_below_the_least_value():
-    assert ladder.scale([0, 20, 500]) == (1, 3)
-    assert ladder.scale([10, 1000]) == (0, 3), "the least value has a bar too"
+def test_lines_span_all_values_and_are_few():
+    assert ladder.scale("answers", [0, 20, 500]) == [10, 100, 1000]
+    assert ladder.scale("answers", [10, 10]) == [10, 100], "one value has two lines"
+    many = ladder.scale("delivers", [1, 1e9])
+    assert len(many) <= ladder.LINES and many[0] <= 1 and many[-1] >= 1e9
 
 
 def test_refuses_what_is_no_ladder():

@@ -36,7 +36,7 @@ def test_the_unit_stands_over_the_table_where_there_is_one():
 
 def test_numbers_have_three_digits():
     assert numbers([0.0001234, 1.0, 9.996], [99.95, 12345.6, 0.0]) == [
-        ["0.000123", "1.00", "10.0"], ["100", "12,346", "0"],
+        ["0.00012", "1.00", "10.0"], ["100", "12,346", "0"],
     ]  # fmt: skip
 
 
@@ -45,13 +45,14 @@ def test_counts_have_no_decimals():
     assert numbers([2.5, 3.0], [26.0, 25.5]) == [["2.50", "3.00"], ["26.0", "25.5"]]
 
 
-def test_tiny_numbers_have_exponents():
-    assert numbers([4.71e-7, 0.000123, 0.0501]) == [["4.7e-07", "1.2e-04", "0.0501"]]
+def test_tiny_numbers_have_no_exponents():
+    assert numbers([4.71e-7, 0.000123, 0.0501]) == [["0.00000047", "0.00012", "0.0501"]]
 
 
-def test_x_is_a_power_only_where_every_x_is():
-    assert [row[0] for row in cells(shown([1.0], [2.0], x=[1024, 4096]))] == ["2<sup>10</sup>", "2<sup>12</sup>"]
-    assert [row[0] for row in cells(shown([1.0], [2.0], x=[1024, 4097]))] == ["1,024", "4,097"]
+def test_x_is_a_power_only_where_every_x_is_and_one_is_long():
+    assert [row[0] for row in cells(shown([1.0], [2.0], x=[1024, 2**20]))] == ["2<sup>10</sup>", "2<sup>20</sup>"]
+    assert [row[0] for row in cells(shown([1.0], [2.0], x=[1024, 4096]))] == ["1,024", "4,096"]
+    assert [row[0] for row in cells(shown([1.0], [2.0], x=[1024, 2**20 + 1]))] == ["1,024", "1,048,577"]
 
 
 def test_the_spread_stands_under_the_median():

@@ -22,12 +22,17 @@ def recorded(**lines) -> Recording:
 
 def test_bars_are_where_the_numbers_say():
     svg = timeline.timeline(recorded()).partition("<details")[0]
-    bars = [[float(v) for v in bar] for bar in re.findall(r'<rect x="([\d.]+)" y="([\d.]+)" width="([\d.]+)"', svg)]
-    scale = (timeline.WIDTH - timeline.LEFT - timeline.RIGHT) / 200
-    begins = [timeline.LEFT + begin * scale for begin in (0, 50, 10, 100.4)]
-    assert [bar[0] for bar in bars] == pytest.approx(begins, abs=0.06)
-    assert [bar[2] for bar in bars] == pytest.approx([5 * scale, 40 * scale, 10 * scale, 99.6 * scale], abs=0.06)
+    bars = [[float(v) for v in bar] for bar in re.findall(r'<rect x="([\d.]+)%" y="([\d.]+)" width="([\d.]+)%"', svg)]
+    assert [bar[0] for bar in bars] == pytest.approx([begin / 2 for begin in (0, 50, 10, 100.4)], abs=0.01)
+    assert [bar[2] for bar in bars] == pytest.approx([length / 2 for length in (5, 40, 10, 99.6)], abs=0.01)
     assert bars[0][1] == bars[2][1] < bars[1][1] == bars[3][1], "the host's lane is above the GPU's"
+
+
+def test_a_number_stands_in_a_bar_that_has_room_for_it():
+    """By the width of the page: a bar of 2.5 percent holds its number on a desktop, and not on a phone."""
+    svg = timeline.timeline(recorded(host_begin=[0, 10], host_end=[5, 11], kernel_begin=[50, 120], kernel_end=[90, 200]))
+    texts = re.findall(r"<text ([^>]*)>[12]</text>", svg.partition("<details")[0])
+    assert len(texts) == 3 and ["timeline__wide" in text for text in texts] == [True, False, False]
 
 
 def test_says_in_words_what_it_shows():

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What Material leaves out for keyboards and screen readers.
 
-const PICTURE = ".recording__view:has(> .launch-picture)"; // its table scrolls by itself
+const PICTURE = ".recording__view:has(> .launch-pictures)"; // its table scrolls by itself
 const SCROLLING = `.md-typeset :is(pre > code, .md-typeset__scrollwrap, table[class], ${PICTURE})`;
 let waiting = false;
 

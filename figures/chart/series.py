@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which color and which marker a line has: a kernel keeps them through all charts of the course."""
+
+from collections.abc import Iterable
+
+MARKERS = (  # each about 7 pixels wide; as many as there are colors
+    "M-3 0a3 3 0 1 0 6 0a3 3 0 1 0-6 0z",  # a disk
+    "M-3-3h6v6h-6z",  # a square
+    "M0-4l4 4-4 4-4-4z",  # a diamond
+    "M0-4l4 7h-8z",  # a triangle
+    "M0 4l4-7h-8z",  # a triangle on its tip
+    "M-1.5-4h3v2.5h2.5v3h-2.5v2.5h-3v-2.5h-2.5v-3h2.5z",  # a plus sign
+    "M-4-2l2-2 2 2 2-2 2 2-2 2 2 2-2 2-2-2-2 2-2-2 2-2z",  # a cross
+    "M-4 0l2-3.5h4l2 3.5-2 3.5h-4z",  # a hexagon
+)
+FIXED = {  # of lines by their keys: what readers would otherwise use comes first, then what most charts call ours
+    **dict.fromkeys(("torch", "cublas", "eager", "torch_float32"), 0),
+    **dict.fromkeys(("triton", "fused", "persistent", "chosen", "one", "tf32"), 1),
+    **dict.fromkeys(("two", "autotuned", "graph"), 2),
+    "cublaslt": 3,
+}
+
+
+def numbers(keys: Iterable[str]) -> dict[str, int]:
+    """Return the number of each line's color and marker; one that has no fixed number takes the first that is free.
+
+    >>> numbers(["torch", "naive", "triton"])
+    {'torch': 0, 'naive': 2, 'triton': 1}
+    """
+    keys = list(keys)
+    chosen: dict[str, int] = {}
+    for key in keys:
+        if key in FIXED and FIXED[key] not in chosen.values():
+            chosen[key] = FIXED[key]
+    for key in keys:
+        if key not in chosen:
+            chosen[key] = next(number for number in range(len(keys)) if number not in chosen.values())
+    return {key: chosen[key] for key in keys}
