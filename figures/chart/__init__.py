@@ -10,6 +10,7 @@ arrow key, it shows the values there, without a script.
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 import msgspec
@@ -22,7 +23,6 @@ from figures.registry import figure
 from figures.svg import element, unique
 from figures.table import table
 from figures.templates import render
-from recorder.project import RecorderError
 from recorder.recording import Benchmark, Recording, Row
 
 HEIGHT = 300  # pixels, of the plot
@@ -40,10 +40,6 @@ def chart(recording: Recording, *, name=..., share_of=None, lines=None, title=""
     if lines:
         chosen = [*lines, *([share_of] if share_of and share_of not in lines else [])]
         data = msgspec.structs.replace(data, lines={line: data.lines[line] for line in chosen})
-    if len(data.lines) > len(MARKERS):
-        raise RecorderError(
-            f"a chart has {len(MARKERS)} colors, and {name!r} has {len(data.lines)} lines; show a table"
-        )
     found = numbers(data.lines)
     drawn = [Line(found[key], label, key, unique("marker")) for key, label in data.lines.items()]
     plot = Plot.of(data, share_of)
@@ -118,15 +114,15 @@ class Plot(NamedTuple):
     def of(cls, data: Benchmark, share_of: str | None = None) -> "Plot":
         rows = list(data.medians().values())
         x = [getattr(row, data.x[0]) for row in rows]
-        ends = [end / (row[share_of] if share_of else 1) for row in rows for key in data.lines for end in _ends(row[key])]
+        ends = [
+            end / (row[share_of] if share_of else 1) for row in rows for key in data.lines for end in _ends(row[key])
+        ]
         named = isinstance(x[0], str)
         across = axes.of_names(x) if named else axes.of_sizes(x, data.x_log, data.xlabel)
         share = bool(share_of) or data.ylabel.startswith("share of")
         up = axes.of_values(ends, data.y_log, share)
-        places = list(range(len(x))) if named else x
-        return cls(
-            list(zip(places, rows, strict=True)), x if named else axes.sizes(x, data.xlabel), across, up, named, share_of
-        )
+        places = list(zip(range(len(x)) if named else x, rows, strict=True))
+        return cls(places, x if named else axes.sizes(x, data.xlabel), across, up, named, share_of)
 
     def x(self, value: float) -> float:
         """Return the place of a value in percent of the width."""
@@ -184,7 +180,8 @@ class Plot(NamedTuple):
             lower, upper = [(x, self.y(v[1])) for x, *v in values], [(x, self.y(v[2])) for x, *v in values]
             band = _path([*lower, *reversed(upper)]) + "z"
             if self.named:  # there is nothing between two names
-                band = "".join(f"M{x - 0.6:.2f} {a:.1f}h1.2V{b:.1f}h-1.2z" for (x, a), (_, b) in zip(lower, upper))
+                ends = zip(lower, upper, strict=True)
+                band = "".join(f"M{x - 0.6:.2f} {low:.1f}h1.2V{high:.1f}h-1.2z" for (x, low), (_, high) in ends)
             parts.insert(0, element("path", d=band, fill=line.color, fill_opacity=0.16))
         stretched = {"width": "100%", "height": HEIGHT, "viewBox": f"0 0 100 {HEIGHT}", "preserveAspectRatio": "none"}
         yield element("svg", *parts, **stretched)
@@ -213,7 +210,7 @@ class Plot(NamedTuple):
     def readings(self, lines: list[Line]) -> Iterator[Reading]:
         """Yield what a reader is shown who points at a size."""
         x = [self.x(place) for place, _ in self.rows]
-        edges = [max(-3, 1.5 * x[0] - 0.5 * x[1]) if x[1:] else 0, *((a + b) / 2 for a, b in zip(x, x[1:])), 103]
+        edges = [max(-3, 1.5 * x[0] - 0.5 * x[1]) if x[1:] else 0, *((a + b) / 2 for a, b in pairwise(x)), 103]
         for i, (size, (_, row)) in enumerate(zip(self.sizes, self.rows, strict=True)):
             values = [self.value(row, line.key) for line in lines]
             places = labels.spread([self.y(value) for value in values], [19] * len(lines), -10, HEIGHT + 10)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The axes of a chart: where a value stands between the ends, which values have a label, and what must be said of it."""
+"""The axes of a chart: where a value stands between the ends, which have labels, and what must be said of it."""
 
 from collections.abc import Callable
+from itertools import pairwise
 from math import ceil, floor, log2, log10
 from typing import NamedTuple
 
@@ -61,7 +62,7 @@ def _growth(values: list[float]) -> str:
     >>> _growth([1, 2, 4]), _growth([512, 2048, 8192]), _growth([1, 2, 10])
     ('each point is twice the last', 'each point is 4 times the last', 'logarithmic')
     """
-    factors = {round(b / a, 3) for a, b in zip(values, values[1:], strict=False)}
+    factors = {round(b / a, 3) for a, b in pairwise(values)}
     if len(factors) != 1:
         return "logarithmic" if factors else ""
     (factor,) = factors

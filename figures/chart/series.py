@@ -3,6 +3,8 @@
 
 from collections.abc import Iterable
 
+from recorder.project import RecorderError
+
 MARKERS = (  # each about 7 pixels wide; as many as there are colors
     "M-3 0a3 3 0 1 0 6 0a3 3 0 1 0-6 0z",  # a disk
     "M-3-3h6v6h-6z",  # a square
@@ -22,17 +24,21 @@ FIXED = {  # of lines by their keys: what readers would otherwise use comes firs
 
 
 def numbers(keys: Iterable[str]) -> dict[str, int]:
-    """Return the number of each line's color and marker; one that has no fixed number takes the first that is free.
+    """Return the number of each line's color and marker; one that has no fixed number takes the first that is free,
+    and the first of all, which is what others are compared with, only where there is no other.
 
-    >>> numbers(["torch", "naive", "triton"])
-    {'torch': 0, 'naive': 2, 'triton': 1}
+    >>> numbers(["torch", "naive", "triton"]), numbers(["copy", "read"])
+    ({'torch': 0, 'naive': 2, 'triton': 1}, {'copy': 1, 'read': 2})
     """
     keys = list(keys)
+    if len(keys) > len(MARKERS):
+        raise RecorderError(f"a chart has {len(MARKERS)} colors, and this one {len(keys)} lines; show a table")
     chosen: dict[str, int] = {}
     for key in keys:
         if key in FIXED and FIXED[key] not in chosen.values():
             chosen[key] = FIXED[key]
     for key in keys:
         if key not in chosen:
-            chosen[key] = next(number for number in range(len(keys)) if number not in chosen.values())
+            free = (number % len(MARKERS) for number in range(1, len(MARKERS) + 1))
+            chosen[key] = next(number for number in free if number not in chosen.values())
     return {key: chosen[key] for key in keys}

@@ -2,6 +2,7 @@
 """Charts: what was measured stands where the axes say, in the page's colors and in words."""
 
 import re
+from itertools import pairwise
 from math import log2
 from xml.etree import ElementTree
 
@@ -77,7 +78,7 @@ def test_a_logarithmic_axis_writes_its_factor(values, ticks, note):
     assert [*axis.ticks.values()][: len(ticks)] == ticks and len(axis.ticks) <= axes.LINES + 1
     assert axis.note == f"each line is {note} the one below"
     places = [axis.at(value) for value in axis.ticks]
-    steps = [b - a for a, b in zip(places, places[1:], strict=False)]
+    steps = [b - a for a, b in pairwise(places)]
     assert steps == pytest.approx([steps[0]] * len(steps)), "by one factor: all lines are equally far apart"
     picture = drawn(**rows((1, values[0]), (2, values[1])), y_log=True)
     assert axis.note in "".join(picture.itertext())
@@ -140,7 +141,7 @@ def test_each_size_can_be_read():
 def test_names_at_the_ends_do_not_overlap():
     places = labels.spread([100, 101, 102, 40, 290], [18, 33, 18, 18, 48], -12, 300)
     found = sorted(zip(places, [18, 33, 18, 18, 48], strict=True))
-    assert all(a + h / 2 <= b - k / 2 + 1e-9 for (a, h), (b, k) in zip(found, found[1:], strict=False))
+    assert all(a + h / 2 <= b - k / 2 + 1e-9 for (a, h), (b, k) in pairwise(found))
     assert found[-1][0] + found[-1][1] / 2 <= 300 and places[3] == 40, "what has room stays"
 
 
@@ -174,7 +175,7 @@ def test_lines_differ_in_color_and_marker_and_have_names():
         assert {"".join(text.itertext()) for text in names.iter("text")} == {*lines.values()}
         assert len({text.get("fill") for text in names.iter("text")}) == len(lines)
     assert len({path.get("d") for path in picture.iter("path") if path.get("id")}) == len(lines)
-    with pytest.raises(RecorderError, match=r"8 colors, and 'bandwidth' has 9 lines; show a table"):
+    with pytest.raises(RecorderError, match=r"8 colors, and this one 9 lines; show a table"):
         drawn(lines=lines | {"more": "more"}, rows=readings)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ladder of memory levels: dots where the logarithms say, on labeled lines, a fixed hue for each level, all of it in words."""
+"""The ladder of memory levels: dots where the logarithms say, on labeled lines, a fixed hue for each, all in words."""
 
 import re
 

@@ -142,7 +142,7 @@ def test_the_figure():
     assert "<svg" in shown and shown.count('stroke-width="2"') == 1
     table = shown.partition("As a table")[2]
     assert re.findall('<th scope="row">(.*?)</th>', table) == [str(warp) for warp in range(8)]
-    assert "<td>32–63</td>" in table and "<td>thread 32: elements 128–131</td>" in table
+    assert "<span>32–63</span></td>" in table and "<span>thread 32: elements 128–131</span></td>" in table
 
 
 def test_says_what_it_cannot_draw():

@@ -30,7 +30,8 @@ def test_bars_are_where_the_numbers_say():
 
 def test_a_number_stands_in_a_bar_that_has_room_for_it():
     """By the width of the page: a bar of 2.5 percent holds its number on a desktop, and not on a phone."""
-    svg = timeline.timeline(recorded(host_begin=[0, 10], host_end=[5, 11], kernel_begin=[50, 120], kernel_end=[90, 200]))
+    lines = {"host_begin": [0, 10], "host_end": [5, 11], "kernel_begin": [50, 120], "kernel_end": [90, 200]}
+    svg = timeline.timeline(recorded(**lines))
     texts = re.findall(r"<text ([^>]*)>[12]</text>", svg.partition("<details")[0])
     assert len(texts) == 3 and ["timeline__wide" in text for text in texts] == [True, False, False]
 
