@@ -2,6 +2,7 @@
 """Hooks of MkDocs, for what is no Markdown. Another generator needs its own; nothing else in ``render`` imports them.
 
 - ``cards``: draws the picture that a shared link shows
+- ``collector``: lets Python's garbage collector come less often
 - ``files``: writes the snippets' whole files beside the pages
 - ``labs``: gives labs the site's own Markdown and styles in place of mkdocs-jupyter's
 - ``policy``: adds the Content-Security-Policy to each page

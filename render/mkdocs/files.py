@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A hook of MkDocs that writes the snippets' whole files beside the pages, to read and to download."""
 
-import gc
 from pathlib import Path
 
 from mkdocs.exceptions import PluginError
@@ -12,7 +11,6 @@ from render.code import color_file, make_zip
 
 
 def on_pre_build(config, **_):
-    gc.set_threshold(200_000, 50, 50)  # a build makes millions of objects, hardly any in cycles
     if outside := links_outside():
         raise PluginError(f"{relative(outside[0])} is a link that leads out of the checkout; {REPLACE_LINK}")
 
