@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// <climb-figure>: a step moves the tile, the dot and the lines together.
+
+import { FormExplorer, define } from "../explorer.js";
+
+class ClimbFigure extends FormExplorer {
+  connectedCallback() {
+    this.codes = [...this.querySelectorAll(".climb__code ol")];
+    this.bars = [...this.querySelectorAll(".climb__bar")];
+    this.picture = this.querySelector(".climb");
+    super.connectedCallback();
+    this.bars.forEach((bar, step) => {
+      bar.onclick = () => {
+        this.bar.stop();
+        this.bar.value = step;
+        this.update();
+      };
+    });
+  }
+
+  get timing() {
+    const all = this.codes.map(({ dataset }) => dataset.percent);
+    return { text: (step) => `step ${step + 1} of ${all.length}` };
+  }
+
+  render({ step }) {
+    const find = (name) => this.querySelector(`.climb__${name}`);
+    const { title, percent, tile, order, about } = this.codes[step].dataset;
+    this.codes.forEach((code, i) => { code.hidden = i !== step; });
+    const [high, wide] = tile.split(" ").map((side) => Number(side) / 256);
+    this.picture.style.setProperty("--high", high);
+    this.picture.style.setProperty("--wide", wide);
+    this.picture.style.setProperty("--grid", high < 0.01 ? 0 : 1); // too fine to be drawn
+    find("share").textContent = percent;
+    find("title strong").textContent = title;
+    this.bars.forEach((bar, i) => {
+      bar.classList.toggle("climb__bar--later", i > step);
+      bar.classList.toggle("climb__bar--here", i === step);
+    });
+    const numbers = JSON.parse(order);
+    [...find("c").querySelectorAll("b")].forEach((label, i) => {
+      label.textContent = numbers[Math.floor(i / 2)]?.[i % 2] ?? "";
+    });
+    const dots = [...this.querySelectorAll(".climb__dot")];
+    dots.forEach((dot, i) => dot.classList.toggle("climb__dot--later", i > step));
+    find("here").style.cssText = dots[step].style.cssText;
+    const passed = dots.slice(0, step + 1).map(({ style }) => `${10 * parseFloat(style.left)},${10 * parseFloat(style.top)}`);
+    this.querySelector("polyline").setAttribute("points", passed.join(" "));
+    this.form.querySelector("output").textContent = about;
+  }
+}
+
+define("climb-figure", ClimbFigure);

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``<climb-figure>``: shares, tiles and lines are those of recordings and snippets, and move together."""
+
+import re
+
+import pytest
+
+from figures import climb as room
+from figures.climb import check, climb, read
+from recorder import recording
+from recorder.project import RecorderError, Snippet, find
+from tests.figures.explorer_support import in_scheme, move_and_copy, page_with
+
+RECORDED = recording.load(find("matmul/cublas"), "h200")
+STEPS = read(RECORDED)
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory):
+    with page_with(tmp_path_factory.mktemp("climb"), "climb", climb(RECORDED)) as url:
+        yield url
+
+
+@pytest.fixture
+def open_page(open_site, url):
+    return lambda query="", **options: open_site(url + query, **{"reduced_motion": "reduce"} | options)
+
+
+@pytest.fixture
+def page(open_page):
+    return open_page()
+
+
+def shown(page) -> list[str]:
+    """The share, and the lines of the kernel."""
+    return [page.locator(".climb__share").inner_text(), *page.locator(".climb__code li:visible").all_text_contents()]
+
+
+def test_shares_are_those_of_the_recordings():
+    tiles = recording.load(find("matmul/untiled_measured"), "h200").benchmark("tiles").medians()
+    ladder = RECORDED.benchmark("ladder").medians()
+    assert [step.share for step in STEPS] == [
+        *(tiles[side].share / 100 for side in (1, 16, 32, 64, 128)),
+        *(ladder[name].share for name in ("naive", "grouped", "autotuned", "persistent")),
+    ]
+    assert [step.percent for step in STEPS][:2] == ["0.05%", "8%"] and STEPS[-1].percent == "101%"
+    assert [step.size for step in STEPS] == [2048] * 5 + [8192] * 4
+
+
+def test_counted_bytes_are_those_of_the_tile():
+    """So that where bytes were not counted, at 8,192, the tile may stand for them."""
+    for step in STEPS[1:5]:
+        m, n = step.tile
+        assert step.intensity == pytest.approx(m * n / (m + n))
+
+
+def test_the_tuned_tile_is_the_fastest_that_was_measured():
+    by_config = recording.load(find("matmul/autotuned_measured"), "h200").benchmark("by_config").medians()
+    fastest = max(by_config, key=lambda name: by_config[name].huge)
+    assert fastest.startswith("x".join(map(str, STEPS[7].tile)))
+
+
+def test_lines_that_no_snippet_has_are_refused():
+    with pytest.raises(RecorderError, match="no such line"):
+        check(Snippet("matmul/naive"), ["c = a @ b"])
+    lines = ["tl.store(c_ptrs, accumulator, mask=c_inside)", "a = tl.load(a_ptrs, mask=a_inside, other=0)"]
+    with pytest.raises(RecorderError, match="not in this order"):
+        check(Snippet("matmul/naive"), lines)
+    check(Snippet("matmul/naive"), lines[::-1])
+
+
+def test_a_step_that_is_not_in_the_table_is_refused(tmp_path, monkeypatch):
+    other = tmp_path / "steps.toml"
+    other.write_text(room.STEPS.read_text("utf-8").replace('"grouped"', '"ungrouped"'), "utf-8")
+    monkeypatch.setattr(room, "STEPS", other)
+    with pytest.raises(RecorderError, match="no row 'ungrouped'"):
+        climb(RECORDED)
+
+
+def test_rests_at_the_top_with_and_without_a_script(open_page):
+    bare, page = open_page(java_script_enabled=False), open_page()
+    assert shown(bare) == shown(page) and shown(page)[0] == "101%"
+    assert not bare.locator("climb-figure :is(button, output):visible").count()
+
+
+def test_a_step_moves_tile_dot_and_lines_together(page):
+    dot = page.locator(".climb__here")
+    tile = page.locator(".climb__c i")
+    page.get_by_role("slider", name="Step").fill("1")
+    small, low = tile.bounding_box(), dot.bounding_box()
+    assert shown(page)[0] == "8%" and any("tl.dot" in line for line in shown(page))
+    assert page.locator(".climb__code li.new:visible").count() == 4
+    page.get_by_role("button", name="Step").click()
+    large, high = tile.bounding_box(), dot.bounding_box()
+    assert large["width"] == pytest.approx(2 * small["width"], rel=0.05)
+    assert high["x"] > low["x"] and high["y"] < low["y"]
+    assert not page.locator(".climb__code li.new:visible").count() and shown(page)[0] == "23%"
+
+
+def test_a_bar_leads_to_its_step_and_marks_the_change_of_size(page):
+    page.locator(".climb__bar").nth(4).click()
+    assert shown(page)[0] == "83%" and "climb.step=4" in page.evaluate("location.search")
+    bars = page.locator(".climb__bars > *").evaluate_all("all => all.map(it => it.className)")
+    assert [i for i, name in enumerate(bars) if "split" in name] == [5]
+    sizes = page.locator(".climb__bar[data-size]").evaluate_all("all => all.map(it => it.dataset.size)")
+    assert sizes == ["2,048³", "8,192³"]
+
+
+def test_the_sentence_says_what_the_picture_shows(page):
+    page.locator(".climb__bar").first.click()
+    said = page.locator("output").inner_text()
+    assert re.search(r"a program for each element: 0\.32 TFLOP/s, 0\.05% of cuBLAS", said)
+
+
+def test_moving_or_copying_the_element_makes_no_second_one(page):
+    move_and_copy(page, "#climb")
+    page.locator("#copy").get_by_role("button", name="Back").click()
+    assert page.locator("#copy .climb__share").inner_text() == "99%"
+    assert page.locator("#climb .climb__share").inner_text() == "101%"
+
+
+@pytest.mark.parametrize("scheme", ["default", "slate"])
+def test_no_axe_violation(open_page, scheme):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    page = open_page("?climb.step=6")
+    in_scheme(page, scheme)
+    page.locator("summary").click()
+    results = axe.run(page)
+    assert results.violations_count == 0, results.generate_report()
+
+
+def test_fits_on_a_phone(open_page):
+    page = open_page(viewport={"width": 360, "height": 740}, has_touch=True)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
