@@ -6,7 +6,8 @@ their size on a phone. A line is the median; a band spans the least and the most
 name at its end. Over the picture lies one invisible radio button for each size: pointed at, tapped or reached by an
 arrow key, it shows the values there, without a script.
 
-``axes``: scales and their labels; ``series``: colors and markers; ``labels``: names at the ends, none over another.
+``axes``: scales and their labels; ``series``: colors and markers; ``labels``: names at the ends, none over another;
+``ranked``: many cases from the worst to the best, in the same frame.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,6 +19,7 @@ from markupsafe import Markup
 
 from figures.chart import axes, labels
 from figures.chart.axes import LETTER, Axis
+from figures.chart.ranked import ranked as ranked
 from figures.chart.series import MARKERS, numbers
 from figures.registry import figure
 from figures.svg import element, unique
