@@ -68,7 +68,7 @@ def ranked(recording: Recording, *, name=..., ours=..., theirs=..., title=""):
         "chart/ranked.html",
         id=unique("ranked"),
         title=title,
-        unit=f"share of {them}'s speed, {len(cases)} {data.xlabel}s from the worst to the best",
+        unit=f"share of {them}'s speed, {len(cases)} {data.x[0]}s from the worst to the best",
         note=f"the axis begins at {ticks[low]}",
         label="; ".join(f"{words}: {count}" for _, words, count in counts),
         counts=counts,

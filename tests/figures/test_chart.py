@@ -7,9 +7,10 @@ from math import log2
 from xml.etree import ElementTree
 
 import pytest
+from bs4 import BeautifulSoup
 from msgspec.structs import replace
 
-from figures.chart import HEIGHT, axes, chart, labels
+from figures.chart import HEIGHT, axes, chart, labels, ranked
 from figures.chart.series import MARKERS, numbers
 from figures.svg import unique
 from recorder.project import RecorderError
@@ -192,3 +193,32 @@ def test_ids_are_of_one_chart():
     used = [use.get("href") for picture in pictures for use in picture.iter("use")]
     assert len(ids) == len(set(ids)) == 4 and {f"#{id}" for id in ids} == {*used}
     assert unique("marker") not in ids
+
+
+def ranking(*cases) -> BeautifulSoup:
+    """Cases from the worst to the best: each a name and the readings of both sides."""
+    lines = {"ours": "ours", "theirs": "them"}
+    readings = [Reading(x=[name], y={"ours": ours, "theirs": theirs}) for name, ours, theirs in cases]
+    recorded = replace(made("h200"), benchmarks=[replace(TOY, x=["shape"], xlabel="shape", lines=lines, rows=readings)])
+    html = ranked(recorded, name="bandwidth", ours="ours", theirs="theirs")
+    return BeautifulSoup(html.partition("<details")[0], "html.parser")
+
+
+def test_cases_stand_from_the_worst_to_the_best_and_are_counted():
+    page = ranking(
+        ("even", [10.0, 9.0, 11.0], [10.2, 9.5, 12.0]),
+        ("lost", [20.0, 19.0, 21.0], [16.0, 15.0, 17.0]),
+        ("won <b>", [10.0, 9.0, 11.0], [12.0, 11.5, 13.0]),
+        ("far", [1.0, 1.0, 1.0], [6.0, 6.0, 6.0]),
+    )
+    assert [strong.text for strong in page.select("label strong")] == [
+        "lost: 80%", "even: 102%", "won <b>: 120%", "far: 600%",
+    ]  # fmt: skip
+    counts = {span.text.split(maxsplit=1)[1]: int(span.strong.text) for span in page.select(".chart-plot__counts span")}
+    assert counts == {"them clearly faster": 1, "no clear difference": 1, "ours clearly faster": 2}
+    heights = [float(svg["y"]) for svg in page.select("svg svg")]
+    assert heights == sorted(heights, reverse=True) and heights[-1] == 0, "what is far away stands at the edge"
+    assert "6.0 times" in page.text and "the axis begins at" in page.text
+    level = next(float(line["y1"]) for line in page.select("svg > line[x2='100%'][stroke*='ink-muted']"))
+    lengths = [abs(float(line["y2"]) - level) for line in page.select("svg > line[x1]")]
+    assert lengths[0] == pytest.approx(10 * lengths[1], rel=0.01), "a stem is as long as the difference from 100%"
