@@ -4,8 +4,10 @@
 It takes benchmarks with a row for each program, numbered from 0, and the lines ``sm``, ``begin`` and ``end``, in
 microseconds since the first program of the launch began. All of them share one axis of time, so that a launch which
 takes twice as long is twice as long. Where nothing ran it is gray, and hatched from the end of an SM's last program to
-that of the launch: idle, with nothing left to run. ``script.js`` lets a reader play a launch, and choose another one, a
-moment and a program; it reads the numbers that stand here under the picture, and computes no place anew.
+that of the launch: idle, with nothing left to run. Beside that stands the machine at one moment, which a line in the
+picture says: its multiprocessors in a plain grid, by their numbers. ``script.js`` lets a reader play a launch, and
+choose another one, a moment and a program; it reads the numbers that stand here under the picture, and computes no
+place anew.
 """
 
 from dataclasses import dataclass
@@ -13,6 +15,7 @@ from math import ceil, floor, log10
 
 from markupsafe import Markup
 
+from figures import machine
 from figures.registry import figure
 from figures.svg import COLORS, element, hatch, pid, text, unique
 from figures.templates import render
@@ -21,6 +24,7 @@ from recorder.project import RecorderError
 from recorder.recording import Benchmark, Recording
 
 PITCH = 2  # pixels for each SM
+SECONDS = 8  # that the longest launch is played
 UNITS = 1000  # of the drawing from left to right, stretched to what the page has
 TAIL = "repeating-linear-gradient(135deg, var(--ink-muted) 0 1px, var(--untouched) 1px 5px)"  # hatched, in the legend
 ORDINALS = "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth"
@@ -70,6 +74,15 @@ class Schedule:
         return [tail for last in self.last if (tail := self.end - last) > self.end / 100]
 
     @property
+    def rest(self) -> float:
+        """Return the moment that says most, in whole µs: late in the tail, or the middle of a launch without one."""
+        tails = self.tails
+        return round(self.end - sum(tails) / len(tails) / 4 if tails and self.used == self.sms else self.end / 2)
+
+    def working(self, time: float) -> list[Program]:
+        return [program for program in self.programs if program.begin <= time < program.end]
+
+    @property
     def sentence(self) -> str:
         some = f"{self.used} of " if self.used < self.sms else ""
         sentence = (
@@ -85,9 +98,9 @@ class Schedule:
 
 @figure(of="rows")
 def schedule(recording: Recording, *, names=..., id="schedule"):
-    """`<schedule-explorer>`; ``names`` lists the benchmarks, or maps them to what their stops on the slider say.
+    """`<schedule-explorer>`; ``names`` lists the benchmarks, or maps them to what their buttons say.
 
-    It begins with the first; on the slider they stand by their number of programs.
+    It begins with the first; the buttons stand by the number of programs.
     """
     if not isinstance(names, list | dict) or not names:
         raise RecorderError(f"names must list benchmarks such as [schedule_few], not {names!r}")
@@ -99,12 +112,17 @@ def schedule(recording: Recording, *, names=..., id="schedule"):
     launches.sort(key=lambda launch: len(launch.programs))
     end = max(launch.end for launch in launches)
     step = _step(end)
-    end = ceil(end / step * 50) * step / 50  # the slider's last place: a whole number of its steps
+    end = ceil(end / step * 50) * step / 50  # a whole number of the bar's steps
     return render(
         "schedule/template.html",
         id=id,
         launches=launches,
+        buttons={i: launch.label for i, launch in enumerate(launches)},
         first=launches.index(first),
+        cells=machine.multiprocessors(first.programs, sms, first.rest),
+        working=len({program.sm for program in first.working(first.rest)}),
+        sms=sms,
+        seconds=SECONDS,
         picture=draw(launches, first, end, step),
         legend=_legend(launches),
         end=f"{end:g}",
@@ -188,6 +206,8 @@ def _launch(launch: Schedule, end: float, hatched: str, shown: bool) -> Markup:
         data_about=launch.sentence,
         data_label=launch.label,
         data_places=launch.places,
+        data_rest=launch.rest,
+        data_last=ceil(launch.end),
         display=None if shown else "none",
     )
 

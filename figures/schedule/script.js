@@ -3,56 +3,68 @@
 // on the page (figures/schedule/), and follows what is chosen: launch, moment, program.
 
 import { FormExplorer, count, define, list, plural } from "../explorer.js";
+import { Cells } from "../machine.js";
 
 class ScheduleExplorer extends FormExplorer {
-  over = false; // a launch may end before the slider does, which serves all launches
-
   connectedCallback() {
     this.svg = this.querySelector("svg.schedule");
-    this.stops = [...this.querySelectorAll(".schedule__launches span")];
+    this.plot = this.querySelector(".schedule__plot");
+    this.machine = new Cells(this.querySelector(".machine"));
     this.launches = [...this.svg.querySelectorAll("[data-name]")];
     this.lists = [...this.querySelectorAll("pre")].map(({ textContent }) =>
       textContent.trim().split("\n").slice(1).map((line) => {
         const [number, sm, place, begin, end] = line.trim().split(/\s+/).map(Number);
         return { number, sm, place, begin, end };
       }));
+    for (const programs of this.lists) { // whose turn it was in its place
+      const before = {};
+      for (const program of [...programs].sort((a, b) => a.begin - b.begin)) {
+        const place = `${program.sm},${program.place}`;
+        program.turn = before[place] = (before[place] ?? -1) + 1;
+      }
+    }
+    this.pace ??= this.querySelector(".time-bar").dataset.seconds / this.dataset.end;
     super.connectedCallback();
+    this.querySelector(".schedule__launches").onchange = () => this.bar.again();
     this.svg.onpointerdown = (event) => this.take(event);
-    this.stops.forEach((stop, launch) => {
-      stop.onclick = () => {
-        this.form.launch.value = launch;
-        this.update();
-      };
-    });
+    this.querySelector(".cells").onclick = (event) => this.pick(this.machine.under(event));
+  }
+
+  get timing() {
+    return { text: (time) => `${time} µs` };
   }
 
   render({ launch, time, program }) {
-    const { label, about, places } = this.launches[launch].dataset;
+    const { label, about, places, rest, last } = this.launches[launch].dataset;
     this.programs = this.lists[launch];
     this.launches.forEach((other, i) => other.setAttribute("display", i === launch ? "inline" : "none"));
-    this.stops.forEach((stop, i) => stop.classList.toggle("schedule__chosen", i === launch));
-    this.form.launch.setAttribute("aria-valuetext", `${count(this.programs.length, "program")}: ${label}`);
+    Object.assign(this.bar, { rest: Number(rest), seconds: this.pace * last }); // all launches at one pace
+    this.bar.track.max = last; // which corrects its value
+    time = this.bar.value;
     this.svg.setAttribute("aria-label", `${label}: ${about}`);
     this.querySelector(".schedule__about").textContent = about;
 
     const on = this.programs.filter(({ begin, end }) => begin <= time && time < end);
     const used = new Set(on.map(({ sm }) => sm)).size;
     const waiting = this.programs.filter(({ begin }) => begin > time).length;
-    this.over = !on.length && !waiting;
-    this.form.time.setAttribute("aria-valuetext", `${time} µs`);
-    const [later, chosen] = this.querySelectorAll(".schedule__plot i");
-    const across = (value) => `${(100 * value) / this.form.time.max}%`;
-    later.style.left = across(time);
+    this.machine.work(on, time);
+    this.querySelector(".schedule__machine strong").textContent = used;
+    const chosen = this.plot.querySelector("i + i");
+    const across = (value) => `${(100 * value) / this.dataset.end}%`;
+    this.plot.style.setProperty("--at", time / this.dataset.end);
+    this.plot.classList.toggle("schedule__plot--playing", this.bar.playing);
     const [summary, detail] = this.form.querySelectorAll("output");
-    summary.textContent = `At ${time} µs: ${this.over ? "all have ended."
-      : `${count(on.length, "program")} on ${count(used, "SM")}, ${waiting} waiting; `
-        + `idle: ${count(this.dataset.sms - used, "SM")}.`}`;
+    summary.textContent = `At ${time} µs: ${on.length || waiting
+      ? `${count(on.length, "program")} on ${count(used, "SM")}, ${waiting} waiting; `
+        + `idle: ${count(this.dataset.sms - used, "SM")}.`
+      : "all have ended."}`;
 
     const { sm, place, begin, end } = this.programs[program] ?? {};
     chosen.hidden = sm === undefined;
+    this.machine.mark(...(chosen.hidden ? [] : [sm]));
     const others = this.programs.filter((other) => other.sm === sm).map(({ number }) => number);
     detail.textContent = chosen.hidden
-      ? `Choose a program from 0 to ${this.programs.length - 1}, by its number or its bar.`
+      ? `Choose a program from 0 to ${this.programs.length - 1}, by its number, its bar or its square.`
       : `Program ${program} ran on SM ${sm} from ${begin} to ${end} µs, ${(end - begin).toFixed(1)} µs long. `
         + `This SM ran ${plural(others.length, "program")} ${list(others)}.`;
     chosen.style.inset = `${(100 * (sm + place / places)) / this.dataset.sms}% auto auto ${across(begin)}`;
@@ -67,7 +79,8 @@ class ScheduleExplorer extends FormExplorer {
     this.svg.onpointermove = (event) => {
       moved ||= Math.abs(event.clientX - clientX) > 4;
       if (!moved) return;
-      this.form.time.value = this.timeAt(event);
+      this.bar.stop();
+      this.bar.value = this.timeAt(event);
       this.update();
     };
     this.svg.onpointerup = (event) => moved || this.point(event);
@@ -78,7 +91,7 @@ class ScheduleExplorer extends FormExplorer {
 
   timeAt({ clientX }) {
     const { left, width } = this.svg.getBoundingClientRect();
-    return ((clientX - left) / width) * this.form.time.max;
+    return ((clientX - left) / width) * this.dataset.end;
   }
 
   /** Choose the program that is nearest to where somebody pointed. */
@@ -87,7 +100,18 @@ class ScheduleExplorer extends FormExplorer {
     const time = this.timeAt(event);
     const row = ((event.clientY - top) / height) * this.dataset.sms - 0.5;
     const away = ({ sm, begin, end }) => Math.abs(sm - row) * 1e6 + Math.max(begin - time, time - end, 0);
-    this.form.program.value = this.programs.reduce((a, b) => (away(b) < away(a) ? b : a)).number;
+    this.choose(this.programs.reduce((a, b) => (away(b) < away(a) ? b : a)));
+  }
+
+  /** Choose the program that runs on a multiprocessor, or was the last to. */
+  pick(sm) {
+    const program = this.programs.findLast((each) => each.sm === sm && each.begin <= this.bar.value);
+    if (program) this.choose(program);
+  }
+
+  choose({ number }) {
+    this.form.program.value = number;
+    this.querySelector(".schedule__more").open = true;
     this.update();
   }
 }

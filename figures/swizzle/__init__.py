@@ -38,6 +38,8 @@ PRESETS = {  # and what they set, all else being as it was recorded
     "2-D grid": {"n": 10, "axes": 2},
 }
 MOST_STEPS = 12**3  # programs one after the other
+WAVES = 2  # that have run where the explorer rests
+SECONDS = 12  # that all waves are played
 
 
 @dataclass(frozen=True)
@@ -85,10 +87,10 @@ def swizzle(recording: Recording, *, launches=..., sms=9, cache=60, id="swizzle"
             raise RecorderError(f"the explorer goes up to {most} for {words!r}, not to {values[name]}")
     return render(
         "swizzle/template.html",
-        parts=[_part(order, sms, cache) for order in both],
+        parts=[_part(order, sms, cache, WAVES) for order in both],
         fields=[(name, words, most, values[name]) for name, words, most in FIELDS],
         presets={name: json.dumps(values | changed) for name, changed in PRESETS.items()},
-        id=id, group=begun.group, most_rows=MOST_ROWS, step=begun.k, most_steps=MOST_STEPS,
+        id=id, group=begun.group, most_rows=MOST_ROWS, step=WAVES * begun.k, most_steps=MOST_STEPS, seconds=SECONDS,
     )  # fmt: skip
 
 
@@ -151,9 +153,9 @@ def run(order: Order, sms: int, cache: int, waves: int | None = None) -> Run:
     return Run(kept, now, order.tiles[firsts[-1] : firsts[-1] + sms], reads, misses)
 
 
-def _part(order: Order, sms: int, cache: int) -> dict:
+def _part(order: Order, sms: int, cache: int, waves: int = 1) -> dict:
     """Return the picture of an order, its caption, and how many reads went to memory: so far, and in the end."""
-    now, end = run(order, sms, cache, waves=1), run(order, sms, cache)
+    now, end = run(order, sms, cache, waves), run(order, sms, cache)
     rows, columns = (len({tile[axis] for tile in now.resident}) for axis in (0, 1))
     caption = (
         f"Now: {plural(rows, 'row')} of A, {plural(columns, 'column')} of B. "
@@ -164,13 +166,13 @@ def _part(order: Order, sms: int, cache: int) -> dict:
     label = f"{order.title}. {caption}"
     return {
         "title": order.title, "caption": caption, "numbers": order.numbers,
-        "picture": element("svg", draw(order, now, sms), class_="swizzle", role="img", **size, aria_label=label),
+        "picture": element("svg", draw(order, now, sms, waves), class_="swizzle", role="img", **size, aria_label=label),
         "now": now.misses, "end": end.misses, "reads": end.reads,
     }  # fmt: skip
 
 
-def draw(order: Order, now: Run, sms: int) -> Markup:
-    """C with A at its left and B above it, at the end of the first wave; as ``draw`` of ``script.js``."""
+def draw(order: Order, now: Run, sms: int, waves: int = 1) -> Markup:
+    """C with A at its left and B above it, at the end of some waves; as ``draw`` of ``script.js``."""
     edge = 10 * order.k + 6
     paths: dict[str, list[str]] = {}  # by kind of tile
 
@@ -188,7 +190,7 @@ def draw(order: Order, now: Run, sms: int) -> Markup:
     texts = []
     for pid, (i, j) in enumerate(order.tiles):
         wave = pid // sms
-        when = "later" if wave else "now"
+        when = "done" if wave < waves - 1 else "now" if wave == waves - 1 else "later"
         put(f"{svg.pid(wave)} {when}", edge + WIDE * j, edge + WIDE * i, 18, 18)
         texts.append(element("text", pid, class_=when, x=edge + WIDE * j + 9, y=edge + WIDE * i + 12))
     texts.append(element("text", "B", x=edge - 9, y=5 * order.k + 4))

@@ -111,10 +111,14 @@ class SwizzleExplorer extends FormExplorer {
     for (const preset of this.presets) preset.onclick = () => this.set(JSON.parse(preset.dataset.preset));
   }
 
+  get timing() {
+    return { text: (step) => `step ${step} of ${this.bar.track.max}` };
+  }
+
   render({ m, n, k, sms, program }) {
     const waves = cdiv(m * n, sms);
     this.form.group.max = m; // which corrects the values
-    this.moment.max = k * waves;
+    this.bar.track.max = k * waves;
     this.form.program.max = m * n - 1;
     if (program >= m * n || program < 0) this.form.program.value = "";
     for (const number of this.querySelectorAll("input + b")) number.textContent = number.previousElementSibling.value;
@@ -174,7 +178,7 @@ class SwizzleExplorer extends FormExplorer {
     this.svg.innerHTML = draw(this.now, state, chosen);
     this.svg.classList.toggle("swizzle--chosen", !!chosen);
     const detail = this.querySelector(".explorer__detail");
-    detail.ariaLive = this.timer ? "off" : live; // a screen reader would fall behind
+    detail.ariaLive = this.bar.playing ? "off" : live; // a screen reader would fall behind
     const [row, column] = chosen?.tile ?? [];
     const share = (all) => {
       const hit = all.filter(Boolean).length;

@@ -15,6 +15,10 @@ class WalkExplorer extends FormExplorer {
     };
   }
 
+  get timing() {
+    return { text: (moment) => `${moment} of ${this.bar.track.max}` };
+  }
+
   render({ program, moment }) {
     for (const part of this.querySelectorAll("[data-program]")) {
       const other = part.dataset.program !== `${program}`;

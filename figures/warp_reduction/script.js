@@ -28,12 +28,18 @@ class WarpReduction extends FormExplorer {
       };
     }
     super.connectedCallback();
+    this.querySelector(".explorer__switch").onchange = () => this.bar.again();
+  }
+
+  get timing() {
+    return { text: (step) => `${step} of ${this.bar.track.max}`, watch: this.form };
   }
 
   render({ threads }) {
     const steps = Math.log2(threads);
     const { thread: field } = this.form;
-    this.moment.max = steps; // which corrects its value
+    this.bar.track.max = steps; // which corrects its value
+    Object.assign(this.bar, { rest: steps, seconds: 1.5 * steps });
     field.max = threads - 1;
     if (field.value !== "" || document.activeElement !== field) { // else it is being typed
       field.value = Math.min(Math.max(Math.round(field.value), 0), field.max);

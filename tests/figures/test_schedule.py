@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from figures.machine import multiprocessors
 from figures.schedule import PITCH, TAIL, _step, read, schedule
 from recorder.project import RecorderError
 from recorder.recording import Reading
@@ -22,7 +23,7 @@ def html(names=NAMES, recorded=None):
 
 def drawing(page: str, launch: str) -> str:
     """Return the parts of the picture that show a launch."""
-    return page.split(f'data-name="{launch}"')[1].split("data-name")[0]
+    return page.split('class="time-bar"')[0].split(f'data-name="{launch}"')[1].split("data-name")[0]
 
 
 def table(programs: dict[int, tuple]):
@@ -33,7 +34,7 @@ def table(programs: dict[int, tuple]):
 
 def test_bars_are_where_the_numbers_say():
     page = html()
-    end = float(re.search(r'name="time" min="0" max="([\d.]+)"', page)[1])
+    end = float(re.search(r'data-end="([\d.]+)"', page)[1])
     for name, programs in LAUNCHES.items():
         picture = drawing(page, name.removeprefix("schedule_").replace("_", "-"))
         drawn = [[float(v) for v in bar] for bar in re.findall(r"M([\d.]+) ([\d.]+)h([\d.]+)", picture)]
@@ -66,8 +67,9 @@ def test_only_the_first_is_displayed():
 
 def test_begins_with_the_first_of_launches_by_their_number_of_programs():
     page = html(["schedule_one_more", "schedule_few"])
-    assert re.findall(r"<span><strong>(\d+)</strong><em>(.*?)</em></span>", page) == [("2", "few"), ("5", "one more")]
-    assert re.search(r'name="launch" min="0" max="1" value="1"', page)
+    assert re.findall(r'value="(\d)"( checked)?><span><b>(\d+)</b>(.*?)</span>', page) == [
+        ("0", "", "2", "few"), ("1", " checked", "5", "one more"),
+    ]  # fmt: skip
     assert re.findall(r'<g data-name="([^"]*)"[^>]*display="none"', page) == ["few"]
     assert 'aria-label="one more: 5 programs on 4 SMs;' in page
     assert '<p class="schedule__about" aria-live="polite">5 programs on 4 SMs;' in page
@@ -125,6 +127,22 @@ def test_what_has_nothing_left_to_run_is_hatched_and_called_idle():
     assert "At its end, 3 SMs had nothing left to run, for 100 µs on average." in page
 
 
+def test_rests_late_in_the_tail_with_the_machine_as_it_is_then():
+    page = html(["schedule_one_more"])
+    assert re.search(r'name="time"[^>]* value="(\d+)"', page)[1] == "175", "of 200 µs, with 3 SMs idle for the last 100"
+    assert "<strong>1</strong> of 4 multiprocessors at work" in page
+    cells = re.search(r'<div class="cells machine"[^>]*>(.*?)</div>', page)[1]
+    assert re.findall(r'class="([^"]*)"(?: style="--at:([\d.]+)")?', cells) == [
+        ("off", ""), ("off", ""), ("pid-1 on", "0.75"), ("off", ""),
+    ]  # fmt: skip
+
+
+def test_two_programs_at_once_share_a_square():
+    rows = {0: (0, 0.0, 100.0), 1: (0, 0.0, 50.0), 2: (1, 0.0, 80.0)}
+    cells = multiprocessors(read(table(rows), "", SMS).programs, SMS, 40.0)
+    assert cells == [("pid-0 on two", 0.4, 0.8), ("pid-0 on", 0.5), ("off",), ("off",)]
+
+
 def test_a_launch_without_a_tail_names_none():
     even = {0: (0, 0.0, 100.0), 1: (1, 0.0, 99.5), 2: (2, 0.0, 100.0), 3: (3, 0.0, 100.0)}
     recorded = msgspec.structs.replace(made("h200"), benchmarks=[table(even)])
@@ -175,7 +193,7 @@ def test_no_place_is_taken_twice_and_idle_time_is_what_is_left(programs):
 
 def test_labels_may_be_given_and_are_escaped():
     page = html({"schedule_few": "Two <programs>"})
-    assert "<strong>2</strong><em>Two &lt;programs&gt;</em>" in page and "Two <" not in page
+    assert "<b>2</b>Two &lt;programs&gt;</span>" in page and "Two <" not in page
 
 
 @pytest.mark.parametrize("end, step", [(9.9, 2), (70, 10), (71, 20), (202, 50), (312, 50), (1400, 200), (1401, 500)])

@@ -12,7 +12,7 @@ from figures.walk import LINES, code, walk
 from figures.walk.reading import Walk, partial_sums
 from recorder import recording
 from recorder.project import RecorderError, find
-from tests.figures.explorer_support import in_scheme, move_and_copy, page_with
+from tests.figures.explorer_support import by_hand, in_scheme, move_and_copy, page_with
 
 RECORDED = recording.load(find("matmul/naive"), "cpu")
 NAME = "matmul_kernel[1]"  # of its launch that is drawn
@@ -176,7 +176,10 @@ def open_page(open_site, url):
 
 @pytest.fixture
 def page(open_page):
-    return open_page()
+    """A page at the beginning of the walk."""
+    page = open_page(reduced_motion="reduce")
+    page.locator("#walk input[name=moment]").fill("0")
+    return page
 
 
 def sentence(page, of="walk") -> str:
@@ -195,11 +198,19 @@ def running(page) -> list[str]:
     return page.locator("#walk [aria-current=step]").all_inner_texts()
 
 
-def test_opens_at_the_beginning(page):
-    assert sentence(page) == Walk(LAUNCH, 1).moments()[0].words and query(page) == ""
+def test_opens_at_the_end_as_it_stands_without_a_script(open_page):
+    page = open_page(reduced_motion="reduce")
+    assert sentence(page) == Walk(LAUNCH, 1).moments()[-1].words and query(page) == ""
+    assert page.locator("#walk .time-bar__text").inner_text() == "10 of 10"
+    assert page.locator("#walk .walk__cell--known").all_inner_texts() == ["−31"]
+
+
+def test_the_beginning(page):
+    assert sentence(page) == Walk(LAUNCH, 1).moments()[0].words
     assert running(page)[0].startswith("m, n = my_tile(") and len(running(page)) == 2
     assert button(page, "Back").is_disabled() and not page.locator("#walk .walk__moving:visible").count()
     assert page.locator("#walk .walk__cell--known").all_inner_texts() == ["0"]
+    page.locator("#other input[name=moment]").fill("0")
     assert sentence(page, of="other").startswith(
         "Program 5 computes the tile of c that begins at row m = 4, column n = 8."
     )
@@ -222,7 +233,7 @@ def test_steps_through_all_moments_and_back(page):
 
 
 def test_the_tiles_move_right_and_down(open_page):
-    page = open_page(reduced_motion="reduce")
+    page = open_page("?walk.moment=0", reduced_motion="reduce")
     corners = []
     for _ in range(3):
         button(page, "Step").click()
@@ -248,37 +259,39 @@ def test_the_accumulator_fills(page):
     assert shares == [0, 16 / 40, 32 / 40, 1]
 
 
-def test_plays_and_stops(page):
-    play = page.locator("#walk [data-plays]")
-    play.evaluate("play => { play.dataset.pace = 60000 }")
+def test_plays_and_stops(open_page):
+    page = open_page("?walk.moment=0&other.moment=0")
+    elapse = by_hand(page)
     button(page, "Play").click()
+    elapse(3000)
     assert page.locator("#walk output").get_attribute("aria-live") == "off"
-    button(page, "Stop").click()
-    play.evaluate("play => { play.dataset.pace = 10 }")
+    assert sentence(page) == Walk(LAUNCH, 1).moments()[2].words
+    button(page, "Pause").click()
+    elapse(3000)
+    assert sentence(page) == Walk(LAUNCH, 1).moments()[2].words
     button(page, "Play").click()
-    page.wait_for_function("document.querySelector('#walk .explorer__summary').textContent.includes('are stored')")
-    button(page, "Play").wait_for()
+    elapse(20_000)
+    assert "are stored" in sentence(page) and button(page, "Play").is_visible()
     assert page.locator("#walk output").get_attribute("aria-live") == "polite"
-    play.evaluate("play => { play.dataset.pace = 60000 }")
-    button(page, "Play").click()  # from the beginning again
-    button(page, "Stop").click()
-    assert button(page, "Play").is_visible()
+    button(page, "Play").click()
+    elapse(100)
+    assert sentence(page) == Walk(LAUNCH, 1).moments()[0].words, "from the beginning again"
 
 
 def test_no_motion_where_it_is_not_wanted(open_page):
     page = open_page(reduced_motion="reduce")
-    assert page.locator("#walk [data-plays]").is_hidden() and button(page, "Step").is_visible()
+    assert button(page, "Play").is_hidden() and button(page, "Step").is_visible()
     assert page.locator("#walk .walk__moving").first.evaluate("it => getComputedStyle(it).transitionDuration") == "0s"
 
 
 def test_a_program_by_its_number_or_by_its_tile(page):
     label = lambda number: page.locator(f"#walk .explorer__switch label:has(input[value='{number}'])")
     label(5).click()
-    assert sentence(page).startswith("Program 5 ") and query(page) == "?walk.program=5"
+    assert sentence(page).startswith("Program 5 ") and query(page) == "?walk.moment=0&walk.program=5"
     assert page.locator("#walk [data-program='5'] .walk__frame:visible").count() == 7
     assert page.locator("#walk [data-program='1']:visible").count() == 0
     page.locator("#walk [data-tile='3']").click()
-    assert sentence(page).startswith("Program 3 ") and query(page) == "?walk.program=3"
+    assert sentence(page).startswith("Program 3 ") and query(page) == "?walk.moment=0&walk.program=3"
     assert page.locator("#walk .walk__picture").get_attribute("class") == "walk__picture pid-3"
 
 
@@ -298,7 +311,7 @@ def test_address_keeps_the_state_and_may_hold_anything(open_page):
     page = open_page("?q=1&walk.moment=8&walk.program=4")
     assert sentence(page) == words(4, "load")[2] and query(page) == "?q=1&walk.moment=8&walk.program=4"
     page = open_page("?walk.moment=<b>&walk.program=77")
-    assert sentence(page) == Walk(LAUNCH, 1).moments()[0].words
+    assert sentence(page) == Walk(LAUNCH, 1).moments()[-1].words
     assert sentence(open_page("?walk.moment=99")) == words(1, "store")[0]
 
 
@@ -345,4 +358,4 @@ def test_fits_on_a_phone(open_page):
     button(page, "Step").tap()
     assert sentence(page) == words(5, "dot")[2]
     heights = page.locator("#walk :is(button, label)").evaluate_all("all => all.map(e => e.offsetHeight)")
-    assert min(heights) >= 36
+    assert min(heights) >= 40

@@ -15,7 +15,7 @@ from recorder import printed, recording
 from recorder.project import RecorderError, find
 from recorder.recording import Line
 from tests.browser import ROOT
-from tests.figures.explorer_support import call, in_scheme, move_and_copy, page_with
+from tests.figures.explorer_support import by_hand, call, in_scheme, move_and_copy, page_with
 from tests.limits import HANGS
 from tests.toy import compiled, made
 
@@ -127,7 +127,10 @@ def open_page(open_site, url):
 
 @pytest.fixture
 def page(open_page):
-    return open_page()
+    """A page before the first step."""
+    page = open_page(reduced_motion="reduce")
+    page.locator("#reduction input[name=step]").fill("0")
+    return page
 
 
 def summary(page, of="reduction") -> str:
@@ -152,8 +155,15 @@ def numbers(page) -> list[str]:
     return rows.evaluate_all("rows => rows.map(row => row.querySelector('[data-state=now]').textContent)")
 
 
-def test_opens_before_the_first_step(page):
-    assert summary(page) == "Each thread holds a number, thread 0 the 1. 3 steps add up all 8." and query(page) == ""
+def test_opens_when_all_is_added_up(open_page):
+    page = open_page(reduced_motion="reduce")
+    assert numbers(page) == ["36"] * 8 and query(page) == "" and button(page, "Step").is_disabled()
+    page.locator("#reduction label", has_text="32 threads").click()
+    assert numbers(page) == ["528"] * 32
+
+
+def test_before_the_first_step(page):
+    assert summary(page) == "Each thread holds a number, thread 0 the 1. 3 steps add up all 8."
     assert numbers(page) == [str(i) for i in range(1, 9)] and button(page, "Back").is_disabled()
     assert page.locator("#reduction .reduction__warp:visible").count() == 1
     sizes = (
@@ -166,7 +176,7 @@ def test_opens_before_the_first_step(page):
 
 @pytest.mark.parametrize("threads", SIZES)
 def test_steps_through_all_shuffles(open_page, threads):
-    page = open_page(f"?reduction.threads={threads}&reduction.thread=5")
+    page = open_page(f"?reduction.threads={threads}&reduction.thread=5&reduction.step=0")
     for step, distance in enumerate(distances(threads), 1):
         button(page, "Step").click()
         other, held = 5 ^ distance, sums(threads)
@@ -217,23 +227,23 @@ def test_a_thread_by_its_row_or_its_number(page):
 
 
 def test_fewer_threads_have_fewer_steps(open_page):
-    page = open_page("?reduction.threads=32&reduction.step=5&reduction.thread=30")
+    page = open_page("?reduction.threads=32&reduction.step=5&reduction.thread=30", reduced_motion="reduce")
     assert numbers(page) == ["528"] * 32
     page.locator("#reduction label", has_text="8 threads").click()
     assert numbers(page) == ["36"] * 8 and thread(page).input_value() == "7"
 
 
-def test_plays_and_stops(page):
-    page.locator("#reduction [data-plays]").evaluate("play => { play.dataset.pace = 10 }")
+def test_plays_and_stops(open_page):
+    page = open_page("?reduction.step=0&other.step=0")
+    elapse = by_hand(page)
     button(page, "Play").click()
-    page.wait_for_function(
-        "document.querySelector('#reduction output').textContent.endsWith(' = 36, as in all threads.')"
-    )
-    button(page, "Play").wait_for()
-    page.locator("#reduction [data-plays]").evaluate("play => { play.dataset.pace = 60000 }")
-    button(page, "Play").click()
+    elapse(2000)
     assert page.locator("#reduction output").get_attribute("aria-live") == "off"
-    button(page, "Stop").click()
+    assert summary(page).startswith("Step 1 of 3: ")
+    elapse(5000)
+    assert summary(page).endswith(" = 36, as in all threads.") and button(page, "Play").is_visible()
+    button(page, "Play").click()
+    button(page, "Pause").click()
     assert page.locator("#reduction output").get_attribute("aria-live") == "polite"
 
 
@@ -243,7 +253,9 @@ def test_keyboard_alone_reaches_and_works_everything(page):
     assert summary(page).startswith("Step 1 of 3")
     page.locator("#reduction input[name=threads]:checked").focus()
     page.keyboard.press("ArrowRight")
-    assert summary(page).startswith("Step 1 of 5")
+    assert summary(page).startswith("Step 5 of 5"), "all that this many threads do"
+    page.locator("#reduction input[name=step]").fill("1")
+    page.locator("#reduction input[name=threads]:checked").focus()
     page.keyboard.press("Tab")
     page.keyboard.press("ArrowUp")
     assert summary(page).startswith("Step 1 of 5: thread 1 adds the 18 of thread 17, 16 away")
@@ -254,7 +266,7 @@ def test_address_may_hold_anything(open_page):
     page = open_page("?reduction.step=99&reduction.threads=8&reduction.thread=-4")
     assert summary(page).startswith("Step 3 of 3: thread 0 ")
     page = open_page("?reduction.step=<b>&reduction.threads=16&reduction.thread=x")
-    assert summary(page).startswith("Each thread holds a number, thread 0 ")
+    assert summary(page).startswith("Step 3 of 3: thread 0 ")
 
 
 def test_moving_or_copying_the_element_makes_no_second_one(page):
@@ -276,7 +288,7 @@ def test_without_javascript_all_steps_stand(open_page):
 
 def test_no_motion_where_it_is_not_wanted(open_page):
     page = open_page(reduced_motion="reduce")
-    assert page.locator("#reduction [data-plays]").is_hidden() and button(page, "Step").is_visible()
+    assert button(page, "Play").is_hidden() and button(page, "Step").is_visible()
 
 
 @pytest.mark.parametrize("scheme", ["default", "slate"])
@@ -288,7 +300,9 @@ def test_no_axe_violation(open_page, scheme):
     assert results.violations_count == 0, results.generate_report()
 
 
-@pytest.mark.parametrize(("state", "tall"), [("", 480), ("?reduction.threads=32&reduction.step=4", 690)])
+@pytest.mark.parametrize(
+    ("state", "tall"), [("?reduction.step=2", 490), ("?reduction.threads=32&reduction.step=4", 700)]
+)
 def test_fits_on_a_phone(open_page, state, tall):
     page = open_page(state, viewport={"width": 360, "height": 740}, has_touch=True)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``<waves-explorer>``: which tiles are done and who is at work is what was recorded, and everybody can use it."""
+
+import re
+
+import pytest
+from msgspec.structs import replace
+
+from figures.waves import order, read_launch, waves
+from recorder import recording
+from recorder.project import RecorderError, find
+from tests.figures.explorer_support import by_hand, in_scheme, page_with
+from tests.toy import made
+
+RECORDED = recording.load(find("matmul/grouped_counted"), "h200")
+NAMES = ["schedule_groups_of_8", "schedule_row_major"]
+ROWS = {name: RECORDED.benchmark(name, "sm", "begin", "end").medians() for name in NAMES}
+SIDE = 22
+
+
+def drawn(**options):
+    return waves(RECORDED, **{"names": NAMES, "memory": 8192, **options})
+
+
+def tiles(name: str) -> list[tuple[int, int]]:
+    return order(SIDE, SIDE, 8 if name == NAMES[0] else 1)
+
+
+def test_order_is_that_of_the_snippets_model():
+    grouped = pytest.importorskip("snippets.matmul.grouped", exc_type=ImportError)
+    for rows, columns, group in ((1, 1, 1), (3, 7, 2), (22, 22, 8), (22, 22, 1), (9, 4, 5), (4, 4, 9)):
+        assert order(rows, columns, group) == grouped.tile_order(rows, columns, group)
+
+
+def test_rests_in_the_last_full_wave_as_it_was_recorded():
+    page = str(drawn())
+    time = float(re.search(r'name="time"[^>]* value="([\d.]+)"', page)[1])
+    begins_and_ends = [(row.begin, row.end) for row in ROWS[NAMES[0]].values()]
+    running, done = (sum(map(test, begins_and_ends)) for test in
+                     (lambda p: p[0] <= time < p[1], lambda p: p[1] <= time))  # fmt: skip
+    assert running == 132 and done == 264
+    matrix, machine = (re.findall(r'<i class="([^"]*)"', part.split("</div>")[0]) for part in
+                       (page.split('"cells matrix"')[1], page.split('"cells machine"')[1]))  # fmt: skip
+    assert len(matrix) == 484 and matrix.count("wait") == 484 - 132 - 264 and matrix.count("pid-2 on") == 132
+    assert machine == ["pid-2 on"] * 132
+    assert "132 programs at work on 14 rows of A and 19 columns of B, 264 done, 88 waiting." in page
+
+
+def test_counters_are_those_of_the_recording():
+    text = re.sub("<.*?>", "", str(drawn()))
+    for group in (8, 1):
+        gb = RECORDED.benchmark("memory_8192").medians()[group].memory
+        hits = RECORDED.benchmark("hits_8192").medians()[group].answered
+        assert f"{gb:.1f} GB, {hits:.0f} % hits in L2" in text
+    assert "GB" not in drawn(memory=None)
+
+
+def test_in_its_compact_form_it_is_light():
+    page = drawn(compact=True, memory=None)
+    assert len(page) < 30_000 and "time-bar" in page and "<details" not in page and "radio" not in page
+
+
+def test_refuses_what_is_no_square_of_tiles():
+    with pytest.raises(RecorderError, match="must have a program for each tile of a square"):
+        waves(made("h200"), names=["schedule_few"])
+    with pytest.raises(RecorderError, match="names must list"):
+        waves(RECORDED, names="schedule_row_major")
+    twice = replace(RECORDED.benchmark(NAMES[0]), rows=RECORDED.benchmark(NAMES[0]).rows[:4])
+    assert read_launch(replace(RECORDED, benchmarks=[twice]), NAMES[0]).tiles == [0, 2, 1, 3]
+
+
+# What it shows
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory):
+    both = drawn(), drawn(compact=True, memory=None, id="small")
+    with page_with(tmp_path_factory.mktemp("waves"), "waves", *both) as url:
+        yield url
+
+
+@pytest.fixture
+def open_page(open_site, url):
+    return lambda query="", **options: open_site(url + query, **options)
+
+
+@pytest.fixture
+def page(open_page):
+    return open_page(reduced_motion="reduce")
+
+
+def cells(page, kind) -> list[str]:
+    return page.locator(f"#waves .{kind} i").evaluate_all("all => all.map(cell => cell.className)")
+
+
+def at(page, moment):
+    page.locator("#waves input[name=time]").fill(str(moment))
+
+
+def detail(page) -> str:
+    return page.locator("#waves .explorer__detail").inner_text()
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_every_moment_is_as_recorded(page, number):
+    name = NAMES[number]
+    page.locator("#waves .waves__orders label").nth(number).click()
+    for moment in (0, 0.5, 30, 52.5, 60, 110, 140, 165, 200, 217):
+        at(page, moment)
+        matrix, machine, work = cells(page, "matrix"), cells(page, "machine"), set()
+        for (row, column), program in zip(tiles(name), ROWS[name].values(), strict=True):
+            begin, end = round(program.begin, 1), round(program.end, 1)
+            cell = matrix[row * SIDE + column]
+            assert cell.split()[-1] == ("wait" if moment < begin else "done" if moment >= end else "on"), (moment, row)
+            if begin <= moment < end:
+                work.add(int(program.sm))
+        assert {sm for sm, cell in enumerate(machine) if cell != "off"} == work
+        assert page.locator("#waves .waves strong").all_inner_texts() == [
+            str(sum(cell.endswith("done") for cell in matrix)), str(len(work)),
+        ]  # fmt: skip
+
+
+def test_a_program_by_its_tile_by_its_multiprocessor_and_by_its_number(page):
+    page.locator("#waves .matrix i").nth(SIDE + 3).click()
+    number = tiles(NAMES[0]).index((1, 3))
+    sm = int(ROWS[NAMES[0]][number].sm)
+    place = f"the tile in row 1, column 3, on multiprocessor {sm}, from "
+    assert detail(page).startswith(f"Program {number} computes {place}")
+    assert page.locator("#waves .machine i").nth(sm).get_attribute("data-here") == ""
+    assert page.evaluate("location.search") == f"?waves.program={number}"
+    page.locator("#waves .machine i").nth(7).click()
+    assert "on multiprocessor 7, " in detail(page)
+    page.locator("#waves summary", has_text="More").click()
+    page.get_by_label("Program", exact=True).fill("483")
+    assert detail(page).startswith("Program 483 ")
+
+
+def test_plays_steps_and_the_order_can_be_changed_meanwhile(open_page):
+    page = open_page("?waves.time=10")
+    elapse, bar = by_hand(page), page.locator("#waves .time-bar")
+    bar.get_by_role("button", name="Play").click()
+    elapse(2000)
+    before = float(bar.get_by_role("slider").input_value())
+    assert 40 < before < 80
+    page.locator("#waves label", has_text="Row-major").click()
+    elapse(1000)
+    assert float(bar.get_by_role("slider").input_value()) > before, "it goes on"
+    bar.get_by_role("button", name="Pause").click()
+    at(page, 0)
+    for _ in range(3):
+        bar.get_by_role("button", name="Step").click()
+    assert 50 < float(bar.get_by_role("slider").input_value()) < 85, "from wave to wave, and to the middle of each"
+
+
+def test_without_javascript_the_resting_frame_stands(open_page):
+    page = open_page(java_script_enabled=False)
+    assert page.get_by_role("img").first.is_visible() and cells(page, "machine").count("pid-2 on") == 132
+    assert not page.locator(":is(button, output, input):visible").count()
+
+
+@pytest.mark.parametrize("scheme", ["default", "slate"])
+def test_no_axe_violation(open_page, scheme):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    page = open_page("?waves.program=20", reduced_motion="reduce")
+    in_scheme(page, scheme)
+    for fold in page.locator("summary").all():
+        fold.click()
+    results = axe.run(page, options={"rules": {"target-size": {"enabled": True}}})
+    assert results.violations_count == 0, results.generate_report()
+
+
+def test_fits_on_a_phone(open_page):
+    page = open_page(viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True, reduced_motion="reduce")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    picture, bar = (page.locator(f"#waves .{name}").first.bounding_box() for name in ("waves", "time-bar"))
+    assert picture["height"] + bar["height"] < 400
+    parts = page.locator("#waves :is(button, label):visible")
+    assert min(parts.evaluate_all("all => all.map(e => e.offsetHeight)")) >= 40
