@@ -2,51 +2,23 @@
 // <online-softmax>: scores arrive tile by tile. It begins as recorded (figures/online_softmax/) and computes the rest.
 
 import { FormExplorer, cdiv, define, list } from "../explorer.js";
+import { at } from "../online.js";
 
 const text = (number) => (number === -Infinity ? "−∞" : `${number}`);
 const fixed = (number, digits = 4) => number.toFixed(digits);
-const PARTS = ["load", "maximum", "rescale", "add"]; // of a tile
+const short = (number) => fixed(number, 2).replace(/^0/, "");
 
-/** The state of online softmax at a moment: 0 is before all, then each tile has four, and the last one divides.
-    `scale` is the maximum to which the weights belong that have been added. */
-export function at({ scores, values, tile, moment }) {
-  const tiles = cdiv(scores.length, tile);
-  let [maximum, scale, sum, accumulator] = [-Infinity, -Infinity, 0, 0];
-  let now = { part: "begin", tile: -1, maximum, scale, sum, accumulator };
-  for (let i = 0; i < Math.min(moment, 4 * tiles); i++) {
-    const [part, number] = [PARTS[i % 4], Math.floor(i / 4)];
-    const old = { maximum, sum, accumulator };
-    const own = scores.slice(number * tile, (number + 1) * tile);
-    const factor = Math.exp(scale - maximum);
-    if (part === "maximum") maximum = Math.max(maximum, ...own);
-    if (part === "rescale") {
-      [scale, sum, accumulator] = [maximum, sum * factor, accumulator * factor];
-    }
-    if (part === "add") {
-      own.forEach((score, j) => {
-        const weight = Math.exp(score - maximum);
-        sum += weight;
-        accumulator += weight * values[number * tile + j];
-      });
-    }
-    now = { part, tile: number, own, old, factor, maximum, scale, sum, accumulator };
-  }
-  return moment > 4 * tiles ? { ...now, part: "end" } : now;
-}
-
-/** What happens, in words. */
-function describe({ part, tile, own, old, factor, maximum }) {
+/** What happens, in words. `what`: what is multiplied; `word`: for the scores that arrive together. */
+function describe({ part, tile, own, old, factor, maximum }, what, word) {
   const grew = part !== "begin" && maximum > old.maximum;
   switch (part) {
-    case "begin": return "No score has been seen: the maximum is −∞, sum and accumulator are 0.";
-    case "load": return `Tile ${tile + 1} arrives, with the scores ${list(own)}.`;
-    case "maximum": return `The largest of the tile is ${Math.max(...own)}. `
+    case "load": return `${word} ${tile + 1} arrives, with the scores ${list(own)}.`;
+    case "maximum": return `The largest of the ${word.toLowerCase()} is ${Math.max(...own)}. `
       + (grew ? `The maximum moves from ${text(old.maximum)} to ${maximum}.` : `The maximum stays ${maximum}.`);
-    case "rescale": return factor === 1 ? "The maximum has not moved: sum and accumulator are multiplied by e⁰ = 1."
-      : tile ? `Old weights belong to the old maximum: sum and accumulator are multiplied by ${fixed(factor)}.`
-        : "There are no old weights yet: sum and accumulator stay 0.";
-    case "add": return "The weights of the tile are added to the sum, and each times its value to the accumulator.";
-    default: return "All tiles have been seen. The accumulator divided by the sum is the result.";
+    case "rescale": return factor === 1 ? `The maximum has not moved: ${what} multiplied by e⁰ = 1.`
+      : tile ? `Old weights belong to the old maximum: ${what} multiplied by ${fixed(factor)}.`
+        : `There are no old weights yet: ${what} 0.`;
+    default: return "";
   }
 }
 
@@ -59,59 +31,94 @@ function step({ part, old, factor }, name, value) {
 
 class OnlineSoftmax extends FormExplorer {
   connectedCallback() {
-    this.values = [...this.querySelectorAll(".online__values .online__number")].map((value) => Number(value.textContent));
+    const values = [...this.querySelectorAll(".online__values .online__number")];
+    this.weighs = Boolean(this.querySelector("[data-of=accumulator]")); // values; else it writes shares
+    this.values = values.map((value) => (this.weighs ? Number(value.textContent) : 0));
     super.connectedCallback();
     this.form.onreset = () => setTimeout(() => this.update()); // when it has been reset
   }
 
-  render({ tile }) {
-    const { state, values } = this;
+  get timing() {
+    return { text: (moment) => this.when(moment) };
+  }
+
+  when(moment) {
+    const { tile } = this.state;
+    const tiles = cdiv(this.values.length, tile);
+    const word = this.weighs ? "tile" : "block";
+    if (!moment) return "the beginning";
+    if (moment <= 4 * tiles) return `${word} ${Math.floor((moment - 1) / 4) + 1} of ${tiles}`;
+    return this.weighs ? "the end" : `pass 2, block ${moment - 4 * tiles}`;
+  }
+
+  render({ tile, moment: asked }) {
+    const { state, values, weighs } = this;
     const scores = values.map((_, i) => state[`score${i}`]);
-    const ended = this.last !== undefined && Number(this.moment.value) >= this.last;
-    this.last = 4 * cdiv(scores.length, tile) + 1;
-    this.moment.max = this.last; // which corrects its value
-    if (ended) this.moment.value = this.last;
-    const now = at({ scores, values, tile, moment: Number(this.moment.value) });
+    const tiles = cdiv(scores.length, tile);
+    const track = this.bar?.track ?? this.form.moment;
+    const ended = this.last !== undefined && asked >= this.last;
+    this.last = 4 * tiles + (weighs ? 1 : tiles);
+    track.max = this.last; // which corrects its value
+    if (ended) track.value = this.last;
+    const moment = Number(track.value);
+    const now = at({ scores, values, tile, moment });
+    const written = weighs ? 0 : Math.max(moment - 4 * tiles, 0); // blocks, in the second pass
 
     const added = (now.tile + (["add", "end"].includes(now.part) ? 1 : 0)) * tile; // those whose weights are in the sums
     for (const part of this.querySelectorAll("[data-column]")) {
       const i = Number(part.dataset.column);
-      const away = Math.floor(i / tile) - now.tile;
-      part.dataset.state = now.part === "end" || away < 0 ? "done" : away > 0 ? "later" : "now";
+      const which = Math.floor(i / tile);
+      const away = which - (written ? written - 1 : now.tile);
+      part.dataset.state = (now.part === "end" && weighs) || (away < 0) ? "done" : away > 0 ? (written ? "done" : "later") : "now";
       part.classList.toggle("online__first", i % tile === 0);
       const bar = part.querySelector("i");
       if (!bar) continue;
       const weight = i < added ? Math.exp(scores[i] - now.scale) : 0;
       bar.style.setProperty("--weight", fixed(weight));
-      part.querySelector(".online__number").textContent = i < added ? fixed(weight, 2).replace(/^0/, "") : "";
+      part.querySelector(".online__number").textContent = i < added ? short(weight) : "";
     }
     this.querySelectorAll(".online__scores .online__number").forEach((label, i) => { label.textContent = scores[i]; });
+    if (!weighs) {
+      this.querySelectorAll(".online__values .online__number").forEach((label, i) => {
+        label.textContent = i < written * tile ? short(Math.exp(scores[i] - now.maximum) / now.sum) : "·";
+      });
+    }
     const line = this.querySelector(".online__maximum");
     line.classList.toggle("online__maximum--none", now.maximum === -Infinity);
     line.firstElementChild.textContent = `maximum ${text(now.maximum)}`;
     this.querySelector(".online").style.setProperty("--maximum", Math.max(now.maximum, 0));
 
-    const show = (name, what) => {
+    const show = (name, what, here) => {
       const row = this.querySelector(`[data-of="${name}"]`);
+      if (!row) return;
       row.querySelector("dd").textContent = what;
-      row.classList.toggle("online__now", this.touched(now, name));
+      row.classList.toggle("online__now", here);
     };
+    const moving = ["rescale", "add"].includes(now.part);
     const from = now.part === "maximum" && now.maximum > now.old.maximum ? `${text(now.old.maximum)} → ` : "";
-    show("maximum", from + text(now.maximum));
-    show("sum", step(now, "sum", now.sum));
-    show("accumulator", step(now, "accumulator", now.accumulator));
-    show("result", now.part === "end" ? `${fixed(now.accumulator)} / ${fixed(now.sum)} = ${fixed(now.accumulator / now.sum)}` : "");
-    this.form.querySelector("output").textContent = describe(now);
+    show("maximum", from + text(now.maximum), now.part === "maximum");
+    show("sum", step(now, "sum", now.sum), moving);
+    show("accumulator", step(now, "accumulator", now.accumulator), moving);
+    show("result", now.part === "end" ? `${fixed(now.accumulator)} / ${fixed(now.sum)} = ${fixed(now.accumulator / now.sum)}` : "", now.part === "end");
+    show("traffic", `${Math.min((now.tile + 1) * tile, scores.length) + written * tile} read, ${written * tile} written`, written > 0);
+    this.form.querySelector("output").textContent = this.sentence(now, written, tiles);
   }
 
-  start() {
-    super.start();
-    this.update(); // the beginning, at once
-  }
-
-  touched({ part }, name) {
-    if (name === "maximum" || name === "result") return part === (name === "result" ? "end" : name);
-    return part === "rescale" || part === "add";
+  sentence(now, written, tiles) {
+    const { weighs } = this;
+    if (written) {
+      return written < tiles ? `Now the maximum and the sum are final. Block ${written} is loaded again, and its shares are written.`
+        : "Every share has been written: each score was read twice, and each share written once.";
+    }
+    if (now.part === "add") {
+      return weighs ? "The weights of the tile are added to the sum, and each times its value to the accumulator."
+        : "The weights of the block are added to the sum, and the block is forgotten.";
+    }
+    if (now.part === "end") return "All tiles have been seen. The accumulator divided by the sum is the result.";
+    if (now.part === "begin") return `No score has been seen: the maximum is −∞, ${weighs ? "sum and accumulator are" : "the sum is"} 0.`;
+    const what = now.part === "rescale" && !now.tile && now.factor !== 1 ? (weighs ? "sum and accumulator stay" : "the sum stays")
+      : weighs ? "sum and accumulator are" : "the sum is";
+    return describe(now, what, weighs ? "Tile" : "Block");
   }
 }
 

@@ -95,8 +95,10 @@ def test_under_the_causal_mask_six_tiles_are_dark_and_the_first_program_ends_ear
 
 
 def test_when_the_maximum_grows_sums_shrink_and_old_cells_fade(page):
-    darkness = lambda: page.locator("#canvas .canvas__row >> nth=0").locator("i >> nth=0").evaluate(
-        "it => Number(it.style.getPropertyValue('--w'))"
+    darkness = lambda: (
+        page.locator("#canvas .canvas__row >> nth=0")
+        .locator("i >> nth=0")
+        .evaluate("it => Number(it.style.getPropertyValue('--w'))")
     )
     to(page, moment=10)
     assert darkness() == 1 and kept(page, 0)[:2] == ["5", "1.55"]
