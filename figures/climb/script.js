@@ -32,13 +32,13 @@ class ClimbFigure extends FormExplorer {
     this.picture.style.setProperty("--wide", wide);
     this.picture.style.setProperty("--grid", high < 0.01 ? 0 : 1); // too fine to be drawn
     find("share").textContent = percent;
-    find("title strong").textContent = title;
+    find("what").textContent = title;
     this.bars.forEach((bar, i) => {
       bar.classList.toggle("climb__bar--later", i > step);
       bar.classList.toggle("climb__bar--here", i === step);
     });
     const numbers = JSON.parse(order);
-    [...find("c").querySelectorAll("b")].forEach((label, i) => {
+    [...find("c").querySelectorAll("em")].forEach((label, i) => {
       label.textContent = numbers[Math.floor(i / 2)]?.[i % 2] ?? "";
     });
     const dots = [...this.querySelectorAll(".climb__dot")];

@@ -42,7 +42,7 @@ def to(page, **fields):
 
 
 def kept(page, query) -> list[str]:
-    return page.locator(f"#canvas .canvas__row >> nth={query}").locator("b").all_inner_texts()
+    return page.locator(f"#canvas .canvas__row >> nth={query}").locator("em").all_inner_texts()
 
 
 def look(page) -> list:
@@ -110,7 +110,7 @@ def test_when_the_maximum_grows_sums_shrink_and_old_cells_fade(page):
 def test_the_bars_are_the_formula(page):
     n, d, tile = REAL
     to(page, moment=17)
-    bars = page.locator("#canvas .canvas__bar b").all_inner_texts()
+    bars = page.locator("#canvas .canvas__bar em").all_inner_texts()
     ours, torch = traffic(False)["ours"][0], sum(traffic(False)["torch"])
     assert bars == [f"{ours:.0f} million", f"{torch:.0f} million"]
     assert math.isclose(torch, (6 * n * n + 4 * n * d) / 1e6) and math.isclose(ours, (n * n + 2 * n * d + n) / 1e6)
