@@ -104,8 +104,13 @@ VIEWS = {
 }
 
 
-def test_every_figure_is_shown_below():
-    assert set(VIEWS) == set(figures())
+# Drawn from what one snippet of the course recorded, and from no other's: their own tests show them.
+OF_ONE = {"attention_canvas", "climb", "memory_trip", "warp_load", "waves"}
+
+
+def test_every_figure_is_shown_below_or_by_tests_of_its_own():
+    assert set(VIEWS) | OF_ONE == set(figures())
+    assert all((ROOT / f"tests/figures/test_{name}.py").is_file() for name in OF_ONE)
 
 
 SHUFFLE = Line("shfl.sync.bfly.b32 %r2, %r1, 1, 31, -1;", None)
