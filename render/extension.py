@@ -13,6 +13,7 @@ In a sentence, ``{{ gpu: bandwidth[2**28].triton; .0f; > 1000 }}`` is a number f
 Where ``gpu`` has recordings on several, a reader can switch between them; ``cpu`` and ``h200`` name one device.
 ``view: file`` shows a whole file, ``view: snippet`` what is to know before one copies it. Some views are of no snippet:
 ``ledger``, ``path``, ``route``, ``exercises``, ``caught``, and ``exercise``, whose ``of`` is in ``practice/exercises``.
+A fence ``predict`` asks before the page answers; see ``predict.py``.
 ``--8<-- "programs/vector_add.py:kernel"`` is pymdownx.snippets'; here only its names are checked.
 
 What is wrong stops the build, with page and line, all faults of a page at once; see ``page.serving`` for the exception.
@@ -38,7 +39,7 @@ from pygments.lexers import get_lexer_by_name
 from pygments.util import ClassNotFound
 
 from recorder.project import ROOT, RecorderError, Snippet, nearest, read_text, relative, snippets
-from render import recordings
+from render import predict, recordings
 from render.cards import Cards
 from render.claims import expressions
 from render.claims.expressions import Claim
@@ -52,7 +53,7 @@ from render.views.registry import views
 
 CODE = re.compile(r"<(pre|code|data|script|style|template|figure)\b.*?</\1>", re.S)
 HOME = "index.md"
-OURS = ("recording", "values")  # fences that are ours
+OURS = ("recording", "values", "predict")  # fences that are ours
 LINE = "line_of_page"  # the attribute by which a recording fence carries its line through Markdown
 
 
@@ -184,6 +185,12 @@ class BeginPage(Preprocessor):
                     fault = f"a recording fence takes no attribute {name!r}; its options stand inside of it"
                     page.fault(fault, fence.line)
                 kept[fence.line] = f'{fence.indent}{fence.ticks}recording {LINE}="{fence.line}"'
+            if language == "predict":
+                kept[fence.line : fence.end] = [""] * (fence.end - fence.line)
+                try:
+                    kept[fence.line] = "\n".join(predict.markdown_of(fence))
+                except RecorderError as error:
+                    page.fault(error, fence.line)
         if unclosed := [fence for fence in fences if fence.closes_another or not fence.closed]:
             page.fault("a fence is not closed", unclosed[0].line)
         shown = [number for number, line in enumerate(lines) if "-8<-" in line]
@@ -191,7 +198,8 @@ class BeginPage(Preprocessor):
             if number not in inside or "snippet" not in self.md.preprocessors:
                 page.fault("what is shown of a file stands in a fence, and pymdownx.snippets shows it", number)
         wrong = {number for number in shown if not self._is_section(page, number)}
-        return [line for number, line in enumerate(kept) if number not in wrong]
+        left = (line for number, line in enumerate(kept) if number not in wrong)
+        return [line for lines in left for line in lines.split("\n")]
 
     @staticmethod
     def _is_section(page: Page, number: int) -> bool:

@@ -91,10 +91,11 @@ def _fence(opened: re.Match, line: int, body: list[str], closed: bool) -> Fence:
 
 
 def prose_of(lines: list[str]) -> list[str]:
-    """Return as many lines, those of fences empty."""
+    """Return as many lines, those of fences empty, but for a question's, which is prose."""
     prose = list(lines)
     for fence in read_fences(lines):
-        prose[fence.line : fence.end] = [""] * (fence.end - fence.line)
+        body = fence.body if fence.language == "predict" else [""] * len(fence.body)
+        prose[fence.line : fence.end] = ["", *body, ""][: fence.end - fence.line]
     return prose
 
 

@@ -41,6 +41,8 @@ PAGES = {
 NAV = [*PAGES, "programs/a-lab.ipynb"]
 SCRIPT = "# SPDX-License-Identifier: Apache-2.0\n# %% [markdown]\n# # A lab\n\n# %%\nprint('<b>&', 7)\n"
 LAB = Lab("programs/labs/a_lab")
+PAGE = "docs/en/programs/toy.md"
+FILE = "```recording\nview: file\n```\n"
 
 
 def cell(kind: str, name: str, source: str, **more) -> dict:
@@ -90,3 +92,16 @@ def course(toy) -> Course:
     course.lab()
     yield course
     config.forget()
+
+
+@pytest.fixture
+def convert(course):
+    """Turn Markdown into the HTML of the lesson's page, under the settings of the site."""
+
+    def convert(text, whole_file=True):
+        text += f"\n\n{FILE}" if whole_file else ""
+        converter = config.converter()
+        converter.page_of_check = (course.write(PAGE, text), "programs/toy.md")
+        return converter.convert(text)
+
+    return convert

@@ -17,29 +17,14 @@ from figures.registry import figures
 from recorder import fingerprint, printed, recording, runner
 from recorder.project import COMPILER, RecorderError, Snippet
 from recorder.recording import Line
-from render import code, config
+from render import code
 from render.page import PageError
 from render.views import frame
 from tests.limits import at_most
 from tests.render.conftest import NAV
 from tests.toy import ASM, ROOT, SETTINGS, TOY, made
 
-PAGE = "docs/en/programs/toy.md"
-FILE = "```recording\nview: file\n```\n"
 VOID = {"br", "img", "link", "meta", "input", "path", "rect", "use", "line", "circle"}
-
-
-@pytest.fixture
-def convert(course):
-    """Turn Markdown into the HTML of the lesson's page, under the settings of the site."""
-
-    def convert(text, whole_file=True):
-        text += f"\n\n{FILE}" if whole_file else ""
-        converter = config.converter()
-        converter.page_of_check = (course.write(PAGE, text), "programs/toy.md")
-        return converter.convert(text)
-
-    return convert
 
 
 @pytest.fixture
