@@ -27,7 +27,6 @@ import triton
 import triton.language as tl
 from triton.runtime import interpreter
 from triton.runtime.jit import JITFunction
-from triton.tools.tensor_descriptor import TensorDescriptor
 
 from recorder.project import OUTPUT, ROOT, Snippet, interpreted, relative
 
@@ -202,7 +201,7 @@ def _argument(name: str, value):
     value = tl.constexpr(value).value  # which unwraps a constexpr
     if isinstance(value, torch.Tensor):
         return _tensor(value)
-    if isinstance(value, TensorDescriptor):
+    if hasattr(value, "block_shape"):  # a descriptor: Triton's or Gluon's, which are two classes
         described = {"shape": list(value.shape), "strides": list(value.strides), "block_shape": list(value.block_shape)}
         return _tensor(value.base) | described
     if isinstance(value, tl.dtype):

@@ -125,6 +125,17 @@ def test_two_dimensions_and_strides(kernels):
     assert written == {(0, j, k, j) for j in range(2) for k in range(3)}
 
 
+def test_descriptors_of_gluon_are_written_down_alike():
+    hopper = pytest.importorskip("triton.experimental.gluon.nvidia.hopper")
+    layout = pytest.importorskip("triton.experimental.gluon.language").NVMMASharedLayout(128, 32, rank=2)
+    x = torch.zeros(16, 64)
+    written = [
+        trace._argument("x", made)
+        for made in (TensorDescriptor.from_tensor(x, [8, 32]), hopper.TensorDescriptor.from_tensor(x, [8, 32], layout))
+    ]
+    assert written[0] == written[1] and written[1]["block_shape"] == [8, 32]
+
+
 def test_tensor_descriptors_from_the_host_and_made_in_the_kernel(kernels):
     x, y = torch.arange(24.0).view(3, 8), torch.zeros(3, 4)
     with trace.Launches() as launches:
