@@ -225,7 +225,8 @@ def test_lists_the_registers_of_the_chosen_thread(open_page, block, warps, threa
 
 
 def test_the_register_of_an_element_far_behind_is_in_sight(open_page):
-    page = open_page("?layout.block=4096&layout.warps=1&layout.thread=5&layout.element=2199")
+    asked = "?layout.block=4096&layout.warps=1&layout.thread=5&layout.element=2199"
+    page = open_page(asked, viewport={"width": 640, "height": 800})
     strip = page.locator("#layout .layout__registers > div")
     edge, cell = strip.bounding_box(), strip.locator("[aria-current]").bounding_box()
     assert edge["x"] <= cell["x"] and cell["x"] + cell["width"] <= edge["x"] + edge["width"] + 1
