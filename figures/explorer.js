@@ -140,8 +140,7 @@ export class TimeBar {
 }
 
 /** An element whose state is what its form says, kept in the address. `render(state)` shows it.
-    If it has a bar of time, that is one of the fields, and `timing` says how it is said and stepped.
-    A button with `data-plays` leads the field of that name to its end, those with `data-step` a step on or back. */
+    If it has a bar of time, that is one of the fields, and `timing` says how it is said and stepped. */
 export class FormExplorer extends HTMLElement {
   connectedCallback() {
     this.form = this.querySelector("form");
@@ -158,8 +157,6 @@ export class FormExplorer extends HTMLElement {
     }
     this.form.onsubmit = () => false;
     this.form.oninput = () => this.update();
-    this.play = this.querySelector("[data-plays]");
-    if (this.play) this.tie();
     const bar = this.querySelector(".time-bar");
     const plays = !Object.keys(asked).some((name) => name in this.first);
     if (bar) this.bar = new TimeBar(bar, { draw: () => this.update(), plays, ...this.timing });
@@ -168,7 +165,6 @@ export class FormExplorer extends HTMLElement {
 
   disconnectedCallback() {
     this.bar?.stop();
-    if (this.play) this.stop();
   }
 
   /** By name; numbers as numbers. */
@@ -185,49 +181,6 @@ export class FormExplorer extends HTMLElement {
       if (said) said.ariaLive = this.bar.playing ? "off" : "polite"; // a screen reader would fall behind
       if (this.bar.playing) return; // the address keeps what somebody chose
     }
-    for (const button of this.steps ?? []) {
-      button.disabled = button.dataset.step > 0 ? this.over : this.moment.value === this.moment.min;
-    }
     writeAddress(this.id, this.state, this.first);
-  }
-
-  tie() {
-    this.moment = this.form.elements[this.play.dataset.plays];
-    this.steps = this.querySelectorAll("[data-step]");
-    this.play.hidden = matchMedia("(prefers-reduced-motion: reduce)").matches;
-    this.play.onclick = () => (this.timer ? this.stop() : this.start());
-    for (const button of this.steps) button.onclick = () => this.move(button.dataset.step);
-    this.form.onpointerdown = this.form.onkeydown = ({ target }) => target === this.play || this.stop();
-    this.stop();
-  }
-
-  /** Whether there is nothing left to play. */
-  get over() {
-    return this.moment.value === this.moment.max;
-  }
-
-  move(by) {
-    this.moment.stepUp(by);
-    this.update();
-  }
-
-  start() {
-    if (this.over) this.moment.value = this.moment.min;
-    this.say("Stop", "off"); // a screen reader would fall behind
-    this.timer = setInterval(() => {
-      this.move(1);
-      if (this.over) this.stop();
-    }, this.play.dataset.pace);
-  }
-
-  stop() {
-    clearInterval(this.timer);
-    this.timer = null;
-    this.say("Play", "polite");
-  }
-
-  say(button, live) {
-    this.play.textContent = button;
-    this.form.querySelector("output").ariaLive = live;
   }
 }
