@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``<split-keys>``: what parts keep and give together is what the run stored, and everybody can watch it."""
+
+import math
+
+import pytest
+from msgspec.structs import replace
+
+from figures.split_keys import read, split_keys
+from recorder import recording
+from recorder.project import RecorderError, find
+from tests.figures.explorer_support import call, in_scheme, move_and_copy, page_with
+
+RECORDED = recording.load(find("fusion/decoding_parts"), "cpu")
+RUN = read(RECORDED)
+RESULT = "10.1613"
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory):
+    with page_with(tmp_path_factory.mktemp("split"), "split_keys", split_keys(RECORDED)) as url:
+        yield url
+
+
+@pytest.fixture
+def open_page(open_site, url):
+    return lambda query="", **options: open_site(url + query, **{"reduced_motion": "reduce"} | options)
+
+
+@pytest.fixture
+def page(open_page):
+    return open_page()
+
+
+def look(page) -> list[str]:
+    return [text for text in page.locator(".split").inner_text().split() if text]
+
+
+def choose(page, parts: int):
+    page.locator(f"label:has(input[name=parts][value='{parts}'])").click()
+
+
+@pytest.mark.parametrize("parts", RUN.parts)
+def test_parts_keep_what_the_run_stored(page, parts):
+    asked = [{"scores": RUN.scores, "parts": parts, "steps": 8}]
+    (stored,) = call(page, "split_keys", "it.kept(a)", asked)
+    for part, (maximum, total, accumulator) in zip(stored, RUN.parts[parts], strict=True):
+        assert part["maximum"] == maximum and math.isclose(part["sum"], total, abs_tol=1e-4)
+        assert math.isclose(part["accumulator"], accumulator, abs_tol=1e-4)
+    (together,) = call(page, "split_keys", "it.combined(a)", [stored])
+    assert math.isclose(together["sum"], RUN.together[parts][0], abs_tol=1e-4)
+    assert math.isclose(together["accumulator"], RUN.together[parts][1], abs_tol=1e-4)
+
+
+def test_however_many_parts_the_result_is_the_same(page):
+    for parts in RUN.parts:
+        choose(page, parts)
+        assert page.locator(".split__together strong").inner_text() == RESULT
+        assert page.locator(".split__part:visible").count() == parts
+        assert page.locator(".split__busy").inner_text() == f"{8 * parts} of 132"
+
+
+def test_more_parts_take_fewer_steps(page):
+    choose(page, 1)
+    page.get_by_role("slider", name="Moment").fill("1")
+    assert page.locator(".time-bar__text").inner_text() == "step 1 of 8"
+    choose(page, 4)
+    assert page.locator(".time-bar__text").inner_text() == "step 1 of 2"
+    page.get_by_role("button", name="Step").click()
+    page.get_by_role("button", name="Step").click()
+    assert page.locator(".time-bar__text").inner_text() == "combine"
+    factors = page.locator(".split__part:visible .split__factor").all_inner_texts()
+    assert factors == [f"· {math.exp(part[0] - 6):.2f}" for part in RUN.parts[4]]
+    assert page.locator(".split__together strong").inner_text() == "–"
+
+
+def test_without_a_script_it_stands_as_it_does_with_one(open_page):
+    bare, page = open_page(java_script_enabled=False), open_page()
+    assert look(bare) == look(page) and RESULT in look(page)
+    assert not bare.locator("split-keys :is(button, output, fieldset):visible").count()
+    assert bare.locator(".machine .on").count() == page.locator(".machine .on").count() == 32
+
+
+def test_says_what_it_cannot_draw():
+    for changed, fragment in [
+        (RECORDED.output.replace("scores:", "score:"), "no line 'scores"),
+        (RECORDED.output.replace("## 4 parts", "## 5 parts"), "must have as many parts"),
+        (RECORDED.output.partition("## 4 parts")[0], "no section '4 parts'"),
+    ]:
+        with pytest.raises(RecorderError, match=fragment):
+            split_keys(replace(RECORDED, output=changed))
+
+
+def test_moving_or_copying_the_element_makes_no_second_one(page):
+    move_and_copy(page, "#split")
+    page.locator("#copy").get_by_role("button", name="Back").click()
+    assert page.locator("#copy .time-bar__text").inner_text() == "combine"
+    assert page.locator("#split .time-bar__text").inner_text() == "the result"
+
+
+def test_address_keeps_the_state(open_page):
+    page = open_page("?split.parts=1&split.moment=5")
+    assert page.locator(".time-bar__text").inner_text() == "step 5 of 8"
+    page.get_by_role("slider", name="Moment").focus()
+    page.keyboard.press("ArrowRight")
+    assert "split.moment=6" in page.evaluate("location.search")
+
+
+@pytest.mark.parametrize("scheme", ["default", "slate"])
+def test_no_axe_violation(open_page, scheme):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    page = open_page("?split.parts=8&split.moment=1")
+    in_scheme(page, scheme)
+    page.locator("summary").click()
+    results = axe.run(page)
+    assert results.violations_count == 0, results.generate_report()
+
+
+def test_fits_on_a_phone(open_page):
+    page = open_page("?split.parts=8", viewport={"width": 360, "height": 740}, has_touch=True)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    parts = page.locator(".split__part:visible span")
+    assert parts.evaluate_all("all => all.every(it => it.scrollWidth <= it.clientWidth)")
