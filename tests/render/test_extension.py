@@ -90,7 +90,17 @@ VIEWS = {
 
 
 # Drawn from what one snippet of the course recorded, and from no other's: their own tests show them.
-OF_ONE = {"attention_canvas", "climb", "handover", "memory_trip", "pipeline", "split_keys", "warp_load", "waves"}
+OF_ONE = {
+    "attention_canvas",
+    "climb",
+    "fused_layer",
+    "handover",
+    "memory_trip",
+    "pipeline",
+    "split_keys",
+    "warp_load",
+    "waves",
+}
 
 
 def test_every_figure_is_shown_below_or_by_tests_of_its_own():

@@ -474,32 +474,6 @@ def test_bytes_by_hand():
     assert bytes_of(8192, 8192, 8192, 2) == {"two kernels": 5 * 2 * 8192**2, "one kernel": 3 * 2 * 8192**2}
 
 
-def test_the_bars_of_the_lesson_are_drawn_to_scale():
-    """What is loaded is outlined and what is stored is filled: 0.6 units for a megabyte."""
-    page = (Path(fused.__file__).parents[2] / "docs/en/matmul/fused.md").read_text("utf-8")
-    drawing = re.search(r'<svg class="chart".*</svg>', page)[0]
-    side, bars = 8192, []
-    for K in (128, 4096):
-        inputs, result = ("loaded", 2 * K * side * 2), ("stored", side * side * 2)
-        bars.append((K, "two kernels", [inputs, result, ("loaded", result[1]), result]))
-        bars.append((K, "one kernel", [inputs, result]))
-    rects = iter(re.findall(r'<rect class="(\w+)" x="([\d.]+)" y="(\d+)" width="([\d.]+)".*?fill="([^"]+)"', drawing))
-    for K, name, parts in bars:
-        total = bytes_of(side, side, K, 2)[name]
-        assert total == sum(size for _, size in parts)
-        title = f"K = {K:,}, {name}: {total / 1e6:.0f} MB"
-        assert f">{title}<" in drawing and f"{title}." in re.search('aria-label="([^"]+)"', drawing)[1]
-        begin, tops = 1.0, set()
-        for (kind, x, top, width, fill), (expected, size) in zip([next(rects) for _ in parts], parts, strict=True):
-            assert kind == expected and fill == ("none" if kind == "loaded" else "var(--pid-0)")
-            assert float(x) == pytest.approx(begin, abs=0.11)
-            assert float(width) == pytest.approx(size * 0.6e-6, abs=0.051)
-            begin += float(width)
-            tops.add(top)
-        assert len(tops) == 1
-    assert next(rects, None) is None
-
-
 def test_as_a_script(device):
     path = Path(fused.__file__)
     done = run_script(path, env=environment(device, PYTHONPATH=str(path.parents[2])))
