@@ -34,7 +34,7 @@ NEXT = '<h2 id="next">'  # before which a lesson leads to its exercises
 @view
 def exercise(page: Page, of: str) -> Markup:
     """Return the exercise: its goal and file, an answer of the coach, with hints and solution folded."""
-    known = {each.name: each for each in all_of_them()}
+    known = {each.name: each for each in all_of_them()}  # in the order of the menu
     if of not in known:
         raise RecorderError(f"there is no exercise {of!r}{nearest(str(of), known)}")
     each = known[of]
@@ -44,6 +44,8 @@ def exercise(page: Page, of: str) -> Markup:
     return render(
         "exercise.html",
         name=each.name,
+        number=list(known).index(of) + 1,
+        total=len(known),
         card=each.card,
         kind=KINDS[each.card.kind],
         lesson=lesson,

@@ -162,7 +162,7 @@ def test_a_reader_chooses_the_colors_by_keyboard(open_site, site):
     until(page, f"{schemes} === 'dark,dark'")
     assert page.evaluate("window.switching"), "all at once"
     until(page, "!('mdColorSwitching' in document.body.dataset)")
-    page.locator(".md-footer__link--next").click()
+    page.locator(".onward [rel=next]").click()
     until(page, f"{schemes} === 'dark,dark' && location.pathname.indexOf('{LESSON}') < 0")
 
 
@@ -279,9 +279,9 @@ def test_without_javascript_everything_stands(without_javascript, site, address)
 def test_next_leads_through_all_pages_and_previous_back(site):
     next_of, previous_of = {}, {}
     for address in SOURCES:
-        here, (_, _, footer) = f"{site.url}{address}", site.text(address).partition("<footer")
+        here, (_, _, onward) = f"{site.url}{address}", site.text(address).partition('<nav class="onward"')
         for name, links in (("next", next_of), ("prev", previous_of)):
-            if link := re.search(rf'<a href="([^"]*)" class="md-footer__link md-footer__link--{name}"', footer):
+            if link := re.search(rf'<a [^>]*rel="{name}" href="([^"]*)"', onward):
                 links[here] = urljoin(here, link[1])
     visited = [site.url]
     while visited[-1] in next_of:
@@ -295,21 +295,21 @@ def test_previous_leads_back(open_site, site):
     page = open_site(site.url)
     visited, back = [site.url], []
     for _ in range(5):
-        following = page.locator(".md-footer__link--next")
+        following = page.locator(".onward [rel=next]")
         address = following.evaluate("link => link.href")
         following.click()
         page.wait_for_url(address + "**")
         visited.append(page.url.split("#")[0])
-        back.append(page.locator(".md-footer__link--prev").evaluate("link => link.href"))
+        back.append(page.locator(".onward [rel=prev]").evaluate("link => link.href"))
     assert back == visited[:-1] and len(set(visited)) == 6
-    page.locator(".md-footer__link--prev").click()
+    page.locator(".onward [rel=prev]").click()
     page.wait_for_url(visited[-2] + "**")
 
 
 def test_explorers_work_also_when_one_comes_back(open_site, site):
     page = open_site(site.url)
     for _ in range(2):
-        page.locator("article a", has_text="Vector add").click()
+        page.locator("article a:not(.home__continue)", has_text="Vector add").click()
         page.locator("article h1", has_text="Vector add").wait_for()
         launch = page.locator("launch-explorer")
         launch.get_by_role("button", name="Remove the mask").click()
@@ -330,15 +330,26 @@ def test_explorers_work_also_when_one_comes_back(open_site, site):
 def test_the_menu_remembers_which_lessons_were_read(open_site, site):
     page = open_site(site.url + LESSON, viewport={"width": 1280, "height": 720})
     taken_over(page)
-    read = page.locator(".md-nav--primary a.lesson-read, a.path__lesson.lesson-read")
+    read = page.locator(".menu a.lesson-read, a.path__lesson.lesson-read")
     assert page.locator(".page-head .lesson").inner_text().startswith("Lesson 2 of") and read.count() == 0
-    page.locator("h2#next").scroll_into_view_if_needed()
-    read.first.wait_for()
+    page.evaluate("scrollTo(0, document.body.scrollHeight)")
+    page.wait_for_timeout(300)
+    assert read.count() == 0, "who jumps to the end has not read it"
+    page.evaluate("""async () => {
+        for (let y = 0; y < document.body.scrollHeight; y += 300) {
+            scrollTo(0, y);
+            await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+        }
+    }""")
+    read.first.wait_for(state="attached")
+    assert page.locator(".menu__count").inner_text() == "1 of 30 lessons read"
     page.locator(".md-header__button.md-logo").first.click()
     page.locator("article h1", has_text="Write GPU kernels").wait_for()
     assert {link.split("/course/")[1] for link in read.evaluate_all("all => all.map(link => link.href)")} == {LESSON}
     page.reload()
     page.locator("a.path__lesson.lesson-read").wait_for()
+    page.locator(".home__continue", has_text="Continue where you were: Lesson 2, Vector add").click()
+    page.wait_for_url(f"**/{LESSON}")
 
 
 def test_a_reader_marks_an_exercise_as_done(open_site, site):

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which lessons a reader has been through, and which exercises are done: remembered in this browser alone, and shown in
-// the menu and in the lists.
+// Which lessons a reader has been through and which was the last, and which exercises are done: remembered in this browser
+// alone, and shown in the menu, in the lists and on the home page.
 
-const READ = "lessons-read", DONE = "exercises-done";
+const READ = "lessons-read", DONE = "exercises-done", LAST = "lesson-last";
 const here = {}; // for private windows, which keep nothing
 
 /** Read each time: another tab, or the page to which one goes back, may have added to it. */
@@ -17,11 +17,42 @@ function keep(key, paths) {
   try { localStorage.setItem(key, JSON.stringify(here[key])); } catch {}
 }
 
+/** The lesson that was opened last: `path` and `name`. */
+function last() {
+  let last = here[LAST];
+  try { last = JSON.parse(localStorage.getItem(LAST)) ?? last; } catch {}
+  return typeof last?.path === "string" ? last : null;
+}
+
+function showLast() {
+  const lesson = last(), away = lesson && lesson.path !== location.pathname;
+  const hero = document.querySelector(".home .md-button");
+  if (hero && !document.querySelector(".home__continue") && lesson) {
+    const link = document.createElement("a");
+    link.className = "md-button home__continue";
+    hero.after(" ", link);
+  }
+  for (const link of document.querySelectorAll(".menu__continue, .home__continue")) {
+    link.hidden = !away;
+    if (!away) continue;
+    link.href = lesson.path;
+    link.textContent = `Continue where you were: ${lesson.name}`;
+  }
+  return Boolean(away);
+}
+
 function show() {
-  const read = kept(READ), done = kept(DONE);
-  for (const link of document.querySelectorAll(".md-nav--primary a.md-nav__link, a.path__lesson, .exercises a")) {
+  const read = kept(READ), done = kept(DONE), away = showLast();
+  for (const link of document.querySelectorAll(".menu__page, a.path__lesson, .exercises a")) {
     link.classList.toggle("lesson-read", read.has(link.pathname));
     link.classList.toggle("exercise-done", done.has(link.pathname));
+  }
+  for (const map of document.querySelectorAll(".menu__map")) {
+    const all = [...map.querySelectorAll("i")];
+    const is = all.filter((part) => part.classList.toggle("is-read", read.has(new URL(part.dataset.lesson, location).pathname)));
+    map.ariaLabel = `${is.length} of ${all.length} lessons read`;
+    map.nextElementSibling.textContent = map.ariaLabel;
+    map.parentElement.hidden = !is.length && !away;
   }
   for (const button of document.querySelectorAll("button.exercise__done")) {
     const is = done.has(location.pathname);
@@ -44,14 +75,24 @@ document.addEventListener("click", ({target}) => {
   show();
 });
 
-/** A lesson has been read when its end has been on the screen. */
-const end = document.querySelector(".page-head .lesson") && document.querySelector("article h2#next");
-if (end)
-  new IntersectionObserver((seen) => {
-    if (!seen.some((each) => each.isIntersecting)) return;
+/** A lesson has been read when all of its last third has been on the screen. */
+const lesson = document.querySelector(".page-head .lesson");
+if (lesson) {
+  const name = `${lesson.textContent.replace(/ of \d+/, "")}, ${document.querySelector(".menu__page[aria-current] span:last-child").textContent}`;
+  here[LAST] = { path: location.pathname, name };
+  try { localStorage.setItem(LAST, JSON.stringify(here[LAST])); } catch {}
+  const article = document.querySelector("article"), unseen = new Set(article.querySelectorAll(":scope > :not(style, script, .onward, .page-foot)"));
+  const watch = new IntersectionObserver((seen) => {
+    for (const { isIntersecting, target } of seen) if (isIntersecting) unseen.delete(target);
+    const { top, height } = article.getBoundingClientRect(), third = top + (2 / 3) * height;
+    const below = (part) => part.clientHeight && part.getBoundingClientRect().top >= third;
+    if ([...unseen].some(below)) return;
+    watch.disconnect();
     keep(READ, kept(READ).add(location.pathname));
     show();
-  }).observe(end);
+  });
+  for (const part of unseen) watch.observe(part);
+}
 
 show();
 addEventListener("pageshow", (e) => e.persisted && show()); // brought back as it was left
