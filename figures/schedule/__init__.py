@@ -77,7 +77,7 @@ class Schedule:
     def rest(self) -> float:
         """Return the moment that says most, in whole µs: late in the tail, or the middle of a launch without one."""
         tails = self.tails
-        return round(self.end - sum(tails) / len(tails) / 4 if tails and self.used == self.sms else self.end / 2)
+        return round(self.end - sum(tails) / len(tails) / 8 if tails and self.used == self.sms else self.end / 2)
 
     def working(self, time: float) -> list[Program]:
         return [program for program in self.programs if program.begin <= time < program.end]

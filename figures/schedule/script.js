@@ -111,7 +111,7 @@ class ScheduleExplorer extends FormExplorer {
 
   choose({ number }) {
     this.form.program.value = number;
-    this.querySelector(".schedule__more").open = true;
+    this.querySelector(".explorer__more").open = true;
     this.update();
   }
 }

@@ -55,7 +55,7 @@ def open_page(open_site, url):
 
 @pytest.fixture
 def page(open_page):
-    return open_page()
+    return open_page(reduced_motion="reduce")
 
 
 def text(page, part, of="launch"):

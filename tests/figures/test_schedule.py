@@ -129,11 +129,11 @@ def test_what_has_nothing_left_to_run_is_hatched_and_called_idle():
 
 def test_rests_late_in_the_tail_with_the_machine_as_it_is_then():
     page = html(["schedule_one_more"])
-    assert re.search(r'name="time"[^>]* value="(\d+)"', page)[1] == "175", "of 200 µs, with 3 SMs idle for the last 100"
+    assert re.search(r'name="time"[^>]* value="(\d+)"', page)[1] == "188", "of 200 µs, with 3 SMs idle for the last 100"
     assert "<strong>1</strong> of 4 multiprocessors at work" in page
     cells = re.search(r'<div class="cells machine"[^>]*>(.*?)</div>', page)[1]
     assert re.findall(r'class="([^"]*)"(?: style="--at:([\d.]+)")?', cells) == [
-        ("off", ""), ("off", ""), ("pid-1 on", "0.75"), ("off", ""),
+        ("off", ""), ("off", ""), ("pid-1 on", "0.9"), ("off", ""),
     ]  # fmt: skip
 
 

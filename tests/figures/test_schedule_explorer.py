@@ -58,7 +58,7 @@ def button(page, label):
 
 
 def program(page):
-    page.locator("schedule-explorer .schedule__more").evaluate("fold => { fold.open = true }")
+    page.locator("schedule-explorer .explorer__more").evaluate("fold => { fold.open = true }")
     return page.locator("schedule-explorer [name=program]")
 
 
@@ -91,7 +91,7 @@ def test_opens_on_the_moment_that_says_most(page):
     end = axis(page)
     assert line["x"] == pytest.approx(plot["x"] + plot["width"] * 50 / end, abs=1.5)
     choose(page, "one more")
-    assert slider(page).input_value() == "175", "where three of four have nothing left to run"
+    assert slider(page).input_value() == "188", "where three of four have nothing left to run"
 
 
 def test_a_launch_at_a_time(page):
@@ -229,7 +229,7 @@ def test_a_launch_that_is_chosen_plays_to_its_rest(open_page):
     elapse(500)
     assert 0 < float(slider(page).input_value()) < 40
     elapse(10_000)
-    assert slider(page).input_value() == "175"
+    assert slider(page).input_value() == "188"
 
 
 def test_plays_to_the_end_and_can_be_stopped(open_page):
@@ -262,7 +262,7 @@ def test_nothing_plays_under_reduced_motion(page):
     assert not page.get_by_role("button", name="Play").is_visible()
     assert slider(page).input_value() == "50"
     choose(page, "one more")
-    assert slider(page).input_value() == "175"
+    assert slider(page).input_value() == "188"
     assert page.locator(".machine i").first.evaluate("e => getComputedStyle(e).transitionDuration") == "0s"
 
 
@@ -299,7 +299,7 @@ def test_moving_or_copying_the_element_keeps_it_working(page):
     copy = page.locator("#copy")
     slider(copy).fill("150")
     assert summary(page, "#copy") == "At 150 µs: 1 program on 1 SM, 0 waiting; idle: 3 SMs."
-    assert summary(page, "#schedule").startswith("At 175 µs: ")
+    assert summary(page, "#schedule").startswith("At 188 µs: ")
     assert page.locator("#schedule button").count() == copy.locator("button").count() == 3
 
 
@@ -386,8 +386,8 @@ def test_says_of_the_lesson_what_was_recorded(open_site, site):
     recorded = recording.load(find("gpu/schedule"), "h200")
     rows = recorded.benchmark("schedule_wave_and_a_bit", "sm", "begin", "end").medians().values()
     times = [(round(row.begin, 1), round(row.end, 1)) for row in rows]  # as the page lists them
-    assert slider(page).input_value() == "176"
-    assert at_work(page) == sorted({int(row.sm) for row in rows if row.end > 176})
+    assert slider(page).input_value() == "189"
+    assert at_work(page) == sorted({int(row.sm) for row in rows if row.end > 189})
     for moment in (0, 50, 101, 150, 201):
         at(page, moment)
         on = sum(begin <= moment < end for begin, end in times)
