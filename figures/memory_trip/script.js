@@ -26,6 +26,7 @@ class MemoryTrip extends FormExplorer {
     this.sea.style.setProperty("--mine", `calc(var(--from) + (var(--to) - var(--from)) * ${share})`);
     this.sea.style.setProperty("--deep", ns * scale);
     for (const dot of this.dots) dot.style.setProperty("--now", (depthAt(time, dot.dataset.ns) * scale).toFixed(1));
+    this.querySelector(".trip__mine").textContent = label;
     this.form.size.setAttribute("aria-valuetext", label);
     this.form.querySelector("output").textContent =
       `${label}, read again and again: found in ${where}. The answer takes ${Math.round(ns)} ns.`;
