@@ -5,6 +5,7 @@
 - ``collector``: lets Python's garbage collector come less often
 - ``files``: writes the snippets' whole files beside the pages
 - ``labs``: gives labs the site's own Markdown and styles in place of mkdocs-jupyter's
+- ``lean``: takes the comments out of our styles and scripts
 - ``policy``: adds the Content-Security-Policy to each page
 - ``practice``: packs the exercises for download
 - ``search``: tells the search plugin what to read of a page
