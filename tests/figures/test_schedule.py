@@ -67,7 +67,7 @@ def test_only_the_first_is_displayed():
 
 def test_begins_with_the_first_of_launches_by_their_number_of_programs():
     page = html(["schedule_one_more", "schedule_few"])
-    assert re.findall(r'value="(\d)"( checked)?><span><b>(\d+)</b>(.*?)</span>', page) == [
+    assert re.findall(r'value="(\d)"( checked)?><span><strong>(\d+)</strong>(.*?)</span>', page) == [
         ("0", "", "2", "few"), ("1", " checked", "5", "one more"),
     ]  # fmt: skip
     assert re.findall(r'<g data-name="([^"]*)"[^>]*display="none"', page) == ["few"]
@@ -193,7 +193,7 @@ def test_no_place_is_taken_twice_and_idle_time_is_what_is_left(programs):
 
 def test_labels_may_be_given_and_are_escaped():
     page = html({"schedule_few": "Two <programs>"})
-    assert "<b>2</b>Two &lt;programs&gt;</span>" in page and "Two <" not in page
+    assert "<strong>2</strong>Two &lt;programs&gt;</span>" in page and "Two <" not in page
 
 
 @pytest.mark.parametrize("end, step", [(9.9, 2), (70, 10), (71, 20), (202, 50), (312, 50), (1400, 200), (1401, 500)])
