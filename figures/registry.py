@@ -5,7 +5,7 @@ import importlib
 import inspect
 import pkgutil
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -51,7 +51,8 @@ class Figure:
     @property
     def styles(self) -> list[str]:
         """Return the style sheets of the figure, in order: first those of what its script shares with others."""
-        return [_text(path) for path in self._with_shared("css")]
+        own = self.folder / "style.css"
+        return [_text(path) for path in (*self.shared("css"), *([own] if own.is_file() else []))]
 
     @property
     def style(self) -> str:
@@ -60,15 +61,32 @@ class Figure:
     @property
     def script(self) -> str:
         """Return the figure's ES module, with what it imports from this folder."""
-        text = "".join(_text(path) for path in self._with_shared("js"))
-        # Together in one module, what one part exports is at hand in the next.
-        lines = [line for line in text.splitlines() if not line.startswith("import ")]
-        return "\n".join(line.removeprefix("export ") for line in lines)
+        return module([self])
 
-    def _with_shared(self, kind: str) -> list[Path]:
-        own = {"js": self.folder / "script.js", "css": self.folder / "style.css"}
-        shared = SHARED.findall(_text(own["js"])) if own["js"].is_file() else []
-        return [path for path in (*(HERE / f"{name}.{kind}" for name in shared), own[kind]) if path.is_file()]
+    @property
+    def own_script(self) -> str:
+        """Return the part of the module that is this figure's alone."""
+        return _part(self.folder / "script.js") if (self.folder / "script.js").is_file() else ""
+
+    def shared(self, kind: str) -> list[Path]:
+        """Return the files of this folder that the figure's script imports, or those of styles beside them."""
+        script = self.folder / "script.js"
+        names = SHARED.findall(_text(script)) if script.is_file() else []
+        return [path for path in (HERE / f"{name}.{kind}" for name in names) if path.is_file()]
+
+
+def module(figures: Iterable[Figure]) -> str:
+    """Return the one ES module of a page's figures: what they share once, then each one's own part, in a block."""
+    alive = [each for each in figures if each.own_script]
+    shared = dict.fromkeys(path for each in alive for path in each.shared("js"))
+    return "\n".join([*(_part(path) for path in shared), *(f"{{\n{each.own_script}\n}}" for each in alive)])
+
+
+@cache
+def _part(path: Path) -> str:
+    """Return a script as a part of a module: what another part exports is at hand in it."""
+    lines = [line for line in _text(path).splitlines() if not line.startswith("import ")]
+    return "\n".join(line.removeprefix("export ") for line in lines)
 
 
 @cache

@@ -14,7 +14,7 @@ from functools import cache
 from markupsafe import Markup
 from mkdocs.exceptions import PluginError
 
-from figures.registry import figures
+from figures.registry import figures, module
 from render.templates import render
 
 ALLOWED = {
@@ -47,7 +47,7 @@ def on_post_template(output_content: str, template_name: str, **_) -> str:
 def with_policy(html: str, content: str = "") -> str:
     """Return a page with its policy, which trusts scripts around the content, and in it those of figures."""
     around = html.replace(content, "") if content else html
-    scripts = [script for script in SCRIPT.findall(around) if script] + [s for s in ours() if s in content]
+    scripts = [script for script in SCRIPT.findall(around) if script] + [s for s in ours(content) if s and s in content]
     allowed = dict(ALLOWED)
     # MkDocs adds a script to what it serves, after all hooks, by which it loads a page anew.
     allowed["script-src"] += " 'unsafe-inline'" if serving else "".join(f" '{digest(script)}'" for script in scripts)
@@ -64,8 +64,12 @@ def digest(script: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
 
 
+def ours(content: str) -> list[str]:
+    """Return our scripts in the content of a page: what switches between GPUs, and the module of its figures."""
+    rooms = {each.folder: each for each in figures().values() if each.own_script and each.own_script in content}
+    return [*_switch(), module(sorted(rooms.values(), key=lambda each: content.index(each.own_script)))]
+
+
 @cache
-def ours() -> tuple[str, ...]:
-    """Return our scripts in the content of pages."""
-    switch = SCRIPT.findall(render("gpu_switch.html"))
-    return (*switch, *(figure.script for figure in figures().values() if figure.script))
+def _switch() -> list[str]:
+    return SCRIPT.findall(render("gpu_switch.html"))

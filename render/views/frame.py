@@ -8,7 +8,7 @@ from datetime import date
 
 from markupsafe import Markup, escape
 
-from figures.registry import EXPLORER, FEET, Figure
+from figures.registry import EXPLORER, FEET, Figure, module
 from recorder import recording
 from recorder.project import Snippet, interpreted, relative, triton_of
 from recorder.recording import Provenance, Recording
@@ -118,4 +118,6 @@ def with_assets(text: str, figures: Iterable[Figure]) -> str:
     """Return a page between the styles and the scripts of its figures, each folder's once."""
     rooms = {figure.folder: figure for figure in figures}.values()
     styles = dict.fromkeys(style for figure in rooms for style in figure.styles)
-    return f"{render('styles.html', styles=styles)}{text}{render('scripts.html', figures=rooms)}" if rooms else text
+    if not rooms:
+        return text
+    return f"{render('styles.html', styles=styles)}{text}{render('scripts.html', script=module(rooms))}"

@@ -3,7 +3,7 @@
 
 import pytest
 
-from figures.registry import figure, figures
+from figures.registry import figure, figures, module
 from recorder.project import RecorderError
 from render.views.frame import with_assets
 
@@ -18,6 +18,13 @@ def test_a_script_is_one_module_with_what_explorers_share():
     assert "class FormExplorer" in script and "class ScheduleExplorer" in script
     assert "import " not in script.partition("class FormExplorer")[0] and "\nexport " not in script
     assert figures()["schedule"].style.index(".explorer") < figures()["schedule"].style.index("schedule")
+
+
+def test_what_figures_of_a_page_share_comes_once_and_their_names_do_not_meet():
+    rooms = [figures()[name] for name in ("schedule", "swizzle", "online_softmax")]
+    script = module(rooms)
+    assert script.count("class FormExplorer") == 1 and "\nexport " not in script and "\nimport " not in script
+    assert [script.count(f"{{\n{each.own_script}\n}}") for each in rooms] == [1, 1, 1]
 
 
 def test_what_cannot_be_played_with_brings_no_script():
