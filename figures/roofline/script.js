@@ -48,7 +48,11 @@ class RooflineExplorer extends FormExplorer {
     super.connectedCallback();
     this.querySelector(".roofline__plot").onpointerdown = (event) => this.take(event);
     this.handle.onkeydown = (event) => this.step(event);
+    const { kernel, ...typed } = this.state;
+    const { kernel: _, ...first } = this.first;
+    if (JSON.stringify(typed) !== JSON.stringify(first)) this.querySelector(".roofline__more").open = true;
     this.form.onchange = ({ target }) => {
+      if (target.value.startsWith("own")) this.querySelector(".roofline__more").open = true; // to be typed there
       if (target === this.form.kernel) this.set({ flop: "", bytes: "", us: "" });
       if (target === this.form.gpu) this.set({ gbs: "", tflops: "" });
     };

@@ -61,12 +61,18 @@ def number(results) -> float:
     return float(digits.replace(",", "")) * UNITS[prefix]
 
 
+def more(page):
+    page.locator("#roofline .roofline__more").evaluate("it => it.open = true")
+
+
 def choose(page, kernel: str, roof="measured"):
+    more(page)
     page.locator("select[name=kernel]").select_option(kernel)
     page.locator("select[name=gpu]").select_option(roof)
 
 
 def fill(page, **fields):
+    more(page)
     for name, value in fields.items():
         page.locator(f"input[name={name}]").fill(value)
 
@@ -346,6 +352,7 @@ def test_keyboard_alone_suffices(page):
     page.keyboard.press("ArrowDown")
     assert summary(page)[0].startswith("add: ") and summary(page)[1].startswith("At the roof")
     page.keyboard.press("Tab")
+    page.keyboard.press("Enter")  # More
     page.keyboard.press("Tab")
     page.keyboard.type("2 G")
     assert computed(page)["FLOP"] == 2e9
@@ -368,7 +375,7 @@ def test_without_javascript_the_picture_and_its_table_stand(open_page):
     page = open_page(java_script_enabled=False)
     assert page.get_by_role("img", name="A roofline. Ceilings: memory 4,000 GB/s").is_visible()
     assert not page.locator("input, select, output, .roofline__handle").filter(visible=True).count()
-    page.locator("summary").click()
+    page.locator(".as-table summary").click()
     assert page.get_by_role("cell", name="product").is_visible()
     assert page.get_by_role("region", name="Roofs by data sheet").inner_text().startswith("by data sheet, not run")
 
@@ -379,7 +386,7 @@ def test_no_axe_violation(open_page, scheme, state):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     page = open_page(state)
     in_scheme(page, scheme)
-    page.locator("summary").click()
+    page.locator(".as-table summary").click()
     results = axe.run(page, options={"rules": {"target-size": {"enabled": True}}})
     assert results.violations_count == 0, results.generate_report()
 
@@ -387,7 +394,7 @@ def test_no_axe_violation(open_page, scheme, state):
 @pytest.mark.parametrize("width", [360, 1280])
 def test_labels_fit_the_picture(open_page, width):
     page = open_page(viewport={"width": width, "height": 700})
-    page.locator("summary").click()
+    page.locator(".as-table summary").click()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     shown = "roofline__number" if width == 360 else "roofline__name"
     texts = page.locator("svg.roofline svg g text").filter(visible=True)
@@ -400,6 +407,7 @@ def test_labels_fit_the_picture(open_page, width):
                 or a["y"] >= b["y"] + b["height"] - 2 or b["y"] >= a["y"] + a["height"] - 2
             )  # fmt: skip
             assert apart
+    more(page)
     heights = page.locator("input, select, .roofline__handle").evaluate_all(
         "all => all.filter(e => e.checkVisibility()).map(e => e.getBoundingClientRect().height)"
     )
@@ -410,7 +418,7 @@ def test_labels_fit_the_picture(open_page, width):
 def test_picture_and_controls_fit_one_screen(open_site, site, width, height):
     page = open_site(f"{site.url}gpu/limits/", viewport={"width": width, "height": height})
     header, plot, fields = (
-        page.locator(part).last.bounding_box() for part in (".md-header", "svg.roofline", ".roofline__fields")
+        page.locator(part).first.bounding_box() for part in (".md-header", "svg.roofline", ".roofline__fields")
     )
     assert fields["y"] + fields["height"] - plot["y"] <= height - header["height"]
     assert plot["y"] + (plot["height"] if width > 1000 else 100) < height, "on the first screen of its lesson"
