@@ -64,7 +64,7 @@ on_page_context = CombinedEvent(without_code, with_code)
 
 @event_priority(-50)  # after the search plugin has written it
 def on_post_build(config, **_):
-    """Part the index: every page fetches its settings, and only who searches, its documents."""
+    """Part the index: every page fetches its settings, and only who searches, its titles and its documents."""
     index = Path(config.site_dir, "search", "search_index.json")
     if not index.is_file():  # the plugin is off
         return
@@ -72,10 +72,17 @@ def on_post_build(config, **_):
     for document in everything["docs"]:
         document["page"] = called.get(document["location"].partition("#")[0], "")
         document["boost"] = weight(document["location"])
-    documents = json.dumps(everything["docs"], ensure_ascii=False, separators=(",", ":"))
-    index.with_name("documents.json").write_text(documents, "utf-8")
+    titles = [[each["location"], each["title"]] for each in everything["docs"] if called_so(each["location"])]
+    for name, held in {"documents.json": everything["docs"], "titles.json": titles}.items():
+        index.with_name(name).write_text(json.dumps(held, ensure_ascii=False, separators=(",", ":")), "utf-8")
     everything["config"]["fields"] = {name: {"boost": boost} for name, boost in BOOSTS.items()}
     index.write_text(json.dumps(everything | {"docs": []}), "utf-8")
+
+
+def called_so(location: str) -> bool:
+    """Return whether a title is an answer before the text is there: a page's, an error's, or a term's."""
+    page, _, section = location.partition("#")
+    return not section or page in ("reference/errors/", "reference/glossary/")
 
 
 def weight(location: str) -> float:

@@ -20,6 +20,11 @@ ASK = """async queries => {
         worker.postMessage({ type, data });
     });
     worker.postMessage({ type: 0, data: { ...settings, options: { suggest: true } } });
+    await answer(2, 3, "titles come first, and then the documents");
+    await new Promise((done) => {
+        worker.onmessage = ({ data }) => data.type === 3 && done();
+        setTimeout(done, 5000);
+    });
     const results = {};
     const pages = ({ items }) => items.map(([page]) => page.location.split("#")[0]);
     for (const query of queries) results[query] = pages(await answer(2, 3, query));
@@ -43,6 +48,42 @@ def test_readers_find_what_they_look_for(results):
         if not {address(page) for page in pages} & set(results[query][:3])
     }
     assert len(missed) <= (1 - ENOUGH) * len(QUERIES), missed
+
+
+ERRORS = {
+    "illegal memory access": "an-illegal-memory-access",
+    "CUDA error: an illegal memory access was encountered": "an-illegal-memory-access",
+    "RuntimeError: Triton Error [CUDA]: an illegal memory access was encountered": "an-illegal-memory-access",
+    "Cannot make_shape_compatible": "cannot-make",
+    "Cannot make_shape_compatible: incompatible dimensions at index 0: 64 and 128": "cannot-make",
+    "out of resource: shared memory": "out-of-resource",
+    "out of resource: shared memory, Required: 262144, Hardware limit: 101376.": "out-of-resource",
+}
+
+
+@pytest.mark.parametrize("query", ERRORS)
+def test_a_pasted_error_finds_its_own_entry_first(open_site, site, query):
+    page = open_site(site.url)
+    taken_over(page)
+    page.keyboard.press("/")
+    page.keyboard.insert_text(query)
+    page.keyboard.press("End")
+    first = page.locator(".md-search-result__item").first
+    first.locator(f"[href*='reference/errors/'][href*='#'][href*='{ERRORS[query]}']").first.wait_for(timeout=20_000)
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/reference/errors/**#*{ERRORS[query]}*")
+
+
+def test_titles_are_found_while_the_documents_load(browser, site):
+    with browser.new_context() as context:
+        page = context.new_page()
+        page.route("**/search/documents.json", lambda route: None)  # never
+        page.goto(site.url)
+        taken_over(page)
+        page.keyboard.press("/")
+        page.keyboard.insert_text("coalesced mem")
+        page.keyboard.press("End")
+        page.locator(".md-search-result__item [href*='gpu/coalescing/']").wait_for(timeout=20_000)
 
 
 def test_what_a_section_is_called_comes_first(results):

@@ -81,3 +81,9 @@ function unfold() {
 }
 addEventListener("hashchange", unfold);
 unfold();
+
+// Until the documents are here, which the search fetches when it is first wanted, it says that it looks for them.
+addEventListener("input", (e) => {
+  const said = e.target.matches(".md-search__input") && document.querySelector(".md-search-result__meta");
+  if (said && e.target.value && !document.querySelector(".md-search-result__item")) said.textContent = "Searching…";
+});

@@ -2,7 +2,9 @@
 // Material's search worker, which gets the documents only when somebody searches: they outweigh most pages.
 // What Material fetches on every page, search/search_index.json, holds the settings of the search and no documents;
 // these are in search/documents.json. Where a build has not parted the two, Material's worker gets them at once.
-// And a query is put so that pages with all of its words come first, and those with some of them only if none has all.
+// While they load, the pages and errors that are called so are the answer: search/titles.json, which is small.
+// And a query is put so that pages with all of its words come first, and those with some of them only if none has all. A
+// message of an error, pasted whole or in part, finds the entry that is called so.
 
 const [SETUP, QUERY, RESULT] = [0, 2, 3]; // types of Material's messages
 const LITTLE = new Set( // what says little of the answer: words of questions, and names that stand in most listings
@@ -33,6 +35,7 @@ function ways(query) {
 const ASKS = /^(are|can|do|does|how|is|should|what|when|where|which|why|will)\b|\?\s*$/i;
 const ANSWERS = "reference/questions/"; // comes before others where a query is a question, if it is one of the best
 const BEST = 5;
+const ERRORS = "reference/errors/";
 
 // Of one query: what is asked, what if that finds nothing, what was found, and the query, in its words and as it is.
 let first, otherwise, found, called, typed;
@@ -43,28 +46,64 @@ postMessage = (message) => {
   found.push(...message.data.items.filter(([page]) => !known.has(page.location.split("#")[0])));
   if (!first.length && !found.length) [first, otherwise] = [otherwise, []];
   if (first.length) return tell(QUERY, first.shift());
-  const bare = (title) => title.replace(/<[^>]*>/g, "").trim().toLowerCase();
-  const begins = (title) => (called.includes(" ") ? title.startsWith(called) : title === called);
-  const exact = (parts) => parts.some(({ title }) => begins(bare(title))); // a page or a section that is called so
   const answers = (parts, i) => i < BEST && ASKS.test(typed) && parts[0].location.startsWith(ANSWERS);
-  const rank = (parts, i) => (exact(parts) ? 0 : answers(parts, i) ? 1 : 2);
+  const rank = (parts, i) => (parts.some(tells) ? 0 : parts.some(begins) ? 1 : answers(parts, i) ? 2 : 3);
   const ranked = found.map((parts, i) => [rank(parts, i), parts]).sort(([a], [b]) => a - b);
   const items = ranked.map(([, parts], i) => scored(parts, found.length - i));
   answer({ ...message, data: { ...message.data, items } });
 };
 
+const words = (text) => text.replace(/<[^>]*>/g, "").toLowerCase().split(/[^\p{L}\p{N}]+/u).filter(Boolean);
+
+/** Whether a page or a section is called what was asked for. */
+function begins({ title }) {
+  const bare = title.replace(/<[^>]*>/g, "").trim().toLowerCase();
+  return called.includes(" ") ? bare.startsWith(called) || words(title).join(" ").startsWith(called) : bare === called;
+}
+
+/** Whether a section of the errors is about the message that was asked for: they have most of their words in one piece. */
+function tells({ location, title }) {
+  if (!location.startsWith(ERRORS) || !location.includes("#")) return false;
+  const letters = (text) => words(text).filter((word) => !/^\d+$/.test(word)); // numbers differ from case to case
+  const [a, b] = [letters(title), letters(typed)];
+  let longest = 0;
+  for (let i = 0; i < a.length; i++)
+    for (let j = 0; j < b.length; j++) {
+      let n = 0;
+      while (i + n < a.length && a[i + n] === b[j + n]) n++;
+      longest = Math.max(longest, n);
+    }
+  return longest > 2 && longest >= 0.6 * Math.min(a.length, b.length);
+}
+
 /** A page and its sections, so that the Enter key leads to the first of all results (Material takes the highest score),
-    and that a section is shown under each page (Material folds those with less than the best score). */
+    and that a section is shown under each page (Material folds those with less than the best score): an error's own entry,
+    and then Enter leads there. */
 function scored(parts, score) {
-  const best = parts[0].score;
-  const section = parts.find(({ location }) => location.includes("#"));
-  return parts.map((part) => ({ ...part, score: part.score >= best || part === section ? score : score - 0.5 }));
+  const best = parts[0].score, own = parts.find(tells);
+  const section = own ?? parts.find(({ location }) => location.includes("#"));
+  const sorted = own ? [...new Set([parts[0], own, ...parts])] : parts;
+  return sorted.map((part, i) => {
+    const shown = own ? i < 2 : part.score >= best || part === section;
+    return { ...part, score: part === own ? score + 0.1 : shown ? score : score - 0.5 };
+  });
 }
 
 const tell = (type, data) => dispatchEvent(new MessageEvent("message", { data: { type, data } }));
 
+/** Answer from the titles alone. */
+async function answerByTitles() {
+  const titles = await (await fetch("../../../search/titles.json")).json();
+  const asked = meant(typed), has = (title) => asked.every((word) => words(title).some((other) => other.startsWith(word)));
+  const items = titles.filter(([, title]) => has(title)).slice(0, 10);
+  const result = ([location, title], i) => [{ location, title, text: "", terms: {}, score: items.length - i }];
+  if (items.length) answer({ type: RESULT, data: { items: items.map(result) } });
+}
+
 async function load() {
+  const first = answerByTitles().catch(() => {});
   const docs = await (await fetch("../../../search/documents.json")).json();
+  await first; // to set up takes this thread a second
   const setup = { ...settings, docs };
   settings = null;
   tell(SETUP, setup);
