@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A hook of MkDocs that takes comments and indents out of our styles and scripts, in the pages and in ``assets/``.
+"""A hook of MkDocs that takes comments and indents out of our styles, and out of scripts in ``assets/``.
 
-Both say why in comments, for who works on them. A reader's phone need not fetch that.
+Both say why in comments, for who works on them. A reader's phone need not fetch that. A script in a page stays as it
+is, for ``policy`` names it by a digest, and a browser runs no other.
 """
 
 import re
@@ -13,7 +14,7 @@ from pygments.lexers import CssLexer, JavascriptLexer
 from pygments.token import Comment, Text
 
 LEXERS = {"style": CssLexer, "script": JavascriptLexer}
-OURS = re.compile(r'(<(style)\b[^>]*>|<(script) type="module">)(.*?)(</(?:\2|\3)>)', re.S)
+STYLE = re.compile(r"(<style\b[^>]*>)(.*?)(</style>)", re.S)
 
 
 @lru_cache(None)  # most pages have the same ones
@@ -32,7 +33,7 @@ def shorten(source: str, kind: str) -> str:
 
 
 def on_post_page(output: str, **_) -> str:
-    return OURS.sub(lambda own: own[1] + shorten(own[4], own[2] or own[3]) + own[5], output)
+    return STYLE.sub(lambda own: own[1] + shorten(own[2], "style") + own[3], output)
 
 
 def on_post_build(config, **_):
