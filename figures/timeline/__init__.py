@@ -4,7 +4,11 @@
 It takes a benchmark with a row for each call, numbered from 1, and two lines for each kind of bar, ``kernel_begin`` and
 ``kernel_end``, say. Bars of the kind ``host`` are on the host's lane, all others on the GPU's. As in a chart, lengths
 along the axis are percentages and all others pixels: the picture fills its page, and its text keeps its size.
+
+``script.js`` leads a hand through the time.
 """
+
+from typing import NamedTuple
 
 from markupsafe import Markup
 
@@ -25,7 +29,17 @@ def timeline(recording: Recording, *, name="timeline"):
     data = recording.benchmark(name)
     rows = [[call, *(f"{row[line]:.0f}" for line in data.lines)] for call, row in data.medians().items()]
     titles = [data.xlabel, *data.lines.values()]
-    return render("timeline/template.html", name=name, picture=draw(data), unit=data.ylabel, titles=titles, rows=rows)
+    spans = spans_of(data)
+    return render(
+        "timeline/template.html",
+        name=name,
+        picture=draw(data),
+        unit=data.ylabel,
+        end=end_of(data),
+        spans=[[lane, call, round(begin, 1), round(stop, 1)] for lane, call, begin, stop, _ in spans],
+        titles=titles,
+        rows=rows,
+    )
 
 
 def kinds_of(data: Benchmark) -> list[str]:
@@ -37,9 +51,33 @@ def kinds_of(data: Benchmark) -> list[str]:
     return names
 
 
+class Span(NamedTuple):
+    """A bar: what was busy, with which call, from when to when."""
+
+    lane: str
+    call: int
+    begin: float
+    stop: float
+    kind: str
+
+
+def spans_of(data: Benchmark) -> list[Span]:
+    """Return the bars of a timeline. Raise ``RecorderError`` if it is none."""
+    kinds = kinds_of(data)
+    return [
+        Span("host" if kind == "host" else "GPU", call, row[f"{kind}_begin"], row[f"{kind}_end"], kind)
+        for call, row in data.medians().items()
+        for kind in kinds
+    ]
+
+
+def end_of(data: Benchmark) -> float:
+    """Return when the last bar ends."""
+    return max(span.stop for span in spans_of(data))
+
+
 def draw(data: Benchmark) -> Markup:
-    rows, kinds = data.medians(), kinds_of(data)
-    end = max(row[f"{kind}_end"] for row in rows.values() for kind in kinds)
+    rows, end = data.medians(), end_of(data)
     step = next(step for step in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10**9) if end / step <= 8)
     percent = lambda time: f"{100 * time / end:.2f}%"
     top = {"host": GAP, "GPU": 2 * GAP + LANE}
@@ -50,17 +88,15 @@ def draw(data: Benchmark) -> Markup:
         parts.append(element("line", x1=x, x2=x, y1=GAP / 2, y2=bottom, stroke="var(--rule)"))
         words = f"{tick} {data.ylabel}" if last else tick
         parts.append(text(x, bottom + 16, words, ink="ink-muted", text_anchor="middle"))
-    for call, row in rows.items():
-        for kind in kinds:
-            begin, stop = row[f"{kind}_begin"], row[f"{kind}_end"]
-            fill, y = FILLS.get(kind, "var(--paper)"), top["host" if kind == "host" else "GPU"]
-            stroke = "var(--ink-muted)" if kind not in FILLS else fill
-            place = {"x": percent(begin), "y": y, "width": percent(stop - begin), "height": LANE}
-            parts.append(element("rect", **place, fill=fill, stroke=stroke))
-            if (share := 100 * (stop - begin) / end) > WIDE:  # else the number would not fit
-                ink, only = "paper" if kind in FILLS else "ink", "timeline__wide" if share < NARROW else None
-                at = percent((begin + stop) / 2), y + LANE * 0.62
-                parts.append(text(*at, call, ink=ink, text_anchor="middle", font_weight=600, class_=only))
+    for lane, call, begin, stop, kind in spans_of(data):
+        fill, y = FILLS.get(kind, "var(--paper)"), top[lane]
+        stroke = "var(--ink-muted)" if kind not in FILLS else fill
+        place = {"x": percent(begin), "y": y, "width": percent(stop - begin), "height": LANE}
+        parts.append(element("rect", **place, fill=fill, stroke=stroke))
+        if (share := 100 * (stop - begin) / end) > WIDE:  # else the number would not fit
+            ink, only = "paper" if kind in FILLS else "ink", "timeline__wide" if share < NARROW else None
+            at = percent((begin + stop) / 2), y + LANE * 0.62
+            parts.append(text(*at, call, ink=ink, text_anchor="middle", font_weight=600, class_=only))
     sentences = (
         f"{call}: " + ", ".join(f"{label} {row[line]:.0f}" for line, label in data.lines.items())
         for call, row in rows.items()

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from figures import timeline
 from recorder.project import RecorderError
 from recorder.recording import Benchmark, Reading, Recording
+from tests.figures.explorer_support import page_with
 from tests.toy import made
 
 
@@ -55,3 +56,17 @@ def test_refuses_what_is_no_timeline(lines, words):
 def test_refuses_a_name_that_is_not_there():
     with pytest.raises(RecorderError, match=r"no benchmark 'tmieline'.*timeline"):
         timeline.timeline(recorded(), name="tmieline")
+
+
+def test_a_hand_goes_through_the_time(open_site, tmp_path):
+    with page_with(tmp_path, "timeline", timeline.timeline(recorded())) as url:
+        page = open_site(url, reduced_motion="reduce")
+        now, bar = page.locator(".timeline__now"), page.locator("time-line input")
+        assert now.inner_text() == "The host is done; the GPU is done."
+        bar.press("Home")
+        assert now.inner_text() == "The host is busy with call 1; the GPU waits."
+        page.get_by_label("Step").click()  # to the next end or beginning of a bar
+        assert bar.input_value() == "5" and now.inner_text() == "The host waits; the GPU waits."
+        hand, picture = page.locator(".timeline__hand"), page.locator(".timeline > svg")
+        share = (hand.bounding_box()["x"] - picture.bounding_box()["x"]) / picture.bounding_box()["width"]
+        assert share == pytest.approx(5 / 200, abs=0.01)
