@@ -93,6 +93,7 @@ VIEWS = {
 OF_ONE = {
     "attention_canvas",
     "climb",
+    "float_bits",
     "fused_layer",
     "handover",
     "memory_trip",
