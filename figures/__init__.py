@@ -9,6 +9,7 @@ played with. A page that shows the figure carries its style and script; another 
 Shared by all: ``registry`` (what figures there are), ``templates`` (Jinja2), ``macros.html`` (tables, folds),
 ``svg`` (elements and texts of a picture), ``words`` (how numbers are said), ``data_sheets`` (what data sheets say of
 GPUs), ``explorer.js`` and ``explorer.css`` (forms of explorers, the bar of time), ``forms.html`` (their parts),
-``machine`` in Python, JavaScript, CSS and a template (multiprocessors and tiles). A script brings what it imports of
+``machine`` in Python, JavaScript, CSS and a template (multiprocessors and tiles), ``online`` in Python and JavaScript
+(online softmax, moment by moment). A script brings what it imports of
 these.
 """
