@@ -2,13 +2,16 @@
 """Labs as pages: their Markdown, and the elements in it that no author wrote. All readers of pages ask here.
 
 A lab is a notebook. Its Markdown cells are Markdown like that of other pages; each code cell is an empty element, which
-the hook ``mkdocs/labs`` fills in.
+the hook ``mkdocs/labs`` fills in. What only a page can show stands in a cell's metadata, so that a notebook that is
+downloaded has no fence in it: ``# %% [markdown] of="start/first_kernel" view="explorer" launch="add_kernel[0]"`` puts
+that recording at the end of the cell. The paragraph under the title is the lesson's question.
 """
 
 import json
 import re
 
 CLASSES = frozenset({"jp-Cell", "recording__where"})  # which the elements below have
+RECORDING = ("of", "view", "launch", "device")  # keys of a fence `recording` that a cell may have
 SHOWN = 'class="jp-InputArea'  # a code cell on a page, as templates/cell.html has it
 
 
@@ -41,8 +44,14 @@ def markdown_of(notebook: str, notice: str = "") -> str:
 def _markdown_of_cell(cell: dict) -> str:
     if cell["cell_type"] == "code":
         return placeholder(cell)
-    text = "".join(cell["source"])
-    return f"{text}\n{{: .recording__where }}" if "provenance" in cell["metadata"].get("tags", ()) else text
+    text, tags = "".join(cell["source"]), cell["metadata"].get("tags", ())
+    if re.fullmatch(r"# .+\n\n(?:.+\n)*.+", text):  # a title and one paragraph
+        text += "\n{ .question }"
+    if "provenance" in tags:
+        text += "\n{: .recording__where }"
+    if lines := [f"{key}: {cell['metadata'][key]}" for key in RECORDING if key in cell["metadata"]]:
+        text = "\n".join([text, "", "```recording", *lines, "```"])
+    return text
 
 
 def placeholder(cell: dict) -> str:

@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-# %% [markdown]
+# %% [markdown] of="programs/vector_add_bug" view="accesses" launch="add_kernel_no_mask_bug[0]"
 # # Debug a kernel in the interpreter: a bug hunt
 #
-# **A [kernel](../reference/glossary.md#kernel) runs without an error, and its result is wrong. How do you find out
-# why?**
+# A [kernel](../reference/glossary.md#kernel) runs without an error, and its result is wrong. How do you find out why?
+
+# %% [markdown]
+# That is how most bugs in a kernel look: no error, no warning, only elements that
+# never arrive, or arrive where they should not. (On the site a picture above shows such a run. Red is what the kernel
+# had no business with.) A GPU will not tell you which line is to blame. But
+# Triton's [interpreter](../reference/glossary.md#interpreter) runs the kernel as Python, so you can look inside while it works, as a mechanic listens to a
+# running engine.
 #
-# The first kernel of this lesson should copy ten numbers, four at a time. Six never arrive, and no error says so.
-#
-# You will find out why by looking inside it while it runs, and then hunt a second bug that hides better. A hunt
-# takes six steps: **symptom, hypotheses, print, cause, fix, check.**
+# The first kernel of this lesson should copy ten numbers, four at a time, and six of them never arrive. You will find
+# out why, and then hunt a second bug that hides better. A hunt takes six steps: **symptom, hypotheses, print, cause,
+# fix, check.**
 #
 # Copying is the smallest job there is: load a [block](../reference/glossary.md#block), store it. So whatever is
-# wrong is in the few lines that every kernel has. [Lesson 2](vector-add.md) explains those lines.
+# wrong must be in the few lines that every kernel has. [Lesson 2](vector-add.md) explains those lines.
 #
 # Before you run a cell, say what it will print. Then run it and compare.
 
@@ -21,7 +26,7 @@
 # To run this yourself you need Linux (on Windows, WSL), Python, and
 # `pip install torch numpy jupyterlab`, where torch brings Triton. You need no GPU.
 #
-# First switch Triton's [interpreter](../reference/glossary.md#interpreter) on. It runs a kernel as Python on the CPU,
+# First switch Triton's interpreter on. It runs a kernel as Python on the CPU,
 # so a plain `print` works inside. The variable has to be set before Triton is imported.
 
 # %%
@@ -350,3 +355,6 @@ assert check(copy_three_bug, 10) == "6 unwritten, 0 wrong, 0 behind the end"
 # Go deeper: [`breakpoint`, `device_print`, `device_assert`](../reference/debugging.md), also for a kernel that
 # fails only on a GPU. Lesson 7, [Test and debug a Triton kernel](../tools/testing.md), turns this `check` into a
 # method.
+
+# %% [markdown] of="programs/vector_add_bug" view="file"
+# ## The file behind the picture

@@ -1,35 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-# %% [markdown]
+# %% [markdown] of="start/first_kernel" view="explorer" launch="add_kernel[0]"
 # # Your first Triton kernel, step by step
 #
-# **How can one function without a loop add ten numbers?**
+# You write one addition and no loop, and yet ten numbers get added. Who does the other nine?
+
+# %% [markdown]
+# A [kernel](../reference/glossary.md#kernel) is a function that a GPU runs, not once but many times over, like a
+# recipe that many cooks follow at the same time. Each running instance is a
+# [program](../reference/glossary.md#program). Here three programs share ten additions, up to four each:
 #
-# A [kernel](../reference/glossary.md#kernel) is a function that a GPU runs, not once but many times over. Each
-# running instance is a [program](../reference/glossary.md#program). Here three programs add ten numbers to ten others,
-# up to four each:
+# - program 0 adds elements 0 to 3,
+# - program 1 adds elements 4 to 7,
+# - program 2 adds elements 8 and 9, and has nothing to do for two of its four places.
 #
-# - program 0 adds elements
-#   <span style="white-space:nowrap">
-#   <span style="background-color:#9fc9e3;color:#000;padding:4px 9px">0</span>
-#   <span style="background-color:#9fc9e3;color:#000;padding:4px 9px">1</span>
-#   <span style="background-color:#9fc9e3;color:#000;padding:4px 9px">2</span>
-#   <span style="background-color:#9fc9e3;color:#000;padding:4px 9px">3</span>
-#   </span>
-# - program 1 adds elements
-#   <span style="white-space:nowrap">
-#   <span style="background-color:#eac88f;color:#000;padding:4px 9px">4</span>
-#   <span style="background-color:#eac88f;color:#000;padding:4px 9px">5</span>
-#   <span style="background-color:#eac88f;color:#000;padding:4px 9px">6</span>
-#   <span style="background-color:#eac88f;color:#000;padding:4px 9px">7</span>
-#   </span>
-# - program 2 adds elements
-#   <span style="white-space:nowrap">
-#   <span style="background-color:#93d1bd;color:#000;padding:4px 9px">8</span>
-#   <span style="background-color:#93d1bd;color:#000;padding:4px 9px">9</span>
-#   </span>
-#
-# In this notebook you watch the three programs at every step. Before you run a cell, or read on, say what it will
-# print. Then compare.
+# In this notebook you watch the three at every step. Before you run a cell, or read on, say what it will print. Then
+# compare: it is the quickest way to find out what you have not understood yet.
 
 # %% [markdown]
 # ## Switch the interpreter on
@@ -336,3 +321,6 @@ print("equal to torch:", torch.equal(out, x - y))
 #
 # Lesson 2, [Vector add in Triton, line by line](vector-add.md): the same kernel on a GPU, as a function that you
 # can keep, and broken in three ways.
+
+# %% [markdown] of="start/first_kernel" view="file"
+# ## The file behind the picture

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page of a lab: its cells in the site's own forms, and what is refused."""
 
+import json
 import re
 import sys
 from types import SimpleNamespace
@@ -9,6 +10,7 @@ import markdown
 import pytest
 from mkdocs.exceptions import PluginError
 
+from render.labs import markdown_of
 from render.mkdocs import labs
 from tests.render.conftest import LAB, SCRIPT, cell, cells
 
@@ -98,3 +100,12 @@ def test_an_error_and_a_picture_are_refused(shown, course, output, why):
     course.lab(first, code([output]), last)
     with pytest.raises(PluginError, match=rf"programs/a-lab\.ipynb: cell-2 {why}"):
         shown()
+
+
+def test_a_lab_opens_on_its_question_and_a_recording_that_no_notebook_shows():
+    title = cell("markdown", "cell-1", "# A lab\n\nWho does\nthe rest?")
+    title["metadata"] = {"of": "start/first_kernel", "view": "explorer", "launch": "add_kernel[0]"}
+    notebook = json.dumps({"cells": [title, cell("markdown", "cell-2", "# B\n\nOne.\n\nTwo.")]})
+    fence = "```recording\nof: start/first_kernel\nview: explorer\nlaunch: add_kernel[0]\n```"
+    opening = "# A lab\n\nWho does\nthe rest?\n{ .question }"
+    assert markdown_of(notebook) == "\n\n".join([opening, fence, "", "# B", "One.", "Two."])
