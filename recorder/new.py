@@ -14,6 +14,7 @@ Begun. Next:
  1. {snippet}: write the kernel, its host function and main(), which prints what the page shows.
     Run it: TRITON_INTERPRET=1 python {snippet}
  2. {test}: what must hold. Break a mask, a bound, an offset: a test must fail.
+    What it refuses is an entry in tests/snippets/test_contract.py, which may take the place of its tests of that.
     Run it: python -m pytest {test} {snippet}, and then: python -m tests.mutants {name}
  3. python -m recorder run {name}     records it, on every device that this machine has
     {settings} says what is kept beside the output: launches to draw, compiler stages;

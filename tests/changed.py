@@ -73,6 +73,8 @@ def selection(base: str) -> list[list[str]]:
         return [["--quick"]]
     chosen = touched_tests(files)
     shown, again = touched_snippets(base, files), replay.jobs()
+    if shown:
+        chosen.add("tests/snippets/test_contract.py")
     for snippet in shown:
         chosen |= {path.relative_to(ROOT).as_posix() for path in (snippet.path, snippet.test) if path.is_file()}
         if snippet in again:

@@ -6,9 +6,9 @@ beginning of a snippet's, such as ``programs/`` or ``tools/testing``. Exits with
 the faults of a kernel, or less than 80 % of those of a snippet's host functions: those that launch kernels, and what
 they call.
 
-Which tests: those of the snippet's own test file that run the function, in Triton's interpreter, quickest first. A lab
-has no test file; there, a fault in a kernel is caught when the script fails, or prints or touches something else than
-before.
+Which tests: those of the snippet's own test file and its entries in ``tests/snippets/test_contract.py`` that run the
+function, in Triton's interpreter, quickest first. A lab has no test file; there, a fault in a kernel is caught when the
+script fails, or prints or touches something else than before.
 
 How: pytest collects a test file once. Then the process forks for each mutant; the child puts the faulty kernel in the
 place of the sound one, inside of the same kernel object, or the faulty code inside of the same function, so that
@@ -56,6 +56,7 @@ ENOUGH = 0.95
 ENOUGH_OF_HOSTS = 0.8  # much of them is about GPUs that nobody here has, limits that nobody reaches, and speed
 UNTRIED = "run by no test"
 STDERR = os.dup(2)
+CONTRACT = ROOT / "tests/snippets/test_contract.py"
 MEMORY = 64 * 2**30  # bytes for one process, touched or not: a fault in the size of a buffer is not to take any number
 A_TEST = 15  # seconds of processor for one test of a fast run: what waits for ever is not to do so for a minute
 FAST = ("mask dropped", "comparison", "neighbor", "axis", "arithmetic", "constant", "statement deleted")
@@ -90,6 +91,12 @@ class PlantInTests:
         )
         hypothesis.settings.load_profile("mutants")
         skip_other_pythons()
+
+    def pytest_collection_modifyitems(self, items):
+        """Leave out what the contract says of other modules."""
+        hosts = [item.callspec.params.get("host") if hasattr(item, "callspec") else None for item in items]
+        modules = [getattr(getattr(host, "function", None), "__module__", self.module) for host in hosts]
+        items[:] = [item for item, module in zip(items, modules, strict=True) if module == self.module]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session):
@@ -342,9 +349,10 @@ def try_file(job: Job) -> tuple[str | None, list[str]]:
             if not tests.exists():
                 return f"there is no {tests.relative_to(ROOT)}", []
             plugin = PlantInTests(planted, ".".join(name.parts), fast, gpu)
+            files = [str(tests), *([] if fast or gpu else [str(CONTRACT)])]
             options = ["-q", "-p", "no:cacheprovider", "--tb=native", "--rootdir", str(ROOT)]
             options += ["-m", "gpu"] if gpu else []
-            pytest.main([str(tests), *options], plugins=[plugin])
+            pytest.main([*files, *options], plugins=[plugin])
             failed, outcomes = plugin.failed, plugin.outcomes
             tell(f"{'.'.join(name.parts)}: {len(outcomes or [])} of its mutants tried by one process")
         log.seek(0)

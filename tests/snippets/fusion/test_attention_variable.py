@@ -540,12 +540,6 @@ def test_checks_of_what_is_compiled():
         snippet.check_arguments(cu, cu, q=q, k=q, v=q)
 
 
-def test_bfloat16_is_refused_in_the_interpreter():
-    q, cu = torch.ones(1, 1, 16, dtype=torch.bfloat16), begins([1], "cpu")
-    with pytest.raises(ValueError, match="interpreter rounds bfloat16 wrongly"):
-        attention_variable(q, q, q, cu, cu)
-
-
 # Offsets
 
 

@@ -9,7 +9,6 @@ device, so tests of what is random are tests of fixed numbers: they pass always,
 import contextlib
 import itertools
 import re
-from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -18,7 +17,6 @@ import torch
 from compiled import compiled
 from guards import (
     Guarded,
-    as_if_compiled,
     check_each_once,
     check_same_bits,
     handed_out,
@@ -31,8 +29,6 @@ from snippets.fusion import dropout as snippet
 from snippets.fusion.dropout import add_dropout, dropout, dropout_op
 from snippets.tools.testing import ragged_sizes
 
-SOURCE = Path(snippet.__file__)
-ROOT = SOURCE.parents[2]
 functions = pytest.mark.parametrize("op", [False, True], ids=["function", "op"])
 
 LAYOUTS = {  # of a tensor of this shape
@@ -586,19 +582,6 @@ def test_refuses_what_lies_elsewhere(device, call, fragment):
     with pytest.raises(ValueError) as error:
         call(ones(2, 2, device=device))
     assert fragment in str(error.value)
-
-
-def test_checks_of_what_is_compiled():
-    with as_if_compiled(snippet, "add_dropout_kernel") as on_gpu:
-        x = on_gpu(2, 3)
-        snippet.check_arguments(x, x, on_gpu(1).long(), 0.5)
-        with pytest.raises(ValueError, match="x is on cpu; kernels run on a GPU"):
-            snippet.check_arguments(torch.ones(3), None, torch.tensor(0), 0.5)
-
-
-def test_bfloat16_is_refused_in_the_interpreter():
-    with pytest.raises(ValueError, match="interpreter rounds bfloat16 wrongly"):
-        dropout(torch.ones(2, 3, dtype=torch.bfloat16))
 
 
 # The file as a script, and compiled

@@ -14,7 +14,6 @@ import torch
 from compiled import compiled
 from guards import (
     Guarded,
-    as_if_compiled,
     check_each_once,
     check_inside,
     check_same_bits,
@@ -511,35 +510,6 @@ def ones(*shape, device, **kwargs):
     return torch.ones(*shape, device=device, **kwargs)
 
 
-@functions
-@pytest.mark.parametrize(
-    "make, fragment",
-    [
-        (lambda d: ones((), device=d), "x has no dimension, and softmax is over the last one; pass x[None]"),
-        (lambda d: ones(3, device=d).int(), "torch.int32 is not supported; use one of torch.float16, torch.bfloat16"),
-        (lambda d: ones(3, device=d).to(torch.complex64), "torch.complex64 is not supported"),
-        (lambda d: ones(1, 1, device=d).expand(2**31, 1), "2147483648 rows are too many for one launch; split x"),
-    ],
-)
-def test_refuses(device, function, make, fragment):
-    with pytest.raises(ValueError) as error:
-        function(make(device))
-    assert fragment in str(error.value)
-
-
-@pytest.mark.parametrize(
-    "make, fragment",
-    [
-        (lambda x: x.to("meta"), "x is on meta; kernels run on"),
-        (lambda x: x.to_sparse(), "x is torch.sparse_coo; pass x.to_dense()"),
-    ],
-)
-def test_refuses_what_lies_elsewhere(device, make, fragment):
-    with pytest.raises(ValueError) as error:
-        softmax(make(ones(2, 2, device=device)))
-    assert fragment in str(error.value)
-
-
 @pytest.mark.parametrize(
     "make, fragment",
     [
@@ -557,18 +527,6 @@ def test_a_gradient_of_another_kind_is_refused(device, make, fragment):
 
 def test_the_most_rows_are_not_refused():
     snippet.check_arguments(x=torch.ones(1, 1).expand(2**31 - 1, 1))
-
-
-def test_checks_of_what_is_compiled():
-    with as_if_compiled(snippet, "whole_kernel") as on_gpu:
-        snippet.check_arguments(x=on_gpu(2, 3))
-        with pytest.raises(ValueError, match="x is on cpu; kernels run on a GPU"):
-            snippet.check_arguments(x=torch.ones(3))
-
-
-def test_bfloat16_is_refused_in_the_interpreter():
-    with pytest.raises(ValueError, match="interpreter rounds bfloat16 wrongly"):
-        softmax(torch.ones(2, 3, dtype=torch.bfloat16))
 
 
 def test_refuses_under_torch_compile_too():

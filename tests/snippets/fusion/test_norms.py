@@ -568,47 +568,6 @@ def ones(*shape, device, **kwargs):
     return torch.ones(*shape, device=device, **kwargs)
 
 
-@pytest.mark.parametrize("op", [False, True], ids=["function", "op"])
-@pytest.mark.parametrize(
-    "function, shapes, dtypes, fragment",
-    [
-        (rms_norm, [(), (1,)], [torch.float32] * 2, "x must have a dimension or more"),
-        (rms_norm, [(2, 3), (2,)], [torch.float32] * 2, "weight must have the shape (3,)"),
-        (rms_norm, [(2, 3), (1, 3)], [torch.float32] * 2, "got (1, 3) torch.float32 for x (2, 3) torch.float32"),
-        (rms_norm, [(2, 3), (3,)], [torch.float32, torch.float16], "the dtype of x or float32; got (3,) torch.float16"),
-        (rms_norm, [(2, 3), (3,)], [torch.int32] * 2, "torch.int32 is not supported; use one of torch.float16"),
-        (add_rms_norm, [(2, 3), (3,), (3,)], [torch.float32] * 3, "x and residual must have the same shape and dtype"),
-        (
-            add_rms_norm,
-            [(2, 3), (2, 3), (3,)],
-            [torch.float16, torch.float32, torch.float16],
-            "torch.float16 and (2, 3) torch.float32",
-        ),
-        (layer_norm, [(2, 3), (3,), (2,)], [torch.float32] * 3, "weight and bias must have the same shape and dtype"),
-        (layer_norm, [(2, 3), (3,), (3,)], [torch.float16] * 2 + [torch.float32], "weight and bias must have the same"),
-    ],
-)
-def test_refuses(device, op, function, shapes, dtypes, fragment):
-    with pytest.raises(ValueError) as error, by_op(op):
-        function(*(ones(shape, device=device, dtype=dtype) for shape, dtype in zip(shapes, dtypes, strict=True)))
-    assert fragment in str(error.value)
-
-
-@pytest.mark.parametrize(
-    "make, fragment",
-    [
-        (lambda x: (x, x[0].to("meta")), "and weight on meta; move them to one device"),
-        (lambda x: (x.to("meta"), x[0].to("meta")), "x is on meta; kernels run on"),
-        (lambda x: (x.to_sparse(), x[0]), "x is torch.sparse_coo; pass x.to_dense()"),
-        (lambda x: (x, x[0].to_sparse()), "weight is torch.sparse_coo; pass weight.to_dense()"),
-    ],
-)
-def test_refuses_what_lies_elsewhere(device, make, fragment):
-    with pytest.raises(ValueError) as error:
-        rms_norm(*make(ones(2, 2, device=device)))
-    assert fragment in str(error.value)
-
-
 def test_refuses_too_many_rows():
     with pytest.raises(ValueError, match="2147483648 rows are too many for one launch"):
         snippet.check_arguments(x=without_memory(2**31, 1), weight=without_memory(1))
@@ -628,19 +587,6 @@ def test_a_gradient_of_another_shape_is_refused(device, backward):
                 snippet.layer_norm_backward(wrong, *more)
     with pytest.raises(ValueError, match="x and grad_total must have the same shape"):
         snippet.rms_norm_backward(x, x[:1], x, weight, row, 0.0, False)
-
-
-def test_checks_of_what_is_compiled():
-    with as_if_compiled(snippet, "rms_norm_kernel") as on_gpu:
-        snippet.check_arguments(x=on_gpu(2, 3), weight=on_gpu(3))
-        with pytest.raises(ValueError, match="x is on cpu; kernels run on a GPU"):
-            snippet.check_arguments(x=torch.ones(2, 3), weight=torch.ones(3))
-
-
-def test_bfloat16_is_refused_in_the_interpreter():
-    x = torch.ones(2, 3, dtype=torch.bfloat16)
-    with pytest.raises(ValueError, match="interpreter rounds bfloat16 wrongly"):
-        rms_norm(x, x[0])
 
 
 # The file as a script, and compiled

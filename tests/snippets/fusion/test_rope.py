@@ -4,7 +4,6 @@ gradients, too; both ways to pair columns; nothing else is touched; the same und
 
 import contextlib
 import functools
-from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -13,7 +12,6 @@ import torch
 from compiled import compiled
 from guards import (
     Guarded,
-    as_if_compiled,
     check_each_once,
     check_same_bits,
     handed_out,
@@ -28,8 +26,6 @@ from snippets.fusion import rope as snippet
 from snippets.fusion.rope import rope, rope_tables, rotate
 from snippets.fusion.rope_measured import as_transformers, rotate_half
 
-SOURCE = Path(snippet.__file__)
-ROOT = SOURCE.parents[2]
 pairings = pytest.mark.parametrize("interleaved", [False, True], ids=["half-split", "interleaved"])
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of NumPy in the interpreter: NaN to another dtype
 
@@ -428,63 +424,6 @@ def test_the_kernels_and_elements_of_torch_that_the_page_counts():
 # What is refused
 
 
-@pytest.mark.parametrize("op", [False, True], ids=["function", "op"])
-@pytest.mark.parametrize(
-    "change, fragment",
-    [
-        ({"q": lambda x: x[0, 0]}, "q must be (batch, tokens, heads, head_dim) or (tokens, heads, head_dim), with an"),
-        ({"q": lambda x: x[..., :3], "k": lambda x: x[..., :3]}, "with an even head_dim; got (2, 3, 2, 3)"),
-        ({"q": lambda x: x[..., :0], "k": lambda x: x[..., :0]}, "with an even head_dim; got (2, 3, 2, 0)"),
-        ({"k": lambda x: x.half()}, "but for the number of heads; got (2, 3, 2, 4) torch.float32 and (2, 3, 1, 4) "),
-        ({"k": lambda x: x[:, :2]}, "and (2, 2, 1, 4) torch.float32"),
-        ({"k": lambda x: x[0]}, "and (3, 1, 4) torch.float32"),
-        ({"q": lambda x: x.int(), "k": lambda x: x.int()}, "dtype torch.int32 is not supported; use one of"),
-        (
-            {"cos": lambda x: x[:, :1]},
-            "cos must be (positions, 2), a number for each pair of a head, of the dtype of q",
-        ),
-        ({"sin": lambda x: x.half()}, "sin must be (positions, 2)"),
-        ({"sin": lambda x: x[1:]}, "cos and sin must have the same shape and dtype; got (5, 2) torch.float32 and (4, "),
-        ({"offset": 3}, "cos and sin have 5 positions, from 0; got 3 tokens from the position 3"),
-        ({"offset": -1}, "got 3 tokens from the position -1"),
-        ({"positions": torch.zeros(3, dtype=torch.int64), "offset": 1}, "positions and offset exclude each other"),
-        (
-            {"positions": torch.zeros(3)},
-            "positions must be int32 or int64, (3,) or (2, 3) for q (2, 3, 2, 4); got (3,)",
-        ),
-        ({"positions": torch.zeros(2, dtype=torch.int64)}, "got (2,) torch.int64"),
-    ],
-)
-def test_refuses(device, op, change, fragment):
-    cos, sin = rope_tables(5, 4, device=device)
-    given = {"q": torch.ones(2, 3, 2, 4, device=device), "k": torch.ones(2, 3, 1, 4, device=device)}
-    given |= {"cos": cos, "sin": sin, "positions": None, "offset": 0}
-    for name, other in change.items():
-        given[name] = other(given[name]) if callable(other) else other
-        given[name] = given[name].to(device) if isinstance(given[name], torch.Tensor) else given[name]
-    with pytest.raises(ValueError) as error, by_op(op):
-        rope(**given)
-    assert fragment in str(error.value)
-
-
-@pytest.mark.parametrize(
-    "change, fragment",
-    [
-        ({"k": lambda x: x.to("meta")}, "and k on meta; move them to one device"),
-        ({"sin": lambda x: x.to_sparse()}, "sin is torch.sparse_coo; pass sin.to_dense()"),
-        ({name: lambda x: x.to("meta") for name in ("q", "k", "cos", "sin")}, "q is on meta; kernels run on"),
-        ({"cos": lambda x: x.requires_grad_()}, "cos requires a gradient, which is not computed; pass cos.detach()"),
-    ],
-)
-def test_refuses_what_lies_elsewhere_or_would_be_lost(device, change, fragment):
-    cos, sin = rope_tables(3, 4, device=device)
-    given = {"q": torch.ones(3, 2, 4, device=device), "k": torch.ones(3, 1, 4, device=device), "cos": cos, "sin": sin}
-    given |= {name: other(given[name]) for name, other in change.items()}
-    with pytest.raises(ValueError) as error:
-        rope(**given)
-    assert fragment in str(error.value)
-
-
 def test_refuses_what_is_too_large():
     table = without_memory(2**31, 1)
     q = without_memory(2**31, 1, 2)
@@ -493,21 +432,6 @@ def test_refuses_what_is_too_large():
     q, table = without_memory(1, 1, 2**15 + 2), without_memory(1, 2**14 + 1)
     with pytest.raises(ValueError, match="a head has 32770 columns, at most 32768 are served"):
         snippet.check_arguments(q=q, k=q, cos=table, sin=table)
-
-
-def test_checks_of_what_is_compiled():
-    cos, sin = rope_tables(3, 4)
-    with as_if_compiled(snippet, "rope_kernel") as on_gpu:
-        q = on_gpu(3, 2, 4)
-        snippet.check_arguments(q=q, k=q, cos=on_gpu(3, 2), sin=on_gpu(3, 2))
-        with pytest.raises(ValueError, match="q is on cpu; kernels run on a GPU"):
-            snippet.check_arguments(q=torch.ones(3, 2, 4), k=torch.ones(3, 1, 4), cos=cos, sin=sin)
-
-
-def test_bfloat16_is_refused_in_the_interpreter():
-    q = torch.ones(3, 2, 4, dtype=torch.bfloat16)
-    with pytest.raises(ValueError, match="interpreter rounds bfloat16 wrongly"):
-        rope(q, q, *rope_tables(3, 4))
 
 
 # The file as a script, and compiled

@@ -11,7 +11,6 @@ import torch
 from compiled import compiled
 from guards import (
     Guarded,
-    as_if_compiled,
     check_each_once,
     check_same_bits,
     environment,
@@ -28,7 +27,6 @@ from snippets.fusion.swiglu import ACTIVATIONS, backward, forward, geglu, glu, s
 from tests.processes import run_script
 
 SOURCE = Path(snippet.__file__)
-ROOT = SOURCE.parents[2]
 silent = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of NumPy in the interpreter: exp, 0 * inf
 pytestmark = silent
 
@@ -370,34 +368,6 @@ def ones(*shape, device, **kwargs):
     return torch.ones(*shape, device=device, **kwargs)
 
 
-@pytest.mark.parametrize("op", [False, True], ids=["function", "op"])
-@pytest.mark.parametrize(
-    "make, fragment",
-    [
-        (lambda x: (x, x[:, :2]), "gate and up must have the same shape, dtype and device; got (2, 4) torch.float32"),
-        (lambda x: (x, x.half()), "and (2, 4) torch.float16 on"),
-        (lambda x: (x.int(), x.int()), "torch.int32 is not supported; use one of torch.float16"),
-        (lambda x: (x[0, 0], x[0, 0]), "gate must have a dimension or more"),
-        (lambda x: (x[:, :3],), "one tensor must have two halves, (..., 2 * columns); got the shape (2, 3)"),
-        (lambda x: (x[0, 0],), "one tensor must have two halves"),
-    ],
-)
-def test_refuses(device, op, make, fragment):
-    with pytest.raises(ValueError) as error, by_op(op):
-        swiglu(*make(ones(2, 4, device=device)))
-    assert fragment in str(error.value)
-
-
-def test_refuses_what_lies_elsewhere(device):
-    x = ones(2, 4, device=device)
-    with pytest.raises(ValueError, match=r"same shape, dtype and device; got .* on meta"):
-        swiglu(x, x.to("meta"))
-    with pytest.raises(ValueError, match="gate is on meta; kernels run on"):
-        swiglu(x.to("meta"))
-    with pytest.raises(ValueError, match=r"up is torch.sparse_coo; pass up.to_dense\(\)"):
-        swiglu(x, x.to_sparse())
-
-
 def test_refuses_another_activation(device):
     with pytest.raises(ValueError, match="activation must be one of silu, gelu, gelu_tanh; got 'relu'"):
         glu(ones(2, 4, device=device), None, "relu")
@@ -414,19 +384,6 @@ def test_a_gradient_of_another_shape_is_refused(device):
     for wrong in (ones(3, 2, device=device), x.half()):
         with pytest.raises(ValueError, match="gate and grad must have the same shape, dtype"):
             backward(wrong, x, x, "silu")
-
-
-def test_checks_of_what_is_compiled():
-    with as_if_compiled(snippet, "glu_kernel") as on_gpu:
-        snippet.check_arguments(activation="silu", gate=on_gpu(2, 3), up=on_gpu(2, 3))
-        with pytest.raises(ValueError, match="gate is on cpu; kernels run on a GPU"):
-            snippet.check_arguments(activation="silu", gate=torch.ones(2, 3), up=torch.ones(2, 3))
-
-
-def test_bfloat16_is_refused_in_the_interpreter():
-    x = torch.ones(2, 4, dtype=torch.bfloat16)
-    with pytest.raises(ValueError, match="interpreter rounds bfloat16 wrongly"):
-        swiglu(x)
 
 
 # The file as a script, and compiled

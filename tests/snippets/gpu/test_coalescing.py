@@ -148,38 +148,6 @@ def test_offsets_are_computed_in_64_bits():
 
 
 @pytest.mark.parametrize(
-    "call, fragment",
-    [
-        (lambda d: coalescing.take_every(torch.ones(6, device=d)[::2], 1), "strides (2,)"),
-        (lambda d: coalescing.take_every(torch.ones(6, 1, device=d), 1), "1 dimension;"),
-        (lambda d: coalescing.take_every(torch.ones(6, device=d), 0), "got 0"),
-        (lambda d: coalescing.take_every(torch.ones(6, device=d), 1.0), "got 1.0"),
-        (lambda d: coalescing.take_every(torch.ones(6, device=d), 1, block_size=3), "got 3"),
-        (lambda d: coalescing.take_every(torch.ones(6, device=d), 1, block_size=0), "got 0"),
-        (lambda d: coalescing.take_every(torch.ones(6, device=d), 1, block_size=4.0), "got 4.0"),
-        (lambda d: coalescing.take_every(torch.ones(6, device=d), 1, num_warps=5), "got 5"),
-        (lambda d: coalescing.take_every(torch.ones(6, device=d).bool(), 1), "torch.bool is not supported"),
-        (lambda d: coalescing.take_every(torch.ones(6, device="meta"), 1), "x is on meta"),
-        (lambda d: coalescing.take_every(torch.ones(6, device=d, requires_grad=True), 1), "requires a gradient"),
-        (lambda d: coalescing.take_every(torch._neg_view(torch.ones(6, device=d)), 1), "negated lazily"),
-        (lambda d: coalescing.gather(torch.ones(6, device=d), torch.ones(2, device=d)), "index: dtype torch.float32"),
-        (lambda d: coalescing.gather(torch.ones(6, device=d), torch.ones(2).int().to("meta")), "index is on meta"),
-        (lambda d: coalescing.gather(torch.ones(6, 1, device=d), torch.ones(2, device=d).int()), "x must be"),
-        (lambda d: coalescing.gather(torch.ones(6, device=d), torch.ones(2, device=d).int(), block_size=3), "got 3"),
-        (lambda d: coalescing.transpose(torch.ones(6, 2, device=d), rows=3), "rows must be"),
-        (lambda d: coalescing.transpose(torch.ones(6, 2, device=d), columns=3), "columns must be"),
-        (lambda d: coalescing.transpose(torch.ones(6, device=d)), "2 dimensions;"),
-        (lambda d: coalescing.transpose(torch.ones(6, 2, device=d).T), "strides (1, 2)"),
-        (lambda d: coalescing.transpose(torch.ones(6, 2, device=d), rows=512, columns=256), "got 131072"),
-    ],
-)
-def test_refuses(device, call, fragment):
-    with pytest.raises(ValueError) as error:
-        call(device)
-    assert fragment in str(error.value)
-
-
-@pytest.mark.parametrize(
     "step, block_size, warps", [(3, 1024, 4), (4, 1024, 32), (4, 64, 2), (9, 16, 1), (4, 2**16, 32)]
 )
 def test_each_thread_has_one_element_of_a_wide_step(step, block_size, warps):

@@ -11,7 +11,6 @@ import torch
 import triton
 from guards import (
     Guarded,
-    as_if_compiled,
     check_each_once,
     check_inside,
     handed_out,
@@ -190,37 +189,6 @@ def test_offsets_past_2_to_the_31(strides_w):
     assert (at_out.max() - out.data_ptr()) // 4 == (M - 1) * N + N - 1
 
 
-REFUSED = {
-    "a vector": (lambda d: (torch.ones(3, device=d), torch.ones(3, 3, device=d)), ["(M, K)", "(3,)"]),
-    "w a vector": (lambda d: (torch.ones(3, 3, device=d), torch.ones(3, device=d)), ["(M, K)", "(3,)"]),
-    "no match": (lambda d: (torch.ones(2, 3, device=d), torch.ones(2, 3, device=d)), ["(K, N)", "(2, 3)"]),
-    "two dtypes": (lambda d: (torch.ones(2, 2, device=d), torch.ones(2, 2, device=d).half()), ["alike", "float16"]),
-    "two devices": (lambda d: (torch.ones(2, 2, device=d), torch.ones(2, 2, device="meta")), ["alike", "meta"]),
-    "float64": (lambda d: (torch.ones(2, 2, device=d).double(),) * 2, ["torch.float64", "use one of"]),
-    "int8": (lambda d: (torch.ones(2, 2, device=d).char(),) * 2, ["torch.int8", "use one of"]),
-    "meta": (lambda d: (torch.ones(2, 2, device="meta"),) * 2, ["x is on meta"]),
-    "long": (lambda d: (torch.ones(1, 1, device=d).expand(2**30 + 1, 1), torch.ones(1, 1, device=d)), ["2**30"]),
-    "w long": (lambda d: (torch.ones(1, 1, device=d), torch.ones(1, 1, device=d).expand(1, 2**30 + 1)), ["2**30"]),
-    "many programs": (
-        lambda d: (torch.ones(1, 1, device=d).expand(2**30, 1), torch.ones(1, 1, device=d).expand(1, 2**30)),
-        ["too large", "programs"],
-    ),
-    "negated": (lambda d: (torch._neg_view(torch.ones(2, 2, device=d)), torch.ones(2, 2, device=d)), ["x.resolve_neg"]),
-    "w negated": (lambda d: (torch.ones(2, 2, device=d), torch._neg_view(torch.ones(2, 2, device=d))), ["w.resolve"]),
-    "gradient": (lambda d: (torch.ones(2, 2, device=d, requires_grad=True),) * 2, ["x requires", "torch.no_grad"]),
-}
-
-
-@pytest.mark.parametrize("arguments, fragments", REFUSED.values(), ids=REFUSED)
-def test_refuses(device, arguments, fragments):
-    x, w = arguments(device)
-    nothing = mock.Mock(numel=lambda: 1)  # in place of a result, which may be too large for this machine
-    with mock.patch.object(torch, "empty", return_value=nothing), pytest.raises(ValueError) as error:
-        matmul(x, w)
-    for fragment in fragments:
-        assert fragment in str(error.value)
-
-
 def test_as_many_programs_as_cuda_has():
     """Tiles of float32 are 64 × 64."""
     x, w = torch.ones(1, 1).expand(2**30, 1), torch.ones(1, 1).expand(1, 2**13)
@@ -229,18 +197,6 @@ def test_as_many_programs_as_cuda_has():
         with pytest.raises(ValueError, match="it would take 2147483648 programs"):
             matmul(x, w)
     assert kernel.__getitem__.call_args_list == [mock.call((2**31 - 2**24,))]
-
-
-def test_checks_of_what_is_compiled():
-    with as_if_compiled(fusion_bytes, "matmul_kernel") as on_gpu:
-        fusion_bytes.check_arguments(on_gpu(2, 3), on_gpu(3, 4))
-        with pytest.raises(ValueError, match="x is on cpu; kernels run on a GPU"):
-            fusion_bytes.check_arguments(torch.ones(2, 2), torch.ones(2, 2))
-
-
-def test_bfloat16_is_refused_in_the_interpreter():
-    with pytest.raises(ValueError, match="interpreter computes bfloat16 wrongly"):
-        matmul(*(torch.ones(2, 2, dtype=torch.bfloat16),) * 2)
 
 
 def test_no_gradient_is_promised_under_no_grad(device):

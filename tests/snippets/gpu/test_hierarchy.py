@@ -74,28 +74,6 @@ def test_offsets_past_2_to_the_31():
     assert ((seen[0][1] - x.data_ptr()) // 4).tolist() == [2**32, 2**32 + 1]
 
 
-REFUSED = {
-    "dtype": (lambda x: x.double(), {}, "got torch.float64"),
-    "bool": (lambda x: x > 0, {}, "got torch.bool"),
-    "two axes": (lambda x: x[None], {}, "one dimension"),
-    "strides": (lambda x: x[::2], {}, r"strides \(2,\)"),
-    "meta": (lambda x: x.to("meta"), {}, "x is on meta"),
-    "negated": (lambda x: torch._neg_view(x), {}, "x.resolve_neg"),
-    "gradient": (lambda x: x.clone().requires_grad_(), {}, "requires a gradient"),
-    "block": (lambda x: x, {"block_size": 3}, "block_size must be a power of two, at most 65536; got 3"),
-    "large block": (lambda x: x, {"block_size": 2**17}, "got 131072"),
-    "warps": (lambda x: x, {"num_warps": 64}, "num_warps must be a power of two, at most 32; got 64"),
-    "no warps": (lambda x: x, {"num_warps": 0}, "got 0"),
-    "half a warp": (lambda x: x, {"num_warps": 0.5}, "got 0.5"),
-}
-
-
-@pytest.mark.parametrize("make, options, message", REFUSED.values(), ids=REFUSED)
-def test_refuses(device, make, options, message):
-    with pytest.raises(ValueError, match=message):
-        hierarchy.total(make(torch.ones(8, device=device)), **options)
-
-
 @pytest.mark.parametrize("n, block_size", [(2**31, 1), (2**32 - 1, 2)])
 def test_refuses_too_many_elements(device, n, block_size):
     x = torch.ones(1, device=device)

@@ -163,42 +163,6 @@ def test_refuses_a_cycle_of(lines, line_bytes):
         memory.cycle(lines, line_bytes=line_bytes, device="cpu")
 
 
-@pytest.mark.parametrize(
-    "call, fragment",
-    [
-        (lambda d: memory.chase(memory.cycle(3, device=d)[::16], 1), "strides (16,)"),
-        (lambda d: memory.chase(memory.cycle(3, device=d).int(), 1), "torch.int32"),
-        (lambda d: memory.chase(memory.cycle(3, device=d).view(1, -1), 1), "shape (1, 48)"),
-        (lambda d: memory.chase(memory.cycle(3, device=d)[:0], 1), "not empty"),
-        (lambda d: memory.chase(memory.cycle(3, device=d).to("meta"), 1), "on meta"),
-        (lambda d: memory.chase(memory.cycle(3, device=d), 0), "got 0 and 0"),
-        (lambda d: memory.chase(memory.cycle(3, device=d), 1, warmup=-1), "got 1 and -1"),
-        (lambda d: memory.chase(memory.cycle(3, device=d), 2**31), "less than 2**31"),
-        (lambda d: memory.chase(memory.cycle(3, device=d), 1, modifier=".cs"), "got '.cs'"),
-        (lambda d: memory.sums(torch.ones(8, device=d), 3, block=1), "do not fill 3 parts"),
-        (lambda d: memory.sums(torch.ones(8, device=d), 2, block=8), "do not fill 2 parts"),
-        (lambda d: memory.sums(torch.ones(0, device=d), 1, block=1), "the 0 elements"),
-        (lambda d: memory.sums(torch.ones(8, device=d), 1, block=3), "got 3"),
-        (lambda d: memory.sums(torch.ones(8, device=d), 1, block=0), "block must be"),
-        (lambda d: memory.sums(torch.ones(8, device=d), 1, block=2**17), "block must be"),
-        (lambda d: memory.sums(torch.ones(8, device=d), 2**31, block=1), "programs and passes must be"),
-        (lambda d: memory.sums(torch.ones(8, device=d), 1, block=1, passes=2**31), "programs and passes must be"),
-        (lambda d: memory.sums(torch.ones(8, device=d), 0, block=1), "got 0 and 1"),
-        (lambda d: memory.sums(torch.ones(8, device=d), 1, block=1, passes=0), "got 1 and 0"),
-        (lambda d: memory.sums(torch.ones(8, device=d), 1, block=8, modifier="cg"), "got 'cg'"),
-        (lambda d: memory.sums(torch.ones(8, device=d).half(), 1, block=8), "torch.float16"),
-        (lambda d: memory.copy(torch.ones(16, device=d)[::2], 1, block=8), "strides (2,)"),
-        (lambda d: memory.copy(torch.ones(8, device=d, requires_grad=True), 1, block=8), "requires_grad True"),
-        (lambda d: memory.copy(torch._neg_view(torch.ones(8, device=d)), 1, block=8), "negated lazily True"),
-        (lambda d: memory.copy(torch.ones(8, device="meta"), 1, block=8), "x is on meta"),
-    ],
-)
-def test_refuses(device, call, fragment):
-    with pytest.raises(ValueError) as error:
-        call(device)
-    assert fragment in str(error.value)
-
-
 def test_serves_what_is_at_the_limits():
     most = 2**31 - 1
     for n, programs, passes, block in ((most, most, most, 1), (most, 1, 1, 1), (2**16, 1, 1, 2**16)):

@@ -178,31 +178,6 @@ def test_copy_past_2_to_the_31():
     assert offsets[2] == offsets[3] == list(range(2**32 + 32, 2**32 + 40)) and len(seen) == 4
 
 
-REFUSED = {
-    "shape": (lambda x: (x, x[1:]), {}, "same shape"),
-    "dtype": (lambda x: (x, x.double()), {}, "same shape"),
-    "strides": (lambda x: (x[::2], x[::2]), {}, "contiguous"),
-    "strides of x": (lambda x: (x[::2], x[:4]), {}, "contiguous"),
-    "strides of out": (lambda x: (x[:4], x[::2]), {}, "contiguous"),
-    "negated": (lambda x: (torch._neg_view(x), x), {}, "negated"),
-    "out negated": (lambda x: (x, torch._neg_view(x)), {}, "negated"),
-    "meta": (lambda x: (x.to("meta"), x.to("meta")), {}, "x is on meta"),
-    "gradient of x": (lambda x: (x.clone().requires_grad_(), x), {}, "a gradient is required"),
-    "gradient of out": (lambda x: (x, x.clone().requires_grad_()), {}, "a gradient is required"),
-    "programs": (lambda x: (x, x), {"programs": 0}, "programs must be 1 or more"),
-    "many programs": (lambda x: (x, x), {"programs": 2**31}, "programs must be 1 or more"),
-    "block": (lambda x: (x, x), {"block_size": 3}, "power of two"),
-    "no block": (lambda x: (x, x), {"block_size": 0}, "power of two"),
-    "large block": (lambda x: (x, x), {"block_size": 2**17}, "power of two"),
-}
-
-
-@pytest.mark.parametrize("tensors, options, message", REFUSED.values(), ids=REFUSED)
-def test_copy_refuses(device, tensors, options, message):
-    with pytest.raises(ValueError, match=message):
-        occupancy.copy(*tensors(torch.ones(8, device=device)), **{"programs": 1, **options})
-
-
 def test_copy_serves_what_is_at_the_limits(device):
     x = torch.arange(5.0, device=device, requires_grad=True)
     with torch.no_grad():

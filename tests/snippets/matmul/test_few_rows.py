@@ -12,7 +12,7 @@ import torch
 import triton
 import triton.language as tl
 from compiled import SHARED, compiled
-from guards import Guarded, as_if_compiled, check_inside, precisions_of_dots, recorded_accesses
+from guards import Guarded, check_inside, precisions_of_dots, recorded_accesses
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sanitizer import CLEAN, check_sanitized
@@ -22,7 +22,6 @@ from snippets.matmul.few_rows import Plan, few_rows, plan
 from snippets.tools.testing import addresses_of
 
 SOURCE = Path(module.__file__)
-ROOT = SOURCE.parents[2]
 LAYOUTS = {
     "rows": lambda x: x,
     "columns": lambda x: x.t().contiguous().t(),
@@ -458,41 +457,8 @@ def test_asks_for_counters_where_it_launches():
 # Refusals
 
 
-@pytest.mark.parametrize(
-    "a, b, fragment",
-    [
-        (torch.ones(2, 3), torch.ones(2, 3), "(2, 3) of torch.float32"),
-        (torch.ones(2, 3), torch.ones(3, 2).half(), "torch.float16"),
-        (torch.ones(3), torch.ones(3, 2), "(3,) of"),
-        (torch.ones(2, 3), torch.ones(3), "(3,) of"),
-        (torch.ones(2, 3).double(), torch.ones(3, 2).double(), "torch.float64 is not supported"),
-        (torch.ones(2, 3), torch.ones(3, 2).requires_grad_(), "b requires a gradient"),
-        (torch._neg_view(torch.ones(2, 3)), torch.ones(3, 2), "a is negated lazily"),
-        (torch.ones(2, 3, device="meta"), torch.ones(3, 2, device="meta"), "a is on meta"),
-        (torch.ones(2, 3, device="meta"), torch.ones(3, 2), "on meta"),
-        (torch.ones(2, 3).bfloat16(), torch.ones(3, 2).bfloat16(), "bfloat16 wrongly"),
-        (torch.ones(65, 3), torch.ones(3, 2), "at most 64 rows"),
-        (torch.ones(1, 1), torch.ones(1, 1).expand(1, 2**30), "below 2**30"),
-        (torch.ones(1).expand(1, 2**30), torch.ones(1).expand(2**30, 1), "below 2**30"),
-        (torch.ones(2, 3), torch.ones(6, 8)[::2, ::2], "got strides (16, 2)"),
-        (torch.ones(2, 30), torch.ones(30, 2).to_sparse(), "b.to_dense()"),
-    ],
-)
-def test_refuses(a, b, fragment):
-    with pytest.raises(ValueError) as error:
-        few_rows(a, b)
-    assert fragment in str(error.value)
-
-
 def test_the_most_rows():
     check(64, 40, 20)
-
-
-def test_checks_of_what_is_compiled():
-    with as_if_compiled(module, "few_rows_kernel") as on_gpu:
-        module.check_arguments(on_gpu(2, 3), on_gpu(3, 2))
-        with pytest.raises(ValueError, match="a is on cpu; kernels run on a GPU"):
-            module.check_arguments(torch.ones(2, 3), torch.ones(3, 2))
 
 
 def test_takes_what_requires_a_gradient_where_none_is_computed(device):

@@ -17,7 +17,6 @@ import triton.language as tl
 from compiled import SHARED, compiled
 from guards import (
     Guarded,
-    as_if_compiled,
     check_inside,
     precisions_of_dots,
     promises_kept,
@@ -879,45 +878,7 @@ def test_asks_for_counters_where_it_launches():
     assert len(asked) == 1 and asked[0][0] is a and asked[0][1:] == (2, True)
 
 
-# Refusals
-
-
-@pytest.mark.parametrize(
-    "a, b, fragment",
-    [
-        (torch.ones(2, 3), torch.ones(2, 3), "(2, 3) of torch.float32"),
-        (torch.ones(2, 3), torch.ones(3, 2).half(), "torch.float16"),
-        (torch.ones(3), torch.ones(3, 2), "(3,) of"),
-        (torch.ones(2, 3), torch.ones(3), "(3,) of"),
-        (torch.ones(2, 3).double(), torch.ones(3, 2).double(), "torch.float64 is not supported"),
-        (torch.ones(2, 3).to(torch.float8_e4m3fn), torch.ones(3, 2).to(torch.float8_e4m3fn), "float8_e4m3fn is not"),
-        (torch.ones(2, 3), torch.ones(3, 2).requires_grad_(), "b requires a gradient"),
-        (torch._neg_view(torch.ones(2, 3)), torch.ones(3, 2), "a is negated lazily"),
-        (torch.ones(2, 3, device="meta"), torch.ones(3, 2), "on meta"),
-        (torch.ones(2, 3).bfloat16(), torch.ones(3, 2).bfloat16(), "bfloat16 wrongly"),
-        (torch.ones(1, 1), torch.ones(1, 1).expand(1, 2**30), "below 2**30"),
-        (torch.ones(1, 1).expand(2**30, 1), torch.ones(1, 1), "below 2**30"),
-        (torch.ones(2, 30), torch.ones(30, 2).to_sparse(), "b.to_dense()"),
-    ],
-)
-def test_refuses(a, b, fragment):
-    with pytest.raises(ValueError) as error:
-        matmul(a, b)
-    assert fragment in str(error.value)
-
-
-def test_checks_of_what_is_compiled():
-    with as_if_compiled(module, "tile_kernel"):
-        shapes, bfloat16 = ((2, 3), (3, 2)), [torch.bfloat16] * 2
-        module.check_arguments(*shapes, *bfloat16, *[torch.device("cuda")] * 2)
-        with pytest.raises(ValueError, match="a is on cpu; kernels run on a GPU"):
-            module.check_arguments(*shapes, *bfloat16, *[torch.device("cpu")] * 2)
-
-
-def test_takes_what_requires_a_gradient_where_none_is_computed(device):
-    with torch.no_grad():
-        a = torch.ones(2, 2, device=device, requires_grad=True)
-        assert matmul(a, torch.ones(2, 2, device=device)).eq(2).all()
+# Under torch.compile
 
 
 @pytest.mark.parametrize("M, N, K", [(3, 40, 200), (100, 72, 72), (100, 71, 71)])

@@ -14,7 +14,6 @@ import torch
 import triton
 from guards import (
     Guarded,
-    as_if_compiled,
     check_each_once,
     check_inside,
     environment,
@@ -261,71 +260,15 @@ def test_offsets_within_a_tile_have_32_bits():
     assert done.returncode == 0, done.stderr
 
 
-REFUSED = {
-    "a vector": (lambda d: (torch.ones(3, device=d), torch.ones(3, 3, device=d)), ["(M, K)", "(3,)"]),
-    "b of 3 axes": (lambda d: (torch.ones(2, 3, device=d), torch.ones(3, 3, 3, device=d)), ["(K, N)", "(3, 3, 3)"]),
-    "no match": (lambda d: (torch.ones(2, 3, device=d), torch.ones(2, 3, device=d)), ["(K, N)", "(2, 3)"]),
-    "two dtypes": (lambda d: (torch.ones(2, 2, device=d), torch.ones(2, 2, device=d).half()), ["alike", "float16"]),
-    "two devices": (lambda d: (torch.ones(2, 2, device=d), torch.ones(2, 2, device="meta")), ["alike", "meta"]),
-    "float64": (lambda d: (torch.ones(2, 2, device=d).double(),) * 2, ["torch.float64", "use one of"]),
-    "int8": (lambda d: (torch.ones(2, 2, device=d).char(),) * 2, ["torch.int8", "use one of"]),
-    "meta": (lambda d: (torch.ones(2, 2, device="meta"),) * 2, ["a is on meta"]),
-    "long": (lambda d: (torch.ones(1, 1, device=d).expand(2**30 + 1, 1), torch.ones(1, 1, device=d)), ["2**30"]),
-    "wide": (lambda d: (torch.ones(1, 1, device=d), torch.ones(1, 1, device=d).expand(1, 2**30 + 1)), ["2**30"]),
-    "many programs": (
-        lambda d: (torch.ones(1, 1, device=d).expand(2**30, 1), torch.ones(1, 1, device=d).expand(1, 2**30)),
-        ["2**31 - 1", "programs"],
-    ),
-    "negated": (lambda d: (torch._neg_view(torch.ones(2, 2, device=d)), torch.ones(2, 2, device=d)), ["a.resolve_neg"]),
-    "b negated": (lambda d: (torch.ones(2, 2, device=d), torch._neg_view(torch.ones(2, 2, device=d))), ["b.resolve"]),
-    "gradient": (lambda d: (torch.ones(2, 2, device=d, requires_grad=True),) * 2, ["a requires", "torch.no_grad"]),
-    "sparse": (lambda d: (torch.ones(2, 2, device=d), torch.ones(2, 2, device=d).to_sparse()), ["b.to_dense()"]),
-}
-
-
-@pytest.mark.parametrize("arguments, fragments", REFUSED.values(), ids=REFUSED)
-def test_refuses(device, arguments, fragments):
-    a, b = arguments(device)
-    with pytest.raises(ValueError) as error:
-        matmul(a, b)
-    for fragment in fragments:
-        assert fragment in str(error.value)
-
-
-@pytest.mark.parametrize(
-    "tile",
-    [
-        (16, 16), (16, 16, 24), (16, 16, 8), (0, 16, 16), (16.0, 16, 16),
-        (256, 128, 16), (128, 256, 16), (128, 128, 128), (1, 1024, 16), (1024, 1, 16),  # too large
-    ],
-    ids=str,
-)  # fmt: skip
-def test_refuses_a_tile(device, tile):
-    with pytest.raises(ValueError, match=re.escape(str(tile))):
-        matmul(torch.ones(2, 2, device=device), torch.ones(2, 2, device=device), tile=tile)
-
-
 @pytest.mark.parametrize("tile", [(1, 1, 16), (128, 128, 64), (32, 512, 16), (512, 32, 16), (1, 1, 2**13)], ids=str)
 def test_the_smallest_and_largest_tiles(tile):
     assert naive.check_tile(tile) == tile
-
-
-def test_checks_of_what_is_compiled():
-    with as_if_compiled(naive, "matmul_kernel") as on_gpu:  # of bfloat16
-        naive.check_arguments(on_gpu(2, 3), on_gpu(3, 2))
-        with pytest.raises(ValueError, match="a is on cpu; kernels run on a GPU"):
-            naive.check_arguments(torch.ones(2, 3), torch.ones(3, 2))
 
 
 def test_float32_is_multiplied_as_float32():
     with precisions_of_dots() as seen:
         matmul(torch.ones(2, 20), torch.ones(20, 3))
     assert seen == {"IEEE"}
-
-
-def test_bfloat16_is_refused_in_the_interpreter():
-    with pytest.raises(ValueError, match="interpreter computes bfloat16 wrongly"):
-        matmul(*(torch.ones(2, 2, dtype=torch.bfloat16),) * 2)
 
 
 def test_no_gradient_is_promised_under_no_grad(device):

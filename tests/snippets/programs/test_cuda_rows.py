@@ -92,34 +92,6 @@ def test_a_broken_kernel_is_noticed(tmp_path, check, old, new):
         check(whole(64, "cpu"), broken)
 
 
-REFUSED = {
-    "dtype": (lambda x: x.double(), "got torch.float64"),
-    "two axes": (lambda x: x[None], "one dimension"),
-    "strided": (lambda x: x.repeat(2)[::2], "must be contiguous"),
-    "no power of two": (lambda x: x[:3], "a power of two, at most 16,384; got 3"),
-    "empty": (lambda x: x[:0], "got 0"),
-    "too large": (lambda x: x.repeat(2**13), "got 32768"),
-    "negated": (lambda x: torch.complex(x, x).conj().imag.view(-1)[:1], "negated lazily"),
-    "device": (lambda x: x.to("meta"), "x is on meta"),
-    "gradient": (lambda x: x.requires_grad_(), "requires a gradient"),
-}
-
-
-@pytest.mark.parametrize("function", [snippet.total, snippet.doubled])
-@pytest.mark.parametrize("name", REFUSED)
-def test_refuses(function, name):
-    make, said = REFUSED[name]
-    with pytest.raises(ValueError, match=said):
-        function(make(torch.ones(4)))
-
-
-@pytest.mark.parametrize("options", [{"num_warps": 3}, {"num_warps": 64}, {"num_warps": 2.0}, {"num_ctas": 16}])
-def test_refuses_options(options):
-    ((name, value),) = options.items()
-    with pytest.raises(ValueError, match=f"{name} must be a power of two, at most .*; got {value}"):
-        snippet.total(torch.ones(4), **options)
-
-
 def test_takes_what_is_just_allowed():
     assert snippet.total(torch.ones(2**14), num_ctas=8) == 2**14
 

@@ -11,7 +11,7 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
-from guards import Guarded, as_if_compiled, check_same_bits, environment, recorded_accesses
+from guards import Guarded, check_same_bits, environment, recorded_accesses
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sanitizer import check_sanitized
@@ -192,62 +192,6 @@ def test_empty(device, shape, run):
     assert out.shape == shape[1:] and out.dtype == torch.uint8
 
 
-# Refusals
-
-
-def zeros(*shape, device, dtype=torch.uint8):
-    return torch.zeros(shape, dtype=dtype, device=device)
-
-
-REFUSED = {
-    "float32": (lambda d: zeros(3, 2, 2, device=d, dtype=torch.float32), {}, ["torch.float32", "torch.uint8"]),
-    "int8": (lambda d: zeros(3, 2, 2, device=d, dtype=torch.int8), {}, ["torch.int8", "torch.uint8"]),
-    "a batch": (lambda d: zeros(2, 3, 4, 4, device=d), {}, ["(2, 3, 4, 4)", "three dimensions"]),
-    "one channel": (lambda d: zeros(4, 4, device=d), {}, ["(4, 4)", "three dimensions"]),
-    "interleaved by default": (lambda d: zeros(4, 5, 3, device=d), {}, ["(4, 5, 3)", "4 channels", "set channel_dim"]),
-    "alpha": (lambda d: zeros(4, 5, 4, device=d), {"channel_dim": -1}, ["4 channels in dimension -1", "slice off"]),
-    "dimension 3": (lambda d: zeros(3, 2, 2, device=d), {"channel_dim": 3}, ["channel_dim is 3", "from -3 to 2"]),
-    "dimension -4": (lambda d: zeros(3, 2, 2, device=d), {"channel_dim": -4}, ["channel_dim is -4"]),
-    "dimension of a name": (lambda d: zeros(3, 2, 2, device=d), {"channel_dim": "c"}, ["channel_dim is c"]),
-    "neither GPU nor CPU": (lambda d: zeros(3, 2, 2, device="meta"), {}, ["meta", "move it to a GPU"]),
-    "negated lazily": (lambda d: torch._neg_view(zeros(3, 2, 2, device=d)), {}, ["picture.resolve_neg()"]),
-    **{
-        f"block {block}": (lambda d: zeros(3, 2, 2, device=d), {"block": block}, [str(block), said])
-        for block, said in {
-            (3, 4): "powers of two", (4, 0): "powers of two", (-2, 4): "powers of two", (2.0, 4): "powers of two",
-            (4,): "two powers of two", (2, 2, 2): "two powers of two", (512, 256): "at most 2**16",
-        }.items()
-    },
-    "3 warps": (lambda d: zeros(3, 2, 2, device=d), {"num_warps": 3}, ["num_warps", "got 3"]),
-    "64 warps": (lambda d: zeros(3, 2, 2, device=d), {"num_warps": 64}, ["num_warps", "got 64"]),
-    "too many rows": (
-        lambda d: torch.empty(3, 1, 1, dtype=torch.uint8, device=d).expand(3, 65536, 1),
-        {},
-        ["65536 rows", "more rows than 1"],
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("picture, options, fragments", REFUSED.values(), ids=REFUSED)
-def test_refuses(device, picture, options, fragments):
-    with pytest.raises(ValueError) as error:
-        greyscale(picture(device), **options)
-    for fragment in fragments:
-        assert fragment in str(error.value)
-
-
-def test_flat_refuses_gaps_and_what_the_other_refuses(device):
-    with pytest.raises(ValueError, match="gaps between its rows; use greyscale"):
-        greyscale_flat(noise(3, 4, 8, device=device)[:, :, :5])
-    for height, width in ((2, 5), (4, 1)):
-        with pytest.raises(ValueError, match="gaps between its rows"):
-            greyscale_flat(noise(3, 4, 8, device=device)[:, :height, :width])
-    with pytest.raises(ValueError, match="three dimensions"):
-        greyscale_flat(zeros(4, 4, device=device))
-    with pytest.raises(ValueError, match="larger block_size"):
-        greyscale_flat(torch.empty(3, 1, 1, dtype=torch.uint8, device=device).expand(3, 1, 2**31), block_size=1)
-
-
 def test_flat_serves_a_row_of_a_larger_picture(device):
     check(noise(3, 4, 8, device=device)[:, :1, :5], run=greyscale_flat, block_size=2**16)
 
@@ -268,13 +212,6 @@ def test_flat_has_as_many_programs_as_cuda():
     with mock.patch.object(snippet, "greyscale_flat_kernel") as kernel, mock.patch.object(torch, "empty"):
         greyscale_flat(picture, block_size=1)
     assert kernel.__getitem__.call_args == mock.call((2**31 - 1,))
-
-
-def test_checks_of_what_is_compiled():
-    with as_if_compiled(snippet, "greyscale_kernel") as on_gpu:
-        snippet.check_arguments(on_gpu(3, 2, 2).to(torch.uint8), 0, (1, 1), 1)
-        with pytest.raises(ValueError, match="picture is on the CPU; move it to a GPU"):
-            snippet.check_arguments(zeros(3, 2, 2, device="cpu"), 0, (1, 1), 1)
 
 
 def test_compiled_refuses_the_cpu():

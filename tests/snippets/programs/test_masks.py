@@ -10,7 +10,6 @@ import pytest
 import torch
 from guards import (
     Guarded,
-    as_if_compiled,
     check_each_once,
     check_inside,
     check_same_bits,
@@ -339,64 +338,6 @@ def test_zeros_what_is_not_positive_and_writes_nothing_else(device):
 
 def ones(*shape, device, **kwargs):
     return torch.ones(*shape, device=device, **kwargs)
-
-
-@functions
-@pytest.mark.parametrize(
-    "make, options, fragment",
-    [
-        (lambda d: ones(3, device=d), {}, "2 dimensions"),
-        (lambda d: ones(2, 3, 4, device=d), {}, "(2, 3, 4)"),
-        (lambda d: ones(2, 3, device=d).bool(), {}, "torch.bool is not supported"),
-        (lambda d: ones(2, 3, device="meta"), {}, "x is on meta"),
-        (lambda d: ones(2, 3, device=d, requires_grad=True), {}, "requires a gradient"),
-        (lambda d: torch._neg_view(ones(2, 3, device=d)), {}, "negated lazily"),
-        (lambda d: ones(2, 3, device=d), {"tile": (3, 4)}, "powers of two"),
-        (lambda d: ones(2, 3, device=d), {"tile": (4, 0)}, "powers of two"),
-        (lambda d: ones(2, 3, device=d), {"tile": (2.0, 4)}, "powers of two"),
-        (lambda d: ones(2, 3, device=d), {"tile": (2**9, 2**8)}, "at most 2**16"),
-        (lambda d: ones(0, 3, device=d), {"tile": (3, 4)}, "powers of two"),
-        (lambda d: ones(1, 1, device=d).expand(1, 2**31), {}, "too many for one program"),
-        (lambda d: ones(1, 1, device=d).expand(2**31, 1), {"tile": (1, 4)}, "too many for a tile of 1"),
-        (lambda d: ones(2, 3, device=d), {"tile": (2**17, 1)}, "powers of two"),
-    ],
-)
-def test_row_functions_refuse(device, function, make, options, fragment):
-    with pytest.raises(ValueError) as error:
-        function(make(device), **options)
-    assert fragment in str(error.value)
-
-
-@pytest.mark.parametrize("function", [masks.pad, masks.relu_])
-@pytest.mark.parametrize(
-    "make, options, fragment",
-    [
-        (lambda d: ones(2, 3, device=d), {}, "1 dimension;"),
-        (lambda d: ones(6, device=d)[::2], {}, "x.contiguous()"),
-        (lambda d: ones(3, device=d), {"block_size": 3}, "power of two"),
-        (lambda d: ones(3, device=d), {"block_size": 2**17}, "power of two"),
-        (lambda d: ones(3, device=d), {"block_size": 4.0}, "power of two"),
-        (lambda d: ones(0, device=d), {"block_size": 0}, "power of two"),
-        (lambda d: torch.empty(2**31, dtype=torch.int8, device=d), {"block_size": 1}, "too many for block_size 1"),
-        (lambda d: ones(3, device=d, dtype=torch.complex64), {}, "complex64 is not supported"),
-    ],
-)
-def test_block_functions_refuse(device, function, make, options, fragment):
-    with pytest.raises(ValueError) as error:
-        function(make(device), **options)
-    assert fragment in str(error.value)
-
-
-def test_checks_of_what_is_compiled():
-    with as_if_compiled(masks, "row_sum_kernel") as on_gpu:
-        masks.check_arguments(on_gpu(2, 3), 2)
-        with pytest.raises(ValueError, match="x is on the CPU; move it to a GPU"):
-            masks.check_arguments(torch.ones(2, 3), 2)
-
-
-def test_bfloat16_is_refused_in_the_interpreter():
-    with pytest.raises(ValueError, match="interpreter computes bfloat16 wrongly"):
-        masks.row_sum(torch.ones(2, 3, dtype=torch.bfloat16))
 
 
 # The file as a script

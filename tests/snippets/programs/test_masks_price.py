@@ -70,28 +70,6 @@ def test_the_last_program_alone_has_a_mask(n, unmasked):
     assert loads.call_count == stores.call_count == unmasked
 
 
-@pytest.mark.parametrize(
-    "make, options, fragment",
-    [
-        (lambda d: torch.ones(6, device=d)[::2], {}, "the copy that you want"),
-        (lambda d: torch.ones(6, device=d).bool(), {}, "torch.bool is not supported"),
-        (lambda d: torch.ones(6, device="meta"), {}, "x is on meta"),
-        (lambda d: torch.ones(6, device=d, requires_grad=True), {}, "requires a gradient"),
-        (lambda d: torch._neg_view(torch.ones(6, device=d)), {}, "negated lazily"),
-        (lambda d: torch.ones(6, device=d), {"mask": "first"}, "got 'first'"),
-        (lambda d: torch.ones(6, device=d), {"mask": "none", "block_size": 4}, "do not fill blocks of 4"),
-        (lambda d: torch.ones(6, device=d), {"block_size": 6}, "power of two"),
-        (lambda d: torch.ones(6, device=d), {"block_size": 2**17}, "power of two"),
-        (lambda d: torch.ones(6, device=d), {"block_size": 0}, "power of two"),
-        (lambda d: torch.ones(6, device=d), {"block_size": 4.0}, "power of two"),
-    ],
-)
-def test_refuses(device, make, options, fragment):
-    with pytest.raises(ValueError) as error:
-        masks_price.copy(make(device), **options)
-    assert fragment in str(error.value)
-
-
 def test_serves_what_is_at_the_limits(device):
     x = torch.arange(6.0, device=device, requires_grad=True)
     for block_size in (1, 2**16):

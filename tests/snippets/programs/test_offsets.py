@@ -200,76 +200,11 @@ def test_empty(device):
         assert copy_by_descriptor(torch.ones(shape, device=device)).shape == shape
 
 
-# Refusals
-
-REFUSED = {
-    "four dimensions": (lambda d: noise(1, 1, 1, 1, device=d), {}, ["(1, 1, 1, 1)", "up to three"]),
-    "16 bytes": (lambda d: torch.zeros(2, dtype=torch.complex128, device=d), {}, ["complex128", "1, 2, 4 or 8"]),
-    "sparse": (lambda d: torch.zeros(2, 2, device=d).to_sparse(), {}, ["sparse", "to_dense"]),
-    "neither GPU nor CPU": (lambda d: torch.zeros(2, device="meta"), {}, ["meta", "x.cuda()"]),
-    "negated lazily": (lambda d: torch._neg_view(torch.zeros(2, device=d)), {}, ["resolve_neg"]),
-    "conjugated lazily": (lambda d: torch.zeros(2, dtype=torch.complex64, device=d).conj(), {}, ["resolve_conj"]),
-    "gradient": (lambda d: torch.zeros(2, device=d, requires_grad=True), {}, ["gradient", "no_grad"]),
-    "three sides": (lambda d: noise(2, device=d), {"block": (1, 2, 4)}, ["two powers of two"]),
-    "no power of two": (lambda d: noise(2, device=d), {"block": (1, 3)}, ["two powers of two", "(1, 3)"]),
-    "zero": (lambda d: noise(2, device=d), {"block": (0, 4)}, ["two powers of two", "(0, 4)"]),
-    "float": (lambda d: noise(2, device=d), {"block": (1, 4.0)}, ["two powers of two", "4.0"]),
-    "too large": (lambda d: noise(2, device=d), {"block": (128, 256)}, ["131072 bytes", "2**16"]),
-    "warps": (lambda d: noise(2, device=d), {"num_warps": 3}, ["num_warps", "3"]),
-    "too many along axis 1": (
-        lambda d: torch.zeros(1, 1, device=d).expand(65536, 1),
-        {"flat": False, "block": (1, 1)},
-        ["65536 programs along axis 1", "65535"],
-    ),
-    "too many along axis 2": (
-        lambda d: torch.zeros(1, 1, 1, device=d).expand(65536, 1, 1),
-        {"flat": False},
-        ["65536 programs along axis 2", "65535"],
-    ),
-    "too many along axis 0": (
-        lambda d: torch.zeros(1, dtype=torch.int8, device=d).expand(2**31),
-        {"block": (1, 1)},
-        ["2147483648 programs along axis 0", "2147483647"],
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("make, options, fragments", REFUSED.values(), ids=REFUSED)
-def test_refuses(device, make, options, fragments):
-    with pytest.raises(ValueError) as error:
-        contiguous(make(device), **options)
-    for fragment in fragments:
-        assert fragment in str(error.value)
-
-
 def test_a_large_batch_is_served_by_the_flat_grid():
     x = torch.zeros(1, 1, 1).expand(65536, 1, 1)
     with mock.patch.object(snippet, "copy_flat_kernel") as kernel:
         assert contiguous(x).shape == x.shape
     assert kernel.__getitem__.call_args == mock.call((65536,))
-
-
-NOT_DESCRIBED = {
-    "a vector": (lambda d: noise(4, device=d), {}, ["(4,)", "a matrix"]),
-    "a batch": (lambda d: noise(2, 4, 4, device=d), {}, ["(2, 4, 4)", "a matrix"]),
-    "transposed": (lambda d: noise(4, 8, device=d).t(), {}, ["(1, 8)", "must be 1"]),
-    "every second column": (lambda d: noise(4, 8, device=d)[:, ::2], {}, ["(8, 2)", "must be 1"]),
-    "rows of 20 bytes": (lambda d: noise(3, 5, device=d), {}, ["stride of a row", "4 too many"]),
-    "result of 20 bytes": (lambda d: noise(3, 8, device=d)[:, :5], {}, ["length of a row", "4 too many"]),
-    "start": (lambda d: noise(3, 12, device=d)[:, 1:9], {}, ["start of x", "4 too many", "use contiguous"]),
-    "narrow block": (lambda d: noise(4, 8, device=d), {"block": (4, 2)}, ["(4, 2)", "at least 16 bytes"]),
-    "long side": (lambda d: noise(4, 8, device=d), {"block": (4, 512)}, ["(4, 512)", "up to 256"]),
-    "large block": (lambda d: noise(4, 8, device=d), {"block": (128, 256)}, ["131072 bytes"]),
-    "gradient": (lambda d: torch.zeros(4, 4, device=d, requires_grad=True), {}, ["gradient"]),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("make, options, fragments", NOT_DESCRIBED.values(), ids=NOT_DESCRIBED)
-def test_descriptors_refuse(device, make, options, fragments):
-    with pytest.raises(ValueError) as error:
-        copy_by_descriptor(make(device), **options)
-    for fragment in fragments:
-        assert fragment in str(error.value)
 
 
 def test_what_triton_itself_demands_of_a_descriptor():

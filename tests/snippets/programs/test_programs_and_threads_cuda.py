@@ -94,30 +94,6 @@ def test_threads_add_on_the_current_stream():
             assert bool((out == 2).all())
 
 
-REFUSED = {
-    "shape": (lambda x: (x, x[1:]), {}, "same shape"),
-    "dtypes": (lambda x: (x, x.double()), {}, "same shape, dtype"),
-    "devices": (lambda x: (x, x.to("meta")), {}, "dtype and device"),
-    "dtype": (lambda x: (x.double(), x.double()), {}, "of float32"),
-    "two axes": (lambda x: (x[None], x[None]), {}, "one-dimensional"),
-    "strides of x": (lambda x: (x[::2], x[:4]), {}, r"x has strides \(2,\)"),
-    "strides of y": (lambda x: (x[:4], x[::2]), {}, r"y has strides \(2,\)"),
-    "negated": (lambda x: (x, torch._neg_view(x)), {}, "y.resolve_neg"),
-    "meta": (lambda x: (x.to("meta"), x.to("meta")), {}, "move it to a GPU"),
-    "gradient": (lambda x: (x, x.clone().requires_grad_()), {}, "y requires a gradient"),
-    "no thread": (lambda x: (x, x), {"threads": 0}, "between 1 and 1024"),
-    "too many threads": (lambda x: (x, x), {"threads": 1025}, "between 1 and 1024"),
-    "half a thread": (lambda x: (x, x), {"threads": 2.5}, "between 1 and 1024"),
-}
-
-
-@pytest.mark.parametrize("tensors, options, message", REFUSED.values(), ids=REFUSED)
-def test_threads_refuse(device, tensors, options, message):
-    for add in (cuda.add_cuda, cuda.add_numba):
-        with pytest.raises(ValueError, match=message):
-            add(*tensors(torch.ones(8, device=device)), **options)
-
-
 def test_threads_refuse_too_many_elements(device):
     x = torch.empty(1, device=device)
     with mock.patch.object(torch.Tensor, "numel", return_value=2**31), pytest.raises(ValueError, match="too many"):

@@ -15,7 +15,6 @@ import torch
 import triton
 from guards import (
     Guarded,
-    as_if_compiled,
     check_each_once,
     check_same_bits,
     environment,
@@ -163,102 +162,12 @@ def test_default_block_size(device):
     check_same_bits(vector_add.add(x, y), x + y)
 
 
-def test_no_gradient_is_promised_under_no_grad(device):
-    x = torch.ones(5, device=device, requires_grad=True)
-    with torch.no_grad():
-        out = vector_add.add(x, x)
-    assert out.tolist() == [2.0] * 5 and not out.requires_grad
-
-
-def test_bfloat16_is_refused_in_the_interpreter():
-    x = torch.tensor([1.0, 2.0, 3.0], dtype=torch.bfloat16)
-    with pytest.raises(ValueError, match="interpreter adds bfloat16 wrongly"):
-        vector_add.add(x, x)
-
-
-def test_lazily_negated_tensors_are_refused(device):
-    x = torch.tensor([1 + 2j, 3 + 4j], device=device).conj().imag  # a view on which the sign is not yet applied
-    x = torch._neg_view(x.contiguous().resolve_neg())
-    assert x.is_contiguous() and x.is_neg()
-    with pytest.raises(ValueError, match=r"x\.resolve_neg\(\)"):
-        vector_add.add(x, torch.zeros(2, device=device))
-
-
 def test_the_largest_block(device):
     x, y = (torch.arange(5.0, device=device) * factor for factor in (1, 10))
     check_same_bits(vector_add.add(x, y, block_size=2**16), x + y)
 
 
-def test_more_programs_than_a_grid_holds_are_refused(device):
-    x = torch.empty(2**31, dtype=torch.int8, device=device)  # nothing touches this memory
-    with pytest.raises(ValueError, match="larger block_size"):
-        vector_add.add(x, x, block_size=1)
-
-
 # Refusals
-
-
-def ones(*shape, device, **kwargs):
-    return torch.ones(*shape, device=device, **kwargs)
-
-
-REFUSED = {
-    "shape": (lambda d: (ones(3, device=d), ones(4, device=d)), {}, ["same shape", "(3,)", "(4,)"]),
-    "shape to broadcast": (lambda d: (ones(2, 3, device=d), ones(3, device=d)), {}, ["same shape", "(2, 3)", "(3,)"]),
-    "equal numel": (lambda d: (ones(2, 3, device=d), ones(3, 2, device=d)), {}, ["same shape", "(2, 3)", "(3, 2)"]),
-    "dtype": (
-        lambda d: (ones(3, device=d), ones(3, device=d, dtype=torch.float16)),
-        {},
-        ["same", "dtype", "torch.float32", "torch.float16"],
-    ),
-    "device": (lambda d: (ones(3, device=d), ones(3, device="meta")), {}, ["same", "device", "meta"]),
-    "bool": (lambda d: (ones(3, device=d).bool(),) * 2, {}, ["torch.bool", "use one of", "torch.int8"]),
-    "complex": (lambda d: (ones(3, device=d) * 1j,) * 2, {}, ["torch.complex64", "use one of"]),
-    "float8": (lambda d: (ones(3, device=d).to(torch.float8_e4m3fn),) * 2, {}, ["float8_e4m3fn", "use one of"]),
-    "neither GPU nor CPU": (lambda d: (ones(3, device="meta"),) * 2, {}, ["meta", "move it to a GPU"]),
-    "x transposed": (lambda d: (ones(2, 3, device=d).t(), ones(3, 2, device=d)), {}, ["(1, 3)", "x.contiguous()"]),
-    "y transposed": (lambda d: (ones(3, 2, device=d), ones(2, 3, device=d).t()), {}, ["(1, 3)", "y.contiguous()"]),
-    "every second": (lambda d: (ones(6, device=d)[::2], ones(3, device=d)), {}, ["(2,)", "x.contiguous()"]),
-    "expanded": (lambda d: (ones(3, device=d), ones(1, device=d).expand(3)), {}, ["(0,)", "y.contiguous()"]),
-    "gradient of x": (
-        lambda d: (ones(3, device=d, requires_grad=True), ones(3, device=d)),
-        {},
-        ["x requires a gradient", "torch.no_grad()"],
-    ),
-    "gradient of y": (
-        lambda d: (ones(3, device=d), ones(3, device=d, requires_grad=True)),
-        {},
-        ["y requires a gradient", "torch.no_grad()"],
-    ),
-    **{
-        f"block size {size}": (
-            lambda d: (ones(3, device=d),) * 2,
-            {"block_size": size},
-            ["power of two", "2**16", f"got {size}"],
-        )
-        for size in (0, -4, 3, 1023, 2**17, 4.0)
-    },
-}
-
-
-@pytest.mark.parametrize("arguments, options, fragments", REFUSED.values(), ids=REFUSED)
-def test_refuses(device, arguments, options, fragments):
-    with pytest.raises(ValueError) as error:
-        vector_add.add(*arguments(device), **options)
-    for fragment in fragments:
-        assert fragment in str(error.value)
-
-
-def test_refuses_also_what_is_empty(device):
-    with pytest.raises(ValueError, match="power of two"):
-        vector_add.add(ones(0, device=device), ones(0, device=device), block_size=3)
-
-
-def test_checks_of_what_is_compiled():
-    with as_if_compiled(vector_add, "add_kernel") as on_gpu:
-        vector_add.check_arguments(on_gpu(3), on_gpu(3), 16)
-        with pytest.raises(ValueError, match="x is on the CPU; move it to a GPU"):
-            vector_add.check_arguments(torch.ones(3), torch.ones(3), 16)
 
 
 def test_compiled_refuses_the_cpu():

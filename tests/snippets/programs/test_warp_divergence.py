@@ -59,26 +59,6 @@ def test_cuda_takes_the_branch_of_each_thread(decider, steps):
         check("cuda", decider, n, steps, "cuda")
 
 
-@pytest.mark.parametrize("run", snippet.SIDES.values(), ids=snippet.SIDES)
-@pytest.mark.parametrize(
-    "x, decider, steps, message",
-    [
-        (torch.ones(3), "warp", 8, "decider must be one of .*'group'.*; got 'warp'"),
-        (torch.ones(3).double(), "all", 8, "x must be one-dimensional, float32"),
-        (torch.ones(6)[::2], "all", 8, r"strides \(2,\)"),
-        (torch.ones(2, 2), "all", 8, "one-dimensional"),
-        (torch._neg_view(torch.ones(3)), "all", 8, "x must be"),
-        (torch.ones(3, requires_grad=True), "all", 8, "requires a gradient"),
-        (torch.ones(3), "all", -8, "steps must be a multiple of 8, from 0; got -8"),
-        (torch.ones(3), "all", 12, "got 12"),
-        (torch.ones(3), "all", 8.0, "got 8.0"),
-    ],
-)
-def test_refuses(run, x, decider, steps, message):
-    with pytest.raises(ValueError, match=message):
-        run(x, decider, steps)
-
-
 def test_refuses_too_many_elements(monkeypatch):
     monkeypatch.setattr(torch.Tensor, "numel", lambda self: 2**31 - 127)
     with pytest.raises(ValueError, match="2147483521 elements; it takes at most 2147483520"):
