@@ -5,11 +5,10 @@
 # A [kernel](../reference/glossary.md#kernel) runs without an error, and its result is wrong. How do you find out why?
 
 # %% [markdown]
-# That is how most bugs in a kernel look: no error, no warning, only elements that
-# never arrive, or arrive where they should not. (On the site a picture above shows such a run. Red is what the kernel
-# had no business with.) A GPU will not tell you which line is to blame. But
-# Triton's [interpreter](../reference/glossary.md#interpreter) runs the kernel as Python, so you can look inside while it works, as a mechanic listens to a
-# running engine.
+# That is how most bugs in a kernel look: no error, no warning, only elements that never arrive, or arrive where they
+# should not. (On the site a picture above shows such a run. Red is what the kernel had no business with.) A GPU will
+# not tell you which line is to blame. But Triton's [interpreter](../reference/glossary.md#interpreter) runs the
+# kernel as Python, so you can look inside while it works, as a mechanic listens to a running engine.
 #
 # The first kernel of this lesson should copy ten numbers, four at a time, and six of them never arrive. You will find
 # out why, and then hunt a second bug that hides better. A hunt takes six steps: **symptom, hypotheses, print, cause,
