@@ -34,7 +34,7 @@ def example(device: str) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return q, k and v of one head, whose scores are ``SCORES``.
 
     >>> q, k, v = example("cpu")
-    >>> (q @ k.mT).int().tolist() == [list(row) for row in SCORES], v[0, 0, :, 0].int().tolist()
+    >>> (q @ k.mT)[0, 0].int().tolist() == [list(row) for row in SCORES], v[0, 0, :, 0].int().tolist()
     (True, [1, 2, 3, 4, 5, 6, 7, 8])
     """
     scores = torch.tensor(SCORES, dtype=torch.float32, device=device)
