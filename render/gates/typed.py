@@ -14,7 +14,9 @@ from render.labs import CLASSES, is_lab
 
 LABELS = {"text": "A sketch, typed by hand", "console": "To type yourself", "bash": "To type yourself"}
 TYPED = "Typed by hand"
-OURS = re.compile(r"recording(__|--|$)|claim(--|$)|(by-gpu|gpu-switch|page-head|jp-.*)$")  # classes of what is recorded
+OURS = re.compile(  # classes of what is recorded
+    r"recording(__|--|$)|claim(--|$)|(by-gpu|gpu-switch|page-head|page-origin|jp-.*)$"
+)
 DATA = {"data-by-gpu", "data-device", "data-gpu", "data-typed"}
 TOOLTIP = re.compile(r"\b(measured|found) (on|in)\b|read from code compiled by")  # see frame.origin_of_claim
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}

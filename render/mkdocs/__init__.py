@@ -3,6 +3,7 @@
 
 - ``cards``: draws the picture that a shared link shows
 - ``collector``: lets Python's garbage collector come less often
+- ``faces``: fetches the faces of text and code, and puts them into the site
 - ``files``: writes the snippets' whole files beside the pages
 - ``labs``: gives labs the site's own Markdown and styles in place of mkdocs-jupyter's
 - ``lean``: takes the comments out of our styles and scripts

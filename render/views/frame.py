@@ -18,6 +18,7 @@ from render.links import way_if_there
 from render.recordings import Notice, gpu_name, labels, order
 from render.templates import render
 
+INSTALL = "start/install.md"
 YOUR_GPU = "reference/your-gpu.md"  # how to repeat on another GPU what was measured on one
 
 
@@ -103,15 +104,31 @@ def by_gpu(drawn: dict[str, Markup]) -> Markup:
 def with_head(
     text: str, page: str, places_of_runs: Iterable[str], gpus: dict[str, str], code: Snippet | None = None
 ) -> str:
-    """Return the HTML of a page with a line under its title: lesson, places of runs, code, a switch between GPUs."""
+    """Return the HTML of a page with a line under its title, and one at its end.
+
+    Above: which lesson it is, and a switch between GPUs. Below: its code, and where what it shows ran.
+    """
     places = sorted(places_of_runs, key=lambda place: place.startswith("compiled"))  # what was only compiled comes last
-    where_it_ran = ", ".join(places) if not places or places[0].startswith("compiled") else f"ran {', '.join(places)}"
+    ran = [place for place in places if not place.startswith("compiled")]
+    if ran:
+        places[places.index(ran[0])] = f"ran {ran[0]}"
+    if len(places) > len(ran):
+        places[len(ran)] = f"was {places[len(ran)]}"
     lesson = lessons().get(page)
     get = download(code, page) if lesson and code else None
     names = labels({device: gpus[device] for device in sorted(gpus, key=order)}) if len(gpus) > 1 else {}
-    shown = lesson or where_it_ran or names
-    under = render("head.html", lesson=lesson, where=where_it_ran, gpus=names, download=get) if shown else ""
-    return re.sub("</h1>", lambda title: f"{title[0]}{under}", text, count=1)
+    if lesson or names:
+        under = render("head.html", lesson=lesson, gpus=names, download=get)
+        text = re.sub("</h1>", lambda title: f"{title[0]}{under}", text, count=1)
+    if places or get:
+        install = way_if_there(page, INSTALL)
+        text = f"{text}\n{render('origin.html', where=_listed(places), download=get, install=install)}"
+    return text
+
+
+def _listed(words: list[str]) -> str:
+    """Return words as a sentence lists them: one, two and three."""
+    return " and ".join(part for part in (", ".join(words[:-1]), *words[-1:]) if part)
 
 
 def with_assets(text: str, figures: Iterable[Figure]) -> str:

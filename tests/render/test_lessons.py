@@ -23,6 +23,11 @@ def under_title(text: str) -> str:
     return converter.convert(text).partition("</h1>")[2].lstrip()
 
 
+def at_the_end(text: str) -> str:
+    """What a page says in small print below all else."""
+    return under_title(text).partition(' id="run-it" data-search-exclude>')[2].removesuffix("</p>")
+
+
 def test_lessons_are_the_pages_with_a_number(course):
     assert lessons() == {}
     course.settings(NUMBERED)
@@ -33,22 +38,29 @@ def test_lessons_are_the_pages_with_a_number(course):
     assert check.problems() == []
 
 
-def test_a_lesson_says_so_under_its_title(course):
-    head = '<p class="page-head" data-search-exclude>'
-    place = "an on an NVIDIA H200 (Triton 3.7.1)"
-    assert under_title(LESSON).startswith(f"{head}R{place}</p>")
+def test_a_lesson_says_so_in_a_few_words_under_its_title(course):
+    assert not under_title(LESSON).startswith("<p class"), "other pages begin with what they say"
     course.settings(NUMBERED)
-    assert under_title(LESSON).startswith(f'{head}<b class="lesson">Lesson 2 of 2</b> · 2 minutes · r{place}<span')
+    head = '<p class="page-head" data-search-exclude><span class="lesson">Lesson 2</span> · 2 minutes<span '
+    code = 'class="page-head__code"> · <a href="#run-it">run it</a></span></p>'
+    assert under_title(LESSON).startswith(head + code)
 
 
-def test_a_lesson_offers_its_own_file_under_its_title(course):
+def test_a_page_ends_with_where_what_it_shows_ran(course):
+    place = "ran on an NVIDIA H200 (Triton 3.7.1)"
+    assert at_the_end(LESSON) == f"What this page shows {place}."
+    assert at_the_end("# Toy\n") == ""
+
+
+def test_a_lesson_offers_its_own_file_at_its_end(course):
     course.settings(NUMBERED)
 
     def offered(text: str) -> str:
         course.page(text)
-        return under_title(text).partition("</span>")[0].partition("<span")[2]
+        return at_the_end(text).partition("</span>")[0]
 
-    own = ' class="page-head__code"> · <a href="../../snippets/programs/toy.py" download="toy.py">Download toy.py</a>'
+    own = '<span class="page-origin__code">Run it: <a href="../../snippets/programs/toy.py" download="toy.py">'
+    own += "Download toy.py</a>."
     assert offered(LESSON) == own
     course.snippet("other", "x = 1\n")
     other = "```recording\nof: programs/other\nview: file\n```\n\n"
@@ -60,14 +72,11 @@ def test_a_lesson_offers_its_own_file_under_its_title(course):
 def test_what_was_compiled_is_said_last(course):
     stage = "```recording\nview: stage\nlaunch: toy_kernel[0]\ntarget: sm_90\nstage: ptx\n```\n\n"
     text = LESSON.replace("## It runs", stage + "## It runs")
-    assert (
-        under_title(text)
-        .partition("</p>")[0]
-        .endswith(">Ran on an NVIDIA H200 (Triton 3.7.1), compiled by Triton 3.9.0")
-    )
+    both = "What this page shows ran on an NVIDIA H200 (Triton 3.7.1) and was compiled by Triton 3.9.0."
+    assert at_the_end(text) == both
     stage = "view: stage\nlaunch: toy_kernel[0]\ntarget: sm_90\nstage: ttir"
     compiled = text.replace("view: output\ndevice: h200", stage)
-    assert under_title(compiled).partition("</p>")[0].endswith(">Compiled by Triton 3.9.0")
+    assert at_the_end(compiled) == "What this page shows was compiled by Triton 3.9.0."
 
 
 def test_a_table_of_all_versions_names_the_first_and_the_last(course):
@@ -75,8 +84,8 @@ def test_a_table_of_all_versions_names_the_first_and_the_last(course):
         provenance = replace(made("cpu").provenance, triton=version)
         course.record(device, output="## Rows\n  a row\n    ran: yes\n", provenance=provenance)
     file = "```recording\nview: file\n```\n"
-    head = under_title(f"# Toy\n\n```recording\nview: verdicts\nsection: Rows\n```\n\n{file}").partition("</p>")[0]
-    assert head.endswith(">Ran in Triton’s interpreter (3.7.1 to 3.10.0)")
+    end = at_the_end(f"# Toy\n\n```recording\nview: verdicts\nsection: Rows\n```\n\n{file}")
+    assert end == "What this page shows ran in Triton’s interpreter (3.7.1 to 3.10.0)."
 
 
 def test_the_view_of_the_path(course):

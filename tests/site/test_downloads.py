@@ -58,9 +58,9 @@ RUN = BEFORE + EACH
 
 
 def offered(site, page: str) -> tuple[str, bytes, str]:
-    """Name and content of what a lesson's head offers, and what the page says beside the whole file."""
+    """Name and content of what a lesson offers at its end, and what the page says beside the whole file."""
     html = BeautifulSoup(site.text(address(page)), "html.parser")
-    link = html.select_one(".page-head__code a[download]")
+    link = html.select_one(".page-origin__code a[download]")
     whole = html.select_one(f".recording--file:has(a[href='{link['href']}'])")
     data = (site.folder / address(page) / link["href"]).resolve().read_bytes()
     return link["download"], data, " ".join(whole.select_one("details").get_text().split())
@@ -101,14 +101,15 @@ def test_every_lesson_offers_its_code(site, page):
         assert 'class="lab-actions"><a href="' in site.text(address(page))
 
 
-def test_the_link_under_the_title_downloads_the_file(open_site, site):
+def test_the_link_under_the_title_leads_to_the_file(open_site, site):
     page = open_site(f"{site.url}programs/vector-add/")
     taken_over(page)
+    page.get_by_role("link", name="run it").click()
     with page.expect_download() as download:
-        page.get_by_role("link", name="Download vector_add.py").first.click()
+        page.locator("#run-it").get_by_role("link", name="Download vector_add.py").click()
     assert download.value.suggested_filename == "vector_add.py"
     assert Path(download.value.path()).read_bytes() == (ROOT / "snippets/programs/vector_add.py").read_bytes()
-    assert page.url.endswith("/programs/vector-add/")  # and does not go there
+    assert page.url.endswith("/programs/vector-add/#run-it")  # and does not go there
 
 
 def test_a_whole_file_comes_when_it_is_unfolded(open_site, site):
