@@ -45,6 +45,8 @@ class Host:
         reads: How a refusal reads, by rule or option, where it is not as in ``READS``.
         ways: The same function by other ways, such as its custom op.
         makes: Whether it returns a new tensor, and needs no GPU for that.
+        second: How the refusal of a second gradient begins, of a function that has a first.
+        keeps: What its backward needs: the name of an argument, or "result".
         kernel: The kernel that its module asks whether it is compiled, for the rule "compiled".
         on_gpu: Calls the function's checks with what ``as_if_compiled`` makes; they must pass.
     """
@@ -59,6 +61,8 @@ class Host:
     reads: dict = field(default_factory=dict)
     ways: tuple = ()
     makes: bool = True
+    second: str = ""
+    keeps: str = ""
     kernel: str = ""
     on_gpu: Callable | None = None
 

@@ -524,6 +524,7 @@ HOSTS = {
     "autograd.silu_mul": Host(
         autograd.silu_mul, lambda: {"x": numbers(2, 3), "y": numbers(2, 3)}, ways=(autograd.silu_mul_op,),
         refuses="dtype alike device devices sparse bfloat16 compiled", serves="strides", dtypes=autograd.DTYPES,
+        second="silu_mul has no gradient", keeps="x",
         kernel="silu_mul_kernel", on_gpu=lambda on: autograd.check_arguments(x=on(2, 3), y=on(2, 3)),
         reads={"alike": f"x and y must have {ALIKE}.*{{dtype}}", "sparse": "is torch.sparse_coo|torch.float32"},
         more=[({"y": lambda y: y[:1]}, f"{ALIKE}(2, 3) torch.float32"), ({"y": lambda y: y[..., None]}, "(2, 3, 1)"),
@@ -532,6 +533,7 @@ HOSTS = {
     "long_softmax.softmax": Host(
         long_softmax.softmax, lambda: {"x": numbers(2, 3)}, ways=(long_softmax.softmax_op,),
         refuses="dtype device sparse bfloat16 compiled", serves="strides", dtypes=long_softmax.DTYPES,
+        second="softmax has no gradient", keeps="result",
         kernel="whole_kernel", on_gpu=lambda on: long_softmax.check_arguments(x=on(2, 3)),
         more=[({"x": lambda x: x[0, 0]}, "x has no dimension, and softmax is over the last one; pass x[None]"),
               ({"x": lambda _: expanded(2**31, 1)}, "2147483648 rows are too many for one launch; split x")],
@@ -541,6 +543,7 @@ HOSTS = {
             getattr(norms, name), lambda given=given: {each: numbers(*shape) for each, shape in given.items()},
             ways=(by(lambda name=name: op_of_norms(name), getattr(norms, name)),),
             refuses="dtype alike device devices sparse bfloat16 compiled", serves="strides", dtypes=norms.DTYPES,
+            second=f"{name} has no gradient", keeps="x" if name == "rms_norm" else "weight",
             kernel="rms_norm_kernel", on_gpu=lambda on: norms.check_arguments(x=on(2, 3), weight=on(3)),
             reads={"alike": "(same shape|dtype of x or float32).*{dtype}", "devices": "on meta.*; move them to"},
             more=[({"weight": lambda w: w[1:]}, "weight must have the shape (3,)"),
@@ -559,6 +562,7 @@ HOSTS = {
         swiglu.swiglu, lambda: {"gate": numbers(2, 4), "up": numbers(2, 4)},
         ways=(by(lambda: mock.patch.object(swiglu.GLU, "apply", swiglu.glu_op), swiglu.swiglu),),
         refuses="dtype alike device devices sparse bfloat16 compiled", serves="strides", dtypes=swiglu.DTYPES,
+        second="swiglu and geglu have no gradient", keeps="gate",
         kernel="glu_kernel", on_gpu=lambda on: swiglu.check_arguments(activation="silu", gate=on(2, 3), up=on(2, 3)),
         reads={"alike": f"gate and up must have {ALIKE}.*and .*{{dtype}} on", "devices": "same shape, .*meta"},
         more=[
@@ -595,6 +599,8 @@ HOSTS = {
     **{
         f"{module.__name__.rpartition('.')[2]}.{function.__name__}": Host(
             function, given, refuses=f"device sparse bfloat16 compiled {more}", kernel=kernel, on_gpu=on_gpu,
+            second="" if module in (dropout, decoding, entropy) else f"{function.__name__} has no gradient",
+            keeps="q" if module in (attention, variable) else "",
             reads={"gradient": "q, k or v requires a gradient.*no_grad",
                    "sparse": f"{READS['sparse']}|{{name}} must be int32, contiguous"},
         )
@@ -623,6 +629,7 @@ HOSTS = {
     "scan.recurrence": Host(
         scan.recurrence, lambda: {"a": ones(2, 3), "x": numbers(2, 3)}, refuses="dtype alike device devices sparse",
         serves="strides", dtypes=scan.DTYPES,
+        second="recurrence has no gradient", keeps="a",
         reads={"alike": "x and a must have the same shape and dtype", "device": "x is on meta; kernels",
                "devices": "move them to one device"},
         more=[
@@ -633,7 +640,8 @@ HOSTS = {
     ),
     "topk.topk": Host(
         topk.topk, lambda: {"x": numbers(2, 3), "k": 1}, refuses="dtype device sparse compiled", serves="strides",
-        dtypes=topk.DTYPES, kernel="topk_kernel", on_gpu=lambda on: topk.check_arguments(on(2, 3), 1),
+        dtypes=topk.DTYPES, second="topk has no gradient", kernel="topk_kernel",
+        on_gpu=lambda on: topk.check_arguments(on(2, 3), 1),
         more=[
             *(({"k": k}, f"k must be from 0 to 3 for 3 columns; got {k}") for k in (4, -1)),
             ({"x": lambda _: ones(1, 2000), "k": 1025}, "k must be from 0 to 1024"),
@@ -712,3 +720,36 @@ def test_takes_what_requires_a_gradient_where_none_is_computed(host):
 def test_checks_of_what_is_compiled_pass_bfloat16(host):
     with as_if_on_a_gpu(host) as on_gpu:
         host.on_gpu(on_gpu)
+
+
+def differentiable(host):
+    """Arguments of which all that can do require a gradient, and the sum of what comes of them."""
+    floating = [name for name, x in host.tensors().items() if x.is_floating_point()]
+    arguments = host.changed(dict.fromkeys(floating, lambda x: (x / 2).requires_grad_()))
+    found = results(host, arguments)
+    return arguments | {"result": found[0]}, sum(each.sum() for each in found if each.requires_grad)
+
+
+@hosts(lambda host: host.second)
+def test_a_second_gradient_is_refused(host):
+    """Also where torch.func asks for one, which always does."""
+    arguments, total = differentiable(host)
+    first = next(x for x in arguments.values() if isinstance(x, torch.Tensor) and x.requires_grad)
+    with pytest.raises(
+        RuntimeError, match=f"^{host.second} of (its|their) gradient.*torch.func.grad and vjp.*use torch"
+    ):
+        torch.autograd.grad(total, first, create_graph=True)
+    name = next(iter(arguments))
+    function = lambda x: results(host, arguments | {name: x})[0].sum()
+    arguments = host.given()
+    with pytest.raises(RuntimeError, match=rf"^{host.second}.*torch.func.grad and vjp.*use torch.autograd.grad"):
+        torch.func.grad(function)(arguments[name] / 2)
+
+
+@hosts(lambda host: host.keeps)
+def test_what_the_backward_needs_must_not_change(host):
+    arguments, total = differentiable(host)
+    with torch.no_grad():
+        arguments[host.keeps].mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        total.backward()

@@ -248,19 +248,8 @@ def test_a_gradient_for_one_of_the_three(device, function):
     assert not function(q, k, v).requires_grad
 
 
-def test_an_input_overwritten_before_the_backward_is_noticed(device):
+def test_the_op_refuses_a_gradient_of_the_gradient(device):
     q, k, v, _ = (x.requires_grad_() for x in inputs(1, 1, 1, 2, 3, device=device))
-    out = attention(q, k, v)
-    with torch.no_grad():
-        k.mul_(2)
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-        out.sum().backward()
-
-
-def test_a_gradient_of_the_gradient_is_refused(device):
-    q, k, v, _ = (x.requires_grad_() for x in inputs(1, 1, 1, 2, 3, device=device))
-    with pytest.raises(RuntimeError, match="attention has no gradient of its gradient"):
-        torch.autograd.grad(attention(q, k, v).sum(), q, create_graph=True)
     out, lse = attention_op(q, k, v, 0.25, False)
     (slope,) = torch.autograd.grad(out.sum(), q, create_graph=True)
     with pytest.raises(RuntimeError, match=r"Trying to backward through .*attention_backward"):

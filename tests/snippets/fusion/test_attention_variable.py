@@ -344,13 +344,6 @@ def test_every_run_gives_the_same_bits(device):
         check_same_bits(a, b)
 
 
-def test_a_gradient_of_the_gradient_is_refused(device):
-    cu = begins([2], device)
-    q, k, v, _ = operands(2, 2, 1, 1, 16, torch.float32, device)
-    with pytest.raises(RuntimeError, match="attention_variable has no gradient of its gradient"):
-        torch.autograd.grad(attention_variable(q.requires_grad_(), k, v, cu, cu).sum(), q, create_graph=True)
-
-
 # Which program has which rows
 
 

@@ -175,19 +175,8 @@ def test_one_tensor_as_both(device):
     assert torch.allclose(found, wanted)
 
 
-def test_an_input_overwritten_before_the_backward_is_noticed(device):
+def test_the_op_refuses_a_gradient_of_the_gradient(device):
     x, y = (torch.ones(3, device=device, requires_grad=True) for _ in range(2))
-    out = silu_mul(x, y)
-    with torch.no_grad():
-        x.mul_(2)
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-        out.sum().backward()
-
-
-def test_a_gradient_of_the_gradient_is_refused(device):
-    x, y = (torch.ones(3, device=device, requires_grad=True) for _ in range(2))
-    with pytest.raises(RuntimeError, match="silu_mul has no gradient of its gradient"):
-        torch.autograd.grad(silu_mul(x, y).sum(), x, create_graph=True)
     (slope,) = torch.autograd.grad(silu_mul_op(x, y).sum(), x, create_graph=True)
     with pytest.raises(RuntimeError, match=r"Trying to backward through .*silu_mul_backward"):
         slope.sum().backward()

@@ -342,19 +342,8 @@ def test_the_result_is_kept_and_nothing_else(device):
     assert not softmax(x.detach()).requires_grad
 
 
-def test_a_result_overwritten_before_the_backward_is_noticed(device):
+def test_the_op_refuses_a_gradient_of_the_gradient(device):
     x = torch.ones(3, device=device, requires_grad=True)
-    y = softmax(x)
-    with torch.no_grad():
-        y.mul_(2)
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-        y.sum().backward()
-
-
-def test_a_gradient_of_the_gradient_is_refused(device):
-    x = torch.ones(3, device=device, requires_grad=True)
-    with pytest.raises(RuntimeError, match="softmax has no gradient of its gradient"):
-        torch.autograd.grad(softmax(x).sum(), x, create_graph=True)
     (slope,) = torch.autograd.grad(softmax_op(x)[0], x, create_graph=True)
     with pytest.raises(RuntimeError, match=r"Trying to backward through .*long_softmax_backward"):
         slope.sum().backward()

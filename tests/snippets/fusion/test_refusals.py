@@ -113,24 +113,3 @@ def test_a_refusal_says_what_to_pass(device, call, message):
     with pytest.raises(ValueError) as error:
         call(ones(device, 6, 10))
     assert message in str(error.value)
-
-
-WITHOUT_A_SECOND_GRADIENT = {
-    "rms_norm": lambda x: rms_norm(x, x[0].detach()),
-    "add_rms_norm": lambda x: sum(add_rms_norm(x, x, x[0].detach())),
-    "layer_norm": lambda x: layer_norm(x, x[0].detach()),
-    "attention": lambda x: attention(*[x[None, None]] * 3),
-    "attention_variable": lambda x: attention_variable(*[x[:, None]] * 3, *lengths(x.device)),
-    "swiglu": swiglu,
-    "topk": lambda x: topk(x, 3)[0],
-}
-
-
-@pytest.mark.parametrize("name", WITHOUT_A_SECOND_GRADIENT)
-def test_gradients_by_torch_func_are_refused_as_such(device, name):
-    x, function = ones(device, 3, 16) / 2, WITHOUT_A_SECOND_GRADIENT[name]
-    with pytest.raises(RuntimeError, match=r"torch.func.grad and vjp.*use torch.autograd.grad"):
-        torch.func.grad(lambda x: function(x).sum())(x)
-    with pytest.raises(RuntimeError, match=r"torch.func.grad and vjp.*use torch.autograd.grad"):
-        out, back = torch.func.vjp(function, x)
-        back(torch.ones_like(out))

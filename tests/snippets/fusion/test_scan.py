@@ -375,13 +375,6 @@ def test_a_gradient_for_one_of_them(device, which):
     assert not recurrence(*inputs).requires_grad
 
 
-@scans
-def test_a_gradient_of_the_gradient_is_refused(device, name):
-    inputs = [each.requires_grad_() for each in tensors(name, (2, 3), torch.float32, device)]
-    with pytest.raises(RuntimeError, match=f"^{name} has no gradient of its gradient"):
-        torch.autograd.grad(SCANS[name][0](*inputs).sum(), inputs[0], create_graph=True)
-
-
 def test_an_input_overwritten_before_the_backward_is_noticed(device):
     a, x = (torch.ones(2, 3, device=device, requires_grad=True) for _ in range(2))
     for changed in (a, None):

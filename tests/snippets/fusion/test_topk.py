@@ -242,12 +242,10 @@ def test_an_incoming_gradient_of_stride_0(device):
     assert torch.equal(found, expected)
 
 
-def test_indices_have_no_gradient_and_a_second_is_refused(device):
+def test_indices_have_no_gradient(device):
     x = numbers((2, 5), torch.float32, device).requires_grad_()
     values, indices = topk(x, 2)
     assert not indices.requires_grad and values.requires_grad
-    with pytest.raises(RuntimeError, match=r"^topk has no gradient of its gradient"):
-        torch.autograd.grad(values.sum(), x, create_graph=True)
 
 
 def test_under_torch_compile(device):
