@@ -42,11 +42,15 @@ LONGEST = 2**30  # queries or keys, so that a row beyond the last one is still c
 
 # --8<-- [start:online]
 @triton.jit
-def online_softmax_kernel(score_ptr, value_ptr, out_ptr, n, BLOCK: tl.constexpr):
+def online_softmax_kernel(
+    score_ptr, value_ptr, out_ptr, n, BLOCK: tl.constexpr
+):
     maximum, total, accumulator = -float("inf"), 0.0, 0.0
     for begin in range(0, n, BLOCK):
         offsets = begin + tl.arange(0, BLOCK)
-        score = tl.load(score_ptr + offsets, mask=offsets < n, other=-float("inf"))
+        score = tl.load(
+            score_ptr + offsets, mask=offsets < n, other=-float("inf")
+        )
         value = tl.load(value_ptr + offsets, mask=offsets < n, other=0.0)
         new_maximum = tl.maximum(maximum, tl.max(score, axis=0))
         rescale = tl.exp(maximum - new_maximum)
@@ -79,9 +83,16 @@ def rows_of(ptr, stride, first, rows, HEIGHT: tl.constexpr, WIDTH: tl.constexpr)
 # --8<-- [start:load_rows]
 @triton.jit
 def load_rows(
-    source, stride, batch, head, first, rows,
-    HEIGHT: tl.constexpr, WIDTH: tl.constexpr, DESCRIBED: tl.constexpr = False,
-):  # fmt: skip
+    source,
+    stride,
+    batch,
+    head,
+    first,
+    rows,
+    HEIGHT: tl.constexpr,
+    WIDTH: tl.constexpr,
+    DESCRIBED: tl.constexpr = False,
+):
     """Load a tile: the rows from ``first`` on of a head; zeros after the last one."""
     if DESCRIBED:
         tile = source.load([batch, head, first, 0]).reshape(HEIGHT, WIDTH)
@@ -141,11 +152,14 @@ def attend(
     # --8<-- [start:loop]
     for begin in range(start, end, BLOCK_K):
         k = load_rows(
-            k_source, k_row, batch, head, begin, keys, BLOCK_K, HEAD_DIM, DESCRIBED
-        )  # fmt: skip
+            k_source, k_row, batch, head, begin, keys, BLOCK_K, HEAD_DIM,
+            DESCRIBED,
+        )
         score = tl.dot(q, k.T, input_precision="ieee")
         if MASKED:
-            seen = visible(first, begin, queries, keys, CAUSAL, BLOCK_Q, BLOCK_K)
+            seen = visible(
+                first, begin, queries, keys, CAUSAL, BLOCK_Q, BLOCK_K
+            )
             score = tl.where(seen, score, -float("inf"))
         new_maximum = tl.maximum(maximum, tl.max(score, axis=1) * FACTOR)
         # all scores are -inf so far: -inf - 0, not -inf - -inf, which is NaN
@@ -155,8 +169,9 @@ def attend(
         total = total * rescale + tl.sum(weight, axis=1)
         accumulator = accumulator * rescale[:, None]
         v = load_rows(
-            v_source, v_row, batch, head, begin, keys, BLOCK_K, HEAD_DIM, DESCRIBED
-        )  # fmt: skip
+            v_source, v_row, batch, head, begin, keys, BLOCK_K, HEAD_DIM,
+            DESCRIBED,
+        )
         accumulator = tl.dot(
             weight.to(v.dtype), v, accumulator,
             input_precision="ieee", out_dtype=COMPUTE,
@@ -186,7 +201,10 @@ def attention_kernel(
     k_source = head_of(k_source, k_batch, k_head, batch, kv_head, DESCRIBED)
     v_source = head_of(v_source, v_batch, v_head, batch, kv_head, DESCRIBED)
     out_ptr = head_of(out_ptr, out_batch, out_head, batch, head)
-    q = load_rows(q_source, q_row, batch, head, first, queries, BLOCK_Q, HEAD_DIM, DESCRIBED)
+    q = load_rows(
+        q_source, q_row, batch, head, first, queries, BLOCK_Q, HEAD_DIM,
+        DESCRIBED,
+    )
     maximum = tl.full((BLOCK_Q,), -float("inf"), COMPUTE)
     total = tl.zeros((BLOCK_Q,), COMPUTE)
     accumulator = tl.zeros((BLOCK_Q, HEAD_DIM), COMPUTE)
@@ -205,13 +223,19 @@ def attention_kernel(
     )  # fmt: skip
     # --8<-- [end:split]
     # --8<-- [start:end]
-    none = total == 0.0  # no key, or all scores -inf: out is 0, and so is exp(score - lse)
+    # No key, or all scores -inf: out is 0, and so is exp(score - lse).
+    none = total == 0.0
     total = tl.where(none, 1.0, total)
-    lse = tl.where(none, float("inf"), maximum / 1.4426950408889634 + tl.log(total))
+    lse = tl.where(
+        none, float("inf"), maximum / 1.4426950408889634 + tl.log(total)
+    )
     out = accumulator / total[:, None]
     store_rows(out_ptr, out_row, first, queries, out, BLOCK_Q, HEAD_DIM)
     query = first + tl.arange(0, BLOCK_Q)
-    tl.store(lse_ptr + pair.to(tl.int64) * queries + query, lse, mask=query < queries)
+    tl.store(
+        lse_ptr + pair.to(tl.int64) * queries + query, lse,
+        mask=query < queries,
+    )
     # --8<-- [end:end]
 # --8<-- [end:kernel]
 
@@ -240,7 +264,8 @@ def add_to_grad_q(
         grad_p = tl.dot(grad, v.T, input_precision="ieee")
         grad_score = p * (grad_p - delta[:, None])
         grad_q = tl.dot(
-            grad_score.to(k.dtype), k, grad_q, input_precision="ieee", out_dtype=COMPUTE
+            grad_score.to(k.dtype), k, grad_q,
+            input_precision="ieee", out_dtype=COMPUTE,
         )
     # --8<-- [end:grad_q_loop]
     return grad_q
@@ -308,14 +333,18 @@ def add_to_grad_k_v(
         q_here = head_of(q_source, 0, q_head, batch, head, DESCRIBED)
         grad_here = head_of(grad_source, 0, grad_head, batch, head, DESCRIBED)
         q = load_rows(
-            q_here, q_row, batch, head, first, queries, BLOCK_Q, HEAD_DIM, DESCRIBED
-        )  # fmt: skip
+            q_here, q_row, batch, head, first, queries, BLOCK_Q, HEAD_DIM,
+            DESCRIBED,
+        )
         grad = load_rows(
-            grad_here, grad_row, batch, head, first, queries, BLOCK_Q, HEAD_DIM, DESCRIBED
-        )  # fmt: skip
+            grad_here, grad_row, batch, head, first, queries, BLOCK_Q,
+            HEAD_DIM, DESCRIBED,
+        )
         query = first + tl.arange(0, BLOCK_Q)
         number = (batch * heads + head).to(tl.int64) * queries + query
-        lse2 = tl.load(lse2_ptr + number, mask=query < queries, other=float("inf"))
+        lse2 = tl.load(
+            lse2_ptr + number, mask=query < queries, other=float("inf")
+        )
         delta = tl.load(delta_ptr + number, mask=query < queries, other=0.0)
         score_t = tl.dot(k, q.T, input_precision="ieee")
         if MASKED:
@@ -325,11 +354,13 @@ def add_to_grad_k_v(
         p_t = tl.exp2(score_t * FACTOR - lse2[None, :])
         grad_p_t = tl.dot(v, grad.T, input_precision="ieee")
         grad_v = tl.dot(
-            p_t.to(grad.dtype), grad, grad_v, input_precision="ieee", out_dtype=COMPUTE
+            p_t.to(grad.dtype), grad, grad_v,
+            input_precision="ieee", out_dtype=COMPUTE,
         )
         grad_score_t = p_t * (grad_p_t - delta[None, :])
         grad_k = tl.dot(
-            grad_score_t.to(q.dtype), q, grad_k, input_precision="ieee", out_dtype=COMPUTE
+            grad_score_t.to(q.dtype), q, grad_k,
+            input_precision="ieee", out_dtype=COMPUTE,
         )
     # --8<-- [end:grad_kv_loop]
     return grad_k, grad_v
@@ -460,7 +491,9 @@ def describe(x: torch.Tensor, rows: int) -> TensorDescriptor:
     axes = zip(x.shape, x.stride(), strict=True)
     # torch leaves the stride of an axis of 1 as it happens to be
     strides = [stride if size > 1 else x.shape[3] for size, stride in axes]
-    return TensorDescriptor(x, list(x.shape), strides, [1, 1, rows, x.shape[3]])
+    return TensorDescriptor(
+        x, list(x.shape), strides, [1, 1, rows, x.shape[3]]
+    )
 # --8<-- [end:describe]
 
 

@@ -57,13 +57,17 @@ def silu_mul_backward_kernel(
     x = tl.load(x_ptr + offsets, mask=mask).to(COMPUTE)
     y = tl.load(y_ptr + offsets, mask=mask).to(COMPUTE)
     s = tl.sigmoid(x)
-    tl.store(grad_x_ptr + offsets, grad * y * s * (1 + x * (1 - s)), mask=mask)
+    tl.store(
+        grad_x_ptr + offsets, grad * y * s * (1 + x * (1 - s)), mask=mask
+    )
     tl.store(grad_y_ptr + offsets, grad * x * s, mask=mask)
 # --8<-- [end:backward_kernel]
 
 
 # --8<-- [start:launches]
-def forward(x: torch.Tensor, y: torch.Tensor, block_size=BLOCK_SIZE) -> torch.Tensor:
+def forward(
+    x: torch.Tensor, y: torch.Tensor, block_size=BLOCK_SIZE
+) -> torch.Tensor:
     check_arguments(x=x, y=y)
     x, y = without_gaps(x, y)
     out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
@@ -72,7 +76,10 @@ def forward(x: torch.Tensor, y: torch.Tensor, block_size=BLOCK_SIZE) -> torch.Te
 
 
 def backward(
-    grad: torch.Tensor, x: torch.Tensor, y: torch.Tensor, block_size=BLOCK_SIZE
+    grad: torch.Tensor,
+    x: torch.Tensor,
+    y: torch.Tensor,
+    block_size=BLOCK_SIZE,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     check_arguments(x=x, y=y, grad=grad)
     grad, x, y = without_gaps(grad, x, y)
@@ -118,7 +125,7 @@ class SiluMul(torch.autograd.Function):
             raise RuntimeError(
                 "silu_mul has no gradient of its gradient, so it refuses create_graph=True, and torch.func.grad and"
                 " vjp, which always ask for it; use torch.autograd.grad"
-            )  # fmt: skip
+            )
         return backward(grad, *ctx.saved_tensors)
 # --8<-- [end:function]
 
@@ -129,10 +136,12 @@ def silu_mul_op(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return forward(x, y)
 
 
-@torch.library.custom_op("triton_by_example::silu_mul_backward", mutates_args=())
+@torch.library.custom_op(
+    "triton_by_example::silu_mul_backward", mutates_args=()
+)
 def silu_mul_backward_op(
     grad: torch.Tensor, x: torch.Tensor, y: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+) -> tuple[torch.Tensor, torch.Tensor]:
     return backward(grad, x, y)
 
 

@@ -41,16 +41,22 @@ class Ops(NamedTuple):
     """The operations of a block that are no plain products."""
 
     norm: Callable  # of x and a weight
-    add_norm: Callable  # of x, a residual and a weight; returns the sum, too
-    rope: Callable  # of q and k (batch, tokens, heads, head_dim), cos and sin
-    attention: Callable  # causal, of q, k and v (batch, heads, tokens, head_dim)
+    # Of x, a residual and a weight; returns the sum, too.
+    add_norm: Callable
+    # Of q and k (batch, tokens, heads, head_dim), cos and sin.
+    rope: Callable
+    # causal, of q, k and v (batch, heads, tokens, head_dim).
+    attention: Callable
     swiglu: Callable  # of gate and up in one tensor
-    loss: Callable  # of hidden (tokens, dim), the last weight and the targets
+    # Of hidden (tokens, dim), the last weight and the targets.
+    loss: Callable
 
 
 OURS = Ops(
     norm=lambda x, weight: rms_norm(x, weight, EPS),
-    add_norm=lambda x, residual, weight: add_rms_norm(x, residual, weight, EPS),
+    add_norm=lambda x, residual, weight: add_rms_norm(
+        x, residual, weight, EPS
+    ),
     rope=rope,
     attention=lambda q, k, v: attention(q, k, v, causal=True),
     swiglu=swiglu,

@@ -114,7 +114,8 @@ def warps_of(block_size: int) -> int:
 
 # --8<-- [start:seed]
 def draw_seed(device: torch.device) -> torch.Tensor:
-    """Draw a seed, of shape () and int64, from torch's generator, in the GPU's own memory.
+    """Draw a seed, of shape () and int64, from torch's generator, in the
+    GPU's own memory.
 
     ``torch.manual_seed`` makes it reproducible. The host waits for nothing.
     """

@@ -110,7 +110,9 @@ def rms_norm_backward_kernel(
     column = tl.arange(0, BLOCK_SIZE)
     mask = column < columns
     partial = tl.zeros((BLOCK_SIZE,), COMPUTE)
-    for row in tl.range(program, rows, tl.num_programs(axis=0), num_stages=STAGES):
+    for row in tl.range(
+        program, rows, tl.num_programs(axis=0), num_stages=STAGES
+    ):
         row = tl.cast(row, tl.int64)  # the interpreter's is an int
         grad_row = grad_ptr + row * grad_stride * UNIT
         x_row = x_ptr + row * x_stride * UNIT
@@ -438,7 +440,9 @@ class RMSNorm(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad, _):
         no_second_gradient("rms_norm")
-        grads = rms_norm_backward(grad, None, *ctx.saved_tensors, *ctx.options)
+        grads = rms_norm_backward(
+            grad, None, *ctx.saved_tensors, *ctx.options
+        )
         return *grads, None, None, None
 # --8<-- [end:function]
 

@@ -29,7 +29,9 @@ def load_kernel(
         tile = load_ragged(x, begin, rows, [first, 0])
     else:
         tile = x.load([begin + first, 0])
-    offsets = tl.arange(0, HEIGHT)[:, None] * WIDTH + tl.arange(0, WIDTH)[None, :]
+    offsets = (
+        tl.arange(0, HEIGHT)[:, None] * WIDTH + tl.arange(0, WIDTH)[None, :]
+    )
     tl.store(out_ptr + offsets, tile)
 # --8<-- [end:kernel]
 

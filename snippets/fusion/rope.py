@@ -42,8 +42,6 @@ PER_WARP = 256  # of them: 8 a thread, which are twice 16 bytes in 16 bits
 @triton.jit
 def turn(first, second, cos, sin):
     return first * cos - second * sin, second * cos + first * sin
-
-
 # --8<-- [end:turn]
 
 
@@ -98,8 +96,6 @@ def turn_rows(
         tl.store(out_row + pair, first, mask=mask)
         tl.store(out_row + half + pair, second, mask=mask)
     # --8<-- [end:pairs]
-
-
 # --8<-- [end:rows]
 
 
@@ -135,8 +131,6 @@ def rope_kernel(
             INTERLEAVED, INVERSE, COMPUTE, BLOCK_ROWS, BLOCK_HALF, UNIT,
         )  # fmt: skip
     # --8<-- [end:both]
-
-
 # --8<-- [end:kernel]
 
 
@@ -184,8 +178,6 @@ def tables(cos: torch.Tensor, sin: torch.Tensor) -> list[torch.Tensor]:
     if cos.stride(1) == sin.stride(1) == 1 and cos.stride(0) == sin.stride(0):
         return [cos, sin]
     return [cos.contiguous(), sin.contiguous()]
-
-
 # --8<-- [end:launch]
 
 
@@ -193,7 +185,9 @@ def tables(cos: torch.Tensor, sin: torch.Tensor) -> list[torch.Tensor]:
 class RoPE(torch.autograd.Function):
     @staticmethod
     def forward(q, k, cos, sin, positions, offset, interleaved, inverse):
-        return rotate(q, k, cos, sin, positions, offset, interleaved, inverse)
+        return rotate(
+            q, k, cos, sin, positions, offset, interleaved, inverse
+        )
 
     @staticmethod
     def setup_context(ctx, inputs, output):
@@ -205,8 +199,6 @@ class RoPE(torch.autograd.Function):
         back = ctx.offset, ctx.interleaved, not ctx.inverse
         grads = RoPE.apply(grad_q, grad_k, *ctx.saved_tensors, *back)
         return *grads, *[None] * 6
-
-
 # --8<-- [end:function]
 
 
@@ -298,8 +290,6 @@ def rope_tables(
     turns = base ** -(torch.arange(0, head_dim, 2, dtype=torch.float64, device=device) / head_dim)
     angles = torch.arange(positions, dtype=torch.float64, device=device)[:, None] * turns
     return angles.cos().to(dtype), angles.sin().to(dtype)
-
-
 # --8<-- [end:host]
 
 
@@ -361,8 +351,6 @@ def check_arguments(*, q, k, cos, sin, positions=None, offset=0) -> None:
         raise ValueError(f"q is on {q.device}; kernels run on {'the CPU, interpreted' if interpreted else 'a GPU'}")
     if interpreted and torch.bfloat16 in (q.dtype, cos.dtype):
         raise ValueError("Triton's interpreter rounds bfloat16 wrongly (seen in 3.7.1); use float32 there, or a GPU")
-
-
 # --8<-- [end:check]
 
 
@@ -378,8 +366,6 @@ def turned(x, cos, sin, interleaved):
     first, second = (x[..., ::2], x[..., 1::2]) if interleaved else x.chunk(2, dim=-1)
     pair = first * cos - second * sin, second * cos + first * sin
     return torch.stack(pair, dim=-1).flatten(-2) if interleaved else torch.cat(pair, dim=-1)
-
-
 # --8<-- [end:in_torch]
 
 
@@ -390,8 +376,6 @@ def toy(device):
     cos = torch.tensor([[1.0, 1.0], [0.0, 0.8], [-1.0, 0.28]], device=device)
     sin = torch.tensor([[0.0, 0.0], [1.0, 0.6], [0.0, 0.96]], device=device)
     return x, cos, sin
-
-
 # --8<-- [end:toy]
 
 

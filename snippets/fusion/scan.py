@@ -51,8 +51,6 @@ def larger(first, second):
 @triton.jit
 def join(a1, h1, a2, h2):
     return a1 * a2, a2 * h1 + h2
-
-
 # --8<-- [end:operators]
 
 
@@ -67,8 +65,6 @@ def one_block_kernel(
     x = tl.load(x_ptr + t, mask=mask, other=0)
     _, h = tl.associative_scan((a, x), axis=0, combine_fn=join)
     tl.store(h_ptr + t, h, mask=mask)
-
-
 # --8<-- [end:block]
 
 
@@ -91,8 +87,6 @@ def my_series(
         blocks = tl.cdiv(columns, WIDTH)
         first = pid % blocks * WIDTH
         return pid // blocks * length * columns + first, columns - first, columns, 1
-
-
 # --8<-- [end:my_series]
 
 
@@ -105,7 +99,9 @@ def recurrence_kernel(
     STAGES: tl.constexpr,
 ):  # fmt: skip
     # --8<-- [start:begin]
-    begin, left, step, apart = my_series(length, series, inner, AXIS, WIDTH, UNIT)
+    begin, left, step, apart = my_series(
+        length, series, inner, AXIS, WIDTH, UNIT
+    )
     steps = length * UNIT if AXIS == 1 else length
     lane = tl.expand_dims(tl.arange(0, BLOCK), 1 - AXIS)
     one = tl.expand_dims(tl.arange(0, WIDTH), AXIS)
@@ -126,8 +122,6 @@ def recurrence_kernel(
         tl.store(h_ptr + offsets + inside, h, mask=mask)
         carry = tl.sum(tl.where(lane == last, h, 0), axis=AXIS, keep_dims=True)
     # --8<-- [end:loop]
-
-
 # --8<-- [end:kernel]
 
 
@@ -168,8 +162,6 @@ def recurrence_backward_kernel(
         carry = tl.where(lane == last, grad_x, 0)
         carry = tl.sum(carry, axis=AXIS, keep_dims=True)
     # --8<-- [end:backward_loop]
-
-
 # --8<-- [end:backward_kernel]
 
 
@@ -201,8 +193,6 @@ def scan_kernel(
             h = carry + tl.cumsum(x, AXIS, reverse=REVERSE)
         tl.store(h_ptr + offsets + inside, h, mask=mask)
         carry = tl.sum(tl.where(lane == last, h, 0), axis=AXIS, keep_dims=True)
-
-
 # --8<-- [end:scan_kernel]
 
 
@@ -265,8 +255,6 @@ def plan(outer: int, length: int, inner: int) -> Plan:
     if inner == 1:  # rows: several short ones for a program
         width = min(max(1024 // block, 1), triton.next_power_of_2(outer))
     return Plan(block, width, num_warps=min(max(block * width // 256, 1), 8))
-
-
 # --8<-- [end:plan]
 
 
@@ -296,8 +284,6 @@ def launch(kernel, tensors: list[torch.Tensor], dim: int, reverse: bool, by: Pla
             COMPUTE=tl.float64 if wide else tl.float32, STAGES=stages,
             num_warps=by.num_warps, **more,
         )  # fmt: skip
-
-
 # --8<-- [end:launch]
 
 
@@ -335,8 +321,6 @@ def recurrence_backward(
     given = [*map(in_order, (grad, a, h))]
     launch(recurrence_backward_kernel, [*given, grad_a, grad_x], dim, reverse, by)
     return grad_a, grad_x
-
-
 # --8<-- [end:host_recurrence]
 
 
@@ -372,8 +356,6 @@ class Recurrence(torch.autograd.Function):
     def backward(ctx, grad):
         no_second_gradient("recurrence")
         return *recurrence_backward(grad, *ctx.saved_tensors, *ctx.options), None, None
-
-
 # --8<-- [end:function]
 
 
@@ -511,8 +493,6 @@ def cummax(x: torch.Tensor, dim: int = -1, *, reverse: bool = False) -> torch.Te
     tensor([1., 3., 3., 5.])
     """
     return scan_op(x, dim, reverse, True) if torch.compiler.is_compiling() else CumMax.apply(x, dim, reverse)
-
-
 # --8<-- [end:host]
 
 
@@ -550,8 +530,6 @@ def recurrence_in_torch(a, x, dim=-1, reverse=False):
         h = a_t * h + x_t
         steps.append(h)
     return torch.stack(steps[::-1] if reverse else steps, dim)
-
-
 # --8<-- [end:in_torch]
 
 

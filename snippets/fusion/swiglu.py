@@ -50,8 +50,6 @@ def passes(x, ACTIVATION: tl.constexpr):
         p = tl.sigmoid(1.5957691216057308 * (x + 0.044715 * x * x * x))
         slope = 1.5957691216057308 * (1 + 0.134145 * x * x) * p * (1 - p)
     return p, slope
-
-
 # --8<-- [end:part]
 
 
@@ -65,8 +63,6 @@ def place(blocks, ONE_ROW: tl.constexpr):
     else:
         row_block, column_block = program // blocks, program % blocks
     return row_block.to(tl.int64), column_block.to(tl.int64)
-
-
 # --8<-- [end:place]
 
 
@@ -82,7 +78,9 @@ def glu_kernel(
     columns = tl.cast(columns, tl.int64) * UNIT
     row_block, column_block = place(blocks, ONE_ROW)
     row = row_block * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)[:, None]
-    column = column_block * BLOCK_COLUMNS + tl.arange(0, BLOCK_COLUMNS)[None, :]
+    column = (
+        column_block * BLOCK_COLUMNS + tl.arange(0, BLOCK_COLUMNS)[None, :]
+    )
     mask = (row < rows) & (column < columns)
     gate_offsets = row * gate_stride * UNIT + column
     up_offsets = row * up_stride * UNIT + column
@@ -90,8 +88,6 @@ def glu_kernel(
     up = tl.load(up_ptr + up_offsets, mask=mask).to(COMPUTE)
     p, _ = passes(gate, ACTIVATION)
     tl.store(out_ptr + row * columns + column, gate * p * up, mask=mask)
-
-
 # --8<-- [end:kernel]
 
 
@@ -122,8 +118,6 @@ def glu_backward_kernel(
     tl.store(grad_gate_ptr + offsets, grad_gate, mask=mask)
     tl.store(grad_up_ptr + offsets, grad * gate * p, mask=mask)
     # --8<-- [end:gradients]
-
-
 # --8<-- [end:backward_kernel]
 
 
@@ -153,8 +147,6 @@ def backward(
         outs = both(*grads) if len(grads) == 2 else both(grads[0], None)
         launch(glu_backward_kernel, [grad, gate, up], outs, activation, block_size)
     return grads
-
-
 # --8<-- [end:launches]
 
 
@@ -203,8 +195,6 @@ def launch(kernel, given, outs, activation: str, block_size: int) -> None:
             ONE_ROW=rows == 1, BLOCK_ROWS=block_rows, BLOCK_COLUMNS=block_columns, UNIT=unit,
             num_warps=max(1, block_rows * block_columns // PER_WARP),
         )  # fmt: skip
-
-
 # --8<-- [end:layout]
 
 
@@ -228,8 +218,6 @@ class GLU(torch.autograd.Function):
             )
         grads = backward(grad, *ctx.saved_tensors, ctx.activation)
         return *grads, *[None] * (3 - len(grads))
-
-
 # --8<-- [end:function]
 
 
@@ -315,8 +303,6 @@ def geglu(gate: torch.Tensor, up: torch.Tensor | None = None, *, approximate: st
 def glu(gate: torch.Tensor, up: torch.Tensor | None, activation: str) -> torch.Tensor:
     apply = glu_op if torch.compiler.is_compiling() else GLU.apply
     return apply(gate, up, activation)
-
-
 # --8<-- [end:host]
 
 
@@ -345,8 +331,6 @@ def check_arguments(*, activation: str, **tensors: torch.Tensor) -> None:
         )
     if gate.dtype == torch.bfloat16 and interpreted:
         raise ValueError("Triton's interpreter rounds bfloat16 wrongly (seen in 3.7.1); use float32 there, or a GPU")
-
-
 # --8<-- [end:check]
 
 
@@ -360,8 +344,6 @@ def in_torch(gate: torch.Tensor, up: torch.Tensor, activation: str = "silu") -> 
 
 def halves_in_torch(x: torch.Tensor, activation: str = "silu") -> torch.Tensor:
     return in_torch(*x.chunk(2, dim=-1), activation)
-
-
 # --8<-- [end:in_torch]
 
 
@@ -385,8 +367,6 @@ def by_hand(gate: float, up: float, activation: str) -> dict[str, float]:
         "grad_gate": up * (p + gate * slope),
         "grad_up": gate * p,
     }
-
-
 # --8<-- [end:by_hand]
 
 

@@ -51,8 +51,6 @@ def keys(
     order = tl.where(magnitude > INFINITY, (1 << SIGN) - 1, order)  # NaN
     from_end = (1 << HALF) - 1 - column
     return tl.where(mask, (order << HALF) | from_end, LOWEST)
-
-
 # --8<-- [end:keys]
 
 
@@ -77,15 +75,15 @@ def topk_kernel(
         column += BLOCK
         mask = row & (column < columns)
         new = tl.topk(keys(x_ptr, inside, column, mask, INFINITY, KEY), K)
-        best = tl.sort(tl.maximum(best, tl.flip(new, dim=1)), descending=True)
+        best = tl.sort(
+            tl.maximum(best, tl.flip(new, dim=1)), descending=True
+        )
     index = (1 << HALF) - 1 - (best & ((1 << HALF) - 1))
     place = tl.arange(0, K)[None, :]
     mask = row & (place < k)
     value = tl.load(x_ptr + inside + index, mask=mask)
     tl.store(values_ptr + first * k + one * k + place, value, mask=mask)
     tl.store(indices_ptr + first * k + one * k + place, index, mask=mask)
-
-
 # --8<-- [end:kernel]
 
 
@@ -99,8 +97,6 @@ def scatter_kernel(
     grad = tl.load(grad_ptr + i, mask=mask)
     index = tl.load(indices_ptr + i, mask=mask)
     tl.store(grad_x_ptr + i // k * columns + index, grad, mask=mask)
-
-
 # --8<-- [end:backward_kernel]
 
 
@@ -129,8 +125,6 @@ Plan(rows=1, block=2048, num_warps=8))
 def kept(k: int) -> int:
     """Return how many a program keeps: a power of two, and not 1, which ``tl.topk`` of Triton before 3.9 cannot do."""
     return max(triton.next_power_of_2(k), 2)
-
-
 # --8<-- [end:plan]
 
 
@@ -154,8 +148,6 @@ def topk_forward(x: torch.Tensor, k: int, by: Plan | None = None) -> tuple[torch
                 UNIT=unit, ROWS=by.rows, BLOCK=by.block, K=kept(k), num_warps=by.num_warps,
             )  # fmt: skip
     return values, indices
-
-
 # --8<-- [end:forward]
 
 
@@ -169,8 +161,6 @@ def topk_backward(grad: torch.Tensor, indices: torch.Tensor, columns: int) -> to
         with torch.cuda.device_of(grad):
             scatter_kernel[(triton.cdiv(n, 256),)](grad, indices, grad_x, n, k, columns, BLOCK=256)
     return grad_x
-
-
 # --8<-- [end:backward]
 
 
@@ -202,8 +192,6 @@ class TopK(torch.autograd.Function):
                 " which always ask for it; use torch.autograd.grad"
             )
         return topk_backward(grad, *ctx.saved_tensors, ctx.columns), None
-
-
 # --8<-- [end:function]
 
 
@@ -276,8 +264,6 @@ def topk(x: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
     (tensor([5., 5., 1.]), tensor([1, 3, 0]))
     """
     return (topk_op if torch.compiler.is_compiling() else TopK.apply)(x, as_int("k", k))
-
-
 # --8<-- [end:host]
 
 
@@ -307,8 +293,6 @@ def key_of(value: float, column: int) -> int:
     magnitude = bits & 0x7FFF
     order = -magnitude if bits < 0 else magnitude
     return (order << 16) | (0xFFFF - column)
-
-
 # --8<-- [end:by_hand]
 
 

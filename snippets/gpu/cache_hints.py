@@ -37,29 +37,51 @@ POLICIES = "", "evict_first", "evict_last"
 # --8<-- [start:copy]
 @triton.jit
 def copy_kernel(
-    x_ptr, out_ptr, n,
-    LOAD: tl.constexpr, STORE: tl.constexpr, POLICY: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    offsets = tl.program_id(axis=0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    x_ptr,
+    out_ptr,
+    n,
+    LOAD: tl.constexpr,
+    STORE: tl.constexpr,
+    POLICY: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    offsets = tl.program_id(axis=0).to(tl.int64) * BLOCK + tl.arange(
+        0, BLOCK
+    )
     mask = offsets < n
-    x = tl.load(x_ptr + offsets, mask=mask, cache_modifier=LOAD, eviction_policy=POLICY)
-    tl.store(out_ptr + offsets, x, mask=mask, cache_modifier=STORE, eviction_policy=POLICY)
+    x = tl.load(
+        x_ptr + offsets,
+        mask=mask, cache_modifier=LOAD, eviction_policy=POLICY,
+    )
+    tl.store(
+        out_ptr + offsets, x,
+        mask=mask, cache_modifier=STORE, eviction_policy=POLICY,
+    )
 # --8<-- [end:copy]
 
 
 # --8<-- [start:table]
 @triton.jit
 def add_table_kernel(
-    x_ptr, table_ptr, out_ptr, columns, blocks,
-    STREAM: tl.constexpr, KEEP: tl.constexpr, RESULT: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
+    x_ptr,
+    table_ptr,
+    out_ptr,
+    columns,
+    blocks,
+    STREAM: tl.constexpr,
+    KEEP: tl.constexpr,
+    RESULT: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
     pid = tl.program_id(axis=0)  # along a row, then along the next one
     column = pid % blocks * BLOCK + tl.arange(0, BLOCK)
     offsets = (pid // blocks).to(tl.int64) * columns + column
     mask = column < columns
     x = tl.load(x_ptr + offsets, mask=mask, eviction_policy=STREAM)
     table = tl.load(table_ptr + column, mask=mask, eviction_policy=KEEP)
-    tl.store(out_ptr + offsets, x + table, mask=mask, eviction_policy=RESULT)
+    tl.store(
+        out_ptr + offsets, x + table, mask=mask, eviction_policy=RESULT
+    )
 # --8<-- [end:table]
 
 
@@ -169,25 +191,36 @@ ELEMENTS = 2**29  # of x, 2 GiB
 
 # --8<-- [start:forget]
 def forget() -> bool:
-    """Take back that lines in L2 are to be thrown out last, and return whether the driver did it.
+    """Take back that lines in L2 are to be thrown out last, and return
+    whether the driver did it.
 
-    Writing other data, as ``do_bench`` does to empty L2, does not throw them out.
+    Writing other data, as ``do_bench`` does to empty L2, does not throw
+    them out.
     """
     torch.cuda.synchronize()
     driver = ctypes.CDLL("libcuda.so.1")
     return getattr(driver, "cuCtxResetPersistingL2Cache", lambda: 1)() == 0
 
 
-def milliseconds_from(before: Callable[[], object], run: Callable[[], object], *, calls: int = 15) -> float:
+def milliseconds_from(
+    before: Callable[[], object],
+    run: Callable[[], object],
+    *,
+    calls: int = 15,
+) -> float:
     """Return the median time of ``calls`` calls; before each, ``before`` is called and L2 is filled with other data."""
-    other_data = torch.empty(2**30, dtype=torch.uint8, device="cuda")  # while it is filled, Python launches the run
+    # While it is filled, Python launches the run.
+    other_data = torch.empty(2**30, dtype=torch.uint8, device="cuda")
     run()  # compiles
     times = []
     for _ in range(calls):
         before()
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin, end = (
+            torch.cuda.Event(enable_timing=True) for _ in range(2)
+        )
         other_data.zero_()
-        other_data.view(torch.int64).sum()  # or the run would wait while the last of the zeros go to memory
+        # Or the run would wait while the last of the zeros go to memory.
+        other_data.view(torch.int64).sum()
         begin.record()
         run()
         end.record()

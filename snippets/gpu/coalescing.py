@@ -31,7 +31,9 @@ DTYPES = (
 # --8<-- [start:strided]
 @triton.jit
 def take_every_kernel(x_ptr, out_ptr, n, step, BLOCK_SIZE: tl.constexpr):
-    offsets = tl.program_id(axis=0).to(tl.int64) * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
+    offsets = tl.program_id(axis=0).to(tl.int64) * BLOCK_SIZE + tl.arange(
+        0, BLOCK_SIZE
+    )
     mask = offsets < n
     x = tl.load(x_ptr + offsets * step, mask=mask)
     tl.store(out_ptr + offsets, x, mask=mask)
@@ -40,22 +42,31 @@ def take_every_kernel(x_ptr, out_ptr, n, step, BLOCK_SIZE: tl.constexpr):
 
 # --8<-- [start:gather]
 @triton.jit
-def gather_kernel(x_ptr, index_ptr, out_ptr, elements, n, BLOCK_SIZE: tl.constexpr):
+def gather_kernel(
+    x_ptr, index_ptr, out_ptr, elements, n, BLOCK_SIZE: tl.constexpr
+):
     offsets = tl.program_id(axis=0).to(tl.int64) * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
     mask = offsets < n
     index = tl.load(index_ptr + offsets, mask=mask)
-    x = tl.load(x_ptr + index, mask=mask & (index >= 0) & (index < elements), other=0)
+    x = tl.load(
+        x_ptr + index,
+        mask=mask & (index >= 0) & (index < elements), other=0,
+    )
     tl.store(out_ptr + offsets, x, mask=mask)
 # --8<-- [end:gather]
 
 
 # --8<-- [start:transpose]
 @triton.jit
-def transpose_kernel(x_ptr, out_ptr, rows, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+def transpose_kernel(
+    x_ptr, out_ptr, rows, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+):
     tiles = tl.cdiv(columns, COLUMNS)  # in a row of tiles
     pid = tl.program_id(axis=0)
     r = (pid // tiles).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
-    c = (pid % tiles).to(tl.int64) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    c = (pid % tiles).to(tl.int64) * COLUMNS + tl.arange(0, COLUMNS)[
+        None, :
+    ]
     mask = (r < rows) & (c < columns)
     x = tl.load(x_ptr + r * columns + c, mask=mask)
     tl.store(out_ptr + c * rows + r, x, mask=mask)
@@ -181,7 +192,8 @@ def transpose(x: torch.Tensor, *, rows: int = 64, columns: int = 64) -> torch.Te
 
 # --8<-- [start:sectors]
 def sectors(offsets, itemsize: int) -> int:
-    """Return how many sectors these elements lie in; ``offsets`` are counted from one that begins a sector.
+    """Return how many sectors these elements lie in; ``offsets`` are
+    counted from one that begins a sector.
 
     >>> sectors(range(32), itemsize=4), sectors(range(0, 64, 2), itemsize=4), sectors([1, 1000], itemsize=4)
     (4, 8, 2)

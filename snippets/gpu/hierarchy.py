@@ -42,23 +42,30 @@ ATTRIBUTES = {  # the numbers that cuDeviceGetAttribute takes, from cuda.h
 
 # --8<-- [start:figures]
 def figures(device: int = 0) -> dict[str, int]:
-    """Return what GPU number ``device`` holds, by the names in ``ATTRIBUTES``.
+    """Return what GPU number ``device`` holds, by the names in
+    ``ATTRIBUTES``.
 
     Raises:
         ValueError: There is no NVIDIA GPU of this number.
     """
     if not torch.cuda.is_available() or torch.version.hip:
-        raise ValueError("no NVIDIA GPU found: these figures are read from one")
+        raise ValueError(
+            "no NVIDIA GPU found: these figures are read from one"
+        )
     if not 0 <= device < torch.cuda.device_count():
         last = torch.cuda.device_count() - 1
-        raise ValueError(f"device must be between 0 and {last}; got {device}")
+        raise ValueError(
+            f"device must be between 0 and {last}; got {device}"
+        )
     torch.cuda.init()
     windows = hasattr(ctypes, "WinDLL")
     driver = ctypes.CDLL("nvcuda.dll" if windows else "libcuda.so.1")
     found, value, handle = {}, ctypes.c_int(), ctypes.c_int()
     driver.cuDeviceGet(ctypes.byref(handle), device)
     for name, number in ATTRIBUTES.items():
-        error = driver.cuDeviceGetAttribute(ctypes.byref(value), number, handle)
+        error = driver.cuDeviceGetAttribute(
+            ctypes.byref(value), number, handle
+        )
         if error:
             raise ValueError(f"no word on the {name}: CUresult {error}")
         found[name] = value.value

@@ -66,7 +66,8 @@ def center_kernel(x_ptr, out_ptr, columns, BLOCK: tl.constexpr):
     lanes = tl.arange(0, BLOCK)
     mask = lanes < columns
     row = tl.load(x_ptr + start + lanes, mask=mask, other=0.0)
-    mean = tl.sum(row) / columns  # every element of the row must be kept until this is known
+    # Every element of the row must be kept until this is known.
+    mean = tl.sum(row) / columns
     tl.store(out_ptr + start + lanes, row - mean, mask=mask)
 # --8<-- [end:center]
 

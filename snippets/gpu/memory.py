@@ -65,11 +65,17 @@ def walk(next_ptr, i, steps, MODIFIER: tl.constexpr):
 
 @triton.jit
 def chase_kernel(
-    next_ptr, out_ptr, warmup, steps, MODIFIER: tl.constexpr, TIMED: tl.constexpr
-):  # fmt: skip
+    next_ptr,
+    out_ptr,
+    warmup,
+    steps,
+    MODIFIER: tl.constexpr,
+    TIMED: tl.constexpr,
+):
     i = walk(next_ptr, tl.full((), 0, tl.int64), warmup, MODIFIER)
     cycles, nanoseconds = clocks(i, TIMED)
-    # The shift makes 0 of it. The compiler does not know, so the walk waits.
+    # The shift makes 0 of it. The compiler does not know, so the walk
+    # waits.
     i = walk(next_ptr, i + (cycles >> 63), steps, MODIFIER)
     cycles_after, nanoseconds_after = clocks(i, TIMED)
     tl.store(out_ptr, i)
@@ -97,15 +103,22 @@ def clocks(after, TIMED: tl.constexpr):
 # --8<-- [start:read]
 @triton.jit
 def sums_kernel(
-    x_ptr, out_ptr, elements, passes, MODIFIER: tl.constexpr, BLOCK: tl.constexpr
-):  # fmt: skip
+    x_ptr,
+    out_ptr,
+    elements,
+    passes,
+    MODIFIER: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
     # Each program has a part of its own.
     part_ptr = x_ptr + tl.program_id(axis=0).to(tl.int64) * elements
     lanes = tl.arange(0, BLOCK)
     total = tl.zeros((BLOCK,), tl.float32)
     for _ in range(passes):
         for start in range(0, elements, BLOCK):
-            total += tl.load(part_ptr + start + lanes, cache_modifier=MODIFIER)
+            total += tl.load(
+                part_ptr + start + lanes, cache_modifier=MODIFIER
+            )
     tl.store(out_ptr + tl.program_id(axis=0), tl.sum(total))
 # --8<-- [end:read]
 

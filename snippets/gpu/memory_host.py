@@ -30,7 +30,8 @@ DIRECTIONS = {
 
 # --8<-- [start:wall]
 def until_done(run: Callable[[], object], *, calls: int = 20) -> float:
-    """Return the milliseconds of a call by the host's clock, with waiting until the GPU is done: median of ``calls``.
+    """Return the milliseconds of a call by the host's clock, with waiting
+    until the GPU is done: median of ``calls``.
 
     Raises:
         ValueError: ``calls`` is less than 1.
@@ -52,7 +53,8 @@ def until_done(run: Callable[[], object], *, calls: int = 20) -> float:
 def copies(size: int) -> dict[str, Callable[[], torch.Tensor]]:
     """Return a function for each of ``DIRECTIONS`` that copies ``size`` bytes."""
     on_gpu = torch.zeros(size, dtype=torch.uint8, device="cuda")
-    pageable = torch.ones(size, dtype=torch.uint8)  # written, so that every page of it exists
+    # written, so that every page of it exists.
+    pageable = torch.ones(size, dtype=torch.uint8)
     pinned = torch.ones(size, dtype=torch.uint8).pin_memory()
     return {
         "in_pageable": lambda: on_gpu.copy_(pageable),

@@ -51,10 +51,15 @@ def join(store: dist.Store, rank: int, seconds: float) -> None:
 def answer(port: int, seconds: float) -> None:
     """Send back what comes, in the other process, each time after its number of bytes, until that is 0."""
     limit = datetime.timedelta(seconds=seconds)
-    store = dist.TCPStore(HOST, port, world_size=2, is_master=False, timeout=limit)
+    store = dist.TCPStore(
+        HOST, port, world_size=2, is_master=False, timeout=limit
+    )
     store.set("here", "yes")
     join(store, rank=1, seconds=seconds)
-    size, buffer = torch.zeros(1, dtype=torch.int64), torch.empty(0, dtype=torch.uint8)
+    size, buffer = (
+        torch.zeros(1, dtype=torch.int64),
+        torch.empty(0, dtype=torch.uint8),
+    )
     while dist.recv(size, src=0) == 0 and size.item():
         if len(buffer) != size.item():
             buffer = torch.empty(size.item(), dtype=torch.uint8)

@@ -51,7 +51,8 @@ def busy_kernel(
     x = tl.load(x_ptr + tl.arange(0, HELD))
     until = begin + tl.load(nanoseconds_ptr + pid)
     now = begin
-    while now < until:  # x is needed afterwards, so its registers stay taken
+    # X is needed afterwards, so its registers stay taken.
+    while now < until:
         now = time_now()
     tl.store(sums_ptr + pid, tl.sum(x))
     tl.debug_barrier()  # the end is when the last thread has got here

@@ -33,14 +33,17 @@ class Room(NamedTuple):
     programs: int = 32
     registers: int = 65536
     shared: int = 233472  # bytes
-    reserved: int = 1024  # bytes of it that each program costs beside its own
+    # Bytes of it that each program costs beside its own.
+    reserved: int = 1024
 
     @classmethod
     def of_gpu(cls) -> "Room":
         """Return the room on a multiprocessor of the first GPU of this machine."""
         found = figures()
         threads = found["threads on a multiprocessor, at most"]
-        reserved = found["bytes of shared memory reserved for each thread block"]
+        reserved = found[
+            "bytes of shared memory reserved for each thread block"
+        ]
         return cls(
             warps=threads // found["threads in a warp"],
             programs=found["thread blocks on a multiprocessor, at most"],
@@ -56,11 +59,13 @@ H200 = Room()
 def programs_by_limit(
     *, num_warps: int, registers: int, shared: int, room: Room = H200
 ) -> dict[str, int]:
-    """Return for how many programs each resource suffices. The smallest decides.
+    """Return for how many programs each resource suffices. The smallest
+    decides.
 
-    ``num_warps``: of a program; ``registers``: of a thread; ``shared``: bytes of
-    a program. For NVIDIA GPUs since Ampere. Raises ``ValueError`` for what cannot
-    be.
+    ``num_warps``: of a program; ``registers``: of a thread; ``shared``:
+        bytes of
+    a program. For NVIDIA GPUs since Ampere. Raises ``ValueError`` for what
+    cannot be.
 
     >>> programs_by_limit(num_warps=4, registers=78, shared=16)
     {'programs': 32, 'warps': 16, 'registers': 6, 'shared': 202}

@@ -28,13 +28,27 @@ PRECISIONS = "tf32", "tf32x3", "ieee"
 # --8<-- [start:kernel]
 @triton.jit(do_not_specialize=["bucket"])
 def matmul_kernel(
-    a_ptr, b_ptr, c_ptr, M, N, K,
-    stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn,
+    a_ptr,
+    b_ptr,
+    c_ptr,
+    M,
+    N,
+    K,
+    stride_am,
+    stride_ak,
+    stride_bk,
+    stride_bn,
+    stride_cm,
+    stride_cn,
     bucket,  # the kernel has no use for it: it is the key of the tuning
-    K_EVEN: tl.constexpr, PRECISION: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
+    K_EVEN: tl.constexpr,
+    PRECISION: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    GROUP_M: tl.constexpr,
     INDEX: tl.constexpr = tl.int32,
-):  # fmt: skip
+):
     pid = tl.program_id(axis=0)
     tiles_m, tiles_n = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)
     first_m = pid // (GROUP_M * tiles_n) * GROUP_M
@@ -42,14 +56,26 @@ def matmul_kernel(
     in_group = pid % (GROUP_M * tiles_n)
     pid_m, pid_n = first_m + in_group % group_m, in_group // group_m
 
-    # Beyond the end, rows and columns begin again at the tile's first: what they yield is not
-    # stored, and no load needs a mask for them.
+    # Beyond the end, rows and columns begin again at the tile's first: what
+    # they yield is not stored, and no load needs a mask for them.
     m, n = pid_m * BLOCK_M, pid_n * BLOCK_N
-    rows, columns = (tl.arange(0, BLOCK_M) % (M - m)).to(INDEX), (tl.arange(0, BLOCK_N) % (N - n)).to(INDEX)
+    rows, columns = (
+        (tl.arange(0, BLOCK_M) % (M - m)).to(INDEX),
+        (tl.arange(0, BLOCK_N) % (N - n)).to(INDEX),
+    )
     k = tl.arange(0, BLOCK_K).to(INDEX)
-    # One offset in 64 bits leads to the tile; those within it are INDEX, 32 bits where they suffice.
-    a_ptrs = a_ptr + m.to(tl.int64) * stride_am + (rows[:, None] * stride_am + k[None, :] * stride_ak)
-    b_ptrs = b_ptr + n.to(tl.int64) * stride_bn + (k[:, None] * stride_bk + columns[None, :] * stride_bn)
+    # One offset in 64 bits leads to the tile; those within it are INDEX, 32
+    # bits where they suffice.
+    a_ptrs = (
+        a_ptr
+        + m.to(tl.int64) * stride_am
+        + (rows[:, None] * stride_am + k[None, :] * stride_ak)
+    )
+    b_ptrs = (
+        b_ptr
+        + n.to(tl.int64) * stride_bn
+        + (k[:, None] * stride_bk + columns[None, :] * stride_bn)
+    )
     step = tl.full((), BLOCK_K, tl.int64)
     acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
     for start in range(0, K, BLOCK_K):
@@ -66,8 +92,18 @@ def matmul_kernel(
 
     rows, columns = tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N)
     c_begin = m.to(tl.int64) * stride_cm + n.to(tl.int64) * stride_cn
-    c_ptrs = c_ptr + c_begin + (rows.to(INDEX)[:, None] * stride_cm + columns.to(INDEX)[None, :] * stride_cn)
-    tl.store(c_ptrs, acc.to(c_ptr.dtype.element_ty), mask=(rows < M - m)[:, None] & (columns < N - n)[None, :])
+    c_ptrs = (
+        c_ptr
+        + c_begin
+        + (
+            rows.to(INDEX)[:, None] * stride_cm
+            + columns.to(INDEX)[None, :] * stride_cn
+        )
+    )
+    tl.store(
+        c_ptrs, acc.to(c_ptr.dtype.element_ty),
+        mask=(rows < M - m)[:, None] & (columns < N - n)[None, :],
+    )
 # --8<-- [end:kernel]
 
 
@@ -78,33 +114,39 @@ def config(m, n, k, *, warps, stages):
 
 
 CONFIGS = [
-    # Large products. The larger a tile, the fewer bytes for each FLOP: (m + n) / (m * n).
-    # These are the largest whose sums, 128 registers a thread, leave room for the rest.
+    # Large products. The larger a tile, the fewer bytes for each FLOP: (m +
+    # n) / (m * n). These are the largest whose sums, 128 registers a
+    # thread, leave room for the rest.
     config(128, 256, 64, warps=8, stages=3),
     config(256, 128, 64, warps=8, stages=3),  # the same for tall results
-    config(128, 256, 64, warps=8, stages=4),  # loads run further ahead, for 48 KiB more
-    # Half of that tile, in half the warps: two programs fit on a multiprocessor, and one
-    # computes while the other stores. Or one program of more warps.
+    # Loads run further ahead, for 48 KiB more.
+    config(128, 256, 64, warps=8, stages=4),
+    # Half of that tile, in half the warps: two programs fit on a
+    # multiprocessor, and one computes while the other stores. Or one
+    # program of more warps.
     config(128, 128, 64, warps=4, stages=3),
     config(128, 128, 64, warps=8, stages=4),
     # float32 takes twice the bytes. In steps of half the length they fit.
     config(128, 256, 32, warps=8, stages=4),
     config(128, 128, 32, warps=4, stages=4),
-    # Medium products: 1024 x 1024 is only 32 tiles of 128 x 256, for 132 multiprocessors.
+    # Medium products: 1024 x 1024 is only 32 tiles of 128 x 256, for 132
+    # multiprocessors.
     config(64, 256, 64, warps=4, stages=4),
     config(64, 128, 64, warps=4, stages=4),
     config(128, 64, 64, warps=4, stages=4),
-    # Small products: few steps along K, so load everything at once and wait once.
+    # Small products: few steps along K, so load everything at once and wait
+    # once.
     config(64, 64, 128, warps=4, stages=4),
     config(64, 32, 128, warps=4, stages=5),
-    config(64, 64, 64, warps=4, stages=5),  # a step small enough for float32
-    # A handful of rows: most of a tile of 64 rows would be empty. (Below 64 there is no
-    # wgmma, but here bytes decide.)
+    # A step small enough for float32.
+    config(64, 64, 64, warps=4, stages=5),
+    # A handful of rows: most of a tile of 64 rows would be empty. (Below 64
+    # there is no wgmma, but here bytes decide.)
     config(16, 64, 128, warps=4, stages=4),
     config(32, 64, 128, warps=4, stages=4),
     config(16, 32, 256, warps=4, stages=3),
-    # float32 in full precision, which no matrix unit takes: each multiplication is an
-    # instruction. So short steps.
+    # float32 in full precision, which no matrix unit takes: each
+    # multiplication is an instruction. So short steps.
     config(128, 128, 16, warps=8, stages=3),
 ]
 # --8<-- [end:configs]
@@ -114,11 +156,12 @@ INTERPRETED = config(32, 32, 32, warps=4, stages=1)  # what the interpreter uses
 
 # --8<-- [start:key]
 def bucket(a: torch.Tensor, b: torch.Tensor) -> int:
-    """Return a number that products share if one tuning should do for all of them.
+    """Return a number that products share if one tuning should do for all
+    of them.
 
-    What counts: sizes, up to the next power of two; the layouts of a, b and c; the
-    kind of GPU, by the number of its multiprocessors. Dtypes are missing: the tuner
-    adds them to every key.
+    What counts: sizes, up to the next power of two; the layouts of a, b and
+    c; the kind of GPU, by the number of its multiprocessors. Dtypes are
+    missing: the tuner adds them to every key.
 
     >>> x, y = torch.empty(4000, 512), torch.empty(4096, 512)
     >>> bucket(x, x.T) == bucket(y, x.T)
@@ -129,19 +172,26 @@ def bucket(a: torch.Tensor, b: torch.Tensor) -> int:
     (M, K), N = a.shape, b.shape[1]
     number = limits_of(a.device).multiprocessors
     for size in (M, N, K):
-        number = number * 32 + (max(size, 16) - 1).bit_length()  # no tile is smaller
+        # No tile is smaller.
+        number = number * 32 + (max(size, 16) - 1).bit_length()
     return (number * 36 + layout(a) * 6 + layout(b)) * 2 + (N % 16 == 0)
 
 
 def layout(x: torch.Tensor) -> int:
-    """Return whether rows have no gaps, or columns; and whether Triton compiles wide loads.
+    """Return whether rows have no gaps, or columns; and whether Triton
+    compiles wide loads.
 
-    For this it must know that lines are aligned: it compiles another kernel where sizes
-    and strides are multiples of 16 elements and the first begins at one of 16 bytes.
+    For this it must know that lines are aligned: it compiles another kernel
+    where sizes and strides are multiples of 16 elements and the first
+    begins at one of 16 bytes.
     """
     by_rows, by_columns = x.stride(1) == 1, x.stride(0) == 1
-    line = (x.shape[1], x.stride(0)) if by_rows else (x.shape[0], x.stride(1))
-    wide = (by_rows or by_columns) and not any(n % 16 for n in (*line, x.data_ptr()))
+    line = (
+        (x.shape[1], x.stride(0)) if by_rows else (x.shape[0], x.stride(1))
+    )
+    wide = (by_rows or by_columns) and not any(
+        n % 16 for n in (*line, x.data_ptr())
+    )
     return 3 * wide + (2 if by_rows else by_columns)
 # --8<-- [end:key]
 
@@ -154,10 +204,14 @@ class Limits(NamedTuple):
     multiprocessors: int = 132
 
 
-def shared_bytes(size: int, BLOCK_M: int, BLOCK_N: int, BLOCK_K: int, num_stages: int):
-    """Return the bytes of shared memory for the tiles of a and b on their way, elements having ``size`` bytes.
+def shared_bytes(
+    size: int, BLOCK_M: int, BLOCK_N: int, BLOCK_K: int, num_stages: int
+):
+    """Return the bytes of shared memory for the tiles of a and b on their
+    way, elements having ``size`` bytes.
 
-    (Without wgmma, as for tiles of less than 64 rows, it is one stage less.)
+    (Without wgmma, as for tiles of less than 64 rows, it is one stage
+    less.)
 
     >>> shared_bytes(2, 128, 256, 64, 3)
     147456
@@ -171,13 +225,21 @@ def fits(configs, arguments, limits=None, **more):
     limits = limits or limits_of(given["a_ptr"].device)
     size, kept, shared = given["a_ptr"].element_size(), [], {}
     for c in configs:
-        m, n, k = (c.kwargs[name] for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K"))
+        m, n, k = (
+            c.kwargs[name] for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K")
+        )
         shared[c] = shared_bytes(size, m, n, k, c.num_stages)
-        sums = m * n / (32 * c.num_warps)  # a register each; a thread has 255 at most
+        # A register each; a thread has 255 at most.
+        sums = m * n / (32 * c.num_warps)
         fits_in = shared[c] <= limits.shared and sums <= 128
-        # Is half of the tile outside of the result? Is a step thousands of instructions?
-        oversized = m >= 2 * max(given["M"], 16) or n >= 2 * max(given["N"], 32)
-        unrolled = by_hand(given["a_ptr"], given["PRECISION"]) and sums * k > 2048
+        # Is half of the tile outside of the result? Is a step thousands of
+        # instructions?
+        oversized = m >= 2 * max(given["M"], 16) or n >= 2 * max(
+            given["N"], 32
+        )
+        unrolled = (
+            by_hand(given["a_ptr"], given["PRECISION"]) and sums * k > 2048
+        )
         if fits_in and not oversized and not unrolled:
             kept.append(c)
     return kept or [min(configs, key=shared.get)]
@@ -211,20 +273,26 @@ TURN = 40  # that a step takes besides: its warps wait for each other
 
 
 def estimate(
-    a_ptr, M, N, K, PRECISION, BLOCK_M, BLOCK_N, BLOCK_K, num_stages, limits=None, **_
+    a_ptr, M, N, K, PRECISION, BLOCK_M, BLOCK_N, BLOCK_K, num_stages,
+    limits=None, **_,
 ):
     """Return the nanoseconds that the product may take: ``perf_model`` of :func:`triton.autotune`."""
     limits, size = limits or limits_of(a_ptr.device), a_ptr.element_size()
     flops = FLOPS_BY_HAND if by_hand(a_ptr, PRECISION) else FLOPS / size
     arithmetic = 2 * BLOCK_M * BLOCK_N * BLOCK_K / flops
     loads = (BLOCK_M + BLOCK_N) * BLOCK_K * size / BYTES
-    # Programs on one multiprocessor share both, but they wait at the same time.
+    # Programs on one multiprocessor share both, but they wait at the same
+    # time.
     shared = shared_bytes(size, BLOCK_M, BLOCK_N, BLOCK_K, num_stages)
     tiles = triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N)
     turns = triton.cdiv(tiles, limits.multiprocessors)
     together = max(1, min(limits.shared // shared, turns))
-    step = max(arithmetic, loads, LATENCY / max(1, num_stages - 1) / together)
-    return turns * (triton.cdiv(K, BLOCK_K) * (step + TURN) + 2 * LATENCY / together)
+    step = max(
+        arithmetic, loads, LATENCY / max(1, num_stages - 1) / together
+    )
+    return turns * (
+        triton.cdiv(K, BLOCK_K) * (step + TURN) + 2 * LATENCY / together
+    )
 # --8<-- [end:estimate]
 
 
@@ -237,9 +305,11 @@ tuned_kernel = triton.autotune(
         "perf_model": estimate,
         "top_k": 6,
     },
-    cache_results=True,  # on disk, beside the compiled code, for the next process
+    # On disk, beside the compiled code, for the next process.
+    cache_results=True,
 )(matmul_kernel)
-# It keeps the arguments of a call in itself, so one thread may use it at a time.
+# It keeps the arguments of a call in itself, so one thread may use it at a
+# time.
 tuning = threading.Lock()
 # --8<-- [end:tuned]
 
@@ -286,7 +356,9 @@ def matmul(
         else:
             check_config(config, M, N)
             given["K_EVEN"] = K % config.kwargs["BLOCK_K"] == 0
-            matmul_kernel[grid](*arguments(a, b, c), **given, **config.all_kwargs())
+            matmul_kernel[grid](
+                *arguments(a, b, c), **given, **config.all_kwargs()
+            )
     # --8<-- [end:launch]
     return c
 
@@ -307,22 +379,32 @@ def prepare(
     a: torch.Tensor, b: torch.Tensor, *,
     input_precision: str = "ieee", threads: int | None = None,
 ) -> None:  # fmt: skip
-    """Compile all configs that tuning would time, side by side. On a GPU only.
+    """Compile all configs that tuning would time, side by side. On a GPU
+    only.
 
     Afterwards ``matmul(a, b)`` has only to time them.
 
     Raises:
-        ValueError: An argument is something that the kernel cannot serve, or kernels run in the interpreter.
+        ValueError: An argument is something that the kernel cannot serve,
+            or kernels run in the interpreter.
     """
     check_arguments(a, b, input_precision)
     if not isinstance(matmul_kernel, triton.JITFunction):
-        raise ValueError("TRITON_INTERPRET=1 is set: the interpreter compiles nothing")
+        raise ValueError(
+            "TRITON_INTERPRET=1 is set: the interpreter compiles nothing"
+        )
     c = torch.empty(a.shape[0], b.shape[1], dtype=a.dtype, device=a.device)
     if c.numel():
         even = a.shape[1] % K_MULTIPLE == 0
-        given = {"K_EVEN": even, "PRECISION": input_precision, "INDEX": index_of(a, b, c)}
+        given = {
+            "K_EVEN": even, "PRECISION": input_precision,
+            "INDEX": index_of(a, b, c),
+        }
         pool = ThreadPoolExecutor(threads)
-        with torch.cuda.device_of(a), tuning, pool, triton.AsyncCompileMode(pool):
+        with (
+            torch.cuda.device_of(a), tuning, pool,
+            triton.AsyncCompileMode(pool),
+        ):
             tuned_kernel.warmup(*arguments(a, b, c), **given, grid=(1,))
 # --8<-- [end:prepare]
 

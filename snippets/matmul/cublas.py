@@ -52,7 +52,8 @@ LARGEST_ERROR = {torch.bfloat16: 8e-3, torch.float16: 1e-3, torch.float32: 2e-3}
 
 # --8<-- [start:padded]
 def widened(x: torch.Tensor, multiple: int = 8) -> torch.Tensor:
-    """Return ``x`` with zeros to its right and below it, up to multiples of 8, which are 16 bytes if it has 16 bits.
+    """Return ``x`` with zeros to its right and below it, up to multiples of
+    8, which are 16 bytes if it has 16 bits.
 
     >>> widened(torch.ones(2, 9)).shape
     torch.Size([8, 16])
@@ -61,7 +62,12 @@ def widened(x: torch.Tensor, multiple: int = 8) -> torch.Tensor:
     return torch.nn.functional.pad(x, (0, columns, 0, rows))
 
 
-def padded(a: torch.Tensor, b: torch.Tensor, wide_a: torch.Tensor, wide_b: torch.Tensor) -> torch.Tensor:
+def padded(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    wide_a: torch.Tensor,
+    wide_b: torch.Tensor,
+) -> torch.Tensor:
     """Multiply by cuBLAS copies that were made before; the result is cut to size, as a view."""
     return torch.matmul(wide_a, wide_b)[: a.shape[0], : b.shape[1]]
 
@@ -71,7 +77,10 @@ def padding_each(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return padded(a, b, widened(a), widened(b))
 
 
-PADDED = {"padded": "copies made before", "padding": "copies made at each call"}
+PADDED = {
+    "padded": "copies made before",
+    "padding": "copies made at each call",
+}
 # --8<-- [end:padded]
 
 

@@ -41,30 +41,56 @@ def few_rows_kernel(
     n, k = tile * BLOCK_N, begin * BLOCK_K
     # --8<-- [end:stretch]
     # --8<-- [start:pointers]
-    # In 64 bits the way to the tile, a number of the whole program. In 32, unless that is too few, those within it.
+    # In 64 bits the way to the tile, a number of the whole program. In 32,
+    # unless that is too few, those within it.
     far_n, far_k = n.to(tl.int64), k.to(tl.int64)
-    rows, columns, lanes = tl.arange(0, ROWS), tl.arange(0, BLOCK_N), tl.arange(0, BLOCK_K).to(INDEX)
-    # Promises to the compiler: runs of memory begin and end at multiples of 16 bytes, so loads may be that wide.
+    rows, columns, lanes = (
+        tl.arange(0, ROWS), tl.arange(0, BLOCK_N),
+        tl.arange(0, BLOCK_K).to(INDEX),
+    )
+    # Promises to the compiler: runs of memory begin and end at multiples of
+    # 16 bytes, so loads may be that wide.
     left = tl.multiple_of(N - n, N_UNIT)
     is_row, is_column = rows < M, columns < left
-    a_ptrs = a_ptr + far_k + tl.multiple_of(rows.to(INDEX) * stride_a, UNIT)[:, None] + lanes[None, :]
-    there = (columns % left).to(INDEX)  # columns behind the last begin again at n, and need no mask
+    a_ptrs = (
+        a_ptr
+        + far_k
+        + tl.multiple_of(rows.to(INDEX) * stride_a, UNIT)[:, None]
+        + lanes[None, :]
+    )
+    # Columns behind the last begin again at n, and need no mask.
+    there = (columns % left).to(INDEX)
     if B_ALONG_K:
-        b_ptrs = b_ptr + (far_n * stride_b + far_k) + tl.multiple_of(there * stride_b, UNIT)[:, None] + lanes[None, :]
+        b_ptrs = (
+            b_ptr
+            + (far_n * stride_b + far_k)
+            + tl.multiple_of(there * stride_b, UNIT)[:, None]
+            + lanes[None, :]
+        )
         b_step = BLOCK_K
     else:
-        b_ptrs = b_ptr + (far_n + far_k * stride_b) + there[:, None] + tl.multiple_of(lanes * stride_b, UNIT)[None, :]
+        b_ptrs = (
+            b_ptr
+            + (far_n + far_k * stride_b)
+            + there[:, None]
+            + tl.multiple_of(lanes * stride_b, UNIT)[None, :]
+        )
         b_step = BLOCK_K * tl.cast(stride_b, tl.int64)
     # --8<-- [end:pointers]
     # --8<-- [start:loop]
     acc = tl.zeros((BLOCK_N, ROWS), dtype=tl.float32)
     for step in range(begin, end):
         if K_EVEN:
-            a = tl.load(a_ptrs, mask=is_row[:, None])  # of other rows, the sums are not stored
+            # Of other rows, the sums are not stored.
+            a = tl.load(a_ptrs, mask=is_row[:, None])
             b = tl.load(b_ptrs)
         else:
-            inside = tl.arange(0, BLOCK_K) < tl.multiple_of(K - step * BLOCK_K, UNIT)
-            a = tl.load(a_ptrs, mask=is_row[:, None] & inside[None, :], other=0.0)
+            inside = tl.arange(0, BLOCK_K) < tl.multiple_of(
+                K - step * BLOCK_K, UNIT
+            )
+            a = tl.load(
+                a_ptrs, mask=is_row[:, None] & inside[None, :], other=0.0
+            )
             b = tl.load(b_ptrs, mask=inside[None, :], other=0.0)
         acc = tl.dot(b, a.T, acc, input_precision=PRECISION)
         a_ptrs += BLOCK_K
@@ -88,8 +114,6 @@ def few_rows_kernel(
             tl.store(c_ptrs, total, mask=mask)
             tl.store(count_ptr + tile, 0)  # for the next launch
     # --8<-- [end:finish]
-
-
 # --8<-- [end:kernel]
 
 
@@ -97,7 +121,9 @@ def few_rows_kernel(
 class Plan(NamedTuple):
     """A way to share out a product."""
 
-    rows: int  # of the tile: as many as a has, rounded up to a power of two, 8 at least
+    # Of the tile: as many as a has, rounded up to a power of two, 8 at
+    # least.
+    rows: int
     block_n: int
     block_k: int
     num_warps: int
@@ -106,48 +132,66 @@ class Plan(NamedTuple):
     parts: int  # stretches of K, each a program
 
 
-LIMITS = {"multiprocessors": 132, "shared": 232_448}  # bytes of shared memory that a program may use: of an H200
-# Programs for each multiprocessor, and stages of each: one tile of b is multiplied, the others are under way. One
-# program is best, if that leaves few multiprocessors without work.
+# Bytes of shared memory that a program may use: of an H200.
+LIMITS = {"multiprocessors": 132, "shared": 232_448}
+# Programs for each multiprocessor, and stages of each: one tile of b is
+# multiplied, the others are under way. One program is best, if that leaves
+# few multiprocessors without work.
 ONE, TWO = (1, 6), (2, 4)
 FILLED = 0.9
 
 
 def plan(
-    M: int, N: int, K: int, *, size: int = 2, by_hand: bool = False, wide: bool = True,
-    multiprocessors: int = LIMITS["multiprocessors"], shared: int = LIMITS["shared"],
-) -> Plan:  # fmt: skip
-    """Choose tile and stretches, so that all multiprocessors begin at once, and end at once.
+    M: int,
+    N: int,
+    K: int,
+    *,
+    size: int = 2,
+    by_hand: bool = False,
+    wide: bool = True,
+    multiprocessors: int = LIMITS["multiprocessors"],
+    shared: int = LIMITS["shared"],
+) -> Plan:
+    """Choose tile and stretches, so that all multiprocessors begin at once,
+    and end at once.
 
-    One program for each multiprocessor, with six stages, where that gives nine tenths of them one; otherwise
-    two for each, with four. So an H200's times of some hundred plans for 15 sizes of models say.
+    One program for each multiprocessor, with six stages, where that gives
+    nine tenths of them one; otherwise two for each, with four. So an H200's
+    times of some hundred plans for 15 sizes of models say.
 
     Args:
         M, N, K: From 1, M to 64.
         size: Bytes of an element of a and b.
-        by_hand: Whether it is float32 in full precision, which matrix units cannot do.
-        wide: Whether loads are of 16 bytes. Those of single elements go through registers, so the tile must be small.
-        multiprocessors, shared: How many there are, and bytes of shared memory of each.
+        by_hand: Whether it is float32 in full precision, which matrix units
+            cannot do.
+        wide: Whether loads are of 16 bytes. Those of single elements go
+            through registers, so the tile must be small.
+        multiprocessors, shared: How many there are, and bytes of shared
+            memory of each.
 
     >>> plan(1, 4096, 4096).tiles, plan(1, 4096, 4096).parts
     (64, 2)
     """
     rows = max(8, triton.next_power_of_2(M))
-    block_n, block_k = (32, 32) if by_hand else (64, (256 if wide else 64) // size)
+    block_n, block_k = (
+        (32, 32) if by_hand else (64, (256 if wide else 64) // size)
+    )
     if wide and -(-N // block_n) > 2 * multiprocessors:
         block_n *= 2
-    # wgmma, the instruction of 4 warps, takes float32 only along K: with 2, it is one that takes it along N as well.
+    # wgmma, the instruction of 4 warps, takes float32 only along K: with 2,
+    # it is one that takes it along N as well.
     warps = 2 if size == 4 and not by_hand else 4
     tiles, steps = -(-N // block_n), -(-K // block_k)
     for each, stages in (ONE, TWO):
-        most = max(1, min(steps // 2, 2**30 // steps))  # (parts * steps) stays below 2**31
+        # (parts * steps) stays below 2**31.
+        most = max(1, min(steps // 2, 2**30 // steps))
         parts = min(most, max(1, each * multiprocessors // tiles))
-        stages = max(1, min(stages, shared // ((rows + block_n) * block_k * size)))
+        stages = max(
+            1, min(stages, shared // ((rows + block_n) * block_k * size))
+        )
         if FILLED * multiprocessors <= tiles * parts <= multiprocessors:
             break
     return Plan(rows, block_n, block_k, warps, stages, tiles, parts)
-
-
 # --8<-- [end:plan]
 
 
@@ -208,8 +252,6 @@ def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
             num_warps=found.num_warps, num_stages=found.num_stages,
         )  # fmt: skip
     return c
-
-
 # --8<-- [end:host]
 
 
@@ -252,8 +294,6 @@ def counters(device: torch.device, tiles: int) -> torch.Tensor:
             FOR_GRAPHS[device] = torch.zeros(ROOM, dtype=torch.int32, device=device)
             torch.cuda.current_stream(device).synchronize()  # once: other streams will read these zeros
     return KEPT[key]
-
-
 # --8<-- [end:counters]
 
 
@@ -303,8 +343,6 @@ def main():
     for M, N, K in ((1, 4096, 4096), (1, 28672, 8192), (16, 4096, 14336), (64, 1024, 8192), (1, 128256, 4096)):
         found = plan(M, N, K)
         print(f"{M} x {N} x {K}: {found.tiles} tiles, {found.parts} parts, {found.tiles * found.parts} programs")
-
-
 # --8<-- [end:main]
 
 

@@ -37,20 +37,27 @@ LONGEST = 2**31 - 2**9  # of a dimension: a tile that begins inside must end bel
 
 # --8<-- [start:quantize]
 def quantize(
-    x: torch.Tensor, *, dtype: torch.dtype = torch.float8_e4m3fn, dim: int | None = None
+    x: torch.Tensor,
+    *,
+    dtype: torch.dtype = torch.float8_e4m3fn,
+    dim: int | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return ``x`` as 8-bit numbers, and the float32 scale to multiply them by: ``q.float() * scale`` is about ``x``.
+    """Return ``x`` as 8-bit numbers, and the float32 scale to multiply them
+    by: ``q.float() * scale`` is about ``x``.
 
-    The scale puts the largest magnitude at the end of the range of ``dtype``; where all is zero, so is ``q``.
+    The scale puts the largest magnitude at the end of the range of
+    ``dtype``; where all is zero, so is ``q``.
 
     Args:
         x: A tensor of floats that are finite in float32.
         dtype: One of ``DTYPES``.
-        dim: The dimension to find the largest magnitude along: 1 gives each row of a matrix a scale, shape ``(M, 1)``,
-            and 0 each column, ``(1, N)``. ``None``: one scale for all, of shape ``()``.
+        dim: The dimension to find the largest magnitude along: 1 gives each
+            row of a matrix a scale, shape ``(M, 1)``, and 0 each column,
+            ``(1, N)``. ``None``: one scale for all, of shape ``()``.
 
     Raises:
-        ValueError: ``x`` is not of floats, or ``dtype`` not one of ``DTYPES``.
+        ValueError: ``x`` is not of floats, or ``dtype`` not one of
+            ``DTYPES``.
 
     >>> q, scale = quantize(torch.tensor([[1.0, -448.0], [2.0, 4.0]]), dim=1)
     >>> q.float().tolist(), scale.tolist()
@@ -59,15 +66,29 @@ def quantize(
     if not x.is_floating_point():
         raise ValueError(f"x must be of floats; got {x.dtype}")
     if dtype not in DTYPES:
-        raise ValueError(f"dtype must be one of {', '.join(map(str, DTYPES))}; got {dtype}")
+        raise ValueError(
+            f"dtype must be one of {', '.join(map(str, DTYPES))}; got {dtype}"
+        )
     x = x.float()
     if x.numel() == 0:  # there is no largest of none
-        largest = x.new_zeros(() if dim is None else [1 if i == dim % x.ndim else n for i, n in enumerate(x.shape)])
+        largest = x.new_zeros(
+            ()
+            if dim is None
+            else [
+                1 if i == dim % x.ndim else n for i, n in enumerate(x.shape)
+            ]
+        )
     else:
-        largest = x.abs().amax() if dim is None else x.abs().amax(dim, keepdim=True)
+        largest = (
+            x.abs().amax()
+            if dim is None
+            else x.abs().amax(dim, keepdim=True)
+        )
     end = torch.finfo(dtype).max
-    scale = (largest / end).clamp(min=torch.finfo(torch.float32).tiny)  # never 0: x is divided by it
-    return (x / scale).clamp(-end, end).to(dtype), scale  # a guard: a rounded quotient may lie a hair beyond the end
+    # Never 0: x is divided by it.
+    scale = (largest / end).clamp(min=torch.finfo(torch.float32).tiny)
+    # A guard: a rounded quotient may lie a hair beyond the end.
+    return (x / scale).clamp(-end, end).to(dtype), scale
 # --8<-- [end:quantize]
 
 
@@ -100,15 +121,30 @@ def store_tile(c_desc, m, n, tile, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 # --8<-- [start:epilogue]
 @triton.jit
 def scale_and_store(
-    acc, first_m, first_n, c_desc, scale_a_ptr, scale_b_ptr, M, N, stride_scale_a, stride_scale_b,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr, PARTS: tl.constexpr,
-):  # fmt: skip
+    acc,
+    first_m,
+    first_n,
+    c_desc,
+    scale_a_ptr,
+    scale_b_ptr,
+    M,
+    N,
+    stride_scale_a,
+    stride_scale_b,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    PARTS: tl.constexpr,
+):
     """Multiply each row and each column of sums by its scale, and store what came of them."""
     m, n = first_m + tl.arange(0, ROWS), first_n + tl.arange(0, COLUMNS)
-    # Lanes beyond the result get some scale or other. The descriptor stores none of them, but up to 16 bytes of a row.
+    # Lanes beyond the result get some scale or other. The descriptor stores
+    # none of them, but up to 16 bytes of a row.
     scale_a = tl.load(scale_a_ptr + m * stride_scale_a, mask=m < M)
     scale_b = tl.load(scale_b_ptr + n * stride_scale_b, mask=n < N)
-    store_tile(c_desc, first_m, first_n, acc * scale_a[:, None] * scale_b[None, :], ROWS, COLUMNS, PARTS)
+    store_tile(
+        c_desc, first_m, first_n, acc * scale_a[:, None] * scale_b[None, :],
+        ROWS, COLUMNS, PARTS,
+    )
 # --8<-- [end:epilogue]
 
 
@@ -130,7 +166,8 @@ def scaled_matmul_kernel(
             acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
             for k in range(0, K, BLOCK_K):
                 a = a_desc.load([pid_m * BLOCK_M, k])
-                b = b_desc.load([pid_n * BLOCK_N, k])  # of b transposed: both have K along their rows
+                # Of b transposed: both have K along their rows.
+                b = b_desc.load([pid_n * BLOCK_N, k])
                 acc = tl.dot(a, b.T, acc)
             # --8<-- [end:fast]
         else:

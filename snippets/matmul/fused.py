@@ -36,7 +36,8 @@ LONGEST = 2**30  # of a dimension, so that a step beyond its end still fits in 3
 # --8<-- [start:tail]
 @triton.jit
 def tail(x):
-    """Return a normal distribution's part beyond x, from 0 to 20: 2 to a polynomial. Up to 4.5, off by 3e-6 of itself.
+    """Return a normal distribution's part beyond x, from 0 to 20: 2 to a
+    polynomial. Up to 4.5, off by 3e-6 of itself.
     """
     p = 9.1918980e-6 + x * -5.8392946e-7
     p = -5.9228967e-4 + x * (-2.3049869e-5 + x * p)
@@ -50,13 +51,23 @@ def tail(x):
 @triton.jit
 def activate(x, ACTIVATION: tl.constexpr):
     if ACTIVATION == "relu":
-        x = tl.maximum(x, 0.0, propagate_nan=tl.PropagateNan.ALL)  # NaN stays NaN, as in torch
-    elif ACTIVATION == "gelu":  # x * (1 + erf(x / sqrt(2))) / 2: a relu, less the tail of a normal distribution
+        # NaN stays NaN, as in torch.
+        x = tl.maximum(x, 0.0, propagate_nan=tl.PropagateNan.ALL)
+    # X * (1 + erf(x / sqrt(2))) / 2: a relu, less the tail of a normal
+    # distribution.
+    elif ACTIVATION == "gelu":
         size = tl.minimum(tl.abs(x), 20.0)
-        x = tl.maximum(x, 0.0, propagate_nan=tl.PropagateNan.ALL) - size * tail(size)
-    # exp(y) is exp2(y * log2(e)), and a GPU has an instruction for exp2: the factor is put into the constants.
-    elif ACTIVATION == "gelu_tanh":  # 0.5 * (1 + tanh(y)) is 1 / (1 + exp(-2 * y)); 2 * sqrt(2 / pi) * log2(e)
-        x = x / (1 + tl.exp2(-2.302208198144325 * (x + 0.044715 * x * x * x)))
+        x = tl.maximum(
+            x, 0.0, propagate_nan=tl.PropagateNan.ALL
+        ) - size * tail(size)
+    # exp(y) is exp2(y * log2(e)), and a GPU has an instruction for exp2:
+    # the factor is put into the constants.
+    # 0.5 * (1 + tanh(y)) is 1 / (1 + exp(-2 * y)); 2 * sqrt(2 / pi) *
+    # log2(e).
+    elif ACTIVATION == "gelu_tanh":
+        x = x / (
+            1 + tl.exp2(-2.302208198144325 * (x + 0.044715 * x * x * x))
+        )
     elif ACTIVATION == "silu":
         x = x / (1 + tl.exp2(-1.4426950408889634 * x))
     return x
@@ -99,7 +110,9 @@ def finish(
             rows = m + tl.arange(0, BLOCK_M)
             mask = (rows[:, None] < M) & (columns[None, :] < N)
             tl.store(
-                out + rows[:, None].to(tl.int64) * N + columns[None, :], acc, mask=mask
+                out + rows[:, None].to(tl.int64) * N + columns[None, :],
+                acc,
+                mask=mask,
             )
         # --8<-- [end:finish]
 
@@ -135,10 +148,16 @@ class Config(NamedTuple):
     block_n: int  # columns of it
     block_k: int  # columns of x and weight that a step loads
     num_warps: int
-    num_stages: int  # buffers for a step's tiles: loads run this many steps ahead, less one
-    parts: int = 1  # parts in which a tile is activated and stored: fewer registers and less shared memory
-    per_sm: int = 1  # programs for each multiprocessor: while one stores its tile, another can multiply
-    group_m: int = 8  # tiles down before the next column of tiles: reuse in L2
+    # Buffers for a step's tiles: loads run this many steps ahead, less one.
+    num_stages: int
+    # Parts in which a tile is activated and stored: fewer registers and
+    # less shared memory.
+    parts: int = 1
+    # Programs for each multiprocessor: while one stores its tile, another
+    # can multiply.
+    per_sm: int = 1
+    # Tiles down before the next column of tiles: reuse in L2.
+    group_m: int = 8
 
 
 PAIR = Config(128, 128, 64, num_warps=4, num_stages=3, parts=2, per_sm=2)
@@ -148,7 +167,9 @@ LOW = Config(64, 64, 128, num_warps=4, num_stages=3, per_sm=2, group_m=1)
 FLOAT32 = Config(64, 64, 16, num_warps=4, num_stages=3, per_sm=2)
 
 
-def choose_config(M: int, N: int, K: int, itemsize: int, multiprocessors: int) -> Config:
+def choose_config(
+    M: int, N: int, K: int, itemsize: int, multiprocessors: int
+) -> Config:
     """Return the config for a layer.
 
     >>> choose_config(8192, 8192, 256, itemsize=2, multiprocessors=132) == PAIR
@@ -157,8 +178,11 @@ def choose_config(M: int, N: int, K: int, itemsize: int, multiprocessors: int) -
     if itemsize == 4:
         return FLOAT32
     tiles = -(-M // 128) * -(-N // 128)
-    if M <= 64 or 2 * tiles <= multiprocessors:  # a lower tile loads fewer rows that do not exist
-        return LOW._replace(block_m=16 if M <= 16 else 32 if M <= 32 else 64)
+    # A lower tile loads fewer rows that do not exist.
+    if M <= 64 or 2 * tiles <= multiprocessors:
+        return LOW._replace(
+            block_m=16 if M <= 16 else 32 if M <= 32 else 64
+        )
     if tiles <= multiprocessors:
         return SINGLE
     return PAIR if K < 2048 else LARGE
@@ -314,7 +338,13 @@ def main():
     weight = torch.tensor([[3.0, 1.0], [1.0, 2.0], [0.0, -1.0]], device=device)
     bias = torch.tensor([0.5, 1.0, -4.0], device=device)
     for activation in (None, *ACTIVATIONS):
-        print(f"{activation}:", [round(y, 4) for y in linear(x, weight, bias, activation)[0].tolist()])
+        print(
+            f"{activation}:",
+            [
+                round(y, 4)
+                for y in linear(x, weight, bias, activation)[0].tolist()
+            ],
+        )
     # --8<-- [end:toy]
 
     print("## rounding")

@@ -51,14 +51,26 @@ def matmul_kernel(
     GROUP_M: tl.constexpr,
 ):
     pid_m, pid_n = grouped(
-        tl.program_id(axis=0), tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N), GROUP_M,
+        tl.program_id(axis=0), tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N),
+        GROUP_M,
     )
     m, n = pid_m * BLOCK_M, pid_n * BLOCK_N
-    rows, columns = tl.arange(0, BLOCK_M)[:, None], tl.arange(0, BLOCK_N)[None, :]
+    rows, columns = (
+        tl.arange(0, BLOCK_M)[:, None],
+        tl.arange(0, BLOCK_N)[None, :],
+    )
     k = tl.arange(0, BLOCK_K)
     # One offset in 64 bits leads to the tile; those within it have 32.
-    a_ptrs = a_ptr + m.to(tl.int64) * stride_am + (rows * stride_am + k[None, :] * stride_ak)
-    b_ptrs = b_ptr + n.to(tl.int64) * stride_bn + (k[:, None] * stride_bk + columns * stride_bn)
+    a_ptrs = (
+        a_ptr
+        + m.to(tl.int64) * stride_am
+        + (rows * stride_am + k[None, :] * stride_ak)
+    )
+    b_ptrs = (
+        b_ptr
+        + n.to(tl.int64) * stride_bn
+        + (k[:, None] * stride_bk + columns * stride_bn)
+    )
     step = tl.full((), BLOCK_K, tl.int64)
     acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
     for start in range(0, K, BLOCK_K):
@@ -227,12 +239,14 @@ def tile_reads(
     order: Sequence[tuple[int, int]], tiles_k: int, *,
     resident: int, cache: int | None = None,
 ) -> Reads:
-    """Count what a cache of ``cache`` tiles answers when programs take ``order``.
+    """Count what a cache of ``cache`` tiles answers when programs take
+    ``order``.
 
-    ``resident`` programs run at a time, one wave after the other. Those of a wave
-    do each of ``tiles_k`` steps together. In step k the program of tile (m, n)
-    reads tile (m, k) of A, then tile (k, n) of B. A full cache drops the tile
-    that was not asked for the longest; ``None`` is a cache that is never full.
+    ``resident`` programs run at a time, one wave after the other. Those of
+    a wave do each of ``tiles_k`` steps together. In step k the program of
+    tile (m, n) reads tile (m, k) of A, then tile (k, n) of B. A full cache
+    drops the tile that was not asked for the longest; ``None`` is a cache
+    that is never full.
 
     >>> row_major, by_three = tile_order(9, 9, 1), tile_order(9, 9, 3)
     >>> tile_reads(row_major[:9], 9, resident=9).misses

@@ -374,7 +374,9 @@ def timed_reads(order: Sequence[tuple[int, int]], schedule: Schedule, tiles_k: i
     Reads(reads=12, hits=3)
     """
     # --8<-- [start:timed]
-    begin, end = torch.tensor([schedule.begin, schedule.end], dtype=torch.float64)
+    begin, end = torch.tensor(
+        [schedule.begin, schedule.end], dtype=torch.float64
+    )
     step = torch.arange(tiles_k)
     times = begin[:, None] + (end - begin)[:, None] * (step + 0.5) / tiles_k
     m, n = torch.tensor(order).T[:, :, None]

@@ -4,7 +4,8 @@
 Counted as they stand in the files, without blank lines, comments and docstrings. The host functions, the checks of
 their arguments and the choice of a config are not counted.
 
-Units: lines of at most 120 columns; words of Python, such as names, numbers and signs, which no line break changes.
+Units: lines as they stand, few of more than 76 columns; words of Python, such as names, numbers and signs, which no
+line break changes.
 Source: the claim that a matmul as fast as cuBLAS takes fewer than 25 lines of Triton, in OpenAI's announcement of 2021.
 
 Run it with ``python kernel_lines.py``. It launches nothing.

@@ -41,8 +41,6 @@ def position(tile, tiles_m, tiles_n, GROUP_M: tl.constexpr):
     first = tile // per_group * GROUP_M
     height = tl.minimum(tiles_m - first, GROUP_M)  # the last group may be lower
     return first + tile % per_group % height, tile % per_group // height
-
-
 # --8<-- [end:order]
 
 
@@ -57,34 +55,50 @@ def share(M, N, K, parts, SPLIT: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: t
         return pid % tiles, part, part * steps // parts, (part + 1) * steps // parts
     else:
         return pid, 0, 0, steps
-
-
 # --8<-- [end:share]
 
 
 # --8<-- [start:pointers]
 @triton.jit
 def tile_pointers(
-    ptr, first, k, size, stride,
-    ALONG_K: tl.constexpr, UNIT: tl.constexpr, INDEX: tl.constexpr, BLOCK: tl.constexpr, BLOCK_K: tl.constexpr,
-):  # fmt: skip
-    """Return pointers to BLOCK rows of ``a``, or columns of ``b``, from ``first``, and BLOCK_K steps of K from ``k``.
+    ptr,
+    first,
+    k,
+    size,
+    stride,
+    ALONG_K: tl.constexpr,
+    UNIT: tl.constexpr,
+    INDEX: tl.constexpr,
+    BLOCK: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+):
+    """Return pointers to BLOCK rows of ``a``, or columns of ``b``, from
+    ``first``, and BLOCK_K steps of K from ``k``.
 
-    Also how far it is to the next tile along K. One offset in 64 bits leads to the tile; those within it are INDEX,
-    32 bits where they suffice. Beyond the end, rows begin again at ``first``, and need no mask. UNIT is a promise to
-    the compiler: that many elements, 16 bytes, begin at a multiple of as many. So one instruction can load them.
+    Also how far it is to the next tile along K. One offset in 64 bits leads
+    to the tile; those within it are INDEX, 32 bits where they suffice.
+    Beyond the end, rows begin again at ``first``, and need no mask. UNIT is
+    a promise to the compiler: that many elements, 16 bytes, begin at a
+    multiple of as many. So one instruction can load them.
     """
     begin, k = tl.cast(first, tl.int64), tl.cast(k, tl.int64)
     rows, steps = tl.arange(0, BLOCK), tl.arange(0, BLOCK_K).to(INDEX)
     if ALONG_K:  # neighbors in memory are neighbors along K
-        offsets = tl.multiple_of((rows % (size - first)).to(INDEX) * stride, UNIT)[:, None] + steps[None, :]
+        offsets = (
+            tl.multiple_of(
+                (rows % (size - first)).to(INDEX) * stride, UNIT
+            )[:, None]
+            + steps[None, :]
+        )
         return ptr + (begin * stride + k) + offsets, BLOCK_K
     else:
         rows = (rows % tl.multiple_of(size - first, UNIT)).to(INDEX)
-        offsets = rows[:, None] + tl.multiple_of(steps * stride, UNIT)[None, :]
-        return ptr + (begin + k * stride) + offsets, BLOCK_K * tl.cast(stride, tl.int64)
-
-
+        offsets = (
+            rows[:, None] + tl.multiple_of(steps * stride, UNIT)[None, :]
+        )
+        return ptr + (begin + k * stride) + offsets, BLOCK_K * tl.cast(
+            stride, tl.int64
+        )
 # --8<-- [end:pointers]
 
 
@@ -105,8 +119,6 @@ def store_tile(
         first = tl.cast(m, tl.int64) * N + n
         offsets = tl.multiple_of(rows.to(INDEX) * N, UNIT)[:, None] + columns[None, :]
     tl.store(c_ptr + first + offsets, acc, mask=inside)  # rounded to c's dtype
-
-
 # --8<-- [end:store]
 
 
@@ -136,8 +148,6 @@ def finish(
                     total += tl.load(strip + piece * TILE, cache_modifier=".cg")
                 store_tile(c_ptr, total, m + top, n, M, N, SWAPPED, UNIT, INDEX, ROWS, BLOCK_N)
             tl.store(count_ptr + tile, 0)  # for the next launch
-
-
 # --8<-- [end:finish]
 
 
@@ -171,8 +181,6 @@ def tile_kernel(
     # --8<-- [end:loop]
     finish(c_ptr, acc, partial_ptr, count_ptr, tile, part, parts, m, n, M, N,
            SWAPPED, SPLIT, C_UNIT, INDEX, BLOCK_M, BLOCK_N)  # fmt: skip
-
-
 # --8<-- [end:tile]
 
 
@@ -196,8 +204,6 @@ def described_kernel(
         acc = tl.dot(a_tile, b_tile, acc, input_precision=PRECISION)
     finish(c_ptr, acc, partial_ptr, count_ptr, tile, part, parts, m, n, M, N,
            False, SPLIT, C_UNIT, INDEX, BLOCK_M, BLOCK_N)  # fmt: skip
-
-
 # --8<-- [end:described]
 
 
@@ -271,8 +277,6 @@ def streamed_kernel(
                 tl.store(count_ptr + shared, 0)  # for the next launch
             store_tile(c_ptr, left, m, n, M, N, False, C_UNIT, INDEX, BLOCK_M, LEFT)
             store_tile(c_ptr, right, m, n + LEFT, M, N, False, C_UNIT, INDEX, BLOCK_M, RIGHT)
-
-
 # --8<-- [end:streamed]
 
 
@@ -300,8 +304,6 @@ def persistent_kernel(
         left, right = tl.split(halves)
         c.store([pid_m * BLOCK_M, pid_n * BLOCK_N], left)
         c.store([pid_m * BLOCK_M, pid_n * BLOCK_N + BLOCK_N // 2], right)
-
-
 # --8<-- [end:persistent]
 
 
@@ -323,21 +325,29 @@ class Plan(NamedTuple):
 
 
 # --8<-- [start:constants]
-# Fitted to an H200's times for 37 sizes (bfloat16, operands in rotation, Triton 3.9), by random search.
-# Of a multiprocessor, in a nanosecond: FLOPs, divided by the bytes of an element; FLOPs of float32 without matrix
-# units; bytes from L2; bytes of sums stored; bytes of pieces that one program adds up. Of all together: bytes from
-# memory.
-FLOPS, FLOPS_BY_HAND, L2_BYTES, STORES, ONE_READS, MEMORY = 11_000, 500, 130, 800, 20, 4_300
-# How much of these FLOPs a tile reaches, by block_m and block_n; and how much more of them with descriptors.
+# Fitted to an H200's times for 37 sizes (bfloat16, operands in rotation,
+# Triton 3.9), by random search. Of a multiprocessor, in a nanosecond:
+# FLOPs, divided by the bytes of an element; FLOPs of float32 without matrix
+# units; bytes from L2; bytes of sums stored; bytes of pieces that one
+# program adds up. Of all together: bytes from memory.
+FLOPS, FLOPS_BY_HAND, L2_BYTES, STORES, ONE_READS, MEMORY = (
+    11_000, 500, 130, 800, 20, 4_300,
+)
+# How much of these FLOPs a tile reaches, by block_m and block_n; and how
+# much more of them with descriptors.
 REACHED = {
-    (128, 256): 1.08, (128, 192): 0.82, (128, 128): 1.0, (64, 256): 0.94, (64, 128): 0.89, (128, 64): 0.71,
-    (64, 64): 0.59, (64, 32): 0.46,
-}  # fmt: skip
-DESCRIBED, ALONE = 1.2, 0.92  # (of 8 warps, where 4 would do, one program has room)
-# How much longer a step takes in a stream: neighbors load the same tiles, but not at the same time.
+    (128, 256): 1.08, (128, 192): 0.82, (128, 128): 1.0, (64, 256): 0.94,
+    (64, 128): 0.89, (128, 64): 0.71, (64, 64): 0.59, (64, 32): 0.46,
+}
+# (of 8 warps, where 4 would do, one program has room).
+DESCRIBED, ALONE = 1.2, 0.92
+# How much longer a step takes in a stream: neighbors load the same tiles,
+# but not at the same time.
 OUT_OF_STEP = 1.07
-# Nanoseconds: the first load of a program until its last store, without its steps; a load; what a step takes besides;
-# waiting for the last program. And how much of the first is left between two tiles of a persistent program.
+# Nanoseconds: the first load of a program until its last store, without its
+# steps; a load; what a step takes besides; waiting for the last program.
+# And how much of the first is left between two tiles of a persistent
+# program.
 EDGE, LATENCY, TURN, LAST, OVERLAPPED = 2_500, 1_000, 17, 2_200, 0.37
 # --8<-- [end:constants]
 
@@ -452,43 +462,64 @@ def plan_of_few(rows, columns, K, size, swapped, wide, multiprocessors, shared) 
         if 0.9 * multiprocessors <= tiles * parts <= multiprocessors:
             break
     return Plan("tile", swapped, m, n, k, warps, stages, parts, tiles * parts)
-
-
 # --8<-- [end:plan]
 
 
 # --8<-- [start:estimate]
-def estimate(M, N, K, size, by_hand, multiprocessors, shared, plan: Plan) -> float:
+def estimate(
+    M, N, K, size, by_hand, multiprocessors, shared, plan: Plan
+) -> float:
     """Return the nanoseconds that a product may take."""
     m, n, k = plan.block_m, plan.block_n + plan.more_n, plan.block_k
-    loaded, steps = (m + n) * k * size, -(-K // (k * plan.parts))  # bytes of a step; steps of a program, for each tile
+    # Bytes of a step; steps of a program, for each tile.
+    loaded, steps = (m + n) * k * size, -(-K // (k * plan.parts))
     tiles = -(-M // m) * -(-N // n)
     together = 1
     if plan.kernel in ("tile", "described"):
-        # How many programs have room on a multiprocessor at once: each thread has 64 registers beside the sums.
+        # How many programs have room on a multiprocessor at once: each
+        # thread has 64 registers beside the sums.
         registers = plan.num_warps * 32 * 64 + m * n
-        room = max(1, min(shared // (plan.num_stages * loaded), 2**16 // registers))
+        room = max(
+            1, min(shared // (plan.num_stages * loaded), 2**16 // registers)
+        )
         together = min(room, -(-plan.programs // multiprocessors))
         rounds = -(-plan.programs // (together * multiprocessors))
     else:
-        rounds = -(-(plan.whole if plan.kernel == "streamed" else tiles) // plan.programs)
-    reached = REACHED.get((m, n), 0.5) * (1 if plan.kernel == "tile" else DESCRIBED)
+        rounds = -(
+            -(plan.whole if plan.kernel == "streamed" else tiles)
+            // plan.programs
+        )
+    reached = REACHED.get((m, n), 0.5) * (
+        1 if plan.kernel == "tile" else DESCRIBED
+    )
     if plan.num_warps == 8 and (m, n) == (128, 128):
         reached *= ALONE
-    arithmetic = together * 2 * m * n * k / (FLOPS_BY_HAND if by_hand else FLOPS / size * reached)
-    step = TURN + max(arithmetic, together * loaded / L2_BYTES, LATENCY / max(1, plan.num_stages - 1))
+    arithmetic = (
+        together
+        * 2
+        * m
+        * n
+        * k
+        / (FLOPS_BY_HAND if by_hand else FLOPS / size * reached)
+    )
+    step = TURN + max(
+        arithmetic, together * loaded / L2_BYTES,
+        LATENCY / max(1, plan.num_stages - 1),
+    )
     edge = EDGE + together * m * n * 4 / STORES
     memory = size * (M * K + K * N + M * N) / MEMORY
-    last = LAST + plan.parts * m * n * 4 / ONE_READS if plan.parts > 1 else 0
+    last = (
+        LAST + plan.parts * m * n * 4 / ONE_READS if plan.parts > 1 else 0
+    )
     if plan.kernel == "persistent":
         last, edge = EDGE, OVERLAPPED * edge
     if plan.kernel == "streamed" and plan.whole < tiles:
         stream = tiles - plan.whole
-        last = -(-stream * steps // plan.programs) * step * OUT_OF_STEP + edge
+        last = (
+            -(-stream * steps // plan.programs) * step * OUT_OF_STEP + edge
+        )
         last += LAST + -(-plan.programs // stream) * m * n * 4 / ONE_READS
     return max(rounds * (steps * step + edge), memory) + last
-
-
 # --8<-- [end:estimate]
 
 
@@ -564,8 +595,6 @@ def product(a: torch.Tensor, b: torch.Tensor, *, keep: bool) -> torch.Tensor:
             given[i] = TensorDescriptor(given[i], *how)
         launch.run(*given)
     return c
-
-
 # --8<-- [end:host]
 
 
@@ -674,8 +703,6 @@ def walk(rows: int, K: int, strides: tuple[int, int]) -> Walk | None:
     if strides[0] == 1 or rows == 1:
         return Walk(rows, K, False, strides[1])
     return None
-
-
 # --8<-- [end:prepared]
 
 
@@ -709,8 +736,6 @@ def counters(device: torch.device, tiles: int, keep: bool) -> torch.Tensor:
             FOR_GRAPHS[device] = torch.zeros(ROOM, dtype=torch.int32, device=device)
             torch.cuda.current_stream(device).synchronize()  # once: other streams will read these zeros
     return KEPT[key]
-
-
 # --8<-- [end:counters]
 
 
@@ -769,8 +794,6 @@ def main():
     print("## plans")
     for shape in SHAPES:
         print(f"{' x '.join(map(str, shape))}: {describe(*shape)}")
-
-
 # --8<-- [end:main]
 
 

@@ -47,19 +47,26 @@ def matmul_kernel(
     GROUP_M: tl.constexpr, WIDTH: tl.constexpr, MOVE: tl.constexpr,
 ):  # fmt: skip
     pid_m, pid_n = grouped_tile(
-        tl.program_id(axis=0), tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N), GROUP_M,
-    )  # fmt: skip
+        tl.program_id(axis=0), tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N),
+        GROUP_M,
+    )
     m, n = pid_m * BLOCK_M, pid_n * BLOCK_N
-    rows, columns, k = tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N), tl.arange(0, BLOCK_K)
+    rows, columns, k = (
+        tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N), tl.arange(0, BLOCK_K),
+    )
     inside_m, inside_n = (rows < M - m)[:, None], (columns < N - n)[None, :]
     if WIDTH == 64:  # a tile of whole offsets
-        rows, columns, at = m.to(tl.int64) + rows, n.to(tl.int64) + columns, k.to(tl.int64)
+        rows, columns, at = (
+            m.to(tl.int64) + rows, n.to(tl.int64) + columns, k.to(tl.int64),
+        )
     else:  # one offset leads to the tile, and those within it are short
         at = k
         a_ptr += m.to(tl.int64) * stride_am
         b_ptr += n.to(tl.int64) * stride_bn
     a_ptrs = a_ptr + (rows[:, None] * stride_am + at[None, :] * stride_ak)
-    b_ptrs = b_ptr + (at[:, None] * stride_bk + columns[None, :] * stride_bn)
+    b_ptrs = b_ptr + (
+        at[:, None] * stride_bk + columns[None, :] * stride_bn
+    )
     step = tl.full((), BLOCK_K, tl.int64)
     accumulator = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
     for start in range(0, K, BLOCK_K):
@@ -68,19 +75,39 @@ def matmul_kernel(
             first = tl.cast(start, tl.int64)
             if WIDTH == 64:
                 at = first + k
-                a_ptrs = a_ptr + (rows[:, None] * stride_am + at[None, :] * stride_ak)
-                b_ptrs = b_ptr + (at[:, None] * stride_bk + columns[None, :] * stride_bn)
+                a_ptrs = a_ptr + (
+                    rows[:, None] * stride_am + at[None, :] * stride_ak
+                )
+                b_ptrs = b_ptr + (
+                    at[:, None] * stride_bk + columns[None, :] * stride_bn
+                )
             else:
-                a_ptrs = a_ptr + first * stride_ak + (rows[:, None] * stride_am + k[None, :] * stride_ak)
-                b_ptrs = b_ptr + first * stride_bk + (k[:, None] * stride_bk + columns[None, :] * stride_bn)
+                a_ptrs = (
+                    a_ptr
+                    + first * stride_ak
+                    + (rows[:, None] * stride_am + k[None, :] * stride_ak)
+                )
+                b_ptrs = (
+                    b_ptr
+                    + first * stride_bk
+                    + (
+                        k[:, None] * stride_bk
+                        + columns[None, :] * stride_bn
+                    )
+                )
         a = tl.load(a_ptrs, mask=inside_m & left[None, :], other=0)
         b = tl.load(b_ptrs, mask=left[:, None] & inside_n, other=0)
         accumulator = tl.dot(a, b, accumulator, input_precision="ieee")
         if MOVE:
             a_ptrs += step * stride_ak
             b_ptrs += step * stride_bk
-    rows, columns = m.to(tl.int64) + tl.arange(0, BLOCK_M), n.to(tl.int64) + tl.arange(0, BLOCK_N)
-    c_ptrs = c_ptr + (rows[:, None] * stride_cm + columns[None, :] * stride_cn)
+    rows, columns = (
+        m.to(tl.int64) + tl.arange(0, BLOCK_M),
+        n.to(tl.int64) + tl.arange(0, BLOCK_N),
+    )
+    c_ptrs = c_ptr + (
+        rows[:, None] * stride_cm + columns[None, :] * stride_cn
+    )
     tl.store(c_ptrs, accumulator, mask=inside_m & inside_n)
 # --8<-- [end:kernel]
 

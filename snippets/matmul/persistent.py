@@ -51,7 +51,9 @@ def store_tile(
         halves = tl.permute(tl.reshape(tile, (BLOCK_M, 2, HALF)), (0, 2, 1))
         left, right = tl.split(halves)
         store_tile(c, m, n, M, N, left, BLOCK_M, HALF, SUBTILES // 2)
-        store_tile(c, m, n + HALF, M, N, right, BLOCK_M, HALF, SUBTILES // 2)
+        store_tile(
+            c, m, n + HALF, M, N, right, BLOCK_M, HALF, SUBTILES // 2
+        )
     elif SUBTILES == 1:
         c.store([m, n], tile.to(c.dtype))
     else:
@@ -67,16 +69,19 @@ def store_tile(
 # --8<-- [start:signature]
 @triton.jit
 def matmul_kernel(
-    a, b, c, M, N, K,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
-    SUBTILES: tl.constexpr, FLATTEN: tl.constexpr, A_TRANSPOSED: tl.constexpr, B_TRANSPOSED: tl.constexpr,
-    PRECISION: tl.constexpr, EARLY: tl.constexpr,
-):  # fmt: skip
+    a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr, SUBTILES: tl.constexpr,
+    FLATTEN: tl.constexpr, A_TRANSPOSED: tl.constexpr,
+    B_TRANSPOSED: tl.constexpr, PRECISION: tl.constexpr,
+    EARLY: tl.constexpr,
+):
     # --8<-- [end:signature]
     # --8<-- [start:early]
-    if EARLY:  # this program may have begun while the kernel before was still at work
+    # This program may have begun while the kernel before was still at work.
+    if EARLY:
         gdc_wait()  # until all that it has written can be read
-        gdc_launch_dependents()  # once all programs have said so, the kernel behind may begin
+        # Once all programs have said so, the kernel behind may begin.
+        gdc_launch_dependents()
     # --8<-- [end:early]
     # --8<-- [start:count]
     tiles_m, tiles_n = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)
@@ -94,8 +99,9 @@ def matmul_kernel(
             accumulator = tl.dot(
                 a_tile, b_tile, accumulator, input_precision=PRECISION
             )
-        # Counted again: the loads may be at the next tile. On Hopper the compiler
-        # keeps m and n; on Blackwell it cannot, says Triton's tutorial.
+        # Counted again: the loads may be at the next tile. On Hopper the
+        # compiler keeps m and n; on Blackwell it cannot, says Triton's
+        # tutorial.
         stored += programs
         pid_m, pid_n = position(stored, tiles_m, tiles_n, GROUP_M)
         m, n = pid_m * BLOCK_M, pid_n * BLOCK_N
@@ -108,37 +114,67 @@ def matmul_kernel(
 class Config(NamedTuple):
     """A way to cut and schedule a product. What each field does to compiled code is on the lesson's page."""
 
-    block_m: int  # rows of a tile of c: at least 64, or a Hopper GPU's fast matrix instruction (wgmma) is not used
+    # Rows of a tile of c: at least 64, or a Hopper GPU's fast matrix
+    # instruction (wgmma) is not used.
+    block_m: int
     block_n: int  # columns of it
     block_k: int  # columns of a that a step loads
-    num_warps: int  # 4 hold up to 128 x 128 sums in registers, 8 up to 128 x 256
-    num_stages: int  # buffers for a step's tiles of a and b: loads run this many steps ahead, less one
-    group_m: int = 8  # tiles down before the next column of tiles: reuse in L2
-    subtiles: int = 1  # parts in which a tile is stored; more parts take less shared memory. 0: through pointers
-    per_sm: int = 1  # programs for each multiprocessor; 0: one for each tile
-    flatten: bool = True  # one loop over tiles and steps, so that loads of the next tile begin before the store
-    early: bool = True  # begin while the kernel before ends (programmatic dependent launch), where the GPU can
+    # 4 hold up to 128 x 128 sums in registers, 8 up to 128 x 256.
+    num_warps: int
+    # Buffers for a step's tiles of a and b: loads run this many steps
+    # ahead, less one.
+    num_stages: int
+    # Tiles down before the next column of tiles: reuse in L2.
+    group_m: int = 8
+    # Parts in which a tile is stored; more parts take less shared memory.
+    # 0: through pointers.
+    subtiles: int = 1
+    # Programs for each multiprocessor; 0: one for each tile.
+    per_sm: int = 1
+    # One loop over tiles and steps, so that loads of the next tile begin
+    # before the store.
+    flatten: bool = True
+    # Begin while the kernel before ends (programmatic dependent launch),
+    # where the GPU can.
+    early: bool = True
 
 
 LARGE = Config(128, 256, 64, num_warps=8, num_stages=3, subtiles=2)
-MEDIUM = Config(128, 128, 64, num_warps=4, num_stages=3, group_m=4, subtiles=4, per_sm=0, flatten=False)
-SMALL = Config(64, 128, 128, num_warps=4, num_stages=4, per_sm=0, flatten=False)
-TINY = Config(64, 32, 256, num_warps=4, num_stages=3, group_m=4, per_sm=0, flatten=False)
-HALF = (LARGE, MEDIUM, SMALL, TINY)  # 16 bits; for 32 bits, half as many columns of a fill the same memory
+MEDIUM = Config(
+    128, 128, 64,
+    num_warps=4, num_stages=3, group_m=4, subtiles=4, per_sm=0,
+    flatten=False,
+)
+SMALL = Config(
+    64, 128, 128, num_warps=4, num_stages=4, per_sm=0, flatten=False
+)
+TINY = Config(
+    64, 32, 256,
+    num_warps=4, num_stages=3, group_m=4, per_sm=0, flatten=False,
+)
+# 16 bits; for 32 bits, half as many columns of a fill the same memory.
+HALF = (LARGE, MEDIUM, SMALL, TINY)
 TF32 = (
-    LARGE._replace(block_k=32, num_stages=4, subtiles=8), MEDIUM._replace(block_k=32),
-    SMALL._replace(block_k=64), TINY._replace(block_k=128),
-)  # fmt: skip
-FLOAT32 = Config(128, 128, 32, num_warps=8, num_stages=4, subtiles=2)  # without matrix units
+    LARGE._replace(block_k=32, num_stages=4, subtiles=8),
+    MEDIUM._replace(block_k=32), SMALL._replace(block_k=64),
+    TINY._replace(block_k=128),
+)
+# Without matrix units.
+FLOAT32 = Config(128, 128, 32, num_warps=8, num_stages=4, subtiles=2)
 
 
 @functools.lru_cache(maxsize=4096)
-def configuration(M: int, N: int, itemsize: int, multiprocessors: int, input_precision: str = "ieee") -> Config:
-    """Return the largest tile of which there are enough to keep most multiprocessors busy.
+def configuration(
+    M: int, N: int, itemsize: int, multiprocessors: int,
+    input_precision: str = "ieee",
+) -> Config:
+    """Return the largest tile of which there are enough to keep most
+    multiprocessors busy.
 
-    A larger tile needs fewer bytes for each product; but a multiprocessor without a tile computes nothing. The tiles
-    were found by timing many configs on an H200. A product in which programs take several tiles does not begin early:
-    there it brought nothing.
+    A larger tile needs fewer bytes for each product; but a multiprocessor
+    without a tile computes nothing. The tiles were found by timing many
+    configs on an H200. A product in which programs take several tiles does
+    not begin early: there it brought nothing.
 
     >>> configuration(4096, 4096, itemsize=2, multiprocessors=132).block_n
     256
@@ -148,10 +184,23 @@ def configuration(M: int, N: int, itemsize: int, multiprocessors: int, input_pre
     if itemsize == 4 and input_precision != "tf32":
         return FLOAT32
     *larger, smallest = TF32 if itemsize == 4 else HALF
-    config = next((config for config in larger if tiles_of(M, N, config) >= 0.9 * multiprocessors), smallest)
-    several = config.per_sm and tiles_of(M, N, config) > config.per_sm * multiprocessors
-    if itemsize == 4 and N % 4:  # stored through pointers: a tile passes through shared memory as a whole, and has no
-        config = config._replace(flatten=False)  # room beside the next tile's loads, which begin before in one loop
+    config = next(
+        (
+            config
+            for config in larger
+            if tiles_of(M, N, config) >= 0.9 * multiprocessors
+        ),
+        smallest,
+    )
+    several = (
+        config.per_sm
+        and tiles_of(M, N, config) > config.per_sm * multiprocessors
+    )
+    # Stored through pointers: a tile passes through shared memory as a
+    # whole, and has no.
+    if itemsize == 4 and N % 4:
+        # Room beside the next tile's loads, which begin before in one loop.
+        config = config._replace(flatten=False)
     return config._replace(early=not several)
 # --8<-- [end:config]
 
@@ -257,25 +306,50 @@ def matmul(
     ]
     # --8<-- [end:descriptors]
     if subtiles:
-        arguments[2] = TensorDescriptor.from_tensor(out, [block_m, block_n // subtiles])
-    rounds = -(-tiles // (programs or config.per_sm * multiprocessors(out.device) or tiles))
+        arguments[2] = TensorDescriptor.from_tensor(
+            out, [block_m, block_n // subtiles]
+        )
+    rounds = -(
+        -tiles
+        // (
+            programs or config.per_sm * multiprocessors(out.device) or tiles
+        )
+    )
     early = config.early and can_begin_early(out.device)
     try:
         with torch.cuda.device_of(out):
             # --8<-- [start:call]
-            matmul_kernel[(-(-tiles // rounds),)](  # no more than it takes to be done in as many rounds
-                *arguments, M, N, K,
-                BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k, GROUP_M=config.group_m,
-                SUBTILES=subtiles, FLATTEN=config.flatten, A_TRANSPOSED=a_transposed, B_TRANSPOSED=b_transposed,
-                PRECISION=input_precision, EARLY=early, num_warps=config.num_warps, num_stages=config.num_stages,
+            # No more than it takes to be done in as many rounds.
+            matmul_kernel[(-(-tiles // rounds),)](
+                *arguments,
+                M,
+                N,
+                K,
+                BLOCK_M=block_m,
+                BLOCK_N=block_n,
+                BLOCK_K=block_k,
+                GROUP_M=config.group_m,
+                SUBTILES=subtiles,
+                FLATTEN=config.flatten,
+                A_TRANSPOSED=a_transposed,
+                B_TRANSPOSED=b_transposed,
+                PRECISION=input_precision,
+                EARLY=early,
+                num_warps=config.num_warps,
+                num_stages=config.num_stages,
                 **({"launch_pdl": True} if early else {}),
-            )  # fmt: skip
+            )
             # --8<-- [end:call]
-    except triton.OutOfResources as error:  # only the compiler knows how much shared memory it takes on this GPU
+    # Only the compiler knows how much shared memory it takes on this GPU.
+    except triton.OutOfResources as error:
         if chosen is None or config.num_stages == 1:
-            raise ValueError(f"{config} does not fit on {out.device}: {error}") from None
+            raise ValueError(
+                f"{config} does not fit on {out.device}: {error}"
+            ) from None
         FEWER[chosen] = config._replace(num_stages=config.num_stages - 1)
-        return matmul(*given, programs=programs, input_precision=input_precision)
+        return matmul(
+            *given, programs=programs, input_precision=input_precision
+        )
     # --8<-- [end:launch]
     return out
 # --8<-- [end:host]

@@ -178,9 +178,11 @@ def check_arguments(a, b, input_precision, sums, out_dtype) -> None:
 
 # --8<-- [start:paper]
 def cut_to_tf32(x: torch.Tensor) -> torch.Tensor:
-    """Return float32 numbers with the last 13 of their 23 bits of fraction set to zero: what Hopper multiplies.
+    """Return float32 numbers with the last 13 of their 23 bits of fraction
+    set to zero: what Hopper multiplies.
 
-    Infinities and NaN stay as they are. Raises ``ValueError`` if ``x`` is not float32.
+    Infinities and NaN stay as they are. Raises ``ValueError`` if ``x`` is
+    not float32.
 
     >>> cut_to_tf32(torch.tensor([3.14159274]))
     tensor([3.1406])
@@ -189,7 +191,8 @@ def cut_to_tf32(x: torch.Tensor) -> torch.Tensor:
 
 
 def round_to_tf32(x: torch.Tensor) -> torch.Tensor:
-    """Return the nearest numbers with 10 bits of fraction, halfway away from zero: PTX's ``cvt.rna.tf32``.
+    """Return the nearest numbers with 10 bits of fraction, halfway away
+    from zero: PTX's ``cvt.rna.tf32``.
 
     >>> round_to_tf32(torch.tensor([1.0, 1.0 + 2**-11, 1.0 + 2**-12])).tolist()
     [1.0, 1.0009765625, 1.0]
@@ -206,7 +209,8 @@ def first_bits(x: torch.Tensor, plus: int = 0) -> torch.Tensor:
 
 
 def by_parts(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Return ``a @ b`` as ``tf32x3`` computes it, but with sums in float64: three products of parts that are TF32.
+    """Return ``a @ b`` as ``tf32x3`` computes it, but with sums in float64:
+    three products of parts that are TF32.
 
     For finite float32 numbers: less itself, infinity is NaN.
 
@@ -214,9 +218,13 @@ def by_parts(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     9.424777507781982
     """
     large_a, large_b = round_to_tf32(a), round_to_tf32(b)
-    small_a, small_b = (cut_to_tf32(x - large).double() for x, large in ((a, large_a), (b, large_b)))
+    small_a, small_b = (
+        cut_to_tf32(x - large).double()
+        for x, large in ((a, large_a), (b, large_b))
+    )
     large_a, large_b = large_a.double(), large_b.double()
-    return large_a @ large_b + large_a @ small_b + small_a @ large_b  # small times small is too small to matter
+    # Small times small is too small to matter.
+    return large_a @ large_b + large_a @ small_b + small_a @ large_b
 # --8<-- [end:paper]
 
 

@@ -33,7 +33,9 @@ def matmul_kernel(
     tile, part = tl.program_id(axis=0), tl.program_id(axis=1)
     tiles_n = tl.cdiv(N, BLOCK_N)
     rows = (tile // tiles_n).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
-    columns = (tile % tiles_n).to(tl.int64) * BLOCK_N + tl.arange(0, BLOCK_N)
+    columns = (tile % tiles_n).to(tl.int64) * BLOCK_N + tl.arange(
+        0, BLOCK_N
+    )
     k = part * BLOCK_K + tl.arange(0, BLOCK_K).to(tl.int64)
     a_ptrs = a_ptr + rows[:, None] * stride_am + k[None, :] * stride_ak
     b_ptrs = b_ptr + k[:, None] * stride_bk + columns[None, :] * stride_bn

@@ -39,7 +39,9 @@ def row_sum_kernel(
     total = tl.zeros((ROWS, COLUMNS), DTYPE)  # a sum for each lane
     for start in range(0, columns, COLUMNS):
         column = (start + tl.arange(0, COLUMNS)).to(tl.int64)
-        offsets = row[:, None] * stride_row + column[None, :] * stride_column
+        offsets = (
+            row[:, None] * stride_row + column[None, :] * stride_column
+        )
         mask = (row[:, None] < rows) & (column[None, :] < columns)
         total += tl.load(x_ptr + offsets, mask=mask, other=0)
     tl.store(out_ptr + row, tl.sum(total, axis=1), mask=row < rows)

@@ -20,7 +20,8 @@ import triton.language as tl
 
 # --8<-- [start:none]
 @triton.jit
-def copy_none_kernel(x_ptr, out_ptr, n, BLOCK_SIZE: tl.constexpr):  # for n a multiple of BLOCK_SIZE only
+# For n a multiple of BLOCK_SIZE only.
+def copy_none_kernel(x_ptr, out_ptr, n, BLOCK_SIZE: tl.constexpr):
     start = tl.program_id(axis=0).to(tl.int64) * BLOCK_SIZE
     offsets = start + tl.arange(0, BLOCK_SIZE)
     tl.store(out_ptr + offsets, tl.load(x_ptr + offsets))
@@ -33,7 +34,9 @@ def copy_every_kernel(x_ptr, out_ptr, n, BLOCK_SIZE: tl.constexpr):
     start = tl.program_id(axis=0).to(tl.int64) * BLOCK_SIZE
     offsets = start + tl.arange(0, BLOCK_SIZE)
     mask = offsets < n
-    tl.store(out_ptr + offsets, tl.load(x_ptr + offsets, mask=mask), mask=mask)
+    tl.store(
+        out_ptr + offsets, tl.load(x_ptr + offsets, mask=mask), mask=mask
+    )
 # --8<-- [end:every]
 
 

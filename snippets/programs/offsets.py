@@ -25,20 +25,35 @@ INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 # --8<-- [start:tile]
 @triton.jit
 def copy_tile(
-    x_ptr, out_ptr, batch, tile_row, tile_column, n_rows, n_columns,
-    stride_batch, stride_row, stride_column, out_stride_batch, out_stride_row,
-    BLOCK_ROWS: tl.constexpr, BLOCK_COLUMNS: tl.constexpr,
-):  # fmt: skip
+    x_ptr,
+    out_ptr,
+    batch,
+    tile_row,
+    tile_column,
+    n_rows,
+    n_columns,
+    stride_batch,
+    stride_row,
+    stride_column,
+    out_stride_batch,
+    out_stride_row,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_COLUMNS: tl.constexpr,
+):
     # --8<-- [start:offsets]
     # In 64 bits: an index fits in 32, but an index times a stride may not.
     rows = tile_row.to(tl.int64) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
-    columns = tile_column.to(tl.int64) * BLOCK_COLUMNS + tl.arange(0, BLOCK_COLUMNS)
+    columns = tile_column.to(tl.int64) * BLOCK_COLUMNS + tl.arange(
+        0, BLOCK_COLUMNS
+    )
     rows, columns = rows[:, None], columns[None, :]
     # --8<-- [end:offsets]
     mask = (rows < n_rows) & (columns < n_columns)
     # --8<-- [start:strides]
     batch = batch.to(tl.int64)
-    x_offsets = batch * stride_batch + rows * stride_row + columns * stride_column
+    x_offsets = (
+        batch * stride_batch + rows * stride_row + columns * stride_column
+    )
     out_offsets = batch * out_stride_batch + rows * out_stride_row + columns
     # --8<-- [end:strides]
     tile = tl.load(x_ptr + x_offsets, mask=mask)
@@ -58,9 +73,9 @@ def copy_kernel(
     batch = tl.program_id(axis=2)
     copy_tile(
         x_ptr, out_ptr, batch, tile_row, tile_column, n_rows, n_columns,
-        stride_batch, stride_row, stride_column, out_stride_batch, out_stride_row,
-        BLOCK_ROWS, BLOCK_COLUMNS,
-    )  # fmt: skip
+        stride_batch, stride_row, stride_column, out_stride_batch,
+        out_stride_row, BLOCK_ROWS, BLOCK_COLUMNS,
+    )
 # --8<-- [end:axes]
 
 
@@ -175,10 +190,22 @@ def copy_descriptor_kernel(
 # --8<-- [start:made_inside]
 @triton.jit
 def copy_made_inside_kernel(
-    x_ptr, out_ptr, n_rows, n_columns, stride_row, BLOCK_ROWS: tl.constexpr, BLOCK_COLUMNS: tl.constexpr
+    x_ptr,
+    out_ptr,
+    n_rows,
+    n_columns,
+    stride_row,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_COLUMNS: tl.constexpr,
 ):
-    x_desc = tl.make_tensor_descriptor(x_ptr, [n_rows, n_columns], [stride_row, 1], [BLOCK_ROWS, BLOCK_COLUMNS])
-    out_desc = tl.make_tensor_descriptor(out_ptr, [n_rows, n_columns], [n_columns, 1], [BLOCK_ROWS, BLOCK_COLUMNS])
+    x_desc = tl.make_tensor_descriptor(
+        x_ptr, [n_rows, n_columns], [stride_row, 1],
+        [BLOCK_ROWS, BLOCK_COLUMNS],
+    )
+    out_desc = tl.make_tensor_descriptor(
+        out_ptr, [n_rows, n_columns], [n_columns, 1],
+        [BLOCK_ROWS, BLOCK_COLUMNS],
+    )
     row = tl.program_id(axis=1) * BLOCK_ROWS
     column = tl.program_id(axis=0) * BLOCK_COLUMNS
     tile = x_desc.load([row, column])

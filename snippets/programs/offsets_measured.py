@@ -22,13 +22,25 @@ from snippets.tools.benchmarking import compare
 SIDE = 8192
 LAYOUTS = {
     "contiguous": lambda: torch.rand(SIDE, SIDE, device="cuda"),
-    "left half of the columns": lambda: torch.rand(SIDE, 2 * SIDE, device="cuda")[:, :SIDE],
-    "every second row": lambda: torch.rand(2 * SIDE, SIDE, device="cuda")[::2],
-    "every second column": lambda: torch.rand(SIDE, 2 * SIDE, device="cuda")[:, ::2],
-    "every eighth column": lambda: torch.rand(SIDE, 8 * SIDE, device="cuda")[:, ::8],
+    "left half of the columns": lambda: torch.rand(
+        SIDE, 2 * SIDE, device="cuda"
+    )[:, :SIDE],
+    "every second row": lambda: torch.rand(2 * SIDE, SIDE, device="cuda")[
+        ::2
+    ],
+    "every second column": lambda: torch.rand(
+        SIDE, 2 * SIDE, device="cuda"
+    )[:, ::2],
+    "every eighth column": lambda: torch.rand(
+        SIDE, 8 * SIDE, device="cuda"
+    )[:, ::8],
     "transposed": lambda: torch.rand(SIDE, SIDE, device="cuda").t(),
-    "batch of 64, transposed": lambda: torch.rand(64, 1024, 1024, device="cuda").mT,
-    "batch of 64, innermost": lambda: torch.rand(1024, 1024, 64, device="cuda").permute(2, 0, 1),
+    "batch of 64, transposed": lambda: (
+        torch.rand(64, 1024, 1024, device="cuda").mT
+    ),
+    "batch of 64, innermost": lambda: torch.rand(
+        1024, 1024, 64, device="cuda"
+    ).permute(2, 0, 1),
 }
 # --8<-- [end:layouts]
 

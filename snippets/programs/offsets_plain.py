@@ -27,10 +27,14 @@ def copy_matrix_kernel(
     BLOCK_ROWS: tl.constexpr, BLOCK_COLUMNS: tl.constexpr,
 ):  # fmt: skip
     rows = tl.program_id(axis=1) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
-    columns = tl.program_id(axis=0) * BLOCK_COLUMNS + tl.arange(0, BLOCK_COLUMNS)
+    columns = tl.program_id(axis=0) * BLOCK_COLUMNS + tl.arange(
+        0, BLOCK_COLUMNS
+    )
     rows, columns = rows[:, None], columns[None, :]
     mask = (rows < n_rows) & (columns < n_columns)
-    tile = tl.load(x_ptr + rows * stride_row + columns * stride_column, mask=mask)
+    tile = tl.load(
+        x_ptr + rows * stride_row + columns * stride_column, mask=mask
+    )
     tl.store(out_ptr + rows * n_columns + columns, tile, mask=mask)
 # --8<-- [end:kernel]
 

@@ -169,8 +169,9 @@ def owners_kernel(x_ptr, out_ptr, n, BLOCK_SIZE: tl.constexpr):
     x = tl.load(x_ptr + offsets, mask=offsets < n)
     # $1, the element, is unused: it asks the thread that holds it.
     thread = tl.inline_asm_elementwise(
-        "mov.u32 $0, %tid.x;", "=r,r", [x], dtype=tl.int32, is_pure=False, pack=1
-    )  # fmt: skip
+        "mov.u32 $0, %tid.x;", "=r,r", [x],
+        dtype=tl.int32, is_pure=False, pack=1,
+    )
     tl.store(out_ptr + offsets, thread, mask=offsets < n)
 # --8<-- [end:owners]
 

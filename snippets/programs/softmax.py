@@ -24,12 +24,16 @@ MOST_COLUMNS = 2**15  # a row of 2**16 does not fit into a program's registers: 
 
 # --8<-- [start:kernel]
 @triton.jit
-def softmax_kernel(x_ptr, out_ptr, columns, stride_row, BLOCK_SIZE: tl.constexpr):
+def softmax_kernel(
+    x_ptr, out_ptr, columns, stride_row, BLOCK_SIZE: tl.constexpr
+):
     row = tl.program_id(axis=0).to(tl.int64)
     column = tl.arange(0, BLOCK_SIZE)
     mask = column < columns
     row_ptr = x_ptr + row * stride_row
-    x = tl.load(row_ptr + column, mask=mask, other=-float("inf")).to(tl.float32)
+    x = tl.load(row_ptr + column, mask=mask, other=-float("inf")).to(
+        tl.float32
+    )
     numerator = tl.exp(x - tl.max(x, axis=0))
     share = numerator / tl.sum(numerator, axis=0)
     tl.store(out_ptr + row * columns + column, share, mask=mask)
@@ -38,7 +42,9 @@ def softmax_kernel(x_ptr, out_ptr, columns, stride_row, BLOCK_SIZE: tl.constexpr
 
 # --8<-- [start:log_kernel]
 @triton.jit
-def log_softmax_kernel(x_ptr, out_ptr, columns, stride_row, BLOCK_SIZE: tl.constexpr):
+def log_softmax_kernel(
+    x_ptr, out_ptr, columns, stride_row, BLOCK_SIZE: tl.constexpr
+):
     row = tl.program_id(axis=0).to(tl.int64)
     column = tl.arange(0, BLOCK_SIZE)
     mask = column < columns

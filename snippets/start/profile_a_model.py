@@ -56,7 +56,8 @@ def profiled(model: nn.Module, x: torch.Tensor) -> tuple[list[Part], list[Part]]
     # --8<-- [start:profile]
     activities = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * x.is_cuda
     with torch.no_grad():
-        for calls in (1, CALLS):  # the first call is slow, and so is the profiler's first
+        # The first call is slow, and so is the profiler's first.
+        for calls in (1, CALLS):
             with profile(activities=activities, acc_events=True) as profiler:
                 for _ in range(calls):
                     model(x)

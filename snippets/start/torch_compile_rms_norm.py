@@ -45,10 +45,14 @@ def rms_norm_kernel(
     row = tl.program_id(axis=0).to(tl.int64)
     column = tl.arange(0, BLOCK)
     mask = column < columns
-    x = tl.load(x_ptr + row * columns + column, mask=mask, other=0).to(tl.float32)
+    x = tl.load(x_ptr + row * columns + column, mask=mask, other=0).to(
+        tl.float32
+    )
     weight = tl.load(weight_ptr + column, mask=mask)
     scale = tl.rsqrt(tl.sum(x * x) / columns + eps)
-    tl.store(out_ptr + row * columns + column, x * scale * weight, mask=mask)
+    tl.store(
+        out_ptr + row * columns + column, x * scale * weight, mask=mask
+    )
 # --8<-- [end:kernel]
 
 
