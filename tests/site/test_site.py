@@ -394,6 +394,20 @@ def test_every_lesson_ends_with_what_comes_next(site):
         assert first and urljoin(SITE_URL + address, first[1]) == SITE_URL + following, address
 
 
+def test_every_lesson_opens_on_a_question_and_a_figure(browser, site):
+    """On a desktop's first screen: one question, large, and below it something to look at."""
+    context = browser.new_context(viewport={"width": 1280, "height": 800}, reduced_motion="reduce")
+    page, tops = context.new_page(), {}
+    for lesson in lessons():
+        page.goto(site.url + re.sub(r"\.\w+$", "/", lesson))
+        assert page.locator("article .question").count() == 1, lesson
+        figure = page.locator("article .question ~ * .recording__view, article .question ~ .recording").first
+        tops[lesson] = figure.bounding_box()["y"]
+        assert figure.bounding_box()["height"] > 100, lesson
+    context.close()
+    assert len(tops) == 30 and max(tops.values()) <= 450, {lesson: top for lesson, top in tops.items() if top > 450}
+
+
 @pytest.mark.parametrize("address", [LESSON, LAB])
 def test_a_term_shows_its_entry_on_hover(open_site, site, address):
     page = open_site(site.url + address)
