@@ -264,8 +264,8 @@ class Planter:
     def parenthesized(self, node, text) -> str:
         begin, end = self.span(node)
         inside = self.bytes[begin - 1 : begin] + self.bytes[end : end + 1] == b"()"
-        parsed = ast.parse(f"({text})", mode="eval").body  # it may stand on several lines
-        loose = isinstance(self.parents.get(node), TIGHT) and isinstance(parsed, LOOSE)
+        parsed = lambda: ast.parse(f"({text})", mode="eval").body  # it may stand on several lines
+        loose = isinstance(self.parents.get(node), TIGHT) and isinstance(parsed(), LOOSE)
         return f"({text})" if loose and not inside else text
 
     def edited(self, *edits: tuple[int, int, str]) -> str:
