@@ -50,6 +50,10 @@ def by_hand(page):
 
 def in_scheme(page, scheme):
     page.evaluate("scheme => document.body.dataset.mdColorScheme = scheme", scheme)
+    page.evaluate("""async () => {  // what fades from one color to the other has neither
+        const fades = document.getAnimations().filter(each => each instanceof CSSTransition);
+        await Promise.all(fades.map(each => each.finished.catch(() => {})));
+    }""")
 
 
 def move_and_copy(page, name):

@@ -69,7 +69,7 @@ def test_a_pasted_error_finds_its_own_entry_first(open_site, site, query):
     page.keyboard.insert_text(query)
     page.keyboard.press("End")
     first = page.locator(".md-search-result__item").first
-    first.locator(f"[href*='reference/errors/'][href*='#'][href*='{ERRORS[query]}']").first.wait_for(timeout=20_000)
+    first.locator(f"[href*='reference/errors/'][href*='#'][href*='{ERRORS[query]}']").first.wait_for()
     page.keyboard.press("Enter")
     page.wait_for_url(f"**/reference/errors/**#*{ERRORS[query]}*")
 
@@ -83,7 +83,7 @@ def test_titles_are_found_while_the_documents_load(browser, site):
         page.keyboard.press("/")
         page.keyboard.insert_text("coalesced mem")
         page.keyboard.press("End")
-        page.locator(".md-search-result__item [href*='gpu/coalescing/']").wait_for(timeout=20_000)
+        page.locator(".md-search-result__item [href*='gpu/coalescing/']").wait_for()
 
 
 def test_what_a_section_is_called_comes_first(results):
