@@ -361,6 +361,7 @@ def project(tmp_path):
 
     def command(tests, *arguments, explained=""):
         (tmp_path / "tests/snippets/chapter/test_lesson.py").write_text(tests)
+        (tmp_path / "tests/snippets/test_contract.py").touch()
         (tmp_path / "tests/mutants_explained.toml").write_text(explained)
         path = os.pathsep.join([str(tmp_path), str(ROOT / "tests/snippets"), str(ROOT)])
         return run_python("-m", "tests.mutants", *arguments, cwd=tmp_path, env=os.environ | {"PYTHONPATH": path})
