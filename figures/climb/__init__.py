@@ -57,9 +57,10 @@ class Step:
 
     @property
     def sentence(self) -> str:
-        n, m = f"{self.size:,}", "element" if self.tile == (1, 1) else f"tile of {self.tile[0]} × {self.tile[1]}"
+        n, tiles = f"{self.size:,}", "many tiles" if self.snippet == "matmul/persistent" else "each tile"
+        what = "each element" if self.tile == (1, 1) else f"{tiles} of {self.tile[0]} × {self.tile[1]}"
         return (
-            f"{n} × {n} × {n}, a program for each {m}: {short(self.rate)} TFLOP/s, {self.percent} of cuBLAS, with "
+            f"{n} × {n} × {n}, a program for {what}: {short(self.rate)} TFLOP/s, {self.percent} of cuBLAS, with "
             f"{short(self.intensity)} operations for each byte that arrives."
         )
 

@@ -81,7 +81,9 @@ if (lesson) {
   const name = `${lesson.textContent.replace(/ of \d+/, "")}, ${document.querySelector(".menu__page[aria-current] span:last-child").textContent}`;
   here[LAST] = { path: location.pathname, name };
   try { localStorage.setItem(LAST, JSON.stringify(here[LAST])); } catch {}
-  const article = document.querySelector("article"), unseen = new Set(article.querySelectorAll(":scope > :not(style, script, .onward, .page-foot)"));
+  // A lab's parts lie one deeper.
+  const article = document.querySelector("article .jupyter-wrapper") ?? document.querySelector("article");
+  const unseen = new Set(article.querySelectorAll(":scope > :not(style, script, .onward, .page-foot)"));
   const watch = new IntersectionObserver((seen) => {
     for (const { isIntersecting, target } of seen) if (isIntersecting) unseen.delete(target);
     const { top, height } = article.getBoundingClientRect(), third = top + (2 / 3) * height;
