@@ -22,7 +22,8 @@ def shorten(source: str, kind: str) -> str:
     """Return a style sheet or a script without comments, and of white space only a line's end or one space."""
     text, blank = [], ""
     for token, value in lex(source, LEXERS[kind](stripnl=False, ensurenl=False)):
-        if token in Comment or (token in Text and value.isspace()):
+        comment = token in Comment and token not in Comment.Preproc  # which !important is to the lexer
+        if comment or (token in Text and value.isspace()):
             blank += value
             continue
         if blank:

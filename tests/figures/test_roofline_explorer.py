@@ -377,7 +377,7 @@ def test_without_javascript_the_picture_and_its_table_stand(open_page):
     assert not page.locator("input, select, output, .roofline__handle").filter(visible=True).count()
     page.locator(".as-table summary").click()
     assert page.get_by_role("cell", name="product").is_visible()
-    assert page.get_by_role("region", name="Roofs by data sheet").inner_text().startswith("by data sheet, not run")
+    assert page.get_by_role("group", name="Roofs by data sheet").inner_text().startswith("by data sheet, not run")
 
 
 @pytest.mark.parametrize("state", ["", "?roofline.kernel=3&roofline.gpu=own&roofline.flop=x"])

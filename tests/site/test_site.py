@@ -440,14 +440,14 @@ def test_a_term_shows_its_entry_by_keyboard(open_site, site):
 
 @pytest.mark.parametrize("touch", [False, True])
 def test_a_claim_says_where_it_is_from(open_site, site, touch):
-    page = open_site(site.url + "fusion/attention/", has_touch=touch)
+    page = open_site(site.url + "gpu/schedule/", has_touch=touch)
     taken_over(page)
     claim, tooltip = page.locator("article .claim").first, page.locator(".tooltip[role=tooltip]")
     title = claim.get_attribute("title")
     for _ in range(2):
         (claim.tap if touch else claim.hover)()
         tooltip.wait_for()
-        assert "snippets/fusion/attention_measured.py" in title and title in tooltip.inner_text()
+        assert "snippets/gpu/schedule.py" in title and title in tooltip.inner_text()
         page.locator("h1").tap() if touch else page.mouse.move(0, 0)
         tooltip.wait_for(state="detached")
     assert claim.get_attribute("title") == title

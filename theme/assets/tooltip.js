@@ -89,4 +89,4 @@ addEventListener("focusin", (e) => e.target.matches(":focus-visible") && comeTo(
 addEventListener("focusout", leave);
 addEventListener("keydown", (e) => e.key === "Escape" && hide());
 // A box moves with the page, but not with what scrolls inside of it.
-addEventListener("scroll", (e) => e.target !== document && !box?.contains(e.target) && hide(), true);
+addEventListener("scroll", (e) => e.target !== document && e.target.contains(host) && hide(), true);
