@@ -100,6 +100,7 @@ def ready(page):
         arg="launch-explorer, stage-explorer, schedule-explorer, roofline-explorer, swizzle-explorer, layout-explorer",
     )
     page.evaluate("for (const details of document.querySelectorAll('details')) details.open = true")
+    until(page, "!document.querySelector('details[open] .whole-file__code a')")  # a whole file is fetched then
     page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
