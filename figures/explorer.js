@@ -104,18 +104,20 @@ export class TimeBar {
     if (this.value >= (until ?? this.ends[1])) [this.value] = this.ends;
     this.playing = true;
     const step = Number(this.track.step) || 1;
-    let [at, before] = [this.value];
+    let [at, before, drawn] = [this.value, undefined, 0];
     const frame = (now) => {
       const [min, max] = this.ends; // another field may have changed it
       const last = Math.min(until ?? max, max);
       const passed = Math.min(now - (before ?? now), 100); // no leap after the page was hidden
       at = Math.min(at + (passed / 1000 / this.seconds) * (max - min), last);
       before = now;
+      this.frame = requestAnimationFrame(frame);
+      if (at < last && now - drawn < 32) return; // thirty pictures a second are smooth, and a phone can keep up
+      drawn = now;
       const shown = this.track.value;
       this.value = at < last ? min + Math.floor((at - min) / step + 1e-6) * step : last;
       if (at === last) return this.stop();
       if (this.track.value !== shown) this.show();
-      this.frame = requestAnimationFrame(frame);
     };
     this.frame = requestAnimationFrame(frame);
     this.show();

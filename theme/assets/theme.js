@@ -40,8 +40,11 @@ function soon() {
   waiting = true;
 }
 
-// Material takes the tabindex of code away where nothing hovers.
-new MutationObserver(soon).observe(document.body, { subtree: true, childList: true, attributeFilter: ["tabindex"] });
+// Material takes the tabindex of code away where nothing hovers, and content comes that was fetched. A figure that plays
+// changes words only, many times a second: measuring the page's code each time would hold up the picture.
+const matters = ({ type, addedNodes }) => type === "attributes" || [...addedNodes].some((node) => node instanceof Element);
+new MutationObserver((all) => all.some(matters) && soon())
+  .observe(document.body, { subtree: true, childList: true, attributeFilter: ["tabindex"] });
 addEventListener("resize", soon);
 addEventListener("toggle", soon, true);
 addEventListener("change", soon);
