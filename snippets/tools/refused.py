@@ -59,6 +59,11 @@ def block_in_brackets(x_ptr, half_ptr, out_ptr, n):
     tl.store(out_ptr + tl.arange(0, 16), x[15 - tl.arange(0, 16)])
 
 
+def lane_that_is_not_there(x_ptr, half_ptr, out_ptr, n):
+    lanes = tl.arange(0, 16)
+    tl.store(out_ptr + lanes, tl.gather(tl.load(x_ptr + lanes), lanes + 1, axis=0))
+
+
 def halved(x):
     return x / 2
 
@@ -101,6 +106,7 @@ def main():
     show("a mask for one address", said(mask_for_one_address))
     show("return in a loop", said(return_in_a_loop))
     show("a block in brackets", said(block_in_brackets))
+    show("tl.gather of a lane that is not there", said(lane_that_is_not_there))
     show("a helper without @triton.jit", said(helper_without_jit))
     show("n.to(tl.float32), n = 7", said(number_that_is_1))
     show("n.to(tl.float32), n = 1", said(number_that_is_1, n=1))  # as a launch passes it: compiled in

@@ -13,6 +13,7 @@ MESSAGES = {
     "a mask for one address": "Mask argument cannot be block type",
     "return in a loop": "Cannot have `return` statements inside `while` or `for`",
     "a block in brackets": "Did you forget to add @triton.jit",
+    "tl.gather of a lane that is not there": "yes",
     "a helper without @triton.jit": "Unsupported function referenced: <function halved>",
     "n.to(tl.float32), n = 7": "yes",
     "n.to(tl.float32), n = 1": "'int' object has no attribute 'to'",
