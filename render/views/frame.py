@@ -19,6 +19,7 @@ from render.recordings import Notice, gpu_name, labels, order
 from render.templates import render
 
 INSTALL = "start/install.md"
+NUMBERS = '<details class="as-table">'  # as figures/macros.html begins it
 YOUR_GPU = "reference/your-gpu.md"  # how to repeat on another GPU what was measured on one
 
 
@@ -78,11 +79,13 @@ def with_foot(figure: Figure, made: Recording, body: Markup, notice: Notice = No
     facts, snippet = made.provenance, Snippet(made.snippet)
     compiler = f", compiled by Triton {facts.compiler}" if figure.of == "stages" and facts.compiler else ""
     dated = re.sub(r"\d{4}-\d\d-\d\d", r"<time>\g<0></time>", str(escape(where(facts, figure.foot))))
+    picture, numbers = _without_numbers(body)
     return render(
         "figure.html",
         figure=figure,
         recording=made,
-        body=body,
+        picture=picture,
+        numbers=numbers,
         notice=notice,
         origin=origin(figure, made),
         foot=Markup(dated),
@@ -93,6 +96,14 @@ def with_foot(figure: Figure, made: Recording, body: Markup, notice: Notice = No
         file=file_id(snippet),
         your_gpu="" if interpreted(made.device) else way_if_there(page, YOUR_GPU, "see-it-beside-ours"),
     )
+
+
+def _without_numbers(body: Markup) -> tuple[Markup, Markup]:
+    """Return a figure's picture and the fold at its end that says the same as a table, which stands below its frame."""
+    picture, fold, rest = body.rstrip().rpartition(NUMBERS)
+    if not fold or not rest.endswith("</details>") or "<details" in rest:
+        return body, Markup()
+    return Markup(picture), Markup(fold + rest)
 
 
 def by_gpu(drawn: dict[str, Markup]) -> Markup:
