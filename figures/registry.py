@@ -37,6 +37,7 @@ class Figure:
     searched: bool  # whether readers may search for what it shows
     every: bool  # whether it shows all recordings of a snippet
     folder: Path
+    places: tuple[str, ...] = ()  # folders of other figures, of which it shows one within its own picture
 
     @property
     def options(self) -> dict[str, inspect.Parameter]:
@@ -50,9 +51,9 @@ class Figure:
 
     @property
     def styles(self) -> list[str]:
-        """Return the style sheets of the figure, in order: first those of what its script shares with others."""
-        own = self.folder / "style.css"
-        return [_text(path) for path in (*self.shared("css"), *([own] if own.is_file() else []))]
+        """Return the style sheets of the figure, in order: first those of what it shares with others."""
+        own = [HERE / name / "style.css" for name in self.places] + [self.folder / "style.css"]
+        return [_text(path) for path in (*self.shared("css"), *own) if path.is_file()]
 
     @property
     def style(self) -> str:
@@ -97,14 +98,14 @@ def _text(path: Path) -> str:
 _known: dict[str, Figure] = {}
 
 
-def figure(of: str, *, foot: str = "", searched: bool = False, every: bool = False) -> Callable:
+def figure(of: str, *, foot="", searched=False, every=False, places: tuple[str, ...] = ()) -> Callable:
     """Register a function as a figure of its name. ``of`` and the rest: see :class:`Figure`."""
 
     def register(draw: Callable) -> Callable:
         folder = Path(inspect.getsourcefile(draw)).parent
         if of not in FEET:
             raise RecorderError(f"figures/{folder.name}: no figure is drawn from {of!r}{nearest(of, FEET)}")
-        _known[draw.__name__] = Figure(draw.__name__, draw, of, foot or FEET[of], searched, every, folder)
+        _known[draw.__name__] = Figure(draw.__name__, draw, of, foot or FEET[of], searched, every, folder, places)
         return draw
 
     return register

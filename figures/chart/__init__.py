@@ -33,12 +33,14 @@ WIDE, NARROW = 24, 13  # letters in a line of a label: where there is room, and 
 
 
 @figure(of="rows")
-def chart(recording: Recording, *, name=..., share_of=None, lines=None, title=""):
+def chart(recording: Recording, *, name=..., share_of=None, lines=None, title="", log=False):
     """``share_of`` draws each line as a share of that one, which is then the level of 100%.
 
-    ``lines``: those to draw, in this order; ``title``: what the chart says, in words.
+    ``lines``: those to draw, in this order; ``title``: what the chart says, in words; ``log``: values on a logarithmic
+    axis, whatever the benchmark's own is.
     """
     data = recording.benchmark(name, *(lines or []), *([share_of] if share_of else []))
+    data = msgspec.structs.replace(data, y_log=data.y_log or log)
     if lines:
         chosen = [*lines, *([share_of] if share_of and share_of not in lines else [])]
         data = msgspec.structs.replace(data, lines={line: data.lines[line] for line in chosen})

@@ -99,6 +99,7 @@ OF_ONE = {
     "memory_trip",
     "pipeline",
     "split_keys",
+    "trained",
     "warp_load",
     "waves",
 }
