@@ -190,7 +190,8 @@ def test_verdicts_are_text(convert, course):
 
 def test_the_whole_file_can_be_read_and_downloaded(convert, course):
     page = convert("", whole_file=True)
-    assert '<a href="../../snippets/programs/toy.py" download="toy.py">' in page
+    assert '<a href="../../snippets/programs/toy.py" download="toy.py" aria-label="Download toy.py">Download' in page
+    assert "<summary>toy.py</summary>" in page
     assert '<a href="../../snippets/programs/toy.html">Read snippets/programs/toy.py</a></p></details>' in page
     Balance(page)
 
@@ -218,7 +219,7 @@ def test_a_file_that_imports_others_of_ours_comes_with_them(convert, course):
     course.snippet("toy", toy)
     page = convert("", whole_file=True)
     files = {"toy": toy, "least": least, "more": more}
-    assert '<a href="../../snippets/programs/toy.zip" download="toy.zip">' in page
+    assert '<a href="../../snippets/programs/toy.zip" download="toy.zip" aria-label="Download toy.zip">Download' in page
     assert zipped() == {f"snippets/programs/{name}.py": text for name, text in files.items()}
     assert "python -m snippets.programs.toy" in page
     assert all(f"<li><code>snippets/programs/{name}.py</code></li>" in page for name in ("least", "more"))

@@ -80,7 +80,7 @@ def test_what_lessons_offer_runs_by_itself(site, tmp_path):
             name = re.search(r"python -m ([\w.]*\w)", text)[1]
         else:
             (folder / name).write_bytes(data)
-        if "cpu" in find(text.partition(",")[0]).settings.devices:
+        if "cpu" in find(re.search(r"Read (\S+)", text)[1]).settings.devices:
             jobs[page] = str(folder), name
     assert len(jobs) > len(LESSONS) - 4
     environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONDONTWRITEBYTECODE": "1"}
