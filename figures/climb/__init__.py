@@ -9,6 +9,7 @@ To the right: operations for each byte that reaches a multiprocessor, which is w
 ncu for the steps at 2,048, by arithmetic from the tile (and there the two agree) at 8,192. Upward: operations a second.
 """
 
+import re
 import tomllib
 from dataclasses import dataclass
 from functools import cache
@@ -125,10 +126,13 @@ def _beside(name: str, recording: Recording) -> Recording:
 
 
 def check(snippet: Snippet, lines: list[str]) -> None:
-    """Raise ``RecorderError`` unless these lines stand in the snippet's file, in this order; comments are left out."""
+    """Raise ``RecorderError`` unless these lines stand in the snippet's file, in this order; comments are left out.
+
+    In a line, ``…`` stands for what is left out of it."""
     there = iter(_lines(snippet))
     for line in lines:
-        if line.strip() not in there:  # goes on from the line that was found
+        whole = re.compile(".+".join(map(re.escape, line.strip().split("…"))))
+        if not any(map(whole.fullmatch, there)):  # goes on from the line that was found
             raise RecorderError(f"snippets/{snippet.name}.py has no such line, or not in this order: {line.strip()}")
 
 

@@ -6,10 +6,11 @@ import { FormExplorer, define } from "../explorer.js";
 class ClimbFigure extends FormExplorer {
   connectedCallback() {
     this.codes = [...this.querySelectorAll(".climb__code ol")];
-    this.bars = [...this.querySelectorAll(".climb__bar")];
+    this.bars = [...this.querySelectorAll(".climb__bars button")];
     this.picture = this.querySelector(".climb");
     super.connectedCallback();
     this.bars.forEach((bar, step) => {
+      bar.disabled = false;
       bar.onclick = () => {
         this.bar.stop();
         this.bar.value = step;
@@ -34,8 +35,8 @@ class ClimbFigure extends FormExplorer {
     find("share").textContent = percent;
     find("what").textContent = title;
     this.bars.forEach((bar, i) => {
-      bar.classList.toggle("climb__bar--later", i > step);
-      bar.classList.toggle("climb__bar--here", i === step);
+      bar.classList.toggle("climb__later", i > step);
+      bar.ariaCurrent = i === step ? "step" : "false";
     });
     const numbers = JSON.parse(order);
     [...find("c").querySelectorAll("em")].forEach((label, i) => {

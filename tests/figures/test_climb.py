@@ -67,6 +67,9 @@ def test_lines_that_no_snippet_has_are_refused():
     with pytest.raises(RecorderError, match="not in this order"):
         check(Snippet("matmul/naive"), lines)
     check(Snippet("matmul/naive"), lines[::-1])
+    check(Snippet("matmul/naive"), ["a = tl.load(…, mask=…)"])
+    with pytest.raises(RecorderError, match="no such line"):
+        check(Snippet("matmul/naive"), ["a = tl.load(…, eviction_policy=…)"])
 
 
 def test_a_step_that_is_not_in_the_table_is_refused(tmp_path, monkeypatch):
@@ -80,7 +83,7 @@ def test_a_step_that_is_not_in_the_table_is_refused(tmp_path, monkeypatch):
 def test_rests_at_the_top_with_and_without_a_script(open_page):
     bare, page = open_page(java_script_enabled=False), open_page()
     assert shown(bare) == shown(page) and shown(page)[0] == "101%"
-    assert not bare.locator("climb-figure :is(button, output):visible").count()
+    assert not bare.locator("climb-figure :is(button:enabled, output):visible").count()
 
 
 def test_a_step_moves_tile_dot_and_lines_together(page):
@@ -97,17 +100,31 @@ def test_a_step_moves_tile_dot_and_lines_together(page):
     assert not page.locator(".climb__code li.new:visible").count() and shown(page)[0] == "23%"
 
 
-def test_a_bar_leads_to_its_step_and_marks_the_change_of_size(page):
-    page.locator(".climb__bar").nth(4).click()
+def test_a_bar_is_a_button_that_leads_to_its_step(page):
+    bars = page.get_by_role("group", name=re.compile("Share")).get_by_role("button")
+    assert bars.count() == len(STEPS)
+    bars.nth(4).click()
     assert shown(page)[0] == "83%" and "climb.step=4" in page.evaluate("location.search")
-    bars = page.locator(".climb__bars > *").evaluate_all("all => all.map(it => it.className)")
-    assert [i for i, name in enumerate(bars) if "split" in name] == [5]
-    sizes = page.locator(".climb__bar[data-size]").evaluate_all("all => all.map(it => it.dataset.size)")
-    assert sizes == ["2,048³", "8,192³"]
+    bars.nth(6).focus()
+    page.keyboard.press("Enter")
+    assert shown(page)[0] == "90%"
+    assert page.locator("[aria-current=step]").get_attribute("aria-label").startswith("90%: A better order")
+
+
+def test_the_change_of_size_is_marked(page):
+    groups = page.locator(".climb__size")
+    assert [group.locator("button").count() for group in groups.all()] == [5, 4]
+    assert groups.locator("p").all_inner_texts() == ["matrices of 2,048 × 2,048", "matrices of 8,192 × 8,192"]
+
+
+def test_figure_and_bar_fit_one_screen(open_page):
+    page = open_page(viewport={"width": 900, "height": 800})
+    height = page.locator(".climb").bounding_box()["height"] + page.locator(".time-bar").bounding_box()["height"]
+    assert height < 430, "of the 450 px that are left below a lesson's title and question"
 
 
 def test_the_sentence_says_what_the_picture_shows(page):
-    page.locator(".climb__bar").first.click()
+    page.locator(".climb__bars button").first.click()
     said = page.locator("output").inner_text()
     assert re.search(r"a program for each element: 0\.32 TFLOP/s, 0\.05% of cuBLAS", said)
 
