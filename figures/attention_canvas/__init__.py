@@ -3,8 +3,8 @@
 
 A row a query, a column a key. Each program has a row of tiles; all begin at once. Of a tile that it has left, a program
 keeps three numbers for each query: maximum, sum and accumulator. How dark a cell is says how much weight it has in the
-sum now, so when the maximum grows, the cells before it fade together. Under the causal mask, tiles that no query of the
-program sees are dark and never visited.
+sum now, so when the maximum grows, the cells before it fade together, and the result so far stays. Under the causal
+mask, tiles that no query of the program sees are never visited.
 
 It takes the run of ``snippets/fusion/attention_tiles.py``: a section ``scores`` with a row a line, ``values``, and what
 was kept after each tile in ``all keys`` and ``causal``, with the results of ``attention``. The script computes the
@@ -130,5 +130,5 @@ def _row(run: Run, query: int, causal: bool) -> dict:
         "maximum": f"{kept.maximum:.0f}",
         "sum": kept.sum,
         "accumulator": kept.accumulator,
-        "result": f"{kept.accumulator / kept.sum:.2f}" if done else "",
+        "result": f"{kept.accumulator / kept.sum:.2f}",  # so far: of the keys that have been seen
     }

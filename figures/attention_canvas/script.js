@@ -77,7 +77,8 @@ class AttentionCanvas extends FormExplorer {
       };
       bar(sum, now.sum, 2.2);
       bar(accumulator, now.accumulator, 12);
-      result.textContent = ended ? (now.accumulator / now.sum).toFixed(2) : "";
+      result.textContent = now.sum ? (now.accumulator / now.sum).toFixed(2) : "–";
+      result.className = ended ? "" : "so-far";
     });
     this.cells.forEach((cell, i) => {
       cell.className = TWIN[twin(moment, i % scores.length, tile, this.torch).done];
@@ -114,7 +115,7 @@ class AttentionCanvas extends FormExplorer {
       add: "The weights of the tile go into the sum, and weight times value into the accumulator. The tile is forgotten.",
     };
     this.form.querySelector("output").textContent = moment > 4 * tiles
-      ? `Accumulator divided by sum: the result. ${visited} of ${tiles * tiles} tiles were visited${causal ? "; the dark ones never" : ", and no score was stored"}.`
+      ? `Accumulator divided by sum: the result. ${visited} of ${tiles * tiles} tiles were visited${causal ? "; the gray ones never" : ", and no score was stored"}.`
       : says[part];
   }
 }

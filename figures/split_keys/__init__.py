@@ -86,6 +86,7 @@ def split_keys(recording: Recording, *, id="split") -> Markup:
         each=each,
         splits={parts: parts for parts in run.parts},
         chosen=PARTS,
+        says=f"{PARTS} programs at once, {each // TILE} steps instead of {len(run.scores) // TILE}",
         parts=[(f"{p.maximum:.0f}", p.sum, p.accumulator, f) for p, f in zip(kept, factors, strict=True)],
         together=(total, accumulator),
         rest=rest,

@@ -67,6 +67,9 @@ class SplitKeys extends FormExplorer {
     const together = combined(all);
 
     this.querySelector(".split").style.setProperty("--parts", parts);
+    const alone = this.scores.length / TILE;
+    this.querySelector(".split__says").textContent = parts === 1 ? `One program, ${alone} steps`
+      : `${parts} programs at once, ${count(steps, "step")} instead of ${alone}`;
     this.keys.forEach((key, i) => {
       const step = Math.floor((i % each) / TILE) + 1;
       const state = step < moment || moment > steps ? "gone" : step === moment ? "now" : "later";

@@ -88,7 +88,8 @@ def test_under_the_causal_mask_six_tiles_are_dark_and_the_first_program_ends_ear
     dark = page.locator("#masked .dark")
     assert dark.count() == 6 * RUN.tile**2
     to(page, mask="causal", moment=5)
-    assert [bool(kept(page, query)[3]) for query in range(8)] == [True] * 2 + [False] * 6
+    results = page.locator("#canvas .canvas__row em:last-child")
+    assert results.evaluate_all("all => all.map(it => it.className)") == [""] * 2 + ["so-far"] * 6
     to(page, moment=17)
     assert [kept(page, query)[3] for query in range(8)] == [f"{x:.2f}" for x in RUN.results["causal"]]
     assert "10 of 16 tiles" in page.locator("#canvas output").inner_text()
@@ -102,8 +103,10 @@ def test_when_the_maximum_grows_sums_shrink_and_old_cells_fade(page):
     )
     to(page, moment=10)
     assert darkness() == 1 and kept(page, 0)[:2] == ["5", "1.55"]
+    so_far = kept(page, 0)[3]
     page.locator("#canvas").get_by_role("button", name="Step").click()
     assert math.isclose(darkness(), math.exp(-2), abs_tol=1e-3) and kept(page, 0)[1] == "0.21"
+    assert kept(page, 0)[3] == so_far == "1.66"  # both sums shrink alike
     assert "In 3 rows the maximum grew" in page.locator("#canvas output").inner_text()
 
 
@@ -154,3 +157,18 @@ def test_fits_on_a_phone(open_page):
     page = open_page(viewport={"width": 360, "height": 740}, has_touch=True)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     assert page.locator("#canvas .canvas__ours").evaluate("it => it.scrollWidth <= it.clientWidth")
+    sizes = page.locator("#canvas .canvas__row i").evaluate_all("all => all.map(it => getComputedStyle(it).fontSize)")
+    assert set(sizes) == {"12px"}
+
+
+def test_every_look_of_a_cell_is_in_the_key(page):
+    named = lambda: set(page.locator("#canvas .canvas__key i:visible").evaluate_all("all => all.map(i => i.className)"))
+    used = {"now": "canvas--tile", "most": "canvas--most", "gone": "canvas--gone", "later": "canvas--later"}
+    causal = {"hidden": "canvas--hidden", "dark": "canvas--dark"}
+    for mask, looks in (("all", used), ("causal", used | causal)):
+        page.locator(f"#canvas label:has([value={mask}])").click()
+        to(page, moment=6)
+        cells = page.locator("#canvas .canvas__row i").evaluate_all("all => all.flatMap(i => i.className.split(' '))")
+        assert set(cells) == set(looks) and {looks[cell] for cell in cells} <= named()
+    to(page, mask="all")
+    assert not named() & set(causal.values())

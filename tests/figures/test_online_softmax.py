@@ -120,7 +120,7 @@ def test_without_a_script_it_stands_where_old_sums_are_rescaled(open_page):
 
 def test_with_a_script_it_begins_alike(open_page):
     look = lambda page, of: [
-        page.locator(f"#{of} .online").inner_text().replace(" (drag one)", ""),
+        page.locator(f"#{of} .online").inner_text().replace(", drag one", ""),
         page.locator(f"#{of} i").evaluate_all("all => all.map(i => i.style.getPropertyValue('--weight'))"),
         page.locator(f"#{of} .online").evaluate("it => it.style.getPropertyValue('--maximum')"),
         page.locator(f"#{of} [data-column]").evaluate_all("all => all.map(it => it.dataset.state)"),

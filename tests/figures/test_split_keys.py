@@ -58,6 +58,8 @@ def test_however_many_parts_the_result_is_the_same(page):
         assert page.locator(".split__together strong").inner_text() == RESULT
         assert page.locator(".split__part:visible").count() == parts
         assert page.locator(".split__busy").inner_text() == f"{8 * parts} of 132"
+        steps = {1: "8 steps", 2: "4 steps", 4: "2 steps", 8: "1 step"}[parts]
+        assert steps in page.locator(".split__says").inner_text()
 
 
 def test_more_parts_take_fewer_steps(page):
@@ -78,7 +80,17 @@ def test_without_a_script_it_stands_as_it_does_with_one(open_page):
     bare, page = open_page(java_script_enabled=False), open_page()
     assert look(bare) == look(page) and RESULT in look(page)
     assert not bare.locator("split-keys :is(button, output, fieldset):visible").count()
+    assert bare.locator(".split__says").inner_text() == page.locator(".split__says").inner_text()
     assert bare.locator(".machine .on").count() == page.locator(".machine .on").count() == 32
+
+
+def test_the_name_of_a_row_stands_beside_its_numbers(page):
+    middles = lambda where: page.locator(where).evaluate_all(
+        "all => all.map(it => it.getBoundingClientRect()).map(it => it.top + it.height / 2)"
+    )
+    names = middles(".split__names span")
+    assert len(names) == 4
+    assert middles(".split__part.pid-0 span") == pytest.approx(names, abs=1.5)
 
 
 def test_says_what_it_cannot_draw():
