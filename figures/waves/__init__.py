@@ -143,7 +143,7 @@ def waves(recording: Recording, *, names=..., memory=None, compact=False, id="wa
         id=id, compact=compact, launches=launches, first=first, rest=rest, end=last, step=STEP, seconds=SECONDS,
         columns=machine.COLUMNS, colors=[pid(turn) for turn in range(max(len(launch.waves) for launch in launches))],
         slower=round(SECONDS / last * 1e6, -4), device=recording.provenance.device,
-        orders={i: launch.label for i, launch in enumerate(launches)}, stops=[launch.stops for launch in launches],
+        stops=[launch.stops for launch in launches],
         waves=[row for launch in launches for row in launch.rows],
         counted=_counted(recording, memory, launches) if memory else [], size=memory and f"{memory:,}",
     )  # fmt: skip

@@ -52,7 +52,8 @@ class WavesExplorer extends FormExplorer {
     this.picture.ariaLabel = `${launch.label}, after ${time} µs: ${count(running.length, "program")} at work on `
       + `${count(rows, "row")} of A and ${count(columns, "column")} of B, ${ended} done, `
       + `${launch.programs.length - ended - running.length} waiting.`;
-    this.querySelectorAll(".waves__counted p + p").forEach((row, i) => row.classList.toggle("waves__chosen", i === order));
+    const said = this.querySelector(".waves__reads");
+    if (said) said.textContent = `${count(rows, "row")} of A + ${count(columns, "column")} of B`;
     this.launch = launch;
     this.bar.stops = this.stops[order];
     this.point(this.hovered ?? program);

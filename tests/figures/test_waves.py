@@ -47,11 +47,11 @@ def test_rests_in_the_last_full_wave_as_it_was_recorded():
 
 
 def test_counters_are_those_of_the_recording():
-    text = re.sub("<.*?>", "", str(drawn()))
-    for group in (8, 1):
+    text = re.sub(r"<.*?>|\s", "", str(drawn()))
+    for group, label in ((8, "Groupsof8rows"), (1, "Row-major")):
         gb = RECORDED.benchmark("memory_8192").medians()[group].memory
         hits = RECORDED.benchmark("hits_8192").medians()[group].answered
-        assert f"{gb:.1f} GB, {hits:.0f} % hits in L2" in text
+        assert f"{label}{gb:.1f}GB{hits:.0f}%hitsinL2" in text
     assert "GB" not in drawn(memory=None)
 
 
@@ -133,6 +133,16 @@ def test_a_program_by_its_tile_by_its_multiprocessor_and_by_its_number(page):
     page.locator("#waves summary", has_text="More").click()
     page.get_by_label("Program", exact=True).fill("483")
     assert detail(page).startswith("Program 483 ")
+
+
+def test_the_orders_stand_beside_the_picture_and_say_what_is_read(page):
+    orders, picture = (page.locator(f"#waves .{name}") for name in ("waves__orders", "waves"))
+    assert orders.locator("strong").all_inner_texts() == ["1.7 GB", "4.4 GB"]
+    assert orders.bounding_box()["y"] < picture.bounding_box()["y"] + 50, "on the first screen"
+    reads = page.locator(".waves__reads").first
+    assert reads.inner_text() == "14 rows of A + 19 columns of B"
+    orders.get_by_role("radio", name="Row-major").check()
+    assert reads.inner_text() == "6 rows of A + 22 columns of B"
 
 
 def test_plays_steps_and_the_order_can_be_changed_meanwhile(open_page):
