@@ -14,6 +14,7 @@ In the order in which a page comes about:
 - ``cards``: tables that a phone shows row by row
 - ``code``: whole files, colored, to read and download
 - ``practice/``: the exercises, their pages, and which files readers download; what those hold of the site
+- ``wrapping``: code and outputs that a narrow screen wraps
 - ``predict``: a question that a reader answers before the page does: the fence ``predict`` as Markdown
 - ``templates``: Jinja2, for the HTML of all of these
 - ``views/``: what pages show by a fence

@@ -26,6 +26,7 @@ from recorder.reach import needed
 from recorder.recording import sha256, write_atomically
 from render.config import address
 from render.templates import render
+from render.wrapping import with_wrapping
 
 KEPT = ROOT / ".cache/highlighted"
 EPOCH = (1980, 1, 1, 0, 0, 0)  # so that the same files make the same zip
@@ -76,12 +77,8 @@ def make_zip(snippet: Snippet) -> bytes:
 
 def color_file(snippet: Snippet) -> str:
     """Return the whole file, colored, as a page of its own, from which the pages that show it take it."""
-    return render(
-        "colored.html",
-        id=file_id(snippet),
-        path=relative(snippet.path),
-        code=highlight_python(read_text(snippet.path)),
-    )
+    code = Markup(with_wrapping(highlight_python(read_text(snippet.path))))
+    return render("colored.html", id=file_id(snippet), path=relative(snippet.path), code=code)
 
 
 def link_to_file(page: str, file: Path) -> str:

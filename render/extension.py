@@ -50,6 +50,7 @@ from render.page import Page, PageError
 from render.views import frame
 from render.views.exercises import with_invitation
 from render.views.registry import views
+from render.wrapping import with_wrapping
 
 CODE = re.compile(r"<(pre|code|data|script|style|template|figure)\b.*?</\1>", re.S)
 HOME = "index.md"
@@ -288,7 +289,7 @@ class EndPage(Postprocessor):
         except RecorderError as error:  # a fault of an exercise, not of the page
             raise PageError(str(error)) from error
         headed = frame.with_head(text, page.name, places, page.gpus, self._code(page))
-        return frame.with_assets(headed, page.figures.values())
+        return with_wrapping(frame.with_assets(headed, page.figures.values()))
 
     @staticmethod
     def _label_typed(page: Page, text: str) -> str:

@@ -20,6 +20,7 @@ from render.code import highlight_python
 from render.labs import code_cells, is_lab, markdown_of, placeholder
 from render.page import serving
 from render.templates import render
+from render.wrapping import with_wrapping
 
 
 def on_page_markdown(markdown, *, page, config, **_):
@@ -40,7 +41,7 @@ def on_page_content(content, *, page, config, **_):
     for cell in code_cells(page.file.content_string):
         if placeholder(cell) not in content:
             raise PluginError(f"{page.file.src_uri}: the place of {cell['id']} was lost between Markdown and HTML")
-        content = content.replace(placeholder(cell), _code_cell(cell, page.file.src_uri))
+        content = content.replace(placeholder(cell), with_wrapping(_code_cell(cell, page.file.src_uri)))
     under = r'</h1>(?:\s*<p class="page-head".*?</p>)?'
     content = re.sub(under, lambda head: f"{head[0]}\n{_actions(page, config)}", content, count=1, flags=re.S)
     return f'<div class="jupyter-wrapper">\n{content}\n</div>'

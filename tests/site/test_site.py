@@ -199,11 +199,28 @@ def check_on_a_phone(page):
         ".filter(([text, size]) => size && size < 8)"
     )
     assert not small, "a picture shrinks to the screen; before nobody can read it, it scrolls"
+    cut = page.locator("article .highlight pre > code:not(.in-columns)").evaluate_all(
+        "all => all.filter(code => code.scrollWidth > code.clientWidth).map(code => code.textContent.slice(0, 100))"
+    )
+    assert not cut, "code wraps"
     unreachable = page.locator("article pre > code").evaluate_all(
         "all => all.filter(code => code.scrollWidth > code.clientWidth && !code.closest('[tabindex]') &&"
         " getComputedStyle(code).overflowX !== 'visible').map(code => code.parentElement.outerHTML.slice(0, 100))"
     )
     assert not unreachable, "Material leaves out the keyboard where nothing hovers"
+
+
+def test_code_that_a_phone_wraps_is_copied_as_it_was(phone, site):
+    phone.goto(site.url + LESSON)
+    phone.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    block = phone.locator("article .highlight:has(.long)").first
+    assert max(line.bounding_box()["height"] for line in block.locator(".long").all()) > 30, "it takes two lines"
+    block.scroll_into_view_if_needed()
+    block.locator("[data-md-type=copy]").wait_for(state="attached")
+    block.locator("[data-md-type=copy]").evaluate("button => button.click()")
+    phone.locator(".md-dialog--active").wait_for()
+    copied = phone.evaluate("navigator.clipboard.readText()")
+    assert copied.rstrip() == block.locator("code").evaluate("code => code.textContent").rstrip()
 
 
 def check_with_axe(page):
@@ -330,9 +347,7 @@ def test_explorers_work_also_when_one_comes_back(open_site, site):
         page.locator("article h1", has_text="Write GPU kernels").wait_for()
 
 
-@pytest.mark.parametrize(
-    ("address", "name"), [(LESSON, "Lesson 2, Vector add"), (LAB, "Lesson 1, Your first kernel")]
-)
+@pytest.mark.parametrize(("address", "name"), [(LESSON, "Lesson 2, Vector add"), (LAB, "Lesson 1, Your first kernel")])
 def test_the_menu_remembers_which_lessons_were_read(open_site, site, address, name):
     page = open_site(site.url + address, viewport={"width": 1280, "height": 720})
     taken_over(page)
