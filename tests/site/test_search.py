@@ -26,19 +26,63 @@ ASK = """async queries => {
         setTimeout(done, 5000);
     });
     const results = {};
-    const pages = ({ items }) => items.map(([page]) => page.location.split("#")[0]);
-    for (const query of queries) results[query] = pages(await answer(2, 3, query));
+    for (const query of queries)
+        results[query] = (await answer(2, 3, query)).items.map((group) => group.map((part) => part.location));
     return results;
 }"""
 
 
+# Messages as people paste them, with names and numbers of their own, and what their entry's address has in it.
+PASTED = {
+    "RuntimeError: 0 active drivers ([]). There should only be one.": "0-active-drivers",
+    "AssertionError: Torch not compiled with CUDA enabled": "torch-not-compiled",
+    "RuntimeError: Failed to find C compiler. Please specify via CC environment variable": "failed-to-find-c-compiler",
+    "ptxas fatal   : Value 'sm_121' is not defined for option 'gpu-name'": "ptxas-fatal",
+    "ModuleNotFoundError: No module named 'triton'": "no-module-named-triton",
+    "ModuleNotFoundError: No module named 'numpy'": "no-module-named-numpy",
+    "ValueError: arange's range must be a power of 2": "aranges-range",
+    "ValueError: numel (2097152) exceeds triton maximum tensor numel (1048576)": "numel-exceeds",
+    "UnsupportedLanguageConstruct: at 5:12: unsupported AST node type: Continue": "unsupported-ast-node-type",
+    "Loop-carried variable acc has initial type int64 but is re-assigned to fp16 in loop!": "loop-carried",
+    "Cannot access global variable SCALE from within @jit'ed function.": "cannot-access-global",
+    "Both operands must be same dtype. Got fp32 and bf16": "both-operands",
+    "Unsupported ptr type int32 in `tl.load`": "unsupported-ptr-type",
+    "Mask argument cannot be block type if pointer argument is not a block": "value-argument",
+    "AttributeError: 'int' object has no attribute 'to'": "int-object-has-no-attribute-to",
+    "Input shapes should have M >= 16, N >= 16 and K >= 16": "input-shapes",
+    "TypeError: failed to specialize argument of type: dtype": "failed-to-specialize",
+    "TypeError: dynamic_func() missing 1 required positional argument: 'BLOCK_M'": "dynamic_func",
+    "PermissionError: [Errno 13] Permission denied: '/home/jovyan/.triton/cache'": "permission-denied",
+    "torch.AcceleratorError: CUDA error: device-side assert triggered": "cuda-error-device-side",
+    "Segmentation fault (core dumped)": "segmentation-fault",
+    "OutOfResources: out of resource: shared memory, Required: 147456, Hardware limit: 101376.": "out-of-resource",
+    "Kernel requires a runtime memory allocation, but no allocator was set.": "kernel-requires",
+    "InterpreterError: IndexError('index 4 is out of bounds for axis 0 with size 4')": "indexerror",
+    "IndexError: index 128 is out of bounds for axis 0 with size 128": "indexerror",
+    "IndexError: list index out of range": "indexerror",
+    "AttributeError: module 'triton.language' has no attribute 'libdevice'": "module-tritonlanguage",
+    "AttributeError: 'JITFunction' object has no attribute 'cache'": "jitfunction-object",
+}
+
+
 @pytest.fixture(scope="module")
-def results(site, browser) -> dict[str, list[str]]:
-    """The pages that the site's own worker finds for each query, the best first."""
+def found(site, browser) -> dict[str, list[list[str]]]:
+    """What the site's own worker finds for each query, the best first: of each page, the parts of it."""
     with browser.new_context() as context:
         page = context.new_page()
         page.goto(site.url)
-        return page.evaluate(ASK, [*QUERIES, "zzzz", "device_prin", "TL.LOAD", '"+mask~^', "  "])
+        return page.evaluate(ASK, [*QUERIES, *PASTED, "zzzz", "device_prin", "TL.LOAD", '"+mask~^', "  "])
+
+
+@pytest.fixture(scope="module")
+def results(found) -> dict[str, list[str]]:
+    """The pages that are found for each query, the best first."""
+    return {query: [parts[0].partition("#")[0] for parts in pages] for query, pages in found.items()}
+
+
+def test_each_pasted_error_finds_its_own_entry_first(found):
+    first = {query: next((part for part in found[query][0] if "#" in part), "") for query in PASTED}
+    assert not {query: part for query, part in first.items() if f"reference/errors/#{PASTED[query]}" not in part}
 
 
 def test_readers_find_what_they_look_for(results):
