@@ -2,6 +2,7 @@
 // <fused-layer>: the bytes and the times of a layer, by the length of its sums. All of them are on the page.
 
 import { FormExplorer, define } from "../explorer.js";
+import { widen } from "../ways.js";
 
 class FusedLayer extends FormExplorer {
   get layers() {
@@ -14,12 +15,12 @@ class FusedLayer extends FormExplorer {
 
   render({ k }) {
     const layer = this.layers[k];
-    for (const part of this.querySelectorAll(".layer__bytes i")) {
+    for (const part of this.querySelectorAll(".ways__bytes i")) {
       const share = layer[part.dataset.of] / this.dataset.most;
-      part.style.width = `${100 * share}%`;
+      widen(part, share);
       part.toggleAttribute("data-narrow", share < 0.13); // its name would not fit a phone
     }
-    this.querySelector("[data-of=share]").style.width = `${(100 * layer.one) / layer.two}%`;
+    widen(this.querySelector("[data-of=share]"), layer.one / layer.two);
     for (const number of this.querySelectorAll("data")) {
       number.textContent = Math.round(layer[number.dataset.of]).toLocaleString("en-US");
     }

@@ -29,13 +29,13 @@ def test_bytes_are_to_scale_and_as_counted(layer):
     """What is loaded is outlined and what is stored is filled; the layer that moves most fills the width."""
     page = BeautifulSoup(layer, "html.parser")
     most = bytes_of(SIDE, SIDE, 8192, 2)["two kernels"]
-    for way, name in zip(page.select(".layer__bytes"), ("two kernels", "one kernel"), strict=True):
+    for way, name in zip(page.select(".ways__bytes"), ("two kernels", "one kernel"), strict=True):
         parts = widths(way.select("i"))
         assert sum(width for _, width in parts) == pytest.approx(
             100 * bytes_of(SIDE, SIDE, 64, 2)[name] / most, abs=0.02
         )
-        stored = [kind for kind, _ in parts if kind == "layer--stored"]
-        assert parts[-1][0] == "layer--stored" and len(stored) == len(parts) / 2
+        stored = [kind for kind, _ in parts if kind == "ways--stored"]
+        assert parts[-1][0] == "ways--stored" and len(stored) == len(parts) / 2
     rows = [[cell.text for cell in row.select("td, th")] for row in page.select("tbody tr")]
     for K, two, one, *_ in rows:
         counted = bytes_of(SIDE, SIDE, int(K.replace(",", "")), 2)
@@ -53,7 +53,7 @@ def test_refuses_bytes_that_the_recording_counts_otherwise():
 def test_the_bar_leads_through_the_lengths_of_the_sums(layer, open_site, tmp_path):
     with page_with(tmp_path, "fused_layer", layer) as url:
         page = open_site(url, reduced_motion="reduce")
-        picture, time = page.locator("fused-layer [role=img]"), page.locator(".layer__time [data-of=share]")
+        picture, time = page.locator("fused-layer [role=img]"), page.locator(".ways__time [data-of=share]")
         assert picture.get_attribute("aria-label").startswith("K = 64:")
         short = time.bounding_box()["width"]
         page.get_by_label("Back").click()
@@ -61,7 +61,7 @@ def test_the_bar_leads_through_the_lengths_of_the_sums(layer, open_site, tmp_pat
         page.locator("fused-layer [name=k]").press("Home")
         assert picture.get_attribute("aria-label").startswith("K = 8,192: two kernels move 671 MB")
         assert time.bounding_box()["width"] > 2 * short
-        widths = page.locator(".layer__bytes").evaluate_all(
+        widths = page.locator(".ways__bytes").evaluate_all(
             "all => all.map(way => [...way.children].reduce("
             "(sum, part) => sum + part.offsetWidth, 0) / way.clientWidth)"
         )
