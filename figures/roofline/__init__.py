@@ -10,7 +10,7 @@ ceiling, and the lines ``gflop``, ``gbyte`` and ``ms``.
 
 A reader drags a kernel, or types what one of their own computes and moves; ``script.js`` says what the roof allows.
 ``figures/data_sheets.toml`` has roofs of data sheets to compare with; they are drawn dashed, as all that was not run.
-``labels``: where the kernels' names stand.
+A kernel has its number in the picture (``labels``: where), and its name in the key beside it.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from recorder.project import RecorderError, nearest
 from recorder.recording import Benchmark, Recording
 
 HEIGHT = 312  # pixels; the width is that of the page
-WIDE, NARROW = 640, 280  # widths for which labels are placed: names where there is room, numbers on a phone
+WIDTH = 280  # for which numbers are placed, that of a phone: where there is more room, points lie further apart
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,6 @@ class Kernel:
     ms: float
     slope: float  # the memory's ceiling: TFLOP/s for one FLOP per byte
     peak: float  # the unit's ceiling, in TFLOP/s
-
-    @property
-    def label(self) -> str:
-        return f"{self.number} {self.name}"
 
     @property
     def intensity(self) -> float:
@@ -136,7 +132,8 @@ def roofline(recording: Recording, *, ceilings="ceilings", kernels="roofline", i
         picture=draw(plot, work, lines),
         dots={k.number: (f"{plot.x(k.intensity):.2%}", f"{plot.y(k.rate):.1f}px") for k in work},
         description=f"A roofline. Ceilings: {limits}. Kernels: {reached}.",
-        kernels={k.label: {"value": k.number} | k.data for k in work},
+        key=[(k.number, k.name, k.under_slope, k.percent) for k in work],
+        kernels={f"{k.number} {k.name}": {"value": k.number} | k.data for k in work},
         own={f"your own, {unit}": {"value": f"own-{unit}"} | _own(unit) for unit in rates if unit != "copy"},
         roofs=roofs,
         sheets=[
@@ -224,7 +221,7 @@ class Plot:
 
 
 def draw(plot: Plot, work: list[Kernel], ceilings: list[Ceiling]) -> Markup:
-    """Draw the scales, the ceilings, and the kernels with their labels."""
+    """Draw the scales, the ceilings, and the kernels with their numbers."""
     parts = []
     for power in range(ceil(plot.left), floor(plot.right) + 1):
         x = f"{plot.x(10.0**power):.2%}"
@@ -240,17 +237,12 @@ def draw(plot: Plot, work: list[Kernel], ceilings: list[Ceiling]) -> Markup:
     parts += [_areas(plot, ceilings[0]), *(_line(plot, ceiling) for ceiling in ceilings)]
     notes = _notes(plot, ceilings)
     parts += (svg.text(f"{x:.2%}", y, words, ink=ink, text_anchor=anchor) for x, y, anchor, words, ink in notes)
-    names = _placed(plot, work, [k.label for k in work], WIDE, ceilings, notes)
-    numbers = _placed(plot, work, [str(k.number) for k in work], NARROW, ceilings, notes)
-    for k, name, number in zip(work, names, numbers, strict=True):
+    numbers = _placed(plot, work, [str(k.number) for k in work], ceilings, notes)
+    for k, number in zip(work, numbers, strict=True):
         square = element("path", d="M-4-4h8v8h-8z", fill="var(--ink)")
         shape = element("circle", r=4.5, fill="var(--memory-hbm)") if k.under_slope else square
-        words = [
-            element("g", labels.draw(k.label, name), class_="roofline__name"),
-            element("g", labels.draw(str(k.number), number), class_="roofline__number"),
-        ]
         place = {"x": f"{plot.x(k.intensity):.2%}", "y": plot.y(k.rate), "overflow": "visible"}
-        parts.append(element("svg", shape, *words, data_kernel=k.number, **place))
+        parts.append(element("svg", shape, labels.draw(str(k.number), number), data_kernel=k.number, **place))
     return Markup("").join(parts)
 
 
@@ -288,25 +280,34 @@ def _notes(plot: Plot, ceilings: list[Ceiling]) -> list[tuple]:
     """Return the texts at the ceilings, where no kernel can be: x from 0 to 1, y, which end of the text is there."""
     memory, *flats = ceilings
     slope = memory.end[1] / memory.end[0]
-    above = plot.y(slope * 10 ** (plot.left + 70 / NARROW * (plot.right - plot.left))) - 8
+    above = plot.y(slope * 10 ** (plot.left + 70 / WIDTH * (plot.right - plot.left))) - 8
     return [
         (0.01, above - labels.LINE, "start", memory.name, memory.ink),
         (0.01, above, "start", memory.rate, memory.ink),
         *((plot.x(each.begin[0]) - 0.02, plot.y(each.begin[1]) + 4, "end", each.label, each.ink) for each in flats),
+        *_waits(plot, memory),
     ]
 
 
-def _placed(plot: Plot, work: list[Kernel], texts: list[str], width: int, ceilings: list[Ceiling], notes: list[tuple]):
+def _waits(plot: Plot, memory: Ceiling) -> list[tuple]:
+    """Return the words at the foot of both areas: for what a kernel there waits."""
+    ridge = plot.x(memory.end[0])
+    areas = (ridge / 2, "memory", memory.ink), ((1 + ridge) / 2, "arithmetic", "ink-muted")
+    lines = lambda limit: ((HEIGHT - 10 - labels.LINE, "waits for"), (HEIGHT - 10, limit))
+    return [(x, y, "middle", words, ink) for x, limit, ink in areas for y, words in lines(limit)]
+
+
+def _placed(plot: Plot, work: list[Kernel], texts: list[str], ceilings: list[Ceiling], notes: list[tuple]):
     """Return the place of each label, relative to its point. Raise ``RecorderError`` if there is no room for all."""
     taken, avoid = [], []
     for x, y, anchor, words, _ in notes:
-        begin = x * width
-        end = begin + labels.width_of(words) * (1 if anchor == "start" else -1)
-        taken.append((min(begin, end), y - labels.LINE, max(begin, end), y + 3))
+        wide = labels.width_of(words)
+        begin = x * WIDTH - wide * {"start": 0, "middle": 0.5, "end": 1}[anchor]
+        taken.append((begin, y - labels.LINE, begin + wide, y + 3))
     for ceiling in ceilings:
-        avoid += labels.along(plot.at(ceiling.begin, width), plot.at(ceiling.end, width))
-    points = [plot.at((k.intensity, k.rate), width) for k in work]
-    places = labels.place(points, texts, (width, HEIGHT), taken, avoid)
+        avoid += labels.along(plot.at(ceiling.begin, WIDTH), plot.at(ceiling.end, WIDTH))
+    points = [plot.at((k.intensity, k.rate), WIDTH) for k in work]
+    places = labels.place(points, texts, (WIDTH, HEIGHT), taken, avoid)
     if not places:
-        raise RecorderError(f"{len(work)} kernels are too many for one picture: there is no room for their names")
+        raise RecorderError(f"{len(work)} kernels are too many for one picture: there is no room for their numbers")
     return places

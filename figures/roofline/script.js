@@ -45,6 +45,8 @@ class RooflineExplorer extends FormExplorer {
     this.handle = this.querySelector(".roofline__handle");
     const [left, right, low, high] = `${this.dataset.x} ${this.dataset.y}`.split(" ").map(Number);
     this.axes = { left, right, low, high };
+    this.key = [...this.querySelectorAll(".roofline__key li")];
+    for (const row of this.key) row.onclick = () => this.choose(row);
     super.connectedCallback();
     this.querySelector(".roofline__plot").onpointerdown = (event) => this.take(event);
     this.handle.onkeydown = (event) => this.step(event);
@@ -74,6 +76,7 @@ class RooflineExplorer extends FormExplorer {
       input.ariaInvalid = String(input.value !== "" && !typed(input));
     }
     for (const input of [gbs, tflops]) input.parentNode.hidden = state.gpu !== "own";
+    for (const row of this.key) row.toggleAttribute("data-chosen", Number(row.dataset.kernel) === state.kernel);
     this.draw(kernel, state.gpu === "measured" ? null : `dashed, not run: ${short(now.peak)} TFLOP/s`);
     this.say(kernel, gpu, asRun);
   }
@@ -137,11 +140,7 @@ class RooflineExplorer extends FormExplorer {
   take(event) {
     const point = event.target.closest("[data-kernel]");
     if (event.button || !(point || event.target === this.handle)) return;
-    if (point) {
-      const chosen = point.matches("i") ? this.nearest(event) : point; // or its name
-      this.form.kernel.value = chosen.dataset.kernel;
-      this.set({ flop: "", bytes: "", us: "" });
-    }
+    if (point) this.choose(point.matches("i") ? this.nearest(event) : point); // or its number
     event.preventDefault(); // else it would mark text
     this.handle.setPointerCapture(event.pointerId);
     const { clientX, clientY } = event;
@@ -153,6 +152,11 @@ class RooflineExplorer extends FormExplorer {
     this.handle.onlostpointercapture = () => {
       this.handle.onpointermove = null;
     };
+  }
+
+  choose({ dataset }) {
+    this.form.kernel.value = dataset.kernel;
+    this.set({ flop: "", bytes: "", us: "" });
   }
 
   /** The dot that is nearest to where somebody pointed; what can be taken of two that are close together overlaps. */

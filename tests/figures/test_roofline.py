@@ -6,6 +6,7 @@ import re
 from math import log10
 
 import pytest
+from markupsafe import escape
 from msgspec.structs import replace
 
 from figures import roofline
@@ -73,7 +74,7 @@ def crowd(count: int, width: int) -> list[tuple[float, float]]:
     return [plot.at((k.intensity, k.rate), width) for k in work]
 
 
-@pytest.mark.parametrize("width, text", [(roofline.WIDE, "a kernel of some length"), (roofline.NARROW, "16")])
+@pytest.mark.parametrize("width, text", [(640, "a kernel of some length"), (roofline.WIDTH, "16")])
 def test_labels_do_not_overlap(width, text):
     points = crowd(16, width)
     placed = labels.place(points, [text] * 16, (width, roofline.HEIGHT))
@@ -96,7 +97,7 @@ def test_of_all_orders_the_nearest_labels_are_taken(monkeypatch):
 
     monkeypatch.setattr(labels, "_place_in_order", whole)
     texts = ["a kernel of some length"] * 8
-    placed = labels.place(crowd(8, roofline.WIDE), texts, (roofline.WIDE, roofline.HEIGHT))
+    placed = labels.place(crowd(8, 640), texts, (640, roofline.HEIGHT))
     assert len(set(totals)) > 1, "the order matters"
     half = labels.width_of(texts[0]) / 2
     total = sum(math.hypot(max(abs(dx) - half, 0), dy) ** 2 for dx, dy in placed)
@@ -111,10 +112,18 @@ def test_a_label_goes_out_of_the_way_of_lines():
     assert place(*above, *below) == [(0, -27)], "over the line"
 
 
-def test_refuses_names_for_which_there_is_no_room():
-    rows = [kernel(f"{i}: {'a name longer than the picture is wide ' * 3}") for i in range(2)]
-    with pytest.raises(RecorderError, match="2 kernels are too many"):
-        html(of(*rows))
+def test_refuses_more_kernels_than_there_is_room_for(monkeypatch):
+    monkeypatch.setattr(labels, "place", lambda *_: None)
+    with pytest.raises(RecorderError, match="4 kernels are too many"):
+        html(of(*(kernel(f"k{i}") for i in range(4))))
+
+
+def test_the_key_has_each_kernel_with_its_share():
+    key = re.findall(r'<li data-kernel="(\d)"( class=roofline__flat)?><i>\d</i><span>(.*?)</span><b>(.*?)</b>', html())
+    assert [(number, name, share) for number, _, name, share in key] == [
+        (str(k.number), str(escape(k.name)), k.percent) for k in WORK
+    ]
+    assert [bool(flat) for _, flat, *_ in key] == [not k.under_slope for k in WORK]
 
 
 @pytest.mark.parametrize(
