@@ -20,7 +20,7 @@ from recorder.project import RecorderError
 from recorder.recording import Recording
 
 PACE = 5  # milliseconds of the reader's time for a nanosecond
-DEPTH = 290  # pixels from the surface to the deepest level
+DEPTH = 250  # pixels from the surface to the deepest level
 ROCK = 72  # pixels of it below that
 GAP, HOST = 0.6, 3.8  # from the last size to the host's shelf, and its width, in steps of the slider
 LEVELS = {  # as the ladder has them: color, and where a page calls it so
@@ -45,6 +45,7 @@ class Stop:
     label: str
     ns: float
     where: str  # in words
+    said: float  # ns in a sentence: those of the level, where this walk agrees with it
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ class Sea:
         self.answers = {name: ladder[name].answers for name in LEVELS}
         self.l1 = max(size for size, ns in walks.items() if ns < 1.05 * self.answers["L1"])
         self.deepest = max(self.answers.values())
-        self.stops = [Stop(size(each), walks[each], self.where(each, walks[each])) for each in sizes]
+        self.stops = [Stop(size(each), ns := walks[each], self.where(each, ns), self.said(ns)) for each in sizes]
         self.shelves = list(self._shelves(sorted(walks.items())))
         self.pings = [Ping(each.name, each.ink, each.middle, each.ns) for each in self.shelves]
         self.ends = self.x(sizes[0]), self.x(sizes[-1])
@@ -130,6 +131,10 @@ class Sea:
         if ns < 0.95 * self.answers["L2"]:
             return "L2, and some still in L1"
         return "L2, part of it in the far half" if ns > 1.05 * self.answers["L2"] else "L2"
+
+    def said(self, ns: float) -> float:
+        """Return the wait of a level for a walk that took as long to a hundredth; two runs never agree to the digit."""
+        return next((level for level in self.answers.values() if abs(ns / level - 1) < 0.01), ns)
 
     def _shelves(self, walks: list[tuple[int, float]]):
         ends = {"L1": self.l1, "L2": self.l2, "HBM": 2.0**self.last}

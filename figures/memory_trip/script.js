@@ -19,7 +19,7 @@ class MemoryTrip extends FormExplorer {
   }
 
   render({ size, time }) {
-    const { label, ns, where } = this.stops[size];
+    const { label, ns, said, where } = this.stops[size];
     const scale = this.dataset.depth / this.dataset.deepest;
     const share = size / (this.stops.length - 1);
     this.dots.at(-1).dataset.ns = ns;
@@ -29,7 +29,7 @@ class MemoryTrip extends FormExplorer {
     this.querySelector(".trip__mine").textContent = label;
     this.form.size.setAttribute("aria-valuetext", label);
     this.form.querySelector("output").textContent =
-      `${label}, read again and again: found in ${where}. The answer takes ${Math.round(ns)} ns.`;
+      `${label}, read again and again: found in ${where}. The answer takes ${said} ns.`;
   }
 }
 

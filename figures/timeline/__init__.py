@@ -8,6 +8,7 @@ along the axis are percentages and all others pixels: the picture fills its page
 ``script.js`` leads a hand through the time.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from markupsafe import Markup
@@ -19,13 +20,22 @@ from recorder.project import RecorderError
 from recorder.recording import Benchmark, Recording
 
 LEFT, LANE, GAP = 48, 40, 12  # pixels
+MARK = 26  # pixels above and below the lanes, for what a stopwatch saw and what it should have
 FILLS = {"host": "var(--ink-muted)", "kernel": "var(--series-1)"}  # what is neither is an outline
+KEY = {  # what a kind of bar says
+    "host": "host: inside a call",
+    "flush": "GPU: empties its cache",
+    "kernel": "GPU: runs the kernel",
+}
 WIDE, NARROW = 1.9, 4.5  # percent of the width that a number needs, where there is room and on a phone
 
 
 @figure(of="rows")
-def timeline(recording: Recording, *, name="timeline"):
-    """Draw the picture, the key to its bars, and its table to unfold."""
+def timeline(recording: Recording, *, name="timeline", stopwatch: int | None = None):
+    """Draw the picture, the key to its bars, and its table to unfold.
+
+    ``stopwatch``: the call around which one stood. Brackets say what it saw, and how long that call's kernel took.
+    """
     data = recording.benchmark(name)
     rows = [[call, *(f"{row[line]:.0f}" for line in data.lines)] for call, row in data.medians().items()]
     titles = [data.xlabel, *data.lines.values()]
@@ -33,7 +43,8 @@ def timeline(recording: Recording, *, name="timeline"):
     return render(
         "timeline/template.html",
         name=name,
-        picture=draw(data),
+        picture=draw(data, stopwatch),
+        key_to={FILLS.get(kind, "var(--paper)"): KEY.get(kind, kind) for kind in kinds_of(data)},
         unit=data.ylabel,
         end=end_of(data),
         spans=[[lane, call, round(begin, 1), round(stop, 1)] for lane, call, begin, stop, _ in spans],
@@ -76,16 +87,17 @@ def end_of(data: Benchmark) -> float:
     return max(span.stop for span in spans_of(data))
 
 
-def draw(data: Benchmark) -> Markup:
+def draw(data: Benchmark, stopwatch: int | None = None) -> Markup:
     rows, end = data.medians(), end_of(data)
     step = next(step for step in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10**9) if end / step <= 8)
     percent = lambda time: f"{100 * time / end:.2f}%"
-    top = {"host": GAP, "GPU": 2 * GAP + LANE}
-    bottom = top["GPU"] + LANE + GAP
+    mark = MARK if stopwatch else 0
+    top = {"host": mark + GAP, "GPU": mark + 2 * GAP + LANE}
+    bottom = top["GPU"] + LANE + GAP + mark
     parts = [text(-LEFT, y + LANE * 0.62, lane, font_weight=600) for lane, y in top.items()]
     for tick in range(0, int(end) + 1, step):
         x, last = percent(tick), tick + step > end
-        parts.append(element("line", x1=x, x2=x, y1=GAP / 2, y2=bottom, stroke="var(--rule)"))
+        parts.append(element("line", x1=x, x2=x, y1=mark + GAP / 2, y2=bottom, stroke="var(--rule)"))
         words = f"{tick} {data.ylabel}" if last else tick
         parts.append(text(x, bottom + 16, words, ink="ink-muted", text_anchor="middle"))
     for lane, call, begin, stop, kind in spans_of(data):
@@ -97,9 +109,27 @@ def draw(data: Benchmark) -> Markup:
             ink, only = "paper" if kind in FILLS else "ink", "timeline__wide" if share < NARROW else None
             at = percent((begin + stop) / 2), y + LANE * 0.62
             parts.append(text(*at, call, ink=ink, text_anchor="middle", font_weight=600, class_=only))
+    if stopwatch:
+        if stopwatch not in rows:
+            raise RecorderError(f"stopwatch must be one of the calls 1 to {len(rows)}, not {stopwatch!r}")
+        spans = {span.kind: span for span in spans_of(data) if span.call == stopwatch}
+        saw = "your stopwatch says", spans["host"], top["host"] - 6, -1
+        takes = "the kernel takes", spans["kernel"], top["GPU"] + LANE + 6, 1
+        for words, span, y, side in (saw, takes):
+            parts += _bracket(f"{words} {span.stop - span.begin:.0f} {data.ylabel}", span, percent, y, side)
     sentences = (
         f"{call}: " + ", ".join(f"{label} {row[line]:.0f}" for line, label in data.lines.items())
         for call, row in rows.items()
     )
     label = f"In {data.ylabel}. " + "; ".join(sentences)
     return element("svg", *parts, role="img", height=bottom + 22, font_size=13, aria_label=label)
+
+
+def _bracket(words: str, span: Span, percent: Callable[[float], str], y: float, side: int) -> list[Markup]:
+    """Return a bracket above a bar (``side`` -1) or below it (1), and what it says; at ``y`` its ends are."""
+    begin, stop, far = percent(span.begin), percent(span.stop), y + 5 * side
+    ends = (begin, stop, far, far), (begin, begin, y, far), (stop, stop, y, far)
+    lines = [
+        element("line", x1=x1, x2=x2, y1=y1, y2=y2, stroke="var(--ink)", stroke_width=2) for x1, x2, y1, y2 in ends
+    ]
+    return [*lines, text(begin, far + (16 if side > 0 else -6), words, font_weight=600, halo=6)]

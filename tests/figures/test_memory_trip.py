@@ -114,7 +114,8 @@ def test_rests_when_all_have_answered_and_the_same_stands_without_a_script(open_
 def test_the_size_is_a_slider_along_the_ground(open_page):
     page = open_page("?trip.time=74")
     size = page.get_by_role("slider", name="Bytes that are read again and again")
-    assert said(page).startswith("16 MiB, read again and again: found in L2. The answer takes 147 ns.")
+    assert said(page).startswith("16 MiB, read again and again: found in L2. The answer takes 148 ns.")
+    assert "148 ns" in page.locator(".trip__level").nth(1).inner_text(), "one number for one wait"
     assert below(page)[-1] == pytest.approx(SEA.y(147), abs=1)
     size.focus()
     for _ in range(2):
