@@ -8,6 +8,7 @@ from figures.registry import figure
 from figures.svg import element, unique
 from figures.table import table
 from figures.templates import render
+from recorder.project import RecorderError
 from recorder.recording import Median, Recording
 
 HEIGHT = 260  # pixels, of the plot
@@ -34,10 +35,15 @@ class Case(NamedTuple):
 
 
 @figure(of="rows")
-def ranked(recording: Recording, *, name=..., ours=..., theirs=..., title=""):
-    """``ours`` and ``theirs``: two lines of times; a dot is the share of their speed that ours reaches."""
+def ranked(recording: Recording, *, name=..., ours=..., theirs=..., title="", named=()):
+    """``ours`` and ``theirs``: two lines of times; a dot is the share of their speed that ours reaches.
+
+    The worst and the best have their names beside them, and so have the cases in ``named``."""
     data = recording.benchmark(name, ours, theirs)
     cases = sorted((Case(x, row[ours], row[theirs]) for x, row in data.medians().items()), key=lambda case: case.share)
+    named = {cases[0].name, cases[-1].name, *named}
+    if missing := named - {case.name for case in cases}:
+        raise RecorderError(f"{name!r} has no case {missing.pop()!r}")
     near = [case.share for case in cases if case.share <= FAR] + [1.0]
     ticks = round_values(min(near) - 0.02, max(near) + 0.02, 6, share=True)
     low, high = min(ticks), max(ticks)
@@ -54,7 +60,13 @@ def ranked(recording: Recording, *, name=..., ours=..., theirs=..., title=""):
         dot = element("circle", r=4.5, fill=FILLS[case.verdict], stroke=COLORS[case.verdict], stroke_width=1.75)
         if case.share > high:
             dot = element("path", d="M-5 3L0-6 5 3z", fill=COLORS[case.verdict])
-            dot += element("text", f"{case.share:.1f} times", x=-9, y=2, text_anchor="end", fill=COLORS[case.verdict])
+            where = f"{case.name}: " if case.name in named else ""
+            dot += element(
+                "text", f"{where}{case.share:.1f} times", x=-9, y=2, fill=COLORS[case.verdict], **LEFT, **HALO
+            )
+        elif case.name in named:  # where no dot is: all to the right are higher, all to the left lower
+            place_of = {"x": -2, "y": 20} if case.share < 0.99 else {"x": 4, "y": -12, **LEFT}
+            dot += element("text", case.name, fill=COLORS[case.verdict], **place_of, **HALO)
         parts.append(element("svg", dot, x=x, y=y(case.share), overflow="visible"))
     them = data.lines[theirs]
     counts = [(COLORS[verdict], words.format(them), sum(case.verdict == verdict for case in cases))
@@ -81,6 +93,8 @@ def ranked(recording: Recording, *, name=..., ours=..., theirs=..., title=""):
     )
 
 
+LEFT = {"text_anchor": "end"}
+HALO = {"stroke": "var(--paper)", "stroke_width": 4, "paint_order": "stroke"}
 COLORS = {"loses": "var(--series-0)", "ties": "var(--ink-muted)", "wins": "var(--series-1)"}
 FILLS = COLORS | {"ties": "var(--paper)"}
 WORDS = {"loses": "{} clearly faster", "ties": "no clear difference", "wins": "ours clearly faster"}

@@ -218,6 +218,7 @@ def test_cases_stand_from_the_worst_to_the_best_and_are_counted():
     assert counts == {"them clearly faster": 1, "no clear difference": 1, "ours clearly faster": 2}
     heights = [float(svg["y"]) for svg in page.select("svg svg")]
     assert heights == sorted(heights, reverse=True) and heights[-1] == 0, "what is far away stands at the edge"
+    assert [text.text for text in page.select("svg svg text")] == ["lost", "far: 6.0 times"], "the worst and the best"
     assert "6.0 times" in page.text and "the axis begins at" in page.text
     level = next(float(line["y1"]) for line in page.select("svg > line[x2='100%'][stroke*='ink-muted']"))
     lengths = [abs(float(line["y2"]) - level) for line in page.select("svg > line[x1]")]
