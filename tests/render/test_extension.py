@@ -94,6 +94,7 @@ OF_ONE = {
     "attention_canvas",
     "chunks",
     "climb",
+    "compiler_passes",
     "dropped",
     "float_bits",
     "fused_layer",
