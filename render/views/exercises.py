@@ -7,6 +7,7 @@ all.
 
 import ast
 import re
+import textwrap
 
 from markupsafe import Markup, escape
 
@@ -29,6 +30,7 @@ from render.templates import render
 from render.views.registry import view
 
 NEXT = '<h2 id="next">'  # before which a lesson leads to its exercises
+NAME = re.compile(r"`([^`]+)`|\b((?:tl|gpu)\.\w+(?:\([^)]*\))?|[a-z]\w*_\w+)")  # in the text of a task
 
 
 @view
@@ -52,10 +54,11 @@ def exercise(page: Page, of: str) -> Markup:
         lesson_link=way(page.name, lesson.page),
         hints=[with_links(hint, page.name) for hint in each.card.hints[:2]],
         line=highlight_python(each.card.hints[2]),
-        skeleton=highlight_python(each.skeleton),
+        task=told(each.skeleton),
+        skeleton=highlight_python(without_text(each.skeleton)),
         right=each.start().stage == "speed",
         full=each.card.kind in FINISHED,
-        solution=highlight_python(each.solution),
+        solution=highlight_python(without_text(each.solution)),
         reached=reached(each),
         shown=wrong[answered.coached.shown],
         answer=answered.output,
@@ -137,6 +140,28 @@ def least(each: Exercise) -> float:
     """Return the share of speed that its spec asks for, read without torch."""
     (speed,) = [keyword.value for keyword in each.spec_call().keywords if keyword.arg == "speed"]
     return next(ast.literal_eval(keyword.value) for keyword in speed.keywords if keyword.arg == "least")
+
+
+def told(file: str) -> Markup:
+    """Return what the text at the top of an exercise's file says below its first line, as paragraphs.
+
+    On a page they have the width of prose, where the file's long lines would be cut off.
+    """
+    parts = re.split(r"\n\s*\n", ast.get_docstring(ast.parse(file)))[1:]
+    return Markup("\n").join(map(_paragraph, parts))
+
+
+def _paragraph(part: str) -> Markup:
+    if part.startswith(" "):
+        return Markup("<pre>{}</pre>").format(textwrap.dedent(part))
+    text = NAME.sub(lambda match: f"<code>{match[1] or match[2]}</code>", str(escape(" ".join(part.split()))))
+    return Markup('<div class="exercise__says">{}</div>').format(Markup(text))
+
+
+def without_text(file: str) -> str:
+    """Return an exercise's file from below the text at its top."""
+    lines = file.splitlines(keepends=True)
+    return "".join(lines[ast.parse(file).body[0].end_lineno :]).lstrip("\n")
 
 
 def with_links(hint: str, page: str) -> Markup:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exercises on pages, each from its folder alone; and the zip that readers download, which runs."""
 
+import ast
 import json
 import subprocess
 import sys
@@ -46,11 +47,15 @@ def test_each_exercise_has_its_page(exercise):
     assert soup.h1.get_text().removesuffix("¶") == exercise.card.title
     shown = soup.get_text()
     assert exercise.card.goal in shown and f"check {exercise.name}" in shown
-    assert exercise.solution.strip() in shown and exercise.skeleton.strip() in shown
+    code = {text: text[text.index('"""\n\nimport ') + 5 :].strip() for text in (exercise.solution, exercise.skeleton)}
+    assert all(part in shown for part in code.values())
+    said = ast.get_docstring(ast.parse(exercise.solution)).split("\n\n")[1:]  # in a column that fits, not in the code
+    assert all(" ".join(part.replace("`", "").split()) in " ".join(shown.split()) for part in said)
+    assert not any(line.startswith('"""') for line in shown.splitlines())
     assert ("It is right, and fails" in shown) == (exercise.start().stage == "speed") != ("It runs and fails" in shown)
     assert ("Fill what is between" in shown) == (exercise.card.kind not in FINISHED) != ("Change what is" in shown)
     folded = " ".join(fold.get_text() for fold in soup.find_all("details"))
-    assert exercise.card.hints[0] in folded and exercise.solution.strip() in folded
+    assert exercise.card.hints[0] in folded and code[exercise.solution] in folded
     lesson = next(link for link in soup.find_all("a") if link.get_text().startswith("lesson "))
     assert lesson["href"].startswith("../../") and lesson["href"].endswith("/")
 
@@ -63,7 +68,7 @@ def test_its_page_shows_what_the_coach_answered(exercise):
     assert soup.select_one("pre.exercise__answer").get_text() == recorded.output
     assert bool(soup.select_one("svg.coach-launch")) == bool(recorded.coached.launch)
     (why,) = [wrong.why for wrong in exercise.wrong() if wrong.name == recorded.coached.shown]
-    assert f"to this mistake: {why}." in soup.get_text()
+    assert f"makes this mistake: {why}." in soup.get_text()
     rows = soup.select("details table tbody tr")
     assert len(rows) == len(views.caught_by(exercise)) >= 4
 

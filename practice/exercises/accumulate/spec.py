@@ -29,8 +29,8 @@ SPEC = Spec(
     title="Sums of float16 numbers",
     kind="bug",
     lesson="matmul/precision.md",
-    goal="A product of float16 matrices is off as soon as its sums are large. Two lines round in between: find them, "
-    "and mend them.",
+    goal="This product of float16 matrices is wrong as soon as its sums get large, because two lines round on the "
+    "way. Find them and mend them.",
     hints=(
         "What a step computes, what the steps are added up in, what is stored: each has a dtype. Which of the three "
         "may be float16?",

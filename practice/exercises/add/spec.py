@@ -9,8 +9,8 @@ SPEC = Spec(
     kind="gap",
     lesson="programs/vector-add.md",
     also=("programs/vector-add-step-by-step.ipynb",),
-    goal="Write what one program of vector add does: offsets, mask, two loads, a store. Then say how many programs "
-    "there are. The vectors may have any length.",
+    goal="Write what one program of vector add does, with its offsets, its mask, two loads and a store. Then say "
+    "how many programs there are. The vectors may have any length.",
     hints=(
         "Ten elements in blocks of four: which are those of program 2, and which of its lanes have none?",
         "What each line of the kernel does: programs/vector-add.md#a-script-to-run",

@@ -24,8 +24,8 @@ SPEC = Spec(
     title="Residual and norm, in one kernel",
     kind="scratch",
     lesson="fusion/layer.md",
-    goal="Between two products of a transformer layer: add the residual and normalize the sum, in one kernel, which "
-    "reads everything once. It returns both.",
+    goal="Between two products of a transformer layer, add the residual and normalize the sum, in a single kernel "
+    "that reads everything once and returns both.",
     hints=(
         "The sum is needed twice, for memory and for the norm: where is it when the norm is computed, without a load?",
         "Where it stands in a layer: fusion/layer.md. The kernel: fusion/norms.md#the-kernel, and "

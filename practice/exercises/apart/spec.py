@@ -8,8 +8,8 @@ SPEC = Spec(
     title="Differences of neighbors",
     kind="bug",
     lesson="programs/copy-a-bug-hunt.ipynb",
-    goal="The function subtracts each number of a vector from the next, and passes its author's test. Two lines have a "
-    "fault each: find them, and mend them. Start no program that has nothing to store.",
+    goal="This function subtracts each number of a vector from the one after it, and its author's test passes. Yet "
+    "two lines are wrong. Find them and mend them, and start no program that has nothing to store.",
     hints=(
         "Four numbers have three differences: which element of x does lane 3 load?",
         "What a block does at the end of a tensor: programs/copy-a-bug-hunt.ipynb, and the grid: "

@@ -36,8 +36,8 @@ SPEC = Spec(
     title="The largest of each row",
     kind="bug",
     lesson="tools/testing.md",
-    goal="The function says where each row is largest, and passes its author's test. Two lines have a fault each: find "
-    "them, and mend them.",
+    goal="This function says where each row is largest, and its author's test passes. Yet two lines are wrong. Find"
+    " them and mend them.",
     hints=(
         "The author's rows are all positive, and no number is in them twice. Which rows would you try?",
         "The data hides it: tools/testing.md#what-goes-wrong",

@@ -53,8 +53,8 @@ SPEC = Spec(
     title="One step of attention",
     kind="gap",
     lesson="fusion/attention.md",
-    goal="A program has a tile of queries and goes through the keys, a tile at a time. Write the step: scores, maximum,"
-    " sum and accumulator.",
+    goal="A program has a tile of queries and goes through the keys, one tile at a time. Write what it does with "
+    "each of them: scores, maximum, sum and accumulator.",
     hints=(
         "When the maximum of a query grows, which two of its running values were computed with the old one?",
         "Online softmax by hand, and as a loop over tiles: fusion/attention.md#online-softmax-by-hand",

@@ -15,8 +15,8 @@ SPEC = Spec(
     title="A grid for every config",
     kind="gap",
     lesson="matmul/autotuned.md",
-    goal="Let the tuner choose the tile of a product. The number of programs follows from the tile, so the grid is a "
-    "function.",
+    goal="Let the tuner choose the tile of a product. The number of programs then depends on the tile, so the grid "
+    "has to be a function.",
     hints=(
         "Who knows which tile this launch has: the host function, or the tuner?",
         "The tuner's lines, and a grid that is a function: matmul/autotuned.md#three-configs-and-a-key",

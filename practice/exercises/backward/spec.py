@@ -17,7 +17,8 @@ SPEC = Spec(
     title="Write a backward",
     kind="gap",
     lesson="fusion/autograd.md",
-    goal="relu(x)² has its forward kernel. Give it a gradient: the backward kernel, and the method that launches it.",
+    goal="relu(x)² has its forward kernel. Give it a gradient: write the backward kernel, and the method that "
+    "launches it.",
     hints=(
         "For x = 3, how much does x² grow when x grows a little? And when a gradient of 5 comes in?",
         "Two kernels, and what PyTorch is told: fusion/autograd.md#two-kernels",

@@ -8,8 +8,8 @@ SPEC = Spec(
     title="Move only what must move",
     kind="faster",
     lesson="gpu/limits.md",
-    goal="Three kernels, each of which does a little and moves everything. Memory limits them: make one that moves a "
-    "third of the bytes.",
+    goal="Each of these three kernels computes a little and moves everything. As memory is what limits them, make "
+    "one kernel that moves a third of the bytes.",
     hints=(
         "Which bytes must move, whoever computes this, and which move only because one kernel leaves them to the next?",
         "What helps where memory is the limit: gpu/limits.md#memory-arithmetic-launch",

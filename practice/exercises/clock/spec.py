@@ -62,8 +62,9 @@ SPEC = Spec(
     title="A benchmark that means something",
     kind="gap",
     lesson="tools/benchmarking.md",
-    goal="Measure how many bytes a kernel moves per microsecond: on data that is not in the cache, timed until the "
-    "kernel has ended, with compilation left out, and so that one disturbed reading changes nothing.",
+    goal="Measure how many bytes a kernel moves per microsecond. The data must not be in the cache, the clock must "
+    "run until the kernel has ended, compilation must not count, and a single disturbed reading must change "
+    "nothing.",
     hints=(
         "Which of the launches compiles, which finds its operands in the cache, and when has a kernel ended?",
         "What a timer has to do: tools/benchmarking.md#what-do_bench-does",

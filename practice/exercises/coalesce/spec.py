@@ -10,8 +10,8 @@ SPEC = Spec(
     title="Lanes side by side",
     kind="faster",
     lesson="gpu/coalescing.md",
-    goal="The sums of the rows are right, but lanes that are neighbors read elements that lie a row apart. Use every "
-    "sector that is fetched.",
+    goal="The sums of the rows are right, but neighboring lanes read elements that lie a whole row apart. Make use "
+    "of every sector that is fetched.",
     hints=(
         "A sector holds eight float32. Which eight lie in one, and how many of them does one load of this kernel want?",
         "Tall and wide tiles: gpu/coalescing.md#a-tile-row-or-column",

@@ -47,8 +47,8 @@ SPEC = Spec(
     title="Combine the parts of attention",
     kind="gap",
     lesson="fusion/decoding.md",
-    goal="The keys of a query were split over programs, each of which left a maximum, a sum and an accumulator. Make "
-    "one result of them.",
+    goal="The keys of a query were split among programs, and each program left a maximum, a sum and an accumulator."
+    " Combine them into one result.",
     hints=(
         "A part with the maximum 3 made its weights by exp(score - 3). Which factor turns them into those for the "
         "maximum 5, and which two values of the part must it multiply?",

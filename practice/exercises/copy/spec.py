@@ -8,7 +8,8 @@ SPEC = Spec(
     title="Copy a matrix of any strides",
     kind="bug",
     lesson="programs/offsets.md",
-    goal="The copy is right for many matrices. Two lines have a fault each: find them, and mend them.",
+    goal="This copy is right for many matrices, but not for all of them, because two lines are wrong. Find them and"
+    " mend them.",
     hints=(
         "A matrix with 9 columns, tiles of 8: which columns does the mask leave on in the second tile?",
         "Offsets from strides: programs/offsets.md#the-kernel",

@@ -32,8 +32,8 @@ SPEC = Spec(
     title="Cross-entropy of a row",
     kind="gap",
     lesson="fusion/cross-entropy.md",
-    goal="The loss of a row is the logarithm of the sum of all exponentials, less the logit of the target. "
-    "Ignored rows have the loss 0.",
+    goal="The loss of a row is the logarithm of the sum of all exponentials, minus the logit of the target. Ignored"
+    " rows have the loss 0.",
     hints=(
         "If you subtract the maximum from every logit, what must you add to the logarithm of the sum?",
         "The loss by hand: fusion/cross-entropy.md#by-hand",

@@ -38,7 +38,8 @@ SPEC = Spec(
     title="A cumulative sum with a carry",
     kind="gap",
     lesson="fusion/scan-sort-histogram.md",
-    goal="The cumulative sum of rows that are longer than a block. What goes from one block to the next?",
+    goal="Compute the cumulative sum of rows that are longer than a block. What does each block have to hand on to "
+    "the next?",
     hints=(
         "By what is the cumulative sum of a block too small, if it knows nothing of the blocks before it?",
         "Longer rows, a carry: fusion/scan-sort-histogram.md#longer-rows-a-carry",

@@ -27,7 +27,8 @@ SPEC = Spec(
     title="Transpose by descriptors",
     kind="gap",
     lesson="matmul/persistent.md",
-    goal="Load a tile by a tensor descriptor, transpose it, and store it by another one, without offsets and masks.",
+    goal="Load a tile through one tensor descriptor, transpose it, and store it through another, without offsets or"
+    " masks.",
     hints=(
         "A tile begins at row m and column n of x: where does it go in the result, and what shape does it have there?",
         "Descriptors, and how a kernel loads by them: matmul/persistent.md#gap-two-addresses",

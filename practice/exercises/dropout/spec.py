@@ -40,8 +40,8 @@ SPEC = Spec(
     title="A backward that drops the wrong elements",
     kind="bug",
     lesson="fusion/dropout.md",
-    goal="The backward of dropout draws different random numbers from the forward's, and so drops different elements. "
-    "Find its three faults.",
+    goal="The backward of this dropout draws other random numbers than its forward did, and so it drops other "
+    "elements. Find its three faults.",
     hints=(
         "Which two numbers decide u, and are they the same in forward and backward, for each element?",
         "The backward is the forward: fusion/dropout.md#the-backward-is-the-forward",

@@ -36,8 +36,8 @@ SPEC = Spec(
     title="Bias and GELU in the epilogue",
     kind="gap",
     lesson="matmul/fused.md",
-    goal="The product is done, and its tile still in registers. Add the bias, apply gelu, and store the tile, "
-    "rounded once.",
+    goal="The product is done, and its tile is still in registers. Add the bias, apply gelu, and store the tile, "
+    "rounding only once.",
     hints=(
         "The bias has a number for each column of the result: which of them does this program need, in which shape?",
         "Bias, curve, store: matmul/fused.md#the-epilogue",

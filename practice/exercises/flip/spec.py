@@ -8,7 +8,8 @@ SPEC = Spec(
     title="Flip a matrix of any strides",
     kind="scratch",
     lesson="programs/offsets.md",
-    goal="Write out[i, j] = x[i, n - 1 - j]: each row of the result is a row of x, backward. x may have any strides.",
+    goal="Write out[i, j] = x[i, n - 1 - j], so that each row of the result is a row of x, backward. x may have any"
+    " strides.",
     hints=(
         "Which column of x goes into column 0 of the result, and which into the last one?",
         "Where to load, where to store: programs/offsets.md#the-kernel",

@@ -14,8 +14,8 @@ SPEC = Spec(
     title="A few programs share all blocks",
     kind="gap",
     lesson="programs/programs-and-threads.md",
-    goal="A launch has four programs, or another number, and the vector any number of blocks. Each program goes "
-    "through its share of them in a loop.",
+    goal="A launch may have four programs, or any other number, and the vector may have any number of blocks. Let "
+    "each program go through its share of the blocks in a loop.",
     hints=(
         "With 4 programs, program 1 takes the blocks 1, 5, 9: where does its loop begin, and how far is a step?",
         "What a program holds: programs/programs-and-threads.md#what-sits-inside-what. tl.num_programs, how many there "

@@ -30,8 +30,8 @@ SPEC = Spec(
     title="A matrix product, by tiles",
     kind="gap",
     lesson="matmul/naive.md",
-    goal="A program computes one tile of a @ b, and walks along K. Write its loop, for any sizes and any strides, and "
-    "say how many programs there are.",
+    goal="A program computes one tile of a @ b by walking along K. Write its loop, for any sizes and any strides, "
+    "and say how many programs there are.",
     hints=(
         "K is 24, and a step takes 16: which k do the 16 lanes of the second step stand for, and what must those from "
         "24 on add to the sum?",

@@ -20,8 +20,8 @@ SPEC = Spec(
     title="Read each element once",
     kind="faster",
     lesson="gpu/memory.md",
-    goal="Two kernels divide each row by its sum, and each of them reads the whole matrix. Write one that reads each "
-    "element once.",
+    goal="Two kernels divide each row by its sum, and each of them reads the whole matrix. Write a single one that "
+    "reads each element only once.",
     hints=(
         "Which values does the second kernel load that a program of the first one had already?",
         "One load, many uses: gpu/memory.md#how-to-hide-the-wait",

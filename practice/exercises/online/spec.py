@@ -40,7 +40,8 @@ SPEC = Spec(
     title="Softmax of a long row",
     kind="gap",
     lesson="fusion/long-softmax.md",
-    goal="A row does not fit into a block. Find its maximum and its sum of exponentials in one pass over the blocks.",
+    goal="A row does not fit into one block. Find its maximum and its sum of exponentials in a single pass over the"
+    " blocks.",
     hints=(
         "A sum was made with 3 subtracted. The maximum is now 5. By which factor is each of its terms too large?",
         "The first pass: fusion/long-softmax.md#the-first-pass-maximum-and-sum",

@@ -21,7 +21,8 @@ SPEC = Spec(
     title="The backward of RMS norm",
     kind="gap",
     lesson="fusion/norms.md",
-    goal="The gradient of x: each x changes its own result, and by the root all others of its row.",
+    goal="Write the gradient of RMS norm for x. It has two parts, because each x changes its own result and, "
+    "through the root, all the others in its row.",
     hints=(
         "If you double a whole row of x, does its normalized row change? So what must grad_x · x add up to, over it?",
         "The gradient, by hand: fusion/norms.md#the-gradient-by-hand",

@@ -36,7 +36,7 @@ SPEC = Spec(
     title="Turn pairs of columns: RoPE",
     kind="scratch",
     lesson="fusion/swiglu-rope.md",
-    goal="RoPE turns each pair of columns of a token by its angle. Write the kernel and its launch.",
+    goal="RoPE turns each pair of columns of a token by an angle. Write the kernel and its launch.",
     hints=(
         "Where in memory is the partner of column 1, in a row of 8 columns?",
         "Turn pairs of columns: fusion/swiglu-rope.md#rope-turn-pairs-of-columns",

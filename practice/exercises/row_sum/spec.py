@@ -8,8 +8,8 @@ SPEC = Spec(
     title="Sum each row, under a mask",
     kind="gap",
     lesson="programs/masks.md",
-    goal="A program sums one row, in a block that may be longer than the row. Load the row, so that the lanes that are "
-    "left over change nothing.",
+    goal="A program sums one row, in a block that may be longer than the row. Load the row so that the lanes left "
+    "over change nothing.",
     hints=(
         "What does a lane hold that the mask has switched off, and what does tl.sum do with it?",
         "Sum each row: programs/masks.md#sum-each-row",

@@ -14,8 +14,8 @@ SPEC = Spec(
     title="The same sum each time",
     kind="gap",
     lesson="gpu/schedule.md",
-    goal="No order of programs is promised, and a float sum depends on the order. Let a few programs take the rows in "
-    "turn, each store its own sum, and a second launch add them up.",
+    goal="The order of programs is not promised, and a sum of floats depends on the order. So let a few programs "
+    "take the rows in turn and each store its own sum, and let a second launch add those up.",
     hints=(
         "With 3 programs, program 1 takes the rows 1, 4, 7: where does its loop begin, how far is a step, and where "
         "does it end?",

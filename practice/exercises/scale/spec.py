@@ -9,7 +9,7 @@ SPEC = Spec(
     kind="scratch",
     lesson="programs/vector-add.md",
     also=("programs/copy-a-bug-hunt.ipynb",),
-    goal="Write y = a·x: one kernel, in which each program scales one block, and the function that launches it.",
+    goal="Write y = a·x: a kernel in which each program scales one block, and the function that launches it.",
     hints=(
         "Which elements belong to program 1, and which of its lanes have no element?",
         "The kernel of vector add, line by line: programs/vector-add.md#the-kernel",

@@ -45,8 +45,8 @@ SPEC = Spec(
     title="Masked softmax with a scale",
     kind="gap",
     lesson="programs/softmax.md",
-    goal="A program computes the softmax of scale · x, for one row. Only the first elements of the row take part: "
-    "their shares add up to 1, and all others get 0.",
+    goal="A program computes the softmax of scale · x for one row, but only the first elements of the row take "
+    "part. Their shares add up to 1, and all others get 0.",
     hints=(
         "What must a lane that is off hold, so that it changes neither the maximum nor the sum? Is that still so after "
         "it was multiplied by a negative scale?",

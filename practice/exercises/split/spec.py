@@ -33,8 +33,8 @@ SPEC = Spec(
     title="Split K over programs",
     kind="gap",
     lesson="matmul/cublas.md",
-    goal="The result has few tiles, and K is long. Let several programs share a tile, each with a part of the steps, "
-    "and add their sums in memory.",
+    goal="The result has few tiles, but K is long. Let several programs share a tile, each with a part of the "
+    "steps, and add their sums in memory.",
     hints=(
         "With 3 parts, part 1 takes the steps 1, 4, 7: at which k does its loop begin, how far is a step, and what "
         "must stand in c before the first program adds to it?",
