@@ -198,7 +198,7 @@ def layout(x: torch.Tensor) -> int:
 
 # --8<-- [start:limits]
 class Limits(NamedTuple):
-    """Bytes of shared memory that a program may use, and how many multiprocessors."""
+    """Return how many bytes a program may share, and the multiprocessors."""
 
     shared: int = 232_448  # these are an H200's
     multiprocessors: int = 132
@@ -220,7 +220,7 @@ def shared_bytes(
 
 
 def fits(configs, arguments, limits=None, **more):
-    """Leave out what cannot work: ``early_config_prune`` of :func:`triton.autotune`."""
+    """Leave out what cannot work; the tuner's ``early_config_prune``."""
     given = {**arguments, **more}
     limits = limits or limits_of(given["a_ptr"].device)
     size, kept, shared = given["a_ptr"].element_size(), [], {}
@@ -276,7 +276,7 @@ def estimate(
     a_ptr, M, N, K, PRECISION, BLOCK_M, BLOCK_N, BLOCK_K, num_stages,
     limits=None, **_,
 ):
-    """Return the nanoseconds that the product may take: ``perf_model`` of :func:`triton.autotune`."""
+    """Return the nanoseconds it may take; the tuner's ``perf_model``."""
     limits, size = limits or limits_of(a_ptr.device), a_ptr.element_size()
     flops = FLOPS_BY_HAND if by_hand(a_ptr, PRECISION) else FLOPS / size
     arithmetic = 2 * BLOCK_M * BLOCK_N * BLOCK_K / flops

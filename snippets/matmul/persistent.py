@@ -45,7 +45,7 @@ def store_tile(
     c, m, n, M, N, tile,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, SUBTILES: tl.constexpr,
 ):  # fmt: skip
-    """Store a tile as SUBTILES parts side by side, which share one buffer; 0: by pointers."""
+    """Store a tile in SUBTILES parts, by one buffer; 0: by pointers."""
     if SUBTILES > 1:
         HALF: tl.constexpr = BLOCK_N // 2
         halves = tl.permute(tl.reshape(tile, (BLOCK_M, 2, HALF)), (0, 2, 1))
@@ -112,7 +112,7 @@ def matmul_kernel(
 
 # --8<-- [start:config]
 class Config(NamedTuple):
-    """A way to cut and schedule a product. What each field does to compiled code is on the lesson's page."""
+    """A way to cut and schedule a product: see the lesson's page."""
 
     # Rows of a tile of c: at least 64, or a Hopper GPU's fast matrix
     # instruction (wgmma) is not used.

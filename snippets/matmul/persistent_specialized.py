@@ -36,27 +36,36 @@ def position(tile, tiles_m, tiles_n, GROUP_M: tl.constexpr):
 @triton.jit
 def specialized_kernel(
     a_ptr, b_ptr, c_ptr, M, N, K,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
-    WARP_SPECIALIZE: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+    GROUP_M: tl.constexpr, WARP_SPECIALIZE: tl.constexpr,
 ):  # fmt: skip
     a = tl.make_tensor_descriptor(a_ptr, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
     b = tl.make_tensor_descriptor(b_ptr, [K, N], [N, 1], [BLOCK_K, BLOCK_N])
     tiles_m, tiles_n = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)
     pid, programs = tl.program_id(axis=0), tl.num_programs(axis=0)
     stored = pid - programs
-    for tile in tl.range(pid, tiles_m * tiles_n, programs, warp_specialize=WARP_SPECIALIZE):
+    for tile in tl.range(
+        pid, tiles_m * tiles_n, programs, warp_specialize=WARP_SPECIALIZE
+    ):  # fmt: skip
         pid_m, pid_n = position(tile, tiles_m, tiles_n, GROUP_M)
         m, n = pid_m * BLOCK_M, pid_n * BLOCK_N
         accumulator = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
         for k in range(0, K, BLOCK_K):
-            accumulator = tl.dot(a.load([m, k]), b.load([k, n]), accumulator)
-        stored += programs  # counted again: who stores does not know where the loads are
+            accumulator = tl.dot(
+                a.load([m, k]), b.load([k, n]), accumulator
+            )  # fmt: skip
+        # Counted again: who stores does not know where the loads are.
+        stored += programs
         pid_m, pid_n = position(stored, tiles_m, tiles_n, GROUP_M)
         m, n = pid_m * BLOCK_M, pid_n * BLOCK_N
         rows = (m + tl.arange(0, BLOCK_M))[:, None]
         columns = (n + tl.arange(0, BLOCK_N))[None, :]
         mask = (rows < M) & (columns < N)
-        tl.store(c_ptr + rows.to(tl.int64) * N + columns, accumulator.to(c_ptr.dtype.element_ty), mask=mask)
+        tl.store(
+            c_ptr + rows.to(tl.int64) * N + columns,
+            accumulator.to(c_ptr.dtype.element_ty),
+            mask=mask,
+        )
 # --8<-- [end:kernel]
 
 

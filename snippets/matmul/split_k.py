@@ -29,7 +29,7 @@ PRECISIONS = "tf32", "tf32x3", "ieee"
 def sum_of_pieces(
     partial_ptr, within, tile, steps, total, programs, TILE: tl.constexpr
 ):  # fmt: skip
-    """Add up a tile's pieces in the order of K. ``within``: offsets in it."""
+    """Add up a tile's pieces in the order of K, at offsets ``within``."""
     # The program with the tile's first step, and the one with its last:
     first = ((tile * steps + 1) * programs - 1) // total
     last = ((tile + 1) * steps * programs - 1) // total
@@ -167,13 +167,16 @@ TILES = [  # block_m, block_n, block_k for elements of 2 bytes, num_warps, num_s
 ]
 
 # --8<-- [start:constants]
-# What the estimate reckons with, fitted to times of an H200. In a nanosecond a
-# multiprocessor does so many FLOPs (times the bytes of an element), FLOPs without matrix
-# units, bytes from L2, and bytes of pieces that one program adds up:
+# What the estimate reckons with, fitted to times of an H200. In a
+# nanosecond a multiprocessor does so many FLOPs (times the bytes of an
+# element), FLOPs without matrix units, bytes from L2, and bytes of pieces
+# that one program adds up:
 FLOPS, FLOPS_BY_HAND, L2_BYTES, ONE_READS = 12_000, 500, 82, 40
-MEMORY, ALL_READ = 4_300, 1_300  # all of them: bytes from memory, bytes of pieces
-# Nanoseconds: the first launch and loads, the second launch, waiting for the last
-# program, a load that nothing hides, and what a step takes besides.
+# All of them: bytes from memory, bytes of pieces.
+MEMORY, ALL_READ = 4_300, 1_300
+# Nanoseconds: the first launch and loads, the second launch, waiting for
+# the last program, a load that nothing hides, and what a step takes
+# besides.
 FIRST, SECOND, LAST, LATENCY, TURN = 2_600, 1_900, 1_900, 1_200, 15
 # --8<-- [end:constants]
 
@@ -229,7 +232,8 @@ def plans(M, N, K, *, size=2, by_hand=False, multiprocessors=132, shared=232_448
             if programs == tiles:
                 yield ns, made("alone")
             else:
-                if block_m * block_n <= 128**2:  # with a larger tile, adding would spill
+                # With a larger tile, adding would spill.
+                if block_m * block_n <= 128**2:
                     yield ns + LAST + parts * tile_bytes / ONE_READS, made("last")
                 yield ns + SECOND + programs * tile_bytes / ALL_READ, made("second")
         # --8<-- [end:reckon]
