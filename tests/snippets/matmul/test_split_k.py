@@ -2,6 +2,7 @@
 """Every way to share a product out gives the same, in any order of the programs, and leaves the counters at zero."""
 
 import contextlib
+import itertools
 import re
 from pathlib import Path
 from unittest import mock
@@ -142,9 +143,9 @@ def test_every_step_is_done_once():
 
 
 def test_the_bars_of_the_lesson():
-    """The page draws who has which steps of two tiles of six: each piece of a tile is a bar, in its program's color."""
+    """The page draws who has which steps of two tiles of six: each step is a box, in its program's color."""
     page = (SOURCE.parents[2] / "docs/en/matmul/split-k.md").read_text("utf-8")
-    rows = re.findall(r"<div><span>(\d+) programs</span>.*?>((?:<i style=.*?></i>)+)</span>", page)
+    rows = re.findall(r"<strong>(\d+) programs</strong>.*?>((?:<i style=.*?</i>)+)</span>", page)
     assert [int(programs) for programs, _ in rows] == [2, 4, 5]
     for programs, bars in rows:
         a, b = torch.ones(16, 96), torch.ones(96, 64)
@@ -158,9 +159,11 @@ def test_the_bars_of_the_lesson():
                 steps += np.isin(at[:1], inside)[0]
             else:
                 pieces, steps = [*pieces, steps], 0
-        drawn = [(float(width), int(pid)) for width, pid in re.findall(r"width:([\d.]+)%.*?pid-(\d)", bars)]
-        assert [width for width, _ in drawn] == [pytest.approx(100 * steps / 12, abs=0.006) for steps in pieces]
-        assert sorted({pid for _, pid in drawn}) == list(range(int(programs)))
+        boxes = [int(pid) for pid in re.findall(r"pid-(\d)", bars)]
+        drawn = [list(run) for tile in (boxes[:6], boxes[6:]) for _, run in itertools.groupby(tile)]
+        assert [len(piece) for piece in drawn] == pieces
+        assert boxes == sorted(boxes) and {*boxes} == {*range(int(programs))}
+        assert re.findall(r">(\d)</i>", bars) == [*map(str, range(int(programs)))], "each number once"
 
 
 def test_offsets_are_computed_in_64_bits():
