@@ -10,8 +10,8 @@ import re
 
 FITS = 40  # columns, on a screen of 320 px
 IN = 4  # columns that what comes of a line stands further in than the line
-PRE = r"<pre(?![^>]*\bstage\b)[^>]*>(?:<span></span>|<nav\b.*?</nav>)*"  # a compiler's listing scrolls
-BLOCK = re.compile(rf"(?s)({PRE})<code([^>]*)>(.*?)</code></pre>")
+PRE = r'<pre(?: id="__code_\w+"| class="(?:output|jp-OutputArea-output)[^>]*)?>'  # not the code of an explorer
+BLOCK = re.compile(rf"(?s)({PRE}(?:<span></span>|<nav\b.*?</nav>)*)<code([^>]*)>(.*?)</code></pre>")
 COLUMNS = re.compile(r"\S {2,}\S")
 BELOW = re.compile(r"\s*[\^~─-]+\s*")  # marks columns of the line above
 

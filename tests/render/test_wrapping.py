@@ -57,3 +57,8 @@ def test_a_sentence_that_a_run_printed_wraps():
 def test_a_listing_of_the_compiler_stays():
     listing = f'<pre class="stage stage--ptx"><code><span class="code-line">{LONG}</span></code></pre>'
     assert with_wrapping(listing) == listing
+
+
+def test_the_code_of_an_explorer_stays():
+    line = f'<span data-line="1" role="button">{LONG}\n</span>'
+    assert with_wrapping(f'<pre class="stages__source"><code>{line}</code></pre>').count("<span") == 1
