@@ -28,6 +28,7 @@ from figures.templates import render
 from recorder.project import RecorderError, nearest
 from recorder.recording import Benchmark, Recording
 
+WAITS = 210  # how far down the two areas say for what a kernel waits
 HEIGHT = 312  # pixels; the width is that of the page
 WIDTH = 280  # for which numbers are placed, that of a phone: where there is more room, points lie further apart
 
@@ -111,12 +112,22 @@ def amount(giga: float) -> str:
 
 
 @figure(of="rows")
-def roofline(recording: Recording, *, ceilings="ceilings", kernels="roofline", id="roofline"):
-    """`<roofline-explorer>`: the picture, and what to change of a kernel and of its roof."""
+def roofline(
+    recording: Recording, *, ceilings="ceilings", kernels="roofline", id="roofline", remarks: dict | None = None
+):
+    """`<roofline-explorer>`: the picture, and what to change of a kernel and of its roof.
+
+    ``remarks``: by a kernel's name, what stands beside its dot: what it waits for, where that is neither ceiling.
+    """
+    remarks = remarks or {}
     rates = {name: row.rate for name, row in recording.benchmark(ceilings, "rate").medians().items()}
     if "copy" not in rates:
         raise RecorderError(f"{ceilings!r} has no row 'copy', which is the memory's ceiling")
     work = read(recording.benchmark(kernels, "gflop", "gbyte", "ms"), rates)
+    if unknown := remarks.keys() - {k.name for k in work}:
+        raise RecorderError(
+            f"a remark is on {min(unknown)!r}, which is no kernel{nearest(min(unknown), [k.name for k in work])}"
+        )
     plot = Plot.around(work, rates)
     lines = _ceilings(plot, rates)
     limits = "; ".join(line.label for line in lines)
@@ -129,7 +140,7 @@ def roofline(recording: Recording, *, ceilings="ceilings", kernels="roofline", i
         x=f"{plot.left:g} {plot.right:g}",
         y=f"{plot.low:g} {plot.high:g}",
         height=HEIGHT,
-        picture=draw(plot, work, lines),
+        picture=draw(plot, work, lines, remarks),
         dots={k.number: (f"{plot.x(k.intensity):.2%}", f"{plot.y(k.rate):.1f}px") for k in work},
         description=f"A roofline. Ceilings: {limits}. Kernels: {reached}.",
         key=[(k.number, k.name, k.under_slope, k.percent) for k in work],
@@ -220,7 +231,7 @@ class Plot:
         return self.x(point[0]) * width, self.y(point[1])
 
 
-def draw(plot: Plot, work: list[Kernel], ceilings: list[Ceiling]) -> Markup:
+def draw(plot: Plot, work: list[Kernel], ceilings: list[Ceiling], remarks: dict[str, str]) -> Markup:
     """Draw the scales, the ceilings, and the kernels with their numbers."""
     parts = []
     for power in range(ceil(plot.left), floor(plot.right) + 1):
@@ -242,7 +253,9 @@ def draw(plot: Plot, work: list[Kernel], ceilings: list[Ceiling]) -> Markup:
         square = element("path", d="M-4-4h8v8h-8z", fill="var(--ink)")
         shape = element("circle", r=4.5, fill="var(--memory-hbm)") if k.under_slope else square
         place = {"x": f"{plot.x(k.intensity):.2%}", "y": plot.y(k.rate), "overflow": "visible"}
-        parts.append(element("svg", shape, labels.draw(str(k.number), number), data_kernel=k.number, **place))
+        beyond = max(11, number[0] + labels.width_of(str(k.number)) / 2 + 6)  # to the right of dot and number
+        remark = svg.text(round(beyond), 4, remarks[k.name]) if k.name in remarks else ""
+        parts.append(element("svg", shape, labels.draw(str(k.number), number), remark, data_kernel=k.number, **place))
     return Markup("").join(parts)
 
 
@@ -290,10 +303,10 @@ def _notes(plot: Plot, ceilings: list[Ceiling]) -> list[tuple]:
 
 
 def _waits(plot: Plot, memory: Ceiling) -> list[tuple]:
-    """Return the words at the foot of both areas: for what a kernel there waits."""
+    """Return the words in the middle of both areas: for what a kernel there waits."""
     ridge = plot.x(memory.end[0])
     areas = (ridge / 2, "memory", memory.ink), ((1 + ridge) / 2, "arithmetic", "ink-muted")
-    lines = lambda limit: ((HEIGHT - 10 - labels.LINE, "waits for"), (HEIGHT - 10, limit))
+    lines = lambda limit: ((WAITS - labels.LINE, "waits for"), (WAITS, limit))
     return [(x, y, "middle", words, ink) for x, limit, ink in areas for y, words in lines(limit)]
 
 

@@ -168,11 +168,12 @@ def test_begins_as_the_recorded_launch(page):
         "1,024 elements on 8 × 32 = 256 threads: 4 for each, loaded by 1 instruction of 16 bytes."
     )
     assert text(page, "detail") == ("Thread 1 of warp 0: elements 4–7 in registers 0–3. Element 4 is in register 0.")
-    assert page.locator("#layout i").all_inner_texts() == [str(thread) for thread in range(256)]
+    assert page.locator("#layout .layout__rows i").all_inner_texts() == [str(thread) for thread in range(256)]
     rows = page.locator("#layout .layout__row > span").all_inner_texts()
     assert [" ".join(row.split()) for row in rows] == [f"warp {i} {128 * i}" for i in range(8)]
     assert chosen(page) == ["1"] and page.locator("#layout .layout__here").count() == 1
-    assert page.locator("#other i").all_inner_texts() == [str(thread) for _ in range(8) for thread in range(32)]
+    others = page.locator("#other .layout__rows i").all_inner_texts()
+    assert others == [str(thread) for _ in range(8) for thread in range(32)]
     assert chosen(page, "other") == ["1"] * 8
     assert not page.locator("#layout svg").is_visible() and query(page) == ""
     assert page.locator("#layout .layout__rows").get_attribute("aria-label") == text(page, "summary")
@@ -182,9 +183,9 @@ def test_pointing_at_an_element_says_who_holds_it(open_page):
     page = open_page("?layout.warps=4")
     before = text(page, "detail")
     assert before.startswith("Thread 1 of warp 0: elements 4–7 in registers 0–3, 516–519 in 4–7. Element 4 ")
-    box = page.locator("#layout i").nth(129)  # elements 516 to 519
+    box = page.locator("#layout .layout__rows i").nth(129)  # elements 516 to 519
     size = box.bounding_box()
-    page.locator("#layout i").nth(200).hover()
+    page.locator("#layout .layout__rows i").nth(200).hover()
     assert text(page, "detail").startswith("Thread 72 of warp 2: ")
     box.hover(position={"x": size["width"] * 0.4, "y": 5})
     assert text(page, "detail").endswith("Thread 1 of warp 0: elements 4–7 in registers 0–3, 516–519 in 4–7. "
@@ -236,7 +237,7 @@ def test_the_register_of_an_element_far_behind_is_in_sight(open_page):
 
 
 def test_pointing_at_a_box_lists_its_registers(page):
-    page.locator("#layout i").nth(200).hover()
+    page.locator("#layout .layout__rows i").nth(200).hover()
     assert registers(page)[0] == {0: 800, 1: 801, 2: 802, 3: 803}
     page.locator("h1").hover()
     assert registers(page)[0] == {0: 4, 1: 5, 2: 6, 3: 7}
@@ -324,8 +325,8 @@ def test_address_may_hold_anything(open_page):
 
 def test_moving_or_copying_the_element_makes_no_second_one(page):
     move_and_copy(page, "#layout")
-    assert page.locator("#layout i").count() == page.locator("#copy i").count() == 256
-    page.locator("#copy i").nth(9).click()
+    assert page.locator("#layout .layout__rows i").count() == page.locator("#copy .layout__rows i").count() == 256
+    page.locator("#copy .layout__rows i").nth(9).click()
     assert text(page, "detail", of="copy").startswith("Thread 9 ") and chosen(page, "copy") == ["9"]
     assert chosen(page) == ["1"]
 
@@ -360,7 +361,7 @@ def test_fits_on_a_phone(open_page, state, tall):
     assert page.locator("#layout form").bounding_box()["height"] <= tall
     heights = page.locator("#layout input:visible").evaluate_all("all => all.map(e => e.offsetHeight)")
     assert min(heights) >= 40
-    for part in ("i", ".layout__row > span"):
+    for part in (".layout__rows i", ".layout__row > span"):
         clipped = page.locator(f"#layout {part}").evaluate_all("""all => all.filter(box => {
             const range = document.createRange();
             range.selectNodeContents(box);
@@ -370,8 +371,8 @@ def test_fits_on_a_phone(open_page, state, tall):
         assert clipped == []
     sliders = page.locator("#layout [type=range]:visible").evaluate_all("all => all.map(e => e.ariaLabel)")
     assert sliders == ["BLOCK_SIZE", "num_warps"], "the rest is chosen by touch, or by number"
-    page.locator("#layout i").last.tap()
-    own = page.locator("#layout i").last.inner_text().split()[0]
+    page.locator("#layout .layout__rows i").last.tap()
+    own = page.locator("#layout .layout__rows i").last.inner_text().split()[0]
     assert text(page, "detail").startswith(f"Thread {own} of warp") and query(page) != state
 
 

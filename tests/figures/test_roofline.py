@@ -32,6 +32,13 @@ def of(*rows: Reading):
     return CEILING_TABLE, replace(KERNEL_TABLE, rows=list(rows))
 
 
+def test_a_remark_stands_beside_the_dot_of_its_kernel():
+    drawn = html(remarks={"powers": "waits for nobody"})
+    assert re.findall(r'<svg data-kernel="(\d)"(?:(?!</svg>).)*>waits for nobody</text></svg>', drawn) == ["3"]
+    with pytest.raises(RecorderError, match=r"'power', which is no kernel.*powers"):
+        html(remarks={"power": "waits for nobody"})
+
+
 def test_points_are_where_the_numbers_say():
     points = re.findall(r'<svg data-kernel="\d" x="([\d.]+)%" y="([\d.]+)"', html())
     left, right, low, high = PLOT.left, PLOT.right, PLOT.low, PLOT.high

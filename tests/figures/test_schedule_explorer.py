@@ -218,6 +218,7 @@ def test_a_finger_drags_the_moment(open_page):
 
 def test_plays_once_when_it_comes_into_view_and_rests_where_it_says_most(open_page):
     page = open_page(viewport={"width": 1000, "height": 900})
+    page.wait_for_function("document.querySelector('.time-bar input').value < 50")  # it came into view, and plays
     page.get_by_role("button", name="Play").wait_for()  # again
     assert slider(page).input_value() == "50" and query(page) == ""
 

@@ -45,6 +45,22 @@ def test_says_in_words_what_it_shows():
     assert ">200 µs</text>" in html and ">50</text>" in html
 
 
+def test_brackets_say_what_a_stopwatch_saw_and_should_have_seen():
+    svg = timeline.timeline(recorded(), stopwatch=2).partition("<details")[0]
+    assert ">your stopwatch says 10 µs</text>" in svg and ">the kernel takes 100 µs</text>" in svg
+    spans = re.findall(r'<line x1="([\d.]+)%" x2="([\d.]+)%" [^>]*stroke="var\(--ink\)"', svg)
+    across = [(float(x1), float(x2)) for x1, x2 in spans if x1 != x2]
+    assert across == [(5, 10), (50.2, 100)], "as long as the host's bar and the kernel's"
+    with pytest.raises(RecorderError, match="calls 1 to 2, not 3"):
+        timeline.timeline(recorded(), stopwatch=3)
+
+
+def test_each_kind_of_bar_is_in_the_key():
+    lines = {"host_begin": [0, 10], "host_end": [5, 20], "flush_begin": [6, 21], "flush_end": [9, 30]}
+    key = re.search(r'<p class="explorer__key">(.*?)</p>', timeline.timeline(recorded(**lines)), re.S)[1]
+    assert re.findall(r"</i>(.*?)</span>", key) == ["host: inside a call", "GPU: empties its cache"]
+
+
 @pytest.mark.parametrize(
     "lines, words", [({"host_begin": [0, 1]}, "no line 'host_end'"), ({"host": [0, 1]}, "no line '…_begin'")]
 )
