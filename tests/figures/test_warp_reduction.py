@@ -281,7 +281,7 @@ def test_moving_or_copying_the_element_makes_no_second_one(page):
 def test_without_javascript_all_steps_stand(open_page):
     page = open_page(java_script_enabled=False)
     assert page.locator("#reduction tbody tr:visible").count() == 8 + 32
-    assert page.locator("#reduction i:visible").count() == 8 * 4 + 32 * 6
+    assert page.locator("#reduction td i:visible").count() == 8 * 4 + 32 * 6
     assert not page.locator("#reduction :is(button, output, input):visible").count()
     assert page.locator("#reduction").get_by_role("table", name="What each of 8 threads holds").count() == 1
 
