@@ -136,9 +136,13 @@ class _Drawing:
             self._text(x - 6 if left else x + 6, 11, "the tensors end here", size=11, ink="ink-muted", anchor=anchor)
             self.y += 16
         behind, top, bottom = len(self.parts), self.y, self.y
-        for program in self.programs:
-            width = self._width(program)
-            if self.x and (self.aligned or self.x + width > COLUMNS * PITCH):
+        widths = [self._width(program) for program in self.programs]
+        across = self._across(widths)
+        for program, width in zip(self.programs, widths, strict=True):
+            if across:  # in the columns of the grid
+                width = max(widths)
+            full = program.number % across == 0 if across else self.aligned or self.x + width > COLUMNS * PITCH
+            if self.x and full:
                 self.x, top = 0, bottom
             self.y = top
             broken = max(COLUMNS * PITCH, *(_wide(strip, _label(strip, program)) for strip in program.strips), 0)
@@ -151,6 +155,14 @@ class _Drawing:
             stroke = {"stroke": "var(--ink-muted)", "stroke_dasharray": "4 3", "fill": "none"}
             path = svg.element("path", d=f"M{x - 0.5:g} 2V{self.y - 4:g}", **stroke)
             self.parts.insert(behind, path)  # what a program's heading says may reach across the line
+
+    def _across(self, widths: list[float]) -> int:
+        """Return how many programs a grid of two axes has across, if as many fit side by side; else 0."""
+        pids = [program.label.strip("()").split(", ") for program in self.programs]
+        if self.aligned or not pids or len(pids[0]) != 2:
+            return 0
+        across = len({pid[0] for pid in pids})
+        return across if across * (max(widths) + GAP) - GAP <= COLUMNS * PITCH else 0
 
     def _width(self, program: Program) -> float:
         """Return the width of a program's lanes, with the text above them, on one line."""
