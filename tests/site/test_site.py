@@ -55,8 +55,9 @@ CHECKED = set()  # the kinds that have been found to be legible, by the pages be
 STOOD = set()  # tags and classes of the pages before that stood without scripts
 # What is left of code when one of each kind is marked is text to axe; its thousands of elements would take it seconds.
 MELT_CODE = """() => {
+    const KEPT = "[data-colors], [tabindex='0']"; // what the keyboard reaches stays
     for (const part of document.querySelectorAll("pre code *")) {
-        if (!part.matches("[data-colors]") && !part.querySelector("[data-colors]")) part.replaceWith(part.textContent);
+        if (!part.matches(KEPT) && !part.querySelector(KEPT)) part.replaceWith(part.textContent);
     }
 }"""
 OF_MARKED = [
