@@ -6,10 +6,10 @@ for it, or several that share a picture. It takes a typed recording (``recorder.
 may give, and returns HTML. Beside it, as needed: ``template.html``, ``style.css``, and ``script.js`` for what can be
 played with. A page that shows the figure carries its style and script; another does not.
 
-Shared by all: ``registry`` (what figures there are), ``templates`` (Jinja2), ``macros.html`` (tables, folds),
-``svg`` (elements and texts of a picture), ``words`` (how numbers are said), ``data_sheets`` (what data sheets say of
-GPUs), ``explorer.js`` and ``explorer.css`` (forms of explorers, the bar of time), ``forms.html`` (their parts),
-``machine`` in Python, JavaScript, CSS and a template (multiprocessors and tiles), ``online`` in Python and JavaScript
-(online softmax, moment by moment). A script brings what it imports of
+Shared by all: ``registry`` (what figures there are), ``templates`` (Jinja2), ``macros.html`` (tables, folds), ``svg``
+(elements and texts of a picture), ``words`` (how numbers are said), ``data_sheets`` (what data sheets say of GPUs),
+``explorer.js`` and ``explorer.css`` (forms of explorers, the bar of time), ``forms.html`` (their parts; ``forms/``:
+styles of those that few figures have), ``machine`` in Python, JavaScript, CSS and a template (multiprocessors and
+tiles), ``online`` in Python and JavaScript (online softmax, moment by moment). A script brings what it imports of
 these.
 """

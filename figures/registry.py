@@ -23,6 +23,7 @@ FEET = {  # the line under a figure, by what it is drawn from; braces name field
     "stages": "Compiled without a GPU · Triton {compiler} · {date}",
 }
 SHARED = re.compile(r'^import .* from "\.\./(\w+)\.js";$', re.M)  # by a figure's script, of what lies in this folder
+PARTS = re.compile(r"\bexplorer__(\w+)|\{% from \"forms.html\" import ([\w, ]+)")  # of a form, by a figure's template
 EXPLORER = "Begins as the run recorded on {date}, Triton {triton}; then computed in your browser"
 
 
@@ -53,11 +54,18 @@ class Figure:
     def styles(self) -> list[str]:
         """Return the style sheets of the figure, in order: first those of what it shares with others."""
         own = [HERE / name / "style.css" for name in self.places] + [self.folder / "style.css"]
-        return [_text(path) for path in (*self.shared("css"), *own) if path.is_file()]
+        return [_text(path) for path in (*self.shared("css"), *self.parts(), *own) if path.is_file()]
 
     @property
     def style(self) -> str:
         return "".join(self.styles)
+
+    def parts(self) -> list[Path]:
+        """Return the styles of those parts of a form, ``forms/*.css``, that the figure's template has."""
+        template = self.folder / "template.html"
+        found = PARTS.findall(_text(template)) if template.is_file() else []
+        names = {name.strip() for each, macros in found for name in (each, *macros.split(","))}
+        return [path for path in sorted((HERE / "forms").glob("*.css")) if path.stem in names]
 
     @property
     def script(self) -> str:
