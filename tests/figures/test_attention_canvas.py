@@ -10,28 +10,12 @@ from figures import online
 from figures.attention_canvas import REAL, attention_canvas, read, traffic
 from recorder import recording
 from recorder.project import RecorderError, find
-from tests.figures.explorer_support import call, in_scheme, move_and_copy, page_with
+from tests.figures.explorer_support import call, in_scheme, move_and_copy
 
 RECORDED = recording.load(find("fusion/attention_tiles"), "cpu")
 RUN = read(RECORDED)
 MASKS = {"all keys": False, "causal": True}
-
-
-@pytest.fixture(scope="module")
-def url(tmp_path_factory):
-    parts = attention_canvas(RECORDED), attention_canvas(RECORDED, causal=True, id="masked")
-    with page_with(tmp_path_factory.mktemp("canvas"), "attention_canvas", *parts) as url:
-        yield url
-
-
-@pytest.fixture
-def open_page(open_site, url):
-    return lambda query="", **options: open_site(url + query, **{"reduced_motion": "reduce"} | options)
-
-
-@pytest.fixture
-def page(open_page):
-    return open_page()
+SHOWN = "attention_canvas", attention_canvas(RECORDED), attention_canvas(RECORDED, causal=True, id="masked")
 
 
 def to(page, **fields):

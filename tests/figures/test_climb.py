@@ -9,26 +9,11 @@ from figures import climb as room
 from figures.climb import check, climb, read
 from recorder import recording
 from recorder.project import RecorderError, Snippet, find
-from tests.figures.explorer_support import in_scheme, move_and_copy, page_with
+from tests.figures.explorer_support import in_scheme, move_and_copy
 
 RECORDED = recording.load(find("matmul/cublas"), "h200")
 STEPS = read(RECORDED)
-
-
-@pytest.fixture(scope="module")
-def url(tmp_path_factory):
-    with page_with(tmp_path_factory.mktemp("climb"), "climb", climb(RECORDED)) as url:
-        yield url
-
-
-@pytest.fixture
-def open_page(open_site, url):
-    return lambda query="", **options: open_site(url + query, **{"reduced_motion": "reduce"} | options)
-
-
-@pytest.fixture
-def page(open_page):
-    return open_page()
+SHOWN = "climb", climb(RECORDED)
 
 
 def shown(page) -> list[str]:

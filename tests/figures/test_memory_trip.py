@@ -10,23 +10,13 @@ from figures import memory_trip
 from figures.registry import figures
 from recorder import recording
 from recorder.project import RecorderError, find
-from tests.figures.explorer_support import call, in_scheme, page_with
+from tests.figures.explorer_support import call, in_scheme
 from tests.figures.tokens import tokens
 
 RECORDED = recording.load(find("gpu/memory"), "h200")
 EXPLORER = memory_trip.memory_trip(RECORDED)
 SEA = memory_trip.Sea(RECORDED)
-
-
-@pytest.fixture(scope="module")
-def url(tmp_path_factory):
-    with page_with(tmp_path_factory.mktemp("trip"), "memory_trip", EXPLORER) as url:
-        yield url
-
-
-@pytest.fixture
-def open_page(open_site, url):
-    return lambda query="", **options: open_site(url + query, **{"reduced_motion": "reduce"} | options)
+SHOWN = "memory_trip", EXPLORER
 
 
 def below(page) -> list[float]:

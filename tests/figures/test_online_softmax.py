@@ -11,30 +11,19 @@ from figures import online
 from figures.online_softmax import Run, online_softmax
 from recorder import printed, recording
 from recorder.project import RecorderError, find
-from tests.figures.explorer_support import in_scheme, move_and_copy, page_with
+from tests.figures.explorer_support import in_scheme, move_and_copy
 
 RECORDED = recording.load(find("fusion/attention"), "cpu")
 SECTION = "online softmax"
 RUN = Run(SECTION, printed.sections(RECORDED.output)[SECTION])
 ROW = recording.load(find("fusion/long_softmax_blocks"), "cpu")  # with shares instead of values
 BLOCKS = Run(SECTION, printed.sections(ROW.output)[SECTION])
-
-
-@pytest.fixture(scope="module")
-def url(tmp_path_factory):
-    parts = online_softmax(RECORDED), online_softmax(RECORDED, id="other"), online_softmax(ROW, id="row")
-    with page_with(tmp_path_factory.mktemp("online"), "online_softmax", *parts) as url:
-        yield url
-
-
-@pytest.fixture
-def open_page(open_site, url):
-    return lambda query="", **options: open_site(url + query, **{"reduced_motion": "reduce"} | options)
-
-
-@pytest.fixture
-def page(open_page):
-    return open_page()
+SHOWN = (
+    "online_softmax",
+    online_softmax(RECORDED),
+    online_softmax(RECORDED, id="other"),
+    online_softmax(ROW, id="row"),
+)
 
 
 def sentence(page, of="online") -> str:

@@ -9,27 +9,12 @@ from msgspec.structs import replace
 from figures.split_keys import read, split_keys
 from recorder import recording
 from recorder.project import RecorderError, find
-from tests.figures.explorer_support import call, in_scheme, move_and_copy, page_with
+from tests.figures.explorer_support import call, in_scheme, move_and_copy
 
 RECORDED = recording.load(find("fusion/decoding_parts"), "cpu")
 RUN = read(RECORDED)
 RESULT = "10.1613"
-
-
-@pytest.fixture(scope="module")
-def url(tmp_path_factory):
-    with page_with(tmp_path_factory.mktemp("split"), "split_keys", split_keys(RECORDED)) as url:
-        yield url
-
-
-@pytest.fixture
-def open_page(open_site, url):
-    return lambda query="", **options: open_site(url + query, **{"reduced_motion": "reduce"} | options)
-
-
-@pytest.fixture
-def page(open_page):
-    return open_page()
+SHOWN = "split_keys", split_keys(RECORDED)
 
 
 def look(page) -> list[str]:

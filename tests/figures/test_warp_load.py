@@ -11,23 +11,13 @@ from figures import warp_load
 from recorder import recording
 from recorder.project import RecorderError, find
 from snippets.gpu import coalescing
-from tests.figures.explorer_support import call, in_scheme, page_with
+from tests.figures.explorer_support import call, in_scheme
 
 RECORDED = recording.load(find("gpu/coalescing_measured"), "h200")
 COUNTED = recording.load(find("gpu/coalescing_counted"), "h200").benchmark("steps").medians()
 EXPLORER = warp_load.warp_load(RECORDED)
 STEPS = [1, 2, 4, 8, 16, 32]
-
-
-@pytest.fixture(scope="module")
-def url(tmp_path_factory):
-    with page_with(tmp_path_factory.mktemp("warp"), "warp_load", EXPLORER) as url:
-        yield url
-
-
-@pytest.fixture
-def open_page(open_site, url):
-    return lambda query="", **options: open_site(url + query, **options)
+SHOWN = "warp_load", EXPLORER
 
 
 def looks(page) -> dict[str, int]:
