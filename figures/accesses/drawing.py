@@ -137,11 +137,12 @@ class _Drawing:
             self.y += 16
         behind, top, bottom = len(self.parts), self.y, self.y
         widths = [self._width(program) for program in self.programs]
-        across = self._across(widths)
-        for program, width in zip(self.programs, widths, strict=True):
-            if across:  # in the columns of the grid
-                width = max(widths)
-            full = program.number % across == 0 if across else self.aligned or self.x + width > COLUMNS * PITCH
+        columns = self._columns_of_grid(widths)
+        for number, (program, width) in enumerate(zip(self.programs, widths, strict=True)):
+            if columns:
+                width, full = columns[number % len(columns)], number % len(columns) == 0
+            else:
+                full = self.aligned or self.x + width > COLUMNS * PITCH
             if self.x and full:
                 self.x, top = 0, bottom
             self.y = top
@@ -156,13 +157,14 @@ class _Drawing:
             path = svg.element("path", d=f"M{x - 0.5:g} 2V{self.y - 4:g}", **stroke)
             self.parts.insert(behind, path)  # what a program's heading says may reach across the line
 
-    def _across(self, widths: list[float]) -> int:
-        """Return how many programs a grid of two axes has across, if as many fit side by side; else 0."""
+    def _columns_of_grid(self, widths: list[float]) -> list[float]:
+        """Return the width of each column of a grid of two axes, if all of them fit side by side; else none."""
         pids = [program.label.strip("()").split(", ") for program in self.programs]
         if self.aligned or not pids or len(pids[0]) != 2:
-            return 0
+            return []
         across = len({pid[0] for pid in pids})
-        return across if across * (max(widths) + GAP) - GAP <= COLUMNS * PITCH else 0
+        columns = [max(widths[column::across]) for column in range(across)]
+        return columns if sum(columns) + GAP * (across - 1) <= COLUMNS * PITCH else []
 
     def _width(self, program: Program) -> float:
         """Return the width of a program's lanes, with the text above them, on one line."""

@@ -153,6 +153,16 @@ def test_a_matrix_is_a_grid_of_blocks():
     assert sum(square[2] == "hatched" for square in shapes) == 6 * 4 - 15
 
 
+def test_programs_of_two_axes_stand_as_their_grid_does():
+    """Whatever the text above one of them takes: axis 0 counts across, axis 1 down."""
+    svg = picture(matrix_copy(rows=5, columns=5, block=4), tensors=["out_ptr"])
+    found = re.findall(r'<text x="([\d.]+)" y="([\d.]+)"[^>]*><tspan[^>]*>program \((\d), (\d)\)', svg)
+    places = {(int(across), int(down)): (float(x), float(y)) for x, y, across, down in found}
+    assert set(places) == {(0, 0), (1, 0), (0, 1), (1, 1)}
+    assert places[0, 0][0] == places[0, 1][0] < places[1, 0][0] == places[1, 1][0]
+    assert places[0, 0][1] == places[1, 0][1] < places[0, 1][1] == places[1, 1][1]
+
+
 def test_a_dtype_among_the_arguments_is_no_tensor():
     launch = matrix_copy()
     with_dtype = replace(launch, arguments={**launch.arguments, "DTYPE": {"tl.dtype": "fp16"}})
