@@ -14,19 +14,25 @@ from pygments.lexers import CssLexer, JavascriptLexer
 from pygments.token import Comment, Text
 
 LEXERS = {"style": CssLexer, "script": JavascriptLexer}
+PARTS, ENDS = set("{};,:"), set("{};,")  # in a style sheet: no space is needed after these, and none before those
 STYLE = re.compile(r"(<style\b[^>]*>)(.*?)(</style>)", re.S)
 
 
 @lru_cache(None)  # most pages have the same ones
 def shorten(source: str, kind: str) -> str:
-    """Return a style sheet or a script without comments, and of white space only a line's end or one space."""
-    text, blank = [], ""
+    """Return a style sheet or a script without comments, and of white space only a line's end or one space.
+
+    A style sheet needs neither beside a sign that parts what stands on both its sides. A colon is one only for what
+    comes after it: before one, as in ``.a :hover``, a space means something.
+    """
+    text, blank, style = [], "", kind == "style"
     for token, value in lex(source, LEXERS[kind](stripnl=False, ensurenl=False)):
         comment = token in Comment and token not in Comment.Preproc  # which !important is to the lexer
         if comment or (token in Text and value.isspace()):
             blank += value
             continue
-        if blank:
+        parted = style and text and (text[-1] in PARTS or value in ENDS)
+        if blank and not parted:
             text.append("\n" if "\n" in blank else " ")
         text.append(value)
         blank = ""

@@ -16,10 +16,12 @@ OURS = [path for folder in ("figures", "theme/assets") for path in sorted((ROOT 
 @pytest.mark.parametrize(
     ("kind", "source", "short"),
     [
-        ("style", "/* why */\n.a {\n  color: red; /* and why */\n}\n", ".a {\ncolor: red;\n}"),
-        ("style", '.a::after { content: "/* no  comment */" }', '.a::after { content: "/* no  comment */" }'),
-        ("style", ".a { width: calc(1px /* why */ + 2px) }", ".a { width: calc(1px + 2px) }"),
-        ("style", "a { top: 0 !important; /* why */ }", "a { top: 0 !important; }"),
+        ("style", "/* why */\n.a {\n  color: red; /* and why */\n}\n", ".a{color:red;}"),
+        ("style", '.a::after { content: "/* no  comment */" }', '.a::after{content:"/* no  comment */"}'),
+        ("style", ".a { width: calc(1px /* why */ + 2px) }", ".a{width:calc(1px + 2px)}"),
+        ("style", "a { top: 0 !important; /* why */ }", "a{top:0 !important;}"),
+        ("style", ".a :hover, .b:is( .c) > i { --x: ; left: -1px }", ".a :hover,.b:is( .c) > i{--x:;left:-1px}"),
+        ("style", "@media (a) and (b: 1) { u { top: 0 } }", "@media (a) and (b:1){u{top:0}}"),
         ("script", "const a = 1; // why\n  return /* so */ a", "const a = 1;\nreturn a"),
         ("script", "let a = `\n  // ${b /* c */}  `", "let a = `\n  // ${b }  `"),
         ("script", 'let a = "//  no";', 'let a = "//  no";'),
@@ -46,5 +48,5 @@ def test_of_ours_only_comments_and_blanks_go(path):
 def test_only_styles_of_a_page_change():
     """Its scripts are those that its policy names by their digests."""
     page = '<style>a  { /* b */ }</style><pre>/* c */  d</pre><script type="module">a()  // b\n</script>'
-    short = '<style>a { }</style><pre>/* c */  d</pre><script type="module">a()  // b\n</script>'
+    short = '<style>a{}</style><pre>/* c */  d</pre><script type="module">a()  // b\n</script>'
     assert on_post_page(page) == short
