@@ -33,21 +33,38 @@ def center_kernel(x_ptr, out_ptr, columns, BLOCK: tl.constexpr):
 
 
 # --8<-- [start:compile]
-def compile_for(target: str, kernel: triton.JITFunction, *arguments, **options):
-    """Compile ``kernel`` for ``target``, such as ``"sm_90"``; return what a launch with such arguments would return.
+def compile_for(
+    target: str, kernel: triton.JITFunction, *arguments, **options
+):  # fmt: skip
+    """Compile ``kernel`` for ``target``; return what a launch would return.
 
-    For a tensor, its dtype will do; it then counts as one whose address is a multiple of 16 bytes. ``options`` are
-    constexprs, ``num_warps`` and so on, by name. After this call the process can launch no kernel.
+    A ``target`` is a name such as ``"sm_90"``. For a tensor, its dtype will
+    do; it then counts as one whose address is a multiple of 16 bytes.
+    ``options`` are constexprs, ``num_warps`` and so on, by name. After this
+    call the process can launch no kernel.
 
-    Raises ``ValueError`` if the interpreter is on, ``kernel`` is no kernel, or ``target`` no GPU of NVIDIA's.
+    Raises ``ValueError`` if the interpreter is on, ``kernel`` is no kernel,
+    or ``target`` no GPU of NVIDIA's.
     """
     if not isinstance(kernel, triton.JITFunction):
-        raise ValueError(f"{kernel} is no compiled kernel: unset TRITON_INTERPRET; of an autotuned one, pass kernel.fn")
+        raise ValueError(
+            f"{kernel} is no compiled kernel: unset TRITON_INTERPRET; "
+            "of an autotuned one, pass kernel.fn"
+        )  # fmt: skip
     if not re.fullmatch(r"sm_\d+", target):
-        raise ValueError(f"{target!r} is no target; it takes one of NVIDIA's, such as sm_80, sm_90 or sm_100")
-    gpu = GPUTarget("cuda", int(target.removeprefix("sm_")), 32)  # 32 threads to a warp
-    here, stream = lambda: 0, lambda device=None: 0  # what a GPU's driver would say
-    driver = SimpleNamespace(get_current_target=lambda: gpu, get_current_device=here, get_current_stream=stream)
+        raise ValueError(
+            f"{target!r} is no target; it takes one of NVIDIA's, "
+            "such as sm_80, sm_90 or sm_100"
+        )  # fmt: skip
+    # 32 threads to a warp
+    gpu = GPUTarget("cuda", int(target.removeprefix("sm_")), 32)
+    # what a GPU's driver would say
+    here, stream = lambda: 0, lambda device=None: 0
+    driver = SimpleNamespace(
+        get_current_target=lambda: gpu,
+        get_current_device=here,
+        get_current_stream=stream,
+    )
     triton.runtime.driver.set_active(driver)
     kernel.device_caches.clear()  # its keys do not name the target
     return kernel.warmup(*arguments, grid=(1,), **options)

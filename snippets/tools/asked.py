@@ -73,20 +73,35 @@ def float16_kernel(a_ptr, b_ptr, c_ptr, K, SIDE: tl.constexpr):
 
 # --8<-- [start:batch]
 @triton.jit
-def batch_kernel(a_ptr, b_ptr, c_ptr, stride_a, stride_b, stride_c, SIDE: tl.constexpr):
-    batch = tl.program_id(1).to(tl.int64)  # axis 0 has the tiles of one product: here one tile
+def batch_kernel(
+    a_ptr, b_ptr, c_ptr, stride_a, stride_b, stride_c, SIDE: tl.constexpr
+):  # fmt: skip
+    # axis 0 has the tiles of one product: here one tile
+    batch = tl.program_id(1).to(tl.int64)
     i = tl.arange(0, SIDE)
     tile = i[:, None] * SIDE + i[None, :]
     a = tl.load(a_ptr + batch * stride_a + tile)
     b = tl.load(b_ptr + batch * stride_b + tile)
-    tl.store(c_ptr + batch * stride_c + tile, tl.dot(a, b, input_precision="ieee"))
+    tl.store(
+        c_ptr + batch * stride_c + tile,
+        tl.dot(a, b, input_precision="ieee"),
+    )
 
 
 @triton.jit
-def small_batch_kernel(a_ptr, b_ptr, c_ptr, BATCH: tl.constexpr, SIDE: tl.constexpr):
+def small_batch_kernel(
+    a_ptr, b_ptr, c_ptr, BATCH: tl.constexpr, SIDE: tl.constexpr
+):  # fmt: skip
     i = tl.arange(0, SIDE)
-    tiles = tl.arange(0, BATCH)[:, None, None] * SIDE * SIDE + (i[:, None] * SIDE + i[None, :])[None, :, :]
-    c = tl.dot(tl.load(a_ptr + tiles), tl.load(b_ptr + tiles), input_precision="ieee")
+    tiles = (
+        tl.arange(0, BATCH)[:, None, None] * SIDE * SIDE
+        + (i[:, None] * SIDE + i[None, :])[None, :, :]
+    )  # fmt: skip
+    c = tl.dot(
+        tl.load(a_ptr + tiles),
+        tl.load(b_ptr + tiles),
+        input_precision="ieee",
+    )
     tl.store(c_ptr + tiles, c)
 # --8<-- [end:batch]
 

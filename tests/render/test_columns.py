@@ -11,7 +11,7 @@ from render.labs import is_lab
 COLUMNS = 76
 SHOWN = re.compile(r'--8<--\s+"([^":]+):([\w-]+)"')
 # Whose lines are quoted, by a recording's output or by what explains a mutant; these go when that is renewed.
-QUOTED = re.compile(r"_bug$|_minimal$|^tools/|^compiler/|^gpu/(memory_two_gpus|schedule_waiting)$")
+QUOTED = re.compile(r"_bug$|_minimal$|^tools/(bench|debugging|races|testing)|^gpu/(memory_two|schedule_waiting)")
 ALSO = [
     "fusion/attention_variable", "fusion/cross_entropy", "fusion/decoding", "fusion/histogram", "fusion/long_softmax",
     "fusion/long_softmax_attempts", "matmul/naive", "matmul/naive_bias",
