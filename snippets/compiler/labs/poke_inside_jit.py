@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-# %% [markdown]
+# %% [markdown] of="programs/vector_add" view="stages" launch="add_kernel[1]"
 # # Poke inside `@triton.jit`
 #
-# You write a function, put `@triton.jit` above it, and it is no longer a function. What is it? Here you take it
-# apart, and then compile it for a GPU that you do not have.
+# You write a function, put `@triton.jit` above it, and it is no longer a function. What is it, then?
+
+# %% [markdown]
+# It is an object that keeps the text of your function, and translates it at a [launch](../reference/glossary.md#launch).
+# The picture has both: what it keeps, and what it makes of that for a GPU, line by line. In this notebook you take
+# the object apart, follow it through the translation, and compile it for a GPU that you do not have.
 #
-# You need Linux (on Windows, WSL) and Python, and these: `pip install torch triton numpy jupyterlab`. You need no GPU.
-# What you see is the inside of one version of Triton. Its names change from version to version, and no
+# You need no GPU, but Linux (on Windows, WSL) and Python with these: `pip install torch triton numpy jupyterlab`.
+# What you will see is the inside of one version of Triton. Its names change from version to version, and no
 # documentation promises them.
 #
 # Before you run a cell, say what it will print. Then run it and compare.
@@ -14,10 +18,10 @@
 # %% [markdown]
 # ## Let it compile
 #
-# Most notebooks of this course run in the [interpreter](../reference/glossary.md#interpreter). This one does not:
-# `TRITON_INTERPRET` must not be set. What gets compiled goes into an empty folder, so that nothing old is found
-# there. The [kernel](../reference/glossary.md#kernel) is that of [Vector add](../programs/vector-add.md), but it
-# counts in 32 bits instead of 64.
+# Most notebooks of this course run in the [interpreter](../reference/glossary.md#interpreter). This one has to
+# compile, so `TRITON_INTERPRET` must not be set. What gets compiled goes into an empty folder, so that nothing old
+# is found there. The [kernel](../reference/glossary.md#kernel) is that of
+# [Vector add](../programs/vector-add.md), but it counts in 32 bits instead of 64.
 
 # %%
 import os
@@ -612,3 +616,8 @@ for what in ("not cleared", "cleared"):
 # [From Python to machine code](stages.md) shows every stage of Vector add's kernel beside its
 # source. [Interpreter and GPU](../reference/interpreter.md) asks four versions of the compiler what they
 # accept, by the same stand-in.
+
+# %% [markdown] of="programs/vector_add" view="file"
+# ## The kernel's file
+#
+# The kernel of the picture, as it stands in the course.
