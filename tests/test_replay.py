@@ -5,6 +5,7 @@ A test of a snippet need not repeat what its script prints: if that changes, the
 """
 
 import subprocess
+from functools import partial
 from pathlib import Path
 from unittest import mock
 
@@ -32,9 +33,10 @@ class Forked:
         return self.returncode
 
 
-def start(command, *, env, **options):
+def start(command, *, env, compiled, **options):
     """Start a process of the recorder: forked, unless it asks for another Triton than the installed one."""
     other_triton = env["PYTHONPATH"] != str(ROOT)
+    env["TRITON_CACHE_DIR"] = str(compiled)
     return (subprocess.Popen if other_triton else Forked)(command, env=env, **options)
 
 
@@ -47,6 +49,7 @@ def start(command, *, env, **options):
         for job in JOBS
     ],
 )
-def test_it_comes_out_as_recorded(job, monkeypatch):
-    monkeypatch.setattr(runner, "Popen", start)
+def test_it_comes_out_as_recorded(job, monkeypatch, tmp_path_factory):
+    compiled = tmp_path_factory.getbasetemp().parent / "compiled"  # what one has compiled, the next need not
+    monkeypatch.setattr(runner, "Popen", partial(start, compiled=compiled))
     assert replay.again(job, mock.Mock()) == []
