@@ -6,8 +6,9 @@
 
 # %% [markdown]
 # It is an object that keeps the text of your function, and translates it at a
-# [launch](../reference/glossary.md#launch). The picture has both: what it keeps, and what it makes of that for a GPU, line by line. In this notebook you take
-# the object apart, follow it through the translation, and compile it for a GPU that you do not have.
+# [launch](../reference/glossary.md#launch). The picture has both: what it keeps, and what it makes of that for a
+# GPU, line by line. In this notebook you take the object apart, follow it through the translation, and compile it
+# for a GPU that you do not have.
 #
 # You need no GPU, but Linux (on Windows, WSL) and Python with these: `pip install torch triton numpy jupyterlab`.
 # What you will see is the inside of one version of Triton. Its names change from version to version, and no
