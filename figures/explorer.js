@@ -82,10 +82,11 @@ export class TimeBar {
     this.on.disabled = this.value >= max;
   }
 
-  /** Play when most of the picture is in view for the first time. */
+  /** Play when most of the picture is in view for the first time, a moment later: whoever comes sees the answer first. */
   await(picture) {
     this.watcher = new IntersectionObserver(([{ isIntersecting }]) => {
-      if (isIntersecting) this.again();
+      clearTimeout(this.waiting);
+      if (isIntersecting) this.waiting = setTimeout(() => this.again(), 1500);
     }, { threshold: 0.6 });
     this.watcher.observe(picture);
   }
@@ -125,6 +126,7 @@ export class TimeBar {
 
   stop() {
     this.watcher?.disconnect();
+    clearTimeout(this.waiting);
     cancelAnimationFrame(this.frame);
     if (!this.playing) return;
     this.playing = false;

@@ -86,7 +86,10 @@ addEventListener("hashchange", unfold);
 unfold();
 
 // Until the documents are here, which the search fetches when it is first wanted, it says that it looks for them.
+// Material looks when a key is let go, so what a mouse or a phone pastes would wait for one.
 addEventListener("input", (e) => {
-  const said = e.target.matches(".md-search__input") && document.querySelector(".md-search-result__meta");
+  if (!e.target.matches(".md-search__input")) return;
+  e.target.dispatchEvent(new Event("keyup"));
+  const said = document.querySelector(".md-search-result__meta");
   if (said && e.target.value && !document.querySelector(".md-search-result__item")) said.textContent = "Searching…";
 });
