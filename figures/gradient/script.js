@@ -14,7 +14,7 @@ class ThereAndBack extends FormExplorer {
 
   render({ step, element }) {
     for (const part of this.querySelectorAll("[data-from]")) {
-      part.classList.toggle("path--later", step < part.dataset.from);
+      part.classList.toggle("there--later", step < part.dataset.from);
     }
     const values = this.querySelectorAll("template[data-x]")[element].dataset;
     for (const number of this.querySelectorAll("[data-of]")) number.textContent = values[number.dataset.of];

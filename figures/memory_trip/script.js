@@ -9,7 +9,8 @@ export const depthAt = (time, ns) => Math.max(0, ns - Math.abs(2 * time - ns));
 class MemoryTrip extends FormExplorer {
   connectedCallback() {
     this.sea = this.querySelector(".trip");
-    this.stops = [...this.querySelectorAll(".trip__sizes span")].map((stop) => ({ label: stop.textContent, ...stop.dataset }));
+    this.sizes = [...this.querySelectorAll(".trip__sizes span")];
+    this.stops = this.sizes.map((stop) => ({ label: stop.textContent, ...stop.dataset }));
     this.dots = [...this.querySelectorAll(".trip__dot")];
     super.connectedCallback();
   }
@@ -26,7 +27,8 @@ class MemoryTrip extends FormExplorer {
     this.sea.style.setProperty("--mine", `calc(var(--from) + (var(--to) - var(--from)) * ${share})`);
     this.sea.style.setProperty("--deep", ns * scale);
     for (const dot of this.dots) dot.style.setProperty("--now", (depthAt(time, dot.dataset.ns) * scale).toFixed(1));
-    this.querySelector(".trip__mine").textContent = label;
+    this.querySelector(".trip__mine").textContent = label; // in place of what stands there
+    this.sizes.forEach((each, i) => (each.style.visibility = Math.abs(i - size) < 3 ? "hidden" : ""));
     this.form.size.setAttribute("aria-valuetext", label);
     this.form.querySelector("output").textContent =
       `${label}, read again and again: found in ${where}. The answer takes ${said} ns.`;

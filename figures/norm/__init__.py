@@ -61,7 +61,7 @@ def _read(recording: Recording, section: str, label: str) -> list[float]:
 
 def rms(x: list[float]) -> float:
     """
-    >>> rms([3.0, 4.0, 0.0, 0.0])
+    >>> round(rms([3.0, 4.0, 0.0, 0.0]), 6)
     2.5
     """
     return math.sqrt(sum(each * each for each in x) / len(x) + EPS)

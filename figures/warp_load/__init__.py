@@ -35,7 +35,8 @@ class Step:
         apart = "side by side" if self.step == 1 else f"{self.step} apart"
         return (
             f"32 numbers {apart} lie in {self.sectors} sectors. "
-            f"{self.memory:.0f} bytes come from memory for each number of 4, and {self.rate:,.0f} useful GB/s arrive."
+            f"{self.memory:.0f} bytes come from memory for each number of 4 bytes, "
+            f"and {self.rate:,.0f} useful GB/s arrive."
         )
 
     @property

@@ -62,9 +62,9 @@ def test_a_pass_that_runs_three_times_is_marked_where_it_last_changed_something(
 def test_shows_the_lines_that_were_recorded(open_page):
     page = open_page()
     assert "warp_group_dot" in written(page) and "local_alloc" not in written(page)
-    page.get_by_label("Step").click(timeout=9000)
+    page.get_by_label("Step").click()
     assert "convert_layout" in written(page) and "passes.pass=2" in page.evaluate("location.search")
-    page.get_by_role("radio", name="16 bytes").check(timeout=9000)
+    page.get_by_role("radio", name="16 bytes").check()
     assert "sizePerThread = [1, 8]" in written(page)
     assert page.locator(".time-bar__text").inner_text() == "1 of 3"
     assert page.locator("[data-here]").get_attribute("title") == "tritongpu-coalesce"
@@ -72,14 +72,14 @@ def test_shows_the_lines_that_were_recorded(open_page):
 
 def test_a_number_of_the_strip_chooses_its_pass(open_page):
     page = open_page()
-    page.locator("[data-mark='2'] label").click(timeout=9000)
+    page.locator("[data-mark='2'] label").click()
     assert "tritongpu-remove-layout-conversions" in written(page)
 
 
 def test_without_a_script_the_list_works_all_the_same(open_page):
     page = open_page(java_script_enabled=False)
     assert "warp_group_dot" in written(page) and not page.locator(".time-bar").is_visible()
-    page.get_by_role("radio", name="the sum stays").check(timeout=9000)
+    page.get_by_role("radio", name="the sum stays").check()
     assert "convert_layout" in written(page)
 
 

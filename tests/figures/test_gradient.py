@@ -30,16 +30,16 @@ def test_an_element_goes_there_and_back(recorded, open_site, tmp_path):
         number = lambda name: page.locator(f"b[data-of={name}]")
         numbers = lambda: [number(name).inner_text() for name in ("x", "out", "grad_x", "grad_y")]
         assert numbers() == ["2.0000", "5.2848", "3.2724", "1.7616"]
-        assert page.locator(".path--later").count() == 0
+        assert page.locator(".there--later").count() == 0
         page.get_by_label("x = −2", exact=True).check()
         assert numbers() == ["−2.0000", "−0.7152", "−0.2724", "−0.2384"]
         page.locator("[name=step]").press("Home")
-        seen = lambda name: number(name).evaluate("each => !each.closest('.path--later')")
+        seen = lambda name: number(name).evaluate("each => !each.closest('.there--later')")
         assert seen("x") and not seen("out") and not seen("grad_x")
         page.get_by_label("Step", exact=True).click()
         assert seen("out") and not seen("grad_x")
         assert page.locator(".time-bar__text").inner_text() == "step 2 of 6"
-        where = {name: page.locator(f".path__{name}").first.bounding_box() for name in ("saved", "kernel")}
+        where = {name: page.locator(f".there__{name}").first.bounding_box() for name in ("saved", "kernel")}
         assert where["saved"]["y"] > where["kernel"]["y"] + where["kernel"]["height"] - 1
-        back = page.locator(".path__kernel").last.bounding_box()
+        back = page.locator(".there__kernel").last.bounding_box()
         assert back["y"] > where["saved"]["y"] and back["x"] == where["kernel"]["x"]

@@ -126,7 +126,8 @@ def test_refuses_more_kernels_than_there_is_room_for(monkeypatch):
 
 
 def test_the_key_has_each_kernel_with_its_share():
-    key = re.findall(r'<li data-kernel="(\d)"( class=roofline__flat)?><i>\d</i><span>(.*?)</span><b>(.*?)</b>', html())
+    row = r'<li data-kernel="(\d)"( class=roofline__flat)?><i>\d</i><span>(.*?)</span><strong>(.*?)</strong>'
+    key = re.findall(row, html())
     assert [(number, name, share) for number, _, name, share in key] == [
         (str(k.number), str(escape(k.name)), k.percent) for k in WORK
     ]
