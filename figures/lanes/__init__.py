@@ -55,7 +55,11 @@ class Row:
         return f"{self.name} holds {', '.join(lane.said for lane in self.lanes)}, and finds {self.result}, {verdict}."
 
 
-@figure(of="launches")
+# The masks and the maximum with 0 are the run's; the sum and −∞ follow from the same numbers.
+FOOT = "The maximum with 0: the run recorded on {date}, Triton {triton}; all else is computed from its numbers"
+
+
+@figure(of="launches", foot=FOOT)
 def reduction(recording: Recording, *, launch=None, rows=..., section=..., tensor="x_ptr", id="lanes"):
     """``rows``: the numbers of each program; ``section``: of the output, with the maxima that the kernel found."""
     masks = _masks(recording, launch, tensor)
