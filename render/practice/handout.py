@@ -24,11 +24,12 @@ PINNED = ("torch", "triton", "numpy")
 BEGIN = """\
 # Practice: write Triton kernels
 
-Each cell below `%%exercise` is a file with gaps. Fill what is between the marks, leave the rest, and run the cell. A \
-checker says what is wrong, where, and draws the launch. You need no GPU; with one, your speed is checked, too.
+Each cell that begins with `%%exercise` is a file with gaps. Fill in what is between the marks, leave the rest alone, \
+and run the cell. A checker tells you what is wrong and where, and draws the launch. You don't need a GPU, but if you \
+have one, your kernel is timed as well.
 
-`%hint scale` gives one more hint of three, `%solution scale` a solution, after a try. Your texts are kept in \
-the folder `mine`.
+`%hint scale` gives the next of three hints, and `%solution scale` shows a solution once you have tried. Your \
+versions are kept in the folder `mine`.
 
 First, run these three cells."""
 LOAD = "%load_ext coach.notebook"
@@ -44,7 +45,7 @@ CLONE = """\
 UPLOAD = """\
     import zipfile
     from google.colab import files
-    print("Upload triton-practice.zip, which the page Practice of the course has:")
+    print("Upload triton-practice.zip, which you find on the course's Practice page:")
     zipfile.ZipFile(next(iter(files.upload()))).extractall()"""
 
 

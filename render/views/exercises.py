@@ -60,11 +60,11 @@ def exercise(page: Page, of: str) -> Markup:
         full=each.card.kind in FINISHED,
         solution=highlight_python(without_text(each.solution)),
         reached=reached(each),
-        shown=wrong[answered.coached.shown],
+        mistake=coded(wrong[answered.coached.shown].why),
         answer=answered.output,
         picture=picture(each, answered.coached.launch),
         where=answered.provenance,
-        mistakes=[(wrong[name].why, STAGES[stage]) for name, stage in caught_by(each).items()],
+        mistakes=[(coded(wrong[name].why), STAGES[stage]) for name, stage in caught_by(each).items()],
         zip=way(page.name, OVERVIEW) + "../" + ZIP.rpartition("/")[2],
         overview=way(page.name, OVERVIEW),
     )
@@ -156,6 +156,11 @@ def _paragraph(part: str) -> Markup:
         return Markup("<pre>{}</pre>").format(textwrap.dedent(part))
     text = NAME.sub(lambda match: f"<code>{match[1] or match[2]}</code>", str(escape(" ".join(part.split()))))
     return Markup('<div class="exercise__says">{}</div>').format(Markup(text))
+
+
+def coded(text: str) -> Markup:
+    """Return a text whose names in backticks are code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
 def without_text(file: str) -> str:

@@ -331,7 +331,7 @@ def test_a_reader_does_the_first_exercise(folder):
 def test_a_check_of_a_new_copy_says_which_lesson_leads_to_it(folder):
     done = practice(folder, "check", "row_sum")
     assert (
-        "Sum each row, under a mask" in done.stdout and "\nAfter: " in done.stdout and "Gap 1 is still" in done.stdout
+        "Sum each row with a mask" in done.stdout and "\nAfter: " in done.stdout and "Gap 1 is still" in done.stdout
     )
     assert "After: " not in practice(folder, "check", "row_sum").stdout
 

@@ -29,11 +29,10 @@ SPEC = Spec(
     title="Sums of float16 numbers",
     kind="bug",
     lesson="matmul/precision.md",
-    goal="This product of float16 matrices is wrong as soon as its sums get large, because two lines round on the "
-    "way. Find them and mend them.",
+    goal="This product of two float16 matrices goes wrong as soon as its sums get large, because two of its lines "
+    "round too early. Find and fix them.",
     hints=(
-        "What a step computes, what the steps are added up in, what is stored: each has a dtype. Which of the three "
-        "may be float16?",
+        "A step's product, the running sum and the stored result each have a dtype. Which of the three may be float16?",
         "input_precision and out_dtype: matmul/precision.md#one-argument",
         "acc = tl.dot(a, b, acc, out_dtype=SUMS)",
     ),

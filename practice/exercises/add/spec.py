@@ -9,10 +9,11 @@ SPEC = Spec(
     kind="gap",
     lesson="programs/vector-add.md",
     also=("programs/vector-add-step-by-step.ipynb",),
-    goal="Write what one program of vector add does, with its offsets, its mask, two loads and a store. Then say "
-    "how many programs there are. The vectors may have any length.",
+    goal="Write the body of the vector-add kernel: the offsets, the mask, two loads and a store. Then work out how "
+    "many programs to launch, so that vectors of any length come out right.",
     hints=(
-        "Ten elements in blocks of four: which are those of program 2, and which of its lanes have none?",
+        "Take ten elements in blocks of four. Which of them belong to program 2, and which of its lanes are left "
+        "without one?",
         "What each line of the kernel does: programs/vector-add.md#a-script-to-run",
         "offsets = pid * BLOCK + tl.arange(0, BLOCK)",
     ),

@@ -21,15 +21,16 @@ def normalized(total, weight=1.0, divisor=None, eps=1e-6):
 
 
 SPEC = Spec(
-    title="Residual and norm, in one kernel",
+    title="Residual and norm in one kernel",
     kind="scratch",
     lesson="fusion/layer.md",
-    goal="Between two products of a transformer layer, add the residual and normalize the sum, in a single kernel "
-    "that reads everything once and returns both.",
+    goal="Between two of its matrix products, a transformer layer adds the residual and normalizes the sum. Do both "
+    "in a single kernel that reads everything once and returns both results.",
     hints=(
-        "The sum is needed twice, for memory and for the norm: where is it when the norm is computed, without a load?",
-        "Where it stands in a layer: fusion/layer.md. The kernel: fusion/norms.md#the-kernel, and "
-        "fusion/norms.md#the-residual",
+        "You need the sum twice: once to store it, once to normalize it. Where is it already when you come to the "
+        "norm?",
+        "Where this happens in a layer: fusion/layer.md. The kernel: fusion/norms.md#the-kernel. The "
+        "residual: fusion/norms.md#the-residual",
         "rrms = tl.rsqrt(tl.sum(x * x, axis=0) / columns + 1e-6)",
     ),
     function="add_rms_norm",

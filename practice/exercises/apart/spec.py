@@ -8,11 +8,11 @@ SPEC = Spec(
     title="Differences of neighbors",
     kind="bug",
     lesson="programs/copy-a-bug-hunt.ipynb",
-    goal="This function subtracts each number of a vector from the one after it, and its author's test passes. Yet "
-    "two lines are wrong. Find them and mend them, and start no program that has nothing to store.",
+    goal="This function subtracts each number of a vector from the next one, and its author's test passes. Two "
+    "lines are wrong all the same. Find and fix them, and launch no program that would have nothing to store.",
     hints=(
-        "Four numbers have three differences: which element of x does lane 3 load?",
-        "What a block does at the end of a tensor: programs/copy-a-bug-hunt.ipynb, and the grid: "
+        "Four numbers have only three differences. So which element of x does lane 3 load?",
+        "What happens at the end of a tensor: programs/copy-a-bug-hunt.ipynb. How large the grid has to be: "
         "programs/vector-add.md#two-things-change-with-the-length",
         "mask = offsets < n - 1",
     ),

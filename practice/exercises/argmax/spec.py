@@ -36,11 +36,11 @@ SPEC = Spec(
     title="The largest of each row",
     kind="bug",
     lesson="tools/testing.md",
-    goal="This function says where each row is largest, and its author's test passes. Yet two lines are wrong. Find"
-    " them and mend them.",
+    goal="This function finds the column of the largest element in each row, and its author's test passes. Two "
+    "lines are wrong all the same. Find and fix them.",
     hints=(
-        "The author's rows are all positive, and no number is in them twice. Which rows would you try?",
-        "The data hides it: tools/testing.md#what-goes-wrong",
+        "The author's rows hold only positive numbers, and no number twice. Which rows would you try?",
+        "How test data can hide a bug: tools/testing.md#what-goes-wrong",
         "found = tl.where(largest > best, column, found)",
     ),
     function="argmax",

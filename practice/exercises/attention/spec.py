@@ -53,10 +53,10 @@ SPEC = Spec(
     title="One step of attention",
     kind="gap",
     lesson="fusion/attention.md",
-    goal="A program has a tile of queries and goes through the keys, one tile at a time. Write what it does with "
-    "each of them: scores, maximum, sum and accumulator.",
+    goal="Each program holds a tile of queries and walks through the keys one tile at a time. Write what happens at "
+    "each step: the scores, the new maximum, the new sum and the new accumulator.",
     hints=(
-        "When the maximum of a query grows, which two of its running values were computed with the old one?",
+        "When the maximum of a query grows, which two of its running values were computed with the old maximum?",
         "Online softmax by hand, and as a loop over tiles: fusion/attention.md#online-softmax-by-hand",
         'accumulator = accumulator * rescale[:, None] + tl.dot(weight, v, input_precision="ieee")',
     ),

@@ -15,10 +15,10 @@ SPEC = Spec(
     title="A grid for every config",
     kind="gap",
     lesson="matmul/autotuned.md",
-    goal="Let the tuner choose the tile of a product. The number of programs then depends on the tile, so the grid "
-    "has to be a function.",
+    goal="Let the tuner choose the tile of a matrix product. The number of programs then depends on the tile it "
+    "chose, so the grid has to be a function.",
     hints=(
-        "Who knows which tile this launch has: the host function, or the tuner?",
+        "Who knows which tile this launch will use, the host function or the tuner?",
         "The tuner's lines, and a grid that is a function: matmul/autotuned.md#three-configs-and-a-key",
         'grid = lambda meta: (triton.cdiv(M, meta["BLOCK_M"]) * triton.cdiv(N, meta["BLOCK_N"]),)',
     ),

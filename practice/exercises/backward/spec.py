@@ -14,14 +14,15 @@ def inputs(size, rng):
 
 
 SPEC = Spec(
-    title="Write a backward",
+    title="Write a backward pass",
     kind="gap",
     lesson="fusion/autograd.md",
-    goal="relu(x)² has its forward kernel. Give it a gradient: write the backward kernel, and the method that "
+    goal="relu(x)² already has a forward kernel. Give it a gradient: write the backward kernel and the method that "
     "launches it.",
     hints=(
-        "For x = 3, how much does x² grow when x grows a little? And when a gradient of 5 comes in?",
-        "Two kernels, and what PyTorch is told: fusion/autograd.md#two-kernels",
+        "At x = 3, how fast does x² grow when x grows a little? And what becomes of that when the incoming gradient "
+        "is 5?",
+        "Two kernels, and how PyTorch learns about them: fusion/autograd.md#two-kernels",
         "tl.store(grad_x_ptr + offsets, grad * 2 * tl.maximum(x, 0.0), mask=mask)",
     ),
     function="relu_squared",

@@ -8,11 +8,12 @@ SPEC = Spec(
     title="Move only what must move",
     kind="faster",
     lesson="gpu/limits.md",
-    goal="Each of these three kernels computes a little and moves everything. As memory is what limits them, make "
-    "one kernel that moves a third of the bytes.",
+    goal="These three kernels each compute a little and move everything. Since memory is the limit here, write one "
+    "kernel that does the same work and moves a third of the bytes.",
     hints=(
-        "Which bytes must move, whoever computes this, and which move only because one kernel leaves them to the next?",
-        "What helps where memory is the limit: gpu/limits.md#memory-arithmetic-launch",
+        "Which bytes have to move however you compute this, and which move only because one kernel leaves them for "
+        "the next?",
+        "What helps when memory is the limit: gpu/limits.md#memory-arithmetic-launch",
         "tl.store(out_ptr + offsets, tl.maximum(a * x + b, 0.0), mask=mask)",
     ),
     function="relu",

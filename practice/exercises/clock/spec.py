@@ -62,11 +62,12 @@ SPEC = Spec(
     title="A benchmark that means something",
     kind="gap",
     lesson="tools/benchmarking.md",
-    goal="Measure how many bytes a kernel moves per microsecond. The data must not be in the cache, the clock must "
-    "run until the kernel has ended, compilation must not count, and a single disturbed reading must change "
-    "nothing.",
+    goal="Measure how many bytes a kernel moves per microsecond. Make sure that the data is not in the cache, that "
+    "the clock runs until the kernel has finished, that compilation doesn't count, and that a single disturbed "
+    "reading changes nothing.",
     hints=(
-        "Which of the launches compiles, which finds its operands in the cache, and when has a kernel ended?",
+        "Which launch compiles the kernel, which launches find their operands in the cache, and how do you know that "
+        "a kernel has finished?",
         "What a timer has to do: tools/benchmarking.md#what-do_bench-does",
         "gpu.wait(); begin = gpu.now(); double(x[i], out[i], gpu); gpu.wait()",
     ),

@@ -10,10 +10,11 @@ SPEC = Spec(
     title="Lanes side by side",
     kind="faster",
     lesson="gpu/coalescing.md",
-    goal="The sums of the rows are right, but neighboring lanes read elements that lie a whole row apart. Make use "
-    "of every sector that is fetched.",
+    goal="The row sums are right, but neighboring lanes read elements that are a whole row apart. Rearrange the "
+    "loads so that every sector they fetch is used in full.",
     hints=(
-        "A sector holds eight float32. Which eight lie in one, and how many of them does one load of this kernel want?",
+        "A sector holds eight float32 numbers. Which eight share one, and how many of them does a load of this "
+        "kernel use?",
         "Tall and wide tiles: gpu/coalescing.md#a-tile-row-or-column",
         "total += tl.load(x_ptr + rows[:, None] * n_columns + columns[None, :], mask=mask, other=0)",
     ),

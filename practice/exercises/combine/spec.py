@@ -47,12 +47,12 @@ SPEC = Spec(
     title="Combine the parts of attention",
     kind="gap",
     lesson="fusion/decoding.md",
-    goal="The keys of a query were split among programs, and each program left a maximum, a sum and an accumulator."
-    " Combine them into one result.",
+    goal="The keys of a query were split among several programs, and each program left a maximum, a sum and an "
+    "accumulator. Combine them into one result.",
     hints=(
-        "A part with the maximum 3 made its weights by exp(score - 3). Which factor turns them into those for the "
-        "maximum 5, and which two values of the part must it multiply?",
-        "Two parts, by hand, and a sequence without keys: fusion/decoding.md#two-parts-by-hand",
+        "A part whose maximum is 3 computed its weights as exp(score - 3). Which factor turns them into weights for "
+        "a maximum of 5, and which two of the part's values need it?",
+        "Two parts by hand, and a sequence without keys: fusion/decoding.md#two-parts-by-hand",
         "accumulator = tl.sum(tl.exp(maximum - shift)[:, None] * accumulator, axis=0)",
     ),
     function="combine",

@@ -8,10 +8,11 @@ SPEC = Spec(
     title="Copy a matrix of any strides",
     kind="bug",
     lesson="programs/offsets.md",
-    goal="This copy is right for many matrices, but not for all of them, because two lines are wrong. Find them and"
-    " mend them.",
+    goal="This copy is right for many matrices but not for all of them, because two of its lines are wrong. Find "
+    "and fix them.",
     hints=(
-        "A matrix with 9 columns, tiles of 8: which columns does the mask leave on in the second tile?",
+        "Take a matrix with 9 columns and tiles that are 8 wide. Which columns does the mask leave on in the second "
+        "tile?",
         "Offsets from strides: programs/offsets.md#the-kernel",
         "offsets = rows[:, None] * stride_row + columns[None, :] * stride_column",
     ),

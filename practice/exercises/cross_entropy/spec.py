@@ -32,10 +32,10 @@ SPEC = Spec(
     title="Cross-entropy of a row",
     kind="gap",
     lesson="fusion/cross-entropy.md",
-    goal="The loss of a row is the logarithm of the sum of all exponentials, minus the logit of the target. Ignored"
-    " rows have the loss 0.",
+    goal="Compute the loss of each row: the logarithm of the sum of its exponentials, minus the logit of its "
+    "target. A row that should be ignored has a loss of 0.",
     hints=(
-        "If you subtract the maximum from every logit, what must you add to the logarithm of the sum?",
+        "If you subtract the maximum from every logit, what do you have to add back to the logarithm of the sum?",
         "The loss by hand: fusion/cross-entropy.md#by-hand",
         "log_of_sum = maximum + tl.log(tl.sum(tl.exp(x - maximum), axis=0))",
     ),

@@ -38,11 +38,11 @@ SPEC = Spec(
     title="A cumulative sum with a carry",
     kind="gap",
     lesson="fusion/scan-sort-histogram.md",
-    goal="Compute the cumulative sum of rows that are longer than a block. What does each block have to hand on to "
+    goal="Compute the cumulative sum of rows that are longer than a block. What does each block have to pass on to "
     "the next?",
     hints=(
-        "By what is the cumulative sum of a block too small, if it knows nothing of the blocks before it?",
-        "Longer rows, a carry: fusion/scan-sort-histogram.md#longer-rows-a-carry",
+        "If a block knows nothing about the blocks before it, by how much are its cumulative sums too small?",
+        "A carry for longer rows: fusion/scan-sort-histogram.md#longer-rows-a-carry",
         "tl.store(out_ptr + start + column, carry + tl.cumsum(x, axis=0), mask=mask)",
     ),
     function="cumsum",

@@ -24,14 +24,14 @@ def by_tiles(turned):
 
 
 SPEC = Spec(
-    title="Transpose by descriptors",
+    title="Transpose with descriptors",
     kind="gap",
     lesson="matmul/persistent.md",
-    goal="Load a tile through one tensor descriptor, transpose it, and store it through another, without offsets or"
-    " masks.",
+    goal="Load a tile through one tensor descriptor, transpose it, and store it through another. You need neither "
+    "offsets nor masks.",
     hints=(
-        "A tile begins at row m and column n of x: where does it go in the result, and what shape does it have there?",
-        "Descriptors, and how a kernel loads by them: matmul/persistent.md#gap-two-addresses",
+        "A tile begins at row m and column n of x. Where does it go in the result, and what shape does it have there?",
+        "What descriptors are, and how a kernel loads through them: matmul/persistent.md#gap-two-addresses",
         "out.store([n, m], x.load([m, n]).T)",
     ),
     function="transpose",

@@ -37,13 +37,13 @@ no_seed = "Looks as if the backward draws with the seed 0, in place of the forwa
 dropped = "That keeps what the forward dropped. An element is kept if u >= p."
 
 SPEC = Spec(
-    title="A backward that drops the wrong elements",
+    title="A backward pass that drops the wrong elements",
     kind="bug",
     lesson="fusion/dropout.md",
-    goal="The backward of this dropout draws other random numbers than its forward did, and so it drops other "
-    "elements. Find its three faults.",
+    goal="The backward pass of this dropout draws different random numbers from its forward pass, so it drops "
+    "different elements. Find and fix its three bugs.",
     hints=(
-        "Which two numbers decide u, and are they the same in forward and backward, for each element?",
+        "Which two numbers determine u, and does each element get the same two in the forward and the backward pass?",
         "The backward is the forward: fusion/dropout.md#the-backward-is-the-forward",
         "u = tl.rand(seed, offsets)",
     ),

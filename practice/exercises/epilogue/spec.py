@@ -36,10 +36,11 @@ SPEC = Spec(
     title="Bias and GELU in the epilogue",
     kind="gap",
     lesson="matmul/fused.md",
-    goal="The product is done, and its tile is still in registers. Add the bias, apply gelu, and store the tile, "
+    goal="The product is done, and its tile is still in registers. Add the bias, apply GELU, and store the tile, "
     "rounding only once.",
     hints=(
-        "The bias has a number for each column of the result: which of them does this program need, in which shape?",
+        "The bias has one number for each column of the result. Which of them does this program need, and in what "
+        "shape?",
         "Bias, curve, store: matmul/fused.md#the-epilogue",
         "acc += tl.load(bias_ptr + columns * stride_b, mask=columns < N)[None, :]",
     ),

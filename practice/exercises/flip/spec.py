@@ -8,10 +8,9 @@ SPEC = Spec(
     title="Flip a matrix of any strides",
     kind="scratch",
     lesson="programs/offsets.md",
-    goal="Write out[i, j] = x[i, n - 1 - j], so that each row of the result is a row of x, backward. x may have any"
-    " strides.",
+    goal="Reverse every row of a matrix: out[i, j] = x[i, n - 1 - j]. The matrix may have any strides.",
     hints=(
-        "Which column of x goes into column 0 of the result, and which into the last one?",
+        "Which column of x goes into column 0 of the result, and which one into the last?",
         "Where to load, where to store: programs/offsets.md#the-kernel",
         "tile = tl.load(x_ptr + rows * stride_row + (n_columns - 1 - columns) * stride_column, mask=mask)",
     ),

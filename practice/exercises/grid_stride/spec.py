@@ -14,12 +14,13 @@ SPEC = Spec(
     title="A few programs share all blocks",
     kind="gap",
     lesson="programs/programs-and-threads.md",
-    goal="A launch may have four programs, or any other number, and the vector may have any number of blocks. Let "
-    "each program go through its share of the blocks in a loop.",
+    goal="A vector may have any number of blocks, and a launch any number of programs. Have each program loop over "
+    "its share of the blocks.",
     hints=(
-        "With 4 programs, program 1 takes the blocks 1, 5, 9: where does its loop begin, and how far is a step?",
-        "What a program holds: programs/programs-and-threads.md#what-sits-inside-what. tl.num_programs, how many there "
-        "are: programs/vector-add-step-by-step.ipynb#does-the-order-matter. In a kernel, triton.cdiv is tl.cdiv.",
+        "With 4 programs, program 1 takes blocks 1, 5 and 9. Where does its loop begin, and how large is a step?",
+        "What a program is: programs/programs-and-threads.md#what-sits-inside-what. How a program finds out how many "
+        "there are, with tl.num_programs: programs/vector-add-step-by-step.ipynb#does-the-order-matter. Inside a "
+        "kernel, triton.cdiv becomes tl.cdiv.",
         "for block in range(tl.program_id(axis=0), tl.cdiv(n, BLOCK), tl.num_programs(axis=0)):",
     ),
     function="square",

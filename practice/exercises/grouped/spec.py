@@ -60,8 +60,8 @@ SPEC = Spec(
     title="The grouped order",
     kind="gap",
     lesson="matmul/grouped.md",
-    goal="Turn the number of a program into the row and the column of its tile, in groups of rows, so that each "
-    "tile is taken exactly once.",
+    goal="Turn a program's number into the row and the column of its tile, going through the rows in groups, so "
+    "that every tile is taken exactly once.",
     hints=(
         "How many programs does a group have? So which group is program 14 in, and what is that group's first row?",
         "5 × 4 tiles, step by step: matmul/grouped.md#the-code",

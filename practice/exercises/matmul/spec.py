@@ -27,14 +27,14 @@ def matrices(size, rng):
 
 
 SPEC = Spec(
-    title="A matrix product, by tiles",
+    title="A matrix product, tile by tile",
     kind="gap",
     lesson="matmul/naive.md",
-    goal="A program computes one tile of a @ b by walking along K. Write its loop, for any sizes and any strides, "
-    "and say how many programs there are.",
+    goal="A program computes one tile of a @ b by walking along K. Write its loop, so that it works for any sizes "
+    "and any strides, and say how many programs to launch.",
     hints=(
-        "K is 24, and a step takes 16: which k do the 16 lanes of the second step stand for, and what must those from "
-        "24 on add to the sum?",
+        "K is 24, and a step covers 16. Which k do the 16 lanes of the second step stand for, and what must the "
+        "lanes from k = 24 on add to the sum?",
         "The loop and its masks: matmul/naive.md#the-code-in-pieces",
         "a = tl.load(a_ptrs, mask=(rows[:, None] < M) & (k[None, :] < K), other=0)",
     ),

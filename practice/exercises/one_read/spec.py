@@ -20,10 +20,10 @@ SPEC = Spec(
     title="Read each element once",
     kind="faster",
     lesson="gpu/memory.md",
-    goal="Two kernels divide each row by its sum, and each of them reads the whole matrix. Write a single one that "
+    goal="Two kernels divide each row by its sum, and each of them reads the whole matrix. Write one kernel that "
     "reads each element only once.",
     hints=(
-        "Which values does the second kernel load that a program of the first one had already?",
+        "Which values does the second kernel load although a program of the first one already had them?",
         "One load, many uses: gpu/memory.md#how-to-hide-the-wait",
         "tl.store(out_ptr + row * n_columns + columns, x / tl.sum(x, axis=0), mask=mask)",
     ),

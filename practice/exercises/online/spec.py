@@ -40,10 +40,11 @@ SPEC = Spec(
     title="Softmax of a long row",
     kind="gap",
     lesson="fusion/long-softmax.md",
-    goal="A row does not fit into one block. Find its maximum and its sum of exponentials in a single pass over the"
-    " blocks.",
+    goal="The row is too long for one block. Find its maximum and the sum of its exponentials in a single pass over "
+    "the blocks.",
     hints=(
-        "A sum was made with 3 subtracted. The maximum is now 5. By which factor is each of its terms too large?",
+        "A sum was computed with 3 subtracted from every element, and now the maximum is 5. By what factor is each "
+        "of its terms too large?",
         "The first pass: fusion/long-softmax.md#the-first-pass-maximum-and-sum",
         "total = total * tl.exp(maximum - grown) + tl.sum(tl.exp(x - grown), axis=0)",
     ),

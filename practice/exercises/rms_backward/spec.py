@@ -18,14 +18,15 @@ def gradient(g, x, sign=-1.0, outer=True, n=None, by_x=False, in_mean=None, of_g
 
 
 SPEC = Spec(
-    title="The backward of RMS norm",
+    title="The backward pass of RMS norm",
     kind="gap",
     lesson="fusion/norms.md",
-    goal="Write the gradient of RMS norm for x. It has two parts, because each x changes its own result and, "
-    "through the root, all the others in its row.",
+    goal="Write the gradient of RMS norm with respect to x. It has two parts, because each x changes its own result "
+    "and, through the root, every other result in its row.",
     hints=(
-        "If you double a whole row of x, does its normalized row change? So what must grad_x · x add up to, over it?",
-        "The gradient, by hand: fusion/norms.md#the-gradient-by-hand",
+        "If you double a whole row of x, does its normalized row change? So what must grad_x · x add up to over the "
+        "row?",
+        "The gradient by hand: fusion/norms.md#the-gradient-by-hand",
         "grad_x = rrms * (g - x_hat * tl.sum(g * x_hat, axis=0) / columns)",
     ),
     function="rms_norm",

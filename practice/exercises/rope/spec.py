@@ -38,7 +38,7 @@ SPEC = Spec(
     lesson="fusion/swiglu-rope.md",
     goal="RoPE turns each pair of columns of a token by an angle. Write the kernel and its launch.",
     hints=(
-        "Where in memory is the partner of column 1, in a row of 8 columns?",
+        "In a row of 8 columns, where in memory is the partner of column 1?",
         "Turn pairs of columns: fusion/swiglu-rope.md#rope-turn-pairs-of-columns",
         "second = tl.load(x_ptr + offsets + half, mask=mask)",
     ),

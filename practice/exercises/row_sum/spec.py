@@ -5,13 +5,13 @@ import torch
 from coach.spec import Spec, Speed
 
 SPEC = Spec(
-    title="Sum each row, under a mask",
+    title="Sum each row with a mask",
     kind="gap",
     lesson="programs/masks.md",
-    goal="A program sums one row, in a block that may be longer than the row. Load the row so that the lanes left "
-    "over change nothing.",
+    goal="Each program sums one row, using a block that may be longer than the row. Load the row so that the spare "
+    "lanes change nothing.",
     hints=(
-        "What does a lane hold that the mask has switched off, and what does tl.sum do with it?",
+        "What does a lane hold when the mask has switched it off, and what does tl.sum do with that?",
         "Sum each row: programs/masks.md#sum-each-row",
         "x = tl.load(…, mask=mask, other=0.0)",
     ),

@@ -14,13 +14,13 @@ SPEC = Spec(
     title="The same sum each time",
     kind="gap",
     lesson="gpu/schedule.md",
-    goal="The order of programs is not promised, and a sum of floats depends on the order. So let a few programs "
-    "take the rows in turn and each store its own sum, and let a second launch add those up.",
+    goal="Programs run in no promised order, and a sum of floats depends on the order of its terms. So let a few "
+    "programs take the rows in turn and store one sum each, and let a second launch add those up.",
     hints=(
-        "With 3 programs, program 1 takes the rows 1, 4, 7: where does its loop begin, how far is a step, and where "
+        "With 3 programs, program 1 takes rows 1, 4 and 7. Where does its loop begin, how large is a step, and where "
         "does it end?",
-        "Why not one number for all: gpu/schedule.md#no-promised-order. tl.num_programs, how many there are, is in "
-        "programs/vector-add-step-by-step.ipynb#does-the-order-matter",
+        "Why the programs don't all add to one number: gpu/schedule.md#no-promised-order. How a program finds out "
+        "how many there are, with tl.num_programs: programs/vector-add-step-by-step.ipynb#does-the-order-matter",
         "for row in range(pid, rows, programs):",
     ),
     function="total",

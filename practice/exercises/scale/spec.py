@@ -9,9 +9,10 @@ SPEC = Spec(
     kind="scratch",
     lesson="programs/vector-add.md",
     also=("programs/copy-a-bug-hunt.ipynb",),
-    goal="Write y = a·x: a kernel in which each program scales one block, and the function that launches it.",
+    goal="Write y = a·x from scratch: a kernel in which each program scales one block, and the function that "
+    "launches it.",
     hints=(
-        "Which elements belong to program 1, and which of its lanes have no element?",
+        "Which elements belong to program 1, and which of its lanes are left without one?",
         "The kernel of vector add, line by line: programs/vector-add.md#the-kernel",
         "offsets = tl.program_id(axis=0) * BLOCK + tl.arange(0, BLOCK)",
     ),

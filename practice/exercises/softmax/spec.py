@@ -46,10 +46,10 @@ SPEC = Spec(
     kind="gap",
     lesson="programs/softmax.md",
     goal="A program computes the softmax of scale · x for one row, but only the first elements of the row take "
-    "part. Their shares add up to 1, and all others get 0.",
+    "part. Their shares add up to 1, and all the others get 0.",
     hints=(
-        "What must a lane that is off hold, so that it changes neither the maximum nor the sum? Is that still so after "
-        "it was multiplied by a negative scale?",
+        "What must a lane hold when it is off, so that it changes neither the maximum nor the sum? And is that still "
+        "true after you have multiplied it by a negative scale?",
         "The kernel, line by line: programs/softmax.md#the-kernel",
         'x = tl.where(mask, x * scale, -float("inf"))',
     ),

@@ -30,15 +30,15 @@ def steps(a, parts, begin=lambda part: part * STEP, step=None):
 
 
 SPEC = Spec(
-    title="Split K over programs",
+    title="Split K across programs",
     kind="gap",
     lesson="matmul/cublas.md",
-    goal="The result has few tiles, but K is long. Let several programs share a tile, each with a part of the "
-    "steps, and add their sums in memory.",
+    goal="This product has only a few tiles, but a long K. Let several programs share each tile: each takes some of "
+    "the steps along K and adds its sums to the tile in memory.",
     hints=(
-        "With 3 parts, part 1 takes the steps 1, 4, 7: at which k does its loop begin, how far is a step, and what "
-        "must stand in c before the first program adds to it?",
-        "What split-K brings: matmul/cublas.md#what-each-step-brought; how it is done: "
+        "With 3 parts, part 1 takes steps 1, 4 and 7. At which k does its loop begin, how large is a step, and what "
+        "must c hold before the first program adds to it?",
+        "What split-K gains: matmul/cublas.md#what-each-step-brought; how to write it: "
         "matmul/split-k.md#the-shortest-kernel. tl.atomic_add: gpu/schedule.md#no-promised-order",
         "for start in range(part * BLOCK_K, K, PARTS * BLOCK_K):",
     ),
