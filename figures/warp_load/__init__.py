@@ -32,23 +32,23 @@ class Step:
 
     @property
     def about(self) -> str:
-        apart = "side by side" if self.step == 1 else f"{self.step} apart"
+        apart = "side by side," if self.step == 1 else f"{self.step} apart,"
         return (
-            f"32 numbers {apart} lie in {self.sectors} sectors. "
-            f"{self.memory:.0f} bytes come from memory for each number of 4 bytes, "
-            f"and {self.rate:,.0f} useful GB/s arrive."
+            f"32 numbers, {apart} touch {self.sectors} sectors. "
+            f"Memory sends {self.memory:.0f} bytes for each 4-byte number, "
+            f"and the copy reaches {self.rate:,.0f} useful GB/s."
         )
 
     @property
     def note(self) -> str:
         """Say what becomes of what comes."""
         if self.pairs:
-            return "Memory sends sectors in pairs, and half of them were not asked for."
+            return "Memory sends sectors in pairs, so half of what arrives was never asked for."
         if self.sectors == LANES:
-            return "Each number has a sector to itself, and uses 4 of its 32 bytes."
+            return "Each number has a sector to itself and uses 4 of its 32 bytes."
         if (used := 4 * LANES // self.sectors) < 4 * SECTOR:
-            return f"Of each sector, {used} bytes of 32 are wanted."
-        return "Every byte that comes is wanted."
+            return f"Only {used} of each sector's 32 bytes are wanted."
+        return "Every byte that arrives is wanted."
 
     @property
     def pairs(self) -> bool:

@@ -71,9 +71,9 @@ def test_bars_are_buttons_for_keys(open_page):
     page = open_page()
     page.get_by_role("radio", name="518").focus()
     page.keyboard.press("ArrowLeft")
-    assert page.locator("output").text_content().startswith("32 numbers 8 apart lie in 32 sectors.")
+    assert page.locator("output").text_content().startswith("32 numbers, 8 apart, touch 32 sectors.")
     assert "warp.step=8" in page.evaluate("location.search")
-    assert page.get_by_role("img").get_attribute("aria-label").startswith("32 numbers 8 apart")
+    assert page.get_by_role("img").get_attribute("aria-label").startswith("32 numbers, 8 apart,")
 
 
 def test_the_last_number_is_dragged(open_page):
