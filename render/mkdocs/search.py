@@ -28,7 +28,12 @@ ERROR = re.compile(r"^.*\b\w*(?:[Ee]rror|Warning|error):? .*$", re.M)
 BOOSTS = {"title": 10.0, "page": 6.0, "text": 1.0, "tags": 1.0}  # Material's thousand for a title would drown the text
 LESSON, WHOLE = 1.6, 1.5
 KINDS = {"": 0.4, "notes": 1.0, "practice": 0.6, "reference": 1.2}
+order = []  # of pages, by address, in the menu
 whole, called = {}, {}  # by address: the content of a page; its title, and words for it that it does not use
+
+
+def on_nav(nav, **_):
+    order[:] = [page.url for page in nav.pages]
 
 
 @event_priority(50)  # before the search plugin
@@ -73,6 +78,7 @@ def on_post_build(config, **_):
         document["page"] = called.get(document["location"].partition("#")[0], "")
         document["boost"] = weight(document["location"])
     titles = [[each["location"], each["title"]] for each in everything["docs"] if called_so(each["location"])]
+    titles.sort(key=lambda title: lessons_first(title[0]))
     for name, held in {"documents.json": everything["docs"], "titles.json": titles}.items():
         index.with_name(name).write_text(json.dumps(held, ensure_ascii=False, separators=(",", ":")), "utf-8")
     everything["config"]["fields"] = {name: {"boost": boost} for name, boost in BOOSTS.items()}
@@ -83,6 +89,12 @@ def called_so(location: str) -> bool:
     """Return whether a title is an answer before the text is there: a page's, an error's, or a term's."""
     page, _, section = location.partition("#")
     return not section or page in ("reference/errors/", "reference/glossary/")
+
+
+def lessons_first(location: str) -> tuple[float, int]:
+    """Return what titles are sorted by: the kind of their page, and its place in the menu."""
+    page = location.partition("#")[0]
+    return -KINDS.get(page.partition("/")[0], LESSON), order.index(page) if page in order else len(order)
 
 
 def weight(location: str) -> float:

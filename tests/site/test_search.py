@@ -5,6 +5,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import expect
 
 from render.config import address
 from tests.browser import taken_over
@@ -128,6 +129,22 @@ def test_titles_are_found_while_the_documents_load(browser, site):
         page.keyboard.insert_text("coalesced mem")
         page.keyboard.press("End")
         page.locator(".md-search-result__item [href*='gpu/coalescing/']").wait_for()
+
+
+@pytest.mark.parametrize("query", ["num_stages", "lane", "illegal memory access"])
+def test_what_is_shown_first_stays_first_when_the_documents_come(open_site, site, query):
+    page, held = open_site(site.url), []
+    page.route("**/search/documents.json", lambda route: held.append(route))
+    taken_over(page)
+    page.keyboard.press("/")
+    page.keyboard.insert_text(query)
+    links = page.locator(".md-search-result__item > .md-search-result__link:first-child")
+    links.first.wait_for()
+    counted = page.locator(".md-search-result__meta")
+    shown, before = links.first.get_attribute("href").partition("?")[0], counted.inner_text()
+    held[0].continue_()
+    expect(counted).not_to_have_text(before)
+    assert links.first.get_attribute("href").partition("?")[0] == shown
 
 
 def test_what_a_section_is_called_comes_first(results):

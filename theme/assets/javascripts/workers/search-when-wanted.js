@@ -3,6 +3,7 @@
 // What Material fetches on every page, search/search_index.json, holds the settings of the search and no documents;
 // these are in search/documents.json. Where a build has not parted the two, Material's worker gets them at once.
 // While they load, the pages and errors that are called so are the answer: search/titles.json, which is small.
+// They keep the first places, in the same order, when the documents are there: a reader's Enter goes where they saw it go.
 // And a query is put so that pages with all of its words come first, and those with some of them only if none has all. A
 // message of an error, pasted whole or in part, finds the entry that is called so.
 
@@ -37,6 +38,7 @@ const ANSWERS = "reference/questions/"; // comes before others where a query is 
 const BEST = 5;
 const ERRORS = "reference/errors/";
 
+let titles = []; // of pages, errors and terms: where, and what it is called; the first is shown first
 // Of one query: what is asked, what if that finds nothing, what was found, and the query, in its words and as it is.
 let first, otherwise, found, called, typed;
 const answer = postMessage;
@@ -47,7 +49,7 @@ postMessage = (message) => {
   if (!first.length && !found.length) [first, otherwise] = [otherwise, []];
   if (first.length) return tell(QUERY, first.shift());
   const answers = (parts, i) => i < BEST && ASKS.test(typed) && parts[0].location.startsWith(ANSWERS);
-  const rank = (parts, i) => (parts.some(tells) ? 0 : parts.some(begins) ? 1 : answers(parts, i) ? 2 : 3);
+  const rank = (parts, i) => Math.min(place(parts), parts.some(begins) ? 1 : answers(parts, i) ? 2 : 3);
   const ranked = found.map((parts, i) => [rank(parts, i), parts]).sort(([a], [b]) => a - b);
   const items = ranked.map(([, parts], i) => scored(parts, found.length - i));
   answer({ ...message, data: { ...message.data, items } });
@@ -76,6 +78,17 @@ function tells({ location, title }) {
   return longest > 2 && longest >= 0.6 * Math.min(a.length, b.length);
 }
 
+/** Where a page belongs for what it is called: first an error's own entry, and then pages with all words of the query. */
+function place(parts) {
+  if (parts.some(tells)) return 0;
+  const { location } = parts[0];
+  if (/#|^practice\//.test(location)) return Infinity; // who searches for a word wants the lesson
+  const i = titles.findIndex(([page, title]) => page === location && has(title));
+  return i < 0 ? Infinity : (i + 1) / (titles.length + 1);
+}
+
+const has = (title) => meant(typed).every((word) => words(title).some((other) => other.startsWith(word)));
+
 /** A page and its sections, so that the Enter key leads to the first of all results (Material takes the highest score),
     and that a section is shown under each page (Material folds those with less than the best score): an error's own entry,
     and then Enter leads there. */
@@ -93,11 +106,11 @@ const tell = (type, data) => dispatchEvent(new MessageEvent("message", { data: {
 
 /** Answer from the titles alone. */
 async function answerByTitles() {
-  const titles = await (await fetch("../../../search/titles.json")).json();
-  const asked = meant(typed), has = (title) => asked.every((word) => words(title).some((other) => other.startsWith(word)));
-  const items = titles.filter(([, title]) => has(title)).slice(0, 10);
-  const result = ([location, title], i) => [{ location, title, text: "", terms: {}, score: items.length - i }];
-  if (items.length) answer({ type: RESULT, data: { items: items.map(result) } });
+  titles = await (await fetch("../../../search/titles.json")).json();
+  const parts = titles.filter(([, title]) => has(title)).map(([location, title]) => ({ location, title, text: "", terms: {} }));
+  parts.sort((a, b) => place([a]) - place([b]) || 0); // Infinity less itself is no number
+  const items = parts.slice(0, 10).map((part, i) => [{ ...part, score: 10 - i }]);
+  if (items.length) answer({ type: RESULT, data: { items } });
 }
 
 async function load() {
