@@ -13,12 +13,12 @@ from recorder.project import RecorderError, nearest
 from recorder.recording import Recording
 
 STEPS = {  # what the bar of time says, and what happens
-    "inputs": "Two inputs, which want gradients.",
+    "inputs": "Two inputs, and we want the gradients of both.",
     "forward": "PyTorch runs our forward kernel.",
-    "saved": "It saves the inputs for later. The loss is computed from the result.",
-    "gradient": "PyTorch goes back from the loss, and comes to a kernel that it cannot look into.",
-    "backward": "So it runs the kernel that we have registered, on what was saved and the gradient so far.",
-    "done": "That returns a gradient for each input, and PyTorch goes on from there.",
+    "saved": "It saves the inputs for later, and computes the loss from the result.",
+    "gradient": "Working back from the loss, PyTorch reaches a kernel it can't see inside.",
+    "backward": "So it runs our second kernel, on the saved inputs and the gradient so far.",
+    "done": "Out come the gradients of both inputs, and PyTorch carries on from there.",
 }
 
 
