@@ -77,7 +77,7 @@ def of_values(values: list[float], log: bool, share: bool = False) -> Axis:
         low, high = low / 1.2, high * 1.2
         ticks, factor = _powers(low, high)
         times = "twice" if factor == 2 else f"{factor} times"
-        return Axis(low, high, ticks, True, f"each line is {times} the one below")
+        return Axis(low, high, ticks, True, f"each grid line is {times} the one below")
     if high > low > PART * high:
         ticks = round_values(low - 0.02 * (high - low), high, 6, share)
         first = min(ticks)

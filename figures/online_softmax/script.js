@@ -13,11 +13,11 @@ function describe({ part, tile, own, old, factor, maximum }, what, word) {
   const grew = part !== "begin" && maximum > old.maximum;
   switch (part) {
     case "load": return `${word} ${tile + 1} arrives, with the scores ${list(own)}.`;
-    case "maximum": return `The largest of the ${word.toLowerCase()} is ${Math.max(...own)}. `
-      + (grew ? `The maximum moves from ${text(old.maximum)} to ${maximum}.` : `The maximum stays ${maximum}.`);
-    case "rescale": return factor === 1 ? `The maximum has not moved: ${what} multiplied by e⁰ = 1.`
-      : tile ? `Old weights belong to the old maximum: ${what} multiplied by ${fixed(factor)}.`
-        : `There are no old weights yet: ${what} 0.`;
+    case "maximum": return `Its largest score is ${Math.max(...own)}, so the maximum `
+      + (grew ? `moves from ${text(old.maximum)} to ${maximum}.` : `stays ${maximum}.`);
+    case "rescale": return factor === 1 ? `The maximum hasn't moved, so ${what} multiplied by e⁰ = 1.`
+      : tile ? `The old weights belong to the old maximum, so ${what} multiplied by ${fixed(factor)}.`
+        : `There are no old weights yet, so ${what} 0.`;
     default: return "";
   }
 }
@@ -107,15 +107,15 @@ class OnlineSoftmax extends FormExplorer {
   sentence(now, written, tiles) {
     const { weighs } = this;
     if (written) {
-      return written < tiles ? `Now the maximum and the sum are final. Block ${written} is loaded again, and its shares are written.`
-        : "Every share has been written: each score was read twice, and each share written once.";
+      return written < tiles ? `The maximum and the sum are final now. Block ${written} is loaded again, and its shares are written.`
+        : "Every share is written. Each score was read twice, and each share written once.";
     }
     if (now.part === "add") {
       return weighs ? "The weights of the tile are added to the sum, and each times its value to the accumulator."
         : "The weights of the block are added to the sum, and the block is forgotten.";
     }
     if (now.part === "end") return "All tiles have been seen. The accumulator divided by the sum is the result.";
-    if (now.part === "begin") return `No score has been seen: the maximum is −∞, ${weighs ? "sum and accumulator are" : "the sum is"} 0.`;
+    if (now.part === "begin") return `No score has been seen yet. The maximum is −∞, and ${weighs ? "sum and accumulator are" : "the sum is"} 0.`;
     const what = now.part === "rescale" && !now.tile && now.factor !== 1 ? (weighs ? "sum and accumulator stay" : "the sum stays")
       : weighs ? "sum and accumulator are" : "the sum is";
     return describe(now, what, weighs ? "Tile" : "Block");

@@ -77,7 +77,7 @@ def test_everything_is_inside_and_every_axis_has_labels(x_log, y_log, values):
 def test_a_logarithmic_axis_writes_its_factor(values, ticks, note):
     axis = axes.of_values(values, log=True)
     assert [*axis.ticks.values()][: len(ticks)] == ticks and len(axis.ticks) <= axes.LINES + 1
-    assert axis.note == f"each line is {note} the one below"
+    assert axis.note == f"each grid line is {note} the one below"
     places = [axis.at(value) for value in axis.ticks]
     steps = [b - a for a, b in pairwise(places)]
     assert steps == pytest.approx([steps[0]] * len(steps)), "by one factor: all lines are equally far apart"

@@ -137,7 +137,7 @@ def test_says_what_it_cannot_draw():
 
 
 def test_rests_where_old_sums_are_rescaled_and_ends_in_the_result(page):
-    assert sentence(page).startswith("Old weights belong to the old maximum") and query(page) == ""
+    assert sentence(page).startswith("The old weights belong to the old maximum") and query(page) == ""
     to(page, moment=13)
     assert sentence(page) == "All tiles have been seen. The accumulator divided by the sum is the result."
     assert button(page, "Step").is_disabled() and button(page, "Back").is_enabled()
@@ -166,10 +166,11 @@ def test_the_second_tile_moves_the_maximum_and_rescales(page):
     button(page, "Step").click()
     assert sentence(page) == "Tile 2 arrives, with the scores 2, 5, 4 and 1." and query(page) == "?online.moment=5"
     button(page, "Step").click()
-    assert sentence(page) == "The largest of the tile is 5. The maximum moves from 3 to 5."
+    assert sentence(page) == "Its largest score is 5, so the maximum moves from 3 to 5."
     assert row(page, "maximum") == "3 → 5" and heights()[1] == 1
     button(page, "Step").click()
-    assert sentence(page) == "Old weights belong to the old maximum: sum and accumulator are multiplied by 0.1353."
+    said = sentence(page)
+    assert said == "The old weights belong to the old maximum, so sum and accumulator are multiplied by 0.1353."
     assert row(page, "sum") == "1.5530 · 0.1353 = 0.2102" and heights()[1] == 0.1353
     button(page, "Step").click()
     assert row(page, "sum") == "0.2102 + 1.4360 = 1.6462" and heights()[5] == 1
@@ -177,15 +178,15 @@ def test_the_second_tile_moves_the_maximum_and_rescales(page):
     states = page.locator("#online label[data-column]").evaluate_all("all => all.map(it => it.dataset.state)")
     assert states == ["done"] * 4 + ["now"] * 4 + ["later"] * 4
     to(page, moment=10)
-    assert sentence(page) == "The largest of the tile is 4. The maximum stays 5."
+    assert sentence(page) == "Its largest score is 4, so the maximum stays 5."
 
 
 def test_at_the_beginning_nothing_is_seen(page):
     to(page, moment=0)
-    assert "the maximum is −∞" in sentence(page) and row(page, "maximum") == "−∞" and row(page, "sum") == "0.0000"
+    assert "The maximum is −∞" in sentence(page) and row(page, "maximum") == "−∞" and row(page, "sum") == "0.0000"
     assert button(page, "Back").is_disabled() and page.locator("#online .online__maximum").is_hidden()
     to(page, moment=3)
-    assert sentence(page) == "There are no old weights yet: sum and accumulator stay 0."
+    assert sentence(page) == "There are no old weights yet, so sum and accumulator stay 0."
 
 
 def test_a_score_is_dragged(page):
@@ -203,7 +204,7 @@ def test_a_score_is_dragged(page):
     assert row(page, "result").endswith(f"= {result:.4f}")
     button(page, "Reset").click()
     page.wait_for_function("!location.search")
-    assert sentence(page).startswith("Old weights")
+    assert sentence(page).startswith("The old weights")
 
 
 def test_any_tile_gives_the_same_result(page):
@@ -217,7 +218,7 @@ def test_any_tile_gives_the_same_result(page):
 def test_plays_once_and_comes_to_rest(open_page):
     page = open_page(reduced_motion="no-preference")
     page.wait_for_function("document.querySelector('#online output').textContent.startsWith('Tile 1 arrives')")
-    page.wait_for_function("document.querySelector('#online output').textContent.startsWith('Old weights')")
+    page.wait_for_function("document.querySelector('#online output').textContent.startsWith('The old weights')")
     assert query(page) == "" and button(page, "Play").is_visible()
 
 
@@ -232,7 +233,7 @@ def test_keyboard_alone_reaches_and_works_everything(page):
     assert page.locator("#online .online__scores .online__number").first.inner_text() == "2"
     button(page, "Back").focus()
     page.keyboard.press("Enter")
-    assert sentence(page) == "The largest of the tile is 5. The maximum moves from 3 to 5."
+    assert sentence(page) == "Its largest score is 5, so the maximum moves from 3 to 5."
     page.locator("#online input[name=tile]:checked").focus()
     page.keyboard.press("ArrowRight")
     assert "online.tile=12" in query(page)
@@ -243,14 +244,14 @@ def test_address_keeps_the_state_and_may_hold_anything(open_page):
     assert sentence(page).startswith("The weights of the tile") and row(page, "maximum") == "6"
     assert query(page) == "?q=1&online.tile=2&online.moment=20&online.score1=6"
     page = open_page("?online.moment=<b>&online.tile=5&online.score0=x")
-    assert sentence(page).startswith("Old weights") or "maximum" in sentence(page)
+    assert sentence(page).startswith("The old weights") or "maximum" in sentence(page)
     assert row(open_page("?online.moment=999"), "result").endswith("= 6.9656")
 
 
 def test_moving_or_copying_the_element_makes_no_second_one(page):
     move_and_copy(page, "#online")
     page.locator("#copy").get_by_role("button", name="Back").click()
-    assert sentence(page, of="copy").startswith("The largest") and sentence(page).startswith("Old weights")
+    assert sentence(page, of="copy").startswith("Its largest") and sentence(page).startswith("The old weights")
 
 
 @pytest.mark.parametrize("scheme", ["default", "slate"])
