@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m recorder run | check | new | number | rename | list``: see ``--help``."""
+"""``python -m recorder run | check | measure | new | number | rename | list``: see ``--help``."""
 
 import argparse
 import contextlib
@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 
-from recorder import judge, lab, menu, recording, runner, tools
+from recorder import judge, lab, menu, recording, runner, timing, tools
 from recorder.new import new
 from recorder.project import (
     OTHER_TRITON,
@@ -180,6 +180,15 @@ def check(options) -> int:
     return 130 if stopped else bool(problems)
 
 
+def measure(options) -> int:
+    """Measure a snippet again on this machine's GPU, and print each number as recorded, as it is now, and its name."""
+    snippet, gpu = find(options.name), _gpu(runner.machine_devices())
+    recorded = recording.load(snippet, gpu)
+    for number in timing.numbers(recorded, runner.record(snippet, gpu)):
+        print(f"{number.before}\t{number.now}\t{number.name}", flush=True)
+    return 0
+
+
 def begin(options) -> int:
     print(new(options.name))
     return 0
@@ -217,7 +226,7 @@ def show(options) -> int:
 
 def main(arguments=None) -> int:
     parser = argparse.ArgumentParser(prog="python -m recorder", description="Run snippets and keep what they produced.")
-    commands = parser.add_subparsers(required=True, metavar="run | check | new | number | rename | list")
+    commands = parser.add_subparsers(required=True, metavar="run | check | measure | new | number | rename | list")
     runs = commands.add_parser("run", help="run what is stale, or what is named, on the devices that this machine has")
     runs.add_argument("names", nargs="*", metavar="NAME", help="such as programs/vector_add")
     runs.add_argument("--all", action="store_true", help="run everything, stale or not")
@@ -238,6 +247,9 @@ def main(arguments=None) -> int:
     )
     checks.add_argument("--seed", type=int, default=0, help="with `--replay gpu`: another sample; 0, if left out")
     checks.set_defaults(do=check)
+    measures = commands.add_parser("measure", help="measure a snippet again on this GPU, beside what is recorded of it")
+    measures.add_argument("name", metavar="NAME", help="such as gpu/loads")
+    measures.set_defaults(do=measure)
     begins = commands.add_parser("new", help="begin a lesson: snippet, test and page that run, and what to do next")
     begins.add_argument("name", metavar="NAME", help="such as programs/saxpy")
     begins.set_defaults(do=begin)

@@ -69,7 +69,7 @@ class Names:
     def _level(self, name: str) -> int:
         statements = self.bound.get(name, [])
         if name in self.foreign:
-            ours = self.foreign[name].partition(".")[0] in ("", "snippets", "recorder")
+            ours = self.foreign[name].partition(".")[0] in ("", "snippets")
             return DEPENDENT if ours or len(statements) > 1 else SETTLED
         if not statements:
             return SETTLED if hasattr(builtins, name) else DEPENDENT
@@ -156,7 +156,7 @@ class Names:
     def _base(self, base: ast.AST) -> int:
         """Return what making a subclass does: a class of ours may run code for it."""
         full = self.full(base)
-        if full and full.partition(".")[0] not in ("snippets", "recorder"):
+        if full and full.partition(".")[0] != "snippets":
             return SETTLED
         nodes = self.bound.get(base.id, []) if isinstance(base, ast.Name) else []
         if len(nodes) != 1 or not isinstance(nodes[0], ast.ClassDef) or nodes[0].keywords:
@@ -176,7 +176,7 @@ class Names:
     @staticmethod
     def _import(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> int:
         top = (node.module if isinstance(node, ast.ImportFrom) else alias.name).partition(".")[0]
-        known = top in sys.stdlib_module_names or top in (*LIBRARIES, "snippets", "recorder")
+        known = top in sys.stdlib_module_names or top in (*LIBRARIES, "snippets")
         return SETTLED if known and top != "__future__" else ACTING  # others may change what torch has
 
 

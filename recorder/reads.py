@@ -199,13 +199,7 @@ class Reads:
         modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
         for module in modules:
             top = module.partition(".")[0]
-            if top == "recorder":
-                full = [f"{module}.{a.name}" for a in node.names] if isinstance(node, ast.ImportFrom) else [module]
-                for name in full:
-                    file = _module_file(name) or _module_file(module)
-                    if file and file.stem not in INSTRUMENT:
-                        self.files.add(file)
-            elif top == "sys" and isinstance(node, ast.ImportFrom) and any(a.name == "path" for a in node.names):
+            if top == "sys" and isinstance(node, ast.ImportFrom) and any(a.name == "path" for a in node.names):
                 self._refuse(node, BY_PATH)
             elif top != "snippets" and (own := ours(top)):
                 self._refuse(node, f"{top} is of ours, {own}; write `from snippets… import …`")
@@ -265,16 +259,6 @@ class Reads:
         return None
 
 
-# The recorder's modules that have a part in every recording, and so in no fingerprint.
-INSTRUMENT = ("__init__", "project", "recording", "runner", "trace", "watch")
-
-
-def _module_file(module: str) -> Path | None:
-    path = ROOT / f"{module.replace('.', '/')}.py"
-    own = Path(__file__).parent / f"{module.replace('.', '/').removeprefix('recorder/')}.py"
-    return next((each for each in (path, own) if each.is_file()), None)
-
-
 def _snippet_file(module: str) -> Path | None:
     path = ROOT / "snippets" / f"{module.replace('.', '/')}.py"
     return path if path.is_file() else None
@@ -285,6 +269,6 @@ def ours(name: str) -> str:
     top = name.partition(".")[0]
     if not top.isidentifier() or top in sys.stdlib_module_names or top in LIBRARIES:
         return ""
-    if top in ("figures", "render", "practice", "tests") and (ROOT / top).is_dir():
+    if top in ("recorder", "figures", "render", "practice", "tests") and (ROOT / top).is_dir():
         return f"{top}/"
     return next((relative(path) for path in sorted((ROOT / "snippets").rglob(f"{top}.py"))), "")

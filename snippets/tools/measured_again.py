@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure a part of the recordings again on this machine's GPU: how far do the course's numbers hold elsewhere?
 
-Each snippet of ``SAMPLE`` runs as ``python -m recorder run`` would run it, and nothing is written. What it measures is
+``python -m recorder measure`` runs each snippet of ``SAMPLE`` and writes nothing. What it measures is
 compared with what is recorded of this kind of GPU, median with median: GB/s, TFLOP/s and microseconds that were read
 in several rounds, not what is counted or computed from others. They are of operands in rotation from CUDA graphs, or of
 single calls after a clean flush, timed by events on the GPU, so the host's processor has little part.
-
-Source: ``recorder/timing.py``, which also judges the sample of the GPU job.
 
 ``python measured_again.py`` lists the table. It needs a checkout with its recordings, a GPU of a kind that they know,
 and minutes.
@@ -14,12 +12,10 @@ and minutes.
 
 import functools
 import statistics
+import subprocess
+import sys
 
 import triton
-
-from recorder import recording, runner, timing
-from recorder.project import Snippet
-from recorder.trace import device_name
 
 SAMPLE = (
     "matmul/naive_measured", "matmul/split_k_measured",
@@ -29,25 +25,29 @@ SAMPLE = (
     "fusion/dropout_measured", "fusion/decoding_measured",
 )  # fmt: skip
 ALL = "all"
+CLOSE = 0.05  # of what was recorded
 
 
 # --8<-- [start:measure]
 @functools.cache
-def measure(name: str) -> list[timing.Number]:
-    """The numbers of a snippet, before and now; of ``ALL``, those of the whole sample."""
+def measure(name: str) -> list[tuple[float, float]]:
+    """Return each number of a snippet as recorded and as it is now; for ``ALL``, those of the whole sample."""
     if name == ALL:
-        return [number for each in SAMPLE for number in measure(each)]
-    snippet, gpu = Snippet(name), device_name()
-    return timing.numbers(recording.load(snippet, gpu), runner.record(snippet, gpu))
+        return [pair for each in SAMPLE for pair in measure(each)]
+    done = subprocess.run([sys.executable, "-m", "recorder", "measure", name], capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{name} was not measured: {done.stderr.strip()}")
+    lines = (line.split("\t") for line in done.stdout.splitlines())
+    return [(float(before), float(now)) for before, now, _ in lines]
 
 
-def summary(numbers: list[timing.Number]) -> dict[str, float]:
-    """How many there are, the share within 5 %, the median of now by before, and by what the farthest two differ."""
+def summary(pairs: list[tuple[float, float]]) -> dict[str, float]:
+    """Return how many there are, the share within 5 %, the median of now / before, and the farthest two's ratio."""
     return {
-        "numbers": len(numbers),
-        "close": sum(number.close for number in numbers) / len(numbers),
-        "ratio": statistics.median(number.now / number.before for number in numbers),
-        "farthest": max(number.apart for number in numbers),
+        "numbers": len(pairs),
+        "close": sum(abs(now - before) <= CLOSE * before for before, now in pairs) / len(pairs),
+        "ratio": statistics.median(now / before for before, now in pairs),
+        "farthest": max(max(pair) / min(pair) for pair in pairs),
     }
 # --8<-- [end:measure]
 

@@ -16,7 +16,7 @@ from recorder import __main__ as cli
 from recorder import judge, recording, runner, tools
 from recorder.project import RecorderError, Snippet
 from tests.limits import HANGS, gone, wait_for
-from tests.toy import SETTINGS, runs_snippets
+from tests.toy import SETTINGS, made, runs_snippets
 
 TOY = Snippet("programs/toy")
 
@@ -305,3 +305,24 @@ def test_ctrl_c_leaves_old_recordings_whole(toy, tmp_path_factory, stop):
     assert toy.files() == before
     assert list(temporary.iterdir()) == []
     assert gone(int(pid.read_text()))
+
+
+# measure
+
+
+def test_measure_prints_each_number_as_recorded_and_as_it_is_now(toy, monkeypatch, capsys):
+    table = made("h200").benchmark("bandwidth")
+    doubled = [replace(row, y={line: [2 * y for y in values] for line, values in row.y.items()}) for row in table.rows]
+    now = replace(made("h200"), benchmarks=[replace(table, rows=doubled)])
+    monkeypatch.setattr(runner, "machine_devices", lambda: ["cpu", "h200"])
+    monkeypatch.setattr(runner, "record", lambda snippet, device: now)
+    status, out, err = main(capsys, "measure", "programs/toy")
+    before, after, name = out.splitlines()[0].split("\t")
+    assert (status, err, len(out.splitlines())) == (0, "", 4)
+    assert (float(before), float(after)) == (5, 10) and name == "programs/toy: bandwidth[1024].triton, in GB/s"
+
+
+def test_measure_without_a_gpu(toy, monkeypatch, capsys):
+    monkeypatch.setattr(runner, "machine_devices", lambda: ["cpu"])
+    status, out, err = main(capsys, "measure", "programs/toy")
+    assert (status, out) == (2, "") and "this machine has no GPU" in err

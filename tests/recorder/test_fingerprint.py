@@ -433,17 +433,19 @@ def test_line_numbers_matter_where_a_recording_shows_them(project):
     assert [a == b for a, b in zip(after, before, strict=True)] == [True, False, False, False, False]
 
 
-def test_what_a_snippet_measures_with_matters_and_what_records_it_does_not(project):
-    """A part of the recorder that it imports, and a file that it reads by name; not what makes each recording."""
-    texts = ["from recorder import timing\nprint(timing.CLOSE)\n", "print(open('docs/en/a.csv').read())\n"]
-    texts += ["from recorder.runner import record\nrecord()\n"]
-    files = ["recorder/timing.py", "docs/en/a.csv", "recorder/runner.py"]
-    for file in files:
-        project.write(file, "one = 1\n")
-    first = [of(project, text, "h200") for text in texts]
-    for file in files:
-        project.write(file, "one = 2\n")
-    assert [of(project, text, "h200") != old for text, old in zip(texts, first, strict=True)] == [True, True, False]
+def test_a_file_that_code_reads_by_name_matters(project):
+    text = "print(open('docs/en/a.csv').read())\n"
+    project.write("docs/en/a.csv", "one = 1\n")
+    first = of(project, text, "h200")
+    project.write("docs/en/a.csv", "one = 2\n")
+    assert of(project, text, "h200") != first
+
+
+@pytest.mark.parametrize("room", ["recorder", "figures", "render", "practice", "tests"])
+def test_a_snippet_imports_nothing_of_ours_but_snippets(project, room):
+    project.write(f"{room}/part.py", "")
+    with pytest.raises(RecorderError, match=f"it.py:1: {room} is of ours, {room}/"):
+        of(project, f"from {room} import part\n")
 
 
 REFUSED = {
