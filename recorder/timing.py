@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers that were measured again, on a GPU of the kind that they were recorded on: which, and how far they agree.
+"""Choose what to measure again on a GPU of the kind that recorded it, and judge how far the numbers agree.
 
-GPUs of one kind agree within 3 % where the host has no part in a number. Where it has, as in a launch, another
-processor can take twice as long; and another torch or Triton may bring other kernels. So there are two bounds.
+GPUs of one kind agree within 3 % if the host has no part in a number. If it has, as in a launch, another processor can
+take twice as long; and another torch or Triton may bring other kernels. So there are two bounds.
 """
 
 import random
@@ -11,12 +11,12 @@ from typing import NamedTuple
 from recorder.recording import Provenance, Recording
 
 CLOSE = 0.05  # of what was recorded
-LEAST = 0.8  # the share of the numbers that must be as close
-LEAST_ELSEWHERE = 0.5  # where one of the surroundings is another than when they were recorded
+LEAST = 0.8  # the share of the numbers that must be that close
+LEAST_ELSEWHERE = 0.5  # the same, if one of the surroundings has changed since they were recorded
 SURROUNDINGS = ("processor", "torch", "triton")
-FEW = 20  # numbers of which no share is judged
-WORST = 10  # numbers that are named
-UNKNOWN = 60.0  # seconds that a recording took which does not say it
+FEW = 20  # numbers, too few to judge a share of them
+WORST = 10  # numbers to name
+UNKNOWN = 60.0  # seconds, for a recording that does not say how long it took
 
 
 class Number(NamedTuple):
@@ -30,7 +30,7 @@ class Number(NamedTuple):
 
     @property
     def apart(self) -> float:
-        """How many times the smaller the larger is."""
+        """Return the ratio of the larger to the smaller."""
         small, large = sorted((self.now, self.before))
         return large / small if small > 0 else float("inf")
 
@@ -52,8 +52,8 @@ def sample(recorded: list[Recording], seconds: float, seed: int) -> set[str]:
 
 
 def numbers(old: Recording, new: Recording) -> list[Number]:
-    """What both recordings measured several times, by the medians; not what was counted, or read but once."""
-    found = []
+    """Return the medians that both recordings measured several times; leave out what was counted or read once."""
+    numbers = []
     for benchmark in old.benchmarks:
         again = [table for table in new.benchmarks if table.name == benchmark.name]
         rows = {tuple(row.x): row.y for table in again for row in table.readings()}
@@ -63,8 +63,8 @@ def numbers(old: Recording, new: Recording) -> list[Number]:
                 if len(measured) == len(now) == 3:
                     x = ", ".join(map(str, row.x))
                     name = f"{old.snippet}: {benchmark.name}[{x}].{line}, in {benchmark.ylabel}"
-                    found.append(Number(name, measured[0], now[0]))
-    return found
+                    numbers.append(Number(name, measured[0], now[0]))
+    return numbers
 
 
 def _changed(old: Provenance, new: Provenance, names: tuple[str, ...]) -> list[str]:
@@ -73,7 +73,7 @@ def _changed(old: Provenance, new: Provenance, names: tuple[str, ...]) -> list[s
 
 
 def report(pairs: list[tuple[Recording, Recording]]) -> tuple[list[str], list[str]]:
-    """Lines for a person to read about recordings, old and new; and what is wrong with them, by the bounds."""
+    """Return lines that compare old recordings with new ones, for a person to read, and the bounds that are broken."""
     here, elsewhere, others = [], [], {}
     for old, new in pairs:
         changed = _changed(old.provenance, new.provenance, SURROUNDINGS)
@@ -83,14 +83,14 @@ def report(pairs: list[tuple[Recording, Recording]]) -> tuple[list[str], list[st
     for measured, least, where in ((here, LEAST, "the same"), (elsewhere, LEAST_ELSEWHERE, "another")):
         if measured:
             share = sum(number.close for number in measured) / len(measured)
-            said = (
+            result = (
                 f"of {len(measured)} numbers measured again with {where} processor, torch or Triton, {share:.1%} are "
                 f"within {CLOSE:.0%} of what was recorded"
             )
             few = len(measured) < FEW
-            lines.append(f"{said} ({'too few to judge' if few else f'at least {least:.0%} must be'})")
+            lines.append(f"{result} ({'too few to judge' if few else f'at least {least:.0%} must be'})")
             if share < least and not few:
-                wrong.append(f"timings: {said}, and at least {least:.0%} must be")
+                wrong.append(f"timings: {result}, and at least {least:.0%} must be")
     far = sorted((number for number in [*here, *elsewhere] if not number.close), key=lambda each: -each.apart)
     lines += [f"  now {change}" for change in others]
     lines += [f"  {n.name}: {n.now:.4g}, was {n.before:.4g}: {n.apart:.2f} times apart" for n in far[:WORST]]
