@@ -39,7 +39,10 @@ def place(
 ):  # fmt: skip
     begin = tl.cast(row, tl.int64) * stride_row
     begin += tl.cast(column, tl.int64) * stride_column
-    down, right = tl.arange(0, HEIGHT)[:, None], tl.arange(0, WIDTH)[None, :]
+    down, right = (
+        tl.arange(0, HEIGHT)[:, None],
+        tl.arange(0, WIDTH)[None, :],
+    )
     inside = (down < ROWS - row) & (right < COLUMNS - column)
     return ptr + begin + (down * stride_row + right * stride_column), inside
 # --8<-- [end:helpers]
@@ -58,14 +61,20 @@ def matmul_kernel(
     # --8<-- [end:begin]
     # --8<-- [start:loop]
     for k in range(0, K, BLOCK_K):
-        a_ptrs, a_inside = place(a_ptr, m, k, M, K, stride_am, stride_ak, BLOCK_M, BLOCK_K)
-        b_ptrs, b_inside = place(b_ptr, k, n, K, N, stride_bk, stride_bn, BLOCK_K, BLOCK_N)
+        a_ptrs, a_inside = place(
+            a_ptr, m, k, M, K, stride_am, stride_ak, BLOCK_M, BLOCK_K
+        )  # fmt: skip
+        b_ptrs, b_inside = place(
+            b_ptr, k, n, K, N, stride_bk, stride_bn, BLOCK_K, BLOCK_N
+        )  # fmt: skip
         a = tl.load(a_ptrs, mask=a_inside, other=0)
         b = tl.load(b_ptrs, mask=b_inside, other=0)
         accumulator = tl.dot(a, b, accumulator, input_precision="ieee")
     # --8<-- [end:loop]
     # --8<-- [start:end]
-    c_ptrs, c_inside = place(c_ptr, m, n, M, N, stride_cm, stride_cn, BLOCK_M, BLOCK_N)
+    c_ptrs, c_inside = place(
+        c_ptr, m, n, M, N, stride_cm, stride_cn, BLOCK_M, BLOCK_N
+    )  # fmt: skip
     tl.store(c_ptrs, accumulator, mask=c_inside)  # rounded to c's dtype
     # --8<-- [end:end]
 # --8<-- [end:kernel]
@@ -106,7 +115,10 @@ def matmul(a: torch.Tensor, b: torch.Tensor, *, tile: tuple[int, int, int] | Non
         check_span(name, x.shape, x.stride(), sides)
     if programs:
         # --8<-- [start:launch]
-        options = {"num_warps": 8 if BLOCK_M * BLOCK_N >= 128 * 128 else 4, "num_stages": 3}
+        options = {
+            "num_warps": 8 if BLOCK_M * BLOCK_N >= 128 * 128 else 4,
+            "num_stages": 3,
+        }
         with torch.cuda.device_of(a):
             matmul_kernel[(programs,)](
                 a, b, c, M, N, K, *a.stride(), *b.stride(), *c.stride(),

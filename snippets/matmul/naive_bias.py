@@ -32,8 +32,10 @@ def bias_kernel(
         k = start + tl.arange(0, BLOCK_K)
         a_ptrs = a_ptr + rows[:, None] * stride_am + k[None, :] * stride_ak
         b_ptrs = b_ptr + k[:, None] * stride_bk + columns[None, :] * stride_bn
-        a = tl.load(a_ptrs, mask=(rows[:, None] < M) & (k[None, :] < K), other=0)
-        b = tl.load(b_ptrs, mask=(k[:, None] < K) & (columns[None, :] < N), other=0)
+        a_inside = (rows[:, None] < M) & (k[None, :] < K)
+        b_inside = (k[:, None] < K) & (columns[None, :] < N)
+        a = tl.load(a_ptrs, mask=a_inside, other=0)
+        b = tl.load(b_ptrs, mask=b_inside, other=0)
         accumulator = tl.dot(a, b, accumulator, input_precision="ieee")
     # --8<-- [end:loop]
     # --8<-- [start:bias]
@@ -44,7 +46,8 @@ def bias_kernel(
     # --8<-- [end:bias]
     # --8<-- [start:store]
     c_ptrs = c_ptr + rows[:, None] * stride_cm + columns[None, :] * stride_cn
-    tl.store(c_ptrs, accumulator, mask=(rows[:, None] < M) & (columns[None, :] < N))
+    c_inside = (rows[:, None] < M) & (columns[None, :] < N)
+    tl.store(c_ptrs, accumulator, mask=c_inside)
     # --8<-- [end:store]
 # --8<-- [end:kernel]
 
