@@ -58,11 +58,11 @@ class Step:
 
     @property
     def sentence(self) -> str:
-        n, tiles = f"{self.size:,}", "many tiles" if self.snippet == "matmul/persistent" else "each tile"
-        what = "each element" if self.tile == (1, 1) else f"{tiles} of {self.tile[0]} × {self.tile[1]}"
+        n, tiles = f"{self.size:,}", "many tiles" if self.snippet == "matmul/persistent" else "one tile"
+        what = "one element" if self.tile == (1, 1) else f"{tiles} of {self.tile[0]} × {self.tile[1]}"
         return (
-            f"{n} × {n} × {n}, a program for {what}: {short(self.rate)} TFLOP/s, {self.percent} of cuBLAS, with "
-            f"{short(self.intensity)} operations for each byte that arrives."
+            f"{n} × {n} × {n}, {what} per program: {short(self.rate)} TFLOP/s, {self.percent} of cuBLAS’s speed, at "
+            f"{short(self.intensity)} operations per byte delivered."
         )
 
 

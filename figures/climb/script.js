@@ -11,12 +11,21 @@ class ClimbFigure extends FormExplorer {
     super.connectedCallback();
     this.bars.forEach((bar, step) => {
       bar.disabled = false;
-      bar.onclick = () => {
-        this.bar.stop();
-        this.bar.value = step;
-        this.update();
+      bar.onclick = () => this.show(step);
+      bar.onkeydown = (event) => { // a toolbar: one stop for Tab, arrows move within
+        const next = { ArrowLeft: step - 1, ArrowRight: step + 1, Home: 0, End: this.bars.length - 1 }[event.key];
+        if (!this.bars[next]) return;
+        event.preventDefault();
+        this.show(next);
+        this.bars[next].focus();
       };
     });
+  }
+
+  show(step) {
+    this.bar.stop();
+    this.bar.value = step;
+    this.update();
   }
 
   get timing() {
@@ -37,8 +46,10 @@ class ClimbFigure extends FormExplorer {
     this.bars.forEach((bar, i) => {
       bar.classList.toggle("climb__later", i > step);
       bar.ariaCurrent = i === step ? "step" : "false";
+      bar.tabIndex = i === step ? 0 : -1;
     });
     const numbers = JSON.parse(order);
+    find("order").style.visibility = numbers.length ? "" : "hidden";
     [...find("c").querySelectorAll("em")].forEach((label, i) => {
       label.textContent = numbers[Math.floor(i / 2)]?.[i % 2] ?? "";
     });

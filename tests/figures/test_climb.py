@@ -86,7 +86,7 @@ def test_a_step_moves_tile_dot_and_lines_together(page):
 
 
 def test_a_bar_is_a_button_that_leads_to_its_step(page):
-    bars = page.get_by_role("group", name=re.compile("Share")).get_by_role("button")
+    bars = page.get_by_role("toolbar", name=re.compile("Share")).get_by_role("button")
     assert bars.count() == len(STEPS)
     bars.nth(4).click()
     assert shown(page)[0] == "83%" and "climb.step=4" in page.evaluate("location.search")
@@ -94,6 +94,25 @@ def test_a_bar_is_a_button_that_leads_to_its_step(page):
     page.keyboard.press("Enter")
     assert shown(page)[0] == "90%"
     assert page.locator("[aria-current=step]").get_attribute("aria-label").startswith("90%: A better order")
+
+
+def test_bars_are_one_stop_for_tab_and_arrows_move_along_them(page):
+    page.get_by_role("toolbar").get_by_role("button").last.focus()
+    page.keyboard.press("ArrowLeft")
+    assert shown(page)[0] == "99%" and page.evaluate("document.activeElement.ariaLabel").startswith("99%")
+    page.keyboard.press("Home")
+    assert shown(page)[0] == "0.05%"
+    page.keyboard.press("ArrowLeft")  # there is nothing before it
+    assert shown(page)[0] == "0.05%"
+    page.keyboard.press("Tab")
+    assert not page.evaluate("document.activeElement.closest('.climb__bars')")
+
+
+def test_the_key_speaks_of_numbers_only_where_there_are_some(page):
+    order = page.locator(".climb__order")
+    assert order.is_visible()
+    page.get_by_role("slider", name="Step").fill("4")
+    assert not order.is_visible()
 
 
 def test_the_change_of_size_is_marked(page):
@@ -111,7 +130,7 @@ def test_figure_and_bar_fit_one_screen(open_page):
 def test_the_sentence_says_what_the_picture_shows(page):
     page.locator(".climb__bars button").first.click()
     said = page.locator("output").inner_text()
-    assert re.search(r"a program for each element: 0\.32 TFLOP/s, 0\.05% of cuBLAS", said)
+    assert re.search(r"one element per program: 0\.32 TFLOP/s, 0\.05% of cuBLAS", said)
 
 
 def test_moving_or_copying_the_element_makes_no_second_one(page):
