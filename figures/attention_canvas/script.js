@@ -106,16 +106,16 @@ class AttentionCanvas extends FormExplorer {
     const part = moment ? PARTS[(moment - 1) % 4] : "begin";
     const visited = causal ? (tiles * (tiles + 1)) / 2 : tiles * tiles;
     const says = {
-      begin: "Nothing has been computed: no maximum, and both sums are 0.",
-      load: `Each program computes a tile of scores. ${causal && done ? "Those that see no later key have ended. " : ""}`,
-      maximum: "Where the tile has a larger score, the maximum of its query moves.",
+      begin: "Nothing is computed yet: there is no maximum, and both sums are 0.",
+      load: `Each program computes a tile of scores.${causal && done ? " Those that have reached the diagonal are done." : ""}`,
+      maximum: "Where a tile brings a larger score, the query's maximum moves.",
       rescale: moment < 5 ? "There is nothing to rescale yet." : rescaled
         ? `In ${rescaled} ${rescaled === 1 ? "row" : "rows"} the maximum grew: old weights fade, and sum and accumulator shrink with them.`
         : "No maximum grew, so nothing is rescaled.",
-      add: "The weights of the tile go into the sum, and weight times value into the accumulator. The tile is forgotten.",
+      add: "Weights are added to the sum, and weight times value to the accumulator. The tile is forgotten.",
     };
     this.form.querySelector("output").textContent = moment > 4 * tiles
-      ? `Accumulator divided by sum: the result. ${visited} of ${tiles * tiles} tiles were visited${causal ? "; the gray ones never" : ", and no score was stored"}.`
+      ? `Accumulator divided by sum is the result. ${visited} of ${tiles * tiles} tiles were computed${causal ? ", and the gray ones never were" : ", and no score was stored"}.`
       : says[part];
   }
 }
