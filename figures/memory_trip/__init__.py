@@ -129,8 +129,8 @@ class Sea:
         if bytes_ > self.l2:
             return "HBM"
         if ns < 0.95 * self.answers["L2"]:
-            return "L2, and some still in L1"
-        return "L2, part of it in the far half" if ns > 1.05 * self.answers["L2"] else "L2"
+            return "L2 (and partly still in L1)"
+        return "L2 (partly in its far half)" if ns > 1.05 * self.answers["L2"] else "L2"
 
     def said(self, ns: float) -> float:
         """Return the wait of a level for a walk that took as long to a hundredth; two runs never agree to the digit."""

@@ -6,6 +6,8 @@ import { FormExplorer, define } from "../explorer.js";
 /** How far below the surface a load is after so many nanoseconds, if its answer takes `ns`; both in nanoseconds. */
 export const depthAt = (time, ns) => Math.max(0, ns - Math.abs(2 * time - ns));
 
+const THUMB = 22; // pixels, as in style.css
+
 class MemoryTrip extends FormExplorer {
   connectedCallback() {
     this.sea = this.querySelector(".trip");
@@ -13,6 +15,17 @@ class MemoryTrip extends FormExplorer {
     this.stops = this.sizes.map((stop) => ({ label: stop.textContent, ...stop.dataset }));
     this.dots = [...this.querySelectorAll(".trip__dot")];
     super.connectedCallback();
+    this.querySelector(".trip__sea").onclick = ({ clientX }) => this.send(clientX);
+  }
+
+  /** Read as much as stands above a place that was clicked, and send a load there. */
+  send(clientX) {
+    const { left, width } = this.form.size.getBoundingClientRect();
+    const share = (clientX - left - THUMB / 2) / (width - THUMB);
+    if (share > 1.02) return; // the host's shelf has no size
+    this.form.size.value = Math.round(share * (this.stops.length - 1));
+    this.bar.again();
+    this.update();
   }
 
   get timing() {
@@ -31,7 +44,7 @@ class MemoryTrip extends FormExplorer {
     this.sizes.forEach((each, i) => (each.style.visibility = Math.abs(i - size) < 3 ? "hidden" : ""));
     this.form.size.setAttribute("aria-valuetext", label);
     this.form.querySelector("output").textContent =
-      `${label}, read again and again: found in ${where}. The answer takes ${said} ns.`;
+      `${label}, read over and over: found in ${where}. Each load waits ${said} ns.`;
   }
 }
 

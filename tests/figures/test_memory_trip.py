@@ -58,7 +58,7 @@ def test_the_ground_is_what_was_measured_and_ends_where_caches_do():
 def test_says_where_a_number_is_found():
     where = {stop.label: stop.where for stop in SEA.stops}
     assert where["128 KiB"] == "L1" and where["1 MiB"] == "L2" and where["64 MiB"] == "HBM"
-    assert where["256 KiB"] == "L2, and some still in L1" and where["32 MiB"] == "L2, part of it in the far half"
+    assert where["256 KiB"] == "L2 (and partly still in L1)" and where["32 MiB"] == "L2 (partly in its far half)"
 
 
 def test_colors_are_those_of_the_page():
@@ -103,8 +103,8 @@ def test_rests_when_all_have_answered_and_the_same_stands_without_a_script(open_
 
 def test_the_size_is_a_slider_along_the_ground(open_page):
     page = open_page("?trip.time=74")
-    size = page.get_by_role("slider", name="Bytes that are read again and again")
-    assert said(page).startswith("16 MiB, read again and again: found in L2. The answer takes 148 ns.")
+    size = page.get_by_role("slider", name="How much memory is read over and over")
+    assert said(page).startswith("16 MiB, read over and over: found in L2. Each load waits 148 ns.")
     assert "148 ns" in page.locator(".trip__level").nth(1).inner_text(), "one number for one wait"
     assert below(page)[-1] == pytest.approx(SEA.y(147), abs=1)
     size.focus()
@@ -114,6 +114,19 @@ def test_the_size_is_a_slider_along_the_ground(open_page):
     assert "trip.size=14" in page.evaluate("location.search")
     line = page.locator(".trip__line").bounding_box()["height"]
     assert line == pytest.approx(SEA.y(SEA.stops[14].ns), abs=1), "it hangs down to the ground"
+
+
+def test_a_click_on_the_ground_sends_a_load_there(open_page):
+    page = open_page(reduced_motion="reduce")
+    for level, found in ((0, "L1"), (2, "HBM")):
+        label = page.locator(".trip__level").nth(level).bounding_box()
+        page.mouse.click(label["x"] + label["width"] / 2, label["y"] + label["height"] / 2)
+        assert f"found in {found}." in said(page)
+        thumb = page.locator(".trip__line").bounding_box()["x"]
+        assert thumb == pytest.approx(label["x"] + label["width"] / 2, abs=16), "half a step of the slider, at most"
+    label = page.locator(".trip__level").nth(3).bounding_box()
+    page.mouse.click(label["x"] + label["width"] / 2, label["y"] + label["height"] / 2)
+    assert "found in HBM." in said(page), "the host has no size"
 
 
 def test_the_thumb_stands_above_its_size(open_page):
