@@ -5,6 +5,7 @@ import markdown
 import pytest
 from bs4 import BeautifulSoup
 
+from figures.templates import environment
 from render.cards import Cards
 
 
@@ -32,3 +33,13 @@ def test_each_cell_but_the_first_has_the_title_of_its_column():
 def test_a_table_that_fits_stays_as_it_is(columns):
     lines = ["| a " * columns + "|", "|---" * columns + "|", "| 1 " * columns + "|"]
     assert [cell.attrs for cell in cells("\n".join(lines))] == [{}] * columns
+
+
+@pytest.mark.parametrize("columns, titled", [(5, 0), (6, 6)])
+def test_a_recorded_table_of_many_columns_says_of_which_column_each_number_is(columns, titled):
+    """A phone shows it row by row. Fewer columns fit, or scroll below the first."""
+    titles = [f"column {i}" for i in range(columns)]
+    macro = environment().from_string('{% from "macros.html" import table %}{{ table("all", titles, rows) }}')
+    page = BeautifulSoup(macro.render(titles=titles, rows=[range(columns)]), "html.parser")
+    assert [cell.text for cell in page.select("td")] == [str(i) for i in range(columns)]
+    assert [cell["data-title"] for cell in page.select("td[data-title]")] == titles[:titled]
