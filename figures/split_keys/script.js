@@ -106,14 +106,14 @@ class SplitKeys extends FormExplorer {
   }
 
   sentence(parts, moment, steps, last) {
-    if (!moment) return `${count(parts, "program")} for ${this.scores.length} keys: ${count(steps, "step")} of two keys each.`;
+    if (!moment) return `${count(parts, "program")} for ${this.scores.length} keys, with ${count(steps, "step")} of two keys each.`;
     if (moment <= steps) {
-      return parts === 1 ? "One program goes through all the keys, one step after the other. The rest of the GPU looks on."
-        : `All ${parts} programs take a step at once, each with a maximum of its own.`;
+      return parts === 1 ? "One program goes through all the keys, step after step, and the rest of the GPU is idle."
+        : `All ${parts} programs take a step at the same time, and each keeps its own maximum.`;
     }
-    if (moment < last) return "A second kernel takes the largest maximum, and multiplies the sums of each part by one factor.";
+    if (moment < last) return "A second kernel finds the largest maximum and multiplies both sums of each part by one factor.";
     return parts === 1 ? `After ${steps} steps, accumulator divided by sum is the result.`
-      : `${count(steps, "step")} and the combination give the same result as ${this.scores.length / TILE} steps of one program.`;
+      : `${count(steps, "step")} and a second kernel give the same result as ${this.scores.length / TILE} steps of one program.`;
   }
 }
 
