@@ -366,7 +366,7 @@ def test_the_menu_remembers_which_lessons_were_read(open_site, site, address, na
         }
     }""")
     read.first.wait_for(state="attached")
-    assert page.locator(".menu__count").inner_text() == "1 of 30 lessons read"
+    assert page.locator(".menu__count").inner_text() == "1 of 30 lessons read to the end"
     page.locator(".md-header__button.md-logo").first.click()
     page.locator("article h1", has_text="Write GPU kernels").wait_for()
     assert {link.split("/course/")[1] for link in read.evaluate_all("all => all.map(link => link.href)")} == {address}
@@ -374,6 +374,30 @@ def test_the_menu_remembers_which_lessons_were_read(open_site, site, address, na
     page.locator("a.path__lesson.lesson-read").wait_for()
     page.locator(".home__continue", has_text=f"Continue where you were: {name}").click()
     page.wait_for_url(f"**/{address}")
+
+
+def test_the_tab_of_the_lessons_leads_to_the_first_with_its_chapter_unfolded(open_site, site):
+    page = open_site(site.url + "start/install/", viewport={"width": 1280, "height": 800})
+    chapter = page.locator(".menu__chapter", has_text="Vector add")
+    assert chapter.get_attribute("open") is not None, "a page of no chapter shows where lessons begin"
+    page.locator(".md-tabs__link", has_text="Learn").click()
+    page.wait_for_url(f"**/{LAB}")
+    assert (
+        chapter.get_attribute("open") is not None
+        and page.locator(".menu__part--here .menu__chapter[open]").count() == 1
+    )
+
+
+def test_what_stands_above_the_menu_is_as_high_on_every_page(open_site, site):
+    """So that the menu stays where it is from page to page, however far one has read."""
+    page, tops = open_site(site.url + LESSON, viewport={"width": 1280, "height": 800}), []
+    for address in (LESSON, EXERCISE, "reference/questions/"):
+        page.goto(site.url + address)
+        taken_over(page)
+        tops.append(page.locator(".menu__parts").bounding_box()["y"])
+        tops.append(page.locator(".menu__so-far").bounding_box()["height"])
+    assert page.locator(".menu__continue").is_visible() and not page.locator(".menu__hint").is_visible()
+    assert len(set(tops[::2])) == 1 == len(set(tops[1::2])), tops
 
 
 def test_a_reader_marks_an_exercise_as_done(open_site, site):

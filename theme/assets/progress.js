@@ -38,11 +38,11 @@ function showLast() {
     link.href = lesson.path;
     link.textContent = `Continue where you were: ${lesson.name}`;
   }
-  return Boolean(away);
 }
 
 function show() {
-  const read = kept(READ), done = kept(DONE), away = showLast();
+  const read = kept(READ), done = kept(DONE);
+  showLast();
   for (const link of document.querySelectorAll(".menu__page, a.path__lesson, .exercises a")) {
     link.classList.toggle("lesson-read", read.has(link.pathname));
     link.classList.toggle("exercise-done", done.has(link.pathname));
@@ -50,9 +50,8 @@ function show() {
   for (const map of document.querySelectorAll(".menu__map")) {
     const all = [...map.querySelectorAll("i")];
     const is = all.filter((part) => part.classList.toggle("is-read", read.has(new URL(part.dataset.lesson, location).pathname)));
-    map.ariaLabel = `${is.length} of ${all.length} lessons read`;
+    map.ariaLabel = `${is.length} of ${all.length} lessons read to the end`;
     map.nextElementSibling.textContent = map.ariaLabel;
-    map.parentElement.hidden = !is.length && !away;
   }
   for (const button of document.querySelectorAll("button.exercise__done")) {
     const is = done.has(location.pathname);
