@@ -74,6 +74,16 @@ class Schedule:
         return [tail for last in self.last if (tail := self.end - last) > self.end / 100]
 
     @property
+    def gaps(self) -> bool:
+        """Tell whether one can see that an SM had to wait for a program, and one came."""
+        free = [0.0] * self.sms
+        for program in sorted(self.programs, key=lambda each: each.begin):
+            if program.begin - free[program.sm] > self.end / 100:
+                return True
+            free[program.sm] = max(free[program.sm], program.end)
+        return False
+
+    @property
     def rest(self) -> float:
         """Return the moment that says most, in whole µs: late in the tail, or the middle of a launch without one."""
         tails = self.tails
@@ -125,6 +135,7 @@ def schedule(recording: Recording, *, names=..., id="schedule"):
         seconds=SECONDS,
         picture=draw(launches, first, end, step),
         legend=_legend(launches),
+        fainter=_color(0, 1),
         end=f"{end:g}",
         step=f"{step / 50:g}",
         rows=[
@@ -258,16 +269,15 @@ def _idle(launch: Schedule, end: float) -> list[Markup]:
 
 
 def _legend(launches: list[Schedule]) -> dict[str, str]:
-    """Colors, and what they say."""
+    """Return colors and what they say, but for the fainter ones, of which only some launches have any."""
     turns = 1 + max(program.turn for launch in launches for program in launch.programs)
     shared = max(launch.places for launch in launches) > 1
     items = {_color(turn): ORDINALS[turn] for turn in range(min(turns, COLORS))}
     items[_color(0)] = "first in its place" if shared else "first program on its SM"
     if turns > COLORS:
         items[_color(COLORS - 1)] += "; then the same colors again"
-    items["var(--untouched)"] = "nothing runs"
+    if gaps := any(launch.gaps for launch in launches):
+        items["var(--untouched)"] = "between two programs"
     if any(launch.tails for launch in launches):
-        items[TAIL] = "idle to the end"
-    if shared:
-        items[_color(0, 1)] = "fainter: beside another"
+        items[TAIL] = "idle to the end" if gaps else "idle"
     return items

@@ -52,6 +52,7 @@ class ScheduleExplorer extends FormExplorer {
     const chosen = this.plot.querySelector("i + i");
     const across = (value) => `${(100 * value) / this.dataset.end}%`;
     this.plot.style.setProperty("--at", time / this.dataset.end);
+    this.querySelector(".schedule__beside").style.display = places > 1 ? "" : "none";
     this.plot.classList.toggle("schedule__plot--playing", this.bar.playing);
     const [summary, detail] = this.form.querySelectorAll("output");
     summary.textContent = `At ${time} µs: ${on.length || waiting
@@ -64,8 +65,8 @@ class ScheduleExplorer extends FormExplorer {
     this.machine.mark(...(chosen.hidden ? [] : [sm]));
     const others = this.programs.filter((other) => other.sm === sm).map(({ number }) => number);
     detail.textContent = chosen.hidden
-      ? `Choose a program from 0 to ${this.programs.length - 1}, by its number, its bar or its square.`
-      : `Program ${program} ran on SM ${sm} from ${begin} to ${end} µs, ${(end - begin).toFixed(1)} µs long. `
+      ? `Choose a program from 0 to ${this.programs.length - 1}: type its number, or click its bar or its square.`
+      : `Program ${program} ran on SM ${sm} from ${begin} to ${end} µs, for ${(end - begin).toFixed(1)} µs. `
         + `This SM ran ${plural(others.length, "program")} ${list(others)}.`;
     chosen.style.inset = `${(100 * (sm + place / places)) / this.dataset.sms}% auto auto ${across(begin)}`;
     chosen.style.width = across(end - begin);

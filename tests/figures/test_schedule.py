@@ -26,6 +26,11 @@ def drawing(page: str, launch: str) -> str:
     return page.split('class="time-bar"')[0].split(f'data-name="{launch}"')[1].split("data-name")[0]
 
 
+def key(page: str) -> list[tuple[str, str]]:
+    """Return the colors in the key, and what it says of them."""
+    return re.findall(r'background: ([^"]+)"></i>(.*?)</span>', page)
+
+
 def table(programs: dict[int, tuple]):
     """A benchmark of programs by number: SM, begin, end."""
     rows = [Reading(x=[n], y={"sm": [sm], "begin": [a], "end": [b]}) for n, (sm, a, b) in programs.items()]
@@ -51,13 +56,21 @@ def test_a_wave_has_a_color():
     first, second = re.findall(r'd="([^"]*)" stroke="var\(--pid-\d\)"', picture)
     assert (first.count("M"), second.count("M")) == (4, 1)
     fainter = "color-mix(in srgb, var(--pid-0) 60%, var(--paper))"
-    assert re.findall(r'background: ([^"]+)"></i>(.*?)</span>', html()) == [
-        ("var(--pid-0)", "first in its place"), ("var(--pid-1)", "second"), ("var(--untouched)", "nothing runs"),
-        (TAIL, "idle to the end"), (fainter, "fainter: beside another"),
+    assert key(html()) == [
+        ("var(--pid-0)", "first in its place"), ("var(--pid-1)", "second"), (TAIL, "idle"),
+        (fainter, "beside another program"),
     ]  # fmt: skip
-    assert "first program on its SM<" in html(["schedule_one_more"]) and "fainter" not in html(["schedule_one_more"])
+    alone = html(["schedule_one_more"])
+    assert "first program on its SM<" in alone and 'beside" style="display: none"' in alone
     shared = drawing(html(), "shared")
     assert re.search(f'd="([^"]*)" stroke="{re.escape(fainter)}"', shared)[1].count("M") == 2
+
+
+def test_gray_is_in_the_key_where_one_sees_it():
+    gap = table({0: (0, 0.0, 10.0), 1: (0, 50.0, 100.0)})
+    assert read(gap).gaps and not read(table({0: (0, 0.0, 50.0), 1: (0, 50.5, 100.0)})).gaps
+    recorded = msgspec.structs.replace(made("h200"), benchmarks=[gap])
+    assert ("var(--untouched)", "between two programs") in key(schedule(recorded, names=[gap.name]))
 
 
 def test_only_the_first_is_displayed():

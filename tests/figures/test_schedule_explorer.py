@@ -104,6 +104,7 @@ def test_a_launch_at_a_time(page):
         count = len(LAUNCHES[f"schedule_{label.replace(' ', '_')}"])
         assert about.startswith(f"{count} programs on ")
         assert button(page, label).locator("input").is_checked()
+        assert page.locator(".schedule__beside").is_visible() == (label == "shared"), "only where two share an SM"
         assert button(page, label).text_content() == f"{count}{label}"
     assert page.locator(".schedule__about").get_attribute("aria-live") == "polite"
 
@@ -150,12 +151,12 @@ def test_only_while_it_plays_what_has_not_happened_is_pale(open_page):
 def test_a_program_by_its_number(page):
     choose(page, "one more")
     program(page).fill("4")
-    assert detail(page) == "Program 4 ran on SM 2 from 100 to 200 µs, 100.0 µs long. This SM ran programs 1 and 4."
+    assert detail(page) == "Program 4 ran on SM 2 from 100 to 200 µs, for 100.0 µs. This SM ran programs 1 and 4."
     chosen = page.locator(".schedule__plot i").last
     assert chosen.is_visible()
     for typed in ("5", "99", ""):
         program(page).fill(typed)
-        assert detail(page).startswith("Choose a program from 0 to 4,")
+        assert detail(page).startswith("Choose a program from 0 to 4:")
         assert not chosen.is_visible()
 
 
