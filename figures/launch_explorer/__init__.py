@@ -36,9 +36,40 @@ class Line:
     shown: str
 
 
+@dataclass(frozen=True)
+class Length:
+    """What a launch is for tensors of another length.
+
+    >>> str(Length(10, 4)), str(Length(1_000_000, 4))
+    ('3 programs, 2 lanes off', '250,000 programs, no lane off')
+    """
+
+    n: int
+    block: int
+
+    @property
+    def programs(self) -> int:
+        return -(-self.n // self.block)
+
+    @property
+    def shown(self) -> list[int | None]:
+        """Return the programs that there is room to draw; ``None``: those between."""
+        if self.programs * self.block <= LONGEST + 1:
+            return list(range(self.programs))
+        return [0, 1, 2, None, self.programs - 2, self.programs - 1]
+
+    def __str__(self) -> str:
+        off = self.programs * self.block - self.n
+        programs = f"{self.programs:,} program{'s' * (self.programs != 1)}"
+        return f"{programs}, {off or 'no'} lane{'s' * (off > 1)} off"
+
+
 @figure(of="launches", foot=EXPLORER)
-def explorer(recording: Recording, *, launch=None, id="launch"):
-    """Draw the explorer. It begins as a recorded launch over one dimension, at a lane in the middle."""
+def explorer(recording: Recording, *, launch=None, lengths=(), id="launch"):
+    """Draw the explorer. It begins as a recorded launch over one dimension, at a lane in the middle.
+
+    ``lengths``: others, which stand below it with their programs; those in its reach can be chosen.
+    """
     seen = recording.traced(launch)
     blocks = [name for name in seen.arguments if name in seen.constexprs]
     if "n" not in seen.arguments or not blocks:
@@ -50,7 +81,7 @@ def explorer(recording: Recording, *, launch=None, id="launch"):
         "launch_explorer/template.html",
         picture=picture(seen), id=id, kernel=seen.kernel, lines=read(seen, blocks[0]),
         n=n, longest=LONGEST, element=min(block + block // 2, n - 1),
-        block=block, blocks={size: size for size in BLOCKS},
+        block=block, blocks={size: size for size in BLOCKS}, lengths=[Length(each, block) for each in lengths],
     )  # fmt: skip
 
 

@@ -32,6 +32,15 @@ class LaunchExplorer extends FormExplorer {
     this.switch = this.querySelector("button");
     this.lines = [...this.querySelectorAll("[name=line]")];
     [this.summary, this.detail] = this.querySelectorAll("output");
+    this.lengths = [...this.querySelectorAll("button.launch__length")];
+    for (const button of this.lengths) {
+      button.disabled = false; // of no use without a script
+      button.onclick = () => {
+        this.form.n.value = button.dataset.n;
+        this.form.block.value = button.dataset.block;
+        this.update();
+      };
+    }
     super.connectedCallback();
     this.switch.onclick = () => {
       this.form.mask.value = this.bare ? "on" : "off";
@@ -55,6 +64,9 @@ class LaunchExplorer extends FormExplorer {
     this.form.element.value = clamp(element, this.lanes.length - 1);
     this.classList.toggle("launch--bare", this.bare);
     this.switch.textContent = this.bare ? "Restore the mask" : "Remove the mask";
+    for (const button of this.lengths) {
+      button.ariaPressed = Number(button.dataset.n) === n && Number(button.dataset.block) === block;
+    }
     this.highlight();
     this.point(this.state.element);
   }

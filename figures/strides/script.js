@@ -17,6 +17,14 @@ const arc = ([kind, start, end]) => `<path class="strides--${kind}" d="M${(start
   ((start + end + 1) / 2) * STEP} ${64 - 2 * (18 + Math.min((end - start) * 7, 40))} ${(end + 0.5) * STEP} 64"/>`;
 
 class StridesExplorer extends FormExplorer {
+  connectedCallback() {
+    super.connectedCallback();
+    this.querySelector(".strides__line").onclick = ({ target }) => {
+      const { element } = target.closest("i")?.dataset ?? {};
+      if (element) this.querySelector(`[value="${element}"]`).click();
+    };
+  }
+
   get views() {
     return [...this.querySelectorAll("template")].map(({ dataset }) => (
       Object.fromEntries(Object.entries(dataset).map(([name, value]) => [name, Number(value)]))));
@@ -31,7 +39,7 @@ class StridesExplorer extends FormExplorer {
     const at = (r, c) => r * stride_row + c * stride_column;
     const here = at(row, column);
 
-    const offsets = new Set();
+    const elements = {}; // by offset
     for (const label of this.querySelectorAll(".strides__matrix label")) {
       const field = label.firstElementChild;
       const [r, c] = field.value.split("-").map(Number);
@@ -39,12 +47,13 @@ class StridesExplorer extends FormExplorer {
       field.disabled = !inside;
       label.classList.toggle("strides--away", !inside);
       label.lastElementChild.textContent = at(r, c);
-      if (inside) offsets.add(at(r, c));
+      if (inside) elements[at(r, c)] = field.value;
       if (r === row && c === column) field.checked = true;
     }
     this.querySelectorAll(".strides__line i").forEach((place, i) => {
       const offset = i - before;
-      place.className = i >= places ? "strides--away" : offsets.has(offset) ? "strides--in" : "";
+      place.className = i >= places ? "strides--away" : offset in elements ? "strides--in" : "";
+      place.dataset.element = elements[offset] ?? "";
       place.classList.toggle("strides--here", offset === here);
       place.firstElementChild.textContent = offset < 0 ? "" : offset;
     });

@@ -4,6 +4,7 @@
 import itertools
 
 import pytest
+from bs4 import BeautifulSoup
 
 torch = pytest.importorskip("torch", exc_type=ImportError)
 triton = pytest.importorskip("triton", exc_type=ImportError)
@@ -124,6 +125,36 @@ def test_without_the_mask_it_touches_what_the_kernel_without_one_touched(page):
     beyond = {offset for access in NO_MASK.accesses for offset in access.offsets if offset >= NO_MASK.arguments["n"]}
     assert all(all(access.mask) for access in NO_MASK.accesses) and NO_MASK.arguments["n"] == 10
     assert {offset for offset, fate in enumerate(fates(page)) if fate == "out"} == beyond == {10, 11}
+
+
+# Other lengths
+
+
+def test_other_lengths_stand_below_it_and_can_be_chosen(open_site, tmp_path):
+    """Three sums or a million: the same lines, and another number of programs."""
+    with page_with(tmp_path, "explorer", explorer(RECORDED, lengths=[3, 10, 1_000_000])) as url:
+        page = open_site(url, reduced_motion="reduce")
+        rows = page.locator(".launch__length")
+        said = [row.rsplit("\n", 1)[-1] for row in rows.all_inner_texts()]
+        assert [count.split(",")[0] for count in said[:2]] == ["1 program", "3 programs"]
+        assert said[2].endswith("250,000 programs, no lane off")
+        few, ten = page.get_by_role("button", name="n = 3 1 program"), page.get_by_role("button", name="n = 10")
+        assert [each.get_attribute("aria-pressed") for each in (few, ten)] == ["false", "true"]
+        page.get_by_role("radio", name="2", exact=True).check()  # the rows are in the blocks that were recorded
+        assert ten.get_attribute("aria-pressed") == "false"
+        few.focus()
+        page.keyboard.press("Enter")
+        assert text(page, "summary") == "1 program, 1 lane off" and squares(page) == ["0", "1", "2", "3"]
+        assert few.get_attribute("aria-pressed") == "true"
+        assert page.get_by_role("button", name="n = 1,000,000").count() == 0  # it would not fit
+
+
+def test_draws_the_programs_of_other_lengths():
+    """Those that there is room for, as many lanes each as its block has; those past the end are off."""
+    rows = BeautifulSoup(explorer(RECORDED, lengths=[3, 10, 1_000_000]), "html.parser").select(".launch__few")
+    lanes = [[len(program.select("i")) for program in row.select("[class^=pid]")] for row in rows]
+    assert lanes == [[4], [4] * 3, [4] * 5] and rows[2].em
+    assert [len(row.select(".launch__idle")) for row in rows] == [1, 2, 0]
 
 
 # What it shows

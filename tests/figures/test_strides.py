@@ -51,6 +51,10 @@ def test_a_reader_walks_to_each_element_of_each_view(recorded, open_site, tmp_pa
         line = page.locator(".strides__line i").evaluate_all("all => all.map(i => i.classList.contains('strides--in'))")
         printed = [9 - 8 + 8 * r + 2 * c for r in range(3) for c in range(3)]  # wide[r, 1 + 2c] is 8r + 1 + 2c
         assert [place for place, inside in enumerate(line) if inside] == printed
+        page.locator(".strides__line i").nth(1 + 16).click()  # wide[2, 1]: in memory, one place is before the slice
+        assert (terms.inner_text(), here.inner_text()) == ("2 · 8 + 0 · 2 = 16", "16")
+        page.locator(".strides__line i").nth(1 + 15).click()  # which the slice leaves out
+        assert here.inner_text() == "16"
         page.get_by_role("radio", name="x", exact=True).check()
         page.get_by_role("radio", name="row 0, column 0").check()
         assert terms.inner_text() == "0 · 5 + 0 · 1 = 0" and page.locator("svg path").count() == 0
