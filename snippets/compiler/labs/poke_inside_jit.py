@@ -2,27 +2,26 @@
 # %% [markdown] of="programs/vector_add" view="stages" launch="add_kernel[1]"
 # # Poke inside `@triton.jit`
 #
-# You write a function, put `@triton.jit` above it, and it is no longer a function. What is it, then?
+# You write a function and put `@triton.jit` above it, and then you can't call it anymore. What has it become?
 
 # %% [markdown]
-# It is an object that keeps the text of your function, and translates it at a
-# [launch](../reference/glossary.md#launch). The picture has both: what it keeps, and what it makes of that for a
-# GPU, line by line. In this notebook you take the object apart, follow it through the translation, and compile it
-# for a GPU that you do not have.
+# It has become an object that keeps the text of your function, and compiles that text when you
+# [launch](../reference/glossary.md#launch) it. In this notebook you take the object apart, follow your code through
+# the compiler, and compile it for a GPU you don't have.
 #
-# You need no GPU, but Linux (on Windows, WSL) and Python with these: `pip install torch triton numpy jupyterlab`.
-# What you will see is the inside of one version of Triton. Its names change from version to version, and no
-# documentation promises them.
+# You don't need a GPU, but you do need Linux (WSL on Windows) and Python with a few packages: `pip install torch
+# triton numpy jupyterlab`. What you'll see is the inside of one version of Triton. The names change from version to
+# version, and no documentation promises them.
 #
-# Before you run a cell, say what it will print. Then run it and compare.
+# Before you run a cell, say what you think it will print. Then run it and compare.
 
 # %% [markdown]
 # ## Let it compile
 #
-# Most notebooks of this course run in the [interpreter](../reference/glossary.md#interpreter). This one has to
-# compile, so `TRITON_INTERPRET` must not be set. What gets compiled goes into an empty folder, so that nothing old
-# is found there. The [kernel](../reference/glossary.md#kernel) is that of
-# [Vector add](../programs/vector-add.md), but it counts in 32 bits instead of 64.
+# Most notebooks in this course run in the [interpreter](../reference/glossary.md#interpreter). This one has to
+# compile, so `TRITON_INTERPRET` must not be set. Compiled code goes to an empty folder, so that Triton can't find
+# anything old there. The [kernel](../reference/glossary.md#kernel) is the one from [Vector
+# add](../programs/vector-add.md), except that it counts in 32 bits instead of 64.
 
 # %%
 import os
@@ -60,15 +59,15 @@ def add_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK_SIZE: tl.constexpr):
 # %% [markdown]
 # ## What is it now?
 #
-# **Predict:** the type of `add_kernel`, and whether your function is still in there.
+# **Predict:** what is the type of `add_kernel`, and is your function still in there?
 
 # %%
 print(type(add_kernel))
 print(type(add_kernel.fn), add_kernel.fn.__name__)
 
 # %% [markdown]
-# A `JITFunction`: an object around your function. Decorating compiled nothing yet. It only wrote down what it
-# will need later.
+# It's a `JITFunction`, an object wrapped around your function. The decorator hasn't compiled anything yet. It has
+# only written down what it will need later.
 
 # %%
 print("arguments:    ", add_kernel.arg_names)
@@ -80,16 +79,16 @@ print(add_kernel.src.splitlines()[0], "...")
 # %% [markdown]
 # A [constexpr](../reference/glossary.md#constexpr) is an argument whose value is fixed when the kernel is compiled.
 #
-# `src` is the source, as text. So Triton must find the file, or the cell, that a kernel was written in. Code that
-# was made by `exec` from a string has none, and then `@triton.jit` fails.
+# `src` is the source, as text. That's why Triton must be able to find the file, or the notebook cell, in which a
+# kernel was written. Code created with `exec` from a string has neither, and `@triton.jit` fails on it.
 
 # %% [markdown]
 # ## Why is it indexed?
 #
-# A [launch](../reference/glossary.md#launch) is written `add_kernel[grid](x, y, out, n, BLOCK_SIZE=4)`. Python
-# turns the brackets into a call of `__getitem__`.
+# You write a [launch](../reference/glossary.md#launch) as `add_kernel[grid](x, y, out, n, BLOCK_SIZE=4)`. Python
+# turns the square brackets into a call of `__getitem__`.
 #
-# **Predict:** what does `add_kernel[(3,)]` give, and does it start anything?
+# **Predict:** what does `add_kernel[(3,)]` return, and does it start anything?
 
 
 # %%
@@ -103,17 +102,17 @@ print(type(add_kernel[(3,)]))
 print(last_step(type(add_kernel).__getitem__))
 
 # %% [markdown]
-# A function that remembers the [grid](../reference/glossary.md#grid) and waits for the arguments. Nothing has
-# started. The brackets are only a way to pass two sets of arguments: how many
-# [programs](../reference/glossary.md#program), and what they work on.
+# It returns a function that remembers the [grid](../reference/glossary.md#grid) and waits for the arguments. Nothing
+# has started yet. The brackets are just a way to pass two sets of arguments: how many
+# [programs](../reference/glossary.md#program) to start, and what they work on.
 
 # %% [markdown]
 # ## Your code as a tree
 #
-# Triton never runs your function to find out what it does. It reads it. Python's own parser turns the source into
-# an *abstract syntax tree*, and the compiler walks along that.
+# Triton doesn't run your function to find out what it does. It reads it. Python's own parser turns the source into an
+# *abstract syntax tree*, and the compiler walks along that tree.
 #
-# **Predict:** how many statements does the kernel's body have?
+# **Predict:** how many statements are in the kernel's body?
 
 # %%
 tree = add_kernel.parse()
@@ -123,21 +122,21 @@ for statement in function.body:
     print(f"  {type(statement).__name__:7}", ast.unparse(statement))
 
 # %% [markdown]
-# One of them, up close. `pid = tl.program_id(axis=0)` is an assignment; its value is a call; what is called
-# is the attribute `program_id` of the name `tl`.
+# Here is one of them up close. `pid = tl.program_id(axis=0)` is an assignment. Its value is a call, and what gets
+# called is the attribute `program_id` of the name `tl`.
 
 # %%
 print(ast.dump(function.body[0], indent=2))
 
 # %% [markdown]
-# That is also why a kernel can use so little of Python: for each kind of node the compiler must know what to
-# emit. For `break` or `try` it does not, and refuses. The page
-# [Interpreter and GPU](../reference/interpreter.md#what-the-compiler-must-refuse) has a table of that.
+# That's also why you can use so little of Python in a kernel: the compiler has to know what to emit for each kind of
+# node. For `break` or `try` it doesn't know, so it refuses. There's a table of what it refuses in [Interpreter and
+# GPU](../reference/interpreter.md#what-the-compiler-must-refuse).
 
 # %% [markdown]
 # ## Call it without a launch
 #
-# **Predict:** what happens in each of these?
+# **Predict:** what happens in each of these three cases?
 
 
 # %%
@@ -154,43 +153,43 @@ attempt("your own function", lambda: add_kernel.fn(x, y, out, 10, 16))
 attempt("tl.program_id by itself", lambda: tl.program_id(0))
 
 # %% [markdown]
-# The first says *outside of the scope of a kernel* because one compiled function may call another without a grid,
-# inside a kernel. From outside you need the brackets.
+# The first message says *outside of the scope of a kernel* because one compiled function may call another inside a
+# kernel, without a grid. From outside, you need the brackets.
 #
-# The second and the third fail in the same way, at the same place: the first thing that your function does is to
-# call `tl.program_id`. The message asks whether you forgot `@triton.jit`. You did not. It means: *nobody is
-# compiling*.
+# The second and the third fail in the same way and at the same place, because the first thing your function does is
+# to call `tl.program_id`. The message asks whether you forgot `@triton.jit`. You didn't. What it means is that
+# *nobody is compiling*.
 #
-# Look at the signature, and at the body.
+# Look at the function's signature and at the last line of its body.
 
 # %%
 print(tl.program_id.__name__, inspect.signature(tl.program_id))
 print(last_step(tl.program_id))
 
 # %% [markdown]
-# `tl.program_id` does not know a [pid](../reference/glossary.md#pid). No program runs while a kernel is compiled.
-# All it does is to ask `_semantic`, an object that the compiler passes in, to emit an instruction that will read
-# the pid later, on the GPU. Without a compiler there is no such object, and nothing to emit into.
+# `tl.program_id` doesn't know any [pid](../reference/glossary.md#pid), because no program runs while a kernel is
+# being compiled. All it does is ask `_semantic`, an object that the compiler passes in, to emit an instruction that
+# will read the pid later, on the GPU. Without a compiler, there is no such object and nowhere to emit anything.
 #
-# Older versions passed a `_builder`, which texts from that time mention. Today's `_semantic` checks types and
-# shapes first, and holds the builder. One step farther, in its class:
+# Older versions passed a `_builder` instead, and you'll still find it in texts from that time. Today's `_semantic`
+# checks types and shapes first, and holds the builder. Go one step farther, into its class:
 
 # %%
 print(last_step(TritonSemantic.program_id))
 
 # %% [markdown]
-# `create_get_program_id` is the last function along this path. It is written in C++, and adds one instruction to what
-# is being compiled. What it gives back becomes the handle of a tensor of int32.
+# `create_get_program_id` is the last function along this path. It is written in C++, and it adds one instruction to
+# the code being compiled. What it returns becomes the handle of a tensor of int32.
 
 # %% [markdown]
 # ## Be there when it compiles
 #
-# To watch, you need a function of your own that the compiler calls. `tl.core.builtin` makes one. It is not part
-# of the documented language; it is how `tl.load` and the others are made.
+# To watch the compiler, you need a function of your own that it calls. `tl.core.builtin` creates one. It isn't part
+# of the documented language, but it's how `tl.load` and the others are made.
 #
-# And you need a target. On a machine with a GPU, Triton asks its driver. Here a small class stands in: it answers
-# the question *what shall I compile for?* with an H200. From then on this process can launch nothing, even if it has
-# a GPU. `warmup` is a launch that stops after compiling.
+# You also need a target. On a machine with a GPU, Triton asks the driver. Here a small class stands in for the
+# driver. It answers the question *what should I compile for?* with an H200. From then on, this process can't launch
+# anything, even if it has a GPU. `warmup` is a launch that stops after compiling.
 
 
 # %%
@@ -234,13 +233,13 @@ def peeking_kernel(x_ptr, BLOCK_SIZE: tl.constexpr):
 compiled = peeking_kernel.warmup(x, BLOCK_SIZE=16, grid=(3,))
 
 # %% [markdown]
-# A launch would have started three programs, but `peek` ran once for each of its four lines, while the one kernel
-# was compiled. The pid has no shape, for it is a single number.
+# A launch would have started three programs. But `peek` ran only once for each of its four lines, while the one
+# kernel was being compiled. The pid has no shape, because it is a single number.
 #
-# These [offsets](../reference/glossary.md#offset) are no [pointers](../reference/glossary.md#pointer). They are int32,
-# and count elements. Adding them to `x_ptr`, an address, makes pointers.
+# Note that [offsets](../reference/glossary.md#offset) aren't [pointers](../reference/glossary.md#pointer). They are
+# int32 and count elements. Only when you add them to `x_ptr`, which is an address, do you get pointers.
 #
-# Compare what `peek` saw with torch's tensor:
+# Compare what `peek` saw with a torch tensor:
 
 # %%
 print(f"{'x':10} {type(x).__name__}  dtype {x.dtype}  shape {list(x.shape)}")
@@ -255,8 +254,8 @@ print(f"{'':10} values: {x.nbytes} bytes at an address in memory")
 # | dtype | of its elements | of its elements, which may be pointers |
 # | `a + b` | adds | emits an instruction that will add |
 #
-# That is why nothing can show you a value while a kernel is compiled. `tl.static_print`, which prints then, shows
-# types:
+# That's why nothing can show you a value while a kernel is being compiled. `tl.static_print` prints at that time, and
+# what it shows are types:
 
 
 # %%
@@ -269,15 +268,16 @@ def static_kernel(x_ptr, BLOCK_SIZE: tl.constexpr):
 compiled = static_kernel.warmup(x, BLOCK_SIZE=16, grid=(1,))
 
 # %% [markdown]
-# To stop a kernel with a debugger and see values, use the interpreter: [Debugging](../reference/debugging.md) shows a
-# session.
+# To stop a kernel in a debugger and see its values, use the interpreter. [Debugging](../reference/debugging.md) shows
+# such a session.
 
 # %% [markdown]
 # ## What does `.to` do?
 #
-# Like torch's tensor, this one has a method `to`. torch's converts to another dtype, or moves to another device.
+# Like torch's tensors, Triton's have a method `to`. torch's either converts to another dtype or moves to another
+# device.
 #
-# **Predict:** which of the two can Triton's do?
+# **Predict:** which of the two can Triton's `to` do?
 
 
 # %%
@@ -295,16 +295,17 @@ compiled = cast_kernel.warmup(x, grid=(1,))
 attempt("to another device", lambda: move_kernel.warmup(x, grid=(1,)))
 
 # %% [markdown]
-# It casts. It cannot move anything: `"cuda"` was taken for a dtype, and lacks what a dtype must have. In a kernel
-# there is nowhere to move to. The program runs on the GPU, and what it has loaded is there, too. To move a tensor
-# is the job of the [host](../reference/glossary.md#host), before the launch.
+# It can cast, but it can't move anything. It took `"cuda"` for a dtype, and a string doesn't
+# have what a dtype needs. Inside a kernel, there is nowhere to move to: the program runs on the GPU, and everything
+# it has loaded is there already. Moving tensors is the job of the [host](../reference/glossary.md#host), before the
+# launch.
 
 # %% [markdown]
 # ## Pass a builder of your own
 #
-# `tl.program_id` failed because nobody passed it a `_semantic`. You can make one, without a GPU, a launch or
-# `@triton.jit`. The parts are in `libtriton`, the compiler itself, written in C++. Its builder needs a place to write
-# to: a module, in it a function, and in that a place for instructions.
+# `tl.program_id` failed because nobody passed it a `_semantic`. You can make one yourself, without a GPU, a launch or
+# `@triton.jit`. The parts are in `libtriton`, the compiler itself, which is written in C++. Its builder needs
+# somewhere to write: a module, a function in that module, and a place for instructions in that function.
 #
 # **Predict:** what do these three lines compute?
 
@@ -331,13 +332,15 @@ print("a correct module:", module.verify())
 print(str(module).replace(" loc(#loc)", "").split("#loc")[0])  # without the lines of a source that it has not got
 
 # %% [markdown]
-# `pid * 4 + tl.arange(0, 4)`, the offsets of a program. `mul` and `add` stand for `*` and `+`: Python's operators
-# have no room for a `_semantic`. (`False` leaves out a check for overflow.) Nothing was computed. Each call wrote an
-# instruction: `tt.get_program_id` will read the pid, `tt.make_range` is `tl.arange`. `tt.splat` repeats a number, so
-# that it has the shape of the range. This is what `peek` was inside of.
+# They compute `pid * 4 + tl.arange(0, 4)`, the offsets of a program. `mul` and `add` stand for `*` and `+`, because
+# Python's operators have no room for a `_semantic`. (`False` leaves out a check for overflow.) Nothing has been
+# computed, though. Each call only wrote an instruction. `tt.get_program_id` will read the pid, `tt.make_range` is
+# `tl.arange`, and `tt.splat` repeats a number to give it the shape of the range. That's what was going on around
+# `peek`.
 #
-# The interpreter has a builder, too, written in Python. It does not write down what to do. It does it, with NumPy.
-# Its launch is a loop that tells it in which program it is. You can tell it yourself, and call the same function:
+# The interpreter has a builder as well, written in Python. Instead of writing down what to do, it does it, with
+# NumPy. Its launch is a loop that tells the builder which program it is in. You can tell it yourself, and call the
+# same function:
 
 # %%
 interpreter_builder.set_grid_dim(3, 1, 1)
@@ -347,9 +350,9 @@ for pid in range(3):
     print(f"program {pid}: {type(handle).__name__}, {handle.data}")
 
 # %% [markdown]
-# One language, two builders: that is how a kernel can be compiled as well as interpreted.
+# There is one language and there are two builders, and that's how the same kernel can be compiled or interpreted.
 #
-# What else is in `ir`? For each choice that an instruction leaves open, a list of the values that it can take:
+# What else is in `ir`? For each choice an instruction leaves open, it has a list of the possible values:
 
 # %%
 for name, kind in vars(ir).items():
@@ -359,11 +362,11 @@ creates = [name for name in dir(builder) if name.startswith("create_")]
 print(len(creates), "functions of the builder, such as", *creates[:3])
 
 # %% [markdown]
-# `CACHE_MODIFIER` and `EVICTION_POLICY` come up in the next section, `INPUT_PRECISION` in
-# [Precision of `tl.dot`](../matmul/precision.md).
+# You'll meet `CACHE_MODIFIER` and `EVICTION_POLICY` in the next section, and `INPUT_PRECISION` in [Precision of
+# `tl.dot`](../matmul/precision.md).
 
 # %% [markdown]
-# ## What `tl.load` and `tl.store` can be asked for
+# ## What `tl.load` and `tl.store` accept
 #
 # **Predict:** which of these arguments have you not used yet?
 
@@ -378,19 +381,19 @@ for function in (tl.program_id, tl.load, tl.store):
     print(f"    its last step: {last_step(function).split('(')[0]}(...)")
 
 # %% [markdown]
-# All three only pass these on to the compiler's `_semantic`.
+# All three just pass their arguments on to the compiler's `_semantic`.
 #
-# - `axis` is 0, 1 or 2, for a grid has up to three axes.
-# - [`mask` and `other`](../programs/vector-add.md#the-kernel) switch [lanes](../reference/glossary.md#lane) off,
-#   and say what those hold.
+# - `axis` is 0, 1 or 2, because a grid has up to three axes.
+# - [`mask` and `other`](../programs/vector-add.md#the-kernel) switch [lanes](../reference/glossary.md#lane) off, and
+#   say what those lanes hold.
 # - `boundary_check` and `padding_option` belong to pointers to a whole [block](../reference/glossary.md#block),
 #   which are deprecated, and gone in later versions.
-# - `cache_modifier` and `eviction_policy` say how the caches should treat the data. For data that nobody else is
-#   changing, they make no difference to the result.
-# - `volatile` says that somebody else may be changing it.
+# - `cache_modifier` and `eviction_policy` say how the caches should treat the data. As long as nobody else is
+#   changing the data, they make no difference to the result.
+# - `volatile` says that somebody else may be changing the data.
 #
-# These three change the instruction. You see it in the [PTX](../reference/glossary.md#ptx), NVIDIA's assembly language,
-# where `ld.global` is a load and `st.global` a store:
+# The last three change the instruction. You can see that in the [PTX](../reference/glossary.md#ptx), NVIDIA's
+# assembly language, where `ld.global` is a load and `st.global` a store:
 
 
 # %%
@@ -418,11 +421,11 @@ for hint in ("none", "cache_modifier", "eviction_policy", "volatile"):
     print(f"{hint:16}", lines(compiled, "ld.global", "ld.volatile")[0])
 
 # %% [markdown]
-# `.cg` keeps the data out of L1, the small cache near the [threads](../reference/glossary.md#thread). `evict_first`
-# tells the caches to let go of it before other data. `volatile` forbids the compiler from dropping the load and
-# reusing an older value.
+# `.cg` keeps the data out of L1, the small cache close to the [threads](../reference/glossary.md#thread).
+# `evict_first` tells the caches to drop this data before other data. `volatile` forbids the compiler to skip the load
+# and reuse an older value.
 #
-# An axis that does not exist is refused, and the message points at the place:
+# If you ask for an axis that doesn't exist, the compiler refuses, and its message points at the place:
 
 
 # %%
@@ -436,7 +439,7 @@ attempt("axis 3", lambda: axis_kernel.warmup(out, grid=(1,)))
 # %% [markdown]
 # ## Compile the kernel
 #
-# Back to the addition. **Predict:** through which stages does it go?
+# Back to the addition. **Predict:** which stages does it go through?
 
 # %%
 x, y, out = torch.rand(3, 1024)
@@ -455,28 +458,27 @@ print(*lines(compiled, "ld.global", "st.global"), sep="\n")
 # - `llir`: LLVM's IR, for one thread.
 # - `ptx` is text, and `cubin` the machine code, as bytes.
 #
-# Each thread adds eight elements (1024 over 128 threads), and a load of `v4` takes four at once. So there are two for
-# `x`, two for `y`, and two stores. `@%p1` and `@%p2` are the [mask](../reference/glossary.md#mask), one
-# bit for each group of four.
-# [From Python to machine code](stages.md#every-stage) shows the stages side by side.
+# Each thread adds eight elements (1024 over 128 threads), and a `v4` load brings four at once. So there are two loads
+# for `x`, two for `y`, and two stores. `@%p1` and `@%p2` are the [mask](../reference/glossary.md#mask), one bit for
+# each group of four. [From Python to machine code](stages.md#every-stage) shows the stages side by side.
 #
-# Old texts get at the PTX by `kernel.cache[0]`. Is it still there?
+# Older texts get the PTX from `kernel.cache[0]`. Is it still there?
 
 # %%
 attempt("add_kernel.cache[0]", lambda: add_kernel.cache[0])
 
 # %% [markdown]
-# It is not. Ask what a launch returns: `compiled = add_kernel[grid](...)` on a GPU, or `warmup` as here, and then
-# `compiled.asm["ptx"]`.
+# It isn't. Use what a launch returns, `compiled = add_kernel[grid](...)` on a GPU or `warmup` as here, and then look
+# at `compiled.asm["ptx"]`.
 
 # %% [markdown]
 # ## What makes a new entry?
 #
-# The second launch does not compile again. The `JITFunction` keeps what was compiled in a dictionary for each
-# device. Its keys say what the code depends on.
+# A second launch doesn't compile again. The `JITFunction` keeps compiled kernels in a dictionary, one for each
+# device, and the keys say what the code depends on.
 #
-# **Predict:** for each call of `compile_again` below, is the kernel compiled anew? And does it load wide (`v4.b32`, 16
-# bytes at once) or narrow (`b32`)?
+# **Predict:** for each call of `compile_again` below, is the kernel compiled again? And are its loads wide (`v4.b32`,
+# 16 bytes at once) or narrow (`b32`)?
 
 
 # %%
@@ -511,12 +513,12 @@ compile_again("num_warps = 8", x, y, out, 1024, BLOCK_SIZE=1024, num_warps=8)
 # - the value of each constexpr;
 # - the options of the launch.
 #
-# It does not depend on shapes, nor otherwise on the value of `n`. An `n` or an address that is no multiple of 16 costs
-# the wide loads. One instruction can take four elements only if the compiler knows two things: that the address of the
-# four is a multiple of 16 bytes, and that the mask is on or off for all four.
+# It doesn't depend on shapes, and beyond that it doesn't depend on the value of `n`. An `n` or an address that isn't
+# a multiple of 16 costs you the wide loads, because one instruction can load four elements only if the compiler knows
+# two things: that the address of the four is a multiple of 16 bytes, and that the mask is the same for all four.
 #
-# Here are the first three keys, without their quotation marks and options. `*fp32` is a pointer to float32, and `D`
-# stands for *divisible by 16*. In the third, `n = 1` has become a constant:
+# Here are the first three keys, without quotation marks and options. `*fp32` is a pointer to float32, and `D` means
+# *divisible by 16*. In the third key, `n = 1` has become a constant:
 
 # %%
 for key in list(add_kernel.device_caches[0][0])[:3]:
@@ -525,10 +527,10 @@ for key in list(add_kernel.device_caches[0][0])[:3]:
 # %% [markdown]
 # ## The cache on disk
 #
-# A second process need not compile either. Everything also lies in `TRITON_CACHE_DIR`, which is `~/.triton/cache`
-# unless you set it.
+# A second process doesn't have to compile either, because everything is also stored in `TRITON_CACHE_DIR`, which is
+# `~/.triton/cache` unless you set it.
 #
-# **Predict:** how many folders hold an `add_kernel`? Count the lines that said *new* above, and one for the
+# **Predict:** how many folders contain an `add_kernel`? Count the lines above that said *new*, and add one for the
 # compilation before them.
 
 # %%
@@ -543,10 +545,10 @@ print("in memory:", entries(), " on disk:", len(folders()))
 print(*sorted(path.name for path in min(folders()).iterdir()), sep="\n")
 
 # %% [markdown]
-# One folder for each entry, its name a hash of the source, the key, the target and the version of Triton. The
-# stages are files, to open with any editor.
+# There is one folder for each entry, named after a hash of the source, the key, the target and the version of Triton.
+# The stages are files that you can open in any editor.
 #
-# Now throw away what is in memory, as a new process would.
+# Now throw away everything in memory, as if this were a new process.
 #
 # **Predict:** will the next `warmup` add a folder?
 
@@ -556,20 +558,21 @@ add_kernel.warmup(x, y, out, 1024, BLOCK_SIZE=1024, grid=(1,))
 print("in memory:", entries(), " on disk:", len(folders()))
 
 # %% [markdown]
-# It was read from disk. If you change a kernel, its hash changes too, so a stale entry is never taken. Deleting
-# the folder is safe; it costs a compilation.
+# It didn't, because the kernel was read from disk. If you change a kernel, its hash changes too, so you never get an
+# outdated entry. Deleting the folder is safe; it only costs a compilation.
 
 # %% [markdown]
 # ## Try it
 #
 # 1. What does `add_kernel.constexprs` hold for a kernel with two constexprs?
-# 2. Make `n` a `tl.constexpr`. What is compiled anew now, and why would you not want that?
-# 3. Mark `n` by `@triton.jit(do_not_specialize=["n"])`. Which of the calls above change from *new* to *known*?
-# 4. Compile for an AMD MI300: return `GPUTarget("hip", "gfx942", 64)` from a class like `NoGPU`, call `set_active` with
-#    it, then `add_kernel.device_caches.clear()`. Which stages has `add_kernel.warmup(...).asm`? And without clearing?
+# 2. Make `n` a `tl.constexpr`. What gets compiled again now, and why wouldn't you want that?
+# 3. Mark `n` with `@triton.jit(do_not_specialize=["n"])`. Which of the calls above change from *new* to *known*?
+# 4. Compile for an AMD MI300: return `GPUTarget("hip", "gfx942", 64)` from a class like `NoGPU`, call `set_active`
+#    with it, then `add_kernel.device_caches.clear()`. Which stages does `add_kernel.warmup(...).asm` have? And what
+#    if you don't clear?
 # 5. Let `peek` look at what `tl.store` returns. What is its dtype, and why is there no handle?
 #
-# The answers follow. Write yours first.
+# The answers follow. Write down yours first.
 
 
 # %% tags=["solution"] jupyter={"source_hidden": true, "outputs_hidden": true}
@@ -603,22 +606,22 @@ for what in ("not cleared", "cleared"):
     print(what, list(add_kernel.warmup(x, y, out, 1024, BLOCK_SIZE=1024, grid=(1,)).asm))
     add_kernel.device_caches.clear()
 
-# 1. Their places among the arguments, such as [4, 5].
-# 2. Every other value of n compiles the kernel again. Where n is the size of a tensor, that is nearly every call.
-# 3. The calls with n = 1000 and n = 1 are now known. 2**31 is still new, for it has another type. And the price: every
-#    store is narrow, also for n = 1024.
-# 4. Once cleared: AMD's assembly language, amdgcn, and its machine code, hsaco. Not cleared, you get what was compiled
-#    for the H200, for these keys do not name the target.
-# 5. void. A store gives back no value, so there is nothing to have a handle on.
+# 1. Their positions among the arguments, such as [4, 5].
+# 2. Every new value of n compiles the kernel again. If n is the size of a tensor, that means nearly every call.
+# 3. The calls with n = 1000 and n = 1 are now known. 2**31 is still new, because it has another type. The price is
+#    that every store is narrow, even for n = 1024.
+# 4. After clearing: AMD's assembly language, amdgcn, and its machine code, hsaco. Without clearing, you get what was
+#    compiled for the H200, because these keys don't name the target.
+# 5. void. A store returns no value, so there is nothing to have a handle on.
 
 # %% [markdown]
 # ## Next
 #
-# [From Python to machine code](stages.md) shows every stage of Vector add's kernel beside its
-# source. [Interpreter and GPU](../reference/interpreter.md) asks four versions of the compiler what they
-# accept, by the same stand-in.
+# [From Python to machine code](stages.md) shows every stage of vector add's kernel beside its source. [Interpreter
+# and GPU](../reference/interpreter.md) asks four versions of the compiler what they accept, with the same stand-in
+# for a driver.
 
 # %% [markdown] of="programs/vector_add" view="file"
 # ## The kernel's file
 #
-# The kernel of the picture, as it stands in the course.
+# The kernel in the picture, as the course has it.
