@@ -10,4 +10,5 @@
 - ``policy``: adds the Content-Security-Policy to each page
 - ``practice``: packs the exercises for download
 - ``search``: tells the search plugin what to read of a page
+- ``styles``: joins the style sheets of all pages into one
 """

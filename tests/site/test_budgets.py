@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 
+import material
 import pytest
 
 from figures.registry import figures
@@ -16,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MODULE = re.compile(r'<script type="module">(.*?)</script>', re.S)  # ours; Material's are none
 STYLE = re.compile(r"<style\b[^>]*>(.*?)</style>", re.S)
 LINKED = re.compile(r'(?:src|href)="([^"]*assets/[^"/]+\.(?:js|css))(?:\?[^"]*)?"')  # Material's are in folders
+MATERIALS = [p for p in Path(material.__path__[0], "templates/assets/stylesheets").glob("*.css")]
 SCRIPTS, STYLES, SECONDS = 20_000, 15_000, 0.15
 
 
@@ -30,10 +32,17 @@ def own(site, address) -> dict[str, list[str]]:
     texts = {".js": MODULE.findall(html), ".css": STYLE.findall(html)}
     for link in LINKED.findall(html):
         path = site.folder / link.split("/course/")[1] if link.startswith("/") else folder / link
-        texts[path.suffix].append(path.read_text("utf-8"))
+        texts[path.suffix].append(without_materials(path.read_text("utf-8")))
     workers = (site.folder / "assets/javascripts/workers").glob("*wanted.js")
     texts[".js"] += [path.read_text("utf-8") for path in workers]
     return texts
+
+
+def without_materials(text: str) -> str:
+    """Return our part of a file: Material's style sheets are joined with ours."""
+    for sheet in MATERIALS:
+        text = text.replace(sheet.read_text("utf-8"), "")
+    return text
 
 
 def test_what_every_page_comes_with_is_light(site):
