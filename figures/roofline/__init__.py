@@ -30,7 +30,7 @@ from recorder.recording import Benchmark, Recording
 
 WAITS = 210  # how far down the two areas say for what a kernel waits
 HEIGHT = 312  # pixels; the width is that of the page
-WIDTH = 280  # for which numbers are placed, that of a phone: where there is more room, points lie further apart
+WIDTHS = {"narrow": 280, "wide": 412}  # for which numbers are placed: a phone's, and a desktop's beside the key
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Kernel:
     @property
     def sentence(self) -> str:
         above = "memory" if self.under_slope else f"{self.unit} arithmetic"
-        far = " That far below, something else limits it, or it moves bytes that it need not."
+        far = " So far below it, something else limits the kernel, or it moves bytes that it doesn't have to."
         verdict = "" if self.share >= 0.5 else far
         return (
             f"{self.name}: {amount(self.gflop)}FLOP on {amount(self.gbyte)}B in {short(1000 * self.ms)} µs. That is "
@@ -162,7 +162,7 @@ def roofline(
 
 def _own(unit: str) -> dict[str, str]:
     """Return the numbers that a reader's own kernel begins with: ten operations for each byte."""
-    about = "Your own kernel: say what a call computes, moves and takes, or drag the dot."
+    about = "Your own kernel: type what a call computes, moves and takes, or drag the dot."
     return {"data-about": about, "data-unit": unit, "data-flop": "1e9", "data-bytes": "1e8"}
 
 
@@ -248,15 +248,22 @@ def draw(plot: Plot, work: list[Kernel], ceilings: list[Ceiling], remarks: dict[
     parts += [_areas(plot, ceilings[0]), *(_line(plot, ceiling) for ceiling in ceilings)]
     notes = _notes(plot, ceilings)
     parts += (svg.text(f"{x:.2%}", y, words, ink=ink, text_anchor=anchor) for x, y, anchor, words, ink in notes)
-    numbers = _placed(plot, work, [str(k.number) for k in work], ceilings, notes)
-    for k, number in zip(work, numbers, strict=True):
+    texts = [str(k.number) for k in work]
+    numbers = {name: _placed(plot, work, texts, ceilings, notes, width) for name, width in WIDTHS.items()}
+    for i, k in enumerate(work):
         square = element("path", d="M-4-4h8v8h-8z", fill="var(--ink)")
         shape = element("circle", r=4.5, fill="var(--memory-hbm)") if k.under_slope else square
         place = {"x": f"{plot.x(k.intensity):.2%}", "y": plot.y(k.rate), "overflow": "visible"}
-        beyond = max(11, number[0] + labels.width_of(str(k.number)) / 2 + 6)  # to the right of dot and number
-        remark = svg.text(round(beyond), 4, remarks[k.name]) if k.name in remarks else ""
-        parts.append(element("svg", shape, labels.draw(str(k.number), number), remark, data_kernel=k.number, **place))
+        said = [_number(k, placed[i], remarks.get(k.name), f"roofline__{name}") for name, placed in numbers.items()]
+        parts.append(element("svg", shape, *said, data_kernel=k.number, **place))
     return Markup("").join(parts)
+
+
+def _number(kernel: Kernel, at: labels.Place, remark: str | None, look: str) -> Markup:
+    """Draw the number of a kernel, and what is remarked on it, to the right of its dot and its number."""
+    beyond = max(11, at[0] + labels.width_of(str(kernel.number)) / 2 + 6)
+    words = svg.text(round(beyond), 4, remark) if remark else ""
+    return element("g", labels.draw(str(kernel.number), at), words, class_=look)
 
 
 def _ceilings(plot: Plot, rates: dict[str, float]) -> list[Ceiling]:
@@ -293,7 +300,7 @@ def _notes(plot: Plot, ceilings: list[Ceiling]) -> list[tuple]:
     """Return the texts at the ceilings, where no kernel can be: x from 0 to 1, y, which end of the text is there."""
     memory, *flats = ceilings
     slope = memory.end[1] / memory.end[0]
-    above = plot.y(slope * 10 ** (plot.left + 70 / WIDTH * (plot.right - plot.left))) - 8
+    above = plot.y(slope * 10 ** (plot.left + 70 / WIDTHS["narrow"] * (plot.right - plot.left))) - 8
     return [
         (0.01, above - labels.LINE, "start", memory.name, memory.ink),
         (0.01, above, "start", memory.rate, memory.ink),
@@ -310,17 +317,20 @@ def _waits(plot: Plot, memory: Ceiling) -> list[tuple]:
     return [(x, y, "middle", words, ink) for x, limit, ink in areas for y, words in lines(limit)]
 
 
-def _placed(plot: Plot, work: list[Kernel], texts: list[str], ceilings: list[Ceiling], notes: list[tuple]):
+def _placed(plot: Plot, work: list[Kernel], texts: list[str], ceilings: list[Ceiling], notes: list[tuple], width: int):
     """Return the place of each label, relative to its point. Raise ``RecorderError`` if there is no room for all."""
     taken, avoid = [], []
     for x, y, anchor, words, _ in notes:
         wide = labels.width_of(words)
-        begin = x * WIDTH - wide * {"start": 0, "middle": 0.5, "end": 1}[anchor]
+        begin = x * width - wide * {"start": 0, "middle": 0.5, "end": 1}[anchor]
         taken.append((begin, y - labels.LINE, begin + wide, y + 3))
     for ceiling in ceilings:
-        avoid += labels.along(plot.at(ceiling.begin, WIDTH), plot.at(ceiling.end, WIDTH))
-    points = [plot.at((k.intensity, k.rate), WIDTH) for k in work]
-    places = labels.place(points, texts, (WIDTH, HEIGHT), taken, avoid)
+        avoid += labels.along(plot.at(ceiling.begin, width), plot.at(ceiling.end, width))
+    points = [plot.at((k.intensity, k.rate), width) for k in work]
+    if width == WIDTHS["wide"]:  # the first is chosen, and has arrows around it
+        (x, y), arm = points[0], 21
+        taken += [(x - arm, y - 3, x + arm, y + 3), (x - 3, y - arm, x + 3, y + arm)]
+    places = labels.place(points, texts, (width, HEIGHT), taken, avoid)
     if not places:
         raise RecorderError(f"{len(work)} kernels are too many for one picture: there is no room for their numbers")
     return places

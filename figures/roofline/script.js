@@ -119,7 +119,7 @@ class RooflineExplorer extends FormExplorer {
     const [summary, detail] = this.form.querySelectorAll("output");
     summary.textContent = kernel.about;
     if (asRun) {
-      detail.textContent = `At the roof it takes ${short(least)} µs. Drag its dot, or type other numbers.`;
+      detail.textContent = `At the roof it would take ${short(least)} µs. Drag its dot, or type other numbers below.`;
       return;
     }
     const limit = byMemory ? "memory" : `${kernel.unit} arithmetic`;

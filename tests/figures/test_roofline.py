@@ -34,7 +34,7 @@ def of(*rows: Reading):
 
 def test_a_remark_stands_beside_the_dot_of_its_kernel():
     drawn = html(remarks={"powers": "waits for nobody"})
-    assert re.findall(r'<svg data-kernel="(\d)"(?:(?!</svg>).)*>waits for nobody</text></svg>', drawn) == ["3"]
+    assert re.findall(r'<svg data-kernel="(\d)"(?:(?!</svg>).)*>waits for nobody</text></g></svg>', drawn) == ["3"]
     with pytest.raises(RecorderError, match=r"'power', which is no kernel.*powers"):
         html(remarks={"power": "waits for nobody"})
 
@@ -55,8 +55,8 @@ def test_says_what_limits_each():
         "above it, memory."
     )
     assert summary[0].endswith(
-        "0.3% of the ceiling above it, memory. That far below, something else limits it, or it moves bytes that it "
-        "need not."
+        "0.3% of the ceiling above it, memory. So far below it, something else limits the kernel, or it moves bytes "
+        "that it doesn't have to."
     )
     assert "16 FLOP per byte and 40 TFLOP/s: 80% of the ceiling above it, fp32 arithmetic." in summary[2]
     assert (
@@ -69,7 +69,7 @@ def test_says_all_of_it_without_a_picture():
     label = re.search(r'aria-label="(A roofline[^"]*)"', html())[1]
     assert "memory 4,000 GB/s; fp32 50 TFLOP/s; bf16 800 TFLOP/s" in label
     assert "add &lt;small&gt;, 0.3% of its ceiling" in label and "<small>" not in html()
-    cells = [re.findall(r"<td>(.*?)</td>", row) for row in re.findall(r"<tr>(.*?)</tr>", html(), re.S)[1:]]
+    cells = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall(r"<tr>(.*?)</tr>", html(), re.S)[1:]]
     assert cells[2] == ["3", "powers", "fp32", "16", "1", "0.4", "16", "40", "80%", "arithmetic"]
 
 
@@ -81,7 +81,7 @@ def crowd(count: int, width: int) -> list[tuple[float, float]]:
     return [plot.at((k.intensity, k.rate), width) for k in work]
 
 
-@pytest.mark.parametrize("width, text", [(640, "a kernel of some length"), (roofline.WIDTH, "16")])
+@pytest.mark.parametrize("width, text", [(640, "a kernel of some length"), (roofline.WIDTHS["narrow"], "16")])
 def test_labels_do_not_overlap(width, text):
     points = crowd(16, width)
     placed = labels.place(points, [text] * 16, (width, roofline.HEIGHT))
