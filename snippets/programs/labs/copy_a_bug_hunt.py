@@ -2,31 +2,33 @@
 # %% [markdown] of="programs/vector_add_bug" view="accesses" launch="add_kernel_no_mask_bug[0]"
 # # Debug a kernel in the interpreter: a bug hunt
 #
-# A [kernel](../reference/glossary.md#kernel) runs without an error, and its result is wrong. How do you find out why?
+# Your [kernel](../reference/glossary.md#kernel) runs without an error, and its result is wrong. How do you find out
+# why?
 
 # %% [markdown]
-# That is how most bugs in a kernel look: no error, no warning, only elements that never arrive, or arrive where they
-# should not. (On the site a picture above shows such a run. Red is what the kernel had no business with.) A GPU will
-# not tell you which line is to blame. But Triton's [interpreter](../reference/glossary.md#interpreter) runs the
-# kernel as Python, so you can look inside while it works, as a mechanic listens to a running engine.
+# That's what most kernel bugs look like: no error and no warning, just elements that never arrive, or that end up
+# where they shouldn't. (On the site, the picture above shows such a run. Everything in red was none of the kernel's
+# business.) A GPU won't tell you which line is to blame. But Triton's
+# [interpreter](../reference/glossary.md#interpreter) runs the kernel as Python, so you can look inside while it's
+# working, like a mechanic who opens the hood and lets the engine run.
 #
-# The first kernel of this lesson should copy ten numbers, four at a time, and six of them never arrive. You will find
-# out why, and then hunt a second bug that hides better. A hunt takes six steps: **symptom, hypotheses, print, cause,
-# fix, check.**
+# The first kernel in this lesson is supposed to copy ten numbers, four at a time, but six of them never arrive.
+# You'll find out why, and then you'll hunt a second bug that hides better. A hunt has six steps: **symptom,
+# hypotheses, print, cause, fix, check.**
 #
-# Copying is the smallest job there is: load a [block](../reference/glossary.md#block), store it. So whatever is
-# wrong must be in the few lines that every kernel has. [Lesson 2](vector-add.md) explains those lines.
+# Copying is the smallest job there is: load a [block](../reference/glossary.md#block), store it. So whatever is wrong
+# has to be in the few lines that every kernel has. [Lesson 2](vector-add.md) explains those lines.
 #
 # Before you run a cell, say what it will print. Then run it and compare.
 
 # %% [markdown]
 # ## Prepare
 #
-# To run this yourself you need Linux (on Windows, WSL), Python, and
-# `pip install torch numpy jupyterlab`, where torch brings Triton. You need no GPU.
+# To run this yourself, you need Linux (on Windows, use WSL), Python, and `pip install torch numpy jupyterlab`. torch
+# brings Triton with it. You don't need a GPU.
 #
-# First switch Triton's interpreter on. It runs a kernel as Python on the CPU,
-# so a plain `print` works inside. The variable has to be set before Triton is imported.
+# First, turn on Triton's interpreter. It runs kernels as Python on the CPU, so a plain `print` works inside them. Set
+# the variable before you import Triton.
 
 # %%
 import os
@@ -40,13 +42,12 @@ import triton.language as tl
 print("Triton", triton.__version__)
 
 # %% [markdown]
-# Now set a trap for the bug: two buffers of twelve numbers. Our tensors are the first ten of each.
-# The last two stand for whatever follows a tensor in memory. They are a small
-# [guard zone](../reference/glossary.md#guard-zone).
+# Next, set a trap: two buffers of twelve numbers. Our tensors are the first ten of each. The last two stand for
+# whatever comes after a tensor in memory, and they make a small [guard zone](../reference/glossary.md#guard-zone).
 #
-# - `x` holds 100 to 109, numbers that appear nowhere else here. Behind it lie 700 and 701.
-# - `out` holds [poison](../reference/glossary.md#poison): -1 everywhere, which no copy of `x` contains. An
-#   element that is still -1 was never written.
+# - `x` holds 100 to 109, numbers that appear nowhere else. After them come 700 and 701.
+# - `out` is filled with [poison](../reference/glossary.md#poison): -1 everywhere, a number that `x` doesn't contain.
+#   If an element is still -1 at the end, nobody wrote to it.
 
 # %%
 n = 10
@@ -67,8 +68,8 @@ print("out", out[:n].tolist(), "and behind it", out[n:].tolist())
 # %% [markdown]
 # ## The first suspect
 #
-# It looks right at first sight. It even has a [mask](../reference/glossary.md#mask). (In this course the name of
-# a kernel that is wrong on purpose ends in `_bug`, so that nobody copies it.)
+# At first sight it looks fine. It even has a [mask](../reference/glossary.md#mask). (In this course, the name of a
+# kernel that's wrong on purpose ends in `_bug`, so that nobody copies it.)
 
 # %%
 @triton.jit
@@ -82,7 +83,7 @@ def copy_one_bug(x_ptr, out_ptr, n, BLOCK_SIZE: tl.constexpr):
 # %% [markdown]
 # ### Symptom
 #
-# **Predict:** which four of the ten will it copy?
+# **Predict:** which four of the ten numbers will it copy?
 
 # %%
 x, out = buffers()
@@ -93,26 +94,26 @@ assert out[:block].tolist() == x[:block].tolist()  # the first block is right
 assert (out[block:] == -1).all()  # and nothing else was written
 
 # %% [markdown]
-# Four numbers arrived. The other six elements still hold the poison. There was no error and no warning: the
-# [launch](../reference/glossary.md#launch) was fine, the result is not.
+# Four numbers arrived. The other six elements still hold the poison. There was no error and no warning, so the
+# [launch](../reference/glossary.md#launch) went well, but the result didn't.
 #
 # ### Hypotheses
 #
-# Say what could cause this before you look. Three candidates:
+# Say what could cause this before you look. Here are three candidates:
 #
 # 1. Only one [program](../reference/glossary.md#program) ran.
-# 2. Three programs ran, but the mask switched off all [lanes](../reference/glossary.md#lane) of the other two.
-# 3. Three programs ran, and all of them copied the same four elements.
+# 2. Three programs ran, but in two of them the mask switched off every [lane](../reference/glossary.md#lane).
+# 3. Three programs ran, and they all copied the same four elements.
 #
-# Each predicts something else about the [pid](../reference/glossary.md#pid), the
-# [offsets](../reference/glossary.md#offset) or the mask. So print these three.
+# Each of these would show up differently in the [pid](../reference/glossary.md#pid), the
+# [offsets](../reference/glossary.md#offset) or the mask. So let's print all three.
 #
 # ### Print
 #
-# The same kernel, with one more line that fetches the pid and one that prints.
-# In the interpreter `pid` is an array of one element, so it prints as `[0]`.
+# This is the same kernel with two more lines: one gets the pid, the other prints. (In the interpreter `pid` is an
+# array with one element, so it prints as `[0]`.)
 #
-# **Predict:** what would it print if the first hypothesis were true? The second? The third?
+# **Predict:** what would you see if the first hypothesis were true? The second? The third?
 
 # %%
 @triton.jit
@@ -130,14 +131,14 @@ copy_one_looked_at_bug[grid](x, out, n, BLOCK_SIZE=block)
 # %% [markdown]
 # ### Cause
 #
-# Three lines: three programs ran, so hypothesis 1 is wrong. All lanes are on, so hypothesis 2 is wrong.
-# The offsets are the same in every line. Three programs did the same work, and none did the rest.
+# There are three lines, so three programs ran, and hypothesis 1 is out. Every lane is on, so hypothesis 2 is out,
+# too. But the offsets are the same in every line. All three programs did the same work, and the rest was never done.
 #
-# The pid is the only thing in which one program differs from another, and the first suspect never asks for it.
+# The pid is the only thing that makes one program different from another, and the first suspect never asks for it.
 #
 # ### Fix
 #
-# Shift the offsets: program `pid` begins at `pid * BLOCK_SIZE`.
+# Shift the offsets, so that program `pid` starts at `pid * BLOCK_SIZE`.
 
 # %%
 @triton.jit
@@ -153,7 +154,8 @@ def copy_fixed(x_ptr, out_ptr, n, BLOCK_SIZE: tl.constexpr):
 # %% [markdown]
 # ### Check
 #
-# Run it on a fresh, poisoned output. Ask two questions: are all ten right, and are the two past the end untouched?
+# Run it on a fresh, poisoned output, and ask two questions. Are all ten numbers right? And are the two elements past
+# the end untouched?
 
 # %%
 x, out = buffers()
@@ -166,9 +168,9 @@ assert out[n:].tolist() == [-1, -1]
 # %% [markdown]
 # ## Why the poison?
 #
-# Run the first suspect again, but this time on an output that already holds the right answer, from an earlier run.
+# Run the first suspect again, but this time on an output that already holds the right answer from an earlier run.
 #
-# **Predict:** will the comparison see the bug?
+# **Predict:** will the comparison notice the bug?
 
 # %%
 x, out = buffers()
@@ -179,14 +181,14 @@ print("equal:", torch.equal(out[:n], x[:n]))
 assert torch.equal(out[:n], x[:n])  # it passes, and the kernel is still wrong
 
 # %% [markdown]
-# This happens in real tests. `torch.empty_like` hands out memory that was used before, with its old contents.
-# If you have computed the expected result a moment ago and freed it, that memory may be what you get.
-# Fill outputs with a value that cannot be right.
+# This happens in real tests. `torch.empty_like` may give you memory that was used before, with its old contents still
+# in it. If you computed the expected result a moment ago and freed it, that may be just the memory you get. So fill
+# your outputs with a value that can't be right.
 
 # %% [markdown]
 # ## The second suspect
 #
-# It shifts its offsets, and has a mask on the load and on the store. Read it twice.
+# This one shifts its offsets, and it has a mask on both the load and the store. Read it twice.
 
 # %%
 @triton.jit
@@ -214,19 +216,19 @@ assert torch.equal(out[:n], x[:n])  # the result is right
 assert out[n:].tolist() == [700, 701]  # and somebody else's two elements are gone
 
 # %% [markdown]
-# All ten are right. A test that compares the result with `x` passes, and the bug goes unseen.
-# But the poison behind the result has been replaced by 700 and 701: the kernel read past the end of `x`
-# and wrote past the end of `out`.
+# All ten are right. A test that compares the result with `x` passes, and the bug goes unnoticed. But the poison after
+# the result is gone, and 700 and 701 are in its place. The kernel read past the end of `x` and wrote past the end of
+# `out`.
 #
 # ### Hypotheses
 #
-# 1. Too many programs were started. That would print a fourth line.
-# 2. The offsets are wrong. That would show as a gap, a repetition or a wrong first offset.
-# 3. The mask is wrong. That would show as a `True` where there is no element.
+# 1. Too many programs were started. Then a fourth line would be printed.
+# 2. The offsets are wrong. Then there would be a gap, a repetition or a wrong first offset.
+# 3. The mask is wrong. Then it would be `True` somewhere without an element.
 #
 # ### Print
 #
-# **Predict:** the last line, if the kernel were right.
+# **Predict:** what would the last line say if the kernel were right?
 
 # %%
 @triton.jit
@@ -245,17 +247,17 @@ copy_two_looked_at_bug[grid](x, out, n, BLOCK_SIZE=block)
 # %% [markdown]
 # ### Cause
 #
-# There are three lines, and three programs are right for ten elements in blocks of four. So it is not hypothesis
-# 1. The offsets go up from 0 without a gap, so it is not 2. But program 2 is about to touch offsets 10 and 11,
-# and its mask is true there.
+# There are three lines, and for ten elements in blocks of four, three programs are right. So it isn't hypothesis 1.
+# The offsets count up from 0 without a gap, so it isn't hypothesis 2, either. But program 2 is about to touch offsets
+# 10 and 11, and there its mask is true.
 #
-# The mask compares `lanes`, which are 0 to 3 in every program, with 10. That is always true. It should ask where
-# the elements are, not which lane holds them: `offsets < n`. The kernel has a mask, and the mask never switches
-# anything off.
+# The mask compares `lanes` with 10. But `lanes` is 0 to 3 in every program, so the comparison is always true. The
+# mask should ask where the elements are, `offsets < n`, and not which lane holds them. This kernel has a mask that
+# never switches anything off.
 #
-# ### When does it not show?
+# ### When doesn't it show?
 #
-# With eight elements. That is a multiple of the block, as sizes in a first test often are.
+# With eight elements, for example. That's a multiple of the block size, as the sizes in a first test often are.
 
 # %%
 x, out = buffers()
@@ -267,7 +269,7 @@ assert torch.equal(out[:8], x[:8]) and (out[8:] == -1).all()  # no trace of a bu
 # %% [markdown]
 # ### Fix, and a check that stays
 #
-# With `offsets < n` the second suspect becomes the fixed copy from above. Without its `print`, this is it:
+# With `offsets < n`, the second suspect becomes the fixed copy from above. Without the `print`, it looks like this:
 
 # %%
 @triton.jit
@@ -280,9 +282,9 @@ def copy(x_ptr, out_ptr, n, BLOCK_SIZE: tl.constexpr):
 
 
 # %% [markdown]
-# Now keep what caught these two bugs: a poisoned output, a guard zone behind it, and sizes around a multiple of
-# the block. This function says what a kernel did for a given size. (`kernel.fn` is the Python function under
-# `@triton.jit`, so `kernel.fn.__name__` is its name.)
+# Keep the things that caught these two bugs: a poisoned output, a guard zone after it, and sizes around a multiple of
+# the block size. The function below tells you what a kernel did at a given size. (`kernel.fn` is the Python function
+# under `@triton.jit`, so `kernel.fn.__name__` is its name.)
 
 # %%
 def check(kernel, n, block=4):
@@ -310,21 +312,21 @@ assert check(copy_two_bug, 10) == "0 unwritten, 0 wrong, 2 behind the end"
 assert all(check(copy, size) == "right" for size in range(1, 20))
 
 # %% [markdown]
-# Each wrong kernel is right for some sizes. With one block there is nothing to shift, so the first kernel passes.
-# With full blocks there is nothing to mask, so the second passes. (It passes for n = 1, too: in program 0, lanes
-# and offsets are the same.) Test one size of each kind: less than a block, exactly one, several, and several and
-# a bit.
+# Each of the wrong kernels is right at some sizes. With one block there's nothing to shift, so the first kernel
+# passes. With full blocks there's nothing to mask, so the second one passes. (It also passes at n = 1, because in
+# program 0 lanes and offsets are the same.) So test one size of each kind: less than a block, exactly one block,
+# several blocks, and several and a bit.
 
 # %% [markdown]
 # ## Try it
 #
-# 1. A third suspect uses `offsets = pid * n + tl.arange(0, BLOCK_SIZE)`. Predict what `check` says when n is 1, when
-#    it is 4, and when it is 10. Then find out why, with `print`.
-# 2. Start the right kernel with `n // block` programs instead of `triton.cdiv(n, block)`. Which sizes show it?
-# 3. Give `out` zeros instead of -1, and let `x` begin at 0. Which elements can you no longer judge?
+# 1. A third suspect uses `offsets = pid * n + tl.arange(0, BLOCK_SIZE)`. Predict what `check` says when n is 1, 4 and
+#    10. Then use `print` to find out why.
+# 2. Start the right kernel with `n // block` programs instead of `triton.cdiv(n, block)`. Which sizes give it away?
+# 3. Fill `out` with zeros instead of -1, and let `x` start at 0. Which elements can't you judge anymore?
 # 4. Print only where it matters: `if pid == 2: print(offsets)`. What happens in the interpreter?
 #
-# A solution to the first follows, and what to expect of the others. Write yours first.
+# Below is a solution to the first, and what to expect from the others. Write yours before you look.
 
 # %% tags=["solution"] jupyter={"source_hidden": true, "outputs_hidden": true}
 @triton.jit
@@ -342,18 +344,17 @@ for size in (1, 4, 10):
 # Program 1 begins at n, where every lane is off: only program 0 ever copies anything.
 assert check(copy_three_bug, 10) == "6 unwritten, 0 wrong, 0 behind the end"
 
-# 2. Every size that is no multiple of the block: the last, partial block is never written.
-# 3. Element 0: an unwritten 0 looks like a copied 0. All others are told apart as before.
-# 4. It prints for program 2 alone. Python's `if` takes an array of one element for true or false.
+# 2. Every size that is not a multiple of the block: the last, partial block is never written.
+# 3. Element 0: an unwritten 0 looks like a copied 0. All the others you can still judge.
+# 4. It prints for program 2 only. Python treats an array of one element as true or false.
 
 # %% [markdown]
 # ## Next
 #
-# Lesson 4, [Strides and 2-D offsets](offsets.md): the same offsets and masks for a matrix.
+# Lesson 4, [Strides and 2-D offsets](offsets.md): offsets and masks for a matrix.
 #
-# Go deeper: [`breakpoint`, `device_print`, `device_assert`](../reference/debugging.md), also for a kernel that
-# fails only on a GPU. Lesson 7, [Test and debug a Triton kernel](../tools/testing.md), turns this `check` into a
-# method.
+# Go deeper: [`breakpoint`, `device_print`, `device_assert`](../reference/debugging.md), also for kernels that fail
+# only on a GPU. Lesson 7, [Test and debug a Triton kernel](../tools/testing.md), turns this `check` into a method.
 
 # %% [markdown] of="programs/vector_add_bug" view="file"
 # ## The file behind the picture

@@ -2,32 +2,32 @@
 # %% [markdown] of="start/first_kernel" view="explorer" launch="add_kernel[0]"
 # # Your first Triton kernel, step by step
 #
-# You write one addition and no loop, and yet ten numbers get added. Who does the other nine?
+# You write one addition and no loop, and yet ten numbers get added. Who adds the other nine?
 
 # %% [markdown]
-# A [kernel](../reference/glossary.md#kernel) is a function that a GPU runs, not once but many times over, like a
-# recipe that many cooks follow at the same time. Each running instance is a
+# A [kernel](../reference/glossary.md#kernel) is a function that a GPU runs not once but many times over, like a
+# recipe that a whole crew of cooks follows at once. Each running instance is called a
 # [program](../reference/glossary.md#program). Here three programs share ten additions, up to four each:
 #
 # - program 0 adds elements 0 to 3,
 # - program 1 adds elements 4 to 7,
-# - program 2 adds elements 8 and 9, and has nothing to do for two of its four places.
+# - program 2 adds elements 8 and 9, which leaves two of its four places with nothing to do.
 #
-# In this notebook you watch the three at every step. Before you run a cell, or read on, say what it will print. Then
-# compare: it is the quickest way to find out what you have not understood yet.
+# In this notebook you watch the three of them at every step. Before you run a cell, or read on, say what it will
+# print. Then compare. There's no quicker way to find out what you haven't understood yet.
 
 # %% [markdown]
-# ## Switch the interpreter on
+# ## Turn on the interpreter
 #
-# You can read this page as it is, or download it and run it yourself. That takes Linux, Python and
-# `pip install torch numpy jupyterlab`, where torch brings the Triton that fits. You need no GPU.
-# [Install](../start/install.md) has the rest: Windows, macOS, Colab, and a smaller torch without a Triton.
+# You can just read this page, or you can download it and run it yourself. For that you need Linux, Python and `pip
+# install torch numpy jupyterlab`, where torch brings the Triton that fits. You don't need a GPU.
+# [Install](../start/install.md) covers the rest: Windows, macOS, Colab, and a smaller torch without Triton.
 #
-# Triton normally compiles a kernel for a GPU. With `TRITON_INTERPRET=1` it does not:
-# its [interpreter](../reference/glossary.md#interpreter) runs the kernel as Python, on NumPy arrays, on the CPU.
+# Normally, Triton compiles a kernel for a GPU. With `TRITON_INTERPRET=1` it doesn't. Instead, its
+# [interpreter](../reference/glossary.md#interpreter) runs the kernel as Python, with NumPy arrays, on the CPU.
 #
-# Set the variable before you import Triton. If you set it later, only your own kernels are interpreted, and
-# those that call `tl.sum` or `tl.zeros` fail: restart the notebook and begin again from here.
+# Set the variable before you import Triton. If you set it later, only your own kernels are interpreted, and those
+# that call `tl.sum` or `tl.zeros` fail. If that happens, restart the notebook and begin again from here.
 
 # %%
 import os
@@ -43,11 +43,12 @@ print("Triton", triton.__version__)
 # %% [markdown]
 # ## Ten numbers, four at a time
 #
-# Here are two tensors of ten numbers. `y` is a hundred times `x`, so each sum shows where its two parts came from.
+# Here are two tensors of ten numbers. `y` is a hundred times `x`, so you can tell from each sum which two elements
+# went into it.
 #
-# Each program takes one [block](../reference/glossary.md#block) of four elements.
+# Each program works on one [block](../reference/glossary.md#block) of four elements.
 #
-# **Predict:** how many programs does it take?
+# **Predict:** how many programs do you need?
 
 # %%
 n = 10
@@ -66,18 +67,18 @@ print("programs:", programs)
 # %% [markdown]
 # ## The pid, the offsets and the mask
 #
-# The first kernel touches no memory. Each program works out three things and prints them:
+# Our first kernel doesn't touch memory. Each program works out three things and prints them:
 #
 # - its number, called the [pid](../reference/glossary.md#pid);
-# - `offsets`, the positions of its four elements, counted from 0: their
+# - `offsets`, the positions of its four elements, counted from 0, which are called
 #   [offsets](../reference/glossary.md#offset);
 # - [`mask`](../reference/glossary.md#mask), which says which of these positions exist.
 #
-# `@triton.jit` makes a function a kernel. `tl.constexpr` marks a number that is fixed when the kernel is compiled.
-# `tl.arange(0, 4)` is 0, 1, 2, 3.
+# `@triton.jit` turns a function into a kernel. `tl.constexpr` marks a number that's fixed when the kernel is
+# compiled. `tl.arange(0, 4)` is 0, 1, 2, 3.
 #
-# In the interpreter, `print` in a kernel is Python's own. In a compiled kernel `print` means `tl.device_print`,
-# which takes a text first and then values.
+# In the interpreter, `print` in a kernel is Python's own. In a compiled kernel, `print` means `tl.device_print`,
+# which wants a text first and then the values.
 
 # %%
 @triton.jit
@@ -89,38 +90,39 @@ def look(n, BLOCK_SIZE: tl.constexpr):
 
 
 # %% [markdown]
-# The brackets before the arguments hold the [grid](../reference/glossary.md#grid): how many programs to start.
-# Begin with one.
+# The square brackets before the arguments hold the [grid](../reference/glossary.md#grid), which says how many
+# programs to start. Let's begin with one.
 #
-# **Predict:** its `pid`, its four offsets, its [mask](../reference/glossary.md#mask).
+# **Predict:** what are its `pid`, its four offsets and its [mask](../reference/glossary.md#mask)?
 
 # %%
 look[(1,)](n, BLOCK_SIZE=block)
 
 # %% [markdown]
-# One program holds four positions at once. They are its four [lanes](../reference/glossary.md#lane).
-# There is no loop: `offsets` is a block of four numbers. `mask` is a block of four True/False values.
-# (`pid` is a single number. The interpreter keeps it in an array of one element, so it prints `[0]`.)
+# This one program works on four positions at once, and they're called its four
+# [lanes](../reference/glossary.md#lane). There's no loop: `offsets` is a block of four numbers, and `mask` is a block
+# of four True/False values. (`pid` is a single number. The interpreter keeps it in an array with one element, so it
+# prints as `[0]`.)
 
 # %% [markdown]
 # ## Three programs
 #
-# The same kernel and the same arguments. Only the grid changes: `programs` is 3.
+# Now the same kernel with the same arguments. Only the grid is different: `programs` is 3.
 #
-# **Predict:** the offsets of the last program. Which of its lanes are off?
+# **Predict:** what are the offsets of the last program, and which of its lanes are off?
 
 # %%
 look[(programs,)](n, BLOCK_SIZE=block)
 
 # %% [markdown]
-# Only `pid` differs from program to program. Everything else follows from it.
-# The last program's offsets 10 and 11 lie past the end of the tensor, so their lanes are masked off.
+# Only `pid` differs from program to program, and everything else follows from it. In the last program, offsets 10 and
+# 11 are past the end of the tensor, so their lanes are masked off.
 
 # %% [markdown]
 # ## What does a masked-off lane load?
 #
-# Now let each program load its block of `x`, under its mask. A tensor goes in, and its address arrives as `x_ptr`;
-# `x_ptr + offsets` are the addresses of four elements.
+# Next, let each program load its block of `x`, with its mask. You pass a tensor, and what arrives as `x_ptr` is its
+# address. `x_ptr + offsets` are then the addresses of four elements.
 #
 # **Predict:** what will the last two lanes of the last program hold?
 
@@ -137,10 +139,10 @@ def load(x_ptr, n, BLOCK_SIZE: tl.constexpr):
 load[(programs,)](x, n, BLOCK_SIZE=block)
 
 # %% [markdown]
-# They hold zeros. Do not rely on that. A masked-off lane reads no memory, and Triton leaves its value undefined.
-# The interpreter fills in zeros, and so do today's GPU compilers; neither promises it.
+# They hold zeros, but don't rely on that. A masked-off lane doesn't read memory, and Triton leaves its value
+# undefined. The interpreter happens to fill in zeros, and so do today's GPU compilers, but nobody promises it.
 #
-# If a later step uses these lanes, say what they should hold, with `other`.
+# If a later step uses these lanes, say what they should hold. That's what `other` is for.
 
 # %%
 @triton.jit
@@ -155,17 +157,17 @@ def load_other(x_ptr, n, BLOCK_SIZE: tl.constexpr):
 load_other[(programs,)](x, n, BLOCK_SIZE=block)
 
 # %% [markdown]
-# Now the last two lanes are certain to hold -1, in the interpreter and on a GPU.
-# Vector add does not need `other`, because it never stores those lanes.
+# Now the last two lanes are sure to hold -1, in the interpreter and on a GPU. Vector add doesn't need `other`,
+# because it never stores those lanes.
 
 # %% [markdown]
 # ## The whole kernel
 #
-# Load two blocks, add them, store the sum. The store has the mask too.
+# Load two blocks, add them, store the sum. The store has the mask, too.
 #
-# `out` starts as -1 everywhere, so you can see which elements have been written.
+# `out` starts out as -1 everywhere, so you can see which elements have been written.
 #
-# **Predict:** what does `out` hold after one program, and after three?
+# **Predict:** what does `out` hold after one program? After three?
 
 # %%
 @triton.jit
@@ -190,9 +192,9 @@ print("equal to torch:      ", torch.equal(out, x + y))
 # %% [markdown]
 # ## Does the order matter?
 #
-# The interpreter ran program 0, then 1, then 2. A GPU promises no order:
-# many programs run at once, and any may be first. So a kernel must be right in every order.
-# Try one: number the programs from the back. (`tl.num_programs` is how many there are.)
+# The interpreter ran program 0, then 1, then 2. A GPU doesn't promise any order. Many programs run at the same time,
+# and any of them may be first, so a kernel has to be right in every order. Let's try a different one and number the
+# programs from the back. (`tl.num_programs` is how many there are.)
 #
 # **Predict:** which block is written first now? Does the result change?
 
@@ -213,14 +215,14 @@ add_backwards[(programs,)](x, y, out, n, BLOCK_SIZE=block)
 print("equal to torch:", torch.equal(out, x + y))
 
 # %% [markdown]
-# No program reads what another one writes, and no two write the same element. So the order cannot matter.
+# No program reads what another one writes, and no two of them write the same element. So the order can't matter.
 
 # %% [markdown]
 # ## Take the mask away
 #
-# First make room. Three programs of four lanes reach twelve elements, so each buffer gets twelve.
-# Our tensors are the first ten; the last two elements stand for somebody else's data.
-# In truth they are ours too, so this experiment breaks nothing.
+# First we make room. Three programs with four lanes each reach twelve elements, so each buffer gets twelve. Our
+# tensors are the first ten, and the last two elements stand for somebody else's data. In reality they're ours as
+# well, so this experiment doesn't break anything.
 #
 # **Predict:** are the ten sums still right? What will the two elements past them hold?
 
@@ -244,18 +246,18 @@ print("our own are right:", torch.equal(out_buffer[:n], x + y))
 print("those past them:  ", out_buffer[n:].tolist())
 
 # %% [markdown]
-# The ten sums are right, so a test of the result alone passes. But the last program went on:
-# it read the 7000 and 700 behind them, and it overwrote two elements that are not in our tensor.
-# The kernel gets an address, not a tensor, and does not know where the tensor ends. Only the mask says so.
+# The ten sums are right, so a test that only looks at the result passes. But the last program kept going. It read the
+# 7000 and the 700 past the end, and it overwrote two elements that aren't part of our tensor. A kernel gets an
+# address rather than a tensor, so it doesn't know where the tensor ends. Only the mask tells it.
 
 # %% [markdown]
 # ## Look without printing
 #
-# With many programs, printing is too much to read. Another way works on a GPU as well:
-# give the kernel one more tensor, and store there what you want to see.
-# Here each program writes its pid to the elements that it owns: one number, stored by every lane that is on.
+# With lots of programs, printing gives you too much to read. Here's another way, which works on a GPU as well: pass
+# the kernel one more tensor, and store what you want to see in it. In this kernel, each program writes its pid to the
+# elements that it owns. It's a single number, stored by every lane that is on.
 #
-# **Predict:** the ten pids.
+# **Predict:** what are the ten pids?
 
 # %%
 @triton.jit
@@ -272,9 +274,9 @@ print("owner =", owner.tolist())
 # %% [markdown]
 # ## Try it
 #
-# Add a cell of your own for each. Leave `n` and `block` as they are, because other cells use them.
+# Add a cell of your own for each of these. Leave `n` and `block` as they are, because other cells use them.
 #
-# 1. Fill the two gaps, so that `subtract` stores `x - y`. Try not to look at `add_kernel`. Then run it like
+# 1. Fill in the two blanks, so that `subtract` stores `x - y`. Try not to look at `add_kernel`. Then run it like
 #    `add_kernel` above, and compare with `x - y`.
 #
 #     ```text
@@ -291,9 +293,9 @@ print("owner =", owner.tolist())
 # 2. Blocks of eight: `look[(2,)](n, BLOCK_SIZE=8)`. Why two programs? How many lanes are off, and in which program?
 # 3. Twelve numbers: `look[(3,)](12, BLOCK_SIZE=4)`. Does the mask still switch anything off?
 # 4. Run `add_kernel` with a grid of `(4,)`. What does the fourth program do? Why is that harmless?
-# 5. Copy `sign`, and write `pid * n` in place of `pid * BLOCK_SIZE`. Which elements does nobody own?
+# 5. Copy `sign`, and write `pid * n` in place of `pid * BLOCK_SIZE`. Which elements have no owner?
 #
-# A solution to the first follows, and what to expect of the others. Write yours first.
+# Below is a solution to the first, and what to expect from the others. Write yours before you look.
 
 # %% tags=["solution"] jupyter={"source_hidden": true, "outputs_hidden": true}
 @triton.jit
@@ -314,13 +316,13 @@ print("equal to torch:", torch.equal(out, x - y))
 # 2. 10 divided by 8, rounded up, is 2. Program 1 has offsets 8 to 15, and 10 to 15 do not exist: six lanes are off.
 # 3. No: 12 is 3 × 4, so every lane has an element.
 # 4. Its offsets are 12 to 15, all past the end. Every lane is off, so it loads and stores nothing.
-# 5. 4 to 9. Program 1 begins at 10 and program 2 at 20, where every lane is off. Only program 0 signs, 0 to 3.
+# 5. 4 to 9. Program 1 starts at 10 and program 2 at 20, where every lane is off. Only program 0 signs, 0 to 3.
 
 # %% [markdown]
 # ## Next
 #
-# Lesson 2, [Vector add in Triton, line by line](vector-add.md): the same kernel on a GPU, as a function that you
-# can keep, and broken in three ways.
+# Lesson 2, [Vector add in Triton, line by line](vector-add.md): the same kernel on a GPU, as a function you can keep,
+# and broken in three ways.
 
 # %% [markdown] of="start/first_kernel" view="file"
 # ## The file behind the picture
