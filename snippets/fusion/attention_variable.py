@@ -47,30 +47,53 @@ MOST_SEQUENCES = 4096  # each program goes through all of their beginnings
 
 # --8<-- [start:find]
 @triton.jit
-def tile_of(cu_ptr, sequences, total, tile, BLOCK: tl.constexpr, SEQUENCES: tl.constexpr):
-    """Return for tile ``tile`` its sequence, where that begins, its length, and the first row of the tile in it.
+def tile_of(
+    cu_ptr, sequences, total, tile, BLOCK: tl.constexpr,
+    SEQUENCES: tl.constexpr
+):  # fmt: skip
+    """Return a tile's sequence, its begin and length, and the first row.
 
-    What lies after the last sequence is one more, of number ``sequences``. If there is no such tile, all are 0."""
+    What follows the last sequence counts as one more, with the number
+    ``sequences``. If there is no such tile, all four are 0.
+    """
     sequence = tl.arange(0, SEQUENCES)
-    begin = tl.load(cu_ptr + sequence, mask=(sequence > 0) & (sequence <= sequences), other=0)
-    end = tl.load(cu_ptr + sequence + 1, mask=sequence < sequences, other=total)
-    begin, end = tl.maximum(begin, 0), tl.minimum(tl.maximum(end, 0), total)  # inside, whatever cu_seqlens says
+    begin = tl.load(
+        cu_ptr + sequence, mask=(sequence > 0) & (sequence <= sequences),
+        other=0
+    )  # fmt: skip
+    end = tl.load(
+        cu_ptr + sequence + 1, mask=sequence < sequences, other=total
+    )  # fmt: skip
+    # inside, whatever cu_seqlens says
+    begin, end = tl.maximum(begin, 0), tl.minimum(tl.maximum(end, 0), total)
     length = tl.where(sequence <= sequences, end - begin, 0)
     tiles = tl.cdiv(tl.maximum(length, 0), BLOCK)
-    before = tl.cumsum(tl.cast(tiles, tl.int64), axis=0) - tiles  # 64 bits: wrong lengths may add up to any number
-    here = (before <= tile) & (tile < before + tiles)  # true of one sequence at most
-    first = tl.cast(tile - tl.sum(tl.where(here, before, 0), axis=0), tl.int32) * BLOCK
+    # 64 bits: wrong lengths may add up to any number
+    before = tl.cumsum(tl.cast(tiles, tl.int64), axis=0) - tiles
+    # true for one sequence at most
+    here = (before <= tile) & (tile < before + tiles)
+    first = tl.cast(
+        tile - tl.sum(tl.where(here, before, 0), axis=0), tl.int32
+    ) * BLOCK  # fmt: skip
     length = tl.sum(tl.where(here, length, 0), axis=0)
     sequence = tl.sum(tl.where(here, sequence, 0), axis=0)
-    return sequence, tl.sum(tl.where(here, begin, 0), axis=0), length, tl.where(length > 0, first, 0)
+    return (
+        sequence, tl.sum(tl.where(here, begin, 0), axis=0), length,
+        tl.where(length > 0, first, 0)
+    )  # fmt: skip
 
 
 @triton.jit
 def rows_of_sequence(cu_ptr, sequence, sequences, total):
-    """Return where the other rows of a sequence begin, and how many there are; none after the last sequence."""
+    """Return where the other rows of a sequence begin, and their number."""
     is_one = sequence < sequences
-    begin = tl.maximum(tl.load(cu_ptr + sequence, mask=is_one & (sequence > 0), other=0), 0)
-    end = tl.minimum(tl.maximum(tl.load(cu_ptr + sequence + 1, mask=is_one, other=0), 0), total)
+    begin = tl.maximum(
+        tl.load(cu_ptr + sequence, mask=is_one & (sequence > 0), other=0), 0
+    )  # fmt: skip
+    end = tl.minimum(
+        tl.maximum(tl.load(cu_ptr + sequence + 1, mask=is_one, other=0), 0),
+        total
+    )  # fmt: skip
     return begin, tl.where(is_one, tl.maximum(end - begin, 0), 0)
 
 
@@ -83,20 +106,31 @@ def head_at(ptr, begin, stride_row, head, stride_head):
 
 
 # --8<-- [start:kernel]
-@triton.jit(do_not_specialize=["sequences", "total_q", "total_k", "heads", "group", "tiles"])
+@triton.jit(do_not_specialize=[
+    "sequences", "total_q", "total_k", "heads", "group", "tiles"
+])  # fmt: skip
 def variable_kernel(
     q_ptr, k_ptr, v_ptr, out_ptr, lse_ptr, cu_q_ptr, cu_k_ptr,
     q_row, q_head, k_row, k_head, v_row, v_head, out_row, out_head,
     sequences, total_q, total_k, heads, group, tiles,
-    SCALE: tl.constexpr, CAUSAL: tl.constexpr, COMPUTE: tl.constexpr, HEAD_DIM: tl.constexpr,
+    SCALE: tl.constexpr, CAUSAL: tl.constexpr, COMPUTE: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
     SEQUENCES: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    FACTOR: tl.constexpr = SCALE * 1.4426950408889634  # log2(e), for exp2 in place of exp
-    head, tile = tl.program_id(axis=0) // tiles, tl.program_id(axis=0) % tiles
-    tile = tiles - 1 - tile  # the last tile of a sequence sees most keys, if causal, so it begins first
-    sequence, begin_q, queries, first = tile_of(cu_q_ptr, sequences, total_q, tile, BLOCK_Q, SEQUENCES)
+    # times log2(e), for exp2 instead of exp
+    FACTOR: tl.constexpr = SCALE * 1.4426950408889634
+    head, tile = (
+        tl.program_id(axis=0) // tiles, tl.program_id(axis=0) % tiles
+    )  # fmt: skip
+    # if causal, the last tile of a sequence sees most keys: it begins first
+    tile = tiles - 1 - tile
+    sequence, begin_q, queries, first = tile_of(
+        cu_q_ptr, sequences, total_q, tile, BLOCK_Q, SEQUENCES
+    )  # fmt: skip
     if first < queries:
-        begin_k, keys = rows_of_sequence(cu_k_ptr, sequence, sequences, total_k)
+        begin_k, keys = rows_of_sequence(
+            cu_k_ptr, sequence, sequences, total_k
+        )  # fmt: skip
         q_ptr = head_at(q_ptr, begin_q, q_row, head, q_head)
         k_ptr = head_at(k_ptr, begin_k, k_row, head // group, k_head)
         v_ptr = head_at(v_ptr, begin_k, v_row, head // group, v_head)
@@ -106,48 +140,76 @@ def variable_kernel(
         maximum = tl.full((BLOCK_Q,), -float("inf"), COMPUTE)
         total = tl.zeros((BLOCK_Q,), COMPUTE)
         accumulator = tl.zeros((BLOCK_Q, HEAD_DIM), COMPUTE)
-        whole, last = keys_of(first, queries, keys, CAUSAL, BLOCK_Q, BLOCK_K)
+        whole, last = keys_of(
+            first, queries, keys, CAUSAL, BLOCK_Q, BLOCK_K
+        )  # fmt: skip
         maximum, total, accumulator = attend(  # MASKED=False
-            maximum, total, accumulator, q, k_ptr, v_ptr, k_row, v_row, 0, 0, first, 0, whole, queries, keys,
-            FACTOR, CAUSAL, False, False, COMPUTE, HEAD_DIM, BLOCK_Q, BLOCK_K,
+            maximum, total, accumulator, q, k_ptr, v_ptr, k_row, v_row,
+            0, 0, first, 0, whole, queries, keys,
+            FACTOR, CAUSAL, False, False, COMPUTE, HEAD_DIM,
+            BLOCK_Q, BLOCK_K,
         )  # fmt: skip
         maximum, total, accumulator = attend(  # MASKED=True
-            maximum, total, accumulator, q, k_ptr, v_ptr, k_row, v_row, 0, 0, first, whole, last, queries, keys,
-            FACTOR, CAUSAL, True, False, COMPUTE, HEAD_DIM, BLOCK_Q, BLOCK_K,
+            maximum, total, accumulator, q, k_ptr, v_ptr, k_row, v_row,
+            0, 0, first, whole, last, queries, keys,
+            FACTOR, CAUSAL, True, False, COMPUTE, HEAD_DIM,
+            BLOCK_Q, BLOCK_K,
         )  # fmt: skip
-        none = total == 0.0  # no key, or all scores -inf: out is 0, and so is exp(score - lse)
+        # no key, or all scores -inf: out is 0, and so is exp(score - lse)
+        none = total == 0.0
         total = tl.where(none, 1.0, total)
-        lse = tl.where(none, float("inf"), maximum / 1.4426950408889634 + tl.log(total))
-        store_rows(out_ptr, out_row, first, queries, accumulator / total[:, None], BLOCK_Q, HEAD_DIM)
+        lse = tl.where(
+            none, float("inf"), maximum / 1.4426950408889634 + tl.log(total)
+        )  # fmt: skip
+        store_rows(
+            out_ptr, out_row, first, queries, accumulator / total[:, None],
+            BLOCK_Q, HEAD_DIM
+        )  # fmt: skip
         # --8<-- [end:as_before]
         query = first + tl.arange(0, BLOCK_Q)
-        tl.store(lse_at(lse_ptr, begin_q, queries, heads, head) + query, lse, mask=query < queries)
+        tl.store(
+            lse_at(lse_ptr, begin_q, queries, heads, head) + query, lse,
+            mask=query < queries
+        )  # fmt: skip
 
 
 @triton.jit
 def lse_at(ptr, begin_q, queries, heads, head):
-    """Return where the numbers of a sequence's queries begin: head by head, in the place of the sequence."""
-    return ptr + tl.cast(begin_q, tl.int64) * heads + tl.cast(head, tl.int64) * queries
+    """Return where a sequence's numbers begin, head by head."""
+    return (
+        ptr
+        + tl.cast(begin_q, tl.int64) * heads
+        + tl.cast(head, tl.int64) * queries
+    )  # fmt: skip
 
 
 # --8<-- [end:kernel]
 
 
 # --8<-- [start:grad_q]
-@triton.jit(do_not_specialize=["sequences", "total_q", "total_k", "heads", "group", "tiles"])
+@triton.jit(do_not_specialize=[
+    "sequences", "total_q", "total_k", "heads", "group", "tiles"
+])  # fmt: skip
 def variable_grad_q_kernel(
     q_ptr, k_ptr, v_ptr, grad_ptr, out_ptr, lse_ptr, delta_ptr, lse2_ptr, grad_q_ptr, cu_q_ptr, cu_k_ptr,
     q_row, q_head, k_row, k_head, v_row, v_head, grad_row, grad_head, out_row, out_head, grad_q_row, grad_q_head,
     sequences, total_q, total_k, heads, group, tiles,
-    SCALE: tl.constexpr, CAUSAL: tl.constexpr, COMPUTE: tl.constexpr, HEAD_DIM: tl.constexpr,
+    SCALE: tl.constexpr, CAUSAL: tl.constexpr, COMPUTE: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
     SEQUENCES: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     FACTOR: tl.constexpr = SCALE * 1.4426950408889634
-    head, tile = tl.program_id(axis=0) // tiles, tl.program_id(axis=0) % tiles
+    head, tile = (
+        tl.program_id(axis=0) // tiles, tl.program_id(axis=0) % tiles
+    )  # fmt: skip
     tile = tiles - 1 - tile
-    sequence, begin_q, queries, first = tile_of(cu_q_ptr, sequences, total_q, tile, BLOCK_Q, SEQUENCES)
+    sequence, begin_q, queries, first = tile_of(
+        cu_q_ptr, sequences, total_q, tile, BLOCK_Q, SEQUENCES
+    )  # fmt: skip
     if first < queries:
-        begin_k, keys = rows_of_sequence(cu_k_ptr, sequence, sequences, total_k)
+        begin_k, keys = rows_of_sequence(
+            cu_k_ptr, sequence, sequences, total_k
+        )  # fmt: skip
         q_ptr = head_at(q_ptr, begin_q, q_row, head, q_head)
         k_ptr = head_at(k_ptr, begin_k, k_row, head // group, k_head)
         v_ptr = head_at(v_ptr, begin_k, v_row, head // group, v_head)
@@ -165,15 +227,19 @@ def variable_grad_q_kernel(
         # the next kernel needs both
         tl.store(lse_at(delta_ptr, begin_q, queries, heads, head) + query, delta, mask=query < queries)
         tl.store(lse_at(lse2_ptr, begin_q, queries, heads, head) + query, lse2, mask=query < queries)
-        whole, last = keys_of(first, queries, keys, CAUSAL, BLOCK_Q, BLOCK_K)
+        whole, last = keys_of(
+            first, queries, keys, CAUSAL, BLOCK_Q, BLOCK_K
+        )  # fmt: skip
         grad_q = tl.zeros((BLOCK_Q, HEAD_DIM), COMPUTE)
         grad_q = add_to_grad_q(
             grad_q, q, grad, lse2, delta, k_ptr, v_ptr, k_row, v_row, 0, 0, first, 0, whole, queries, keys,
-            FACTOR, CAUSAL, False, False, COMPUTE, HEAD_DIM, BLOCK_Q, BLOCK_K,
+            FACTOR, CAUSAL, False, False, COMPUTE, HEAD_DIM,
+            BLOCK_Q, BLOCK_K,
         )  # fmt: skip
         grad_q = add_to_grad_q(
             grad_q, q, grad, lse2, delta, k_ptr, v_ptr, k_row, v_row, 0, 0, first, whole, last, queries, keys,
-            FACTOR, CAUSAL, True, False, COMPUTE, HEAD_DIM, BLOCK_Q, BLOCK_K,
+            FACTOR, CAUSAL, True, False, COMPUTE, HEAD_DIM,
+            BLOCK_Q, BLOCK_K,
         )  # fmt: skip
         store_rows(grad_q_ptr, grad_q_row, first, queries, grad_q * SCALE, BLOCK_Q, HEAD_DIM)
 
@@ -182,12 +248,15 @@ def variable_grad_q_kernel(
 
 
 # --8<-- [start:grad_kv]
-@triton.jit(do_not_specialize=["sequences", "total_q", "total_k", "heads", "group", "tiles"])
+@triton.jit(do_not_specialize=[
+    "sequences", "total_q", "total_k", "heads", "group", "tiles"
+])  # fmt: skip
 def variable_grad_k_v_kernel(
     q_ptr, k_ptr, v_ptr, grad_ptr, lse2_ptr, delta_ptr, grad_k_ptr, grad_v_ptr, cu_q_ptr, cu_k_ptr,
     q_row, q_head, k_row, k_head, v_row, v_head, grad_row, grad_head, grad_k_row, grad_k_head,
     sequences, total_q, total_k, heads, group, tiles,
-    SCALE: tl.constexpr, CAUSAL: tl.constexpr, COMPUTE: tl.constexpr, HEAD_DIM: tl.constexpr,
+    SCALE: tl.constexpr, CAUSAL: tl.constexpr, COMPUTE: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
     SEQUENCES: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     FACTOR: tl.constexpr = SCALE * 1.4426950408889634

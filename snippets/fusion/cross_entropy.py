@@ -48,12 +48,15 @@ PROGRAMS = 1024  # that share the rows of a gradient to be scaled
 # --8<-- [start:edges]
 @triton.jit
 def middle_of(x_ptr, columns, WIDE: tl.constexpr, EDGES: tl.constexpr):
-    """Return how many columns lie before the first multiple of 16 bytes, and how many after it, in groups of ``WIDE``.
+    """Return how many columns come before the first multiple of 16 bytes.
+
+    Return also how many follow it in whole groups of ``WIDE``.
     """
     head, middle = 0, columns
     if EDGES:
         size: tl.constexpr = x_ptr.dtype.element_ty.primitive_bitwidth // 8
-        past = (x_ptr.to(tl.int64) // size % WIDE).to(tl.int32)  # elements since such a multiple
+        # elements since such a multiple
+        past = (x_ptr.to(tl.int64) // size % WIDE).to(tl.int32)
         head = (WIDE - past) % WIDE
         middle = tl.maximum(columns - head, 0) // WIDE * WIDE
     return head, middle
@@ -61,7 +64,7 @@ def middle_of(x_ptr, columns, WIDE: tl.constexpr, EDGES: tl.constexpr):
 
 @triton.jit
 def begin_of(ptr, head, WIDE: tl.constexpr, EDGES: tl.constexpr):
-    """Return where the middle begins. The compiler learns that this is a multiple of 16 bytes."""
+    """Return where the middle begins, declared a multiple of 16 bytes."""
     if EDGES:
         size: tl.constexpr = ptr.dtype.element_ty.primitive_bitwidth // 8
         ptr = tl.multiple_of(ptr + head, WIDE * size)
@@ -72,7 +75,9 @@ def begin_of(ptr, head, WIDE: tl.constexpr, EDGES: tl.constexpr):
 
 @triton.jit
 def edges_of(head, middle, columns, WIDE: tl.constexpr):
-    """Return the columns before and after the middle, and which of 2 * ``WIDE`` lanes have one: half are for each side.
+    """Return the columns before and after the middle, and their mask.
+
+    Of 2 * ``WIDE`` lanes, half are for each side.
     """
     lane = tl.arange(0, 2 * WIDE)
     edge = tl.where(lane < WIDE, lane, head + middle + lane - WIDE)
@@ -83,7 +88,10 @@ def edges_of(head, middle, columns, WIDE: tl.constexpr):
 def add_edges(edge, inside, maximum, total, plain):
     """Add the edges to the numbers of the middle."""
     grown = tl.maximum(maximum, tl.max(edge, axis=0))
-    total = total * tl.exp(maximum - grown) + tl.sum(tl.exp(edge - grown), axis=0)
+    total = (
+        total * tl.exp(maximum - grown)
+        + tl.sum(tl.exp(edge - grown), axis=0)
+    )  # fmt: skip
     return grown, total, plain + tl.sum(tl.where(inside, edge, 0.0), axis=0)
 
 
@@ -97,7 +105,7 @@ def maximum_and_sums(
     LOWEST: tl.constexpr, SMOOTHING: tl.constexpr, COMPUTE: tl.constexpr,
     BLOCK: tl.constexpr, LANES: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
-    """Return maximum, sum of exp(x - maximum), and, for label smoothing, sum of x."""
+    """Return maximum, sum of exp(x - maximum), sum of x (for smoothing)."""
     column = tl.arange(0, BLOCK)
     maximum = tl.full((LANES,), LOWEST, COMPUTE)  # each lane has its own
     total = tl.zeros((LANES,), COMPUTE)
@@ -107,7 +115,9 @@ def maximum_and_sums(
         x = tl.load(x_ptr + start + column, mask=mask, other=-float("inf"))
         x = x.to(COMPUTE)
         if SMOOTHING > 0:
-            plain += by_lane(tl.where(mask, x, 0.0), LANES, WIDE).sum(2).sum(0)
+            plain += by_lane(
+                tl.where(mask, x, 0.0), LANES, WIDE
+            ).sum(2).sum(0)  # fmt: skip
         x = by_lane(x, LANES, WIDE)
         grown = tl.maximum(maximum, tl.max(tl.max(x, axis=2), axis=0))
         total *= tl.exp(maximum - grown)  # the old sum, rescaled
@@ -120,7 +130,7 @@ def maximum_and_sums(
 
 @triton.jit
 def by_lane(x, LANES: tl.constexpr, WIDE: tl.constexpr):
-    """Reshape so that a lane's elements lie along the first and the last axis."""
+    """Reshape: a lane's elements are along the first and the last axis."""
     return tl.reshape(x, (x.shape[0] // LANES // WIDE, LANES, WIDE))
 
 
@@ -136,15 +146,21 @@ def write_gradient(
     column = tl.arange(0, BLOCK)
     last = (columns - 1) // BLOCK * BLOCK
     for done in range(0, columns, BLOCK):
-        start = last - done  # backwards: what was read last is still in a cache
+        # backward: what was read last is still in a cache
+        start = last - done
         mask = column < columns - start
         x = tl.load(x_ptr + start + column, mask=mask).to(COMPUTE)
-        grad = gradient_of(x, column == target - start, maximum, total, scale, even, SMOOTHING)
+        grad = gradient_of(
+            x, column == target - start, maximum, total, scale, even,
+            SMOOTHING
+        )  # fmt: skip
         tl.store(grad_ptr + start + column, grad, mask=mask)
 
 
 @triton.jit
-def gradient_of(x, is_target, maximum, total, scale, even, SMOOTHING: tl.constexpr):
+def gradient_of(
+    x, is_target, maximum, total, scale, even, SMOOTHING: tl.constexpr
+):  # fmt: skip
     share = tl.exp(x - maximum) * (scale / total)
     wanted = tl.where(is_target, scale * (1 - SMOOTHING), 0.0)
     if SMOOTHING > 0:
@@ -163,16 +179,23 @@ def write_row(
     if EDGES:
         edge, inside = edges_of(head, middle, columns, WIDE)
         x = tl.load(x_ptr + edge, mask=inside).to(COMPUTE)
-        grad = gradient_of(x, edge == target, maximum, total, scale, even, SMOOTHING)
+        grad = gradient_of(
+            x, edge == target, maximum, total, scale, even, SMOOTHING
+        )  # fmt: skip
         tl.store(grad_ptr + edge, grad, mask=inside)
     write_gradient(
-        begin_of(x_ptr, head, WIDE, EDGES), begin_of(grad_ptr, head, WIDE, ALIKE),
-        middle, target - head, maximum, total, scale, even, SMOOTHING, COMPUTE, BLOCK,
+        begin_of(x_ptr, head, WIDE, EDGES),
+        begin_of(grad_ptr, head, WIDE, ALIKE),
+        middle, target - head, maximum, total, scale, even, SMOOTHING,
+        COMPUTE, BLOCK,
     )  # fmt: skip
 
 
 @triton.jit
-def write_zeros(grad_ptr, columns, BLOCK: tl.constexpr, WIDE: tl.constexpr, EDGES: tl.constexpr):
+def write_zeros(
+    grad_ptr, columns, BLOCK: tl.constexpr, WIDE: tl.constexpr,
+    EDGES: tl.constexpr
+):  # fmt: skip
     head, middle = middle_of(grad_ptr, columns, WIDE, EDGES)
     if EDGES:
         edge, inside = edges_of(head, middle, columns, WIDE)
@@ -180,7 +203,9 @@ def write_zeros(grad_ptr, columns, BLOCK: tl.constexpr, WIDE: tl.constexpr, EDGE
     grad_ptr = begin_of(grad_ptr, head, WIDE, EDGES)
     column = tl.arange(0, BLOCK)
     for start in range(0, middle, BLOCK):
-        tl.store(grad_ptr + start + column, 0.0, mask=column < middle - start)
+        tl.store(
+            grad_ptr + start + column, 0.0, mask=column < middle - start
+        )  # fmt: skip
 
 
 # --8<-- [end:second_pass]
@@ -204,22 +229,31 @@ def cross_entropy_kernel(
         tl.store(stats_ptr + 2 * row, 0.0)
         tl.store(stats_ptr + 2 * row + 1, 1.0)
         if grad_ptr is not None:
-            write_zeros(grad_ptr + row * stride_grad * UNIT, columns, BLOCK, WIDE, EDGES)
+            write_zeros(
+                grad_ptr + row * stride_grad * UNIT, columns, BLOCK, WIDE,
+                EDGES
+            )  # fmt: skip
     else:
         is_column = (target >= 0) & (target < columns)
         scale = scale_of(is_column, count_ptr, COMPUTE)
         # now, for the second pass may write over it
-        x_target = tl.load(x_ptr + target, mask=is_column, other=float("nan"))
+        x_target = tl.load(
+            x_ptr + target, mask=is_column, other=float("nan")
+        )  # fmt: skip
         head, middle = middle_of(x_ptr, columns, WIDE, EDGES)
         if EDGES:  # loaded now, needed last
             edge, inside = edges_of(head, middle, columns, WIDE)
-            x = tl.load(x_ptr + edge, mask=inside, other=-float("inf")).to(COMPUTE)
+            x = tl.load(
+                x_ptr + edge, mask=inside, other=-float("inf")
+            ).to(COMPUTE)  # fmt: skip
         maximum, total, plain = maximum_and_sums(
             begin_of(x_ptr, head, WIDE, EDGES), middle,
             LOWEST, SMOOTHING, COMPUTE, BLOCK, LANES, WIDE,
         )  # fmt: skip
         if EDGES:
-            maximum, total, plain = add_edges(x, inside, maximum, total, plain)
+            maximum, total, plain = add_edges(
+                x, inside, maximum, total, plain
+            )  # fmt: skip
         wanted = x_target.to(COMPUTE) * (1 - SMOOTHING)
         if SMOOTHING > 0:
             wanted += SMOOTHING * (plain / columns)
@@ -285,7 +319,8 @@ def scale_kernel(
 ):  # fmt: skip
     columns *= UNIT
     factor = tl.load(factor_ptr).to(COMPUTE)
-    if factor != 1.0:  # known on the GPU alone: the host does not wait for it
+    # only the GPU knows it, and the host does not wait for it
+    if factor != 1.0:
         program = tl.program_id(axis=0).to(tl.int64)
         column = tl.arange(0, BLOCK)
         for row in range(program, rows, tl.num_programs(axis=0)):
@@ -298,7 +333,9 @@ def scale_kernel(
             row_ptr = begin_of(row_ptr, head, WIDE, EDGES)
             for start in range(0, middle, BLOCK):
                 mask = column < middle - start
-                grad = tl.load(row_ptr + start + column, mask=mask).to(COMPUTE)
+                grad = tl.load(
+                    row_ptr + start + column, mask=mask
+                ).to(COMPUTE)  # fmt: skip
                 tl.store(row_ptr + start + column, grad * factor, mask=mask)
 
 
@@ -648,7 +685,9 @@ def linear_forward(
     targets = in_order(target)
     losses, stats = of_each_row(rows)
     count = count_of(targets, ignore_index, reduction)
-    chunk = chunk or rows_of_a_chunk(len(rows), weight.shape, rows.dtype, wants_weight)
+    chunk = chunk or rows_of_a_chunk(
+        len(rows), weight.shape, rows.dtype, wants_weight
+    )  # fmt: skip
     grads = new_gradients(rows, weight, chunk, wants_hidden, wants_weight)
     for part, logits in chunks(rows, weight, chunk):
         grad = logits if wants_hidden or wants_weight else None  # in place
@@ -657,7 +696,8 @@ def linear_forward(
             ignore_index, label_smoothing,
         )  # fmt: skip
         add_gradients(*grads, logits, rows, weight, part)
-    logits = grad = None  # their memory serves to round the gradient of weight
+    # their memory can then hold the rounded gradient of weight
+    logits = grad = None
     loss = reduced(losses, count, reduction, target.shape)
     return loss, stats, *shaped(grads, hidden)
 
@@ -666,27 +706,37 @@ def chunks(rows, weight, chunk):
     """Yield rows, and their logits; all chunks use the same memory."""
     columns = len(weight)
     chunk = min(chunk, len(rows))
-    logits = torch.empty((chunk, columns), dtype=rows.dtype, device=rows.device)
+    logits = torch.empty(
+        (chunk, columns), dtype=rows.dtype, device=rows.device
+    )  # fmt: skip
     for begin in range(0, len(rows), max(chunk, 1)):
         part = slice(begin, min(begin + chunk, len(rows)))
         here = logits[: part.stop - begin]
         yield part, torch.mm(rows[part], weight.t(), out=here)
 
 
-def add_gradients(grad_hidden, grad_weight, grad_logits, rows, weight, part):
+def add_gradients(
+    grad_hidden, grad_weight, grad_logits, rows, weight, part
+):  # fmt: skip
     if grad_hidden is not None:
         torch.mm(grad_logits, weight, out=grad_hidden[part])
     if grad_weight is not None:
-        add_product(grad_weight, grad_logits.t(), rows[part], add=part.start > 0)
+        add_product(
+            grad_weight, grad_logits.t(), rows[part], add=part.start > 0
+        )  # fmt: skip
 
 
 def add_product(total, a, b, add: bool):
-    """Set ``total = a @ b``, or add the product to it, in the dtype of ``total``: that of ``a`` and ``b``, or float32.
+    """Set ``total = a @ b``, or add the product to it.
+
+    The dtype is that of ``total``: that of ``a`` and ``b``, or float32.
     """
     if total.dtype == a.dtype:
         total.addmm_(a, b, beta=int(add))
     elif total.is_cuda:
-        torch.addmm(total, a, b, out_dtype=total.dtype, beta=int(add), out=total)
+        torch.addmm(
+            total, a, b, out_dtype=total.dtype, beta=int(add), out=total
+        )  # fmt: skip
     else:  # torch's CPU has no out_dtype
         total.addmm_(a.to(total.dtype), b.to(total.dtype), beta=int(add))
 
@@ -740,7 +790,9 @@ def linear_backward(
     rows, targets = hidden.reshape(target.numel(), hidden.shape[-1]), in_order(target)
     grad_loss = by_row(grad_loss)
     count = count_of(targets, ignore_index, reduction)
-    chunk = chunk or rows_of_a_chunk(len(rows), weight.shape, rows.dtype, wants_weight)
+    chunk = chunk or rows_of_a_chunk(
+        len(rows), weight.shape, rows.dtype, wants_weight
+    )  # fmt: skip
     grads = new_gradients(rows, weight, chunk, wants_hidden, wants_weight)
     for part, logits in chunks(rows, weight, chunk):
         of_part = grad_loss[part] if grad_loss.ndim else grad_loss

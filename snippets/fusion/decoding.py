@@ -95,7 +95,9 @@ def parts_kernel(
     head = (kv_head * group + row // queries).to(tl.int64)
     query = (row % queries).to(tl.int64)
     q_rows = q_ptr + (batch * q_batch + head * q_head + query * q_row)
-    q = tl.load(q_rows[:, None] + column[None, :], mask=there[:, None], other=0.0)
+    q = tl.load(
+        q_rows[:, None] + column[None, :], mask=there[:, None], other=0.0
+    )  # fmt: skip
     # --8<-- [end:rows]
     # --8<-- [start:part]
     length = keys
@@ -166,24 +168,36 @@ def combine_kernel(
     part_ptr, maximum_ptr, total_ptr, out_ptr, splits,
     COMPUTE: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    number, column = tl.program_id(axis=0).to(tl.int64), tl.arange(0, HEAD_DIM)
-    maximum, total = tl.full((), -float("inf"), COMPUTE), tl.zeros((), COMPUTE)
+    number, column = (
+        tl.program_id(axis=0).to(tl.int64), tl.arange(0, HEAD_DIM)
+    )  # fmt: skip
+    maximum, total = (
+        tl.full((), -float("inf"), COMPUTE), tl.zeros((), COMPUTE)
+    )  # fmt: skip
     accumulator = tl.zeros((HEAD_DIM,), COMPUTE)
     for begin in range(0, splits, BLOCK):
         split = begin + tl.arange(0, BLOCK)
         there, part = split < splits, number * splits + split
-        part_maximum = tl.load(maximum_ptr + part, mask=there, other=-float("inf"))
+        part_maximum = tl.load(
+            maximum_ptr + part, mask=there, other=-float("inf")
+        )  # fmt: skip
         part_total = tl.load(total_ptr + part, mask=there, other=0.0)
         part_ptrs = part_ptr + part[:, None] * HEAD_DIM + column[None, :]
-        part_accumulator = tl.load(part_ptrs, mask=there[:, None], other=0.0)
+        part_accumulator = tl.load(
+            part_ptrs, mask=there[:, None], other=0.0
+        )  # fmt: skip
         new_maximum = tl.maximum(maximum, tl.max(part_maximum, axis=0))
-        shift = tl.where(new_maximum == -float("inf"), 0.0, new_maximum)  # none yet
-        rescale, factor = tl.exp(maximum - shift), tl.exp(part_maximum - shift)
+        # no key seen yet
+        shift = tl.where(new_maximum == -float("inf"), 0.0, new_maximum)
+        rescale, factor = (
+            tl.exp(maximum - shift), tl.exp(part_maximum - shift)
+        )  # fmt: skip
         total = total * rescale + tl.sum(factor * part_total, axis=0)
         added = tl.sum(factor[:, None] * part_accumulator, axis=0)
         accumulator = accumulator * rescale + added
         maximum = new_maximum
-    out = accumulator / tl.where(total == 0.0, 1.0, total)  # zeros, if no key is seen
+    # zeros if no key is seen
+    out = accumulator / tl.where(total == 0.0, 1.0, total)
     tl.store(out_ptr + number * HEAD_DIM + column, out)
 # --8<-- [end:combine]
 

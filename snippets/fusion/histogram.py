@@ -61,7 +61,9 @@ def histogram_kernel(
         found += tl.histogram(x.to(tl.int32), BINS, mask=counts)
     bin = tl.arange(0, BINS)
     mask = (bin < bins) & (found > 0)
-    tl.atomic_add(out_ptr + bin, found.to(tl.int64), mask=mask, sem="relaxed")
+    tl.atomic_add(
+        out_ptr + bin, found.to(tl.int64), mask=mask, sem="relaxed"
+    )  # fmt: skip
 
 
 # --8<-- [end:kernel]

@@ -178,7 +178,9 @@ def online_backward_kernel(
     y_ptr += row * stride_y
     grad_x_ptr += row * columns
     total = sum_of_products(grad_ptr, y_ptr, columns, COMPUTE, BLOCK)
-    write_gradient(grad_ptr, y_ptr, grad_x_ptr, columns, total, COMPUTE, BLOCK)
+    write_gradient(
+        grad_ptr, y_ptr, grad_x_ptr, columns, total, COMPUTE, BLOCK
+    )  # fmt: skip
 
 
 # --8<-- [end:online_backward]
@@ -190,10 +192,13 @@ def online_backward_kernel(
 # --8<-- [start:my_part]
 @triton.jit
 def my_part(columns, parts, length):
-    """Return the program's row, where its part of it begins, and how many columns that has."""
+    """Return the program's row, and its part's begin and length."""
     pid = tl.program_id(axis=0).to(tl.int64)
     begin = pid % parts * length
-    return pid // parts, begin, tl.minimum(columns - begin, length).to(tl.int32)
+    return (
+        pid // parts, begin,
+        tl.minimum(columns - begin, length).to(tl.int32)
+    )  # fmt: skip
 
 
 # --8<-- [end:my_part]
@@ -218,7 +223,8 @@ def parts_kernel(
 # --8<-- [start:combine]
 @triton.jit
 def combine_kernel(
-    x_ptr, maximum_ptr, total_ptr, out_ptr, columns, stride_row, parts, length,
+    x_ptr, maximum_ptr, total_ptr, out_ptr, columns, stride_row,
+    parts, length,
     LOWEST: tl.constexpr, COMPUTE: tl.constexpr, BLOCK: tl.constexpr,
     PARTS: tl.constexpr,
 ):  # fmt: skip
@@ -293,7 +299,8 @@ def plan(rows: int, columns: int, dtype=torch.float32, *, tensors=1) -> Plan:
     Plan(way='split', block=4096, num_warps=4, parts=64)
     """
     # --8<-- [start:plan]
-    held = 8 if dtype == torch.float64 else 4  # bytes of an element, computed with
+    # bytes of an element in the dtype of the computation
+    held = 8 if dtype == torch.float64 else 4
     block = triton.next_power_of_2(columns)
     if block * held * tensors <= MOST_BYTES:
         return Plan("whole", block, num_warps=min(max(block // 512, 1), 16))

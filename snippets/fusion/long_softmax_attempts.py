@@ -70,20 +70,31 @@ def say(said_ptr, maximum, total):
 
 @triton.jit
 def hear(said_ptr, parts, LOWEST: tl.constexpr, WORDS: tl.constexpr):
-    """Wait until all parts of a row have spoken; return the row's maximum and sum. ``WORDS`` at a time, at most 32: a
-    warp reads them by itself. Then warps need not meet in the loop, which they may leave in different turns."""
+    """Wait until all parts of a row have spoken; return maximum and sum.
+
+    It reads ``WORDS`` at a time, at most 32, so each warp does it alone.
+    Then warps need not meet in the loop, and may leave it at any turn.
+    """
     maximum = tl.full((), LOWEST, tl.float32)
     total = tl.full((), 0.0, tl.float32)
     for begin in range(0, parts, WORDS):
         part = begin + tl.arange(0, WORDS)
-        words = tl.load(said_ptr + part, mask=part < parts, other=1, volatile=True)
+        words = tl.load(
+            said_ptr + part, mask=part < parts, other=1, volatile=True
+        )  # fmt: skip
         while tl.min((words != 0).to(tl.int32), axis=0) == 0:
-            words = tl.load(said_ptr + part, mask=part < parts, other=1, volatile=True)
+            words = tl.load(
+                said_ptr + part, mask=part < parts, other=1, volatile=True
+            )  # fmt: skip
         maxima = (words >> 32).to(tl.int32).to(tl.float32, bitcast=True)
         totals = words.to(tl.int32).to(tl.float32, bitcast=True)
-        maxima = tl.where(part < parts, maxima, LOWEST)  # of the lanes that are off, 1 as a sum is 10**-45
+        # of the lanes that are off, 1 as a sum is 10**-45
+        maxima = tl.where(part < parts, maxima, LOWEST)
         grown = tl.maximum(maximum, tl.max(maxima, axis=0))
-        total = total * tl.exp(maximum - grown) + tl.sum(totals * tl.exp(maxima - grown), axis=0)
+        total = (
+            total * tl.exp(maximum - grown)
+            + tl.sum(totals * tl.exp(maxima - grown), axis=0)
+        )  # fmt: skip
         maximum = grown
     return maximum, total
 
@@ -157,16 +168,24 @@ def persistent_kernel(
     x_ptr, out_ptr, said_ptr, rows, columns, parts, groups,
     LOWEST: tl.constexpr, BLOCK: tl.constexpr, WORDS: tl.constexpr,
 ):  # fmt: skip
-    group, part = tl.program_id(axis=0) // parts, tl.program_id(axis=0) % parts
+    group, part = (
+        tl.program_id(axis=0) // parts, tl.program_id(axis=0) % parts
+    )  # fmt: skip
     column = part * BLOCK + tl.arange(0, BLOCK)
     mask = column < columns
-    x = tl.load(x_ptr + group.to(tl.int64) * columns + column, mask=mask, other=-float("inf"))
+    x = tl.load(
+        x_ptr + group.to(tl.int64) * columns + column, mask=mask,
+        other=-float("inf")
+    )  # fmt: skip
     for this in range(group, rows, groups):
         row = tl.cast(this, tl.int64)
         numerator, mine, total = numerators(x, LOWEST)
         say(said_ptr + row * parts + part, mine, total)
         following = row + groups  # asked for now, used in the next turn
-        x = tl.load(x_ptr + following * columns + column, mask=mask & (following < rows), other=-float("inf"))
+        x = tl.load(
+            x_ptr + following * columns + column,
+            mask=mask & (following < rows), other=-float("inf")
+        )  # fmt: skip
         maximum, total = hear(said_ptr + row * parts, parts, LOWEST, WORDS)
         share = numerator * (tl.exp(mine - maximum) / total)
         tl.store(out_ptr + row * columns + column, share, mask=mask)
@@ -197,7 +216,9 @@ def persistent_backward_kernel(
     grad_ptr, y_ptr, grad_x_ptr, said_ptr, rows, columns, parts, groups,
     LOWEST: tl.constexpr, BLOCK: tl.constexpr, WORDS: tl.constexpr,
 ):  # fmt: skip
-    group, part = tl.program_id(axis=0) // parts, tl.program_id(axis=0) % parts
+    group, part = (
+        tl.program_id(axis=0) // parts, tl.program_id(axis=0) % parts
+    )  # fmt: skip
     column = part * BLOCK + tl.arange(0, BLOCK)
     mask = column < columns
     place = group.to(tl.int64) * columns + column

@@ -24,8 +24,12 @@ BLOCK = (1, 1024)  # rows and columns of the tile that one program turns gray
 @triton.jit
 def to_gray(red, green, blue):
     """Compute gray bytes from bytes, with sums of up to 255,500 between."""
-    red, green, blue = red.to(tl.int32), green.to(tl.int32), blue.to(tl.int32)
-    return ((299 * red + 587 * green + 114 * blue + 500) // 1000).to(tl.uint8)
+    red, green, blue = (
+        red.to(tl.int32), green.to(tl.int32), blue.to(tl.int32)
+    )  # fmt: skip
+    return (
+        (299 * red + 587 * green + 114 * blue + 500) // 1000
+    ).to(tl.uint8)  # fmt: skip
 # --8<-- [end:to_gray]
 
 

@@ -12,11 +12,7 @@ COLUMNS = 76
 SHOWN = re.compile(r'--8<--\s+"([^":]+):([\w-]+)"')
 # Whose lines are quoted, by a recording's output or by what explains a mutant; these go when that is renewed.
 QUOTED = re.compile(r"_bug$|_minimal$|^tools/(bench|debugging|races|testing)|^gpu/(memory_two|schedule_waiting)")
-ALSO = [
-    "fusion/attention_variable", "fusion/cross_entropy", "fusion/decoding", "fusion/histogram", "fusion/long_softmax",
-    "fusion/long_softmax_attempts",
-    "programs/greyscale", "start/recurrence_measured",
-]  # fmt: skip
+ALSO = ["start/recurrence_measured"]
 MOST_LEFT = 28  # lines of all others that have no place to break: one word, a doctest, a summary
 
 
