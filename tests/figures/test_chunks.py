@@ -46,8 +46,11 @@ def test_each_chunk_takes_the_place_of_the_last(recorded, open_site, tmp_path):
         kinds = lambda: page.locator(".chunks__place i").evaluate_all("all => all.map(each => each.className)")
         rest = ["chunks--gone"] * 4 + ["chunks--gradient"] + [""] * 3
         assert kinds() == rest
+        said = page.locator("[data-of=step]").inner_text()
         page.get_by_label("Back", exact=True).click()
         assert kinds() == [*rest[:4], "chunks--scores", *rest[5:]]
+        assert page.locator("[data-of=chunk]").inner_text() == "5"
+        assert page.locator("[data-of=step]").inner_text() not in ("", said)
         page.locator("[name=step]").press("End")
         assert kinds() == ["chunks--gone"] * 7 + ["chunks--gradient"]
         assert page.locator(".time-bar__text").inner_text() == "chunk 8 of 8"

@@ -74,6 +74,7 @@ def test_a_number_of_the_strip_chooses_its_pass(open_page):
     page = open_page()
     page.locator("[data-mark='2'] label").click()
     assert "tritongpu-remove-layout-conversions" in written(page)
+    assert page.locator("[data-here]").get_attribute("title") == "tritongpu-remove-layout-conversions"
 
 
 def test_without_a_script_the_list_works_all_the_same(open_page):

@@ -50,6 +50,8 @@ def test_a_backward_by_another_seed_drops_other_elements(recorded, open_site, tm
         wrong = [a != b for a, b in zip(keeps, [True, True, False, False, False, True], strict=True)]
         found = page.locator("[data-of=grad_x] i")
         assert found.all_inner_texts() == ["2" if kept else "0" for kept in keeps]
+        drawn = page.locator("[data-of=again] i").all_inner_texts()
+        assert [float(each) for each in drawn] == pytest.approx(uniform(28, 6), abs=0.006)
         marked = found.evaluate_all("all => all.map(each => each.classList.contains('dropped--wrong'))")
         assert marked == wrong and any(wrong)
         said = page.locator(".explorer__now")

@@ -38,6 +38,8 @@ def test_the_browser_computes_what_python_does_and_what_was_recorded(recorded, o
         assert numbers("x")[-1] == "0.0" and float(numbers("hat")[0]) > float(quotient[0])
         page.get_by_label("Element 4").press("ArrowUp")
         assert numbers("x")[3] == "4.5"
+        heights = page.locator(".norm__row--x i").evaluate_all("all => all.map(each => each.offsetHeight)")
+        assert heights[3] == pytest.approx(4.5 * heights[0], rel=0.1) and heights[4] <= 2
 
 
 def test_a_bar_is_dragged_by_a_pointer(recorded, open_site, tmp_path):

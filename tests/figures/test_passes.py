@@ -52,7 +52,9 @@ def test_the_ways_run_at_once_and_ours_is_done_first(drawn, recorded, open_site,
         bars = picture.locator(".ways__time i")
         widths = [bars.nth(i).bounding_box()["width"] for i in range(3)]
         assert widths[2] / widths[0] == pytest.approx(times.ours / times.torch, abs=0.005)
+        full = bars.first.bounding_box()["width"]
         page.locator("[name=at]").fill("20")
+        assert bars.first.bounding_box()["width"] == pytest.approx(0.2 * full, rel=0.05)
         still = picture.locator(".passes--runs")
         assert still.count() == 1
         assert page.locator(".time-bar__text").inner_text() == f"{0.2e3 * times.torch:.0f} µs"

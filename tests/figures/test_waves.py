@@ -141,8 +141,10 @@ def test_the_orders_stand_beside_the_picture_and_say_what_is_read(page):
     assert orders.bounding_box()["y"] < picture.bounding_box()["y"] + 50, "on the first screen"
     reads = page.locator(".waves__reads").first
     assert reads.inner_text() == "14 rows of A + 19 columns of B"
+    drawn = lambda: [page.locator(f"#waves .waves__{matrix} > .on").count() for matrix in "ab"]
+    assert drawn() == [14, 19]
     orders.get_by_role("radio", name="Row-major").check()
-    assert reads.inner_text() == "6 rows of A + 22 columns of B"
+    assert reads.inner_text() == "6 rows of A + 22 columns of B" and drawn() == [6, 22]
 
 
 def test_plays_steps_and_the_order_can_be_changed_meanwhile(open_page):
