@@ -20,10 +20,10 @@ COMMANDS = {
     "check": "check your copy of an exercise",
     "watch": "check it again each time you save it",
     "serve": "the same, with a picture of the launch, in a browser",
-    "hint": "one more hint, of three",
-    "solution": "a solution, after a try",
+    "hint": "the next of three hints",
+    "solution": "a solution, once you have tried",
     "list": "all exercises",
-    "reset": "begin an exercise anew; your old text is kept",
+    "reset": "start an exercise over; your old file is kept",
 }
 
 

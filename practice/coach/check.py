@@ -20,7 +20,10 @@ from .spec import FINISHED
 TASKS = ("compile", "interpret", "gpu")  # of a check; "values" and "speed" are the halves of the last
 START_S = 300  # what importing torch may take, from a slow disk
 PRINTED, WIDE = 12, 400  # lines of what the reader's code printed, and characters of one
-SIGNALS = {-11: "a read or write of memory that is not there (SIGSEGV)", -9: "the system, for want of memory (SIGKILL)"}
+SIGNALS = {
+    -11: "a read or write of memory that is not there (SIGSEGV)",
+    -9: "the system, which ran out of memory (SIGKILL)",
+}
 CHILD = (sys.executable, "-m", "coach.child")
 TIMED, NO_GPU = "timed", "not timed: no GPU here"
 
@@ -73,7 +76,7 @@ class Child:
             answer = self._wait(START_S)
             if answer is None or "missing" in answer:
                 message = answer["missing"] if answer else self.process.stderr.read().strip().splitlines()[-1:]
-                raise PracticeError(f"torch and Triton are needed, and importing them failed: {message}. "
+                raise PracticeError(f"torch and Triton are needed, but importing them failed: {message}. "
                                     "Try: pip install torch triton numpy")  # fmt: skip
             self.ready, self.gpu = True, answer["gpu"]
 
@@ -162,8 +165,8 @@ class Checker:
             finding = Finding(**last["finding"]) if last["finding"] else None
             return Verdict(finding, begun if not finding else begun[:-1], last["notes"], _cut(message))
         if answer.get("late"):
-            why = f"Your code was stopped after {limit:g} seconds. Is there a loop that does not end?"
-            why += " Or does each program do the work of all?"
+            why = f"Your code was stopped after {limit:g} seconds. Is there a loop that never ends?"
+            why += " Or does each program do everybody's work?"
         else:
             code = answer.get("code", 1)
             why = f"Your code ended the whole process: {SIGNALS.get(code, f'exit status {code}')}."
@@ -192,7 +195,7 @@ def before(exercise: Exercise, path: Path) -> Finding | None:
         code = f"    {text.splitlines()[line - 1].strip()}" if line and line <= len(text.splitlines()) else ""
         where = f" in line {line}" if line else ""
         return Finding(
-            f"{path.name} is no Python{where}: {getattr(error, 'msg', error)}.", details=[code], stage="compiles"
+            f"{path.name} is not valid Python{where}: {getattr(error, 'msg', error)}.", details=[code], stage="compiles"
         )
     if exercise.card.kind not in FINISHED and (left := gaps.untouched(text, exercise.skeleton)):
         gap = left[0]
@@ -208,7 +211,7 @@ def read(path: Path) -> str:
     try:
         return path.read_text("utf-8-sig")
     except FileNotFoundError:
-        raise PracticeError(f"{path} is gone. `python practice.py reset {path.stem}` makes it anew.") from None
+        raise PracticeError(f"{path} is gone. `python practice.py reset {path.stem}` makes a new one.") from None
     except UnicodeDecodeError as error:
         raise PracticeError(f"{path} is not UTF-8 ({error.reason}, byte {error.start}). Save it as UTF-8.") from None
     except OSError as error:
@@ -236,7 +239,7 @@ def report(exercise: Exercise, verdict: Verdict) -> str:
     if verdict.finding:
         lines += [f"✗ {names[verdict.finding.stage]}", "", verdict.finding.text()]
     else:
-        elsewhere = ["No GPU here: its values were checked in Triton's interpreter."]
+        elsewhere = ["No GPU here, so the values were checked in Triton's interpreter."]
         lines += ["", *verdict.notes, *(elsewhere if verdict.timing == NO_GPU and not exercise.timed() else [])]
         lines += [f"{exercise.name} is right."]
     if verdict.printed:

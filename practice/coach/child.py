@@ -169,7 +169,7 @@ def work(request: dict):
         finding = Finding("Your file ends the process, with exit() or SystemExit. Let it return instead.")
     except Exception as error:  # of the coach's own, then
         message = "".join(traceback.format_exception(error)[-3:])
-        finding = Finding(f"The coach itself failed, which is no fault of yours:\n    {type(error).__name__}: {error}")
+        finding = Finding(f"The coach itself failed, which is not your fault:\n    {type(error).__name__}: {error}")
         tell(bug=message)
     if finding:
         finding.stage = stage

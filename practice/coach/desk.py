@@ -91,7 +91,7 @@ class Desk:
             if following is None:
                 self.say("That was the last one.")
             elif before:
-                self.say(f"Next: {following.name}. ({before} before it {are(before)} open.) "
+                self.say(f"Next: {following.name}. ({before} before it {are(before)} still open.) "
                          f"Run `python practice.py check {following.name}`.")  # fmt: skip
             else:
                 self.say(f"Next: {following.name}. Run `python practice.py`.")
@@ -131,7 +131,7 @@ class Desk:
         for number, hint in enumerate(hints[: record.hints], start=1):
             self.say(f"Hint {number} of {len(hints)}: {named(hint)}")
         if record.hints == len(hints):
-            self.say(f"That was the last one. `{more}` shows a solution, after a try.")
+            self.say(f"That was the last one. `{more}` shows a solution, once you have tried.")
         return 0
 
     def solution(self, exercise: Exercise) -> int:
@@ -162,7 +162,7 @@ class Desk:
                 number += 1
                 kept = path.with_name(f"{exercise.name}.bak{number}.py")
             path.rename(kept)
-            self.say(f"Your old text is kept as {kept}")
+            self.say(f"Your old file is kept as {kept}")
 
     def reset(self, exercise: Exercise) -> int:
         """Begin anew. The old text is kept, under the first name that is free."""
@@ -170,7 +170,7 @@ class Desk:
         self.keep(exercise)
         self.lay_out(exercise)
         self.progress.forget(exercise.name)
-        self.say(f"{path} is as it was at first.")
+        self.say(f"{path} is back to how it began.")
         return 0
 
 

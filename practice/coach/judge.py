@@ -39,8 +39,8 @@ def shape(run: Run):
     """Check number, type, shape and dtype of the results, and the device of what kernels are given."""
     error(run)
     for parameter, line in run.recorder.elsewhere:
-        message = f"{parameter} is allocated without `device=`, in line {line}. On a GPU it would lie in the CPU's "
-        message += "memory, which no kernel reaches."
+        message = f"{parameter} is allocated without `device=`, in line {line}. With a GPU, it would be in the CPU's "
+        message += "memory, which no kernel can reach."
         beside = next(name for name, value in run.inputs.items() if isinstance(value, torch.Tensor))
         raise Fault(
             Finding(
@@ -60,7 +60,7 @@ def shape(run: Run):
     if run.results.keys() != expected.keys():
         missing = expected.keys() - run.results.keys()
         if any(m.startswith("grad") for m in missing):
-            message = "The result does not require a gradient. Is it that of `YourFunction.apply`?"
+            message = "The result does not require a gradient. Does it come from `YourFunction.apply`?"
         else:
             results = "one result" if len(run.results) == 1 else f"{len(run.results)} results"
             message = f"{name} returned {results}, and should return {len(expected)}."
@@ -115,12 +115,12 @@ def bounds(run: Run):
                 f"{who} {does} {tensor}{_element(access, offset)}; {_program(access, trouble.other)} touches it, too."
             )
         case "unordered":
-            before = "stored" if access.op == "load" else "reads"
-            message = f"{who} {does} {tensor}{_element(access, offset)}, which another of its lanes {before} before, "
-            message += "and no barrier stands between."
+            before = "stores" if access.op == "load" else "reads"
+            message = f"{who} {does} {tensor}{_element(access, offset)}, which another of its lanes {before} earlier, "
+            message += "with no barrier in between."
         case _:
             first = _program(access, trouble.other)
-            message = f"{who} writes {tensor}{_element(access, offset)}, which {first} wrote before."
+            message = f"{who} writes {tensor}{_element(access, offset)}, which {first} has already written."
     on = "and its mask is on" if access.masked else f"which is on, because the {_op(access)} has no mask"
     details = [f"It is lane {lane}, {on}:"]
     details += [source(run.file, access.line)]
@@ -141,7 +141,7 @@ def _where(access: Access, offset: int, size: int) -> str:
         return "before its first element."
     if offset >= access.region.span:
         return f"and {'it has no element' if not size else f'its last element is at {access.region.span - 1}'}."
-    return f"which lies between its elements: its strides are {tuple(access.region.tensor.stride())}."
+    return f"which is between its elements: its strides are {tuple(access.region.tensor.stride())}."
 
 
 def _program(access: Access, other: int | None) -> str:
@@ -190,7 +190,7 @@ def ordered(run: Run):
 def _unordered(run: Run, access: Access, offset: int, who: str) -> Finding:
     dtype = str(access.region.tensor.dtype).removeprefix("torch.")
     message = f"Line {access.line}: {who} add to {draw.name_of(access)}{_element(access, offset)}. "
-    message += f"Their order is not promised, so the {dtype} sum may differ each time."
+    message += f"Their order is not promised, so the {dtype} sum may differ from run to run."
     finding = Finding(message, str(run.case), [source(run.file, access.line)], guess=run.spec.ordered)
     return with_picture(finding, access, int(np.flatnonzero(access.mask)[0]), {offset})
 
@@ -297,13 +297,13 @@ def honest(run: Run):
         message = f"torch computed something: `{name}`" + (f", in line {line}:" if line else ".")
         details = [source(run.file, line)] if line else []
         raise Fault(
-            Finding(message, details=details, guess="Here the kernel does the work: torch may allocate, and no more.")
+            Finding(message, details=details, guess="The kernel has to do the work here; torch may only allocate.")
         )
     for name, actual in run.results.items():
         if not isinstance(actual, torch.Tensor) or not actual.numel():
             continue
         if not run.launches:
-            message = f"{run.spec.function} launched no kernel, and returned a result all the same."
+            message = f"{run.spec.function} launched no kernel, but returned a result all the same."
             raise Fault(
                 Finding(
                     message,
@@ -321,10 +321,12 @@ def honest(run: Run):
         if run.spec.covers and not region.covered[offsets].all():
             lost = int(offsets[np.flatnonzero(~region.covered[offsets])[0]])
             message = f"No program stored the result's element at offset {lost}."
-            raise Fault(Finding(message, str(run.case), guess="Its value is right by chance, or comes from elsewhere."))
+            raise Fault(
+                Finding(message, str(run.case), guess="Its value is right by chance, or comes from somewhere else.")
+            )
         done = region.covered[offsets]
         if (region.memory()[offsets][done] != region.shadow[offsets][done]).any():
-            message = "Something else than a kernel changed the result after the kernel had stored it."
+            message = "Something other than a kernel changed the result after the kernel had stored it."
             raise Fault(Finding(message, str(run.case), guess="The kernel has to store what the function returns."))
 
 
@@ -335,14 +337,16 @@ def counts(run: Run):
         _moved(run, spec.most_moved)
     if spec.most_launches is not None and len(run.launches) > spec.most_launches:
         names = ", ".join(launch.kernel for launch in run.launches)
-        message = f"{spec.function} launches {len(run.launches)} kernels, and {spec.most_launches} can do it: {names}."
+        message = (
+            f"{spec.function} launches {len(run.launches)} kernels, where {spec.most_launches} can do it: {names}."
+        )
         raise Fault(Finding(message, str(run.case)))
     if spec.most_blocks is not None:
         _blocks(run, spec.most_blocks)
     for launch in run.launches if spec.programs else ():
         if launch.programs != (asked := run.inputs[spec.programs]):
             message = f"{launch.kernel} is launched with {_programs(launch.programs)}, and {spec.programs} is {asked}."
-            raise Fault(Finding(message, str(run.case), guess="Does the grid have just as many?"))
+            raise Fault(Finding(message, str(run.case), guess="Does the grid have exactly that many?"))
     if not spec.idle:
         _idle(run)
     for name, most in spec.most_reads.items():
@@ -350,8 +354,8 @@ def counts(run: Run):
         if region.span:
             reads = float(np.median(region.reads[region.index >= 0]))
             if reads > most:
-                message = f"Your kernels read each element of {name} {reads:g} times; {most:g} can do it."
-                guess = "What is read twice could stay in the program's block."
+                message = f"Your kernels read each element of {name} {reads:g} times; {most:g} would do."
+                guess = "A value that is read twice could stay in the program's block."
                 if most > 1:
                     guess = "Can one pass over the blocks do the work of two?"
                 raise Fault(Finding(message, str(run.case), guess=guess))
@@ -374,7 +378,7 @@ def _blocks(run: Run, most: int):
                 if len(many) > most:
                     message = f"Program {_pid(launch.pid(program))} stores {len(many)} blocks, one after another"
                     message += f", and the launch has {_programs(launch.programs)}."
-                    guess = "A GPU is fast by many programs at once. Are there as many as there are blocks?"
+                    guess = "A GPU is fast because it runs many programs at once. Are there as many as blocks?"
                     raise Fault(Finding(message, str(run.case), [source(run.file, first.line)], guess=guess))
 
 
@@ -394,7 +398,10 @@ def _by_element(run: Run) -> Access | None:
 
 def _lanes(run: Run):
     if access := _by_element(run):
-        message = f"Line {access.line} loads {draw.name_of(access)} one element at a time, and a block is asked for."
+        message = (
+            f"Line {access.line} loads {draw.name_of(access)} one element at a time, where a whole "
+            "block should be loaded."
+        )
         guess = "The lanes of a block are `tl.arange(0, …)`: which offsets do they have, and which lanes does a mask "
         guess += "switch off?"
         raise Fault(Finding(message, str(run.case), [source(run.file, access.line)], guess=guess))
@@ -418,7 +425,7 @@ def _idle(run: Run):
         if stored and len(stored) < launch.programs:  # of nothing at all, one program may be launched
             idle = launch.programs - len(stored)
             message = f"{idle} of {_programs(launch.programs)} of {launch.kernel} store{'s' * (idle == 1)} nothing."
-            guess = "Does the grid count blocks, or elements? A program with no work takes its place all the same."
+            guess = "Does the grid count blocks, or elements? A program without work still takes up its place."
             raise Fault(Finding(message, str(run.case), guess=guess))
 
 
@@ -434,10 +441,10 @@ def sectors(access: Access) -> tuple[int, int]:
 
 def _wasted(run: Run, name: str, used: float, least: float, access: Access) -> Finding:
     fetched, needed = sectors(access)
-    message = f"Of the bytes of {name} that your loads fetch, {used:.0%} are used; {least:.0%} can be."
-    what = f"{fetched} sectors of {SECTOR} bytes for {int(access.mask.sum())} elements, which {needed} could hold:"
+    message = f"Of the bytes of {name} that your loads fetch, {used:.0%} are used; {least:.0%} could be."
+    what = f"{fetched} sectors of {SECTOR} bytes for {int(access.mask.sum())} elements that would fit into {needed}:"
     details = [f"A load of program {_pid(access.pid)} fetches {what}", source(run.file, access.line)]
-    guess = "Memory answers with sectors. Does a program load what lies side by side, or one element of each row?"
+    guess = "Memory delivers whole sectors. Does a program load neighboring elements, or one from each row?"
     return with_picture(Finding(message, str(run.case), details, guess=guess), access, 0)
 
 
@@ -448,6 +455,6 @@ def _moved(run: Run, most: float):
     tensors = [value for value in [*run.inputs.values(), *run.results.values()] if isinstance(value, torch.Tensor)]
     must = sum(tensor.numel() * tensor.itemsize for tensor in tensors)
     if moved > most * must:
-        message = f"Your kernels move {moved} bytes; inputs and result have {must}."
-        guess = "What is stored and loaded again could stay in the program's block. And is each input loaded once?"
+        message = f"Your kernels move {moved} bytes; inputs and result together have {must}."
+        guess = "A value that is stored and loaded again could stay in the program's block. Is each input loaded once?"
         raise Fault(Finding(message, str(run.case), guess=guess))

@@ -193,7 +193,7 @@ def show(desk: Desk, exercise: Exercise, checker: Checker, board: Board):
         if following is not None:
             desk.lay_out(following)
             more = f"Next: {following.name}. Your copy is {desk.copy_of(following)}: save it to check it here."
-            more += f" ({before} before it {are(before)} open.)" if before else ""
+            more += f" ({before} before it {are(before)} still open.)" if before else ""
     board.show(part(exercise, verdict, more))
     message = "right" if verdict.finding is None else verdict.finding.message.splitlines()[0]
     desk.say(f"{time.strftime('%H:%M:%S')} {exercise.name}: {message}")

@@ -120,7 +120,7 @@ def returns_a_value(text: str) -> str:
             return message + (
                 f"Remove this line: line {behind} stores, and it is never reached."
                 if behind
-                else "Remove this line, and write what should last by `tl.store`."
+                else "Remove this line, and write what should last with `tl.store`."
             )
     return ""
 
@@ -150,27 +150,28 @@ def _unknown(source: Source, function: ast.FunctionDef, name: str, use: ast.Name
     if stores:
         first = min(stores, key=lambda n: n.lineno)
         if first.lineno > use.lineno:
-            return f"Line {use.lineno} uses `{name}`, and line {first.lineno}, behind it, is the first to set it."
+            return f"Line {use.lineno} uses `{name}`, but line {first.lineno}, after it, is the first to set it."
         around = [n for n in _within(function) if isinstance(n, ast.If | LOOPS) and _holds(n, first)]
         if any(not _holds(block, use) for block in around):
-            where = "in an `if` or a loop, behind which it is unknown"
+            where = "in an `if` or a loop, after which it is unknown"
             return f"Line {first.lineno} sets `{name}` {where}: set it before, too."
         if first.lineno == use.lineno:
-            begin = "With which value does it begin, before the loop?" if around else "Is it a name of the lesson?"
+            begin = "Which value does it have before the loop?" if around else "Is it a name from the lesson?"
             return f"Line {use.lineno} uses `{name}`, which no line before it sets. {begin}"
         return ""
     called = any(isinstance(n, ast.Call) and n.func is use for n in _within(function))
     if called and (module := _library(name, kernel)):
         return f"Is it `{module}.{name}`?"
     if source.behind_a_gap(use.lineno):
-        return f"Line {use.lineno}, behind the gap, uses `{name}`, so the gap must set it."
+        return f"Line {use.lineno}, after the gap, uses `{name}`, so the gap must set it."
     if called:
         also = ", with its `@triton.jit`, above the kernel" if kernel else ""
         return (
-            f"`{name}` is defined nowhere in this file. Is it a function of the lesson's file? Then copy it, too{also}."
+            f"`{name}` is defined nowhere in this file. Is it a function from the lesson's file? Then "
+            f"copy it, too{also}."
         )
     if not kernel and any(name in parameters(k) for k in source.kernels):
-        message = "Outside of the kernel its parameters have no value. "
+        message = "Outside the kernel, its parameters have no value. "
         if held := _held(function, name, use.lineno):
             return f"{message}Here it is `{held}`."
         return message + "Which number does the launch pass for this one, and what is it called there?"
@@ -181,7 +182,7 @@ def _unknown(source: Source, function: ast.FunctionDef, name: str, use: ast.Name
         if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and n.lineno < use.lineno and n.id not in known
     ]
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
-    question = f"Is it `{near[0]}`?" if near else "Is it a name of the lesson?"
+    question = f"Is it `{near[0]}`?" if near else "Is it a name from the lesson?"
     if not known or hasattr(builtins, name):
         return ""
     if not kernel and name in {*sys.stdlib_module_names, "np", "numpy"}:
@@ -260,10 +261,10 @@ def names_in_mask(file: str, line: int) -> set[str]:
 
 def two_stores(file: str, first: int, second: int) -> str:
     """Explain two lines that store the same element."""
-    source, message = read(file), f"Line {first} has stored it already. "
+    source, message = read(file), f"Line {first} has already stored it. "
     if source and source.in_gap(first) and source.behind_a_gap(second):
-        return message + f"Line {second}, behind the gap, is the store of the exercise: leave out yours."
-    return message + "Which of the two is to store it?"
+        return message + f"Line {second}, after the gap, is the exercise's own store, so leave yours out."
+    return message + "Which of the two should store it?"
 
 
 def fixed(file: str, call: ast.AST | None) -> tuple[list[str], str]:
@@ -480,7 +481,7 @@ def too_few(file: str, line: int, missing: list[str]) -> str:
     for argument in launch.args:
         if _is_tuple(argument, names):
             what = ast.unparse(argument)
-            return f"`{what}` is a tuple, and takes the place of one argument: `*{what}` passes each of its numbers."
+            return f"`{what}` is a tuple and counts as one argument: `*{what}` passes each of its numbers."
     known, given = parameters(kernel), _spread(launch.args, names, {})
     message = f"{kernel.name} takes {_listed(known)}. "
     if None not in given:
@@ -490,7 +491,7 @@ def too_few(file: str, line: int, missing: list[str]) -> str:
     if tip := _misplaced(kernel, given, names):
         return message + tip
     message += f"Where is {missing[0]}?" if len(missing) == 1 else f"Where are {_listed(missing)}?"
-    return message + (" Or has each config of the tuner the rest?" if tuned(source) else "")
+    return message + (" Or do all of the tuner's configs set the rest?" if tuned(source) else "")
 
 
 def _misplaced(kernel: ast.FunctionDef, given: list, names: dict[str, ast.AST]) -> str:

@@ -57,10 +57,10 @@ if TYPE_CHECKING:
 Size = dict[str, int]
 Inputs = dict[str, Any]
 KINDS = {
-    "gap": "fill the gap",
+    "gap": "fill in the gap",
     "bug": "find the bug",
     "faster": "make it faster",
-    "scratch": "write it from nothing",
+    "scratch": "write it from scratch",
 }
 FINISHED = ("bug", "faster")  # kinds whose skeleton holds code in its gaps: wrong, or slow
 

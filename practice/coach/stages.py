@@ -148,7 +148,7 @@ def strides(spec: Spec, run: Run):
     contiguous = all(not isinstance(value, torch.Tensor) or value.is_contiguous() for value in run.inputs.values())
     if spec.strides == "refused" and not contiguous:
         got = "returned a result" if run.error is None else "raised " + raised(run.error, run.file)[0]
-        message = f"{spec.function} should refuse a tensor that is not contiguous, by a ValueError. It {got}."
+        message = f"{spec.function} should refuse a tensor that is not contiguous, with a ValueError. It {got}."
         raise Fault(Finding(message, str(run.case)))
     judge.shape(run)
     judge.bounds(run)

@@ -38,7 +38,7 @@ CHEATS = {
     ),
     "NumPy changes it afterwards": (
         LAUNCH.replace("x, y, a, n", "x, y, 1.0, n").replace("return y", "y.numpy()[:] = x.numpy() * a\n    return y"),
-        "Something else than a kernel changed the result",
+        "Something other than a kernel changed the result",
     ),
 }
 CACHE = """\
@@ -65,7 +65,7 @@ def test_a_cheat_fails_and_is_told_why(cheat, check):
 @pytest.mark.parametrize(
     ("code", "stage", "message"),
     [
-        ("    while True: pass\n", "compiles", "was stopped after 3 seconds. Is there a loop that does not end?"),
+        ("    while True: pass\n", "compiles", "was stopped after 3 seconds. Is there a loop that never ends?"),
         ("    import os; os._exit(3)\n", "compiles", "ended the whole process: exit status 3"),
         ("    exit()\n", "compiles", "Your file ends the process"),
         ("    import os; os.kill(os.getpid(), 11)\n", "compiles", "a read or write of memory that is not there"),
@@ -186,7 +186,7 @@ def test_what_another_lane_stored_is_read_behind_a_barrier_only(barrier, check):
     text = SCALE.solution.replace(LAUNCH, launch).replace(store, body.format(barrier=barrier))
     text = text.replace("def scale_kernel(x_ptr, y_ptr, a, n, BLOCK: tl.constexpr):", head)
     finding = check(SCALE, text, tasks=("interpret",)).finding
-    assert barrier or (finding.stage, "no barrier stands between" in finding.message) == ("bounds", True)
+    assert barrier or (finding.stage, "no barrier in between" in finding.message) == ("bounds", True)
     assert not barrier or finding is None, finding.text()
 
 
@@ -199,7 +199,7 @@ def test_what_another_lane_loads_is_stored_behind_a_barrier_only(barrier, check)
 """
     text = SCALE.solution.replace(store, mirrored).replace("torch.empty_like(x)", "torch.zeros_like(x)")
     finding = check(SCALE, text, tasks=("interpret",)).finding
-    between = "reads before, and no barrier stands between"
+    between = "reads earlier, with no barrier in between"
     assert barrier or (finding.stage, between in finding.message) == ("bounds", True)
     assert not barrier or finding is None, finding.text()
 
@@ -241,7 +241,7 @@ def test_what_a_launch_imports_is_there_before_a_check_begins(check):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("def scale(:\n", "is no Python in line 1"),
+        ("def scale(:\n", "is not valid Python in line 1"),
         (
             "import no_such_module\n",
             "Your file raised ModuleNotFoundError: No module named 'no_such_module', in line 1:",

@@ -68,7 +68,7 @@ def test_the_next_is_behind_what_passed_and_what_is_open_before_it_is_counted(de
     for exercise in desk.all:
         desk.lay_out(exercise)
     desk.check(second, Toy(RIGHT))
-    assert desk.message[-1] == "Next: row_sum. (1 before it is open.) Run `python practice.py check row_sum`."
+    assert desk.message[-1] == "Next: row_sum. (1 before it is still open.) Run `python practice.py check row_sum`."
     desk.check(third, Toy(RIGHT))
     assert desk.message[-1] == "Next: scale. Run `python practice.py`."
     desk.check(first, Toy(RIGHT))
@@ -83,7 +83,7 @@ def test_several_that_are_open_are_counted(tmp_path):
     desk.lay_out(exercise)
     desk.check(exercise, Toy(RIGHT))
     before = [e.name for e in desk.all].index("add_norm") - 1
-    assert message[-1].startswith(f"Next: add_norm. ({before} before it are open.) Run `python practice.py check add_")
+    assert message[-1].startswith(f"Next: add_norm. ({before} before it are still open.) Run `python practice.py check add_")
 
 
 @pytest.mark.parametrize(
@@ -330,9 +330,7 @@ def test_a_reader_does_the_first_exercise(folder):
 
 def test_a_check_of_a_new_copy_says_which_lesson_leads_to_it(folder):
     done = practice(folder, "check", "row_sum")
-    assert (
-        "Sum each row with a mask" in done.stdout and "\nAfter: " in done.stdout and "Gap 1 is still" in done.stdout
-    )
+    assert "Sum each row with a mask" in done.stdout and "\nAfter: " in done.stdout and "Gap 1 is still" in done.stdout
     assert "After: " not in practice(folder, "check", "row_sum").stdout
 
 

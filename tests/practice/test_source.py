@@ -38,12 +38,12 @@ def host(x):
 """
 NAMES = {
     "offests": "`offests` is neither a parameter of kernel nor set in it. Is it `offsets`?",
-    "late": "Line 13 sets `late` in an `if` or a loop, behind which it is unknown: set it before, too.",
+    "late": "Line 13 sets `late` in an `if` or a loop, after which it is unknown: set it before, too.",
     "place": "`place` is defined nowhere in this file.",
     "zeros": "Is it `tl.zeros`?",
-    "share": "Line 21, behind the gap, uses `share`, so the gap must set it.",
+    "share": "Line 21, after the gap, uses `share`, so the gap must set it.",
     "BLOCK": "",  # of the kernel, where it is a parameter
-    "result": "`result` is not set in host; it has x, out, grid. Is it a name of the lesson?",
+    "result": "`result` is not set in host; it has x, out, grid. Is it a name from the lesson?",
     "cdiv": "Is it `triton.cdiv`?",
 }
 
@@ -65,7 +65,7 @@ def test_a_name_that_is_not_defined(name, file):
 
 def test_a_parameter_has_no_value_outside_of_its_kernel(file):
     line = FILE.splitlines().index("    grid = x.numel() / BLOCK") + 1
-    assert source.about_name(file(), "BLOCK", line).startswith("Outside of the kernel its parameters have no value.")
+    assert source.about_name(file(), "BLOCK", line).startswith("Outside the kernel, its parameters have no value.")
 
 
 def test_a_module_that_is_not_imported(file):
@@ -75,12 +75,12 @@ def test_a_module_that_is_not_imported(file):
 
 def test_a_name_that_is_set_later(file):
     text = "import triton\n@triton.jit\ndef kernel(x_ptr):\n    y = x + 1\n    x = 2\n"
-    assert source.about_name(file(text), "x") == "Line 4 uses `x`, and line 5, behind it, is the first to set it."
+    assert source.about_name(file(text), "x") == "Line 4 uses `x`, but line 5, after it, is the first to set it."
 
 
 def test_a_name_that_begins_with_nothing(file):
     text = "import triton\n@triton.jit\ndef kernel(n):\n    for i in range(n):\n        total = total + i\n"
-    message = "Line 5 uses `total`, which no line before it sets. With which value does it begin, before the loop?"
+    message = "Line 5 uses `total`, which no line before it sets. Which value does it have before the loop?"
     assert source.about_name(file(text), "total") == message
     text = "import triton\n@triton.jit\ndef kernel(n):\n    mask = mask & 1\n"
     assert source.about_name(file(text), "mask").startswith("Line 4 uses `mask`, which no line before it sets.")
@@ -114,9 +114,9 @@ def test_a_mask_of_python(file):
 
 def test_two_stores(file):
     assert source.two_stores(file(), 12, 21).endswith(
-        "Line 21, behind the gap, is the store of the exercise: leave out yours."
+        "Line 21, after the gap, is the exercise's own store, so leave yours out."
     )
-    assert source.two_stores(file(), 12, 13).endswith("Which of the two is to store it?")
+    assert source.two_stores(file(), 12, 13).endswith("Which of the two should store it?")
 
 
 def test_the_host_function(file):
@@ -204,8 +204,8 @@ def test_what_an_access_uses(file):
 @pytest.mark.parametrize(
     ("arguments", "missing", "message"),
     [
-        ("x, y, n, strides, BLOCK=4", "stride_y", "`strides` is a tuple, and takes the place of one argument: `*strid"),
-        ("x, y, n, x.stride(), BLOCK=4", "stride_y", "`x.stride()` is a tuple, and takes the place of one argument"),
+        ("x, y, n, strides, BLOCK=4", "stride_y", "`strides` is a tuple and counts as one argument: `*strid"),
+        ("x, y, n, x.stride(), BLOCK=4", "stride_y", "`x.stride()` is a tuple and counts as one argument"),
         ("x, y, n, 5, 1, BLOCK=4", "stride_y", "Line 21 passes 5 arguments by position, and BLOCK by name. Where is "),
         ("x, n, 5, 1, 1, BLOCK=4", "stride_y", "`n`, a number, is passed as y_ptr."),
         ("x, x.stride(0), 5, 1, 1, BLOCK=4", "stride_y", "`x.stride(0)`, a stride, is passed as y_ptr."),
@@ -226,7 +226,7 @@ def test_a_launch_with_too_few_arguments(arguments, missing, message, file):
 def test_a_tuner_is_spoken_of_where_there_is_one(file):
     text = LAUNCH.replace("ARGUMENTS", "x, y, n, *strides").replace("@triton", "@triton.autotune([], [])\n@triton")
     error = "missing 1 required positional argument: 'BLOCK'"
-    assert mistakes.about_error(error, file(text), LINE + 1).endswith("Or has each config of the tuner the rest?")
+    assert mistakes.about_error(error, file(text), LINE + 1).endswith("Or do all of the tuner's configs set the rest?")
 
 
 def test_a_number_that_a_dictionary_holds(file):
@@ -256,11 +256,12 @@ def test_the_shape_of_a_block(file):
 
 def test_two_branches_of_an_if():
     message = "Mismatched type for y between then block ({}) and else block ({})"
+    same = "if not, but both must have the same"
     for kinds, tip in {
-        ("int32", "fp32"): "`y` is int32 where the `if` holds, and float32 where not: both must have the same dtype. A",
-        ("fp16", "fp32"): "`y` is float16 where the `if` holds, and float32 where not: both must have the same dtype.",
-        ("<['8'], fp32>", "fp32"): "`y` is a block of 8 where the `if` holds, and one number where not: both must have",
-        ("<['8'], int64>", "<['8'], fp32>"): "`y` is int64 where the `if` holds, and float32 where not",
+        ("int32", "fp32"): f"`y` is int32 if the condition holds and float32 {same} dtype. A",
+        ("fp16", "fp32"): f"`y` is float16 if the condition holds and float32 {same} dtype.",
+        ("<['8'], fp32>", "fp32"): f"`y` is a block of 8 if the condition holds and one number {same} shape.",
+        ("<['8'], int64>", "<['8'], fp32>"): f"`y` is int64 if the condition holds and float32 {same} dtype.",
     }.items():
         explained = mistakes.about_error(message.format(*kinds))
         assert explained.startswith(tip) and explained.endswith("`0`.") == ("int" in "".join(kinds))
@@ -283,13 +284,13 @@ def test_what_triton_does_not_have():
 def test_a_function_of_the_file_that_is_no_kernel(file):
     message = "RuntimeError: Unsupported function referenced: <function {} at 0x7f>"
     path = file(LAUNCH)
-    tip = "A kernel calls `plain`, so that needs `@triton.jit`, too."
+    tip = "A kernel calls `plain`, which therefore needs `@triton.jit`, too."
     assert mistakes.about_error(message.format("plain"), path) == tip
-    assert "functions are those of `tl`" in mistakes.about_error(message.format("other"), path)
+    assert "use the functions of `tl`" in mistakes.about_error(message.format("other"), path)
 
 
 def test_no_file_no_sentence(tmp_path):
     path = str(tmp_path / "gone.py")
     assert source.read(path) is None
     assert source.about_name(path, "x") == source.grid_of(path, 1) == source.begins_as(path, "x") == ""
-    assert source.two_stores(path, 1, 2) == "Line 1 has stored it already. Which of the two is to store it?"
+    assert source.two_stores(path, 1, 2) == "Line 1 has already stored it. Which of the two should store it?"

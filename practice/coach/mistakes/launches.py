@@ -20,11 +20,11 @@ def grid_of_a_launch(message, file, line, node):
     if match := re.search(r"int\(\) argument must be .* not '(tuple|function)'", message):
         if name := source.grid_of(file, line):
             what = "a tuple" if match[1] == "tuple" else "a function"
-            return f"Line {line} puts `{name}` in a tuple already: the gap wants a number, not {what}."
+            return f"Line {line} already puts `{name}` in a tuple, so the gap needs a number, not {what}."
         if match[1] == "function":
             return "A grid is a tuple of numbers, or a function that returns one: not a tuple with a function in it."
     if "'float' object cannot be interpreted as an integer" in message and source.divides(file, line):
-        return "`/` gives a float, and here a whole number is wanted. A grid is rounded up, by `triton.cdiv`."
+        return "`/` gives a float, but this has to be a whole number. Round the grid up with `triton.cdiv`."
     return None
 
 
@@ -80,7 +80,7 @@ def wrong_step(run, name, at, got, want, owner, missed):
     if len(run.launches[-1].grid) and second[0] > first[-1] + 1 and run.launches[-1].grid[1:] == (1, 1):
         return (
             f"Program 0 ends at offset {first[-1]} and program 1 begins at {second[0]}. "
-            f"Looks as if `pid` is multiplied by something else than the block's size."
+            f"It looks as if `pid` is multiplied by something other than the block size."
         )
     return None
 
@@ -93,8 +93,8 @@ def axes_of_the_grid(run, name, at, got, want, owner, missed):
         if launch.grid[1] > 1 and idle:
             pid = launch.pid(min(idle))
             return (
-                f"Program {pid} has no element, and {missed} elements have no program. Has the grid its axes in the "
-                "kernel's order: does the kernel count the same on each axis?"
+                f"Program {pid} has no element, and {missed} elements have no program. Are the grid's axes in "
+                "the kernel's order: does the kernel count the same on each axis?"
             )
     return None
 
@@ -111,7 +111,7 @@ def short_row(run, name, at, got, want, owner, missed):
     reached = max(int(access.offsets.max()) for access in first)
     if second[0].offsets.flat[0] == stride and reached < columns - 1:
         return (
-            f"Each program begins a row, and stores {reached + 1} of its {columns} elements. Is the block as long as "
+            f"Each program begins a row, but stores {reached + 1} of its {columns} elements. Is the block as long as "
             "a row, or is there a loop along it?"
         )
     return None
@@ -134,7 +134,7 @@ def same_loads(run, name, at, got, want, owner, missed):
             unread = access.op == "load" and region.given and (region.reads[region.index >= 0] == 0).any()
             if unread and accesses.all_the_same(access):
                 return (
-                    f"Every program loads the same elements of {draw.name_of(access)}, in line {access.line}, and some "
-                    "are loaded by none. Did you forget the program's number there?"
+                    f"Every program loads the same elements of {draw.name_of(access)}, in line {access.line}, and no "
+                    "program loads the others. Did you forget the program's number there?"
                 ), access
     return None

@@ -15,7 +15,7 @@ def joined_masks(run, trouble):
     if not (operator := source.joined_masks(run.file, trouble.access.line)):
         return None
     symbol = "&" if operator[0] == "and" else "|"
-    return f"Line {operator[1]} has `{operator[0]}` between two masks, of which Python takes one. Write `{symbol}`."
+    return f"Line {operator[1]} joins two masks with `{operator[0]}`, which keeps only one of them. Write `{symbol}`."
 
 
 def no_mask(run, trouble):
@@ -58,11 +58,11 @@ def beside_the_tile(run, trouble):
         beyond = first[axis] + np.arange(on.shape[axis]) >= tensor.shape[axis]
         if (gone := np.flatnonzero(beyond & on.any(axis=1 - axis))).size:
             which = f"{what} {gone[0]}" if gone.size == 1 else f"{what}s {gone[0]} to {gone[-1]}"
-            message = f"The mask is on in {which} of the tile, and {draw.name_of(access)} ends before. "
+            message = f"The mask is on in {which} of the tile, but {draw.name_of(access)} ends before that. "
             end, size = int(first[axis] + gone[-1] + 1), tensor.shape[axis]
             known = source.names_in_mask(run.file, access.line) if gone[-1] < on.shape[axis] - 1 else set()
             if other := [name for name in known if access.launch.given.get(name) == end]:
-                message += f"It lets {end} {what}s pass, which is {other[0]}, and there are {size}: "
+                message += f"It lets {end} {what}s pass, which is {other[0]}, but there are {size}: "
                 return message + "compare with those."
             if known and end == size + 1:
                 return message + "Does your mask say `<=` where `<` is right?"
@@ -74,7 +74,7 @@ def mask_says_on(run, trouble):
     if trouble.kind == "outside":
         on = trouble.access.mask
         if on.size == 1:
-            return "The mask is on. Has each index in this offset its own stride, and is none counted twice?"
+            return "The mask is on. Does each index in this offset have its own stride, and is none counted twice?"
         which = "every lane" if on.all() else f"{int(on.sum())} of {on.size} lanes"
         message = f"The mask has {which} on. Does it compare the right offsets with the right length?"
         access = trouble.access
@@ -82,7 +82,7 @@ def mask_says_on(run, trouble):
             if accesses.siblings(access)[access.program][0] is not access:
                 return message + " Or does the loop end a step too late?"
             if access.program == access.launch.programs - 1 > 0:
-                return message + " And has the launch more programs than there is work?"
+                return message + " And does the launch have more programs than there is work?"
         many = len(trouble.access.shape) > 1
         return message + (" If so: is each index multiplied by its own stride?" if many else "")
     return None
@@ -117,8 +117,8 @@ def undefined_memory(run, name, at, got, want, owner, missed):
         return None
     if load := undefined_load(run):
         return (
-            f"Line {load.line} loads without `other`. What a lane that is off holds is undefined, and here it reaches "
-            "the result: which value would change nothing?"
+            f"Line {load.line} loads without `other`. A lane that is off then holds an undefined value, and here that "
+            "value reaches the result. Which value would change nothing?"
         )
     if any(access.op == "atomic" for launch in run.launches for access in launch.accesses):
         return "An atomic operation adds to what is there. Does the result begin as zeros?"

@@ -12,7 +12,7 @@ def function_of_torch(message, file, line, node):
     if not re.search(r"Unsupported function referenced|NameError\(.(torch|math|np|numpy) is", message):
         return None
     if (own := re.search(r"<function (\w+) at", message)) and source.defines(file, own[1]):
-        return f"A kernel calls `{own[1]}`, so that needs `@triton.jit`, too."
+        return f"A kernel calls `{own[1]}`, which therefore needs `@triton.jit`, too."
     if not (call := source.of_torch(file)):
         return None
     import triton.language as tl
@@ -20,7 +20,7 @@ def function_of_torch(message, file, line, node):
     name = call[1].split(".")[-1]
     there = f": `tl.{name}`, not `{call[1]}`." if hasattr(tl, name) else f", which has no `{name}`."
     made = "" if hasattr(tl, name) or name not in errors.MADE_OF else f" {errors.MADE_OF[name]}"
-    return f"Line {call[0]} calls `{call[1]}`. In a kernel, functions are those of `tl`{there}{made}"
+    return f"Line {call[0]} calls `{call[1]}`. Inside a kernel, use the functions of `tl`{there}{made}"
 
 
 def made_of_others(message, file, line, node):
@@ -49,6 +49,6 @@ def larger_of_two(message, file, line, node):
 
 def tl_outside_a_kernel(message, file, line, node):
     if "outside of the scope of a kernel" in message and (name := source.tl_outside(file, line)):
-        outside = f"; outside it is `triton.{name}`" if name in ("cdiv", "next_power_of_2") else ""
-        return f"`tl.{name}` works in a kernel only{outside}."
+        outside = f"; outside, it is `triton.{name}`" if name in ("cdiv", "next_power_of_2") else ""
+        return f"`tl.{name}` works only inside a kernel{outside}."
     return None

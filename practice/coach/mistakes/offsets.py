@@ -20,7 +20,7 @@ def exchanged_strides(run, trouble):
     meant = np.zeros_like(on)
     meant[: len(tensor), : tensor.shape[1]] = True
     if row != column and [abs(step) for step in steps] == [column, row] and (on == meant).all():
-        return "Have rows and columns each other's stride? See the offsets, and what the launch passes."
+        return "Are the row and column strides swapped? Check the offsets and what the launch passes."
     return None
 
 
@@ -46,7 +46,7 @@ def backward_offsets(run, trouble):
     if len(access.shape) == 2 == tensor.ndim:
         for axis, what in ((1, "columns"), (0, "rows")):
             if on.shape[axis] > tensor.shape[axis] and (on == on.any(axis=axis, keepdims=True)).all():
-                return f"{message}{draw.name_of(access)} has {tensor.shape[axis]} {what}, and of the tile all " + (
+                return f"{message}{draw.name_of(access)} has {tensor.shape[axis]} {what}, but in the tile all " + (
                     f"{on.shape[axis]} are on. Does the mask compare the {what}, too?"
                 )
     return message + "Does the mask compare with the right length?"
@@ -57,15 +57,17 @@ def ignores_strides(run, trouble):
         strides = tuple(trouble.access.region.tensor.stride())
         if message := strides_of_another(run, trouble.access):
             return message
-        return f"Here the strides of what is stored are {strides}. Are its offsets made with those of something else?"
+        return f"The tensor stored here has the strides {strides}. Do the offsets use the strides of another tensor?"
     if run.case.layout and trouble.kind in ("outside", "twice"):
         other = ", or a `.contiguous()`" if "clone" in run.spec.torch_ops else ""
-        message = f"It was in bounds for a contiguous tensor. Looks as if a stride is missing from the offsets{other}."
+        message = (
+            f"It was in bounds for a contiguous tensor. It looks as if a stride is missing from the offsets{other}."
+        )
         return message + stride_left_out(run, [trouble.access])
     if trouble.kind == "outside" and accesses.lies_between_elements(trouble):
         if trouble.access.region.name == "the gradient":
             return "The gradient that comes in may have gaps. Does the kernel get what `.contiguous()` returns?"
-        return "Looks as if a stride is missing from the offsets." + stride_left_out(run, [trouble.access])
+        return "It looks as if a stride is missing from the offsets." + stride_left_out(run, [trouble.access])
     return None
 
 
@@ -81,7 +83,7 @@ def stride_left_out(run: Run, suspects: list[Access]) -> str:
         for parameter, axis in source.strides_passed(run.file, launch.line, region.name, ndims).items():
             size = region.tensor.shape[axis] if -region.tensor.ndim <= axis < region.tensor.ndim else 0
             if size > 1 and used is not None and parameter not in used:
-                return f" `{parameter}`, which the kernel gets, is not in line {access.line}."
+                return f" Line {access.line} does not use `{parameter}`, which the kernel gets."
     return ""
 
 
@@ -104,11 +106,11 @@ def row_begins(run, trouble):
     row, column = tensor.stride()
     if access.offsets.size == 1 or first != 0 or second == row or access.launch.programs != len(tensor):
         return None
-    message = f"Program 1 begins at offset {second}, and row 1 at {row}. "
+    message = f"Program 1 begins at offset {second}, but row 1 at {row}. "
     if second == 2 * row > 0:
         return message + "Is the row counted twice?"
     if second == column and access.offsets[1] == row:
-        return message + "Have rows and columns each other's stride?"
+        return message + "Are the row and column strides swapped?"
     if second == access.offsets.size:
         return message + "Is the row's number multiplied by the block, rather than by the stride?"
     return None
@@ -118,7 +120,7 @@ def diagonal_lanes(run, name, at, got, want, owner, missed):
     for access in accesses.stores_of(run) if missed else ():
         tensor, vector = access.region.tensor, len(access.shape) == 1 and access.offsets.size > 1
         if vector and tensor.ndim == 2 and (np.diff(access.offsets) == sum(tensor.stride())).all():
-            return "The lanes of a program lie on a diagonal: a tile takes `rows[:, None]` and `columns[None, :]`."
+            return "The lanes of a program are on a diagonal: a tile needs `rows[:, None]` and `columns[None, :]`."
     return None
 
 
@@ -130,7 +132,7 @@ def wrong_with_strides(run, name, at, got, want, owner, missed):
         what = "The result" if name == "out" else f"{name[0].upper()}{name[1:]}"
         return f"{what} is not contiguous: its strides are {strides}. Does the kernel store as if it were?"
     if run.case.layout and not run.case.fill:
-        message = "It was right for a contiguous tensor. Looks as if a stride is missing from the offsets."
+        message = "It was right for a contiguous tensor. It looks as if a stride is missing from the offsets."
         return message + stride_left_out(run, [a for launch in run.launches for a in launch.accesses])
     return None
 
@@ -138,5 +140,5 @@ def wrong_with_strides(run, name, at, got, want, owner, missed):
 def transposed_result(run, name, at, got, want, owner, missed):
     actual, expected = run.results[name], run.expected[name]
     if actual.ndim == 2 and actual.shape[0] == actual.shape[1] and torch.equal(actual, expected.mT):
-        return "This is the result, transposed. Are rows and columns, or their strides, exchanged?"
+        return "This is the result, transposed. Are rows and columns, or their strides, swapped?"
     return None

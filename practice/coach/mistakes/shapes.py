@@ -18,7 +18,7 @@ def changes_shape(message, file, line, node):
     if before == after:
         passed = source.begins_as(file, match[1])
         return (
-            f"A block keeps its dtype through a loop: {passed}. What is added to it is another dtype."
+            f"A block keeps its dtype through a loop: {passed}. What is added to it has another dtype."
             if passed
             else None
         )
@@ -26,7 +26,7 @@ def changes_shape(message, file, line, node):
     begins = f"`{match[1]}` begins as {first}, and becomes {then}. "
     if not before:
         return begins + "Is a `tl.sum` (`tl.max`) missing? Or should it begin as a block, with `tl.zeros`?"
-    return begins + "A loop keeps its shape: is it reduced too early, or along the wrong axis?"
+    return begins + "A block keeps its shape through a loop: is it reduced too early, or along the wrong axis?"
 
 
 def arange_of_variables(message, file, line, node):
@@ -37,8 +37,8 @@ def arange_of_variables(message, file, line, node):
         return None
     which = " and ".join(f"`{name}`" for name in names)
     return (
-        f"{which} {'is' if len(names) == 1 else 'are'} known only at run time. Both ends of `tl.arange` are constants: "
-        f"`tl.arange(0, {constant})`. Add what depends on the program outside of it."
+        f"{which} {'is' if len(names) == 1 else 'are'} known only at run time. Both ends of `tl.arange` "
+        f"must be constants: `tl.arange(0, {constant})`. Whatever depends on the program is added outside."
     )
 
 
@@ -70,12 +70,12 @@ def two_branches(message, file, line, node):
     shapes = [" × ".join(re.findall(r"'(\d+)'", kind)) for kind in match.groups()[1:]]
     if shapes[0] != shapes[1]:
         first, other = (f"a block of {shape}" if shape else "one number" for shape in shapes)
-        return f"`{match[1]}` is {first} where the `if` holds, and {other} where not: both must have the same shape."
+        return f"`{match[1]}` is {first} if the condition holds and {other} if not, but both must have the same shape."
     kinds = [re.sub(r".*, (\w+)>", r"\1", kind) for kind in match.groups()[1:]]
     first, other = (source.DTYPES.get(kind, kind) for kind in kinds)
-    message = f"`{match[1]}` is {first} where the `if` holds, and {other} where not: both must have the same dtype."
+    message = f"`{match[1]}` is {first} if the condition holds and {other} if not, but both must have the same dtype."
     whole = [kind for kind in (first, other) if "int" in kind]
-    return message + (" A number with a point is float32: `0.0`, not `0`." if len(whole) == 1 else "")
+    return message + (" A number with a decimal point is float32: `0.0`, not `0`." if len(whole) == 1 else "")
 
 
 def brackets_around_an_address(message, file, line, node):
@@ -83,8 +83,8 @@ def brackets_around_an_address(message, file, line, node):
     if isinstance(node, ast.Subscript) and (name := getattr(node.value, "id", "")).endswith("_ptr"):
         at = ast.unparse(node.slice)
         return (
-            f"`{name}` is an address. Read by `tl.load({name} + {at}, mask=…)`, write by `tl.store(…)`, which takes an "
-            "address, too."
+            f"`{name}` is an address. Read with `tl.load({name} + {at}, mask=…)`, write with `tl.store(…)`, which also "
+            "takes an address."
         )
     return None
 
@@ -114,8 +114,8 @@ def two_dtypes(message, file, line, node):
         return None
     if asked := next((ast.unparse(k.value) for k in node.keywords if k.arg == "out_dtype"), ""):
         return (
-            f"`tl.dot` gives {asked}, by `out_dtype`, and adds it to `{ast.unparse(node.args[2])}`: both must have the "
-            "same dtype."
+            f"With this `out_dtype`, `tl.dot` gives {asked} and adds it to `{ast.unparse(node.args[2])}`: both must "
+            "have the same dtype."
         )
     if passed := source.begins_as(file, ast.unparse(node.args[2])):
         return f"Without `out_dtype`, `tl.dot` gives float32, and both must have the same dtype: {passed}."

@@ -11,7 +11,7 @@ from . import accesses
 
 def overwritten_input(run, trouble):
     if trouble.kind == "input":
-        return "What a kernel writes needs memory of its own: is there a `torch.empty_like` for it?"
+        return "A kernel's result needs memory of its own. Is there a `torch.empty_like` for it?"
     return None
 
 
@@ -23,13 +23,13 @@ def shared_element(run, trouble):
 
 def race(run, trouble):
     if trouble.kind == "race":
-        return "A GPU starts programs in any order: what one writes, no other may touch in the same launch."
+        return "A GPU runs programs in any order, so what one of them writes, no other may touch in the same launch."
     return None
 
 
 def unordered(run, trouble):
     if trouble.kind == "unordered":
-        return "The threads of a program run apart: `tl.debug_barrier()` waits for all, and a block needs no memory."
+        return "A program's threads run independently: `tl.debug_barrier()` waits for all, and a block needs no memory."
     return None
 
 
@@ -41,8 +41,8 @@ def overlap(run, trouble):
     if trouble.other != trouble.access.program and len(starts) == 2:
         lanes = trouble.access.offsets.size
         return (
-            f"Program 0 begins at offset {starts[0]}, program 1 at {starts[1]}, and each has {lanes} lanes, of which "
-            f"the mask leaves some on that belong to somebody else. Is it the step, or the mask?"
+            f"Program 0 begins at offset {starts[0]}, program 1 at {starts[1]}, and each has {lanes} lanes. Some of "
+            f"those that the mask leaves on belong to another program. Is the step wrong, or the mask?"
         )
     access, offset = trouble.access, trouble.access.offsets[trouble.lane]
     before = list(itertools.takewhile(lambda other: other is not access, access.launch.accesses))
@@ -51,5 +51,8 @@ def overlap(run, trouble):
     if lines and lines[-1] != access.line:
         return source.two_stores(run.file, lines[-1], access.line)
     if np.unique(trouble.access.offsets[trouble.access.mask]).size == trouble.access.mask.sum():
-        return "It was another store of the same program. In a loop: how far do the offsets move with each step?"
+        return (
+            "Another store of the same program wrote it. If that is in a loop, how far do the offsets "
+            "move with each step?"
+        )
     return "Two lanes have the same offset. Does every index have its stride, and the mask `<` rather than `<=`?"

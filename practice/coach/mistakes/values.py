@@ -40,15 +40,18 @@ def rounded_sum(run, name, at, got, want, owner, missed):
                 return f"The sum is kept in tl.float32, but line {rounded} rounds what is added to it, in every step."
             if dtype == narrow and not rounded and parameter:
                 passes = f"line {launch.line} passes tl.{narrow} as {parameter}"
-                return f"What is added up in `{total}` is kept in tl.{narrow}, for {passes}. Is tl.float32 better?"
+                return f"`{total}` adds up in tl.{narrow}, because {passes}. Would tl.float32 be better?"
             if dtype == narrow and not rounded:
-                return f"What is added up in `{total}` is kept in tl.{narrow}, by line {line}. Is tl.float32 better?"
+                return f"`{total}` adds up in tl.{narrow}, which line {line} chose. Would tl.float32 be better?"
         if sums and source.narrow(run.file, launch.kernel, launch.given, narrow):
-            return f"Close, but not close enough. Looks as if the sum is kept in tl.{narrow}; is tl.float32 better?"
+            return (
+                f"Close, but not close enough. It looks as if the sum is kept in tl.{narrow}. Would "
+                f"tl.float32 be better?"
+            )
     if near and by_steps(run, actual):
         return (
-            f"Close, but not close enough. A sum that is rounded to tl.{narrow} in each step gives these very numbers: "
-            "is something in the loop kept in it?"
+            f"Close, but not close enough. A sum rounded to tl.{narrow} in each step gives exactly these numbers: "
+            "does something in the loop have that dtype?"
         )
     return None
 
@@ -76,8 +79,8 @@ def by_steps(run, actual) -> bool:
 def multiplied_as_tf32(run, name, at, got, want, owner, missed):
     if line := run.recorder.tf32:
         return (
-            f"A GPU multiplies float32 as TF32, with 10 bits behind the point, and so does line {line}. All 23 bits "
-            'count in `tl.dot(…, input_precision="ieee")`.'
+            f"A GPU multiplies float32 as TF32, with 10 bits after the point, and so does line {line}. With "
+            '`tl.dot(…, input_precision="ieee")`, all 23 count.'
         )
     return None
 
@@ -101,8 +104,8 @@ def unread_element(run, name, at, got, want, owner, missed):
             mine = [access for access in mine if owner is not None and access.program == owner.program] or mine
             what = f"{draw.name_of(mine[0]) if mine else given}[{', '.join(map(str, place))}]"
             verb = "is not" if unread.size == 1 else "are not"
-            message = f"{what} is read by no program ({unread.size} of {value.numel()} elements {verb})."
-            return (f"{message} Which offsets has the load in line {mine[0].line}?", mine[0]) if mine else message
+            message = f"No program reads {what} ({unread.size} of {value.numel()} elements {verb} read)."
+            return (f"{message} Which offsets does the load in line {mine[0].line} have?", mine[0]) if mine else message
     return None
 
 

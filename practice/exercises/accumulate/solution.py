@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the bugs. A product of float16 matrices that is off as soon as its sums are large.
+"""Find the bugs. A product of two float16 matrices that goes wrong as soon as its sums get large.
 
-In float16, 2048 + 1 is 2048, for above 2048 it has no odd numbers: 4,096 ones, added one by one, give 2,048. So sums
-are kept in float32, and only the store rounds, once. This kernel rounds in between, in two ways: with K = 2 nobody
-notices, with K = 40 it gives 5,468 where 5,464 is right. Mend both. The result stays float16.
+In float16, 2048 + 1 is 2048, because above 2048 there are no odd numbers left. Add up 4,096 ones, one at a time, and
+you get 2,048. That is why a kernel keeps its sums in float32 and rounds only once, when it stores them. This kernel
+also rounds in between, in two places. With K = 2 nobody notices; with K = 40 it gives 5,468 instead of 5,464. Fix both.
+The result stays float16.
 """
 
 import torch
@@ -25,7 +26,7 @@ def matmul_kernel(
     a_ptrs = a_ptr + m[:, None] * stride_am + k[None, :] * stride_ak
     b_ptrs = b_ptr + k[:, None] * stride_bk + n[None, :] * stride_bn
     acc = tl.zeros((BLOCK_M, BLOCK_N), SUMS)
-    # gap 1: one of these lines has a fault
+    # gap 1: one of these lines has a bug
     for start in range(0, K, BLOCK_K):
         inside = k < K - start
         a = tl.load(a_ptrs, mask=(m[:, None] < M) & inside[None, :], other=0)
@@ -40,7 +41,7 @@ def matmul_kernel(
 def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """Return a @ b, of two float16 matrices of any strides."""
     (M, K), N = a.shape, b.shape[1]
-    # gap 2: here, too
+    # gap 2: so does this one
     c = torch.empty((M, N), dtype=a.dtype, device=a.device)
     tile = {"BLOCK_M": 8, "BLOCK_N": 8, "BLOCK_K": 32}
     programs = triton.cdiv(M, 8) * triton.cdiv(N, 8)

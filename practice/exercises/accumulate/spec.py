@@ -46,7 +46,8 @@ SPEC = Spec(
     blocks={"m": 8, "n": 8, "k": STEP},
     layouts=("spread", "transposed"),
     mistaken={
-        "Each step adds the sum so far once more. Is it both given to `tl.dot` and added to what that returns?": twice,
+        "Each step adds the running sum once more. Is it passed to `tl.dot` and also added to what that "
+        "returns?": twice,
     },
     most_launches=1,
 )

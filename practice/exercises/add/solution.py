@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fill the gaps. Vector add, z = x + y, for vectors of any length.
+"""Fill in the gaps. Vector add, z = x + y, for vectors of any length.
 
-[1, 2, 3] + [10, 20, 30] gives [11, 22, 33]. Each program adds one block of 256 elements. So 1,000 elements take four
-programs, and 24 lanes of the last one have no element. Gap 1 is what a program does, gap 2 how many programs there are.
+[1, 2, 3] + [10, 20, 30] gives [11, 22, 33]. Each program adds one block of 256 elements, so 1,000 elements need four
+programs, and 24 lanes of the last one are left without an element. Gap 1 is what a program does, and gap 2 is how many
+programs there are.
 """
 
 import torch
@@ -28,7 +29,7 @@ def add(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         raise ValueError(f"x and y have the strides {x.stride()} and {y.stride()}; it takes contiguous vectors")
     z = torch.empty_like(x)
     n, block = x.numel(), 256
-    # gap 2: so many programs that every element has one
+    # gap 2: enough programs for every element
     programs = triton.cdiv(n, block)
     # end of gap 2
     add_kernel[(programs,)](x, y, z, n, BLOCK=block)

@@ -33,7 +33,7 @@ SPEC = Spec(
         "That is y. Where is x added?": lambda x, y: y,
         "That is x + x. Does the second load read from y_ptr?": lambda x, y: x + x,
         "That is x · y. Did you multiply?": lambda x, y: x * y,
-        "Every element is x[0] + y[0]. A load of a pointer alone is one number: where are its offsets?": (
+        "Every element is x[0] + y[0]. Loading a bare pointer gives one number: where are its offsets?": (
             lambda x, y: (x[:1] + y[:1]).expand(len(x))
         ),
     },

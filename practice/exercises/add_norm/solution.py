@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write it from nothing. Add the residual to x, and normalize the sum, in one kernel with two results.
+"""Write it from scratch. Add the residual to x and normalize the sum, in one kernel with two results.
 
-The row 0 1 1 2 4 of x and the row 1 1 1 2 6 of the residual have the sum 1 2 2 4 10. The root of its mean square is 5,
-so with weights of 1 the first result is 0.2 0.4 0.4 0.8 2; the second result is the sum.
-Divide by the root of (the mean of the squares + 1e-6), which `tl.rsqrt` makes a factor.
-All is float16, and 300 squared is more than a float16 can hold: compute in float32. A program takes a row.
+Take the row 0 1 1 2 4 of x and the row 1 1 1 2 6 of the residual. Their sum is 1 2 2 4 10, and the root of its mean
+square is 5. With weights of 1, the first result is 0.2 0.4 0.4 0.8 2; the second result is the sum itself. Divide by
+the root of (the mean of the squares + 1e-6), which `tl.rsqrt` gives you as a factor. Everything is float16, and 300
+squared is more than a float16 can hold, so compute in float32. Each program takes one row.
 """
 
 import torch

@@ -55,13 +55,13 @@ SPEC = Spec(
             x, weight.double()
         ),
         "The weight is missing.": lambda x, residual, weight: normalized(x + residual),
-        "All are 0: the squares are infinite in float16. Make float32 of the row before it is squared.": (
+        "All are 0: the squares are infinite in float16. Convert the row to float32 before you square it.": (
             lambda x, residual, weight: torch.zeros_like(x)
         ),
-        "The sum of the squares is not divided by the columns: it should be their mean.": lambda x, residual, weight: (
-            normalized(x + residual, weight.double(), divisor=1)
+        "The sum of the squares is not divided by the columns, but it should be their mean.": (
+            lambda x, residual, weight: normalized(x + residual, weight.double(), divisor=1)
         ),
-        "Looks as if the mean divides by the block. The row has only `columns` elements.": (
+        "It looks as if the mean divides by the block size. The row has only `columns` elements.": (
             lambda x, residual, weight: normalized(
                 x + residual, weight.double(), divisor=1 << (x.shape[1] - 1).bit_length()
             )
@@ -69,7 +69,7 @@ SPEC = Spec(
         "The eps is missing: the mean of the squares + 1e-6, or a row of zeros is 0 · infinity.": (
             lambda x, residual, weight: normalized(x + residual, weight.double(), eps=0.0)
         ),
-        "Looks as if eps is 1e-5. It should be 1e-6.": lambda x, residual, weight: normalized(
+        "It looks as if eps is 1e-5. It should be 1e-6.": lambda x, residual, weight: normalized(
             x + residual, weight.double(), eps=1e-5
         ),
         "That is a layer norm: RMS norm does not subtract the mean.": lambda x, residual, weight: normalized(

@@ -26,9 +26,7 @@ SPEC = Spec(
     smallest=1,
     strides="refused",
     mistaken={
-        "That is minus the difference: from which of the two numbers is the other subtracted?": lambda x: (
-            x[:-1] - x[1:]
-        ),
+        "The sign is wrong: which of the two numbers should be subtracted from the other?": lambda x: x[:-1] - x[1:],
     },
     most_reads={"x": 2},
     most_launches=1,

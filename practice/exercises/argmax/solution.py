@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the bugs. Where is the largest element of each row? Of equal ones, the first counts.
+"""Find the bugs. Where is the largest element of each row? If several are equal, the first one counts.
 
-[[-3, -1, -1], [5, 2, 9]] should give [1, 2]. A program takes a row, and a loop moves along it, four columns at a time.
-The author's test, at the end of this file, passes. Two lines of the gap have a fault each: for which rows is the result
-wrong?
+[[-3, -1, -1], [5, 2, 9]] should give [1, 2]. Each program takes one row and loops along it, four columns at a time. The
+author's test, at the end of this file, passes, and still two lines in the gap are wrong. For which rows does the
+function return the wrong column?
 """
 
 import torch

@@ -54,8 +54,8 @@ SPEC = Spec(
     smallest=1,
     layouts=("spread", "transposed"),
     mistaken={
-        "Numbers that differ are equal once they are rounded to float16.": lambda x: scan(x.half().float()),
-        "Each block is compared with the one before it. With what should it be compared?": (
+        "Different numbers become equal when they are rounded to float16.": lambda x: scan(x.half().float()),
+        "Each block is compared with the one before it. What should it be compared with?": (
             lambda x: scan(x, kept=False)
         ),
         "Only the first block is searched. Do the columns move on with `start`?": lambda x: x[:, :BLOCK].argmax(1),
@@ -67,11 +67,13 @@ SPEC = Spec(
         ),
         "Wrong in a row of negative numbers, at least: a lane that is off holds 0, and wins. Which `other` changes no "
         "maximum?": lambda x: scan(x, other=0.0, later=True),
-        "Of two blocks with the same maximum the later one wins, and the first should. When may a later block win?": (
+        "Of two blocks with the same maximum, the later one wins, but the first should. When may a later block win?": (
             lambda x: scan(x, later=True)
         ),
-        "Of equal elements in one block the last wins, and the first should.": lambda x: scan(x, last=True),
-        "That is the last of equal elements, and should be the first.": lambda x: x.shape[1] - 1 - x.flip(1).argmax(1),
+        "Of equal elements in one block, the last one wins, but the first should.": lambda x: scan(x, last=True),
+        "That is the last of several equal elements, but it should be the first.": lambda x: (
+            x.shape[1] - 1 - x.flip(1).argmax(1)
+        ),
     },
     most_reads={"x": 1},
     most_launches=1,

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fill the gaps. Attention of one head, a tile of queries per program.
+"""Fill in the gaps. Attention of one head, with one tile of queries per program.
 
-Scores 1, 3 and 2, 5 with the values 10, 20 and 30, 40, in two tiles of keys: the first leaves the maximum 3, the sum
-1.13534 and the accumulator 21.3534. Both leave 5, 1.20344 and 44.3835; the result is 44.3835 / 1.20344 = 36.8805.
-The loop loads a tile of keys and values. Write the step that works on it: scores, maximum, sum, accumulator.
-The last tile may have fewer keys than rows; load filled it up with zeros, and a zero is a valid score.
+Suppose a query has the scores 1, 3, 2 and 5, the values are 10, 20, 30 and 40, and a tile holds two keys. The first
+tile leaves the maximum 3, the sum 1.13534 and the accumulator 21.3534. After the second they are 5, 1.20344 and
+44.3835, so the result is 44.3835 / 1.20344 = 36.8805. The loop already loads a tile of keys and values. Write what it
+does with them: scores, maximum, sum and accumulator. The last tile may have fewer keys than rows. The load fills it up
+with zeros, and a zero is a valid score.
 """
 
 import torch

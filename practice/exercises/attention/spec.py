@@ -76,43 +76,42 @@ SPEC = Spec(
         "The lanes after the last key count, with scores of 0. Make those scores -inf.": lambda *given: online(
             *given, masked=False
         ),
-        "The sum is rescaled, the accumulator is not. Both were made with the old maximum.": lambda *given: online(
-            *given, of_accumulator=False
+        "The sum is rescaled, but the accumulator is not. Both were computed with the old maximum.": lambda *given: (
+            online(*given, of_accumulator=False)
         ),
-        "The accumulator is rescaled, the sum is not. Both were made with the old maximum.": lambda *given: online(
-            *given, of_sum=False
+        "The accumulator is rescaled, but the sum is not. Both were computed with the old maximum.": lambda *given: (
+            online(*given, of_sum=False)
         ),
         "Neither sum nor accumulator is rescaled. Is `rescale` computed before `maximum` is overwritten?": (
             lambda *given: online(*given, of_sum=False, of_accumulator=False)
         ),
-        "Looks as if the factor is upside down: before the first tile the maximum is -inf, and exp(old - new) is 0.": (
-            lambda *given: online(*given, rescale=lambda old, new: torch.exp(new - old))
-        ),
-        "Looks as if the weights of a tile are made with its own maximum, not with the largest so far.": (
+        "It looks as if the factor is upside down: before the first tile the maximum is -inf, and exp(old - "
+        "new) is 0.": (lambda *given: online(*given, rescale=lambda old, new: torch.exp(new - old))),
+        "It looks as if the weights of a tile are made with its own maximum, not with the largest so far.": (
             lambda *given: online(*given, weights=lambda score, new: by_query(score, score.amax(1)))
         ),
-        "Each query has a maximum. Here that of query 3 is subtracted from key 3: is a `[:, None]` missing?": (
+        "Each query has its own maximum. Here query 3's is subtracted from key 3: is a `[:, None]` missing?": (
             lambda *given: online(*given, weights=lambda score, new: torch.exp(score - new))
         ),
-        "Looks as if the maximum is that of each key, over the queries. A query wants its own: axis 1.": (
+        "It looks as if each key gets a maximum, over the queries. Each query needs its own: axis 1.": (
             lambda *given: online(*given, axis=0)
         ),
-        "Looks as if maximum and sum are those of each key, over the queries. A query wants its own: axis 1.": (
+        "It looks as if each key gets a maximum and a sum, over the queries. Each query needs its own: axis 1.": (
             lambda *given: online(*given, axis=0, sum_axis=0, across=True, weights=lambda s, new: torch.exp(s - new))
         ),
-        "Each query has a factor. Here that of query 3 rescales column 3: is a `[:, None]` missing?": (
+        "Each query has its own factor. Here query 3's rescales column 3: is a `[:, None]` missing?": (
             lambda *given: online(*given, across=True)
         ),
-        "Looks as if the mask runs along the queries. A score's key is its column: `key[None, :] < keys`.": (
+        "It looks as if the mask runs along the queries. A score's key is its column: `key[None, :] < keys`.": (
             lambda *given: online(*given, mask_axis=1)
         ),
-        "exp2 is 2 to the power of x. For e to the power of x: `tl.exp`, or the scale times log2(e).": (
+        "exp2 is 2 to the power of x. For e to the power of x, use `tl.exp`, or multiply the scale by log2(e).": (
             lambda q, k, v, scale: online(q, k, v, scale * 0.6931471805599453)
         ),
-        "The scale is 1/√16 in place of `scale`, which is another number here.": lambda q, k, v, scale: online(
+        "The scale is 1/√16 instead of `scale`, which is another number here.": lambda q, k, v, scale: online(
             q, k, v, 0.25
         ),
-        "One maximum for all queries of a tile: a query whose scores are far below it is left with the sum 0.": (
+        "All queries of a tile share one maximum, so a query with scores far below it is left with the sum 0.": (
             lambda *given: online(*given, largest=lambda score, axis: score.max().expand(TILE))
         ),
         "The scale is missing: a score is scale · q · k.": lambda q, k, v, scale: online(q, k, v, 1.0),

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fill the gaps. Let triton.autotune choose the tile of a matrix product.
+"""Fill in the gaps. Let triton.autotune choose the tile of a matrix product.
 
-Which of two tiles is faster, 8 × 4 or 4 × 16? The tuner tries both, and keeps the faster one for these M, N and K.
-How many programs there are depends on the tile: a c of 12 × 12 needs 6 programs with the first, 3 with the second.
-Write the tuner's lines, with these two configs, both with steps of 16 along K; and the grid, which is right for every
-config. Here, without a GPU, nothing is timed: the calls take the configs in turn.
+Which of two tiles is faster, 8 × 4 or 4 × 16? The tuner tries both and keeps the faster one for these M, N and K. How
+many programs there are depends on the tile: a c of 12 × 12 needs 6 programs with the first and 3 with the second. Write
+the tuner's lines with these two configs, both with steps of 16 along K, and a grid that is right for every config.
+Without a GPU nothing is timed; here, the calls simply use the configs in turn.
 """
 
 import torch
@@ -47,7 +47,7 @@ def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """Return a @ b, of two float16 matrices of any strides."""
     (M, K), N = a.shape, b.shape[1]
     c = torch.empty((M, N), dtype=a.dtype, device=a.device)
-    # gap 2: the grid, for whichever config, and the launch
+    # gap 2: a grid for any config, and the launch
     grid = lambda meta: (triton.cdiv(M, meta["BLOCK_M"]) * triton.cdiv(N, meta["BLOCK_N"]),)
     matmul_kernel[grid](a, b, c, M, N, K, *a.stride(), *b.stride())
     # end of gap 2

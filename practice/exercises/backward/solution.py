@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fill the gaps. The backward of the squared relu, out = relu(x)².
+"""Fill in the gaps. The backward pass of the squared relu, out = relu(x)².
 
-x = 3 and -1 become out = 9 and 0. The gradients 1 and 5 that come in become grad_x = 6 and 0.
-The slope of relu(x)² is 2·relu(x), so grad_x = grad · 2·relu(x). The forward is there, and right.
-Write the kernel of the backward, and the method that launches it. An incoming gradient may have any strides.
+x = 3 and -1 become out = 9 and 0. When the incoming gradients are 1 and 5, grad_x is 6 and 0: the slope of relu(x)² is
+2·relu(x), so grad_x = grad · 2·relu(x). The forward kernel is already there, and it is right. Write the backward kernel
+and the method that launches it. The incoming gradient may have any strides.
 """
 
 import torch

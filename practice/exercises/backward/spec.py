@@ -36,15 +36,15 @@ SPEC = Spec(
     rtol=1e-6,
     gradients=("x",),
     mistaken_gradient={
-        "That is the slope alone. The gradient that comes in multiplies it.": lambda grad, x: 2 * relu(x),
-        "That is the gradient that comes in, unchanged. Where is the slope, 2·relu(x)?": lambda grad, x: grad,
+        "That is the slope alone. Multiply it by the incoming gradient.": lambda grad, x: 2 * relu(x),
+        "That is the incoming gradient, unchanged. Where is the slope, 2·relu(x)?": lambda grad, x: grad,
         "That is grad · 2x for a negative x, too. relu(x) is 0 there, and so is its slope.": lambda grad, x: (
             grad * 2 * x
         ),
         "The factor 2 is missing: the slope of relu(x)² is 2·relu(x).": lambda grad, x: grad * relu(x),
         "That is the result times grad. The slope of relu(x)² is not relu(x)².": lambda grad, x: grad * relu(x) ** 2,
-        "That is the slope at relu(x)², the result. It is wanted at x.": lambda grad, x: grad * 2 * relu(x) ** 2,
-        "Looks as if grad and x are exchanged: that is x · 2·relu(grad).": lambda grad, x: x * 2 * relu(grad),
+        "That is the slope at relu(x)², the result. It should be taken at x.": lambda grad, x: grad * 2 * relu(x) ** 2,
+        "It looks as if grad and x are swapped: that is x · 2·relu(grad).": lambda grad, x: x * 2 * relu(grad),
     },
     torch_ops=("clone",),
     most_launches=2,

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make it faster. relu(a * x + b) of each element of a vector; the code below is right.
+"""Make it faster. Compute relu(a * x + b) for each element of a vector; the code below is right.
 
-With a = 2 and b = 1, [-3, 0, 4] becomes [0, 1, 9]. Memory limits this: an element must be read and written once, which
-is 8 bytes, for a multiplication and an addition. The three kernels move 24 bytes an element. Move 8, in one launch.
+With a = 2 and b = 1, [-3, 0, 4] becomes [0, 1, 9]. Memory is the limit here: every element has to be read once and
+written once, which is 8 bytes for one multiplication and one addition. The three kernels move 24 bytes per element.
+Move 8, in a single launch.
 """
 
 import torch

@@ -27,7 +27,7 @@ SPEC = Spec(
     rtol=1e-5,
     atol=1e-6,
     mistaken={
-        "That is without the relu. Where do the numbers below 0 become 0?": lambda x, a, b: a * x + b,
+        "The relu is missing. Where do the numbers below 0 become 0?": lambda x, a, b: a * x + b,
         "That is the smaller of a * x + b and 0.": lambda x, a, b: (a * x + b).clamp(max=0),
         "b is added after the relu. In which order did the three kernels work?": lambda x, a, b: torch.relu(a * x) + b,
         "That is a * relu(x) + b. In which order did the three kernels work?": lambda x, a, b: a * torch.relu(x) + b,

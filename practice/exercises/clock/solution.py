@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fill the gaps. Measure how many bytes a microsecond a kernel moves, on data that is not in the cache.
+"""Fill in the gaps. Measure how many bytes per microsecond a kernel moves, on data that is not in the cache.
 
-A toy stands in for the GPU, so that everybody reads the same times. gpu.now() is the time in microseconds. A launch
-returns before its kernel has ended; gpu.wait() waits until all have. As on a GPU, the first launch compiles, operands
-that were used lately are in the cache, and now and then something else runs in between.
-If a call moves 160 bytes, and its typical reading is 40 µs, it moves 4 bytes a microsecond.
+A toy stands in for the GPU, so that everybody reads the same times. gpu.now() returns the time in microseconds. A
+launch returns before its kernel has finished, and gpu.wait() waits until every kernel has. As on a real GPU, the first
+launch compiles, operands that were used a moment ago are still in the cache, and now and then something else runs in
+between. If a call moves 160 bytes and a typical reading is 40 µs, the kernel moves 4 bytes per microsecond.
 """
 
 import statistics
@@ -29,7 +29,7 @@ def double(x: torch.Tensor, out: torch.Tensor, gpu):
 
 
 def bandwidth(x: torch.Tensor, gpu) -> torch.Tensor:
-    """Return the bytes a microsecond, for the rows of x: at least eight sets of operands, float32, contiguous."""
+    """Return the bytes per microsecond, over the rows of x: eight sets of operands or more, contiguous float32."""
     if not x.is_contiguous():
         raise ValueError(f"x has the strides {x.stride()}; it takes a contiguous matrix")
     out, sets = torch.empty_like(x), x.shape[0]

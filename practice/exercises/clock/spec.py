@@ -83,26 +83,28 @@ SPEC = Spec(
     rtol=1e-9,
     mistaken={
         "Those are the bytes that are read. Which others does a call move?": lambda x, gpu: rate(gpu._cold, x, 4),
-        "Those are elements. How many bytes has each, and is it read and written?": lambda x, gpu: rate(
+        "Those are elements. How many bytes does each have, and is it read and written?": lambda x, gpu: rate(
             gpu._cold, x, 1
         ),
-        "Those are elements, read and written. How many bytes has each?": lambda x, gpu: rate(gpu._cold, x, 2),
+        "Those are elements, read and written. How many bytes does each have?": lambda x, gpu: rate(gpu._cold, x, 2),
         "That is the time of the launch. Had the kernel ended when the second time was taken?": lambda x, gpu: rate(
             LAUNCH, x
         ),
-        "The operands are in the cache: each call has to find others there.": lambda x, gpu: rate(gpu._warm, x),
+        "The operands are in the cache. Each call needs operands that are not.": lambda x, gpu: rate(gpu._warm, x),
         "The first launch is in the reading. What does it do that no later one does?": lambda x, gpu: rate(
             COMPILES + gpu._cold, x
         ),
-        "That is the mean, and one disturbed reading changes it. Which number does it leave alone?": (
+        "That is the mean, which one disturbed reading changes. Which number would not change?": (
             lambda x, gpu: rate(means(x, gpu), x)
         ),
-        "That is the mean, the first launch included. Which number does one long reading leave alone?": (
+        "That is the mean, including the first launch. Which number would one long reading not change?": (
             lambda x, gpu: rate(means(x, gpu, before=False), x)
         ),
-        "Those are the bytes of all sets, over the time of one call.": lambda x, gpu: rate(gpu._cold, x, 8 * len(x)),
+        "Those are the bytes of all sets, divided by the time of one call.": lambda x, gpu: rate(
+            gpu._cold, x, 8 * len(x)
+        ),
         "That is the longest reading, in which something else ran.": lambda x, gpu: rate(gpu._cold + BUSY, x),
-        "That is microseconds a byte. Which is divided by which?": lambda x, gpu: 1 / rate(gpu._cold, x),
+        "That is microseconds per byte. Which should be divided by which?": lambda x, gpu: 1 / rate(gpu._cold, x),
     },
     stored=False,
 )

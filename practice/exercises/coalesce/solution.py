@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make it faster. The sum of each row of a matrix, many rows per program.
+"""Make it faster. The sum of each row of a matrix, with many rows per program.
 
-The sums are right, and each load fetches eight times as much as it uses. Its lanes take one element of each row: with
-128 columns of float32 they are 512 bytes apart, so 64 lanes fetch 64 sectors of 32 bytes, and use 4 bytes of each. In
-a tile of a few rows and many columns, 64 elements fill 8 sectors. Walk along the rows by such tiles.
+The sums are right, but each load fetches eight times as much as it uses. Its lanes take one element from each row. With
+128 columns of float32, those elements are 512 bytes apart, so 64 lanes fetch 64 sectors of 32 bytes and use 4 bytes of
+each. In a tile of a few rows and many columns, 64 elements fill only 8 sectors. Walk along the rows with tiles like
+that.
 """
 
 import torch

@@ -33,10 +33,10 @@ SPEC = Spec(
         "Every step adds the first columns again. Where do the columns move on?": lambda x: (
             x[:, :STEP].sum(1) * -(-x.shape[1] // STEP)
         ),
-        "The last columns are missing. Does the loop take a last step that is not full?": lambda x: x[
+        "The last columns are missing. Does the loop take a last, partial step?": lambda x: x[
             :, : x.shape[1] // STEP * STEP
         ].sum(1),
-        "Of each step only the first column is added. Is a whole block of columns loaded?": lambda x: x[:, ::STEP].sum(
+        "Only the first column of each step is added. Is a whole block of columns loaded?": lambda x: x[:, ::STEP].sum(
             1
         ),
     },

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fill the gaps. Attention whose keys were split into parts: combine the parts of each query.
+"""Fill in the gaps. The keys of attention were split into parts; combine the parts of each query.
 
-Two parts with the maxima 3 and 5, the sums 1.5530 and 1.4360 and the accumulators 3.4381 and 8.9706 give 5.732: the
-common maximum is 5, so the factors are 0.1353 and 1, the sum 1.6462 and the accumulator 9.4359.
-A program has one query, and has loaded all parts of it. Write the result.
-A part that has seen no key has the maximum -inf, the sum 0 and an accumulator of zeros; a query without any key gets
-zeros.
+Take two parts with the maxima 3 and 5, the sums 1.5530 and 1.4360, and the accumulators 3.4381 and 8.9706. Their common
+maximum is 5, so the factors are 0.1353 and 1. That makes the sum 1.6462, the accumulator 9.4359 and the result 5.732.
+Each program handles one query and has already loaded all of its parts. Write the result. A part that saw no keys has
+the maximum -inf, the sum 0 and an accumulator of zeros. A query without any keys gets zeros.
 """
 
 import torch

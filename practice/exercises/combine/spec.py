@@ -71,7 +71,7 @@ SPEC = Spec(
     strides="refused",
     rtol=1e-4,
     mistaken={
-        "No part has seen a key: -inf - (-inf) is NaN, and so is 0 / 0. Which numbers should stand there instead?": (
+        "No part has seen a key: -inf - (-inf) is NaN, and so is 0 / 0. What should they be instead?": (
             lambda *given: combined(*given, guarded=False)
         ),
         "That is the plain mean of the parts' results. A part counts by its sum and its maximum.": (
@@ -80,16 +80,15 @@ SPEC = Spec(
         "Sum and accumulator are added up without a factor. Each part used a maximum of its own.": (
             lambda *given: combined(*given, of_sum=0, of_accumulator=0)
         ),
-        "The sums are multiplied by their factors, the accumulators are not. Both were made with the part's own "
+        "The sums are multiplied by their factors, the accumulators are not. Both were computed with the part's own "
         "maximum.": lambda *given: combined(*given, of_accumulator=0),
-        "The accumulators are multiplied by their factors, the sums are not. Both were made with the part's own "
+        "The accumulators are multiplied by their factors, the sums are not. Both were computed with the part's own "
         "maximum.": lambda *given: combined(*given, of_sum=0),
-        "Looks as if the factor is upside down: exp(maximum of the part - common maximum) is at most 1.": (
+        "It looks as if the factor is upside down: exp(maximum of the part - common maximum) is at most 1.": (
             lambda *given: combined(*given, of_sum=-1, of_accumulator=-1)
         ),
-        "It is divided twice: each part by its own sum, and then all by the common one. Divide once, at the end.": (
-            twice
-        ),
+        "It is divided twice: each part by its own sum, and then everything by the common one. Divide once, "
+        "at the end.": (twice),
         "Each part is divided by its own sum, so its sum no longer counts. Add up the accumulators, and divide once.": (
             weighted
         ),

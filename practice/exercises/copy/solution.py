@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the bugs. A copy of a matrix, a tile of it per program, with any strides."""
+"""Find the bugs. Copy a matrix of any strides, one tile per program."""
 
 import torch
 import triton
@@ -12,7 +12,7 @@ def copy_kernel(
 ):
     rows = tl.program_id(axis=0) * ROWS + tl.arange(0, ROWS)
     columns = tl.program_id(axis=1) * COLUMNS + tl.arange(0, COLUMNS)
-    # gap 1: two lines, and a fault in each
+    # gap 1: two lines, each with a bug
     offsets = rows[:, None] * stride_row + columns[None, :] * stride_column
     mask = (rows[:, None] < n_rows) & (columns[None, :] < n_columns)
     # end of gap 1

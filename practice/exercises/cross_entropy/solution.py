@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fill the gaps. The cross-entropy of each row of logits, a row per program.
+"""Fill in the gaps. The cross-entropy of each row of logits, one row per program.
 
-The row 1, 3, 2, 5 with target 1 has the loss 2.18518: log of the sum of all exp(x), less the target's logit, 3.
-Some logits are far above 0, so subtract the maximum first: exp(1000) is infinite.
-A row with the target -100 is ignored: its loss is 0, and -100 is no column to read.
-A row fits into a block here; the load of it is there.
+The row 1, 3, 2, 5 with target 1 has a loss of 2.18518: the logarithm of the sum of all exp(x), minus the target's
+logit, which is 3. Some logits are far above 0, and exp(1000) is infinite, so subtract the maximum first. A row whose
+target is -100 is ignored: its loss is 0, and there is no column -100 to read. Here every row fits into one block, and
+the load of it is already there.
 """
 
 import torch

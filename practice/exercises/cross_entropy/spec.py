@@ -55,10 +55,10 @@ SPEC = Spec(
         "`tl.exp`, and add it again after the logarithm.": lambda x, t: loss(
             x, t, log_of_sum=lambda x: torch.log(torch.exp(x.float()).sum(1))
         ),
-        "The maximum was subtracted, and never added again: log(sum(exp(x - maximum))) is too small by it.": (
+        "The maximum was subtracted and never added back: log(sum(exp(x - maximum))) is too small by that much.": (
             lambda x, t: loss(x, t, log_of_sum=without_maximum)
         ),
-        "The sign is wrong: the loss is the logarithm of the sum less the target's logit, never below 0.": (
+        "The sign is wrong: the loss is the logarithm of the sum minus the target's logit, never below 0.": (
             lambda x, t: -loss(x, t)
         ),
         "That is the share of the target. The loss is minus its logarithm.": lambda x, t: torch.where(
@@ -70,13 +70,13 @@ SPEC = Spec(
         "The logarithm is missing: that is maximum + sum - logit.": lambda x, t: loss(
             x, t, log_of_sum=lambda x: x.amax(1) + torch.exp(without_maximum(x))
         ),
-        "An ignored row has the loss 0. This has log(sum(exp(x))), less nothing.": lambda x, t: loss(
+        "An ignored row has the loss 0. This one has log(sum(exp(x))), with nothing subtracted.": lambda x, t: loss(
             x, t, ignored=lambda total: total
         ),
-        "The maximum was subtracted, and never added again. And an ignored row has the loss 0.": lambda x, t: loss(
+        "The maximum was subtracted and never added back. And an ignored row has the loss 0.": lambda x, t: loss(
             x, t, log_of_sum=without_maximum, ignored=lambda total: total
         ),
-        "Every loss is that of column 0. Is the target loaded, and its column?": lambda x, t: loss(
+        "Every loss uses column 0. Do you load the target, and then its column?": lambda x, t: loss(
             x, torch.where(t == -100, -100, 0)
         ),
     },

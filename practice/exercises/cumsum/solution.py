@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fill the gaps. The cumulative sum of each row, a block at a time.
+"""Fill in the gaps. The cumulative sum of each row, one block at a time.
 
-1, 2, 3, 4 becomes 1, 3, 6, 10. In blocks of two: 1, 2 becomes 1, 3, and leaves the carry 3; 3, 4 becomes 3, 7,
-and with the carry 6, 10.
-A row may be longer than a block. A program goes through it from left to right.
-Write the loop: load a block, scan it, add the carry, store, and find the next carry.
+1, 2, 3, 4 becomes 1, 3, 6, 10. In blocks of two, 1, 2 becomes 1, 3 and leaves a carry of 3. Then 3, 4 becomes 3, 7, and
+with the carry 6, 10. A row may be longer than a block, so a program walks through it from left to right. Write the
+loop: load a block, scan it, add the carry, store, and find the next carry.
 """
 
 import torch

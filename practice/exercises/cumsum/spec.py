@@ -57,16 +57,16 @@ SPEC = Spec(
     layouts=("spread", "transposed", "rows_apart"),
     mistaken={
         "Each block begins at 0 again. What do the blocks before it add up to?": lambda x: blocks(x, lambda parts: 0.0),
-        "The carry is that of one block before. It has to grow by every block: `+=`, not `=`.": lambda x: blocks(
+        "The carry knows only the previous block. It has to grow by every block: `+=`, not `=`.": lambda x: blocks(
             x, lambda parts: whole(parts[-1])
         ),
-        "The carry grows by the results, which have it in them already. It should grow by the sum of x.": lambda x: (
-            blocks(x, of_results)
+        "The carry grows by the results, which already contain it. It should grow by the sum of x.": lambda x: blocks(
+            x, of_results
         ),
-        "The carry is counted twice: the last result has it in it already, so it is the next carry, not an addition.": (
+        "The carry is counted twice: the last result already contains it, so that result is the next carry.": (
             lambda x: blocks(x, twice)
         ),
-        "The carry has its own block in it already. Does it grow before it is added?": lambda x: torch.cat(
+        "The carry already contains its own block. Does it grow before it is added?": lambda x: torch.cat(
             [part + whole(p) for part, p in zip(x.cumsum(1).split(BLOCK, 1), x.split(BLOCK, 1), strict=True)], dim=1
         ),
         "That is x, and the sums of the blocks before. Is the block scanned, with `tl.cumsum`?": lambda x: torch.cat(

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fill the gaps. A transpose by tensor descriptors, a tile per program.
+"""Fill in the gaps. A transpose with tensor descriptors, one tile per program.
 
 The tile of x that begins at row 16 and column 32 becomes the tile of the result that begins at row 32 and column 16,
-turned: 16 × 32 elements become 32 × 16. A descriptor knows where its matrix ends and how large a tile is, so there are
-no offsets and no masks. A kernel names a tile by its first row and its first column, in elements.
+and its 16 × 32 elements become 32 × 16. A descriptor knows where its matrix ends and how large a tile is, so you need
+no offsets and no masks. A kernel names a tile by its first row and first column, counted in elements.
 """
 
 import torch
@@ -32,7 +32,7 @@ def transpose(x: torch.Tensor) -> torch.Tensor:
     if x.numel() == 0:
         return out  # nothing to describe
     rows, columns = 16, 32  # of a tile of x
-    # gap 2: two descriptors, by TensorDescriptor.from_tensor(tensor, shape of a tile)
+    # gap 2: two descriptors, with TensorDescriptor.from_tensor(tensor, shape of a tile)
     x_tiles = TensorDescriptor.from_tensor(x, [rows, columns])
     out_tiles = TensorDescriptor.from_tensor(out, [columns, rows])
     # end of gap 2

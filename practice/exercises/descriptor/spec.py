@@ -51,18 +51,16 @@ SPEC = Spec(
     strides="refused",
     layouts=("spread", "transposed"),
     mistaken={
-        "Each tile is turned, and lies where it lay in x. Where does the tile of row m and column n go?": by_tiles(
+        "Each tile is transposed, but stored where it was in x. Where does the tile at row m, column n go?": by_tiles(
             lambda read, m, n: (read(m, n).T, (m, n))
         ),
-        "Each tile is in its place, and not turned: `tl.reshape` keeps the elements in their order. Is it `.T`?": (
+        "Each tile is in its place, but not transposed: `tl.reshape` keeps the elements in their order. Is it `.T`?": (
             by_tiles(lambda read, m, n: (read(m, n).reshape(COLUMNS, ROWS), (n, m)))
         ),
-        "Looks as if [n, m] is loaded, too. A tile of x begins at row m and column n; only the result's is [n, m].": (
-            by_tiles(lambda read, m, n: (read(n, m).T, (n, m)))
-        ),
-        "Looks as if [n, m] is loaded and [m, n] stored. Where does a tile of x begin, and where one of the result?": (
-            by_tiles(lambda read, m, n: (read(n, m).T, (m, n)))
-        ),
+        "It looks as if [n, m] is loaded, too. A tile of x begins at row m and column n; only the result's "
+        "is [n, m].": (by_tiles(lambda read, m, n: (read(n, m).T, (n, m)))),
+        "It looks as if [n, m] is loaded and [m, n] stored. Where does a tile of x begin, and where one of "
+        "the result?": (by_tiles(lambda read, m, n: (read(n, m).T, (m, n)))),
     },
     twice=True,  # a tile at a wrong place is told as wrong values: that says more
     most_reads={"x": 1},

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the bugs. Dropout, whose backward must drop what the forward dropped.
+"""Find the bugs. Dropout, whose backward pass has to drop what the forward pass dropped.
 
-With p = 0.5, x = 3 and 4 may become 0 and 8. Then the gradients 5 and 7 must become 0 and 14.
-Element i is dropped if u = tl.rand(seed, i) is below p; what is kept is multiplied by scale = 1 / (1 - p).
-The forward is right. The backward has three faults: in two lines of its kernel, and in its launch.
+With p = 0.5, x = 3 and 4 may become 0 and 8. Then the gradients 5 and 7 have to become 0 and 14. Element i is dropped
+if u = tl.rand(seed, i) is below p; the elements that are kept are multiplied by scale = 1 / (1 - p). The forward pass
+is right. The backward pass has three bugs, two of them in its kernel and one in its launch.
 """
 
 import torch
@@ -27,7 +27,7 @@ def backward_kernel(grad_ptr, grad_x_ptr, n, p, scale, seed, BLOCK: tl.constexpr
     offsets = tl.program_id(axis=0) * BLOCK + lane
     mask = offsets < n
     grad = tl.load(grad_ptr + offsets, mask=mask)
-    # gap 1: two lines, and a fault in each
+    # gap 1: two lines, each with a bug
     u = tl.rand(seed, offsets)
     grad_x = tl.where(u >= p, grad * scale, 0.0)
     # end of gap 1
@@ -53,7 +53,7 @@ class Dropout(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, grad):
-        # gap 2: one line, with a fault
+        # gap 2: one line with a bug
         grad_x = launch(backward_kernel, grad.contiguous(), ctx.p, ctx.seed, block=256)
         # end of gap 2
         return grad_x, None, None

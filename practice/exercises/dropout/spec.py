@@ -33,7 +33,7 @@ def factor(x, p, seed, offsets=lambda i: i, seeds=lambda i: 0, kept=lambda u, p:
 below = lambda u, p: u < p
 above = lambda u, p: u > p
 lanes = lambda i: i % BLOCK
-no_seed = "Looks as if the backward draws with the seed 0, in place of the forward's. Is ctx.seed passed on?"
+no_seed = "It looks as if the backward draws with the seed 0, in place of the forward's. Is ctx.seed passed on?"
 dropped = "That keeps what the forward dropped. An element is kept if u >= p."
 
 SPEC = Spec(
@@ -67,23 +67,24 @@ SPEC = Spec(
         f"{no_seed} And another thing is wrong: it keeps those of which u < p.": lambda grad, x, p, seed: (
             grad * factor(x, p, 0, kept=below)
         ),
-        "An element is kept if u >= p, so with u equal to p, too.": lambda grad, x, p, seed: (
+        "An element is kept if u >= p, so also when u equals p.": lambda grad, x, p, seed: (
             grad * factor(x, p, seed, kept=above)
         ),
         "That is the gradient of what was kept, without the scale.": lambda grad, x, p, seed: (
             grad * factor(x, p, seed, scale=False)
         ),
-        "Looks as if p is exchanged with 1 - p, the probability that an element is kept.": lambda grad, x, p, seed: (
+        "It looks as if p is swapped with 1 - p, the probability that an element is kept.": lambda grad, x, p, seed: (
             grad * factor(x, 1 - p, seed)
         ),
         "Every program draws the same numbers, those of the first block. `lane` counts from 0 in each program.": (
             lambda grad, x, p, seed: grad * factor(x, p, seed, offsets=lanes)
         ),
-        "Looks as if the program's number is in the seed. Then what is dropped depends on the block, and the backward "
-        "has another block than the forward.": lambda grad, x, p, seed: (
+        "It looks as if the program's number is in the seed. Then what is dropped depends on the block "
+        "size, which in the "
+        "backward pass is another one.": lambda grad, x, p, seed: (
             grad * factor(x, p, seed, offsets=lanes, seeds=lambda i: i // BLOCK)
         ),
-        "That is the seed plus 1. The backward wants the forward's own.": lambda grad, x, p, seed: (
+        "That is the seed plus 1. The backward pass needs the forward pass's own.": lambda grad, x, p, seed: (
             grad * factor(x, p, seed + 1)
         ),
     },

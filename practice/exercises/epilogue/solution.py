@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fill the gaps. A linear layer in one kernel: gelu(x @ weight.T + bias).
+"""Fill in the gaps. A linear layer in one kernel: gelu(x @ weight.T + bias).
 
-Take a sum of 100.03 and a bias of -100: gelu(0.03) is 0.0154. In float16, 100.03 is 100, and nothing would be left. So
-bias and gelu work on the accumulator, which is float32, and only the store rounds. When the loop ends, a program holds
-a tile of sums: add to each column its number of the bias, apply gelu, and store the tile.
+Take a sum of 100.03 and a bias of -100: gelu(0.03) is 0.0154. In float16, 100.03 rounds to 100, and nothing would be
+left. So bias and gelu work on the accumulator, which is float32, and only the store rounds. When the loop ends, a
+program holds a tile of sums. Add to each column its number from the bias, apply gelu, and store the tile.
 """
 
 import torch
@@ -13,7 +13,7 @@ import triton.language as tl
 
 @triton.jit
 def gelu(x):
-    """Of float32, by tanh: 0.5 * x * (1 + tanh(y)) is x / (1 + exp(-2 * y))."""
+    """Apply gelu to float32, with tanh: 0.5 * x * (1 + tanh(y)) is x / (1 + exp(-2 * y))."""
     return x / (1 + tl.exp2(-2.302208198144325 * (x + 0.044715 * x * x * x)))
 
 

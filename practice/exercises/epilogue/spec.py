@@ -56,17 +56,13 @@ SPEC = Spec(
     rtol=6e-4,  # half of the last of float16's 11 bits is 4.9e-4
     atol=1e-6,
     mistaken={
-        "That is the product, bent, without the bias.": lambda x, weight, bias: bent(sums(x, weight)),
-        "That is without gelu. Is it called, and what it returns stored?": lambda x, weight, bias: (
-            sums(x, weight) + bias
-        ),
-        "The bias is added to the bent numbers. Which comes first?": lambda x, weight, bias: (
-            bent(sums(x, weight)) + bias
-        ),
+        "That is gelu of the product, without the bias.": lambda x, weight, bias: bent(sums(x, weight)),
+        "gelu is missing. Is it called, and what it returns stored?": lambda x, weight, bias: sums(x, weight) + bias,
+        "The bias is added after gelu. Which comes first?": lambda x, weight, bias: bent(sums(x, weight)) + bias,
         "The bias is added along the wrong axis. Is there a `[:, None]` where `[None, :]` is right?": (
             lambda x, weight, bias: bent(sums(x, weight) + down(bias, x))
         ),
-        "The bias is added to a product that is rounded already. Does anything make the accumulator float16?": (
+        "The bias is added to a product that is already rounded. Does anything make the accumulator float16?": (
             lambda x, weight, bias: bent((sums(x, weight).half() + bias).double())
         ),
         "The numbers are rounded before gelu, and once more after. Does anything make the accumulator float16?": (

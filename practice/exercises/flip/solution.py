@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write it from nothing. Flip a matrix, so that each row runs backward.
+"""Write it from scratch. Flip a matrix, so that each row runs backward.
 
-[[1, 2, 3], [4, 5, 6]] becomes [[3, 2, 1], [6, 5, 4]]: with n columns, out[i, j] = x[i, n - 1 - j]. Write one kernel, in
-which a program takes a tile, and its launch. x may have any strides, and any number of rows and columns, even none. The
-result is contiguous.
+[[1, 2, 3], [4, 5, 6]] becomes [[3, 2, 1], [6, 5, 4]]. With n columns, out[i, j] = x[i, n - 1 - j]. Write one kernel, in
+which each program takes a tile, and its launch. x may have any strides and any number of rows and columns, even none.
+The result is contiguous.
 """
 
 import torch

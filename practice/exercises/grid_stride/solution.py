@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fill the gaps. A few programs share all blocks of a vector, and square its elements.
+"""Fill in the gaps. A few programs share all the blocks of a vector and square its elements.
 
-[1, 2, 3] becomes [1, 4, 9]. With 10 blocks and 4 programs, program 0 takes the blocks 0, 4 and 8, program 1 takes 1, 5
-and 9, program 2 takes 2 and 6, program 3 takes 3 and 7. The launch says how many programs there are, and not how many
-blocks: each program goes through its own in a loop. It may start more programs than there are blocks.
+[1, 2, 3] becomes [1, 4, 9]. With 10 blocks and 4 programs, program 0 takes blocks 0, 4 and 8, program 1 takes 1, 5 and
+9, program 2 takes 2 and 6, and program 3 takes 3 and 7. The launch sets the number of programs without looking at the
+number of blocks, so each program loops over its own. There may even be more programs than blocks.
 """
 
 import torch
@@ -23,7 +23,7 @@ def square_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 
 def square(x: torch.Tensor, programs: int) -> torch.Tensor:
-    """Return the square of each element of a contiguous float32 vector, by so many programs."""
+    """Return the square of each element of a contiguous float32 vector, using this many programs."""
     if not x.is_contiguous():
         raise ValueError(f"x has the stride {x.stride()}; it takes a contiguous vector")
     out = torch.empty_like(x)

@@ -33,13 +33,13 @@ SPEC = Spec(
     awkward=("n",),
     strides="refused",
     mistaken={
-        "Each program takes its first block. Where is the loop over its others?": (
+        "Each program takes only its first block. Where is the loop over the others?": (
             lambda x, programs: only(x, lambda i: i < 8 * programs)
         ),
-        "The loop steps by four, and there are not always four programs: how many are there, `tl.num_programs`?": (
+        "The loop steps by four, but there are not always four programs: what does `tl.num_programs` return?": (
             lambda x, programs: only(x, lambda i: i // 8 % 4 < programs)
         ),
-        "The last block, which is not full, is missing. Does the number of blocks round up, with `tl.cdiv`?": (
+        "The last, partial block is missing. Does the number of blocks round up, with `tl.cdiv`?": (
             lambda x, programs: only(x, lambda i: i < len(x) // 8 * 8)
         ),
         "That is x. Is it multiplied by itself?": lambda x, programs: x,

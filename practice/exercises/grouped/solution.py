@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fill the gaps. Which tile a program takes, in the grouped order.
+"""Fill in the gaps. Which tile does a program take in the grouped order?
 
-Of 5 × 4 tiles in groups of 3 rows, program 14 takes row 3, column 1: group 0 has the programs 0 to 11, and of group 1,
-which has only two rows left, 14 is number 2. Within a group, go down before you go one column on. No product is
-computed here: each program stores its number in the element of its tile, so that the order can be seen:
+With 5 × 4 tiles in groups of 3 rows, program 14 takes row 3, column 1: programs 0 to 11 belong to group 0, and 14 is
+number 2 of group 1, which has only two rows left. Within a group, go down before you move on to the next column.
+Nothing is multiplied here. Each program just stores its number in the element of its tile, so that you can see the
+order:
 
      0  3  6  9
      1  4  7 10
@@ -33,7 +34,7 @@ def order_kernel(out_ptr, tiles_m, tiles_n, GROUP_M: tl.constexpr):
 
 
 def order(c: torch.Tensor, group: int) -> torch.Tensor:
-    """Return for each tile of 16 × 16 elements of c the number of its program, as an int32 matrix."""
+    """Return an int32 matrix with the program of each tile of c; a tile has 16 × 16 elements."""
     tiles_m, tiles_n = triton.cdiv(c.shape[0], 16), triton.cdiv(c.shape[1], 16)
     out = torch.empty((tiles_m, tiles_n), dtype=torch.int32, device=c.device)
     # gap 2: the grid: one axis, and a program for each tile

@@ -82,21 +82,21 @@ SPEC = Spec(
     blocks={"m": TILE, "n": TILE},
     layouts=(),
     mistaken={
-        "That is row-major order. Within a group, go down GROUP_M rows before you go one column on.": numbers(
+        "That is row-major order. Within a group, go down GROUP_M rows before you move to the next column.": numbers(
             lambda pid, tiles_m, tiles_n, group: (pid // tiles_n, pid % tiles_n)
         ),
         "That is column-major order, as if there were one group. When does a group end?": numbers(
             lambda pid, tiles_m, tiles_n, group: (pid % tiles_m, pid // tiles_m)
         ),
-        "Programs of the last group take rows that do not exist, and some tiles are left. How many rows has it?": (
-            numbers(all_groups_alike)
+        "Programs of the last group take rows that do not exist, and some tiles are left out. How many rows "
+        "does it have?": (numbers(all_groups_alike)),
+        "Those are groups of columns, but a group has GROUP_M rows.": numbers(groups_of_columns),
+        "Within a group, one of `//` and `%` gives the row, the other the column. Which one changes with "
+        "every program?": (numbers(exchanged)),
+        "In the last group, move to the next column after as many programs as that group has rows.": numbers(
+            full_columns
         ),
-        "Those are groups of columns. Is it rows that a group has GROUP_M of?": numbers(groups_of_columns),
-        "Within a group, one of `//` and `%` gives the row, the other the column. Which goes on with every program?": (
-            numbers(exchanged)
-        ),
-        "In the last group, go one column on after as many programs as that group has rows.": numbers(full_columns),
-        "Group 1 begins at row 1, group 2 at row 2. How many rows further down does each begin?": numbers(group_as_row),
+        "Group 1 begins at row 1, group 2 at row 2. How many rows apart should groups begin?": numbers(group_as_row),
     },
     twice=True,  # a tile that two programs take is told as a wrong number: that says more
     most_launches=1,

@@ -48,27 +48,27 @@ SPEC = Spec(
     blocks={"m": 4, "n": 4, "k": STEP},
     layouts=("spread", "transposed", "rows_apart"),
     mistaken={
-        "That is the last step alone. Does each step add to what the steps before found?": lambda a, b: product(
+        "That is the last step alone. Does each step add to the sum of the steps before?": lambda a, b: product(
             a[:, whole(a, -1) :], b[whole(a, -1) :]
         ),
         "Every step multiplies the first columns of a by the first rows of b. Where does k move on?": lambda a, b: (
             product(a[:, :STEP], b[:STEP]) * -(-a.shape[1] // STEP)
         ),
-        "The accumulator is added twice: `tl.dot(a, b, accumulator)` adds it. Is it `=`, not `+=`?": lambda a, b: (
+        "The accumulator is added twice: `tl.dot(a, b, accumulator)` already adds it. Should it be `=`?": lambda a, b: (
             sum(  # each step doubles what the steps before found
                 2.0**i * (a[:, k : k + STEP].double() @ b[k : k + STEP].double())
                 for i, k in enumerate(reversed(range(0, a.shape[1], STEP)))
             ).to(a.dtype)
         ),
-        "The last columns of a and rows of b are missing. Does the loop take a last step that is not full?": (
+        "The last columns of a and rows of b are missing. Does the loop take a last, partial step?": (
             lambda a, b: product(a[:, : whole(a)], b[: whole(a)])
         ),
         "Each k counts up to 16 times. Does the loop take steps of BLOCK_K: `range(0, K, BLOCK_K)`?": lambda a, b: (
             product(a.double() * torch.arange(1, a.shape[1] + 1).clamp(max=STEP), b).to(a.dtype)
         ),
-        "That is a @ b with all below 0 set to 0. Is the lesson's relu left in?": lambda a, b: product(a, b).clamp(
-            min=0
-        ),
+        "That is a @ b with everything below 0 set to 0. Is the lesson's relu left in?": lambda a, b: product(
+            a, b
+        ).clamp(min=0),
     },
     most_launches=1,
     speed=Speed(size={"m": 4096, "n": 4096, "k": 4096}, least=0.55, against=torch.matmul),

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Make it faster. Each element of a row is divided by the sum of the row; the code below is right.
 
-[[1, 2, 1], [3, 3, 0]] becomes [[0.25, 0.5, 0.25], [0.5, 0.5, 0]]. The code launches a kernel for the sums and one for
-the quotients, so each element of x is read twice. Once is enough: what a program has loaded, it may use again.
-Make one kernel, in one launch, that reads each element once. A row has at most 8,192 elements.
+[[1, 2, 1], [3, 3, 0]] becomes [[0.25, 0.5, 0.25], [0.5, 0.5, 0]]. The code launches one kernel for the sums and another
+for the quotients, so it reads each element of x twice. Once is enough, because a program can reuse what it has loaded.
+Write a single kernel, launched once, that reads each element once. A row has at most 8,192 elements.
 """
 
 import torch

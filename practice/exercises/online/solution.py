@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fill the gaps. Softmax of rows of any length, a block at a time.
+"""Fill in the gaps. Softmax of rows of any length, one block at a time.
 
-1, 3, 2, 5 in blocks of two: the first block leaves the maximum 3 and the sum 1.13534, both blocks 5 and 1.20344.
-A program goes through its row twice. The second pass, which writes the shares, is there.
-Write the first: the maximum so far, and the sum of exp(x - maximum) so far.
-A block may bring a larger maximum; then the old sum was made with the wrong one.
-Some rows are far below 0, and some begin with -inf.
+Take 1, 3, 2, 5 in blocks of two. The first block leaves the maximum 3 and the sum 1.13534; after the second they are 5
+and 1.20344. A program goes through its row twice. The second pass, which writes the shares, is already there. Write the
+first one: it keeps the maximum so far and the sum of exp(x - maximum) so far. When a block brings a larger maximum, the
+old sum was computed with the wrong one. Some rows are far below 0, and some begin with -inf.
 """
 
 import torch

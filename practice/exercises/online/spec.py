@@ -63,7 +63,7 @@ SPEC = Spec(
         "A row of -inf has the sum 0, so its softmax is 0 / 0, NaN. Does the sum begin at 0?": lambda x: online(
             x, begun=1.0
         ),
-        "The old sum is not rescaled. It was made with the old maximum subtracted, not with the new one.": lambda x: (
+        "The old sum is not rescaled. It was computed with the old maximum subtracted, not the new one.": lambda x: (
             online(x, rescale=lambda old, new: 1.0)
         ),
         "Does the maximum begin at 0? Some elements are far below, so every exponential is 0, and 0 / 0 is NaN.": (
@@ -74,7 +74,7 @@ SPEC = Spec(
         "The old sum is not rescaled. And the maximum is -inf after a block that is all -inf: begin with LOWEST.": (
             lambda x: online(x, lowest=-float("inf"), rescale=lambda old, new: 1.0)
         ),
-        "Looks as if the factor is upside down: exp(new - old) is 1 or more, and the old sum was too large.": (
+        "It looks as if the factor is upside down: exp(new - old) is 1 or more, and the old sum was too large.": (
             lambda x: online(x, rescale=lambda old, new: torch.exp(new - old))
         ),
         "Do lanes that are off count as elements of 0? `other=` says what they hold.": lambda x: online(
@@ -89,10 +89,10 @@ SPEC = Spec(
         "Each step of the loop loads the first block again. Is `start` in the offsets of the load?": lambda x: online(
             x, blocks=[x[:, : block.shape[1]] for block in x.split(BLOCK, dim=1)]
         ),
-        "The second pass subtracts LOWEST, so exp overflows. Does a step leave the grown maximum for the next?": (
+        "The second pass subtracts LOWEST, so exp overflows. Does each step pass the larger maximum on to the next?": (
             never_grown
         ),
-        "That is the softmax by the sum of the last block alone. Is the old sum kept?": lambda x: online(x, kept=0.0),
+        "That divides by the sum of the last block alone. Is the old sum kept?": lambda x: online(x, kept=0.0),
     },
     most_reads={"x": 2},
     in_blocks=("x",),

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fill the gaps. The backward of RMS norm: the gradient of x.
+"""Fill in the gaps. The backward pass of RMS norm: the gradient with respect to x.
 
-The row 1, 2, 2, 4, 10 with weights of 0.5, and the gradient 0, 0, 0, 0, 1: the last grad_x is 0.02, the fourth -0.032.
-x_hat = x · rrms is the normalized row, with rrms = 1 / 5 here, and g = grad · weight is what arrives at it.
-Every x also changes the root, and by it all results of the row: that costs each its share of the mean of g · x_hat.
-The forward is there, and has stored rrms. A program has a row. Write the gradient, and the launch.
+Take the row 1, 2, 2, 4, 10 with weights of 0.5 and the gradient 0, 0, 0, 0, 1. The last element of grad_x is 0.02, and
+the fourth is -0.032. Here x_hat = x · rrms is the normalized row, with rrms = 1 / 5, and g = grad · weight is the
+gradient that arrives at it. Every x also changes the root, and through it all the results in the row. That costs each x
+its share of the mean of g · x_hat. The forward pass is already there and has stored rrms. Each program handles one row.
+Write the gradient and the launch.
 """
 
 import torch

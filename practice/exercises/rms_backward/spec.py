@@ -50,7 +50,7 @@ SPEC = Spec(
     atol=1e-5,
     gradients=("x",),
     mistaken_gradient={
-        "That takes the root for a constant. A larger x also makes the root larger, and all elements smaller: less "
+        "That treats the root as a constant. A larger x also makes the root larger and all elements smaller: subtract "
         "x_hat times the mean of g · x_hat.": lambda grad, x, weight: gradient(grad * weight, x, sign=0.0),
         "The sign of the mean is wrong: a larger root makes all elements smaller.": lambda grad, x, weight: gradient(
             grad * weight, x, sign=1.0
@@ -59,10 +59,10 @@ SPEC = Spec(
         "The weight is missing in the mean: it is that of g · x_hat, and g = grad · weight.": lambda grad, x, weight: (
             gradient(grad * weight, x, in_mean=grad)
         ),
-        "That is the gradient of x_hat, not yet of x: it is multiplied by rrms once more.": lambda grad, x, weight: (
-            gradient(grad * weight, x, outer=False)
+        "That is the gradient of x_hat, not yet of x: multiply it by rrms once more.": lambda grad, x, weight: gradient(
+            grad * weight, x, outer=False
         ),
-        "Each element takes its share of the mean by x_hat. This is by x.": lambda grad, x, weight: gradient(
+        "Each element's share of the mean goes with x_hat. Here it goes with x.": lambda grad, x, weight: gradient(
             grad * weight, x, by_x=True
         ),
         "That is the mean of g. What a larger root costs is the mean of g · x_hat.": lambda grad, x, weight: gradient(
@@ -71,11 +71,11 @@ SPEC = Spec(
         "Two things: the mean is over `columns`, not the block; and that is the gradient of x_hat, not yet of x.": (
             lambda grad, x, weight: gradient(grad * weight, x, n=1 << (x.shape[1] - 1).bit_length(), outer=False)
         ),
-        "The sum of g · x_hat is to be divided by the columns: it is a mean.": lambda grad, x, weight: gradient(
+        "The sum of g · x_hat has to be divided by the columns to become a mean.": lambda grad, x, weight: gradient(
             grad * weight, x, n=1
         ),
-        "Looks as if the sum is divided by the block. The row has only `columns` elements.": lambda grad, x, weight: (
-            gradient(grad * weight, x, n=1 << (x.shape[1] - 1).bit_length())
+        "It looks as if the sum is divided by the block size. The row has only `columns` elements.": (
+            lambda grad, x, weight: gradient(grad * weight, x, n=1 << (x.shape[1] - 1).bit_length())
         ),
     },
     torch_ops=("clone",),

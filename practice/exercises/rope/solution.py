@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write RoPE, from nothing. Each pair of columns of a token is turned.
+"""Write RoPE from scratch. It turns each pair of columns of a token.
 
-At 90°, cos is 0 and sin is 1, and the pair (1, 2) becomes (-2, 1).
-Half-split, the row 1, 5, 2, 10 has the pairs (1, 2) and (5, 10): a column of one half, and the same of the other.
-(first, second) becomes (first · cos - second · sin, second · cos + first · sin). Token t has row t of cos and of sin.
+At 90°, cos is 0 and sin is 1, and the pair (1, 2) becomes (-2, 1). In the half-split layout, the row 1, 5, 2, 10 has
+the pairs (1, 2) and (5, 10): each column of the first half goes with the same column of the second. (first, second)
+becomes (first · cos - second · sin, second · cos + first · sin). Token t uses row t of cos and of sin.
 """
 
 import torch

@@ -55,11 +55,11 @@ SPEC = Spec(
     rtol=1e-5,
     atol=1e-6,
     mistaken={
-        "The pairs past the first 1024 are nobody's. Is the block as long as half a row?": lambda x, cos, sin: (
+        "Nobody turns the pairs past the first 1024. Is the block as long as half a row?": lambda x, cos, sin: (
             turn(x, cos, sin) * (torch.arange(x.shape[1]) % cos.shape[1] < 1024)
         ),
-        "The second of a pair is turned by a first that has been turned already. Keep both until then.": too_early,
-        "That turns the other way: the minus is in the first, the plus in the second.": lambda x, cos, sin: turn(
+        "The second of a pair is computed from a first that has already been turned. Keep both until then.": too_early,
+        "That turns the other way: the minus belongs to the first, the plus to the second.": lambda x, cos, sin: turn(
             x, cos, -sin
         ),
         "Both signs are plus. The first of a pair is first · cos - second · sin.": lambda x, cos, sin: both_signs(
@@ -72,7 +72,7 @@ SPEC = Spec(
         "Every token is turned by the angles of token 0. Where does the token come into the offsets of cos and sin?": (
             lambda x, cos, sin: turn(x, cos[:1], sin[:1])
         ),
-        "cos and sin are exchanged.": lambda x, cos, sin: turn(x, sin, cos),
+        "cos and sin are swapped.": lambda x, cos, sin: turn(x, sin, cos),
     },
     most_reads={"x": 1},
     most_launches=1,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fill the gap. The sum of each row of a matrix, a row per program."""
+"""Fill in the gap. The sum of each row of a matrix, one row per program."""
 
 import torch
 import triton

@@ -27,13 +27,13 @@ SPEC = Spec(
     smallest=1,
     layouts=("spread", "transposed", "rows_apart"),
     mistaken={
-        "That is the sum of each column. Which index of the row is fixed in a program?": lambda x: x.sum(0),
+        "That is the sum of each column. Which index stays fixed within a program?": lambda x: x.sum(0),
         "That is the sum of row 0, for each row. Where does the row's number come in?": lambda x: (
             x[:1].sum(1).expand(x.shape[0])
         ),
-        "Row 0 is right, the others are 0 or too small. Is the mask that of the columns, or of offsets?": lambda x: (
-            x.where(torch.arange(x.numel()).view(x.shape) < x.shape[1], 0).sum(1)
-        ),
+        "Row 0 is right, the others are 0 or too small. Does the mask compare columns, or offsets?": lambda x: x.where(
+            torch.arange(x.numel()).view(x.shape) < x.shape[1], 0
+        ).sum(1),
         "That is the first element of each row. Does the load get a block of offsets?": lambda x: x[:, 0],
     },
     most_reads={"x": 1},

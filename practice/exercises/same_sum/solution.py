@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fill the gaps. The sum of all elements of a matrix, in the same order each time, by a few programs.
+"""Fill in the gaps. A few programs add up all elements of a matrix, in the same order each time.
 
-[[1, 2], [3, 4], [5, 6]] has the sum 21. With 2 programs, program 0 takes the rows 0 and 2, and finds 14; program 1
-takes row 1, and finds 7. The programs take the rows in turn, however many there are, and each row belongs to one.
-No order of programs is promised, so they do not add to one number: each stores its sum in a place of its own, and a
-second launch adds these up. A program without any row stores 0.
+[[1, 2], [3, 4], [5, 6]] has the sum 21. With 2 programs, program 0 takes rows 0 and 2 and gets 14; program 1 takes row
+1 and gets 7. However many programs there are, they take the rows in turn, and each row belongs to just one of them.
+Programs run in no promised order, so they don't all add to one number. Instead, each stores its sum in a place of its
+own, and a second launch adds these up. A program without any rows stores 0.
 """
 
 import torch
@@ -35,7 +35,7 @@ def total_kernel(sums_ptr, out_ptr, programs, BLOCK: tl.constexpr):
 
 
 def total(x: torch.Tensor, programs: int) -> torch.Tensor:
-    """Return the sum of a contiguous float32 matrix, a tensor with one element, by so many programs."""
+    """Return the sum of a contiguous float32 matrix as a tensor with one element, using this many programs."""
     if not x.is_contiguous():
         raise ValueError(f"x has the strides {x.stride()}; it takes a contiguous matrix")
     rows, columns = x.shape

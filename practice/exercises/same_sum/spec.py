@@ -48,23 +48,22 @@ SPEC = Spec(
         "The last row is missing. Python's `range` ends before its second number: is that `rows`?": (
             lambda x, programs: only(x, range(len(x) - 1))
         ),
-        "Each program takes one row. Where is the loop over its others?": lambda x, programs: only(
+        "Each program takes one row. Where is the loop over the others?": lambda x, programs: only(
             x, range(min(programs, len(x)))
         ),
         "Every program begins at row 0, so it counts as often as there are programs.": lambda x, programs: only(
             x, [*range(0, len(x), programs)] * programs
         ),
-        "Programs take each other's rows: each begins at its own, and then takes all that follow. How far is a step?": (
-            lambda x, programs: only(x, [row for pid in range(programs) for row in range(pid, len(x))])
-        ),
+        "Programs take each other's rows: each begins at its own, and then takes all that follow. How large "
+        "is a step?": (lambda x, programs: only(x, [row for pid in range(programs) for row in range(pid, len(x))])),
         "Each program adds up all rows. Which are its own?": lambda x, programs: only(x, [*range(len(x))] * programs),
-        "The rows that are left when each program has as many as the others are missing. Who takes them?": (
+        "The rows left over after dealing them out evenly are missing. Who takes them?": (
             lambda x, programs: only(x, range(len(x) // programs * programs))
         ),
-        "Each program's sum is that of its last row. Is every row added to what was before?": lambda x, programs: only(
+        "Each program's sum is that of its last row. Is every row added to the ones before?": lambda x, programs: only(
             x, [row for row in range(len(x)) if row + programs >= len(x)]
         ),
-        "Each row that is added is row 0. Is the row in the offsets of the load?": lambda x, programs: only(
+        "Every row that is added is row 0. Do the offsets of the load use the row?": lambda x, programs: only(
             x, [0] * len(x)
         ),
         "Each program adds its first row again and again. Does `row` move the offsets of the load?": (
@@ -76,7 +75,7 @@ SPEC = Spec(
             )
             for block in (64, 1024)
         },
-        "That is the sum of program 0. Does the second launch take those of all programs?": lambda x, programs: only(
+        "That is the sum of program 0. Does the second launch add up those of all programs?": lambda x, programs: only(
             x, range(0, len(x), programs)
         ),
     },

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write y = a·x, from nothing. One kernel, and its launch."""
+"""Write y = a·x from scratch: one kernel and its launch."""
 
 import torch
 import triton

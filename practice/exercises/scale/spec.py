@@ -27,7 +27,7 @@ SPEC = Spec(
     rtol=1e-6,
     mistaken={
         "That is x itself. Where is it multiplied by a?": lambda x, a: x,
-        "That is 2.5 · x, and a is another number here. Is it typed in?": lambda x, a: x * 2.5,
+        "That is 2.5 · x, but a is another number here. Is it hard-coded?": lambda x, a: x * 2.5,
         "That is x + a. Did you add instead of multiply?": lambda x, a: x + a,
     },
     most_reads={"x": 1},

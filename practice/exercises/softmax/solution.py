@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fill the gaps. Softmax of scale · x, where only the first elements of each row take part.
+"""Fill in the gaps. Softmax of scale · x, where only the first elements of each row take part.
 
-With scale 1, the row [0, 0, 7] of length 2 becomes [0.5, 0.5, 0]: two elements share 1, and the third gets nothing.
-lengths says how long each row is, at least 1, as in attention over sentences of different lengths. All columns of the
-result are stored, those past the length as 0. scale may be negative.
+With a scale of 1, the row [0, 0, 7] of length 2 becomes [0.5, 0.5, 0]: two elements share 1, and the third gets
+nothing. lengths says how long each row is, which is at least 1, as in attention over sentences of different lengths.
+Store all columns of the result, with 0 past the length. scale may be negative.
 """
 
 import torch

@@ -71,7 +71,7 @@ SPEC = Spec(
     rtol=1e-4,
     atol=1e-6,
     mistaken={
-        "The lanes that are off count as elements 0. With which value do they take no part?": (
+        "The lanes that are off count as elements of 0. Which value would keep them out?": (
             lambda x, lengths, scale: with_zeros(x, lengths, scale).softmax(1)[:, : x.shape[1]]
         ),
         "The shares of a row add up to less than 1: lanes that are off take part in the sum.": (
@@ -96,11 +96,11 @@ SPEC = Spec(
                 lengths[:, None] == 1 << (x.shape[1] - 1).bit_length(), torch.nan
             )
         ),
-        "All columns take part. Is the mask that of the row's length?": (
+        "All columns take part. Does the mask use the row's length?": (
             lambda x, lengths, scale: torch.softmax(x * scale, 1)
         ),
         "That is the softmax of x. Where does scale come in?": lambda x, lengths, scale: shares(x, lengths, 1),
-        "Those are the numerators. By what is each of them divided?": lambda x, lengths, scale: (
+        "Those are the numerators. What should each of them be divided by?": lambda x, lengths, scale: (
             shares(x, lengths, scale) / shares(x, lengths, scale).amax(1, keepdim=True)
         ),
     }

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fill the gaps. A matrix product with few tiles and a long way along K: several programs share a tile.
+"""Fill in the gaps. A matrix product with few tiles and a long K, where several programs share a tile.
 
-Row 1 of a is 1 2 3 4, column 2 of b is 1 1 1 1, so c[1, 2] is 10: in steps of 2, part 0 finds 3 and part 1 finds 7.
-Here a step takes 16. With 3 parts and 7 steps, part 0 takes the steps 0, 3 and 6, part 1 takes 1 and 4, part 2 takes 2
-and 5.
-The grid has two axes: the pid along the first says which tile, along the second which part. A program does not store
-its sums: it adds them to c in memory, by an atomic addition. There may be more parts than steps.
+Row 1 of a is 1 2 3 4 and column 2 of b is 1 1 1 1, so c[1, 2] is 10. In steps of 2, part 0 gets 3 and part 1 gets 7.
+Here a step covers 16. With 3 parts and 7 steps, part 0 takes steps 0, 3 and 6, part 1 takes 1 and 4, and part 2 takes 2
+and 5. The grid has two axes: the pid along the first says which tile, and the pid along the second says which part. A
+program doesn't store its sums. It adds them to c in memory, with an atomic addition. There may be more parts than
+steps.
 """
 
 import torch
@@ -41,7 +41,7 @@ def matmul_kernel(
 
 
 def matmul(a: torch.Tensor, b: torch.Tensor, parts: int) -> torch.Tensor:
-    """Return a @ b in float32, of two float16 matrices of any strides, by so many programs for each tile."""
+    """Return a @ b in float32, of two float16 matrices of any strides, using this many programs per tile."""
     (M, K), N = a.shape, b.shape[1]
     tile = {"BLOCK_M": 4, "BLOCK_N": 4, "BLOCK_K": 16}
     tiles = triton.cdiv(M, 4) * triton.cdiv(N, 4)

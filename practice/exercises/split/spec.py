@@ -60,13 +60,13 @@ SPEC = Spec(
         "Every part takes the steps of part 0. Where does the part's number come in?": lambda a, b, parts: added(
             a, b, steps(a, parts, lambda part: 0)
         ),
-        "The parts overlap: each begins at its own step, and then takes all that follow. How far is it to its next?": (
+        "The parts overlap: each begins at its own step, and then takes all that follow. How large is a step?": (
             lambda a, b, parts: added(a, b, steps(a, parts, step=STEP))
         ),
-        "Each part takes its first step, and no other. Where is its loop?": lambda a, b, parts: added(
+        "Each part takes only its first step. Where is its loop?": lambda a, b, parts: added(
             a, b, steps(a, parts, step=a.shape[1])
         ),
-        "Only part 0 is in the sum. Is the grid's second axis the parts, a program for each?": lambda a, b, parts: (
+        "Only part 0 is in the sum. Does the grid's second axis have a program for each part?": lambda a, b, parts: (
             added(a, b, steps(a, 1, step=parts * STEP))
         ),
         "The parts overlap: their first steps are one k apart, and a step takes 16.": lambda a, b, parts: added(
@@ -75,7 +75,7 @@ SPEC = Spec(
         "The last, partial step is missing. Does the number of steps round up?": lambda a, b, parts: added(
             a, b, [slice(0, a.shape[1] // STEP * STEP)]
         ),
-        "The last steps are missing. Who takes those that are left when each part has as many as the others?": (
+        "The last steps are missing. Who takes those left over after dealing them out evenly?": (
             lambda a, b, parts: added(a, b, [slice(0, a.shape[1] // STEP // parts * parts * STEP)])
         ),
     },
