@@ -5,6 +5,8 @@ import shutil
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from figures.registry import HERE, figures
 from tests.browser import ROOT, served
 
@@ -54,6 +56,14 @@ def in_scheme(page, scheme):
         const fades = document.getAnimations().filter(each => each instanceof CSSTransition);
         await Promise.all(fades.map(each => each.finished.catch(() => {})));
     }""")
+
+
+def assert_accessible(page, scheme: str, *, targets: bool = False):
+    """Let axe look at a page in a color scheme; with ``targets``, also for what is too small to touch."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    in_scheme(page, scheme)
+    results = axe.run(page, options={"rules": {"target-size": {"enabled": True}}} if targets else None)
+    assert results.violations_count == 0, results.generate_report()
 
 
 def move_and_copy(page, name):

@@ -10,7 +10,7 @@ from figures import online
 from figures.attention_canvas import REAL, attention_canvas, read, traffic
 from recorder import recording
 from recorder.project import RecorderError, find
-from tests.figures.explorer_support import call, in_scheme, move_and_copy
+from tests.figures.explorer_support import assert_accessible, call, move_and_copy
 
 RECORDED = recording.load(find("fusion/attention_tiles"), "cpu")
 RUN = read(RECORDED)
@@ -129,12 +129,9 @@ def test_moving_or_copying_the_element_makes_no_second_one(page):
 
 @pytest.mark.parametrize("scheme", ["default", "slate"])
 def test_no_axe_violation(open_page, scheme):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     page = open_page("?canvas.mask=causal")
-    in_scheme(page, scheme)
     page.locator("#canvas summary").click()
-    results = axe.run(page)
-    assert results.violations_count == 0, results.generate_report()
+    assert_accessible(page, scheme)
 
 
 def test_fits_on_a_phone(open_page):

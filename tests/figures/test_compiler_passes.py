@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from figures.compiler_passes import compiler_passes, read
 from recorder import printed, recording
 from recorder.project import RecorderError, find
-from tests.figures.explorer_support import in_scheme, page_with
+from tests.figures.explorer_support import assert_accessible, page_with
 
 RECORDED = recording.load(find("compiler/passes"), "cpu")
 MARKS = {
@@ -95,11 +95,8 @@ def test_says_what_it_cannot_draw():
 
 @pytest.mark.parametrize("scheme", ["default", "slate"])
 def test_no_axe_violation(open_page, scheme):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     page = open_page()
-    in_scheme(page, scheme)
-    results = axe.run(page)
-    assert results.violations_count == 0, results.generate_report()
+    assert_accessible(page, scheme)
 
 
 def test_fits_on_a_phone(open_page):

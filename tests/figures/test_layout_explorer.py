@@ -16,7 +16,7 @@ from recorder import recording
 from recorder.project import RecorderError, find
 from recorder.recording import Line
 from tests.browser import ROOT
-from tests.figures.explorer_support import call, in_scheme, move_and_copy, page_with
+from tests.figures.explorer_support import assert_accessible, call, move_and_copy, page_with
 from tests.limits import HANGS
 from tests.toy import compiled, made
 
@@ -343,11 +343,8 @@ def test_without_javascript_the_picture_stands(open_page):
 
 @pytest.mark.parametrize("scheme", ["default", "slate"])
 def test_no_axe_violation(open_page, scheme):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     page = open_page("?layout.block=256&layout.warps=16")
-    in_scheme(page, scheme)
-    results = axe.run(page)
-    assert results.violations_count == 0, results.generate_report()
+    assert_accessible(page, scheme)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from figures import memory_trip
 from figures.registry import figures
 from recorder import recording
 from recorder.project import RecorderError, find
-from tests.figures.explorer_support import call, in_scheme
+from tests.figures.explorer_support import assert_accessible, call
 from tests.figures.tokens import tokens
 
 RECORDED = recording.load(find("gpu/memory"), "h200")
@@ -140,11 +140,8 @@ def test_the_thumb_stands_above_its_size(open_page):
 
 @pytest.mark.parametrize("scheme", ["default", "slate"])
 def test_no_axe_violation(open_page, scheme):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     page = open_page("?trip.time=300")
-    in_scheme(page, scheme)
-    results = axe.run(page)
-    assert results.violations_count == 0, results.generate_report()
+    assert_accessible(page, scheme)
 
 
 def test_fits_a_phone(open_page):

@@ -11,7 +11,7 @@ from figures import online
 from figures.online_softmax import Run, online_softmax
 from recorder import printed, recording
 from recorder.project import RecorderError, find
-from tests.figures.explorer_support import in_scheme, move_and_copy
+from tests.figures.explorer_support import assert_accessible, move_and_copy
 
 RECORDED = recording.load(find("fusion/attention"), "cpu")
 SECTION = "online softmax"
@@ -256,12 +256,9 @@ def test_moving_or_copying_the_element_makes_no_second_one(page):
 
 @pytest.mark.parametrize("scheme", ["default", "slate"])
 def test_no_axe_violation(open_page, scheme):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     page = open_page("?online.moment=7", reduced_motion="reduce")
-    in_scheme(page, scheme)
     page.locator("#online summary").click()
-    results = axe.run(page)
-    assert results.violations_count == 0, results.generate_report()
+    assert_accessible(page, scheme)
 
 
 def test_fits_on_a_phone(open_page):

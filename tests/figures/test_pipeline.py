@@ -10,7 +10,7 @@ from figures import pipeline
 from recorder import recording
 from recorder.project import RecorderError, find
 from recorder.recording import Benchmark, Reading
-from tests.figures.explorer_support import in_scheme, page_with
+from tests.figures.explorer_support import assert_accessible, page_with
 
 MEASURED = recording.load(find("matmul/persistent_measured"), "h200")
 LOAD, MULTIPLY, STORE = 1500, 600, 1000  # ns
@@ -212,11 +212,8 @@ def test_begins_as_it_stands_without_a_script(open_page):
 @pytest.mark.parametrize("scheme", ["default", "slate"])
 @pytest.mark.parametrize("stages", [3, 5])
 def test_no_axe_violation(open_page, scheme, stages):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     page = open_page(f"?pipeline.stages={stages}&pipeline.time=3000")
-    in_scheme(page, scheme)
-    results = axe.run(page)
-    assert results.violations_count == 0, results.generate_report()
+    assert_accessible(page, scheme)
 
 
 def test_fits_a_phone(open_page):

@@ -12,7 +12,7 @@ from figures.data_sheets import data_sheets
 from figures.roofline import roofline
 from recorder import recording
 from recorder.project import find
-from tests.figures.explorer_support import call, in_scheme, move_and_copy, page_with
+from tests.figures.explorer_support import assert_accessible, call, move_and_copy, page_with
 from tests.toy import CEILINGS, KERNELS, made
 
 NAMES = [name for name, *_ in KERNELS]
@@ -384,12 +384,9 @@ def test_without_javascript_the_picture_and_its_table_stand(open_page):
 @pytest.mark.parametrize("state", ["", "?roofline.kernel=3&roofline.gpu=own&roofline.flop=x"])
 @pytest.mark.parametrize("scheme", ["default", "slate"])
 def test_no_axe_violation(open_page, scheme, state):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     page = open_page(state)
-    in_scheme(page, scheme)
     page.locator(".as-table summary").click()
-    results = axe.run(page, options={"rules": {"target-size": {"enabled": True}}})
-    assert results.violations_count == 0, results.generate_report()
+    assert_accessible(page, scheme, targets=True)
 
 
 @pytest.mark.parametrize("width", [360, 1280])

@@ -8,7 +8,7 @@ import pytest
 from figures.schedule import schedule
 from recorder import recording
 from recorder.project import find
-from tests.figures.explorer_support import by_hand, in_scheme, move_and_copy, page_with
+from tests.figures.explorer_support import assert_accessible, by_hand, move_and_copy, page_with
 from tests.toy import LAUNCHES, SMS, made
 
 LABELS = {name: name.removeprefix("schedule_").replace("_", " ") for name in LAUNCHES}
@@ -347,13 +347,10 @@ def test_without_javascript_the_first_state_stands(open_page):
 @pytest.mark.parametrize("state", ["", "?schedule.launch=2&schedule.time=60&schedule.program=1"])
 @pytest.mark.parametrize("scheme", ["default", "slate"])
 def test_no_axe_violation(open_page, scheme, state):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     page = open_page(state, reduced_motion="reduce")
-    in_scheme(page, scheme)
     for fold in page.locator("summary").all():
         fold.click()
-    results = axe.run(page, options={"rules": {"target-size": {"enabled": True}}})
-    assert results.violations_count == 0, results.generate_report()
+    assert_accessible(page, scheme, targets=True)
 
 
 @pytest.mark.parametrize("state", ["", "?schedule.launch=2&schedule.program=1"])

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from figures.split_keys import read, split_keys
 from recorder import recording
 from recorder.project import RecorderError, find
-from tests.figures.explorer_support import call, in_scheme, move_and_copy
+from tests.figures.explorer_support import assert_accessible, call, move_and_copy
 
 RECORDED = recording.load(find("fusion/decoding_parts"), "cpu")
 RUN = read(RECORDED)
@@ -105,12 +105,9 @@ def test_address_keeps_the_state(open_page):
 
 @pytest.mark.parametrize("scheme", ["default", "slate"])
 def test_no_axe_violation(open_page, scheme):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     page = open_page("?split.parts=8&split.moment=1")
-    in_scheme(page, scheme)
     page.locator("summary").click()
-    results = axe.run(page)
-    assert results.violations_count == 0, results.generate_report()
+    assert_accessible(page, scheme)
 
 
 def test_fits_on_a_phone(open_page):

@@ -10,7 +10,7 @@ from figures.stage_explorer import instructions, stages
 from recorder import recording
 from recorder.project import find
 from recorder.source import lines_of
-from tests.figures.explorer_support import in_scheme, page_with
+from tests.figures.explorer_support import assert_accessible, page_with
 
 SNIPPET = find("programs/vector_add")
 LAUNCH = "add_kernel[1]"  # which launch the page shows
@@ -420,8 +420,5 @@ def test_the_script_draws_what_the_page_was_built_with(page):
 @pytest.mark.parametrize("scheme", ["default", "slate"])
 @pytest.mark.parametrize("state", ["", f"?{ID}.target=gfx942&{ID}.lines=all"])
 def test_no_axe_violation(open_page, scheme, state):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     page = open_page(state)
-    in_scheme(page, scheme)
-    results = axe.run(page, options={"rules": {"target-size": {"enabled": True}}})
-    assert results.violations_count == 0, results.generate_report()
+    assert_accessible(page, scheme, targets=True)

@@ -13,7 +13,7 @@ from figures import swizzle
 from recorder import recording
 from recorder.project import find
 from snippets.matmul import grouped, grouped_two_axes
-from tests.figures.explorer_support import by_hand, call, in_scheme, move_and_copy, page_with
+from tests.figures.explorer_support import assert_accessible, by_hand, call, move_and_copy, page_with
 
 RECORDED = recording.load(find("matmul/grouped"), "cpu")
 TWO_AXES = recording.load(find("matmul/grouped_two_axes"), "cpu")
@@ -420,14 +420,11 @@ def test_without_javascript_the_first_state_stands(open_page):
 
 
 def test_no_axe_violation(open_page):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     page = open_page("?swizzle.step=19&swizzle.program=20")
     for summary in page.locator("summary").all():
         summary.click()
     for scheme in ("default", "slate"):
-        in_scheme(page, scheme)
-        results = axe.run(page, options={"rules": {"target-size": {"enabled": True}}})
-        assert results.violations_count == 0, results.generate_report()
+        assert_accessible(page, scheme, targets=True)
 
 
 def test_fits_on_a_phone(open_page):

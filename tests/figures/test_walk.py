@@ -12,7 +12,7 @@ from figures.walk import LINES, code, walk
 from figures.walk.reading import Walk, partial_sums
 from recorder import recording
 from recorder.project import RecorderError, find
-from tests.figures.explorer_support import by_hand, in_scheme, move_and_copy, page_with
+from tests.figures.explorer_support import assert_accessible, by_hand, move_and_copy, page_with
 
 RECORDED = recording.load(find("matmul/naive"), "cpu")
 NAME = "matmul_kernel[1]"  # of its launch that is drawn
@@ -339,12 +339,9 @@ def test_without_javascript_the_whole_walk_stands(open_page):
 
 @pytest.mark.parametrize("scheme", ["default", "slate"])
 def test_no_axe_violation(open_page, scheme):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     page = open_page("?walk.moment=9&other.moment=10", reduced_motion="reduce")
-    in_scheme(page, scheme)
     page.locator("#walk summary").click()
-    results = axe.run(page)
-    assert results.violations_count == 0, results.generate_report()
+    assert_accessible(page, scheme)
 
 
 def test_fits_on_a_phone(open_page):

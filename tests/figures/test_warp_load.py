@@ -11,7 +11,7 @@ from figures import warp_load
 from recorder import recording
 from recorder.project import RecorderError, find
 from snippets.gpu import coalescing
-from tests.figures.explorer_support import call, in_scheme
+from tests.figures.explorer_support import assert_accessible, call
 
 RECORDED = recording.load(find("gpu/coalescing_measured"), "h200")
 COUNTED = recording.load(find("gpu/coalescing_counted"), "h200").benchmark("steps").medians()
@@ -103,11 +103,8 @@ def test_refuses_what_the_counters_did_not_see(monkeypatch):
 
 @pytest.mark.parametrize("scheme", ["default", "slate"])
 def test_no_axe_violation(open_page, scheme):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     page = open_page()
-    in_scheme(page, scheme)
-    results = axe.run(page)
-    assert results.violations_count == 0, results.generate_report()
+    assert_accessible(page, scheme)
 
 
 def test_fits_a_phone(open_page):

@@ -15,7 +15,7 @@ from recorder import printed, recording
 from recorder.project import RecorderError, find
 from recorder.recording import Line
 from tests.browser import ROOT
-from tests.figures.explorer_support import by_hand, call, in_scheme, move_and_copy, page_with
+from tests.figures.explorer_support import assert_accessible, by_hand, call, move_and_copy, page_with
 from tests.limits import HANGS
 from tests.toy import compiled, made
 
@@ -293,11 +293,8 @@ def test_no_motion_where_it_is_not_wanted(open_page):
 
 @pytest.mark.parametrize("scheme", ["default", "slate"])
 def test_no_axe_violation(open_page, scheme):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     page = open_page("?reduction.step=2&other.threads=32&other.step=5")
-    in_scheme(page, scheme)
-    results = axe.run(page)
-    assert results.violations_count == 0, results.generate_report()
+    assert_accessible(page, scheme)
 
 
 @pytest.mark.parametrize(

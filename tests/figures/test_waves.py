@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from figures.waves import order, read_launch, waves
 from recorder import recording
 from recorder.project import RecorderError, find
-from tests.figures.explorer_support import by_hand, in_scheme, page_with
+from tests.figures.explorer_support import assert_accessible, by_hand, page_with
 from tests.toy import made
 
 RECORDED = recording.load(find("matmul/grouped_counted"), "h200")
@@ -172,13 +172,10 @@ def test_without_javascript_the_resting_frame_stands(open_page):
 
 @pytest.mark.parametrize("scheme", ["default", "slate"])
 def test_no_axe_violation(open_page, scheme):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     page = open_page("?waves.program=20", reduced_motion="reduce")
-    in_scheme(page, scheme)
     for fold in page.locator("summary").all():
         fold.click()
-    results = axe.run(page, options={"rules": {"target-size": {"enabled": True}}})
-    assert results.violations_count == 0, results.generate_report()
+    assert_accessible(page, scheme, targets=True)
 
 
 def test_fits_on_a_phone(open_page):

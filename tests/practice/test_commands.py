@@ -83,7 +83,8 @@ def test_several_that_are_open_are_counted(tmp_path):
     desk.lay_out(exercise)
     desk.check(exercise, Toy(RIGHT))
     before = [e.name for e in desk.all].index("add_norm") - 1
-    assert message[-1].startswith(f"Next: add_norm. ({before} before it are still open.) Run `python practice.py")
+    assert message[-1].startswith(f"Next: add_norm. ({before} before it are still open.) Run ")
+    assert "`python practice.py check add_norm`" in message[-1]
 
 
 @pytest.mark.parametrize(
