@@ -110,6 +110,7 @@ OF_ONE = {
     "strides",
     "there_and_back",
     "trained",
+    "versions",
     "warp_load",
     "waves",
 }

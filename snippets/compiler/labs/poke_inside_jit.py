@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-# %% [markdown] of="programs/vector_add" view="stages" launch="add_kernel[1]"
+# %% [markdown] of="programs/vector_add" view="versions" launch="add_kernel[1]"
 # # Poke inside `@triton.jit`
 #
 # You write a function and put `@triton.jit` above it, and then you can't call it anymore. What has it become?
 
 # %% [markdown]
-# It has become an object that keeps the text of your function, and compiles that text when you
-# [launch](../reference/glossary.md#launch) it. In this notebook you take the object apart, follow your code through
-# the compiler, and compile it for a GPU you don't have.
+# It has become an object. It keeps the text of your function, and at a [launch](../reference/glossary.md#launch) it
+# compiles that text for the kind of arguments it gets, unless it already has a version for them. In the picture, a
+# single extra element, or an address that isn't a multiple of 16 bytes, makes a new version. In this notebook you
+# take the object apart, follow your code through the compiler, and compile it for a GPU you don't have.
 #
 # You don't need a GPU, but you do need Linux (WSL on Windows) and Python with a few packages: `pip install torch
 # triton numpy jupyterlab`. What you'll see is the inside of one version of Triton. The names change from version to
