@@ -21,12 +21,12 @@ OTHERS = {"0": 0.0, "-inf": -math.inf}
 REDUCTIONS = {"maximum": max, "sum": sum}
 PRINTED = re.compile(r"other 0: \[(.*)\], should be \[(.*)\]")
 STEPS = {  # of a softmax: what is printed last of each, and what happens then
-    "load": "The five scores are loaded. The three lanes that are off hold −∞.",
-    "maximum": "The largest score is found. A lane with −∞ never wins.",
-    "subtract": "The maximum is subtracted from each lane. The largest is 0 now, and −∞ stays −∞.",
-    "exp": "exp makes all of them positive. The largest becomes 1, and −∞ becomes 0.",
-    "sum": "The numerators are added up. The lanes that are off add 0.",
-    "divide": "Each numerator is divided by the sum, and five shares are stored. Together they are 1.",
+    "load": "The program loads five scores. The three lanes that are off hold −∞.",
+    "maximum": "It finds the largest score. A lane with −∞ never wins.",
+    "subtract": "It subtracts the maximum in every lane. The largest is now 0, and −∞ stays −∞.",
+    "exp": "exp turns each score into a positive number. The largest becomes 1, and −∞ becomes 0.",
+    "sum": "It adds up the numerators. The lanes that are off add 0.",
+    "divide": "It divides each numerator by the sum and stores five shares, which add up to 1.",
 }
 LINES = ("x", "maximum", "shifted", "numerator", "total", "share")  # as they are printed
 

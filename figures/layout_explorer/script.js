@@ -116,9 +116,9 @@ class LayoutExplorer extends FormExplorer {
 
     const own = block / threads;
     const share = own < 1 ? `each element is held by ${1 / own} threads.`
-      : `${own} for each, loaded by ${count(own / each, "instruction")} of ${4 * each} bytes.`;
+      : `${own} each, in ${count(own / each, "load")} of ${4 * each} bytes.`;
     const [summary] = this.form.querySelectorAll("output");
-    const dealt = `${block.toLocaleString("en")} elements on ${sizes.warps} × ${WARP} = ${threads} threads`;
+    const dealt = `${count(sizes.warps, "warp")} × ${WARP} = ${threads} threads share ${block.toLocaleString("en")} elements`;
     summary.textContent = `${dealt}: ${share}`;
     this.rows.ariaLabel = summary.textContent;
     this.querySelector(".layout__line code").textContent = `#ttg.blocked<{sizePerThread = [${each}], `

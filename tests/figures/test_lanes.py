@@ -79,7 +79,7 @@ def test_a_softmax_appears_step_by_step_as_it_was_printed(softmax, open_site, tm
         assert cells.all_inner_texts() == [".012", ".032", ".086", ".234", ".636", "0", "0", "0"]
         rows, said = page.locator(".lanes__stage"), page.locator("output")
         opacities = "all => all.map(each => getComputedStyle(each).opacity)"
-        assert rows.evaluate_all(opacities) == ["1"] * 5 and "Together they are 1" in said.inner_text()
+        assert rows.evaluate_all(opacities) == ["1"] * 5 and "add up to 1" in said.inner_text()
         widths = page.locator(".lanes__whole i").evaluate_all("all => all.map(each => each.offsetWidth)")
         assert widths[4] / widths[3] == pytest.approx(0.636 / 0.234, rel=0.02)
         page.get_by_label("Back").click()

@@ -156,7 +156,7 @@ def test_speaks_of_the_loads_that_were_compiled(page, launch):
     assert len(loads) == 2 * max(1, sizes[0] // dealt["tile"])
     if sizes[0] >= BLOCKS[0]:
         show(page, *sizes)
-        summary = f"loaded by {len(loads) // 2} instruction{'s' * (len(loads) > 2)} of {4 * dealt['each']} bytes."
+        summary = f"in {len(loads) // 2} load{'s' * (len(loads) > 2)} of {4 * dealt['each']} bytes."
         assert text(page, "summary").endswith(summary)
 
 
@@ -165,7 +165,7 @@ def test_speaks_of_the_loads_that_were_compiled(page, launch):
 
 def test_begins_as_the_recorded_launch(page):
     assert text(page, "summary") == (
-        "1,024 elements on 8 × 32 = 256 threads: 4 for each, loaded by 1 instruction of 16 bytes."
+        "8 warps × 32 = 256 threads share 1,024 elements: 4 each, in 1 load of 16 bytes."
     )
     assert text(page, "detail") == ("Thread 1 of warp 0: elements 4–7 in registers 0–3. Element 4 is in register 0.")
     assert page.locator("#layout .layout__rows i").all_inner_texts() == [str(thread) for thread in range(256)]
@@ -245,7 +245,7 @@ def test_pointing_at_a_box_lists_its_registers(page):
 
 def test_more_threads_than_elements(open_page):
     page = open_page("?layout.block=256&layout.warps=16&layout.thread=259&layout.element=3")
-    assert text(page, "summary") == "256 elements on 16 × 32 = 512 threads: each element is held by 2 threads."
+    assert text(page, "summary") == "16 warps × 32 = 512 threads share 256 elements: each element is held by 2 threads."
     assert text(page, "detail") == (
         "Thread 259 of warp 8: element 3 in register 0. Element 3 is in register 0 of threads 3 and 259."
     )
@@ -255,7 +255,7 @@ def test_more_threads_than_elements(open_page):
 
 def test_says_a_long_list_in_short(open_page):
     page = open_page("?layout.block=4096&layout.warps=1")
-    assert "32 instructions of 16 bytes" in text(page, "summary")
+    assert "32 loads of 16 bytes" in text(page, "summary")
     assert text(page, "detail").startswith(
         "Thread 1 of warp 0: elements 4–7 in registers 0–3, 132–135 in 4–7, …, 3972–3975 in 124–127. "
     )
@@ -265,14 +265,14 @@ def test_says_a_long_list_in_short(open_page):
 def test_keyboard_alone_reaches_and_works_everything(page):
     slider(page, "BLOCK_SIZE").focus()
     page.keyboard.press("ArrowRight")
-    assert text(page, "summary").startswith("2,048 elements on 8 × 32")
+    assert text(page, "summary").startswith("8 warps × 32 = 256 threads share 2,048 elements")
     assert slider(page, "BLOCK_SIZE").get_attribute("aria-valuetext") == "2048"
     for name, key in (("num_warps", "ArrowLeft"), ("thread", "ArrowRight"), ("element", "ArrowRight")):
         page.keyboard.press("Tab")
         page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.ariaLabel") == name
         page.keyboard.press(key)
-    assert text(page, "summary").startswith("2,048 elements on 4 × 32 = 128 threads")
+    assert text(page, "summary").startswith("4 warps × 32 = 128 threads share 2,048 elements")
     assert text(page, "detail").endswith("Element 9 is in register 1.") and len(chosen(page)) == 4
 
 
@@ -319,7 +319,7 @@ def test_address_keeps_the_state(open_page):
 
 def test_address_may_hold_anything(open_page):
     page = open_page("?layout.block=<b>&layout.warps=7&layout.thread=999&layout.element=1e9")
-    assert text(page, "summary").startswith("1,024 elements on 4 × 32 = 128 threads")
+    assert text(page, "summary").startswith("4 warps × 32 = 128 threads share 1,024 elements")
     assert text(page, "detail").startswith("Thread 127 of warp 3: elements 508–511 in registers 0–3, 1020–1023 in ")
 
 
