@@ -6,9 +6,9 @@ import { FormExplorer, count, define } from "../explorer.js";
 const STEPS = ["x", "out", "the seed is kept", "the gradient comes", "gradient of x"];
 const SAYS = [
   "Six numbers.",
-  "Forward, a function of seed and index gives each element a random number u.",
-  "What is kept until the backward: no mask, only the seed.",
-  "Backward, the same function is asked again.",
+  "Forward: the seed and an element's index give it a random number u.",
+  "Only the seed is kept for the backward, not the mask.",
+  "Backward: the same seed and indices give the same random numbers.",
 ];
 
 class DroppedTwice extends FormExplorer {
@@ -39,7 +39,7 @@ class DroppedTwice extends FormExplorer {
     const bad = wrong.filter(Boolean).length;
     const end = bad
       ? `With seed ${seed}, ${count(bad, "gradient")} of ${u.length} ${bad === 1 ? "is" : "are"} wrong, and nothing raises an error.`
-      : "From the same seed come the same numbers, so the backward drops what the forward dropped.";
+      : "The same seed gives the same numbers, so the backward drops what the forward dropped.";
     this.querySelector("output").textContent = this.querySelector(".explorer__now").textContent = SAYS[step] ?? end;
   }
 }
