@@ -70,7 +70,7 @@ class Layer:
 
     @property
     def about(self) -> str:
-        said = (f"{way.name} moves {way.mb:,.0f} MB in {way.us:,.0f} µs by {way.words}" for way in self.ways)
+        said = (f"{way.name} moves {way.mb:,.0f} MB in {way.us:,.0f} µs in {way.words}" for way in self.ways)
         return f"{self.name}: {'; '.join(said)}."
 
 
