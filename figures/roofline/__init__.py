@@ -327,9 +327,8 @@ def _placed(plot: Plot, work: list[Kernel], texts: list[str], ceilings: list[Cei
     for ceiling in ceilings:
         avoid += labels.along(plot.at(ceiling.begin, width), plot.at(ceiling.end, width))
     points = [plot.at((k.intensity, k.rate), width) for k in work]
-    if width == WIDTHS["wide"]:  # the first is chosen, and has arrows around it
-        (x, y), arm = points[0], 21
-        taken += [(x - arm, y - 3, x + arm, y + 3), (x - 3, y - arm, x + 3, y + arm)]
+    (x, y), arm = points[0], 21  # the first is chosen, and has arrows around it
+    taken += [(x - arm, y - 3, x + arm, y + 3), (x - 3, y - arm, x + 3, y + arm)]
     places = labels.place(points, texts, (width, HEIGHT), taken, avoid)
     if not places:
         raise RecorderError(f"{len(work)} kernels are too many for one picture: there is no room for their numbers")

@@ -97,12 +97,12 @@ class Schedule:
         some = f"{self.used} of " if self.used < self.sms else ""
         sentence = (
             f"{plural(len(self.programs), 'program')} on {some}{self.sms} SMs; the last ends after {self.end:.0f} µs. "
-            f"Over that time, the SMs were idle for {self.idle:.0%}."
+            f"The SMs were idle for {self.idle:.0%} of that time."
         )
         if tails := self.tails:
             mean = sum(tails) / len(tails)
             average = " on average" if len(tails) > 1 else ""
-            sentence += f" At its end, {plural(len(tails), 'SM')} had nothing left to run, for {mean:.0f} µs{average}."
+            sentence += f" At the end, {plural(len(tails), 'SM')} had nothing left to run, for {mean:.0f} µs{average}."
         return sentence
 
 

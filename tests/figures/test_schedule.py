@@ -91,11 +91,11 @@ def test_begins_with_the_first_of_launches_by_their_number_of_programs():
 def test_says_in_words_what_it_shows():
     page = html()
     summary = (
-        "2 programs on 2 of 4 SMs; the last ends after 100 µs. Over that time, the SMs were idle for 50%. "
-        "At its end, 2 SMs had nothing left to run, for 100 µs on average."
+        "2 programs on 2 of 4 SMs; the last ends after 100 µs. The SMs were idle for 50% of that time. "
+        "At the end, 2 SMs had nothing left to run, for 100 µs on average."
     )
     assert f'aria-label="few: {summary}"' in page
-    assert [re.findall("<td>(.*?)</td>", row) for row in re.findall("<tr>(.*?)</tr>", page, re.S)[1:]] == [
+    assert [re.findall("<td[^>]*>(.*?)</td>", row) for row in re.findall("<tr>(.*?)</tr>", page, re.S)[1:]] == [
         ["few", "2", "2", "1", "100.0", "50.2%"],
         ["one more", "5", "4", "1", "200.0", "37.9%"],
         ["shared", "5", "2", "2", "125.5", "64.8%"],
@@ -137,7 +137,7 @@ def test_what_has_nothing_left_to_run_is_hatched_and_called_idle():
     assert f'd="{steps}" fill="var(--untouched)"' in drawing(page, "one-more")
     x, word = re.findall(r'<text x="([\d.]+)%"[^>]*>([^<]*)</text>', drawing(page, "one-more"))[-1]
     assert word == "3 SMs idle" and float(x) == pytest.approx(75, abs=0.2), "in the middle of the tail"
-    assert "At its end, 3 SMs had nothing left to run, for 100 µs on average." in page
+    assert "At the end, 3 SMs had nothing left to run, for 100 µs on average." in page
 
 
 def test_rests_late_in_the_tail_with_the_machine_as_it_is_then():
@@ -162,7 +162,7 @@ def test_a_launch_without_a_tail_names_none():
     page = html(["schedule_few"], recorded)
     assert "idle</text>" not in page and "nothing left" not in page and TAIL not in page
     one = read(table(even | {1: (1, 0.0, 40.0)}), "", SMS)
-    assert one.tails == [60.0] and one.sentence.endswith("At its end, 1 SM had nothing left to run, for 60 µs.")
+    assert one.tails == [60.0] and one.sentence.endswith("At the end, 1 SM had nothing left to run, for 60 µs.")
 
 
 def test_a_narrow_tail_has_room_for_one_word_and_a_sliver_for_none():

@@ -113,7 +113,7 @@ def test_what_is_idle_at_the_end_is_counted_and_called_idle(page):
     choose(page, "one more")
     assert page.locator("svg.schedule > g:visible text").all_text_contents() == ["ends after 200 µs", "3 SMs idle"]
     about = page.locator(".schedule__about").inner_text()
-    assert about.endswith("At its end, 3 SMs had nothing left to run, for 100 µs on average.")
+    assert about.endswith("At the end, 3 SMs had nothing left to run, for 100 µs on average.")
 
 
 @pytest.mark.parametrize("name", LAUNCHES)
