@@ -8,7 +8,7 @@ SPEC = Spec(
     title="Flip a matrix of any strides",
     kind="scratch",
     lesson="programs/offsets.md",
-    goal="Reverse every row of a matrix: out[i, j] = x[i, n - 1 - j]. The matrix may have any strides.",
+    goal="Write a kernel that reverses every row of a matrix, whatever strides the matrix has.",
     hints=(
         "Which column of x goes into column 0 of the result, and which one into the last?",
         "Where to load, where to store: programs/offsets.md#the-kernel",
