@@ -2,7 +2,8 @@
 """Code and outputs that a narrow screen wraps: each long line on its own, so that what comes of it stands further in.
 
 A short line fits a phone and stays as it is, so a page grows by its long lines only. What is set in columns would lose
-them: it keeps its lines, and scrolls. theme/assets/code.css does both, below 600 px.
+them: it keeps its lines, in letters as small as it takes and a phone can show, and scrolls if that is not enough.
+theme/assets/code.css does both, below 600 px. Names joined by dots break after a dot, not inside a name.
 """
 
 import html
@@ -13,6 +14,7 @@ IN = 4  # columns that what comes of a line stands further in than the line
 PRE = r'<pre(?: id="__code_\w+"| class="(?:output|jp-OutputArea-output)[^>]*)?>'  # not the code of an explorer
 BLOCK = re.compile(rf"(?s)({PRE}(?:<span></span>|<nav\b.*?</nav>)*)<code([^>]*)>(.*?)</code></pre>")
 COLUMNS = re.compile(r"\S {2,}\S")
+DOT = '<span class="o">.</span>'
 BELOW = re.compile(r"\s*[\^~─-]+\s*")  # marks columns of the line above
 
 
@@ -28,7 +30,8 @@ def _wrapping(block: re.Match) -> str:
     if all(len(text) <= FITS for text in texts):
         return block[0]
     if '<span class="' not in code and in_columns(texts):  # no language, which has been colored
-        return f'{begin}<code{attributes} class="in-columns">{code}</code></pre>'
+        columns = max(map(len, texts))
+        return f'{begin}<code{attributes} class="in-columns" style="--columns:{columns}">{code}</code></pre>'
     return f"{begin}<code{attributes}>{_joined(zip(lines, texts, strict=True))}</code></pre>"
 
 
@@ -46,5 +49,6 @@ def _joined(lines) -> str:
             joined += f"{line}\n"
         else:
             indent = len(text) - len(text.lstrip()) + IN
-            joined += f'<span class="long" style="--in:{indent}">{line}\n</span>'
+            broken = line.replace(DOT, f"{DOT}<wbr>")
+            joined += f'<span class="long" style="--in:{indent}">{broken}\n</span>'
     return joined.removesuffix("\n</span>") + "</span>" if joined.endswith("</span>") else joined[:-1]

@@ -46,7 +46,14 @@ def test_what_comes_of_a_line_stands_further_in_than_the_line():
 )
 def test_what_is_set_in_columns_keeps_its_lines(text):
     shown = with_wrapping(f'<pre class="output" tabindex="0"><code>{text}</code></pre>')
-    assert shown == f'<pre class="output" tabindex="0"><code class="in-columns">{text}</code></pre>'
+    columns = max(map(len, text.splitlines()))
+    begin = f'<pre class="output" tabindex="0"><code class="in-columns" style="--columns:{columns}">'
+    assert shown == f"{begin}{text}</code></pre>"
+
+
+def test_names_joined_by_dots_break_after_a_dot():
+    page = with_wrapping(highlight_python(f"x = first_name.second_name.third_name  # {LONG}\ny = first.second"))
+    assert page.count("<wbr>") == page.count('<span class="o">.</span><wbr>') == 2  # none in the short line
 
 
 def test_a_sentence_that_a_run_printed_wraps():
