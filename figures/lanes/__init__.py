@@ -22,11 +22,11 @@ REDUCTIONS = {"maximum": max, "sum": sum}
 PRINTED = re.compile(r"other 0: \[(.*)\], should be \[(.*)\]")
 STEPS = {  # of a softmax: what is printed last of each, and what happens then
     "load": "The program loads five scores. The three lanes that are off hold −∞.",
-    "maximum": "It finds the largest score. A lane with −∞ never wins.",
-    "subtract": "It subtracts the maximum in every lane. The largest is now 0, and −∞ stays −∞.",
-    "exp": "exp turns each score into a positive number. The largest becomes 1, and −∞ becomes 0.",
-    "sum": "It adds up the numerators. The lanes that are off add 0.",
-    "divide": "It divides each numerator by the sum and stores five shares, which add up to 1.",
+    "maximum": "The program finds the largest score. A lane with −∞ never wins.",
+    "subtract": "It subtracts the maximum in every lane. The largest score is now 0, and −∞ stays −∞.",
+    "exp": "exp makes each number positive. The largest becomes 1, and −∞ becomes 0.",
+    "sum": "The program adds up these numbers. The lanes that are off add 0.",
+    "divide": "The program divides each number by the sum and stores five shares, which add up to 1.",
 }
 LINES = ("x", "maximum", "shifted", "numerator", "total", "share")  # as they are printed
 

@@ -35,7 +35,7 @@ def test_it_rests_on_the_zeros_that_win(maxima):
         assert [("lanes--off" in c["class"], "lanes--wins" in c["class"]) for c in cells] == [(False, False)] * 5 + [
             (True, True)
         ] * 3
-        assert row.select_one(".lanes--wrong").text == f"0wrong: it is −{-max(numbers)}"
+        assert row.select_one(".lanes--wrong").text == f"0should be −{-max(numbers)}"
     assert "program 0 holds −1, −2, −3, −4, −5, 0, 0, 0, and finds 0, wrong" in shown[0]["aria-label"]
 
 
@@ -62,11 +62,11 @@ def test_a_reader_finds_the_value_that_changes_nothing(maxima, open_site, tmp_pa
         def results() -> list[str]:
             return [text.replace("\n", " ") for text in page.locator(".lanes__result:visible").all_inner_texts()]
 
-        assert results() == ["0 wrong: it is −1", "0 wrong: it is −10"]
+        assert results() == ["0 should be −1", "0 should be −10"]
         page.get_by_role("radio", name="−∞").check()
         assert results() == ["−1 right", "−10 right"]
         page.get_by_role("radio", name="sum").check()
-        assert results() == ["−∞ wrong: it is −15", "−∞ wrong: it is −150"]
+        assert results() == ["−∞ should be −15", "−∞ should be −150"]
         page.get_by_role("radio", name="0").check()
         assert results() == ["−15 right", "−150 right"]
         assert page.locator("output").inner_text().startswith("With other = 0, the sum: program 0 holds −1")
