@@ -3,7 +3,7 @@
 
 import re
 from collections.abc import Iterable
-from math import floor, log10
+from math import floor, isnan, log10
 
 import msgspec
 from markupsafe import Markup, escape
@@ -74,9 +74,11 @@ def _plain(x) -> str:
 
 def _numbers(rows: list[list[float]]) -> list[list[str]]:
     """Three digits each, two if tiny; a row or a column of whole numbers has no decimals."""
-    counts = [all(value == int(value) for value in column) for column in zip(*rows, strict=True)]
+    counts = [all(map(_is_whole, column)) for column in zip(*rows, strict=True)]
 
     def text(value: float, whole: bool) -> str:
+        if isnan(value):  # not measured: this side does not serve the case
+            return "–"
         if whole or abs(value) >= 99.95:
             return f"{value:,.0f}"
         if 0 < abs(value) < 1e-3:
@@ -84,6 +86,10 @@ def _numbers(rows: list[list[float]]) -> list[list[str]]:
         return f"{value:#.3g}" if value else "0"
 
     return [
-        [text(value, whole or all(v == int(v) for v in row)) for value, whole in zip(row, counts, strict=True)]
+        [text(value, whole or all(map(_is_whole, row))) for value, whole in zip(row, counts, strict=True)]
         for row in rows
     ]
+
+
+def _is_whole(value: float) -> bool:
+    return isnan(value) or value == int(value)

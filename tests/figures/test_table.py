@@ -45,6 +45,10 @@ def test_counts_have_no_decimals():
     assert numbers([2.5, 3.0], [26.0, 25.5]) == [["2.50", "3.00"], ["26.0", "25.5"]]
 
 
+def test_what_was_not_measured_is_a_dash():
+    assert numbers([2.0, float("nan")], [3.0, 1.5]) == [["2", "–"], ["3", "1.50"]]
+
+
 def test_tiny_numbers_have_no_exponents():
     assert numbers([4.71e-7, 0.000123, 0.0501]) == [["0.00000047", "0.00012", "0.0501"]]
 

@@ -8,7 +8,7 @@ import pytest
 
 from recorder.project import Snippet
 
-ALONE = ("programs/greyscale", "programs/offsets", "programs/offsets_plain", "programs/vector_add")
+ALONE = ("library/norms", "programs/greyscale", "programs/offsets", "programs/offsets_plain", "programs/vector_add")
 
 
 @pytest.mark.parametrize("name", ALONE)
