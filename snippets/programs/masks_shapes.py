@@ -26,11 +26,14 @@ def tile_kernel(x_ptr, out_ptr, columns):
 # --8<-- [end:tile]
 
 
+# --8<-- [start:rows]
 @triton.jit
 def rows_kernel(x_ptr, out_ptr):
     row, column = tl.arange(0, 2)[:, None], tl.arange(0, 4)[None, :]
-    x = tl.load(x_ptr + column, mask=row == 0, other=-1)  # four pointers, eight lanes
+    first = row == 0  # 2 × 1: row 0 is on, row 1 is off
+    x = tl.load(x_ptr + column, mask=first, other=-1)  # 1 × 4 pointers
     tl.store(out_ptr + row * 4 + column, x)
+# --8<-- [end:rows]
 
 
 @triton.jit
