@@ -9,6 +9,7 @@ all steps.
 
 import ast
 import re
+from collections.abc import Iterable, Iterator
 from textwrap import dedent
 
 from markupsafe import Markup
@@ -48,7 +49,7 @@ def walk(recording: Recording, *, launch=None, program=0, section=None, id="walk
 def code(seen: Launch) -> list[tuple[str, str]]:
     """Lines of the kernel, each with the moment at which it runs. Raises ``RecorderError`` if none is known."""
     text = read_text(ROOT / seen.file).splitlines()
-    lines = (text[number - 1] for number in lines_of(ROOT / seen.file, seen.kernel))
+    lines = joined(text[number - 1] for number in lines_of(ROOT / seen.file, seen.kernel))
     matched = [(part, line) for line in lines for part, known in LINES.items() if re.search(known, line)]
     if not matched:
         raise RecorderError(f"{seen.kernel} of {seen.file} has no line that loads, multiplies or stores")
@@ -57,13 +58,28 @@ def code(seen: Launch) -> list[tuple[str, str]]:
     return [(part, line.replace("    ", "\t")) for (part, _), line in zip(matched, shown, strict=True)]
 
 
-def shortened(line: str) -> str:
-    """Return a line without its comment, and with ``…`` for arguments that say nothing of the walk.
+def joined(lines: Iterable[str]) -> Iterator[str]:
+    """Yield lines without comments, one for each call that is broken inside its brackets.
 
-    >>> shortened("    x, inside = place(x_ptr, m, k, M, K, 1, 2)  # of x")
+    >>> list(joined(["x = f(", "    a, b", ")  # both", "y = 1"]))
+    ['x = f(a, b)', 'y = 1']
+    """
+    whole = ""
+    for line in lines:
+        line = re.sub(r"  #.*", "", line)
+        gap = " " if whole and not whole.endswith("(") and not line.lstrip().startswith(")") else ""
+        whole = f"{whole}{gap}{line.strip()}" if whole else line
+        if whole.count("(") == whole.count(")"):
+            yield whole
+            whole = ""
+
+
+def shortened(line: str) -> str:
+    """Return a line with ``…`` for arguments that say nothing of the walk.
+
+    >>> shortened("    x, inside = place(x_ptr, m, k, M, K, 1, 2)")
     '    x, inside = place(x_ptr, m, k, …)'
     """
-    line = re.sub(r"  #.*", "", line)
     code = line.strip()
     for call in ast.walk(ast.parse(f"{code} pass" if code.endswith(":") else code)):
         known = isinstance(call, ast.Call) and ARGUMENTS.get(ast.unparse(call.func))

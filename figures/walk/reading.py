@@ -132,13 +132,14 @@ class Walk:
         sentence = f"{on[0]} elements of a and {on[1]} of b are loaded."
         if not any(off):
             return sentence
-        why = f" K ends at {self.K}:" if self.steps[step][0].columns.stop > self.K else ""
-        return f"{sentence}{why} {off[0]} and {off[1]} lanes are masked off, and hold 0."
+        why = f"K ends at {self.K}, so " if self.steps[step][0].columns.stop > self.K else ""
+        lanes = " and ".join(f"{count} lanes of {name}" for name, count in zip("ab", off, strict=True) if count)
+        return f"{sentence} {why}{lanes} are masked off and hold 0."
 
     def _multiplied(self, step: int) -> str:
         before, after = self.ends[step : step + 2]
         off = len(self.steps[step][0].columns) - (after - before)
-        sentence = f"{after - before} products more for each element"
+        sentence = f"{after - before} more products for each element"
         if off:
             sentence += f" (and {off} times 0 · 0)"
         if self.known:

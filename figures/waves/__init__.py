@@ -142,7 +142,7 @@ def waves(recording: Recording, *, names=..., memory=None, compact=False, id="wa
         "waves/template.html",
         id=id, compact=compact, launches=launches, first=first, rest=rest, end=last, step=STEP, seconds=SECONDS,
         columns=machine.COLUMNS, colors=[pid(turn) for turn in range(max(len(launch.waves) for launch in launches))],
-        slower=round(SECONDS / last * 1e6, -4), device=recording.provenance.device,
+        slower=int(round(SECONDS / last * 1e6, -4)), device=recording.provenance.device,
         stops=[launch.stops for launch in launches],
         waves=[row for launch in launches for row in launch.rows],
         counted=_counted(recording, memory, launches) if memory else [], size=memory and f"{memory:,}",
