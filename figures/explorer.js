@@ -7,6 +7,13 @@ export const list = (values) => values.join(", ").replace(/, (?=[^,]*$)/, " and 
 export const cdiv = (a, b) => Math.ceil(a / b);
 export const define = (name, element) => customElements.get(name) || customElements.define(name, element);
 
+/** Write a text into an element that holds nothing else, many times a second. Its text node stays: a new one would have
+    the browser lay out all that is in the same container. */
+export function write(element, text) {
+  const node = element.firstChild ?? element.appendChild(new Text());
+  if (node.data !== `${text}`) node.data = text;
+}
+
 /** The query parameters `prefix.name` of the page's address. */
 function readAddress(prefix) {
   const all = [...new URLSearchParams(location.search)];
@@ -74,7 +81,7 @@ export class TimeBar {
     const [min, max] = this.ends;
     const words = this.text(this.value);
     this.track.setAttribute("aria-valuetext", words);
-    this.bar.lastElementChild.textContent = words;
+    write(this.bar.lastElementChild, words);
     this.bar.style.setProperty("--at", (this.value - min) / (max - min || 1));
     this.bar.classList.toggle("time-bar--playing", this.playing);
     this.toggle.setAttribute("aria-label", this.playing ? "Pause" : "Play");

@@ -2,7 +2,7 @@
 // <waves-explorer>: a launch of a matrix product, alive. The page holds it at one moment, and when each program ran
 // (figures/waves/); this shows any other moment, and what one program did.
 
-import { FormExplorer, count, define, list } from "../explorer.js";
+import { FormExplorer, count, define, list, write } from "../explorer.js";
 import { Cells, unpack } from "../machine.js";
 
 /** The programs of a launch, by number; `turn` counts those before it on its multiprocessor. */
@@ -46,14 +46,14 @@ class WavesExplorer extends FormExplorer {
     this.machine.work(running, time);
     const reads = [new Set(running.map((each) => this.place(each)[0])), new Set(running.map((each) => this.place(each)[1]))];
     this.lines.forEach((line, axis) => line.forEach((cell, i) => cell.classList.toggle("on", reads[axis].has(i))));
-    this.done.textContent = ended;
-    this.busy.textContent = running.length;
+    write(this.done, ended);
+    write(this.busy, running.length);
     const [rows, columns] = reads.map(({ size }) => size);
     this.picture.ariaLabel = `${launch.label}, after ${time} µs: ${count(running.length, "program")} at work on `
       + `${count(rows, "row")} of A and ${count(columns, "column")} of B, ${ended} done, `
       + `${launch.programs.length - ended - running.length} waiting.`;
     const said = this.querySelector(".waves__reads");
-    if (said) said.textContent = `${count(rows, "row")} of A + ${count(columns, "column")} of B`;
+    if (said) write(said, `${count(rows, "row")} of A + ${count(columns, "column")} of B`);
     this.launch = launch;
     this.bar.stops = this.stops[order];
     this.point(this.hovered ?? program);

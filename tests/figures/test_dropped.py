@@ -58,4 +58,4 @@ def test_a_backward_by_another_seed_drops_other_elements(recorded, open_site, tm
         assert said.inner_text().startswith(f"With seed 28, {sum(wrong)} gradient")
         page.get_by_label("Back", exact=True).click()
         opacity = page.locator("[data-of=grad_x]").evaluate("each => getComputedStyle(each).opacity")
-        assert opacity == "0" and said.inner_text().startswith("Backward")
+        assert 0.45 <= float(opacity) < 1 and said.inner_text().startswith("Backward")

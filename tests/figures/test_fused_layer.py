@@ -66,3 +66,13 @@ def test_the_bar_leads_through_the_lengths_of_the_sums(layer, open_site, tmp_pat
             "(sum, part) => sum + part.offsetWidth, 0) / way.clientWidth)"
         )
         assert widths == pytest.approx([1, 0.6], abs=0.01)
+
+
+def test_on_a_phone_the_bytes_stand_beside_the_title(layer, open_site, tmp_path):
+    with page_with(tmp_path, "fused_layer", layer) as url:
+        page = open_site(url, viewport={"width": 390, "height": 800}, reduced_motion="reduce")
+        titles, amounts = (
+            [each.bounding_box()["y"] for each in page.locator(f".ways p {part}").all()]
+            for part in ("strong", "em")
+        )
+        assert titles == pytest.approx(amounts, abs=8) and len(titles) == 2

@@ -164,6 +164,16 @@ def test_plays_steps_and_the_order_can_be_changed_meanwhile(open_page):
     assert 50 < float(bar.get_by_role("slider").input_value()) < 85, "from wave to wave, and to the middle of each"
 
 
+def test_what_changes_in_each_frame_keeps_its_text_node_and_its_place(page):
+    """Or the browser lays out hundreds of cells thirty times a second."""
+    texts, counters = page.locator("#small :is(strong, .time-bar__text)"), page.locator("#small .waves p")
+    assert len({round(each.bounding_box()["y"]) for each in counters.all()}) == 1, "at one height"
+    before = texts.evaluate_all("all => (window.nodes = all.map(e => e.firstChild)).map(node => node.data)")
+    page.locator("#small input[name=time]").fill("3")
+    assert texts.evaluate_all("all => all.map(e => e.textContent)") != before
+    assert texts.evaluate_all("all => all.every((e, i) => e.firstChild === nodes[i] && !e.childNodes[1])")
+
+
 def test_without_javascript_the_resting_frame_stands(open_page):
     page = open_page(java_script_enabled=False)
     assert page.get_by_role("img").first.is_visible() and cells(page, "machine").count("pid-2 on") == 132
