@@ -17,7 +17,9 @@ from snippets.programs.vector_add import add_kernel
 def add_bug(X, Y):
     out = torch.empty_like(x)  # noqa: F821
     n = out.numel()
-    add_kernel[(triton.cdiv(n, 4),)](x, y, out, n, BLOCK_SIZE=4)  # noqa: F821
+    add_kernel[(triton.cdiv(n, 4),)](
+        x, y, out, n, BLOCK_SIZE=4,  # noqa: F821
+    )  # fmt: skip
     return out
 # --8<-- [end:wrapper]
 
