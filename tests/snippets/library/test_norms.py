@@ -38,11 +38,17 @@ def norm_of(x, residual=None, weight=None, bias=None, *, layer=False, **options)
     return out if residual is not None else (out, x)
 
 
+def among_nans(tensor):
+    """Return an equal tensor with NaN before and behind it, so that what is read beyond its ends shows."""
+    nans = tensor.new_full((16,), torch.nan)
+    return torch.cat([nans, tensor.flatten(), nans])[16:-16].view(tensor.shape)
+
+
 def check(device, shape, *, layer, has_residual, weight, bias, layout="contiguous", dtype=torch.float64, offset=0.0):
     """Compare result, sum and all gradients with those of torch in float64."""
     tolerance = {torch.float64: 1e-10, torch.float32: 1e-4}.get(dtype, 2e-2)
     random = torch.Generator().manual_seed(0)
-    make = lambda *size: torch.randn(size, generator=random, dtype=torch.float64).to(device, dtype)
+    make = lambda *size: among_nans(torch.randn(size, generator=random, dtype=torch.float64).to(device, dtype))
     of_weight = {"row": shape[-1:], "heads": shape[-2:], None: None}
     x = LAYOUTS[layout](make(*shape))
     others = [make(*shape) if has_residual else None, *(make(*of_weight[k]) if k else None for k in (weight, bias))]
