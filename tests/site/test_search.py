@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 
 from render.config import address
 from tests.browser import taken_over
+from tests.limits import IN_BROWSER
 
 QUERIES = tomllib.loads((Path(__file__).parent / "queries.toml").read_text("utf-8"))
 ENOUGH = 0.95
@@ -143,7 +144,7 @@ def test_what_is_shown_first_stays_first_when_the_documents_come(open_site, site
     counted = page.locator(".md-search-result__meta")
     shown, before = links.first.get_attribute("href").partition("?")[0], counted.inner_text()
     held[0].continue_()
-    expect(counted).not_to_have_text(before)
+    expect(counted).not_to_have_text(before, timeout=IN_BROWSER * 1000)
     assert links.first.get_attribute("href").partition("?")[0] == shown
 
 
