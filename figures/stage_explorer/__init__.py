@@ -69,7 +69,7 @@ def _code(recording: Recording, launch: str | None, target: str) -> dict[str, di
         lines = numbered(recording, launch, target, stage)
         stages[stage] = {
             "name": NAMES[stage],
-            "facts": f"{NAMES[stage]} for {target}: {code.registers} registers a thread, {code.spills} spilled, "
+            "facts": f"{NAMES[stage]} for {target}: {code.registers} registers per thread, {code.spills} spilled, "
             f"{code.shared} bytes of shared memory.",
             "text": code.text(stage),
             "lines": [number for number, _ in lines],

@@ -5,10 +5,10 @@
 # You write a function and put `@triton.jit` above it, and then you can't call it anymore. What has it become?
 
 # %% [markdown]
-# It has become an object. It keeps the text of your function, and at a [launch](../reference/glossary.md#launch) it
+# It has become an object. It keeps the text of your function. At a [launch](../reference/glossary.md#launch) it
 # compiles that text for the kind of arguments it gets, unless it already has a version for them. In the picture, a
-# single extra element, or an address that isn't a multiple of 16 bytes, makes a new version. In this notebook you
-# take the object apart, follow your code through the compiler, and compile it for a GPU you don't have.
+# single extra element needs a new version, and so does an address that isn't a multiple of 16 bytes. In this notebook
+# you take the object apart, follow your code through the compiler, and compile it for a GPU you don't have.
 #
 # You don't need a GPU, but you do need Linux (WSL on Windows) and Python with a few packages: `pip install torch
 # triton numpy jupyterlab`. What you'll see is the inside of one version of Triton. The names change from version to
@@ -22,7 +22,7 @@
 # Most notebooks in this course run in the [interpreter](../reference/glossary.md#interpreter). This one has to
 # compile, so `TRITON_INTERPRET` must not be set. Compiled code goes to an empty folder, so that Triton can't find
 # anything old there. The [kernel](../reference/glossary.md#kernel) is the one from [Vector
-# add](../programs/vector-add.md), except that it counts in 32 bits instead of 64.
+# add](../programs/vector-add.md) and from the picture, except that it counts in 32 bits instead of 64.
 
 # %%
 import os
@@ -80,8 +80,8 @@ print(add_kernel.src.splitlines()[0], "...")
 # %% [markdown]
 # A [constexpr](../reference/glossary.md#constexpr) is an argument whose value is fixed when the kernel is compiled.
 #
-# `src` is the source, as text. That's why Triton must be able to find the file, or the notebook cell, in which a
-# kernel was written. Code created with `exec` from a string has neither, and `@triton.jit` fails on it.
+# `src` is the source, as text. That's why Triton must be able to find the file or the notebook cell that the kernel
+# was written in. Code that `exec` runs from a string has neither, so `@triton.jit` fails on it.
 
 # %% [markdown]
 # ## Why is it indexed?
@@ -123,16 +123,16 @@ for statement in function.body:
     print(f"  {type(statement).__name__:7}", ast.unparse(statement))
 
 # %% [markdown]
-# Here is one of them up close. `pid = tl.program_id(axis=0)` is an assignment. Its value is a call, and what gets
-# called is the attribute `program_id` of the name `tl`.
+# Here is the first statement up close. `pid = tl.program_id(axis=0)` is an assignment. Its value is a call, and what
+# gets called is the attribute `program_id` of the name `tl`.
 
 # %%
 print(ast.dump(function.body[0], indent=2))
 
 # %% [markdown]
 # That's also why you can use so little of Python in a kernel: the compiler has to know what to emit for each kind of
-# node. For `break` or `try` it doesn't know, so it refuses. There's a table of what it refuses in [Interpreter and
-# GPU](../reference/interpreter.md#what-the-compiler-must-refuse).
+# node. For `break` or `try` it doesn't, so it refuses them. [Interpreter and
+# GPU](../reference/interpreter.md#what-the-compiler-must-refuse) has a table of everything it refuses.
 
 # %% [markdown]
 # ## Call it without a launch
@@ -154,12 +154,12 @@ attempt("your own function", lambda: add_kernel.fn(x, y, out, 10, 16))
 attempt("tl.program_id by itself", lambda: tl.program_id(0))
 
 # %% [markdown]
-# The first message says *outside of the scope of a kernel* because one compiled function may call another inside a
-# kernel, without a grid. From outside, you need the brackets.
+# The first message says *outside of the scope of a kernel* because inside a kernel, one compiled function may call
+# another without a grid. From outside, you need the brackets.
 #
-# The second and the third fail in the same way and at the same place, because the first thing your function does is
-# to call `tl.program_id`. The message asks whether you forgot `@triton.jit`. You didn't. What it means is that
-# *nobody is compiling*.
+# The second and the third fail in the same way and in the same place, because the first thing your function does is
+# to call `tl.program_id`. The message asks whether you forgot `@triton.jit`. You didn't. What the message means is
+# that *nobody is compiling*.
 #
 # Look at the function's signature and at the last line of its body.
 
@@ -173,14 +173,16 @@ print(last_step(tl.program_id))
 # will read the pid later, on the GPU. Without a compiler, there is no such object and nowhere to emit anything.
 #
 # Older versions passed a `_builder` instead, and you'll still find it in texts from that time. Today's `_semantic`
-# checks types and shapes first, and holds the builder. Go one step farther, into its class:
+# checks types and shapes first, and then asks a builder of its own. Go one step farther, into the class of
+# `_semantic`:
 
 # %%
 print(last_step(TritonSemantic.program_id))
 
 # %% [markdown]
-# `create_get_program_id` is the last function along this path. It is written in C++, and it adds one instruction to
-# the code being compiled. What it returns becomes the handle of a tensor of int32.
+# `create_get_program_id` is the end of this path. It is written in C++, and it adds one instruction to the code being
+# compiled. It returns the instruction's result, not a number but a placeholder for one, which becomes the *handle* of
+# an int32 tensor.
 
 # %% [markdown]
 # ## Be there when it compiles
@@ -234,8 +236,8 @@ def peeking_kernel(x_ptr, BLOCK_SIZE: tl.constexpr):
 compiled = peeking_kernel.warmup(x, BLOCK_SIZE=16, grid=(3,))
 
 # %% [markdown]
-# A launch would have started three programs. But `peek` ran only once for each of its four lines, while the one
-# kernel was being compiled. The pid has no shape, because it is a single number.
+# A launch would have started three programs. But each of the four calls of `peek` ran only once, while the one kernel
+# was being compiled. The pid has no shape, because it is a single number.
 #
 # Note that [offsets](../reference/glossary.md#offset) aren't [pointers](../reference/glossary.md#pointer). They are
 # int32 and count elements. Only when you add them to `x_ptr`, which is an address, do you get pointers.
@@ -275,7 +277,7 @@ compiled = static_kernel.warmup(x, BLOCK_SIZE=16, grid=(1,))
 # %% [markdown]
 # ## What does `.to` do?
 #
-# Like torch's tensors, Triton's have a method `to`. torch's either converts to another dtype or moves to another
+# Like torch's tensors, Triton's have a method `to`. torch's converts a tensor to another dtype or moves it to another
 # device.
 #
 # **Predict:** which of the two can Triton's `to` do?
@@ -296,10 +298,9 @@ compiled = cast_kernel.warmup(x, grid=(1,))
 attempt("to another device", lambda: move_kernel.warmup(x, grid=(1,)))
 
 # %% [markdown]
-# It can cast, but it can't move anything. It took `"cuda"` for a dtype, and a string doesn't
-# have what a dtype needs. Inside a kernel, there is nowhere to move to: the program runs on the GPU, and everything
-# it has loaded is there already. Moving tensors is the job of the [host](../reference/glossary.md#host), before the
-# launch.
+# It can cast, but it can't move anything. It took `"cuda"` for a dtype, but a string doesn't have the attributes of
+# one. Inside a kernel, there is nowhere to move to: the program runs on the GPU, and everything it has loaded is
+# there already. Moving tensors is the job of the [host](../reference/glossary.md#host), before the launch.
 
 # %% [markdown]
 # ## Pass a builder of your own
@@ -333,15 +334,15 @@ print("a correct module:", module.verify())
 print(str(module).replace(" loc(#loc)", "").split("#loc")[0])  # without the lines of a source that it has not got
 
 # %% [markdown]
-# They compute `pid * 4 + tl.arange(0, 4)`, the offsets of a program. `mul` and `add` stand for `*` and `+`, because
-# Python's operators have no room for a `_semantic`. (`False` leaves out a check for overflow.) Nothing has been
-# computed, though. Each call only wrote an instruction. `tt.get_program_id` will read the pid, `tt.make_range` is
-# `tl.arange`, and `tt.splat` repeats a number to give it the shape of the range. That's what was going on around
-# `peek`.
+# The three lines of `offsets_by` compute `pid * 4 + tl.arange(0, 4)`, the offsets of a program. `mul` and `add` stand
+# for `*` and `+`, because Python's operators have no room for a `_semantic`. (`False` leaves out a check for
+# overflow.) Nothing has been computed, though. Each call only wrote an instruction. `tt.get_program_id` will read the
+# pid, `tt.make_range` is `tl.arange`, and `tt.splat` repeats a number to give it the shape of the range. That's what
+# was going on while `peek` looked on.
 #
-# The interpreter has a builder as well, written in Python. Instead of writing down what to do, it does it, with
-# NumPy. Its launch is a loop that tells the builder which program it is in. You can tell it yourself, and call the
-# same function:
+# The interpreter has a builder as well, written in Python. Instead of writing instructions down, it carries them out,
+# with NumPy. Its launch is a loop that tells the builder which program it is in. You can do that yourself, and call
+# the same function:
 
 # %%
 interpreter_builder.set_grid_dim(3, 1, 1)
@@ -351,7 +352,7 @@ for pid in range(3):
     print(f"program {pid}: {type(handle).__name__}, {handle.data}")
 
 # %% [markdown]
-# There is one language and there are two builders, and that's how the same kernel can be compiled or interpreted.
+# One language, two builders: that's how the same kernel can be compiled or interpreted.
 #
 # What else is in `ir`? For each choice an instruction leaves open, it has a list of the possible values:
 
@@ -382,7 +383,7 @@ for function in (tl.program_id, tl.load, tl.store):
     print(f"    its last step: {last_step(function).split('(')[0]}(...)")
 
 # %% [markdown]
-# All three just pass their arguments on to the compiler's `_semantic`.
+# All three functions just pass their arguments on to the compiler's `_semantic`.
 #
 # - `axis` is 0, 1 or 2, because a grid has up to three axes.
 # - [`mask` and `other`](../programs/vector-add.md#the-kernel) switch [lanes](../reference/glossary.md#lane) off, and
@@ -424,9 +425,9 @@ for hint in ("none", "cache_modifier", "eviction_policy", "volatile"):
 # %% [markdown]
 # `.cg` keeps the data out of L1, the small cache close to the [threads](../reference/glossary.md#thread).
 # `evict_first` tells the caches to drop this data before other data. `volatile` forbids the compiler to skip the load
-# and reuse an older value.
+# and use an older value again.
 #
-# If you ask for an axis that doesn't exist, the compiler refuses, and its message points at the place:
+# If you ask for an axis that doesn't exist, the compiler refuses, and its message points to the place:
 
 
 # %%
@@ -475,8 +476,8 @@ attempt("add_kernel.cache[0]", lambda: add_kernel.cache[0])
 # %% [markdown]
 # ## What makes a new entry?
 #
-# A second launch doesn't compile again. The `JITFunction` keeps compiled kernels in a dictionary, one for each
-# device, and the keys say what the code depends on.
+# A second launch doesn't compile again. The `JITFunction` keeps compiled kernels in dictionaries, one per device, and
+# the keys of their entries say what the code depends on.
 #
 # **Predict:** for each call of `compile_again` below, is the kernel compiled again? And are its loads wide (`v4.b32`,
 # 16 bytes at once) or narrow (`b32`)?
@@ -514,9 +515,9 @@ compile_again("num_warps = 8", x, y, out, 1024, BLOCK_SIZE=1024, num_warps=8)
 # - the value of each constexpr;
 # - the options of the launch.
 #
-# It doesn't depend on shapes, and beyond that it doesn't depend on the value of `n`. An `n` or an address that isn't
-# a multiple of 16 costs you the wide loads, because one instruction can load four elements only if the compiler knows
-# two things: that the address of the four is a multiple of 16 bytes, and that the mask is the same for all four.
+# Shapes don't matter, and neither does anything else about the value of `n`. An `n` or an address that isn't a
+# multiple of 16 costs you the wide loads, because one instruction can load four elements only if the compiler knows
+# two things: that their address is a multiple of 16 bytes, and that the mask is the same for all four.
 #
 # Here are the first three keys, without quotation marks and options. `*fp32` is a pointer to float32, and `D` means
 # *divisible by 16*. In the third key, `n = 1` has become a constant:
@@ -560,7 +561,7 @@ print("in memory:", entries(), " on disk:", len(folders()))
 
 # %% [markdown]
 # It didn't, because the kernel was read from disk. If you change a kernel, its hash changes too, so you never get an
-# outdated entry. Deleting the folder is safe; it only costs a compilation.
+# outdated entry. Deleting the folder is safe, too: all it costs you is compiling again.
 
 # %% [markdown]
 # ## Try it
@@ -619,8 +620,8 @@ for what in ("not cleared", "cleared"):
 # ## Next
 #
 # [From Python to machine code](stages.md) shows every stage of vector add's kernel beside its source. [Interpreter
-# and GPU](../reference/interpreter.md) asks four versions of the compiler what they accept, with the same stand-in
-# for a driver.
+# and GPU](../reference/interpreter.md) asks four versions of the compiler what they accept, without a GPU, as in this
+# notebook.
 
 # %% [markdown] of="programs/vector_add" view="file"
 # ## The kernel's file
