@@ -49,6 +49,18 @@ class Desk:
         path.write_text(exercise.skeleton, "utf-8")
         return True
 
+    def begin(self, exercise: Exercise) -> bool:
+        """Introduce an exercise that has no copy yet; return whether its bug is to be looked for before any check."""
+        if not self.lay_out(exercise):
+            return False
+        self.introduce(exercise)
+        self.say(f"Your copy is new: {self.copy_of(exercise)}")
+        if exercise.card.kind != "bug":
+            return False
+        self.say(f"\n{exercise.skeleton}\nRead it first: what will it do wrong, and where? Then check your copy with")
+        self.say(f"python practice.py check {exercise.name}")
+        return True
+
     # Commands; each returns the exit status
 
     def status(self, checker: Checker) -> int:

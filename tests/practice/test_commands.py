@@ -335,6 +335,21 @@ def test_a_check_of_a_new_copy_says_which_lesson_leads_to_it(folder):
     assert "After: " not in practice(folder, "check", "row_sum").stdout
 
 
+def test_the_first_check_of_a_bug_shows_the_file_and_no_diagnosis(desk):
+    exercise = next(each for each in desk.all if each.card.kind == "bug")
+    assert desk.begin(exercise)  # then nothing is checked
+    assert exercise.skeleton in "".join(desk.message)
+    assert not desk.begin(exercise)  # the second is checked
+    assert not desk.begin(next(each for each in desk.all if each.card.kind != "bug"))
+
+
+def test_practice_does_not_check_a_bug_that_nobody_has_read(folder):
+    first = practice(folder, "check", "copy")
+    assert first.returncode == 0 and "Read it first" in first.stdout
+    second = practice(folder, "check", "copy")
+    assert second.returncode == 1 and "Read it first" not in second.stdout
+
+
 def test_the_progress_does_not_depend_on_the_terminal(folder):
     done = practice(folder, "list", PYTHONUTF8="0", PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stderr) == (0, "")
