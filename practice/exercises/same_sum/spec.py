@@ -51,7 +51,7 @@ SPEC = Spec(
         "Each program takes one row. Where is the loop over the others?": lambda x, programs: only(
             x, range(min(programs, len(x)))
         ),
-        "Every program begins at row 0, so it counts as often as there are programs.": lambda x, programs: only(
+        "Every program begins at row 0, so all of them add up the same rows.": lambda x, programs: only(
             x, [*range(0, len(x), programs)] * programs
         ),
         "Programs take each other's rows: each begins at its own, and then takes all that follow. How large "
