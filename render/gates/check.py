@@ -11,7 +11,7 @@ from markdown.extensions.toc import slugify
 from recorder import judge
 from recorder.project import RecorderError, nearest, read_text, relative
 from render.config import address, converter, docs, nav, pages
-from render.fences import front_matter
+from render.fences import front_matter, prose_of
 from render.gates import terms
 from render.labs import is_lab, markdown_of
 from render.lessons import lessons
@@ -60,6 +60,7 @@ def page_problems(wanted: list[str]) -> list[str]:
             faults += sorted((_unlinked(page, *use) for use in terms.unlinked(prose, known).items()), key=_line)
         faults += unfinished(page)
         faults += misnumbered(page)
+        faults += split_lists(page)
     return faults
 
 
@@ -121,6 +122,28 @@ def misnumbered(page: str) -> list[str]:
             why = f"the menu calls {lesson.page} lesson {lesson.number}; better link its title"
         line = text.count("\n", 0, match.start()) + 1
         faults.append(f"{_file(page)}:{line}: {match['words']!r}: {why}")
+    return faults
+
+
+def split_lists(page: str) -> list[str]:
+    """Return the faults of lines inside a paragraph or an item that begin with a number, as a list's next item does.
+
+    Whoever wraps *n is 1, 4 and 10. Then …* before the 10 makes an item of the rest, and the list's numbers are off.
+    """
+    text = read_text(docs() / page)
+    lines = prose_of((markdown_of(text) if is_lab(page) else text).splitlines())
+    faults, last, before = [], {}, ""  # the last number of the list at each indent; the line before
+    for line in lines:
+        if match := re.match(r"(?P<indent>[ >]*)(?P<number>\d+)\. ", line):
+            indent, number = match["indent"], int(match["number"])
+            if re.fullmatch(r"[ >]*|[ >]*(===|!!!|\?\?\?).*", before) or last.get(indent) == number - 1:
+                last[indent] = number
+            else:
+                faults.append(
+                    f"{_file(page, line.strip())}: {line.strip()[:40]!r}: a line that begins with a number and a "
+                    "period is an item of a list; wrap the sentence elsewhere, or leave a blank line before a list"
+                )
+        before = line
     return faults
 
 

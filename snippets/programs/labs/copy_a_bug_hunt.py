@@ -320,8 +320,8 @@ assert all(check(copy, size) == "right" for size in range(1, 20))
 # %% [markdown]
 # ## Try it
 #
-# 1. A third suspect uses `offsets = pid * n + tl.arange(0, BLOCK_SIZE)`. Predict what `check` says when n is 1, 4 and
-#    10. Then use `print` to find out why.
+# 1. A third suspect uses `offsets = pid + tl.arange(0, BLOCK_SIZE)`. What does `check` say when n is 1, when it's 4,
+#    and when it's 10? Predict first. Then use `print` to find out why.
 # 2. Start the right kernel with `n // block` programs instead of `triton.cdiv(n, block)`. Which sizes give it away?
 # 3. Fill `out` with zeros instead of -1, and let `x` start at 0. Which elements can't you judge anymore?
 # 4. Print only where it matters: `if pid == 2: print(offsets)`. What happens in the interpreter?
@@ -332,7 +332,7 @@ assert all(check(copy, size) == "right" for size in range(1, 20))
 @triton.jit
 def copy_three_bug(x_ptr, out_ptr, n, BLOCK_SIZE: tl.constexpr):
     pid = tl.program_id(axis=0)
-    offsets = pid * n + tl.arange(0, BLOCK_SIZE)
+    offsets = pid + tl.arange(0, BLOCK_SIZE)
     mask = offsets < n
     print("pid", pid, " offsets", offsets, " mask", mask)
     values = tl.load(x_ptr + offsets, mask=mask)
@@ -341,8 +341,8 @@ def copy_three_bug(x_ptr, out_ptr, n, BLOCK_SIZE: tl.constexpr):
 
 for size in (1, 4, 10):
     print(f"n = {size}: {check(copy_three_bug, size)}")
-# Program 1 begins at n, where every lane is off: only program 0 ever copies anything.
-assert check(copy_three_bug, 10) == "6 unwritten, 0 wrong, 0 behind the end"
+# Each program begins one element after the one before it, not four: all three together only reach elements 0 to 5.
+assert check(copy_three_bug, 10) == "4 unwritten, 0 wrong, 0 behind the end"
 
 # 2. Every size that is not a multiple of the block: the last, partial block is never written.
 # 3. Element 0: an unwritten 0 looks like a copied 0. All the others you can still judge.

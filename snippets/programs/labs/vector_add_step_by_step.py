@@ -2,12 +2,13 @@
 # %% [markdown] of="start/first_kernel" view="explorer" launch="add_kernel[0]"
 # # Your first Triton kernel, step by step
 #
-# You write one addition and no loop, and yet ten numbers get added. Who adds the other nine?
+# You write one addition and no loop, and yet ten additions get done. Who does the other nine?
 
 # %% [markdown]
-# A [kernel](../reference/glossary.md#kernel) is a function that a GPU runs not once but many times over, like a
-# recipe that a whole crew of cooks follows at once. Each running instance is called a
-# [program](../reference/glossary.md#program). Here three programs share ten additions, up to four each:
+# Other copies of the same code do. A [kernel](../reference/glossary.md#kernel) is a function that a GPU runs not once
+# but many times over, like a recipe that a whole crew of cooks follows at once. Each running copy is called a
+# [program](../reference/glossary.md#program), and one program works on several elements at a time. Here three programs
+# share ten additions, up to four each:
 #
 # - program 0 adds elements 0 to 3,
 # - program 1 adds elements 4 to 7,
@@ -293,7 +294,8 @@ print("owner =", owner.tolist())
 # 2. Blocks of eight: `look[(2,)](n, BLOCK_SIZE=8)`. Why two programs? How many lanes are off, and in which program?
 # 3. Twelve numbers: `look[(3,)](12, BLOCK_SIZE=4)`. Does the mask still switch anything off?
 # 4. Run `add_kernel` with a grid of `(4,)`. What does the fourth program do? Why is that harmless?
-# 5. Copy `sign`, and write `pid * n` in place of `pid * BLOCK_SIZE`. Which elements have no owner?
+# 5. Copy `sign`, and write `pid * (BLOCK_SIZE - 1)` in place of `pid * BLOCK_SIZE`. Which elements are signed twice?
+#    Would the sums still be right if `add_kernel` did this?
 #
 # Below is a solution to the first, and what to expect from the others. Write yours before you look.
 
@@ -316,7 +318,8 @@ print("equal to torch:", torch.equal(out, x - y))
 # 2. 10 divided by 8, rounded up, is 2. Program 1 has offsets 8 to 15, and 10 to 15 do not exist: six lanes are off.
 # 3. No: 12 is 3 × 4, so every lane has an element.
 # 4. Its offsets are 12 to 15, all past the end. Every lane is off, so it loads and stores nothing.
-# 5. 4 to 9. Program 1 starts at 10 and program 2 at 20, where every lane is off. Only program 0 signs, 0 to 3.
+# 5. 3 and 6. Each program starts on the last element of the one before it. The sums would be right, because both
+#    programs store the same sum. But two are computed twice, and at other sizes the last elements would be left out.
 
 # %% [markdown]
 # ## Next

@@ -163,6 +163,33 @@ def test_what_is_left_to_do_on_a_page(course, refused):
     assert refused(f"^{PAGE}:\\d+: unfinished: TODO: more of it") == 1
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Try n = 4 and\n10. Then look.",
+        "1. Try n = 4 and\n   10. Then look.\n2. Stop.",
+        "1. One\n2. Two, for\n2. Two more",
+    ],
+)
+def test_a_sentence_wrapped_before_a_number(course, refused, text):
+    course.page(f"{LESSON}\n{text}\n")
+    assert refused(f"^{PAGE}:\\d+: '(10. Then look.|2. Two more)': a line that begins with a number") == 1
+
+
+def test_a_sentence_wrapped_before_a_number_in_a_lab(course, refused):
+    first, *rest = cells()
+    course.lab(first | {"source": "# A lab\n\n1. Try n = 4 and\n   10. Then look."}, *rest)
+    assert refused(f"^{LAB}.*'10. Then look.': a line that begins with a number") == 1
+
+
+def test_lists_and_numbers_inside_sentences(course):
+    course.page(
+        f"{LESSON}\n1. Try n = 4, 9 and 10. Then\n   look.\n\n    ```text\n    10. Code\n    ```\n\n2. Stop.\n3. Go.\n"
+        "\n> 1. One\n> 2. Two\n\n??? tip\n    1. One\n    2. Two\n\n3\\. Three\n"
+    )
+    assert check.problems() == []
+
+
 def test_a_glossary_out_of_order(course, refused):
     course.page("# Glossary\n\n## Lane\n\nOne.\n\n## Block\n\nLanes.\n", "reference/glossary.md")
     refused("^docs/en/reference/glossary.md:3: 'Lane' is not where the alphabet puts it")

@@ -20,7 +20,7 @@ FAULTS = {
         f"{SHIFTED}\n    mask = offsets <",
         f"{SHIFTED}\n    mask = 0 * offsets <",
     ),
-    "the third suspect, mended": ("offsets = pid * n + tl.arange", "offsets = pid * BLOCK_SIZE + tl.arange"),
+    "the third suspect, fixed": ("offsets = pid + tl.arange", "offsets = pid * BLOCK_SIZE + tl.arange"),
 }
 
 
