@@ -129,7 +129,8 @@ def row_softmax(recording: Recording, *, launch=None, section=..., tensor="x_ptr
              (("x", -math.inf), ("shifted", -math.inf), ("numerator", 0.0), ("share", 0.0))}  # fmt: skip
     most = max(abs(lane.value) for name in ("x", "shifted") for lane in lanes[name] if lane.on)
     return render(
-        "lanes/softmax.html", id=id, lanes=lanes, most=most, text=text, steps=STEPS,
+        "lanes/softmax.html", id=id, lanes=lanes, most=most, largest=max(lane.value for lane in lanes["share"]),
+        text=text, steps=STEPS,
         maximum=said(float(*read["maximum"])), total=read["total"][0], shares=[x for x in lanes["share"] if x.on],
     )  # fmt: skip
 

@@ -49,7 +49,9 @@ def log_softmax_kernel(
     column = tl.arange(0, BLOCK_SIZE)
     mask = column < columns
     row_ptr = x_ptr + row * stride_row
-    x = tl.load(row_ptr + column, mask=mask, other=-float("inf")).to(tl.float32)
+    x = tl.load(row_ptr + column, mask=mask, other=-float("inf")).to(
+        tl.float32
+    )
     x -= tl.max(x, axis=0)
     log_share = x - tl.log(tl.sum(tl.exp(x), axis=0))
     tl.store(out_ptr + row * columns + column, log_share, mask=mask)
@@ -88,10 +90,10 @@ def log_softmax(x: torch.Tensor) -> torch.Tensor:
     return by_rows(log_softmax_kernel, x)
 
 
+# --8<-- [start:launch]
 def by_rows(kernel, x: torch.Tensor) -> torch.Tensor:
-    """Launch a program for each row of ``x``; it takes the whole row, and the result is like ``x``."""
+    """Launch a program for each row of ``x``; return the results."""
     check_arguments(x)
-    # --8<-- [start:launch]
     rows, columns = x.shape
     out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     if out.numel() == 0:
@@ -102,10 +104,11 @@ def by_rows(kernel, x: torch.Tensor) -> torch.Tensor:
         # more for wider rows
         num_warps = min(max(block // 256, 1), 16)
         kernel[(rows,)](
-            x, out, columns, x.stride(0), BLOCK_SIZE=block, num_warps=num_warps
+            x, out, columns, x.stride(0),
+            BLOCK_SIZE=block, num_warps=num_warps,
         )  # fmt: skip
     return out
-    # --8<-- [end:launch]
+# --8<-- [end:launch]
 
 
 def check_arguments(x: torch.Tensor) -> None:
@@ -118,9 +121,14 @@ def check_arguments(x: torch.Tensor) -> None:
     if columns > MOST_COLUMNS:
         raise ValueError(f"a row has {columns} columns, at most {MOST_COLUMNS} are served: one program holds a whole "
                          "row in its registers; a longer one needs a loop over blocks")  # fmt: skip
+    # --8<-- [start:neighbors]
     if columns > 1 and x.stride(1) != 1:
-        raise ValueError(f"x has strides {x.stride()}, and the elements of a row must be neighbors in memory; "
-                         "pass x.contiguous(), which copies it")  # fmt: skip
+        raise ValueError(
+            f"x has strides {x.stride()}, and the elements of a row "
+            "must be neighbors in memory; "
+            "pass x.contiguous(), which copies it"
+        )
+    # --8<-- [end:neighbors]
     if rows > 2**31 - 1:  # CUDA's limit of programs along one axis
         raise ValueError(f"{rows} rows are too many for one launch; split x")
     if x.device.type not in ("cuda", "cpu"):  # "cuda" is also torch's name for AMD's GPUs
