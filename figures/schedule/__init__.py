@@ -273,7 +273,7 @@ def _legend(launches: list[Schedule]) -> dict[str, str]:
     turns = 1 + max(program.turn for launch in launches for program in launch.programs)
     shared = max(launch.places for launch in launches) > 1
     items = {_color(turn): ORDINALS[turn] for turn in range(min(turns, COLORS))}
-    items[_color(0)] = "first in its place" if shared else "first program on its SM"
+    items[_color(0)] = "ran first" if shared else "first program on its SM"
     if turns > COLORS:
         items[_color(COLORS - 1)] += "; then the same colors again"
     if gaps := any(launch.gaps for launch in launches):

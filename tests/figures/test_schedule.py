@@ -57,7 +57,7 @@ def test_a_wave_has_a_color():
     assert (first.count("M"), second.count("M")) == (4, 1)
     fainter = "color-mix(in srgb, var(--pid-0) 60%, var(--paper))"
     assert key(html()) == [
-        ("var(--pid-0)", "first in its place"), ("var(--pid-1)", "second"), (TAIL, "idle"),
+        ("var(--pid-0)", "ran first"), ("var(--pid-1)", "second"), (TAIL, "idle"),
         (fainter, "beside another program"),
     ]  # fmt: skip
     alone = html(["schedule_one_more"])
