@@ -86,7 +86,7 @@ class WavesExplorer extends FormExplorer {
     if (!detail) return;
     detail.ariaLive = this.bar.playing || this.hovered !== undefined ? "off" : "polite"; // a screen reader would fall behind
     if (!program) {
-      detail.textContent = "Point at a tile or a multiprocessor, or tap it: which program is it?";
+      detail.textContent = "Point at or tap a tile or a multiprocessor to see its program.";
       return;
     }
     const others = programs.filter(({ sm }) => sm === program.sm).map((other) => other.number);

@@ -119,12 +119,11 @@ def with_head(
 
     Above: which lesson it is, and a switch between GPUs. Below: its code, and where what it shows ran.
     """
-    places = sorted(places_of_runs, key=lambda place: place.startswith("compiled"))  # what was only compiled comes last
-    ran = [place for place in places if not place.startswith("compiled")]
-    if ran:
-        places[places.index(ran[0])] = f"ran {ran[0]}"
-    if len(places) > len(ran):
-        places[len(ran)] = f"was {places[len(ran)]}"
+    places = list(places_of_runs)
+    compiled = [place for place in places if place.startswith("compiled")]
+    ran = [place for place in places if place not in compiled]
+    parts = [f"{verb} {_listed(each)}" for verb, each in (("ran", ran), ("was", compiled)) if each]
+    where = (", and " if len(ran) > 1 else " and ").join(parts)
     lesson = lessons().get(page)
     get = download(code, page) if lesson and code else None
     names = labels({device: gpus[device] for device in sorted(gpus, key=order)}) if len(gpus) > 1 else {}
@@ -133,7 +132,7 @@ def with_head(
         text = re.sub("</h1>", lambda title: f"{title[0]}{under}", text, count=1)
     if places or get:
         install = way_if_there(page, INSTALL)
-        text = f"{text}\n{render('origin.html', where=_listed(places), download=get, install=install)}"
+        text = f"{text}\n{render('origin.html', where=where, download=get, install=install)}"
     return text
 
 

@@ -74,6 +74,9 @@ def test_what_was_compiled_is_said_last(course):
     text = LESSON.replace("## It runs", stage + "## It runs")
     both = "What this page shows ran on an NVIDIA H200 (Triton 3.7.1) and was compiled by Triton 3.9.0."
     assert at_the_end(text) == both
+    interpreted = "```recording\nview: output\ndevice: cpu\n```\n\n"
+    ran = "ran in Triton’s interpreter (3.7.1) and on an NVIDIA H200 (Triton 3.7.1), and was compiled by Triton 3.9.0."
+    assert at_the_end(text.replace("## It runs", interpreted + "## It runs")).endswith(ran)
     stage = "view: stage\nlaunch: toy_kernel[0]\ntarget: sm_90\nstage: ttir"
     compiled = text.replace("view: output\ndevice: h200", stage)
     assert at_the_end(compiled) == "What this page shows was compiled by Triton 3.9.0."
