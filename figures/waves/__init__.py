@@ -114,6 +114,10 @@ class Moment:
         return {tile // self.launch.side for tile in tiles}, {tile % self.launch.side for tile in tiles}
 
     @property
+    def reads(self) -> int:
+        return sum(map(len, self.lines))
+
+    @property
     def sentence(self) -> str:
         rows, columns = self.lines
         waiting = len(self.launch.programs) - self.ended - len(self.running)
@@ -128,15 +132,15 @@ class Moment:
 def waves(recording: Recording, *, names=..., memory=None, compact=False, id="waves"):
     """``names``: benchmarks, the first of which is shown at first; ``memory``: a size, of which the counters are shown.
 
-    ``compact``: only the first, and the picture with its bar of time.
+    ``compact``: only the first is drawn, and only the picture with its bar of time. It rests where the first launch
+    reads fewest rows and columns, compared with the last one.
     """
     if not isinstance(names, list) or not names:
         raise RecorderError(f"names must list benchmarks such as [schedule_row_major], not {names!r}")
     sms = recording.provenance.multiprocessors
-    launches = [read_launch(recording, name, sms) for name in (names[:1] if compact else names)]
-    first = launches[0]
-    begin, end = first.waves[max(len(first.waves) - 2, 0)]
-    rest = Moment(first, _grid((begin + end) / 2))
+    launches = [read_launch(recording, name, sms) for name in names]
+    first, rest = launches[0], Moment(launches[0], resting(launches))
+    launches = launches[:1] if compact else launches
     last = ceil(max(launch.schedule.end for launch in launches))
     return render(
         "waves/template.html",
@@ -147,6 +151,16 @@ def waves(recording: Recording, *, names=..., memory=None, compact=False, id="wa
         waves=[row for launch in launches for row in launch.rows],
         counted=_counted(recording, memory, launches) if memory else [], size=memory and f"{memory:,}",
     )  # fmt: skip
+
+
+def resting(launches: list[Launch]) -> float:
+    """Return the middle of that wave in which the first launch reads fewest rows and columns, beside the last launch.
+
+    In the middle, because between waves a launch reads for two at once, or for the few programs that are there already.
+    """
+    first, *_, last = launches * 2
+    middles = [_grid((begin + end) / 2) for begin, end in first.waves]
+    return max(middles, key=lambda time: Moment(last, time).reads - Moment(first, time).reads)
 
 
 def read_launch(recording: Recording, name: str, sms: int | None = None) -> Launch:

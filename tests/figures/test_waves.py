@@ -32,18 +32,40 @@ def test_order_is_that_of_the_snippets_model():
         assert order(rows, columns, group) == grouped.tile_order(rows, columns, group)
 
 
-def test_rests_in_the_last_full_wave_as_it_was_recorded():
+def resting_time(page: str) -> float:
+    return float(re.search(r'name="time"[^>]* value="([\d.]+)"', page)[1])
+
+
+def reads(name: str, time: float) -> tuple[int, int]:
+    """Return how many rows and how many columns of tiles the programs that run then read."""
+    running = [tile for tile, row in zip(tiles(name), ROWS[name].values(), strict=True) if row.begin <= time < row.end]
+    return len({row for row, _ in running}), len({column for _, column in running})
+
+
+def test_rests_where_groups_read_least_beside_row_major():
     page = str(drawn())
-    time = float(re.search(r'name="time"[^>]* value="([\d.]+)"', page)[1])
+    time = resting_time(page)
+    assert resting_time(str(drawn(compact=True, memory=None))) == time, "on the front page as well"
+    grouped, row_major = (reads(name, time) for name in NAMES)
+    assert sum(grouped) < sum(row_major)
+    gains = [sum(reads(NAMES[1], when)) - sum(reads(NAMES[0], when)) for when in (26, 81, 137, time)]
+    assert gains[3] > gains[0] > 0 > max(gains[1:3]), "the page says in which waves groups read more"
+    assert f"at work on {grouped[0]} rows of A and {grouped[1]} columns of B" in page
+    assert f"{grouped[0]} rows of A + {grouped[1]} columns of B</b>" in page
+
+
+def test_rests_as_it_was_recorded():
+    page = str(drawn())
+    time = resting_time(page)
     begins_and_ends = [(row.begin, row.end) for row in ROWS[NAMES[0]].values()]
     running, done = (sum(map(test, begins_and_ends)) for test in
                      (lambda p: p[0] <= time < p[1], lambda p: p[1] <= time))  # fmt: skip
-    assert running == 132 and done == 264
+    assert (running, done) == (88, 396), "nobody begins or ends just then"
     matrix, machine = (re.findall(r'<i class="([^"]*)"', part.split("</div>")[0]) for part in
                        (page.split('"cells matrix"')[1], page.split('"cells machine"')[1]))  # fmt: skip
-    assert len(matrix) == 484 and matrix.count("wait") == 484 - 132 - 264 and matrix.count("pid-2 on") == 132
-    assert machine == ["pid-2 on"] * 132
-    assert "132 programs at work on 14 rows of A and 19 columns of B, 264 done, 88 waiting." in page
+    assert len(matrix) == 484 and matrix.count("wait") == 0 and matrix.count("pid-3 on") == 88
+    assert machine.count("pid-3 on") == 88 and len(machine) == 132
+    assert "88 programs at work on 6 rows of A and 15 columns of B, 396 done, 0 waiting." in page
 
 
 def test_counters_are_those_of_the_recording():
@@ -140,11 +162,11 @@ def test_the_orders_stand_beside_the_picture_and_say_what_is_read(page):
     assert orders.locator("strong").all_inner_texts() == ["1.7 GB", "4.4 GB"]
     assert orders.bounding_box()["y"] < picture.bounding_box()["y"] + 50, "on the first screen"
     reads = page.locator(".waves__reads").first
-    assert reads.inner_text() == "14 rows of A + 19 columns of B"
+    assert reads.inner_text() == "6 rows of A + 15 columns of B"
     drawn = lambda: [page.locator(f"#waves .waves__{matrix} > .on").count() for matrix in "ab"]
-    assert drawn() == [14, 19]
+    assert drawn() == [6, 15]
     orders.get_by_role("radio", name="Row-major").check()
-    assert reads.inner_text() == "6 rows of A + 22 columns of B" and drawn() == [6, 22]
+    assert reads.inner_text() == "4 rows of A + 22 columns of B" and drawn() == [4, 22], "more, at the same moment"
 
 
 def test_plays_steps_and_the_order_can_be_changed_meanwhile(open_page):
@@ -176,7 +198,8 @@ def test_what_changes_in_each_frame_keeps_its_text_node_and_its_place(page):
 
 def test_without_javascript_the_resting_frame_stands(open_page):
     page = open_page(java_script_enabled=False)
-    assert page.get_by_role("img").first.is_visible() and cells(page, "machine").count("pid-2 on") == 132
+    assert page.get_by_role("img").first.is_visible() and cells(page, "machine").count("pid-3 on") == 88
+    assert "on 6 rows of A and 15 columns of B" in page.get_by_role("img").first.get_attribute("aria-label")
     assert not page.locator(":is(button, output, input):visible").count()
 
 
