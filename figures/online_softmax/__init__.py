@@ -11,8 +11,9 @@ them (attention), or with the shares that a second pass writes (softmax of a lon
     after 2, accumulator: 2.1353        shares: 0.0871 0.6439 0.2369 0.0321
 
 and so on for each tile. A reader drags the scores; the script computes, and ``tests/figures/test_online_softmax.py``
-compares what it computes with the recording. It rests, and stands without a script, on the moment in which the second
-tile makes the sum be rescaled; the states of the run are in a table.
+compares what it computes with the recording. With values it rests, and stands without a script, on the moment in which
+the second tile makes the sum be rescaled; with shares, on the last one, when both passes can be seen. The states of the
+run are in a table.
 """
 
 import math
@@ -29,7 +30,7 @@ from recorder.project import RecorderError, nearest
 from recorder.recording import Recording
 
 LEAST, MOST = 0, 8  # scores that a reader can set
-REST = 7  # the second tile's "rescale"
+RESCALES = 7  # the second tile's "rescale"
 ROW = re.compile(r"^(scores|values): (\d+(?: \d+)*)$", re.M)
 SHARES = re.compile(r"^shares: (.*)$", re.M)
 STATE = re.compile(r"^after (\d+), (maximum|sum|accumulator): (\d+(?:\.\d+)?)$", re.M)
@@ -44,18 +45,22 @@ def online_softmax(recording: Recording, *, section="online softmax", id="online
     seen = Run(section, sections[section])
     sizes = {size: size for size in sorted({2, seen.tile, len(seen.scores)}) if not len(seen.scores) % size}
     names = ("maximum", "sum", "accumulator") if seen.values else ("maximum", "sum")
-    before, now = (online.at(seen.scores, seen.values or seen.scores, seen.tile, REST - back) for back in (1, 0))
+    rest = RESCALES if seen.values else seen.moments
+    before, now = (online.at(seen.scores, seen.values or seen.scores, seen.tile, rest - back) for back in (1, 0))
+    added = seen.tile * (now.tile if seen.values else now.tile + 1)
+    weights = [math.exp(score - now.scale) if i < added else 0 for i, score in enumerate(seen.scores)]
     return render(
         "online_softmax/template.html",
         id=id,
         seen=seen,
         sizes=sizes,
         names=names,
-        rest=REST,
+        rest=rest,
         now=now,
         before=before,
         factor=math.exp(before.scale - before.maximum),
-        weights=[math.exp(s - now.scale) if i < seen.tile * now.tile else 0 for i, s in enumerate(seen.scores)],
+        weights=weights,
+        written=[] if seen.values else [weight / now.sum for weight in weights],
         rows=[[state.seen, *(getattr(state, name) for name in names)] for state in seen.states],
         shares=list(zip(seen.scores, seen.shares, strict=False)),
         least=LEAST,

@@ -145,6 +145,16 @@ def test_rests_where_old_sums_are_rescaled_and_ends_in_the_result(page):
     assert row(page, "result") == f"{last.accumulator} / {last.sum} = {last.result}"
 
 
+def test_a_long_row_rests_at_the_end_with_both_passes_named_and_every_share_written(open_page):
+    wanted = [f"{float(share):.2f}".removeprefix("0") for share in BLOCKS.shares]
+    for page in (open_page(), open_page(java_script_enabled=False)):
+        assert page.locator("#row .online__shares .online__number").all_inner_texts() == wanted
+        assert page.locator("#row .online__title strong").all_inner_texts() == ["Pass 1", "Pass 2"]
+        assert page.locator("#row .online__weights .online__number").all_inner_texts()[-1] != ""
+        assert row(page, "traffic", "row") == "24 read, 12 written"
+        assert row(page, "sum", "row") == BLOCKS.states[-1].sum
+
+
 def test_a_long_row_is_read_again_and_its_shares_are_written(page):
     for i, state in enumerate(BLOCKS.states, 1):
         to(page, of="row", moment=4 * i)
