@@ -18,12 +18,14 @@ from figures import online
 from figures.registry import EXPLORER, figure
 from figures.svg import pid
 from figures.templates import render
+from figures.words import plural
 from recorder import printed
 from recorder.project import RecorderError
 from recorder.recording import Recording
 
-TILE = 2  # keys of a step
-PARTS = 4  # with which it begins
+TILE = 1  # keys of a step
+PARTS = 16  # with which it begins: those that fill most of the GPU
+COLORS = 8  # of programs, in turn
 HEADS, SMS = 8, 132  # heads of keys of one text, and multiprocessors
 PART = re.compile(r"^part \d+: (\d+) ([\d.]+) ([\d.]+)$", re.M)
 TOGETHER = re.compile(r"^together: ([\d.]+) ([\d.]+)$", re.M)
@@ -78,15 +80,17 @@ def split_keys(recording: Recording, *, id="split") -> Markup:
     total = sum(factor * part.sum for factor, part in zip(factors, kept, strict=True))
     accumulator = sum(factor * part.accumulator for factor, part in zip(factors, kept, strict=True))
     rest = last(len(run.scores), PARTS)
-    busy = [(f"{pid(i // HEADS)} on",) if i < HEADS * PARTS else ("off",) for i in range(SMS)]
+    busy = [(f"{pid(i // HEADS % COLORS)} on",) if i < HEADS * PARTS else ("off",) for i in range(SMS)]
     return render(
         "split_keys/template.html",
         id=id,
         run=run,
         each=each,
+        colors=COLORS,
+        most=max(run.parts),
         splits={parts: parts for parts in run.parts},
         chosen=PARTS,
-        says=f"{PARTS} programs at once, {each // TILE} steps instead of {len(run.scores) // TILE}",
+        says=f"{PARTS} programs at once, {plural(each // TILE, 'step')} instead of {len(run.scores) // TILE}",
         parts=[(f"{p.maximum:.0f}", p.sum, p.accumulator, f) for p, f in zip(kept, factors, strict=True)],
         together=(total, accumulator),
         rest=rest,

@@ -5,9 +5,10 @@ import { FormExplorer, count, define } from "../explorer.js";
 import { at } from "../online.js";
 import { Cells } from "../machine.js";
 
-const TILE = 2;
+const TILE = 1;
+const COLORS = 8; // of programs, in turn
 
-/** What each part has kept after so many steps, in tiles of two keys. */
+/** What each part has kept after so many steps, a key at a step. */
 export function kept({ scores, parts, steps }) {
   const each = scores.length / parts;
   const values = scores.map((_, key) => key + 1);
@@ -67,13 +68,14 @@ class SplitKeys extends FormExplorer {
     const together = combined(all);
 
     this.querySelector(".split").style.setProperty("--parts", parts);
+    this.querySelector(".split").classList.toggle("split--many", parts > COLORS);
     const alone = this.scores.length / TILE;
     this.querySelector(".split__says").textContent = parts === 1 ? `One program, ${alone} steps`
       : `${parts} programs at once, ${count(steps, "step")} instead of ${alone}`;
     this.keys.forEach((key, i) => {
       const step = Math.floor((i % each) / TILE) + 1;
       const state = step < moment || moment > steps ? "gone" : step === moment ? "now" : "later";
-      key.className = `pid-${Math.floor(i / each)} ${state}${i % each ? "" : " first"}`;
+      key.className = `pid-${Math.floor(i / each) % COLORS} ${state}${i % each ? "" : " first"}`;
     });
     const combining = parts > 1 && moment > steps;
     this.querySelectorAll(".split__part").forEach((card, i) => {
@@ -99,14 +101,15 @@ class SplitKeys extends FormExplorer {
 
     const heads = Number(this.dataset.heads);
     const busy = Math.min(heads * parts, this.cells.cells.length);
-    this.cells.cells.forEach((_, i) => (i < busy ? this.cells.set(i, `pid-${Math.floor(i / heads) % 8} on`, Math.min(moment / steps, 1))
+    this.cells.cells.forEach((_, i) => (i < busy ? this.cells.set(i, `pid-${Math.floor(i / heads) % COLORS} on`, Math.min(moment / steps, 1))
       : this.cells.set(i, "off")));
     this.querySelector(".split__busy").textContent = `${busy} of ${this.cells.cells.length}`;
+    this.querySelector(".split__product").textContent = `${parts} × ${heads} = ${heads * parts}`;
     this.form.querySelector("output").textContent = this.sentence(parts, moment, steps, last);
   }
 
   sentence(parts, moment, steps, last) {
-    if (!moment) return `${count(parts, "program")} for ${this.scores.length} keys, with ${count(steps, "step")} of two keys each.`;
+    if (!moment) return `${count(parts, "program")} for ${this.scores.length} keys, with ${count(steps, "step")} of one key each.`;
     if (moment <= steps) {
       return parts === 1 ? "One program goes through all the keys, step after step, and the rest of the GPU is idle."
         : `All ${parts} programs take a step at the same time, and each keeps its own maximum.`;

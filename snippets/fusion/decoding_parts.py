@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One query and sixteen keys, split among one, two, four and eight programs, and combined: the same result each time.
+"""One query and sixteen keys, split among one to sixteen programs, and combined: the same result each time.
 
 The kernels are the small ones of ``decoding.py``. A program takes its part of the keys at once.
 
@@ -14,7 +14,7 @@ import triton
 from snippets.fusion.decoding import toy_combine_kernel, toy_part_kernel
 
 SCORES = (1, 3, 2, 0, 2, 5, 4, 1, 3, 0, 2, 6, 1, 4, 3, 2)
-SPLITS = (1, 2, 4, 8)
+SPLITS = (1, 2, 4, 8, 16)
 
 
 def split(parts: int, device: str) -> tuple[list[list[float]], list[float]]:
