@@ -102,6 +102,7 @@ def attention_canvas(recording: Recording, *, causal=False, id="canvas") -> Mark
         torch=traffic(False)["torch"],
         ours={name: traffic(name == "causal")["ours"][0] for name in run.kept},
         counts=counts,
+        scores=f"{REAL[0] ** 2 / 1e6:.0f} million",
         table=[[q, " ".join(map(str, scores)), *rest] for q, scores, *rest in table],
     )
 

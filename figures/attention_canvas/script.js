@@ -94,10 +94,11 @@ class AttentionCanvas extends FormExplorer {
   memory(moment, causal) {
     const last = Number(this.form.moment.max) - 1;
     const all = this.torch.reduce((a, b) => a + b);
-    const went = [(this.ours[Number(causal)] * Math.min(moment, last)) / last, twin(moment, 0, this.tile, this.torch).went];
+    const ours = this.ours[Number(causal)];
+    const went = [(ours * Math.min(moment, last)) / last, twin(moment, 0, this.tile, this.torch).went];
     this.querySelectorAll(".canvas__bar").forEach((bar, i) => {
       bar.style.setProperty("--went", (went[i] / all).toFixed(4));
-      bar.lastElementChild.textContent = `${Math.round(went[i])} million`;
+      bar.lastElementChild.textContent = `${Math.round(went[i])} of ${Math.round(i ? all : ours)}`;
     });
   }
 

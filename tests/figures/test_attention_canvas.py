@@ -97,9 +97,12 @@ def test_when_the_maximum_grows_sums_shrink_and_old_cells_fade(page):
 def test_the_bars_are_the_formula(page):
     n, d, tile = REAL
     to(page, moment=17)
-    bars = page.locator("#canvas .canvas__bar em").all_inner_texts()
+    bars = page.locator("#canvas .canvas__bar em")
     ours, torch = traffic(False)["ours"][0], sum(traffic(False)["torch"])
-    assert bars == [f"{ours:.0f} million", f"{torch:.0f} million"]
+    assert bars.all_inner_texts() == [f"{ours:.0f} of {ours:.0f}", f"{torch:.0f} of {torch:.0f}"]
+    to(page, moment=11)
+    assert bars.all_inner_texts() == [f"{ours * 11 / 16:.0f} of {ours:.0f}", f"303 of {torch:.0f}"]
+    assert f"{n * n / 1e6:.0f} million" in page.locator("#canvas .canvas__torch .canvas__title").first.inner_text()
     assert math.isclose(torch, (6 * n * n + 4 * n * d) / 1e6) and math.isclose(ours, (n * n + 2 * n * d + n) / 1e6)
     assert math.isclose(traffic(True)["ours"][0], (n * (n + tile) / 2 + 2 * n * d + n) / 1e6)
 
