@@ -85,6 +85,15 @@ def test_a_step_moves_tile_dot_and_lines_together(page):
     assert not page.locator(".climb__code li.new:visible").count() and shown(page)[0] == "23%"
 
 
+def test_a_line_at_100_percent_is_as_high_as_the_bar_of_cublas_would_be(page):
+    tops = lambda where: page.locator(where).evaluate_all("all => all.map(it => it.getBoundingClientRect().top)")
+    lines, bars = tops(".climb__whole"), tops(".climb__bars i")
+    assert len(lines) == 2 and lines[0] == lines[1]
+    foot = page.locator(".climb__bars i").first.evaluate("it => it.getBoundingClientRect().bottom")
+    for step, top in zip(STEPS, bars, strict=True):
+        assert (foot - top - 2) / (foot - lines[0] - 2) == pytest.approx(step.share, abs=0.02)
+
+
 def test_a_bar_is_a_button_that_leads_to_its_step(page):
     bars = page.get_by_role("toolbar", name=re.compile("Share")).get_by_role("button")
     assert bars.count() == len(STEPS)
