@@ -14,6 +14,14 @@ from recorder.project import RecorderError
 from recorder.recording import Recording
 
 WORDS = {"CAUGHT": True, "-": False}
+ABOUT = {  # a check in three words
+    "round": "full blocks only",
+    "ragged": "a part-filled block",
+    "guards": "bytes around tensors",
+    "poison": "NaN until written",
+    "accesses": "every address used",
+    "far": "offsets from 2³¹",
+}
 
 
 @figure(of="output")
@@ -32,4 +40,4 @@ def checks(recording: Recording, *, kernel=...):
     if not rows:
         raise RecorderError(f"no line below {kernel!r} says CAUGHT or - for each of {', '.join(titles)}")
     caught = [sum(each) for each in zip(*rows.values(), strict=True)]
-    return render("checks/template.html", titles=titles, rows=rows, caught=caught)
+    return render("checks/template.html", titles=titles, rows=rows, caught=caught, about=ABOUT)

@@ -101,7 +101,8 @@ class LayoutExplorer extends FormExplorer {
     };
     const across = each * WARP;
     const rows = Array.from({ length: Math.ceil(block / across) }, (_, row) => row * across);
-    this.rows.innerHTML = rows.map((first) => {
+    const head = '<div class="layout__head">first element</div>'; // of the numbers before the boxes
+    this.rows.innerHTML = head + rows.map((first) => {
       const warps = holders(now, first).map((thread) => Math.floor(thread / WARP));
       const boxes = Array.from({ length: Math.min(WARP, block / each) }, (_, i) => box(first + i * each));
       return `<div class="layout__row"><span><span>${plural(warps.length, "warp")} ${warps.join(", ")}</span>`

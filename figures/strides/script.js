@@ -13,12 +13,33 @@ export function jumps(row, column, stride) {
   return [...by("row", row, 0), ...by("column", column, start)];
 }
 
+/** The square to which a key leads: up and down a row, left and right a column, Home and End along the row. */
+export function toward(key, [row, column], { rows, columns }) {
+  const within = (value, size) => Math.min(Math.max(value, 0), size - 1);
+  const to = {
+    ArrowUp: [row - 1, column], ArrowDown: [row + 1, column], ArrowLeft: [row, column - 1], ArrowRight: [row, column + 1],
+    Home: [row, 0], End: [row, columns - 1],
+  }[key];
+  return to && [within(to[0], rows), within(to[1], columns)];
+}
+
 const arc = ([kind, start, end]) => `<path class="strides--${kind}" d="M${(start + 0.5) * STEP} 64Q${
   ((start + end + 1) / 2) * STEP} ${64 - 2 * (18 + Math.min((end - start) * 7, 40))} ${(end + 0.5) * STEP} 64"/>`;
 
 class StridesExplorer extends FormExplorer {
   connectedCallback() {
     super.connectedCallback();
+    const matrix = this.querySelector(".strides__matrix");
+    matrix.onkeydown = (event) => { // else both arrows would go through the squares one after another
+      const modified = event.altKey || event.ctrlKey || event.metaKey || event.shiftKey;
+      const place = event.target.value.split("-").map(Number);
+      const to = !modified && toward(event.key, place, this.views[this.state.view]);
+      if (!to) return;
+      event.preventDefault();
+      const field = matrix.querySelector(`[value="${to.join("-")}"]`);
+      field.focus();
+      field.click();
+    };
     this.querySelector(".strides__line").onclick = ({ target }) => {
       const { element } = target.closest("i")?.dataset ?? {};
       if (element) this.querySelector(`[value="${element}"]`).click();

@@ -27,6 +27,8 @@ def test_each_cell_says_what_was_printed_and_the_first_that_catches_stands_out(r
         assert [cell.text for cell in row.select("td")] == [{"CAUGHT": "caught", "-": "passed"}[w] for w in words]
         first = [cell["class"] == ["checks--first"] for cell in row.select("td")]
         assert first == [word == "CAUGHT" and "CAUGHT" not in words[:i] for i, word in enumerate(words)]
+    explained = [name.text for name in page.select(".checks__key strong")]
+    assert explained == [head.text for head in page.select("thead th")[1:]]
     assert [cell.text for cell in page.select("tfoot td")] == ["1", "2", "1", "3", "4", "5"]
 
 

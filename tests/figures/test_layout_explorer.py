@@ -169,6 +169,7 @@ def test_begins_as_the_recorded_launch(page):
     )
     assert text(page, "detail") == ("Thread 1 of warp 0: elements 4–7 in registers 0–3. Element 4 is in register 0.")
     assert page.locator("#layout .layout__rows i").all_inner_texts() == [str(thread) for thread in range(256)]
+    assert page.locator("#layout .layout__rows > :first-child").inner_text() == "first element"
     rows = page.locator("#layout .layout__row > span").all_inner_texts()
     assert [" ".join(row.split()) for row in rows] == [f"warp {i} {128 * i}" for i in range(8)]
     assert chosen(page) == ["1"] and page.locator("#layout .layout__here").count() == 1

@@ -58,3 +58,29 @@ def test_a_reader_walks_to_each_element_of_each_view(recorded, open_site, tmp_pa
         page.get_by_role("radio", name="x", exact=True).check()
         page.get_by_role("radio", name="row 0, column 0").check()
         assert terms.inner_text() == "0 · 5 + 0 · 1 = 0" and page.locator("svg path").count() == 0
+
+
+def test_arrows_move_by_row_and_column(recorded, open_site, tmp_path):
+    with page_with(tmp_path, "strides", strides(recorded, views=VIEWS)) as url:
+        page = open_site(url, reduced_motion="reduce")
+        what = page.locator(".strides__what")
+        page.get_by_role("radio", name="row 1, column 4").check()
+        for key, wanted in [
+            ("ArrowDown", "row 2, column 4"),
+            ("ArrowDown", "row 2, column 4"),  # there is no row below it
+            ("ArrowLeft", "row 2, column 3"),
+            ("ArrowUp", "row 1, column 3"),
+            ("Home", "row 1, column 0"),
+            ("ArrowLeft", "row 1, column 0"),
+            ("End", "row 1, column 4"),
+            ("ArrowRight", "row 1, column 4"),
+        ]:
+            page.keyboard.press(key)
+            assert what.inner_text() == wanted
+            assert page.evaluate("document.activeElement.ariaLabel") == wanted
+        page.get_by_role("radio", name="x.t()").check()  # five rows of three
+        page.get_by_role("radio", name="row 3, column 1").check()
+        page.keyboard.press("End")
+        assert what.inner_text() == "row 3, column 2"
+        page.keyboard.press("ArrowDown")
+        assert what.inner_text() == "row 4, column 2"
