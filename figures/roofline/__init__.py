@@ -28,7 +28,6 @@ from figures.templates import render
 from recorder.project import RecorderError, nearest
 from recorder.recording import Benchmark, Recording
 
-WAITS = 210  # how far down the two areas say for what a kernel waits
 HEIGHT = 312  # pixels; the width is that of the page
 WIDTHS = {"narrow": 280, "wide": 412}  # for which numbers are placed: a phone's, and a desktop's beside the key
 
@@ -245,7 +244,7 @@ def draw(plot: Plot, work: list[Kernel], ceilings: list[Ceiling], remarks: dict[
         parts.append(element("text", short(10.0**power), x=-5, y=y + 4, text_anchor="end"))
     parts.append(element("text", "FLOP per byte", x="50%", y=HEIGHT + 31, text_anchor="middle"))
     parts.append(element("text", "TFLOP/s", x=-5, y=-8))
-    parts += [_areas(plot, ceilings[0]), *(_line(plot, ceiling) for ceiling in ceilings)]
+    parts += (_line(plot, ceiling) for ceiling in ceilings)
     notes = _notes(plot, ceilings)
     parts += (svg.text(f"{x:.2%}", y, words, ink=ink, text_anchor=anchor) for x, y, anchor, words, ink in notes)
     texts = [str(k.number) for k in work]
@@ -279,17 +278,6 @@ def _ceilings(plot: Plot, rates: dict[str, float]) -> list[Ceiling]:
     ]
 
 
-def _areas(plot: Plot, memory: Ceiling) -> Markup:
-    """Tint the areas under the slope and under the highest ceiling."""
-    (x1, y1), (x2, y2) = plot.at(memory.begin, 100), plot.at(memory.end, 100)
-    tints = (
-        element("path", d=f"M{x1:.2f} {y1:.1f}L{x2:.2f} {y2:.1f}V{HEIGHT}H0z", fill="var(--memory-hbm)"),
-        element("path", d=f"M{x2:.2f} {y2:.1f}H100V{HEIGHT}H{x2:.2f}z", fill="var(--ink)"),
-    )
-    stretched = {"width": "100%", "height": HEIGHT, "viewBox": f"0 0 100 {HEIGHT}", "preserveAspectRatio": "none"}
-    return element("svg", *tints, **stretched, fill_opacity=".07")
-
-
 def _line(plot: Plot, ceiling: Ceiling) -> Markup:
     (x1, y1), (x2, y2) = ceiling.begin, ceiling.end
     ends = {"x1": f"{plot.x(x1):.2%}", "x2": f"{plot.x(x2):.2%}", "y1": plot.y(y1), "y2": plot.y(y2)}
@@ -305,16 +293,7 @@ def _notes(plot: Plot, ceilings: list[Ceiling]) -> list[tuple]:
         (0.01, above - labels.LINE, "start", memory.name, memory.ink),
         (0.01, above, "start", memory.rate, memory.ink),
         *((plot.x(each.begin[0]) - 0.02, plot.y(each.begin[1]) + 4, "end", each.label, each.ink) for each in flats),
-        *_waits(plot, memory),
     ]
-
-
-def _waits(plot: Plot, memory: Ceiling) -> list[tuple]:
-    """Return the words in the middle of both areas: for what a kernel there waits."""
-    ridge = plot.x(memory.end[0])
-    areas = (ridge / 2, "memory", memory.ink), ((1 + ridge) / 2, "arithmetic", "ink-muted")
-    lines = lambda limit: ((WAITS - labels.LINE, "waits for"), (WAITS, limit))
-    return [(x, y, "middle", words, ink) for x, limit, ink in areas for y, words in lines(limit)]
 
 
 def _placed(plot: Plot, work: list[Kernel], texts: list[str], ceilings: list[Ceiling], notes: list[tuple], width: int):

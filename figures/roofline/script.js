@@ -179,12 +179,19 @@ class RooflineExplorer extends FormExplorer {
     this.move(intensity * bytes, (intensity * bytes) / rate / 1e6, { copy, peak });
   }
 
-  /** The arrow keys: twice or half the arithmetic in the same time, if the roof allows it; or faster, or slower. */
+  /** Arrow keys: twice or half the arithmetic in the same time, if the roof allows it; or faster, or slower. Page up and
+      down: ten times or a tenth of the arithmetic; home and end: the least and the most that the picture has. */
   step(event) {
-    const [times, slower] = { ArrowRight: [2, 1], ArrowLeft: [0.5, 1], ArrowUp: [1, 0.8], ArrowDown: [1, 1.25] }[event.key] ?? [];
-    if (!times) return;
-    event.preventDefault();
-    this.move(this.now.flop * times, this.now.us * slower, this.now);
+    const { flop, bytes, us } = this.now;
+    const to = {
+      ArrowRight: [2 * flop], ArrowLeft: [flop / 2], ArrowUp: [flop, 0.8], ArrowDown: [flop, 1.25],
+      PageUp: [10 * flop], PageDown: [flop / 10],
+      Home: [10 ** this.axes.left * bytes], End: [10 ** this.axes.right * bytes],
+    }[event.key];
+    if (!to) return;
+    event.preventDefault(); // the page stays where it is
+    const [work, slower = 1] = to;
+    this.move(work, us * slower, this.now);
   }
 
   move(flop, us, roof) {

@@ -12,7 +12,7 @@ from figures.data_sheets import data_sheets
 from figures.roofline import roofline
 from recorder import recording
 from recorder.project import find
-from tests.figures.explorer_support import assert_accessible, call, move_and_copy, page_with
+from tests.figures.explorer_support import assert_accessible, call, in_scheme, move_and_copy, page_with
 from tests.toy import CEILINGS, KERNELS, made
 
 NAMES = [name for name, *_ in KERNELS]
@@ -357,6 +357,40 @@ def test_keyboard_alone_suffices(page):
     page.keyboard.press("Tab")
     page.keyboard.type("2 G")
     assert computed(page)["FLOP"] == 2e9
+
+
+def test_the_handle_takes_the_keys_of_a_slider(open_page):
+    page = open_page(viewport={"width": 800, "height": 400})
+    slider = page.get_by_role("slider")
+    slider.focus()
+    page.evaluate("document.documentElement.scrollTop = 20")
+    scrolled = page.evaluate("document.documentElement.scrollTop")
+    value = lambda: float(slider.get_attribute("aria-valuenow"))
+    (left, right), _ = axes(page)
+    _, _, gflop, gbyte, _ = KERNELS[0]
+    for key, intensity in (
+        ("PageUp", 10 * gflop / gbyte), ("PageUp", 100 * gflop / gbyte), ("PageDown", 10 * gflop / gbyte),
+        ("End", 10**right), ("Home", 10**left),
+    ):  # fmt: skip
+        slider.press(key)
+        assert value() == pytest.approx(intensity, rel=0.01), key
+        assert handle(page)[0] == pytest.approx(place(page, intensity, 1)[0], abs=2), key
+        assert page.evaluate("document.documentElement.scrollTop") == scrolled, "the page stays"
+
+
+@pytest.mark.parametrize("scheme", ["default", "slate"])
+def test_the_chosen_row_stays_legible_under_the_pointer(open_page, scheme):
+    page = open_page(viewport={"width": 1000, "height": 800})
+    in_scheme(page, scheme)
+    colors = lambda row: row.evaluate("e => [getComputedStyle(e).color, getComputedStyle(e).backgroundColor]")
+    row = page.locator(".roofline__key li").nth(2)
+    before = colors(row)
+    row.hover()
+    assert colors(row) != before, "a row to choose"
+    row.click()
+    under = colors(row)
+    page.mouse.move(1, 1)
+    assert colors(row) == under and under[0] != under[1] != before[1]
 
 
 def test_more_arithmetic_is_free_until_the_corner(page):
