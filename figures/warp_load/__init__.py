@@ -19,6 +19,7 @@ from recorder.project import RecorderError, find
 from recorder.recording import Recording
 
 LANES, SECTOR, ROW = 32, 8, 32  # float32: of a warp's load, a sector, and a row of the picture
+STORED = 4  # bytes that the copy stores for each number, side by side at every step
 CELL, GAP = 10, 4  # pixels of an element, and from a sector to the next
 ABOVE = 38  # pixels from the warp to memory
 
@@ -29,6 +30,7 @@ class Step:
     rate: float  # useful GB/s
     sectors: int  # of a load, counted
     memory: float  # bytes that came from memory for each number, counted
+    least: float  # the same at the smallest step
 
     @property
     def about(self) -> str:
@@ -38,6 +40,15 @@ class Step:
             f"Memory sends {self.memory:.0f} bytes for each 4-byte number, "
             f"and the copy reaches {self.rate:,.0f} useful GB/s."
         )
+
+    @property
+    def more(self) -> str:
+        """Say how much is moved for each number, loaded and stored, beside the smallest step."""
+        if self.step == 1:
+            return ""
+        times = (self.memory + STORED) / (self.least + STORED)
+        moved = f"{self.memory:.0f} + {STORED}"
+        return f" {moved} bytes move where step 1 moves {self.least:.0f} + {STORED}: about {times:.1f} times as much."
 
     @property
     def note(self) -> str:
@@ -66,7 +77,7 @@ def warp_load(
     counter = recording.load(find(counted), seen.device if seen.device in devices else devices[0])
     counts = counter.benchmark("steps", "one", "memory").medians()
     steps = [
-        Step(step, max(row[line] for line in lines), round(counts[step].one), counts[step].memory)
+        Step(step, max(row[line] for line in lines), round(counts[step].one), counts[step].memory, counts[1].memory)
         for step, row in sorted(rates.items())
         if step in counts and step * LANES <= ROW * LANES
     ]
@@ -86,6 +97,7 @@ def warp_load(
         picture=draw(chosen),
         steps=steps,
         first=chosen,
+        stored=STORED,
         counter=counter.provenance.device,
         speeds={
             each.step: {"share": each.rate / fastest, "said": f"{each.rate:,.0f}", "label": each.step} for each in steps

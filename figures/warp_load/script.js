@@ -54,7 +54,7 @@ class WarpLoad extends FormExplorer {
       return `M${across(lane) + CELL / 2} ${CELL}L${x + CELL / 2} ${this.above - 1}`;
     });
     this.svg.querySelector(".warp__lines").setAttribute("d", lines.join(""));
-    for (const count of this.querySelectorAll("dd")) count.textContent = dataset[count.dataset.of];
+    for (const count of this.querySelectorAll("[data-of]")) count.textContent = dataset[count.dataset.of];
     this.svg.setAttribute("aria-label", dataset.about);
     this.form.querySelector("output").textContent = `${dataset.about} ${textContent}`;
   }

@@ -56,3 +56,26 @@ def test_each_chunk_takes_the_place_of_the_last(recorded, open_site, tmp_path):
         assert page.locator(".time-bar__text").inner_text() == "chunk 8 of 8"
         done = page.locator(".chunks__held i").first.evaluate("each => each.style.getPropertyValue('--share')")
         assert float(done) == 1
+
+
+def test_the_key_has_the_colors_of_what_remains(recorded, open_site, tmp_path):
+    """From none of the chunks to all of them, for in the picture these gradients grow darker."""
+    with page_with(tmp_path, "chunks", chunks(recorded)) as url:
+        page = open_site(url, reduced_motion="reduce")
+        color = lambda: page.locator(".chunks__held i").first.evaluate("each => getComputedStyle(each).backgroundColor")
+        ends = []
+        for key in ("Home", "End"):
+            page.locator("[name=step]").press(key)
+            ends.append(color())
+        swatch = page.locator(".explorer__key i").last.evaluate("each => getComputedStyle(each).backgroundImage")
+        assert ends[0] != ends[1]
+        drawn = page.evaluate("""gradient => {
+            const context = Object.assign(document.createElement("canvas"), { width: 1, height: 1 }).getContext("2d");
+            return gradient.map(color => {
+                context.clearRect(0, 0, 1, 1);
+                context.fillStyle = color;
+                context.fillRect(0, 0, 1, 1);
+                return [...context.getImageData(0, 0, 1, 1).data];
+            });
+        }""", [*ends, *re.findall(r"(?:rgb|color)\([^)]*\)", swatch)])  # fmt: skip
+        assert drawn[:2] == drawn[2:]

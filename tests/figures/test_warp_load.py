@@ -51,6 +51,21 @@ def test_bytes_drawn_are_the_bytes_that_were_counted(open_page):
         assert count(page, "memory") == f"{COUNTED[step].memory:.0f}"
 
 
+def test_says_how_much_more_is_moved_than_at_step_1(open_page):
+    """With what is stored, for that is most of the answer to why the copy takes so much longer."""
+    page = open_page()
+    for step in STEPS:
+        choose(page, step)
+        assert page.locator(".warp__counts dd").last.text_content() == f"{COUNTED[step].memory:.0f} + 4"
+        times = (COUNTED[step].memory + 4) / (COUNTED[1].memory + 4)
+        said = page.locator(".warp__note:visible").inner_text()
+        moved = f"{COUNTED[step].memory:.0f} + 4 bytes move where step 1 moves 4 + 4: about {times:.1f} times as much."
+        assert (moved in said) == (step > 1)
+        assert page.locator("output").text_content().endswith(said)
+    rates = {step: max(row.four, row.one) for step, row in RECORDED.benchmark("strides").medians().items()}
+    assert rates[1] / rates[16] == pytest.approx((COUNTED[16].memory + 4) / (COUNTED[1].memory + 4), rel=0.15)
+
+
 def test_rates_are_those_of_the_faster_kernel():
     rates = RECORDED.benchmark("strides").medians()
     for step in STEPS:
