@@ -59,7 +59,7 @@ def test_each_chunk_takes_the_place_of_the_last(recorded, open_site, tmp_path):
 
 
 def test_the_key_has_the_colors_of_what_remains(recorded, open_site, tmp_path):
-    """From none of the chunks to all of them, for in the picture these gradients grow darker."""
+    """From none of the chunks to all of them, for in the picture these gradients grow stronger."""
     with page_with(tmp_path, "chunks", chunks(recorded)) as url:
         page = open_site(url, reduced_motion="reduce")
         color = lambda: page.locator(".chunks__held i").first.evaluate("each => getComputedStyle(each).backgroundColor")
