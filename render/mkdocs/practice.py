@@ -7,10 +7,11 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from practice.coach.exercise import PRACTICE
+from practice.coach.exercise import PRACTICE, exercises
 from recorder.project import read_text
 from render.code import EPOCH
-from render.practice.exercises import OVERVIEW, ZIP, check_cards, files
+from render.lessons import lessons
+from render.practice.exercises import OVERVIEW, ZIP, check_cards, files, page_of
 
 NOTEBOOK = "practice.ipynb"
 
@@ -20,6 +21,16 @@ def on_page_content(html, *, page, config, **_):
     if page.file.src_uri != OVERVIEW:
         return html
     return html.replace('<span class="exercises__colab"></span>', colab(config))
+
+
+def on_page_context(context, *, page, nav, **_):
+    """Tell an exercise's page which lesson comes after its own, for theme/partials/onward.html."""
+    for each in exercises():
+        if page_of(each) == page.file.src_uri:
+            order = list(lessons())
+            after = order[order.index(each.card.lesson) + 1 :][:1]
+            context["lesson_after"] = next((there for there in nav.pages if [there.file.src_uri] == after), None)
+    return context
 
 
 def colab(config) -> str:

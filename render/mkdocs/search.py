@@ -5,6 +5,7 @@ Left out are:
 
 - Code: reading all those colored spans took a quarter of the time of a build. In its place stand the names in it that a
   reader may look for, such as ``tl.device_print``; and in that of a recording, its lines that report an error.
+- The text of drawings, labels without the lines and boxes that part them: "6 stepsanother tile".
 - Recordings that it is told to leave out: it reads their tables and pictures nonetheless, element by element.
 - Exercises and their answers, links to what comes next, and sources: who searches for a word wants the lesson. They
   would be a sixth of an index that every reader who searches must load.
@@ -21,6 +22,7 @@ from mkdocs.plugins import CombinedEvent, event_priority
 
 CODE = re.compile(r'<pre( class="stage[^>]*)?>.*?</pre>', re.DOTALL)  # errors, <pre class="output">, can be searched
 EXCLUDED = re.compile(r"<(figure|figcaption|details) [^>]*data-search-exclude[^>]*>.*?</\1>", re.DOTALL)
+DRAWING = re.compile(r'<(svg)[ >]|<(div) class="(?:room|exercise__picture)\b')
 ASIDE = re.compile(r'<h2 id="(?:try-it|next|sources|the-whole-files?)">.*?(?=<h2 |\Z)', re.DOTALL)
 TAG = re.compile("<[^>]*>")
 NAME = re.compile(r"@?\b(?:(?:tl|triton|torch)\.[\w.]+|[A-Z]+_[A-Z_]+|[a-z]\w*_\w+|[A-Z][a-z]+[A-Z]\w*)\b")
@@ -43,7 +45,28 @@ def without_code(context, page, **_):
     page.content = ASIDE.sub("", page.content)
     page.content = EXCLUDED.sub(errors_in, page.content)
     page.content = CODE.sub(names_in, page.content)
+    page.content = without_drawings(page.content)
     return context
+
+
+def without_drawings(html: str) -> str:
+    """Return a page without its drawings. They have elements of their own kind within, at which the plugin would stop.
+
+    >>> without_drawings('<p>a</p><svg ><svg >6 steps</svg>another</svg><div class="room"><div>7</div></div>b')
+    '<p>a</p>b'
+    """
+    parts, end = [], 0
+    for drawing in DRAWING.finditer(html):
+        if drawing.start() < end:  # within another
+            continue
+        parts.append(html[end : drawing.start()])
+        depth = 0
+        for tag in re.compile(rf"<(/?){drawing[1] or drawing[2]}\b").finditer(html, drawing.start()):
+            depth += -1 if tag[1] else 1
+            if not depth:
+                break
+        end = html.index(">", tag.end()) + 1
+    return "".join([*parts, html[end:]])
 
 
 def names_in(code: re.Match) -> str:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page that answers a query of readers is among the first three results of the search."""
 
+import json
 import tomllib
 from pathlib import Path
 
@@ -159,6 +160,48 @@ def test_a_name_is_found_while_it_is_typed_and_with_other_capitals(results):
 
 def test_signs_of_the_search_engine_are_no_errors_and_nothing_finds_nothing(results):
     assert results['"+mask~^'] == results["mask"] and results["zzzz"] == [] == results["  "]
+
+
+def test_an_enter_before_the_results_follows_the_first_of_them(open_site, site):
+    page, held = open_site(site.url), []
+    for name in ("titles", "documents"):
+        page.route(f"**/search/{name}.json", lambda route: held.append(route))
+    taken_over(page)
+    page.keyboard.press("/")
+    with page.expect_request("**/search/titles.json"):
+        page.keyboard.insert_text("out of resource: shared memory")
+        page.keyboard.press("Enter")
+    page.wait_for_timeout(300)
+    assert page.url == site.url and page.locator(".md-search-result__item").count() == 0
+    for route in held:
+        route.continue_()
+    page.wait_for_url("**/reference/errors/**#out-of-resource*")
+
+
+def test_enter_leads_to_the_section_that_is_called_what_was_asked_for(open_site, site):
+    page = open_site(site.url)
+    taken_over(page)
+    page.keyboard.press("/")
+    page.keyboard.insert_text("top-k")
+    page.keyboard.press("End")
+    page.locator(".md-search-result__item").first.locator("[href$='#top-k']").wait_for()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/fusion/scan-sort-histogram/*#top-k")
+
+
+LABELS = [
+    ("matmul/split-k/", "another tile of 6 steps"),
+    ("notes/fusion-bytes/", "24 stored"),
+    ("practice/add/", "program 0"),
+]
+
+
+@pytest.mark.parametrize(("address", "label"), LABELS)
+def test_labels_of_drawings_are_not_searched(site, address, label):
+    documents = json.loads((site.folder / "search/documents.json").read_text("utf-8"))
+    texts = [each["text"] for each in documents if each["location"].startswith(address)]
+    assert label in site.text(address) and len("".join(texts)) > 300
+    assert not [text for text in texts if label in text]
 
 
 @pytest.mark.parametrize("query", ["print inside kernel", "warp shuffle"])

@@ -372,8 +372,68 @@ def test_the_menu_remembers_which_lessons_were_read(open_site, site, address, na
     assert {link.split("/course/")[1] for link in read.evaluate_all("all => all.map(link => link.href)")} == {address}
     page.reload()
     page.locator("a.path__lesson.lesson-read").wait_for()
-    page.locator(".home__continue", has_text=f"Continue where you were: {name}").click()
-    page.wait_for_url(f"**/{address}")
+    order = [re.sub(r"\.\w+$", "/", page) for page in lessons()]
+    after = order.index(address) + 1
+    page.locator(".home__continue", has_text=f"Next up: Lesson {after + 1}, ").click()
+    page.wait_for_url(f"**/{order[after]}")
+
+
+def test_home_leads_on_to_where_one_was_or_to_what_comes_next(open_site, site):
+    """The button that stands out: the lesson that was opened last, or after it the first that has not been read."""
+    page, order = open_site(site.url + LESSON), [re.sub(r"\.\w+$", "/", page) for page in lessons()]
+    stands_out = page.locator(".home .md-button--primary")
+
+    def home(*read):
+        paths = [f"/course/{address}" for address in read]
+        page.evaluate("paths => localStorage.setItem('lessons-read', JSON.stringify(paths))", paths)
+        page.goto(site.url)
+        page.locator(".home .md-button", has_text="Start with the first lesson").wait_for()
+        taken_over(page)
+        return stands_out.inner_text(), stands_out.get_attribute("href")
+
+    assert home()[0] == "Continue where you were: Lesson 2, Vector add"
+    text, link = home(LESSON, order[2])
+    assert text.startswith("Next up: Lesson 4, ") and link.endswith(order[3]), "the third has been read already"
+    text, link = home(*order[1:])
+    assert text.startswith("Next up: Lesson 1, ") and link.endswith(order[0]), "the only one that is left"
+    assert home(*order)[0] == "Start with the first lesson"
+
+
+@pytest.mark.parametrize("height", [800, 900])
+def test_below_the_map_the_menu_begins_with_a_whole_item(open_site, site, height):
+    page = open_site(site.url + "fusion/norms/", viewport={"width": 1280, "height": height})
+    taken_over(page)
+    page.wait_for_timeout(300)
+    map_ends = page.locator(".menu__so-far").bounding_box()
+    end = map_ends["y"] + map_ends["height"]
+    items = page.locator(".menu :is(.menu__page, summary):visible")
+    boxes = [(item.inner_text(), item.bounding_box()) for item in items.all()]
+    assert len(boxes) > 10
+    assert not [text for text, box in boxes if box["y"] < end - 1 and box["y"] + box["height"] > end + 1]
+
+
+def test_an_exercise_leads_on_to_the_lesson_after_its_own(site):
+    order, led = list(lessons()), 0
+    for each in exercises():
+        address = f"practice/{each.name.replace('_', '-')}/"
+        link = re.search(r'<a class="onward__lesson" href="([^"]+)">On to lesson (\d+): ', site.text(address))
+        after = order[order.index(each.card.lesson) + 1 :][:1]
+        assert bool(link) == bool(after), address
+        if link:
+            led += 1
+            assert urljoin(SITE_URL + address, link[1]) == SITE_URL + re.sub(r"\.\w+$", "/", after[0]), address
+            assert int(link[2]) == order.index(after[0]) + 1
+    assert led > 20
+
+
+def test_lessons_end_alike(site):
+    """What comes next, then sources, then the whole files; below these only the link to the next page."""
+    last = re.compile("next|sources|the-whole-files?|the-file-behind-the-picture")
+    for page in lessons():
+        address = re.sub(r"\.\w+$", "/", page)
+        parts = re.findall(r'<h2 id="([\w-]+)"', site.text(address))
+        ends = [part for part in parts if last.fullmatch(part)]
+        assert ends == parts[-len(ends) :] and ends == sorted(ends), address
 
 
 def test_the_tab_of_the_lessons_leads_to_the_first_with_its_chapter_unfolded(open_site, site):

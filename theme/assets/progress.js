@@ -24,25 +24,39 @@ function last() {
   return typeof last?.path === "string" ? last : null;
 }
 
-function showLast() {
-  const lesson = last(), away = lesson && lesson.path !== location.pathname;
+/** Where to go on: the last lesson, or if that has been read, the next in the course's order that has not. */
+function further(read) {
+  const lesson = last();
+  if (!lesson || !read.has(lesson.path)) return lesson && { ...lesson, says: "Continue where you were" };
+  const all = [...document.querySelectorAll(".menu__map i")].map((part) => new URL(part.dataset.lesson, location).pathname);
+  const from = all.indexOf(lesson.path) + 1;
+  const path = [...all.slice(from), ...all.slice(0, from)].find((path) => !read.has(path));
+  const link = path && [...document.querySelectorAll(".menu__page")].find((link) => link.pathname === path);
+  if (!link) return null; // all have been read
+  const [number, title] = [...link.children].map((part) => part.textContent);
+  return { path, name: `Lesson ${number}, ${title}`, says: "Next up" };
+}
+
+function showFurther(read) {
+  const lesson = further(read), away = lesson && lesson.path !== location.pathname;
   const hero = document.querySelector(".home .md-button");
-  if (hero && !document.querySelector(".home__continue") && lesson) {
+  if (hero && !document.querySelector(".home__continue") && away) {
     const link = document.createElement("a");
-    link.className = "md-button home__continue";
-    hero.after(" ", link);
+    link.className = "md-button md-button--primary home__continue";
+    hero.classList.remove("md-button--primary");
+    hero.before(link, " ");
   }
   for (const link of document.querySelectorAll(".menu__continue, .home__continue")) {
     link.hidden = !away;
     if (!away) continue;
     link.href = lesson.path;
-    link.textContent = `Continue where you were: ${lesson.name}`;
+    link.textContent = `${lesson.says}: ${lesson.name}`;
   }
 }
 
 function show() {
   const read = kept(READ), done = kept(DONE);
-  showLast();
+  showFurther(read);
   for (const link of document.querySelectorAll(".menu__page, a.path__lesson, .exercises a")) {
     link.classList.toggle("lesson-read", read.has(link.pathname));
     link.classList.toggle("exercise-done", done.has(link.pathname));
@@ -96,4 +110,11 @@ if (lesson) {
 }
 
 show();
+
+// The map stays when a long menu scrolls to its page: what comes below it is whole, menu.css.
+const map = document.querySelector(".md-sidebar--primary .menu__so-far");
+if (map) new ResizeObserver(([{ borderBoxSize: [box] }]) => {
+  map.closest(".md-sidebar__scrollwrap").style.scrollPaddingTop = `${box.blockSize}px`;
+}).observe(map);
+
 addEventListener("pageshow", (e) => e.persisted && show()); // brought back as it was left

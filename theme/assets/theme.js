@@ -93,3 +93,18 @@ addEventListener("input", (e) => {
   const said = document.querySelector(".md-search-result__meta");
   if (said && e.target.value && !document.querySelector(".md-search-result__item")) said.textContent = "Searching…";
 });
+
+// An Enter that comes before the results is remembered, and follows the first of them when they come.
+let early = ""; // the query that it was meant for
+addEventListener("keydown", ({ key, target }) => {
+  if (!target.matches?.(".md-search__input") || !target.value || target.form.parentElement.querySelector(".md-search-result__item")) return;
+  early = key === "Enter" ? target.value : key === "Escape" ? "" : early;
+});
+const results = document.querySelector(".md-search-result__list");
+if (results) new MutationObserver(() => {
+  const input = document.activeElement;
+  if (!early || !results.children.length) return;
+  const same = input.value === early;
+  early = "";
+  if (same) input.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true }));
+}).observe(results, { childList: true });

@@ -89,11 +89,18 @@ function place(parts) {
 
 const has = (title) => meant(typed).every((word) => words(title).some((other) => other.startsWith(word)));
 
+/** Whether a section is called just what was asked for, and its page is not. */
+function named(part, page) {
+  const [own, whole] = [part, page].map(({ title }) => words(title).join(" ").replace(/^\d+ /, ""));
+  return part !== page && own === called && whole !== called;
+}
+
 /** A page and its sections, so that the Enter key leads to the first of all results (Material takes the highest score),
-    and that a section is shown under each page (Material folds those with less than the best score): an error's own entry,
-    and then Enter leads there. */
+    and that a section is shown under each page (Material folds those with less than the best score): an error's own entry
+    or the section of that name, and then Enter leads there. */
 function scored(parts, score) {
-  const best = parts[0].score, own = parts.find(tells);
+  const best = parts[0].score, page = parts.find(({ location }) => !location.includes("#")) ?? parts[0];
+  const own = parts.find(tells) ?? parts.find((part) => named(part, page));
   const section = own ?? parts.find(({ location }) => location.includes("#"));
   const sorted = own ? [...new Set([parts[0], own, ...parts])] : parts;
   return sorted.map((part, i) => {
