@@ -96,8 +96,10 @@ addEventListener("input", (e) => {
 
 // An Enter that comes before the results is remembered, and follows the first of them when they come.
 let early = ""; // the query that it was meant for
-addEventListener("keydown", ({ key, target }) => {
-  if (!target.matches?.(".md-search__input") || !target.value || target.form.parentElement.querySelector(".md-search-result__item")) return;
+addEventListener("keydown", (e) => {
+  const { key, target } = e;
+  if (!target.matches?.(".md-search__input") || !target.value || document.querySelector(".md-search-result__item")) return;
+  if (key === "Enter") e.preventDefault(); // before Material knows of the search, it would send the form: the page anew
   early = key === "Enter" ? target.value : key === "Escape" ? "" : early;
 });
 const results = document.querySelector(".md-search-result__list");
