@@ -23,8 +23,8 @@ test: $(VENV)/all.done ## run the tests that take little: tests/quick.py says wh
 	$(BIN)/pytest --quick -n auto --dist worksteal
 	$(BIN)/ruff check
 
-test-all: $(VENV)/all.done ## run everything that runs without a GPU, as CI does
-	$(BIN)/pytest -n auto --dist worksteal
+test-all: $(VENV)/all.done ## run every test that needs no GPU; CI runs these and make replay
+	$(BIN)/pytest -m "not replay" -n auto --dist worksteal
 	$(BIN)/ruff check
 
 test-changed: $(VENV)/all.done ## run what the uncommitted change can touch; BASE=main: what came since then, too
@@ -52,8 +52,8 @@ gpu: $(VENV)/gpu.done ## what gpu.yml does, on a machine with an NVIDIA GPU; ALL
 check: $(VENV)/site.done ## say what is stale, missing, untested, or wrong on a page; needs no torch
 	$(BIN)/python -m render check
 
-replay: $(VENV)/all.done ## check, then run everything that needs no GPU again and compare with its recording; make test-all does, too
-	$(BIN)/python -m recorder check --replay
+replay: $(VENV)/all.done ## run every snippet and lab that needs no GPU again and compare with its recording
+	$(BIN)/pytest -m replay -n auto --maxschedchunk 1 tests/test_replay.py
 
 site: check ## build the site into site/, refusing anything stale, missing, lost or broken
 	$(BIN)/mkdocs build --strict

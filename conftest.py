@@ -46,6 +46,7 @@ def pytest_configure(config):
     settings.load_profile("tests")
     config.addinivalue_line("markers", "gpu: runs compiled, on a GPU; only under `pytest -m gpu`")
     config.addinivalue_line("markers", "shown: runs with `--quick`, though it starts a process, to show that kind")
+    config.addinivalue_line("markers", "replay: runs a script again and compares with its recording; `make replay`")
     config.addinivalue_line("markers", "long: begins before others, which take less")
     config.addinivalue_line("markers", "speed: guards speed, by tests/limits.py")
     config.addinivalue_line("markers", "alone: times or counts, with no other test on the GPU or the processors")

@@ -11,13 +11,21 @@ from unittest import mock
 
 import pytest
 
-from recorder import replay, runner
-from recorder.project import ROOT, Exercise
+from recorder import recording, replay, runner
+from recorder.project import ROOT, Exercise, Snippet
 from tests.processes import run_python
 from tests.toy import runs_snippets
 
-# tests/practice/test_exercises.py compares the exercises, in processes that have torch and Triton already.
-JOBS = [job for job in replay.jobs() if not isinstance(job, Exercise)]
+
+def recorded_seconds(job) -> float:
+    return (isinstance(job, Snippet) and recording.load(job, "cpu").provenance.seconds) or 0
+
+
+# The longest first, so that no worker is left with one at the end. tests/practice/test_exercises.py compares the
+# exercises, in processes that have torch and Triton already.
+JOBS = sorted(
+    (job for job in replay.jobs() if not isinstance(job, Exercise)), key=recorded_seconds, reverse=True
+)  # fmt: skip
 
 
 class Forked:
@@ -41,7 +49,7 @@ def start(command, *, env, compiled, **options):
 
 
 @runs_snippets
-@pytest.mark.long
+@pytest.mark.replay
 @pytest.mark.parametrize(
     "job",
     [
