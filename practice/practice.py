@@ -12,7 +12,7 @@ if missing := [name for name in ("torch", "triton", "numpy") if importlib.util.f
     sys.exit(f"{' and '.join(missing)} cannot be found by {sys.executable}. Try: pip install {' '.join(missing)}")
 
 from coach import draw
-from coach.check import Checker
+from coach.check import Coach
 from coach.desk import Desk
 from coach.exercise import PracticeError
 
@@ -52,16 +52,16 @@ def main(arguments: list[str] | None = None) -> int:
         exercise = desk.choose(getattr(given, "name", None))
         if given.command in ("hint", "solution", "reset"):
             return getattr(desk, given.command)(exercise)
-        with Checker() as checker:
+        with Coach() as coach:
             if given.command is None:
-                return desk.status(checker)
+                return desk.status(coach)
             if given.command == "check" and desk.begin(exercise):
                 return 0  # whoever hunts a bug reads the code first
             if given.command == "serve":
                 from coach.serve import serve
 
-                return serve(desk, exercise, checker)
-            return getattr(desk, given.command)(exercise, checker)
+                return serve(desk, exercise, coach)
+            return getattr(desk, given.command)(exercise, coach)
     except PracticeError as error:
         print(f"practice: {error}", file=sys.stderr)
         return 2

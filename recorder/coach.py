@@ -38,9 +38,9 @@ def main(name: str, device: str, result: str, *options: str) -> None:
 def answers(exercise: Exercise, folder: Path) -> dict:
     """Return which check caught each wrong solution, and the answer to the one that teaches most."""
     verdicts = {}
-    with check.Checker() as checker:
+    with check.Coach() as coach:
         for wrong, path in written(exercise, folder, gpu=False):
-            verdicts[wrong.name] = checker.check(exercise, path, limit=PATIENCE)
+            verdicts[wrong.name] = coach.check(exercise, path, limit=PATIENCE)
             require(wrong, verdicts[wrong.name].finding)
 
     def merit(name: str) -> tuple[bool, bool, bool]:

@@ -14,7 +14,7 @@ from multiprocessing.process import BaseProcess
 import pytest
 
 EXAMPLES = 40  # that Hypothesis makes up for a test
-FIXTURES = {"browser", "browser_path", "checker", "playwright", "site"}  # each starts processes once, for many tests
+FIXTURES = {"browser", "browser_path", "coach", "playwright", "site"}  # each starts processes once, for many tests
 quick = False  # whether this run is one; `begin` says so
 
 

@@ -114,7 +114,7 @@ class Child:
         self.process = None
 
 
-class Checker:
+class Coach:
     """Check files, in two processes that are kept for the next file; use it in a ``with``."""
 
     def __init__(self):
@@ -193,13 +193,13 @@ def before(exercise: Exercise, path: Path) -> Finding | None:
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None)
         code = f"    {text.splitlines()[line - 1].strip()}" if line and line <= len(text.splitlines()) else ""
-        where = f" in line {line}" if line else ""
+        where = f" on line {line}" if line else ""
         return Finding(
             f"{path.name} is not valid Python{where}: {getattr(error, 'msg', error)}.", details=[code], stage="compiles"
         )
     if exercise.card.kind not in FINISHED and (left := gaps.untouched(text, exercise.skeleton)):
         gap = left[0]
-        message = f"Gap {gap.number} is still empty, in line {gap.line}: {gap.about}"
+        message = f"Gap {gap.number} is still empty, on line {gap.line}: {gap.about}"
         return Finding(message, stage="compiles")
     if message := source.returns_a_value(text):
         return Finding(message, stage="compiles")

@@ -113,7 +113,7 @@ def _finding(error: Exception, file: str) -> Finding:
     whole = f"{innermost} {error}{_shapes(innermost)}"
     guess = mistakes.about_error(whole, file, 0 if in_kernel else line, getattr(error, "node", None))
     if not in_kernel:
-        where = f", in line {line}:" if line else ":"
+        where = f", on line {line}:" if line else ":"
         return Finding(f"Your code raised {message}{where}", details=[judge.source(file, line)], guess=guess)
     if not place:
         return Finding(f"The kernel does not compile: {message}", guess=guess)

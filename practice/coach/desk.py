@@ -5,13 +5,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from .check import Checker, Verdict, read, report
+from .check import Coach, Verdict, read, report
 from .exercise import PRACTICE, Exercise, PracticeError, exercises, find
 from .pages import named
 from .progress import Progress, without_number
 from .spec import KINDS
 
 POLL_S = 0.3
+READ_FIRST = "Read it first: what will it do wrong, and where?"
 
 
 class Desk:
@@ -49,21 +50,33 @@ class Desk:
         path.write_text(exercise.skeleton, "utf-8")
         return True
 
-    def begin(self, exercise: Exercise) -> bool:
-        """Introduce an exercise that has no copy yet; return whether its bug is to be looked for before any check."""
+    def unread(self, exercise: Exercise) -> bool:
+        """Return whether a bug is still to be looked for: its copy is as it came, and a check would name the bug."""
+        path = self.copy_of(exercise)
+        return (
+            exercise.card.kind == "bug"
+            and path.is_file()
+            and path.read_text("utf-8-sig", "replace") == exercise.skeleton
+        )
+
+    def begin(self, exercise: Exercise, then: str = "") -> bool:
+        """Introduce an exercise that has no copy yet; return whether its bug is to be looked for before any check.
+
+        ``then`` says how the reader has the copy checked, if not by the command ``check``.
+        """
         if not self.lay_out(exercise):
             return False
         self.introduce(exercise)
         self.say(f"Your copy is new: {self.copy_of(exercise)}")
         if exercise.card.kind != "bug":
             return False
-        self.say(f"\n{exercise.skeleton}\nRead it first: what will it do wrong, and where? Then check your copy with")
-        self.say(f"python practice.py check {exercise.name}")
+        then = then or f"Then check your copy with\npython practice.py check {exercise.name}"
+        self.say(f"\n{exercise.skeleton}\n{READ_FIRST} {then}")
         return True
 
     # Commands; each returns the exit status
 
-    def status(self, checker: Checker) -> int:
+    def status(self, coach: Coach) -> int:
         passed = sum(self.progress.of(e.name).passed for e in self.all)
         self.say(f"{passed} of {len(self.all)} exercises done.")
         if passed == len(self.all):
@@ -74,18 +87,19 @@ class Desk:
         self.introduce(exercise)
         if new:
             self.say(f"Your copy is new: {self.copy_of(exercise)}")
-            self.say("Work on what is between its `# gap` lines, then run this again, or `python practice.py watch`.")
+            task = READ_FIRST if self.unread(exercise) else "Work on what is between its `# gap` lines."
+            self.say(f"{task} Then run this again, or `python practice.py watch`.")
             return 0
-        return self.check(exercise, checker)
+        return self.check(exercise, coach)
 
     def introduce(self, exercise: Exercise):
         card = exercise.card
         self.say(f"\n{exercise.name}: {card.title} ({KINDS[card.kind]})\n{card.goal}\nAfter: {named(card.lesson)}\n")
 
-    def judged(self, exercise: Exercise, checker: Checker) -> Verdict:
+    def judged(self, exercise: Exercise, coach: Coach) -> Verdict:
         """Check the reader's copy, and remember how that went."""
         path = self.copy_of(exercise)
-        verdict = checker.check(exercise, path)
+        verdict = coach.check(exercise, path)
         with self.progress.changing(exercise.name) as record:
             if verdict.finding is None:
                 record.passed_at = record.passed_at if record.passed else record.tries + 1
@@ -94,9 +108,9 @@ class Desk:
                 record.tries += 1
         return verdict
 
-    def check(self, exercise: Exercise, checker: Checker) -> int:
+    def check(self, exercise: Exercise, coach: Coach) -> int:
         path = self.copy_of(exercise)
-        verdict = self.judged(exercise, checker)
+        verdict = self.judged(exercise, coach)
         self.say(report(exercise, verdict))
         if verdict.finding is None:
             following, before = self.following(exercise)
@@ -113,10 +127,19 @@ class Desk:
             self.say(f"Stuck? python practice.py hint {exercise.name}")
         return 1
 
-    def watch(self, exercise: Exercise, checker: Checker, rounds: int | None = None) -> int:
-        """Check at once, and again when the file is saved, until Ctrl-C (or for so many looks)."""
-        self.lay_out(exercise)
+    def watch(self, exercise: Exercise, coach: Coach, rounds: int | None = None) -> int:
+        """Check at once, and again when the file is saved, until Ctrl-C (or for so many looks).
+
+        A bug that nobody has looked for yet waits for the first saving.
+        """
         path, seen = self.copy_of(exercise), None
+        then = "Then change it and save it: every save is checked here. Ctrl-C ends this."
+        new = self.begin(exercise, then)
+        if self.unread(exercise):
+            seen = saved(path)
+            if not new:
+                self.introduce(exercise)
+                self.say(f"{path} is as it came. {READ_FIRST} {then}")
         while rounds is None or rounds > 0:
             now = saved(path)
             if now is None and seen != "gone":
@@ -126,7 +149,7 @@ class Desk:
                 seen = now
                 self.say(f"\n── {time.strftime('%H:%M:%S')} {exercise.name} " + "─" * 30)
                 try:
-                    if self.check(exercise, checker) == 0:
+                    if self.check(exercise, coach) == 0:
                         return 0
                 except PracticeError as error:  # gone since, or not to be read: the next save may fix it
                     self.say(str(error))

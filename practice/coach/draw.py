@@ -75,7 +75,7 @@ def text(drawn: dict) -> list[str]:
     lanes = _window(count, drawn["focus"][1], room - 2, row)
     what = {"load": "read", "store": "written", "atomic": "changed atomically"}[drawn["op"]]
     many = f"lanes {lanes[0]}–{lanes[-1]} of {count}" if count > 1 else "their one lane"
-    lines = [f"{drawn['tensor']}, {what} in line {drawn['line']}: programs × {many}"]
+    lines = [f"{drawn['tensor']}, {what} on line {drawn['line']}: programs × {many}"]
     previous, used = -1, set()
     for entry, side in zip(programs, sides, strict=True):
         if entry["program"] > previous + 1:

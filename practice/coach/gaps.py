@@ -42,7 +42,7 @@ def split(text: str) -> list[str | Gap]:
         else:
             current.append(line)
     if opened:
-        raise GapError(f"gap {opened[0]} begins in line {opened[2]} and has no '# end of gap {opened[0]}'")
+        raise GapError(f"gap {opened[0]} begins on line {opened[2]} and has no '# end of gap {opened[0]}'")
     return [*pieces, "".join(current)]
 
 

@@ -19,7 +19,7 @@ def error(run: Run):
         message, line = raised(run.error, run.file)
         raise Fault(
             Finding(
-                f"Your code raised {message}" + (f", in line {line}:" if line else ":"),
+                f"Your code raised {message}" + (f", on line {line}:" if line else ":"),
                 str(run.case),
                 details=[source(run.file, line)],
                 guess=mistakes.about_error(message, run.file, line),
@@ -39,7 +39,7 @@ def shape(run: Run):
     """Check number, type, shape and dtype of the results, and the device of what kernels are given."""
     error(run)
     for parameter, line in run.recorder.elsewhere:
-        message = f"{parameter} is allocated without `device=`, in line {line}. With a GPU, it would be in the CPU's "
+        message = f"{parameter} is allocated without `device=`, on line {line}. With a GPU, it would be in the CPU's "
         message += "memory, which no kernel can reach."
         beside = next(name for name, value in run.inputs.items() if isinstance(value, torch.Tensor))
         raise Fault(
@@ -294,7 +294,7 @@ def honest(run: Run):
     ops = [(name, line) for name, line in run.recorder.ops]
     if ops:
         name, line = ops[0]
-        message = f"torch computed something: `{name}`" + (f", in line {line}:" if line else ".")
+        message = f"torch computed something: `{name}`" + (f", on line {line}:" if line else ".")
         details = [source(run.file, line)] if line else []
         raise Fault(
             Finding(message, details=details, guess="The kernel has to do the work here; torch may only allocate.")
@@ -426,6 +426,9 @@ def _idle(run: Run):
             idle = launch.programs - len(stored)
             message = f"{idle} of {_programs(launch.programs)} of {launch.kernel} store{'s' * (idle == 1)} nothing."
             guess = "Does the grid count blocks, or elements? A program without work still takes up its place."
+            if idle == 1:
+                guess = "The grid has one program too many. Does it round up, with `triton.cdiv`? "
+                guess += "Dividing and adding 1 counts a block too many where the last one is full."
             raise Fault(Finding(message, str(run.case), guess=guess))
 
 

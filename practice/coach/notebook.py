@@ -10,7 +10,7 @@ import itertools
 from dataclasses import replace
 
 from . import svg
-from .check import Checker, read, report
+from .check import Coach, read, report
 from .desk import Desk
 from .exercise import PracticeError
 
@@ -18,8 +18,8 @@ _pictures = itertools.count(1)
 
 
 class Notebook:
-    def __init__(self, desk: Desk | None = None, checker: Checker | None = None):
-        self.desk, self.checker = desk or Desk(), checker or Checker()
+    def __init__(self, desk: Desk | None = None, coach: Coach | None = None):
+        self.desk, self.coach = desk or Desk(), coach or Coach()
 
     def exercise(self, line: str, cell: str):
         """Check what stands in the cell."""
@@ -30,7 +30,7 @@ class Notebook:
             if cell.strip() == exercise.skeleton.strip() and path.exists() and read(path) != cell:
                 self.desk.keep(exercise)  # the cell as it came is not to replace what was written elsewhere
             path.write_text(cell, "utf-8")
-            verdict = self.desk.judged(exercise, self.checker)
+            verdict = self.desk.judged(exercise, self.coach)
             launch = verdict.finding.launch if verdict.finding else None
             if not launch:
                 print(report(exercise, verdict))
@@ -72,7 +72,7 @@ def _show(picture: str):
 def load_ipython_extension(ipython):
     """Register the magics; ``%load_ext`` calls this."""
     notebook = Notebook()
-    atexit.register(notebook.checker.__exit__)
+    atexit.register(notebook.coach.__exit__)
     ipython.register_magic_function(notebook.exercise, "cell", "exercise")
     ipython.register_magic_function(notebook.hint, "line", "hint")
     ipython.register_magic_function(notebook.solution, "line", "solution")

@@ -17,8 +17,8 @@ from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from . import svg
-from .check import Checker, Verdict, report
-from .desk import POLL_S, Desk, are, saved
+from .check import Coach, Verdict, report
+from .desk import POLL_S, READ_FIRST, Desk, are, saved
 from .exercise import Exercise, PracticeError
 from .pages import named
 from .spec import KINDS
@@ -146,10 +146,13 @@ def answering(board: Board) -> type[BaseHTTPRequestHandler]:
 
 
 def serve(
-    desk: Desk, exercise: Exercise, checker: Checker, port: int = PORT, rounds: int | None = None,
+    desk: Desk, exercise: Exercise, coach: Coach, port: int = PORT, rounds: int | None = None,
     ready: Callable[[int], None] = lambda port: None,
 ) -> int:  # fmt: skip
-    """Check what is saved, until Ctrl-C (or for so many rounds). ``ready`` gets the port; 0 takes a free one."""
+    """Check what is saved, until Ctrl-C (or for so many rounds). ``ready`` gets the port; 0 takes a free one.
+
+    The exercise is checked at once, but for a bug that nobody has looked for yet.
+    """
     board = Board()
     try:
         server = ThreadingHTTPServer((HOST, port), answering(board))
@@ -157,17 +160,19 @@ def serve(
         message = f"Port {port} cannot be used: {error.strerror}. Is another `practice.py serve` running?"
         raise PracticeError(message) from None
     desk.lay_out(exercise)
+    seen = {each.name: saved(desk.copy_of(each)) for each in desk.all if each != exercise or desk.unread(each)}
+    if exercise.name in seen:
+        board.show(unread(desk, exercise))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     desk.say(f"Open http://{HOST}:{server.server_port} in a browser, and save {desk.copy_of(exercise)}. Ctrl-C ends.")
     ready(server.server_port)
-    seen = {each.name: saved(desk.copy_of(each)) for each in desk.all if each != exercise}
     try:
         while rounds is None or rounds > 0:
             for each in desk.all:
                 now = saved(desk.copy_of(each))
                 if now is not None and now != seen.get(each.name):
                     seen[each.name] = now
-                    show(desk, each, checker, board)
+                    show(desk, each, coach, board)
                     for new in desk.all:  # a copy that this made is nobody's saving
                         seen[new.name] = seen.get(new.name) or saved(desk.copy_of(new))
             rounds = None if rounds is None else rounds - 1
@@ -178,11 +183,17 @@ def serve(
     return 0
 
 
-def show(desk: Desk, exercise: Exercise, checker: Checker, board: Board):
+def unread(desk: Desk, exercise: Exercise) -> str:
+    """Return as HTML how to begin to look for a bug."""
+    then = f"Then change {desk.copy_of(exercise)} and save it: every save is checked here."
+    return f"{head(exercise)}<pre tabindex='0'>{escape(exercise.skeleton)}</pre><p>{READ_FIRST} {escape(then)}</p>"
+
+
+def show(desk: Desk, exercise: Exercise, coach: Coach, board: Board):
     """Check one copy, and put it on the board."""
     board.show(f"{head(exercise)}<p class='muted'>Checking …</p>")
     try:
-        verdict = desk.judged(exercise, checker)
+        verdict = desk.judged(exercise, coach)
     except PracticeError as error:  # gone since, or not to be read
         board.show(f"{head(exercise)}<p>{escape(str(error))}</p>")
         return
@@ -193,6 +204,7 @@ def show(desk: Desk, exercise: Exercise, checker: Checker, board: Board):
         if following is not None:
             desk.lay_out(following)
             more = f"Next: {following.name}. Your copy is {desk.copy_of(following)}: save it to check it here."
+            more += f" {READ_FIRST}" if desk.unread(following) else ""
             more += f" ({before} before it {are(before)} still open.)" if before else ""
     board.show(part(exercise, verdict, more))
     message = "right" if verdict.finding is None else verdict.finding.message.splitlines()[0]

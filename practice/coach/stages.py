@@ -33,7 +33,7 @@ def importing(make: Callable, file: str):
         return make()
     except Exception as error:
         message, line = raised(error, file)
-        where = f", in line {line}:" if line else ":"
+        where = f", on line {line}:" if line else ":"
         raise Fault(
             Finding(
                 f"Your file raised {message}{where}",

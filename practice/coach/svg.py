@@ -26,7 +26,7 @@ def color(name: str, otherwise: str) -> str:
 
 def launch(drawn: dict, name: str = "launch") -> str:
     """Return an ``<svg>`` of ``Finding.launch``; ``name`` begins the ids, which must differ on a page."""
-    title = f"{drawn['tensor']}, {VERBS[drawn['op']]} in line {drawn['line']} of {drawn['kernel']}{_some(drawn)}"
+    title = f"{drawn['tensor']}, {VERBS[drawn['op']]} on line {drawn['line']} of {drawn['kernel']}{_some(drawn)}"
     parts, used = [_text(0, 14, title, color("ink", INK), size=13, weight=600)], set()
     x, top, bottom, previous = 0, 26, 26, -1
     for entry in drawn["programs"]:

@@ -25,7 +25,7 @@ BEGIN = """\
 # Practice: write Triton kernels
 
 Each cell that begins with `%%exercise` is a file with gaps. Fill in what is between the marks, leave the rest alone, \
-and run the cell. A checker tells you what is wrong and where, and draws the launch. You don't need a GPU, but if you \
+and run the cell. A coach tells you what is wrong and where, and draws the launch. You don't need a GPU, but if you \
 have one, your kernel is timed as well.
 
 `%hint scale` gives the next of three hints, and `%solution scale` shows a solution once you have tried. Your \

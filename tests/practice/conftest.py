@@ -14,23 +14,23 @@ sys.path.append(str(PRACTICE))  # behind the checkout, where `practice` is this 
 
 
 @pytest.fixture(scope="session")
-def checker():
+def coach():
     """The two processes in which files are checked, for all tests of a worker."""
     from coach import check
 
     child = Path(__file__).with_name("child.py")
-    with mock.patch.object(check, "CHILD", (sys.executable, str(child))), check.Checker() as checker:
-        yield checker
+    with mock.patch.object(check, "CHILD", (sys.executable, str(child))), check.Coach() as coach:
+        yield coach
 
 
 @pytest.fixture
-def check(checker, tmp_path):
+def check(coach, tmp_path):
     """Check a text as the file of an exercise: its verdict."""
 
     def run(exercise, text, **options):
         path = tmp_path / f"{exercise.name}.py"
         path.write_text(text, "utf-8")
-        return checker.check(exercise, path, **{"limit": HANGS, **options})
+        return coach.check(exercise, path, **{"limit": HANGS, **options})
 
     return run
 

@@ -20,7 +20,7 @@ LAUNCH = """\
 """
 LINE = SCALE.solution[: SCALE.solution.index(LAUNCH)].count("\n") + 1
 CHEATS = {
-    "torch computes": ("    return x * a\n", "torch computed something: `mul`, in line {line}:"),
+    "torch computes": ("    return x * a\n", "torch computed something: `mul`, on line {line}:"),
     "torch, and a launch for show": (LAUNCH.replace("return y", "return torch.mul(x, a)"), "torch computed something"),
     "the kernel is given torch's result": (
         LAUNCH.replace("](x, y, a,", "](x * a, y, 1.0,"),
@@ -70,7 +70,7 @@ def test_a_cheat_fails_and_is_told_why(cheat, check):
         ("    exit()\n", "compiles", "Your file ends the process"),
         ("    import os; os.kill(os.getpid(), 11)\n", "compiles", "a read or write of memory that is not there"),
         ("    import ctypes; ctypes.string_at(0)\n", "compiles", "a read or write of memory that is not there"),
-        ("    raise KeyError('q')\n", "compiles", "Your code raised KeyError: 'q', in line {line}:"),
+        ("    raise KeyError('q')\n", "compiles", "Your code raised KeyError: 'q', on line {line}:"),
         ("    return [x]\n", "shape", "scale returned a list, and should be a tensor."),
         (LAUNCH.replace("like(x)", "like(x[:1])"), "shape", "the shape (1,); it should be (10,)"),
         (LAUNCH.replace("like(x)", "like(x, dtype=torch.float64)"), "shape", "the dtype torch.float64; it should be"),
@@ -124,10 +124,10 @@ def test_an_endless_loop_ends_with_a_coach_that_is_killed(tmp_path):
     path.write_text(f"import os\nopen({str(told)!r}, 'w').write(str(os.getpid()))\nwhile True: pass\n{SCALE.solution}")
     code = f"""
 from pathlib import Path
-from coach.check import Checker
+from coach.check import Coach
 from coach.exercise import exercises, find
-with Checker() as checker:
-    checker.check(find("scale", exercises()), Path({str(path)!r}), limit={HANGS}, tasks=("compile",))
+with Coach() as coach:
+    coach.check(find("scale", exercises()), Path({str(path)!r}), limit={HANGS}, tasks=("compile",))
 """
     coach = subprocess.Popen([sys.executable, "-c", code], cwd=PRACTICE)
     pid = wait_for(lambda: told.exists() and told.read_text())
@@ -141,20 +141,20 @@ def test_without_a_fork_printing_is_bounded_too(tmp_path, monkeypatch):
     child.write_text("import os\ndel os.fork\nfrom coach import child\nchild.main()\n")
     monkeypatch.setattr(checks, "CHILD", (sys.executable, str(child)))
     path = tmp_path / "scale.py"
-    with checks.Checker() as checker:
+    with checks.Coach() as coach:
         path.write_text("import os\nfor _ in range(999): print('x' * 99); os.write(2, b'y')\n" + SCALE.solution)
-        loud = checker.check(SCALE, path, tasks=("compile",))
+        loud = coach.check(SCALE, path, tasks=("compile",))
         path.write_text("print('once')\n" + SCALE.solution)
-        quiet = checker.check(SCALE, path, tasks=("compile",))
+        quiet = coach.check(SCALE, path, tasks=("compile",))
     assert (loud.finding, quiet.finding, quiet.printed) == (None, None, "once")
     assert loud.printed.endswith("only the beginning was kept")
 
 
-def test_a_file_that_begins_with_a_mark_of_its_order_of_bytes_is_read(checker, tmp_path):
+def test_a_file_that_begins_with_a_mark_of_its_order_of_bytes_is_read(coach, tmp_path):
     path = tmp_path / "scale.py"
-    for text, message in {SCALE.solution: "", SCALE.skeleton: "Gap 1 is still empty", "x = (": "in line 1"}.items():
+    for text, message in {SCALE.solution: "", SCALE.skeleton: "Gap 1 is still empty", "x = (": "on line 1"}.items():
         path.write_text(text, "utf-8-sig")
-        finding = checker.check(SCALE, path).finding
+        finding = coach.check(SCALE, path).finding
         assert message in finding.message if message else finding is None
 
 
@@ -241,10 +241,10 @@ def test_what_a_launch_imports_is_there_before_a_check_begins(check):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("def scale(:\n", "is not valid Python in line 1"),
+        ("def scale(:\n", "is not valid Python on line 1"),
         (
             "import no_such_module\n",
-            "Your file raised ModuleNotFoundError: No module named 'no_such_module', in line 1:",
+            "Your file raised ModuleNotFoundError: No module named 'no_such_module', on line 1:",
         ),
         ("def scal(x, a): pass\n", "There is no function scale(x, a) in your file."),
         ("def scale(a, x): pass\n", "scale takes (a, x); it should take (x, a)."),

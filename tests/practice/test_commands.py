@@ -26,7 +26,7 @@ RIGHT, WRONG = Verdict(None, ["compiles"], ["No GPU here."]), Verdict(Finding("I
 
 
 class Toy:
-    """Stands in for a checker: gives one verdict after another, and remembers what it was asked."""
+    """Stands in for the coach: gives one verdict after another, and remembers what it was asked."""
 
     def __init__(self, *verdicts):
         self.verdicts, self.asked = list(verdicts), []
@@ -50,17 +50,17 @@ def desk(tmp_path):
 
 
 def test_one_begins_with_a_copy_of_the_first_and_goes_on_when_it_is_right(desk):
-    checker = Toy(WRONG, RIGHT)
-    assert desk.status(checker) == 0
+    coach = Toy(WRONG, RIGHT)
+    assert desk.status(coach) == 0
     first = desk.all[0]
     assert desk.copy_of(first).read_text() == first.skeleton
-    assert (desk.message[0], checker.asked) == ("0 of 3 exercises done.", [])
-    assert desk.status(checker) == 1
+    assert (desk.message[0], coach.asked) == ("0 of 3 exercises done.", [])
+    assert desk.status(coach) == 1
     assert "It is off." in desk.message[-3]
-    assert desk.status(checker) == 0
+    assert desk.status(coach) == 0
     assert desk.message[-1] == "Next: copy. Run `python practice.py`."
-    desk.status(checker)
-    assert desk.copy_of(desk.all[1]).exists()
+    desk.status(coach)
+    assert desk.copy_of(desk.all[1]).exists() and "Read it first" in desk.message[-1]  # the second is a bug hunt
 
 
 def test_the_next_is_behind_what_passed_and_what_is_open_before_it_is_counted(desk):
@@ -197,9 +197,9 @@ def test_watch_checks_once_for_each_saving(desk, monkeypatch):
                 desk.copy_of(exercise).unlink()
 
     monkeypatch.setattr("coach.desk.time.sleep", look)
-    checker = Toy(WRONG, WRONG, RIGHT)
-    assert desk.watch(exercise, checker, rounds=8) == 0
-    assert len(checker.asked) == 3
+    coach = Toy(WRONG, WRONG, RIGHT)
+    assert desk.watch(exercise, coach, rounds=8) == 0
+    assert len(coach.asked) == 3
     assert sum("is gone" in line for line in desk.message) == 1
 
 
@@ -217,6 +217,23 @@ def test_watch_goes_on_after_a_file_that_cannot_be_read(desk, monkeypatch):
     assert desk.watch(exercise, Reading(), rounds=4) == 0
     assert read == [exercise.skeleton, "# right\n"]
     assert sum("is not UTF-8" in line for line in desk.message) == 2
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_watch_names_no_bug_before_it_was_looked_for(desk, monkeypatch, begun):
+    exercise, coach, seen = desk.all[1], Toy(WRONG), []
+    if begun:
+        desk.lay_out(exercise)
+
+    def look(seconds):
+        seen.append("\n".join(desk.message))
+        desk.copy_of(exercise).write_text("# mine\n")
+        desk.message.clear()
+
+    monkeypatch.setattr("coach.desk.time.sleep", look)
+    assert desk.watch(exercise, coach, rounds=2) == 1
+    assert exercise.card.goal in seen[0] and "Read it first" in seen[0] and "It is off." not in seen[0]
+    assert "It is off." in seen[1] and "Read it first" not in seen[1]
 
 
 def test_what_another_terminal_changes_meanwhile_is_kept(desk):

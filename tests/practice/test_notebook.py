@@ -82,7 +82,7 @@ def test_it_runs_as_a_notebook(tmp_path):
 
 
 class Toy:
-    """Stands in for a checker."""
+    """Stands in for the coach."""
 
     def check(self, exercise, path):
         return Verdict(Finding("It is off.", stage="values"), [])

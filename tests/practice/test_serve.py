@@ -12,6 +12,7 @@ import urllib.request
 
 import pytest
 from bs4 import BeautifulSoup
+from coach import exercise
 from coach.check import Verdict
 from coach.desk import Desk
 from coach.exercise import PracticeError
@@ -31,7 +32,7 @@ WRONG = Verdict(
 
 
 class Toy:
-    """Stands in for a checker: gives one verdict after another."""
+    """Stands in for the coach: gives one verdict after another."""
 
     def __init__(self, *verdicts):
         self.verdicts, self.asked = list(verdicts), []
@@ -49,7 +50,7 @@ def desk(tmp_path):
     return Desk(tmp_path / "practice", say=lambda text: None)
 
 
-def served(desk, checker, monkeypatch, *steps):
+def served(desk, coach, monkeypatch, *steps):
     """Return what ``/now`` shows after each look; take a step before each but the first."""
     shown, pages, waiting = [], [], iter([*steps, None])
 
@@ -69,7 +70,7 @@ def served(desk, checker, monkeypatch, *steps):
 
     address = ""
     monkeypatch.setattr("coach.serve.time.sleep", look)
-    assert serve(desk, desk.all[0], checker, port=0, rounds=len(steps) + 1, ready=ready) == 0
+    assert serve(desk, desk.all[0], coach, port=0, rounds=len(steps) + 1, ready=ready) == 0
     return [BeautifulSoup(part, "html.parser") for part in shown], pages
 
 
@@ -78,27 +79,36 @@ def save(desk, number):
 
 
 def test_a_saving_shows_what_is_wrong_with_the_picture_of_the_site(desk, monkeypatch):
-    checker = Toy(WRONG, Verdict(None, ["compiles"], []))
-    (first, second, third), pages = served(desk, checker, monkeypatch, lambda: None, save(desk, 0))
+    coach = Toy(WRONG, Verdict(None, ["compiles"], []))
+    (first, second, third), pages = served(desk, coach, monkeypatch, lambda: None, save(desk, 0))
     assert first.h1.get_text() == desk.all[0].card.title and "x < y is off." in first.pre.get_text()
     assert first.select_one("svg.coach-launch title") and "drawn by characters" not in first.get_text()
     assert first.code.get_text() == "<=" and first.get_text() == second.get_text()
     assert "scale is right." in third.get_text() and "Next: row_sum" in third.get_text()
     assert "before it" not in third.get_text()
-    assert checker.asked == ["scale", "scale"] and desk.copy_of(desk.all[1]).exists()
+    assert coach.asked == ["scale", "scale"] and desk.copy_of(desk.all[1]).exists()
     assert "x &lt; y is off." in pages[0] and not re.search(r"(src|href)=\"(http|//)", pages[0])
 
 
 def test_the_next_is_checked_when_it_is_saved(desk, monkeypatch):
-    checker = Toy(Verdict(None, ["compiles"], []), WRONG)
-    (_, still, last), _ = served(desk, checker, monkeypatch, lambda: None, save(desk, 1))
+    coach = Toy(Verdict(None, ["compiles"], []), WRONG)
+    (_, still, last), _ = served(desk, coach, monkeypatch, lambda: None, save(desk, 1))
     assert "scale is right." in still.get_text()
-    assert last.h1.get_text() == desk.all[1].card.title and checker.asked == list(NAMES)
+    assert last.h1.get_text() == desk.all[1].card.title and coach.asked == list(NAMES)
+
+
+def test_a_bug_is_not_named_before_it_was_looked_for(desk, monkeypatch):
+    hunt, coach = exercise.find("copy", exercise.exercises()), Toy(WRONG)
+    desk.all = [hunt]
+    (first, still, last), _ = served(desk, coach, monkeypatch, lambda: None, save(desk, 0))
+    assert "Read it first" in first.get_text() and first.pre.get_text() == hunt.skeleton
+    assert first.get_text() == still.get_text()
+    assert "x < y is off." in last.get_text() and coach.asked == [hunt.name]
 
 
 def test_what_is_open_before_the_next_is_counted(desk, monkeypatch):
-    checker = Toy(WRONG, Verdict(None, ["compiles"], []))
-    parts, _ = served(desk, checker, monkeypatch, lambda: None, save(desk, 1))
+    coach = Toy(WRONG, Verdict(None, ["compiles"], []))
+    parts, _ = served(desk, coach, monkeypatch, lambda: None, save(desk, 1))
     assert "Next: scale." in parts[-1].get_text() and "before it" not in parts[-1].get_text()
 
 

@@ -34,7 +34,7 @@ def answered(monkeypatch, tmp_path):
             assert path.read_text() == wrong.text
             return verdicts.get(wrong.name) or caught(wrong.expected.stage, wrong.expected.message)
 
-        monkeypatch.setattr(check.Checker, "check", verdict)
+        monkeypatch.setattr(check.Coach, "check", verdict)
         return coach.answers(SCALE, tmp_path)
 
     return run

@@ -134,7 +134,7 @@ def same_loads(run, name, at, got, want, owner, missed):
             unread = access.op == "load" and region.given and (region.reads[region.index >= 0] == 0).any()
             if unread and accesses.all_the_same(access):
                 return (
-                    f"Every program loads the same elements of {draw.name_of(access)}, in line {access.line}, and no "
+                    f"Every program loads the same elements of {draw.name_of(access)}, on line {access.line}, and no "
                     "program loads the others. Did you forget the program's number there?"
                 ), access
     return None

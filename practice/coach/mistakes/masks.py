@@ -97,7 +97,7 @@ def dark_load(run, name, at, got, want, owner, missed):
                 lines.setdefault(access.line, []).append(access)
         for line, loads in lines.items():
             if not any(access.mask.any() for access in loads):
-                return f"No lane of the load in line {line} is on, in any program: what does its mask compare?", loads[
+                return f"No lane of the load on line {line} is on, in any program: what does its mask compare?", loads[
                     0
                 ]
     return None

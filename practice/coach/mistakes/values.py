@@ -105,7 +105,7 @@ def unread_element(run, name, at, got, want, owner, missed):
             what = f"{draw.name_of(mine[0]) if mine else given}[{', '.join(map(str, place))}]"
             verb = "is not" if unread.size == 1 else "are not"
             message = f"No program reads {what} ({unread.size} of {value.numel()} elements {verb} read)."
-            return (f"{message} Which offsets does the load in line {mine[0].line} have?", mine[0]) if mine else message
+            return (f"{message} Which offsets does the load on line {mine[0].line} have?", mine[0]) if mine else message
     return None
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# %% [markdown] of="programs/vector_add_bug" view="accesses" launch="add_kernel_no_mask_bug[0]"
+# %% [markdown] of="programs/vector_add_bug" view="accesses" launch="add_kernel_no_mask_bug[0]" tensors=["out_ptr"]
 # # Debug a kernel in the interpreter: a bug hunt
 #
 # Your [kernel](../reference/glossary.md#kernel) runs without an error, and its result is wrong. How do you find out
