@@ -11,7 +11,7 @@ import json
 import re
 
 CLASSES = frozenset({"jp-Cell", "recording__where"})  # which the elements below have
-RECORDING = ("of", "view", "launch", "device")  # keys of a fence `recording` that a cell may have
+RECORDING = ("of", "view", "launch", "tensors", "device")  # keys of a fence `recording` that a cell may have
 SHOWN = 'class="jp-InputArea'  # a code cell on a page, as templates/cell.html has it
 
 
