@@ -491,6 +491,14 @@ def test_what_was_done_in_one_tab_is_not_lost_in_another(open_site, site):
     assert second.locator(".exercises__list .exercise-done").count() == 2
 
 
+@pytest.mark.parametrize("address", ["programs/softmax/", "fusion/attention/", "programs/vector-add-step-by-step/"])
+def test_beside_the_sidebars_no_line_of_code_is_cut(open_site, site, address):
+    page = open_site(site.url + address, viewport={"width": 1280, "height": 800})
+    cut = "all => all.filter(it => it.scrollWidth > it.clientWidth + 1).map(it => it.textContent)"
+    assert page.locator(".md-content pre > code:not(details *)").evaluate_all(cut) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1280
+
+
 def test_every_lesson_ends_with_what_comes_next(site):
     """A reader who gets there has read it; and the next link leads to the next lesson."""
     order = [re.sub(r"\.\w+$", "/", page) for page in lessons()]
