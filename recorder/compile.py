@@ -74,6 +74,8 @@ def _keep_places(backend=None, stages=None, *more):
 
 def _argument(value):
     """Return a tensor of the same dtype and alignment, a descriptor of one, a Triton dtype, or the value itself."""
+    if isinstance(value, list):
+        return tuple(map(_argument, value))
     if not isinstance(value, dict):
         return value
     if "tl.dtype" in value:
@@ -247,6 +249,8 @@ def specialization(value):
     if isinstance(value, dict) and "alignment" in value:
         seen = {"dtype": value["dtype"], "aligned to 16": value["alignment"] % 16 == 0}
         return seen | {key: value[key] for key in ("block_shape",) if key in value}  # of a descriptor
+    if isinstance(value, list):
+        return [specialization(each) for each in value]
     if isinstance(value, bool) or not isinstance(value, int):
         return type(value).__name__ if isinstance(value, float) else value
     return {"is 1": value == 1, "multiple of 16": value % 16 == 0, "bits": 32 if -(2**31) <= value < 2**31 else 64}

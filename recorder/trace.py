@@ -197,7 +197,8 @@ def _file(path: Path) -> str:
 
 
 def _argument(name: str, value):
-    """Return an argument of a launch as JSON: a dictionary for a tensor, a descriptor or a dtype, or the number."""
+    """Return an argument of a launch as JSON: a dictionary for a tensor, a descriptor or a dtype, a list for a tuple,
+    or the number."""
     value = tl.constexpr(value).value  # which unwraps a constexpr
     if isinstance(value, torch.Tensor):
         return _tensor(value)
@@ -206,6 +207,8 @@ def _argument(name: str, value):
         return _tensor(value.base) | described
     if isinstance(value, tl.dtype):
         return {"tl.dtype": value.name}
+    if isinstance(value, tuple):
+        return [_argument(name, each) for each in value]
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise SystemExit(f"the recorder cannot write down the argument {name!r}, a {type(value).__name__}; teach it to")

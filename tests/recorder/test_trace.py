@@ -14,7 +14,7 @@ triton = pytest.importorskip("triton")
 import triton.language as tl  # noqa: E402
 from triton.tools.tensor_descriptor import TensorDescriptor  # noqa: E402
 
-from recorder import trace  # noqa: E402
+from recorder import compile, trace  # noqa: E402
 
 KERNELS = """\
 import torch
@@ -182,6 +182,14 @@ def test_a_dtype_as_an_argument(kernels):
     assert launches.seen[0]["arguments"] | {"x_ptr": 0} == {"x_ptr": 0, "DTYPE": {"tl.dtype": "fp16"}, "other": None}
     with pytest.raises(SystemExit, match="cannot write down the argument 'other', a type"), trace.Launches():
         kernels.cast[(1,)](torch.zeros(4), tl.float16, int)
+
+
+def test_a_tuple_as_an_argument(kernels):
+    with trace.Launches() as launches:
+        kernels.cast[(1,)](torch.zeros(4), tl.float16, (16, 3))
+    assert launches.seen[0]["arguments"]["other"] == [16, 3]
+    as_number = [compile.specialization(each) for each in (16, 3)]
+    assert compile.specialization([16, 3]) == as_number and compile._argument([16, 3]) == (16, 3)
 
 
 def test_a_large_launch_is_written_down_without_its_accesses(kernels):

@@ -8,7 +8,15 @@ import pytest
 
 from recorder.project import Snippet
 
-ALONE = ("library/norms", "programs/greyscale", "programs/offsets", "programs/offsets_plain", "programs/vector_add")
+ALONE = (
+    "library/norms",
+    "library/rope",
+    "library/swiglu",
+    "programs/greyscale",
+    "programs/offsets",
+    "programs/offsets_plain",
+    "programs/vector_add",
+)
 
 
 @pytest.mark.parametrize("name", ALONE)
