@@ -9,6 +9,7 @@ import pytest
 from recorder.project import Snippet
 
 ALONE = (
+    "library/attention",
     "library/norms",
     "library/rope",
     "library/swiglu",
