@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Auto-tuning: a grouped matrix product that tries several tile shapes, and keeps the fastest for shapes of a kind.
+"""Multiply matrices, ``c = a @ b``, with auto-tuning: try several tile shapes, and keep the fastest for similar sizes.
 
-``c = a @ b``. ``matmul_kernel`` takes tile shape, order and pipeline as compile-time arguments. ``tuned_kernel`` is the
-same kernel inside :func:`triton.autotune`: for each new key it leaves out the configs that cannot work
-(:func:`fits`), ranks the others by an estimate (:func:`estimate`), times the best few, and remembers the winner.
+``matmul_kernel`` takes tile shape, order and pipeline as compile-time arguments. ``tuned_kernel`` is the same kernel
+wrapped in :func:`triton.autotune`. For each new key, it drops the configs that can't work (:func:`fits`), ranks the
+rest with an estimate (:func:`estimate`), times the best few, and remembers the winner.
 
 Shapes: ``a`` is (M, K), ``b`` is (K, N), ``c`` is (M, N). FLOPs: 2 * M * N * K.
-Source: ``triton/runtime/autotuner.py``; the kernel is Triton's matrix multiplication tutorial's, with our own masks.
+Source: ``triton/runtime/autotuner.py``; the kernel is from Triton's matrix multiplication tutorial, with our own masks.
 
-Run it on a GPU with ``python autotuned.py``, or with ``TRITON_INTERPRET=1`` in Triton's interpreter: it cannot tune.
+Run it on a GPU with ``python autotuned.py``, or in Triton's interpreter, which can't tune, with ``TRITON_INTERPRET=1``.
 """
 
 import functools
@@ -40,7 +40,7 @@ def matmul_kernel(
     stride_bn,
     stride_cm,
     stride_cn,
-    bucket,  # the kernel has no use for it: it is the key of the tuning
+    bucket,  # not used by the kernel; it is the key for the tuner
     K_EVEN: tl.constexpr,
     PRECISION: tl.constexpr,
     BLOCK_M: tl.constexpr,
@@ -56,16 +56,16 @@ def matmul_kernel(
     in_group = pid % (GROUP_M * tiles_n)
     pid_m, pid_n = first_m + in_group % group_m, in_group // group_m
 
-    # Beyond the end, rows and columns begin again at the tile's first: what
-    # they yield is not stored, and no load needs a mask for them.
+    # Rows and columns past the end wrap around to the tile's first ones. So
+    # no load needs a mask for them, and their results aren't stored.
     m, n = pid_m * BLOCK_M, pid_n * BLOCK_N
     rows, columns = (
         (tl.arange(0, BLOCK_M) % (M - m)).to(INDEX),
         (tl.arange(0, BLOCK_N) % (N - n)).to(INDEX),
     )
     k = tl.arange(0, BLOCK_K).to(INDEX)
-    # One offset in 64 bits leads to the tile; those within it are INDEX, 32
-    # bits where they suffice.
+    # One 64-bit offset leads to the tile. Offsets within it have the dtype
+    # INDEX, 32 bits if that's enough.
     a_ptrs = (
         a_ptr
         + m.to(tl.int64) * stride_am
@@ -114,54 +114,53 @@ def config(m, n, k, *, warps, stages):
 
 
 CONFIGS = [
-    # Large products. The larger a tile, the fewer bytes for each FLOP: (m +
-    # n) / (m * n). These are the largest whose sums, 128 registers a
-    # thread, leave room for the rest.
+    # Large products. The larger a tile, the fewer bytes per FLOP:
+    # (m + n) / (m * n). In these, the largest, each thread holds 128 sums
+    # in registers, which leaves room for everything else.
     config(128, 256, 64, warps=8, stages=3),
     config(256, 128, 64, warps=8, stages=3),  # the same for tall results
-    # Loads run further ahead, for 48 KiB more.
+    # Loads run further ahead, for another 48 KiB of shared memory.
     config(128, 256, 64, warps=8, stages=4),
-    # Half of that tile, in half the warps: two programs fit on a
-    # multiprocessor, and one computes while the other stores. Or one
-    # program of more warps.
+    # Half the tile with half the warps. Two programs fit on a
+    # multiprocessor, so one can compute while the other stores. Or one
+    # program with more warps.
     config(128, 128, 64, warps=4, stages=3),
     config(128, 128, 64, warps=8, stages=4),
-    # float32 takes twice the bytes. In steps of half the length they fit.
+    # float32 has twice the bytes, which fit in steps half as long.
     config(128, 256, 32, warps=8, stages=4),
     config(128, 128, 32, warps=4, stages=4),
-    # Medium products: 1024 x 1024 is only 32 tiles of 128 x 256, for 132
-    # multiprocessors.
+    # Medium products. With tiles of 128 x 256, a result of 1024 x 1024
+    # would have only 32 tiles for 132 multiprocessors.
     config(64, 256, 64, warps=4, stages=4),
     config(64, 128, 64, warps=4, stages=4),
     config(128, 64, 64, warps=4, stages=4),
-    # Small products: few steps along K, so load everything at once and wait
-    # once.
+    # Small products have few steps along K, so load everything at once
+    # and wait once.
     config(64, 64, 128, warps=4, stages=4),
     config(64, 32, 128, warps=4, stages=5),
-    # A step small enough for float32.
+    # With steps small enough for float32.
     config(64, 64, 64, warps=4, stages=5),
-    # A handful of rows: most of a tile of 64 rows would be empty. (Below 64
-    # there is no wgmma, but here bytes decide.)
+    # A handful of rows, which would leave most of a 64-row tile empty.
+    # (There's no wgmma below 64 rows, but here the bytes decide.)
     config(16, 64, 128, warps=4, stages=4),
     config(32, 64, 128, warps=4, stages=4),
     config(16, 32, 256, warps=4, stages=3),
-    # float32 in full precision, which no matrix unit takes: each
-    # multiplication is an instruction. So short steps.
+    # float32 in full precision, which the matrix units can't multiply.
+    # Each multiplication is an instruction, so steps are short.
     config(128, 128, 16, warps=8, stages=3),
 ]
 # --8<-- [end:configs]
 K_MULTIPLE = math.lcm(*(c.kwargs["BLOCK_K"] for c in CONFIGS))
-INTERPRETED = config(32, 32, 32, warps=4, stages=1)  # what the interpreter uses: it has no time to measure
+INTERPRETED = config(32, 32, 32, warps=4, stages=1)  # for the interpreter, where times say nothing
 
 
 # --8<-- [start:key]
 def bucket(a: torch.Tensor, b: torch.Tensor) -> int:
-    """Return a number that products share if one tuning should do for all
-    of them.
+    """Return a number that is the same for products that share a tuning.
 
-    What counts: sizes, up to the next power of two; the layouts of a, b and
-    c; the kind of GPU, by the number of its multiprocessors. Dtypes are
-    missing: the tuner adds them to every key.
+    It depends on the sizes, rounded up to a power of two; on the layouts of
+    a, b and c; and on the GPU's number of multiprocessors. It leaves out
+    the dtypes, because the tuner adds those to every key.
 
     >>> x, y = torch.empty(4000, 512), torch.empty(4096, 512)
     >>> bucket(x, x.T) == bucket(y, x.T)
@@ -172,18 +171,18 @@ def bucket(a: torch.Tensor, b: torch.Tensor) -> int:
     (M, K), N = a.shape, b.shape[1]
     number = limits_of(a.device).multiprocessors
     for size in (M, N, K):
-        # No tile is smaller.
+        # No tile has a side below 16.
         number = number * 32 + (max(size, 16) - 1).bit_length()
     return (number * 36 + layout(a) * 6 + layout(b)) * 2 + (N % 16 == 0)
 
 
 def layout(x: torch.Tensor) -> int:
-    """Return whether rows have no gaps, or columns; and whether Triton
-    compiles wide loads.
+    """Return a number for the layout of ``x``: whether its rows or columns
+    are contiguous, and whether Triton compiles wide loads for it.
 
-    For this it must know that lines are aligned: it compiles another kernel
-    where sizes and strides are multiples of 16 elements and the first
-    begins at one of 16 bytes.
+    Wide loads need lines that Triton knows to be aligned. It compiles
+    another kernel if sizes and strides are multiples of 16 elements and the
+    first element is at a multiple of 16 bytes.
     """
     by_rows, by_columns = x.stride(1) == 1, x.stride(0) == 1
     line = (
@@ -198,7 +197,7 @@ def layout(x: torch.Tensor) -> int:
 
 # --8<-- [start:limits]
 class Limits(NamedTuple):
-    """Return how many bytes a program may share, and the multiprocessors."""
+    """Bytes of shared memory for a program, and number of multiprocessors."""
 
     shared: int = 232_448  # these are an H200's
     multiprocessors: int = 132
@@ -207,11 +206,10 @@ class Limits(NamedTuple):
 def shared_bytes(
     size: int, BLOCK_M: int, BLOCK_N: int, BLOCK_K: int, num_stages: int
 ):
-    """Return the bytes of shared memory for the tiles of a and b on their
-    way, elements having ``size`` bytes.
+    """Return the bytes of shared memory for the tiles of a and b that are
+    under way, with elements of ``size`` bytes.
 
-    (Without wgmma, as for tiles of less than 64 rows, it is one stage
-    less.)
+    (Without wgmma, as for tiles below 64 rows, it's one stage less.)
 
     >>> shared_bytes(2, 128, 256, 64, 3)
     147456
@@ -220,7 +218,7 @@ def shared_bytes(
 
 
 def fits(configs, arguments, limits=None, **more):
-    """Leave out what cannot work; the tuner's ``early_config_prune``."""
+    """Drop configs that can't work: the tuner's ``early_config_prune``."""
     given = {**arguments, **more}
     limits = limits or limits_of(given["a_ptr"].device)
     size, kept, shared = given["a_ptr"].element_size(), [], {}
@@ -229,11 +227,11 @@ def fits(configs, arguments, limits=None, **more):
             c.kwargs[name] for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K")
         )
         shared[c] = shared_bytes(size, m, n, k, c.num_stages)
-        # A register each; a thread has 255 at most.
+        # Sums per thread. Each needs a register, and a thread has up to 255.
         sums = m * n / (32 * c.num_warps)
         fits_in = shared[c] <= limits.shared and sums <= 128
-        # Is half of the tile outside of the result? Is a step thousands of
-        # instructions?
+        # Is half of the tile outside the result? Does a step have thousands
+        # of instructions?
         oversized = m >= 2 * max(given["M"], 16) or n >= 2 * max(
             given["N"], 32
         )
@@ -247,42 +245,42 @@ def fits(configs, arguments, limits=None, **more):
 
 
 def by_hand(a: torch.Tensor, precision: str) -> bool:
-    """Return whether a product needs more precision than matrix units have."""
+    """Return whether a product is more precise than matrix units can be."""
     return a.dtype == torch.float32 and precision == "ieee"
 
 
 @functools.cache
 def limits_of(device: torch.device) -> Limits:
-    """Return the limits of a GPU, or on a CPU those of an H200."""
+    """Return the limits of a GPU, or those of an H200 for a CPU."""
     if device.type != "cuda":
         return Limits()
     properties = torch.cuda.get_device_properties(device)
-    # More than a program gets unasked, where the GPU has it; torch names no such limit on AMD's GPUs.
+    # A program can ask for more than the default. torch has no such limit for AMD's GPUs.
     shared = getattr(properties, "shared_memory_per_block_optin", properties.shared_memory_per_block)
     return Limits(shared, properties.multi_processor_count)
 
 
 # --8<-- [start:estimate]
-# Of a multiprocessor, in a nanosecond:
-FLOPS = 11_000  # divided by the bytes of an element
-FLOPS_BY_HAND = 500  # in float32, without its matrix units
-BYTES = 80  # from L2
+# What a multiprocessor does in a nanosecond:
+FLOPS = 11_000  # to be divided by the bytes of an element
+FLOPS_BY_HAND = 500  # in float32, without the matrix units
+BYTES = 80  # loaded from L2
 # Nanoseconds:
-LATENCY = 800  # from a request to its bytes, with many on the way
-TURN = 40  # that a step takes besides: its warps wait for each other
+LATENCY = 800  # from a request to its bytes, with many under way
+TURN = 40  # the rest of a step, in which its warps wait for each other
 
 
 def estimate(
     a_ptr, M, N, K, PRECISION, BLOCK_M, BLOCK_N, BLOCK_K, num_stages,
     limits=None, **_,
 ):
-    """Return the nanoseconds it may take; the tuner's ``perf_model``."""
+    """Return an estimate in nanoseconds: the tuner's ``perf_model``."""
     limits, size = limits or limits_of(a_ptr.device), a_ptr.element_size()
     flops = FLOPS_BY_HAND if by_hand(a_ptr, PRECISION) else FLOPS / size
     arithmetic = 2 * BLOCK_M * BLOCK_N * BLOCK_K / flops
     loads = (BLOCK_M + BLOCK_N) * BLOCK_K * size / BYTES
-    # Programs on one multiprocessor share both, but they wait at the same
-    # time.
+    # Programs on the same multiprocessor share its arithmetic and loads, but
+    # their waits overlap.
     shared = shared_bytes(size, BLOCK_M, BLOCK_N, BLOCK_K, num_stages)
     tiles = triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N)
     turns = triton.cdiv(tiles, limits.multiprocessors)
@@ -305,11 +303,11 @@ tuned_kernel = triton.autotune(
         "perf_model": estimate,
         "top_k": 6,
     },
-    # On disk, beside the compiled code, for the next process.
+    # Keep results on disk, beside the compiled code, for the next process.
     cache_results=True,
 )(matmul_kernel)
-# It keeps the arguments of a call in itself, so one thread may use it at a
-# time.
+# The tuner stores a call's arguments in itself, so only one thread may use
+# it at a time.
 tuning = threading.Lock()
 # --8<-- [end:tuned]
 
@@ -318,21 +316,21 @@ tuning = threading.Lock()
 def matmul(
     a: torch.Tensor, b: torch.Tensor, *, config: triton.Config | None = None, input_precision: str = "ieee"
 ) -> torch.Tensor:
-    """Return ``a @ b``, added up in float32. The first product of a kind takes seconds: it compiles and times.
+    """Return ``a @ b``, with sums in float32. The first product of a kind compiles and times configs for seconds.
 
-    To time, it waits for the GPU, which a CUDA graph that is being captured does not allow: so multiply once before.
+    Timing has to wait for the GPU, which isn't possible while a CUDA graph is being captured. So multiply once before.
 
     Args:
-        a: ``(M, K)``, float16, bfloat16 or float32, any strides; on a GPU, or in the interpreter on the CPU.
-        b: ``(K, N)`` of the dtype and on the device of ``a``, any strides.
-        config: One config to use instead of tuning; the interpreter has ``INTERPRETED`` if there is none.
+        a: ``(M, K)``, float16, bfloat16 or float32, with any strides; on a GPU, or in the interpreter on the CPU.
+        b: ``(K, N)`` with the dtype and the device of ``a`` and any strides.
+        config: A config to use instead of tuning. The interpreter's default is ``INTERPRETED``.
         input_precision: For float32, ``"ieee"``, or the faster ``"tf32"`` or ``"tf32x3"``, as in ``tl.dot``.
 
     Returns:
         ``(M, N)`` of the dtype of ``a``, contiguous.
 
     Raises:
-        ValueError: An argument is something that the kernel cannot serve.
+        ValueError: If an argument is something the kernel can't serve.
 
     >>> matmul(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0], [4.0]]))
     tensor([[11.]])
@@ -364,12 +362,12 @@ def matmul(
 
 
 def index_of(*matrices):
-    """Return the dtype for offsets within a tile, whose sides are 256 at most."""
+    """Return the dtype for offsets within a tile, which has sides of 256 at most."""
     return tl.int64 if any(255 * sum(x.stride()) >= 2**31 for x in matrices) else tl.int32
 
 
 def arguments(a, b, c):
-    """Return what the kernel is given, apart from its constants."""
+    """Return the kernel's arguments, apart from its constants."""
     return a, b, c, a.shape[0], b.shape[1], a.shape[1], *a.stride(), *b.stride(), *c.stride(), bucket(a, b)
 # --8<-- [end:host]
 
@@ -379,14 +377,14 @@ def prepare(
     a: torch.Tensor, b: torch.Tensor, *,
     input_precision: str = "ieee", threads: int | None = None,
 ) -> None:  # fmt: skip
-    """Compile all configs that tuning would time, side by side. On a GPU
-    only.
+    """Compile all configs that tuning would time, in parallel. This needs
+    a GPU.
 
-    Afterwards ``matmul(a, b)`` has only to time them.
+    Afterward, ``matmul(a, b)`` only has to time them.
 
     Raises:
-        ValueError: An argument is something that the kernel cannot serve,
-            or kernels run in the interpreter.
+        ValueError: If an argument is something the kernel can't serve, or
+            if kernels run in the interpreter.
     """
     check_arguments(a, b, input_precision)
     if not isinstance(matmul_kernel, triton.JITFunction):
@@ -410,7 +408,7 @@ def prepare(
 
 
 def check_arguments(a: torch.Tensor, b: torch.Tensor, input_precision: str) -> None:
-    """Raise ``ValueError`` for what the kernel would compute wrongly or not at all."""
+    """Raise ``ValueError`` for arguments that the kernel would get wrong, or can't serve at all."""
     interpreted = not isinstance(matmul_kernel, triton.JITFunction)
     for name, x in (("a", a), ("b", b)):
         if x.device.type != ("cpu" if interpreted else "cuda"):
@@ -442,7 +440,7 @@ def check_arguments(a: torch.Tensor, b: torch.Tensor, input_precision: str) -> N
 
 
 def check_config(config: triton.Config, M: int, N: int) -> None:
-    """Raise ``ValueError`` for a config of which no right kernel for this result can be made."""
+    """Raise ``ValueError`` for a config that gives no correct kernel for this result."""
     power = lambda size, low, high: isinstance(size, int) and low <= size <= high and size & (size - 1) == 0
     m, n, k, group = (config.kwargs.get(name) for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K", "GROUP_M"))
     if not all(power(side, 16, 256) for side in (m, n, k)):
@@ -454,8 +452,7 @@ def check_config(config: triton.Config, M: int, N: int) -> None:
 
 
 def candidates(M: int, N: int, K: int, dtype: torch.dtype = torch.bfloat16, precision: str = "tf32") -> dict:
-    """Return which configs an H200 leaves: ``{"all": …, "fit": …, "timed": …}``, the last in the order of the estimate.
-    """
+    """Return all configs, those that fit on an H200, and those that are timed there, ordered by the estimate."""
     given = {"a_ptr": torch.empty(0, dtype=dtype), "M": M, "N": N, "K": K, "PRECISION": precision}
     fit = fits(CONFIGS, given)
     ranked = sorted(fit, key=lambda c: estimate(**given, **c.all_kwargs()))

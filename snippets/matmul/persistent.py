@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matrix product by tensor descriptors and persistent programs: ``c = a @ b``, tiles fetched by the TMA.
+"""Multiply matrices with persistent programs, ``c = a @ b``, and let the TMA fetch their tiles.
 
-Three changes to the grouped kernel. A tile is fetched by one instruction to the Tensor Memory Accelerator, which
-computes the addresses and the bounds by itself. A program is launched for each multiprocessor, not for each tile, and
-takes tile after tile. And both loops, over tiles and along K, become one, so that the first loads of the next tile
-are under way while the last tile is still being computed and stored. On Hopper and later, a product can also begin
-while the kernel before it ends.
+Three things change compared with the grouped kernel. Each tile is fetched with a single instruction to the Tensor
+Memory Accelerator (TMA), which computes addresses and checks bounds by itself. There is one program per multiprocessor
+instead of one per tile, and it computes one tile after another. And the two loops, over tiles and along K, become one
+loop, so the first loads of the next tile are under way while the last tile is still being computed and stored. On
+Hopper and later GPUs, a product can also begin before the previous kernel has ended.
 
 Shapes: ``a`` is (M, K), ``b`` is (K, N), ``c`` is (M, N). FLOPs: 2 * M * N * K.
 Sources: Triton's tutorial *Persistent matmul*; NVIDIA's documentation of tensor maps, for what a descriptor can hold.
@@ -30,7 +30,7 @@ PRECISIONS = ("tf32", "tf32x3", "ieee")
 # --8<-- [start:position]
 @triton.jit
 def position(tile, tiles_m, tiles_n, GROUP_M: tl.constexpr):
-    """Return row and column of a tile, by the grouped order: GROUP_M tiles down, then the next column."""
+    """Return a tile's row and column in the grouped order: GROUP_M tiles down, then the next column."""
     tiles_per_group = GROUP_M * tiles_n
     first_m = tile // tiles_per_group * GROUP_M
     group_m = min(tiles_m - first_m, GROUP_M)  # the last group may be lower
@@ -45,7 +45,7 @@ def store_tile(
     c, m, n, M, N, tile,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, SUBTILES: tl.constexpr,
 ):  # fmt: skip
-    """Store a tile in SUBTILES parts, by one buffer; 0: by pointers."""
+    """Store a tile in SUBTILES parts, or through pointers if that is 0."""
     if SUBTILES > 1:
         HALF: tl.constexpr = BLOCK_N // 2
         halves = tl.permute(tl.reshape(tile, (BLOCK_M, 2, HALF)), (0, 2, 1))
@@ -77,10 +77,10 @@ def matmul_kernel(
 ):
     # --8<-- [end:signature]
     # --8<-- [start:early]
-    # This program may have begun while the kernel before was still at work.
+    # This program may have begun while the previous kernel was still running.
     if EARLY:
-        gdc_wait()  # until all that it has written can be read
-        # Once all programs have said so, the kernel behind may begin.
+        gdc_wait()  # until everything the previous kernel wrote can be read
+        # Once every program has called this, the next kernel may begin.
         gdc_launch_dependents()
     # --8<-- [end:early]
     # --8<-- [start:count]
@@ -99,9 +99,9 @@ def matmul_kernel(
             accumulator = tl.dot(
                 a_tile, b_tile, accumulator, input_precision=PRECISION
             )
-        # Counted again: the loads may be at the next tile. On Hopper the
-        # compiler keeps m and n; on Blackwell it cannot, says Triton's
-        # tutorial.
+        # Compute m and n again, because the loads may already be at the next
+        # tile. On Hopper the compiler could keep them; on Blackwell it can't,
+        # according to Triton's tutorial.
         stored += programs
         pid_m, pid_n = position(stored, tiles_m, tiles_n, GROUP_M)
         m, n = pid_m * BLOCK_M, pid_n * BLOCK_N
@@ -112,30 +112,30 @@ def matmul_kernel(
 
 # --8<-- [start:config]
 class Config(NamedTuple):
-    """A way to cut and schedule a product: see the lesson's page."""
+    """How to cut a product into tiles and schedule them."""
 
-    # Rows of a tile of c: at least 64, or a Hopper GPU's fast matrix
-    # instruction (wgmma) is not used.
+    # Rows of a tile of c. Below 64, Hopper's fast matrix instruction
+    # (wgmma) isn't used.
     block_m: int
-    block_n: int  # columns of it
-    block_k: int  # columns of a that a step loads
-    # 4 hold up to 128 x 128 sums in registers, 8 up to 128 x 256.
+    block_n: int  # columns of a tile of c
+    block_k: int  # columns of a loaded in one step
+    # 4 warps can hold 128 x 128 sums in registers, 8 warps 128 x 256.
     num_warps: int
-    # Buffers for a step's tiles of a and b: loads run this many steps
-    # ahead, less one.
+    # Buffers for the tiles of a and b. Loads run num_stages - 1 steps
+    # ahead.
     num_stages: int
-    # Tiles down before the next column of tiles: reuse in L2.
+    # Tiles down before the next column of tiles, for reuse in L2.
     group_m: int = 8
-    # Parts in which a tile is stored; more parts take less shared memory.
-    # 0: through pointers.
+    # Parts in which a tile is stored. More parts need less shared memory.
+    # 0 stores through pointers.
     subtiles: int = 1
-    # Programs for each multiprocessor; 0: one for each tile.
+    # Programs per multiprocessor. 0 launches one per tile.
     per_sm: int = 1
-    # One loop over tiles and steps, so that loads of the next tile begin
-    # before the store.
+    # Whether one loop goes over tiles and steps, so that the next tile's
+    # loads begin before the store.
     flatten: bool = True
-    # Begin while the kernel before ends (programmatic dependent launch),
-    # where the GPU can.
+    # Whether to begin before the previous kernel has ended, if the GPU
+    # can (programmatic dependent launch).
     early: bool = True
 
 
@@ -152,14 +152,14 @@ TINY = Config(
     64, 32, 256,
     num_warps=4, num_stages=3, group_m=4, per_sm=0, flatten=False,
 )
-# 16 bits; for 32 bits, half as many columns of a fill the same memory.
+# For dtypes of 16 bits. With 32 bits, half the block_k fills the same memory.
 HALF = (LARGE, MEDIUM, SMALL, TINY)
 TF32 = (
     LARGE._replace(block_k=32, num_stages=4, subtiles=8),
     MEDIUM._replace(block_k=32), SMALL._replace(block_k=64),
     TINY._replace(block_k=128),
 )
-# Without matrix units.
+# For float32 in full precision, which the matrix units can't multiply.
 FLOAT32 = Config(128, 128, 32, num_warps=8, num_stages=4, subtiles=2)
 
 
@@ -168,13 +168,13 @@ def configuration(
     M: int, N: int, itemsize: int, multiprocessors: int,
     input_precision: str = "ieee",
 ) -> Config:
-    """Return the largest tile of which there are enough to keep most
+    """Return the config with the largest tiles that still keep most
     multiprocessors busy.
 
-    A larger tile needs fewer bytes for each product; but a multiprocessor
-    without a tile computes nothing. The tiles were found by timing many
-    configs on an H200. A product in which programs take several tiles does
-    not begin early: there it brought nothing.
+    The larger a tile, the fewer bytes each multiplication needs, but a
+    multiprocessor without a tile computes nothing. We found these configs
+    by timing many on an H200. Where programs compute several tiles each,
+    beginning early gained nothing, so it is switched off.
 
     >>> configuration(4096, 4096, itemsize=2, multiprocessors=132).block_n
     256
@@ -196,29 +196,31 @@ def configuration(
         config.per_sm
         and tiles_of(M, N, config) > config.per_sm * multiprocessors
     )
-    # Stored through pointers: a tile passes through shared memory as a
-    # whole, and has no.
+    # With rows of c that aren't multiples of 16 bytes, a tile is stored
+    # through pointers, and passes through shared memory as a whole. In one
+    # flat loop the next tile's loads are already there, and for float32
+    # there isn't room for both.
     if itemsize == 4 and N % 4:
-        # Room beside the next tile's loads, which begin before in one loop.
         config = config._replace(flatten=False)
     return config._replace(early=not several)
 # --8<-- [end:config]
 
 
 def tiles_of(M: int, N: int, config: Config) -> int:
-    """Return how many tiles a product takes.
+    """Return the number of tiles in a product.
 
-    (Not by ``triton.cdiv``, which costs microseconds on the host in Triton 3.7.)
+    (``triton.cdiv`` would cost microseconds on the host in Triton 3.7.)
     """
     return -(-M // config.block_m) * -(-N // config.block_n)
 
 
 # --8<-- [start:described]
 def described(x: torch.Tensor) -> tuple[torch.Tensor, bool]:
-    """Return ``x``, or its transpose and True, or a copy of either: the first that a descriptor can describe.
+    """Return a matrix that a descriptor can describe, and whether it is the transpose of ``x``.
 
-    Its rows are contiguous, and begin at multiples of 16 bytes. A copy moves each element twice, which is little beside
-    a product; loads that are not aligned would slow down the product itself.
+    That is ``x`` itself if possible, or else its transpose, or else a copy of one of them. Its rows are contiguous, and
+    begin at multiples of 16 bytes. A copy moves each element twice, which costs little next to a product, while
+    unaligned loads would slow down the product itself.
 
     >>> x = torch.zeros(8, 16, dtype=torch.float16)
     >>> [(view.stride(), transposed) for view, transposed in (described(x), described(x.t()), described(x[:, 1:]))]
@@ -228,7 +230,7 @@ def described(x: torch.Tensor) -> tuple[torch.Tensor, bool]:
         view = x.t() if transposed else x
         stride, step = view.stride()
         aligned = stride * x.itemsize % 16 == 0 and x.data_ptr() % 16 == 0
-        if step == 1 and aligned and view.shape[1] <= stride < 2**36:  # TMA counts at most 2**40 bytes to a row
+        if step == 1 and aligned and view.shape[1] <= stride < 2**36:  # rows of the TMA are under 2**40 bytes apart
             return view, transposed
     transposed = x.stride(0) <= x.stride(1)
     rows = x.t() if transposed else x
@@ -250,12 +252,12 @@ def matmul(
     """Return ``a @ b``, computed by :func:`matmul_kernel`.
 
     Args:
-        a: ``(M, K)`` on a GPU (in the interpreter: the CPU), of one of ``DTYPES``, of any strides.
-        b: ``(K, N)``, as ``a``.
-        config: How to cut and schedule the product. Default: :func:`configuration`, by its size; with fewer stages
-            where a GPU has less shared memory.
-        programs: How many to launch at most. Default: as the config says. Fewer are launched where that takes no more
-            rounds: of 512 tiles, 128 programs take 4 each, and so would 132.
+        a: ``(M, K)`` on a GPU (in the interpreter, on the CPU), of one of ``DTYPES``, with any strides.
+        b: ``(K, N)``, otherwise like ``a``.
+        config: How to cut and schedule the product. By default, :func:`configuration` chooses one for its size, with
+            fewer stages on a GPU with less shared memory.
+        programs: How many programs to launch at most. By default, the config decides. Fewer are launched if they need
+            no more rounds: 128 programs compute 512 tiles in 4 rounds, and 132 would need 4 as well.
         input_precision: For float32, ``"ieee"``, or the faster ``"tf32"`` or ``"tf32x3"``, as in ``tl.dot``.
 
     Returns:
@@ -264,9 +266,9 @@ def matmul(
         16 bytes.
 
     Raises:
-        ValueError: An argument is something that the kernel cannot serve. Or the config takes more shared memory than
-            the GPU has, which only the compiler can tell: so this comes from the first launch. Of the defaults, one
-            that does not fit takes a stage less, and this is raised only if it does not fit with one.
+        ValueError: If an argument is something the kernel can't serve, or if the config needs more shared memory than
+            the GPU has. Only the compiler can tell that, so the error comes from the first launch. A default config
+            that doesn't fit is tried again with one stage less; it raises the error only if one stage doesn't fit.
 
     >>> matmul(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[1.0], [10.0]]))
     tensor([[21.],
@@ -289,9 +291,9 @@ def matmul(
         )
     out = torch.empty((M, N), dtype=a.dtype, device=a.device)
     if out.numel() == 0:
-        return out  # no program to start
+        return out  # there is nothing to launch
     if K == 0:
-        return out.zero_()  # a sum of nothing, and a descriptor describes no empty tensor
+        return out.zero_()  # an empty sum; a descriptor can't describe an empty tensor
     # --8<-- [start:launch]
     (a, a_transposed), (b, b_transposed) = described(a), described(b)
     block_m, block_n, block_k = config[:3]
@@ -319,7 +321,7 @@ def matmul(
     try:
         with torch.cuda.device_of(out):
             # --8<-- [start:call]
-            # No more than it takes to be done in as many rounds.
+            # No more programs than these rounds need.
             matmul_kernel[(-(-tiles // rounds),)](
                 *arguments,
                 M,
@@ -340,7 +342,7 @@ def matmul(
                 **({"launch_pdl": True} if early else {}),
             )
             # --8<-- [end:call]
-    # Only the compiler knows how much shared memory it takes on this GPU.
+    # Only the compiler knows how much shared memory the kernel needs.
     except triton.OutOfResources as error:
         if chosen is None or config.num_stages == 1:
             raise ValueError(
@@ -355,23 +357,23 @@ def matmul(
 # --8<-- [end:host]
 
 
-FEWER = {}  # by config and device: the same with fewer stages, where a GPU has no room for all
+FEWER = {}  # (config, device) to the same config with fewer stages, for a GPU without room for all of them
 
 
 @functools.cache
 def multiprocessors(device: torch.device) -> int:
-    """Return how many multiprocessors a GPU has; in the interpreter, made up, as many as an H200."""
+    """Return how many multiprocessors a GPU has. The interpreter pretends to be an H200."""
     return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 132
 
 
 @functools.cache
 def can_begin_early(device: torch.device) -> bool:
-    """Return whether a kernel may be launched before the one ahead of it has ended: on NVIDIA GPUs from Hopper on."""
+    """Return whether a kernel may begin before the previous one has ended, as on NVIDIA GPUs since Hopper."""
     return device.type == "cuda" and torch.version.hip is None and torch.cuda.get_device_capability(device) >= (9, 0)
 
 
 def check_arguments(a: torch.Tensor, b: torch.Tensor, input_precision: str) -> None:
-    """Raise ``ValueError`` for what the kernel would compute wrongly or not at all."""
+    """Raise ``ValueError`` for arguments that the kernel would get wrong, or can't serve at all."""
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0] or max(*a.shape, *b.shape) >= 2**30:
         raise ValueError(
             f"a and b must be (M, K) and (K, N), each below 2**30; got {tuple(a.shape)} and {tuple(b.shape)}"
@@ -399,7 +401,7 @@ def check_arguments(a: torch.Tensor, b: torch.Tensor, input_precision: str) -> N
 
 
 def check_config(config: Config) -> None:
-    """Raise ``ValueError`` for a config of which no right kernel can be made."""
+    """Raise ``ValueError`` for a config that gives no correct kernel."""
     power = lambda size, low, high: isinstance(size, int) and low <= size <= high and size & (size - 1) == 0
     if not all(power(size, 16, 256) for size in config[:3]):
         raise ValueError(f"block_m, block_n and block_k must be powers of two from 16 to 256; got {config[:3]}")
@@ -412,7 +414,7 @@ def check_config(config: Config) -> None:
 # --8<-- [start:owners]
 @triton.jit
 def owners_kernel(out_ptr, tiles_m, tiles_n, GROUP_M: tl.constexpr):
-    """Store for each tile which program takes it, by the loop of :func:`matmul_kernel`."""
+    """Store which program computes each tile in the loop of :func:`matmul_kernel`."""
     pid = tl.program_id(axis=0)
     for tile in tl.range(pid, tiles_m * tiles_n, tl.num_programs(axis=0)):
         pid_m, pid_n = position(tile, tiles_m, tiles_n, GROUP_M)
@@ -421,7 +423,7 @@ def owners_kernel(out_ptr, tiles_m, tiles_n, GROUP_M: tl.constexpr):
 
 
 def owners(tiles_m: int, tiles_n: int, programs: int, group_m: int, device: str) -> list[list[int]]:
-    """Return for each tile, row by row, the program that takes it."""
+    """Return the number of the program that computes each tile, row by row."""
     out = torch.full((tiles_m, tiles_n), -1, dtype=torch.int32, device=device)
     with torch.cuda.device_of(out):
         owners_kernel[(programs,)](out, tiles_m, tiles_n, GROUP_M=group_m)
@@ -429,7 +431,7 @@ def owners(tiles_m: int, tiles_n: int, programs: int, group_m: int, device: str)
 
 
 def whole_numbers(rows: int, columns: int, dtype: torch.dtype, device: str) -> torch.Tensor:
-    """Return small whole numbers, of which every product of these sizes is exact in float16 too."""
+    """Return a matrix of small whole numbers, so that products of these sizes are exact even in float16."""
     random = torch.Generator().manual_seed(rows * columns)
     return torch.randint(-2, 3, (rows, columns), generator=random).to(device, dtype)
 
