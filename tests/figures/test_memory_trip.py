@@ -118,7 +118,7 @@ def test_the_size_is_a_slider_along_the_ground(open_page):
 
 def test_a_click_on_the_ground_sends_a_load_there(open_page):
     page = open_page(reduced_motion="reduce")
-    for level, found in ((0, "L1"), (2, "HBM")):
+    for level, found in ((2, "HBM"), (0, "L1")):
         label = page.locator(".trip__level").nth(level).bounding_box()
         page.mouse.click(label["x"] + label["width"] / 2, label["y"] + label["height"] / 2)
         assert f"found in {found}." in said(page)
@@ -126,7 +126,7 @@ def test_a_click_on_the_ground_sends_a_load_there(open_page):
         assert thumb == pytest.approx(label["x"] + label["width"] / 2, abs=16), "half a step of the slider, at most"
     label = page.locator(".trip__level").nth(3).bounding_box()
     page.mouse.click(label["x"] + label["width"] / 2, label["y"] + label["height"] / 2)
-    assert "found in HBM." in said(page), "the host has no size"
+    assert "found in L1." in said(page), "the host has no size"
 
 
 def test_the_thumb_stands_above_its_size(open_page):
