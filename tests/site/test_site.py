@@ -399,9 +399,8 @@ def test_home_leads_on_to_where_one_was_or_to_what_comes_next(open_site, site):
     assert home(*order)[0] == "Start with the first lesson"
 
 
-@pytest.mark.parametrize("height", [800, 900])
-def test_below_the_map_the_menu_begins_with_a_whole_item(open_site, site, height):
-    page = open_site(site.url + "fusion/norms/", viewport={"width": 1280, "height": height})
+def test_below_the_map_the_menu_begins_with_a_whole_item(open_site, site):
+    page = open_site(site.url + "fusion/norms/", viewport={"width": 1280, "height": 800})
     taken_over(page)
     page.wait_for_timeout(300)
     map_ends = page.locator(".menu__so-far").bounding_box()
