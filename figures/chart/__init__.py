@@ -20,7 +20,7 @@ from markupsafe import Markup
 from figures.chart import axes, labels
 from figures.chart.axes import LETTER, Axis
 from figures.chart.ranked import ranked as ranked
-from figures.chart.series import MARKERS, numbers
+from figures.chart.series import MARKERS, numbers, our_line
 from figures.registry import figure
 from figures.svg import element, unique
 from figures.table import table
@@ -29,15 +29,17 @@ from recorder.recording import Benchmark, Recording, Row
 
 HEIGHT = 300  # pixels, of the plot
 LINE = 15  # pixels, of a label
+SEEN = 12  # pixels: a band that is nowhere as high as this is lost behind its line and needs no key
 WIDE, NARROW = 24, 13  # letters in a line of a label: where there is room, and on a phone
 
 
 @figure(of="rows")
-def chart(recording: Recording, *, name=..., share_of=None, lines=None, title="", log=False):
+def chart(recording: Recording, *, name=..., share_of=None, lines=None, title="", log=False, better=True):
     """``share_of`` draws each line as a share of that one, which is then the level of 100%.
 
     ``lines``: those to draw, in this order; ``title``: what the chart says, in words; ``log``: values on a logarithmic
-    axis, whatever the benchmark's own is.
+    axis, whatever the benchmark's own is; ``better``: say which way is faster, where the chart compares what does the
+    same work.
     """
     data = recording.benchmark(name, *(lines or []), *([share_of] if share_of else []))
     data = msgspec.structs.replace(data, y_log=data.y_log or log)
@@ -45,7 +47,8 @@ def chart(recording: Recording, *, name=..., share_of=None, lines=None, title=""
         chosen = [*lines, *([share_of] if share_of and share_of not in lines else [])]
         data = msgspec.structs.replace(data, lines={line: data.lines[line] for line in chosen})
     found = numbers(data.lines)
-    drawn = [Line(found[key], label, key, unique("marker")) for key, label in data.lines.items()]
+    ours = our_line(found)
+    drawn = [Line(found[key], label, key, unique("marker"), key == ours) for key, label in data.lines.items()]
     plot = Plot.of(data, share_of)
     unit = f"{data.ylabel}, as a share of {data.lines[share_of]}" if share_of else data.ylabel
     return render(
@@ -57,6 +60,8 @@ def chart(recording: Recording, *, name=..., share_of=None, lines=None, title=""
         ylabel=unit,
         across=plot.across,
         up=plot.up,
+        better=axes.better(unit) if better else "",
+        banded=any(plot.banded(line) for line in drawn),
         height=HEIGHT,
         left=LETTER * max(map(len, plot.up.ticks.values())) + 10,
         right={width: plot.room(drawn, width) for width in (WIDE, NARROW)},
@@ -76,6 +81,7 @@ class Line(NamedTuple):
     label: str
     key: str  # in the rows of the benchmark
     marker: str  # the id of its marker
+    strong: bool = False  # drawn heavier than the others: what a chart is about
 
     @property
     def color(self) -> str:
@@ -87,7 +93,7 @@ class Line(NamedTuple):
         return element("path", id=self.marker, d=MARKERS[self.number])
 
     def path(self, d: str) -> Markup:
-        how = {"stroke": self.color, "stroke_width": 2, "stroke_linejoin": "round"}
+        how = {"stroke": self.color, "stroke_width": 3.5 if self.strong else 2, "stroke_linejoin": "round"}
         return element("path", d=d, fill="none", vector_effect="non-scaling-stroke", **how)
 
     def mark(self, x: float | str, y: float) -> Markup:
@@ -191,6 +197,11 @@ class Plot(NamedTuple):
         yield element("svg", *parts, **stretched)
         for x, value, *_ in values if line.key != self.share_of else ():
             yield line.mark(f"{x:.2f}%", self.y(value))
+
+    def banded(self, line: Line) -> bool:
+        """Return whether the band of a line is high enough to be seen."""
+        ends = (self.ends(row, line.key) for _, row in self.rows)
+        return any(self.y(least) - self.y(most) >= SEEN for least, most in ends)
 
     def room(self, lines: list[Line], letters: int) -> float:
         """Return the pixels that the names at the ends of the lines take."""

@@ -32,6 +32,20 @@ class Axis(NamedTuple):
         return (value - low) / (high - low)
 
 
+def better(unit: str) -> str:
+    """Return which way is better, for a reader who sees the lines first; nothing where neither is.
+
+    >>> better("useful GB/s"), better("µs, flush before"), better("share of torch's time"), better("GB")
+    ('higher is faster', 'lower is faster', 'lower is faster', '')
+    """
+    first = unit.removeprefix("useful ").split(",")[0].split(" ")[0]
+    if first.endswith("/s") or unit.endswith("speed"):
+        return "higher is faster"
+    if first in ("s", "ms", "µs", "ns", "cycles") or unit.endswith("time"):
+        return "lower is faster"
+    return "lower is closer" if first == "error" else ""
+
+
 def of_names(names: list[str]) -> Axis:
     """Return the axis for names, one beside the other."""
     ticks = dict(enumerate(names))

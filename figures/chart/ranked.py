@@ -65,11 +65,13 @@ def ranked(recording: Recording, *, name=..., ours=..., theirs=..., title="", na
                 "text", f"{where}{case.share:.1f} times", x=-9, y=2, fill=COLORS[case.verdict], **LEFT, **HALO
             )
         elif case.name in named:  # where no dot is: all to the right are higher, all to the left lower
-            place_of = {"x": -2, "y": 20} if case.share < 0.99 else {"x": 4, "y": -12, **LEFT}
+            below = case.share < 0.99
+            place_of = {"x": -2, "y": 26} if below else {"x": 4, "y": -17, **LEFT}
+            dot += element("path", d="M0 6v8" if below else "M0-6v-8", stroke=COLORS[case.verdict])
             dot += element("text", case.name, fill=COLORS[case.verdict], **place_of, **HALO)
         parts.append(element("svg", dot, x=x, y=y(case.share), overflow="visible"))
     them = data.lines[theirs]
-    counts = [(COLORS[verdict], words.format(them), sum(case.verdict == verdict for case in cases))
+    counts = [(COLORS[verdict], FILLS[verdict], words.format(them), sum(case.verdict == verdict for case in cases))
               for verdict, words in WORDS.items()]  # fmt: skip
     readings = [
         (place * step, case.name, f"{case.share:.0%}", COLORS[case.verdict], y(case.share),
@@ -82,7 +84,7 @@ def ranked(recording: Recording, *, name=..., ours=..., theirs=..., title="", na
         title=title,
         unit=f"share of {them}'s speed, {len(cases)} {data.x[0]}s from the worst to the best",
         note=f"the axis begins at {ticks[low]}",
-        label="; ".join(f"{words}: {count}" for _, words, count in counts),
+        label="; ".join(f"{words}: {count}" for *_, words, count in counts),
         counts=counts,
         height=HEIGHT,
         left=LETTER * max(map(len, ticks.values())) + 10,

@@ -42,3 +42,13 @@ def numbers(keys: Iterable[str]) -> dict[str, int]:
             free = (number % len(MARKERS) for number in range(1, len(MARKERS) + 1))
             chosen[key] = next(number for number in free if number not in chosen.values())
     return {key: chosen[key] for key in keys}
+
+
+def our_line(found: dict[str, int]) -> str | None:
+    """Return the key of the line that a chart is about: ours, where it stands beside what readers would otherwise use.
+
+    >>> our_line(numbers(["torch", "naive"])), our_line(numbers(["torch", "two", "fused"])), our_line({"read": 1})
+    ('naive', 'fused', None)
+    """
+    key = next((key for key, number in found.items() if number == 1), None)
+    return key if 0 in found.values() and (key in FIXED or len(found) == 2) else None

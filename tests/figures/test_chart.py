@@ -161,6 +161,32 @@ def test_a_band_needs_several_readings():
     assert [float(y) for _, y in points] == pytest.approx([0.7 * HEIGHT, bottom, top, 0.7 * HEIGHT], abs=0.06)
 
 
+def test_a_band_that_is_seen_has_a_key():
+    key = "shaded: from the least to the most of all readings"
+    once, seen, hidden = [(2, 8), (4, 2)], [(2, 8, 6, 9), (4, 2)], [(2, 8, 7.9, 8), (4, 2)]
+    for readings, there in ((once, False), (seen, True), (hidden, False)):
+        assert (key in "".join(drawn(**rows(*readings)).itertext())) is there
+
+
+def test_says_which_way_is_faster_unless_a_page_says_that_it_is_beside_the_point():
+    for unit, said in (("GB/s", "higher is faster"), ("µs", "lower is faster"), ("GB", None)):
+        words = "".join(drawn(ylabel=unit).itertext())
+        assert [way for way in ("higher is faster", "lower is faster") if way in words] == [said] * bool(said)
+    assert "is faster" not in chart(made("h200"), name="bandwidth", better=False)
+
+
+def test_ours_is_drawn_heavier_than_what_it_is_compared_with():
+    def heavier(*keys) -> list[str]:
+        lines = {key: key for key in keys}
+        found = drawn(lines=lines, rows=[Reading(x=[x], y={key: [1.0] for key in lines}) for x in (2, 4)])
+        paths = [path for path in found.iter("path") if path.get("vector-effect")]
+        widths = {path.get("stroke"): float(path.get("stroke-width")) for path in paths}
+        return [color for color, width in widths.items() if width > min(widths.values())]
+
+    assert heavier("torch", "triton") == heavier("torch", "two", "fused") == ["var(--series-1)"]
+    assert heavier("copy", "read") == heavier("torch", "a", "b") == []
+
+
 def test_names_stand_beside_each_other():
     picture = drawn(**rows(("whole", 2), ("transposed", 3), ("sliced", 4)), x_log=False)
     assert [x for x, _ in marks(picture)] == pytest.approx([100 / 6, 50, 500 / 6], abs=0.01)
@@ -215,6 +241,9 @@ def test_cases_stand_from_the_worst_to_the_best_and_are_counted():
         "lost: 80%", "even: 102%", "won <b>: 120%", "far: 600%",
     ]  # fmt: skip
     counts = {span.text.split(maxsplit=1)[1]: int(span.strong.text) for span in page.select(".chart-plot__counts span")}
+    keys = [span["style"].partition("--dot: ")[2] for span in page.select(".chart-plot__counts span")]
+    dots = {circle["fill"] for circle in page.select("circle")}
+    assert dots <= {*keys} and keys[1] == "var(--paper)", "each count has the dot that it counts"
     assert counts == {"them clearly faster": 1, "no clear difference": 1, "ours clearly faster": 2}
     heights = [float(svg["y"]) for svg in page.select("svg svg")]
     assert heights == sorted(heights, reverse=True) and heights[-1] == 0, "what is far away stands at the edge"
