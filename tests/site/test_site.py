@@ -411,6 +411,24 @@ def test_below_the_map_the_menu_begins_with_a_whole_item(open_site, site):
     assert not [text for text, box in boxes if box["y"] < end - 1 and box["y"] + box["height"] > end + 1]
 
 
+def test_what_tab_reaches_in_a_long_menu_stands_clear_of_the_map_and_of_the_fading_end(open_site, site):
+    page = open_site(site.url + "fusion/norms/", viewport={"width": 1280, "height": 720})
+    taken_over(page)
+    hidden = page.evaluate("""() => {
+        const box = (part) => document.querySelector(`.md-sidebar--primary ${part}`).getBoundingClientRect(), ring = 4;
+        const all = [...document.querySelectorAll(".menu__parts :is(a, summary)")];
+        const items = all.filter((item) => item.checkVisibility());
+        const hides = (item) => {
+            item.focus({ focusVisible: true });
+            const { top, bottom } = item.getBoundingClientRect();
+            const from = box(".menu__so-far").bottom, to = box(".md-sidebar__scrollwrap").bottom - 20;
+            return top - ring < from || bottom + ring > to;
+        };
+        return [...items, ...items.toReversed()].filter(hides).map((item) => item.innerText);
+    }""")
+    assert hidden == []
+
+
 def test_an_exercise_leads_on_to_the_lesson_after_its_own(site):
     order, led = list(lessons()), 0
     for each in exercises():
@@ -426,13 +444,13 @@ def test_an_exercise_leads_on_to_the_lesson_after_its_own(site):
 
 
 def test_lessons_end_alike(site):
-    """What comes next, then sources, then the whole files; below these only the link to the next page."""
-    last = re.compile("next|sources|the-whole-files?|the-file-behind-the-picture")
+    """Sources, the whole files, and what comes next, right above the link to it."""
+    last = re.compile("sources|the-whole-files?|the-file-behind-the-picture|the-kernels-file|next")
     for page in lessons():
         address = re.sub(r"\.\w+$", "/", page)
         parts = re.findall(r'<h2 id="([\w-]+)"', site.text(address))
         ends = [part for part in parts if last.fullmatch(part)]
-        assert ends == parts[-len(ends) :] and ends == sorted(ends), address
+        assert ends == parts[-len(ends) :] and ends[-1] == "next" and ends[:-1] == sorted(ends[:-1]), address
 
 
 def test_the_tab_of_the_lessons_leads_to_the_first_with_its_chapter_unfolded(open_site, site):
@@ -447,16 +465,22 @@ def test_the_tab_of_the_lessons_leads_to_the_first_with_its_chapter_unfolded(ope
     )
 
 
-def test_what_stands_above_the_menu_is_as_high_on_every_page(open_site, site):
-    """So that the menu stays where it is from page to page, however far one has read."""
-    page, tops = open_site(site.url + LESSON, viewport={"width": 1280, "height": 800}), []
-    for address in (LESSON, EXERCISE, "reference/questions/"):
+def test_what_stands_above_the_menu_stays_as_high(open_site, site):
+    """So that the menu stays where it is from page to page, however far one has read. The map is for lessons only."""
+    page = open_site(site.url + EXERCISE, viewport={"width": 1280, "height": 800})
+    above, begin, on = (page.locator(f".menu__{name}") for name in ("so-far", "begin", "continue"))
+    tops = {}
+    for address in (EXERCISE, LESSON, EXERCISE, "reference/questions/", LESSON.replace("vector-add", "offsets")):
         page.goto(site.url + address)
         taken_over(page)
-        tops.append(page.locator(".menu__parts").bounding_box()["y"])
-        tops.append(page.locator(".menu__so-far").bounding_box()["height"])
-    assert page.locator(".menu__continue").is_visible() and not page.locator(".menu__hint").is_visible()
-    assert len(set(tops[::2])) == 1 == len(set(tops[1::2])), tops
+        lesson = address.startswith("programs/")
+        assert page.locator(".menu__map").is_visible() == lesson
+        assert begin.is_visible() == (not tops), "the way to the first lesson is for who has not opened any"
+        assert lesson or on.is_visible() == bool(tops)
+        tops.setdefault(lesson, set()).add(
+            (above.bounding_box()["height"], page.locator(".menu__parts").bounding_box()["y"])
+        )
+    assert len(tops[True]) == 1 == len(tops[False]), tops
 
 
 def test_a_reader_marks_an_exercise_as_done(open_site, site):

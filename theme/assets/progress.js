@@ -111,10 +111,10 @@ if (lesson) {
 
 show();
 
-// The map stays when a long menu scrolls to its page: what comes below it is whole, menu.css.
+// The map stays when a long menu scrolls to its page: what comes below it is whole, menu.css, and so is its ring.
 const map = document.querySelector(".md-sidebar--primary .menu__so-far");
 if (map) new ResizeObserver(([{ borderBoxSize: [box] }]) => {
-  map.closest(".md-sidebar__scrollwrap").style.scrollPaddingTop = `${box.blockSize}px`;
+  map.closest(".md-sidebar__scrollwrap").style.scrollPaddingTop = `${box.blockSize + 5}px`;
 }).observe(map);
 
 addEventListener("pageshow", (e) => e.persisted && show()); // brought back as it was left

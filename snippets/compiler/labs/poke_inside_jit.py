@@ -616,14 +616,14 @@ for what in ("not cleared", "cleared"):
 #    compiled for the H200, because these keys don't name the target.
 # 5. void. A store returns no value, so there is nothing to have a handle on.
 
+# %% [markdown] of="programs/vector_add" view="file"
+# ## The kernel's file
+#
+# The kernel in the picture, as the course has it.
+
 # %% [markdown]
 # ## Next
 #
 # [From Python to machine code](stages.md) shows every stage of vector add's kernel beside its source. [Interpreter
 # and GPU](../reference/interpreter.md) asks four versions of the compiler what they accept, without a GPU, as in this
 # notebook.
-
-# %% [markdown] of="programs/vector_add" view="file"
-# ## The kernel's file
-#
-# The kernel in the picture, as the course has it.

@@ -348,6 +348,9 @@ assert check(copy_three_bug, 10) == "4 unwritten, 0 wrong, 0 behind the end"
 # 3. Element 0: an unwritten 0 looks like a copied 0. All the others you can still judge.
 # 4. It prints for program 2 only. Python treats an array of one element as true or false.
 
+# %% [markdown] of="programs/vector_add_bug" view="file"
+# ## The file behind the picture
+
 # %% [markdown]
 # ## Next
 #
@@ -355,6 +358,3 @@ assert check(copy_three_bug, 10) == "4 unwritten, 0 wrong, 0 behind the end"
 #
 # Go deeper: [`breakpoint`, `device_print`, `device_assert`](../reference/debugging.md), also for kernels that fail
 # only on a GPU. Lesson 7, [Test and debug a Triton kernel](../tools/testing.md), turns this `check` into a method.
-
-# %% [markdown] of="programs/vector_add_bug" view="file"
-# ## The file behind the picture

@@ -321,11 +321,11 @@ print("equal to torch:", torch.equal(out, x - y))
 # 5. 3 and 6. Each program starts on the last element of the one before it. The sums would be right, because both
 #    programs store the same sum. But two are computed twice, and at other sizes the last elements would be left out.
 
+# %% [markdown] of="start/first_kernel" view="file"
+# ## The file behind the picture
+
 # %% [markdown]
 # ## Next
 #
 # Lesson 2, [Vector add in Triton, line by line](vector-add.md): the same kernel on a GPU, as a function you can keep,
 # and broken in three ways.
-
-# %% [markdown] of="start/first_kernel" view="file"
-# ## The file behind the picture
