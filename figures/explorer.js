@@ -53,6 +53,8 @@ export class TimeBar {
       event.preventDefault();
       this.toggle.click();
     };
+    // Whoever drags a value while it plays wants to see what that does to this moment.
+    bar.closest("form")?.addEventListener("input", ({ target }) => target.type === "range" && this.stop(), true);
     this.toggle.onclick = () => (this.playing ? this.stop() : this.play());
     this.back.onclick = () => this.step(-1);
     this.on.onclick = () => this.step(1);

@@ -17,9 +17,9 @@ MARKERS = (  # each about 7 pixels wide; as many as there are colors
 )
 FIXED = {  # of lines by their keys: what readers would otherwise use comes first, then what most charts call ours
     **dict.fromkeys(("torch", "cublas", "eager", "torch_float32"), 0),
-    **dict.fromkeys(("triton", "fused", "persistent", "chosen", "one", "tf32"), 1),
-    **dict.fromkeys(("two", "autotuned", "graph"), 2),
-    "cublaslt": 3,
+    **dict.fromkeys(("ours", "triton", "fused", "persistent", "chosen", "one", "tf32"), 1),
+    **dict.fromkeys(("two", "autotuned", "graph", "compiled"), 2),
+    **dict.fromkeys(("cublaslt", "other"), 3),
 }
 
 

@@ -7,6 +7,7 @@ is the least and the most that the times give.
 """
 
 from figures.chart import chart
+from figures.chart.series import numbers
 from figures.registry import figure
 from figures.templates import render
 from recorder.recording import Recording
@@ -21,6 +22,7 @@ def trained(recording: Recording, *, losses="losses", times="times", ours="ours"
     data = recording.benchmark(times, ours, *others)
     names = {**others, ours: "ours"}
     shapes = {shape: {line: float(row[line]) for line in names} for shape, row in data.medians().items()}
+    colors = numbers([*others, ours])
     most = max(time for row in shapes.values() for time in row.values())
     return render(
         "trained/template.html",
@@ -28,7 +30,9 @@ def trained(recording: Recording, *, losses="losses", times="times", ours="ours"
         note=note,
         unit=data.ylabel,
         shapes={
-            shape: [(names[x], x == ours, f"{time:.1f}", f"{100 * time / most:.2f}") for x, time in row.items()]
+            shape: [
+                (names[x], x == ours, colors[x], f"{time:.1f}", f"{100 * time / most:.2f}") for x, time in row.items()
+            ]
             for shape, row in shapes.items()
         },
         beside=[(names[line], _beside([row[line] / row[ours] for row in shapes.values()])) for line in others],

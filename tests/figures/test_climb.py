@@ -85,6 +85,14 @@ def test_a_step_moves_tile_dot_and_lines_together(page):
     assert not page.locator(".climb__code li.new:visible").count() and shown(page)[0] == "23%"
 
 
+def test_nothing_moves_away_from_the_pointer_from_step_to_step(page):
+    bar, tops = page.get_by_role("slider", name="Step"), set()
+    for step in range(len(STEPS)):
+        bar.fill(str(step))
+        tops.add(round(bar.bounding_box()["y"]))
+    assert len(tops) == 1
+
+
 def test_a_line_at_100_percent_is_as_high_as_the_bar_of_cublas_would_be(page):
     tops = lambda where: page.locator(where).evaluate_all("all => all.map(it => it.getBoundingClientRect().top)")
     lines, bars = tops(".climb__whole"), tops(".climb__bars i")

@@ -55,6 +55,14 @@ def test_a_bar_is_dragged_by_a_pointer(recorded, open_site, tmp_path):
         assert float(page.locator(".norm__row--x b").first.inner_text()) > 8
 
 
+def test_it_stops_playing_for_who_drags_a_bar(recorded, open_site, tmp_path):
+    with page_with(tmp_path, "norm_row", norm_row(recorded, **OPTIONS)) as url:
+        page = open_site(url, reduced_motion="no-preference")
+        page.get_by_role("button", name="Play").click()
+        page.get_by_label("Element 1").press("ArrowUp")
+        assert page.get_by_role("button", name="Play").count(), "not Pause"
+
+
 def test_refuses_what_was_not_printed_so(recorded):
     with pytest.raises(RecorderError, match="its quotients times the weights"):
         norm_row(recorded, **OPTIONS | {"weights": [1, 1, 1, 1, 0.5]})

@@ -6,6 +6,7 @@ import re
 import pytest
 from bs4 import BeautifulSoup
 
+from figures.chart.series import numbers
 from figures.registry import figures
 from figures.trained import trained
 from recorder import recording
@@ -30,6 +31,14 @@ def test_bars_begin_at_zero_and_have_one_scale(page):
     for (said, width), time in zip(shown, expected, strict=True):
         assert said == round(time, 1) and width == pytest.approx(100 * time / most, abs=0.01)
     assert [bar.span.text for bar in bars[:3]] == ["torch", "torch.compile", "ours"]
+
+
+def test_each_side_has_the_color_that_it_has_in_other_charts(page):
+    bars = page.select(".trained__times dd")[:3]
+    colors = [re.search(r"--series-(\d)", bar.i["style"])[1] for bar in bars]
+    assert colors == [str(numbers([*OTHERS, "ours"])[key]) for key in (*OTHERS, "ours")]
+    curves = {path["stroke"] for path in page.select(".chart-plot path[stroke]")}
+    assert "var(--series-2)" not in curves, "torch.compile has no curve, and no curve looks like it"
 
 
 def test_says_how_many_times_as_fast_ours_is(page):
