@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from figures.versions import versions
 from recorder import recording
 from recorder.project import ROOT, RecorderError, find
-from tests.figures.explorer_support import in_scheme
+from tests.figures.explorer_support import assert_accessible
 
 RECORDED = recording.load(find("programs/vector_add"), "cpu")
 SHOWN = "versions", versions(RECORDED, launch="add_kernel[1]")
@@ -48,10 +48,7 @@ def test_refuses_a_kernel_with_one_version():
 
 @pytest.mark.parametrize("scheme", ["default", "slate"])
 def test_no_axe_violation(page, scheme):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    in_scheme(page, scheme)
-    results = axe.run(page)
-    assert results.violations_count == 0, results.generate_report()
+    assert_accessible(page, scheme)
 
 
 def test_fits_on_a_phone(open_page):
