@@ -461,7 +461,7 @@ def launch(
     if tiles * batch >= 2**31:  # CUDA's limit along one axis
         raise ValueError(f"{tuple(q.shape)} takes {tiles * batch} programs; 2**31 - 1 is the limit: split the batch")
     if not tiles * batch * heads:
-        return  # no program to start
+        return  # nothing to launch
     strides = [stride for x in (*loaded, *strided) for stride in x.stride()[:3]]
     if described:
         heights = block_q, block_k, block_k, block_q
@@ -641,7 +641,7 @@ def attention(
         returned.
 
     Raises:
-        ValueError: An argument is something that the kernels cannot serve.
+        ValueError: If an argument is something the kernels can't serve.
         RuntimeError: In the backward, under ``create_graph=True``: there is no gradient of the gradient.
 
     >>> q = k = torch.zeros(1, 1, 2, 16)
@@ -665,7 +665,7 @@ def check_scale(scale: float) -> None:
 
 
 def check_arguments(**tensors: torch.Tensor) -> None:
-    """Raise ``ValueError`` for arguments that the kernels would compute wrongly or not at all."""
+    """Raise ``ValueError`` for arguments that the kernels would get wrong, or can't serve at all."""
     q, k = tensors["q"], tensors["k"]
     for name, x in tensors.items():
         if x.ndim != 4:

@@ -461,7 +461,7 @@ def attention_variable(
         running when the result is returned.
 
     Raises:
-        ValueError: An argument is something that the kernels cannot serve.
+        ValueError: If an argument is something the kernels can't serve.
         RuntimeError: In the backward, under ``create_graph=True``: there is no gradient of the gradient.
 
     >>> q = k = torch.zeros(5, 1, 16)
@@ -484,7 +484,7 @@ def attention_variable(
 
 # --8<-- [start:check]
 def check_arguments(cu_q: torch.Tensor, cu_k: torch.Tensor, **tensors: torch.Tensor) -> None:
-    """Raise ``ValueError`` for arguments that the kernels would compute wrongly or not at all."""
+    """Raise ``ValueError`` for arguments that the kernels would get wrong, or can't serve at all."""
     q, k = tensors["q"], tensors["k"]
     for name, x in tensors.items():
         if x.ndim != 3:

@@ -102,7 +102,7 @@ def launch(kernel, *tensors: torch.Tensor, block_size: int = BLOCK_SIZE) -> None
     like, *_ = tensors
     n = like.numel()
     if not n:
-        return  # no program to start
+        return  # nothing to launch
     compute = tl.float64 if like.dtype == torch.float64 else tl.float32
     with torch.cuda.device_of(like):  # Triton launches on the current device, which need not be that of the tensors
         kernel[(triton.cdiv(n, block_size),)](*tensors, n, COMPUTE=compute, BLOCK_SIZE=block_size)
@@ -177,7 +177,7 @@ def silu_mul(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         running when it is returned.
 
     Raises:
-        ValueError: ``x`` or ``y`` is something that the kernels cannot serve.
+        ValueError: If ``x`` or ``y`` is something the kernels can't serve.
         RuntimeError: In the backward, under ``create_graph=True``: there is no gradient of the gradient.
 
     >>> x, y = torch.tensor([2.0, 0.0], requires_grad=True), torch.tensor([3.0, 5.0], requires_grad=True)
@@ -193,7 +193,7 @@ def silu_mul(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 # --8<-- [start:check]
 def check_arguments(**tensors: torch.Tensor) -> None:
-    """Raise ``ValueError`` for arguments that the kernels would compute wrongly or not at all."""
+    """Raise ``ValueError`` for arguments that the kernels would get wrong, or can't serve at all."""
     x = tensors["x"]
     for name, tensor in tensors.items():
         if tensor.shape != x.shape or tensor.dtype != x.dtype or tensor.device != x.device:

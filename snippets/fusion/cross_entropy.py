@@ -648,7 +648,7 @@ def cross_entropy(
         the incoming one is not 1; that rounds twice. The kernels may still be running when the loss is returned.
 
     Raises:
-        ValueError: An argument is something that the kernels cannot serve.
+        ValueError: If an argument is something the kernels can't serve.
         RuntimeError: In the backward, under ``create_graph=True``; and in a second backward after ``in_place=True``.
 
     >>> logits = torch.tensor([[1.0, 3.0, 2.0, 5.0], [0.0, 0.0, 0.0, 0.0]], requires_grad=True)
@@ -854,7 +854,7 @@ def linear_cross_entropy(
         until all are added, and 6 while it is rounded; with one chunk, 2.
 
     Raises:
-        ValueError: An argument is something that the kernels cannot serve.
+        ValueError: If an argument is something the kernels can't serve.
         RuntimeError: In the backward, under ``create_graph=True``: there is no gradient of the gradient.
 
     >>> hidden = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
@@ -985,7 +985,7 @@ linear_cross_entropy_op.register_autograd(linear_op_backward, setup_context=keep
 def check_arguments(
     logits: torch.Tensor, target: torch.Tensor, label_smoothing: float, reduction: str, name: str = "logits"
 ) -> None:
-    """Raise ``ValueError`` for arguments that the kernels would compute wrongly or not at all."""
+    """Raise ``ValueError`` for arguments that the kernels would get wrong, or can't serve at all."""
     if not logits.ndim:
         raise ValueError(f"{name} must have a dimension or more; got a single number")
     for each, tensor in {name: logits, "target": target}.items():
@@ -1004,7 +1004,7 @@ def check_arguments(
         raise ValueError(f"reduction must be one of {', '.join(REDUCTIONS)}; got {reduction!r}")
     if not 0 <= label_smoothing <= 1:
         raise ValueError(f"label_smoothing must be from 0 to 1; got {label_smoothing}")
-    if target.numel() > 2**31 - 1:  # CUDA's limit of programs along one axis
+    if target.numel() > 2**31 - 1:  # CUDA's limit for programs along one axis
         raise ValueError(f"{target.numel()} rows are too many for one launch; split {name}")
     if name == "logits":
         check_columns(logits.shape[-1], target)

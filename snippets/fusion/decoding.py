@@ -378,7 +378,7 @@ def decode_attention(
         may still be running when the result is returned.
 
     Raises:
-        ValueError: An argument is something that the kernels cannot serve, such as a tensor that requires a gradient.
+        ValueError: If an argument is something the kernels can't serve, such as a tensor that requires a gradient.
 
     >>> q, k = torch.zeros(2, 1, 1, 16), torch.zeros(2, 1, 4, 16)
     >>> v = torch.arange(4.0).view(1, 1, 4, 1).repeat(2, 1, 1, 16)
@@ -398,7 +398,7 @@ def decode_attention(
 
 # --8<-- [start:check]
 def check_arguments(q, k, v, lengths=None, page_table=None, splits=None) -> None:
-    """Raise ``ValueError`` for arguments that the kernels would compute wrongly or not at all."""
+    """Raise ``ValueError`` for arguments that the kernels would get wrong, or can't serve at all."""
     layout = "(batch, kv_heads, keys, head_dim)" if page_table is None else "(pages, page_size, kv_heads, head_dim)"
     for name, x in {"q": q, "k": k, "v": v}.items():
         if x.ndim != 4:

@@ -206,7 +206,7 @@ def dropout(x: torch.Tensor, p: float = 0.5, *, seed: torch.Tensor | int | None 
         still be running when it is returned.
 
     Raises:
-        ValueError: An argument is something that the kernel cannot serve.
+        ValueError: If an argument is something the kernel can't serve.
 
     >>> x = torch.ones(8, requires_grad=True)
     >>> out = dropout(x, 0.5, seed=0)
@@ -248,7 +248,7 @@ def as_seed(seed: torch.Tensor | int | None, x: torch.Tensor) -> torch.Tensor:
 
 # --8<-- [start:check]
 def check_arguments(x: torch.Tensor, residual: torch.Tensor | None, seed: torch.Tensor, p: float) -> None:
-    """Raise ``ValueError`` for arguments that the kernel would compute wrongly or not at all."""
+    """Raise ``ValueError`` for arguments that the kernel would get wrong, or can't serve at all."""
     if not 0 <= p <= 1:
         raise ValueError(f"p must be from 0 to 1, the probability with which an element is dropped; got {p}")
     for name, tensor in {"x": x, "residual": x if residual is None else residual}.items():

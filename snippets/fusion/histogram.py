@@ -140,7 +140,7 @@ def histogram(x: torch.Tensor, bins: int) -> torch.Tensor:
         A new int64 tensor ``(bins,)``, deterministic. The kernel may still be running when it is returned.
 
     Raises:
-        ValueError: An argument is something that the kernel cannot serve.
+        ValueError: If an argument is something the kernel can't serve.
 
     >>> histogram(torch.tensor([[2, 0, 2], [7, 2, -1]]), 4)
     tensor([1, 0, 3, 0])
@@ -153,7 +153,7 @@ def histogram(x: torch.Tensor, bins: int) -> torch.Tensor:
 
 
 def check_arguments(x: torch.Tensor, bins: int) -> None:
-    """Raise ``ValueError`` for arguments that the kernel would compute wrongly or not at all."""
+    """Raise ``ValueError`` for arguments that the kernel would get wrong, or can't serve at all."""
     if x.layout != torch.strided:
         raise ValueError(f"x is {x.layout}; pass x.to_dense()")
     if x.dtype not in DTYPES:

@@ -81,7 +81,7 @@ def layer_norm(
     ``times_warps``: 0.5, 1 or 2 times the warps of ``norms.settings``, at least 1 and at most 32.
 
     Raises:
-        ValueError: An argument is something that the kernel cannot serve.
+        ValueError: If an argument is something the kernel can't serve.
     """
     norms.check_arguments(x=x, weight=weight, bias=bias)
     if x.ndim != 2 or not all(each.is_contiguous() for each in (x, weight, bias)) or x.dtype == torch.float64:

@@ -264,7 +264,7 @@ def rope(
         and ``positions`` are kept for the backward. The kernel may still be running when they are returned.
 
     Raises:
-        ValueError: An argument is something that the kernel cannot serve.
+        ValueError: If an argument is something the kernel can't serve.
 
     >>> cos, sin = torch.tensor([[1.0], [0.0]]), torch.tensor([[0.0], [1.0]])  # position 1 is turned by 90 degrees
     >>> q = torch.tensor([[[3.0, 4.0]], [[3.0, 4.0]]])
@@ -295,7 +295,7 @@ def rope_tables(
 
 # --8<-- [start:check]
 def check_arguments(*, q, k, cos, sin, positions=None, offset=0) -> None:
-    """Raise ``ValueError`` for arguments that the kernel would compute wrongly or not at all."""
+    """Raise ``ValueError`` for arguments that the kernel would get wrong, or can't serve at all."""
     given = {"q": q, "k": k, "cos": cos, "sin": sin} | ({} if positions is None else {"positions": positions})
     for name, tensor in given.items():
         if tensor.layout != torch.strided:

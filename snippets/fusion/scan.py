@@ -271,7 +271,7 @@ def launch(kernel, tensors: list[torch.Tensor], dim: int, reverse: bool, by: Pla
     if (by.block + 1) * inner >= 2**31:
         raise ValueError(f"series that lie {inner} elements apart are too many side by side; split x")
     programs = triton.cdiv(outer, by.width) if axis else outer * triton.cdiv(inner, by.width)
-    if programs > 2**31 - 1:  # CUDA's limit of programs along one axis
+    if programs > 2**31 - 1:  # CUDA's limit for programs along one axis
         raise ValueError(f"{outer * inner} series are too many for one launch; split x")
     unit = math.gcd(8, length if axis else inner)  # told this, the compiler loads 16 bytes at a time
     sizes = (length // unit, outer, 1) if axis else (length, outer, inner // unit)
@@ -462,7 +462,7 @@ def recurrence(a: torch.Tensor, x: torch.Tensor, dim: int = -1, *, reverse: bool
         by step it is 0. The kernel may still be running when it is returned.
 
     Raises:
-        ValueError: An argument is something that the kernels cannot serve.
+        ValueError: If an argument is something the kernels can't serve.
         RuntimeError: In the backward, under ``create_graph=True``: there is no gradient of the gradient.
 
     >>> x = torch.tensor([8.0, 2.0, 0.0, 4.0])
@@ -497,7 +497,7 @@ def cummax(x: torch.Tensor, dim: int = -1, *, reverse: bool = False) -> torch.Te
 
 
 def check_arguments(dim: int, *, x: torch.Tensor, **others: torch.Tensor) -> None:
-    """Raise ``ValueError`` for arguments that the kernels would compute wrongly or not at all."""
+    """Raise ``ValueError`` for arguments that the kernels would get wrong, or can't serve at all."""
     for name, tensor in {"x": x, **others}.items():
         if tensor.layout != torch.strided:
             raise ValueError(f"{name} is {tensor.layout}; pass {name}.to_dense()")

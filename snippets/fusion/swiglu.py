@@ -272,7 +272,7 @@ def swiglu(gate: torch.Tensor, up: torch.Tensor | None = None) -> torch.Tensor:
         kernel may still be running when it is returned.
 
     Raises:
-        ValueError: ``gate`` or ``up`` is something that the kernels cannot serve.
+        ValueError: If ``gate`` or ``up`` is something the kernels can't serve.
         RuntimeError: In the backward, under ``create_graph=True``: there is no gradient of the gradient.
 
     >>> swiglu(torch.tensor([2.0, 0.0, -2.0]), torch.tensor([3.0, 3.0, 3.0]))
@@ -308,7 +308,7 @@ def glu(gate: torch.Tensor, up: torch.Tensor | None, activation: str) -> torch.T
 
 # --8<-- [start:check]
 def check_arguments(*, activation: str, **tensors: torch.Tensor) -> None:
-    """Raise ``ValueError`` for arguments that the kernels would compute wrongly or not at all."""
+    """Raise ``ValueError`` for arguments that the kernels would get wrong, or can't serve at all."""
     gate = tensors["gate"]
     if activation not in ACTIVATIONS:
         raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}; got {activation!r}")

@@ -256,7 +256,7 @@ def topk(x: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
         are returned.
 
     Raises:
-        ValueError: An argument is something that the kernel cannot serve.
+        ValueError: If an argument is something the kernel can't serve.
         RuntimeError: In the backward, under ``create_graph=True``: there is no gradient of the gradient.
 
     >>> values, indices = topk(torch.tensor([1.0, 5.0, -7.0, 5.0]), 3)
@@ -268,7 +268,7 @@ def topk(x: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def check_arguments(x: torch.Tensor, k: int) -> None:
-    """Raise ``ValueError`` for arguments that the kernel would compute wrongly or not at all."""
+    """Raise ``ValueError`` for arguments that the kernel would get wrong, or can't serve at all."""
     if not x.ndim:
         raise ValueError("x must have a dimension or more, the last being the columns; got a single number")
     if x.layout != torch.strided:
@@ -279,7 +279,7 @@ def check_arguments(x: torch.Tensor, k: int) -> None:
         raise ValueError(f"k must be from 0 to {min(x.shape[-1], MOST)} for {x.shape[-1]} columns; got {k}")
     if x.shape[-1] > 2**31 - 2**13:
         raise ValueError(f"{x.shape[-1]} columns are too many; at most 2**31 - 2**13 are served")
-    if x.shape[:-1].numel() > 2**31 - 1:  # CUDA's limit of programs along one axis
+    if x.shape[:-1].numel() > 2**31 - 1:  # CUDA's limit for programs along one axis
         raise ValueError(f"{x.shape[:-1].numel()} rows are too many for one launch; split x")
     interpreted = not isinstance(topk_kernel, triton.JITFunction)
     if x.device.type != ("cpu" if interpreted else "cuda"):  # "cuda" is also torch's name for AMD's GPUs

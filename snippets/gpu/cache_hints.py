@@ -94,7 +94,7 @@ def copy(x: torch.Tensor, *, load: str = "", store: str = "", policy: str = "") 
         policy: One of ``POLICIES``: the eviction policy of both. Not together with a modifier.
 
     Raises:
-        ValueError: An argument is something that the kernel cannot serve.
+        ValueError: If an argument is something the kernel can't serve.
 
     >>> copy(torch.arange(3.0), load=".cg")
     tensor([0., 1., 2.])
@@ -103,7 +103,7 @@ def copy(x: torch.Tensor, *, load: str = "", store: str = "", policy: str = "") 
     check_one_of(load=(load, LOADS), store=(store, STORES), policy=(policy, POLICIES))
     if policy and (load or store):
         raise ValueError(f"a modifier and a policy exclude each other; got {load!r}, {store!r} and {policy!r}")
-    if triton.cdiv(len(x), BLOCK) >= 2**31:  # CUDA's limit of programs along one axis
+    if triton.cdiv(len(x), BLOCK) >= 2**31:  # CUDA's limit for programs along one axis
         raise ValueError(f"x is too large: {len(x)} elements")
     out = torch.empty_like(x)
     if len(x):
@@ -124,7 +124,7 @@ def add_table(
         stream, keep, result: The eviction policies of x, of the table and of the result, each one of ``POLICIES``.
 
     Raises:
-        ValueError: An argument is something that the kernel cannot serve.
+        ValueError: If an argument is something the kernel can't serve.
 
     >>> add_table(torch.zeros(2, 3), torch.arange(3.0), keep="evict_last").tolist()
     [[0.0, 1.0, 2.0], [0.0, 1.0, 2.0]]
@@ -140,7 +140,7 @@ def add_table(
     out = torch.empty_like(x)
     if out.numel():
         blocks = triton.cdiv(columns, BLOCK)  # in a row
-        if rows * blocks >= 2**31:  # CUDA's limit of programs along one axis
+        if rows * blocks >= 2**31:  # CUDA's limit for programs along one axis
             raise ValueError(f"x is too large: {rows} rows of {columns}")
         options = {"STREAM": stream, "KEEP": keep, "RESULT": result, "BLOCK": BLOCK}
         with torch.cuda.device_of(x):

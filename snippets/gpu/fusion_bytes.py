@@ -61,8 +61,8 @@ def matmul(x: torch.Tensor, w: torch.Tensor, *, relu: bool = False) -> torch.Ten
     """Return ``x @ w``, or with ``relu=True`` ``torch.relu(x @ w)``, computed by one launch of :func:`matmul_kernel`.
 
     Args:
-        x: ``(M, K)`` on a GPU (in the interpreter: on the CPU), of one of ``DTYPES``, of any strides.
-        w: ``(K, N)`` of the dtype and on the device of ``x``, of any strides.
+        x: ``(M, K)`` on a GPU (in the interpreter: on the CPU), with one of ``DTYPES`` and any strides.
+        w: ``(K, N)`` of the dtype and on the device of ``x``, with any strides.
         relu: Set what is below zero to zero before it is stored.
 
     Returns:
@@ -70,7 +70,7 @@ def matmul(x: torch.Tensor, w: torch.Tensor, *, relu: bool = False) -> torch.Ten
         as float32, not as TF32. The kernel may still be running when it is returned.
 
     Raises:
-        ValueError: ``x`` or ``w`` is something that the kernel cannot serve.
+        ValueError: If ``x`` or ``w`` is something the kernel can't serve.
 
     >>> x, w = torch.tensor([[1.0, -2.0]]), torch.tensor([[3.0, 0.0, 5.0], [1.0, 1.0, 1.0]])
     >>> matmul(x, w), matmul(x, w, relu=True)
@@ -80,10 +80,10 @@ def matmul(x: torch.Tensor, w: torch.Tensor, *, relu: bool = False) -> torch.Ten
     (M, K), N = x.shape, w.shape[1]
     out = torch.empty((M, N), dtype=x.dtype, device=x.device)
     if out.numel() == 0:
-        return out  # no program to start
+        return out  # nothing to launch
     block = choose_block(K, x.dtype)
     grid = (triton.cdiv(M, block["BLOCK_M"]) * triton.cdiv(N, block["BLOCK_N"]),)
-    if grid[0] >= 2**31:  # CUDA's limit of programs along one axis
+    if grid[0] >= 2**31:  # CUDA's limit for programs along one axis
         raise ValueError(f"a result of {M} × {N} is too large: it would take {grid[0]} programs")
     with torch.cuda.device_of(x):
         matmul_kernel[grid](x, w, out, M, N, K, *x.stride(), *w.stride(), RELU=relu, **block)
@@ -100,7 +100,7 @@ def choose_block(K: int, dtype: torch.dtype) -> dict:
 
 
 def check_arguments(x: torch.Tensor, w: torch.Tensor) -> None:
-    """Raise ``ValueError`` for arguments that :func:`matmul` would compute wrongly or not at all."""
+    """Raise ``ValueError`` for arguments that :func:`matmul` would get wrong, or can't serve at all."""
     if x.ndim != 2 or w.ndim != 2 or x.shape[1] != w.shape[0]:
         raise ValueError(f"x must be (M, K) and w (K, N); got {tuple(x.shape)} and {tuple(w.shape)}")
     if w.dtype != x.dtype or w.device != x.device:
@@ -115,7 +115,7 @@ def check_arguments(x: torch.Tensor, w: torch.Tensor) -> None:
     if max(*x.shape, *w.shape) > LONGEST:
         raise ValueError(f"dimensions must be at most 2**30; got {tuple(x.shape)} and {tuple(w.shape)}")
     for name, tensor in (("x", x), ("w", w)):
-        if tensor.is_neg():  # the kernel would read memory in which the sign is not yet applied
+        if tensor.is_neg():  # its memory doesn't have the sign applied yet
             raise ValueError(f"{name} is negated lazily; pass {name}.resolve_neg()")
         if tensor.requires_grad and torch.is_grad_enabled():
             raise ValueError(f"{name} requires a gradient, which this function does not compute; use torch.no_grad()")

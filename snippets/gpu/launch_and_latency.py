@@ -44,7 +44,7 @@ def powers(x: torch.Tensor, k: int) -> torch.Tensor:
         A new tensor like ``x``. The kernel may still be running when it is returned.
 
     Raises:
-        ValueError: ``x`` or ``k`` is something that the kernel cannot serve.
+        ValueError: If ``x`` or ``k`` is something the kernel can't serve.
 
     >>> powers(torch.tensor([1.0, 2.0, 0.5]), 2)
     tensor([ 3.0000, 14.0000,  0.8750])
@@ -52,7 +52,7 @@ def powers(x: torch.Tensor, k: int) -> torch.Tensor:
     check_arguments(x, k)
     out = torch.empty_like(x)
     if out.numel() == 0:
-        return out  # no program to start
+        return out  # nothing to launch
     with torch.cuda.device_of(x):
         powers_kernel[(triton.cdiv(out.numel(), 1024),)](x, out, out.numel(), k, BLOCK_SIZE=1024, num_warps=4)
     return out
@@ -60,7 +60,7 @@ def powers(x: torch.Tensor, k: int) -> torch.Tensor:
 
 
 def check_arguments(x: torch.Tensor, k: int) -> None:
-    """Raise ``ValueError`` for arguments that :func:`powers` would compute wrongly or not at all."""
+    """Raise ``ValueError`` for arguments that :func:`powers` would get wrong, or can't serve at all."""
     if x.dtype not in DTYPES:
         raise ValueError(f"dtype {x.dtype} is not supported; use one of {', '.join(map(str, DTYPES))}")
     interpreted = not isinstance(powers_kernel, triton.JITFunction)
@@ -70,13 +70,13 @@ def check_arguments(x: torch.Tensor, k: int) -> None:
         raise ValueError("Triton's interpreter computes bfloat16 wrongly; use float32 there, or a GPU")
     if not x.is_contiguous():
         raise ValueError(f"x has strides {x.stride()}; pass x.contiguous(), which copies it")
-    if x.is_neg():  # the kernel would read memory in which the sign is not yet applied
+    if x.is_neg():  # its memory doesn't have the sign applied yet
         raise ValueError("x is negated lazily; pass x.resolve_neg()")
     if x.requires_grad and torch.is_grad_enabled():
         raise ValueError("x requires a gradient, which this function does not compute; use torch.no_grad()")
     if not isinstance(k, int) or isinstance(k, bool) or not 0 <= k < 2**31:
         raise ValueError(f"k must be a whole number from 0 to 2**31 - 1; got {k!r}")
-    if x.numel() > 1024 * (2**31 - 1):  # CUDA's limit of programs along one axis
+    if x.numel() > 1024 * (2**31 - 1):  # CUDA's limit for programs along one axis
         raise ValueError(f"{x.numel()} elements are too many")
 
 

@@ -38,7 +38,7 @@ def product(x: torch.Tensor, w: torch.Tensor, *, num_stages: int) -> torch.Tenso
         num_stages: One of ``STAGES``.
 
     Raises:
-        ValueError: ``x`` or ``w`` is something that the kernel cannot serve, or ``num_stages`` is none of ``STAGES``.
+        ValueError: If ``x`` or ``w`` is something the kernel can't serve, or ``num_stages`` is none of ``STAGES``.
 
     >>> product(torch.ones(2, 3, dtype=torch.float16), torch.ones(3, 1, dtype=torch.float16), num_stages=1).tolist()
     [[3.0], [3.0]]
@@ -83,7 +83,7 @@ def center(x: torch.Tensor, *, num_warps: int = 16) -> torch.Tensor:
         num_warps: A power of two, at most 32.
 
     Raises:
-        ValueError: An argument is something that the kernel cannot serve.
+        ValueError: If an argument is something the kernel can't serve.
 
     >>> center(torch.tensor([[1.0, 2.0, 6.0, 7.0]])).tolist()
     [[-3.0, -2.0, 2.0, 3.0]]

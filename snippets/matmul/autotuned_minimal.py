@@ -77,7 +77,7 @@ def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         ``(M, N)`` of the dtype of ``a``, contiguous.
 
     Raises:
-        ValueError: An argument is something that the kernel cannot serve.
+        ValueError: If an argument is something the kernel can't serve.
 
     >>> matmul(torch.tensor([[1.0, 2.0]]).half(), torch.tensor([[3.0], [4.0]]).half())
     tensor([[11.]], dtype=torch.float16)

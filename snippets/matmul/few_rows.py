@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matrix product of few rows and a large matrix, as in a language model that writes one word at a time.
+"""Multiply a few rows by a large matrix, as a language model does when it writes one word at a time.
 
-``c = a @ b``, where ``a`` has 1 to 64 rows. Each element of ``b`` is used once for each row, so the time is that of
-reading ``b``. Three things keep the memory busy:
+``c = a @ b``, where ``a`` has 1 to 64 rows. Each element of ``b`` is used only once per row, so the time is the time it
+takes to read ``b``. Three things keep the memory busy:
 
-- Many loads under way: a program has a tile of columns and a stretch of K; of these there are several for each
-  multiprocessor. The last program of a tile adds the sums of all, in the order of K, so every run gives the same bits.
-- Wide loads, 16 bytes for each thread, along the dimension in which ``b`` is contiguous: N, or K, as in the weight of
-  ``torch.nn.Linear``, which is passed as ``weight.t()``.
-- Little else to do: the product is computed transposed, ``cᵀ = bᵀ aᵀ``. Matrix units take 64 rows at once, or 16, but
-  make do with 8 columns. So the many columns of ``b`` become rows there, and the few rows of ``a`` columns.
+- Many loads are under way. A program computes a tile of columns over a stretch of K, and there are one or two programs
+  per multiprocessor. The last program of a tile adds everyone's sums in the order of K, so all runs give the same bits.
+- Loads are wide, 16 bytes per thread, along the dimension in which ``b`` is contiguous. That is N, or else K, as in the
+  weight of ``torch.nn.Linear``, which you pass as ``weight.t()``.
+- There is little else to do. The product is computed transposed, ``cᵀ = bᵀ aᵀ``, because matrix units multiply 64 or 16
+  rows at once, but can do with as few as 8 columns. So the many columns of ``b`` become the rows.
 
-Shapes: ``a`` is (M, K), ``b`` is (K, N), ``c`` is (M, N). Bytes: those of ``b``, more or less. FLOPs: 2 * M * N * K.
+Shapes: ``a`` is (M, K), ``b`` is (K, N), ``c`` is (M, N). Bytes: roughly those of ``b``. FLOPs: 2 * M * N * K.
 
 Run it on a GPU with ``python few_rows.py``, or with ``TRITON_INTERPRET=1`` in Triton's interpreter.
 """
@@ -41,15 +41,15 @@ def few_rows_kernel(
     n, k = tile * BLOCK_N, begin * BLOCK_K
     # --8<-- [end:stretch]
     # --8<-- [start:pointers]
-    # In 64 bits the way to the tile, a number of the whole program. In 32,
-    # unless that is too few, those within it.
+    # The offset to the tile, one for the whole program, has 64 bits. Offsets
+    # within the tile have 32, unless that's too few.
     far_n, far_k = n.to(tl.int64), k.to(tl.int64)
     rows, columns, lanes = (
         tl.arange(0, ROWS), tl.arange(0, BLOCK_N),
         tl.arange(0, BLOCK_K).to(INDEX),
     )
-    # Promises to the compiler: runs of memory begin and end at multiples of
-    # 16 bytes, so loads may be that wide.
+    # These promise the compiler that runs of memory begin and end at
+    # multiples of 16 bytes, so it can load 16 bytes at a time.
     left = tl.multiple_of(N - n, N_UNIT)
     is_row, is_column = rows < M, columns < left
     a_ptrs = (
@@ -58,7 +58,7 @@ def few_rows_kernel(
         + tl.multiple_of(rows.to(INDEX) * stride_a, UNIT)[:, None]
         + lanes[None, :]
     )
-    # Columns behind the last begin again at n, and need no mask.
+    # Columns past the last wrap around to n, so they need no mask.
     there = (columns % left).to(INDEX)
     if B_ALONG_K:
         b_ptrs = (
@@ -81,7 +81,7 @@ def few_rows_kernel(
     acc = tl.zeros((BLOCK_N, ROWS), dtype=tl.float32)
     for step in range(begin, end):
         if K_EVEN:
-            # Of other rows, the sums are not stored.
+            # Sums of the other rows aren't stored.
             a = tl.load(a_ptrs, mask=is_row[:, None])
             b = tl.load(b_ptrs)
         else:
@@ -105,7 +105,7 @@ def few_rows_kernel(
         TILE: tl.constexpr = BLOCK_N * ROWS
         pieces = partial_ptr + tile.to(tl.int64) * parts * TILE + (rows[None, :] * BLOCK_N + columns[:, None])
         tl.store(pieces + part * TILE, acc, mask=is_row[None, :])
-        tl.debug_barrier()  # all threads have stored, before one counts
+        tl.debug_barrier()  # all threads store before one of them counts
         before = tl.atomic_add(count_ptr + tile, 1, sem="acq_rel", scope="gpu")
         if before == parts - 1:  # the others have stored theirs
             total = tl.load(pieces, mask=is_row[None, :], cache_modifier=".cg")
@@ -119,24 +119,23 @@ def few_rows_kernel(
 
 # --8<-- [start:plan]
 class Plan(NamedTuple):
-    """A way to share out a product."""
+    """How to divide a product among programs."""
 
-    # Of the tile: as many as a has, rounded up to a power of two, 8 at
-    # least.
+    # The rows of a, rounded up to a power of two, at least 8.
     rows: int
     block_n: int
     block_k: int
     num_warps: int
     num_stages: int
     tiles: int
-    parts: int  # stretches of K, each a program
+    parts: int  # stretches of K, one per program
 
 
-# Bytes of shared memory that a program may use: of an H200.
+# An H200's multiprocessors, and the bytes of shared memory per program.
 LIMITS = {"multiprocessors": 132, "shared": 232_448}
-# Programs for each multiprocessor, and stages of each: one tile of b is
-# multiplied, the others are under way. One program is best, if that leaves
-# few multiprocessors without work.
+# Programs per multiprocessor, and stages per program: one tile of b is
+# being multiplied while the others are under way. One program is best, if
+# it leaves few multiprocessors without work.
 ONE, TWO = (1, 6), (2, 4)
 FILLED = 0.9
 
@@ -152,22 +151,23 @@ def plan(
     multiprocessors: int = LIMITS["multiprocessors"],
     shared: int = LIMITS["shared"],
 ) -> Plan:
-    """Choose tile and stretches, so that all multiprocessors begin at once,
-    and end at once.
+    """Choose the tile and the parts so that all multiprocessors begin and
+    end together.
 
-    One program for each multiprocessor, with six stages, where that gives
-    nine tenths of them one; otherwise two for each, with four. So an H200's
-    times of some hundred plans for 15 sizes of models say.
+    There is one program per multiprocessor, with six stages, if at least
+    nine tenths of the multiprocessors get one. Otherwise there are two,
+    with four stages each. We found this rule by timing a few hundred plans
+    on an H200, for 15 sizes from real models.
 
     Args:
-        M, N, K: From 1, M to 64.
-        size: Bytes of an element of a and b.
-        by_hand: Whether it is float32 in full precision, which matrix units
-            cannot do.
-        wide: Whether loads are of 16 bytes. Those of single elements go
-            through registers, so the tile must be small.
-        multiprocessors, shared: How many there are, and bytes of shared
-            memory of each.
+        M, N, K: At least 1. M is at most 64.
+        size: Bytes per element of a and b.
+        by_hand: Whether to multiply float32 in full precision, which the
+            matrix units can't do.
+        wide: Whether loads are 16 bytes wide. Loads of single elements go
+            through registers, so the tile has to be small.
+        multiprocessors, shared: The GPU's number of multiprocessors, and
+            the bytes of shared memory that a program may use.
 
     >>> plan(1, 4096, 4096).tiles, plan(1, 4096, 4096).parts
     (64, 2)
@@ -178,12 +178,12 @@ def plan(
     )
     if wide and -(-N // block_n) > 2 * multiprocessors:
         block_n *= 2
-    # wgmma, the instruction of 4 warps, takes float32 only along K: with 2,
-    # it is one that takes it along N as well.
+    # wgmma, which needs 4 warps, reads float32 only along K. With 2 warps,
+    # another instruction is used, which reads it along N as well.
     warps = 2 if size == 4 and not by_hand else 4
     tiles, steps = -(-N // block_n), -(-K // block_k)
     for each, stages in (ONE, TWO):
-        # (parts * steps) stays below 2**31.
+        # Keep parts * steps below 2**31.
         most = max(1, min(steps // 2, 2**30 // steps))
         parts = min(most, max(1, each * multiprocessors // tiles))
         stages = max(
@@ -196,21 +196,21 @@ def plan(
 
 
 # --8<-- [start:host]
-@torch.compiler.disable  # torch.compile leaves it as it is
+@torch.compiler.disable  # torch.compile calls it as it is
 def few_rows(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Return ``a @ b``, added up in float32, the same bits in every run.
+    """Return ``a @ b``, with sums in float32 and the same bits in every run.
 
     Args:
-        a: ``(M, K)`` with at most 64 rows, float16, bfloat16 or float32, any strides; on a GPU, or in the interpreter
-            on the CPU. It is copied first if its rows are not contiguous. float32 is multiplied as TF32 where
-            ``torch.set_float32_matmul_precision`` allows it.
-        b: ``(K, N)`` of the dtype and on the device of ``a``, contiguous along N or along K.
+        a: ``(M, K)`` with at most 64 rows, float16, bfloat16 or float32, with any strides; on a GPU, or in the
+            interpreter on the CPU. If its rows aren't contiguous, it is copied first. float32 is multiplied as TF32
+            if ``torch.set_float32_matmul_precision`` allows that.
+        b: ``(K, N)`` with the dtype and the device of ``a``, contiguous along N or along K.
 
     Returns:
         ``(M, N)`` of the dtype of ``a``, contiguous. The kernel may still be running.
 
     Raises:
-        ValueError: An argument is something that the kernel cannot serve.
+        ValueError: If an argument is something the kernel can't serve.
 
     >>> few_rows(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0], [4.0]]))
     tensor([[11.]])
@@ -227,10 +227,10 @@ def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     if a.stride(1) != 1 and K > 1:
         a = a.contiguous()
     along_k = b.stride(0) == 1 or K == 1
-    stride_a = 0 if M == 1 else a.stride(0)  # which means nothing for a single row
+    stride_a = 0 if M == 1 else a.stride(0)  # a single row's stride means nothing
     stride_b = 0 if along_k and N == 1 else b.stride(1 if along_k else 0)
     precision = "ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32"
-    # Whether all runs of memory are of multiples of 16 bytes; whether they begin at one, Triton looks for itself.
+    # Are all runs of memory multiples of 16 bytes long? (Triton itself checks where they begin.)
     unit, n_unit = 16 // size, 1 if N * size % 16 else 16 // size
     if (K | stride_a | stride_b | (0 if along_k else N)) % unit:
         unit = 1
@@ -238,7 +238,7 @@ def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     found = planned(M, N, K, size, size == 4 and precision == "ieee", wide, a.device)
     # An offset within a tile may pass 2**31.
     far = max(found.rows * max(stride_a, N), (found.block_n if along_k else found.block_k) * stride_b) >= 2**31 - 2**10
-    partial = count = c  # which nobody reads or writes
+    partial = count = c  # placeholders that nobody reads or writes
     with torch.cuda.device_of(a):
         if found.parts > 1:
             elements = found.tiles * found.parts * found.block_n * found.rows
@@ -257,33 +257,33 @@ def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 @functools.lru_cache(maxsize=4096)
 def planned(M: int, N: int, K: int, size: int, by_hand: bool, wide: bool, device: torch.device) -> Plan:
-    """Return the plan for a product on a device: choosing it takes longer than some products."""
+    """Return the plan for a product, cached because choosing one takes longer than some products."""
     return plan(M, N, K, size=size, by_hand=by_hand, wide=wide, **limits_of(device))
 
 
 def limits_of(device: torch.device) -> dict[str, int]:
-    """Return what a GPU has of what :func:`plan` asks for; in the interpreter, an H200's."""
+    """Return the limits that :func:`plan` needs to know of a GPU; in the interpreter, an H200's."""
     if device.type != "cuda":
         return LIMITS
     properties = torch.cuda.get_device_properties(device)
-    # More than a program gets unasked, where the GPU has it; torch names no such limit on AMD's GPUs.
+    # A program can ask for more than the default. torch has no such limit for AMD's GPUs.
     shared = getattr(properties, "shared_memory_per_block_optin", properties.shared_memory_per_block)
     return {"multiprocessors": properties.multi_processor_count, "shared": shared}
 
 
 # --8<-- [start:counters]
-KEPT = {}  # by device and stream: launches on one stream follow each other, so they can share
-FOR_GRAPHS = {}  # by device: what no graph has yet. A graph may run on any stream, at any time: so it shares none
+KEPT = {}  # by device and stream; launches on one stream run one after another, so they can share
+FOR_GRAPHS = {}  # by device; not given to a graph yet. A graph may run on any stream at any time, so it never shares
 ROOM = 2**20
 
 
 def counters(device: torch.device, tiles: int) -> torch.Tensor:
-    """Return zeros for a launch on the current stream of the current device, which leaves them zeros."""
+    """Return zeros for a launch on the current stream. The launch leaves them as zeros."""
     on_gpu = device.type == "cuda"
     if on_gpu and torch.cuda.is_current_stream_capturing():
-        tiles = -(-tiles // 4) * 4  # the next ones begin at a multiple of 16 bytes again
+        tiles = -(-tiles // 4) * 4  # so that the next ones begin at a multiple of 16 bytes
         left = FOR_GRAPHS.get(device, ())
-        if len(left) < tiles:  # no product before the graph, or too many graphs
+        if len(left) < tiles:  # no product came before the graph, or there are too many graphs
             return torch.zeros(tiles, dtype=torch.int32, device=device)  # one more kernel in the graph
         FOR_GRAPHS[device] = left[tiles:]
         return left[:tiles]
@@ -298,11 +298,11 @@ def counters(device: torch.device, tiles: int) -> torch.Tensor:
 
 
 def check_arguments(a: torch.Tensor, b: torch.Tensor) -> None:
-    """Raise ``ValueError`` for what the kernel would compute wrongly or not at all."""
+    """Raise ``ValueError`` for arguments that the kernel would get wrong, or can't serve at all."""
     for name, x in (("a", a), ("b", b)):
         if x.layout != torch.strided:
             raise ValueError(f"{name} is {x.layout}; pass {name}.to_dense()")
-        if x.is_neg():  # the kernel would read memory in which the sign is not yet applied
+        if x.is_neg():  # its memory doesn't have the sign applied yet
             raise ValueError(f"{name} is negated lazily; pass {name}.resolve_neg()")
         if x.requires_grad and torch.is_grad_enabled():
             raise ValueError(f"{name} requires a gradient, which few_rows does not compute; use torch.no_grad()")

@@ -334,7 +334,7 @@ def check_config(config: Config, use_fast_accum: bool) -> None:
 
 
 def check_arguments(a, b, scale_a, scale_b, out_dtype) -> None:
-    """Raise ``ValueError`` for arguments that :func:`scaled_matmul` would compute wrongly or not at all."""
+    """Raise ``ValueError`` for arguments that :func:`scaled_matmul` would get wrong, or can't serve at all."""
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
         raise ValueError(f"a and b must be (M, K) and (K, N); got {tuple(a.shape)} and {tuple(b.shape)}")
     for name, x in (("a", a), ("b", b)):
@@ -362,7 +362,7 @@ def check_arguments(a, b, scale_a, scale_b, out_dtype) -> None:
     for name, x in (("a", a), ("b", b), ("scale_a", scale_a), ("scale_b", scale_b)):
         if x.layout != torch.strided:
             raise ValueError(f"{name} is {x.layout}; pass {name}.to_dense()")
-        if x.is_neg():  # the kernel would read memory in which the sign is not yet applied
+        if x.is_neg():  # its memory doesn't have the sign applied yet
             raise ValueError(f"{name} is negated lazily; pass {name}.resolve_neg()")
         if x.requires_grad and torch.is_grad_enabled():
             raise ValueError(f"{name} requires a gradient, which this function does not compute; use torch.no_grad()")

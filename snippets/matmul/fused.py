@@ -217,7 +217,7 @@ def linear(
     (N, K), leading = weight.shape, x.shape[:-1]
     out = torch.empty((*leading, N), dtype=x.dtype, device=x.device)
     if out.numel() == 0:
-        return out  # no program to start
+        return out  # nothing to launch
     M = out.numel() // N
     if M > LONGEST:
         raise ValueError(f"x has {M} rows, more than 2**30; split it")
@@ -271,7 +271,7 @@ def multiprocessors(device: torch.device) -> int:
 
 
 def check_arguments(x, weight, bias, activation) -> None:
-    """Raise ``ValueError`` for arguments that :func:`linear` would compute wrongly or not at all."""
+    """Raise ``ValueError`` for arguments that :func:`linear` would get wrong, or can't serve at all."""
     if x.ndim < 1 or weight.ndim != 2 or x.shape[-1] != weight.shape[1]:
         raise ValueError(f"x must be (..., K) and weight (N, K); got {tuple(x.shape)} and {tuple(weight.shape)}")
     if bias is not None and tuple(bias.shape) != (weight.shape[0],):
@@ -294,7 +294,7 @@ def check_arguments(x, weight, bias, activation) -> None:
     for name, tensor in given.items():
         if tensor.layout != torch.strided:
             raise ValueError(f"{name} is {tensor.layout}; pass {name}.to_dense()")
-        if tensor.is_neg():  # the kernel would read memory in which the sign is not yet applied
+        if tensor.is_neg():  # its memory doesn't have the sign applied yet
             raise ValueError(f"{name} is negated lazily; pass {name}.resolve_neg()")
         if tensor.requires_grad and torch.is_grad_enabled():
             raise ValueError(f"{name} requires a gradient, which this function does not compute; use torch.no_grad()")

@@ -95,8 +95,8 @@ def matmul(
     """Return ``a @ b`` in the dtype of ``a``, computed in float32.
 
     Args:
-        a, b: ``(M, K)`` and ``(K, N)``, float32, float16 or bfloat16, of any strides, on one device. A float32 product
-            uses no TF32.
+        a, b: ``(M, K)`` and ``(K, N)``, float32, float16 or bfloat16, with any strides, on one device. float32 is
+            multiplied without TF32.
         group: Rows of tiles in a group: 1 is row-major order.
         tile: Rows and columns of a tile of the result, and the step along K; powers of two, on a GPU the step from 16.
         num_warps, num_stages: As for any kernel of Triton's.
@@ -149,7 +149,7 @@ def check_arguments(a: torch.Tensor, b: torch.Tensor) -> None:
     for name, x in (("a", a), ("b", b)):
         if x.layout != torch.strided:
             raise ValueError(f"{name} is {x.layout}; pass {name}.to_dense()")
-        if x.is_neg():  # the kernel would read memory in which the sign is not yet applied
+        if x.is_neg():  # its memory doesn't have the sign applied yet
             raise ValueError(f"{name} is negated lazily; pass {name}.resolve_neg()")
         if x.requires_grad and torch.is_grad_enabled():
             raise ValueError(f"{name} requires a gradient, which matmul does not compute; use torch.no_grad()")

@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A matrix product for every shape: ``c = a @ b`` by the kernel and the tile that an estimate finds quickest.
+"""Multiply matrices of any shape, ``c = a @ b``, with the kernel and the tile that should be fastest for the shape.
 
-Four kernels, out of what the chapter's lessons teach one by one:
+There are four kernels, built from what the chapter's lessons teach one by one:
 
-- :func:`tile_kernel` loads tiles through pointers. Programs take tiles in the grouped order. Where there are few tiles,
-  several programs share one, each a stretch of K, and the last of them adds their sums in the order of K. A product of
-  few rows is computed transposed, ``cᵀ = bᵀ aᵀ``, so that the many columns of ``b`` fill the rows of the matrix units.
-- :func:`described_kernel` does the same, but loads tiles by tensor descriptors.
-- :func:`streamed_kernel` does, too; its tiles may be 192 columns wide, and programs share out the steps of all tiles
-  evenly, where the tiles would leave many of them without work in the last round.
-- :func:`persistent_kernel` loads tiles by tensor descriptors: one program for each multiprocessor takes tile after
-  tile. For large products.
+- :func:`tile_kernel` loads tiles through pointers, and goes through them in the grouped order. If there are few tiles,
+  several programs share each of them. Every program computes a stretch of K, and the last one adds all the sums, in the
+  order of K. A product of few rows is computed transposed, ``cᵀ = bᵀ aᵀ``, so that the many columns of ``b`` fill the
+  rows of the matrix units.
+- :func:`described_kernel` does the same, but loads tiles with tensor descriptors.
+- :func:`streamed_kernel` uses descriptors, too, and its tiles can be 192 columns wide. If the last round of tiles would
+  leave many programs without work, the programs divide the steps of all its tiles evenly among themselves.
+- :func:`persistent_kernel` is for large products. It loads with descriptors, and one program per multiprocessor
+  computes tile after tile.
 
-:func:`plan` says which, and how. It knows sizes only, so it runs without a GPU, and the same shape on the same kind of
-GPU always gives the same bits.
+:func:`plan` chooses the kernel and its settings with an estimate. It needs only the sizes, so it works without a GPU,
+and the same shape on the same kind of GPU always gives the same bits.
 
 Shapes: ``a`` is (M, K), ``b`` is (K, N), ``c`` is (M, N). FLOPs: 2 * M * N * K.
 
@@ -36,7 +37,7 @@ DTYPES = torch.float16, torch.bfloat16, torch.float32
 # --8<-- [start:order]
 @triton.jit
 def position(tile, tiles_m, tiles_n, GROUP_M: tl.constexpr):
-    """Return row and column of a tile, by the grouped order: GROUP_M tiles down, then the next column."""
+    """Return a tile's row and column in the grouped order: GROUP_M tiles down, then the next column."""
     per_group = GROUP_M * tiles_n
     first = tile // per_group * GROUP_M
     height = tl.minimum(tiles_m - first, GROUP_M)  # the last group may be lower
@@ -47,7 +48,7 @@ def position(tile, tiles_m, tiles_n, GROUP_M: tl.constexpr):
 # --8<-- [start:share]
 @triton.jit
 def share(M, N, K, parts, SPLIT: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
-    """Return which tile a program computes, which part of it, and the first and last of its steps along K."""
+    """Return a program's tile, its part of that tile, and where its steps along K begin and end."""
     pid, steps = tl.program_id(axis=0), tl.cdiv(K, BLOCK_K)
     if SPLIT:
         tiles = tl.cdiv(M, BLOCK_M) * tl.cdiv(N, BLOCK_N)
@@ -75,11 +76,11 @@ def tile_pointers(
     """Return pointers to BLOCK rows of ``a``, or columns of ``b``, from
     ``first``, and BLOCK_K steps of K from ``k``.
 
-    Also how far it is to the next tile along K. One offset in 64 bits leads
-    to the tile; those within it are INDEX, 32 bits where they suffice.
-    Beyond the end, rows begin again at ``first``, and need no mask. UNIT is
-    a promise to the compiler: that many elements, 16 bytes, begin at a
-    multiple of as many. So one instruction can load them.
+    Also return the distance to the next tile along K. One 64-bit offset
+    leads to the tile. Offsets within it have the dtype INDEX, 32 bits if
+    that's enough. Rows past the end wrap around to ``first``, so they need
+    no mask. UNIT promises the compiler that runs of UNIT elements, 16
+    bytes, are aligned, so that one instruction can load each of them.
     """
     begin, k = tl.cast(first, tl.int64), tl.cast(k, tl.int64)
     rows, steps = tl.arange(0, BLOCK), tl.arange(0, BLOCK_K).to(INDEX)
@@ -108,7 +109,7 @@ def store_tile(
     c_ptr, acc, m, n, M, N,
     SWAPPED: tl.constexpr, UNIT: tl.constexpr, INDEX: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """Store a tile of c, which is contiguous; SWAPPED: it is c transposed that is."""
+    """Store a tile of c, which is contiguous. If SWAPPED, the tile is of c transposed."""
     rows, columns = tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N)
     inside = (rows < tl.multiple_of(M - m, UNIT if SWAPPED else 1))[:, None]
     inside &= (columns < tl.multiple_of(N - n, 1 if SWAPPED else UNIT))[None, :]
@@ -129,7 +130,7 @@ def finish(
     SWAPPED: tl.constexpr, SPLIT: tl.constexpr, UNIT: tl.constexpr, INDEX: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """Store a tile; where programs share it, keep this one's sums, and the last adds them all and stores."""
+    """Store a tile. If programs share it, keep this program's sums; the last program adds them all and stores."""
     if not SPLIT:
         store_tile(c_ptr, acc, m, n, M, N, SWAPPED, UNIT, INDEX, BLOCK_M, BLOCK_N)
     else:
@@ -138,10 +139,10 @@ def finish(
         rows, columns = tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N)
         pieces = partial_ptr + tile.to(tl.int64) * parts * TILE
         tl.store(pieces + part * TILE + rows[:, None] * BLOCK_N + columns[None, :], acc)
-        tl.debug_barrier()  # all threads have stored, before one counts
+        tl.debug_barrier()  # all threads store before one of them counts
         before = tl.atomic_add(count_ptr + tile, 1, sem="acq_rel", scope="gpu")
         if before == parts - 1:  # the others have stored theirs
-            for top in range(0, BLOCK_M, ROWS):  # a strip of the tile after the other, to need few registers
+            for top in range(0, BLOCK_M, ROWS):  # strip by strip, which needs fewer registers
                 strip = pieces + top * BLOCK_N + tl.arange(0, ROWS)[:, None] * BLOCK_N + columns[None, :]
                 total = tl.load(strip, cache_modifier=".cg")
                 for piece in tl.range(1, parts, loop_unroll_factor=4):
@@ -192,7 +193,7 @@ def described_kernel(
     C_UNIT: tl.constexpr, INDEX: tl.constexpr, PRECISION: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
 ):  # fmt: skip
-    """Multiply as :func:`tile_kernel`, but tiles come by tensor descriptors, which need neither offsets nor masks."""
+    """Multiply like :func:`tile_kernel`, but load with tensor descriptors, which need neither offsets nor masks."""
     tile, part, begin, end = share(M, N, K, parts, SPLIT, BLOCK_M, BLOCK_N, BLOCK_K)
     pid_m, pid_n = position(tile, tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N), GROUP_M)
     m, n = pid_m * BLOCK_M, pid_n * BLOCK_N
@@ -217,13 +218,13 @@ def streamed_kernel(
 ):  # fmt: skip
     """Multiply in tiles of BLOCK_N + MORE_N columns.
 
-    Programs take turns at the first ``whole`` tiles, and share the rest.
+    Programs compute the first ``whole`` tiles in turns, a whole tile at a time, and share the rest.
 
-    The steps of those others, tile after tile, are one stream, of which each program gets as many as the next one.
-    So it may begin and end within a tile. Who has a tile's last step adds the sums of the others, and stores.
+    The steps of the rest, tile after tile, form a stream, and each program gets an equally long part of it. So a part
+    may begin and end within a tile. The program with a tile's last step adds the others' sums and stores the tile.
     """
     WIDTH: tl.constexpr = BLOCK_N + MORE_N
-    LEFT: tl.constexpr = BLOCK_N if MORE_N else BLOCK_N // 2  # the sums are kept in two pieces, side by side
+    LEFT: tl.constexpr = BLOCK_N if MORE_N else BLOCK_N // 2  # the sums are kept in two halves, side by side
     RIGHT: tl.constexpr = WIDTH - LEFT
     pid, programs = tl.program_id(axis=0), tl.num_programs(axis=0)
     tiles_m, tiles_n, steps = tl.cdiv(M, BLOCK_M), tl.cdiv(N, WIDTH), tl.cdiv(K, BLOCK_K)
@@ -235,7 +236,7 @@ def streamed_kernel(
         pieces = tl.cdiv(end, steps) - first
     for turn in range(pieces + tl.cdiv(tl.maximum(whole - pid, 0), programs)):
         tile, step_0, step_1 = pid + (turn - pieces) * programs, 0, steps
-        shared = first + pieces - 1 - turn  # the last first: then nobody waits long for the sums of its beginning
+        shared = first + pieces - 1 - turn  # last tile first, so that others needn't wait long for its sums
         if turn < pieces:
             tile, before = whole + shared, shared * steps
             step_0, step_1 = tl.maximum(begin - before, 0), tl.minimum(end - before, steps)
@@ -262,12 +263,12 @@ def streamed_kernel(
             sums = partial_ptr + pid * (BLOCK_M * WIDTH)
             tl.store(sums + at_left, left)
             tl.store(sums + at_right, right)
-            tl.debug_barrier()  # all threads have stored, before one counts
+            tl.debug_barrier()  # all threads store before one of them counts
             tl.atomic_add(count_ptr + shared, 1, sem="release", scope="gpu")
         else:
             if step_0 > 0:
-                other = ((shared * steps + 1) * programs - 1) // stream  # who has the tile's first step
-                # It waits for programs before it only, and a GPU starts these first: so they will be done.
+                other = ((shared * steps + 1) * programs - 1) // stream  # the program with the tile's first step
+                # It waits only for programs with lower numbers. A GPU starts those first, so the wait ends.
                 while tl.atomic_add(count_ptr + shared, 0, sem="acquire", scope="gpu") < pid - other:
                     pass
                 for program in range(other, pid):
@@ -297,9 +298,9 @@ def persistent_kernel(
             a_tile = a.load([pid_m * BLOCK_M, k]) if A_ALONG_K else a.load([k, pid_m * BLOCK_M]).T
             b_tile = b.load([pid_n * BLOCK_N, k]).T if B_ALONG_K else b.load([k, pid_n * BLOCK_N])
             acc = tl.dot(a_tile, b_tile, acc, input_precision=PRECISION)
-        stored += programs  # counted again: the loads may be at the next tile by now
+        stored += programs  # computed again, because the loads may be at the next tile by now
         pid_m, pid_n = position(stored, tiles_m, tiles_n, GROUP_M)
-        # In two halves, which take half of the shared memory.
+        # Store two halves, one by one, which needs half as much shared memory.
         halves = tl.permute(tl.reshape(acc.to(c.dtype), (BLOCK_M, 2, BLOCK_N // 2)), (0, 2, 1))
         left, right = tl.split(halves)
         c.store([pid_m * BLOCK_M, pid_n * BLOCK_N], left)
@@ -309,44 +310,45 @@ def persistent_kernel(
 
 # --8<-- [start:plan]
 class Plan(NamedTuple):
-    """A way to compute a product."""
+    """How to compute a product."""
 
     kernel: str  # "tile", "described", "streamed" or "persistent"
-    swapped: bool  # whether it is computed transposed: then block_m counts columns of c
+    swapped: bool  # whether to compute the transpose; then block_m counts columns of c
     block_m: int
     block_n: int
     block_k: int
     num_warps: int
     num_stages: int
-    parts: int  # programs that share a tile, each a stretch of K
+    parts: int  # programs that share a tile, each with its own stretch of K
     programs: int
-    more_n: int = 0  # columns of a streamed tile beside block_n
-    whole: int = 0  # tiles that programs take turns at, before the streamed ones
+    more_n: int = 0  # columns of a streamed tile in addition to block_n
+    whole: int = 0  # tiles that one program computes alone, before the streamed ones
 
 
 # --8<-- [start:constants]
-# Fitted to an H200's times for 37 sizes (bfloat16, operands in rotation,
-# Triton 3.9), by random search. Of a multiprocessor, in a nanosecond:
-# FLOPs, divided by the bytes of an element; FLOPs of float32 without matrix
-# units; bytes from L2; bytes of sums stored; bytes of pieces that one
-# program adds up. Of all together: bytes from memory.
+# A random search fitted these to an H200's times for 37 sizes (bfloat16,
+# operands in rotation, Triton 3.9). A multiprocessor does this much in a
+# nanosecond: FLOPs, to be divided by the bytes of an element; FLOPs of
+# float32 without matrix units; bytes loaded from L2; bytes of sums stored;
+# bytes of partial sums that one program adds up. The last is for the whole
+# GPU: bytes from memory.
 FLOPS, FLOPS_BY_HAND, L2_BYTES, STORES, ONE_READS, MEMORY = (
     11_000, 500, 130, 800, 20, 4_300,
 )
-# How much of these FLOPs a tile reaches, by block_m and block_n; and how
-# much more of them with descriptors.
+# The share of these FLOPs that a tile reaches, by block_m and block_n.
 REACHED = {
     (128, 256): 1.08, (128, 192): 0.82, (128, 128): 1.0, (64, 256): 0.94,
     (64, 128): 0.89, (128, 64): 0.71, (64, 64): 0.59, (64, 32): 0.46,
 }
-# (of 8 warps, where 4 would do, one program has room).
+# Factors: with descriptors; with 8 warps where 4 would do, so that only
+# one program fits.
 DESCRIBED, ALONE = 1.2, 0.92
-# How much longer a step takes in a stream: neighbors load the same tiles,
-# but not at the same time.
+# How many times as long a step takes in a stream, where neighbors load the
+# same tiles at different times.
 OUT_OF_STEP = 1.07
-# Nanoseconds: the first load of a program until its last store, without its
-# steps; a load; what a step takes besides; waiting for the last program.
-# And how much of the first is left between two tiles of a persistent
+# Nanoseconds: from a program's first load to its last store, without its
+# steps; for a load; for the rest of a step; waiting for the last program.
+# And the share of the first that remains between two tiles of a persistent
 # program.
 EDGE, LATENCY, TURN, LAST, OVERLAPPED = 2_500, 1_000, 17, 2_200, 0.37
 # --8<-- [end:constants]
@@ -355,7 +357,7 @@ EDGE, LATENCY, TURN, LAST, OVERLAPPED = 2_500, 1_000, 17, 2_200, 0.37
 # block_m, block_n, block_k for elements of 2 bytes, num_warps, num_stages
 TILES = [
     (128, 256, 64, 8, 3),
-    (128, 128, 64, 4, 3),  # two of it fit on a multiprocessor of an H200
+    (128, 128, 64, 4, 3),  # two such programs fit on a multiprocessor of an H200
     (64, 256, 64, 4, 4),
     (64, 128, 64, 4, 4),
     (64, 64, 128, 4, 4),
@@ -379,15 +381,15 @@ def plan(
     M: int, N: int, K: int, *, size: int = 2, by_hand: bool = False, wide: bool = True,
     multiprocessors: int = 132, shared: int = 232_448,
 ) -> Plan:  # fmt: skip
-    """Return the plan that should be quickest, by :func:`estimate`.
+    """Return the plan that :func:`estimate` says is fastest.
 
     Args:
-        M, N, K: From 1.
-        size: Bytes of an element of a and b.
-        by_hand: Whether it is float32 in full precision, which matrix units cannot do.
-        wide: Whether 16 bytes can be loaded at once, everywhere.
-        multiprocessors, shared: How many there are, and the bytes of shared memory that a program may use; by default
-            an H200's.
+        M, N, K: At least 1.
+        size: Bytes per element of a and b.
+        by_hand: Whether to multiply float32 in full precision, which the matrix units can't do.
+        wide: Whether all loads can be 16 bytes wide.
+        multiprocessors, shared: The number of multiprocessors, and the bytes of shared memory that a program may use.
+            The defaults are an H200's.
 
     >>> plan(1, 4096, 4096).swapped, plan(8192, 8192, 8192).kernel
     (True, 'persistent')
@@ -398,7 +400,7 @@ def plan(
 
 
 def candidates(M, N, K, size, by_hand, wide, multiprocessors, shared) -> Iterator[Plan]:
-    """Yield the plans that can be served and may be good."""
+    """Yield the plans that work and may be fast."""
     few, swapped = min(M, N) <= FEW, M <= FEW and M <= N
     rows, columns = (N, M) if swapped else (M, N)  # of what is computed
     if few and not by_hand:
@@ -408,14 +410,14 @@ def candidates(M, N, K, size, by_hand, wide, multiprocessors, shared) -> Iterato
     for kernel, tile in ((kernel, tile) for kernel, tiles in kernels if wide or kernel == "tile" for tile in tiles):
         m, n, k, warps, stages = tile
         if not few and (m >= 2 * rows or n >= 2 * columns):
-            continue  # half of the tile would do nothing
+            continue  # half of the tile would be empty
         if few:
             n = min(n, max(8, triton.next_power_of_2(columns)))
         if not by_hand:
             k = k * 2 // size
         stages = max(1, min(stages, shared // ((m + n) * k * size)))
         tiles, steps = -(-rows // m) * -(-columns // n), -(-K // k)
-        # At most 8 programs for each multiprocessor, so that the pieces stay few, and (parts * steps) below 2**31.
+        # At most 8 programs per multiprocessor, so that there are few partial sums, and parts * steps below 2**31.
         for parts in range(1, max(1, min(steps // 2, 8 * multiprocessors // tiles, 2**30 // steps)) + 1):
             if stages * (m + n) * k * size <= shared:
                 yield Plan(kernel, swapped, m, n, k, warps, stages, parts, tiles * parts)
@@ -429,14 +431,14 @@ def candidates(M, N, K, size, by_hand, wide, multiprocessors, shared) -> Iterato
 
 
 def candidates_streamed(M, N, K, multiprocessors, shared) -> Iterator[Plan]:
-    """Yield plans with one program for each multiprocessor: all tiles whole, or those of the last rounds streamed."""
+    """Yield plans with one program per multiprocessor, with whole tiles only or with the last rounds streamed."""
     for m, n, more, k, warps, stages in TILES_STREAMED:
         tiles, steps = -(-M // m) * -(-N // (n + more)), -(-K // k)
         if 2 * stages * (m + n + more) * k > shared or m >= 2 * M or n >= N:
             continue
         rounds = -(-tiles // multiprocessors)
         yield Plan("streamed", False, m, n, k, warps, stages, 1, -(-tiles // rounds), more, tiles)
-        # Streamed are the last round, which is not full, and the full one before it.
+        # The last round, which isn't full, is streamed, together with the full one before it.
         whole = max(0, rounds - 2) * multiprocessors
         stream = (tiles - whole) * steps
         if tiles % multiprocessors and stream >= 8 * multiprocessors and stream * multiprocessors < 2**31:
@@ -444,16 +446,16 @@ def candidates_streamed(M, N, K, multiprocessors, shared) -> Iterator[Plan]:
 
 
 def plan_of_few(rows, columns, K, size, swapped, wide, multiprocessors, shared) -> Plan:
-    """Return the plan where columns are few.
+    """Return the plan for few columns.
 
-    Reading the other matrix is the work, so all multiprocessors must begin at once.
+    Most of the work is reading the other matrix, so all multiprocessors should begin at once.
 
-    One program for each, with six tiles under way, where that leaves few without work; otherwise two, with four.
+    Each has one program, with six tiles under way, if that leaves few without work; otherwise two, with four tiles.
     """
     m, n, k = 64, max(8, triton.next_power_of_2(columns)), (256 if wide else 64) // size
     if wide and -(-rows // m) > 2 * multiprocessors:
         m *= 2
-    # wgmma, the instruction of 4 warps, takes float32 only along K. With 2, another one takes it along N, too.
+    # wgmma, which needs 4 warps, reads float32 only along K. With 2 warps, another instruction reads it along N, too.
     warps = 2 if size == 4 else 4
     tiles, steps = -(-rows // m), -(-K // k)
     for each, stages in ((1, 6), (2, 4)):
@@ -469,15 +471,15 @@ def plan_of_few(rows, columns, K, size, swapped, wide, multiprocessors, shared) 
 def estimate(
     M, N, K, size, by_hand, multiprocessors, shared, plan: Plan
 ) -> float:
-    """Return the nanoseconds that a product may take."""
+    """Return an estimate of how long a product takes, in nanoseconds."""
     m, n, k = plan.block_m, plan.block_n + plan.more_n, plan.block_k
-    # Bytes of a step; steps of a program, for each tile.
+    # Bytes loaded in a step, and a program's steps per tile.
     loaded, steps = (m + n) * k * size, -(-K // (k * plan.parts))
     tiles = -(-M // m) * -(-N // n)
     together = 1
     if plan.kernel in ("tile", "described"):
-        # How many programs have room on a multiprocessor at once: each
-        # thread has 64 registers beside the sums.
+        # How many programs fit on a multiprocessor, if each thread has 64
+        # registers in addition to its sums.
         registers = plan.num_warps * 32 * 64 + m * n
         room = max(
             1, min(shared // (plan.num_stages * loaded), 2**16 // registers)
@@ -525,20 +527,20 @@ def estimate(
 
 # --8<-- [start:host]
 def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Return ``a @ b``, added up in float32, the same bits in every run.
+    """Return ``a @ b``, with sums in float32 and the same bits in every run.
 
     Args:
-        a: ``(M, K)``, float16, bfloat16 or float32, any strides; on a GPU, or in the interpreter on the CPU. float32 is
-            multiplied as TF32 where ``torch.set_float32_matmul_precision`` allows it.
-        b: ``(K, N)`` of the dtype and on the device of ``a``, any strides.
+        a: ``(M, K)``, float16, bfloat16 or float32, with any strides; on a GPU, or in the interpreter on the CPU.
+            float32 is multiplied as TF32 if ``torch.set_float32_matmul_precision`` allows that.
+        b: ``(K, N)`` with the dtype and the device of ``a`` and any strides.
 
     Returns:
-        ``(M, N)`` of the dtype of ``a``, contiguous. The kernel may still be running. ``a`` and ``b`` are copied first
-        if neither their rows nor their columns are contiguous, or if c has more than 64 rows and columns and
-        loads of 16 bytes would not be aligned.
+        ``(M, N)`` of the dtype of ``a``, contiguous. The kernel may still be running. A matrix is copied first if
+        neither its rows nor its columns are contiguous. Both are copied if c has more than 64 rows and columns and
+        loads of 16 bytes wouldn't be aligned.
 
     Raises:
-        ValueError: An argument is something that the kernels cannot serve.
+        ValueError: If an argument is something the kernels can't serve.
 
     >>> matmul(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0], [4.0]]))
     tensor([[11.]])
@@ -547,13 +549,13 @@ def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         if x.requires_grad and torch.is_grad_enabled():
             raise ValueError(f"{name} requires a gradient, which matmul does not compute; use torch.no_grad()")
     if torch.compiler.is_compiling():
-        return compiled_matmul(a, b)  # which torch.compile does not look into
+        return compiled_matmul(a, b)  # torch.compile doesn't look into it
     return product(a, b, keep=True)
 
 
 @torch.library.custom_op("triton_by_example::matmul", mutates_args=())
 def compiled_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Multiply for ``torch.compile``; keep no memory, for the compiler may make a CUDA graph of it."""
+    """Multiply under ``torch.compile``, without kept memory, because the compiler may make a CUDA graph of it."""
     return product(a, b, keep=False)
 
 
@@ -563,29 +565,29 @@ def _(a, b):
 
 
 def product(a: torch.Tensor, b: torch.Tensor, *, keep: bool) -> torch.Tensor:
-    """Multiply as :func:`matmul`. All that depends on shapes is looked up; the rest is to allocate and to launch."""
+    """Multiply as in :func:`matmul`: look up what depends on the shapes, then allocate and launch."""
     for name, x in (("a", a), ("b", b)):
         if x.layout != torch.strided:
             raise ValueError(f"{name} is {x.layout}; pass {name}.to_dense()")
-        if x.is_neg():  # the kernel would read memory in which the sign is not yet applied
+        if x.is_neg():  # its memory doesn't have the sign applied yet
             raise ValueError(f"{name} is negated lazily; pass {name}.resolve_neg()")
     precision = "ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32"
     begins = a.data_ptr() % 16 == 0, b.data_ptr() % 16 == 0
     launch = prepared(a.shape, a.stride(), b.shape, b.stride(), a.dtype, b.dtype, a.device, b.device, begins, precision)
-    if launch.copied is not None:  # which elements to add to K; see copy_along_k
+    if launch.copied is not None:  # what to copy, and the zeros to add along K; see copy_along_k
         for_a, for_b, more = launch.copied
         a = copy_along_k(a, more) if for_a else a
         b = copy_along_k(b.t(), more).t() if for_b else b
         return product(a, b, keep=keep)
     c = torch.empty(*launch.shape, dtype=a.dtype, device=a.device)
     plan = launch.plan
-    if plan is None:  # nothing to compute, or sums of nothing
+    if plan is None:  # nothing to compute, or only empty sums
         return c.zero_()
     with torch.cuda.device_of(a):
         if plan.kernel == "persistent":
             given = [a, b, c]
         else:
-            partial = count = c  # which nobody reads or writes
+            partial = count = c  # placeholders that nobody reads or writes
             if launch.sums:
                 partial = torch.empty(launch.sums, dtype=torch.float32, device=a.device)
                 count = counters(a.device, launch.shared, keep)
@@ -601,7 +603,7 @@ def product(a: torch.Tensor, b: torch.Tensor, *, keep: bool) -> torch.Tensor:
 # --8<-- [start:prepared]
 @dataclasses.dataclass
 class Launch:
-    """All of a launch that does not change from call to call."""
+    """Everything about a launch that doesn't change from call to call."""
 
     shape: tuple[int, int]  # of c
     plan: Plan | None = None
@@ -609,15 +611,15 @@ class Launch:
     numbers: tuple[int, ...] = ()  # arguments after the tensors
     options: dict = dataclasses.field(default_factory=dict)
     described: tuple = ()  # shape, strides and block of each descriptor
-    sums: int = 0  # that programs keep for each other
-    shared: int = 0  # tiles that they share
+    sums: int = 0  # partial sums that programs keep for each other
+    shared: int = 0  # tiles that programs share
     copied: tuple[bool, bool, int] | None = None
-    compiled: triton.compiler.CompiledKernel | None = None  # by the first launch; in the interpreter, never
+    compiled: triton.compiler.CompiledKernel | None = None  # set by the first launch, except in the interpreter
 
     def run(self, *given) -> None:
-        """Launch the kernel; but for the first time without asking Triton which compiled kernel fits these arguments.
+        """Launch the kernel. After the first launch, don't ask Triton which compiled kernel fits the arguments.
 
-        That is always the same one, since all that Triton looks at belongs to the key of :func:`prepared`.
+        It is always the same one, because everything Triton looks at is part of the key of :func:`prepared`.
         """
         grid = self.plan.programs, 1, 1
         if self.compiled is None:
@@ -629,7 +631,7 @@ class Launch:
 
 @functools.lru_cache(maxsize=4096)
 def prepared(a_shape, a_stride, b_shape, b_stride, a_dtype, b_dtype, a_device, b_device, begins, precision) -> Launch:
-    """Check the arguments and decide; ``begins``: whether a, and whether b, begins at a multiple of 16 bytes."""
+    """Check the arguments and plan the launch. ``begins`` says whether a and b begin at multiples of 16 bytes."""
     check_arguments(a_shape, b_shape, a_dtype, b_dtype, a_device, b_device)
     (M, K), N, size = a_shape, b_shape[1], a_dtype.itemsize
     if M * N * K == 0:
@@ -673,20 +675,20 @@ def prepared(a_shape, a_stride, b_shape, b_stride, a_dtype, b_dtype, a_device, b
 
 
 class Walk(NamedTuple):
-    """The layout of a side of the product in memory: rows of a, or columns of b, and along K."""
+    """How one side of the product is laid out in memory: the rows of a, or the columns of b."""
 
     rows: int
     K: int
     along_k: bool  # whether neighbors in memory are neighbors along K
-    stride: int  # elements from one row to the next, or, where these are neighbors, from one step of K to the next
+    stride: int  # elements from one row to the next or, if rows are neighbors, from one step along K to the next
 
     def aligned(self, unit: int) -> bool:
-        """Return whether each run of neighbors begins at a multiple of 16 bytes from the first, and ends at one."""
+        """Return whether each run of neighbors begins and ends a multiple of 16 bytes away from the first element."""
         run, runs = (self.K, self.rows) if self.along_k else (self.rows, self.K)
         return run % unit == 0 and self.stride % unit == 0 and (self.stride >= run or runs == 1)
 
     def reach(self, block: int, block_k: int) -> int:
-        """Return a bound on the offsets within a tile: more than the largest."""
+        """Return a bound that is larger than all offsets within a tile."""
         return block * self.stride + block_k if self.along_k else block + block_k * self.stride
 
     def described(self, block: int, block_k: int) -> tuple:
@@ -697,7 +699,7 @@ class Walk(NamedTuple):
 
 
 def walk(rows: int, K: int, strides: tuple[int, int]) -> Walk | None:
-    """Return how a side lies, or None if it has no neighbors along either dimension."""
+    """Return the layout of a side, or None if it is contiguous along neither dimension."""
     if strides[1] == 1 or K == 1:
         return Walk(rows, K, True, strides[0] if rows > 1 else 0)
     if strides[0] == 1 or rows == 1:
@@ -712,18 +714,18 @@ def copy_along_k(x: torch.Tensor, more: int) -> torch.Tensor:
 
 
 # --8<-- [start:counters]
-KEPT = {}  # by device and stream: launches on one stream follow each other, so they can share
-FOR_GRAPHS = {}  # by device: what no graph has yet. A graph may run on any stream, at any time: so it shares none
+KEPT = {}  # by device and stream; launches on one stream run one after another, so they can share
+FOR_GRAPHS = {}  # by device; not given to a graph yet. A graph may run on any stream at any time, so it never shares
 ROOM = 2**20
 
 
 def counters(device: torch.device, tiles: int, keep: bool) -> torch.Tensor:
-    """Return zeros for a launch on the current stream of the current device, which leaves them zeros."""
+    """Return zeros for a launch on the current stream. The launch leaves them as zeros."""
     if not keep:
-        return torch.zeros(tiles, dtype=torch.int32, device=device)  # one more kernel, of a microsecond or two
+        return torch.zeros(tiles, dtype=torch.int32, device=device)  # costs one more kernel, a microsecond or two
     on_gpu = device.type == "cuda"
     if on_gpu and torch.cuda.is_current_stream_capturing():
-        tiles = -(-tiles // 4) * 4  # the next ones begin at a multiple of 16 bytes again
+        tiles = -(-tiles // 4) * 4  # so that the next ones begin at a multiple of 16 bytes
         left = FOR_GRAPHS.get(device, ())
         if len(left) < tiles:
             return torch.zeros(tiles, dtype=torch.int32, device=device)
@@ -741,23 +743,23 @@ def counters(device: torch.device, tiles: int, keep: bool) -> torch.Tensor:
 
 @functools.cache
 def limits_of(device: torch.device) -> dict[str, int]:
-    """Return what a GPU has of what :func:`plan` asks for; in the interpreter, nothing, for those of an H200."""
+    """Return the limits of a GPU that :func:`plan` needs; in the interpreter, none, so that it uses an H200's."""
     if device.type != "cuda":
         return {}
     properties = torch.cuda.get_device_properties(device)
-    # More than a program gets unasked, where the GPU has it; torch names no such limit on AMD's GPUs.
+    # A program can ask for more than the default. torch has no such limit for AMD's GPUs.
     shared = getattr(properties, "shared_memory_per_block_optin", properties.shared_memory_per_block)
     return {"multiprocessors": properties.multi_processor_count, "shared": shared}
 
 
 def check_arguments(a_shape, b_shape, a_dtype, b_dtype, a_device, b_device) -> None:
-    """Raise ``ValueError`` for what the kernels would compute wrongly or not at all."""
+    """Raise ``ValueError`` for arguments that the kernels would get wrong, or can't serve at all."""
     if len(a_shape) != 2 or len(b_shape) != 2 or a_shape[1] != b_shape[0] or a_dtype != b_dtype or a_device != b_device:
         raise ValueError(
             "a must be (M, K) and b (K, N), of one dtype and on one device; "
             f"got {tuple(a_shape)} of {a_dtype} on {a_device} and {tuple(b_shape)} of {b_dtype} on {b_device}"
         )
-    if max(*a_shape, *b_shape) >= 2**30:  # (for 2**31 programs, the result would be larger than any memory)
+    if max(*a_shape, *b_shape) >= 2**30:  # (with 2**31 programs, the result would be larger than any memory)
         raise ValueError(f"dimensions must be below 2**30; got {tuple(a_shape)} and {tuple(b_shape)}")
     if a_dtype not in DTYPES:
         raise ValueError(f"dtype {a_dtype} is not supported; use one of {', '.join(map(str, DTYPES))}")

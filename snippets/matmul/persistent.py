@@ -252,7 +252,7 @@ def matmul(
     """Return ``a @ b``, computed by :func:`matmul_kernel`.
 
     Args:
-        a: ``(M, K)`` on a GPU (in the interpreter, on the CPU), of one of ``DTYPES``, with any strides.
+        a: ``(M, K)`` on a GPU (in the interpreter, on the CPU), with one of ``DTYPES`` and any strides.
         b: ``(K, N)``, otherwise like ``a``.
         config: How to cut and schedule the product. By default, :func:`configuration` chooses one for its size, with
             fewer stages on a GPU with less shared memory.
@@ -390,7 +390,7 @@ def check_arguments(a: torch.Tensor, b: torch.Tensor, input_precision: str) -> N
     for name, x in (("a", a), ("b", b)):
         if x.layout != torch.strided:
             raise ValueError(f"{name} is {x.layout}; pass {name}.to_dense()")
-        if x.is_neg():  # the kernel would read memory in which the sign is not yet applied
+        if x.is_neg():  # its memory doesn't have the sign applied yet
             raise ValueError(f"{name} is negated lazily; pass {name}.resolve_neg()")
         if x.requires_grad and torch.is_grad_enabled():
             raise ValueError(f"{name} requires a gradient, which matmul does not compute; use torch.no_grad()")

@@ -72,8 +72,8 @@ def matmul(
     """Return ``a @ b``.
 
     Args:
-        a: ``(M, K)`` on a GPU (in the interpreter: on the CPU), of one of ``DTYPES``, of any strides.
-        b: ``(K, N)`` of the dtype and on the device of ``a``, of any strides. On Hopper, float32 is fastest where
+        a: ``(M, K)`` on a GPU (in the interpreter: on the CPU), with one of ``DTYPES`` and any strides.
+        b: ``(K, N)`` of the dtype and on the device of ``a``, with any strides. On Hopper, float32 is fastest where
             columns of ``b`` have no gaps, as in ``weight.T``.
         input_precision: How float32 is multiplied, one of ``PRECISIONS``. It changes nothing for 16-bit inputs.
         sums: The dtype in which products are added up: float32, or float16 where ``a`` is float16.
@@ -147,7 +147,7 @@ def check_block(block: dict) -> None:
 
 
 def check_arguments(a, b, input_precision, sums, out_dtype) -> None:
-    """Raise ``ValueError`` for arguments that :func:`matmul` would compute wrongly or not at all."""
+    """Raise ``ValueError`` for arguments that :func:`matmul` would get wrong, or can't serve at all."""
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
         raise ValueError(f"a and b must be (M, K) and (K, N); got {tuple(a.shape)} and {tuple(b.shape)}")
     if b.dtype != a.dtype or b.device != a.device:
@@ -170,7 +170,7 @@ def check_arguments(a, b, input_precision, sums, out_dtype) -> None:
     for name, x in (("a", a), ("b", b)):
         if x.layout != torch.strided:
             raise ValueError(f"{name} is {x.layout}; pass {name}.to_dense()")
-        if x.is_neg():  # the kernel would read memory in which the sign is not yet applied
+        if x.is_neg():  # its memory doesn't have the sign applied yet
             raise ValueError(f"{name} is negated lazily; pass {name}.resolve_neg()")
         if x.requires_grad and torch.is_grad_enabled():
             raise ValueError(f"{name} requires a gradient, which matmul does not compute; use torch.no_grad()")

@@ -264,7 +264,7 @@ def matmul(
         ``(M, N)`` of the dtype of ``a``, contiguous.
 
     Raises:
-        ValueError: An argument is something that the kernel cannot serve.
+        ValueError: If an argument is something the kernel can't serve.
 
     >>> matmul(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0], [4.0]]))
     tensor([[11.]])
@@ -324,13 +324,13 @@ def limits_of(device: torch.device) -> dict[str, int]:
     if device.type != "cuda":
         return {}
     properties = torch.cuda.get_device_properties(device)
-    # More than a program gets unasked, where the GPU has it; torch names no such limit on AMD's GPUs.
+    # A program can ask for more than the default. torch has no such limit for AMD's GPUs.
     shared = getattr(properties, "shared_memory_per_block_optin", properties.shared_memory_per_block)
     return {"multiprocessors": properties.multi_processor_count, "shared": shared}
 
 
 def check_arguments(a: torch.Tensor, b: torch.Tensor, input_precision: str) -> None:
-    """Raise ``ValueError`` for what the kernel would compute wrongly or not at all."""
+    """Raise ``ValueError`` for what the kernel would get wrong, or can't serve at all."""
     interpreted = not isinstance(matmul_kernel, triton.JITFunction)
     for name, x in (("a", a), ("b", b)):
         if x.device.type != ("cpu" if interpreted else "cuda"):
@@ -342,7 +342,7 @@ def check_arguments(a: torch.Tensor, b: torch.Tensor, input_precision: str) -> N
             raise ValueError("Triton's interpreter multiplies bfloat16 wrongly (seen in 3.6 to 3.9); use float32 there")
         if x.layout != torch.strided:
             raise ValueError(f"{name} is {x.layout}; pass {name}.to_dense()")
-        if x.is_neg():  # the kernel would read memory in which the sign is not yet applied
+        if x.is_neg():  # its memory doesn't have the sign applied yet
             raise ValueError(f"{name} is negated lazily; pass {name}.resolve_neg()")
         if x.requires_grad and torch.is_grad_enabled():
             raise ValueError(f"{name} requires a gradient, which matmul does not compute; use torch.no_grad()")

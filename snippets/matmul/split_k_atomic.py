@@ -68,7 +68,7 @@ def matmul(a: torch.Tensor, b: torch.Tensor, *, parts: int, blocks: dict[str, in
         blocks: Sides of a tile; by default ``BLOCKS``.
 
     Raises:
-        ValueError: An argument is something that the kernel cannot serve.
+        ValueError: If an argument is something the kernel can't serve.
 
     >>> matmul(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0], [4.0]]), parts=2)
     tensor([[11.]])

@@ -55,7 +55,7 @@ def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """Return ``a @ b``, computed by a program for each element: for comparison, not for use.
 
     Args:
-        a: ``(M, K)``, of any strides; float16, bfloat16 or float32, less than 2**31 elements away from its first.
+        a: ``(M, K)``, with any strides; float16, bfloat16 or float32, less than 2**31 elements away from its first.
         b: ``(K, N)``, alike.
 
     Raises:

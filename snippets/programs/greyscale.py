@@ -90,7 +90,7 @@ def greyscale(
         raise ValueError(f"{height} rows take a block of more rows than {block[0]}")
     gray = torch.empty(height, width, dtype=torch.uint8, device=picture.device)
     if gray.numel() == 0:
-        return gray  # no program to start
+        return gray  # nothing to launch
 
     def grid(meta):
         columns = triton.cdiv(width, meta["BLOCK_X"])
@@ -110,7 +110,7 @@ def greyscale(
 
 # --8<-- [start:check]
 def check_arguments(picture: torch.Tensor, channel_dim: int, block: tuple[int, int], num_warps: int) -> None:
-    """Raise ``ValueError`` for arguments that :func:`greyscale` would compute wrongly or not at all."""
+    """Raise ``ValueError`` for arguments that :func:`greyscale` would get wrong, or can't serve at all."""
     if picture.dtype != torch.uint8:
         raise ValueError(f"picture has dtype {picture.dtype}; it takes torch.uint8, values 0 to 255")
     if picture.ndim != 3:
@@ -128,7 +128,7 @@ def check_arguments(picture: torch.Tensor, channel_dim: int, block: tuple[int, i
         raise ValueError(
             "picture is on the CPU; move it to a GPU, or set TRITON_INTERPRET=1 before importing this file"
         )
-    if picture.is_neg():  # the kernel would read memory in which the sign is not yet applied
+    if picture.is_neg():  # its memory doesn't have the sign applied yet
         raise ValueError("picture is negated lazily; pass picture.resolve_neg()")
     if len(block) != 2 or not all(isinstance(side, int) and side > 0 and side & (side - 1) == 0 for side in block):
         raise ValueError(f"block must be two powers of two, rows and columns; got {block}")

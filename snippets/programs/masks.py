@@ -4,7 +4,7 @@
 A masked load keeps the shape of its block; lanes that are off hold ``other``. In a reduction ``other`` has to be the
 value that changes nothing: 0 for a sum, 1 for a product, and for a maximum the lowest value of the dtype.
 
-- :func:`row_sum`, :func:`row_max`, :func:`row_prod`: over each row of a tensor ``(rows, columns)``, of any strides
+- :func:`row_sum`, :func:`row_max`, :func:`row_prod`: over each row of a tensor ``(rows, columns)``, with any strides
 - :func:`pad`: a 1-D tensor, continued by ``other`` to a multiple of the block
 - :func:`relu_`: sets what is not above zero to zero, in place; a mask that depends on the data
 
@@ -105,7 +105,7 @@ def row_sum(x: torch.Tensor, *, tile: tuple[int, int] | None = None) -> torch.Te
     """Return the sum of each row, as ``x.sum(dim=1)`` does: integers in int64, float16 and bfloat16 added in float32.
 
     Args:
-        x: ``(rows, columns)`` on a GPU (in the interpreter: the CPU), of one of ``DTYPES``, of any strides.
+        x: ``(rows, columns)`` on a GPU (in the interpreter, on the CPU), with one of ``DTYPES`` and any strides.
         tile: Rows and columns that a program takes at a time, powers of two, at most 2**16 elements. Default: 2,048
             elements, as wide as the rows, up to 1,024.
 
@@ -115,7 +115,7 @@ def row_sum(x: torch.Tensor, *, tile: tuple[int, int] | None = None) -> torch.Te
         row NaN.
 
     Raises:
-        ValueError: ``x`` or ``tile`` is something that the kernel cannot serve.
+        ValueError: If ``x`` or ``tile`` is something the kernel can't serve.
 
     >>> row_sum(torch.tensor([[1.0, 2.0, 3.0], [-1.0, -2.0, -4.0]]))
     tensor([ 6., -7.])
@@ -164,11 +164,11 @@ def reduce_rows(kernel, x, tile, dtype, **constants):
     for size in tile:
         if not isinstance(size, int) or not 1 <= size <= 2**16 or size & (size - 1) or tile[0] * tile[1] > 2**16:
             raise ValueError(f"tile must be two powers of two with a product of at most 2**16; got {tile}")
-    if rows > tile[0] * (2**31 - 1):  # CUDA's limit of programs along one axis
+    if rows > tile[0] * (2**31 - 1):  # CUDA's limit for programs along one axis
         raise ValueError(f"{rows} rows are too many for a tile of {tile[0]}; use a taller one")
     out = torch.empty(rows, dtype=dtype, device=x.device)
     if rows == 0:
-        return out  # no program to start
+        return out  # nothing to launch
     computed = torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
     with torch.cuda.device_of(x):
         kernel[(triton.cdiv(rows, tile[0]),)](
@@ -199,7 +199,7 @@ def pad(x: torch.Tensor, *, other: float = 0, block_size: int = 1024) -> torch.T
         block_size: A power of two, at most 2**16.
 
     Raises:
-        ValueError: ``x``, ``other`` or ``block_size`` is something that the kernel cannot serve.
+        ValueError: If ``x``, ``other`` or ``block_size`` is something the kernel can't serve.
 
     >>> pad(torch.tensor([8.0, 9.0]), other=-1, block_size=4)
     tensor([ 8.,  9., -1., -1.])
@@ -241,7 +241,7 @@ def relu_(x: torch.Tensor, *, block_size: int = 1024) -> torch.Tensor:
         block_size: A power of two, at most 2**16.
 
     Raises:
-        ValueError: ``x`` or ``block_size`` is something that the kernel cannot serve.
+        ValueError: If ``x`` or ``block_size`` is something the kernel can't serve.
 
     >>> relu_(torch.tensor([3.0, -1.0, 4.0, -1.0, -5.0]), block_size=4)
     tensor([3., 0., 4., 0., 0.])
@@ -255,7 +255,7 @@ def relu_(x: torch.Tensor, *, block_size: int = 1024) -> torch.Tensor:
 
 
 def check_arguments(x: torch.Tensor, ndim: int) -> None:
-    """Raise ``ValueError`` for tensors that the kernels of this file would compute wrongly or not at all."""
+    """Raise ``ValueError`` for tensors that the kernels of this file would get wrong, or can't serve at all."""
     if x.ndim != ndim:
         raise ValueError(f"x must have {ndim} dimension{'s' * (ndim > 1)}; got the shape {tuple(x.shape)}")
     if x.dtype not in DTYPES:
@@ -267,7 +267,7 @@ def check_arguments(x: torch.Tensor, ndim: int) -> None:
         raise ValueError("x is on the CPU; move it to a GPU, or set TRITON_INTERPRET=1 before importing this file")
     if x.dtype == torch.bfloat16 and interpreted:
         raise ValueError("Triton's interpreter computes bfloat16 wrongly (seen in 3.7.1); use float32 there, or a GPU")
-    if x.is_neg():  # the kernels would read memory in which the sign is not yet applied
+    if x.is_neg():  # its memory doesn't have the sign applied yet
         raise ValueError("x is negated lazily; pass x.resolve_neg()")
     if x.requires_grad and torch.is_grad_enabled():
         raise ValueError("x requires a gradient, which this function does not compute; use torch.no_grad()")
@@ -279,7 +279,7 @@ def check_block(x: torch.Tensor, block_size: int) -> None:
         raise ValueError(f"x has strides {x.stride()}; pass x.contiguous(), which copies it")
     if not isinstance(block_size, int) or not 1 <= block_size <= 2**16 or block_size & (block_size - 1):
         raise ValueError(f"block_size must be a power of two between 1 and 2**16; got {block_size}")
-    if x.numel() > block_size * (2**31 - 1):  # CUDA's limit of programs along one axis
+    if x.numel() > block_size * (2**31 - 1):  # CUDA's limit for programs along one axis
         raise ValueError(f"{x.numel()} elements are too many for block_size {block_size}; use a larger block_size")
 
 

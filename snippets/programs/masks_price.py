@@ -70,7 +70,7 @@ def copy(x: torch.Tensor, *, mask: str = "last", block_size: int | None = None) 
         block_size: Elements for each program, a power of two, at most 2**16. Default: 4 KiB of them.
 
     Raises:
-        ValueError: An argument is something that the kernel cannot serve.
+        ValueError: If an argument is something the kernel can't serve.
 
     >>> copy(torch.tensor([3, 1, 4, 1, 5]), block_size=4)
     tensor([3, 1, 4, 1, 5])
@@ -84,7 +84,7 @@ def copy(x: torch.Tensor, *, mask: str = "last", block_size: int | None = None) 
         raise ValueError(f"x is on {x.device}; kernels run on {'the CPU, interpreted' if interpreted else 'a GPU'}")
     if not x.is_contiguous():
         raise ValueError(f"x has strides {x.stride()}; x.contiguous() is the copy that you want")
-    if x.is_neg():  # the kernels would read memory in which the sign is not yet applied
+    if x.is_neg():  # its memory doesn't have the sign applied yet
         raise ValueError("x is negated lazily; pass x.resolve_neg()")
     if x.requires_grad and torch.is_grad_enabled():
         raise ValueError("x requires a gradient, which this function does not compute; use torch.no_grad()")
@@ -95,7 +95,7 @@ def copy(x: torch.Tensor, *, mask: str = "last", block_size: int | None = None) 
     n = x.numel()
     if mask == "none" and n % block_size:
         raise ValueError(f"{n} elements do not fill blocks of {block_size}: a mask is needed")
-    if n > block_size * (2**31 - 1):  # CUDA's limit of programs along one axis
+    if n > block_size * (2**31 - 1):  # CUDA's limit for programs along one axis
         raise ValueError(f"{n} elements are too many for block_size {block_size}; use a larger block_size")
     out = torch.empty_like(x)
     if n:

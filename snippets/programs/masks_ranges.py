@@ -72,7 +72,7 @@ def row_sum_two_ranges(x: torch.Tensor) -> torch.Tensor:
     of two, such as 12 = 8 + 4, and at most 2**16.
 
     Raises:
-        ValueError: ``x`` is something that the kernel cannot serve.
+        ValueError: If ``x`` is something the kernel can't serve.
 
     >>> row_sum_two_ranges(torch.tensor([[1, 2, 3], [10, 20, 30]]))
     tensor([ 6, 60])
@@ -142,7 +142,7 @@ def check_one_block(x: torch.Tensor) -> None:
 
 
 def check_arguments(x: torch.Tensor, ndim: int) -> None:
-    """Raise ``ValueError`` for tensors that the kernels of this file would compute wrongly or not at all."""
+    """Raise ``ValueError`` for tensors that the kernels of this file would get wrong, or can't serve at all."""
     if x.ndim != ndim:
         raise ValueError(f"x must have {ndim} dimension{'s' * (ndim > 1)}; got the shape {tuple(x.shape)}")
     if x.dtype not in DTYPES:
@@ -152,7 +152,7 @@ def check_arguments(x: torch.Tensor, ndim: int) -> None:
         raise ValueError(f"x is on {x.device}; kernels run on {'the CPU, interpreted' if interpreted else 'a GPU'}")
     if not x.is_contiguous():
         raise ValueError(f"x has strides {x.stride()}; pass x.contiguous(), which copies it")
-    if x.is_neg():  # the kernels would read memory in which the sign is not yet applied
+    if x.is_neg():  # its memory doesn't have the sign applied yet
         raise ValueError("x is negated lazily; pass x.resolve_neg()")
     if x.requires_grad and torch.is_grad_enabled():
         raise ValueError("x requires a gradient, which these functions do not compute; use torch.no_grad()")

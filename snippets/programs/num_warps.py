@@ -56,10 +56,10 @@ def double(x: torch.Tensor, **options: int) -> torch.Tensor:
     """Return ``2 * x``; ``options`` as in a launch.
 
     Args:
-        x: A contiguous float32 tensor on a GPU (in the interpreter: the CPU), of at most 2**31 - ``BLOCK`` elements.
+        x: A contiguous float32 tensor on a GPU (in the interpreter, on the CPU), of at most 2**31 - ``BLOCK`` elements.
 
     Raises:
-        ValueError: ``x`` is something that the kernel cannot serve.
+        ValueError: If ``x`` is something the kernel can't serve.
         Exception: What Triton raises where the compiler refuses, or the GPU.
     """
     check(x)
@@ -72,7 +72,7 @@ def double(x: torch.Tensor, **options: int) -> torch.Tensor:
 
 
 def check(x: torch.Tensor) -> None:
-    """Raise ``ValueError`` for tensors that the kernel would compute wrongly or not at all."""
+    """Raise ``ValueError`` for tensors that the kernel would get wrong, or can't serve at all."""
     if x.dtype != torch.float32:
         raise ValueError(f"x must be float32; got {x.dtype}")
     if x.device.type != ("cuda" if isinstance(double_kernel, triton.JITFunction) else "cpu"):
@@ -81,7 +81,7 @@ def check(x: torch.Tensor) -> None:
         raise ValueError(f"x has strides {x.stride()}; pass x.contiguous(), which copies it")
     if x.numel() > 2**31 - BLOCK:  # the kernel's offsets are int32
         raise ValueError(f"x has {x.numel()} elements; the kernel takes at most {2**31 - BLOCK}")
-    if x.is_neg():  # the kernel would read memory in which the sign is not yet applied
+    if x.is_neg():  # its memory doesn't have the sign applied yet
         raise ValueError("x is negated lazily; pass x.resolve_neg()")
     if x.requires_grad and torch.is_grad_enabled():
         raise ValueError("x requires a gradient, which this function does not compute; use torch.no_grad()")

@@ -119,7 +119,7 @@ def contiguous(
         A new tensor with the shape, dtype and device of ``x``. The kernel may still be running when it is returned.
 
     Raises:
-        ValueError: ``x`` or an option is something that the kernel cannot serve.
+        ValueError: If ``x`` or an option is something the kernel can't serve.
 
     >>> x = torch.arange(6).view(2, 3).t()
     >>> x.stride(), contiguous(x).stride()
@@ -137,14 +137,14 @@ def contiguous(
     block = default_block(bits) if block is None else block
     check_block(block, x.itemsize, num_warps)
     if out.numel() == 0:
-        return out  # no program to start
+        return out  # nothing to launch
     batch, n_rows, n_columns = bits.shape
     tiles_down, tiles_across = triton.cdiv(n_rows, block[0]), triton.cdiv(n_columns, block[1])
     grid = (tiles_across * tiles_down * batch,) if flat else (tiles_across, tiles_down, batch)
     check_grid(grid, block)
     arguments = bits, out_bits, n_rows, n_columns, *bits.stride(), *out_bits.stride()[:2]
     sizes = {"BLOCK_ROWS": block[0], "BLOCK_COLUMNS": block[1], "num_warps": num_warps}
-    # Triton launches on the current device, which need not be that of x.
+    # Triton launches on the current device, which may not be that of x.
     with torch.cuda.device_of(x):
         if flat:
             copy_flat_kernel[grid](*arguments, tiles_down, tiles_across, **sizes)
@@ -269,7 +269,7 @@ def check_tensor(x: torch.Tensor) -> None:
         raise ValueError(f"x is on {x.device}; move it to a GPU, as in x.cuda()")
     if x.device.type == "cpu" and isinstance(copy_kernel, triton.JITFunction):
         raise ValueError("x is on the CPU; move it to a GPU, or set TRITON_INTERPRET=1 before importing this file")
-    if x.is_neg():  # the kernels would read memory in which the sign is not yet applied
+    if x.is_neg():  # its memory doesn't have the sign applied yet
         raise ValueError("x is negated lazily; pass x.resolve_neg()")
     if x.is_conj():
         raise ValueError("x is conjugated lazily; pass x.resolve_conj()")

@@ -52,7 +52,7 @@ def copy_matrix(x: torch.Tensor, *, block: tuple[int, int] = (64, 64)) -> torch.
         A new tensor with the shape, dtype and device of ``x``. The kernel may still be running when it is returned.
 
     Raises:
-        ValueError: ``x`` or ``block`` is something that the kernel cannot serve.
+        ValueError: If ``x`` or ``block`` is something the kernel can't serve.
 
     >>> copy_matrix(torch.arange(6).view(2, 3).t()).tolist()
     [[0, 3], [1, 4], [2, 5]]
@@ -61,9 +61,9 @@ def copy_matrix(x: torch.Tensor, *, block: tuple[int, int] = (64, 64)) -> torch.
     check_block(block, x)
     out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     if out.numel() == 0:
-        return out  # no program to start
+        return out  # nothing to launch
     bits, out_bits = x.detach().view(INTEGERS[x.itemsize]), out.view(INTEGERS[x.itemsize])
-    # Triton launches on the current device, which need not be that of x.
+    # Triton launches on the current device, which may not be that of x.
     with torch.cuda.device_of(x):
         # --8<-- [start:launch]
         n_rows, n_columns = x.shape
@@ -90,7 +90,7 @@ def check_matrix(x: torch.Tensor) -> None:
         raise ValueError(f"x is on {x.device}; move it to a GPU, as in x.cuda()")
     if x.device.type == "cpu" and isinstance(copy_matrix_kernel, triton.JITFunction):
         raise ValueError("x is on the CPU; move it to a GPU, or set TRITON_INTERPRET=1 before importing this file")
-    if x.is_neg():  # the kernel would read memory in which the sign is not yet applied
+    if x.is_neg():  # its memory doesn't have the sign applied yet
         raise ValueError("x is negated lazily; pass x.resolve_neg()")
     if x.is_conj():
         raise ValueError("x is conjugated lazily; pass x.resolve_conj()")

@@ -83,7 +83,7 @@ def add_cuda(x: torch.Tensor, y: torch.Tensor, *, name: str, wide: bool) -> torc
 
 
 def check_arguments(x: torch.Tensor, y: torch.Tensor, name: str, wide: bool) -> None:
-    """Raise ``ValueError`` for arguments that the kernels would compute wrongly or not at all."""
+    """Raise ``ValueError`` for arguments that the kernels would get wrong, or can't serve at all."""
     if name not in ("by_guess", "as_compiled"):
         raise ValueError(f"name must be 'by_guess' or 'as_compiled'; got {name!r}")
     if y.shape != x.shape or y.device != x.device:

@@ -62,7 +62,7 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
     """Return the softmax of each row, as ``torch.softmax(x, dim=1)`` does.
 
     Args:
-        x: ``(rows, columns)`` on a GPU (in the interpreter: the CPU), of one of ``DTYPES``. The elements of a row are
+        x: ``(rows, columns)`` on a GPU (in the interpreter, on the CPU), of one of ``DTYPES``. A row's elements are
             neighbors in memory; the rows may lie anywhere, as in a slice of a wider tensor.
 
     Returns:
@@ -70,7 +70,7 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
         that has NaN or +inf in it, becomes NaN, as in torch. The kernel may still be running when it is returned.
 
     Raises:
-        ValueError: ``x`` is something that the kernel cannot serve, such as a row of more than ``MOST_COLUMNS``.
+        ValueError: If ``x`` is something the kernel can't serve, such as a row of more than ``MOST_COLUMNS``.
 
     >>> softmax(torch.tensor([[1.0, 1.0, 1.0, 1.0], [0.0, 1000.0, 0.0, 1000.0]]))
     tensor([[0.2500, 0.2500, 0.2500, 0.2500],
@@ -97,8 +97,8 @@ def by_rows(kernel, x: torch.Tensor) -> torch.Tensor:
     rows, columns = x.shape
     out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     if out.numel() == 0:
-        return out  # no program to start
-    # Triton launches on the current device, which need not be that of x.
+        return out  # nothing to launch
+    # Triton launches on the current device, which may not be that of x.
     with torch.cuda.device_of(x):
         block = triton.next_power_of_2(columns)
         # more for wider rows
@@ -112,7 +112,7 @@ def by_rows(kernel, x: torch.Tensor) -> torch.Tensor:
 
 
 def check_arguments(x: torch.Tensor) -> None:
-    """Raise ``ValueError`` for what the kernels of this file would compute wrongly or not at all."""
+    """Raise ``ValueError`` for what the kernels of this file would get wrong, or can't serve at all."""
     if x.ndim != 2:
         raise ValueError(f"x must have 2 dimensions, rows and columns; got the shape {tuple(x.shape)}")
     if x.dtype not in DTYPES:
@@ -129,7 +129,7 @@ def check_arguments(x: torch.Tensor) -> None:
             "pass x.contiguous(), which copies it"
         )
     # --8<-- [end:neighbors]
-    if rows > 2**31 - 1:  # CUDA's limit of programs along one axis
+    if rows > 2**31 - 1:  # CUDA's limit for programs along one axis
         raise ValueError(f"{rows} rows are too many for one launch; split x")
     if x.device.type not in ("cuda", "cpu"):  # "cuda" is also torch's name for AMD's GPUs
         raise ValueError(f"x is on {x.device}; move it to a GPU, as in x.cuda()")
@@ -138,7 +138,7 @@ def check_arguments(x: torch.Tensor) -> None:
         raise ValueError("x is on the CPU; move it to a GPU, or set TRITON_INTERPRET=1 before importing this file")
     if x.dtype == torch.bfloat16 and interpreted:
         raise ValueError("Triton's interpreter rounds bfloat16 wrongly (seen in 3.7.1); use float32 there, or a GPU")
-    if x.is_neg():  # the kernels would read memory in which the sign is not yet applied
+    if x.is_neg():  # its memory doesn't have the sign applied yet
         raise ValueError("x is negated lazily; pass x.resolve_neg()")
     if x.requires_grad and torch.is_grad_enabled():
         raise ValueError("x requires a gradient, which this function does not compute; use torch.no_grad()")

@@ -57,7 +57,7 @@ def add(x: torch.Tensor, y: torch.Tensor, *, block_size: int = 1024) -> torch.Te
         it is queued on the current stream of the device of ``x``, as torch's own kernels are.
 
     Raises:
-        ValueError: ``x`` or ``y`` is something that the kernel cannot serve.
+        ValueError: If ``x`` or ``y`` is something the kernel can't serve.
 
     >>> add(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([10.0, 20.0, 30.0]), block_size=2)
     tensor([11., 22., 33.])
@@ -68,12 +68,12 @@ def add(x: torch.Tensor, y: torch.Tensor, *, block_size: int = 1024) -> torch.Te
     out = torch.empty_like(x)
     n = out.numel()
     if n == 0:
-        return out  # no program to start
+        return out  # nothing to launch
 
     def grid(meta):
         return (triton.cdiv(n, meta["BLOCK_SIZE"]),)
 
-    # Triton launches on the current device, which need not be that of x.
+    # Triton launches on the current device, which may not be that of x.
     with torch.cuda.device_of(x):
         add_kernel[grid](x, y, out, n, BLOCK_SIZE=block_size, num_warps=8)
     return out
@@ -83,7 +83,7 @@ def add(x: torch.Tensor, y: torch.Tensor, *, block_size: int = 1024) -> torch.Te
 
 # --8<-- [start:check]
 def check_arguments(x: torch.Tensor, y: torch.Tensor, block_size: int) -> None:
-    """Raise ``ValueError`` for arguments that :func:`add` would compute wrongly or not at all."""
+    """Raise ``ValueError`` for arguments that :func:`add` would get wrong, or can't serve at all."""
     if y.shape != x.shape or y.dtype != x.dtype or y.device != x.device:
         raise ValueError(
             "x and y must have the same shape, dtype and device; got "
@@ -101,13 +101,13 @@ def check_arguments(x: torch.Tensor, y: torch.Tensor, block_size: int) -> None:
     for name, tensor in (("x", x), ("y", y)):
         if not tensor.is_contiguous():
             raise ValueError(f"{name} has strides {tensor.stride()}; pass {name}.contiguous(), which copies it")
-        if tensor.is_neg():  # the kernel would read memory in which the sign is not yet applied
+        if tensor.is_neg():  # its memory doesn't have the sign applied yet
             raise ValueError(f"{name} is negated lazily; pass {name}.resolve_neg()")
         if tensor.requires_grad and torch.is_grad_enabled():
             raise ValueError(f"{name} requires a gradient, which this function does not compute; use torch.no_grad()")
     if not isinstance(block_size, int) or not 1 <= block_size <= 2**16 or block_size & (block_size - 1):
         raise ValueError(f"block_size must be a power of two between 1 and 2**16; got {block_size}")
-    if x.numel() > block_size * (2**31 - 1):  # CUDA's limit of programs along one axis
+    if x.numel() > block_size * (2**31 - 1):  # CUDA's limit for programs along one axis
         raise ValueError(f"{x.numel()} elements are too many for block_size {block_size}; use a larger block_size")
 # --8<-- [end:check]
 

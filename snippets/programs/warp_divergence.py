@@ -156,7 +156,7 @@ def in_triton(x: torch.Tensor, decider: str, steps: int = STEPS) -> torch.Tensor
 
 
 def check(x: torch.Tensor, decider: str, steps: int) -> None:
-    """Raise ``ValueError`` for arguments that the kernels would compute wrongly or not at all."""
+    """Raise ``ValueError`` for arguments that the kernels would get wrong, or can't serve at all."""
     if decider not in DECIDERS:
         raise ValueError(f"decider must be one of {', '.join(map(repr, DECIDERS))}; got {decider!r}")
     if x.dtype != torch.float32 or x.dim() != 1 or not x.is_contiguous() or x.is_neg():

@@ -112,7 +112,7 @@ def rms_norm_silu(h: torch.Tensor, weight: torch.Tensor, *, rows: int = 8) -> to
 
 
 def check(h: torch.Tensor, weight: torch.Tensor) -> None:
-    """Raise ``ValueError`` for arguments that the kernels would compute wrongly or not at all."""
+    """Raise ``ValueError`` for arguments that the kernels would get wrong, or can't serve at all."""
     if h.ndim != 2 or weight.shape != h.shape[1:] or h.device != weight.device:
         raise ValueError(
             "h must be (rows, columns) and weight (columns,), on one device; got "
