@@ -67,7 +67,7 @@ def online_softmax_kernel(
 # --8<-- [start:helpers]
 @triton.jit
 def head_of(source, stride_batch, stride_head, batch, head, DESCRIBED: tl.constexpr = False):
-    """Return where a head begins. A descriptor covers all heads, and each load says which one it wants."""
+    """Return where a head begins. A descriptor covers all heads, so there each load names the head."""
     if not DESCRIBED:
         source += batch.to(tl.int64) * stride_batch + tl.cast(head, tl.int64) * stride_head
     return source
@@ -93,7 +93,7 @@ def load_rows(
     WIDTH: tl.constexpr,
     DESCRIBED: tl.constexpr = False,
 ):
-    """Load a tile: the rows from ``first`` on of a head; zeros after the last one."""
+    """Load the tile of a head that starts at row ``first``, with zeros past the end."""
     if DESCRIBED:
         tile = source.load([batch, head, first, 0]).reshape(HEIGHT, WIDTH)
     else:
@@ -114,7 +114,7 @@ def visible(
     first, begin, queries, keys,
     CAUSAL: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """Return which keys of a tile the queries of another tile see."""
+    """Return which keys of a tile each query of another tile may see."""
     query = first + tl.arange(0, BLOCK_Q)[:, None]
     key = begin + tl.arange(0, BLOCK_K)[None, :]
     seen = key < keys
@@ -148,7 +148,7 @@ def attend(
     FACTOR: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr, DESCRIBED: tl.constexpr, COMPUTE: tl.constexpr,
     HEAD_DIM: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """Go on through the keys from ``start`` to ``end``."""
+    """Continue with the keys from ``start`` to ``end``."""
     # --8<-- [start:loop]
     for begin in range(start, end, BLOCK_K):
         k = load_rows(
@@ -487,9 +487,9 @@ def dtype_inside(x: torch.Tensor) -> torch.dtype:
 
 # --8<-- [start:describe]
 def describe(x: torch.Tensor, rows: int) -> TensorDescriptor:
-    """Describe all heads to the TMA, and a tile: so many rows of one head."""
+    """Describe all heads to the TMA, with tiles of ``rows`` rows of a head."""
     axes = zip(x.shape, x.stride(), strict=True)
-    # torch leaves the stride of an axis of 1 as it happens to be
+    # the stride of an axis of size 1 can be anything
     strides = [stride if size > 1 else x.shape[3] for size, stride in axes]
     return TensorDescriptor(
         x, list(x.shape), strides, [1, 1, rows, x.shape[3]]

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Masks at work: sums, maxima and products of rows of any length, padding, and a store that picks its elements.
+"""Use masks: sums, maxima and products of rows of any length, padding, and a store that picks its elements.
 
-A masked load keeps the shape of its block; lanes that are off hold ``other``. In a reduction ``other`` has to be the
-value that changes nothing: 0 for a sum, 1 for a product, and for a maximum the lowest value of the dtype.
+A masked load keeps the shape of its block, and lanes that are off get ``other``. In a reduction, ``other`` has to be
+a value that doesn't change the result: 0 for a sum, 1 for a product, the lowest value of the dtype for a maximum.
 
-- :func:`row_sum`, :func:`row_max`, :func:`row_prod`: over each row of a tensor ``(rows, columns)``, with any strides
-- :func:`pad`: a 1-D tensor, continued by ``other`` to a multiple of the block
-- :func:`relu_`: sets what is not above zero to zero, in place; a mask that depends on the data
+- :func:`row_sum`, :func:`row_max`, :func:`row_prod`: over each row of a tensor ``(rows, columns)`` with any strides
+- :func:`pad`: a 1-D tensor, extended with ``other`` to a multiple of the block
+- :func:`relu_`: sets every element that isn't above zero to zero, in place, with a mask that depends on the data
 
-A program reduces ``ROWS`` whole rows, a tile of ``ROWS × COLUMNS`` elements at a time. That suits many rows; for a few
-very long ones most of a GPU has nothing to do, and ``torch.sum`` splits the rows as well.
-Traffic: each element is read once; one result for each row is written.
-Source: none is needed; the results are those of ``torch.sum``, ``torch.amax`` and ``torch.prod``, NaN included.
+A program reduces ``ROWS`` whole rows, one tile of ``ROWS × COLUMNS`` elements at a time. That is good for many rows.
+With a few very long ones, most of a GPU has nothing to do; there ``torch.sum`` also splits the rows.
+Traffic: each element is read once, and one result per row is written.
+Source: the results are those of ``torch.sum``, ``torch.amax`` and ``torch.prod``, including NaN.
 
 Run it on a GPU with ``python masks.py``, or with ``TRITON_INTERPRET=1 python masks.py`` in Triton's interpreter.
 """
@@ -36,7 +36,7 @@ def row_sum_kernel(
     DTYPE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(axis=0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
-    total = tl.zeros((ROWS, COLUMNS), DTYPE)  # a sum for each lane
+    total = tl.zeros((ROWS, COLUMNS), DTYPE)  # one sum per lane
     for start in range(0, columns, COLUMNS):
         column = (start + tl.arange(0, COLUMNS)).to(tl.int64)
         offsets = (
@@ -102,17 +102,16 @@ def row_prod_kernel(
 
 # --8<-- [start:hosts]
 def row_sum(x: torch.Tensor, *, tile: tuple[int, int] | None = None) -> torch.Tensor:
-    """Return the sum of each row, as ``x.sum(dim=1)`` does: integers in int64, float16 and bfloat16 added in float32.
+    """Return the sum of each row, like ``x.sum(dim=1)``. Integers give int64; float16 and bfloat16 add in float32.
 
     Args:
         x: ``(rows, columns)`` on a GPU (in the interpreter, on the CPU), with one of ``DTYPES`` and any strides.
-        tile: Rows and columns that a program takes at a time, powers of two, at most 2**16 elements. Default: 2,048
-            elements, as wide as the rows, up to 1,024.
+        tile: Rows and columns that a program loads at a time, powers of two, at most 2**16 elements. The default has
+            2,048 elements and is as wide as the rows, up to 1,024.
 
     Returns:
-        A new tensor ``(rows,)`` of the dtype of ``x``, int64 for integers. A row of no columns has the sum 0. The
-        order of additions is not that of torch, so floats may differ in the last digits. A NaN makes the sum of its
-        row NaN.
+        A new tensor ``(rows,)`` of the dtype of ``x``, or int64 for integers. A row without columns has the sum 0.
+        torch adds in another order, so floats may differ in the last digits. A NaN makes the sum of its row NaN.
 
     Raises:
         ValueError: If ``x`` or ``tile`` is something the kernel can't serve.
@@ -125,10 +124,10 @@ def row_sum(x: torch.Tensor, *, tile: tuple[int, int] | None = None) -> torch.Te
 
 
 def row_max(x: torch.Tensor, *, tile: tuple[int, int] | None = None) -> torch.Tensor:
-    """Return the maximum of each row, as ``x.amax(dim=1)`` does: NaN in a row makes its maximum NaN.
+    """Return the maximum of each row, like ``x.amax(dim=1)``. A NaN makes the maximum of its row NaN.
 
-    Arguments and errors are those of :func:`row_sum`; a row of no columns has no maximum and is refused, too.
-    The result is exact and has the dtype of ``x``. (Where a row has both 0.0 and -0.0, either may be returned.)
+    Arguments and errors are those of :func:`row_sum`. A row without columns has no maximum and is refused as well.
+    The result is exact and has the dtype of ``x``. (If a row has both 0.0 and -0.0, either may be returned.)
 
     >>> row_max(torch.tensor([[1.0, 5.0, 3.0], [-1.0, -2.0, -4.0]]))
     tensor([ 5., -1.])
@@ -140,9 +139,9 @@ def row_max(x: torch.Tensor, *, tile: tuple[int, int] | None = None) -> torch.Te
 
 
 def row_prod(x: torch.Tensor, *, tile: tuple[int, int] | None = None) -> torch.Tensor:
-    """Return the product of each row, as ``x.prod(dim=1)`` does: integers in int64, which wraps around.
+    """Return the product of each row, like ``x.prod(dim=1)``. Integers give int64, which wraps around.
 
-    Arguments, result and errors are those of :func:`row_sum`. A row of no columns has the product 1.
+    Arguments, result and errors are those of :func:`row_sum`. A row without columns has the product 1.
 
     >>> row_prod(torch.tensor([[1.0, 5.0, 3.0], [-1.0, -2.0, -4.0]]))
     tensor([15., -8.])
@@ -153,7 +152,7 @@ def row_prod(x: torch.Tensor, *, tile: tuple[int, int] | None = None) -> torch.T
 
 
 def reduce_rows(kernel, x, tile, dtype, **constants):
-    """Launch one of the three kernels over the rows of ``x``; the result is of ``dtype``."""
+    """Launch one of the three kernels over the rows of ``x``. The result has the given ``dtype``."""
     check_arguments(x, 2)
     rows, columns = x.shape
     if columns > 2**31 - 2**16:
@@ -186,16 +185,16 @@ def pad_kernel(
     start = tl.program_id(axis=0).to(tl.int64) * BLOCK_SIZE
     offsets = start + tl.arange(0, BLOCK_SIZE)
     x = tl.load(x_ptr + offsets, mask=offsets < n, other=OTHER)
-    tl.store(out_ptr + offsets, x)  # all lanes, also those that are off
+    tl.store(out_ptr + offsets, x)  # all lanes, including those that are off
 # --8<-- [end:pad]
 
 
 def pad(x: torch.Tensor, *, other: float = 0, block_size: int = 1024) -> torch.Tensor:
-    """Return ``x``, continued by ``other`` to a multiple of ``block_size``.
+    """Return ``x``, extended with ``other`` to a multiple of ``block_size``.
 
     Args:
         x: A contiguous 1-D tensor of one of ``DTYPES``, on a GPU or, in the interpreter, on the CPU.
-        other: A Python number that the dtype of ``x`` holds. Every value is compiled anew.
+        other: A Python number that the dtype of ``x`` can hold. The kernel is compiled anew for each value.
         block_size: A power of two, at most 2**16.
 
     Raises:
@@ -206,7 +205,7 @@ def pad(x: torch.Tensor, *, other: float = 0, block_size: int = 1024) -> torch.T
     """
     check_arguments(x, 1)
     check_block(x, block_size)
-    if not isinstance(other, (int, float)):  # None is Triton's word for "whatever", and a tensor is no constant
+    if not isinstance(other, (int, float)):  # None means "anything" to Triton, and a tensor isn't a constant
         raise ValueError(f"other must be a number of Python's; got {other!r}, of the type {type(other).__name__}")
     if not x.is_floating_point():
         info = torch.iinfo(x.dtype)
@@ -234,7 +233,7 @@ def relu_kernel(x_ptr, n, BLOCK_SIZE: tl.constexpr):
 
 
 def relu_(x: torch.Tensor, *, block_size: int = 1024) -> torch.Tensor:
-    """Set the elements of ``x`` that are not above zero to zero, in place; write no others; return ``x``.
+    """Set the elements of ``x`` that aren't above zero to zero, in place, write no others, and return ``x``.
 
     Args:
         x: A contiguous 1-D tensor of one of ``DTYPES``, on a GPU or, in the interpreter, on the CPU. NaN stays NaN.
@@ -274,7 +273,7 @@ def check_arguments(x: torch.Tensor, ndim: int) -> None:
 
 
 def check_block(x: torch.Tensor, block_size: int) -> None:
-    """Raise ``ValueError`` for what :func:`pad` and :func:`relu_` cannot take."""
+    """Raise ``ValueError`` for what :func:`pad` and :func:`relu_` can't serve."""
     if not x.is_contiguous():
         raise ValueError(f"x has strides {x.stride()}; pass x.contiguous(), which copies it")
     if not isinstance(block_size, int) or not 1 <= block_size <= 2**16 or block_size & (block_size - 1):

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copy a tensor with any strides into a contiguous one: ``out[b, i, j] = x[b, i, j]``, by tiles.
+"""Copy a tensor with any strides into a contiguous one, tile by tile: ``out[b, i, j] = x[b, i, j]``.
 
-Where an element lies follows from its indices and the strides alone:
-``offset = b * stride_batch + i * stride_row + j * stride_column``. A kernel that computes its offsets so serves
-transposed, sliced and expanded tensors, without a copy before it.
+An element's place in memory depends only on its indices and the strides:
+``offset = b * stride_batch + i * stride_row + j * stride_column``. A kernel that computes offsets this way works on
+transposed, sliced and expanded tensors without copying them first.
 
-Shapes: ``x`` has up to three dimensions (batch, row, column) and any strides; the result has the same shape.
+Shapes: ``x`` has up to three dimensions (batch, row, column) and any strides, and the result has the same shape.
 Traffic: each element is read once and written once.
 Source: strides are PyTorch's, counted in elements; tensor descriptors are Triton's.
 
@@ -18,7 +18,7 @@ import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-# Copying is about bits, not about numbers: elements are moved as integers of their size in bytes.
+# A copy only moves bits, so elements are treated as integers of the same size.
 INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
@@ -41,7 +41,7 @@ def copy_tile(
     BLOCK_COLUMNS: tl.constexpr,
 ):
     # --8<-- [start:offsets]
-    # In 64 bits: an index fits in 32, but an index times a stride may not.
+    # 64 bits, because an index fits in 32, but an index times a stride may not.
     rows = tile_row.to(tl.int64) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
     columns = tile_column.to(tl.int64) * BLOCK_COLUMNS + tl.arange(
         0, BLOCK_COLUMNS
@@ -105,15 +105,15 @@ def copy_flat_kernel(
 def contiguous(
     x: torch.Tensor, *, block: tuple[int, int] | None = None, num_warps: int = 4, flat: bool = True
 ) -> torch.Tensor:
-    """Return a contiguous copy of ``x``, made by :func:`copy_flat_kernel`. (torch's returns ``x`` if it is already.)
+    """Return a contiguous copy of ``x``, made by :func:`copy_flat_kernel`. (torch returns ``x`` if it is contiguous.)
 
     Args:
         x: A tensor on a GPU (or, in the interpreter, on the CPU) of up to three dimensions, with any strides and any
             dtype of 1, 2, 4 or 8 bytes.
-        block: Rows and columns of the tile of one program, each a power of two, together at most 64 KiB.
-            By default it follows the strides of ``x``.
-        num_warps: Warps that share the work of one program: a power of two, at most 32.
-        flat: ``False`` launches :func:`copy_kernel` over three axes, of which the last two take 65,535 programs each.
+        block: Rows and columns of a program's tile, powers of two, at most 64 KiB in all. The default suits the
+            strides of ``x``.
+        num_warps: Warps that share the work of a program, a power of two, at most 32.
+        flat: ``False`` launches :func:`copy_kernel` over three axes. The last two can have 65,535 programs.
 
     Returns:
         A new tensor with the shape, dtype and device of ``x``. The kernel may still be running when it is returned.
@@ -132,7 +132,7 @@ def contiguous(
     out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     bits, out_bits = batches(x), batches(out)
     if bits.shape[0] > 1 and 0 < bits.stride(0) < min(bits.stride()[1:]):
-        # Neighbors in x lie along the batch: let tiles span it, and count rows along axis 2 instead.
+        # Neighbors in x are along the batch, so tiles span the batch, and axis 2 counts rows instead.
         bits, out_bits = bits.transpose(0, 1), out_bits.transpose(0, 1)
     block = default_block(bits) if block is None else block
     check_block(block, x.itemsize, num_warps)
@@ -156,20 +156,20 @@ def contiguous(
 
 
 def batches(x: torch.Tensor) -> torch.Tensor:
-    """Return a view of ``x`` with three dimensions, the same bits as integers. Nothing is copied."""
+    """Return a view of ``x`` as integers with three dimensions. Nothing is copied."""
     return x.detach()[(None,) * (3 - x.ndim)].view(INTEGERS[x.itemsize])
 
 
 def default_block(x: torch.Tensor) -> tuple[int, int]:
-    """Return rows and columns of a tile that suit the strides of ``x``.
+    """Return the rows and columns of a tile that suits the strides of ``x``.
 
-    Neighbors in memory should be neighbors in the tile, on both sides of the copy: a long row where ``x`` is read along
-    rows, as the result is written; a square where it is read along columns.
+    On both sides of the copy, neighbors in memory should be neighbors in the tile. The result is written along rows. If
+    ``x`` is read along rows, too, the tile is one long row; if it is read along columns, the tile is a square.
     """
     n_rows, n_columns = (1, 1, *x.shape)[-2:]
     along_rows = x.ndim < 2 or x.stride(-1) <= x.stride(-2)
     elements, columns = (1024, 1024) if along_rows else (64 * 64, 64)
-    # No larger than the matrix: lanes that are always off cost time too.
+    # No larger than the matrix, because even lanes that are always off cost time.
     columns = min(columns, triton.next_power_of_2(max(n_columns, 1)))
     rows = min(elements // columns, triton.next_power_of_2(max(n_rows, 1)))
     return rows, min(elements // rows, triton.next_power_of_2(max(n_columns, 1)))
@@ -217,17 +217,17 @@ def copy_made_inside_kernel(
 def copy_by_descriptor(
     x: torch.Tensor, *, block: tuple[int, int] = (64, 64), num_warps: int = 4, inside: bool = False
 ) -> torch.Tensor:
-    """Return a contiguous copy of a matrix, its tiles loaded and stored through tensor descriptors.
+    """Return a contiguous copy of a matrix. Tiles are loaded and stored through tensor descriptors.
 
     Args:
-        x: A matrix on a GPU (or, in the interpreter, on the CPU) of a dtype of 1, 2, 4 or 8 bytes, of which a row
-            is contiguous. Its start, the distance between its rows and the length of a row are multiples of 16 bytes.
-        block: Rows and columns of a tile, powers of two up to 256, together at most 64 KiB, a row at least 16 bytes.
-        num_warps: Warps that share the work of one program.
-        inside: ``True`` makes the descriptors in the kernel, which needs memory: call ``triton.set_allocator`` first.
+        x: A matrix with contiguous rows on a GPU (or, in the interpreter, on the CPU), of a dtype of 1, 2, 4 or 8
+            bytes. Its start, the distance between rows and the length of a row are multiples of 16 bytes.
+        block: Rows and columns of a tile, powers of two up to 256, at most 64 KiB in all. A row has at least 16 bytes.
+        num_warps: Warps that share the work of a program.
+        inside: ``True`` makes the descriptors in the kernel. That needs memory, so call ``triton.set_allocator`` first.
 
     Raises:
-        ValueError: ``x`` or ``block`` is something that a descriptor cannot describe.
+        ValueError: If ``x`` or ``block`` is something a descriptor can't describe.
 
     >>> copy_by_descriptor(torch.arange(32).view(4, 8)[1:3, 2:6], block=(2, 2)).tolist()
     [[10, 11, 12, 13], [18, 19, 20, 21]]
@@ -278,7 +278,7 @@ def check_tensor(x: torch.Tensor) -> None:
 
 
 def check_block(block: tuple[int, int], itemsize: int, num_warps: int) -> None:
-    """Raise ``ValueError`` for a tile that Triton cannot make."""
+    """Raise ``ValueError`` for a tile that Triton can't make."""
     if len(block) != 2 or not all(isinstance(side, int) and side > 0 and side & (side - 1) == 0 for side in block):
         raise ValueError(f"block must be two powers of two, rows and columns; got {block}")
     if block[0] * block[1] * itemsize > 2**16:  # a tile may have to go through shared memory
@@ -288,21 +288,21 @@ def check_block(block: tuple[int, int], itemsize: int, num_warps: int) -> None:
 
 
 def check_grid(grid: tuple[int, ...], block: tuple[int, int]) -> None:
-    """Raise ``ValueError`` for more programs than CUDA starts along an axis."""
+    """Raise ``ValueError`` for more programs than CUDA can start along an axis."""
     for axis, (size, most) in enumerate(zip(grid, (2**31 - 1, 65535, 65535), strict=False)):
         if size > most:
             raise ValueError(f"{size} programs along axis {axis} with block {block}; CUDA starts at most {most}")
 
 
 def check_describable(x: torch.Tensor, block: tuple[int, int]) -> None:
-    """Raise ``ValueError`` for a tensor or a tile that a tensor descriptor cannot describe."""
+    """Raise ``ValueError`` for a tensor or a tile that a tensor descriptor can't describe."""
     if x.ndim != 2:
         raise ValueError(f"x has shape {tuple(x.shape)}; it takes a matrix")
     if max(block) > 256 or block[1] * x.itemsize < 16:
         raise ValueError(f"block is {block}; a descriptor takes sides up to 256, and rows of at least 16 bytes")
     if x.numel() and x.stride(1) != 1:
         raise ValueError(f"x has strides {x.stride()}, and the last must be 1 for a descriptor; use contiguous")
-    # The result is contiguous: the distance between its rows is the length of a row.
+    # The result is contiguous, so the distance between its rows is the length of a row.
     strides = {"stride of a row": x.stride(0) * x.itemsize, "length of a row": x.shape[1] * x.itemsize}
     for name, size in {"start": x.data_ptr(), **strides}.items():
         if x.numel() and size % 16:

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Softmax of each row: ``out[i] = exp(x[i] - max(x)) / sum(exp(x - max(x)))``. Positive shares that add up to 1.
 
-One program takes one row, whole, into one block: it loads the row once, does everything there, and stores it once.
-The row's maximum is subtracted first, which changes no share and keeps ``exp`` from overflowing.
+Each program keeps a whole row in one block: it loads the row once, does all the work there, and stores it once.
+It subtracts the row's maximum first, which changes none of the shares and keeps ``exp`` from overflowing.
 
 - :func:`softmax`: the shares
 - :func:`log_softmax`: their logarithms, ``x - max(x) - log(sum(exp(x - max(x))))``
 
 Shapes: ``x`` and the result are ``(rows, columns)``; a row has at most ``MOST_COLUMNS`` columns.
-Traffic: each element is read once and written once. All is computed in float32.
-Source: none is needed; the results are those of ``torch.softmax`` and ``torch.log_softmax`` with ``dim=1``.
+Traffic: each element is read once and written once. Everything is computed in float32.
+Source: the results are those of ``torch.softmax`` and ``torch.log_softmax`` with ``dim=1``.
 
 Run it on a GPU with ``python softmax.py``, or with ``TRITON_INTERPRET=1 python softmax.py`` in Triton's interpreter.
 """
@@ -19,7 +19,7 @@ import triton
 import triton.language as tl
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
-MOST_COLUMNS = 2**15  # a row of 2**16 does not fit into a program's registers: the compiler spills them (on sm_90)
+MOST_COLUMNS = 2**15  # a row of 2**16 wouldn't fit in a program's registers, so the compiler would spill (on sm_90)
 
 
 # --8<-- [start:kernel]
@@ -59,15 +59,15 @@ def log_softmax_kernel(
 
 
 def softmax(x: torch.Tensor) -> torch.Tensor:
-    """Return the softmax of each row, as ``torch.softmax(x, dim=1)`` does.
+    """Return the softmax of each row, like ``torch.softmax(x, dim=1)``.
 
     Args:
         x: ``(rows, columns)`` on a GPU (in the interpreter, on the CPU), of one of ``DTYPES``. A row's elements are
-            neighbors in memory; the rows may lie anywhere, as in a slice of a wider tensor.
+            neighbors in memory. The rows may be anywhere, as in a slice of a wider tensor.
 
     Returns:
-        A new contiguous tensor of the shape and dtype of ``x``, computed in float32. A row in which all is -inf, or
-        that has NaN or +inf in it, becomes NaN, as in torch. The kernel may still be running when it is returned.
+        A new contiguous tensor of the shape and dtype of ``x``, computed in float32. A row that is all -inf, or has
+        a NaN or +inf, becomes NaN, as in torch. The kernel may still be running when it is returned.
 
     Raises:
         ValueError: If ``x`` is something the kernel can't serve, such as a row of more than ``MOST_COLUMNS``.
@@ -80,7 +80,7 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
 
 
 def log_softmax(x: torch.Tensor) -> torch.Tensor:
-    """Return the logarithm of each share, as ``torch.log_softmax(x, dim=1)`` does: also of shares too small to store.
+    """Return the logarithm of each share, like ``torch.log_softmax(x, dim=1)``, even of shares too small to store.
 
     Argument, result and errors are those of :func:`softmax`.
 
@@ -92,7 +92,7 @@ def log_softmax(x: torch.Tensor) -> torch.Tensor:
 
 # --8<-- [start:launch]
 def by_rows(kernel, x: torch.Tensor) -> torch.Tensor:
-    """Launch a program for each row of ``x``; return the results."""
+    """Launch a program for each row of ``x`` and return the results."""
     check_arguments(x)
     rows, columns = x.shape
     out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
@@ -161,7 +161,7 @@ def toy(device):
 
 # --8<-- [start:steps]
 def steps(x):
-    """Print what becomes of the first row of ``x``, an operation of torch at a time."""
+    """Print what becomes of the first row of ``x``, one torch operation at a time."""
     maximum = x.amax(dim=1, keepdim=True)
     shifted = x - maximum
     numerator = shifted.exp()

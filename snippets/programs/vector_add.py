@@ -4,9 +4,9 @@
 The smallest kernel that shows every part of Triton: a grid of programs, offsets, a mask,
 two loads and a store. Each program adds one block of ``BLOCK_SIZE`` neighboring elements.
 
-Shapes: ``x``, ``y`` and the result are equal in shape, any number of dimensions, contiguous.
-Traffic: two elements read and one written for each element of the result.
-Source: element-wise addition needs none; the launch is Triton's documented ``kernel[grid]``.
+Shapes: ``x``, ``y`` and the result have the same shape, with any number of dimensions, and are contiguous.
+Traffic: two elements are read and one is written for each element of the result.
+Source: the launch is ``kernel[grid]``, as in Triton's documentation.
 
 Run it on a GPU with ``python vector_add.py``, or without one in Triton's interpreter with
 ``TRITON_INTERPRET=1 python vector_add.py``.
@@ -49,12 +49,12 @@ def add(x: torch.Tensor, y: torch.Tensor, *, block_size: int = 1024) -> torch.Te
 
     Args:
         x: A contiguous tensor on a GPU (or, in the interpreter, on the CPU) of one of ``DTYPES``.
-        y: A tensor with the shape, dtype and device of ``x``, contiguous too.
-        block_size: Elements per program: a power of two, at most 2**16: compiling takes ever longer for larger ones.
+        y: A contiguous tensor with the shape, dtype and device of ``x``.
+        block_size: Elements per program, a power of two, at most 2**16 (larger blocks take ever longer to compile).
 
     Returns:
-        A new tensor like ``x``. The kernel may still be running when it is returned:
-        it is queued on the current stream of the device of ``x``, as torch's own kernels are.
+        A new tensor like ``x``. The kernel may still be running when it is returned, because it is only queued
+        on the current stream of the device of ``x``, as torch's own kernels are.
 
     Raises:
         ValueError: If ``x`` or ``y`` is something the kernel can't serve.
@@ -125,7 +125,7 @@ def main():
     print("y     =", y.tolist())
     print("x + y =", add(x, y, block_size=4).tolist())
 
-    # Sizes of a real call: a multiple of 16, one more than that, and a start that is not aligned.
+    # Realistic sizes: a multiple of 16, one more than that, and a start that isn't aligned.
     torch.manual_seed(0)
     x, y = torch.rand(2, 98_433).to(device)
     for label, a, b in (
