@@ -24,7 +24,7 @@ FEET = {  # the line under a figure, by what it is drawn from; braces name field
 }
 SHARED = re.compile(r'^import .* from "\.\./(\w+)\.js";$', re.M)  # by a figure's script, of what lies in this folder
 PARTS = re.compile(r"\bexplorer__(\w+)|\{% from \"forms.html\" import ([\w, ]+)")  # of a form, by a figure's template
-EXPLORER = "Begins as the run recorded on {date}, Triton {triton}; then computed in your browser"
+EXPLORER = "At first a run recorded on {date}, Triton {triton}; your changes are computed in your browser"
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from recorder.project import RecorderError, nearest
 from recorder.recording import Recording
 
 LOW = 0xFFFFFFFF
-FOOT = "The run recorded on {date}, Triton {triton}; other seeds by the same function, Philox"
+FOOT = "A run recorded on {date}, Triton {triton}; other seeds use the same function, Philox"
 
 
 class Element(NamedTuple):

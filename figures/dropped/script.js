@@ -7,7 +7,7 @@ const STEPS = ["x", "out", "the seed is kept", "the gradient comes", "gradient o
 const SAYS = [
   "Six numbers.",
   "Forward: the seed and an element's index give it a random number u.",
-  "Only the seed is kept for the backward, not the mask.",
+  "Only the seed is kept for the backward pass, not the mask.",
   "Backward: the same seed and indices give the same random numbers.",
 ];
 
@@ -39,7 +39,7 @@ class DroppedTwice extends FormExplorer {
     const bad = wrong.filter(Boolean).length;
     const end = bad
       ? `With seed ${seed}, ${count(bad, "gradient")} of ${u.length} ${bad === 1 ? "is" : "are"} wrong, and nothing raises an error.`
-      : "The same seed gives the same numbers, so the backward drops what the forward dropped.";
+      : "The same seed gives the same numbers, so the backward pass drops what the forward pass dropped.";
     this.querySelector("output").textContent = this.querySelector(".explorer__now").textContent = SAYS[step] ?? end;
   }
 }

@@ -56,7 +56,7 @@ class Row:
 
 
 # The masks and the maximum with 0 are the run's; the sum and −∞ follow from the same numbers.
-FOOT = "The maximum with 0: the run recorded on {date}, Triton {triton}; all else is computed from its numbers"
+FOOT = "The maximum with 0 is a run recorded on {date}, Triton {triton}; the rest is computed from its numbers"
 
 
 @figure(of="launches", foot=FOOT)

@@ -19,7 +19,7 @@ from recorder.recording import Recording
 
 BLOCKS, WARPS = (256, 4096), (1, 16)  # what the sliders reach
 WARP, NEIGHBORS = 32, 4  # threads; float32 in the 16 bytes that a thread loads at once
-FOOT = "Begins as compiled without a GPU by Triton {compiler}, {date}; then computed in your browser"
+FOOT = "At first as compiled without a GPU by Triton {compiler}, {date}; your changes are computed in your browser"
 
 
 @figure(of="stages", foot=FOOT)

@@ -16,7 +16,7 @@ from recorder.recording import Recording
 
 EPS = 1e-12  # keeps a row of zeros from dividing by 0
 ROOM = 1.5  # the row may become so many times as large
-FOOT = "Begins as the run recorded on {date}, Triton {triton}; what you drag is computed in your browser"
+FOOT = "At first a run recorded on {date}, Triton {triton}; what you drag is computed in your browser"
 
 
 @figure(of="output", foot=FOOT)

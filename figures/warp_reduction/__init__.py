@@ -20,7 +20,7 @@ from recorder.recording import Recording
 
 SIZES = (8, 32)  # threads: a toy, and a warp
 SHUFFLE = re.compile(r"shfl\.sync\.bfly\.b32\s+%\w+, %\w+, (\d+), 31, -1;")
-FOOT = "Its last steps as compiled without a GPU by Triton {compiler}, {date}; those before by the same rule"
+FOOT = "The last steps as compiled without a GPU by Triton {compiler}, {date}; earlier steps follow the same rule"
 
 
 @figure(of="stages", foot=FOOT)
