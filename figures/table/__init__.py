@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A benchmark as a table of medians."""
+"""A benchmark as a table of medians. Shares of what a line is compared with are bars, too, to be read at a glance."""
 
 import re
 from collections.abc import Iterable
@@ -12,6 +12,8 @@ from figures.registry import figure
 from figures.templates import render
 from recorder.project import RecorderError, nearest
 from recorder.recording import Benchmark, Recording
+
+FAR = 1.5  # a share beyond that would press all others together: its bar ends where the column does
 
 
 @figure(of="rows")
@@ -31,14 +33,24 @@ def table(recording: Recording, *, name=..., share_of=None, rows=None, lines=Non
     others = [line for line in data.lines if share_of and line != share_of]
     titles = [data.xlabel, *data.lines.values()]
     titles += [f"{data.lines[line]}, share of {whole}" for line in others]
+    shares = [line for line, title in data.lines.items() if "share of" in f"{title}, {data.ylabel}"]
+    lines = list(data.lines)
+    drawn = [row[line] for row in shown for line in shares] + [row[a] / row[share_of] for row in shown for a in others]
+    most = min(max([1.0, *(value for value in drawn if not isnan(value))]), FAR)
     form = _power if as_powers(rows or medians) else _plain
     body = [
-        [form(x), *cells, *(f"{row[line] / row[share_of]:.2f}" for line in others)]
+        [
+            form(x),
+            *(_bar(text, row[line], most) if line in shares else text for line, text in zip(lines, cells, strict=True)),
+            *(_bar(f"{share:.2f}", share, most) for share in (row[line] / row[share_of] for line in others)),
+        ]
         for x, row, cells in zip(rows or medians, shown, _cells(data, shown, spread), strict=True)
     ]
+    key = "bars: shares, with a mark at 1" if drawn else ""
+    caption = " · ".join(filter(None, (data.ylabel, key)))
     label = f"{name} by {data.xlabel}: {', '.join(data.lines.values())}"  # another snippet's may have the same name,
     label += f"; {len(rows)} rows from {rows[0]}" if rows else ""  # and a page may show one in parts
-    return render("table/template.html", label=label, caption=data.ylabel, titles=map(_breakable, titles), rows=body)
+    return render("table/template.html", label=label, caption=caption, titles=map(_breakable, titles), rows=body)
 
 
 def _cells(data: Benchmark, shown: list, spread: bool) -> list[list]:
@@ -51,6 +63,14 @@ def _cells(data: Benchmark, shown: list, spread: bool) -> list[list]:
             if row[line].least < row[line].most:  # it was read more than once
                 texts[i] = Markup("{}<small>{}–{}</small>").format(texts[i], pairs[2 * i], pairs[2 * i + 1])
     return cells
+
+
+def _bar(text: str, share: float, most: float) -> str:
+    """Return a cell that is a bar as well, with a mark where the share would be 1."""
+    if isnan(share):
+        return text
+    style = f"--share: {min(share / most, 1):.3f}; --one: {1 / most:.3f}"
+    return Markup('<span class="share" style="{}">{}</span>').format(style, text)
 
 
 def _breakable(title: str) -> Markup:

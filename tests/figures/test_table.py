@@ -22,7 +22,8 @@ def shown(*rows, ylabel="ns", x=None, **options):
 
 
 def cells(text):
-    return [re.findall("<td>(.*?)</td>", row) for row in text.split("<tbody>")[1].split("</tr>")[:-1]]
+    body = re.sub('<span class="share"[^>]*>(.*?)</span>', r"\1", text.split("<tbody>")[1])
+    return [re.findall("<td>(.*?)</td>", row) for row in body.split("</tr>")[:-1]]
 
 
 def numbers(*rows):
@@ -38,6 +39,15 @@ def test_numbers_have_three_digits():
     assert numbers([0.0001234, 1.0, 9.996], [99.95, 12345.6, 0.0]) == [
         ["0.00012", "1.00", "10.0"], ["100", "12,346", "0"],
     ]  # fmt: skip
+
+
+def test_a_share_is_a_bar_with_a_mark_at_1():
+    bars = lambda text: [tuple(map(float, each)) for each in re.findall(r"--share: ([\d.]+); --one: ([\d.]+)", text)]
+    assert bars(shown([1.0, 2.0], [2.0, 2.0], share_of="b")) == [(0.5, 1), (1, 1)]
+    assert bars(shown([0.5], [1.25], ylabel="share of a copy")) == [(0.4, 0.8), (1, 0.8)]
+    assert bars(shown([0.75], [6.0], ylabel="share of a copy")) == [(0.5, 0.667), (1, 0.667)], "one far away"
+    assert bars(shown([0.5], [float("nan")], ylabel="share of a copy")) == [(0.5, 1)], "nothing was measured"
+    assert bars(shown([1.0, 2.0])) == []
 
 
 def test_counts_have_no_decimals():
