@@ -193,7 +193,7 @@ def attention_kernel(
     # --8<-- [start:begin]
     tiles = tl.cdiv(queries, BLOCK_Q)
     tile, pair = tl.program_id(axis=0) % tiles, tl.program_id(axis=0) // tiles
-    if CAUSAL:  # the last tile of queries sees most keys, so it begins first
+    if CAUSAL:  # the last tile of queries sees the most keys, so it begins first
         tile = tiles - 1 - tile
     first, batch, head = tile * BLOCK_Q, pair // heads, pair % heads
     kv_head = head // group
@@ -451,7 +451,7 @@ def launch(
     kernel, loaded, others, strided, over: str, scale: float, causal: bool, tile=None, described: bool | None = None
 ) -> None:
     """Start a program of ``kernel`` for each tile of queries of each head, or of keys of each head of ``k``."""
-    q, k, *_ = loaded  # and v, and for the backward grad
+    q, k, *_ = loaded  # and v, and for the backward pass grad
     (batch, heads, queries, head_dim), (kv_heads, keys) = q.shape, k.shape[1:3]
     if described is None:
         described = head_dim in DESCRIBED_HEAD_DIMS and has_tma(q.device) and all(map(can_be_described, loaded))

@@ -64,13 +64,13 @@ def tile_of(
     end = tl.load(
         cu_ptr + sequence + 1, mask=sequence < sequences, other=total
     )  # fmt: skip
-    # inside, whatever cu_seqlens says
+    # stays inside, whatever cu_seqlens says
     begin, end = tl.maximum(begin, 0), tl.minimum(tl.maximum(end, 0), total)
     length = tl.where(sequence <= sequences, end - begin, 0)
     tiles = tl.cdiv(tl.maximum(length, 0), BLOCK)
-    # 64 bits: wrong lengths may add up to any number
+    # 64 bits, because wrong lengths may add up to anything
     before = tl.cumsum(tl.cast(tiles, tl.int64), axis=0) - tiles
-    # true for one sequence at most
+    # true for at most one sequence
     here = (before <= tile) & (tile < before + tiles)
     first = tl.cast(
         tile - tl.sum(tl.where(here, before, 0), axis=0), tl.int32
@@ -328,7 +328,7 @@ def backward(grad, q, k, v, out, lse, cu_q, cu_k, scale: float, causal: bool, ti
 
 def launch(kernel, loaded, others, strided, cu_q, cu_k, scale: float, causal: bool, tile=None) -> None:
     """Start a program of ``kernel`` for each tile that there may be, of each head."""
-    q, k, *_ = loaded  # and v, and for the backward grad
+    q, k, *_ = loaded  # and v, and for the backward pass grad
     (total_q, heads, head_dim), (total_k, kv_heads, _) = q.shape, k.shape
     like = {variable_kernel: attention_kernel, variable_grad_q_kernel: grad_q_kernel}.get(kernel, grad_k_v_kernel)
     tile = tile or default_tile(like, q.dtype, head_dim)

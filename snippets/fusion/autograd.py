@@ -168,7 +168,7 @@ def silu_mul(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
     Args:
         x: On a GPU (in the interpreter: on the CPU), of one of ``DTYPES``, of any shape. A tensor whose elements do not
-            lie in order without gaps is copied, in the forward and again in the backward.
+            lie in order without gaps is copied, once in each pass.
         y: Of the shape, dtype and device of ``x``; likewise.
 
     Returns:

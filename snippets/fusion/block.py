@@ -38,10 +38,10 @@ EPS = 1e-6
 
 # --8<-- [start:ops]
 class Ops(NamedTuple):
-    """The operations of a block that are no plain products."""
+    """The operations of a block, except for plain products."""
 
     norm: Callable  # of x and a weight
-    # Of x, a residual and a weight; returns the sum, too.
+    # Of x, a residual and a weight; also returns the sum.
     add_norm: Callable
     # Of q and k (batch, tokens, heads, head_dim), cos and sin.
     rope: Callable

@@ -55,7 +55,7 @@ def middle_of(x_ptr, columns, WIDE: tl.constexpr, EDGES: tl.constexpr):
     head, middle = 0, columns
     if EDGES:
         size: tl.constexpr = x_ptr.dtype.element_ty.primitive_bitwidth // 8
-        # elements since such a multiple
+        # elements past the last such multiple
         past = (x_ptr.to(tl.int64) // size % WIDE).to(tl.int32)
         head = (WIDE - past) % WIDE
         middle = tl.maximum(columns - head, 0) // WIDE * WIDE
@@ -107,7 +107,7 @@ def maximum_and_sums(
 ):  # fmt: skip
     """Return maximum, sum of exp(x - maximum), sum of x (for smoothing)."""
     column = tl.arange(0, BLOCK)
-    maximum = tl.full((LANES,), LOWEST, COMPUTE)  # each lane has its own
+    maximum = tl.full((LANES,), LOWEST, COMPUTE)  # one per lane
     total = tl.zeros((LANES,), COMPUTE)
     plain = tl.zeros((LANES,), COMPUTE)
     for start in range(0, columns, BLOCK):
@@ -146,7 +146,7 @@ def write_gradient(
     column = tl.arange(0, BLOCK)
     last = (columns - 1) // BLOCK * BLOCK
     for done in range(0, columns, BLOCK):
-        # backward: what was read last is still in a cache
+        # in reverse, because what was read last is still in a cache
         start = last - done
         mask = column < columns - start
         x = tl.load(x_ptr + start + column, mask=mask).to(COMPUTE)
@@ -236,7 +236,7 @@ def cross_entropy_kernel(
     else:
         is_column = (target >= 0) & (target < columns)
         scale = scale_of(is_column, count_ptr, COMPUTE)
-        # now, for the second pass may write over it
+        # now, because the second pass may overwrite it
         x_target = tl.load(
             x_ptr + target, mask=is_column, other=float("nan")
         )  # fmt: skip
@@ -270,7 +270,7 @@ def cross_entropy_kernel(
 
 @triton.jit
 def scale_of(is_column, count_ptr, COMPUTE: tl.constexpr):
-    """Return 1, or for a mean 1 / count; NaN if the target is no column."""
+    """Return 1, or 1 / count for a mean; NaN if the target isn't a column."""
     scale = tl.where(is_column, 1.0, float("nan")).to(COMPUTE)
     if count_ptr is not None:
         scale /= tl.load(count_ptr).to(COMPUTE)
@@ -319,7 +319,7 @@ def scale_kernel(
 ):  # fmt: skip
     columns *= UNIT
     factor = tl.load(factor_ptr).to(COMPUTE)
-    # only the GPU knows it, and the host does not wait for it
+    # only the GPU knows it, and the host doesn't wait for it
     if factor != 1.0:
         program = tl.program_id(axis=0).to(tl.int64)
         column = tl.arange(0, BLOCK)
@@ -696,14 +696,14 @@ def linear_forward(
             ignore_index, label_smoothing,
         )  # fmt: skip
         add_gradients(*grads, logits, rows, weight, part)
-    # their memory can then hold the rounded gradient of weight
+    # their memory can now hold the rounded gradient of weight
     logits = grad = None
     loss = reduced(losses, count, reduction, target.shape)
     return loss, stats, *shaped(grads, hidden)
 
 
 def chunks(rows, weight, chunk):
-    """Yield rows, and their logits; all chunks use the same memory."""
+    """Yield rows and their logits. All chunks use the same memory."""
     columns = len(weight)
     chunk = min(chunk, len(rows))
     logits = torch.empty(
@@ -737,7 +737,7 @@ def add_product(total, a, b, add: bool):
         torch.addmm(
             total, a, b, out_dtype=total.dtype, beta=int(add), out=total
         )  # fmt: skip
-    else:  # torch's CPU has no out_dtype
+    else:  # torch has no out_dtype on CPUs
         total.addmm_(a.to(total.dtype), b.to(total.dtype), beta=int(add))
 
 
@@ -875,7 +875,7 @@ def linear_cross_entropy(
 
 
 # The same for torch.compile, which looks into no custom op. An op returns nothing that it was given, so the gradient of
-# the logits is made in the backward.
+# the logits is made in the backward pass.
 
 
 @torch.library.custom_op("triton_by_example::cross_entropy", mutates_args=())

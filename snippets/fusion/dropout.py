@@ -51,7 +51,7 @@ def dropout_kernel(
 # --8<-- [start:rand4]
 @triton.jit
 def rand_of_block(seed, start, BLOCK_SIZE: tl.constexpr):
-    """Return ``u`` for the elements from ``start``, which 4 divides."""
+    """Return ``u`` from element ``start`` on, a multiple of 4."""
     quarter = start // 4 + tl.arange(0, BLOCK_SIZE // 4)
     a, b, c, d = tl.rand4x(seed, quarter)
     return tl.interleave(tl.interleave(a, c), tl.interleave(b, d))
@@ -114,10 +114,10 @@ def warps_of(block_size: int) -> int:
 
 # --8<-- [start:seed]
 def draw_seed(device: torch.device) -> torch.Tensor:
-    """Draw a seed, of shape () and int64, from torch's generator, in the
-    GPU's own memory.
+    """Draw a seed from torch's generator, an int64 of shape () in the GPU's
+    own memory.
 
-    ``torch.manual_seed`` makes it reproducible. The host waits for nothing.
+    ``torch.manual_seed`` makes it reproducible. The host doesn't wait.
     """
     return torch.randint(2**63 - 1, (), device=device)
 # --8<-- [end:seed]
@@ -197,7 +197,7 @@ def dropout(x: torch.Tensor, p: float = 0.5, *, seed: torch.Tensor | int | None 
             lie in order without gaps is copied.
         p: The probability with which an element is dropped, from 0 to 1.
         seed: Decides, with an element's index in order, whether it is kept. A tensor of one int64 on the device of
-            ``x``, which must not change before the backward; or a number. None draws one (:func:`draw_seed`), by a
+            ``x``, which must not change before the backward pass; or a number. None draws one (:func:`draw_seed`), by a
             small kernel of its own. In a CUDA graph a number stays what it was; what is drawn is drawn in each replay.
 
     Returns:

@@ -261,7 +261,7 @@ def rope(
     Returns:
         New contiguous tensors of the shapes and dtype of ``q`` and ``k``, computed in float32, or in float64 for
         float64. So are the gradients, which are contiguous, too, and deterministic. Of the arguments, only the tables
-        and ``positions`` are kept for the backward. The kernel may still be running when they are returned.
+        and ``positions`` are kept for the backward pass. The kernel may still be running when they are returned.
 
     Raises:
         ValueError: If an argument is something the kernel can't serve.

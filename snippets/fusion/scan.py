@@ -139,9 +139,9 @@ def recurrence_backward_kernel(
     one = tl.expand_dims(tl.arange(0, WIDTH), AXIS)
     inside = lane * step + one * apart
     # --8<-- [start:backward_loop]
-    forth = -1 if REVERSE else 1  # to the step that comes after
+    forth = -1 if REVERSE else 1  # to the next step
     away = forth * step
-    last = BLOCK - 1 if REVERSE else 0  # of a block, for we go back
+    last = BLOCK - 1 if REVERSE else 0  # of a block, because we go backward
     carry = tl.sum(tl.zeros(inside.shape, COMPUTE), axis=AXIS, keep_dims=True)
     blocks = tl.cdiv(steps, BLOCK)
     for i in tl.range(0, blocks, num_stages=STAGES):
@@ -475,7 +475,7 @@ def recurrence(a: torch.Tensor, x: torch.Tensor, dim: int = -1, *, reverse: bool
 def cumsum(x: torch.Tensor, dim: int = -1, *, reverse: bool = False) -> torch.Tensor:
     """Return the sums of ``x`` so far along ``dim``, as ``torch.cumsum`` does; with a gradient.
 
-    The arguments, the result and what is raised are as in :func:`recurrence`; nothing is kept for the backward.
+    The arguments, the result and what is raised are as in :func:`recurrence`; nothing is kept for the backward pass.
 
     >>> cumsum(torch.tensor([[1.0, 2.0, 3.0, 4.0]]), reverse=True)
     tensor([[10.,  9.,  7.,  4.]])
@@ -487,7 +487,7 @@ def cummax(x: torch.Tensor, dim: int = -1, *, reverse: bool = False) -> torch.Te
     """Return the largest of ``x`` so far along ``dim``, as the values of ``torch.cummax``; with a gradient.
 
     The gradient goes to the maximum, to the last of equals. From a NaN on, the result is NaN. The arguments and what is
-    raised are as in :func:`recurrence`; ``x`` and the result are kept for the backward.
+    raised are as in :func:`recurrence`; ``x`` and the result are kept for the backward pass.
 
     >>> cummax(torch.tensor([1.0, 3.0, 2.0, 5.0]))
     tensor([1., 3., 3., 5.])

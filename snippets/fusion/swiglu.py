@@ -39,7 +39,7 @@ PER_WARP = 256  # of them: 8 a thread, which are 16 bytes in 16 bits
 # --8<-- [start:part]
 @triton.jit
 def passes(x, ACTIVATION: tl.constexpr):
-    """Return the part of ``x`` that passes, and its slope."""
+    """Return what share of ``x`` passes, and the slope of that share."""
     if ACTIVATION == "silu":
         p = tl.sigmoid(x)
         slope = p * (1 - p)
@@ -268,7 +268,7 @@ def swiglu(gate: torch.Tensor, up: torch.Tensor | None = None) -> torch.Tensor:
 
     Returns:
         A new contiguous tensor ``(..., columns)``, computed in float32, or in float64 for float64. So are the
-        gradients, which are contiguous, too, and deterministic. ``gate`` and ``up`` are kept for the backward. The
+        gradients, which are contiguous, too, and deterministic. ``gate`` and ``up`` are kept for the backward pass. The
         kernel may still be running when it is returned.
 
     Raises:

@@ -44,7 +44,7 @@ def matmul_kernel(
         x = tl.load(x_ptrs, mask=(m < M) & inside[None, :], other=0)
         w = tl.load(w_ptrs, mask=inside[:, None] & (n < N), other=0)
         product = tl.dot(x, w, product, input_precision="ieee")
-        # moved, for to compute them anew takes 64-bit multiplications.
+        # moved, because computing them anew takes 64-bit multiplications.
         x_ptrs += step * stride_xk
         w_ptrs += step * stride_wk
     # --8<-- [end:loop]

@@ -42,11 +42,11 @@ ATTRIBUTES = {  # the numbers that cuDeviceGetAttribute takes, from cuda.h
 
 # --8<-- [start:figures]
 def figures(device: int = 0) -> dict[str, int]:
-    """Return what GPU number ``device`` holds, by the names in
+    """Return what GPU number ``device`` has, by the names in
     ``ATTRIBUTES``.
 
     Raises:
-        ValueError: There is no NVIDIA GPU of this number.
+        ValueError: If there is no NVIDIA GPU with this number.
     """
     if not torch.cuda.is_available() or torch.version.hip:
         raise ValueError(
@@ -160,7 +160,7 @@ def total(x: torch.Tensor, *, block_size: int = 1024, num_warps: int = 4) -> tor
 def whereabouts_kernel(
     thread_ptr, sm_ptr, warp_ptr, lane_ptr, THREADS: tl.constexpr
 ):
-    # One element a thread. $1, the element, is unused: it asks its thread.
+    # One element per thread. $1, the element, is unused: it asks its thread.
     offsets = tl.program_id(axis=0) * THREADS + tl.arange(0, THREADS)
     thread = tl.inline_asm_elementwise(
         "mov.u32 $0, %tid.x;", "=r,r", [offsets],

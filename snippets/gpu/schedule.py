@@ -51,11 +51,11 @@ def busy_kernel(
     x = tl.load(x_ptr + tl.arange(0, HELD))
     until = begin + tl.load(nanoseconds_ptr + pid)
     now = begin
-    # X is needed afterwards, so its registers stay taken.
+    # x is needed below, so its registers stay in use.
     while now < until:
         now = time_now()
     tl.store(sums_ptr + pid, tl.sum(x))
-    tl.debug_barrier()  # the end is when the last thread has got here
+    tl.debug_barrier()  # the end is when the last thread gets here
     tl.store(sm_ptr + pid, multiprocessor())
     tl.store(begin_ptr + pid, begin)
     tl.store(end_ptr + pid, time_now())

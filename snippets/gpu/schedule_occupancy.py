@@ -27,13 +27,13 @@ from snippets.tools.benchmarking import compare
 
 # --8<-- [start:predict]
 class Room(NamedTuple):
-    """The room on one multiprocessor; here, of an H100 or H200."""
+    """The room on a multiprocessor, by default of an H100 or H200."""
 
     warps: int = 64
     programs: int = 32
     registers: int = 65536
     shared: int = 233472  # bytes
-    # Bytes of it that each program costs beside its own.
+    # Bytes that each program costs on top of its own.
     reserved: int = 1024
 
     @classmethod
@@ -248,7 +248,7 @@ def occupancy(kernel, what):
 def copy_kernel(x_ptr, out_ptr, n, BLOCK_SIZE: tl.constexpr):
     first = tl.program_id(axis=0).to(tl.int64) * BLOCK_SIZE
     step = tl.num_programs(axis=0).to(tl.int64) * BLOCK_SIZE
-    for start in range(first, n, step):  # few programs, too, copy all
+    for start in range(first, n, step):  # even a few programs copy everything
         offsets = start + tl.arange(0, BLOCK_SIZE).to(tl.int64)
         x = tl.load(x_ptr + offsets, mask=offsets < n)
         tl.store(out_ptr + offsets, x, mask=offsets < n)

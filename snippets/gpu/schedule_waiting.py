@@ -22,7 +22,7 @@ import triton.language as tl
 @triton.jit
 def wait_kernel(begun_ptr, ended_ptr, before_ptr, gave_up_ptr, target, tries):
     pid = tl.program_id(axis=0)
-    tl.store(before_ptr + pid, tl.atomic_add(ended_ptr, 0))  # how many did end
+    tl.store(before_ptr + pid, tl.atomic_add(ended_ptr, 0))  # how many have ended
     tl.atomic_xchg(begun_ptr + pid, 1)
     seen = tl.atomic_add(begun_ptr + target, 0)  # reads what others wrote
     while (seen == 0) & (tries > 0):

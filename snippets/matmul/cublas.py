@@ -52,8 +52,8 @@ LARGEST_ERROR = {torch.bfloat16: 8e-3, torch.float16: 1e-3, torch.float32: 2e-3}
 
 # --8<-- [start:padded]
 def widened(x: torch.Tensor, multiple: int = 8) -> torch.Tensor:
-    """Return ``x`` with zeros to its right and below it, up to multiples of
-    8, which are 16 bytes if it has 16 bits.
+    """Return ``x`` with zeros to the right and below, up to multiples of 8,
+    which are 16 bytes for a 16-bit dtype.
 
     >>> widened(torch.ones(2, 9)).shape
     torch.Size([8, 16])

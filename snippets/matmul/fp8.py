@@ -70,7 +70,7 @@ def quantize(
             f"dtype must be one of {', '.join(map(str, DTYPES))}; got {dtype}"
         )
     x = x.float()
-    if x.numel() == 0:  # there is no largest of none
+    if x.numel() == 0:  # an empty tensor has no largest element
         largest = x.new_zeros(
             ()
             if dim is None
@@ -135,7 +135,7 @@ def scale_and_store(
     COLUMNS: tl.constexpr,
     PARTS: tl.constexpr,
 ):
-    """Multiply each row and each column of sums by its scale, and store what came of them."""
+    """Multiply each row and each column of sums by its scale, and store the result."""
     m, n = first_m + tl.arange(0, ROWS), first_n + tl.arange(0, COLUMNS)
     # Lanes beyond the result get some scale or other. The descriptor stores
     # none of them, but up to 16 bytes of a row.

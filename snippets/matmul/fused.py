@@ -36,8 +36,9 @@ LONGEST = 2**30  # of a dimension, so that a step beyond its end still fits in 3
 # --8<-- [start:tail]
 @triton.jit
 def tail(x):
-    """Return a normal distribution's part beyond x, from 0 to 20: 2 to a
-    polynomial. Up to 4.5, off by 3e-6 of itself.
+    """Return a normal distribution's share beyond x, for x from 0 to 20.
+
+    It is 2 to a polynomial; up to 4.5, the relative error is 3e-6.
     """
     p = 9.1918980e-6 + x * -5.8392946e-7
     p = -5.9228967e-4 + x * (-2.3049869e-5 + x * p)
@@ -103,7 +104,7 @@ def finish(
         if bias is not None:
             acc += tl.load(bias + columns, mask=columns < N)[None, :]
         acc = activate(acc, ACTIVATION)
-        # Here it is rounded to the dtype of out: the only rounding after float32.
+        # The only rounding after float32, to the dtype of out.
         if DESCRIBED:
             out.store([m, n], acc.to(out.dtype))
         else:
@@ -142,21 +143,21 @@ def linear_kernel(
 
 # --8<-- [start:config]
 class Config(NamedTuple):
-    """A way to cut and schedule a layer."""
+    """How to cut a layer into tiles and schedule them."""
 
     block_m: int  # rows of a tile of the result
-    block_n: int  # columns of it
-    block_k: int  # columns of x and weight that a step loads
+    block_n: int  # columns of a tile of the result
+    block_k: int  # columns of x and weight loaded in one step
     num_warps: int
-    # Buffers for a step's tiles: loads run this many steps ahead, less one.
+    # Buffers for a step's tiles. Loads run num_stages - 1 steps ahead.
     num_stages: int
-    # Parts in which a tile is activated and stored: fewer registers and
-    # less shared memory.
+    # Parts in which a tile is activated and stored. More parts need fewer
+    # registers and less shared memory.
     parts: int = 1
-    # Programs for each multiprocessor: while one stores its tile, another
-    # can multiply.
+    # Programs per multiprocessor. While one stores its tile, another can
+    # multiply.
     per_sm: int = 1
-    # Tiles down before the next column of tiles: reuse in L2.
+    # Tiles down before the next column of tiles, for reuse in L2.
     group_m: int = 8
 
 
@@ -178,7 +179,7 @@ def choose_config(
     if itemsize == 4:
         return FLOAT32
     tiles = -(-M // 128) * -(-N // 128)
-    # A lower tile loads fewer rows that do not exist.
+    # A lower tile loads fewer rows that don't exist.
     if M <= 64 or 2 * tiles <= multiprocessors:
         return LOW._replace(
             block_m=16 if M <= 16 else 32 if M <= 32 else 64

@@ -60,7 +60,7 @@ def matmul_kernel(
         tl.arange(0, BLOCK_N)[None, :],
     )
     k = tl.arange(0, BLOCK_K)
-    # One offset in 64 bits leads to the tile; those within it have 32.
+    # One 64-bit offset leads to the tile. Offsets within it have 32 bits.
     a_ptrs = (
         a_ptr
         + m.to(tl.int64) * stride_am
@@ -239,14 +239,14 @@ def tile_reads(
     order: Sequence[tuple[int, int]], tiles_k: int, *,
     resident: int, cache: int | None = None,
 ) -> Reads:
-    """Count what a cache of ``cache`` tiles answers when programs take
-    ``order``.
+    """Count the reads that a cache of ``cache`` tiles answers if programs
+    compute tiles in the given ``order``.
 
-    ``resident`` programs run at a time, one wave after the other. Those of
-    a wave do each of ``tiles_k`` steps together. In step k the program of
+    ``resident`` programs run at a time, wave after wave. The programs of a
+    wave go through the ``tiles_k`` steps together. In step k the program of
     tile (m, n) reads tile (m, k) of A, then tile (k, n) of B. A full cache
-    drops the tile that was not asked for the longest; ``None`` is a cache
-    that is never full.
+    drops the tile that hasn't been read for the longest time; with
+    ``None``, the cache never gets full.
 
     >>> row_major, by_three = tile_order(9, 9, 1), tile_order(9, 9, 3)
     >>> tile_reads(row_major[:9], 9, resident=9).misses

@@ -209,10 +209,10 @@ def first_bits(x: torch.Tensor, plus: int = 0) -> torch.Tensor:
 
 
 def by_parts(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Return ``a @ b`` as ``tf32x3`` computes it, but with sums in float64:
-    three products of parts that are TF32.
+    """Return ``a @ b`` as ``tf32x3`` computes it, as three products of TF32
+    parts, but with sums in float64.
 
-    For finite float32 numbers: less itself, infinity is NaN.
+    For finite float32 numbers only, because infinity minus itself is NaN.
 
     >>> by_parts(torch.tensor([[3.0]]), torch.tensor([[3.14159274]])).item()
     9.424777507781982
@@ -223,7 +223,7 @@ def by_parts(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         for x, large in ((a, large_a), (b, large_b))
     )
     large_a, large_b = large_a.double(), large_b.double()
-    # Small times small is too small to matter.
+    # The product of two small parts is too small to matter.
     return large_a @ large_b + large_a @ small_b + small_a @ large_b
 # --8<-- [end:paper]
 

@@ -29,7 +29,7 @@ PRECISIONS = "tf32", "tf32x3", "ieee"
 def sum_of_pieces(
     partial_ptr, within, tile, steps, total, programs, TILE: tl.constexpr
 ):  # fmt: skip
-    """Add up a tile's pieces in the order of K, at offsets ``within``."""
+    """Add up a tile's pieces in the order of K, at the offsets ``within``."""
     # The program with the tile's first step, and the one with its last:
     first = ((tile * steps + 1) * programs - 1) // total
     last = ((tile + 1) * steps * programs - 1) // total
@@ -65,7 +65,7 @@ def matmul_kernel(
     total = steps.to(tl.int64) * tiles_m * tl.cdiv(N, BLOCK_N)
     begin, end = pid * total // programs, (pid + 1) * total // programs
     for tile in range(begin // steps, (end - 1) // steps + 1):
-        # Of this tile, the program does the steps from first to last.
+        # The program does this tile's steps from first up to last.
         first = tl.maximum(begin - tile * steps, 0).to(tl.int32)
         last = tl.minimum(end - tile * steps, steps).to(tl.int32)
         rows = (tile % tiles_m).to(tl.int32) * BLOCK_M + tl.arange(0, BLOCK_M)
@@ -95,13 +95,13 @@ def matmul_kernel(
         if last - first == steps:
             store_rows(c_ptr, acc, rows, columns, M, N, stride_cm, stride_cn)
         elif FINISH != "alone":
-            # A piece. A program has two at most, and one of them begins a tile.
+            # A piece. A program has at most two, and one of them begins a tile.
             top, left = tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N)
             within = top[:, None] * BLOCK_N + left[None, :]
             piece = 2 * pid + (first == 0).to(tl.int64)
             tl.store(partial_ptr + piece * TILE + within, acc)
             if FINISH == "last":
-                tl.debug_barrier()  # all threads have stored, before one counts
+                tl.debug_barrier()  # all threads store before one of them counts
                 done = tl.atomic_add(
                     count_ptr + tile, last - first, sem="acq_rel", scope="gpu"
                 )
@@ -167,12 +167,12 @@ TILES = [  # block_m, block_n, block_k for elements of 2 bytes, num_warps, num_s
 ]
 
 # --8<-- [start:constants]
-# What the estimate reckons with, fitted to times of an H200. In a
-# nanosecond a multiprocessor does so many FLOPs (times the bytes of an
-# element), FLOPs without matrix units, bytes from L2, and bytes of pieces
-# that one program adds up:
+# Numbers for the estimate, fitted to times on an H200. What a multiprocessor
+# does in a nanosecond: FLOPs (times the bytes of an element), FLOPs without
+# matrix units, bytes loaded from L2, and bytes of pieces that one program
+# adds up:
 FLOPS, FLOPS_BY_HAND, L2_BYTES, ONE_READS = 12_000, 500, 82, 40
-# All of them: bytes from memory, bytes of pieces.
+# What all multiprocessors do: bytes from memory, bytes of pieces.
 MEMORY, ALL_READ = 4_300, 1_300
 # Nanoseconds: the first launch and loads, the second launch, waiting for
 # the last program, a load that nothing hides, and what a step takes
@@ -218,7 +218,7 @@ def plans(M, N, K, *, size=2, by_hand=False, multiprocessors=132, shared=232_448
         # --8<-- [start:reckon]
         arithmetic = 2 * block_m * block_n * block_k / flops
         step = TURN + max(arithmetic, loaded / L2_BYTES, LATENCY / (stages - 1))
-        # Split into as many equal parts as there are multiprocessors for.
+        # Split into equal parts, as many as there are multiprocessors for.
         parts = max(1, min(multiprocessors // tiles, steps))
         for programs in sorted({tiles, tiles * parts}):
             turns = triton.cdiv(programs, multiprocessors)

@@ -29,7 +29,7 @@ def row_sum_two_ranges_kernel(
     row = tl.program_id(axis=0).to(tl.int64)
     start = x_ptr + row * (FIRST + SECOND)
     first = tl.load(start + tl.arange(0, FIRST))
-    # A range may begin and end anywhere; its length counts.
+    # A range may begin and end anywhere; only its length matters.
     second = tl.load(start + tl.arange(FIRST, FIRST + SECOND))
     tl.store(out_ptr + row, tl.sum(first) + tl.sum(second))
 # --8<-- [end:two]
@@ -48,7 +48,7 @@ def front_kernel(x_ptr, out_ptr, N: tl.constexpr, K: tl.constexpr):
 @triton.jit
 def halves_kernel(x_ptr, first_ptr, second_ptr, N: tl.constexpr):
     x = tl.load(x_ptr + tl.arange(0, N))
-    # tl.split takes the last axis apart, which has to be 2.
+    # tl.split takes the last axis apart, which must have size 2.
     first, second = tl.split(tl.trans(tl.reshape(x, (2, N // 2))))
     lanes = tl.arange(0, N // 2)
     tl.store(first_ptr + lanes, first)

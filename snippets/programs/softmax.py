@@ -101,7 +101,7 @@ def by_rows(kernel, x: torch.Tensor) -> torch.Tensor:
     # Triton launches on the current device, which may not be that of x.
     with torch.cuda.device_of(x):
         block = triton.next_power_of_2(columns)
-        # more for wider rows
+        # more warps for wider rows
         num_warps = min(max(block // 256, 1), 16)
         kernel[(rows,)](
             x, out, columns, x.stride(0),

@@ -27,7 +27,7 @@ DTYPES = (
 def add_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK_SIZE: tl.constexpr):
     # --8<-- [start:offsets]
     pid = tl.program_id(axis=0)
-    # In 64 bits: past 2**31 elements, pid * BLOCK_SIZE
+    # 64 bits, because past 2**31 elements pid * BLOCK_SIZE
     # no longer fits in 32.
     start = pid.to(tl.int64) * BLOCK_SIZE
     offsets = start + tl.arange(0, BLOCK_SIZE)
