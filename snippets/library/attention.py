@@ -1235,7 +1235,7 @@ def attention_variable(
     options = options_of(q, longest, causal, window, top_left, scale, softcap)
     q, k, v = (x.transpose(0, 1)[None] for x in (q, k, v))
     out, lse = _attention(q, k, v, cu_seqlens_q, cu_seqlens_k, sinks, alibi_slopes, None, options)
-    out, lse = out[0].transpose(0, 1), lse[0]
+    out, lse = out.squeeze(0).transpose(0, 1), lse.squeeze(0)  # whose gradients are views, too
     return (out, lse) if return_lse else out
 
 

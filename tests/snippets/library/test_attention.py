@@ -10,7 +10,7 @@ from unittest import mock
 import pytest
 import torch
 from compiled import SHARED, compiled
-from guards import recorded_accesses
+from guards import check_inside, recorded_accesses
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
@@ -171,6 +171,14 @@ def test_tiles_that_are_not_square(device, block_q, block_k):
             check(*inputs(queries=70, keys=90, device=device), window=window)
 
 
+@pytest.mark.parametrize("limit", [0, 1, 15, 16, 17])
+def test_where_a_window_crosses_a_tile(device, small_tiles, limit):
+    """Of tiles of 16: which are gone through, and which are whole, is right to a row and a column."""
+    for window in ((None, limit), (limit, None)):
+        for queries in (33, 34):
+            check(*inputs(heads=1, queries=queries, keys=33, device=device), window=window)
+
+
 # Packed sequences
 
 
@@ -325,6 +333,40 @@ def test_tiles_that_nobody_sees_are_not_loaded(small_tiles, options, tiles):
     with recorded_accesses() as seen:
         out.backward(grad)
     assert [loads(seen, x) for x in (q, k, v, grad)] == [64 * 16 + tiles * 256] * 4
+
+
+@pytest.mark.parametrize("pack", [False, True], ids=["batch", "packed"])
+def test_nothing_else_is_touched(small_tiles, pack):
+    """Each load and store is inside of a tensor, with lengths that fill no tile, forward and backward."""
+    made = []
+
+    def noted(function):
+        def run(*given, **options):
+            found = function(*given, **options)
+            made.extend(found if isinstance(found, tuple) else [found])
+            return found
+
+        return run
+
+    if pack:
+        *given, grad, grad_lse = packed([19, 2], [21, 5], after=0)
+        options = {"alibi_slopes": numbers(2)}
+        given += [begins([19, 2], "cpu"), begins([21, 5], "cpu")]
+        function = attention_variable
+    else:
+        *given, grad, grad_lse = inputs(queries=19, keys=21)
+        options = {"alibi_slopes": numbers(2), "bias": numbers(19, 21)}
+        function = attention
+    leaves = [x.requires_grad_() for x in given[:3]]
+    sinks = numbers(2).requires_grad_()
+    notes = mock.patch.multiple(snippet, outputs=noted(snippet.outputs), like=noted(snippet.like))
+    with notes, mock.patch.object(torch, "empty_like", noted(torch.empty_like)), recorded_accesses() as seen:
+        outs = function(*given, window=(9, 3), sinks=sinks, return_lse=True, **options)
+        torch.autograd.grad(outs, [*leaves, sinks], [grad, grad_lse])
+    tensors = [*given, grad, grad_lse, sinks, *options.values(), *made]
+    named = {str(number): x.detach() for number, x in enumerate(tensors)}
+    check_inside(seen, "load", **named)
+    check_inside(seen, "store", **named)
 
 
 # PyTorch's manners
