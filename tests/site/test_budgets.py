@@ -10,6 +10,7 @@ import material
 import pytest
 
 from figures.registry import figures
+from render.mkdocs.styles import named
 from tests.browser import build, taken_over
 from tests.limits import slowness
 
@@ -41,7 +42,7 @@ def own(site, address) -> dict[str, list[str]]:
 def without_materials(text: str) -> str:
     """Return our part of a file: Material's style sheets are joined with ours."""
     for sheet in MATERIALS:
-        text = text.replace(sheet.read_text("utf-8"), "")
+        text = text.replace(named(sheet.read_text("utf-8")), "")
     return text
 
 
