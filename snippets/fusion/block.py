@@ -29,9 +29,9 @@ from torch.nn import functional
 
 from snippets.fusion.attention import attention, attention_kernel
 from snippets.fusion.cross_entropy import linear_cross_entropy
-from snippets.fusion.norms import add_rms_norm, rms_norm
 from snippets.fusion.rope import rope, rope_tables
 from snippets.fusion.swiglu import swiglu
+from snippets.library.norms import add_rms_norm, rms_norm
 
 EPS = 1e-6
 

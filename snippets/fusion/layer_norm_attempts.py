@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layer norm, forward: what was tried to bring it nearer to a copy's speed where the rows are long, short or few.
 
-The kernel of ``norms.py`` waits three times in a row: for its row, for a first sum over it, which gives the mean, and
+A plain kernel waits three times in a row: for its row, for a first sum over it, which gives the mean, and
 for a second one, which gives the variance. Only then does it ask for weight and bias.
 
 - *weights first* asks for weight and bias before it sums, and has them when it needs them, at the cost of registers.
 - *one sum* subtracts the row's first element instead of its mean, and adds up differences and their squares at once:
   mean = first + Σd/n and variance = Σd²/n − (Σd/n)². The closer first is to the mean, the less the subtraction loses.
-- more or fewer warps than ``norms.settings`` gives.
+- more or fewer warps than one for every 512 elements.
 
 Shapes: ``x`` is (rows, columns), contiguous, float32, float16 or bfloat16; weight and bias (columns,), of its dtype.
 Computed in float32. Bytes: each element of ``x`` read once, and of the result written once.
@@ -23,8 +23,8 @@ import torch
 import triton
 import triton.language as tl
 
-from snippets.fusion import norms
 from snippets.fusion.long_softmax_measured import check_alike, measure_copy
+from snippets.library.norms import check_arguments, in_units
 from snippets.tools.benchmarking import Timing
 from snippets.tools.benchmarking_cold import compare_in_rotation
 
@@ -78,22 +78,22 @@ def layer_norm(
 ) -> torch.Tensor:  # fmt: skip
     """Return layer norm over the last dimension of ``x``, with eps = 1e-6, in one of the ways above.
 
-    ``times_warps``: 0.5, 1 or 2 times the warps of ``norms.settings``, at least 1 and at most 32.
+    ``times_warps``: 0.5, 1 or 2 times a warp for every 512 elements, at least 1 and at most 32.
 
     Raises:
         ValueError: If an argument is something the kernel can't serve.
     """
-    norms.check_arguments(x=x, weight=weight, bias=bias)
+    check_arguments(x, None, weight, bias)
     if x.ndim != 2 or not all(each.is_contiguous() for each in (x, weight, bias)) or x.dtype == torch.float64:
         raise ValueError(f"x must be (rows, columns), contiguous, and of at most 32 bits; got {x.dtype}, {x.shape}")
     if times_warps not in (0.5, 1, 2):
         raise ValueError(f"times_warps must be 0.5, 1 or 2; got {times_warps!r}")
     out = torch.empty_like(x)
     if x.numel():
-        options = norms.settings(x)
-        del options["COMPUTE"]
-        options["num_warps"] = min(max(int(options["num_warps"] * times_warps), 1), 32)
-        columns, _ = norms.in_units(x)
+        unit, (columns, _) = in_units(x)
+        block = triton.next_power_of_2(x.shape[1])
+        warps = min(max(block // 512, 1), 16)
+        options = {"BLOCK_SIZE": block, "UNIT": unit, "num_warps": min(max(int(warps * times_warps), 1), 32)}
         with torch.cuda.device_of(x):
             attempt_kernel[(len(x),)](
                 x, weight, bias, out, columns, EPS=EPS, WEIGHTS_FIRST=weights_first, ONE_SUM=one_sum, **options
@@ -103,7 +103,7 @@ def layer_norm(
 
 
 WAYS = {
-    "as in the lesson": {}, "weights first": {"weights_first": True}, "one sum": {"one_sum": True},
+    "plain": {}, "weights first": {"weights_first": True}, "one sum": {"one_sum": True},
     "weights first, one sum": {"weights_first": True, "one_sum": True},
 }  # fmt: skip
 WARPS = {"": 1, ", half the warps": 0.5, ", twice the warps": 2}

@@ -5,7 +5,7 @@
 - ``squares_bug`` takes ``mean(x**2) - mean(x)**2`` for the variance: two large numbers, of which little is left.
 - ``atomic_bug`` adds each row to the gradient as its program comes to it. The sum depends on the order.
 
-The first two leave out weight and bias. The right kernels are those of ``norms.py``.
+The first two leave out weight and bias. The right kernels are those of ``norms.py`` and ``library/norms.py``.
 Run it on a GPU with ``python norms_bug.py``, or with ``TRITON_INTERPRET=1`` in the interpreter.
 """
 
@@ -13,7 +13,8 @@ import torch
 import triton
 import triton.language as tl
 
-from snippets.fusion.norms import layer_norm, rms_norm, shown
+from snippets.fusion.norms import rms_norm, shown
+from snippets.library.norms import layer_norm
 
 
 # --8<-- [start:lanes]

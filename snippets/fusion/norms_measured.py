@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RMS norm and layer norm, measured: how near the kernels of ``norms.py`` come to the time of a copy.
+"""RMS norm and layer norm, measured: how near our kernels come to the time of a copy.
 
 - :func:`forward`: GB/s of ours, of torch's and of a copy, and both as shares of the copy
 - :func:`both`: the same of forward and backward together
 
-Each norm has a weight, layer norm a bias too. The third is RMS norm of a sum, ``x + residual``, which torch adds by
-itself; the sum is a second result and has a gradient of its own. bfloat16, normally distributed. How it is measured,
+The RMS norm is the lesson's, ``norms.py``; the other two are those to copy, ``library/norms.py``. Each norm has a
+weight, layer norm a bias too. The second is RMS norm of a sum, ``x + residual``, which torch adds by itself; the sum
+is another result and has a gradient of its own. bfloat16, normally distributed. How it is measured,
 and what the copy is: ``long_softmax_measured.py``.
 
 Bytes: those of kernels that read and write each element of a tensor of rows once, so of all sides the same. Forward 1
@@ -25,7 +26,8 @@ import torch
 import triton
 
 from snippets.fusion.long_softmax_measured import COLUMNS, check_alike, result, with_backward
-from snippets.fusion.norms import add_rms_norm, layer_norm, rms_norm
+from snippets.fusion.norms import rms_norm
+from snippets.library.norms import add_rms_norm, layer_norm
 from snippets.tools.benchmarking import Timing
 from snippets.tools.benchmarking_cold import compare_in_rotation
 

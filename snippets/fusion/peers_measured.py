@@ -31,12 +31,12 @@ from snippets.fusion.cross_entropy_measured import layer_operands, milliseconds,
 from snippets.fusion.cross_entropy_measured import operands as logits_and_targets
 from snippets.fusion.long_softmax import softmax
 from snippets.fusion.long_softmax_measured import check_alike, measure_copy, with_backward
-from snippets.fusion.norms import layer_norm, rms_norm
 from snippets.fusion.norms_measured import EPS, torch_layer_norm, torch_rms_norm
 from snippets.fusion.rope import rope, rope_tables
 from snippets.fusion.rope_measured import as_transformers, rotate_half
 from snippets.fusion.swiglu import in_torch as torch_swiglu
 from snippets.fusion.swiglu import swiglu
+from snippets.library.norms import layer_norm, rms_norm
 from snippets.tools.benchmarking import Timing
 from snippets.tools.benchmarking_cold import compare_in_rotation
 

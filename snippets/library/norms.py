@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """RMS norm and layer norm with gradients, and the same of a sum ``x + residual``, with the options that models ask for.
 
-The lesson ``fusion/norms.py`` derives the formulas and has the plain kernels. With ``x_hat`` the normalized row::
+The lesson ``fusion/norms.py`` derives the formulas, and has the plain RMS norm. With ``x_hat`` the normalized row::
 
     RMS norm:    x_hat = x * rstd            rstd = 1 / sqrt(mean(x**2) + eps)
     layer norm:  x_hat = (x - mean) * rstd   rstd = 1 / sqrt(mean((x - mean)**2) + eps)
@@ -35,7 +35,7 @@ import triton.language as tl
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 HELD = 2**14  # the longest row that a program keeps in its registers
 LONG_BLOCK = 2**12  # elements of a longer row that are loaded at a time
-CROWDED = 2**13  # beyond this, registers have room for the sums of one gradient, and for nothing loaded ahead
+CROWDED = 2**13  # beyond this, registers have no room for what is loaded ahead, nor for a weight beside two sums
 
 
 # --8<-- [start:kernels]
@@ -83,15 +83,21 @@ def norm_kernel(
     row = token.to(tl.int64) * heads + head
     column = tl.arange(0, BLOCK)[None, :]
     mask = (token < tokens) & (column < columns)
-    x = load_wide(x_ptr + row * (x_stride * UNIT) + column, mask, COMPUTE)
+    # --8<-- [start:add]
+    x_row = x_ptr + row * (x_stride * UNIT)
+    x = load_wide(x_row + column, mask, COMPUTE)
     if residual_ptr is not None:
-        x += load_wide(residual_ptr + row * (residual_stride * UNIT) + column, mask, COMPUTE)
+        residual_row = residual_ptr + row * (residual_stride * UNIT)
+        x += load_wide(residual_row + column, mask, COMPUTE)
         x = x.to(total_ptr.dtype.element_ty).to(COMPUTE)
         tl.store(total_ptr + row * columns + column, x, mask=mask)
+    # --8<-- [end:add]
+    # --8<-- [start:mean]
     if LAYER:
         mean = tl.sum(x, axis=1, keep_dims=True) / columns
         x = tl.where(mask, x - mean, 0)
         tl.store(mean_ptr + row, mean, mask=token < tokens)
+    # --8<-- [end:mean]
     rstd = tl.rsqrt(tl.sum(x * x, axis=1, keep_dims=True) / columns + EPS)
     tl.store(rstd_ptr + row, rstd, mask=token < tokens)
     x_hat = x * rstd
@@ -145,6 +151,7 @@ def norm_backward_kernel(
     BLOCK: tl.constexpr,
     UNIT: tl.constexpr,
     STAGES: tl.constexpr,
+    HOLD: tl.constexpr,
 ):
     """Compute the gradients of one head's rows, and add up what they give to those of its weight and bias.
 
@@ -154,13 +161,14 @@ def norm_backward_kernel(
         grad_x_ptr, grad_residual_ptr: Like ``x``, contiguous; the second is None unless its dtype is another one.
         partial_weight_ptr, partial_bias_ptr: ``(programs, heads, columns)`` of the dtype ``COMPUTE``, or None.
         STAGES: How many tiles are in flight: the one that is computed, and those that are loaded ahead.
+        HOLD: Whether the weight is kept in registers. Else it is loaded again for each tile.
     """
     columns *= UNIT
     head = tl.program_id(axis=0) % heads
     program = tl.program_id(axis=0) // heads
     programs = tl.num_programs(axis=0) // heads
     column = tl.arange(0, BLOCK)[None, :]
-    if weight_ptr is not None:
+    if weight_ptr is not None and HOLD:
         weight = load_weight(weight_ptr + head * columns + column, column < columns, OFFSET, ROUND_OFFSET, COMPUTE)
     partial_weight = tl.zeros((TOKENS, BLOCK), COMPUTE)
     partial_bias = tl.zeros((TOKENS, BLOCK), COMPUTE)
@@ -170,6 +178,8 @@ def norm_backward_kernel(
         mask = (token < tokens) & (column < columns)
         grad = load_wide(grad_ptr + row * (grad_stride * UNIT) + column, mask, COMPUTE)
         x = load_wide(x_ptr + row * (x_stride * UNIT) + column, mask, COMPUTE)
+        if weight_ptr is not None and not HOLD:
+            weight = load_weight(weight_ptr + head * columns + column, column < columns, OFFSET, ROUND_OFFSET, COMPUTE)
         if LAYER:
             x -= tl.load(mean_ptr + row, mask=token < tokens, other=0)
         rstd = tl.load(rstd_ptr + row, mask=token < tokens, other=0)
@@ -184,10 +194,11 @@ def norm_backward_kernel(
         if weight_ptr is not None:
             grad *= weight
         along = tl.sum(grad * x_hat, axis=1, keep_dims=True) / columns
-        grad_x = grad - x_hat * along
-        if LAYER:
-            grad_x -= tl.sum(grad, axis=1, keep_dims=True) / columns
-        grad_x *= rstd
+        if LAYER:  # both sums before the rest, which needs fewer registers
+            across = tl.sum(grad, axis=1, keep_dims=True) / columns
+            grad_x = rstd * (grad - x_hat * along - across)
+        else:
+            grad_x = rstd * (grad - x_hat * along)
         if grad_total_ptr is not None:
             grad_x += load_wide(grad_total_ptr + row * (grad_total_stride * UNIT) + column, mask, COMPUTE)
         tl.store(grad_x_ptr + row * columns + column, grad_x, mask=mask)
@@ -522,18 +533,16 @@ def norm_backward(
                     *loads, weight, mean, rstd, grad_x, grad_residual, heads, columns, *strides,
                     **options, **scale, **tile,
                 )  # fmt: skip
-                held, apart = [None, None], partials
+                if partials != [None, None]:
+                    long_weight_kernel[(triton.cdiv(x.shape[-1], LONG_BLOCK), programs * heads)](
+                        loads[0], loads[2], mean, rstd, *partials, tokens, heads, columns, strides[0], strides[2],
+                        **options, ROUND_FIRST=round_first, DTYPE=tl_dtype(dtype), **tile,
+                    )  # fmt: skip
             else:
-                crowded = tile["BLOCK"] > CROWDED and None not in partials
-                held, apart = ([partials[0], None], [None, partials[1]]) if crowded else (partials, [None, None])
+                hold = tile["BLOCK"] <= CROWDED or None in partials
                 norm_backward_kernel[(programs * heads,)](
-                    *loads, weight, mean, rstd, grad_x, grad_residual, *held, tokens, heads, columns, *strides,
-                    **options, **scale, ROUND_FIRST=round_first, **tile,
-                )  # fmt: skip
-            if apart != [None, None]:
-                long_weight_kernel[(triton.cdiv(x.shape[-1], LONG_BLOCK), programs * heads)](
-                    loads[0], loads[2], mean, rstd, *apart, tokens, heads, columns, strides[0], strides[2],
-                    **options, ROUND_FIRST=round_first, DTYPE=tl_dtype(dtype), BLOCK=LONG_BLOCK, num_warps=8,
+                    *loads, weight, mean, rstd, grad_x, grad_residual, *partials, tokens, heads, columns, *strides,
+                    **options, **scale, ROUND_FIRST=round_first, HOLD=hold, **tile,
                 )  # fmt: skip
     grads = [grad_x] if grad_residual is None else [grad_x, grad_residual]
     sums = zip(needed, partials, strict=True)
@@ -959,6 +968,22 @@ def check_arguments(
         raise ValueError("Triton's interpreter rounds bfloat16 wrongly (seen in 3.7.1); use float32 there, or a GPU")
 
 
+# --8<-- [start:llama]
+def as_llama(x, weight, eps=1e-6):
+    wide = x.float()
+    rrms = torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)
+    return weight * (wide * rrms).to(x.dtype)
+# --8<-- [end:llama]
+
+
+# --8<-- [start:gemma]
+def as_gemma(x, weight, eps=1e-6):
+    wide = x.float()
+    rrms = torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)
+    return (wide * rrms * (1.0 + weight.float())).to(x.dtype)
+# --8<-- [end:gemma]
+
+
 def in_torch(x, weight=None, bias=None, *, residual=None, layer=False, eps=1e-6, offset=0.0):
     """Return what a norm computes, and the sum, in the dtype of its arguments."""
     total = x if residual is None else x + residual
@@ -1001,6 +1026,30 @@ def main():
         grads = [torch.autograd.grad(sum((each**2).sum() for each in outs), tensors) for outs in (found, wanted)]
         same = all(map(torch.allclose, (*found, *grads[0]), (*wanted, *grads[1])))
         print(f"{name}: result and gradients", "as by torch" if same else "NOT as by torch")
+
+    print("## layer norm")
+    x = torch.tensor([[2.0, 4.0, 5.0, 6.0, 8.0]], device=device)
+    for name, values in {"x": x, "out": layer_norm(x, eps=0.0)}.items():
+        print(f"{name + ':':4}", " ".join(f"{value:7.3f}" for value in values[0].tolist()))
+
+    print("## cast order")
+    x = torch.tensor([[1.0, 2.0, 2.0, 4.0, 10.0]], device=device).half()
+    threes = torch.full_like(x[0], 3)
+    exact = in_torch(x.double(), threes.double(), eps=0.0)[0]
+    first, last = (rms_norm(x, threes, 0.0, round_first=each) for each in (True, False))
+    for name, values in {"exact": exact, "round, multiply": first, "multiply, round": last}.items():
+        print(f"{name:15}:", " ".join(f"{value:10.6f}" for value in values[0, :4].tolist()))
+    random = torch.Generator().manual_seed(0)
+    x = torch.randn(8, 4096, generator=random).to(device).half()
+    weight = (1 + 0.3 * torch.randn(4096, generator=random)).to(device).half()
+    first, last = (rms_norm(x, weight, 1e-6, round_first=each) for each in (True, False))
+    exact = in_torch(x.double(), weight.double())[0]
+    error = lambda out: (out.double() - exact).abs().mean().item()
+    print(f"percent of 8 x 4096 elements that differ: {100 * (first != last).float().mean().item():.0f}")
+    print(f"mean error, of the first for each of the second: {error(first) / error(last):.1f}")
+    same = lambda out, wanted: (out != wanted).float().mean().item() < 1e-3
+    print("as in Llama:", same(first, as_llama(x, weight)))
+    print("as in Gemma:", same(rms_norm(x, weight, 1e-6, offset=1.0), as_gemma(x, weight)))
 
     print("## where the 1 is added")
     # --8<-- [start:offset]

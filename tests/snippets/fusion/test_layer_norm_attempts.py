@@ -96,7 +96,7 @@ def test_each_way_is_launched_as_it_says():
             run(torch.ones(2, 4096), torch.ones(4096), torch.ones(4096))
             options = kernel.__getitem__.return_value.call_args.kwargs
             seen[way] = options["WEIGHTS_FIRST"], options["ONE_SUM"], options["num_warps"]
-    assert seen["as in the lesson"] == (False, False, 8) and len(set(seen.values())) == len(seen) == 12
+    assert seen["plain"] == (False, False, 8) and len(set(seen.values())) == len(seen) == 12
     assert seen["weights first, one sum, half the warps"] == (True, True, 4)
     assert seen["one sum, twice the warps"] == (False, True, 16)
 

@@ -8,7 +8,7 @@ import torch
 from guards import environment
 
 from snippets.fusion import norms_bug as bug
-from snippets.fusion.norms import layer_norm
+from snippets.library.norms import layer_norm
 from tests.processes import run_script
 
 SOURCE = Path(bug.__file__)

@@ -11,7 +11,6 @@ from snippets.fusion.cross_entropy import cross_entropy, linear_cross_entropy
 from snippets.fusion.decoding import decode_attention
 from snippets.fusion.dropout import add_dropout, dropout
 from snippets.fusion.histogram import histogram
-from snippets.fusion.norms import add_rms_norm, layer_norm, rms_norm
 from snippets.fusion.rope import rope
 from snippets.fusion.swiglu import geglu, swiglu
 from snippets.fusion.topk import topk
@@ -30,11 +29,6 @@ def lengths(device):
 
 
 CALLS = {  # of a number: the function, the argument, and a value that is served
-    "rms_norm, eps": (lambda d, n: rms_norm(ones(d, 3, 40), ones(d, 40), eps=n), 0.5),
-    "rms_norm, offset": (lambda d, n: rms_norm(ones(d, 3, 40), ones(d, 40), offset=n), 1.0),
-    "add_rms_norm, eps": (lambda d, n: add_rms_norm(ones(d, 3, 40), ones(d, 3, 40), ones(d, 40), eps=n)[0], 0.5),
-    "add_rms_norm, offset": (lambda d, n: add_rms_norm(*[ones(d, 3, 40)] * 2, ones(d, 40), offset=n)[0], 1.0),
-    "layer_norm, eps": (lambda d, n: layer_norm(ones(d, 3, 40), ones(d, 40), eps=n), 0.5),
     "attention, scale": (lambda d, n: attention(*heads(d), scale=n), 0.5),
     "attention_variable, scale": (lambda d, n: attention_variable(*[ones(d, 3, 2, 16)] * 3, *lengths(d), scale=n), 0.5),
     "decode_attention, scale": (lambda d, n: decode_attention(*heads(d), scale=n), 0.5),
@@ -101,10 +95,6 @@ def test_seeds_of_dropout(device, function):
 @pytest.mark.parametrize(
     "call, message",
     [
-        (lambda x: rms_norm(x, None), "weight is None; pass torch.ones("),
-        (lambda x: add_rms_norm(x, x, None), "weight is None; pass torch.ones("),
-        (lambda x: layer_norm(x, None), "weight is None; pass torch.ones("),
-        (lambda x: rms_norm(x, x[0], None), "got None; for torch's default pass torch.finfo(x.dtype).eps"),
         (lambda x: swiglu(x.to_sparse()), "gate is torch.sparse_coo; pass gate.to_dense()"),
         (lambda x: geglu(x.to_sparse_csr()), "gate is torch.sparse_csr; pass gate.to_dense()"),
     ],
