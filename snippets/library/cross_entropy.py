@@ -1053,11 +1053,14 @@ def rows_of_a_chunk(rows: int, weight: tuple[int, int], dtype: torch.dtype, want
 
 # --8<-- [start:functions]
 class CrossEntropy(torch.autograd.Function):
-    """Tie both directions together. Saved: the logits, the target, three numbers a row; and the gradient, if made."""
+    """Tie both directions together. Saved: the logits, the target, three numbers a row; and the gradient, if made.
+
+    A call is bound to the signature of ``forward`` each time, which takes longer the more names that has.
+    """
 
     @staticmethod
-    def forward(logits, target, class_weight, options, details, wanted):
-        return tuple(loss_forward(logits, target, class_weight, options, details, wanted))
+    def forward(*inputs):
+        return tuple(loss_forward(*inputs))
 
     @staticmethod
     def setup_context(ctx, inputs, output):
@@ -1069,7 +1072,7 @@ class CrossEntropy(torch.autograd.Function):
     def backward(ctx, *grads):
         grad_loss, grad_lse, made = incoming(ctx, grads)
         ctx.made = ()  # given away, it is not ours to be scaled again
-        (grad,) = CrossEntropyBackward.apply(grad_loss, grad_lse, *ctx.saved_tensors, ctx.options, *made)
+        (grad,) = CrossEntropyBackward.apply(made, grad_loss, grad_lse, *ctx.saved_tensors, ctx.options)
         return grad, *[None] * 5
 
     @staticmethod
@@ -1084,12 +1087,8 @@ class CrossEntropyBackward(torch.autograd.Function):
     """Scale the gradient, or make it. As a function of its own it also serves ``torch.func.grad`` and ``vjp``."""
 
     @staticmethod
-    def forward(grad_loss, grad_lse, logits, target, class_weight, stats, options, *made):
-        if not made:
-            return (loss_backward(grad_loss, grad_lse, logits, target, class_weight, stats, options),)
-        for each in made:
-            scale_(each, grad_loss)
-        return made
+    def forward(made, *inputs):
+        return scaled(made, inputs[0]) if made else (loss_backward(*inputs),)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
@@ -1104,8 +1103,8 @@ class CrossEntropyBackward(torch.autograd.Function):
 
 class LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
-    def forward(hidden, weight, bias, target, class_weight, options, linear, details):
-        return tuple(linear_forward(hidden, weight, bias, target, class_weight, options, linear, details))
+    def forward(*inputs):
+        return tuple(linear_forward(*inputs))
 
     @staticmethod
     def setup_context(ctx, inputs, output):
@@ -1118,7 +1117,7 @@ class LinearCrossEntropy(torch.autograd.Function):
         grad_loss, grad_lse, made = incoming(ctx, grads)
         ctx.made = ()
         linear = ctx.linear if made else again(ctx.linear, ctx.needs_input_grad)
-        found = LinearCrossEntropyBackward.apply(grad_loss, grad_lse, *ctx.saved_tensors, ctx.options, linear, *made)
+        found = LinearCrossEntropyBackward.apply(made, grad_loss, grad_lse, *ctx.saved_tensors, ctx.options, linear)
         return *spread_out(found, linear), *[None] * 5
 
     vmap = CrossEntropy.vmap
@@ -1126,14 +1125,8 @@ class LinearCrossEntropy(torch.autograd.Function):
 
 class LinearCrossEntropyBackward(torch.autograd.Function):
     @staticmethod
-    def forward(grad_loss, grad_lse, hidden, weight, bias, target, class_weight, stats, options, linear, *made):
-        if not made:
-            return tuple(
-                linear_backward(grad_loss, grad_lse, hidden, weight, bias, target, class_weight, stats, options, linear)
-            )
-        for each in made:
-            scale_(each, grad_loss)
-        return made
+    def forward(made, *inputs):
+        return scaled(made, inputs[0]) if made else tuple(linear_backward(*inputs))
 
     setup_context = CrossEntropyBackward.setup_context
     backward = CrossEntropyBackward.backward
@@ -1141,6 +1134,12 @@ class LinearCrossEntropyBackward(torch.autograd.Function):
 
 
 # --8<-- [end:functions]
+
+
+def scaled(made: tuple[torch.Tensor, ...], factor: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    for each in made:
+        scale_(each, factor)
+    return made
 
 
 def keep(ctx, tensors, output, details: bool) -> tuple[torch.Tensor, ...]:

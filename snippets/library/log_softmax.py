@@ -265,8 +265,8 @@ class LogSoftmax(torch.autograd.Function):
     """Tie both directions together. Saved: the result."""
 
     @staticmethod
-    def forward(x, dtype):
-        return log_softmax_forward(x, dtype)
+    def forward(*inputs):
+        return log_softmax_forward(*inputs)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
@@ -288,8 +288,8 @@ class LogSoftmaxBackward(torch.autograd.Function):
     """Refuse a second gradient. As a function of its own it also serves ``torch.func.grad`` and ``vjp``."""
 
     @staticmethod
-    def forward(grad, out, dtype):
-        return log_softmax_backward(grad, out, dtype)
+    def forward(*inputs):
+        return log_softmax_backward(*inputs)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
