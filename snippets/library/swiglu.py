@@ -186,8 +186,8 @@ def glu_backward_kernel(
 @triton.jit
 def place(blocks, BLOCK_COLUMNS: tl.constexpr):
     """Return which of the programs below each other this one is, and its first column."""
-    program = tl.program_id(axis=0).to(tl.int64)
-    return program // blocks, program % blocks * BLOCK_COLUMNS
+    program = tl.program_id(axis=0)
+    return (program // blocks).to(tl.int64), (program % blocks).to(tl.int64) * BLOCK_COLUMNS
 
 
 @triton.jit
@@ -305,7 +305,7 @@ def glu_forward(
     if not out.numel():
         return out
     rows, biases = [as_rows(x) for x in parts(gate, up, options)], bias_parts(bias, up, options)
-    cut = Tiles.of(out.shape, rows, packed, bias)
+    cut = Tiles.of(out.shape, rows, bias is None)
     with torch.cuda.device_of(gate):  # Triton launches on the current device, which need not be that of the tensors
         glu_kernel[(cut.below * cut.blocks,)](
             *rows, *biases, out, cut.rows, cut.columns // cut.unit, cut.blocks, *cut.strides,
@@ -334,7 +334,7 @@ def glu_backward(
         return [*grads, torch.zeros_like(bias)] if needs_bias else grads
     rows = [as_rows(x) for x in (grad, *parts(gate, up, options))]
     outs = [as_rows(x) for x in parts(*grads, *[None] * (2 - len(grads)), options)]
-    cut = Tiles.of(grad.shape, [*rows, outs[0]], packed, bias)
+    cut = Tiles.of(grad.shape, [*rows, outs[0]], bias is None, needs_bias)
     below, tiles = cut.below, 1
     partial, partials = None, (None, None)
     if needs_bias:
@@ -361,20 +361,26 @@ class Tiles(NamedTuple):
     unit: int
     block_rows: int
     block_columns: int
+    per_warp: int
 
     @classmethod
-    def of(cls, shape, tensors, packed, bias) -> "Tiles":
-        """Cut a result of this shape; one row of all elements if nothing lies between the rows of any tensor."""
+    def of(cls, shape, tensors, flat: bool, sums: bool = False) -> "Tiles":
+        """Cut a result of this shape.
+
+        Args:
+            flat: Whether it may be one row of all elements, if nothing lies between the rows of any tensor.
+            sums: Whether each element's gradients are added up, too. That takes registers, so a thread gets fewer.
+        """
         columns, rows = shape[-1], shape[:-1].numel()
-        given = [x for x in tensors if x is not None]
-        if bias is None and all(x.stride(0) == x.shape[1] for x in given):
+        block_size, per_warp = (BLOCK_SIZE // 2, PER_WARP // 2) if sums else (BLOCK_SIZE, PER_WARP)
+        if flat and all(x.stride(0) == x.shape[1] for x in tensors if x is not None):
             rows, columns = 1, rows * columns
         strides = [0 if x is None or rows == 1 else x.stride(0) for x in tensors]
         # The compiler loads 16 bytes at a time only if it knows what divides all; it looks for multiples of 16 alone.
         unit = math.gcd(8, columns, *strides)
-        block_columns = min(BLOCK_SIZE, triton.next_power_of_2(columns))
-        block_rows = min(BLOCK_SIZE // block_columns, triton.next_power_of_2(rows))
-        return cls(rows, columns, [stride // unit for stride in strides], unit, block_rows, block_columns)
+        block_columns = min(block_size, triton.next_power_of_2(columns))
+        block_rows = min(block_size // block_columns, triton.next_power_of_2(rows))
+        return cls(rows, columns, [stride // unit for stride in strides], unit, block_rows, block_columns, per_warp)
 
     @property
     def blocks(self) -> int:
@@ -389,7 +395,7 @@ class Tiles(NamedTuple):
     def options(self) -> dict[str, int]:
         return {
             "BLOCK_ROWS": self.block_rows, "BLOCK_COLUMNS": self.block_columns, "UNIT": self.unit,
-            "num_warps": max(1, self.block_rows * self.block_columns // PER_WARP),
+            "num_warps": max(1, self.block_rows * self.block_columns // self.per_warp),
         }  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 """The gated activations to copy: torch's numbers in float64, with every option and any shape, dtype and strides."""
 
 import itertools
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -107,10 +108,10 @@ def test_several_blocks_and_tiles(monkeypatch, device, packed, shape):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("packed", PACKED)
-@pytest.mark.parametrize("shape", [(8192, 1024), (4099, 768), (1000, 2880), (64, 131072), (5, 1001)], ids=str)
+@pytest.mark.parametrize("shape", [(4099, 768), (1000, 2880), (16, 131072), (5, 1001)], ids=str)
 def test_real_sizes_in_bfloat16(packed, shape):
     check("cuda", shape, packed, has_bias=True, dtype=torch.bfloat16, limit=3.0)
-    for activation in ACTIVATIONS:
+    for activation in ACTIVATIONS if shape == (1000, 2880) else ["silu"]:
         check("cuda", shape, packed, activation=activation, dtype=torch.bfloat16)
 
 
@@ -230,8 +231,10 @@ def test_functional_gradients_and_what_is_refused_in_words(device):
 
 def test_only_what_is_needed_gets_a_gradient(device):
     x, bias = numbers(3, 8, device=device), numbers(8, device=device)
-    swiglu(x.requires_grad_(), bias=bias).sum().backward()
+    with mock.patch.object(snippet, "glu_backward", wraps=snippet.glu_backward) as backward:
+        swiglu(x.requires_grad_(), bias=bias).sum().backward()
     assert bias.grad is None and x.grad is not None
+    assert not backward.call_args.args[4], "the bias' gradient is computed, which nobody needs"
     swiglu(x.detach(), bias=bias.requires_grad_()).transpose(0, 1).sum().backward()
     wanted = torch.func.grad(lambda bias: in_torch(x.detach(), bias=bias).sum())(bias.detach())
     assert torch.allclose(bias.grad, wanted)
@@ -322,10 +325,11 @@ module.swiglu(halves, bias=bias, alpha=1.702, limit=7.0, up_offset=1.0, interlea
 
 
 def test_compiles_to_wide_loads_and_spills_nothing():
-    """16 bytes a load and a store, also where 8 divides the columns and 16 does not."""
+    """16 bytes a load and a store, also where 8 divides the columns and 16 does not; 8 where a bias' gradient is added
+    up, which takes registers. A thread has at most 64 of 65536, so that 1024 threads fit."""
     launches = compiled("library/swiglu", CODE)
     assert [launch.kernel for launch in launches] == ["glu_kernel", "glu_backward_kernel"] * 7
-    for launch in launches:
-        assert (launch.widths("LDG"), launch.widths("STG")) == ({128}, {128}) and launch.spills == 0
-    assert all(launch.registers <= 64 for launch in launches[:10])
-    assert all(launch.registers <= 80 for launch in launches[10:])  # sums of a bias' gradient take some
+    for number, launch in enumerate(launches):
+        assert launch.spills == 0 and launch.registers <= 64
+        sums = number in (11, 13)
+        assert launch.widths("LDG") | launch.widths("STG") <= ({64, 128} if sums else {128})
