@@ -256,7 +256,7 @@ def topk(x: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
         are returned.
 
     Raises:
-        ValueError: If an argument is something the kernel can't serve.
+        ValueError: An argument is something that the kernel cannot serve.
         RuntimeError: In the backward, under ``create_graph=True``: there is no gradient of the gradient.
 
     >>> values, indices = topk(torch.tensor([1.0, 5.0, -7.0, 5.0]), 3)
@@ -268,7 +268,7 @@ def topk(x: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def check_arguments(x: torch.Tensor, k: int) -> None:
-    """Raise ``ValueError`` for arguments that the kernel would get wrong, or can't serve at all."""
+    """Raise ``ValueError`` for arguments that the kernel would compute wrongly or not at all."""
     if not x.ndim:
         raise ValueError("x must have a dimension or more, the last being the columns; got a single number")
     if x.layout != torch.strided:
