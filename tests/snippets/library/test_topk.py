@@ -100,6 +100,9 @@ def test_rows_of_the_worst_alone(device, dtype):
     for value, largest in ((-math.inf, True), (math.nan, False), (math.nan, True), (math.inf, False)):
         _, indices = topk(torch.full((2, 300), value, device=device, dtype=dtype), 9, largest=largest)
         assert indices.tolist() == [list(range(9))] * 2
+    x = torch.full((1, 300), math.nan, device=device, dtype=dtype)
+    x[0, 299] = math.inf
+    assert topk(x, 2, largest=False)[1].tolist() == [[299, 0]]
 
 
 @pytest.mark.parametrize("columns", [2**16, 2**16 + 1])
