@@ -93,7 +93,7 @@ def load_rows(
     WIDTH: tl.constexpr,
     DESCRIBED: tl.constexpr = False,
 ):
-    """Load the tile of a head that starts at row ``first``, with zeros past the end."""
+    """Load a head's tile from row ``first``, with zeros past the end."""
     if DESCRIBED:
         tile = source.load([batch, head, first, 0]).reshape(HEIGHT, WIDTH)
     else:
@@ -193,7 +193,7 @@ def attention_kernel(
     # --8<-- [start:begin]
     tiles = tl.cdiv(queries, BLOCK_Q)
     tile, pair = tl.program_id(axis=0) % tiles, tl.program_id(axis=0) // tiles
-    if CAUSAL:  # the last tile of queries sees the most keys, so it begins first
+    if CAUSAL:  # the last tile sees the most keys, so it begins first
         tile = tiles - 1 - tile
     first, batch, head = tile * BLOCK_Q, pair // heads, pair % heads
     kv_head = head // group
@@ -487,7 +487,7 @@ def dtype_inside(x: torch.Tensor) -> torch.dtype:
 
 # --8<-- [start:describe]
 def describe(x: torch.Tensor, rows: int) -> TensorDescriptor:
-    """Describe all heads to the TMA, with tiles of ``rows`` rows of a head."""
+    """Describe all heads to the TMA, with tiles of ``rows`` rows."""
     axes = zip(x.shape, x.stride(), strict=True)
     # the stride of an axis of size 1 can be anything
     strides = [stride if size > 1 else x.shape[3] for size, stride in axes]

@@ -270,7 +270,7 @@ def cross_entropy_kernel(
 
 @triton.jit
 def scale_of(is_column, count_ptr, COMPUTE: tl.constexpr):
-    """Return 1, or 1 / count for a mean; NaN if the target isn't a column."""
+    """Return 1, or 1 / count for a mean; NaN for an invalid target."""
     scale = tl.where(is_column, 1.0, float("nan")).to(COMPUTE)
     if count_ptr is not None:
         scale /= tl.load(count_ptr).to(COMPUTE)

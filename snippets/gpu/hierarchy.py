@@ -160,7 +160,7 @@ def total(x: torch.Tensor, *, block_size: int = 1024, num_warps: int = 4) -> tor
 def whereabouts_kernel(
     thread_ptr, sm_ptr, warp_ptr, lane_ptr, THREADS: tl.constexpr
 ):
-    # One element per thread. $1, the element, is unused: it asks its thread.
+    # One element per thread. $1, the element, is unused: it asks the thread.
     offsets = tl.program_id(axis=0) * THREADS + tl.arange(0, THREADS)
     thread = tl.inline_asm_elementwise(
         "mov.u32 $0, %tid.x;", "=r,r", [offsets],

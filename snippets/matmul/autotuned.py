@@ -197,7 +197,7 @@ def layout(x: torch.Tensor) -> int:
 
 # --8<-- [start:limits]
 class Limits(NamedTuple):
-    """Bytes of shared memory for a program, and number of multiprocessors."""
+    """Bytes of shared memory per program, and the multiprocessors."""
 
     shared: int = 232_448  # these are an H200's
     multiprocessors: int = 132
@@ -227,7 +227,7 @@ def fits(configs, arguments, limits=None, **more):
             c.kwargs[name] for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K")
         )
         shared[c] = shared_bytes(size, m, n, k, c.num_stages)
-        # Sums per thread. Each needs a register, and a thread has up to 255.
+        # Sums per thread. Each needs a register; a thread has up to 255.
         sums = m * n / (32 * c.num_warps)
         fits_in = shared[c] <= limits.shared and sums <= 128
         # Is half of the tile outside the result? Does a step have thousands
@@ -279,7 +279,7 @@ def estimate(
     flops = FLOPS_BY_HAND if by_hand(a_ptr, PRECISION) else FLOPS / size
     arithmetic = 2 * BLOCK_M * BLOCK_N * BLOCK_K / flops
     loads = (BLOCK_M + BLOCK_N) * BLOCK_K * size / BYTES
-    # Programs on the same multiprocessor share its arithmetic and loads, but
+    # Programs on one multiprocessor share its arithmetic and loads, but
     # their waits overlap.
     shared = shared_bytes(size, BLOCK_M, BLOCK_N, BLOCK_K, num_stages)
     tiles = triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N)

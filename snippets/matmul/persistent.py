@@ -152,7 +152,7 @@ TINY = Config(
     64, 32, 256,
     num_warps=4, num_stages=3, group_m=4, per_sm=0, flatten=False,
 )
-# For dtypes of 16 bits. With 32 bits, half the block_k fills the same memory.
+# For dtypes of 16 bits. With 32, half the block_k fills the same memory.
 HALF = (LARGE, MEDIUM, SMALL, TINY)
 TF32 = (
     LARGE._replace(block_k=32, num_stages=4, subtiles=8),

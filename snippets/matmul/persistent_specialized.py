@@ -54,7 +54,7 @@ def specialized_kernel(
             accumulator = tl.dot(
                 a.load([m, k]), b.load([k, n]), accumulator
             )  # fmt: skip
-        # Computed again: the warps that store don't know where the loads are.
+        # Computed again: storing warps don't know where the loads are.
         stored += programs
         pid_m, pid_n = position(stored, tiles_m, tiles_n, GROUP_M)
         m, n = pid_m * BLOCK_M, pid_n * BLOCK_N

@@ -29,7 +29,7 @@ PRECISIONS = "tf32", "tf32x3", "ieee"
 def sum_of_pieces(
     partial_ptr, within, tile, steps, total, programs, TILE: tl.constexpr
 ):  # fmt: skip
-    """Add up a tile's pieces in the order of K, at the offsets ``within``."""
+    """Add up a tile's pieces in the order of K, at offsets ``within``."""
     # The program with the tile's first step, and the one with its last:
     first = ((tile * steps + 1) * programs - 1) // total
     last = ((tile + 1) * steps * programs - 1) // total
@@ -167,7 +167,7 @@ TILES = [  # block_m, block_n, block_k for elements of 2 bytes, num_warps, num_s
 ]
 
 # --8<-- [start:constants]
-# Numbers for the estimate, fitted to times on an H200. What a multiprocessor
+# Numbers for the estimate, fitted to an H200's times. What a multiprocessor
 # does in a nanosecond: FLOPs (times the bytes of an element), FLOPs without
 # matrix units, bytes loaded from L2, and bytes of pieces that one program
 # adds up:

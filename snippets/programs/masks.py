@@ -185,7 +185,7 @@ def pad_kernel(
     start = tl.program_id(axis=0).to(tl.int64) * BLOCK_SIZE
     offsets = start + tl.arange(0, BLOCK_SIZE)
     x = tl.load(x_ptr + offsets, mask=offsets < n, other=OTHER)
-    tl.store(out_ptr + offsets, x)  # all lanes, including those that are off
+    tl.store(out_ptr + offsets, x)  # all lanes, also those that are off
 # --8<-- [end:pad]
 
 

@@ -41,7 +41,7 @@ def copy_tile(
     BLOCK_COLUMNS: tl.constexpr,
 ):
     # --8<-- [start:offsets]
-    # 64 bits, because an index fits in 32, but an index times a stride may not.
+    # 64 bits: an index fits in 32, but an index times a stride may not.
     rows = tile_row.to(tl.int64) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
     columns = tile_column.to(tl.int64) * BLOCK_COLUMNS + tl.arange(
         0, BLOCK_COLUMNS

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from compiled import compiled
-from guards import recorded_accesses, without_memory
+from guards import check_inside, recorded_accesses, without_memory
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -220,6 +220,15 @@ def test_offsets_are_computed_in_64_bits(last):
     assert max(x_at, table_at, position_at) >= 2**31
     assert x_at in at["x"] and x_at in at["out"] and table_at in at["cos"] and table_at in at["sin"]
     assert by_token or position_at in at["positions"]
+
+
+def test_reads_inside_of_what_it_is_given():
+    """Also where a block of rows is not full."""
+    given = {"x": numbers(3, 5, 1, 2 * HALF), "positions": whole(3, 5, device="cpu") % 9, **tables(device="cpu")}
+    given["offset"] = whole(3, device="cpu") % 9
+    with recorded_accesses() as seen:
+        rope(given["x"], None, **{name: each for name, each in given.items() if name != "x"})
+    check_inside(seen, "load", **given)
 
 
 def test_queries_and_keys_of_two_dtypes(device):

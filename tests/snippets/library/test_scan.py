@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 from compiled import compiled
+from guards import check_inside, recorded_accesses
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,6 +56,18 @@ def check(device, kind, shape, dim=-1, *, start=False, layout="contiguous", dtyp
         assert ours.dtype == like.dtype and ours.shape == theirs.shape
         scale = theirs.abs().max().clamp(min=1) if theirs.numel() else 1
         assert torch.allclose(ours.double() / scale, theirs / scale, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_reads_inside_of_what_it_is_given(dim):
+    """Also where a block of series is not full, forward and backward."""
+    a, x = (numbers((3, 5), torch.float64, "cpu", seed).requires_grad_() for seed in range(2))
+    initial = numbers((5 if dim == 0 else 3,), torch.float64, "cpu", 2).requires_grad_()
+    grad = numbers((3, 5), torch.float64, "cpu", 3)
+    with recorded_accesses() as seen:
+        h = recurrence(a, x, dim=dim, initial=initial)
+        torch.autograd.grad(h, (a, x, initial), grad)
+    check_inside(seen, "load", a=a.detach(), x=x.detach(), initial=initial.detach(), h=h.detach(), grad=grad)
 
 
 @pytest.mark.parametrize("kind", KINDS)
