@@ -631,7 +631,8 @@ def main():
     print("## groups")
     # --8<-- [start:groups]
     x = torch.tensor([4, 1, 0, 3, 7, 6, 2, 5], device=device).int()
-    print(topk_forward(x, 2, True, False, Plan(rows=1, groups=4, sorted=2, num_warps=1)))
+    values, places = topk_forward(x, 2, True, False, Plan(rows=1, groups=4, sorted=2, num_warps=1))
+    print(values.tolist(), places.tolist())
     # --8<-- [end:groups]
 
 
