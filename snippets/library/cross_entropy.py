@@ -166,7 +166,11 @@ def sums_of_middle(
     highest = tl.max(maximum, axis=0)
     total *= tl.exp(maximum - highest)
     best = tl.min(tl.where(maximum == highest, best, NOWHERE), axis=0)
-    return highest, tl.sum(total, axis=0), tl.sum(mass, axis=0), tl.sum(pull, axis=0), best
+    # a sum over lanes makes all warps wait, and the compiler does not see that one of zeros is 0
+    all_mass, all_pull = tl.full((), 0, COMPUTE), tl.full((), 0, COMPUTE)
+    if SOFT or SMOOTHING > 0:
+        all_mass, all_pull = tl.sum(mass, axis=0), tl.sum(pull, axis=0)
+    return highest, tl.sum(total, axis=0), all_mass, all_pull, best
 
 
 @triton.jit
@@ -373,28 +377,25 @@ def own_of(
 
 
 @triton.jit
-def factors_of(
-    maximum,
-    total,
-    mass,
-    grad_loss,
-    grad_lse,
-    divisor_ptr,
-    count_ptr,
-    Z_LOSS: tl.constexpr,
-    COMPUTE: tl.constexpr,
-):
-    """Return what multiplies the exponentials of a row, and what multiplies that which is wanted."""
-    scale = grad_loss
+def scales_of(grad_loss, divisor_ptr, count_ptr, Z_LOSS: tl.constexpr, COMPUTE: tl.constexpr):
+    """Return how much the loss of a row counts in the result, and how much the square of its log-sum-exp."""
+    scale, z_scale = grad_loss, grad_loss
     if divisor_ptr is not None:
         scale /= tl.load(divisor_ptr).to(COMPUTE)
-    along = scale * mass + grad_lse
     if Z_LOSS > 0:
-        z_scale = grad_loss * (2 * Z_LOSS)
+        z_scale *= Z_LOSS
         if count_ptr is not None:
             z_scale /= tl.load(count_ptr).to(COMPUTE)
-        along += z_scale * (maximum + tl.log(total))
-    return along / total, scale
+    return scale, z_scale
+
+
+@triton.jit
+def along_of(maximum, total, mass, scale, z_scale, grad_lse, Z_LOSS: tl.constexpr):
+    """Return what multiplies the exponentials of a row in its gradient."""
+    along = scale * mass + grad_lse
+    if Z_LOSS > 0:
+        along += 2 * z_scale * (maximum + tl.log(total))
+    return along / total
 
 
 # --8<-- [end:write]
@@ -463,6 +464,9 @@ def cross_entropy_kernel(
         if not SOFT:  # now, for the gradient may be written over it
             is_column = (target >= 0) & (target < columns)
             y_target = load_logits(x_ptr + target, is_column, SOFTCAP, COMPUTE)
+        if grad_ptr is not None:  # now, for no other warps would hide how long it takes after the sums
+            one = tl.full((), 1, COMPUTE)
+            scale, z_scale = scales_of(one, divisor_ptr, count_ptr, Z_LOSS, COMPUTE)
         maximum, total, mass, pull, best = sums_of_row(
             x_ptr,
             target_ptr,
@@ -492,8 +496,7 @@ def cross_entropy_kernel(
         if predicted_ptr is not None:
             tl.store(predicted_ptr + row, tl.where(best == NOWHERE, -1, best))
         if grad_ptr is not None:
-            one = tl.full((), 1, COMPUTE)
-            along, scale = factors_of(maximum, total, mass, one, 0.0, divisor_ptr, count_ptr, Z_LOSS, COMPUTE)
+            along = along_of(maximum, total, mass, scale, z_scale, 0.0, Z_LOSS)
             write_row(
                 x_ptr,
                 target_ptr,
@@ -579,9 +582,8 @@ def gradient_kernel(
         grad_lse = tl.full((), 0, COMPUTE)
         if grad_lse_ptr is not None:
             grad_lse = tl.load(grad_lse_ptr + row).to(COMPUTE)
-        along, scale = factors_of(
-            maximum, total, mass, grad_loss, grad_lse, divisor_ptr, count_ptr, Z_LOSS, COMPUTE
-        )  # fmt: skip
+        scale, z_scale = scales_of(grad_loss, divisor_ptr, count_ptr, Z_LOSS, COMPUTE)
+        along = along_of(maximum, total, mass, scale, z_scale, grad_lse, Z_LOSS)
         write_row(
             x_ptr,
             target_ptr,

@@ -10,7 +10,8 @@ For a row x, and the gradient ``grad`` that comes in for its result::
 
 A program holds a row of up to ``HELD`` columns in its registers, or several short ones. It goes through a longer row
 twice, the second time backward: what was read last is still in a cache.
-Sums are added in an order that only the shapes decide, so equal inputs give equal bits.
+Of a longer row, the ends that 16 bytes do not divide are loaded by themselves, and the rest 16 bytes at a time.
+Sums are added in an order that shapes and addresses alone decide, so equal inputs in equal places give equal bits.
 Traffic, in elements for each of ``x``: forward 1 read and 1 written, backward 2 read and 1 written. Of rows longer than
 ``HELD``, x and grad are read once more.
 Source: Maxim Milakov and Natalia Gimelshein, *Online normalizer calculation for softmax*, 2018, for the longer rows.
@@ -89,6 +90,41 @@ def held_backward_kernel(
 # --8<-- [end:held]
 
 
+# --8<-- [start:edges]
+@triton.jit
+def middle_of(x_ptr, columns, WIDE: tl.constexpr, EDGES: tl.constexpr):
+    """Return how many columns come before the first multiple of 16 bytes, and how many follow in whole ``WIDE``."""
+    head, middle = 0, columns
+    if EDGES:
+        size: tl.constexpr = x_ptr.dtype.element_ty.primitive_bitwidth // 8
+        past = (x_ptr.to(tl.int64) // size % WIDE).to(tl.int32)  # elements since such a multiple
+        head = (WIDE - past) % WIDE
+        middle = tl.maximum(columns - head, 0) // WIDE * WIDE
+    return head, middle
+
+
+@triton.jit
+def begin_of(ptr, head, WIDE: tl.constexpr, EDGES: tl.constexpr):
+    """Return where the middle begins, declared a multiple of ``WIDE`` elements."""
+    if EDGES:
+        size: tl.constexpr = ptr.dtype.element_ty.primitive_bitwidth // 8
+        ptr = tl.multiple_of(ptr + head, WIDE * size)
+    else:
+        ptr += head
+    return ptr
+
+
+@triton.jit
+def edges_of(head, middle, columns, WIDE: tl.constexpr):
+    """Return the columns before and behind the middle, and their mask: of 2 * ``WIDE`` lanes, half for each side."""
+    lane = tl.arange(0, 2 * WIDE)
+    edge = tl.where(lane < WIDE, lane, head + middle + lane - WIDE)
+    return edge, (edge < columns) & ((lane < head) | (lane >= WIDE))
+
+
+# --8<-- [end:edges]
+
+
 # --8<-- [start:long]
 @triton.jit
 def long_kernel(
@@ -102,33 +138,50 @@ def long_kernel(
     LANES: tl.constexpr,
     WIDE: tl.constexpr,
     UNIT: tl.constexpr,
+    EDGES: tl.constexpr,
+    ALIKE: tl.constexpr,
 ):
     """Compute one row of any length, a block at a time: once for maximum and sum, once more for the result.
 
     Parameters, beside those of :func:`held_kernel`:
         LOWEST: What is below all of x but -inf.
         LANES, WIDE: Lanes that share a block, and neighbors that a lane loads at once.
+        EDGES, ALIKE: Whether rows begin or end within 16 bytes; whether those of all tensors begin alike.
     """
     columns *= UNIT
     row = tl.program_id(axis=0).to(tl.int64)
     x_ptr += row * (x_stride * UNIT)
     out_ptr += row * columns
+    head, middle = middle_of(x_ptr, columns, WIDE, EDGES)
+    edge_ptr = out_ptr
+    if EDGES:  # loaded now, needed last
+        edge, inside = edges_of(head, middle, columns, WIDE)
+        x_edge = tl.load(x_ptr + edge, mask=inside, other=-float("inf")).to(COMPUTE)
+    x_ptr = begin_of(x_ptr, head, WIDE, EDGES)
+    out_ptr = begin_of(out_ptr, head, WIDE, ALIKE)
     column = tl.arange(0, BLOCK)
     maximum = tl.full((LANES,), LOWEST, COMPUTE)  # each lane has its own, so none waits for another
     total = tl.zeros((LANES,), COMPUTE)
-    for start in range(0, columns, BLOCK):
-        x = tl.load(x_ptr + start + column, mask=column < columns - start, other=-float("inf")).to(COMPUTE)
+    for start in range(0, middle, BLOCK):
+        x = tl.load(x_ptr + start + column, mask=column < middle - start, other=-float("inf")).to(COMPUTE)
         x = by_lane(x, LANES, WIDE)
         grown = tl.maximum(maximum, tl.max(tl.max(x, axis=2), axis=0))
         total *= tl.exp(maximum - grown)  # the old sum, rescaled
         total += tl.exp(x - grown[None, :, None]).sum(2).sum(0)
         maximum = grown
     highest = tl.max(maximum, axis=0)
-    log_total = tl.log(tl.sum(total * tl.exp(maximum - highest), axis=0))
-    last = (columns - 1) // BLOCK * BLOCK
-    for done in range(0, columns, BLOCK):
+    if EDGES:
+        highest = tl.maximum(highest, tl.max(x_edge, axis=0))
+    sums = tl.sum(total * tl.exp(maximum - highest), axis=0)
+    if EDGES:
+        sums += tl.sum(tl.exp(x_edge - highest), axis=0)
+    log_total = tl.log(sums)
+    if EDGES:
+        tl.store(edge_ptr + edge, x_edge - highest - log_total, mask=inside)
+    last = (middle - 1) // BLOCK * BLOCK
+    for done in range(0, middle, BLOCK):
         start = last - done
-        mask = column < columns - start
+        mask = column < middle - start
         x = tl.load(x_ptr + start + column, mask=mask).to(COMPUTE)
         tl.store(out_ptr + start + column, x - highest - log_total, mask=mask)
 
@@ -151,6 +204,8 @@ def long_backward_kernel(
     LANES: tl.constexpr,
     WIDE: tl.constexpr,
     UNIT: tl.constexpr,
+    EDGES: tl.constexpr,
+    ALIKE: tl.constexpr,
 ):
     """Compute the gradient of one row: once through ``grad`` for its sum, once more for the result."""
     columns *= UNIT
@@ -158,16 +213,28 @@ def long_backward_kernel(
     grad_ptr += row * (grad_stride * UNIT)
     out_ptr += row * columns
     grad_x_ptr += row * columns
+    head, middle = middle_of(grad_ptr, columns, WIDE, EDGES)
+    edge_ptr = grad_x_ptr
+    if EDGES:
+        edge, inside = edges_of(head, middle, columns, WIDE)
+        grad_edge = tl.load(grad_ptr + edge, mask=inside, other=0).to(COMPUTE)
+        out_edge = tl.load(out_ptr + edge, mask=inside, other=0).to(COMPUTE)
+    grad_ptr = begin_of(grad_ptr, head, WIDE, EDGES)
+    out_ptr = begin_of(out_ptr, head, WIDE, ALIKE)
+    grad_x_ptr = begin_of(grad_x_ptr, head, WIDE, ALIKE)
     column = tl.arange(0, BLOCK)
     totals = tl.zeros((LANES,), COMPUTE)
-    for start in range(0, columns, BLOCK):
-        grad = tl.load(grad_ptr + start + column, mask=column < columns - start, other=0).to(COMPUTE)
+    for start in range(0, middle, BLOCK):
+        grad = tl.load(grad_ptr + start + column, mask=column < middle - start, other=0).to(COMPUTE)
         totals += by_lane(grad, LANES, WIDE).sum(2).sum(0)
     total = tl.sum(totals, axis=0)
-    last = (columns - 1) // BLOCK * BLOCK
-    for done in range(0, columns, BLOCK):
+    if EDGES:
+        total += tl.sum(grad_edge, axis=0)
+        tl.store(edge_ptr + edge, grad_edge - tl.exp(out_edge) * total, mask=inside)
+    last = (middle - 1) // BLOCK * BLOCK
+    for done in range(0, middle, BLOCK):
         start = last - done
-        mask = column < columns - start
+        mask = column < middle - start
         grad = tl.load(grad_ptr + start + column, mask=mask, other=0).to(COMPUTE)
         out = tl.load(out_ptr + start + column, mask=mask, other=0).to(COMPUTE)
         tl.store(grad_x_ptr + start + column, grad - tl.exp(out) * total, mask=mask)
@@ -241,8 +308,17 @@ def launch(held, long, rows: torch.Tensor, others: list[torch.Tensor], more: dic
             by = blocks_for(columns, rows.dtype)
             long[(count,)](
                 rows, *others, *sizes, **options, **more,
-                BLOCK=by.block, LANES=by.lanes, WIDE=by.wide, num_warps=by.num_warps,
+                BLOCK=by.block, LANES=by.lanes, WIDE=by.wide, **edges(by.wide, unit, rows, others),
+                num_warps=by.num_warps,
             )  # fmt: skip
+
+
+def edges(wide: int, unit: int, rows: torch.Tensor, others: list[torch.Tensor]) -> dict[str, bool]:
+    """Return whether rows begin or end within the 16 bytes that a lane loads at once; whether all begin alike."""
+    ragged = unit % wide != 0 or rows.data_ptr() % (wide * rows.itemsize) != 0
+    begins = {each.data_ptr() // each.itemsize % wide for each in (rows, *others)}
+    alike = len(begins) == 1 and (rows.stride(0) - rows.shape[1]) % wide == 0
+    return {"EDGES": ragged, "ALIKE": ragged and alike}
 
 
 # --8<-- [end:launches]

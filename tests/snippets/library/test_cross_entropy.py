@@ -566,6 +566,22 @@ def test_a_real_layer_whose_weight_is_float32(dtype, chunk):
 
 
 @pytest.mark.gpu
+@pytest.mark.alone  # 13 GB
+def test_more_logits_than_an_int32_counts():
+    columns = 128256
+    rows = 2**31 // columns + 3
+    x = torch.randn(1, columns, device="cuda", dtype=torch.bfloat16).expand(rows, columns).contiguous().requires_grad_()
+    target = torch.full((rows,), 7, device="cuda")
+    exact = x[-1:].detach().double().requires_grad_()
+    (wanted,) = torch.autograd.grad(torch.nn.functional.cross_entropy(exact, target[-1:]), exact)
+    for reduction in ("sum", "none"):  # the gradient made in the forward, and in the backward
+        loss = cross_entropy(x, target, reduction=reduction)
+        (grad,) = torch.autograd.grad(loss.sum(), x)
+        assert torch.equal(grad[0], grad[-1])
+        assert torch.allclose(grad[-1:].double(), wanted, rtol=2e-2, atol=1e-6)
+
+
+@pytest.mark.gpu
 def test_the_host_never_waits():
     logits, target = numbers((50, 1000), torch.float32, "cuda").requires_grad_(), targets((50,), 1000, "cuda")
     weight, few = numbers((70, 1000), torch.float32, "cuda").requires_grad_(), targets((50,), 70, "cuda")

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The log_softmax to copy: results and gradients of torch in float64, whatever dimension, shape, dtype and strides."""
 
+import contextlib
 import math
 
 import pytest
 import torch
 from compiled import compiled
-from guards import without_memory
+from guards import promises_kept, without_memory
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -70,8 +71,21 @@ def test_as_torch_computes_it_in_float64(device, shape, layout, of_grad, dim, se
 
 @pytest.mark.parametrize("columns", [40, 41, 64, 100])
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_long_rows(short, device, columns, layout):
-    check(LAYOUTS[layout](numbers((3, columns), torch.float64, device)), -1, None, layout)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16])
+def test_long_rows(short, device, columns, layout, dtype):
+    check(LAYOUTS[layout](numbers((3, columns), dtype, device)), -1, None, layout)
+
+
+def test_long_rows_that_begin_anywhere(short, device):
+    """Within 16 bytes, and further apart than they are long. What the compiler is promised of addresses is so."""
+    with promises_kept() if device == "cpu" else contextlib.nullcontext([]) as said:
+        for room in (68, 70):
+            storage = numbers((3, room), torch.float32, device)
+            for begin in range(5):
+                for columns in (41, 44, 64):
+                    check(storage[:, begin : begin + columns], -1, None, "contiguous")
+                    check(storage[:, begin : begin + columns], -1, torch.float64, "gaps")
+    assert set(said) == ({16, 32} if device == "cpu" else set())
 
 
 @silent
@@ -140,7 +154,7 @@ def test_refuses_in_words(message):
 
 
 CODE = """
-for columns in (1000, 16384, 128256):
+for columns in (1000, 16384, 128256, 50257):
     x, out = torch.empty(64, columns, dtype=torch.bfloat16), torch.empty(64, columns, dtype=torch.bfloat16)
     module.launch(module.held_kernel, module.long_kernel, x, [out], {"LOWEST": -3e38})
     module.launch(module.held_backward_kernel, module.long_backward_kernel, x, [out, x], {})
@@ -158,3 +172,19 @@ def test_compiles_to_wide_loads_and_spills_nothing():
 @pytest.mark.parametrize("dtype", [None, torch.float32])
 def test_real_sizes_in_bfloat16(columns, dtype):
     check(numbers((70, columns), torch.bfloat16, "cuda"), -1, dtype, "contiguous")
+
+
+@pytest.mark.gpu
+@pytest.mark.alone  # 17 GB
+def test_more_elements_than_an_int32_counts():
+    columns = 50257
+    rows = 2**31 // columns + 3
+    x = torch.randn(1, columns, device="cuda", dtype=torch.bfloat16).expand(rows, columns).contiguous().requires_grad_()
+    grad = torch.randn(1, columns, device="cuda", dtype=torch.bfloat16).expand(rows, columns).contiguous()
+    found = log_softmax(x)
+    (grad_x,) = torch.autograd.grad(found, x, grad)
+    exact = x[-1].detach().double().requires_grad_()
+    wanted = torch.log_softmax(exact, -1)
+    (wanted_grad,) = torch.autograd.grad(wanted, exact, grad[-1].double())
+    for ours, theirs in ((found[-1], wanted), (grad_x[-1], wanted_grad)):
+        assert torch.allclose(ours.double(), theirs, rtol=8e-2, atol=8e-2)
