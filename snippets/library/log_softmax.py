@@ -56,7 +56,7 @@ def held_kernel(
     row = (tl.program_id(axis=0) * ROWS + tl.arange(0, ROWS)[:, None]).to(tl.int64)
     column = tl.arange(0, BLOCK)[None, :]
     mask = (row < rows) & (column < columns)
-    x = tl.load(x_ptr + row * (x_stride * UNIT) + column, mask=mask, other=-float("inf")).to(COMPUTE)
+    x = tl.load(x_ptr + row * x_stride * UNIT + column, mask=mask, other=-float("inf")).to(COMPUTE)
     x = tl.where(row < rows, x, 0)  # no row of nothing but -inf where there is none
     x -= tl.max(x, axis=1, keep_dims=True)
     x -= tl.log(tl.sum(tl.exp(x), axis=1, keep_dims=True))
@@ -81,7 +81,7 @@ def held_backward_kernel(
     row = (tl.program_id(axis=0) * ROWS + tl.arange(0, ROWS)[:, None]).to(tl.int64)
     column = tl.arange(0, BLOCK)[None, :]
     mask = (row < rows) & (column < columns)
-    grad = tl.load(grad_ptr + row * (grad_stride * UNIT) + column, mask=mask, other=0).to(COMPUTE)
+    grad = tl.load(grad_ptr + row * grad_stride * UNIT + column, mask=mask, other=0).to(COMPUTE)
     out = tl.load(out_ptr + row * columns + column, mask=mask, other=0).to(COMPUTE)
     grad -= tl.exp(out) * tl.sum(grad, axis=1, keep_dims=True)
     tl.store(grad_x_ptr + row * columns + column, grad, mask=mask)
@@ -150,7 +150,7 @@ def long_kernel(
     """
     columns *= UNIT
     row = tl.program_id(axis=0).to(tl.int64)
-    x_ptr += row * (x_stride * UNIT)
+    x_ptr += row * x_stride * UNIT
     out_ptr += row * columns
     head, middle = middle_of(x_ptr, columns, WIDE, EDGES)
     edge_ptr = out_ptr
@@ -210,7 +210,7 @@ def long_backward_kernel(
     """Compute the gradient of one row: once through ``grad`` for its sum, once more for the result."""
     columns *= UNIT
     row = tl.program_id(axis=0).to(tl.int64)
-    grad_ptr += row * (grad_stride * UNIT)
+    grad_ptr += row * grad_stride * UNIT
     out_ptr += row * columns
     grad_x_ptr += row * columns
     head, middle = middle_of(grad_ptr, columns, WIDE, EDGES)

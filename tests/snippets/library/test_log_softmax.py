@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 from compiled import compiled
-from guards import promises_kept, without_memory
+from guards import promises_kept, recorded_accesses, without_memory
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -86,6 +86,25 @@ def test_long_rows_that_begin_anywhere(short, device):
                     check(storage[:, begin : begin + columns], -1, None, "contiguous")
                     check(storage[:, begin : begin + columns], -1, torch.float64, "gaps")
     assert set(said) == ({16, 32} if device == "cpu" else set())
+
+
+@silent
+def test_rows_may_lie_more_than_2_to_the_31_elements_apart():
+    """Row 1 of such a tensor, told of memory that isn't there."""
+    far = 2**28  # in units of 8
+    x, out, grad_x = (torch.zeros(1) for _ in range(3))
+    short = {"COMPUTE": snippet.tl.float32, "UNIT": 8, "BLOCK": 8}
+    long = short | {"LANES": 2, "WIDE": 4, "EDGES": False, "ALIKE": False}
+    for kernel, tensors, options in (
+        (snippet.held_kernel, (x, out, 2, 1, far), short | {"ROWS": 1}),
+        (snippet.held_backward_kernel, (x, out, grad_x, 2, 1, far), short | {"ROWS": 1}),
+        (snippet.long_kernel, (x, out, 1, far), long | {"LOWEST": -3e38}),
+        (snippet.long_backward_kernel, (x, out, grad_x, 1, far), long),
+    ):
+        with recorded_accesses(first_program=(1, 0, 0), memory=False) as seen:
+            kernel[(1,)](*tensors, **options)
+        loads = [int(addresses.flatten()[0]) for op, addresses in seen if op == "load" and addresses.size]
+        assert x.data_ptr() + 4 * 8 * far in loads, kernel
 
 
 @silent
