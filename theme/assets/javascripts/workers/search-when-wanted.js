@@ -50,8 +50,8 @@ postMessage = (message) => {
   if (first.length) return tell(QUERY, first.shift());
   const answers = (parts, i) => i < BEST && ASKS.test(typed) && parts[0].location.startsWith(ANSWERS);
   const rank = (parts, i) => Math.min(place(parts), parts.some(begins) ? 1 : answers(parts, i) ? 2 : 3);
-  const ranked = found.map((parts, i) => [rank(parts, i), parts]).sort(([a], [b]) => a - b);
-  const items = ranked.map(([, parts], i) => scored(parts, found.length - i));
+  const ranked = found.flatMap(apart).map((parts, i) => [rank(parts, i), parts]).sort(([a], [b]) => a - b);
+  const items = ranked.map(([, parts], i) => scored(parts, ranked.length - i));
   answer({ ...message, data: { ...message.data, items } });
 };
 
@@ -63,24 +63,38 @@ function begins({ title }) {
   return called.includes(" ") ? bare.startsWith(called) || words(title).join(" ").startsWith(called) : bare === called;
 }
 
-/** Whether a section of the errors is about the message that was asked for: they have most of their words in one piece. */
-function tells({ location, title }) {
-  if (!location.startsWith(ERRORS) || !location.includes("#")) return false;
+const entry = ({ location }) => location.startsWith(ERRORS) && location.includes("#");
+
+/** How many words the title of an error's entry shares with the message that was asked for, in pieces of two and more: 0
+    if they are not about the same. */
+function tells(part) {
+  if (!entry(part)) return 0;
   const letters = (text) => words(text).filter((word) => !/^\d+$/.test(word)); // numbers differ from case to case
-  const [a, b] = [letters(title), letters(typed)];
-  let longest = 0;
-  for (let i = 0; i < a.length; i++)
+  const [a, b] = [letters(part.title), letters(typed)];
+  let same = 0;
+  for (let i = 0, longest; i < a.length; i += Math.max(1, longest)) {
+    longest = 0;
     for (let j = 0; j < b.length; j++) {
       let n = 0;
       while (i + n < a.length && a[i + n] === b[j + n]) n++;
       longest = Math.max(longest, n);
     }
-  return longest > 2 && longest >= 0.6 * Math.min(a.length, b.length);
+    if (longest > 1) same += longest;
+    else if (longest && a.length === 1 && a[0].length > 12) return 1; // a long name is a message
+  }
+  return same > 2 && same >= 0.4 * Math.min(a.length, b.length) ? same : 0;
+}
+
+/** A page as it was found. Of the errors, the entry that the message is about, or the best, is a result of its own. */
+function apart(parts) {
+  const told = parts.map(tells), best = Math.max(...told);
+  const own = best ? parts[told.indexOf(best)] : parts[0];
+  return entry(own) ? [[own], parts.filter((part) => part !== own)].filter((group) => group.length) : [parts];
 }
 
 /** Where a page belongs for what it is called: first an error's own entry, and then pages with all words of the query. */
 function place(parts) {
-  if (parts.some(tells)) return 0;
+  if (parts.length === 1 && tells(parts[0])) return 0;
   const { location } = parts[0];
   if (/#|^practice\//.test(location)) return Infinity; // who searches for a word wants the lesson
   const i = titles.findIndex(([page, title]) => page === location && has(title));
@@ -96,11 +110,11 @@ function named(part, page) {
 }
 
 /** A page and its sections, so that the Enter key leads to the first of all results (Material takes the highest score),
-    and that a section is shown under each page (Material folds those with less than the best score): an error's own entry
-    or the section of that name, and then Enter leads there. */
+    and that a section is shown under each page (Material folds those with less than the best score): the section of that
+    name, if there is one, and then Enter leads there. */
 function scored(parts, score) {
   const best = parts[0].score, page = parts.find(({ location }) => !location.includes("#")) ?? parts[0];
-  const own = parts.find(tells) ?? parts.find((part) => named(part, page));
+  const own = parts.find((part) => named(part, page));
   const section = own ?? parts.find(({ location }) => location.includes("#"));
   const sorted = own ? [...new Set([parts[0], own, ...parts])] : parts;
   return sorted.map((part, i) => {
@@ -114,7 +128,8 @@ const tell = (type, data) => dispatchEvent(new MessageEvent("message", { data: {
 /** Answer from the titles alone. */
 async function answerByTitles() {
   titles = await (await fetch("../../../search/titles.json")).json();
-  const parts = titles.filter(([, title]) => has(title)).map(([location, title]) => ({ location, title, text: "", terms: {} }));
+  const parts = titles.map(([location, title]) => ({ location, title, text: "", terms: {} }))
+    .filter((part) => has(part.title) || tells(part));
   parts.sort((a, b) => place([a]) - place([b]) || 0); // Infinity less itself is no number
   const items = parts.slice(0, 10).map((part, i) => [{ ...part, score: 10 - i }]);
   if (items.length) answer({ type: RESULT, data: { items } });
