@@ -85,9 +85,10 @@ class Site:
     def pages(self) -> list[str]:
         """The address of every page, relative to the home page: ``""``, ``404.html``, ``programs/…/``, …
 
-        What render/mkdocs/files.py writes, to be shown on pages, is none.
+        What render/mkdocs/files.py writes, to be shown on pages, is none, and neither is what leads to another page.
         """
-        files = (path.relative_to(self.folder).as_posix() for path in self.folder.rglob("*.html"))
+        found = (path for path in self.folder.rglob("*.html") if 'http-equiv="refresh"' not in path.read_text("utf-8"))
+        files = (path.relative_to(self.folder).as_posix() for path in found)
         return sorted(file.removesuffix("index.html") for file in files if not file.startswith("snippets/"))
 
     def text(self, address: str) -> str:

@@ -8,7 +8,7 @@ import functools
 import itertools
 import re
 from html.parser import HTMLParser
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from urllib.parse import urljoin
 
 import pytest
@@ -122,6 +122,29 @@ def test_these_are_all_pages(site):
     assert sorted([*SOURCES, "404.html"]) == site.pages
     listed = re.findall(r"<loc>(.*)</loc>", (site.folder / "sitemap.xml").read_text("utf-8"))
     assert sorted(listed) == sorted(SITE_URL + address for address in SOURCES)
+
+
+FOLDERS = sorted({folder for address in SOURCES for folder in PurePosixPath(address).parents} - {PurePosixPath()})
+
+
+def test_every_folder_that_holds_pages_is_a_page_or_leads_to_one_in_it(site):
+    led = {}
+    for folder in FOLDERS:
+        index = site.folder / folder / "index.html"
+        assert index.is_file(), f"{folder}/ is an address that readers shorten others to"
+        if leads := re.search(r'http-equiv="refresh" content="0; url=([^"]+)"', index.read_text("utf-8")):
+            led[f"{folder}/"] = urljoin(f"{folder}/", leads[1])
+    assert set(led.values()) <= set(SOURCES) and all(page.startswith(folder) for folder, page in led.items())
+    assert led["practice/"] == "practice/exercises/" and led["reference/"] == "reference/questions/"
+    assert led["programs/"] == LAB, "the first in the menu"
+
+
+def test_a_folder_leads_to_its_page_and_back_leads_to_where_one_was(open_site, site):
+    page = open_site(site.url)
+    page.goto(f"{site.url}practice/")
+    page.wait_for_url("**/practice/exercises/")
+    page.go_back()
+    page.wait_for_url(site.url)
 
 
 def test_robots_are_told_where_the_map_is(site):
