@@ -648,6 +648,20 @@ def test_the_menu_of_a_phone_opens_by_keyboard_and_is_no_stop_while_it_is_closed
         assert button.evaluate("button => button === document.activeElement")
 
 
+@pytest.mark.parametrize("address", ["notes/cublas-kernel/", "practice/cumsum/", "fusion/scan-sort-histogram/", LESSON])
+def test_the_menu_of_a_phone_shows_its_page_and_many_rows_that_a_finger_hits(open_site, site, address):
+    page = open_site(site.url + address, viewport={"width": 390, "height": 844})
+    taken_over(page)
+    page.get_by_role("button", name="Menu").click()
+    page.get_by_role("button", name="Menu", expanded=True).wait_for()
+    here = page.locator(".menu [aria-current=page]").bounding_box()
+    assert here["y"] > 0 and here["y"] + here["height"] < 844, "the page's own row is in sight"
+    heights = page.locator(".menu :is(summary, .menu__page):visible").evaluate_all(
+        "all => all.map(e => e.offsetHeight)"
+    )
+    assert min(heights) >= 40 and sorted(heights)[len(heights) // 2] <= 44
+
+
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("address", ["", LESSON, LAB])
 def test_focus_is_seen_from_the_skip_link_on(open_site, site, address, width):
