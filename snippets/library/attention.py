@@ -974,6 +974,14 @@ def default_tile(
         tile = 16, 16, 4, 1
     elif dtype == torch.float32:
         tile = (32, 32, 8, 2) if not wide else (32, 16, 8, 2) if forward else (16, 16, 8, 2)
+    elif widest > 128 and described:
+        narrow = head_block + value_block <= 384  # such as 192 columns, and values of 128
+        if forward:
+            tile = 128, 64, 8, 3 if narrow else 2
+        elif kernel is grad_q_kernel:
+            tile = 128, 64 if narrow else 32, 8, 2
+        else:
+            tile = (32, 128, 8, 2) if narrow else (64, 64, 8, 2)
     elif widest > 128:
         tile = (128, 64, 8, 2) if forward else (64, 64, 8, 2) if kernel is grad_q_kernel else (32, 64, 8, 2)
     elif forward:
@@ -981,7 +989,7 @@ def default_tile(
     elif kernel is grad_q_kernel:
         tile = (128, 64, 8, 3) if described and wide else (64, 64, 8, 2) if wide else (64, 64, 4, 3)
     elif described:
-        tile = (64, 64, 4, 2) if wide else (32, 128, 4, 3)
+        tile = 64, 64, 4, 2 if wide else 3
     else:
         tile = (32, 64, 8, 2) if wide else (32, 128, 8, 3)
     named = dict(zip(("BLOCK_Q", "BLOCK_K", "num_warps", "num_stages"), tile, strict=True))
