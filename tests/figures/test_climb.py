@@ -85,8 +85,9 @@ def test_a_step_moves_tile_dot_and_lines_together(page):
     assert not page.locator(".climb__code li.new:visible").count() and shown(page)[0] == "23%"
 
 
-def test_nothing_moves_away_from_the_pointer_from_step_to_step(page):
-    page.set_viewport_size({"width": 390, "height": 800})  # where some titles take two lines
+@pytest.mark.parametrize("width", [390, 800, 1280])  # where some titles take two lines, and where none does
+def test_nothing_moves_away_from_the_pointer_from_step_to_step(open_page, width):
+    page = open_page(viewport={"width": width, "height": 800})
     bar, tops = page.get_by_role("slider", name="Step"), set()
     for step in range(len(STEPS)):
         bar.fill(str(step))
