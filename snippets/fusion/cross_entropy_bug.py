@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cross-entropy, wrong on purpose in three ways. Do not copy these.
 
-- ``LinearCrossEntropyBug`` makes the gradients in the forward also for ``reduction="none"``, and scales them in the
-  backward. In the gradient of the weight, all rows are added up by then: no number can scale each of them.
+- ``LinearCrossEntropyBug`` gives the loss of each row, makes the gradients in the forward all the same, and scales them
+  in the backward. In the gradient of the weight, all rows are added up by then: no number can scale each of them.
 - ``late_kernel_bug`` writes the gradient over the logits, and reads the logit of the target after that.
 - ``too_small_bug`` divides a float16 gradient by the count in the forward; what is 0 then, no backward brings back.
 
-All else is that of ``cross_entropy.py``.
+All else is that of ``cross_entropy.py``; what is right comes from ``library/cross_entropy.py``.
 Run it on a GPU with ``python cross_entropy_bug.py``, or with ``TRITON_INTERPRET=1`` in the interpreter.
 """
 
@@ -15,23 +15,24 @@ import triton
 import triton.language as tl
 
 from snippets.fusion.cross_entropy import (
-    backward,
-    launch_forward,
-    linear_cross_entropy,
+    launch,
     linear_forward,
-    maximum_and_sums,
+    losses_of,
+    maximum_and_sum,
     scale_,
     shown,
     write_gradient,
 )
+from snippets.library.cross_entropy import cross_entropy, linear_cross_entropy
 
 
 # --8<-- [start:afterwards]
 class LinearCrossEntropyBug(torch.autograd.Function):
     @staticmethod
     def forward(ctx, hidden, weight, target):
-        losses, _, *grads = linear_forward(
-            hidden, weight, target, -100, 0.0, "none", None, True, True
+        one = torch.ones((), device=target.device)
+        losses, *grads = linear_forward(
+            hidden, weight, target, one, None, (True, True)
         )  # fmt: skip
         ctx.save_for_backward(*grads)
         return losses
@@ -55,12 +56,12 @@ def late_kernel_bug(
     x_ptr += row * columns
     target = tl.load(target_ptr + row)
     # --8<-- [start:late]
-    maximum, total, _ = maximum_and_sums(
-        x_ptr, columns, LOWEST, 0.0, tl.float32, BLOCK, LANES, WIDE
+    maximum, total = maximum_and_sum(
+        x_ptr, columns, LOWEST, tl.float32, BLOCK, LANES, WIDE
     )  # fmt: skip
     write_gradient(
-        x_ptr, x_ptr, columns, target, maximum, total, 1.0, 0.0,
-        0.0, tl.float32, BLOCK,
+        x_ptr, x_ptr, columns, target, maximum, total, 1.0,
+        tl.float32, BLOCK,
     )  # fmt: skip
     tl.debug_barrier()
     x_target = tl.load(x_ptr + target)
@@ -80,8 +81,8 @@ def late_bug(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
 
 # --8<-- [start:too_small]
 def too_small_bug(logits, target, count, grad_loss):
-    losses, stats, grad = room(logits)
-    launch_forward(logits, target, losses, stats, grad, count, -100, 0.0)
+    grad = torch.empty_like(logits)
+    launch(logits, target, losses_of(logits), grad, count)
     scale_(grad, grad_loss)
     return grad
 
@@ -91,15 +92,8 @@ def too_small_bug(logits, target, count, grad_loss):
 
 def as_it_should_be(logits, target, count, grad_loss):
     """Return the same gradient, divided and multiplied in float32."""
-    losses, stats, _ = room(logits)
-    launch_forward(logits, target, losses, stats, None, None, -100, 0.0)
-    return backward(grad_loss / count, logits, target, stats, -100, 0.0, "sum")
-
-
-def room(logits):
-    rows = len(logits)
-    losses, stats = (torch.empty(shape, device=logits.device) for shape in ((rows,), (rows, 2)))
-    return losses, stats, torch.empty_like(logits)
+    x = logits.detach().requires_grad_()
+    return torch.autograd.grad(cross_entropy(x, target, reduction="sum"), x, grad_loss / count)[0]
 
 
 def main():

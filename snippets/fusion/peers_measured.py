@@ -26,7 +26,6 @@ from typing import NamedTuple
 import torch
 import triton
 
-from snippets.fusion.cross_entropy import cross_entropy, linear_cross_entropy
 from snippets.fusion.cross_entropy_measured import layer_operands, milliseconds, random, torch_linear, with_gradients
 from snippets.fusion.cross_entropy_measured import operands as logits_and_targets
 from snippets.fusion.long_softmax import softmax
@@ -36,6 +35,7 @@ from snippets.fusion.rope import rope, rope_tables
 from snippets.fusion.rope_measured import as_transformers, rotate_half
 from snippets.fusion.swiglu import in_torch as torch_swiglu
 from snippets.fusion.swiglu import swiglu
+from snippets.library.cross_entropy import cross_entropy, linear_cross_entropy
 from snippets.library.norms import layer_norm, rms_norm
 from snippets.tools.benchmarking import Timing
 from snippets.tools.benchmarking_cold import compare_in_rotation

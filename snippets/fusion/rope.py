@@ -1,22 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rotary position embedding (RoPE) of queries and keys, with gradients: one kernel for both, forward and backward.
 
-A head's columns are taken in pairs, and pair ``i`` of the token at position ``t`` is turned by an angle::
+A head's columns are taken in pairs, and pair ``i`` of token ``t`` is turned by an angle::
 
     angle = t * base ** (-2 * i / head_dim)
 
     first_out = first * cos(angle) - second * sin(angle)
     second_out = second * cos(angle) + first * sin(angle)
 
-Half-split, as in GPT-NeoX and Llama, pair ``i`` is the columns ``i`` and ``i + head_dim / 2``; interleaved, as in
-GPT-J, the columns ``2 * i`` and ``2 * i + 1``. The backward turns the incoming gradient by ``-angle``, so it needs
-neither queries nor keys, and nothing of them is kept.
+Pair ``i`` is the columns ``i`` and ``i + head_dim / 2``: half-split, as in GPT-NeoX and Llama. The backward turns the
+incoming gradient by ``-angle``, so it needs neither queries nor keys, and nothing of them is kept.
 
-- :func:`rope`: the function to call; it has gradients of any order, and works under ``torch.compile``
-- :func:`rope_tables`: cos and sin of all angles
+``snippets/library/rope.py`` is the file to copy into a model: interleaved pairs, positions, a part of the columns, in
+place, ``torch.compile`` and more.
 
-Shapes: ``q``, ``k`` ``(batch, tokens, heads, head_dim)``, or without ``batch``; ``cos``, ``sin``
-``(positions, head_dim / 2)``.
 Traffic, in elements for each of ``q`` and ``k``: 1 read and 1 written, forward as backward. A row of each table is read
 by all heads of a token.
 Each pair is computed by itself, so equal inputs give equal bits.
@@ -26,8 +23,6 @@ Run it on a GPU with ``python rope.py``, or with ``TRITON_INTERPRET=1 python rop
 """
 
 import functools
-import math
-import operator
 
 import torch
 import triton
@@ -48,87 +43,96 @@ def turn(first, second, cos, sin):
 # --8<-- [start:rows]
 @triton.jit
 def turn_rows(
-    x_ptr, out_ptr, cos_ptr, sin_ptr, positions_ptr,
-    block, rows, tokens, heads, half, length, offset,
+    x_ptr, out_ptr, cos_ptr, sin_ptr,
+    block, rows, tokens, heads, half,
     batch_stride, token_stride, head_stride,
-    positions_batch_stride, positions_stride, table_stride,
-    INTERLEAVED: tl.constexpr, INVERSE: tl.constexpr, COMPUTE: tl.constexpr,
-    BLOCK_ROWS: tl.constexpr, BLOCK_HALF: tl.constexpr, UNIT: tl.constexpr,
+    INVERSE: tl.constexpr, COMPUTE: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr, BLOCK_HALF: tl.constexpr,
 ):  # fmt: skip
-    half *= UNIT
+    """Turn a block of rows of ``x``; a row is a head of a token."""
     # --8<-- [start:place]
     row = block * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
     token, head = row // heads, (row % heads).to(tl.int64)
     batch, token = (token // tokens).to(tl.int64), (token % tokens).to(tl.int64)
     # --8<-- [end:place]
-    # --8<-- [start:position]
-    if positions_ptr is None:
-        position = offset + token
-    else:
-        position_offsets = batch * positions_batch_stride + token * positions_stride
-        position = tl.load(positions_ptr + position_offsets, mask=row < rows, other=0).to(tl.int64)
-    # --8<-- [end:position]
     # --8<-- [start:tables]
     pair = tl.arange(0, BLOCK_HALF)
     mask = (row < rows)[:, None] & (pair < half)
-    known = mask & ((position >= 0) & (position < length))[:, None]
-    angles = position[:, None] * table_stride * UNIT + pair
-    cos = tl.load(cos_ptr + angles, mask=known, other=float("nan")).to(COMPUTE)
-    sin = tl.load(sin_ptr + angles, mask=known, other=float("nan")).to(COMPUTE)
+    angles = token[:, None] * half + pair
+    cos = tl.load(cos_ptr + angles, mask=mask).to(COMPUTE)
+    sin = tl.load(sin_ptr + angles, mask=mask).to(COMPUTE)
     if INVERSE:
         sin = -sin
     # --8<-- [end:tables]
     # --8<-- [start:pairs]
     x_row = batch * batch_stride + token * token_stride + head * head_stride
-    x_row = x_ptr + (x_row * UNIT)[:, None]
+    x_row = x_ptr + x_row[:, None]
     out_row = out_ptr + (row.to(tl.int64) * half * 2)[:, None]
-    if INTERLEAVED:
-        column = tl.arange(0, 2 * BLOCK_HALF)
-        mask = (row < rows)[:, None] & (column < 2 * half)
-        x = tl.load(x_row + column, mask=mask).to(COMPUTE)
-        first, second = tl.split(tl.reshape(x, (BLOCK_ROWS, BLOCK_HALF, 2)))
-        first, second = turn(first, second, cos, sin)
-        tl.store(out_row + column, tl.interleave(first, second), mask=mask)
-    else:
-        first = tl.load(x_row + pair, mask=mask).to(COMPUTE)
-        second = tl.load(x_row + half + pair, mask=mask).to(COMPUTE)
-        first, second = turn(first, second, cos, sin)
-        tl.store(out_row + pair, first, mask=mask)
-        tl.store(out_row + half + pair, second, mask=mask)
+    first = tl.load(x_row + pair, mask=mask).to(COMPUTE)
+    second = tl.load(x_row + half + pair, mask=mask).to(COMPUTE)
+    first, second = turn(first, second, cos, sin)
+    tl.store(out_row + pair, first, mask=mask)
+    tl.store(out_row + half + pair, second, mask=mask)
     # --8<-- [end:pairs]
 # --8<-- [end:rows]
 
 
 # --8<-- [start:kernel]
-@triton.jit(do_not_specialize=["offset"])  # which grows by 1 with each token that a model writes
+@triton.jit
 def rope_kernel(
-    q_ptr, k_ptr, q_out_ptr, k_out_ptr, cos_ptr, sin_ptr, positions_ptr,
-    all_tokens, tokens, q_heads, k_heads, half, length, offset,
-    q_batch_stride, q_token_stride, q_head_stride,
-    k_batch_stride, k_token_stride, k_head_stride,
-    positions_batch_stride, positions_stride, table_stride,
-    INTERLEAVED: tl.constexpr, INVERSE: tl.constexpr, COMPUTE: tl.constexpr,
-    BLOCK_ROWS: tl.constexpr, BLOCK_HALF: tl.constexpr, UNIT: tl.constexpr,
-):  # fmt: skip
+    q_ptr,
+    k_ptr,
+    q_out_ptr,
+    k_out_ptr,
+    cos_ptr,
+    sin_ptr,
+    all_tokens,
+    tokens,
+    q_heads,
+    k_heads,
+    half,
+    q_batch_stride,
+    q_token_stride,
+    q_head_stride,
+    k_batch_stride,
+    k_token_stride,
+    k_head_stride,
+    INVERSE: tl.constexpr,
+    COMPUTE: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_HALF: tl.constexpr,
+):
+    """Turn queries in the first programs, and keys in the rest.
+
+    Parameters:
+        q_ptr: ``(batches, tokens, q_heads, 2 * half)``; the elements of a
+            head are neighbors, all else is as far apart as the strides say.
+        k_ptr: Likewise, with ``k_heads``.
+        q_out_ptr: Like ``q``, contiguous; ``k_out_ptr`` like ``k``.
+        cos_ptr: ``(tokens or more, half)``, contiguous; so is ``sin_ptr``.
+        all_tokens: Those of all batches.
+        INVERSE: Whether to turn back.
+        COMPUTE: The dtype to compute in.
+        BLOCK_ROWS: Heads of tokens that a program takes, a power of two.
+        BLOCK_HALF: A power of two, no less than ``half``.
+    """
     # --8<-- [start:both]
     block = tl.program_id(axis=0)
     q_rows, k_rows = all_tokens * q_heads, all_tokens * k_heads
     q_blocks = tl.cdiv(q_rows, BLOCK_ROWS)
     if block < q_blocks:
         turn_rows(
-            q_ptr, q_out_ptr, cos_ptr, sin_ptr, positions_ptr,
-            block, q_rows, tokens, q_heads, half, length, offset,
+            q_ptr, q_out_ptr, cos_ptr, sin_ptr,
+            block, q_rows, tokens, q_heads, half,
             q_batch_stride, q_token_stride, q_head_stride,
-            positions_batch_stride, positions_stride, table_stride,
-            INTERLEAVED, INVERSE, COMPUTE, BLOCK_ROWS, BLOCK_HALF, UNIT,
+            INVERSE, COMPUTE, BLOCK_ROWS, BLOCK_HALF,
         )  # fmt: skip
     else:
         turn_rows(
-            k_ptr, k_out_ptr, cos_ptr, sin_ptr, positions_ptr,
-            block - q_blocks, k_rows, tokens, k_heads, half, length, offset,
+            k_ptr, k_out_ptr, cos_ptr, sin_ptr,
+            block - q_blocks, k_rows, tokens, k_heads, half,
             k_batch_stride, k_token_stride, k_head_stride,
-            positions_batch_stride, positions_stride, table_stride,
-            INTERLEAVED, INVERSE, COMPUTE, BLOCK_ROWS, BLOCK_HALF, UNIT,
+            INVERSE, COMPUTE, BLOCK_ROWS, BLOCK_HALF,
         )  # fmt: skip
     # --8<-- [end:both]
 # --8<-- [end:kernel]
@@ -136,114 +140,72 @@ def rope_kernel(
 
 # --8<-- [start:launch]
 def rotate(
-    q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, positions: torch.Tensor | None,
-    offset: int, interleaved: bool, inverse: bool, pairs: int = PAIRS,
-) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+    q: torch.Tensor,
+    k: torch.Tensor,
+    cos: torch.Tensor,
+    sin: torch.Tensor,
+    inverse: bool,
+    pairs: int = PAIRS,
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Turn queries and keys; by the opposite angles if ``inverse``."""
-    check_arguments(q=q, k=k, cos=cos, sin=sin, positions=positions, offset=offset)
+    check_arguments(q, k, cos, sin)
     outs = [torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (q, k)]
     if not (q.numel() or k.numel()):
         return tuple(outs)
-    batched = [x if x.ndim == 4 else x[None] for x in (q, k)]
-    batches, tokens, *_, head_dim = batched[0].shape
-    heads = [x.shape[2] for x in batched]
-    given = [x if x.stride(-1) == 1 else x.contiguous() for x in (each.resolve_neg() for each in batched)]
-    cos, sin = tables(cos, sin)
+    given = [each.resolve_neg() if each.ndim == 4 else each.resolve_neg()[None] for each in (q, k)]
+    given = [x if x.stride(-1) == 1 else x.contiguous() for x in given]
+    batches, tokens, _, head_dim = given[0].shape
+    heads = [x.shape[2] for x in given]
     block_half = triton.next_power_of_2(head_dim // 2)
     most = max(batches * tokens * max(heads), 1)
     block_rows = min(max(pairs // block_half, 1), triton.next_power_of_2(most))
-    strides = [stride for x in given for stride in x.stride()[:3]]
-    # The compiler loads 16 bytes at a time only if it knows what divides all; it looks for multiples of 16 alone.
-    unit = math.gcd(8, head_dim // 2, cos.stride(0), *strides)
-    positions_strides = 0, 0
-    if positions is not None:
-        positions_strides = (0, *positions.stride()) if positions.ndim == 1 else positions.stride()
     programs = sum(triton.cdiv(batches * tokens * each, block_rows) for each in heads)
     with torch.cuda.device_of(q):  # Triton launches on the current device, which need not be that of q
         rope_kernel[(programs,)](
-            *given, *outs, cos, sin, positions,
-            batches * tokens, tokens, *heads, head_dim // 2 // unit, len(cos), offset,
-            *(stride // unit for stride in strides), *positions_strides, cos.stride(0) // unit,
-            INTERLEAVED=interleaved, INVERSE=inverse,
+            *given,
+            *outs,
+            cos.resolve_neg().contiguous(),
+            sin.resolve_neg().contiguous(),
+            batches * tokens,
+            tokens,
+            *heads,
+            head_dim // 2,
+            *given[0].stride()[:3],
+            *given[1].stride()[:3],
+            INVERSE=inverse,
             COMPUTE=tl.float64 if q.dtype == torch.float64 else tl.float32,
-            BLOCK_ROWS=block_rows, BLOCK_HALF=block_half, UNIT=unit,
+            BLOCK_ROWS=block_rows,
+            BLOCK_HALF=block_half,
             num_warps=min(max(block_rows * block_half // PER_WARP, 1), 16),
-        )  # fmt: skip
+        )
     return tuple(outs)
-
-
-def tables(cos: torch.Tensor, sin: torch.Tensor) -> list[torch.Tensor]:
-    """Return both as the kernel reads them, their rows equally far apart; copied if they do not lie so."""
-    cos, sin = cos.resolve_neg(), sin.resolve_neg()
-    if cos.stride(1) == sin.stride(1) == 1 and cos.stride(0) == sin.stride(0):
-        return [cos, sin]
-    return [cos.contiguous(), sin.contiguous()]
 # --8<-- [end:launch]
 
 
 # --8<-- [start:function]
 class RoPE(torch.autograd.Function):
     @staticmethod
-    def forward(q, k, cos, sin, positions, offset, interleaved, inverse):
-        return rotate(
-            q, k, cos, sin, positions, offset, interleaved, inverse
-        )
+    def forward(q, k, cos, sin, inverse):
+        return rotate(q, k, cos, sin, inverse)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
-        _, _, *tables, ctx.offset, ctx.interleaved, ctx.inverse = inputs
+        _, _, *tables, ctx.inverse = inputs
         ctx.save_for_backward(*tables)
 
     @staticmethod
     def backward(ctx, grad_q, grad_k):
-        back = ctx.offset, ctx.interleaved, not ctx.inverse
-        grads = RoPE.apply(grad_q, grad_k, *ctx.saved_tensors, *back)
-        return *grads, *[None] * 6
+        cos, sin = ctx.saved_tensors
+        grads = RoPE.apply(grad_q, grad_k, cos, sin, not ctx.inverse)
+        return *grads, None, None, None
 # --8<-- [end:function]
-
-
-# The same for torch.compile, which looks into no custom op
-
-
-@torch.library.custom_op("triton_by_example::rope", mutates_args=())
-def rope_op(
-    q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, positions: torch.Tensor | None,
-    offset: int, interleaved: bool, inverse: bool,
-) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-    return rotate(q, k, cos, sin, positions, offset, interleaved, inverse)
-
-
-@rope_op.register_fake
-def _(q, k, *_):
-    return q.new_empty(q.shape), k.new_empty(k.shape)
-
-
-def rope_op_backward(ctx, grad_q, grad_k):
-    back = ctx.offset, ctx.interleaved, not ctx.inverse
-    return *rope_op(grad_q, grad_k, *ctx.saved_tensors, *back), *[None] * 6
-
-
-rope_op.register_autograd(rope_op_backward, setup_context=RoPE.setup_context)
-
-
-def as_int(name: str, value) -> int:
-    """Return a whole number of Python or NumPy, or of a tensor on the CPU, as Python's ``int``."""
-    if isinstance(value, int):
-        return value
-    try:
-        if getattr(value, "is_cuda", False):  # to read it, the host would wait for the GPU
-            raise TypeError
-        return operator.index(value)
-    except TypeError:
-        raise ValueError(f"{name} must be a whole number, not on a GPU; got {value!r}") from None
 
 
 # --8<-- [start:host]
 def rope(
-    q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor,
-    positions: torch.Tensor | None = None, *, offset: int = 0, interleaved: bool = False,
+    q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-    """Return ``q`` and ``k``, each pair of columns turned by the angle of its token's position.
+    """Return ``q`` and ``k``, each pair of columns turned by the angle of its token's position: 0, 1, 2, …
 
     Args:
         q: ``(batch, tokens, heads, head_dim)`` or ``(tokens, heads, head_dim)`` on a GPU (in the interpreter: on the
@@ -252,16 +214,13 @@ def rope(
             fine, and so are slices of one tensor for queries, keys and values.
         k: As ``q``; it may have another number of heads.
         cos: ``(positions, head_dim / 2)``, float32 or the dtype of ``q``; see :func:`rope_tables`. It gets no gradient.
+            Later tokens of a sequence: pass ``cos[start:]`` and ``sin[start:]``.
         sin: Of the shape and dtype of ``cos``.
-        positions: Of each token, int32 or int64, ``(tokens,)`` or ``(batch, tokens)``. They are not looked at before
-            the kernel runs: one that is not in the tables makes its token NaN. None: ``offset``, ``offset + 1``, …
-        offset: The position of the first token, without ``positions``; when decoding, the number of tokens before it.
-        interleaved: Whether pairs are neighbors, as in GPT-J, and not half a head apart, as in Llama.
 
     Returns:
         New contiguous tensors of the shapes and dtype of ``q`` and ``k``, computed in float32, or in float64 for
-        float64. So are the gradients, which are contiguous, too, and deterministic. Of the arguments, only the tables
-        and ``positions`` are kept for the backward pass. The kernel may still be running when they are returned.
+        float64. So are the gradients, which are contiguous, too, and deterministic. Only the tables are kept for the
+        backward pass. The kernel may still be running when they are returned.
 
     Raises:
         ValueError: If an argument is something the kernel can't serve.
@@ -272,8 +231,7 @@ def rope(
     tensor([[ 3.,  4.],
             [-4.,  3.]])
     """
-    apply = rope_op if torch.compiler.is_compiling() else RoPE.apply
-    return apply(q, k, cos, sin, positions, as_int("offset", offset), interleaved, False)
+    return RoPE.apply(q, k, cos, sin, False)
 
 
 def rope_tables(
@@ -294,10 +252,9 @@ def rope_tables(
 
 
 # --8<-- [start:check]
-def check_arguments(*, q, k, cos, sin, positions=None, offset=0) -> None:
+def check_arguments(q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> None:
     """Raise ``ValueError`` for arguments that the kernel would get wrong, or can't serve at all."""
-    given = {"q": q, "k": k, "cos": cos, "sin": sin} | ({} if positions is None else {"positions": positions})
-    for name, tensor in given.items():
+    for name, tensor in {"q": q, "k": k, "cos": cos, "sin": sin}.items():
         if tensor.layout != torch.strided:
             raise ValueError(f"{name} is {tensor.layout}; pass {name}.to_dense()")
         if tensor.device != q.device:
@@ -314,8 +271,8 @@ def check_arguments(*, q, k, cos, sin, positions=None, offset=0) -> None:
         )
     if q.dtype not in DTYPES:
         raise ValueError(f"dtype {q.dtype} is not supported; use one of {', '.join(map(str, DTYPES))}")
-    half = q.shape[-1] // 2
-    for name, table in (("cos", cos), ("sin", sin)):
+    tokens, half = q.shape[-3], q.shape[-1] // 2
+    for name, table in {"cos": cos, "sin": sin}.items():
         if table.ndim != 2 or table.shape[1] != half or table.dtype not in (q.dtype, torch.float32):
             raise ValueError(
                 f"{name} must be (positions, {half}), a number for each pair of a head, of the dtype of q or float32;"
@@ -328,20 +285,8 @@ def check_arguments(*, q, k, cos, sin, positions=None, offset=0) -> None:
             f"cos and sin must have the same shape and dtype; got {tuple(cos.shape)} {cos.dtype} and"
             f" {tuple(sin.shape)} {sin.dtype}"
         )
-    tokens = q.shape[-3]
-    if positions is None:
-        if offset < 0 or offset + tokens > len(cos):
-            raise ValueError(
-                f"cos and sin have {len(cos)} positions, from 0; got {tokens} tokens from the position {offset}"
-            )
-    else:
-        if offset:
-            raise ValueError(f"positions and offset exclude each other; pass positions + {offset}")
-        if positions.dtype not in (torch.int32, torch.int64) or positions.shape not in (q.shape[-3:-2], q.shape[:-2]):
-            raise ValueError(
-                f"positions must be int32 or int64, {tuple(q.shape[-3:-2])} or {tuple(q.shape[:-2])} for q"
-                f" {tuple(q.shape)}; got {tuple(positions.shape)} {positions.dtype}"
-            )
+    if tokens > len(cos):
+        raise ValueError(f"cos and sin have {len(cos)} positions, for {tokens} tokens")
     if q.shape[:-2].numel() * (q.shape[-2] + k.shape[-2]) > 2**31 - 2 * PAIRS:
         raise ValueError(f"q {tuple(q.shape)} and k {tuple(k.shape)} have too many heads of tokens; split them")
     if half > 2**14:
@@ -355,17 +300,14 @@ def check_arguments(*, q, k, cos, sin, positions=None, offset=0) -> None:
 
 
 # --8<-- [start:in_torch]
-def in_torch(q, k, cos, sin, positions=None, *, offset=0, interleaved=False):
-    if positions is None:
-        positions = torch.arange(offset, offset + q.shape[-3], device=q.device)
-    cos, sin = (table[positions].unsqueeze(-2) for table in (cos, sin))  # for all heads of a token
-    return turned(q, cos, sin, interleaved), turned(k, cos, sin, interleaved)
+def in_torch(q, k, cos, sin):
+    cos, sin = (table[: q.shape[-3], None] for table in (cos, sin))  # for all heads of a token
+    return turned(q, cos, sin), turned(k, cos, sin)
 
 
-def turned(x, cos, sin, interleaved):
-    first, second = (x[..., ::2], x[..., 1::2]) if interleaved else x.chunk(2, dim=-1)
-    pair = first * cos - second * sin, second * cos + first * sin
-    return torch.stack(pair, dim=-1).flatten(-2) if interleaved else torch.cat(pair, dim=-1)
+def turned(x, cos, sin):
+    first, second = x.chunk(2, dim=-1)
+    return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
 # --8<-- [end:in_torch]
 
 
@@ -390,9 +332,8 @@ def main():
 
     print("## three tokens")
     x, cos, sin = toy(device)
-    options = {"positions": None, "offset": 0, "inverse": False, "pairs": 8}
     q = torch.cat([x, 10 * x], dim=1)
-    out, out_k = rotate(q, x, cos, sin, interleaved=False, **options)
+    out, out_k = rotate(q, x, cos, sin, inverse=False, pairs=8)
     for i in range(3):
         print(f"position {i}:", shown(out[i, 0]), "  length:", f"{out[i, 0].norm().item():.3f}")
 
@@ -402,12 +343,8 @@ def main():
     for i in range(3):
         print(f"query at {i}:   ", shown(scores[i]))
 
-    print("## interleaved")
-    for name, interleaved in {"half-split": False, "interleaved": True}.items():
-        print(f"{name + ':':12}", shown(rope(x, x, cos, sin, interleaved=interleaved)[0][1]))
-
     print("## there and back")
-    back, _ = rotate(out, out_k, cos, sin, None, 0, False, inverse=True)
+    back, _ = rotate(out, out_k, cos, sin, inverse=True)
     print("turned back, as before:", torch.allclose(back, q, atol=1e-6))
 
     print("## gradients")
@@ -415,26 +352,21 @@ def main():
     # --8<-- [start:gradcheck]
     options = {"dtype": torch.float64, "device": device, "requires_grad": True}
     q, k = torch.randn(2, 2, 4, **options), torch.randn(2, 1, 4, **options)
-    cos, sin = rope_tables(8, 4, dtype=torch.float64, device=device)
-    positions = torch.tensor([7, 3], device=device)
-    for interleaved in (False, True):
-        function = functools.partial(rope, cos=cos, sin=sin, positions=positions, interleaved=interleaved)
-        once = torch.autograd.gradcheck(function, (q, k))
-        twice = torch.autograd.gradgradcheck(function, (q, k), fast_mode=True)
-        print(f"{'interleaved' if interleaved else 'half-split'}, gradcheck: {once}, of the gradient: {twice}")
+    cos, sin = rope_tables(2, 4, dtype=torch.float64, device=device)
+    function = functools.partial(rope, cos=cos, sin=sin)
+    once = torch.autograd.gradcheck(function, (q, k))
+    twice = torch.autograd.gradgradcheck(function, (q, k), fast_mode=True)
+    print(f"gradcheck: {once}, of the gradient: {twice}")
     # --8<-- [end:gradcheck]
-    # fullgraph: an error if the compiler has to stop and leave a part to Python
-    compiled = torch.compile(rope, fullgraph=True, backend="inductor" if device == "cuda" else "aot_eager")
     cos, sin = rope_tables(64, 120, device=device)
-    for name, function in {"rope": rope, "compiled": compiled}.items():
-        inputs = [torch.randn(2, 17, heads, 120).to(device).requires_grad_() for heads in (5, 2)]
-        grads = [torch.randn(each.shape).to(device) for each in inputs]
-        found, wanted = (
-            [*(outs := each(*inputs, cos, sin, offset=40)), *torch.autograd.grad(outs, inputs, grads)]
-            for each in (function, in_torch)
-        )
-        same = all(torch.allclose(a, b, rtol=1e-5, atol=1e-5) for a, b in zip(found, wanted, strict=True))
-        print(f"17 tokens from 40, heads of 120, {name}, as torch: {same}")
+    inputs = [torch.randn(2, 17, heads, 120).to(device).requires_grad_() for heads in (5, 2)]
+    grads = [torch.randn(each.shape).to(device) for each in inputs]
+    found, wanted = (
+        [*(outs := each(*inputs, cos[40:], sin[40:])), *torch.autograd.grad(outs, inputs, grads)]
+        for each in (rope, in_torch)
+    )
+    same = all(torch.allclose(a, b, rtol=1e-5, atol=1e-5) for a, b in zip(found, wanted, strict=True))
+    print(f"17 tokens from 40, heads of 120, as torch: {same}")
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import triton
 import triton.language as tl
 
 from snippets.fusion.rope import rope, rope_tables, shown, toy
+from snippets.library.rope import rope as rope_to_copy
 
 
 # --8<-- [start:overwritten]
@@ -48,7 +49,7 @@ def overwritten(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.
 
 # --8<-- [start:layout]
 def layout_bug(q, k, cos, sin):
-    return rope(q, k, cos, sin, interleaved=True)
+    return rope_to_copy(q, k, cos, sin, interleaved=True)
 
 
 # --8<-- [end:layout]

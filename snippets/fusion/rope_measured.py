@@ -44,9 +44,7 @@ class Shape(NamedTuple):
 
 
 class Kind(NamedTuple):
-    interleaved: bool
     dtype: torch.dtype  # of our tables
-    positions: bool  # whether we are given a tensor of them
     shapes: tuple[Shape, ...]
 
 
@@ -58,10 +56,8 @@ SHAPES = (
     Shape(1, 1000, 20, 5, 120),
 )
 KINDS = {
-    "half-split": Kind(False, torch.float32, False, SHAPES),
-    "interleaved": Kind(True, torch.float32, False, SHAPES[:3]),
-    "half-split, tables in bfloat16": Kind(False, torch.bfloat16, False, SHAPES[:3:2]),
-    "half-split, positions given": Kind(False, torch.float32, True, SHAPES[:3:2]),
+    "half-split": Kind(torch.float32, SHAPES),
+    "half-split, tables in bfloat16": Kind(torch.bfloat16, SHAPES[:3:2]),
 }
 NAMED = {f"{name}, {shape}": (name, shape) for name, kind in KINDS.items() for shape in kind.shapes}
 # --8<-- [end:kinds]
@@ -69,7 +65,7 @@ NAMED = {f"{name}, {shape}": (name, shape) for name, kind in KINDS.items() for s
 
 # --8<-- [start:sides]
 def as_transformers(q, k, cos, sin, turned):
-    """Rotate as the transformers library does; ``turned`` is ``rotate_half``, or ``rotate_every_two``."""
+    """Rotate as the transformers library does; ``turned`` is ``rotate_half``, or another way to pair columns."""
     return q * cos + turned(q) * sin, k * cos + turned(k) * sin
 
 
@@ -78,23 +74,13 @@ def rotate_half(x):
     return torch.cat((-second, first), dim=-1)
 
 
-def rotate_every_two(x):
-    return torch.stack((-x[..., 1::2], x[..., ::2]), dim=-1).flatten(-2)
-
-
 def sides_of(kind: Kind, shape: Shape, device: str = "cuda") -> dict[str, Callable[..., tuple[torch.Tensor, ...]]]:
     """Return functions of queries and keys, each with its tables."""
     cos, sin = rope_tables(shape.tokens, shape.head_dim, device=device)
-    wide = [
-        (table.repeat_interleave(2, dim=1) if kind.interleaved else table.repeat(1, 2))[:, None].to(torch.bfloat16)
-        for table in (cos, sin)
-    ]
-    positions = torch.arange(shape.tokens, device=device) if kind.positions else None
-    ours = {"cos": cos.to(kind.dtype), "sin": sin.to(kind.dtype), "positions": positions}
-    turned = rotate_every_two if kind.interleaved else rotate_half
+    wide = [table.repeat(1, 2)[:, None].to(torch.bfloat16) for table in (cos, sin)]
     return {
-        "ours": functools.partial(rope, interleaved=kind.interleaved, **ours),
-        "torch": lambda q, k: as_transformers(q, k, *wide, turned),
+        "ours": functools.partial(rope, cos=cos.to(kind.dtype), sin=sin.to(kind.dtype)),
+        "torch": lambda q, k: as_transformers(q, k, *wide, rotate_half),
     }
 
 

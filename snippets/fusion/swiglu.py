@@ -13,9 +13,9 @@ All three activations let a part ``p`` of their input pass, between 0 and 1::
 
 The backward computes ``p`` again, from the ``gate`` that it needs anyway, so the forward stores nothing but its result.
 
-- :func:`swiglu`, :func:`geglu`: the functions to call; they have gradients, and work under ``torch.compile``
+``snippets/library/swiglu.py`` is the file to copy into a model: other activations, interleaved columns, a bias, a
+limit, ``torch.compile`` and more.
 
-Shapes: ``gate``, ``up``, result ``(..., columns)``; as one tensor ``(..., 2 * columns)``, the gate first.
 Traffic, in elements for each of the result: forward 2 read and 1 written, backward 3 read and 2 written.
 Each element is computed by itself, so equal inputs give equal bits.
 Source: Noam Shazeer, *GLU Variants Improve Transformer*, 2020; Dan Hendrycks and Kevin Gimpel, *Gaussian Error Linear
@@ -53,39 +53,50 @@ def passes(x, ACTIVATION: tl.constexpr):
 # --8<-- [end:part]
 
 
-# --8<-- [start:place]
-@triton.jit
-def place(blocks, ONE_ROW: tl.constexpr):
-    """Return the block of rows and the block of columns that this program takes, of so many ``blocks`` in a row."""
-    program = tl.program_id(axis=0)
-    if ONE_ROW:
-        row_block, column_block = 0 * program, program
-    else:
-        row_block, column_block = program // blocks, program % blocks
-    return row_block.to(tl.int64), column_block.to(tl.int64)
-# --8<-- [end:place]
-
-
 # --8<-- [start:kernel]
 @triton.jit
-def glu_kernel(
-    gate_ptr, up_ptr, out_ptr,
-    rows, columns, blocks, gate_stride, up_stride,
-    ACTIVATION: tl.constexpr, COMPUTE: tl.constexpr,
+def tile(
+    rows, columns, blocks,
     BLOCK_ROWS: tl.constexpr, BLOCK_COLUMNS: tl.constexpr,
-    ONE_ROW: tl.constexpr, UNIT: tl.constexpr,
 ):  # fmt: skip
-    columns = tl.cast(columns, tl.int64) * UNIT
-    row_block, column_block = place(blocks, ONE_ROW)
-    row = row_block * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)[:, None]
-    column = (
-        column_block * BLOCK_COLUMNS + tl.arange(0, BLOCK_COLUMNS)[None, :]
-    )
-    mask = (row < rows) & (column < columns)
-    gate_offsets = row * gate_stride * UNIT + column
-    up_offsets = row * up_stride * UNIT + column
-    gate = tl.load(gate_ptr + gate_offsets, mask=mask).to(COMPUTE)
-    up = tl.load(up_ptr + up_offsets, mask=mask).to(COMPUTE)
+    """Return which rows and columns this program takes, and a mask."""
+    program = tl.program_id(axis=0)
+    first_row = (program // blocks).to(tl.int64) * BLOCK_ROWS
+    first_column = (program % blocks).to(tl.int64) * BLOCK_COLUMNS
+    row = first_row + tl.arange(0, BLOCK_ROWS)[:, None]
+    column = first_column + tl.arange(0, BLOCK_COLUMNS)[None, :]
+    return row, column, (row < rows) & (column < columns)
+
+
+@triton.jit
+def glu_kernel(
+    gate_ptr,
+    up_ptr,
+    out_ptr,
+    rows,
+    columns,
+    blocks,
+    gate_stride,
+    up_stride,
+    ACTIVATION: tl.constexpr,
+    COMPUTE: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_COLUMNS: tl.constexpr,
+):
+    """Compute a tile of ``activation(gate) * up``.
+
+    Parameters:
+        gate_ptr: ``(rows, columns)``, rows ``gate_stride`` apart; so is up.
+        out_ptr: ``(rows, columns)``, contiguous.
+        blocks: How many tiles a row has.
+        ACTIVATION: One of ``ACTIVATIONS``.
+        COMPUTE: The dtype to compute in.
+        BLOCK_ROWS: Of a tile, a power of two; so is ``BLOCK_COLUMNS``.
+    """
+    row, column, mask = tile(rows, columns, blocks, BLOCK_ROWS, BLOCK_COLUMNS)
+    gate = tl.load(gate_ptr + row * gate_stride + column, mask=mask)
+    up = tl.load(up_ptr + row * up_stride + column, mask=mask)
+    gate, up = gate.to(COMPUTE), up.to(COMPUTE)
     p, _ = passes(gate, ACTIVATION)
     tl.store(out_ptr + row * columns + column, gate * p * up, mask=mask)
 # --8<-- [end:kernel]
@@ -94,26 +105,38 @@ def glu_kernel(
 # --8<-- [start:backward_kernel]
 @triton.jit
 def glu_backward_kernel(
-    grad_ptr, gate_ptr, up_ptr, grad_gate_ptr, grad_up_ptr,
-    rows, columns, blocks, grad_stride, gate_stride, up_stride, out_stride,
-    ACTIVATION: tl.constexpr, COMPUTE: tl.constexpr,
-    BLOCK_ROWS: tl.constexpr, BLOCK_COLUMNS: tl.constexpr,
-    ONE_ROW: tl.constexpr, UNIT: tl.constexpr,
-):  # fmt: skip
-    columns = tl.cast(columns, tl.int64) * UNIT
-    row_block, column_block = place(blocks, ONE_ROW)
-    row = row_block * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)[:, None]
-    column = column_block * BLOCK_COLUMNS + tl.arange(0, BLOCK_COLUMNS)[None, :]
-    mask = (row < rows) & (column < columns)
+    grad_ptr,
+    gate_ptr,
+    up_ptr,
+    grad_gate_ptr,
+    grad_up_ptr,
+    rows,
+    columns,
+    blocks,
+    grad_stride,
+    gate_stride,
+    up_stride,
+    out_stride,
+    ACTIVATION: tl.constexpr,
+    COMPUTE: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_COLUMNS: tl.constexpr,
+):
+    """Compute a tile of both gradients.
+
+    Parameters, beside those of the forward:
+        grad_ptr: ``(rows, columns)``, rows ``grad_stride`` apart.
+        grad_gate_ptr: ``(rows, columns)``, rows ``out_stride`` apart; so is
+            the gradient of up.
+    """
+    row, column, mask = tile(rows, columns, blocks, BLOCK_ROWS, BLOCK_COLUMNS)
+    grad = tl.load(grad_ptr + row * grad_stride + column, mask=mask)
+    gate = tl.load(gate_ptr + row * gate_stride + column, mask=mask)
+    up = tl.load(up_ptr + row * up_stride + column, mask=mask)
     # --8<-- [start:gradients]
-    grad_offsets = row * grad_stride * UNIT + column
-    gate_offsets = row * gate_stride * UNIT + column
-    up_offsets = row * up_stride * UNIT + column
-    grad = tl.load(grad_ptr + grad_offsets, mask=mask).to(COMPUTE)
-    gate = tl.load(gate_ptr + gate_offsets, mask=mask).to(COMPUTE)
-    up = tl.load(up_ptr + up_offsets, mask=mask).to(COMPUTE)
+    grad, gate, up = grad.to(COMPUTE), gate.to(COMPUTE), up.to(COMPUTE)
     p, slope = passes(gate, ACTIVATION)
-    offsets = row * out_stride * UNIT + column
+    offsets = row * out_stride + column
     grad_gate = grad * up * (p + gate * slope)
     tl.store(grad_gate_ptr + offsets, grad_gate, mask=mask)
     tl.store(grad_up_ptr + offsets, grad * gate * p, mask=mask)
@@ -173,28 +196,30 @@ def launch(kernel, given, outs, activation: str, block_size: int) -> None:
     """Start a program of ``kernel`` for each ``block_size`` elements, of several rows where they are short."""
     given = [as_rows(each) for each in given]
     rows, columns = given[0].shape
-    # --8<-- [start:settings]
     strides = [each.stride(0) for each in given] + [outs[0].stride(-2) if outs[0].ndim > 1 else columns]
-    if rows == 1 or all(stride == columns for stride in strides):  # without gaps: one row of all elements
+    if all(stride == columns for stride in strides):  # without gaps: one row of all elements
         rows, columns = 1, rows * columns
         strides = [columns] * len(strides)
     block_columns = min(block_size, triton.next_power_of_2(columns))
     block_rows = min(block_size // block_columns, triton.next_power_of_2(rows))
     blocks = triton.cdiv(columns, block_columns)
-    # The compiler loads 16 bytes at a time only if it knows what divides all; it looks for multiples of 16 alone.
-    unit = math.gcd(8, columns, *strides)
-    strides = [stride // unit for stride in strides]
-    # --8<-- [end:settings]
     programs = triton.cdiv(rows, block_rows) * blocks
     if programs > 2**31 - 1:  # CUDA's limit along one axis
         raise ValueError(f"{rows} rows of {columns} columns are too many for one launch; split them")
     with torch.cuda.device_of(given[0]):  # Triton launches on the current device, which need not be that of the tensors
         kernel[(programs,)](
-            *given, *outs, rows, columns // unit, blocks, *(strides if len(outs) == 2 else strides[:-1]),
-            ACTIVATION=activation, COMPUTE=tl.float64 if given[0].dtype == torch.float64 else tl.float32,
-            ONE_ROW=rows == 1, BLOCK_ROWS=block_rows, BLOCK_COLUMNS=block_columns, UNIT=unit,
+            *given,
+            *outs,
+            rows,
+            columns,
+            blocks,
+            *(strides if len(outs) == 2 else strides[:-1]),
+            ACTIVATION=activation,
+            COMPUTE=tl.float64 if given[0].dtype == torch.float64 else tl.float32,
+            BLOCK_ROWS=block_rows,
+            BLOCK_COLUMNS=block_columns,
             num_warps=max(1, block_rows * block_columns // PER_WARP),
-        )  # fmt: skip
+        )
 # --8<-- [end:layout]
 
 
@@ -219,40 +244,6 @@ class GLU(torch.autograd.Function):
         grads = backward(grad, *ctx.saved_tensors, ctx.activation)
         return *grads, *[None] * (3 - len(grads))
 # --8<-- [end:function]
-
-
-# The same for torch.compile, which looks into no custom op
-
-
-@torch.library.custom_op("triton_by_example::glu", mutates_args=())
-def glu_op(gate: torch.Tensor, up: torch.Tensor | None, activation: str) -> torch.Tensor:
-    return forward(gate, up, activation)
-
-
-@torch.library.custom_op("triton_by_example::glu_backward", mutates_args=())
-def glu_backward_op(
-    grad: torch.Tensor, gate: torch.Tensor, up: torch.Tensor | None, activation: str
-) -> list[torch.Tensor]:  # fmt: skip
-    return backward(grad, gate, up, activation)
-
-
-@glu_op.register_fake
-def _(gate, up, activation):
-    gate, _ = both(gate, up)
-    return gate.new_empty(gate.shape)
-
-
-@glu_backward_op.register_fake
-def _(grad, gate, up, activation):
-    return [each.new_empty(each.shape) for each in (gate, up) if each is not None]
-
-
-def glu_op_backward(ctx, grad):
-    grads = glu_backward_op(grad, *ctx.saved_tensors, ctx.activation)
-    return *grads, *[None] * (3 - len(grads))
-
-
-glu_op.register_autograd(glu_op_backward, setup_context=GLU.setup_context)
 
 
 # --8<-- [start:host]
@@ -301,8 +292,7 @@ def geglu(gate: torch.Tensor, up: torch.Tensor | None = None, *, approximate: st
 
 
 def glu(gate: torch.Tensor, up: torch.Tensor | None, activation: str) -> torch.Tensor:
-    apply = glu_op if torch.compiler.is_compiling() else GLU.apply
-    return apply(gate, up, activation)
+    return GLU.apply(gate, up, activation)
 # --8<-- [end:host]
 
 
@@ -348,18 +338,10 @@ def halves_in_torch(x: torch.Tensor, activation: str = "silu") -> torch.Tensor:
 
 
 # --8<-- [start:by_hand]
-def by_hand(gate: float, up: float, activation: str) -> dict[str, float]:
-    """Return each step for one element, forward and then backward, with an incoming gradient of 1."""
-    if activation == "gelu":
-        p = (1 + math.erf(gate / math.sqrt(2))) / 2
-        slope = math.exp(-(gate**2) / 2) / math.sqrt(2 * math.pi)
-    else:
-        k = 2 * math.sqrt(2 / math.pi)
-        z, grows = k * (gate + 0.044715 * gate**3), k * (1 + 0.134145 * gate**2)
-        if activation == "silu":
-            z, grows = gate, 1
-        p = 1 / (1 + math.exp(-z))
-        slope = p * (1 - p) * grows
+def by_hand(gate: float, up: float) -> dict[str, float]:
+    """Return each step of SwiGLU for one element, forward and then backward, with an incoming gradient of 1."""
+    p = 1 / (1 + math.exp(-gate))
+    slope = p * (1 - p)
     return {
         "part that passes": p,
         "out": gate * p * up,
@@ -403,10 +385,9 @@ def main():
     for activation in ACTIVATIONS:
         print(f"{activation + ':':10}", shown(forward(gate, torch.ones_like(gate), activation)))
 
-    for activation in ACTIVATIONS:
-        print("## by hand,", activation)
-        for name, value in by_hand(2.0, 3.0, activation).items():
-            print(f"{activation}, {name}: {value:.4f}")
+    print("## by hand")
+    for name, value in by_hand(2.0, 3.0).items():
+        print(f"silu, {name}: {value:.4f}")
 
     print("## gradients")
     torch.manual_seed(0)
@@ -419,11 +400,8 @@ def main():
         halves = torch.autograd.gradcheck(glu, (x, None, activation))
         print(f"{activation}, gradcheck:", separate and halves)
     # --8<-- [end:gradcheck]
-    # fullgraph: an error if the compiler has to stop and leave a part to Python
-    compiled = torch.compile(swiglu, fullgraph=True, backend="inductor" if device == "cuda" else "aot_eager")
-    for name, function in {"swiglu": swiglu, "compiled": compiled}.items():
-        x, grad = torch.randn(64, 1562).to(device).requires_grad_(), torch.randn(64, 781).to(device)
-        print(f"64 x 2 x 781, {name}, as torch:", as_torch(function, halves_in_torch, [x], grad))
+    x, grad = torch.randn(64, 1562).to(device).requires_grad_(), torch.randn(64, 781).to(device)
+    print("64 x 2 x 781, as torch:", as_torch(swiglu, halves_in_torch, [x], grad))
 
 
 if __name__ == "__main__":

@@ -50,7 +50,14 @@ def load_logits(ptrs, mask, SOFTCAP: tl.constexpr, COMPUTE: tl.constexpr):
     """Return logits, capped; outside of the mask -inf, which adds nothing to a sum of exponentials."""
     x = tl.load(ptrs, mask=mask, other=-float("inf")).to(COMPUTE)
     if SOFTCAP > 0:
-        x = tl.where(mask, SOFTCAP * tanh(x / SOFTCAP), -float("inf"))
+        x = tl.where(mask, capped(x, SOFTCAP), -float("inf"))
+    return x
+
+
+@triton.jit
+def capped(x, SOFTCAP: tl.constexpr):
+    if SOFTCAP > 0:
+        x = SOFTCAP * tanh(x / SOFTCAP)
     return x
 
 
@@ -85,11 +92,15 @@ def spread_of(
 # --8<-- [start:edges]
 @triton.jit
 def middle_of(x_ptr, columns, WIDE: tl.constexpr, EDGES: tl.constexpr):
-    """Return how many columns come before the first multiple of 16 bytes, and how many follow in whole ``WIDE``."""
+    """Return how many columns come before the first multiple of 16 bytes.
+
+    Return also how many follow it in whole groups of ``WIDE``.
+    """
     head, middle = 0, columns
     if EDGES:
         size: tl.constexpr = x_ptr.dtype.element_ty.primitive_bitwidth // 8
-        past = (x_ptr.to(tl.int64) // size % WIDE).to(tl.int32)  # elements since such a multiple
+        # elements past the last such multiple
+        past = (x_ptr.to(tl.int64) // size % WIDE).to(tl.int32)
         head = (WIDE - past) % WIDE
         middle = tl.maximum(columns - head, 0) // WIDE * WIDE
     return head, middle
@@ -108,7 +119,10 @@ def begin_of(ptr, head, WIDE: tl.constexpr, EDGES: tl.constexpr):
 
 @triton.jit
 def edges_of(head, middle, columns, WIDE: tl.constexpr):
-    """Return the columns before and behind the middle, and their mask: of 2 * ``WIDE`` lanes, half for each side."""
+    """Return the columns before and after the middle, and their mask.
+
+    Of 2 * ``WIDE`` lanes, half are for each side.
+    """
     lane = tl.arange(0, 2 * WIDE)
     edge = tl.where(lane < WIDE, lane, head + middle + lane - WIDE)
     return edge, (edge < columns) & ((lane < head) | (lane >= WIDE))
@@ -296,11 +310,11 @@ def write_row(
         write_part(
             x_ptr + start + column,
             grad_ptr + start + column,
-            target_ptr,
-            class_weight_ptr,
-            head + start + column,
+            target_ptr + head + start,
+            None if class_weight_ptr is None else class_weight_ptr + head + start,
+            column,
             column < middle - start,
-            target,
+            target - head - start,
             maximum,
             along,
             scale,
@@ -332,8 +346,11 @@ def write_part(
     SOFTCAP: tl.constexpr,
     COMPUTE: tl.constexpr,
 ):
-    """Write the gradient of these columns: ``along`` the exponentials, less ``scale`` times what is wanted."""
-    y = load_logits(x_ptrs, mask, SOFTCAP, COMPUTE)
+    """Write the gradient of these columns: ``along`` the exponentials, less ``scale`` times what is wanted.
+
+    ``column`` and ``target`` are counted from where ``target_ptr`` and ``class_weight_ptr`` are.
+    """
+    y = capped(tl.load(x_ptrs, mask=mask).to(COMPUTE), SOFTCAP)
     grad = tl.exp(y - maximum) * along
     if not SOFT:
         grad -= tl.where(column == target, own, 0.0)

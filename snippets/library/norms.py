@@ -84,10 +84,10 @@ def norm_kernel(
     column = tl.arange(0, BLOCK)[None, :]
     mask = (token < tokens) & (column < columns)
     # --8<-- [start:add]
-    x_row = x_ptr + row * (x_stride * UNIT)
+    x_row = x_ptr + row * x_stride * UNIT
     x = load_wide(x_row + column, mask, COMPUTE)
     if residual_ptr is not None:
-        residual_row = residual_ptr + row * (residual_stride * UNIT)
+        residual_row = residual_ptr + row * residual_stride * UNIT
         x += load_wide(residual_row + column, mask, COMPUTE)
         x = x.to(total_ptr.dtype.element_ty).to(COMPUTE)
         tl.store(total_ptr + row * columns + column, x, mask=mask)
@@ -176,8 +176,8 @@ def norm_backward_kernel(
         token = tile * TOKENS + tl.arange(0, TOKENS)[:, None]
         row = token.to(tl.int64) * heads + head
         mask = (token < tokens) & (column < columns)
-        grad = load_wide(grad_ptr + row * (grad_stride * UNIT) + column, mask, COMPUTE)
-        x = load_wide(x_ptr + row * (x_stride * UNIT) + column, mask, COMPUTE)
+        grad = load_wide(grad_ptr + row * grad_stride * UNIT + column, mask, COMPUTE)
+        x = load_wide(x_ptr + row * x_stride * UNIT + column, mask, COMPUTE)
         if weight_ptr is not None and not HOLD:
             weight = load_weight(weight_ptr + head * columns + column, column < columns, OFFSET, ROUND_OFFSET, COMPUTE)
         if LAYER:
@@ -200,7 +200,7 @@ def norm_backward_kernel(
         else:
             grad_x = rstd * (grad - x_hat * along)
         if grad_total_ptr is not None:
-            grad_x += load_wide(grad_total_ptr + row * (grad_total_stride * UNIT) + column, mask, COMPUTE)
+            grad_x += load_wide(grad_total_ptr + row * grad_total_stride * UNIT + column, mask, COMPUTE)
         tl.store(grad_x_ptr + row * columns + column, grad_x, mask=mask)
         if grad_residual_ptr is not None:
             tl.store(grad_residual_ptr + row * columns + column, grad_x, mask=mask)
@@ -243,10 +243,10 @@ def long_norm_kernel(
     columns *= UNIT
     row = tl.program_id(axis=0).to(tl.int64)
     head = tl.program_id(axis=0) % heads
-    x_row, total_row = x_ptr + row * (x_stride * UNIT), total_ptr
+    x_row, total_row = x_ptr + row * x_stride * UNIT, total_ptr
     residual_row = residual_ptr
     if residual_ptr is not None:
-        residual_row = residual_ptr + row * (residual_stride * UNIT)
+        residual_row = residual_ptr + row * residual_stride * UNIT
         total_row = total_ptr + row * columns
     mean = tl.zeros((1,), COMPUTE)
     square = tl.zeros((1,), COMPUTE)
@@ -320,7 +320,7 @@ def long_norm_backward_kernel(
     weight_row = weight_ptr
     if weight_ptr is not None:
         weight_row = weight_ptr + tl.program_id(axis=0) % heads * columns
-    grad_row, x_row = grad_ptr + row * (grad_stride * UNIT), x_ptr + row * (x_stride * UNIT)
+    grad_row, x_row = grad_ptr + row * grad_stride * UNIT, x_ptr + row * x_stride * UNIT
     rstd = tl.load(rstd_ptr + row)
     mean = tl.zeros((1,), COMPUTE)
     if LAYER:
@@ -347,7 +347,7 @@ def long_norm_backward_kernel(
             grad_x -= across_mean
         grad_x *= rstd
         if grad_total_ptr is not None:
-            grad_x += load_wide(grad_total_ptr + row * (grad_total_stride * UNIT) + column, mask, COMPUTE)
+            grad_x += load_wide(grad_total_ptr + row * grad_total_stride * UNIT + column, mask, COMPUTE)
         tl.store(grad_x_ptr + row * columns + column, grad_x, mask=mask)
         if grad_residual_ptr is not None:
             tl.store(grad_residual_ptr + row * columns + column, grad_x, mask=mask)
@@ -400,10 +400,10 @@ def long_weight_kernel(
     partial_bias = tl.zeros((BLOCK,), COMPUTE)
     for token in range(program, tokens, programs):
         row = tl.cast(token, tl.int64) * heads + head
-        grad = load_wide(grad_ptr + row * (grad_stride * UNIT) + column, mask, COMPUTE)
+        grad = load_wide(grad_ptr + row * grad_stride * UNIT + column, mask, COMPUTE)
         partial_bias += grad
         if partial_weight_ptr is not None:
-            x_hat = load_wide(x_ptr + row * (x_stride * UNIT) + column, mask, COMPUTE)
+            x_hat = load_wide(x_ptr + row * x_stride * UNIT + column, mask, COMPUTE)
             if LAYER:
                 x_hat -= tl.load(mean_ptr + row)
             x_hat *= tl.load(rstd_ptr + row)

@@ -27,7 +27,7 @@ import triton
 
 from snippets.fusion.long_softmax_measured import check_alike, with_backward
 from snippets.fusion.rope import rope as lessons_rope
-from snippets.fusion.rope_measured import as_transformers, rotate_every_two, rotate_half
+from snippets.fusion.rope_measured import as_transformers, rotate_half
 from snippets.library.rope import rope, rope_tables
 from snippets.tools.benchmarking import Timing
 from snippets.tools.benchmarking_cold import compare_in_rotation
@@ -39,6 +39,10 @@ SECTIONS = [16, 24, 24]  # Qwen2-VL's
 
 
 # --8<-- [start:sides]
+def rotate_every_two(x):
+    return torch.stack((-x[..., 1::2], x[..., ::2]), dim=-1).flatten(-2)
+
+
 def part_in_torch(q, k, cos, sin):
     """Turn the first columns alone, as GPT-NeoX does."""
     parts = as_transformers(q[..., :PART], k[..., :PART], cos, sin, rotate_half)
@@ -74,7 +78,6 @@ def sides_of(case: str, device: str = "cuda") -> dict[str, Callable[..., tuple[t
         neighbors = [table.repeat_interleave(2, 1).to(DTYPE)[:, None] for table in tables]
         return {
             "ours": lambda q, k: rope(q, k, *tables, interleaved=True),
-            "lesson": lambda q, k: lessons_rope(q, k, *tables, interleaved=True),
             "torch": lambda q, k: as_transformers(q, k, *neighbors, rotate_every_two),
         }
     if case == "64 of 128 columns":

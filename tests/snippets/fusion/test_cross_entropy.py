@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cross-entropy, alone and with the last layer: loss and gradients of torch in float64, whatever shape, dtype, strides,
-blocks and chunks, those of the incoming gradient, too; made in the forward or in the backward, in place or not; each
-element is touched as often as the docstring says, and nothing else is; the same under ``torch.compile``."""
+blocks and chunks; each element is touched as often as the docstring says, and nothing else is."""
 
 import contextlib
 import functools
@@ -21,7 +20,6 @@ from guards import (
     check_same_bits,
     handed_out,
     nan_as_on_a_gpu,
-    promises_kept,
     recorded_accesses,
     without_memory,
 )
@@ -36,8 +34,6 @@ from snippets.tools.testing import addresses_of
 IGNORED = -100
 BLOCKS = {"as planned": None, "8": Blocks(8, 8, 1, 1), "16, by lanes": Blocks(16, 2, 4, 1), "4": Blocks(4, 2, 2, 1)}
 silent = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of NumPy in the interpreter: inf - inf, log(0)
-reductions = pytest.mark.parametrize("reduction", snippet.REDUCTIONS)
-ways = pytest.mark.parametrize("op", [False, True], ids=["function", "op"])
 
 LAYOUTS = {  # of a tensor of this shape; some of them repeat some of its values
     "contiguous": lambda t: t.clone(),
@@ -58,23 +54,6 @@ def blocks(name):
         yield
 
 
-def layer_by_op(hidden, weight, target, ignore_index, smoothing, reduction, chunk, wanted):
-    now = snippet.made_in_forward(hidden.dtype, reduction)
-    options = ignore_index, smoothing, reduction, chunk
-    return snippet.linear_cross_entropy_op(hidden, weight, target, *options, *(now and each for each in wanted))[0]
-
-
-@contextlib.contextmanager
-def by_op(yes=True):
-    """Calls go to the custom ops, as they do under torch.compile."""
-    with contextlib.ExitStack() as patches:
-        if yes:
-            alone = lambda *given: snippet.cross_entropy_op(*given[:5])[0]
-            patches.enter_context(mock.patch.object(snippet.CrossEntropy, "apply", alone))
-            patches.enter_context(mock.patch.object(snippet.LinearCrossEntropy, "apply", layer_by_op))
-        yield
-
-
 def served(device):
     return [dtype for dtype in snippet.DTYPES if device == "cuda" or dtype != torch.bfloat16]
 
@@ -90,11 +69,11 @@ def targets(shape, columns, device, seed=0, ignored=0.3, dtype=torch.int64):
     return torch.where(torch.rand(shape, generator=random) < ignored, IGNORED, found).to(device, dtype)
 
 
-def exact(logits, target, grad_loss, **options):
+def exact(logits, target, factor=1.0):
     """Loss and gradient by torch in float64."""
     x = logits.detach().double().requires_grad_()
-    loss = snippet.in_torch(x, target, **options)
-    (grad,) = torch.autograd.grad(loss, x, grad_loss.double())
+    loss = snippet.in_torch(x, target)
+    (grad,) = torch.autograd.grad(loss, x, torch.as_tensor(factor, dtype=torch.float64, device=x.device))
     return loss.detach(), grad
 
 
@@ -103,135 +82,101 @@ def close(name, actual, wanted, allowed):
     assert not wrong.any(), f"{name}: {actual[wrong][:3]}, should be {wanted[wrong][:3]}"
 
 
-def check(logits, target, grad_loss, found, in_forward=True, **options):
-    """``found``: a loss and a gradient. Errors: of sums of positive terms and exponents; of a mean of logits; of a
-    gradient that is rounded, scaled, and rounded again."""
+def check(logits, target, factor, found):
+    """``found``: a loss and a gradient. Errors: of sums of positive terms and exponents; of a gradient that is rounded,
+    scaled, and rounded again."""
     loss, grad = found
-    wanted, wanted_grad = exact(logits, target, grad_loss, **options)
+    wanted, wanted_grad = exact(logits, target, factor)
     eps = torch.finfo(snippet.wide(logits.dtype)).eps
-    assert (loss.dtype, loss.shape) == (snippet.wide(logits.dtype), wanted.shape)
+    assert (loss.dtype, loss.shape) == (snippet.wide(logits.dtype), ())
     assert (grad.dtype, grad.shape) == (logits.dtype, logits.shape)
     if not logits.numel():
         return close("loss", loss, wanted, 0)
     columns, size = logits.shape[-1], logits.double().abs().amax()
     within = eps * (3 * min(columns, 1024) + 16 + 4 * size)  # no lane adds up more, one after the other
-    rows = target.numel()
-    many = rows if options.get("reduction") == "sum" else 1
-    close("loss", loss, wanted, within * many + eps * (size + wanted.abs()) * (rows + 2))
+    close("loss", loss, wanted, within + eps * (size + wanted.abs()) * (target.numel() + 2))
     step = torch.finfo(grad.dtype)
-    rounds = 2 if in_forward and options.get("reduction") != "none" else 1
-    largest = grad_loss.double().abs().max()
-    rounded = rounds * step.eps * wanted_grad.abs() + 2 * step.smallest_normal * step.eps * (1 + largest)
-    factor = grad_loss.double() / (max(rows - (target == IGNORED).sum(), 1) if options["reduction"] == "mean" else 1)
-    shares = torch.softmax(logits.double(), dim=-1) * factor.abs()[..., None]  # what the target's is subtracted from
+    rounded = 2 * step.eps * wanted_grad.abs() + 2 * step.smallest_normal * step.eps * (1 + abs(factor))
+    count = max(int((target != IGNORED).sum()), 1)
+    shares = torch.softmax(logits.double(), dim=-1) * abs(factor) / count  # what the target's is subtracted from
     close("grad", grad, wanted_grad, rounded + within * (2 * shares + wanted_grad.abs()))
 
 
-def with_gradient(function, logits, target, grad_loss, **options):
+def with_gradient(function, logits, target, factor=1.0):
     x = logits.detach().requires_grad_()
-    loss = function(x, target, **options)
-    (grad,) = torch.autograd.grad(loss, x, grad_loss)
+    loss = function(x, target)
+    (grad,) = torch.autograd.grad(loss, x, torch.full_like(loss, factor))
     return loss.detach(), grad
 
 
-def incoming(logits, target, reduction, seed=0):
-    shape = target.shape if reduction == "none" else ()
-    return numbers(shape, snippet.wide(logits.dtype), logits.device, seed, 2.0)
+def of_rows(logits, target, into=None, count=1, by=None):
+    """The loss of each row; the gradient of their sum divided by ``count``, if there is room ``into`` which it goes."""
+    losses = snippet.losses_of(logits)
+    snippet.launch(logits, target, losses, into, torch.as_tensor(count, device=logits.device), by)
+    return losses
 
 
 @silent
-@example((2, 3, 17), ("turned", "flipped sign"), "8", "none", 0.0, 3.0, 0, True, 0.3, None)
-@example((3, 2, 40), ("every other", "stride 0"), "4", "none", 0.1, 40.0, 0, False, 0.3, None)
-@example((5, 24), ("wide gaps", "every other"), "16, by lanes", "mean", 0.0, 3.0, 0, False, 0.0, None)
-@example((5, 33), ("stride 0", "contiguous"), "16, by lanes", "mean", 0.1, 3.0, 0, False, 1.0, None)
+@example((2, 3, 17), "turned", "8", 3.0, 2.0, 0, 0.3, None)
+@example((5, 24), "wide gaps", "16, by lanes", 40.0, -1.0, 0, 0.0, None)
+@example((5, 33), "stride 0", "4", 3.0, 1.0, 0, 1.0, None)
 @given(
     shape=st.tuples(st.integers(0, 7), st.integers(1, 40))
     | st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(1, 40))
     | st.tuples(st.integers(1, 40)),
-    layouts=st.tuples(*[st.sampled_from(list(LAYOUTS))] * 2),
+    layout=st.sampled_from(list(LAYOUTS)),
     block=st.sampled_from(list(BLOCKS)),
-    reduction=st.sampled_from(snippet.REDUCTIONS),
-    smoothing=st.sampled_from([0.0, 0.0, 0.1, 1.0]),
     scale=st.sampled_from([0.0, 0.1, 3.0, 40.0]),
+    factor=st.sampled_from([1.0, 0.0, -1.0, 2.5]),
     seed=st.integers(0, 999),
-    op=st.booleans(),
     ignored=st.sampled_from([0.0, 0.3, 1.0]),
     data=st.data(),
 )
-def test_as_torch_computes_it_in_float64(
-    device, shape, layouts, block, reduction, smoothing, scale, seed, op, ignored, data
-):
+def test_as_torch_computes_it_in_float64(device, shape, layout, block, scale, factor, seed, ignored, data):
     draw = (lambda of: of[0]) if data is None else (lambda of: data.draw(st.sampled_from(of)))
     dtype = draw([torch.float32, *served(device)])
-    start = draw([0.0, -100.0, 100.0]) if dtype != torch.float16 else 0.0
-    logits = LAYOUTS[layouts[0]](numbers(shape, dtype, device, seed, scale, start))
+    logits = LAYOUTS[layout](numbers(shape, dtype, device, seed, scale, draw([0.0, -100.0, 100.0])))
     target = targets(shape[:-1], shape[-1], device, seed, ignored, draw([torch.int64, torch.int32]))
-    if data is not None and target.ndim:
+    if target.ndim:
         target = LAYOUTS[draw(["contiguous", "gaps", "turned", "every other"])](target)
-    options = {"reduction": reduction, "label_smoothing": smoothing}
-    grad_loss = incoming(logits, target, reduction, seed)
-    if grad_loss.ndim:
-        grad_loss = LAYOUTS[layouts[1]](grad_loss)
-    with by_op(op), blocks(block):
-        found = with_gradient(cross_entropy, logits, target, grad_loss, **options)
+    with blocks(block):
+        found = with_gradient(cross_entropy, logits, target, factor)
     assert found[1].is_contiguous()
-    check(logits, target, grad_loss, found, in_forward=not op, **options)
+    check(logits, target, factor, found)
 
 
 @silent
-@example((5, 4, 9), ("turned", "gaps"), 2, "none", 0.1, 0, True, (True, True), None)
-@example((2, 3, 4, 9), ("flipped sign", "turned"), 4, "mean", 0.0, 0, False, (True, True), None)
+@example((5, 4, 9), ("turned", "gaps"), 2, 2.0, 0, (True, True), None)
+@example((2, 3, 4, 9), ("flipped sign", "turned"), 4, 1.0, 0, (True, True), None)
 @given(
     shape=st.tuples(st.integers(0, 7), st.integers(0, 5), st.integers(1, 20))
     | st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 5), st.integers(1, 20))
     | st.tuples(st.integers(1, 5), st.integers(1, 20)),
     layouts=st.tuples(*[st.sampled_from(list(LAYOUTS))] * 2),
     chunk=st.sampled_from([None, 1, 2, 3, 7, 100]),
-    reduction=st.sampled_from(snippet.REDUCTIONS),
-    smoothing=st.sampled_from([0.0, 0.1]),
+    factor=st.sampled_from([1.0, -2.5]),
     seed=st.integers(0, 999),
-    op=st.booleans(),
     wants=st.sampled_from([(True, True), (True, False), (False, True)]),
     data=st.data(),
 )
-def test_with_the_layer_as_torch_computes_it_in_float64(
-    device, shape, layouts, chunk, reduction, smoothing, seed, op, wants, data
-):
+def test_with_the_layer_as_torch_computes_it_in_float64(device, shape, layouts, chunk, factor, seed, wants, data):
     *rows, k, columns = shape
     dtype = torch.float64 if data is None else data.draw(st.sampled_from([torch.float32, torch.float64]))
     hidden = LAYOUTS[layouts[0]](numbers((*rows, k), dtype, device, seed, 1.0))
     weight = LAYOUTS[layouts[1]](numbers((columns, k), dtype, device, seed + 1, 1.0))
     target = targets(rows, columns, device, seed)
-    options = {"reduction": reduction, "label_smoothing": smoothing}
-    grad_loss = incoming(hidden, target, reduction, seed)
     leaves = [each.detach().requires_grad_(want) for each, want in zip((hidden, weight), wants, strict=True)]
     doubles = [each.detach().double().requires_grad_(want) for each, want in zip(leaves, wants, strict=True)]
-    with by_op(op), blocks("8"):
-        found = linear_cross_entropy(*leaves, target, chunk=chunk, **options)
-        got = torch.autograd.grad(found, [each for each in leaves if each.requires_grad], grad_loss)
-    wanted = snippet.in_torch(doubles[0] @ doubles[1].t(), target, **options)
-    expected = torch.autograd.grad(wanted, [each for each in doubles if each.requires_grad], grad_loss.double())
+    with blocks("8"):
+        found = linear_cross_entropy(*leaves, target, chunk=chunk)
+        got = torch.autograd.grad(factor * found, [each for each in leaves if each.requires_grad])
+    wanted = snippet.in_torch(doubles[0] @ doubles[1].t(), target)
+    expected = torch.autograd.grad(factor * wanted, [each for each in doubles if each.requires_grad])
     loose = 1e-4 if dtype == torch.float32 else 1e-9
     assert torch.allclose(found.double(), wanted, rtol=loose, atol=loose, equal_nan=True)
     for a, b in zip(got, expected, strict=True):
         assert a.dtype == dtype and a.is_contiguous()
         assert torch.allclose(a.double(), b, rtol=loose, atol=loose)
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
-def test_layers_of_16_bits(device, dtype):
-    hidden, weight = numbers((6, 8), dtype, device, 0, 0.5), numbers((50, 8), dtype, device, 1, 0.5)
-    target = targets((6,), 50, device)
-    for reduction in snippet.REDUCTIONS:
-        leaves = [each.clone().requires_grad_() for each in (hidden, weight)]
-        doubles = [each.double().requires_grad_() for each in (hidden, weight)]
-        found = linear_cross_entropy(*leaves, target, reduction=reduction, chunk=4)
-        wanted = snippet.in_torch(doubles[0] @ doubles[1].t(), target, reduction=reduction)
-        grad_loss = incoming(hidden, target, reduction)
-        got = torch.autograd.grad(found, leaves, grad_loss)
-        expected = torch.autograd.grad(wanted, doubles, grad_loss.double())
-        for a, b in zip((found, *got), (wanted, *expected), strict=True):
-            assert torch.allclose(a.double(), b, rtol=0.02, atol=0.01)
 
 
 # What is special
@@ -255,28 +200,25 @@ def test_infinities_and_nan_as_in_torch(device, block, drops):
         [-3.4e38] * 20,
         [3.4e38] + [-3.4e38] * 19,
     ]
-    logits = torch.tensor(specials, device=device)
-    for column in (0, 19):
-        target = torch.full((len(logits),), column, device=device)
-        grad_loss = torch.ones(len(logits), device=device)
-        with blocks(block), nan_as_on_a_gpu() if drops and device == "cpu" else contextlib.nullcontext():
-            loss, grad = with_gradient(cross_entropy, logits, target, grad_loss, reduction="none")
-        wanted, wanted_grad = exact(logits, target, grad_loss, reduction="none")
-        assert torch.allclose(loss, wanted.float(), rtol=1e-5, equal_nan=True)
-        assert torch.allclose(grad.double(), wanted_grad, atol=1e-6, equal_nan=True)
+    for row in torch.tensor(specials, device=device)[:, None]:
+        for column in (0, 19):
+            target = torch.full((1,), column, device=device)
+            with blocks(block), nan_as_on_a_gpu() if drops and device == "cpu" else contextlib.nullcontext():
+                loss, grad = with_gradient(cross_entropy, row, target)
+            wanted, wanted_grad = exact(row, target)
+            assert torch.allclose(loss, wanted.float(), rtol=1e-5, equal_nan=True)
+            assert torch.allclose(grad.double(), wanted_grad, atol=1e-6, equal_nan=True)
 
 
-@reductions
-@ways
-def test_a_target_that_is_no_column_makes_nan_and_reads_nothing(device, reduction, op):
+def test_a_target_that_is_no_column_makes_nan_and_reads_nothing(device):
     logits = numbers((16, 9), torch.float32, device)[6:10]  # within 200 bytes, nothing is another tensor's
     target = torch.tensor([3, 9, -1, 2**31 + 3], device=device)
-    grad_loss = torch.ones((4,) if reduction == "none" else (), device=device)
     seen = recorded_accesses() if device == "cpu" else contextlib.nullcontext([])
-    with by_op(op), seen as accesses:
-        loss, grad = with_gradient(cross_entropy, logits, target, grad_loss, reduction=reduction)
-    assert loss[1:].isnan().all() and not loss[0].isnan() if loss.ndim else loss.isnan()
-    assert grad[1:].isnan().all() and not grad[0].isnan().any()
+    with seen as accesses:
+        loss, grad = with_gradient(cross_entropy, logits, target)
+    assert loss.isnan() and grad[1:].isnan().all() and not grad[0].isnan().any()
+    losses = of_rows(logits, target)
+    assert losses[1:].isnan().all() and not losses[0].isnan()
     if device == "cpu":
         low, high = logits.data_ptr(), logits.data_ptr() + 4 * 36
         near = {a for op, found in accesses if op == "load" for a in found.tolist() if low - 200 <= a < high + 200}
@@ -286,242 +228,94 @@ def test_a_target_that_is_no_column_makes_nan_and_reads_nothing(device, reductio
 def test_ignored_rows_are_zero_even_of_nan(device):
     logits = torch.full((3, 9), math.nan, device=device)
     logits[1] = 0
-    target = torch.tensor([5, 1, 5], device=device)
-    for reduction, share in (("mean", 1), ("sum", 1), ("none", 1)):
-        grad_loss = torch.ones((3,) if reduction == "none" else (), device=device)
-        _, grad = with_gradient(cross_entropy, logits, target, grad_loss, reduction=reduction, ignore_index=5)
-        assert not grad[0].any() and not grad[2].any()
-        assert torch.allclose(grad[1], torch.tensor([1 / 9, 1 / 9 - share, *[1 / 9] * 7], device=device))
-
-
-def test_the_numbers_kept_of_an_ignored_row(device):
-    """A maximum and a sum by which one may divide."""
-    logits, target = torch.full((2, 9), math.nan, device=device), torch.tensor([5, 5], device=device)
-    _, stats = snippet.forward(logits, target, 5, 0.0, "none")
-    assert stats.tolist() == [[0.0, 1.0]] * 2
+    loss, grad = with_gradient(cross_entropy, logits, torch.tensor([IGNORED, 1, IGNORED], device=device))
+    assert loss.item() == pytest.approx(math.log(9)) and not grad[0].any() and not grad[2].any()
+    assert torch.allclose(grad[1], torch.tensor([1 / 9, 1 / 9 - 1, *[1 / 9] * 7], device=device))
 
 
 def test_all_ignored(device):
     logits, target = numbers((3, 9), torch.float32, device), torch.full((3,), IGNORED, device=device)
-    for reduction in ("mean", "sum"):
-        loss, grad = with_gradient(cross_entropy, logits, target, torch.ones((), device=device), reduction=reduction)
-        assert loss.isnan() if reduction == "mean" else loss == 0
-        assert not grad.any()
+    loss, grad = with_gradient(cross_entropy, logits, target)
+    assert loss.isnan() and not grad.any()
 
 
-@ways
-def test_nothing_to_do(device, op):
-    with by_op(op):
-        for shape in ((0, 5), (0, 0), (2, 0, 4)):
-            x = torch.empty(shape, device=device, requires_grad=True)
-            target = torch.empty(shape[:-1], dtype=torch.int64, device=device)
-            for reduction in snippet.REDUCTIONS:
-                loss = cross_entropy(x, target, reduction=reduction)
-                (grad,) = torch.autograd.grad(loss, x, torch.ones_like(loss))
-                assert grad.shape == shape
-                assert {"none": loss.shape == shape[:-1], "sum": loss == 0, "mean": loss.isnan()}[reduction]
-        hidden, weight = (torch.empty(shape, device=device, requires_grad=True) for shape in ((0, 3), (5, 3)))
-        loss = linear_cross_entropy(hidden, weight, torch.empty(0, dtype=torch.int64, device=device), reduction="sum")
-        grads = torch.autograd.grad(loss, (hidden, weight))
-        assert loss == 0 and grads[0].shape == (0, 3) and not grads[1].any()
-
-
-def test_the_sum_of_many_float16(device):
-    """float16 ends at 65504, and 1 + 2**-11 is 1 in it: sums are of float32."""
-    logits = torch.zeros(1, 70_000, dtype=torch.float16, device=device)
-    loss = cross_entropy(logits, torch.tensor([3], device=device))
-    assert loss.item() == pytest.approx(math.log(70_000), rel=1e-6)
-
-
-@pytest.mark.parametrize("begin", [0, 1])
-def test_smoothing_adds_up_float16_in_float32(device, begin):
-    """Eight are more than float16 can hold; rows of 33 columns begin and end between multiples of 16 bytes."""
-    logits = torch.full((3, 33 + begin), 30000.0, dtype=torch.float16, device=device)[:, begin:]
-    target = torch.tensor([0, 16, 32], device=device)
-    loss = cross_entropy(logits, target, label_smoothing=0.5, reduction="none")
-    torch.testing.assert_close(loss, torch.full_like(loss, math.log(33)), atol=0.01, rtol=0)
-
-
-@pytest.mark.parametrize("columns", [32, 33])
-def test_infinitely_small_logits_at_the_edges(device, columns):
-    logits = numbers((4, columns), torch.float32, device)
-    logits[:, 0], logits[:, -1] = -math.inf, -math.inf
-    target = torch.tensor([1, 5, 16, columns - 2], device=device)
-    loss = cross_entropy(logits, target, reduction="none")
-    torch.testing.assert_close(loss, torch.nn.functional.cross_entropy(logits, target, reduction="none"))
+def test_nothing_to_do(device):
+    for shape in ((0, 5), (0, 0), (2, 0, 4)):
+        x = torch.empty(shape, device=device, requires_grad=True)
+        loss = cross_entropy(x, torch.empty(shape[:-1], dtype=torch.int64, device=device))
+        assert loss.isnan() and torch.autograd.grad(loss, x)[0].shape == shape
+    hidden, weight = (torch.empty(shape, device=device, requires_grad=True) for shape in ((0, 3), (5, 3)))
+    loss = linear_cross_entropy(hidden, weight, torch.empty(0, dtype=torch.int64, device=device))
+    grads = torch.autograd.grad(loss, (hidden, weight), torch.ones_like(loss))
+    assert loss.isnan() and grads[0].shape == (0, 3) and not grads[1].any()
 
 
 def test_every_run_gives_the_same_bits(device):
     logits, target = numbers((40, 301), torch.float32, device), targets((40,), 301, device)
-    first, second = (
-        with_gradient(cross_entropy, logits, target, torch.tensor(3.0, device=device), label_smoothing=0.1)
-        for _ in range(2)
-    )
+    first, second = (with_gradient(cross_entropy, logits, target, 3.0) for _ in range(2))
     for a, b in zip(first, second, strict=True):
         check_same_bits(a, b)
-
-
-@ways
-@pytest.mark.parametrize("layout", ["turned", "every other", "stride 0"])
-def test_targets_of_any_strides(device, layout, op):
-    logits, target = numbers((3, 4, 9), torch.float64, device), LAYOUTS[layout](targets((3, 4), 9, device))
-    with by_op(op):
-        found = with_gradient(cross_entropy, logits, target, torch.tensor(1.0, device=device).double())
-        check(logits, target, torch.ones((), device=device), found, reduction="mean")
-        linear = linear_cross_entropy(logits, torch.eye(9, device=device).double(), target, chunk=5)
-    assert torch.allclose(linear, found[0])
 
 
 def test_by_hand_as_the_kernels(device):
     logits, target = snippet.toy(device)
     steps = snippet.by_hand(logits[0].tolist(), target[0].item())
-    loss, grad = with_gradient(cross_entropy, logits, target, torch.ones(3, device=device), reduction="none")
-    assert steps["loss"] == pytest.approx(loss[0].item())
+    loss, grad = with_gradient(cross_entropy, logits[:1], target[:1])
+    assert steps["loss"] == pytest.approx(loss.item())
     assert steps["gradient of the target"] == pytest.approx(grad[0, 1].item())
     assert steps["gradient of the last"] == pytest.approx(grad[0, 3].item())
     assert steps["loss"] == pytest.approx(-math.log(steps["share of the target"]))
     assert torch.equal(torch.mm(*(layer := snippet.layer(device))[:1], layer[1].t()), logits)
 
 
-# Where the gradient is made, and where it lies
+# The gradient that the forward made
 
 
-@pytest.mark.parametrize("reduction", ["mean", "sum"])
 @pytest.mark.parametrize("factor", [1.0, 3.0, 0.0, -1.0, math.nan])
-def test_the_incoming_gradient_scales_what_the_forward_made(device, reduction, factor):
+def test_the_incoming_gradient_scales_what_the_forward_made(device, factor):
     logits, target = numbers((5, 37), torch.float32, device), targets((5,), 37, device)
-    wanted = exact(logits, target, torch.tensor(factor), reduction=reduction)[1]
-    for in_place in (False, True):
-        x = logits.clone().requires_grad_()
-        loss = cross_entropy(x * 1, target, reduction=reduction, in_place=in_place)
-        (grad,) = torch.autograd.grad(loss * factor, x)
-        assert torch.allclose(grad.double(), wanted, atol=1e-6, equal_nan=True)
+    _, grad = with_gradient(cross_entropy, logits, target, factor)
+    assert torch.allclose(grad.double(), exact(logits, target, factor)[1], atol=1e-6, equal_nan=True)
 
 
-@silent
-def test_an_infinite_incoming_gradient_as_in_torch(device):
-    """NaN in the target's column alone; infinity in the others, for without label smoothing nothing is 0 * infinity."""
-    logits, target = numbers((2, 9), torch.float32, device), torch.tensor([8, 3], device=device)
-    grad_loss = torch.tensor([math.inf, 1.0], device=device)
-    _, grad = with_gradient(cross_entropy, logits, target, grad_loss, reduction="none")
-    _, wanted = exact(logits, target, grad_loss, reduction="none")
-    assert wanted[0].isnan().tolist() == [False] * 8 + [True]
-    assert torch.allclose(grad.double(), wanted, atol=1e-6, equal_nan=True)
-
-
-def test_more_rows_than_programs_are_scaled(device):
-    grad = numbers((7, 9), torch.float32, device)
+@pytest.mark.parametrize("shape", [(7, 9), (1, 1), (2, 8)])
+def test_more_blocks_than_programs_are_scaled(device, shape):
+    grad = numbers(shape, torch.float32, device)
     wanted = 3 * grad
     with mock.patch.object(snippet, "PROGRAMS", 2):
-        snippet.scale_(grad, torch.tensor(3.0, device=device), BLOCKS["8"])
+        snippet.scale_(grad, torch.tensor(3.0, device=device), block=8)
     check_same_bits(grad, wanted)
 
 
-@reductions
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
-def test_a_second_backward_is_right_too(device, reduction, dtype):
-    logits, target = numbers((5, 37), dtype, device), targets((5,), 37, device)
+def test_a_second_backward_is_right_too(device):
+    logits, target = numbers((5, 37), torch.float32, device), targets((5,), 37, device)
     x = logits.clone().requires_grad_()
-    loss = cross_entropy(x, target, reduction=reduction)
+    loss = cross_entropy(x, target)
     kept = []
-    for seed in range(3):
-        grad_loss = incoming(logits, target, reduction, seed)
-        (grad,) = torch.autograd.grad(loss, x, grad_loss, retain_graph=True)
+    for factor in (2.0, 1.0, 3.0):
+        (grad,) = torch.autograd.grad(loss, x, torch.tensor(factor, device=device), retain_graph=True)
         kept.append((grad, grad.clone()))
-        check(logits, target, grad_loss, (loss.detach(), grad), reduction=reduction)
+        check(logits, target, factor, (loss.detach(), grad))
     assert all(torch.equal(*pair) for pair in kept), "one is not written over by the next"
 
 
-@reductions
-def test_a_second_backward_of_the_layer_is_right_too(device, reduction):
+def test_a_second_backward_of_the_layer_is_right_too(device):
     hidden, weight = (numbers(s, torch.float64, device, 0, 1.0).requires_grad_() for s in ((5, 3), (9, 3)))
     target = targets((5,), 9, device)
-    loss = linear_cross_entropy(hidden, weight, target, reduction=reduction, chunk=2)
-    for seed in range(3):
-        grad_loss = incoming(hidden, target, reduction, seed)
-        found = torch.autograd.grad(loss, (hidden, weight), grad_loss, retain_graph=True)
-        wanted = torch.autograd.grad(
-            snippet.in_torch(hidden @ weight.t(), target, reduction=reduction), (hidden, weight), grad_loss
+    loss = linear_cross_entropy(hidden, weight, target, chunk=2)
+    theirs = snippet.in_torch(hidden @ weight.t(), target)
+    for factor in (2.0, 1.0, 3.0):
+        found, wanted = (
+            torch.autograd.grad(factor * each, (hidden, weight), retain_graph=True) for each in (loss, theirs)
         )
-        assert all(torch.allclose(a, b) for a, b in zip(found, wanted, strict=True))
+        assert all(map(torch.allclose, found, wanted))
 
 
 def test_accumulated_gradients(device):
     logits, target = numbers((5, 37), torch.float32, device).requires_grad_(), targets((5,), 37, device)
     for _ in range(2):
         cross_entropy(logits, target).backward()
-    wanted = exact(logits, target, torch.tensor(2.0), reduction="mean")[1]
-    assert torch.allclose(logits.grad.double(), wanted, atol=1e-6)
-
-
-@reductions
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
-@pytest.mark.parametrize("layout", ["contiguous", "gaps", "turned", "stride 0"])
-def test_in_place_where_it_can_be(device, reduction, dtype, layout):
-    x = LAYOUTS[layout](numbers((5, 24), dtype, device)).requires_grad_()
-    target, logits, before = targets((5,), 24, device), x.view_as(x), x.detach().clone()
-    loss = cross_entropy(logits, target, reduction=reduction, in_place=True)
-    grad_loss = incoming(before, target, reduction)
-    (grad,) = torch.autograd.grad(loss, x, grad_loss)
-    check(before, target, grad_loss, (loss.detach(), grad), reduction=reduction)
-    if layout in ("contiguous", "gaps"):
-        assert grad.data_ptr() == logits.data_ptr() and torch.equal(logits.detach(), grad)
-    else:
-        assert torch.equal(logits.detach(), before)
-
-
-def test_in_place_without_a_gradient_leaves_the_logits(device):
-    logits, target = numbers((5, 24), torch.float32, device), targets((5,), 24, device)
-    before = logits.clone()
-    with_leaf = logits.clone().requires_grad_()
-    with torch.no_grad():
-        cross_entropy(with_leaf * 1, target, in_place=True)
-    cross_entropy(logits, target, in_place=True)
-    assert torch.equal(logits, before) and logits._version == 0
-
-
-def test_in_place_one_backward_only(device):
-    for reduction in snippet.REDUCTIONS:
-        x, target = numbers((5, 24), torch.float32, device).requires_grad_(), targets((5,), 24, device)
-        loss = cross_entropy(x * 1, target, reduction=reduction, in_place=True)
-        torch.autograd.grad(loss.sum(), x, retain_graph=True)
-        with pytest.raises(RuntimeError, match=r"after cross_entropy\(in_place=True\) there is one backward"):
-            torch.autograd.grad(loss.sum(), x)
-
-
-@reductions
-def test_in_place_whoever_needs_the_logits_is_told(device, reduction):
-    """exp keeps its result for its backward; that is the logits."""
-    x, target = numbers((5, 24), torch.float32, device, 0, 0.1).requires_grad_(), targets((5,), 24, device)
-    loss = cross_entropy(x.exp(), target, reduction=reduction, in_place=True).sum()
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-        loss.backward()
-
-
-def test_in_place_logits_modified_afterwards_are_noticed(device):
-    x, target = numbers((5, 24), torch.float32, device).requires_grad_(), targets((5,), 24, device)
-    logits = x * 1
-    loss = cross_entropy(logits, target, in_place=True)
-    with torch.no_grad():
-        logits.mul_(2)
-    with pytest.raises(RuntimeError, match=r"modified after cross_entropy\(in_place=True\)"):
-        loss.backward()
-
-
-def test_a_leaf_is_not_written_over(device):
-    x = numbers((5, 24), torch.float32, device).requires_grad_()
-    with pytest.raises(ValueError, match="in_place=True would write over a leaf that requires a gradient"):
-        cross_entropy(x, targets((5,), 24, device), in_place=True)
-
-
-def test_float16_is_divided_after_it_is_scaled(device):
-    """A gradient of 1e-5 / 4096 is 0 in float16; scaled by 65536, as in mixed precision, it is not."""
-    logits = torch.zeros(1, 100_000, dtype=torch.float16, device=device).expand(2, 100_000)
-    target = torch.tensor([0, 1], device=device)
-    counted = mock.patch.object(snippet, "count_of", lambda *_: torch.tensor(4096, device=device))
-    with counted:
-        _, grad = with_gradient(cross_entropy, logits, target, torch.tensor(65536.0, device=device))
-    assert grad[0, 5].item() == pytest.approx(65536 / 4096 / 100_000, rel=1e-2)
+    assert torch.allclose(logits.grad.double(), exact(logits, target, 2.0)[1], atol=1e-6)
 
 
 # What is read and written
@@ -542,59 +336,45 @@ def counted(accesses, op, tensor):
 def test_each_element_is_touched_as_often_as_said_and_nothing_else(device, columns, block):
     rows, by = 3, BLOCKS[block]
     logits, grad = (guarded((rows, columns), device) for _ in range(2))
-    losses, stats = guarded((rows,), device), guarded((rows, 2), device)
-    target = torch.tensor([columns - 1, IGNORED, 0], device=device)
+    losses = guarded((rows,), device)
+    target, count = torch.tensor([columns - 1, IGNORED, 0], device=device), torch.tensor(1, device=device)
     logits.tensor.copy_(numbers((rows, columns), torch.float32, device))
     seen = lambda: recorded_accesses() if device == "cpu" else contextlib.nullcontext([])
-    run = lambda into: snippet.forward(logits.tensor, target, IGNORED, 0.0, "none", into, by)
-    grad_loss = torch.ones(rows, device=device)
 
-    def made(**buffers):
-        for buffer in (logits, grad, losses, stats):
+    def run(into):
+        with handed_out("empty", losses.tensor), seen() as accesses:
+            of_rows(logits.tensor, target, into, count, by)
+        for buffer in (logits, grad, losses):
             buffer.check("a tensor")
-        for each in buffers.values():
-            assert not each.tensor.isnan().any()
+        assert not losses.tensor.isnan().any()
+        return accesses
 
+    loss_alone, both = run(None), run(grad.tensor)
+    assert torch.allclose(grad.tensor, 2 * exact(logits.tensor, target)[1].float(), atol=1e-6)
+    expected = grad.tensor.clone()
+    with seen() as scaled_by_one:
+        snippet.scale_(grad.tensor, torch.ones((), device=device), block=8)
+    factor = torch.tensor(2.0, device=device)
+    with seen() as scaled:
+        snippet.scale_(grad.tensor, factor, block=8)
+    grad.check("the gradient")
+    check_same_bits(grad.tensor, 2 * expected)
     if device == "cpu":
         wanted = torch.ones(rows, columns, dtype=torch.int64)
         wanted[1] = 0
         once_more = torch.zeros_like(wanted)
         once_more[0, columns - 1] = once_more[2, 0] = 1  # the target's logit
-    with handed_out("empty", losses.tensor, stats.tensor), seen() as loss_alone:
-        run(None)
-    made(losses=losses, stats=stats)
-    with handed_out("empty", losses.tensor, stats.tensor), seen() as both:
-        run(grad.tensor)
-    made(grad=grad)
-    expected = grad.tensor.clone()
-    with seen() as scaled_by_one:
-        snippet.scale_(grad.tensor, torch.ones((), device=device), by)
-    factor = torch.tensor(2.0, device=device)
-    with seen() as scaled:
-        snippet.scale_(grad.tensor, factor, by)
-    made(grad=grad)
-    check_same_bits(grad.tensor, 2 * expected)
-    grad.tensor.fill_(math.nan)
-    arguments = grad_loss, logits.tensor, target, stats.tensor, IGNORED, 0.0, "none"
-    with seen() as waited:
-        snippet.backward(*arguments, grad.tensor, by)
-    made(grad=grad)
-    assert torch.allclose(grad.tensor, expected, rtol=1e-5)
-    if device == "cpu":
         assert torch.equal(counted(loss_alone, "load", logits.tensor), wanted + once_more)
         assert torch.equal(counted(both, "load", logits.tensor), 2 * wanted + once_more)
-        assert torch.equal(counted(waited, "load", logits.tensor), wanted)
-        small = {"losses": losses.tensor, "stats": stats.tensor}
-        check_each_once(loss_alone, "store", **small)
-        check_each_once(both, "store", grad=grad.tensor, **small)
-        check_each_once(waited, "store", grad=grad.tensor)
+        check_each_once(loss_alone, "store", losses=losses.tensor)
+        check_each_once(both, "store", grad=grad.tensor, losses=losses.tensor)
         check_each_once(scaled, "store", grad=grad.tensor)
         assert not counted(scaled_by_one, "load", grad.tensor).any()
         assert not [op for op, _ in scaled_by_one if op == "store"]
         assert torch.equal(counted(scaled, "load", grad.tensor), torch.ones_like(wanted))
+        check_inside(scaled, "load", grad=grad.tensor, factor=factor)
         for accesses in (loss_alone, both):
-            check_inside(accesses, "load", logits=logits.tensor, target=target)
-        check_inside(waited, "load", logits=logits.tensor, target=target, stats=stats.tensor, grad_loss=grad_loss)
+            check_inside(accesses, "load", logits=logits.tensor, target=target, count=count)
 
 
 def test_the_gradient_is_written_backwards():
@@ -602,119 +382,65 @@ def test_the_gradient_is_written_backwards():
     logits, target = numbers((1, 20), torch.float32, "cpu"), torch.tensor([0])
     grad = torch.empty_like(logits)
     with recorded_accesses() as accesses:
-        snippet.forward(logits, target, IGNORED, 0.0, "none", grad, BLOCKS["8"])
+        of_rows(logits, target, grad, by=BLOCKS["8"])
     starts = [(int(found[0]) - grad.data_ptr()) // 4 for op, found in accesses if op == "store"]
     assert [start for start in starts if 0 <= start < 20] == [16, 8, 0]
 
 
-def test_in_place_the_loss_is_of_the_logits(device):
+@pytest.mark.parametrize("block", ["as planned", "4"])
+def test_in_place_the_loss_is_of_the_logits(device, block):
     """That of the target is read before it is written over, where the row is a single block, too."""
     logits, target = numbers((4, 16), torch.float32, device), torch.tensor([0, 15, 8, 3], device=device)
-    wanted = exact(logits, target, torch.ones(4, device=device), reduction="none")
-    losses, _ = snippet.forward(logits, target, IGNORED, 0.0, "none", logits)
-    assert torch.allclose(losses.double(), wanted[0]) and torch.allclose(logits.double(), wanted[1], atol=1e-6)
-
-
-FAR = [(2**31 - 2, 1), (1, 2**28)]  # a row, and the stride of rows in units of 8
+    wanted = exact(logits, target)
+    losses = of_rows(logits, target, logits, 4, BLOCKS[block])
+    assert torch.allclose(losses.double().mean(), wanted[0])
+    assert torch.allclose(logits.double(), wanted[1], atol=1e-6)
 
 
 @silent
-@pytest.mark.parametrize("edges", [False, True])
-@pytest.mark.parametrize("row, stride", FAR)
-def test_offsets_are_computed_in_64_bits(row, stride, edges):
+@pytest.mark.parametrize("row, stride, columns", [(2**31 - 2, 8, 8), (1, 2**31, 8), (2**28 + 1, 8, 16)])
+def test_offsets_are_computed_in_64_bits(row, stride, columns):
     """Tensors are told of more elements than there are."""
-    x, target, losses, stats, grad, grad_loss = (torch.zeros(1) for _ in range(6))
-    target = target.long()
-    options = {"SMOOTHING": 0.0, "COMPUTE": snippet.tl.float32, "BLOCK": 8, "WIDE": 4, "UNIT": 8}
-    options |= {"EDGES": edges, "ALIKE": edges}
-    numbers_of = functools.partial(recorded_accesses, first_program=(row, 0, 0), memory=False)
-    with numbers_of() as forward:
-        snippet.cross_entropy_kernel[(1,)](
-            x, target, losses, stats, grad, None, 1, stride, stride + 1, IGNORED,
-            LOWEST=-3e38, LANES=2, **options,
-        )  # fmt: skip
-    with numbers_of() as backward:
-        snippet.gradient_kernel[(1,)](
-            grad_loss, x, target, stats, grad, None, 1, 5, stride, stride + 1, IGNORED, **options
-        )
-    with numbers_of() as ignored:
-        snippet.cross_entropy_kernel[(1,)](
-            x, target, losses, stats, grad, None, 1, stride, stride + 1, 0,
-            LOWEST=-3e38, LANES=2, **options,
-        )  # fmt: skip
+    x, losses, grad = (torch.zeros(1) for _ in range(3))
+    target, count = torch.zeros(1).long(), torch.ones(1)
     offsets = lambda seen, op, of: {
         (int(found[0]) - of.data_ptr()) // of.itemsize for kind, found in seen if kind == op and len(found)
     }
-    for seen in (forward, backward):
-        assert row * stride * 8 in offsets(seen, "load", x) and row in offsets(seen, "load", target)
-        assert row * (stride + 1) * 8 in offsets(seen, "store", grad)
-    assert row * (stride + 1) * 8 in offsets(ignored, "store", grad)
-    for seen in (forward, ignored):
-        assert row in offsets(seen, "store", losses)
-        assert {2 * row, 2 * row + 1} <= offsets(seen, "store", stats)
-    assert {2 * row, 2 * row + 1} <= offsets(backward, "load", stats)
-    assert 5 * row in offsets(backward, "load", grad_loss)
+    options = {"LOWEST": -3e38, "COMPUTE": snippet.tl.float32, "BLOCK": 8, "LANES": 2, "WIDE": 4}
+    for ignored in (False, True):
+        target.fill_(IGNORED if ignored else 0)
+        with recorded_accesses(first_program=(row, 0, 0), memory=False) as seen:
+            if ignored:  # what is loaded is made up, unless the number is
+                with mock.patch.object(snippet, "IGNORED", snippet.tl.constexpr(0)):
+                    snippet.cross_entropy_kernel[(1,)](x, target, losses, grad, count, columns, stride, **options)
+            else:
+                snippet.cross_entropy_kernel[(1,)](x, target, losses, grad, count, columns, stride, **options)
+        assert row in offsets(seen, "load", target) and row in offsets(seen, "store", losses)
+        assert row * columns in offsets(seen, "store", grad)
+        assert (row * stride in offsets(seen, "load", x)) != ignored
 
 
-@pytest.mark.parametrize("row, stride", FAR)
-def test_offsets_of_what_is_scaled_are_computed_in_64_bits(row, stride):
+def test_offsets_of_what_is_scaled_are_computed_in_64_bits():
     grad, factor = torch.zeros(1), torch.zeros(1)
-    with recorded_accesses(first_program=(row, 0, 0), memory=False) as seen:
-        snippet.scale_kernel[(1,)](
-            grad, factor, row + 1, 1, stride,
-            COMPUTE=snippet.tl.float32, BLOCK=8, WIDE=4, UNIT=8, EDGES=True, num_warps=1,
-        )  # fmt: skip
+    program = 2**31 // 8 + 1
+    with recorded_accesses(first_program=(program, 0, 0), memory=False) as seen:
+        snippet.scale_kernel[(1,)](grad, factor, 8 * program + 8, COMPUTE=snippet.tl.float32, BLOCK=8, num_warps=1)
     for op in ("load", "store"):
         found = [int(addresses[0]) - grad.data_ptr() for kind, addresses in seen if kind == op and len(addresses)]
-        assert 4 * row * stride * 8 in found
+        assert 4 * 8 * program in found
 
 
 # As PyTorch calls it
 
 
-@pytest.mark.parametrize("reduction, op", [("none", False), ("mean", False), ("none", True), ("mean", True)])
-def test_gradcheck(device, reduction, op):
+def test_gradcheck(device):
     target = torch.tensor([2, 0, IGNORED], device=device)
-    options = {"target": target, "reduction": reduction, "label_smoothing": 0.1}
     logits, hidden, weight = (
         numbers(shape, torch.float64, device, 1).requires_grad_() for shape in ((3, 5), (3, 1), (5, 1))
     )
-    # gradcheck goes back twice: of a gradient made in the forward and one made again a GPU may round the last bit
-    # otherwise
-    again = {"nondet_tol": 0.0 if device == "cpu" else 1e-12}
-    with by_op(op), blocks("4"):
-        assert torch.autograd.gradcheck(functools.partial(cross_entropy, **options), (logits,), **again)
-        linear = functools.partial(linear_cross_entropy, chunk=2, **options)
-        assert torch.autograd.gradcheck(linear, (hidden, weight), **again)
-
-
-@ways
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_an_incoming_gradient_of_any_strides(device, op, layout):
-    """Which gradcheck never tries."""
-    target = targets((3, 4), 9, device)
-    grad_loss = LAYOUTS[layout](numbers((3, 4), torch.float64, device, 7))
-    logits, hidden, weight = (numbers(s, torch.float64, device) for s in ((3, 4, 9), (3, 4, 5), (9, 5)))
-    with by_op(op):
-        found = with_gradient(cross_entropy, logits, target, grad_loss, reduction="none")
-        check(logits, target, grad_loss, found, reduction="none")
-        leaves = [hidden.requires_grad_(), weight.requires_grad_()]
-        loss = linear_cross_entropy(*leaves, target, reduction="none", chunk=5)
-        got = torch.autograd.grad(loss, leaves, grad_loss)
-    wanted = snippet.in_torch(hidden @ weight.t(), target, reduction="none")
-    for a, b in zip(got, torch.autograd.grad(wanted, leaves, grad_loss), strict=True):
-        assert torch.allclose(a, b)
-
-
-@ways
-def test_losses_that_are_weighted_and_added_up(device, op):
-    target, weights = targets((4, 3), 9, device), numbers((3, 4), torch.float64, device, 5)
-    with by_op(op):
-        for reduce in (torch.sum, lambda x: (x.t() * weights).sum(), lambda x: torch.cat([x, x])[2:7].sum()):
-            x = numbers((4, 3, 9), torch.float64, device).requires_grad_()
-            (found,) = torch.autograd.grad(reduce(cross_entropy(x, target, reduction="none")), x)
-            (wanted,) = torch.autograd.grad(reduce(snippet.in_torch(x, target, reduction="none")), x)
-            assert torch.allclose(found, wanted)
+    with blocks("4"):
+        assert torch.autograd.gradcheck(functools.partial(cross_entropy, target=target), (logits,))
+        assert torch.autograd.gradcheck(lambda *given: linear_cross_entropy(*given, target, chunk=2), (hidden, weight))
 
 
 def test_a_gradient_of_the_gradient_is_refused(device):
@@ -735,13 +461,11 @@ def saved_by(function):
 
 
 def test_what_is_kept(device):
-    """No shares: the logits, unless they are the gradient; the target; two numbers a row."""
+    """No shares: the logits and the target."""
     x, target = numbers((6, 40), torch.float32, device).requires_grad_(), targets((6,), 40, device)
-    assert saved_by(lambda: cross_entropy(x, target)) == [6, 12, 240]
-    logits = x.view_as(x)
-    assert saved_by(lambda: cross_entropy(logits, target, in_place=True)) == [6, 12]
+    assert saved_by(lambda: cross_entropy(x, target)) == [6, 240]
     weight = numbers((50, 40), torch.float32, device).requires_grad_()
-    assert saved_by(lambda: linear_cross_entropy(x, weight, target)) == [6, 12, 240, 2000]
+    assert saved_by(lambda: linear_cross_entropy(x, weight, target)) == [6, 240, 2000]
     assert not cross_entropy(x.detach(), target).requires_grad
 
 
@@ -768,22 +492,29 @@ def test_products_that_nobody_wants_are_not_computed(device):
         assert seen == [wants] * 2
 
 
-@pytest.mark.parametrize("reduction", ["sum", "none"])
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_chunks_of_16_bits_are_added_up_in_float32(device, dtype, reduction):
+@pytest.mark.gpu
+def test_chunks_of_16_bits_are_added_up_in_float32():
     """The gradient of the weight is as near for 48 chunks as for one."""
-    if dtype not in served(device):
-        pytest.skip("Triton's interpreter rounds bfloat16 wrongly")
-    hidden, weight = numbers((240, 24), dtype, device, 1, 0.5), numbers((40, 24), dtype, device, 2, 0.5)
-    target = targets((240,), 40, device)
-    loss = snippet.in_torch(hidden.double() @ (exact := weight.double().requires_grad_()).t(), target, reduction="sum")
+    hidden, weight = (numbers(s, torch.bfloat16, "cuda", i, 0.5) for i, s in enumerate([(240, 24), (40, 24)], start=1))
+    target = targets((240,), 40, "cuda")
+    loss = snippet.in_torch(hidden.double() @ (exact := weight.double().requires_grad_()).t(), target)
     (wanted,) = torch.autograd.grad(loss, exact)
     error = {}
     for chunk in (240, 5):
         leaf = weight.detach().requires_grad_()
-        linear_cross_entropy(hidden, leaf, target, reduction=reduction, chunk=chunk).sum().backward()
+        linear_cross_entropy(hidden, leaf, target, chunk=chunk).backward()
         error[chunk] = (leaf.grad.double() - wanted).abs().mean().item()
     assert error[5] < 1.2 * error[240]
+
+
+@pytest.mark.parametrize("chunk, dtype", [(100, torch.bfloat16), (4, torch.float32)])
+def test_chunks_are_added_up_in_float32_and_one_chunk_is_not(chunk, dtype):
+    rows, weight = torch.ones(10, 3, dtype=torch.bfloat16), torch.ones(7, 3, dtype=torch.bfloat16)
+    assert snippet.new_gradients(rows, weight, chunk, True, True)[1].dtype == dtype
+    total, ones = torch.ones(2, 3, dtype=dtype), torch.ones(2, 2, dtype=torch.bfloat16)
+    for add, wanted in ((True, 3.0), (False, 2.0)):
+        snippet.add_product(total.fill_(1), ones, torch.ones(2, 3, dtype=torch.bfloat16), add=add)
+        assert torch.equal(total, torch.full_like(total, wanted))
 
 
 def test_chunks_share_their_memory(device):
@@ -801,64 +532,11 @@ def test_rows_of_a_chunk():
     assert rows_of(9000, 128256, 64, torch.bfloat16) == 1024
     assert rows_of(9000, 128256, 4096, torch.float32) == 512
     assert rows_of(9000, 32000, 512, torch.bfloat16) == 4096
-    assert rows_of(9000, 2**21, 8, torch.float16) == 64, "less than 128"
+    assert rows_of(9000, 2**21, 8, torch.bfloat16) == 64, "less than 128"
     assert rows_of(9000, 2**30, 4, torch.float64) == 1
     assert rows_of(9000, 128256, 4096, torch.bfloat16) == 4096, "as large as what rounding takes"
     assert rows_of(8192, 128256, 4096, torch.bfloat16) == 8192, "at once, in less than float32 would take"
     assert rows_of(8192, 128256, 4096, torch.bfloat16, False) == 1024, "nothing is added up"
-
-
-def test_under_torch_compile(device):
-    torch.compiler.reset()
-    backend = "inductor" if device == "cuda" else "aot_eager"
-    turned = lambda f: lambda x, t, **more: f(2 * x.transpose(0, 1), t, **more)
-    ours, theirs = turned(cross_entropy), turned(snippet.in_torch)
-    compiled = torch.compile(ours, fullgraph=True, backend=backend)
-    for shape, reduction in (((3, 4, 7), "none"), ((2, 5, 9), "none"), ((3, 4, 7), "mean")):
-        x, target = numbers(shape, torch.float64, device), targets((shape[1], shape[0]), shape[2], device)
-        grad_loss = incoming(x, target, reduction)
-        found, wanted = (with_gradient(f, x, target, grad_loss, reduction=reduction) for f in (compiled, theirs))
-        for a, b in zip(found, wanted, strict=True):
-            assert torch.allclose(a, b)
-    linear = torch.compile(
-        lambda h, w, t, **more: linear_cross_entropy(2 * h, w, t, chunk=2, **more), fullgraph=True, backend=backend
-    )
-    for reduction in snippet.REDUCTIONS:
-        leaves = [numbers(s, torch.float64, device).requires_grad_() for s in ((5, 3), (9, 3))]
-        target = targets((5,), 9, device)
-        grad_loss = incoming(leaves[0], target, reduction)
-        found = torch.autograd.grad(linear(*leaves, target, reduction=reduction), leaves, grad_loss)
-        loss = snippet.in_torch(2 * leaves[0] @ leaves[1].t(), target, reduction=reduction)
-        for a, b in zip(found, torch.autograd.grad(loss, leaves, grad_loss), strict=True):
-            assert torch.allclose(a, b)
-
-
-def test_in_place_under_torch_compile_leaves_the_logits(device):
-    torch.compiler.reset()
-    x, target = numbers((3, 7), torch.float64, device).requires_grad_(), targets((3,), 7, device)
-    compiled = torch.compile(lambda x: cross_entropy(x, target, in_place=True), fullgraph=True, backend="aot_eager")
-    logits = x * 1
-    (grad,) = torch.autograd.grad(compiled(logits), x)
-    assert torch.equal(logits, x) and torch.allclose(grad, exact(x, target, torch.tensor(1.0))[1])
-
-
-@pytest.mark.parametrize("layout", ["contiguous", "turned"])
-def test_the_ops_keep_what_they_promise_the_compiler(device, layout):
-    lay, opcheck = LAYOUTS[layout], torch.library.opcheck
-    logits, hidden, weight = (lay(numbers(s, torch.float32, device)).detach() for s in ((3, 4), (3, 5), (4, 5)))
-    target = targets((3,), 4, device)
-    stats = torch.ones(3, 2, device=device)
-    leaf = lambda t: t.detach().requires_grad_()
-    for reduction in ("none", "mean"):
-        grad_loss = torch.ones((3,) if reduction == "none" else (), device=device)
-        options = IGNORED, 0.1, reduction
-        opcheck(snippet.cross_entropy_op, (leaf(logits), target, *options))
-        opcheck(snippet.cross_entropy_backward_op, (grad_loss, logits, target, stats, *options))
-        made = (False, False) if reduction == "none" else (True, True)
-        opcheck(snippet.linear_cross_entropy_op, (leaf(hidden), leaf(weight), target, *options, 2, *made))
-    arguments = grad_loss, hidden, weight, target, stats, *options, None
-    for wants in ((True, False), (True, True)):
-        opcheck(snippet.linear_cross_entropy_backward_op, (*arguments, *wants))
 
 
 # Blocks
@@ -867,12 +545,13 @@ def test_the_ops_keep_what_they_promise_the_compiler(device, layout):
 def test_blocks():
     found = {
         (columns, dtype): snippet.blocks_for(columns, dtype)
-        for columns in (1, 1024, 4096, 32000, 128256, 2**20)
+        for columns in (1, 1024, 4096, 32000, 50257, 128256, 2**20)
         for dtype in (torch.bfloat16, torch.float64)
     }
     for (columns, dtype), by in found.items():
         assert by.block * dtype.itemsize == 2048 * by.num_warps, "64 bytes a thread"
-        assert by.lanes == 32 * by.num_warps and by.wide * dtype.itemsize == 16
+        assert by.lanes == 32 * by.num_warps
+        assert by.wide == (1 if columns % 16 else 16 // dtype.itemsize)
         assert by.block >= min(columns, 2**16 // dtype.itemsize) / 4
     warps = [found[columns, torch.bfloat16].num_warps for columns in (1, 1024, 4096, 32000, 128256, 2**20)]
     assert warps == [1, 1, 1, 8, 32, 32]
@@ -880,126 +559,33 @@ def test_blocks():
         assert snippet.blocks_for(2**20, torch.bfloat16).num_warps == 16, "1024 threads of AMD's"
 
 
-def test_what_the_kernels_are_launched_with():
-    """Nobody sees it in a result: blocks and warps; units, if 8 divides columns and strides of all."""
-    x = without_memory(3, 1000, dtype=torch.float32)
-    wider = without_memory(3, 1001, dtype=torch.float32)[:, :1000]
-    row = torch.zeros(3, dtype=torch.int64)
-    names = ["cross_entropy_kernel", "gradient_kernel", "scale_kernel"]
-    for grad, unit, edges in ((x, 8, False), (wider, 1, True)):
-        with contextlib.ExitStack() as stack:
-            kernels = [stack.enter_context(mock.patch.object(snippet, name)) for name in names]
-            snippet.launch_forward(x, row, row.float(), row, grad, None, IGNORED, 0.0)
-            snippet.launch_gradient(row.float(), x, row, row, grad, None, IGNORED, 0.0)
-            snippet.scale_(grad, row)
-        by = snippet.blocks_for(1000, torch.float32)
-        for kernel in kernels:
-            call = kernel.__getitem__.return_value.call_args
-            kernel.__getitem__.assert_called_once_with((3,))
-            assert (call.kwargs["BLOCK"], call.kwargs["num_warps"], call.kwargs["UNIT"]) == (
-                by.block,
-                by.num_warps,
-                unit,
-            )
-            assert (call.kwargs["WIDE"], call.kwargs["EDGES"]) == (by.wide, edges)
-        columns, *strides = kernels[0].__getitem__.return_value.call_args.args[6:9]
-        assert (columns, *strides) == (1000 // unit, 1000 // unit, grad.stride(0) // unit)
-        columns, loss, *strides = kernels[1].__getitem__.return_value.call_args.args[6:10]
-        assert (columns, loss, *strides) == (1000 // unit, 1, 1000 // unit, grad.stride(0) // unit)
-
-
-def test_where_rows_begin():
-    """Loads are said to be at multiples of 16 bytes only where they are: other rows have edges, and a gradient is like
-    its row if both begin at the same distance from such a multiple."""
-    memory = torch.zeros(64, dtype=torch.float16)
-    rows = lambda begin, columns, stride: memory[begin:].as_strided((2, columns), (stride, 1))
-    of = lambda x, grad=None: tuple(snippet.edges(8, snippet.unit_of(x, grad), x, grad).values())
-    assert memory.data_ptr() % 16 == 0
-    assert of(rows(0, 16, 16)) == (False, False)
-    assert of(rows(0, 15, 16)) == of(rows(0, 16, 17)) == of(rows(1, 16, 16)) == (True, False)
-    assert of(rows(0, 16, 16), rows(8, 16, 16)) == (False, False)
-    assert of(rows(0, 15, 15), rows(16, 15, 15)) == (True, True)
-    assert of(rows(3, 16, 16), rows(11, 16, 16)) == of(rows(0, 15, 15), rows(0, 15, 23)) == (True, True)
-    assert of(rows(0, 15, 15), rows(1, 15, 15)) == of(rows(0, 15, 15), rows(0, 15, 16)) == (True, False)
-
-
-@pytest.mark.parametrize(
-    "columns, gap, begin, grad_begin, dtype",
-    [
-        (1, 0, 1, 1, torch.float32),
-        (3, 0, 2, 1, torch.float16),
-        (4, 1, 0, 0, torch.float32),
-        (16, 0, 0, 0, torch.float32),
-        (16, 0, 3, 3, torch.float32),
-        (21, 0, 0, 0, torch.float32),
-        (21, 2, 3, 4, torch.float32),
-        (33, 0, 5, 5, torch.float16),
-        (70, 2, 1, 9, torch.float16),
-        (11, 0, 0, 1, torch.float64),
-    ],
-)
-def test_rows_that_begin_anywhere(device, dtype, columns, gap, begin, grad_begin):
-    """Where loads of 16 bytes may begin, and where not: the same loss and gradient, nothing else is written, and in
-    place, too."""
-    rows, wide = 4, 16 // dtype.itemsize
-    by = Blocks(4 * wide, 2, wide, 1)
-    made = [guarded((rows * (columns + gap),), device, dtype, before=16 * wide + at) for at in (begin, grad_begin)]
-    x, grad = (each.tensor.view(rows, -1)[:, :columns] for each in made)
-    before = [each.tensor.view(rows, -1)[:, columns:].clone() for each in made]
-    target = torch.tensor([0, columns - 1, IGNORED, columns // 2], device=device)
-    step = max(2 * torch.finfo(dtype).eps, 1e-5)  # a GPU's exponential is approximate
-    values = numbers((rows, columns), dtype, device)
-
-    def right(found, wanted):
-        assert torch.allclose(found.double(), wanted, rtol=step, atol=step)
-        for each, rest in zip(made, before, strict=True):
-            each.check("a tensor")
-            check_same_bits(each.tensor.view(rows, -1)[:, columns:], rest)
-
-    for smoothing in (0.0, 0.1):
-        x.copy_(values)
-        options = IGNORED, smoothing, "sum"
-        one = torch.ones((), dtype=torch.float64, device=device)
-        loss, slope = exact(values, target, one, reduction="sum", label_smoothing=smoothing)
-        with promises_kept() if device == "cpu" else contextlib.nullcontext([]) as said:
-            found, stats = snippet.forward(x, target, *options, grad, by)
-            assert torch.allclose(found.double(), loss, rtol=1e-5, atol=1e-5)
-            right(grad, slope)
-            right(snippet.backward(one.float(), x, target, stats, *options, grad.fill_(0), by), slope)
-            snippet.scale_(grad, torch.tensor(0.5, device=device), by)
-            right(2 * grad, slope)
-            snippet.forward(x, target, *options, x, by)
-            right(x, slope)
-        assert set(said) <= {16} and bool(said) == (device == "cpu" and (columns, gap, begin) != (16, 0, 0))
-
-
 CODE = """
-for shape, dtype, smoothing in CASES:
+for shape, dtype in CASES:
     x, row = torch.empty(shape, dtype=getattr(torch, dtype)), torch.zeros(shape[0], dtype=torch.int64)
-    stats = torch.empty(shape[0], 2, dtype=module.wide(x.dtype))
-    module.launch_forward(x, row, stats[0], stats, x, row.sum(), -100, smoothing)
-    module.launch_gradient(stats[:, 0], x, row, stats, x, row.sum(), -100, smoothing)
-    module.scale_(x, stats[0, 0])
+    losses = torch.empty(shape[0], dtype=module.wide(x.dtype))
+    module.launch(x, row, losses, x, row.sum())
+    module.scale_(x, losses[0])
 """
 
 
 def test_compiles_to_wide_loads_and_spills_nothing():
-    """For an H200, without one: 16 bytes a load, also where 16 does not divide a row's columns, nor 2. In the first
-    pass no warp waits for another. Of the widest program, one fits on a multiprocessor, and no second."""
-    cases = [((3, 128256), "bfloat16", 0.0), ((3, 32008), "float32", 0.1), ((3, 50257), "bfloat16", 0.1)]
-    cases.append(((1, 1), "float64", 0.0))  # Triton makes a constant of an argument that is 1
+    """For an H200, without one: 16 bytes a load if 16 divides the columns. In the first pass no warp waits for another.
+    Of the widest program, one fits on a multiprocessor, and no second."""
+    cases = [((3, 128256), "bfloat16"), ((3, 32000), "float32"), ((3, 50257), "bfloat16")]
+    cases.append(((1, 1), "float64"))  # Triton makes a constant of an argument that is 1
     launches = compiled("fusion/cross_entropy", CODE.replace("CASES", repr(cases)))
-    assert [launch.kernel for launch in launches] == ["cross_entropy_kernel", "gradient_kernel", "scale_kernel"] * 4
-    for launch in launches[2::3]:
-        assert re.search(r"scf[.]for .* : i64", launch.ttir), "else 1024 rows past one of the last are below 0"
-    registers = [32 * launch.options["num_warps"] * launch.registers for launch in launches[:9]]  # of a program
-    for launch, of_all in zip(launches[:9], registers, strict=True):
-        assert (launch.widest("LDG"), launch.widest("STG"), launch.spills) == (128, 128, 0) and of_all <= 2**16
-    assert [of_all > 2**15 for of_all in registers[::3]] == [True, False, False]
-    for launch in launches[:9:3]:
+    assert [launch.kernel for launch in launches] == ["cross_entropy_kernel", "scale_kernel"] * 4
+    for launch in launches[1::2]:
+        assert re.search(r"scf[.]for .* : i64", launch.ttir), "else blocks past one of the last are below 0"
+    registers = [32 * launch.options["num_warps"] * launch.registers for launch in launches[:6]]  # of a program
+    assert all(of_all <= 2**16 for of_all in registers) and registers[0] > 2**15
+    for launch in launches[:4]:
+        assert (launch.widest("LDG"), launch.widest("STG"), launch.spills) == (128, 128, 0)
+    assert launches[4].widest("STG") == 32, "16 bits"
+    for launch in launches[:6:2]:
         loops = [part for part in launch.ptx.split("$L__BB") if "ex2" in part and "ld.global" in part]
         (first,) = [loop for loop in loops if "st.global" not in loop]
-        assert "bar.sync" not in first
+        assert "bar.sync" not in first and "shfl" not in first
 
 
 # What the page says of torch
@@ -1044,32 +630,24 @@ def zeros(*shape, device, dtype=torch.int64):
     return torch.zeros(shape, dtype=dtype, device=device)
 
 
-@ways
 @pytest.mark.parametrize(
-    "make, options, fragment",
+    "make, fragment",
     [
-        (lambda d: (ones((), device=d), zeros(device=d)), {}, "logits must have a dimension or more"),
-        (lambda d: (ones(2, 3, device=d), zeros(3, device=d)), {}, "target must have the shape (2,)"),
-        (lambda d: (ones(2, 3, device=d), zeros(2, 1, device=d)), {}, "got (2, 1) torch.int64 for logits (2, 3)"),
-        (lambda d: (ones(2, 3, device=d), ones(2, device=d)), {}, "be int64 or int32; got (2,) torch.float32"),
-        (lambda d: (ones(2, 3, device=d).int(), zeros(2, device=d)), {}, "torch.int32 is not supported; use one of"),
-        (lambda d: (ones(2, 0, device=d), zeros(2, device=d)), {}, "a row has no column, so none can be the target"),
-        (
-            lambda d: (ones(2, 3, device=d), zeros(2, device=d)),
-            {"reduction": "max"},
-            "one of none, mean, sum; got 'max'",
-        ),
-        (lambda d: (ones(2, 3, device=d), zeros(2, device=d)), {"label_smoothing": 1.5}, "from 0 to 1; got 1.5"),
-        (lambda d: (ones(2, 3, device=d), zeros(2, device=d)), {"label_smoothing": math.nan}, "from 0 to 1; got nan"),
+        (lambda d: (ones((), device=d), zeros(device=d)), "logits must have a dimension or more"),
+        (lambda d: (ones(2, 3, device=d), zeros(3, device=d)), "target must have the shape (2,)"),
+        (lambda d: (ones(2, 3, device=d), zeros(2, 1, device=d)), "got (2, 1) torch.int64 for logits (2, 3)"),
+        (lambda d: (ones(2, 3, device=d), ones(2, device=d)), "be int64 or int32; got (2,) torch.float32"),
+        (lambda d: (ones(2, 3, device=d).int(), zeros(2, device=d)), "torch.int32 is not supported; use one of"),
+        (lambda d: (ones(2, 3, device=d).half(), zeros(2, device=d)), "library/cross_entropy.py serves float16"),
+        (lambda d: (ones(2, 0, device=d), zeros(2, device=d)), "a row has no column, so none can be the target"),
     ],
 )
-def test_refuses(device, op, make, options, fragment):
-    with pytest.raises(ValueError) as error, by_op(op):
-        cross_entropy(*make(device), **options)
+def test_refuses(device, make, fragment):
+    with pytest.raises(ValueError) as error:
+        cross_entropy(*make(device))
     assert fragment in str(error.value)
 
 
-@ways
 @pytest.mark.parametrize(
     "make, options, fragment",
     [
@@ -1078,13 +656,13 @@ def test_refuses(device, op, make, options, fragment):
         (lambda x, w, t: (x, w.half(), t), {}, "got (5, 3) torch.float16"),
         (lambda x, w, t: (x, w, t[:1]), {}, "target must have the shape (2,), a column for each row"),
         (lambda x, w, t: (x, w[:0], t), {}, "a row has no column"),
-        (lambda x, w, t: (x, w, t), {"chunk": 0}, "a chunk must have a row or more; got 0"),
-        (lambda x, w, t: (x, w, t), {"reduction": ""}, "reduction must be one of"),
+        (lambda x, w, t: (x, w, t), {"chunk": 0}, "chunk must be None or a number of rows, 1 or more; got 0"),
+        (lambda x, w, t: (x, w, t), {"chunk": 2.0}, "1 or more; got 2.0"),
         (lambda x, w, t: (x.to("meta"), w.to("meta"), t.to("meta")), {}, "hidden is on meta; kernels run on"),
     ],
 )
-def test_the_layer_refuses(device, op, make, options, fragment):
-    with pytest.raises(ValueError) as error, by_op(op and "meta" not in fragment):
+def test_the_layer_refuses(device, make, options, fragment):
+    with pytest.raises(ValueError) as error:
         linear_cross_entropy(
             *make(ones(2, 3, device=device), ones(5, 3, device=device), zeros(2, device=device)), **options
         )
@@ -1092,7 +670,7 @@ def test_the_layer_refuses(device, op, make, options, fragment):
 
 
 def test_refuses_too_many_rows_and_columns():
-    check = functools.partial(snippet.check_arguments, label_smoothing=0.0, reduction="mean")
+    check = snippet.check_arguments
     target = lambda rows: without_memory(rows, dtype=torch.int64)
     with pytest.raises(ValueError, match="2147483648 rows are too many for one launch; split logits"):
         check(without_memory(2**31, 1), target(2**31))
@@ -1122,14 +700,8 @@ def test_as_torch_tells_what_differs(device):
 @pytest.mark.parametrize("shape", [(1000, 1000), (300, 32000), (140, 50257), (200, 128256), (3, 262144)], ids=str)
 def test_real_sizes(shape, dtype):
     logits, target = numbers(shape, dtype, "cuda"), targets(shape[:1], shape[1], "cuda")
-    for reduction in snippet.REDUCTIONS:
-        for smoothing, in_place in ((0.0, False), (0.1, False), (0.0, True)):
-            options = {"reduction": reduction, "label_smoothing": smoothing}
-            grad_loss = incoming(logits, target, reduction)
-            x = logits.clone().requires_grad_()
-            loss = cross_entropy(x * 1, target, in_place=in_place, **options)
-            (grad,) = torch.autograd.grad(loss, x, grad_loss)
-            check(logits, target, grad_loss, (loss.detach(), grad), **options)
+    for factor in (1.0, 2.5):
+        check(logits, target, factor, with_gradient(cross_entropy, logits, target, factor))
 
 
 @pytest.mark.gpu
@@ -1138,16 +710,14 @@ def test_a_real_layer(dtype):
     hidden, weight = numbers((1000, 512), dtype, "cuda", 0, 1.0), numbers((32000, 512), dtype, "cuda", 1, 0.05)
     target = targets((1000,), 32000, "cuda")
     norm = torch.linalg.vector_norm
-    for reduction in snippet.REDUCTIONS:
-        grad_loss = incoming(hidden, target, reduction)
-        leaves = [each.clone().requires_grad_() for each in (hidden, weight)]
-        doubles = [each.double().requires_grad_() for each in (hidden, weight)]
-        loss = linear_cross_entropy(*leaves, target, reduction=reduction, chunk=128)
-        wanted = snippet.in_torch(doubles[0] @ doubles[1].t(), target, reduction=reduction)
-        found = [loss, *torch.autograd.grad(loss, leaves, grad_loss)]
-        exactly = [wanted, *torch.autograd.grad(wanted, doubles, grad_loss.double())]
-        for a, b in zip(found, exactly, strict=True):
-            assert norm(a.double() - b) < (0.02 if dtype == torch.bfloat16 else 1e-4) * norm(b)
+    leaves = [each.clone().requires_grad_() for each in (hidden, weight)]
+    doubles = [each.double().requires_grad_() for each in (hidden, weight)]
+    loss = linear_cross_entropy(*leaves, target, chunk=128)
+    wanted = snippet.in_torch(doubles[0] @ doubles[1].t(), target)
+    found = [loss, *torch.autograd.grad(2 * loss, leaves)]
+    exactly = [wanted, *torch.autograd.grad(2 * wanted, doubles)]
+    for a, b in zip(found, exactly, strict=True):
+        assert norm(a.double() - b) < (0.02 if dtype == torch.bfloat16 else 1e-4) * norm(b)
 
 
 @pytest.mark.gpu
@@ -1174,14 +744,14 @@ def test_the_host_never_waits():
     cross_entropy(logits, target), linear_cross_entropy(logits, weight, few)
     torch.cuda.set_sync_debug_mode("error")
     try:
-        for reduction in snippet.REDUCTIONS:
-            (3 * cross_entropy(logits, target, reduction=reduction)).sum().backward()
-            (3 * linear_cross_entropy(logits, weight, few, reduction=reduction)).sum().backward()
+        (3 * cross_entropy(logits, target)).backward()
+        (3 * linear_cross_entropy(logits, weight, few)).backward()
     finally:
         torch.cuda.set_sync_debug_mode("default")
 
 
 @pytest.mark.gpu
+@pytest.mark.alone
 def test_more_than_2_to_the_31_elements():
     if torch.cuda.mem_get_info()[0] < 40e9:
         pytest.skip("needs 40 GB of free GPU memory")
@@ -1189,17 +759,12 @@ def test_more_than_2_to_the_31_elements():
     logits = torch.zeros(2**31 // columns + 3, columns, dtype=torch.bfloat16, device="cuda")
     logits[-1] = numbers((columns,), torch.bfloat16, "cuda")
     target = torch.arange(len(logits), device="cuda")
-    wanted = with_gradient(cross_entropy, logits[-1:], target[-1:], torch.ones((), device="cuda"), reduction="sum")
-    stride = torch.ones((), device="cuda").expand(len(logits))
-    losses, grad = with_gradient(cross_entropy, logits, target, stride, reduction="none")
-    same = lambda a, b: torch.allclose(a.float(), b.float(), rtol=0.01, atol=1e-9)  # kernels may round differently
-    assert same(losses[-1], wanted[0]) and same(grad[-1:], wanted[1])
-    assert same(losses[:-1], losses[:1]) and same(grad[1:-1, 0], grad[1:2, 0])
-    del grad
-    snippet.forward(logits, target, IGNORED, 0.0, "sum", logits)
-    assert same(logits[-1:], wanted[1])
-    snippet.scale_(logits, torch.tensor(2.0, device="cuda"))
-    assert same(logits[-1:], 2 * wanted[1])
+    wanted, grad_wanted = exact(logits[-1:], target[-1:])
+    losses, grad = with_gradient(cross_entropy, logits, target, float(len(logits)))
+    same = lambda a, b: torch.allclose(a.double(), b.double(), rtol=0.02, atol=1e-8)
+    first = exact(logits[:1], target[:1])[0]
+    assert same(losses, (first * (len(logits) - 1) + wanted) / len(logits))
+    assert same(grad[-1:], grad_wanted) and same(grad[1:-1, 0], grad[1:2, 0])
 
 
 @pytest.mark.gpu
@@ -1210,13 +775,11 @@ def test_in_a_cuda_graph(dtype):
     few = targets((300,), 700, "cuda")
 
     def run():
-        found = []
-        for reduction in snippet.REDUCTIONS:
-            loss = cross_entropy(logits, target, reduction=reduction)
-            layer = linear_cross_entropy(logits, weight, few, reduction=reduction, chunk=100)
-            found += [loss, *torch.autograd.grad(loss, logits, 3 * torch.ones_like(loss))]
-            found += [layer, *torch.autograd.grad(layer, (logits, weight), 3 * torch.ones_like(layer))]
-        return found
+        loss, layer = cross_entropy(logits, target), linear_cross_entropy(logits, weight, few, chunk=100)
+        three = 3 * torch.ones_like(loss)
+        return [
+            loss, layer, *torch.autograd.grad(loss, logits, three), *torch.autograd.grad(layer, (logits, weight), three)
+        ]  # fmt: skip
 
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
@@ -1229,18 +792,3 @@ def test_in_a_cuda_graph(dtype):
     graph.replay()
     for a, b in zip(captured, expected, strict=True):
         assert torch.allclose(a, b, rtol=2e-2, atol=1e-3)
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("mode", ["default", "reduce-overhead", "max-autotune"])
-def test_compiled_with_modes(mode):
-    torch.compiler.reset()
-    compiled = torch.compile(cross_entropy, mode=mode, fullgraph=True)
-    logits, target = numbers((64, 781), torch.float32, "cuda"), targets((64,), 781, "cuda")
-    for reduction in ("mean", "none"):
-        grad_loss = incoming(logits, target, reduction)
-        wanted = with_gradient(cross_entropy, logits, target, grad_loss, reduction=reduction)
-        for _ in range(3):
-            found = with_gradient(compiled, logits, target, grad_loss, reduction=reduction)
-            for a, b in zip(found, wanted, strict=True):
-                assert torch.allclose(a, b, rtol=1e-5, atol=1e-6)

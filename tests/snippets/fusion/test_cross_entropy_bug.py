@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from snippets.fusion import cross_entropy_bug as bug
-from snippets.fusion.cross_entropy import cross_entropy, linear_cross_entropy
+from snippets.library.cross_entropy import cross_entropy, linear_cross_entropy
 
 
 def layer(device):

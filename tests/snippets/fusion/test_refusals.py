@@ -7,11 +7,9 @@ import torch
 
 from snippets.fusion.attention import attention
 from snippets.fusion.attention_variable import attention_variable
-from snippets.fusion.cross_entropy import cross_entropy, linear_cross_entropy
 from snippets.fusion.decoding import decode_attention
 from snippets.fusion.dropout import add_dropout, dropout
 from snippets.fusion.histogram import histogram
-from snippets.fusion.rope import rope
 from snippets.fusion.swiglu import geglu, swiglu
 from snippets.fusion.topk import topk
 
@@ -33,26 +31,12 @@ CALLS = {  # of a number: the function, the argument, and a value that is served
     "attention_variable, scale": (lambda d, n: attention_variable(*[ones(d, 3, 2, 16)] * 3, *lengths(d), scale=n), 0.5),
     "decode_attention, scale": (lambda d, n: decode_attention(*heads(d), scale=n), 0.5),
     "decode_attention, splits": (lambda d, n: decode_attention(*heads(d), splits=n), 2),
-    "cross_entropy, ignore_index": (lambda d, n: cross_entropy(ones(d, 2, 9), columns(d), ignore_index=n), 1),
-    "cross_entropy, label_smoothing": (lambda d, n: cross_entropy(ones(d, 2, 9), columns(d), label_smoothing=n), 0.25),
-    "linear_cross_entropy, ignore_index": (lambda d, n: linear(d, ignore_index=n), 1),
-    "linear_cross_entropy, label_smoothing": (lambda d, n: linear(d, label_smoothing=n), 0.25),
-    "linear_cross_entropy, chunk": (lambda d, n: linear(d, chunk=n), 1),
     "dropout, p": (lambda d, n: dropout(ones(d, 50), n, seed=3), 0.25),
     "add_dropout, p": (lambda d, n: add_dropout(ones(d, 50), ones(d, 50), n, seed=3), 0.25),
     "topk, k": (lambda d, n: topk(ones(d, 3, 10), n)[0], 4),
     "histogram, bins": (lambda d, n: histogram(ones(d, 30, dtype=torch.int64), n), 7),
-    "rope, offset": (lambda d, n: rope(*[ones(d, 2, 1, 4)] * 2, *[ones(d, 9, 2)] * 2, offset=n)[0], 3),
 }
-MAY_BE_NONE = {"scale", "splits", "chunk"}
-
-
-def columns(device):
-    return torch.tensor([1, 4], device=device)
-
-
-def linear(device, **options):
-    return linear_cross_entropy(ones(device, 2, 5), ones(device, 9, 5), columns(device), **options)
+MAY_BE_NONE = {"scale", "splits"}
 
 
 calls = pytest.mark.parametrize("name", CALLS)

@@ -5,6 +5,7 @@ import itertools
 
 import pytest
 import torch
+from guards import recorded_accesses
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -94,6 +95,44 @@ def test_many_tokens_share_the_programs_of_a_head(device):
     """More tiles than programs, so that each adds up several, and the last tile is not full."""
     shape = 1100, 16, 3
     check(device, shape, layer=True, has_residual=False, weight="heads", bias="heads")
+
+
+def test_rows_may_lie_more_than_2_to_the_31_elements_apart():
+    """Row 1 of such a tensor, told of memory that isn't there."""
+    far = 2**28  # in units of 8
+    grad, total, x, residual, out, mean, rstd = (torch.zeros(1) for _ in range(7))
+    scale = {"OFFSET": 0.0, "ROUND_OFFSET": False}
+    options = {"LAYER": False, "COMPUTE": snippet.tl.float32, "UNIT": 8}
+    short, row = {"TOKENS": 1, "BLOCK": 8}, {"BLOCK": 8}
+    forward = {"EPS": EPS, "ROUND_FIRST": False} | scale
+    given = x, residual, None, None, out, out, None, rstd
+    backward = grad, total, x, None, mean, rstd, out, None
+    strides, three = (far, far + 1), (far, far + 1, far + 2)
+    sums = grad, x, mean, rstd, out, None
+    last = {"first_program": (1, 0, 0), "memory": False}
+    for kernel, tensors, sizes, extra, read in [
+        (snippet.norm_kernel, given, (2, 1, 1, *strides), forward | short, {x: far, residual: far + 1}),
+        (snippet.long_norm_kernel, given, (1, 1, *strides), forward | row, {x: far, residual: far + 1}),
+        (
+            snippet.norm_backward_kernel, (*backward, None, None), (2, 1, 1, *three),
+            scale | short | {"ROUND_FIRST": False, "STAGES": 1, "HOLD": True},
+            {grad: far, total: far + 1, x: far + 2},
+        ),
+        (
+            snippet.long_norm_backward_kernel, backward, (1, 1, *three), scale | row,
+            {grad: far, total: far + 1, x: far + 2},
+        ),
+    ]:  # fmt: skip
+        with recorded_accesses(**last) as seen:
+            kernel[(1,)](*tensors, *sizes, **options, **extra)
+        first = [int(addresses[0]) for _, addresses in seen]
+        for tensor, stride in read.items():
+            assert tensor.data_ptr() + 4 * 8 * stride in first, kernel
+    with recorded_accesses(first_program=(0, 1, 0), memory=False) as seen:  # the second program begins with row 1
+        snippet.long_weight_kernel[(1, 1)](
+            *sums, 2, 1, 1, *strides, **options, **row, ROUND_FIRST=False, DTYPE=snippet.tl.float32
+        )
+    assert {grad.data_ptr() + 32 * far, x.data_ptr() + 32 * (far + 1)} <= {int(where[0]) for _, where in seen}
 
 
 @pytest.mark.gpu
