@@ -161,6 +161,19 @@ def test_a_band_needs_several_readings():
     assert [float(y) for _, y in points] == pytest.approx([0.7 * HEIGHT, bottom, top, 0.7 * HEIGHT], abs=0.06)
 
 
+def test_above_each_name_a_bar_spans_the_least_and_the_most():
+    picture = drawn(**rows(("a", 3, 3, 3), ("b", 8, 6, 9)), x_log=False)
+    (band,) = (path.get("d") for path in picture.iter("path") if path.get("fill-opacity"))
+    at = [
+        (float(x) + 0.6, float(low), float(high))
+        for x, low, high in re.findall(r"M([\d.]+) ([\d.]+)h1.2V([\d.]+)", band)
+    ]
+    assert [x for x, *_ in at] == pytest.approx([x for x, _ in marks(picture)], abs=0.01)
+    assert [ends for _, *ends in at] == [
+        pytest.approx([HEIGHT * (1 - value / 10) for value in ends], abs=0.06) for ends in ((3, 3), (6, 9))
+    ]
+
+
 def test_a_band_that_is_seen_has_a_key():
     key = "shaded: from the least to the most of all readings"
     once, seen, hidden = [(2, 8), (4, 2)], [(2, 8, 6, 9), (4, 2)], [(2, 8, 7.9, 8), (4, 2)]
@@ -169,9 +182,14 @@ def test_a_band_that_is_seen_has_a_key():
 
 
 def test_says_which_way_is_faster_unless_a_page_says_that_it_is_beside_the_point():
-    for unit, said in (("GB/s", "higher is faster"), ("µs", "lower is faster"), ("GB", None)):
+    ways = {
+        "GB/s": "higher is faster", "share of a copy's speed": "higher is faster",
+        "µs": "lower is faster", "share of torch's time": "lower is faster",
+        "error": "lower is closer", "GB": None,
+    }  # fmt: skip
+    for unit, said in ways.items():
         words = "".join(drawn(ylabel=unit).itertext())
-        assert [way for way in ("higher is faster", "lower is faster") if way in words] == [said] * bool(said)
+        assert re.findall("(?:higher|lower) is (?:faster|closer)", words) == [said] * bool(said), unit
     assert "is faster" not in chart(made("h200"), name="bandwidth", better=False)
 
 
@@ -250,5 +268,7 @@ def test_cases_stand_from_the_worst_to_the_best_and_are_counted():
     assert [text.text for text in page.select("svg svg text")] == ["lost", "far: 6.0 times"], "the worst and the best"
     assert "6.0 times" in page.text and "the axis begins at" in page.text
     level = next(float(line["y1"]) for line in page.select("svg > line[x2='100%'][stroke*='ink-muted']"))
-    lengths = [abs(float(line["y2"]) - level) for line in page.select("svg > line[x1]")]
+    stems = page.select("svg > line[x1]")
+    assert [float(line["y2"]) for line in stems] == heights and {float(line["y1"]) for line in stems} == {level}
+    lengths = [abs(height - level) for height in heights]
     assert lengths[0] == pytest.approx(10 * lengths[1], rel=0.01), "a stem is as long as the difference from 100%"
