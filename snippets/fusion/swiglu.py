@@ -93,7 +93,9 @@ def glu_kernel(
         COMPUTE: The dtype to compute in.
         BLOCK_ROWS: Of a tile, a power of two; so is ``BLOCK_COLUMNS``.
     """
-    row, column, mask = tile(rows, columns, blocks, BLOCK_ROWS, BLOCK_COLUMNS)
+    row, column, mask = tile(
+        rows, columns, blocks, BLOCK_ROWS, BLOCK_COLUMNS
+    )  # fmt: skip
     gate = tl.load(gate_ptr + row * gate_stride + column, mask=mask)
     up = tl.load(up_ptr + row * up_stride + column, mask=mask)
     gate, up = gate.to(COMPUTE), up.to(COMPUTE)
@@ -129,7 +131,9 @@ def glu_backward_kernel(
         grad_gate_ptr: ``(rows, columns)``, rows ``out_stride`` apart; so is
             the gradient of up.
     """
-    row, column, mask = tile(rows, columns, blocks, BLOCK_ROWS, BLOCK_COLUMNS)
+    row, column, mask = tile(
+        rows, columns, blocks, BLOCK_ROWS, BLOCK_COLUMNS
+    )  # fmt: skip
     grad = tl.load(grad_ptr + row * grad_stride + column, mask=mask)
     gate = tl.load(gate_ptr + row * gate_stride + column, mask=mask)
     up = tl.load(up_ptr + row * up_stride + column, mask=mask)
