@@ -655,7 +655,9 @@ def test_the_menu_of_a_phone_shows_its_page_and_many_rows_that_a_finger_hits(ope
     page.get_by_role("button", name="Menu").click()
     page.get_by_role("button", name="Menu", expanded=True).wait_for()
     here = page.locator(".menu [aria-current=page]").bounding_box()
-    assert here["y"] > 0 and here["y"] + here["height"] < 844, "the page's own row is in sight"
+    above = page.locator(".menu__so-far").bounding_box()
+    assert above["y"] >= 0, "and so are the map and the way back"
+    assert above["y"] + above["height"] <= here["y"] < 844 - here["height"], "the page's own row is in sight"
     heights = page.locator(".menu :is(summary, .menu__page):visible").evaluate_all(
         "all => all.map(e => e.offsetHeight)"
     )
