@@ -196,7 +196,7 @@ def draw(launches: list[Schedule], first: Schedule, end: float, step: float) -> 
         parts.append(element("line", x1=x, x2=x, y2=height + 5, stroke="var(--rule)"))
         parts.append(element("text", f"{tick:g}{unit}", x=x, y=height + 18, text_anchor="middle"))
     parts += (_launch(launch, end, hatched, shown=launch is first) for launch in launches)
-    look = {"height": height, "fill": "var(--ink-muted)", "font_size": 11}
+    look = {"height": height, "fill": "var(--ink-muted)", "font_size": 13}
     sentence = f"{first.label}: {first.sentence}"
     return element("svg", *parts, class_="schedule", role="img", **look, aria_label=sentence)
 
