@@ -44,7 +44,7 @@ SPEC = Spec(
     "different elements. Find and fix its three bugs.",
     hints=(
         "Which two numbers determine u, and does each element get the same two in the forward and the backward pass?",
-        "The backward is the forward: fusion/dropout.md#the-backward-is-the-forward",
+        "The backward pass is the forward pass: fusion/dropout.md#the-backward-is-the-forward",
         "u = tl.rand(seed, offsets)",
     ),
     function="dropout",
