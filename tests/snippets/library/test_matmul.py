@@ -16,7 +16,7 @@ from snippets.library.matmul import ACTIVATIONS, Tile, in_torch, linear, matmul
 
 # Tiles of which even small products have several, persistent and in two pieces
 SMALL = Tile(16, 32, 0, 16, 4, 2, 16, False, 2, 1.0)
-PIECES = Tile(16, 32, 16, 16, 4, 2, 16, True, 2, 1.0)
+PIECES = Tile(32, 32, 16, 16, 4, 2, 16, True, 2, 1.0)
 LAYOUTS = {
     "rows": lambda t: t,
     "columns": lambda t: t.mT.contiguous().mT,

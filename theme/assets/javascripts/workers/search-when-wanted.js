@@ -65,8 +65,8 @@ function begins({ title }) {
 
 const entry = ({ location }) => location.startsWith(ERRORS) && location.includes("#");
 
-/** How many words the title of an error's entry shares with the message that was asked for, in pieces of two and more: 0
-    if they are not about the same. */
+/** How many words the title of an error's entry shares with the message that was asked for, in pieces of two and more,
+    and the kind of the error: 0 if they are not about the same. */
 function tells(part) {
   if (!entry(part)) return 0;
   const letters = (text) => words(text).filter((word) => !/^\d+$/.test(word)); // numbers differ from case to case
@@ -79,17 +79,18 @@ function tells(part) {
       while (i + n < a.length && a[i + n] === b[j + n]) n++;
       longest = Math.max(longest, n);
     }
-    if (longest > 1) same += longest;
+    if (longest > 1 || a[i].endsWith("error")) same += longest;
     else if (longest && a.length === 1 && a[0].length > 12) return 1; // a long name is a message
   }
   return same > 2 && same >= 0.4 * Math.min(a.length, b.length) ? same : 0;
 }
 
-/** A page as it was found. Of the errors, the entry that the message is about, or the best, is a result of its own. */
+/** A page as it was found, but the error's entry that the message is about is a result of its own. */
 function apart(parts) {
   const told = parts.map(tells), best = Math.max(...told);
-  const own = best ? parts[told.indexOf(best)] : parts[0];
-  return entry(own) ? [[own], parts.filter((part) => part !== own)].filter((group) => group.length) : [parts];
+  if (!best) return [parts];
+  const own = parts[told.indexOf(best)];
+  return [[own], parts.filter((part) => part !== own)].filter((group) => group.length);
 }
 
 /** Where a page belongs for what it is called: first an error's own entry, and then pages with all words of the query. */
