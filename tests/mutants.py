@@ -104,7 +104,7 @@ class PlantInTests:
             self.failed = "its tests cannot be collected"
             return True
         if self.fast:  # whether they pass without a fault is for those who run them
-            items = a_few_of_each_first(session.items)
+            items = one_of_each_first(session.items)
             self.outcomes = [in_child(lambda m=m: self.try_mutant(m, items), 60) for m in self.planted]
             return True
         with tempfile.NamedTemporaryFile() as report:
@@ -176,13 +176,16 @@ def tell(news: str) -> None:
     os.write(STDERR, f"{news}\n".encode())
 
 
-def a_few_of_each_first(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Of each test the first five cases, and so on: one of them fails sooner than the last of many. Examples last."""
+def one_of_each_first(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Sort the first case of each test before all second ones, and so on: one fails sooner than the last of many.
+
+    Examples that Hypothesis makes up come last.
+    """
     number, cases = {}, collections.Counter()
     for item in items:
         number[item] = cases[item.obj]
         cases[item.obj] += 1
-    return sorted(items, key=lambda item: (hasattr(item.obj, "hypothesis"), number[item] // 5))
+    return sorted(items, key=lambda item: (hasattr(item.obj, "hypothesis"), number[item]))
 
 
 def note_kernels(note, gpu: bool) -> None:

@@ -10,7 +10,7 @@ from unittest import mock
 import pytest
 import torch
 
-from tests.mutants import Explanations, a_few_of_each_first, few, files, snippet_name, verdict, with_verdicts
+from tests.mutants import Explanations, few, files, one_of_each_first, snippet_name, verdict, with_verdicts
 from tests.planting import host_mutants, hosts, kernels, mutants
 from tests.processes import run_python
 
@@ -484,12 +484,12 @@ def test_tests_that_fail_anyway_catch_nothing(project):
     assert "chapter/uncollected: its tests cannot be collected" in done.stdout and "no_such_module" in done.stdout
 
 
-def test_of_a_test_of_many_cases_a_few_run_first():
+def test_of_a_test_of_many_cases_one_runs_first():
     many, one, examples = (mock.NonCallableMock([]) for _ in range(3))
     examples.hypothesis = True
     items = [mock.Mock(obj=of) for of in [examples, *[many] * 12, one]]
-    first = a_few_of_each_first(items)
-    assert first == [*items[1:6], items[13], *items[6:13], items[0]]
+    first = one_of_each_first(items)
+    assert first == [items[1], items[13], *items[2:13], items[0]]
 
 
 def test_what_becomes_of_a_child():
