@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``make test`` leaves out: the tests that start a process, and none that runs in its own."""
+"""What ``make test`` leaves out: tests that start a process, none that runs in its own, and all but a dozen cases."""
 
 import os
 import re
@@ -31,6 +31,8 @@ def test_fixture(site): pass
 def test_shown(): subprocess.run(CALL, check=True)
 def test_torch(): torch.compile(abs)
 def test_in_process(): pass
+@pytest.mark.parametrize("number", range(30))
+def test_case(number): pass
 """
 
 
@@ -40,7 +42,8 @@ def test_what_starts_a_process_is_left_out(tmp_path, option):
     command = [sys.executable, "-m", "pytest", "-rA", "-p", "conftest", "--rootdir", str(tmp_path), *option]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run([*command, str(tmp_path)], cwd=tmp_path, env=environment, capture_output=True, text=True)
-    passed = set(re.findall(r"^PASSED .*::test_(\w+)", done.stdout, re.M))
-    everywhere = {"shown", "in_process"}
+    names = re.findall(r"^PASSED .*::test_(\w+)", done.stdout, re.M)
+    assert names.count("case") == (12 if option else 30)
+    passed, everywhere = set(names), {"shown", "in_process", "case"}
     assert passed == (everywhere if option else everywhere | {"popen", "inside_a_try", "forked", "torch"}), done.stdout
     assert ("5 skipped" in done.stdout) == bool(option)
