@@ -148,8 +148,10 @@ def rms_norm_forward(x: torch.Tensor, weight: torch.Tensor, eps: float) -> tuple
     out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     rrms = torch.empty(x.shape[:-1], dtype=wide(x.dtype), device=x.device)
     if x.numel():
+        # --8<-- [start:launch]
         rows = as_rows(x)
-        with torch.cuda.device_of(x):  # Triton launches on the current device, which need not be that of x
+        # Triton launches on the current device, which need not be that of x
+        with torch.cuda.device_of(x):
             rms_norm_kernel[(len(rows),)](
                 rows,
                 contiguous(weight),
@@ -160,6 +162,7 @@ def rms_norm_forward(x: torch.Tensor, weight: torch.Tensor, eps: float) -> tuple
                 EPS=eps,
                 **settings(rows, most_warps=16),
             )
+        # --8<-- [end:launch]
     return out, rrms
 
 
@@ -232,8 +235,14 @@ def computed_in(x: torch.Tensor) -> tl.dtype:
 
 def settings(rows: torch.Tensor, most_warps: int) -> dict:
     """Return the options to compile with. A warp has 512 elements of the row, or more in the longest rows."""
+    # --8<-- [start:settings]
     block = triton.next_power_of_2(rows.shape[1])
-    return {"COMPUTE": computed_in(rows), "BLOCK_SIZE": block, "num_warps": min(max(block // 512, 1), most_warps)}
+    return {
+        "COMPUTE": computed_in(rows),
+        "BLOCK_SIZE": block,
+        "num_warps": min(max(block // 512, 1), most_warps),
+    }
+    # --8<-- [end:settings]
 
 
 def no_second_gradient() -> None:
