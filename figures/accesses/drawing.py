@@ -92,7 +92,7 @@ class _Drawing:
             self.id, title, described(self.programs if programs else [], self.tensors if tensors else []),
             svg.element("defs", *hatches), *self.parts,
             class_="launch-picture", viewBox=f"-2 0 {svg.number(width)} {self.y}", width=f"{width / 16:g}em",
-            style=f"--width: {width / 16:g}em",
+            style=f"--width: {width / 16:g}em; flex-grow: {width / 16:g}",
         )  # fmt: skip
 
     def _text(self, x, y, text, *, size=12, ink="ink", font="sans", anchor="start", weight=400, halo=0):
@@ -123,8 +123,8 @@ class _Drawing:
         box = {"x": x + 1, "y": y + 1, "width": SIDE, "height": SIDE, "rx": radius}
         inside = {"color": f"var(--{color})", "fill": fill, "fill_opacity": opacity}
         self.parts.append(svg.element("rect", **box, **inside, **line, **dash))
-        size = 12 if len(str(offset)) < 4 else 9
-        self._text(x + 1 + SIDE / 2, y + 18, offset, size=size, font="mono", anchor="middle", halo=4 * dashed)
+        size, font = (12.5, "mono") if len(str(offset)) < 4 else (11, "sans")  # four digits are as wide as a square
+        self._text(x + 1 + SIDE / 2, y + 18, offset, size=size, font=font, anchor="middle", halo=4 * dashed)
 
     # ---- Programs ----
 
@@ -133,7 +133,7 @@ class _Drawing:
         if line:
             x, left = self.end * PITCH, self.end * PITCH > 120
             anchor = "end" if left else "start"
-            self._text(x - 6 if left else x + 6, 11, "the tensors end here", size=11, ink="ink-muted", anchor=anchor)
+            self._text(x - 6 if left else x + 6, 11, "the tensors end here", size=12, ink="ink-muted", anchor=anchor)
             self.y += 16
         behind, top, bottom = len(self.parts), self.y, self.y
         widths = [self._width(program) for program in self.programs]
@@ -191,7 +191,7 @@ class _Drawing:
                 x, self.y, height = self.x, self.y + height + 4, 0
             top = self.y
             if label:
-                self._text(x, top + 10, label, size=11, font="mono", ink="ink-muted")
+                self._text(x, top + 10, label, size=12, font="mono", ink="ink-muted")
                 top += 14
             for lane, (offset, on, outside) in enumerate(zip(strip.offsets, strip.mask, strip.outside, strict=True)):
                 left = offset * PITCH if self.aligned else x + lane % columns * PITCH
@@ -247,11 +247,11 @@ class _Drawing:
             name = next((name for name in names if 6.4 * len(name) <= end - start + 4), names[-1])
             path = f"M{start:g} {self.y + 2}H{end:g}"
             self.parts.append(svg.element("path", d=path, stroke=f"var(--{_color(kind, programs)})", stroke_width=2))
-            self._text((start + end) / 2, self.y + 15, name, size=11, anchor="middle", ink="ink-muted")
+            self._text((start + end) / 2, self.y + 15, name, size=12, anchor="middle", ink="ink-muted")
             if kind == "out of bounds":
                 beyond = True
                 x, anchor = (end, "end") if end > 110 else (start, "start")
-                self._text(x, self.y + 29, kind, size=11.5, anchor=anchor, ink="out-of-bounds", weight=600)
+                self._text(x, self.y + 29, kind, size=12, anchor=anchor, ink="out-of-bounds", weight=600)
         self.y += 34 if beyond else 20
 
     def _names(self, kind: str, programs: frozenset[int]) -> list[str]:
