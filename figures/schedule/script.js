@@ -40,6 +40,7 @@ class ScheduleExplorer extends FormExplorer {
     this.launches.forEach((other, i) => other.setAttribute("display", i === launch ? "inline" : "none"));
     Object.assign(this.bar, { rest: Number(rest), seconds: this.pace * last }); // all launches at one pace
     this.bar.track.max = last; // which corrects its value
+    this.style.setProperty("--last", last / this.dataset.end);
     time = this.bar.value;
     this.svg.setAttribute("aria-label", `${label}: ${about}`);
     this.querySelector(".schedule__about").textContent = about;
