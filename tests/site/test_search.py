@@ -80,6 +80,14 @@ PASTED = {
     "numpy data itemsize (16 bits) exceeds dtype primitive_bitwidth (8 bits) for triton type fp8e4nv": "numpy-data",
     "TypeError: only length-1 arrays can be converted to Python scalars": "only-0-dimensional",
     "ModuleNotFoundError: No module named 'triton.ops'": "no-module-named-triton",
+    "ERROR: Could not find a version that satisfies the requirement triton (from versions: none)": "no-matching",
+    "torch.cuda.is_available() returns False": "is-available-returns-false",
+    "First input shape (['constexpr[32]', 'constexpr[64]']) and second input shape ['constexpr[32]', 'constexpr[64]'] "
+    "are not compatible for matmul (second index of first shape (64) must be equal": "first-input-shape",
+    "All values in both first input shape ([constexpr[16]]) and second input shape ([16]) must be >= 16": "all-values",
+    "Reducing block sizes or `num_stages` may help.": "reduce-block-sizes",
+    "RuntimeError: Triton Error [CUDA]: invalid device context": "triton-error-cuda-invalid-device",
+    "RuntimeError: Triton Error [CUDA]: invalid argument": "triton-error-cuda-invalid-argument",
 }
 
 
@@ -144,16 +152,25 @@ def test_a_pasted_error_finds_its_own_entry_first(open_site, site, query):
     page.wait_for_url(f"**/reference/errors/**#*{ERRORS[query]}*")
 
 
-def test_titles_are_found_while_the_documents_load(browser, site):
+@pytest.mark.parametrize(
+    ("query", "place"),
+    [
+        ("coalesced mem", "gpu/coalescing/"),
+        # Other entries begin like this one.
+        ("RuntimeError: Triton Error [CUDA]: an illegal memory access was encountered", "#.*an-illegal-memory-access"),
+    ],
+)
+def test_titles_are_found_while_the_documents_load(browser, site, query, place):
     with browser.new_context() as context:
         page = context.new_page()
         page.route("**/search/documents.json", lambda route: None)  # never
         page.goto(site.url)
         taken_over(page)
         page.keyboard.press("/")
-        page.keyboard.insert_text("coalesced mem")
+        page.keyboard.insert_text(query)
         page.keyboard.press("End")
-        page.locator(".md-search-result__item [href*='gpu/coalescing/']").wait_for()
+        first = page.locator(".md-search-result__item").first.locator("a").first
+        expect(first).to_have_attribute("href", re.compile(place))
 
 
 @pytest.mark.parametrize("query", ["num_stages", "lane", "illegal memory access"])

@@ -131,7 +131,7 @@ async function answerByTitles() {
   titles = await (await fetch("../../../search/titles.json")).json();
   const parts = titles.map(([location, title]) => ({ location, title, text: "", terms: {} }))
     .filter((part) => has(part.title) || tells(part));
-  parts.sort((a, b) => place([a]) - place([b]) || 0); // Infinity less itself is no number
+  parts.sort((a, b) => place([a]) - place([b]) || tells(b) - tells(a)); // Infinity less itself is no number
   const items = parts.slice(0, 10).map((part, i) => [{ ...part, score: 10 - i }]);
   if (items.length) answer({ type: RESULT, data: { items } });
 }
