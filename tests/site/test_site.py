@@ -52,6 +52,7 @@ MARK_COLORS = """known => {
     return [...elements.keys()];
 }"""
 CHECKED = set()  # the kinds that have been found to be legible, by the pages before
+DRAWN = set()  # kinds of figures, by the pages before that were looked at as wide as on a desktop
 STOOD = set()  # tags and classes of the pages before that stood without scripts
 # What is left of code when one of each kind is marked is text to axe; its thousands of elements would take it seconds.
 MELT_CODE = """() => {
@@ -60,6 +61,18 @@ MELT_CODE = """() => {
         if (!part.matches(KEPT) && !part.querySelector(KEPT)) part.replaceWith(part.textContent);
     }
 }"""
+KINDS = """() => [...document.querySelectorAll("article :is(.recording__view > *, .recording__view svg, figure svg)")]
+    .map(part => `${part.localName} ${part.getAttribute("class")}`)"""
+# What is shown of figures in letters of less than 11 px: text, and its size on the screen.
+SMALL = """() => [...document.querySelectorAll("article :is(figure, .recording__view, svg) *")].flatMap(part => {
+    const own = [...part.childNodes].filter(node => node.nodeType === Node.TEXT_NODE && node.data.trim());
+    if (!own.length || part.closest("pre, title, desc")) return [];
+    if (!part.checkVisibility({ visibilityProperty: true })) return [];
+    const drawn = part.closest("svg") && part.getScreenCTM();
+    const size = parseFloat(getComputedStyle(part).fontSize) * (drawn ? Math.hypot(drawn.a, drawn.b) : 1);
+    const { width, height } = part.getBoundingClientRect();
+    return size && size < 10.99 && width > 2 && height > 2 ? [[own[0].data.trim(), size]] : [];
+})"""
 OF_MARKED = [
     {"id": "color-contrast", "selector": "[data-colors]"},
     {"id": "link-in-text-block", "selector": "a[data-colors]"},
@@ -217,12 +230,6 @@ def check_on_a_phone(page):
     assert page.evaluate("document.documentElement.scrollWidth") == 360
     beside = "all => all.filter(row => row.scrollWidth > row.clientWidth).map(row => row.textContent)"
     assert not page.locator(".tabbed-labels").evaluate_all(beside), "nobody knows of tabs beside the screen"
-    small = page.locator("article svg text").evaluate_all(
-        "all => all.map(text => [text, Math.hypot(text.getScreenCTM().a, text.getScreenCTM().b)])"
-        ".map(([text, scale]) => [text.textContent, scale * parseFloat(getComputedStyle(text).fontSize)])"
-        ".filter(([text, size]) => size && size < 8)"
-    )
-    assert not small, "a picture shrinks to the screen; before nobody can read it, it scrolls"
     cut = page.locator("article .highlight pre > code:not(.in-columns)").evaluate_all(
         "all => all.filter(code => code.scrollWidth > code.clientWidth).map(code => code.textContent.slice(0, 100))"
     )
@@ -232,6 +239,16 @@ def check_on_a_phone(page):
         " getComputedStyle(code).overflowX !== 'visible').map(code => code.parentElement.outerHTML.slice(0, 100))"
     )
     assert not unreachable, "Material leaves out the keyboard where nothing hovers"
+
+
+def check_text_of_figures(page):
+    """No text of a figure is smaller than 11 px; an output may be: it shrinks until its columns fit."""
+    kinds = set(page.evaluate(KINDS))
+    for width in (390, 1280) if kinds - DRAWN else (390,) if kinds else ():
+        page.set_viewport_size({"width": width, "height": 740})
+        assert not page.evaluate(SMALL), f"before nobody can read it at {width} px, it scrolls, or is drawn otherwise"
+    page.set_viewport_size(PHONE)
+    DRAWN.update(kinds)
 
 
 def test_code_that_a_phone_wraps_is_copied_as_it_was(phone, site):
@@ -275,6 +292,7 @@ def test_on_a_phone_it_is_whole_quiet_and_usable(phone, site, address):
         phone.goto(site.url + address)
         ready(phone)
         check_on_a_phone(phone)
+        check_text_of_figures(phone)
         check_with_axe(phone)
 
 
