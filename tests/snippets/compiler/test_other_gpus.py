@@ -2,8 +2,8 @@
 """It compiles the course's kernels for GPUs that are not there, and says what each has no room for."""
 
 import re
-import subprocess
 import sys
+from pathlib import Path
 from unittest import mock
 
 import pytest
@@ -11,8 +11,9 @@ import triton
 from guards import environment
 
 from snippets.compiler import other_gpus as module
-from tests.limits import HANGS
+from tests.processes import run_code
 
+ROOT = Path(__file__).resolve().parents[3]
 COMPILE = """
 from snippets.compiler.other_gpus import GPUS, LARGE_TILE, by_pointers, compile_for, launches
 add, tile = dict(launches())["vector add"], {**LARGE_TILE, "BLOCK_N": 64, "BLOCK_M": 64}
@@ -25,8 +26,7 @@ KINDS = list(module.GPUS)
 @pytest.fixture(scope="module")
 def compiled() -> dict[str, list[str]]:
     """By GPU: registers, spills and shared memory of a vector add, then all that is said of a small matrix product."""
-    command = [sys.executable, "-c", COMPILE]
-    done = subprocess.run(command, env=environment("cuda"), capture_output=True, text=True, timeout=HANGS)
+    done = run_code(COMPILE, env=environment("cuda"), cwd=ROOT)
     assert done.returncode == 0, done.stderr
     rows = [line.split("|") for line in done.stdout.splitlines()]
     return {name: rest for name, *rest in rows}

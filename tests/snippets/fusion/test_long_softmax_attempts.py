@@ -15,7 +15,7 @@ import triton
 import triton.language as tl
 from compiled import compiled
 from guards import Guarded, as_if_compiled, environment, handed_out, recorded_accesses, without_memory
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from snippets.fusion import long_softmax_attempts as snippet
@@ -60,11 +60,12 @@ def check(y, x):
 
 
 @ways
+@settings(max_examples=15)
 @example(7, 33, 3.0, 0.0, 0, torch.float32)
 @example(2, 64, 40.0, -1000.0, 0, torch.float32)
 @example(5, 1, 0.0, 0.0, 0, torch.float16)
 @given(
-    rows=st.integers(0, 9), columns=st.integers(0, 64), scale=st.sampled_from([0.0, 3.0, 40.0]),
+    rows=st.integers(0, 5), columns=st.integers(0, 41), scale=st.sampled_from([0.0, 3.0, 40.0]),
     start=st.sampled_from([0.0, -1000.0, 1000.0]), seed=st.integers(0, 99),
     dtype=st.sampled_from([torch.float16, torch.float32]),
 )  # fmt: skip
@@ -86,9 +87,9 @@ def only_inside(accesses, op, *tensors):
 
 
 @ways
-@pytest.mark.parametrize("columns", [1, 15, 16, 17, 41, 64])
+@pytest.mark.parametrize("columns", [1, 15, 16, 17, 41])
 def test_nothing_else_is_touched(device, way, columns):
-    rows, by = 6, WAYS[way]
+    rows, by = 4, WAYS[way]
     x, out = (Guarded((rows, columns), torch.float32, device, before=64, after=64, fill=0xFF) for _ in range(2))
     x.tensor.copy_(numbers(rows, columns, torch.float32, device))
     words = rows * triton.cdiv(columns, by.block) + 1
@@ -125,7 +126,8 @@ BACK = {name: by for name, by in WAYS.items() if by.way != "delayed"}
 
 
 @pytest.mark.parametrize("way", BACK)
-@given(rows=st.integers(0, 9), columns=st.integers(0, 64), seed=st.integers(0, 99))
+@settings(max_examples=15)
+@given(rows=st.integers(0, 5), columns=st.integers(0, 41), seed=st.integers(0, 99))
 def test_the_gradient_is_that_of_torch_in_float64(device, way, rows, columns, seed):
     grad, x = (numbers(rows, columns, torch.float32, device, seed=seed + i) for i in range(2))
     y = torch.softmax(x, dim=-1)
@@ -219,7 +221,7 @@ def test_more_parts_than_a_warp_reads_at_once(device):
 
 @ways
 def test_every_run_gives_the_same_bits(device, way):
-    x = numbers(5, 61, torch.float32, device)
+    x = numbers(2 if device == "cpu" else 5, 37, torch.float32, device)
     assert torch.equal(softmax_by(x, WAYS[way]), softmax_by(x, WAYS[way]))
 
 

@@ -345,17 +345,6 @@ def test_the_same_bits_each_time(device):
 
 
 @scans
-@pytest.mark.parametrize("op", [False, True], ids=["function", "op"])
-@pytest.mark.parametrize("dim, reverse", [(0, True), (1, False), (1, True)])
-def test_gradcheck(device, name, op, dim, reverse):
-    inputs = [each.requires_grad_() for each in tensors(name, (2, 5), torch.float64, device)]
-    if name == "cummax":  # of equal ones it would be wrong for finite differences
-        inputs = [torch.randperm(10, dtype=torch.float64, device=device).view(2, 5).requires_grad_()]
-    with by_op(op), planned(Plan(2, 2, 1)):
-        assert torch.autograd.gradcheck(lambda *each: SCANS[name][0](*each, dim, reverse=reverse), inputs)
-
-
-@scans
 def test_an_incoming_gradient_of_stride_0(device, name):
     """What .sum() passes back: one number, expanded."""
     ours, reference, _ = SCANS[name]

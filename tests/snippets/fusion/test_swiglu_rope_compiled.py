@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What torch.compile is asked to write computes what our kernels do; what it wrote is counted rightly."""
 
-import subprocess
 import sys
 from pathlib import Path
 from unittest import mock
@@ -13,6 +12,7 @@ from guards import environment
 from recorder.printed import numbers, sections
 from snippets.fusion import rope, swiglu
 from snippets.fusion import swiglu_rope_compiled as snippet
+from tests.processes import run_script
 
 SOURCE = Path(snippet.__file__)
 ROOT = SOURCE.parents[2]
@@ -20,8 +20,9 @@ ROOT = SOURCE.parents[2]
 
 @pytest.fixture(scope="module")
 def printed():
-    env = environment("cuda", PYTHONPATH=str(ROOT))
-    done = subprocess.run([sys.executable, SOURCE], env=env, capture_output=True, text=True)
+    # One thread: a pool of processes would import torch once more in each, for three kernels.
+    env = environment("cuda", PYTHONPATH=str(ROOT), TORCHINDUCTOR_COMPILE_THREADS="1")
+    done = run_script(SOURCE, env=env)
     assert done.returncode == 0, done.stderr
     return sections(done.stdout)
 

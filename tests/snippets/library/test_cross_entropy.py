@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from compiled import compiled
+from covering import covering
 from guards import recorded_accesses, without_memory
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -83,11 +84,7 @@ def check(found, inputs, wanted, exact, tolerance, seed=0):
 
 
 @silent
-@pytest.mark.parametrize("option", OPTIONS)
-@pytest.mark.parametrize("weighted", [False, True], ids=["", "class weights"])
-@pytest.mark.parametrize("soft", [False, True], ids=["columns", "probabilities"])
-@pytest.mark.parametrize("reduction", snippet.REDUCTIONS)
-@pytest.mark.parametrize("columns", [32, 37])
+@covering(3, option=OPTIONS, weighted=[False, True], soft=[False, True], reduction=snippet.REDUCTIONS, columns=[32, 37])
 def test_every_option_gives_torchs_numbers(small, device, option, weighted, soft, reduction, columns):
     logits = among_nans(numbers((2, 2, columns), torch.float64, device)).requires_grad_()
     target = targets((2, 2), columns, device, soft, torch.float32 if soft else torch.int64, seed=1)  # one is ignored
@@ -110,11 +107,13 @@ def test_every_option_gives_torchs_numbers(small, device, option, weighted, soft
     assert torch.equal(found.loss, without_details)
 
 
-@pytest.mark.parametrize("option", ["none", "all"])
-@pytest.mark.parametrize("kind", ["columns", "class weights", "probabilities"])
-@pytest.mark.parametrize("reduction", snippet.REDUCTIONS)
-@pytest.mark.parametrize("chunk", [None, 2])
-@pytest.mark.parametrize("has_bias", [False, True], ids=["", "bias"])
+@covering(
+    option=["none", "all"],
+    kind=["columns", "class weights", "probabilities"],
+    reduction=snippet.REDUCTIONS,
+    chunk=[None, 2],
+    has_bias=[False, True],
+)
 @silent
 def test_the_layer_gives_torchs_numbers(small, device, option, kind, reduction, chunk, has_bias):
     make = functools.partial(numbers, dtype=torch.float64, device=device)
@@ -186,9 +185,7 @@ MIXTURES = [  # hidden, weight, bias, autocast, of the product
 ]
 
 
-@pytest.mark.parametrize("mixture", MIXTURES)
-@pytest.mark.parametrize("chunk", [4, 100])
-@pytest.mark.parametrize("reduction", ["mean", "none"])
+@covering(mixture=MIXTURES, chunk=[4, 100], reduction=["mean", "none"])
 def test_mixtures_of_dtypes(device, mixture, chunk, reduction):
     *dtypes, autocast, product = mixture
     if device == "cpu" and product == torch.bfloat16:
@@ -211,15 +208,15 @@ def test_mixtures_of_dtypes(device, mixture, chunk, reduction):
 
 
 def test_chunks_are_added_up_in_float32_and_rounded_once(device):
-    """200 chunks, each of which adds 1 to a gradient near 2048, where float16 has steps of 2."""
-    hidden = torch.ones(400, 1, device=device, dtype=torch.float16)
-    hidden[0] = 2049
+    """20 chunks, each of which adds 1 to a gradient beyond 2048, where float16 has steps of 2."""
+    hidden = torch.ones(40, 1, device=device, dtype=torch.float16)
+    hidden[0] = 4096
     weight = torch.zeros(1 + 1, 1, device=device, dtype=torch.float16, requires_grad=True)
     bias = torch.zeros(2, device=device, dtype=torch.float16, requires_grad=True)
-    target = torch.zeros(400, device=device, dtype=torch.int64)
+    target = torch.zeros(40, device=device, dtype=torch.int64)
     loss = linear_cross_entropy(hidden, weight, target, bias, reduction="sum", chunk=2)
     grads = torch.autograd.grad(loss, (weight, bias))
-    assert [each.tolist() for each in grads] == [[[-1224.0], [1224.0]], [-200.0, 200.0]]
+    assert [each.tolist() for each in grads] == [[[-2068.0], [2068.0]], [-20.0, 20.0]]
 
 
 # What is special
@@ -383,9 +380,7 @@ def test_functional_gradients_and_what_is_refused_in_words(device, reduction, de
             grads[0].sum().backward()
 
 
-@pytest.mark.parametrize("details", [False, True])
-@pytest.mark.parametrize("reduction", ["mean", "none"])
-@pytest.mark.parametrize("autocast", [False, True], ids=["", "autocast"])
+@covering(details=[False, True], reduction=["mean", "none"], autocast=[False, True])
 def test_compiled_without_a_break(device, reduction, details, autocast):
     torch.compiler.reset()
     hidden, weight, bias = (numbers(s, torch.float32, device, i) for i, s in enumerate([(4, 3), (9, 3), (9,)]))

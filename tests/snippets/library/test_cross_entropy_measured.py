@@ -30,11 +30,11 @@ def in_ligers_stead(name):
 
 @pytest.fixture
 def small(monkeypatch):
-    """Operands of 40 a side in float32, which the interpreter serves, and each side run once instead of timed."""
+    """Operands of 12 a side in float32, which the interpreter serves, and each side run once instead of timed."""
     randn, randint = torch.randn, torch.randint
-    clip = lambda shape: [min(each, 40) for each in shape]
+    clip = lambda shape: [min(each, 12) for each in shape]
     monkeypatch.setattr(measured, "random", lambda *shape: randn(clip(shape)))
-    monkeypatch.setattr(measured.torch, "randint", lambda high, size, **_: randint(min(high, 40), clip(size)))
+    monkeypatch.setattr(measured.torch, "randint", lambda high, size, **_: randint(min(high, 12), clip(size)))
     monkeypatch.setattr(measured.torch, "compile", lambda function, **_: function)
     monkeypatch.setattr(measured, "liger", in_ligers_stead)
     monkeypatch.setattr(measured, "under_autocast", lambda side: side)

@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 from compiled import compiled
+from covering import cover, covering
 from guards import promises_kept, recorded_accesses, without_memory
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -69,9 +70,7 @@ def test_as_torch_computes_it_in_float64(device, shape, layout, of_grad, dim, se
     check(x, min(dim, len(shape) - 1), draw([None, *served]), lay(of_grad), seed)
 
 
-@pytest.mark.parametrize("columns", [40, 41, 64, 100])
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16])
+@covering(columns=[40, 41, 64, 100], layout=LAYOUTS, dtype=[torch.float64, torch.float32, torch.float16])
 def test_long_rows(short, device, columns, layout, dtype):
     check(LAYOUTS[layout](numbers((3, columns), dtype, device)), -1, None, layout)
 
@@ -79,12 +78,11 @@ def test_long_rows(short, device, columns, layout, dtype):
 def test_long_rows_that_begin_anywhere(short, device):
     """Within 16 bytes, and further apart than they are long. What the compiler is promised of addresses is so."""
     with promises_kept() if device == "cpu" else contextlib.nullcontext([]) as said:
-        for room in (68, 70):
+        results = [(None, "contiguous"), (torch.float64, "gaps")]
+        rooms = {"room": [68, 70], "begin": range(5), "columns": [41, 44, 64], "result": results}
+        for room, begin, columns, (dtype, layout) in cover(rooms, together=3):
             storage = numbers((3, room), torch.float32, device)
-            for begin in range(5):
-                for columns in (41, 44, 64):
-                    check(storage[:, begin : begin + columns], -1, None, "contiguous")
-                    check(storage[:, begin : begin + columns], -1, torch.float64, "gaps")
+            check(storage[:, begin : begin + columns], -1, dtype, layout)
     assert set(said) == ({16, 32} if device == "cpu" else set())
 
 

@@ -5,6 +5,7 @@ import itertools
 
 import pytest
 import torch
+from covering import covering
 from guards import recorded_accesses
 from hypothesis import given
 from hypothesis import strategies as st
@@ -68,16 +69,16 @@ def check(device, shape, *, layer, has_residual, weight, bias, layout="contiguou
         assert torch.allclose(ours.double() / scale, exact / scale, rtol=0, atol=tolerance)
 
 
-CASES = [
-    (layer, has_residual, weight, bias)
-    for layer, has_residual, weight, bias in itertools.product((0, 1), (0, 1), *[(None, "row", "heads")] * 2)
+SCALES = [  # shapes of weight and bias
+    (weight, bias)
+    for weight, bias in itertools.product((None, "row", "heads"), repeat=2)
     if weight is None or bias is None or weight == bias
 ]
 
 
-@pytest.mark.parametrize(("layer", "has_residual", "weight", "bias"), CASES)
-@pytest.mark.parametrize("columns", [20, 65])
-def test_every_option_gives_torchs_numbers(short, device, layer, has_residual, weight, bias, columns):
+@covering(3, layer=[False, True], has_residual=[False, True], scales=SCALES, columns=[20, 65])
+def test_every_option_gives_torchs_numbers(short, device, layer, has_residual, scales, columns):
+    weight, bias = scales
     options = {"layer": layer, "has_residual": has_residual, "weight": weight, "bias": bias}
     check(device, (3, 2, columns), offset=0.5 if weight else 0.0, **options)
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from compiled import compiled
+from covering import covering
 from guards import check_inside, recorded_accesses, without_memory
 from hypothesis import given
 from hypothesis import strategies as st
@@ -120,10 +121,9 @@ def check(inputs, grads, functions=(rope, in_place), **options):
             assert not wrong.any(), f"{function}: {actual[wrong][:3]}, should be {expected[wrong][:3]}"
 
 
-@pytest.mark.parametrize("interleaved", [False, True], ids=["half-split", "interleaved"])
-@pytest.mark.parametrize(("head_dim", "heads_first"), [(2 * HALF, False), (2 * HALF + 3, True)])
-@pytest.mark.parametrize("option", OPTIONS)
-def test_every_option_gives_torchs_numbers(device, option, head_dim, heads_first, interleaved):
+@covering(option=OPTIONS, size=[(2 * HALF, False), (2 * HALF + 3, True)], interleaved=[False, True])
+def test_every_option_gives_torchs_numbers(device, option, size, interleaved):
+    head_dim, heads_first = size
     shapes = [(2, heads, 7, head_dim) if heads_first else (2, 7, heads, head_dim) for heads in (3, 2)] * 2
     q, k, *grads = (numbers(*shape, device=device, seed=i) for i, shape in enumerate(shapes))
     options = {**OPTIONS[option](2, 7, device), "interleaved": interleaved, "heads_first": heads_first}
@@ -318,9 +318,7 @@ def test_one_of_the_results_is_used(device):
         assert torch.allclose(found[which], wanted[0]) and not found[1 - which].any()
 
 
-@pytest.mark.parametrize("option", ["offset", "as transformers", "sections", "offsets"])
-@pytest.mark.parametrize("write", [False, True], ids=["new", "in place"])
-@pytest.mark.parametrize("learns", [False, True])
+@covering(option=["offset", "as transformers", "sections", "offsets"], write=[False, True], learns=[False, True])
 def test_compiled_without_a_break(device, option, write, learns):
     torch.compiler.reset()
     backend = "inductor" if device == "cuda" else "aot_eager"
@@ -339,7 +337,7 @@ def test_compiled_without_a_break(device, option, write, learns):
 def test_the_op_keeps_what_it_promises_the_compiler(device):
     positions, offsets = (whole(*shape, device=device) % 9 for shape in ((3, 2, 4), (2,)))
     given = [*tables(device=device, dtype=torch.float32).values(), positions, offsets]
-    for lay in LAYOUTS.values():
+    for lay in (LAYOUTS[name] for name in ("contiguous", "turned", "flipped sign")):
         q, k = (lay(numbers(2, 4, heads, 12, dtype=torch.float32, device=device)).detach() for heads in (3, 1))
         inputs = (q.requires_grad_(), k.requires_grad_(), *given, 0, True, False, [2, 1, 2], False, False)
         torch.library.opcheck(snippet.rope_op, inputs)

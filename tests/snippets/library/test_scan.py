@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 from compiled import compiled
+from covering import covering
 from guards import check_inside, recorded_accesses
 from hypothesis import given
 from hypothesis import strategies as st
@@ -70,11 +71,7 @@ def test_reads_inside_of_what_it_is_given(dim):
     check_inside(seen, "load", a=a.detach(), x=x.detach(), initial=initial.detach(), h=h.detach(), grad=grad)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("start", [False, True])
-@pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("exclusive", [False, True])
-@pytest.mark.parametrize("dim", [0, 1, 2])
+@covering(3, kind=KINDS, start=[False, True], reverse=[False, True], exclusive=[False, True], dim=[0, 1, 2])
 def test_every_option_as_step_by_step(device, monkeypatch, kind, start, reverse, exclusive, dim):
     monkeypatch.setattr(snippet, "plan", lambda *_: snippet.Plan(4, 2, 1))  # several blocks, the last not full
     check(device, kind, (3, 7, 5), dim, start=start, reverse=reverse, exclusive=exclusive)
@@ -91,30 +88,27 @@ def test_any_shape_layout_and_dtype(device, leading, length, dim, kind, layout, 
     check(device, kind, shape, dim, start=True, layout=layout, dtype=dtype, reverse=reverse)
 
 
-@pytest.mark.parametrize("name", EXTREMA)
-@pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, *snippet.INTEGERS])
-def test_extrema_as_torch(device, monkeypatch, name, reverse, dtype):
+@covering(name=EXTREMA, reverse=[False, True], dtype=[torch.float64, torch.float16, *snippet.INTEGERS], dim=[0, 1])
+def test_extrema_as_torch(device, monkeypatch, name, reverse, dtype, dim):
     monkeypatch.setattr(snippet, "plan", lambda *_: snippet.Plan(4, 2, 1))
     ours, theirs = EXTREMA[name]
-    for dim in (0, 1):
-        x = numbers((6, 9), dtype, device)
-        if dtype.is_floating_point:
-            x[0, 3] = x[2, 4] = torch.nan
-            x[1] = torch.arange(9) % 3  # equals: the last is given the gradient
-        turn = (lambda t, dim=dim: t.flip(dim)) if reverse else (lambda t: t)
-        leaf = x.clone().requires_grad_(dtype.is_floating_point)
-        found, wanted = ours(leaf, dim, reverse=reverse), turn(theirs(turn(leaf), dim).values)
-        assert found.dtype == dtype
-        assert torch.equal(found.double().nan_to_num(nan=1e9), wanted.double().nan_to_num(nan=1e9))
-        if leaf.requires_grad:
-            grad = numbers(x.shape, dtype, device, 1)
-            assert torch.allclose(*(torch.autograd.grad(each, leaf, grad)[0] for each in (found, wanted)), atol=1e-2)
-        first = -1 if reverse else 0
-        shifted = ours(leaf, dim, reverse=reverse, exclusive=True)
-        assert (shifted.select(dim, first) == snippet.neutral_of(dtype, name == "cummax")).all()
-        pairs = [t.narrow(dim, s, t.shape[dim] - 1) for t, s in ((shifted, 0 if reverse else 1), (found, int(reverse)))]
-        assert torch.equal(*(each.double().nan_to_num(nan=1e9) for each in pairs))
+    x = numbers((6, 9), dtype, device)
+    if dtype.is_floating_point:
+        x[0, 3] = x[2, 4] = torch.nan
+        x[1] = torch.arange(9) % 3  # equals: the last is given the gradient
+    turn = (lambda t: t.flip(dim)) if reverse else (lambda t: t)
+    leaf = x.clone().requires_grad_(dtype.is_floating_point)
+    found, wanted = ours(leaf, dim, reverse=reverse), turn(theirs(turn(leaf), dim).values)
+    assert found.dtype == dtype
+    assert torch.equal(found.double().nan_to_num(nan=1e9), wanted.double().nan_to_num(nan=1e9))
+    if leaf.requires_grad:
+        grad = numbers(x.shape, dtype, device, 1)
+        assert torch.allclose(*(torch.autograd.grad(each, leaf, grad)[0] for each in (found, wanted)), atol=1e-2)
+    first = -1 if reverse else 0
+    shifted = ours(leaf, dim, reverse=reverse, exclusive=True)
+    assert (shifted.select(dim, first) == snippet.neutral_of(dtype, name == "cummax")).all()
+    pairs = [t.narrow(dim, s, t.shape[dim] - 1) for t, s in ((shifted, 0 if reverse else 1), (found, int(reverse)))]
+    assert torch.equal(*(each.double().nan_to_num(nan=1e9) for each in pairs))
 
 
 @pytest.mark.parametrize("dtype", snippet.INTEGERS)

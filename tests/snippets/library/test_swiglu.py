@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from compiled import compiled
+from covering import covering
 from guards import recorded_accesses, without_memory
 from hypothesis import given
 from hypothesis import strategies as st
@@ -75,16 +76,13 @@ def check(device, shape, packed, *, has_bias=False, dtype=torch.float64, up_dtyp
         assert torch.allclose(ours.double() / scale, exact / scale, rtol=0, atol=tolerance), name
 
 
-@pytest.mark.parametrize("packed", PACKED)
-@pytest.mark.parametrize("has_bias", [False, True])
-@pytest.mark.parametrize("activation", [*ACTIVATIONS, "gpt-oss"])
-def test_every_option_gives_torchs_numbers(device, activation, has_bias, packed):
+@covering(packed=PACKED, has_bias=[False, True], activation=[*ACTIVATIONS, "gpt-oss"], shape=[(2, 7, 5), (3, 16)])
+def test_every_option_gives_torchs_numbers(device, packed, has_bias, activation, shape):
     options = {"limit": 1.0, "up_offset": 0.5} if activation == "relu2" else {}
     options |= GPT_OSS if activation == "gpt-oss" else {"activation": activation}
     if packed == "alone":
         options.pop("up_offset", None)
-    for shape in ((2, 7, 5), (3, 16)):
-        check(device, shape, packed, has_bias=has_bias, **options)
+    check(device, shape, packed, has_bias=has_bias, **options)
 
 
 @given(

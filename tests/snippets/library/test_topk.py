@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from compiled import compiled
+from covering import covering
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -57,10 +58,9 @@ def check(x, k, dim=-1, largest=True):
         assert torch.equal(*(torch.autograd.grad(each, x, grad)[0] for each in (values, exact[0])))
 
 
-@pytest.mark.parametrize("largest", [True, False])
-@pytest.mark.parametrize("dtype", snippet.DTYPES)
-@pytest.mark.parametrize(("columns", "k"), [(1, 1), (7, 7), (33, 3), (270, 5)])
-def test_every_dtype_both_ways(device, dtype, largest, columns, k):
+@covering(dtype=snippet.DTYPES, largest=[True, False], size=[(1, 1), (7, 7), (33, 3), (270, 5)])
+def test_every_dtype_both_ways(device, dtype, largest, size):
+    columns, k = size
     for special in (False, True)[: 1 + dtype.is_floating_point]:
         x = numbers((2, columns), dtype, device, special=special)
         check(x.requires_grad_(dtype.is_floating_point), k, largest=largest)
@@ -82,16 +82,18 @@ def test_any_shape_dimension_and_layout(device, leading, columns, dim, layout, b
         check(x.requires_grad_(dtype.is_floating_point), k, dim, largest)
 
 
-@pytest.mark.parametrize("largest", [True, False])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int8])
-def test_more_than_a_program_selects_is_sorted(device, monkeypatch, dtype, largest):
+@covering(
+    largest=[True, False],
+    dtype=[torch.float32, torch.float16, torch.int8],
+    columns=[5, 16, 19, 41],
+    selects=["more than a program", "all"],
+)
+def test_more_than_a_program_selects_is_sorted(device, monkeypatch, dtype, largest, columns, selects):
     """Rows of one piece, of pieces that pair up, and of one that is left over."""
     monkeypatch.setattr(snippet, "MOST", 4)
     monkeypatch.setattr(snippet, "RUN", 8)
-    for columns in (5, 16, 19, 41):
-        x = numbers((2, columns), dtype, device, columns, special=True)
-        for k in (5, columns):
-            check(x.detach().requires_grad_(dtype.is_floating_point), k, largest=largest)
+    x = numbers((2, columns), dtype, device, columns, special=True)
+    check(x.requires_grad_(dtype.is_floating_point), columns if selects == "all" else 5, largest=largest)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])

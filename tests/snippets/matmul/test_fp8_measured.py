@@ -8,6 +8,7 @@ from unittest import mock
 import pytest
 import torch
 from compiled import compiled
+from covering import covering
 from guards import check_each_once, recorded_accesses
 
 from snippets.matmul import fp8_measured as measured
@@ -22,10 +23,13 @@ def test_main_lists_every_benchmark(capsys):
     assert listed == ["tensorwise", "rowwise", "ways", "option", "sums", "signs"]
 
 
-@pytest.mark.parametrize("M, N, K", [(128, 128, 400), (300, 144, 176), (16, 700, 304)])
-@pytest.mark.parametrize("config", [*measured.OPTION.values(), *OBLONG])
-@pytest.mark.parametrize("parts", [2, 4])
-def test_option_is_the_product(device, M, N, K, config, parts):
+@covering(
+    size=[(128, 128, 400), (300, 144, 176), (16, 700, 304)],
+    config=[*measured.OPTION.values(), *OBLONG],
+    parts=[2, 4],
+)
+def test_option_is_the_product(device, size, config, parts):
+    M, N, K = size
     torch.manual_seed(0)
     a, scale_a = quantize(torch.randn(M, K))
     b, scale_b = quantize(torch.randn(N, K).T)

@@ -341,18 +341,6 @@ def test_predict():
 # The file as a script
 
 
-def test_prints_what_the_page_shows(device, capsys, monkeypatch):
-    monkeypatch.setattr(module, "SIZES", {8192: (8,)})  # the others take as long each
-    module.main()
-    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
-    three = lines.index("## groups of 3")
-    shown = [[int(pid) for pid in line.split()] for line in lines[three + 1 : three + 6]]
-    assert shown == order(5, 4, 3, device=device).tolist()
-    if device == "cpu":
-        assert "row-major, different tiles: 90" in lines and "groups of 3, different tiles: 54" in lines
-    assert "8192, groups of 8, hits: 92.4 %" in lines
-
-
 # On a GPU only
 
 

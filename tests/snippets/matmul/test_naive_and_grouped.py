@@ -6,6 +6,7 @@ from unittest import mock
 
 import pytest
 import torch
+from covering import covering
 from guards import Guarded, check_each_once, check_inside, environment, precisions_of_dots, reaching, recorded_accesses
 
 from snippets.matmul import naive_and_grouped
@@ -28,10 +29,13 @@ def among_nans(tensor, view):
     return placed
 
 
-@pytest.mark.parametrize("variant", naive_and_grouped.VARIANTS)
-@pytest.mark.parametrize("M, N, K", [(5, 9, 33), (3, 17, 1), (25, 9, 2), (2, 3, 0), (0, 1, 2)])
-@pytest.mark.parametrize("views", [("rows", "columns"), ("gaps", "gaps")], ids="-".join)
-def test_is_the_product(device, variant, M, N, K, views):
+@covering(
+    variant=naive_and_grouped.VARIANTS,
+    size=[(5, 9, 33), (3, 17, 1), (25, 9, 2), (2, 3, 0), (0, 1, 2)],
+    views=[("rows", "columns"), ("gaps", "gaps")],
+)
+def test_is_the_product(device, variant, size, views):
+    M, N, K = size
     tile = SMALL if device == "cpu" else {"BLOCK_M": 16, "BLOCK_N": 16, "BLOCK_K": 16}
     a, b = torch.randint(-3, 4, (M, K)).float().to(device), torch.randint(-3, 4, (K, N)).float().to(device)
     expected, a, b = a @ b, among_nans(a, views[0]), among_nans(b, views[1])

@@ -3,8 +3,8 @@
 
 import contextlib
 
-import pytest
 import torch
+from covering import covering
 from guards import Guarded, check_inside, precisions_of_dots, recorded_accesses
 
 from snippets.matmul import naive_epilogue
@@ -17,10 +17,13 @@ def guarded(values):
     return zone
 
 
-@pytest.mark.parametrize("tile", [(4, 4, 16), (4, 8, 16), (8, 4, 32)])
-@pytest.mark.parametrize("transposed", ["", "a", "b", "c"])
-@pytest.mark.parametrize("M, N, K", [(7, 10, 40), (4, 4, 16), (1, 9, 17), (5, 1, 3), (9, 6, 0)])
-def test_is_equal_to_torch(device, M, N, K, transposed, tile):
+@covering(
+    tile=[(4, 4, 16), (4, 8, 16), (8, 4, 32)],
+    transposed=["", "a", "b", "c"],
+    size=[(7, 10, 40), (4, 4, 16), (1, 9, 17), (5, 1, 3), (9, 6, 0)],
+)
+def test_is_equal_to_torch(device, size, transposed, tile):
+    M, N, K = size
     generator = torch.Generator().manual_seed(0)
     shapes = {"a": (M, K), "b": (K, N), "bias": (N,)}
     values = {

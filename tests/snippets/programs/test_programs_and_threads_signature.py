@@ -5,7 +5,6 @@ import pytest
 import torch
 from guards import environment, recorded_accesses
 
-from recorder import printed
 from snippets.programs import programs_and_threads_signature as signature
 from tests.processes import run_script
 
@@ -36,18 +35,6 @@ def test_touches_its_elements_and_no_others(kernel, n):
         addresses = [int(address) for kind, block in accesses if kind == op for address in block]
         assert [(address - tensor.data_ptr()) // 4 for address in addresses] == expected
     assert torch.equal(out[expected], 2 * x[expected])
-
-
-def test_prints_what_the_page_shows(capsys):
-    signature.main()
-    said = {name: text.splitlines() for name, text in printed.sections(capsys.readouterr().out).items()}
-    assert said["plain_kernel"] == said["annotated_kernel"]
-    assert said["plain_kernel"][2].endswith("n i32, scale f32")
-    assert said["typed_kernel"][2].endswith("n i64, scale f64")
-    assert said["early_kernel"][2] == said["plain_kernel"][2]
-    for name in "returning_block_bug", "returning_number_bug":
-        assert said[name][0].endswith("returned: None") and "compiled: error: " in said[name][2]
-        assert said[name][3].startswith("compiled: RuntimeError")
 
 
 def test_says_how_to_run_it():

@@ -3,9 +3,7 @@
 
 import ast
 import inspect
-import shutil
 import statistics
-import subprocess
 import sys
 from pathlib import Path
 from unittest import mock
@@ -13,7 +11,6 @@ from unittest import mock
 import pytest
 import torch
 import triton
-from guards import environment
 from hypothesis import given
 from hypothesis import strategies as st
 from triton.backends.nvidia.compiler import CUDAOptions
@@ -199,18 +196,6 @@ def test_do_bench_is_as_the_page_says():
     assert "clear_cache" not in inspect.getsource(triton.testing.do_bench_cudagraph)
     assert torch.get_float32_matmul_precision() == "highest"
     assert CUDAOptions().default_dot_input_precision == "tf32"
-
-
-def test_copied_alone_it_prints_what_the_original_prints(tmp_path, capsys):
-    copy = Path(shutil.copy(SOURCE, tmp_path))
-    done = subprocess.run(
-        [sys.executable, "-I", copy.name], cwd=tmp_path, env=environment("cuda"), capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    benchmarking.main()
-    assert done.stdout == capsys.readouterr().out
-    assert "one after the other, second / first: 1.096\n" in done.stdout
-    assert "in turns, second / first: 1.000\n" in done.stdout
 
 
 def test_imports_nothing_but_torch_and_triton():
