@@ -61,7 +61,7 @@ MELT_CODE = """() => {
         if (!part.matches(KEPT) && !part.querySelector(KEPT)) part.replaceWith(part.textContent);
     }
 }"""
-KINDS = """() => [...document.querySelectorAll("article :is(.recording__view > *, .recording__view svg, figure svg)")]
+KINDS = """() => [...document.querySelectorAll("article :is(.recording__view > *, svg)")]
     .map(part => `${part.localName} ${part.getAttribute("class")}`)"""
 # What is shown of figures in letters of less than 11 px: text, and its size on the screen.
 SMALL = """() => [...document.querySelectorAll("article :is(figure, .recording__view, svg) *")].flatMap(part => {
