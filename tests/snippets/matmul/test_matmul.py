@@ -15,6 +15,7 @@ import torch
 import triton
 import triton.language as tl
 from compiled import SHARED, compiled
+from covering import cover, covering
 from guards import (
     Guarded,
     check_inside,
@@ -152,7 +153,10 @@ def test_as_it_plans_cpu(M, N, K, dtype, layouts):
     check(M, N, K, "cpu", dtype, layouts)
 
 
-@pytest.mark.parametrize("layouts", [*itertools.product(("rows", "columns", "wider"), repeat=2)])
+DESCRIBED = [*itertools.product(("rows", "columns", "wider"), repeat=2)]  # what a descriptor serves
+
+
+@pytest.mark.parametrize("layouts", DESCRIBED)
 def test_persistent_cpu(layouts):
     """Fewer programs than tiles, so that each takes several; matrices end within tiles, and with them."""
     for M, N, K, programs in ((100, 136, 72, 2), (128, 64, 64, 1), (65, 72, 8, 4), (136, 200, 40, 9), (40, 72, 136, 2)):
@@ -163,11 +167,12 @@ def test_persistent_cpu(layouts):
         assert bool(copies) != aligned
 
 
-@pytest.mark.parametrize("layouts", [*itertools.product(("rows", "columns", "wider"), repeat=2)])
-@pytest.mark.parametrize("turned", [False, True])
-def test_described_cpu(layouts, turned):
+@pytest.mark.parametrize("layouts", DESCRIBED)
+def test_described_cpu(layouts):
     """Each tile by one program, or by three, whatever the last tile lacks; c needs no descriptor, so N may be odd."""
-    for M, N, K, parts in ((100, 136, 72, 1), (72, 80, 200, 3), (72, 67, 64, 2), (136, 40, 64, 2)):
+    sizes = (100, 72, 72, 1), (72, 80, 136, 3), (72, 67, 64, 2), (136, 40, 64, 2)
+    cases = cover({"layouts": DESCRIBED, "size": sizes, "turned": [False, True]})
+    for _, (M, N, K, parts), turned in (case for case in cases if case[0] == layouts):
         found = tile_plan(M, N, K, (64, 32, 16), parts)._replace(kernel="described")
         check(M, N, K, "cpu", torch.float16, layouts, turned, found)
 
@@ -179,20 +184,17 @@ def streamed_plan(M, N, K, block, more, programs, whole=0):
     return Plan("streamed", False, m, n, k, 4, 2, 1, programs, more, tiles if whole is None else min(whole, tiles))
 
 
-@pytest.mark.parametrize("more", [0, 16])
-@pytest.mark.parametrize("number, layouts", [*enumerate(itertools.product(("rows", "columns", "wider"), repeat=2))])
-def test_streamed_cpu(number, layouts, more):
-    """More programs than tiles, and fewer; all tiles streamed, some, none; a program may have steps of many tiles.
-
-    Each size meets each of these with every other pair of layouts.
-    """
-    for i, (M, N, K) in enumerate(((100, 136, 72), (72, 80, 200), (72, 67, 64)), number + more // 16):
-        for programs, whole in [(3, 0), (5, 5), (7, None), (40, 0)][i % 2 :: 2]:
-            found = streamed_plan(M, N, K, (64, 32, 16), more, programs, whole)
-            check(M, N, K, "cpu", torch.float16, layouts, found=found)
+@pytest.mark.parametrize("layouts", DESCRIBED)
+def test_streamed_cpu(layouts):
+    """More programs than tiles, and fewer; all tiles streamed, some, none; a program may have steps of many tiles."""
+    sizes, streams = [(100, 72, 72), (72, 80, 136), (72, 67, 64)], [(3, 0), (5, 3), (7, None), (40, 0)]
+    cases = cover({"layouts": DESCRIBED, "size": sizes, "stream": streams, "more": [0, 16]})
+    for _, (M, N, K), (programs, whole), more in (case for case in cases if case[0] == layouts):
+        found = streamed_plan(M, N, K, (64, 32, 16), more, programs, whole)
+        check(M, N, K, "cpu", torch.float16, layouts, found=found)
 
 
-@given(st.integers(1, 60), st.integers(1, 9), st.integers(1, 70), st.integers(0, 9))
+@given(st.integers(1, 25), st.integers(1, 5), st.integers(1, 20), st.integers(0, 5))
 @example(5, 2, 9, 0)
 def test_streams_of_any_length(programs, tiles, steps, whole):
     a, b = whole_numbers(16, 16 * steps, dtype=torch.float16, device="cpu"), torch.ones(16 * steps, 16 * tiles).half()
@@ -243,18 +245,14 @@ def test_a_stream_is_added_up_in_one_order():
         assert matmul(a, b).unique().tolist() == [expected.item()] != [1.0]
 
 
-@pytest.mark.parametrize("parts", range(1, 8))
-@pytest.mark.parametrize("turned", [False, True])
-def test_any_number_of_parts(parts, turned):
-    for K in (112, 100):
-        for swapped in (False, True):
-            check(20, 40, K, turned=turned, found=tile_plan(20, 40, K, (16, 16, 16), parts, swapped))
+@covering(parts=range(1, 8), turned=[False, True], K=[112, 100], swapped=[False, True])
+def test_any_number_of_parts(parts, turned, K, swapped):
+    check(20, 40, K, turned=turned, found=tile_plan(20, 40, K, (16, 16, 16), parts, swapped))
 
 
-@pytest.mark.parametrize("block", [(128, 128, 16), (64, 256, 16), (16, 512, 16)])
-def test_large_tiles_are_added_in_strips(block):
-    for swapped in (False, True):
-        check(140, 260, 40, found=tile_plan(140, 260, 40, block, 2, swapped))
+@pytest.mark.parametrize("block, swapped", [((128, 128, 16), False), ((64, 256, 16), True), ((16, 512, 16), False)])
+def test_large_tiles_are_added_in_strips(block, swapped):
+    check(140, 260, 40, found=tile_plan(140, 260, 40, block, 2, swapped))
 
 
 def test_parts_are_added_in_the_order_of_k():
