@@ -68,12 +68,13 @@ def rendered(text, *, snippets):
     return fences
 
 
-def executed(text, path, parser):
-    """``{line: code}`` of each fence that pytest-markdown-docs executes."""
+def executed(text, path, parser, tokens=None):
+    """Return ``{line: code}`` of each fence that pytest-markdown-docs executes; ``tokens`` are those of the text."""
     from pytest_markdown_docs.plugin import FenceSyntax, extract_fence_tests
 
     tests = extract_fence_tests(parser, text, 0, path, fence_syntax=FenceSyntax.superfences)
-    code = {token.map[0] + 1: token.content for token in parser.parse(text) if token.type == "fence" and token.map}
+    fences = [token for token in tokens or parser.parse(text) if token.type == "fence" and token.map]
+    code = {token.map[0] + 1: token.content for token in fences}
     return {test.start_line: code[test.start_line] for test in tests}
 
 
@@ -86,15 +87,16 @@ def faults(path, parser):
     name = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else path.name
     site = rendered(text, snippets=False)
     python = {line: code for line, (language, code) in site.items() if language in PYTHON}
-    run = executed(text, path, parser)
-    shown = {t.map[0] + 1 for t in parser.parse(text) if "shows_snippet" in t.meta}
+    tokens = parser.parse(text)
+    run = executed(text, path, parser, tokens)
+    shown = {t.map[0] + 1 for t in tokens if "shows_snippet" in t.meta}
     problems = []
 
     for line in python.keys() - run.keys() - shown:
         problems.append((line, "this Python is shown but not executed: pytest-markdown-docs does not see it here"))
     for line in run.keys() - python.keys():
         problems.append((line, "this is executed, but the site does not render it as a Python fence"))
-    for token in parser.parse(text):
+    for token in tokens:
         if token.type == "fence" and token.map[0] + 1 not in site:
             problems.append((token.map[0] + 1, "the site does not render this as a fence; look at its first line"))
     for line in run.keys() & python.keys():
@@ -107,7 +109,7 @@ def faults(path, parser):
     for line, (language, code) in site.items():
         if language in PLAIN and _looks_like_python(code):
             problems.append((line, "this is Python; name the language, so that it is executed"))
-    for token in parser.parse(text):
+    for token in tokens:
         if token.type == "code_block" and _looks_like_python(token.content):
             why = "this is Python in an indented block; use a fence, so that it is executed"
             problems.append((token.map[0] + 1, why))
