@@ -20,6 +20,7 @@ FLOPs: 2 * M * N * K; forward and backward three times that. Sources: ``torch.ma
 Run it on a GPU with ``python matmul.py``, or with ``TRITON_INTERPRET=1 python matmul.py`` in the interpreter.
 """
 
+import dataclasses
 import functools
 import threading
 from typing import NamedTuple
@@ -378,56 +379,25 @@ def product(
         return
     (batches, M, N), K = out.shape, a.shape[2]
     if K == 0:  # a descriptor describes no empty tensor, and a sum of one zero is a sum of nothing
-        a, b, K = a.new_zeros(1, M, 1), b.new_zeros(1, 1, b.shape[2]), 1
+        a, b = a.new_zeros(1, M, 1), b.new_zeros(1, 1, b.shape[2])
     a, b = (x[:1] if x.stride(0) == 0 else x for x in (a, b))  # one matrix for all batches
     precision = "ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32"
     by_hand = a.dtype == torch.float32 and precision == "ieee"
     count = multiprocessors(out.device)
     chosen = tile or choose_tile(batches, M, N * (1 + gated), a.itemsize, by_hand, gated, count)
     tile = FEWER.get((chosen, out.device), chosen)
-    width = tile.block_n if gated else tile.block_n + tile.more_n
-    tiles = batches * -(-M // tile.block_m) * -(-N // width)
-    if tiles >= 2**31 - 2**16 or max(M, N, K) > LONGEST:  # counted in 32 bits
-        raise ValueError(f"a product of {batches} x {M} x {K} and {K} x {N} is too large for one launch; split it")
-    a_view, a_along = describable(a)
-    b_view, b_along = describable(b.transpose(1, 2))
-    rows = lambda along, block: [block, tile.block_k] if along else [tile.block_k, block]
-    pieces = None if pre is None else pre.view(M, -1, N).transpose(0, 1)
-    described = fits_tma(out) and (pre is None or fits_tma(pieces))
-    given = (
-        describe(a_view, rows(a_along, tile.block_m)),
-        describe(b_view, rows(b_along, tile.block_n)),
-        describe(b_view, rows(b_along, tile.more_n or tile.block_n)),
-        describe(out, [tile.block_m, tile.part]) if described else out,
-        added,
-        describe(pieces, [tile.block_m, tile.part]) if described and pre is not None else pre,
-    )
-    numbers = (batches, M, N, K, *((0, 0, 0) if added is None else added.stride()), *out.stride())
-    options = {
-        "A_ALONG_K": a_along,
-        "B_ALONG_K": b_along,
-        "A_BATCHED": int(len(a) > 1),
-        "B_BATCHED": int(len(b) > 1),
-        "ADDED_ROW": added is not None and added.stride(1) == 0,
-        "ACTIVATION": activation,
-        "GATED": gated,
-        "DESCRIBED": described,
-        "PRECISION": precision,
-        "BLOCK_M": tile.block_m,
-        "BLOCK_N": tile.block_n,
-        "MORE_N": tile.more_n,
-        "BLOCK_K": tile.block_k,
-        "PART": tile.part,
-        "GROUP_M": tile.group_m,
-        "FLATTEN": tile.persistent,
-    }
-    rounds = -(-tiles // count) if tile.persistent else 1
-    grid = (-(-tiles // rounds),)
+    layouts = (layout(a), layout(b), layout(added), layout(out), layout(pre))
+    launch = prepared(*layouts, out.device, precision, activation, gated, tile, count)
+    if any(launch.copied):
+        a, b = (copy(x) if copied else x for x, copied in zip((a, b), launch.copied, strict=True))
+        return product(a, b, added, out, pre, alpha, beta, activation, gated, chosen)
+    given = [a, b, b, out, added, pre]
+    for i, how in launch.described:
+        given[i] = TensorDescriptor(given[i], *how)
     try:
         with torch.cuda.device_of(out):  # Triton launches on the current device, which need not be that of out
             begin_thread(out)
-            warps, stages = tile.num_warps, tile.num_stages
-            matmul_kernel[grid](*given, *numbers, alpha, beta, **options, num_warps=warps, num_stages=stages)
+            launch.run(*given, *launch.numbers, alpha, beta)
     except triton.OutOfResources as error:  # only the compiler knows how much shared memory it takes on this GPU
         if tile.num_stages == 1:
             raise ValueError(f"{tile} does not fit on {out.device}: {error}") from None
@@ -438,39 +408,159 @@ def product(
 FEWER = {}  # by tile and device: the same with fewer stages, where a GPU has no room for all
 
 
-def fits_tma(x: torch.Tensor) -> bool:
-    """Return whether the TMA can reach (batches, rows, columns): rows contiguous, at multiples of 16 bytes."""
-    batch, row, column = (0 if size == 1 else stride for size, stride in zip(x.shape, x.stride(), strict=True))
-    return (
-        (column == 1 or x.shape[2] == 1)
-        and (batch * x.itemsize | row * x.itemsize | x.data_ptr()) % 16 == 0
-        and (row == 0 or row >= x.shape[2])
-        and (row or x.shape[1] == 1)
-        and max(batch, row) < 2**36
-    )
+class Layout(NamedTuple):
+    """Say all of a tensor that decides how a kernel is launched, but not where the tensor is."""
+
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    dtype: torch.dtype
+    aligned: bool  # whether it begins at a multiple of 16 bytes
+
+    def transposed(self) -> "Layout":
+        (x, y, z), (of_x, of_y, of_z) = self.shape, self.stride
+        return self._replace(shape=(x, z, y), stride=(of_x, of_z, of_y))
+
+    def fits_tma(self) -> bool:
+        """Return whether the TMA can reach (batches, rows, columns): rows contiguous, at multiples of 16 bytes."""
+        batch, row, column = (0 if size == 1 else stride for size, stride in zip(self.shape, self.stride, strict=True))
+        return (
+            self.aligned
+            and (column == 1 or self.shape[2] == 1)
+            and (batch | row) * self.dtype.itemsize % 16 == 0
+            and (row == 0 or row >= self.shape[2])
+            and (row or self.shape[1] == 1)
+            and max(batch, row) < 2**36
+        )
+
+    def described(self, *block: int) -> tuple:
+        """Return shape, strides and block of a descriptor. Where there is one of something, its stride isn't used."""
+        valid = 16 // self.dtype.itemsize  # for the stride is checked even so
+        strides = [valid if size == 1 else stride for size, stride in zip(self.shape[:2], self.stride, strict=False)]
+        return list(self.shape), [*strides, 1], [1, *block]
 
 
-def describable(x: torch.Tensor) -> tuple[torch.Tensor, bool]:
-    """Return what a descriptor can hold, and whether its rows run along K: (batches, rows, K), its transpose, a copy.
+def layout(x: torch.Tensor | None) -> Layout | None:
+    return None if x is None else Layout(x.shape, x.stride(), x.dtype, x.data_ptr() % 16 == 0)
+
+
+def describable(x: Layout) -> tuple[Layout, bool] | None:
+    """Return what a descriptor can hold, and whether its rows run along K: (batches, rows, K), its transpose, or None.
 
     >>> x = torch.zeros(1, 8, 16, dtype=torch.float16)
-    >>> [(view.stride(), along) for view, along in (describable(x), describable(x.mT), describable(x[..., 1:]))]
-    [((128, 16, 1), True), ((128, 16, 1), False), ((128, 16, 1), True)]
+    >>> [(view.stride, along) for view, along in (describable(layout(x)), describable(layout(x.mT)))]
+    [((128, 16, 1), True), ((128, 16, 1), False)]
+    >>> describable(layout(x[..., 1:])) is None
+    True
     """
-    for view, along in ((x, True), (x.transpose(1, 2), False)):
-        if fits_tma(view):
+    for view, along in ((x, True), (x.transposed(), False)):
+        if view.fits_tma():
             return view, along
+    return None
+
+
+def copy(x: torch.Tensor) -> torch.Tensor:
+    """Return a copy that can be described: its rows, or columns, begin at multiples of 16 bytes.
+
+    >>> copy(torch.zeros(1, 8, 15, dtype=torch.float16)).stride()
+    (128, 16, 1)
+    """
     along = x.stride(2) <= x.stride(1)
     view = x if along else x.transpose(1, 2)
     width = -(-view.shape[2] * x.itemsize // 16) * 16 // x.itemsize
-    return x.new_empty((*view.shape[:2], width))[..., : view.shape[2]].copy_(view), along
+    view = x.new_empty((*view.shape[:2], width))[..., : view.shape[2]].copy_(view)
+    return view if along else view.transpose(1, 2)
 
 
-def describe(x: torch.Tensor, block: list[int]) -> TensorDescriptor:
-    """Describe (batches, rows, columns). Where there is one of something, its stride is not used, but checked."""
-    valid = 16 // x.itemsize
-    strides = [valid if size == 1 else stride for size, stride in zip(x.shape[:2], x.stride()[:2], strict=True)]
-    return TensorDescriptor(x, list(x.shape), [*strides, 1], [1, *block])
+@dataclasses.dataclass
+class Launch:
+    """Hold everything about a launch that stays the same from call to call.
+
+    Attributes:
+        copied: Whether ``a`` and ``b`` must be copied first; then there is no launch.
+        described: Which of the tensors are described, and how.
+        numbers: Arguments after the tensors.
+        constants: Arguments after ``alpha`` and ``beta``.
+        options: The same by name, and warps and stages.
+    """
+
+    copied: tuple[bool, bool]
+    programs: int = 0
+    described: tuple = ()
+    numbers: tuple[int, ...] = ()
+    constants: tuple = ()
+    options: dict = dataclasses.field(default_factory=dict)
+    compiled: triton.compiler.CompiledKernel | None = None  # set by the first launch, except in the interpreter
+
+    def run(self, *given) -> None:
+        """Launch the kernel. After the first launch, Triton isn't asked which compiled kernel fits the arguments.
+
+        It is always the same one, since everything that Triton looks at is part of the key of :func:`prepared`.
+        """
+        grid = (self.programs, 1, 1)
+        if self.compiled is None:
+            self.compiled = matmul_kernel[grid](*given, **self.options)
+        else:
+            self.compiled[grid](*given, *self.constants)
+
+
+@functools.lru_cache(maxsize=4096)
+def prepared(
+    a: Layout,
+    b: Layout,
+    added: Layout | None,
+    out: Layout,
+    pre: Layout | None,
+    device: torch.device,
+    precision: str,
+    activation: str | None,
+    gated: bool,
+    tile: Tile,
+    count: int,
+) -> Launch:
+    """Return how to launch the kernel for such tensors on a GPU of so many multiprocessors; see :func:`product`."""
+    (batches, M, N), K = out.shape, a.shape[2]
+    width = tile.block_n if gated else tile.block_n + tile.more_n
+    tiles = batches * -(-M // tile.block_m) * -(-N // width)
+    if tiles >= 2**31 - 2**16 or max(M, N, K) > LONGEST:  # counted in 32 bits
+        raise ValueError(f"a product of {batches} x {M} x {K} and {K} x {N} is too large for one launch; split it")
+    a_described, b_described = describable(a), describable(b.transposed())
+    if not a_described or not b_described:
+        return Launch((not a_described, not b_described))
+    (a_view, a_along), (b_view, b_along) = a_described, b_described
+    rows = lambda along, block: (block, tile.block_k) if along else (tile.block_k, block)
+    described = [
+        (0, a_view.described(*rows(a_along, tile.block_m))),
+        (1, b_view.described(*rows(b_along, tile.block_n))),
+        (2, b_view.described(*rows(b_along, tile.more_n or tile.block_n))),
+    ]
+    pieces = pre and pre._replace(shape=(1 + gated, M, N), stride=(N, (1 + gated) * N, 1))
+    stored = [(3, out)] if pre is None else [(3, out), (5, pieces)]
+    fits = all(each.fits_tma() for _, each in stored)
+    if fits:
+        described += [(i, each.described(tile.block_m, tile.part)) for i, each in stored]
+    options = {
+        "A_ALONG_K": a_along,
+        "B_ALONG_K": b_along,
+        "A_BATCHED": int(a.shape[0] > 1),
+        "B_BATCHED": int(b.shape[0] > 1),
+        "ADDED_ROW": added is not None and added.stride[1] == 0,
+        "ACTIVATION": activation,
+        "GATED": gated,
+        "DESCRIBED": fits,
+        "PRECISION": precision,
+        "BLOCK_M": tile.block_m,
+        "BLOCK_N": tile.block_n,
+        "MORE_N": tile.more_n,
+        "BLOCK_K": tile.block_k,
+        "PART": tile.part,
+        "GROUP_M": tile.group_m,
+        "FLATTEN": tile.persistent,
+    }
+    constants = tuple(options.values())
+    options |= {"num_warps": tile.num_warps, "num_stages": tile.num_stages}
+    rounds = -(-tiles // count) if tile.persistent else 1
+    numbers = (batches, M, N, K, *((0, 0, 0) if added is None else added.stride), *out.stride)
+    return Launch((False, False), -(-tiles // rounds), tuple(described), numbers, constants, options)
 
 
 def begin_thread(x: torch.Tensor) -> None:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The products to copy: results and gradients of torch in float64, with every option, any shape, dtype and strides."""
 
+import functools
+import inspect
 import textwrap
 import threading
 
@@ -24,6 +26,7 @@ LAYOUTS = {
     "offset": lambda t: torch.cat([torch.full_like(t[..., :1], torch.nan), t], dim=-1)[..., 1:],
     "stride 0": lambda t: t[..., :1].expand(t.shape) if t.shape[-1] else t,
 }
+KERNEL = snippet.matmul_kernel.fn
 TOLERANCE = {torch.float32: 2e-5, torch.float16: 3e-3, torch.bfloat16: 2e-2}
 
 
@@ -146,6 +149,88 @@ def test_in_a_thread_that_never_used_the_gpu():
     thread.start()
     thread.join()
     torch.testing.assert_close(found[0], a @ b, rtol=2e-2, atol=2e-2)
+
+
+def test_a_kept_launch_passes_what_the_first_one_did(monkeypatch):
+    """The arguments by place are those by name: all of the kernel's, in its order."""
+    seen = []
+
+    class Kernel:
+        def __getitem__(self, grid):
+            return lambda *given, **options: seen.append((grid, given, options)) or self
+
+    monkeypatch.setattr(snippet, "matmul_kernel", Kernel())
+    monkeypatch.setattr(snippet, "check_arguments", lambda *given: None)
+    snippet.prepared.cache_clear()
+    try:
+        for _ in range(2):
+            matmul(torch.ones(16, 8), torch.ones(8, 32), alpha=0.5)
+    finally:
+        snippet.prepared.cache_clear()  # of launches of what is no kernel
+    (grid, first, options), (again, second, none) = seen
+    names = list(inspect.signature(KERNEL).parameters)
+    assert grid == again and none == {} and len(second) == len(names)
+    by_name = dict(zip(names, first, strict=False)) | options
+    assert [by_name[name] for name in names[6:]] == list(second[6:])  # those before are tensors, new each time
+    assert set(by_name) - set(names) == {"num_warps", "num_stages"}
+
+
+def variants(device, dtype):
+    """Return products that need other launches, though all are of one shape, and what they are in torch."""
+    a, b, c, wide = numbers(device, dtype, (16, 64), (64, 32), (16, 32), (16, 33))
+    row = torch.ones(33, device=device)
+    for x, y, z in ((a, b, c), (a.T.contiguous().T, b, c), (a, b.T.contiguous().T, c.float()), (a, b, wide[:, 1:])):
+        for alpha, added in zip((1, 0.5, 1, 0.5), (z, row[:32], row[1:], None), strict=True):
+            result = torch.empty(16, 40, device=device, dtype=dtype)
+            for out in (None, result[:, 1:33], torch.empty_like(c)):
+                more = {"c": added, "beta": 1} if added is not None else {}
+                wanted = alpha * (x.double() @ y.double()) + (0 if added is None else added.double())
+                yield functools.partial(matmul, x, y, alpha=alpha, out=out, **more), wanted
+
+
+def test_each_kind_of_tensors_has_a_launch_of_its_own(device):
+    for run, wanted in variants(device, torch.float16):
+        torch.testing.assert_close(run().double(), wanted, rtol=1e-2, atol=5e-2)
+
+
+@pytest.mark.gpu
+def test_kept_launches_on_streams_in_graphs_and_by_threads():
+    cases = list(variants("cuda", torch.float16))
+    right = lambda run, wanted: torch.testing.assert_close(run().double(), wanted, rtol=1e-2, atol=5e-2)
+    side, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+    for run, wanted in cases:
+        right(run, wanted)
+    torch.cuda.synchronize()
+    with torch.cuda.stream(side):
+        for run, wanted in cases:
+            right(run, wanted)
+    side.synchronize()
+    with torch.cuda.graph(graph):
+        found = [(run(), wanted) for run, wanted in cases if run.keywords["out"] is None]
+    for out, _ in found:
+        out.fill_(torch.nan)
+    graph.replay()
+    for out, wanted in found:
+        torch.testing.assert_close(out.double(), wanted, rtol=1e-2, atol=5e-2)
+    snippet.prepared.cache_clear()
+    wrong, together = [], threading.Barrier(4)
+
+    def work():
+        together.wait()
+        try:
+            for _ in range(3):
+                for run, wanted in cases:
+                    if run.keywords["out"] is None:
+                        right(run, wanted)
+        except Exception as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
 
 
 def test_the_result_may_be_wider_and_c_of_another_dtype(device):
