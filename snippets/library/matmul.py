@@ -22,6 +22,8 @@ Run it on a GPU with ``python matmul.py``, or with ``TRITON_INTERPRET=1 python m
 
 import dataclasses
 import functools
+import inspect
+import itertools
 import threading
 from typing import NamedTuple
 
@@ -679,6 +681,10 @@ class Unactivate(torch.autograd.Function):
         raise NotImplementedError("the gradient of a layer with an activation is not mapped by torch.vmap")
 
 
+for function in (Multiply, Linear, Unactivate):  # torch asks for it in each call, and without this works it out anew
+    function.forward.__signature__ = inspect.signature(function.forward)
+
+
 def layer(x, weight, bias, activation, gated, keep) -> list[torch.Tensor]:
     """Return the result of (M, K) and (N or 2 * N, K), and what was activated, empty unless it is to be kept."""
     N = weight.shape[0] // 2 if gated else weight.shape[0]
@@ -828,7 +834,7 @@ def matmul(
     as_matrix = lambda x: unsqueeze(x, first=given[0].ndim == 1, second=given[1].ndim == 1)
     a, b = a[None] if a.ndim == 1 else a, b[:, None] if b.ndim == 1 else b
     (M, K), N = a.shape[-2:], b.shape[-1]
-    batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    batch = torch.Size(shape[: len(shape) - (given[0].ndim > 1) - (given[1].ndim > 1)])
     added = None if c is None else as_matrix(c.resolve_neg().expand(shape))
     if b.ndim == 2 and (c is None or c.ndim < 2) and out is None:  # one matrix of the rows of all batches
         M, batch = batch.numel() * M, torch.Size()
@@ -926,11 +932,12 @@ def as_float(name: str, value) -> float:
 def product_shape(a, b) -> tuple[int, ...]:
     """Return the shape of the product of tensors of these shapes, as torch's ``matmul`` has it."""
     inner = b[-2] if len(b) > 1 else b[-1]
-    batches = a[:-2], b[:-2]
-    pairs = zip(batches[0][::-1], batches[1][::-1], strict=False)
+    # Not torch.broadcast_shapes, which takes longer than all else that is computed here.
+    pairs = [*itertools.zip_longest(a[-3::-1], b[-3::-1], fillvalue=1)] if len(a) > 2 or len(b) > 2 else []
     if a[-1] != inner or any(x != y and 1 not in (x, y) for x, y in pairs):
         raise ValueError(f"a must be (..., M, K) and b (..., K, N), or (K,); got {tuple(a)} and {tuple(b)}")
-    return (*torch.broadcast_shapes(*batches), *a[-2:-1], *(b[-1:] if len(b) > 1 else ()))
+    batches = [y if x == 1 else x for x, y in reversed(pairs)]
+    return (*batches, *a[-2:-1], *(b[-1:] if len(b) > 1 else ()))
 
 
 def broadcasts(shape, to) -> bool:
