@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What ``make test-changed`` runs of a change, and what it makes of a run without a test."""
 
+import os
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -35,7 +36,8 @@ def run(monkeypatch):
 def test_a_page_that_changed_is_tested(run):
     status, commands = run(*(f"docs/en/{page}" for page in PAGES))
     command = next(command for command in commands if "-k" in command)
-    collect = subprocess.run([*command, "-n0", "--collect-only"], capture_output=True, text=True)
+    plain = os.environ | {"PYTEST_ADDOPTS": ""}  # else -v there would undo the -q of the command
+    collect = subprocess.run([*command, "-n0", "--collect-only"], env=plain, capture_output=True, text=True)
     for page in PAGES:
         assert collect.stdout.count(f"[{address(page)}]\n") >= 3, collect.stdout + collect.stderr
     assert status == 0 and collect.stdout.count("::") <= 4 * len(PAGES), collect.stdout

@@ -142,7 +142,7 @@ def test_fits_on_a_phone(open_page):
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     assert page.locator("#canvas .canvas__ours").evaluate("it => it.scrollWidth <= it.clientWidth")
     sizes = page.locator("#canvas .canvas__row i").evaluate_all("all => all.map(it => getComputedStyle(it).fontSize)")
-    assert set(sizes) == {"12px"}
+    assert sizes and min(float(size.removesuffix("px")) for size in sizes) >= 12
 
 
 def test_every_look_of_a_cell_is_in_the_key(page):
