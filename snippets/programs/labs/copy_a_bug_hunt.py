@@ -6,9 +6,10 @@
 # why?
 
 # %% [markdown]
-# That's what most kernel bugs look like: no error and no warning, just elements that never arrive, or that end up
-# where they shouldn't. (On the site, the picture above shows such a run. Everything in red was none of the kernel's
-# business.) A GPU won't tell you which line is to blame. But Triton's
+# Most kernel bugs give no error and no warning. Some elements just never arrive, or they end up where they
+# shouldn't. (On the site, the picture above shows such a run: the kernel that adds two vectors, without its
+# [mask](../reference/glossary.md#mask). Its ten sums are right, but it also writes to the two elements in red, which
+# don't belong to it.) A GPU won't tell you which line is to blame. But Triton's
 # [interpreter](../reference/glossary.md#interpreter) runs the kernel as Python, so you can look inside while it's
 # working, like a mechanic who opens the hood and lets the engine run.
 #
@@ -17,7 +18,7 @@
 # hypotheses, print, cause, fix, check.**
 #
 # Copying is the smallest job there is: load a [block](../reference/glossary.md#block), store it. So whatever is wrong
-# has to be in the few lines that every kernel has. [Lesson 2](vector-add.md) explains those lines.
+# has to be in the few lines that every kernel has. Lesson 2, [Vector add](vector-add.md), explains those lines.
 #
 # Before you run a cell, say what it will print. Then run it and compare.
 
@@ -68,8 +69,8 @@ print("out", out[:n].tolist(), "and behind it", out[n:].tolist())
 # %% [markdown]
 # ## The first suspect
 #
-# At first sight it looks fine. It even has a [mask](../reference/glossary.md#mask). (In this course, the name of a
-# kernel that's wrong on purpose ends in `_bug`, so that nobody copies it.)
+# At first sight, this kernel looks fine. It even has a mask. (In this course, the name of a kernel that's wrong on
+# purpose ends in `_bug`, so that nobody copies it.)
 
 # %%
 @triton.jit
@@ -94,8 +95,8 @@ assert out[:block].tolist() == x[:block].tolist()  # the first block is right
 assert (out[block:] == -1).all()  # and nothing else was written
 
 # %% [markdown]
-# Four numbers arrived. The other six elements still hold the poison. There was no error and no warning, so the
-# [launch](../reference/glossary.md#launch) went well, but the result didn't.
+# Four numbers arrived. The other six elements still hold the poison. As far as Triton is concerned, the
+# [launch](../reference/glossary.md#launch) went well: there was no error and no warning.
 #
 # ### Hypotheses
 #
@@ -204,7 +205,10 @@ def copy_two_bug(x_ptr, out_ptr, n, BLOCK_SIZE: tl.constexpr):
 # %% [markdown]
 # ### Symptom
 #
-# **Predict:** which of the two questions will it fail?
+# You now have two questions to ask of any copy: are all ten numbers right, and are the two elements past the end
+# untouched?
+#
+# **Predict:** which answer will be no?
 
 # %%
 x, out = buffers()
@@ -315,7 +319,7 @@ assert all(check(copy, size) == "right" for size in range(1, 20))
 # Each of the wrong kernels is right at some sizes. With one block there's nothing to shift, so the first kernel
 # passes. With full blocks there's nothing to mask, so the second one passes. (It also passes at n = 1, because in
 # program 0 lanes and offsets are the same.) So test one size of each kind: less than a block, exactly one block,
-# several blocks, and several and a bit.
+# several full blocks, and several blocks of which the last is only partly filled.
 
 # %% [markdown]
 # ## Try it

@@ -5,10 +5,10 @@
 # You write one addition and no loop, and yet ten additions get done. Who does the other nine?
 
 # %% [markdown]
-# Other copies of the same code do. A [kernel](../reference/glossary.md#kernel) is a function that a GPU runs not once
-# but many times over, like a recipe that a whole crew of cooks follows at once. Each running copy is called a
-# [program](../reference/glossary.md#program), and one program works on several elements at a time. Here three programs
-# share ten additions, up to four each:
+# Three copies of the same code share the work, and each copy adds up to four pairs of numbers at once. A
+# [kernel](../reference/glossary.md#kernel) is a function that a GPU runs not once but many times over, like a recipe
+# that a whole crew of cooks follows at the same time. Each running copy is called a
+# [program](../reference/glossary.md#program), and here is who does what:
 #
 # - program 0 adds elements 0 to 3,
 # - program 1 adds elements 4 to 7,
@@ -27,8 +27,9 @@
 # Normally, Triton compiles a kernel for a GPU. With `TRITON_INTERPRET=1` it doesn't. Instead, its
 # [interpreter](../reference/glossary.md#interpreter) runs the kernel as Python, with NumPy arrays, on the CPU.
 #
-# Set the variable before you import Triton. If you set it later, only your own kernels are interpreted, and those
-# that call `tl.sum` or `tl.zeros` fail. If that happens, restart the notebook and begin again from here.
+# Set the variable before you import Triton. If you set it later, Triton's own functions have already been prepared
+# for a GPU, and kernels that call one of them, such as `tl.sum` or `tl.zeros`, fail. If that happens, restart the
+# notebook and begin again from here.
 
 # %%
 import os
@@ -75,8 +76,11 @@ print("programs:", programs)
 #   [offsets](../reference/glossary.md#offset);
 # - [`mask`](../reference/glossary.md#mask), which says which of these positions exist.
 #
-# `@triton.jit` turns a function into a kernel. `tl.constexpr` marks a number that's fixed when the kernel is
-# compiled. `tl.arange(0, 4)` is 0, 1, 2, 3.
+# `@triton.jit` turns a function into a kernel. `tl.program_id(axis=0)` asks for the program's number. (Programs can
+# be numbered along up to three axes, such as the rows and columns of a matrix. A list of ten numbers needs only the
+# first, axis 0.) `tl.arange(0, 4)` is 0, 1, 2, 3. And `tl.constexpr` marks a number that the compiler must know in
+# advance. It has to know `BLOCK_SIZE`, which decides how many numbers each program handles at once. It doesn't have to
+# know `n`, which may be different each time you run the kernel.
 #
 # In the interpreter, `print` in a kernel is Python's own. In a compiled kernel, `print` means `tl.device_print`,
 # which wants a text first and then the values.
@@ -92,7 +96,8 @@ def look(n, BLOCK_SIZE: tl.constexpr):
 
 # %% [markdown]
 # The square brackets before the arguments hold the [grid](../reference/glossary.md#grid), which says how many
-# programs to start. Let's begin with one.
+# programs to start. It's a tuple with a number for each axis, so with one axis you write `(1,)`. Let's begin with one
+# program.
 #
 # **Predict:** what are its `pid`, its four offsets and its [mask](../reference/glossary.md#mask)?
 
@@ -122,8 +127,9 @@ look[(programs,)](n, BLOCK_SIZE=block)
 # %% [markdown]
 # ## What does a masked-off lane load?
 #
-# Next, let each program load its block of `x`, with its mask. You pass a tensor, and what arrives as `x_ptr` is its
-# address. `x_ptr + offsets` are then the addresses of four elements.
+# Next, let each program load its block of `x`, with its mask. You pass a tensor, and what arrives as `x_ptr` is the
+# address of its first element. Adding offsets to that address gives the addresses of four elements. (Triton counts in
+# elements here, not in bytes, so `x_ptr + 1` is the next number.)
 #
 # **Predict:** what will the last two lanes of the last program hold?
 
@@ -256,7 +262,7 @@ print("those past them:  ", out_buffer[n:].tolist())
 #
 # With lots of programs, printing gives you too much to read. Here's another way, which works on a GPU as well: pass
 # the kernel one more tensor, and store what you want to see in it. In this kernel, each program writes its pid to the
-# elements that it owns. It's a single number, stored by every lane that is on.
+# elements that it owns. The pid is a single number, and every lane that is on stores a copy of it.
 #
 # **Predict:** what are the ten pids?
 
