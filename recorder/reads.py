@@ -46,19 +46,19 @@ IMPORTS = re.compile(r"(?:^|[;\n])\s*(?:import\s+(\w+)|from\s+(\w+)[\w.]*\s+impo
 class Reads:
     """The things that a statement reads and loads. ``refused`` has a line and a reason for what cannot be followed.
 
-    ``nodes`` are all of the statement's, as ``ast.walk`` yields them: walking is most of the work.
+    ``parents`` has all nodes of the statement, from the outside in: walking is most of the work.
     """
 
-    def __init__(self, nodes: list[ast.AST], names: Names, constants: dict[str, str]):
+    def __init__(self, parents: dict[ast.AST, ast.AST | None], names: Names, constants: dict[str, str]):
         self.refused: list[tuple[int, str]] = []
         self.strings: list[str] = []
         self.files: set[Path] = set()  # files of the checkout that its strings name
         self.folders: set[Path] = set()  # folders of snippets from which it loads a file by a computed name
         self.packages: set[str] = set()  # imported from elsewhere, as they are called in Python
         self._names, self._constants = names, constants
-        self._parents = {child: parent for parent in nodes for child in ast.iter_child_nodes(parent)}
+        self._parents = parents
         mentioned = {}  # by name: the nodes that mention it
-        for inner in nodes:
+        for inner in parents:
             for name in self._mentions(inner):
                 mentioned.setdefault(name, []).append(inner)
             if isinstance(inner, ast.Import | ast.ImportFrom):
@@ -93,7 +93,7 @@ class Reads:
         for each in files:
             if self._looks_beside(each):
                 self._refuse(each, NEARBY)
-        self._of_strings(nodes)
+        self._of_strings()
 
     def check(self, path: Path) -> None:
         """Raise ``RecorderError`` for what cannot be followed."""
@@ -206,8 +206,8 @@ class Reads:
             else:
                 self.packages.add(top)
 
-    def _of_strings(self, nodes: list[ast.AST]) -> None:
-        for inner in nodes:
+    def _of_strings(self) -> None:
+        for inner in self._parents:
             if isinstance(self._parents.get(inner), ast.JoinedStr | ast.BinOp):
                 continue
             text = self._text(inner)

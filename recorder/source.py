@@ -14,6 +14,8 @@ from recorder.effects import ACTING, FUNCTIONS, Names, stored
 from recorder.project import ROOT, RecorderError, nearest, read_text, relative
 from recorder.reads import Reads
 
+SHARED = {"ctx", "op", "ops"}  # fields of operators and contexts
+
 
 def tree_of(path: Path) -> ast.Module:
     """Return the syntax tree of a file without its docstrings. Raise ``RecorderError`` if it is not Python."""
@@ -52,11 +54,36 @@ def spell(node) -> str:
         values = [v for v in node.values if not (isinstance(v, ast.Constant) and v.value == "")]
         return f"JoinedStr(values={spell(values)})"
     if isinstance(node, ast.AST):
-        fields = [f"{name}={spell(value)}" for name, value in ast.iter_fields(node) if value not in (None, [])]
+        fields = []
+        for name in node._fields:
+            value = getattr(node, name, None)
+            if type(value) is str:  # most values, which need no call
+                fields.append(f"{name}={value!r}")
+            elif value is not None and value != []:
+                fields.append(f"{name}={spell(value)}")
         return f"{type(node).__name__}({', '.join(fields)})"
     if isinstance(node, list):
         return f"[{', '.join(map(spell, node))}]"
     return repr(node)
+
+
+def walk(tree: ast.AST) -> dict[ast.AST, ast.AST | None]:
+    """Return the parent of each node, in the order of ``ast.walk``, without operators and contexts.
+
+    Trees share the nodes of these, which say nothing about what code reads.
+    """
+    parents: dict[ast.AST, ast.AST | None] = {tree: None}
+    nodes = [tree]
+    for node in nodes:  # it grows
+        for name in node._fields:
+            if name in SHARED:
+                continue
+            value = getattr(node, name, None)
+            for child in value if isinstance(value, list) else (value,):
+                if isinstance(child, ast.AST):
+                    parents[child] = node
+                    nodes.append(child)
+    return parents
 
 
 class Statement:
@@ -68,7 +95,7 @@ class Statement:
         self._foreign = names.foreign
         self.names = stored(node)
         self.single = all(len(names.bound[name]) == 1 for name in self.names)  # nothing else binds its names
-        nodes = [*ast.walk(node)]  # from the outside in, so that an attribute comes before its owner
+        nodes = walk(node)  # from the outside in, so that an attribute comes before its owner
         self.reads = Reads(nodes, names, constants)
         self.uses: dict[str, set[str]] = {}  # by name, the attributes that are read of it; "" where it stands alone
         owners = set()
