@@ -8,6 +8,7 @@ name. A short list holds the calls that are known to do no more; every other cal
 import ast
 import builtins
 import sys
+from collections.abc import Iterator
 
 FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef  # and classes
 
@@ -35,7 +36,7 @@ class Names:
         self.foreign: dict[str, str] = {}  # imported anywhere in the file: its name in full, such as "triton.language"
         self.bound: dict[str, list[ast.AST]] = {}  # by name, the statements that bind it
         self._levels: dict[str, int] = {}
-        for node in ast.walk(tree):
+        for node in statements(tree):
             if isinstance(node, ast.Import | ast.ImportFrom):
                 for alias in node.names:
                     full = f"{node.module}.{alias.name}" if isinstance(node, ast.ImportFrom) else alias.name
@@ -182,6 +183,14 @@ class Names:
 
 def _only_names(target: ast.AST) -> bool:
     return all(isinstance(part, ast.Name) for part in getattr(target, "elts", [target]))
+
+
+def statements(node) -> Iterator:
+    """Yield a node and all statements in it. Expressions hold none, so ``ast.walk`` would yield far more."""
+    yield node
+    for field in ("body", "orelse", "handlers", "finalbody", "cases"):
+        for inner in getattr(node, field, ()):
+            yield from statements(inner)
 
 
 def stored(node: ast.AST) -> list[str]:

@@ -6,11 +6,11 @@ Comments and docstrings are no part of these trees, for they do not run; ``reads
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
-from recorder.effects import ACTING, FUNCTIONS, Names, stored
+from recorder.effects import ACTING, FUNCTIONS, Names, statements, stored
 from recorder.project import ROOT, RecorderError, nearest, read_text, relative
 from recorder.reads import Reads
 
@@ -30,7 +30,7 @@ def tree_of(path: Path) -> ast.Module:
 @lru_cache(maxsize=256)
 def syntax_tree(text: str) -> ast.Module:
     tree = ast.parse(text)
-    for node in _statements(tree):
+    for node in statements(tree):
         if isinstance(node, ast.Module | FUNCTIONS):
             first = node.body[0] if node.body else None
             value = getattr(first, "value", None) if isinstance(first, ast.Expr) else None
@@ -38,14 +38,6 @@ def syntax_tree(text: str) -> ast.Module:
                 node.docstring = value.value
                 del node.body[0]
     return tree
-
-
-def _statements(node) -> Iterator:
-    """Yield a node and all statements in it. Expressions hold none, so ``ast.walk`` would yield far more."""
-    yield node
-    for field in ("body", "orelse", "handlers", "finalbody", "cases"):
-        for inner in getattr(node, field, ()):
-            yield from _statements(inner)
 
 
 def spell(node) -> str:
@@ -120,7 +112,7 @@ class Statement:
     def docs(self, benchmarks: bool = False) -> list[str]:
         """Return its docstrings; if ``benchmarks``, only those of functions under Triton's ``perf_report``."""
         docs = []
-        for node in _statements(self.node):
+        for node in statements(self.node):
             measures = any("perf_report" in spell(each) for each in getattr(node, "decorator_list", ()))
             if hasattr(node, "docstring") and (measures or not benchmarks):
                 docs.append(node.docstring)
@@ -137,7 +129,7 @@ class Module:
         self.always: list[Statement] = []  # what runs on import whoever asks, such as a call
         tree = tree_of(path)
         self.docstring = getattr(tree, "docstring", None)
-        for node in ast.walk(tree):
+        for node in statements(tree):
             if isinstance(node, ast.Import | ast.ImportFrom):
                 self._import(node)
         names = Names(tree)
