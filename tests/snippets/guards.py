@@ -73,6 +73,36 @@ def handed_out(name: str, *tensors):
     return mock.patch.object(torch, name, hand_out)
 
 
+def among_nans(tensor):
+    """Return an equal tensor with NaN before and behind it, so that what is read beyond its ends shows."""
+    import torch
+
+    nans = tensor.new_full((16,), torch.nan)
+    return torch.cat([nans, tensor.flatten(), nans])[16:-16].view(tensor.shape)
+
+
+@contextlib.contextmanager
+def made_among_nans():
+    """Make new tensors of NaN, with more NaN around them: for what one kernel stores and the next one loads.
+
+    A stray load finds what lay in memory before, which is mostly finite: times a masked zero, it does not show.
+    """
+    import torch
+
+    def made(make, *args, **options):
+        new = make(*args, **options)
+        if not (new.is_floating_point() and new.is_contiguous()):
+            return new
+        return new.new_full((new.numel() + 32,), torch.nan)[16:-16].view(new.shape)
+
+    with contextlib.ExitStack() as stack:
+        for of, name in ((torch, "empty"), (torch, "empty_like"), (torch.Tensor, "new_empty")):
+            make = getattr(of, name)
+            among = lambda *args, make=make, **options: made(make, *args, **options)
+            stack.enter_context(mock.patch.object(of, name, among))
+        yield
+
+
 @contextlib.contextmanager
 def nan_as_on_a_gpu():
     """In the interpreter: a maximum or minimum that is not told to propagate NaN drops it, as a GPU's does."""

@@ -11,7 +11,7 @@ import pytest
 import torch
 from compiled import compiled
 from covering import covering
-from guards import recorded_accesses, without_memory
+from guards import among_nans, recorded_accesses, without_memory
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -46,12 +46,6 @@ def small(monkeypatch):
 def numbers(shape, dtype, device, seed=0, scale=1.5):
     random = torch.Generator().manual_seed(seed)
     return (torch.randn(shape, generator=random, dtype=torch.float64) * scale).to(device, dtype)
-
-
-def among_nans(tensor):
-    """Return an equal tensor with NaN before and behind it, so that what is read beyond its ends shows."""
-    nans = tensor.new_full((16,), torch.nan)
-    return torch.cat([nans, tensor.flatten(), nans])[16:-16].view(tensor.shape)
 
 
 def targets(shape, columns, device, soft=False, dtype=torch.int64, seed=0):

@@ -6,7 +6,7 @@ import itertools
 import pytest
 import torch
 from covering import covering
-from guards import recorded_accesses
+from guards import among_nans, made_among_nans, recorded_accesses
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,12 +40,6 @@ def norm_of(x, residual=None, weight=None, bias=None, *, layer=False, **options)
     return out if residual is not None else (out, x)
 
 
-def among_nans(tensor):
-    """Return an equal tensor with NaN before and behind it, so that what is read beyond its ends shows."""
-    nans = tensor.new_full((16,), torch.nan)
-    return torch.cat([nans, tensor.flatten(), nans])[16:-16].view(tensor.shape)
-
-
 def check(device, shape, *, layer, has_residual, weight, bias, layout="contiguous", dtype=torch.float64, offset=0.0):
     """Compare result, sum and all gradients with those of torch in float64."""
     tolerance = {torch.float64: 1e-10, torch.float32: 1e-4}.get(dtype, 2e-2)
@@ -56,12 +50,13 @@ def check(device, shape, *, layer, has_residual, weight, bias, layout="contiguou
     others = [make(*shape) if has_residual else None, *(make(*of_weight[k]) if k else None for k in (weight, bias))]
     given = [each if each is None else each.requires_grad_() for each in (x, *others)]
     wide = [each if each is None else each.detach().double().requires_grad_() for each in given]
-    found = norm_of(*given, layer=layer, eps=EPS, offset=offset)
     wanted = in_torch(wide[0], *wide[2:], residual=wide[1], layer=layer, eps=EPS, offset=offset)
     grads = [make(*shape), make(*shape)][: 2 if has_residual else 1]
-    for outs, leaves in ((found, given), (wanted, wide)):
-        leaves = [each for each in leaves if each is not None]
-        torch.autograd.backward(outs[: len(grads)], [each.to(outs[0].dtype) for each in grads], inputs=leaves)
+    with made_among_nans():
+        found = norm_of(*given, layer=layer, eps=EPS, offset=offset)
+        for outs, leaves in ((found, given), (wanted, wide)):
+            leaves = [each for each in leaves if each is not None]
+            torch.autograd.backward(outs[: len(grads)], [each.to(outs[0].dtype) for each in grads], inputs=leaves)
     leaves = [pair for pair in zip(given, wide, strict=True) if pair[0] is not None]
     for ours, exact in [*zip(found, wanted, strict=True), *((a.grad, b.grad) for a, b in leaves)]:
         assert ours.shape == exact.shape
