@@ -69,8 +69,8 @@ def pytest_configure(config):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config):
-    """One more worker than cores, for the tests in a browser wait a lot."""
-    return (os.cpu_count() or 1) + 1
+    """One more worker than cores, for the tests in a browser wait a lot; ``--quick`` leaves those out."""
+    return (os.cpu_count() or 1) + (not config.option.quick)
 
 
 def pytest_collection_finish():
@@ -149,6 +149,7 @@ def pytest_markdown_docs_markdown_it():
     parser.block.ruler.before(
         "fence", "container", _container, {"alt": ["paragraph", "reference", "blockquote", "list"]}
     )
+    parser.core.ruler.disable("inline")  # fences are blocks, so the text of paragraphs need not be parsed
     parser.core.ruler.push("snippets", _leave_out_snippets)
     return parser
 
