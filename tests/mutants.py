@@ -47,7 +47,7 @@ from typing import NamedTuple
 import hypothesis
 import pytest
 
-from tests.planting import Mutant, host_mutants, kernels, mutants
+from tests.planting import Mutant, few_mutants, host_mutants, kernels, mutants
 from tests.quick import EXAMPLES
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -480,18 +480,6 @@ def with_verdicts(table: str, verdicts: dict[tuple, str]) -> str:
     return "[[mutant]]\n".join([first, *entries])
 
 
-def few(planted: list[Mutant]) -> list[Mutant]:
-    """Two mutants of different kinds in the kernel of a file that can have most; always the same ones."""
-    if not planted:
-        return []
-    (largest, _), *_ = collections.Counter(mutant.kernel for mutant in planted).most_common()
-    kinds = {}
-    for mutant in planted:
-        if mutant.kernel == largest:
-            kinds.setdefault(mutant.fault, mutant)
-    return [kinds[fault] for fault in FAST if fault in kinds][:2]
-
-
 def main(arguments=None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="the beginning of a snippet's name; default: all")
@@ -507,11 +495,14 @@ def main(arguments=None) -> int:
     explained, jobs = Explanations(EXPLAINED), []
     for path in files(options.names):
         source, name = path.read_text("utf-8"), snippet_name(path)
-        planted = [] if options.host else mutants(source)
+        if options.host:
+            planted = []
+        elif options.fast:
+            planted = few_mutants(source, FAST, lambda mutant, name=name: explained.of(name, mutant))
+        else:
+            planted = mutants(source)
         if not (options.kernels or options.fast or path.parent.name == "labs"):
             planted += host_mutants(source)
-        if options.fast:
-            planted = few([mutant for mutant in planted if not explained.of(name, mutant)])
         if options.of:
             planted = [mutant for mutant in planted if mutant.kernel == options.of]
         if options.gpu:

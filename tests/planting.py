@@ -13,7 +13,8 @@ torch for longer than most of our tests run. MutPy's last release is of 2019.
 
 import ast
 import difflib
-from collections.abc import Iterator
+import itertools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 OPERATORS = {
@@ -87,24 +88,35 @@ def host_mutants(source: str) -> list[Mutant]:
     return _planted(source, hosts, HostPlanter)
 
 
+def few_mutants(source: str, kinds: tuple[str, ...], explained: Callable[[Mutant], object]) -> list[Mutant]:
+    """Return two unexplained mutants of different kinds, the first two that occur, in the kernel with most faults.
+
+    Always the same ones. Only the candidates are parsed and compared: to do so with every fault takes far longer than
+    to find them.
+    """
+    planters = _planters(source, kernels, Planter)
+    faults = {planter: sorted(planter.faults(), key=lambda fault: fault[1]) for planter in planters}
+    for planter in sorted(planters, key=lambda planter: (-len(faults[planter]), planter.kernel.name)):
+        chosen = []
+        for kind in kinds:
+            of_kind = planter.mutants(fault for fault in faults[planter] if fault[0] == kind)
+            chosen += itertools.islice((mutant for mutant in of_kind if not explained(mutant)), 1)
+            if len(chosen) == 2:
+                break
+        if chosen:
+            return chosen
+    return []
+
+
 def _planted(source, functions, planter_of) -> list[Mutant]:
-    found, tree = [], ast.parse(source)
-    for function in functions(tree):
-        planter = planter_of(source, function, {f.name for f in tree.body if isinstance(f, ast.FunctionDef)})
-        sound = planter.own_text(source)  # to parse and compare whole files takes twelve times as long
-        seen = {_dumped(sound)}
-        for fault, line, changed in planter.faults():
-            faulty = planter.own_text(changed)
-            try:
-                dumped = _dumped(faulty)
-            except SyntaxError:
-                continue  # such as a deleted statement that was all of a one-line body
-            if dumped not in seen:
-                seen.add(dumped)
-                lines = difflib.unified_diff(sound.splitlines(), faulty.splitlines(), n=0, lineterm="")
-                diff = tuple(f"{text[0]} {text[1:].strip()}" for text in list(lines)[2:] if text[0] in "-+")
-                found.append(Mutant(function.name, fault, line, changed, diff, planter_of is HostPlanter))
+    found = [m for planter in _planters(source, functions, planter_of) for m in planter.mutants(planter.faults())]
     return sorted(found, key=lambda mutant: (mutant.kernel, mutant.line))
+
+
+def _planters(source, functions, planter_of):
+    tree = ast.parse(source)
+    names = {f.name for f in tree.body if isinstance(f, ast.FunctionDef)}
+    return [planter_of(source, function, names) for function in functions(tree)]
 
 
 class Planter:
@@ -132,6 +144,22 @@ class Planter:
                 yield fault, node.lineno, self.edited((*self.span(node), self.parenthesized(node, text)))
             if isinstance(node, ast.For | ast.While):
                 yield from self.accumulators_not_reset(node)
+
+    def mutants(self, faults) -> Iterator[Mutant]:
+        """Yield a mutant for each fault that parses and changes the kernel in a way that none before it does."""
+        sound = self.own_text(self.bytes.decode())  # to parse and compare whole files takes twelve times as long
+        seen = {_dumped(sound)}
+        for fault, line, changed in faults:
+            faulty = self.own_text(changed)
+            try:
+                dumped = _dumped(faulty)
+            except SyntaxError:
+                continue  # such as a deleted statement that was all of a one-line body
+            if dumped not in seen:
+                seen.add(dumped)
+                lines = difflib.unified_diff(sound.splitlines(), faulty.splitlines(), n=0, lineterm="")
+                diff = tuple(f"{text[0]} {text[1:].strip()}" for text in list(lines)[2:] if text[0] in "-+")
+                yield Mutant(self.kernel.name, fault, line, changed, diff, isinstance(self, HostPlanter))
 
     def own_text(self, changed: str) -> str:
         """The text of the kernel in a file in which nothing else has changed, without its decorators."""

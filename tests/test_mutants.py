@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from tests.mutants import Explanations, files, one_of_each_first, snippet_name, verdict, with_verdicts
-from tests.planting import host_mutants, hosts, kernels, mutants
+from tests.planting import few_mutants, host_mutants, hosts, kernels, mutants
 from tests.processes import run_python
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -203,6 +203,16 @@ def main(): kernel[(1,)](1)
 def wrong_bug(): kernel[(1,)](1)
 """
     assert [host.name for host in hosts(ast.parse(source))] == ["host", "kept", "rest", "by_another", "by_method"]
+
+
+def test_a_fast_run_takes_two_unexplained_kinds_in_the_largest_kernel():
+    kinds = "axis", "comparison", "arithmetic", "constant"
+    source = KERNEL.format("    x = 4 < n\n    y = 5 < n\n    z = n + 6") + "\n@triton.jit\ndef a(n):\n    x = n - 1\n"
+    chosen = lambda explained: [(m.kernel, m.diff[1]) for m in few_mutants(source, kinds, explained)]
+    assert chosen(lambda mutant: False) == [("kernel", "+ x = 4 <= n"), ("kernel", "+ z = n - 6")]
+    assert chosen(lambda mutant: "x" in mutant.diff[1]) == [("kernel", "+ y = 5 <= n"), ("kernel", "+ z = n - 6")]
+    assert chosen(lambda mutant: mutant.kernel == "kernel") == [("a", "+ x = n + 1"), ("a", "+ x = n - 2")]
+    assert not chosen(lambda mutant: True)
 
 
 def test_verdicts_are_written_into_the_table():
