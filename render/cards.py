@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables of a page that a phone shows as cards: each row a card, each cell behind the title of its column."""
 
+import re
 from xml.etree.ElementTree import Element
 
 from markdown.treeprocessors import Treeprocessor
 from markdown.util import HTML_PLACEHOLDER_RE
 
 COLUMNS = 3  # a table of fewer fits
+CHARACTERS = 36  # a table with rows of so many fits, too
+NUMBER = re.compile(r"\d[^A-Za-z]*$")
 
 
 class Cards(Treeprocessor):
@@ -14,13 +17,32 @@ class Cards(Treeprocessor):
 
     def run(self, root: Element) -> None:
         for table in root.iter("table"):
-            titles = [HTML_PLACEHOLDER_RE.sub("", "".join(head.itertext())).strip() for head in table.iter("th")]
-            if len(titles) < COLUMNS:
+            titles = [self._text(head) for head in table.iter("th")]
+            rows = [cells for row in table.iter("tr") if (cells := row.findall("td"))]
+            if len(titles) < COLUMNS or self._fits(titles, rows):
                 continue
-            for row in table.iter("tr"):
-                for title, cell in list(zip(titles, row.findall("td"), strict=False))[1:]:
+            for row in rows:
+                for title, cell in list(zip(titles, row, strict=False))[1:]:
                     cell.set("data-title", title)
                     content = Element("span")
                     content.text, cell.text = cell.text, ""
                     content.extend(list(cell))
                     cell[:] = [content]
+                if titles[0] and NUMBER.match(self._text(row[0])):  # which alone would not say of what it is
+                    row[0].set("data-first", titles[0])
+
+    def _fits(self, titles: list[str], rows: list[list[Element]]) -> bool:
+        """Return whether each row fits on one line. A title may take several lines, but no word of it may."""
+        widths = [max(map(len, title.split()), default=0) for title in titles]
+        for row in rows:
+            widths = [max(width, len(self._text(cell))) for width, cell in zip(widths, row, strict=False)]
+        return sum(widths) <= CHARACTERS
+
+    def _text(self, of: Element) -> str:
+        """Return the text of an element, also what Markdown has put aside as HTML, such as code."""
+
+        def aside(placeholder: re.Match) -> str:
+            kept = self.md.htmlStash.rawHtmlBlocks[int(placeholder[1])]
+            return "".join(kept.itertext()) if isinstance(kept, Element) else re.sub("<[^>]*>", "", kept)
+
+        return HTML_PLACEHOLDER_RE.sub(aside, "".join(of.itertext())).strip()
