@@ -2,18 +2,23 @@
 """Code and outputs that a narrow screen wraps: each long line on its own, so that what comes of it stands further in.
 
 A short line fits a phone and stays as it is, so a page grows by its long lines only. What is set in columns would lose
-them: it keeps its lines, in letters as small as it takes and a phone can show, and scrolls if that is not enough.
-theme/assets/code.css does both, below 600 px. Names joined by dots break after a dot, not inside a name.
+them: those lines stay whole, with less space between the columns, in letters as small as it takes and a phone can show,
+and scroll if that is not enough. A last column of words may wrap below itself, and a sentence between such lines, too.
+theme/assets/code.css does all that, below 600 px. Names joined by dots break after a dot, not inside a name.
 """
 
 import html
+import itertools
 import re
 
 FITS = 40  # columns, on a screen of 320 px
 IN = 4  # columns that what comes of a line stands further in than the line
 PRE = r'<pre(?: id="__code_\w+"| class="(?:output|jp-OutputArea-output)[^>]*)?>'  # not the code of an explorer
 BLOCK = re.compile(rf"(?s)({PRE}(?:<span></span>|<nav\b.*?</nav>)*)<code([^>]*)>(.*?)</code></pre>")
+EARLY = 20  # columns before the last one, which leave enough of a phone to wrap it in
 COLUMNS = re.compile(r"\S {2,}\S")
+NUMBER = re.compile(r" *([-−+.]?\d|-?inf|nan|$)")
+WORDS = re.compile(r"[A-Za-z]{2}.* ")
 DOT = '<span class="o">.</span>'
 BELOW = re.compile(r"\s*[\^~─-]+\s*")  # marks columns of the line above
 
@@ -29,9 +34,9 @@ def _wrapping(block: re.Match) -> str:
     texts = [html.unescape(re.sub(r"<[^>]+>", "", line)) for line in lines]
     if all(len(text) <= FITS for text in texts):
         return block[0]
-    if '<span class="' not in code and in_columns(texts):  # no language, which has been colored
-        columns = max(map(len, texts))
-        return f'{begin}<code{attributes} class="in-columns" style="--columns:{columns}">{code}</code></pre>'
+    if "<" not in code and in_columns(texts):  # no language, which has been colored
+        attributes += f' class="in-columns" style="--columns:{max(map(len, texts))};--kept:{{}}"'
+        return f"{begin}<code{_in_columns(texts, attributes)}</code></pre>"
     return f"{begin}<code{attributes}>{_joined(zip(lines, texts, strict=True))}</code></pre>"
 
 
@@ -41,14 +46,62 @@ def in_columns(lines: list[str]) -> bool:
     return gaps > 1 or any(BELOW.fullmatch(line) for line in lines)
 
 
+def _in_columns(texts: list[str], attributes: str) -> str:
+    """Return the lines of a text in columns; what may wrap is in a span, and so is what may go from a gap."""
+    marked = {at for i, text in enumerate(texts) if BELOW.fullmatch(text) for at in (i - 1, i)}
+    rows = {i for i, text in enumerate(texts) if i not in marked and COLUMNS.search(text.strip())}
+    spare = set() if marked else _spare([texts[i] for i in sorted(rows)])
+    joined, kept = "", FITS
+    for i, text in enumerate(texts):
+        without = {at for at in spare if at < len(text)} if i in rows else set()
+        line, last = _without(text, without), _last_column(text, without) if i in rows else 0
+        if (width := len(text) - len(without)) <= FITS or i in marked or (i in rows and not last):
+            kept = max(kept, width)
+            joined += f"{line}\n"
+        else:
+            joined += _long(line, last or _indent(text))
+    return f"{attributes.format(kept)}>{_end(joined)}"
+
+
+def _spare(rows: list[str]) -> set[int]:
+    """Return the columns that are blank in every row, but for one before numbers and two before words."""
+    spare, width = set(), max(map(len, rows), default=0)
+    shade = "".join("x" if any(row[at : at + 1].strip() for row in rows) else " " for at in range(width))
+    for gap in re.finditer("(?<=x) +", shade):
+        numbers = all(NUMBER.match(row[gap.end() :]) for row in rows)
+        spare |= {*range(gap.start(), gap.end() - (1 if numbers else 2))}
+    return spare
+
+
+def _without(text: str, spare: set[int]) -> str:
+    """Return a line as HTML, with what may go from it in spans."""
+    parts = itertools.groupby(enumerate(text), key=lambda letter: letter[0] in spare)
+    texts = [(is_spare, html.escape("".join(letter for _, letter in part), quote=False)) for is_spare, part in parts]
+    return "".join(f'<span class="spare">{part}</span>' if is_spare else part for is_spare, part in texts)
+
+
+def _last_column(text: str, spare: set[int]) -> int:
+    """Return where the last column of a line begins if it has words, and begins early enough to wrap; else 0."""
+    begin = [gap.end() - 1 for gap in COLUMNS.finditer(text)][-1]
+    early = begin - sum(at < begin for at in spare)
+    return early if early <= EARLY and WORDS.search(text[begin:]) else 0
+
+
+def _indent(text: str) -> int:
+    return len(text) - len(text.lstrip()) + IN
+
+
 def _joined(lines) -> str:
     """Return lines, the long ones in a span with its newline: it becomes a block, behind which no other one follows."""
     joined = ""
     for line, text in lines:
-        if len(text) <= FITS:
-            joined += f"{line}\n"
-        else:
-            indent = len(text) - len(text.lstrip()) + IN
-            broken = line.replace(DOT, f"{DOT}<wbr>")
-            joined += f'<span class="long" style="--in:{indent}">{broken}\n</span>'
+        joined += f"{line}\n" if len(text) <= FITS else _long(line.replace(DOT, f"{DOT}<wbr>"), _indent(text))
+    return _end(joined)
+
+
+def _long(line: str, by: int) -> str:
+    return f'<span class="long" style="--in:{by}">{line}\n</span>'
+
+
+def _end(joined: str) -> str:
     return joined.removesuffix("\n</span>") + "</span>" if joined.endswith("</span>") else joined[:-1]

@@ -2,6 +2,7 @@
 """The picture of a launch: the lanes of each program, and below them the elements of each tensor."""
 
 import itertools
+import textwrap
 from math import ceil
 
 from markupsafe import Markup
@@ -18,6 +19,7 @@ GAP = 14  # between programs, and between strips
 COLUMNS = 12  # as many squares as fit side by side on a phone (358 px)
 WRAPPED = 8  # where lines of more squares than that are broken: a power of two, as blocks are
 LARGEST = 512  # squares that one picture may have and still be read
+LETTER = 7.3  # width of a letter of a label, which is set in the face of code
 
 
 def picture(launch: Launch, tensors: list[str] | None = None) -> Markup:
@@ -190,8 +192,8 @@ class _Drawing:
             if x > self.x and (self.aligned or x + wide > COLUMNS * PITCH):
                 x, self.y, height = self.x, self.y + height + 4, 0
             top = self.y
-            if label:
-                self._text(x, top + 10, label, size=12, font="mono", ink="ink-muted")
+            for line in label:
+                self._text(x, top + 10, line, size=12, font="mono", ink="ink-muted")
                 top += 14
             for lane, (offset, on, outside) in enumerate(zip(strip.offsets, strip.mask, strip.outside, strict=True)):
                 left = offset * PITCH if self.aligned else x + lane % columns * PITCH
@@ -269,13 +271,16 @@ def _columns(strip: Strip) -> int:
     return columns if columns <= COLUMNS else WRAPPED
 
 
-def _label(strip: Strip, program: Program) -> str:
-    """Return the name of what a strip touches, where its program has several."""
-    return ", ".join(dict.fromkeys(name for _, name in strip.accesses)) if len(program.strips) > 1 else ""
+def _label(strip: Strip, program: Program) -> list[str]:
+    """Return the names of what a strip touches, where its program has several, on as many lines as they take."""
+    if len(program.strips) == 1:
+        return []
+    names = ", ".join(dict.fromkeys(name for _, name in strip.accesses))
+    return textwrap.wrap(names, int(COLUMNS * PITCH / LETTER), break_long_words=False)
 
 
-def _wide(strip: Strip, label: str) -> float:
-    return max(_columns(strip) * PITCH, 7 * len(label))
+def _wide(strip: Strip, label: list[str]) -> float:
+    return max(_columns(strip) * PITCH, *(LETTER * len(line) for line in label), 0)
 
 
 def _broken(line: list[int]) -> list[list[int]]:

@@ -15,9 +15,9 @@ from figures.words import numbered, runs
 from recorder.project import RecorderError
 from recorder.recording import Recording
 
-WIDTH = 544  # of the boxes of one row, in CSS pixels; a phone scrolls
+WIDTH, PHONE = 544, 238  # of the boxes of one row, in CSS pixels; two axes take what they take, and a phone scrolls
 ROWS, COLUMNS = 32, 64  # boxes that one picture may have and still be read
-LEFT, TOP = 70, 22  # of the first box, in CSS pixels
+TOP = 22  # of the first box, in CSS pixels
 SHADES = 0.08, 0.2, 0.32, 0.44  # of warps 0, 1, 2, 3, and again
 
 _text = partial(svg.text, font="sans", font_size=11.5, text_anchor="start")
@@ -35,52 +35,58 @@ def layout(recording: Recording, *, launch=None, target="sm_90", name=None, thre
     ]
     of = re.sub(r"\W+", "-", f"{recording.snippet} {launch or ''} {target} {name or 'first'}")
     id = f"layout-{of}"
-    return render("layout/template.html", layout=drawn, picture=picture(drawn, id, thread), rows=rows)
+    pictures = [picture(drawn, id, thread)]
+    if len(drawn.shape) == 1:
+        pictures.append(picture(drawn, f"{id}-phone", thread, phone=True))
+    return render("layout/template.html", layout=drawn, pictures=pictures, rows=rows)
 
 
-def picture(drawn: Layout, id: str, thread: int | None = None) -> Markup:
-    """Raises ``RecorderError`` if it is too wide."""
+def picture(drawn: Layout, id: str, thread: int | None = None, *, phone=False) -> Markup:
+    """Draw a layout; for a ``phone`` with half as many boxes in a row. Raise ``RecorderError`` if it is too wide."""
     holders, flat = drawn.holders(), len(drawn.shape) == 1
     held = [min(a, b) for a, b in zip(drawn.per_thread, drawn.shape, strict=True)]
     across, down = held[-1], 1 if flat else held[0]  # elements in a box
     longest = max(len(_names(threads)) for threads in holders.values())
-    side = max(8, -(-max(22, 7 * longest + 6) // across))  # of an element, in CSS pixels
+    least = 7 * longest + (3 if phone else 6)
+    side = max(6 if phone else 8, -(-max(22, least) // across))  # of an element, in CSS pixels
     pitch, high = side * across + 2, max(18, 9 * down)
     columns = drawn.shape[-1] // across
     if flat:
-        columns = min(columns, 1 << (WIDTH // pitch).bit_length() - 1)
+        columns = min(columns, 1 << ((PHONE if phone else WIDTH) // pitch).bit_length() - 1)
     elif columns > COLUMNS:
         raise RecorderError(f"{columns} threads side by side are too many to draw; this figure draws {COLUMNS}")
     rows = drawn.shape[-1] // (columns * across) if flat else drawn.shape[0] // down
-    right = LEFT + columns * pitch + 6
+    left = max(54, 8 + 7 * len(f"{drawn.shape[-1] - columns * across}–{drawn.shape[-1] - 1}")) if flat else 70
+    right = left + columns * pitch + 6
     parts = [
-        _text(LEFT - 8, 13, "elements" if flat else "row", text_anchor="end", ink="ink-muted"),
-        _text(LEFT, 13, "threads, by number: one box each, divided into its elements", ink="ink-muted"),
+        _text(left - 8, 13, "elements" if flat else "row", text_anchor="end", ink="ink-muted"),
+        _text(left, 13, "threads: one box each, divided into elements", ink="ink-muted"),
     ]
-    y, above = TOP, None
+    y, above, after = TOP, None, 0  # how wide the widest text behind a row is
     for row in range(min(rows, ROWS)):
         firsts = range(row * columns * across, (row + 1) * columns * across, across)  # the first element of each box
         corners = [(first,) for first in firsts] if flat else [(row * down, i * across) for i in range(columns)]
         where = f"{firsts[0]}–{firsts[-1] + across - 1}" if flat else runs(range(row * down, (row + 1) * down))
-        parts.append(_text(LEFT - 8, y + high / 2 + 4, where, text_anchor="end", font="mono", ink="ink-muted"))
+        parts.append(_text(left - 8, y + high / 2 + 4, where, text_anchor="end", font="mono", ink="ink-muted"))
         for column, corner in enumerate(corners):
-            x, threads = LEFT + column * pitch, holders[corner]
+            x, threads = left + column * pitch, holders[corner]
             shade = SHADES[threads[0] // drawn.warp_size % len(SHADES)]
             parts += _box(x, y, (across, side), (down, high), _names(threads), shade, bold=thread in threads)
         label = numbered("warp", {thread // drawn.warp_size for corner in corners for thread in holders[corner]})
         if label != above:
             parts.append(_text(right, y + high / 2 + 4, label))
-        above, y = label, y + high + 2
+        above, after, y = label, max(after, 6 * len(label)), y + high + 2
     if rows > ROWS:
-        parts.append(_text(LEFT, y + 14, f"and {rows - ROWS} rows more, not drawn", ink="ink-muted"))
+        parts.append(_text(left, y + 14, f"and {rows - ROWS} rows more, not drawn", ink="ink-muted"))
         y += 20
-    width = max(right + 76, 440)
+    width = right + after if phone else max(right + 76, 440)
     sentences = (
         f"Warp {warp}, threads {runs(threads)}: {drawn.where(threads)}." for warp, threads in enumerate(drawn.members())
     )
+    kind = "layout-picture" + " layout-picture--phone" * phone
     return svg.picture(
-        id, drawn.sentence(), " ".join(sentences), *parts, class_="layout-picture", viewBox=f"0 0 {width} {y + 2}",
-        width=width, style="max-width:none", color=f"var(--{svg.pid(0)})",
+        id, drawn.sentence(), " ".join(sentences), *parts, class_=kind, viewBox=f"0 0 {width} {y + 2}",
+        width=width, style="max-width:" + ("100%;height:auto" if phone else "none"), color=f"var(--{svg.pid(0)})",
     )  # fmt: skip
 
 

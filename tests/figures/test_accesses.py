@@ -244,6 +244,18 @@ def test_long_names_of_narrow_strips_do_not_run_into_the_next_program():
         assert all(end <= begin for (_, end), (begin, _) in itertools.pairwise(ends)), ends
 
 
+def test_many_names_take_a_second_line():
+    names = [f"a_tensor_of_a_long_name_{number}_ptr" for number in range(3)]
+    alone = Access(pid=(0, 0, 0), op="load", tensor="y_ptr", shape=[1], offsets=[1], mask=[True])
+    together = [Access(pid=(0, 0, 0), op="load", tensor=name, **LANES) for name in names]
+    svg = picture(launch("k", (1, 1, 1), [*together, alone], [20], [1]), tensors=["y_ptr", *names])
+    lines = re.findall(r'<text x="([\d.]+)"[^>]*>([^<]*_name_[^<]*)</text>', svg)
+    shown = ", ".join(names)
+    assert " ".join(text for _, text in lines if text in shown and text.startswith("a_tensor")) == shown
+    width = float(ET.fromstring(svg).get("viewBox").split()[2])
+    assert all(float(x) + 7.2 * len(text) <= width for x, text in lines)
+
+
 def test_the_table_has_the_same_in_text():
     rows = table(vector_add())
     assert list(rows) == ["0", "1", "2"]

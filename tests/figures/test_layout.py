@@ -98,6 +98,15 @@ def test_a_picture_has_every_element_once(given):
     assert len({(box.get("x"), box.get("y")) for _, box in boxes}) == len(boxes)
 
 
+@pytest.mark.parametrize("given", [one for one in LAYOUTS if len(one.shape) == 1], ids=str)
+def test_all_of_a_row_fits_a_phone(given):
+    root = ET.fromstring(picture(given, "id", phone=True))
+    assert float(root.get("width")) <= 344
+    assert [box.get("fill-opacity") for box in root.iter(f"{SVG}rect")] == [
+        box.get("fill-opacity") for _, box in drawn(given)
+    ]
+
+
 def test_boxes_name_their_threads():
     names = [name for name, _ in drawn(LAYOUTS[0])]
     assert names == [str(thread) for thread in range(256)]
@@ -139,7 +148,7 @@ def test_words():
 def test_the_figure():
     shown = layout(recorded(FLAT.strip(), LOAD.strip("\n")), thread=1)
     assert f"<code>{escape(str(LAYOUTS[0]))}</code>" in shown
-    assert "<svg" in shown and shown.count('stroke-width="2"') == 1
+    assert shown.count("<svg") == shown.count('stroke-width="2"') == 2, "a phone has its own"
     table = shown.partition("As a table")[2]
     assert re.findall('<th scope="row">(.*?)</th>', table) == [str(warp) for warp in range(8)]
     assert "<span>32–63</span></td>" in table and "<span>thread 32: elements 128–131</span></td>" in table

@@ -36,19 +36,49 @@ def test_what_comes_of_a_line_stands_further_in_than_the_line():
     assert 'class="long" style="--in:12"' in with_wrapping(highlight_python(indented))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "kernel            TFLOP/s    share\nours                 671    101 %\n"
-        + "and a line of more than forty columns, too",
-        "    x = tl.load(pointers_of_a_long_name, mask=mask)\n        ^\nthe arrow points at a column",
-    ],
-)
-def test_what_is_set_in_columns_keeps_its_lines(text):
+def in_columns(text: str) -> tuple[str, int, int]:
+    """The HTML of a text that is set in columns, how wide it is, and what of it must fit a phone."""
     shown = with_wrapping(f'<pre class="output" tabindex="0"><code>{text}</code></pre>')
-    columns = max(map(len, text.splitlines()))
-    begin = f'<pre class="output" tabindex="0"><code class="in-columns" style="--columns:{columns}">'
-    assert shown == f"{begin}{text}</code></pre>"
+    assert text_of(shown) == text
+    code = re.search(r'(?s)<code class="in-columns" style="--columns:(\d+);--kept:(\d+)">(.*)</code></pre>', shown)
+    return code[3], int(code[1]), int(code[2])
+
+
+NUMBERS = f"{'row 0, grad:':30} 1.0    0.00   -0.5\n{'row 1, grad_x:':30} 1.0   10.00    7.5"
+
+
+def test_what_is_set_in_columns_keeps_its_lines_with_less_between_them():
+    shown, columns, kept = in_columns(NUMBERS)
+    assert columns == 49
+    narrow = re.sub('<span class="spare"> +</span>', "", shown)
+    assert narrow == "row 0, grad:   1.0  0.00 -0.5\nrow 1, grad_x: 1.0 10.00  7.5"
+    assert kept == FITS
+
+
+def test_words_stay_two_blanks_apart():
+    shown, *_ = in_columns(f"{'size':30}   of what it is\n{'10':30}   rows")
+    assert re.sub('<span class="spare"> +</span>', "", shown).splitlines()[0] == "size  of what it is"
+
+
+def test_an_arrow_stays_below_what_it_points_at():
+    text = "    x = tl.load(pointers_of_a_long_name, mask=mask)\n        ^\nthe arrow points at a column, in one line"
+    lines = text.splitlines()
+    shown, columns, kept = in_columns(text)
+    assert (columns, kept) == (51, 51)
+    assert shown == "\n".join(lines[:2]) + f'\n<span class="long" style="--in:4">{lines[2]}</span>'
+
+
+def test_a_last_column_of_words_wraps_below_itself():
+    rows = "mask     from memory\nother    the value that a load puts where its mask is off, 0 or another one"
+    shown, _, kept = in_columns(rows)
+    assert '<span class="long" style="--in:7">other<span class="spare">  </span>  the value that' in shown
+    assert kept == FITS
+
+
+def test_one_that_begins_far_to_the_right_does_not():
+    far = "x" * 22
+    shown, columns, kept = in_columns(f"{far}  one more\n{far}  the value that a load puts where its mask is off")
+    assert "long" not in shown and kept == columns
 
 
 def test_names_joined_by_dots_break_after_a_dot():
