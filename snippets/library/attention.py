@@ -22,9 +22,10 @@ Backward, from ``grad`` of the result and ``grad_lse``::
 - :func:`attention_variable`: ``q`` ``(total, heads, head_dim)``, sequences packed one after another
 
 Both are the same three kernels: a packed batch is a batch of one whose rows are cut into sequences. Tiles of keys that
-no query of a tile sees are skipped; those that all see wholly have no mask. Widths that are no power of two are padded
-inside. Nothing is added up by atomics: equal inputs give equal bits. On a Hopper GPU, tiles come by tensor descriptors
-where the tensors lie as the TMA wants it, else by pointers.
+no query of a tile sees are skipped; those that all see wholly have no mask. The sides of a tile are powers of two,
+so a head of 192 columns is two pieces, of 128 and of 64; what is no sum of two such is padded inside. Nothing is added
+up by atomics: equal inputs give equal bits. On a Hopper GPU, tiles come by tensor descriptors where the tensors lie as
+the TMA wants it, else by pointers.
 
 Traffic, in elements: ``q`` is read once and the result written once; each tile of queries reads the ``k`` and ``v``
 that it sees. Backward: ``q``, ``out`` and ``grad`` once, ``k`` and ``v`` by each tile of queries; then ``k`` and ``v``
@@ -150,11 +151,13 @@ def head_of(source, strides, batch, head, begin, DESCRIBED: tl.constexpr):
 
 
 @triton.jit
-def rows_of(ptr, stride, first, rows, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
-    """Return pointers to a tile, and which of its elements there are."""
-    down, right = tl.arange(0, HEIGHT)[:, None], tl.arange(0, BLOCK)[None, :]
+def piece_of(
+    ptr, stride, first, rows, HEIGHT: tl.constexpr, COLUMN: tl.constexpr, BLOCK: tl.constexpr, WIDTH: tl.constexpr
+):
+    """Return pointers to the columns of a tile from ``COLUMN`` on, and which of its elements there are."""
+    down, right = tl.arange(0, HEIGHT)[:, None], COLUMN + tl.arange(0, BLOCK)[None, :]
     mask = down < rows - first
-    if WIDTH != BLOCK:
+    if COLUMN + BLOCK > WIDTH:
         mask = mask & (right < WIDTH)
     return ptr + tl.cast(first, tl.int64) * stride + (down * stride + right), mask
 
@@ -170,24 +173,74 @@ def load_rows(
     rows,
     HEIGHT: tl.constexpr,
     WIDTH: tl.constexpr,
-    BLOCK: tl.constexpr,
+    BLOCKS: tl.constexpr,
     DESCRIBED: tl.constexpr,
 ):
-    """Load rows of a sequence, from ``first`` on; zeros after the last one, or by a descriptor what follows there, and
-    zeros in the columns from ``WIDTH`` on."""
-    if DESCRIBED:
-        tile = source.load([batch, head, begin + first, 0]).reshape(HEIGHT, BLOCK)
-    else:
-        ptrs, mask = rows_of(source, strides[2], first, rows, HEIGHT, WIDTH, BLOCK)
-        tile = tl.load(ptrs, mask=mask, other=0.0)
-    return tile
+    """Load rows of a sequence from ``first`` on, cut into a tuple of pieces of ``BLOCKS`` columns.
+
+    After the last row come zeros, or by a descriptor what follows there. In the columns from ``WIDTH`` on are zeros.
+    """
+    pieces = ()
+    for i in tl.static_range(len(BLOCKS)):
+        if DESCRIBED:
+            piece = source[i].load([batch, head, begin + first, i * BLOCKS[0]]).reshape(HEIGHT, BLOCKS[i])
+        else:
+            ptrs, mask = piece_of(source, strides[2], first, rows, HEIGHT, i * BLOCKS[0], BLOCKS[i], WIDTH)
+            piece = tl.load(ptrs, mask=mask, other=0.0)
+        pieces += (piece,)
+    return pieces
 
 
 @triton.jit
-def store_rows(ptr, strides, first, rows, tile, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
-    ptrs, mask = rows_of(ptr, strides[2], first, rows, HEIGHT, WIDTH, BLOCK)
-    tl.store(ptrs, tile, mask=mask)  # rounded to the tensor's dtype
+def store_rows(ptr, strides, first, rows, pieces, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, BLOCKS: tl.constexpr):
+    for i in tl.static_range(len(BLOCKS)):
+        ptrs, mask = piece_of(ptr, strides[2], first, rows, HEIGHT, i * BLOCKS[0], BLOCKS[i], WIDTH)
+        tl.store(ptrs, pieces[i], mask=mask)  # rounded to the tensor's dtype
 # --8<-- [end:load]
+
+
+@triton.jit
+def zeros(HEIGHT: tl.constexpr, BLOCKS: tl.constexpr, COMPUTE: tl.constexpr):
+    """Return what :func:`load_rows` does, of zeros."""
+    pieces = ()
+    for i in tl.static_range(len(BLOCKS)):
+        pieces += (tl.full((HEIGHT, BLOCKS[i]), 0.0, COMPUTE),)  # tl.zeros takes no such shape in Triton 3.7
+    return pieces
+
+
+@triton.jit
+def scaled(pieces, factor):
+    result = ()
+    for i in tl.static_range(len(pieces)):
+        result += (pieces[i] * factor,)
+    return result
+
+
+# --8<-- [start:products]
+@triton.jit
+def products(a, b, COMPUTE: tl.constexpr):
+    """Return the product of each row of ``a`` with each row of ``b``."""
+    product = tl.dot(
+        a[0], b[0].T,
+        input_precision="ieee", out_dtype=COMPUTE,
+    )  # fmt: skip
+    for i in tl.static_range(1, len(a)):
+        product = tl.dot(
+            a[i], b[i].T, product,
+            input_precision="ieee", out_dtype=COMPUTE,
+        )  # fmt: skip
+    return product
+# --8<-- [end:products]
+
+
+@triton.jit
+def add_weighted(pieces, weight, rows, COMPUTE: tl.constexpr):
+    """Add ``weight @ rows``."""
+    weight = weight.to(rows[0].dtype)
+    result = ()
+    for i in tl.static_range(len(rows)):
+        result += (tl.dot(weight, rows[i], pieces[i], input_precision="ieee", out_dtype=COMPUTE),)
+    return result
 
 
 # --8<-- [start:scores]
@@ -238,8 +291,11 @@ def of_head(slopes_ptr, slopes_stride, bias_ptr, bias_strides, batch, head):
 
 
 @triton.jit
-def all_finite(tile):
-    return tl.max(tl.where(tl.abs(tile) < float("inf"), 0, 1)) == 0
+def all_finite(pieces):
+    broken = 0
+    for i in tl.static_range(len(pieces)):
+        broken += tl.max(tl.where(tl.abs(pieces[i]) < float("inf"), 0, 1))
+    return broken == 0
 
 
 @triton.jit
@@ -248,10 +304,13 @@ def poisoned(weight, seen, rows):
 
     A row that is not finite becomes zeros, and its weights become NaN for those who see it.
     """
-    finite = tl.abs(rows) < float("inf")
-    poison = tl.max(tl.where(finite, 0, 1), axis=1)[None, :] > 0
-    weight = tl.where(seen, tl.where(poison, float("nan"), weight), 0.0)
-    return weight, tl.where(finite, rows, 0.0)
+    pieces = ()
+    for i in tl.static_range(len(rows)):
+        finite = tl.abs(rows[i]) < float("inf")
+        poison = tl.max(tl.where(finite, 0, 1), axis=1)[None, :] > 0
+        weight = tl.where(poison, float("nan"), weight)
+        pieces += (tl.where(finite, rows[i], 0.0),)
+    return tl.where(seen, weight, 0.0), pieces
 # --8<-- [end:scores]
 
 
@@ -275,8 +334,8 @@ def attend(
     COMPUTE: tl.constexpr,
     HEAD_DIM: tl.constexpr,
     VALUE_DIM: tl.constexpr,
-    HEAD_BLOCK: tl.constexpr,
-    VALUE_BLOCK: tl.constexpr,
+    HEAD_BLOCKS: tl.constexpr,
+    VALUE_BLOCKS: tl.constexpr,
     BLOCK_Q: tl.constexpr,
     BLOCK_K: tl.constexpr,
 ):
@@ -292,9 +351,9 @@ def attend(
         if MASKED:
             first_key = tl.where(step < hole, step, step + (hole_end - hole))
         k = load_rows(
-            k_source, k_strides, batch, kv_head, begin_k, first_key, keys, BLOCK_K, HEAD_DIM, HEAD_BLOCK, DESCRIBED
+            k_source, k_strides, batch, kv_head, begin_k, first_key, keys, BLOCK_K, HEAD_DIM, HEAD_BLOCKS, DESCRIBED
         )  # fmt: skip
-        product = tl.dot(q, k.T, input_precision="ieee")
+        product = products(q, k, COMPUTE)
         key = first_key + tl.arange(0, BLOCK_K)[None, :]
         score, _ = scores_of(
             product, query, key, queries, keys, shift, slope_ptr, bias_ptr, bias_strides, SCALE, SOFTCAP, LATER
@@ -308,13 +367,13 @@ def attend(
         rescale = tl.exp2(maximum - below)
         weight = tl.exp2(score * FACTOR - below[:, None])
         total = total * rescale + tl.sum(weight, axis=1)
-        accumulator = accumulator * rescale[:, None]
+        accumulator = scaled(accumulator, rescale[:, None])
         v = load_rows(
-            v_source, v_strides, batch, kv_head, begin_k, first_key, keys, BLOCK_K, VALUE_DIM, VALUE_BLOCK, DESCRIBED
+            v_source, v_strides, batch, kv_head, begin_k, first_key, keys, BLOCK_K, VALUE_DIM, VALUE_BLOCKS, DESCRIBED
         )  # fmt: skip
         if GUARDED:
             weight, v = poisoned(weight, seen, v)
-        accumulator = tl.dot(weight.to(v.dtype), v, accumulator, input_precision="ieee", out_dtype=COMPUTE)
+        accumulator = add_weighted(accumulator, weight, v, COMPUTE)
         maximum = new_maximum
     return maximum, total, accumulator
 
@@ -353,8 +412,8 @@ def attention_kernel(
     COMPUTE: tl.constexpr,
     HEAD_DIM: tl.constexpr,
     VALUE_DIM: tl.constexpr,
-    HEAD_BLOCK: tl.constexpr,
-    VALUE_BLOCK: tl.constexpr,
+    HEAD_BLOCKS: tl.constexpr,
+    VALUE_BLOCKS: tl.constexpr,
     SEQUENCES: tl.constexpr,
     BLOCK_Q: tl.constexpr,
     BLOCK_K: tl.constexpr,
@@ -363,7 +422,8 @@ def attention_kernel(
 
     Parameters:
         q_source, k_source, v_source: ``(batch, heads or heads // group, rows, HEAD_DIM or VALUE_DIM)``, as pointers,
-            or if ``DESCRIBED`` as descriptors of tiles ``(1, 1, BLOCK_Q or BLOCK_K, HEAD_BLOCK or VALUE_BLOCK)``.
+            or if ``DESCRIBED`` as descriptors of tiles ``(1, 1, BLOCK_Q or BLOCK_K, block)``, one for each block of
+            ``HEAD_BLOCKS`` or ``VALUE_BLOCKS``.
         q_strides, k_strides, v_strides, out_strides: Of batch, head and row, in elements.
         lse_ptr: ``(batch, heads, queries)`` of the dtype ``COMPUTE``.
         cu_q_ptr, cu_k_ptr: Where each sequence begins, ``(sequences + 1,)``; None if each of the batch is one.
@@ -374,7 +434,8 @@ def attention_kernel(
         tiles: How many of queries there may be in each of the batch.
         left, right: How many keys before and after its own place a query sees; None for all.
         LATER: Whether scores are scaled only in the exponent, which is cheaper. Nothing may be added to them then.
-        HEAD_BLOCK, VALUE_BLOCK: Powers of two, no less than ``HEAD_DIM`` and ``VALUE_DIM``.
+        HEAD_BLOCKS, VALUE_BLOCKS: Columns of a tile's pieces, one or two powers of two that ``HEAD_DIM`` or
+            ``VALUE_DIM`` columns fit into.
         SEQUENCES: A power of two above ``sequences``.
     """
     # the last tile of queries sees most keys, if it is causal, so it begins first
@@ -391,7 +452,7 @@ def attention_kernel(
     out_ptr = head_of(out_ptr, out_strides, batch, head, begin_q, False)
     slope_ptr, bias_ptr = of_head(slopes_ptr, slopes_stride, bias_ptr, bias_strides, batch, head)
     q = load_rows(
-        q_source, q_strides, batch, head, begin_q, first, queries, BLOCK_Q, HEAD_DIM, HEAD_BLOCK, DESCRIBED
+        q_source, q_strides, batch, head, begin_q, first, queries, BLOCK_Q, HEAD_DIM, HEAD_BLOCKS, DESCRIBED
     )  # fmt: skip
     start, whole, whole_end, end = tiles_seen(first, keys, shift, left, right, BLOCK_Q, BLOCK_K)
     common = (
@@ -400,22 +461,22 @@ def attention_kernel(
     )  # fmt: skip
     maximum = tl.full((BLOCK_Q,), -float("inf"), COMPUTE)
     total = tl.zeros((BLOCK_Q,), COMPUTE)
-    accumulator = tl.zeros((BLOCK_Q, VALUE_BLOCK), COMPUTE)
+    accumulator = zeros(BLOCK_Q, VALUE_BLOCKS, COMPUTE)
     maximum, total, accumulator = attend(  # what all of these queries see, MASKED=False
         maximum, total, accumulator, whole, whole_end, 0, 0, common, False, False,
-        SCALE, SOFTCAP, LATER, DESCRIBED, COMPUTE, HEAD_DIM, VALUE_DIM, HEAD_BLOCK, VALUE_BLOCK, BLOCK_Q, BLOCK_K,
+        SCALE, SOFTCAP, LATER, DESCRIBED, COMPUTE, HEAD_DIM, VALUE_DIM, HEAD_BLOCKS, VALUE_BLOCKS, BLOCK_Q, BLOCK_K,
     )  # fmt: skip
     maximum, total, accumulator = attend(  # what some of them see, MASKED=True
         maximum, total, accumulator, start, end, whole, whole_end, common, True, False,
-        SCALE, SOFTCAP, LATER, DESCRIBED, COMPUTE, HEAD_DIM, VALUE_DIM, HEAD_BLOCK, VALUE_BLOCK, BLOCK_Q, BLOCK_K,
+        SCALE, SOFTCAP, LATER, DESCRIBED, COMPUTE, HEAD_DIM, VALUE_DIM, HEAD_BLOCKS, VALUE_BLOCKS, BLOCK_Q, BLOCK_K,
     )  # fmt: skip
     if not all_finite(accumulator):  # perhaps only by what a query doesn't see: once more, GUARDED=True
         maximum = tl.full((BLOCK_Q,), -float("inf"), COMPUTE)
         total = tl.zeros((BLOCK_Q,), COMPUTE)
-        accumulator = tl.zeros((BLOCK_Q, VALUE_BLOCK), COMPUTE)
+        accumulator = zeros(BLOCK_Q, VALUE_BLOCKS, COMPUTE)
         maximum, total, accumulator = attend(
             maximum, total, accumulator, start, end, 0, 0, common, True, True,
-            SCALE, SOFTCAP, LATER, DESCRIBED, COMPUTE, HEAD_DIM, VALUE_DIM, HEAD_BLOCK, VALUE_BLOCK, BLOCK_Q, BLOCK_K,
+            SCALE, SOFTCAP, LATER, DESCRIBED, COMPUTE, HEAD_DIM, VALUE_DIM, HEAD_BLOCKS, VALUE_BLOCKS, BLOCK_Q, BLOCK_K,
         )  # fmt: skip
     if sinks_ptr is not None:  # one more score, without a value
         sink = tl.load(sinks_ptr + head).to(COMPUTE) * LOG2E
@@ -423,12 +484,12 @@ def attention_kernel(
         below = tl.where(new_maximum == -float("inf"), 0.0, new_maximum)
         rescale = tl.exp2(maximum - below)
         total = total * rescale + tl.exp2(sink - below)
-        accumulator = accumulator * rescale[:, None]
+        accumulator = scaled(accumulator, rescale[:, None])
         maximum = new_maximum
     none = total == 0.0  # no key, or all scores -inf: out is 0, and lse is -inf
     lse = tl.where(none, -float("inf"), maximum / LOG2E + tl.log(tl.where(none, 1.0, total)))
-    out = accumulator / tl.where(none, 1.0, total)[:, None]
-    store_rows(out_ptr, out_strides, first, queries, out, BLOCK_Q, VALUE_DIM, VALUE_BLOCK)
+    out = scaled(accumulator, 1 / tl.where(none, 1.0, total)[:, None])
+    store_rows(out_ptr, out_strides, first, queries, out, BLOCK_Q, VALUE_DIM, VALUE_BLOCKS)
     query = first + tl.arange(0, BLOCK_Q)
     tl.store(lse_ptr + pair.to(tl.int64) * rows + begin_q + query, lse, mask=query < queries)
 # --8<-- [end:forward]
@@ -454,8 +515,8 @@ def add_to_grad_q(
     COMPUTE: tl.constexpr,
     HEAD_DIM: tl.constexpr,
     VALUE_DIM: tl.constexpr,
-    HEAD_BLOCK: tl.constexpr,
-    VALUE_BLOCK: tl.constexpr,
+    HEAD_BLOCKS: tl.constexpr,
+    VALUE_BLOCKS: tl.constexpr,
     BLOCK_Q: tl.constexpr,
     BLOCK_K: tl.constexpr,
 ):
@@ -471,12 +532,12 @@ def add_to_grad_q(
         if MASKED:
             first_key = tl.where(step < hole, step, step + (hole_end - hole))
         k = load_rows(
-            k_source, k_strides, batch, kv_head, begin_k, first_key, keys, BLOCK_K, HEAD_DIM, HEAD_BLOCK, DESCRIBED
+            k_source, k_strides, batch, kv_head, begin_k, first_key, keys, BLOCK_K, HEAD_DIM, HEAD_BLOCKS, DESCRIBED
         )  # fmt: skip
         v = load_rows(
-            v_source, v_strides, batch, kv_head, begin_k, first_key, keys, BLOCK_K, VALUE_DIM, VALUE_BLOCK, DESCRIBED
+            v_source, v_strides, batch, kv_head, begin_k, first_key, keys, BLOCK_K, VALUE_DIM, VALUE_BLOCKS, DESCRIBED
         )  # fmt: skip
-        product = tl.dot(q, k.T, input_precision="ieee")
+        product = products(q, k, COMPUTE)
         key = first_key + tl.arange(0, BLOCK_K)[None, :]
         score, derivative = scores_of(
             product, query, key, queries, keys, shift, slope_ptr, bias_ptr, bias_strides, SCALE, SOFTCAP, LATER
@@ -485,11 +546,11 @@ def add_to_grad_q(
         if MASKED:
             seen = visible(query, key, queries, keys, shift, left, right)
             p = tl.where(seen, p, 0.0)
-        grad_p = tl.dot(grad, v.T, input_precision="ieee")
+        grad_p = products(grad, v, COMPUTE)
         grad_product = p * (grad_p - delta[:, None]) * derivative
         if GUARDED:
             grad_product, k = poisoned(grad_product, seen, k)
-        grad_q = tl.dot(grad_product.to(k.dtype), k, grad_q, input_precision="ieee", out_dtype=COMPUTE)
+        grad_q = add_weighted(grad_q, grad_product, k, COMPUTE)
     return grad_q
 
 
@@ -533,8 +594,8 @@ def grad_q_kernel(
     COMPUTE: tl.constexpr,
     HEAD_DIM: tl.constexpr,
     VALUE_DIM: tl.constexpr,
-    HEAD_BLOCK: tl.constexpr,
-    VALUE_BLOCK: tl.constexpr,
+    HEAD_BLOCKS: tl.constexpr,
+    VALUE_BLOCKS: tl.constexpr,
     SEQUENCES: tl.constexpr,
     BLOCK_Q: tl.constexpr,
     BLOCK_K: tl.constexpr,
@@ -562,17 +623,19 @@ def grad_q_kernel(
     grad_q_ptr = head_of(grad_q_ptr, grad_q_strides, batch, head, begin_q, False)
     slope_ptr, bias_ptr = of_head(slopes_ptr, slopes_stride, bias_ptr, bias_strides, batch, head)
     q = load_rows(
-        q_source, q_strides, batch, head, begin_q, first, queries, BLOCK_Q, HEAD_DIM, HEAD_BLOCK, DESCRIBED
+        q_source, q_strides, batch, head, begin_q, first, queries, BLOCK_Q, HEAD_DIM, HEAD_BLOCKS, DESCRIBED
     )  # fmt: skip
     grad = load_rows(
-        grad_source, grad_strides, batch, head, begin_q, first, queries, BLOCK_Q, VALUE_DIM, VALUE_BLOCK, DESCRIBED
+        grad_source, grad_strides, batch, head, begin_q, first, queries, BLOCK_Q, VALUE_DIM, VALUE_BLOCKS, DESCRIBED
     )  # fmt: skip
     out = load_rows(
-        out_ptr, out_strides, batch, head, begin_q, first, queries, BLOCK_Q, VALUE_DIM, VALUE_BLOCK, False
-    ).to(COMPUTE)  # fmt: skip
+        out_ptr, out_strides, batch, head, begin_q, first, queries, BLOCK_Q, VALUE_DIM, VALUE_BLOCKS, False
+    )  # fmt: skip
     query = first + tl.arange(0, BLOCK_Q)
     number = pair.to(tl.int64) * rows + begin_q + query
-    delta = tl.sum(grad.to(COMPUTE) * out, axis=1)
+    delta = tl.zeros((BLOCK_Q,), COMPUTE)
+    for i in tl.static_range(len(VALUE_BLOCKS)):
+        delta += tl.sum(grad[i].to(COMPUTE) * out[i].to(COMPUTE), axis=1)
     if grad_lse_ptr is not None:
         delta -= tl.load(grad_lse_ptr + number, mask=query < queries, other=0.0)
     lse = tl.load(lse_ptr + number, mask=query < queries, other=-float("inf"))
@@ -584,21 +647,21 @@ def grad_q_kernel(
         q, grad, k_source, v_source, k_strides, v_strides, batch, kv_head, begin_k, slope_ptr, bias_ptr,
         bias_strides[2:], first, queries, keys, shift, left, right,
     )  # fmt: skip
-    grad_q = tl.zeros((BLOCK_Q, HEAD_BLOCK), COMPUTE)
+    grad_q = zeros(BLOCK_Q, HEAD_BLOCKS, COMPUTE)
     grad_q = add_to_grad_q(  # MASKED=False
         grad_q, lse2, delta, whole, whole_end, 0, 0, common, False, False,
-        SCALE, SOFTCAP, LATER, DESCRIBED, COMPUTE, HEAD_DIM, VALUE_DIM, HEAD_BLOCK, VALUE_BLOCK, BLOCK_Q, BLOCK_K,
+        SCALE, SOFTCAP, LATER, DESCRIBED, COMPUTE, HEAD_DIM, VALUE_DIM, HEAD_BLOCKS, VALUE_BLOCKS, BLOCK_Q, BLOCK_K,
     )  # fmt: skip
     grad_q = add_to_grad_q(  # MASKED=True
         grad_q, lse2, delta, start, end, whole, whole_end, common, True, False,
-        SCALE, SOFTCAP, LATER, DESCRIBED, COMPUTE, HEAD_DIM, VALUE_DIM, HEAD_BLOCK, VALUE_BLOCK, BLOCK_Q, BLOCK_K,
+        SCALE, SOFTCAP, LATER, DESCRIBED, COMPUTE, HEAD_DIM, VALUE_DIM, HEAD_BLOCKS, VALUE_BLOCKS, BLOCK_Q, BLOCK_K,
     )  # fmt: skip
     if not all_finite(grad_q):  # GUARDED=True
         grad_q = add_to_grad_q(
-            tl.zeros((BLOCK_Q, HEAD_BLOCK), COMPUTE), lse2, delta, start, end, 0, 0, common, True, True,
-            SCALE, SOFTCAP, LATER, DESCRIBED, COMPUTE, HEAD_DIM, VALUE_DIM, HEAD_BLOCK, VALUE_BLOCK, BLOCK_Q, BLOCK_K,
+            zeros(BLOCK_Q, HEAD_BLOCKS, COMPUTE), lse2, delta, start, end, 0, 0, common, True, True,
+            SCALE, SOFTCAP, LATER, DESCRIBED, COMPUTE, HEAD_DIM, VALUE_DIM, HEAD_BLOCKS, VALUE_BLOCKS, BLOCK_Q, BLOCK_K,
         )  # fmt: skip
-    store_rows(grad_q_ptr, grad_q_strides, first, queries, grad_q * SCALE, BLOCK_Q, HEAD_DIM, HEAD_BLOCK)
+    store_rows(grad_q_ptr, grad_q_strides, first, queries, scaled(grad_q, SCALE), BLOCK_Q, HEAD_DIM, HEAD_BLOCKS)
 # --8<-- [end:grad_q]
 
 
@@ -621,8 +684,8 @@ def add_to_grad_k_v(
     COMPUTE: tl.constexpr,
     HEAD_DIM: tl.constexpr,
     VALUE_DIM: tl.constexpr,
-    HEAD_BLOCK: tl.constexpr,
-    VALUE_BLOCK: tl.constexpr,
+    HEAD_BLOCKS: tl.constexpr,
+    VALUE_BLOCKS: tl.constexpr,
     BLOCK_Q: tl.constexpr,
     BLOCK_K: tl.constexpr,
 ):
@@ -643,16 +706,16 @@ def add_to_grad_k_v(
         grad_here = head_of(grad_source, grad_strides, 0, head, 0, DESCRIBED)
         slope_ptr, bias_here = of_head(slopes_ptr, slopes_stride, bias_ptr, bias_strides, batch, head)
         q = load_rows(
-            q_here, q_strides, batch, head, begin_q, first, queries, BLOCK_Q, HEAD_DIM, HEAD_BLOCK, DESCRIBED
+            q_here, q_strides, batch, head, begin_q, first, queries, BLOCK_Q, HEAD_DIM, HEAD_BLOCKS, DESCRIBED
         )  # fmt: skip
         grad = load_rows(
-            grad_here, grad_strides, batch, head, begin_q, first, queries, BLOCK_Q, VALUE_DIM, VALUE_BLOCK, DESCRIBED
+            grad_here, grad_strides, batch, head, begin_q, first, queries, BLOCK_Q, VALUE_DIM, VALUE_BLOCKS, DESCRIBED
         )  # fmt: skip
         query = first + tl.arange(0, BLOCK_Q)
         number = (batch * heads + head).to(tl.int64) * rows + begin_q + query
         lse2 = tl.load(lse2_ptr + number, mask=query < queries, other=float("inf"))
         delta = tl.load(delta_ptr + number, mask=query < queries, other=0.0)
-        product_t = tl.dot(k, q.T, input_precision="ieee")
+        product_t = products(k, q, COMPUTE)
         score_t, derivative_t = scores_of(
             product_t, query[None, :], key, queries, keys, shift, slope_ptr, bias_here, bias_strides[2:],
             SCALE, SOFTCAP, LATER,
@@ -661,13 +724,13 @@ def add_to_grad_k_v(
         if MASKED:
             seen = visible(query[None, :], key, queries, keys, shift, left, right)
             p_t = tl.where(seen, p_t, 0.0)
-        grad_p_t = tl.dot(v, grad.T, input_precision="ieee")
+        grad_p_t = products(v, grad, COMPUTE)
         grad_product_t = p_t * (grad_p_t - delta[None, :]) * derivative_t
         if GUARDED:
             p_t, grad = poisoned(p_t, seen, grad)
             grad_product_t, q = poisoned(grad_product_t, seen, q)
-        grad_v = tl.dot(p_t.to(grad.dtype), grad, grad_v, input_precision="ieee", out_dtype=COMPUTE)
-        grad_k = tl.dot(grad_product_t.to(q.dtype), q, grad_k, input_precision="ieee", out_dtype=COMPUTE)
+        grad_v = add_weighted(grad_v, p_t, grad, COMPUTE)
+        grad_k = add_weighted(grad_k, grad_product_t, q, COMPUTE)
     return grad_k, grad_v
 
 
@@ -709,8 +772,8 @@ def grad_k_v_kernel(
     COMPUTE: tl.constexpr,
     HEAD_DIM: tl.constexpr,
     VALUE_DIM: tl.constexpr,
-    HEAD_BLOCK: tl.constexpr,
-    VALUE_BLOCK: tl.constexpr,
+    HEAD_BLOCKS: tl.constexpr,
+    VALUE_BLOCKS: tl.constexpr,
     SEQUENCES: tl.constexpr,
     BLOCK_Q: tl.constexpr,
     BLOCK_K: tl.constexpr,
@@ -733,10 +796,10 @@ def grad_k_v_kernel(
     grad_k_ptr = head_of(grad_k_ptr, grad_k_strides, batch, kv_head, begin_k, False)
     grad_v_ptr = head_of(grad_v_ptr, grad_v_strides, batch, kv_head, begin_k, False)
     k = load_rows(
-        k_source, k_strides, batch, kv_head, begin_k, first_key, keys, BLOCK_K, HEAD_DIM, HEAD_BLOCK, DESCRIBED
+        k_source, k_strides, batch, kv_head, begin_k, first_key, keys, BLOCK_K, HEAD_DIM, HEAD_BLOCKS, DESCRIBED
     )  # fmt: skip
     v = load_rows(
-        v_source, v_strides, batch, kv_head, begin_k, first_key, keys, BLOCK_K, VALUE_DIM, VALUE_BLOCK, DESCRIBED
+        v_source, v_strides, batch, kv_head, begin_k, first_key, keys, BLOCK_K, VALUE_DIM, VALUE_BLOCKS, DESCRIBED
     )  # fmt: skip
     # which queries see these keys: left and right, and so the shift, change sides
     start, whole, whole_end, end = tiles_seen(first_key, queries, -shift, right, left, BLOCK_K, BLOCK_Q)
@@ -747,26 +810,26 @@ def grad_k_v_kernel(
         slopes_stride, bias_ptr, bias_strides, heads, kv_head * group, group, rows, first_key, queries, keys, shift,
         left, right,
     )  # fmt: skip
-    grad_k = tl.zeros((BLOCK_K, HEAD_BLOCK), COMPUTE)
-    grad_v = tl.zeros((BLOCK_K, VALUE_BLOCK), COMPUTE)
+    grad_k = zeros(BLOCK_K, HEAD_BLOCKS, COMPUTE)
+    grad_v = zeros(BLOCK_K, VALUE_BLOCKS, COMPUTE)
     grad_k, grad_v = add_to_grad_k_v(  # MASKED=True
         grad_k, grad_v, start, end, whole, whole_end, common, True, False,
-        SCALE, SOFTCAP, LATER, DESCRIBED, COMPUTE, HEAD_DIM, VALUE_DIM, HEAD_BLOCK, VALUE_BLOCK, BLOCK_Q, BLOCK_K,
+        SCALE, SOFTCAP, LATER, DESCRIBED, COMPUTE, HEAD_DIM, VALUE_DIM, HEAD_BLOCKS, VALUE_BLOCKS, BLOCK_Q, BLOCK_K,
     )  # fmt: skip
     grad_k, grad_v = add_to_grad_k_v(  # MASKED=False
         grad_k, grad_v, whole, whole_end, 0, 0, common, False, False,
-        SCALE, SOFTCAP, LATER, DESCRIBED, COMPUTE, HEAD_DIM, VALUE_DIM, HEAD_BLOCK, VALUE_BLOCK, BLOCK_Q, BLOCK_K,
+        SCALE, SOFTCAP, LATER, DESCRIBED, COMPUTE, HEAD_DIM, VALUE_DIM, HEAD_BLOCKS, VALUE_BLOCKS, BLOCK_Q, BLOCK_K,
     )  # fmt: skip
     if not (all_finite(grad_k) and all_finite(grad_v)):  # GUARDED=True
-        grad_k = tl.zeros((BLOCK_K, HEAD_BLOCK), COMPUTE)
-        grad_v = tl.zeros((BLOCK_K, VALUE_BLOCK), COMPUTE)
+        grad_k = zeros(BLOCK_K, HEAD_BLOCKS, COMPUTE)
+        grad_v = zeros(BLOCK_K, VALUE_BLOCKS, COMPUTE)
         grad_k, grad_v = add_to_grad_k_v(
             grad_k, grad_v, start, end, 0, 0, common, True, True,
-            SCALE, SOFTCAP, LATER, DESCRIBED, COMPUTE, HEAD_DIM, VALUE_DIM, HEAD_BLOCK, VALUE_BLOCK, BLOCK_Q, BLOCK_K,
+            SCALE, SOFTCAP, LATER, DESCRIBED, COMPUTE, HEAD_DIM, VALUE_DIM, HEAD_BLOCKS, VALUE_BLOCKS, BLOCK_Q, BLOCK_K,
         )  # fmt: skip
     # what lies after the last key, finite or not, is in rows that are not stored
-    store_rows(grad_k_ptr, grad_k_strides, first_key, keys, grad_k * SCALE, BLOCK_K, HEAD_DIM, HEAD_BLOCK)
-    store_rows(grad_v_ptr, grad_v_strides, first_key, keys, grad_v, BLOCK_K, VALUE_DIM, VALUE_BLOCK)
+    store_rows(grad_k_ptr, grad_k_strides, first_key, keys, scaled(grad_k, SCALE), BLOCK_K, HEAD_DIM, HEAD_BLOCKS)
+    store_rows(grad_v_ptr, grad_v_strides, first_key, keys, grad_v, BLOCK_K, VALUE_DIM, VALUE_BLOCKS)
 # --8<-- [end:grad_k_v]
 
 
@@ -860,9 +923,9 @@ def launch(kernel, loaded, others, strided, cu_q, cu_k, slopes, bias, options: O
     """
     q, k, v, *_ = loaded
     (batch, heads, queries, head_dim), (kv_heads, keys), value_dim = q.shape, k.shape[1:3], v.shape[3]
-    blocks = block_of(head_dim), block_of(value_dim)
-    described = min(blocks) >= 64 and has_tma(q.device) and all(map(can_be_described, loaded))
-    tile = default_tile(kernel, q.dtype, *blocks, described)
+    blocks = blocks_of(head_dim), blocks_of(value_dim)
+    described = min(head_dim, value_dim) > 32 and has_tma(q.device) and all(map(can_be_described, loaded))
+    tile = default_tile(kernel, q.dtype, *map(sum, blocks), described)
     if kernel is grad_k_v_kernel:
         rows, block, programs = keys, tile["BLOCK_K"], batch * kv_heads
     else:
@@ -877,9 +940,12 @@ def launch(kernel, loaded, others, strided, cu_q, cu_k, slopes, bias, options: O
     strides = [x.stride()[:3] for x in (*loaded, *strided)]
     if described:
         heights = tile["BLOCK_Q"], tile["BLOCK_K"], tile["BLOCK_K"], tile["BLOCK_Q"]
-        widths = blocks[0], blocks[0], blocks[1], blocks[1]
-        sizes = zip(heights, widths, strict=True)
-        loaded = [describe(x, *size) for x, size in zip(loaded, sizes, strict=False)]
+        columns = blocks[0], blocks[0], blocks[1], blocks[1]
+        sizes = zip(heights, columns, strict=True)
+        loaded = [
+            tuple(describe(x, height, block) for block in pieces)
+            for x, (height, pieces) in zip(loaded, sizes, strict=False)
+        ]
     scale, softcap, left, right, top_left = options
     added = slopes is not None or bias is not None
     with torch.cuda.device_of(q):  # Triton launches on the current device, which need not be that of the tensors
@@ -890,7 +956,7 @@ def launch(kernel, loaded, others, strided, cu_q, cu_k, slopes, bias, options: O
             sequences, heads, heads // kv_heads, queries, keys, tiles, left, right,
             TOP_LEFT=top_left, SCALE=scale, SOFTCAP=softcap, LATER=scale > 0 and softcap is None and not added,
             DESCRIBED=described, COMPUTE=tl.float64 if q.dtype == torch.float64 else tl.float32,
-            HEAD_DIM=head_dim, VALUE_DIM=value_dim, HEAD_BLOCK=blocks[0], VALUE_BLOCK=blocks[1],
+            HEAD_DIM=head_dim, VALUE_DIM=value_dim, HEAD_BLOCKS=blocks[0], VALUE_BLOCKS=blocks[1],
             SEQUENCES=triton.next_power_of_2(sequences + 1), **tile,
         )  # fmt: skip
 # --8<-- [end:launches]
@@ -917,9 +983,15 @@ def served(x: torch.Tensor) -> torch.Tensor:
     return (x if near else x.contiguous()).resolve_neg()
 
 
-def block_of(width: int) -> int:
-    """Return the columns of a tile: a power of two, and 16 for the matrix units."""
-    return max(16, triton.next_power_of_2(width))
+def blocks_of(width: int) -> tuple[int, ...]:
+    """Return the columns of a tile, in one piece or two: powers of two, of at least 16 for the matrix units.
+
+    >>> blocks_of(64), blocks_of(80), blocks_of(100), blocks_of(192)
+    ((64,), (64, 16), (128,), (128, 64))
+    """
+    whole = max(16, triton.next_power_of_2(width))
+    half, rest = whole // 2, max(16, triton.next_power_of_2(width - whole // 2))
+    return (half, rest) if whole > 64 and rest < half else (whole,)
 
 
 def most_tiles(rows: int, sequences: int, block: int) -> int:
@@ -961,41 +1033,45 @@ def has_tma(device: torch.device) -> bool:
 
 
 def default_tile(
-    kernel, dtype: torch.dtype, head_block: int, value_block: int, described: bool = False
+    kernel, dtype: torch.dtype, head_columns: int, value_columns: int, described: bool = False
 ) -> dict[str, int]:
     """Return queries and keys of a tile, and how to compile for it, as measured on an H200.
 
     >>> default_tile(attention_kernel, torch.bfloat16, 128, 128, described=True)
     {'BLOCK_Q': 128, 'BLOCK_K': 64, 'num_warps': 4, 'num_stages': 2}
     """
-    widest = max(head_block, value_block)
-    forward, wide = kernel is attention_kernel, widest > 64
+    widest, forward = max(head_columns, value_columns), kernel is attention_kernel
     if dtype == torch.float64:
         tile = 16, 16, 4, 1
     elif dtype == torch.float32:
-        tile = (32, 32, 8, 2) if not wide else (32, 16, 8, 2) if forward else (16, 16, 8, 2)
-    elif widest > 128 and described:
-        narrow = head_block + value_block <= 384  # such as 192 columns, and values of 128
-        if forward:
-            tile = 128, 64, 8, 3 if narrow else 2
-        elif kernel is grad_q_kernel:
-            tile = 128, 64 if narrow else 32, 8, 2
-        else:
-            tile = (32, 128, 8, 2) if narrow else (64, 64, 8, 2)
-    elif widest > 128:
-        tile = (128, 64, 8, 2) if forward else (64, 64, 8, 2) if kernel is grad_q_kernel else (32, 64, 8, 2)
-    elif forward:
-        tile = (128, 64, 4, 2 if wide else 3) if described or not wide else (128, 64, 8, 2)
-    elif kernel is grad_q_kernel:
-        tile = (128, 64, 8, 3) if described and wide else (64, 64, 8, 2) if wide else (64, 64, 4, 3)
+        tile = (32, 32, 8, 2) if widest <= 64 else (32, 16, 8, 2) if forward else (16, 16, 8, 2)
     elif described:
-        tile = 64, 64, 4, 2 if wide else 3
+        tile = described_tile(kernel, widest, head_columns + value_columns)
+    elif widest > 64:
+        tile = (128, 64, 8, 2) if forward else (64, 64, 8, 2) if kernel is grad_q_kernel else (32, 64, 8, 2)
     else:
-        tile = (32, 64, 8, 2) if wide else (32, 128, 8, 3)
-    named = dict(zip(("BLOCK_Q", "BLOCK_K", "num_warps", "num_stages"), tile, strict=True))
-    if described and not wide and forward:
-        named["maxnreg"] = 168  # registers of a thread, so that three programs fit on a multiprocessor
-    return named
+        tile = (128, 64, 4, 3) if forward else (64, 64, 4, 3) if kernel is grad_q_kernel else (32, 128, 8, 3)
+    return dict(zip(("BLOCK_Q", "BLOCK_K", "num_warps", "num_stages"), tile, strict=True))
+
+
+def described_tile(kernel, widest: int, columns: int) -> tuple[int, int, int, int]:
+    """Return a tile that the TMA loads: what its rows leave room for, of registers and of shared memory.
+
+    Args:
+        widest: The columns of a head or of a value, whichever has more.
+        columns: Those of both.
+    """
+    if kernel is attention_kernel:
+        if widest <= 128:
+            return (64, 64, 4, 3) if widest <= 64 else (128, 64, 4, 3) if widest < 128 else (128, 64, 4, 2)
+        return (128, 64, 8, 3) if columns <= 384 else (128, 64, 8, 2)
+    if kernel is grad_q_kernel:
+        if widest < 128:
+            return 64, 64, 4, 3
+        return (128, 64, 8, 3) if columns <= 320 else (64, 64, 4, 3) if columns <= 384 else (128, 32, 8, 3)
+    if widest <= 128:
+        return (64, 64, 4, 3) if widest < 128 else (64, 64, 4, 2)
+    return (32, 64, 4, 3) if columns <= 320 else (32, 64, 4, 2) if columns <= 384 else (64, 64, 8, 2)
 
 
 # --8<-- [start:function]
