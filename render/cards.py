@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables of a page that a phone shows as cards: each row a card, each cell behind the title of its column."""
 
+import itertools
 import re
 from xml.etree.ElementTree import Element
 
@@ -9,6 +10,7 @@ from markdown.util import HTML_PLACEHOLDER_RE
 
 COLUMNS = 3  # a table of fewer fits
 CHARACTERS = 36  # a table with rows of so many fits, too
+SHORT = 16  # characters that stay on one line where there is room
 NUMBER = re.compile(r"\d[^A-Za-z]*$")
 
 
@@ -19,6 +21,9 @@ class Cards(Treeprocessor):
         for table in root.iter("table"):
             titles = [self._text(head) for head in table.iter("th")]
             rows = [cells for row in table.iter("tr") if (cells := row.findall("td"))]
+            for cell in itertools.chain(*rows):
+                if len(self._text(cell)) <= SHORT:
+                    cell.set("class", "short")
             if len(titles) < COLUMNS or self._fits(titles, rows):
                 continue
             for row in rows:

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Code and outputs that a narrow screen wraps: each long line on its own, so that what comes of it stands further in.
+"""Code and outputs that are wider than the screen wrap: each long line on its own, so that what comes of it stands
+further in.
 
-A short line fits a phone and stays as it is, so a page grows by its long lines only. What is set in columns would lose
-them: those lines stay whole, with less space between the columns, in letters as small as it takes and a phone can show,
-and scroll if that is not enough. A last column of words may wrap below itself, and a sentence between such lines, too.
-theme/assets/code.css does all that, below 600 px. Names joined by dots break after a dot, not inside a name.
+A short line fits a phone and stays as it is. What is set in columns would lose them: those lines stay whole, on a phone
+with less space between the columns, in letters as small as it takes and a screen can show, and scroll if that is not
+enough. A last column of words may wrap below itself, and a sentence between such lines, too. theme/assets/code.css does
+all that. Names joined by dots break after a dot, not inside a name.
 """
 
 import html
@@ -15,6 +16,7 @@ FITS = 40  # columns, on a screen of 320 px
 IN = 4  # columns that what comes of a line stands further in than the line
 PRE = r'<pre(?: id="__code_\w+"| class="(?:output|jp-OutputArea-output)[^>]*)?>'  # not the code of an explorer
 BLOCK = re.compile(rf"(?s)({PRE}(?:<span></span>|<nav\b.*?</nav>)*)<code([^>]*)>(.*?)</code></pre>")
+WIDE, SHRUNK = (76, 88), (93, 108)  # columns that fit in the two narrower widths of a desktop; of small letters
 EARLY = 20  # columns before the last one, which leave enough of a phone to wrap it in
 COLUMNS = re.compile(r"\S {2,}\S")
 NUMBER = re.compile(r" *([-−+.]?\d|-?inf|nan|$)")
@@ -32,12 +34,22 @@ def _wrapping(block: re.Match) -> str:
     begin, attributes, code = block.groups()
     lines = code.split("\n")
     texts = [html.unescape(re.sub(r"<[^>]+>", "", line)) for line in lines]
-    if all(len(text) <= FITS for text in texts):
+    if (columns := max(map(len, texts))) <= FITS:
         return block[0]
     if "<" not in code and in_columns(texts):  # no language, which has been colored
-        attributes += f' class="in-columns" style="--columns:{max(map(len, texts))};--kept:{{}}"'
-        return f"{begin}<code{_in_columns(texts, attributes)}</code></pre>"
+        return f"{begin}<code{attributes}{_in_columns(texts)}</code></pre>"
+    if "class=" not in begin:  # an output has the width of prose
+        attributes += _of_kind(_wide(columns, WIDE))
     return f"{begin}<code{attributes}>{_joined(zip(lines, texts, strict=True))}</code></pre>"
+
+
+def _wide(columns: int, steps: tuple[int, int]) -> list[str]:
+    """Return the class of a block that is wider than prose: there are two such widths, so that blocks line up."""
+    return [] if columns <= steps[0] else ["wide-code"] if columns <= steps[1] else ["widest-code"]
+
+
+def _of_kind(kinds: list[str]) -> str:
+    return f' class="{" ".join(kinds)}"' if kinds else ""
 
 
 def in_columns(lines: list[str]) -> bool:
@@ -46,21 +58,22 @@ def in_columns(lines: list[str]) -> bool:
     return gaps > 1 or any(BELOW.fullmatch(line) for line in lines)
 
 
-def _in_columns(texts: list[str], attributes: str) -> str:
-    """Return the lines of a text in columns; what may wrap is in a span, and so is what may go from a gap."""
+def _in_columns(texts: list[str]) -> str:
+    """Return the end of a tag, and the lines of a text in columns; what may wrap, and what may go, is in spans."""
     marked = {at for i, text in enumerate(texts) if BELOW.fullmatch(text) for at in (i - 1, i)}
     rows = {i for i, text in enumerate(texts) if i not in marked and COLUMNS.search(text.strip())}
     spare = set() if marked else _spare([texts[i] for i in sorted(rows)])
-    joined, kept = "", FITS
+    joined, columns, kept = "", FITS, FITS
     for i, text in enumerate(texts):
         without = {at for at in spare if at < len(text)} if i in rows else set()
-        line, last = _without(text, without), _last_column(text, without) if i in rows else 0
+        line, last = _without(text, without), _last_column(text, without) if i in rows else None
         if (width := len(text) - len(without)) <= FITS or i in marked or (i in rows and not last):
-            kept = max(kept, width)
+            columns, kept = max(columns, len(text)), max(kept, width)
             joined += f"{line}\n"
         else:
-            joined += _long(line, last or _indent(text))
-    return f"{attributes.format(kept)}>{_end(joined)}"
+            joined += _long(line, *(last or [_indent(text)]))
+    kinds = _of_kind(["in-columns", *_wide(columns, SHRUNK)])
+    return f'{kinds} style="--columns:{columns};--kept:{kept}">{_end(joined)}'
 
 
 def _spare(rows: list[str]) -> set[int]:
@@ -80,11 +93,14 @@ def _without(text: str, spare: set[int]) -> str:
     return "".join(f'<span class="spare">{part}</span>' if is_spare else part for is_spare, part in texts)
 
 
-def _last_column(text: str, spare: set[int]) -> int:
-    """Return where the last column of a line begins if it has words, and begins early enough to wrap; else 0."""
+def _last_column(text: str, spare: set[int]) -> tuple[int, int] | None:
+    """Return where the last column of a line begins, without what may go and with it, if it may wrap there.
+
+    It has words, and begins early enough.
+    """
     begin = [gap.end() - 1 for gap in COLUMNS.finditer(text)][-1]
     early = begin - sum(at < begin for at in spare)
-    return early if early <= EARLY and WORDS.search(text[begin:]) else 0
+    return (early, begin) if early <= EARLY and WORDS.search(text[begin:]) else None
 
 
 def _indent(text: str) -> int:
@@ -99,8 +115,10 @@ def _joined(lines) -> str:
     return _end(joined)
 
 
-def _long(line: str, by: int) -> str:
-    return f'<span class="long" style="--in:{by}">{line}\n</span>'
+def _long(line: str, by: int, full: int | None = None) -> str:
+    """``by``: how far in what comes of it stands; ``full``: where there is room for all gaps."""
+    more = f";--full:{full}" if full and full != by else ""
+    return f'<span class="long" style="--in:{by}{more}">{line}\n</span>'
 
 
 def _end(joined: str) -> str:

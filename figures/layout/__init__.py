@@ -35,14 +35,33 @@ def layout(recording: Recording, *, launch=None, target="sm_90", name=None, thre
     ]
     of = re.sub(r"\W+", "-", f"{recording.snippet} {launch or ''} {target} {name or 'first'}")
     id = f"layout-{of}"
-    pictures = [picture(drawn, id, thread)]
+    return render("layout/template.html", layout=drawn, picture=picture(drawn, id, thread), rows=rows)
+
+
+def picture(drawn: Layout, id: str, thread: int | None = None) -> Markup:
+    """Draw a layout. One of a single axis is drawn twice, for a phone in shorter rows; the style shows one of them.
+
+    Raise ``RecorderError`` if it is too wide.
+    """
+    sentences = (
+        f"Warp {warp}, threads {runs(threads)}: {drawn.where(threads)}." for warp, threads in enumerate(drawn.members())
+    )
+    parts, width, height = boxes(drawn, thread)
+    size = {"viewBox": f"0 0 {width} {height}", "width": width, "style": "max-width:none"}
     if len(drawn.shape) == 1:
-        pictures.append(picture(drawn, f"{id}-phone", thread, phone=True))
-    return render("layout/template.html", layout=drawn, pictures=pictures, rows=rows)
+        phone, across, down = boxes(drawn, thread, phone=True)
+        parts = [
+            svg.element("svg", *parts, class_="layout-wide", viewBox=f"0 0 {width} {height}"),
+            svg.element("svg", *phone, class_="layout-phone", viewBox=f"0 0 {across} {down}"),
+        ]
+        size = {"style": f"--wide:{width};--high:{height};--phone:{across};--long:{down}"}
+    return svg.picture(
+        id, drawn.sentence(), " ".join(sentences), *parts, class_="layout-picture", color=f"var(--{svg.pid(0)})", **size
+    )
 
 
-def picture(drawn: Layout, id: str, thread: int | None = None, *, phone=False) -> Markup:
-    """Draw a layout; for a ``phone`` with half as many boxes in a row. Raise ``RecorderError`` if it is too wide."""
+def boxes(drawn: Layout, thread: int | None = None, *, phone=False) -> tuple[list[Markup], int, int]:
+    """Return what a picture shows, its width and its height; for a ``phone`` with half as many boxes in a row."""
     holders, flat = drawn.holders(), len(drawn.shape) == 1
     held = [min(a, b) for a, b in zip(drawn.per_thread, drawn.shape, strict=True)]
     across, down = held[-1], 1 if flat else held[0]  # elements in a box
@@ -80,14 +99,7 @@ def picture(drawn: Layout, id: str, thread: int | None = None, *, phone=False) -
         parts.append(_text(left, y + 14, f"and {rows - ROWS} rows more, not drawn", ink="ink-muted"))
         y += 20
     width = right + after if phone else max(right + 76, 440)
-    sentences = (
-        f"Warp {warp}, threads {runs(threads)}: {drawn.where(threads)}." for warp, threads in enumerate(drawn.members())
-    )
-    kind = "layout-picture" + " layout-picture--phone" * phone
-    return svg.picture(
-        id, drawn.sentence(), " ".join(sentences), *parts, class_=kind, viewBox=f"0 0 {width} {y + 2}",
-        width=width, style="max-width:" + ("100%;height:auto" if phone else "none"), color=f"var(--{svg.pid(0)})",
-    )  # fmt: skip
+    return parts, width, y + 2
 
 
 def _names(threads: list[int]) -> str:

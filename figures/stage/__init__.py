@@ -8,6 +8,7 @@ from recorder.project import ROOT
 from recorder.recording import Recording
 from recorder.source import line_of
 
+WRAPS = 240  # characters of a line that wraps; longer ones, with a list of a hundred registers, would fill a screen
 NAMES = {
     "ttir": "Triton IR",
     "ttgir": "TritonGPU IR",
@@ -24,7 +25,8 @@ def stage(recording: Recording, *, launch=None, target=..., stage=..., only=None
     lines = numbered(recording, launch, target, stage)
     texts = set(printed.matching([text for _, text in lines], only))
     shown = [(number, text) for number, text in lines if text in texts]
-    return render("stage/template.html", stage=stage, name=f"{NAMES[stage]} for {target}", lines=shown)
+    long = any(len(text) > WRAPS for _, text in shown)
+    return render("stage/template.html", stage=stage, name=f"{NAMES[stage]} for {target}", lines=shown, long=long)
 
 
 def numbered(recording: Recording, launch: str | None, target: str, stage: str) -> list[tuple[int, str]]:

@@ -13,6 +13,7 @@ from figures.templates import render
 from recorder.project import RecorderError, nearest
 from recorder.recording import Benchmark, Recording
 
+UNITS = {"s", "ms", "µs", "ns", "GB", "MB", "bytes", "GB/s", "TFLOP/s"}
 FAR = 1.5  # a share beyond that would press all others together: its bar ends where the column does
 
 
@@ -48,9 +49,11 @@ def table(recording: Recording, *, name=..., share_of=None, rows=None, lines=Non
     ]
     key = "bars: shares, with a mark at 1" if drawn else ""
     caption = " · ".join(filter(None, (data.ylabel, key)))
+    unit, caption = (data.ylabel, "") if caption in UNITS else ("", caption)  # which needs no line of its own
     label = f"{name} by {data.xlabel}: {', '.join(data.lines.values())}"  # another snippet's may have the same name,
     label += f"; {len(rows)} rows from {rows[0]}" if rows else ""  # and a page may show one in parts
-    return render("table/template.html", label=label, caption=caption, titles=map(_breakable, titles), rows=body)
+    titles = map(_breakable, titles)
+    return render("table/template.html", label=label, caption=caption, unit=unit, titles=titles, rows=body)
 
 
 def _cells(data: Benchmark, shown: list, spread: bool) -> list[list]:

@@ -25,7 +25,7 @@ from render.views.registry import view
 NOT_TO_COPY = re.compile(r"_(bug|measured|counted|compiled)$")
 PARTS = ("Args", "Returns", "Raises")
 RAISES = re.compile(r"^Raises\b|\berrors are those of\b", re.M)
-WIDTH, INDENT = 76, " " * 4  # columns of a signature
+WIDTH, INDENT = 70, " " * 4  # columns of a signature, in a frame
 
 
 @dataclass(frozen=True)
@@ -104,6 +104,7 @@ def signature(node: ast.FunctionDef) -> str:
     if len(line := f"{node.name}({', '.join(given)}){end}") <= WIDTH:
         return line
     whole = ", ".join(argument.replace(" ", "\xa0") for argument in given)  # which is not broken in two
+    whole = whole.replace("*, ", "*,\xa0")  # the sign goes with what it is for
     lines = textwrap.wrap(f"{whole},", WIDTH, initial_indent=INDENT, subsequent_indent=INDENT, break_long_words=False)
     return "\n".join([f"{node.name}(", *lines, f"){end}"]).replace("\xa0", " ")
 

@@ -20,7 +20,10 @@ TRIES = 3
 
 # --8<-- [start:tuner]
 def three_tries(call, quantiles):
-    """Count the tuner's tries and return the same time for each: a timer that finds all configs equally fast."""
+    """Count the tuner's tries and return the same time for each.
+
+    To this timer, all configs are equally fast.
+    """
     for _ in range(TRIES):
         call()
     return [1.0 for _ in quantiles]

@@ -38,6 +38,7 @@ LAYOUTS = [
 def drawn(parsed: Layout, **options):
     """The boxes of a picture: the threads named in each, and the shade."""
     root = ET.fromstring(picture(parsed, "id", **options))
+    root = root.find(f"{SVG}svg[@class='layout-wide']") or root
     boxes = [rect for rect in root.iter(f"{SVG}rect")]
     names = [text.text for text in root.iter(f"{SVG}text") if text.get("text-anchor") == "middle"]
     return list(zip(names, boxes, strict=True))
@@ -91,6 +92,7 @@ def test_every_thread_holds_what_triton_says(given):
 @pytest.mark.parametrize("given", LAYOUTS, ids=str)
 def test_a_picture_has_every_element_once(given):
     root = ET.fromstring(picture(given, "id"))
+    root = root.find(f"{SVG}svg[@class='layout-wide']") or root
     rest = [t.text for t in root.iter(f"{SVG}text") if "not drawn" in t.text]
     boxes = drawn(given)
     side = prod(min(a, b) for a, b in zip(given.per_thread, given.shape, strict=True))
@@ -100,8 +102,8 @@ def test_a_picture_has_every_element_once(given):
 
 @pytest.mark.parametrize("given", [one for one in LAYOUTS if len(one.shape) == 1], ids=str)
 def test_all_of_a_row_fits_a_phone(given):
-    root = ET.fromstring(picture(given, "id", phone=True))
-    assert float(root.get("width")) <= 344
+    root = ET.fromstring(picture(given, "id")).find(f"{SVG}svg[@class='layout-phone']")
+    assert float(root.get("viewBox").split()[2]) <= 344
     assert [box.get("fill-opacity") for box in root.iter(f"{SVG}rect")] == [
         box.get("fill-opacity") for _, box in drawn(given)
     ]
@@ -148,7 +150,7 @@ def test_words():
 def test_the_figure():
     shown = layout(recorded(FLAT.strip(), LOAD.strip("\n")), thread=1)
     assert f"<code>{escape(str(LAYOUTS[0]))}</code>" in shown
-    assert shown.count("<svg") == shown.count('stroke-width="2"') == 2, "a phone has its own"
+    assert shown.count('class="layout-') - 1 == shown.count('stroke-width="2"') == 2, "a phone has its own"
     table = shown.partition("As a table")[2]
     assert re.findall('<th scope="row">(.*?)</th>', table) == [str(warp) for warp in range(8)]
     assert "<span>32–63</span></td>" in table and "<span>thread 32: elements 128–131</span></td>" in table

@@ -31,8 +31,9 @@ def numbers(*rows):
 
 
 def test_the_unit_stands_over_the_table_where_there_is_one():
-    assert "<caption>ns</caption>" in shown([1.0])
-    assert "<caption>" not in shown([1.0], ylabel="")
+    assert "n <small>numbers in ns</small></th>" in shown([1.0]) and "<caption>" not in shown([1.0])
+    assert "<caption>cycles for a step</caption>" in shown([1.0], ylabel="cycles for a step")
+    assert "<caption>" not in shown([1.0], ylabel="") and "<small>" not in shown([1.0], ylabel="")
 
 
 def test_numbers_have_three_digits():

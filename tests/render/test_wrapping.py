@@ -60,6 +60,15 @@ def test_words_stay_two_blanks_apart():
     assert re.sub('<span class="spare"> +</span>', "", shown).splitlines()[0] == "size  of what it is"
 
 
+@pytest.mark.parametrize("columns, kind", [(76, ""), (77, "wide-code"), (88, "wide-code"), (89, "widest-code")])
+def test_code_wider_than_prose_has_one_of_two_widths(columns, kind):
+    line = "x" * columns
+    assert f"""<code{f' class="{kind}"' if kind else ""}>""" in with_wrapping(
+        f"<pre><span></span><code>{line}</code></pre>"
+    )
+    assert "wide" not in with_wrapping(f'<pre class="output"><code>{line}</code></pre>'), "this wraps"
+
+
 def test_an_arrow_stays_below_what_it_points_at():
     text = "    x = tl.load(pointers_of_a_long_name, mask=mask)\n        ^\nthe arrow points at a column, in one line"
     lines = text.splitlines()
@@ -71,7 +80,7 @@ def test_an_arrow_stays_below_what_it_points_at():
 def test_a_last_column_of_words_wraps_below_itself():
     rows = "mask     from memory\nother    the value that a load puts where its mask is off, 0 or another one"
     shown, _, kept = in_columns(rows)
-    assert '<span class="long" style="--in:7">other<span class="spare">  </span>  the value that' in shown
+    assert '<span class="long" style="--in:7;--full:9">other<span class="spare">  </span>  the value that' in shown
     assert kept == FITS
 
 

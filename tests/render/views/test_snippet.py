@@ -190,8 +190,14 @@ def test_a_long_signature_is_broken_between_arguments():
     written = "a: torch.Tensor, b=1, /, *rest, key: int | None = None, last: str = 'x' * 30, **more"
     node = ast.parse(f"def f({written}): ...").body[0]
     assert signature(node).splitlines() == [
-        "f(", "    a: Tensor, b=1, /, *rest, key: int | None = None, last: str = 'x' * 30,", "    **more,", ")",
+        "f(", "    a: Tensor, b=1, /, *rest, key: int | None = None,", "    last: str = 'x' * 30, **more,", ")",
     ]  # fmt: skip
+
+
+def test_a_lone_star_stays_with_what_follows():
+    written = ", ".join(f"argument_{i}" for i in range(5)) + ", *, key: int | None = None"
+    lines = signature(ast.parse(f"def f({written}): ...").body[0]).splitlines()
+    assert lines[2] == "    *, key: int | None = None,"
 
 
 def test_the_first_sentence():
