@@ -9,9 +9,9 @@ from tests.processes import run_code
 
 ROOT = Path(__file__).resolve().parent.parent
 SEEN = """
-import json
+import hashlib, json, operator
 from unittest import mock
-import torch, triton, triton.language as tl
+import numpy as np, torch, triton, triton.language as tl
 from triton.runtime import interpreter
 from tests.interpreter import spare_work
 
@@ -50,6 +50,43 @@ def refused(size):
     except Exception as error:
         return repr(error)
 
+def operands():
+    dtypes = tl.int1, tl.int8, tl.uint8, tl.int32, tl.int64, tl.float16, tl.bfloat16, tl.float64, tl.float8e5
+    rows = [tl.arange(0, 4).to(tl.float32).to(dtype) for dtype in dtypes]
+    blocks = [of for row in rows for of in (row, row[:, None], row[None, :], tl.sum(row.to(tl.float32)).to(row.dtype))]
+    pointer = tl.pointer_type(tl.float32)
+    address = tl.tensor(interpreter.TensorHandle(np.array([64], np.uint64), pointer), pointer)
+    others = [address, address + rows[3], tl.constexpr(2), tl.arange(0, 8), tl.arange(0, 8)[:, None]]
+    return [*blocks, *others, True, 3, -1, 2**40, 2.5]
+
+def result(work, *given):
+    try:
+        found = work(*given)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    if not isinstance(found, tl.tensor):  # of two constants
+        return repr(found)
+    handle = found.handle
+    return f"{found.type} {found.shape} {found.numel} {handle.dtype} {handle.data.dtype} {handle.data.tolist()}"
+
+def operated():
+    names = "add sub mul truediv floordiv mod and_ or_ lshift rshift lt eq".split()
+    works = [getattr(operator, name) for name in names]
+    works += [lambda a, b: tl.where(a < b, a, b), lambda a, b: a.to(b.type), lambda a, b: tl.maximum(a, b)]
+    scope = interpreter._patch_lang(kernel.fn)
+    given, found = operands(), []
+    for work in works:
+        results = [result(work, a, b) for a in given for b in given]
+        found.append([len(set(results)), hashlib.sha256(repr(results).encode()).hexdigest()])
+    scope.restore()
+    return found
+
+def handle(dtype):
+    try:
+        return str(interpreter.TensorHandle(np.zeros(1), dtype))
+    except ValueError as error:
+        return str(error)
+
 def np_dtype(of):
     try:
         return str(interpreter._get_np_dtype(of))
@@ -65,7 +102,8 @@ def seen():
     dtypes += [tl.pointer_type(tl.int8)]
     dtypes += [tl.block_type(dtype, [4]) for dtype in dtypes]
     values += [refused(size) for size in (8, 8.0, 3, 2**21)]
-    return [*found, values, [np_dtype(dtype) for dtype in dtypes]]
+    values += [handle(dtype) for dtype in (tl.float32, tl.float64, tl.pointer_type(tl.int8))]
+    return [*found, values, [np_dtype(dtype) for dtype in dtypes], operated()]
 %s
 print(json.dumps(seen()))
 """
@@ -78,7 +116,8 @@ def test_it_computes_and_replaces_the_same():
         assert done.returncode == 0, done.stderr
         seen.append(json.loads(done.stdout))
     assert seen[0] == seen[1]
-    replaced, but_one, values, dtypes = seen[0]
+    replaced, but_one, values, dtypes, operated = seen[0]
     assert {"triton.language.load", "triton.language.core.load", "tensor.__add__"} <= set(replaced)
     assert but_one == [name for name in replaced if name != "triton.language.abs"] != replaced
-    assert len(set(values)) == 9 and len(set(dtypes)) > 10
+    assert len(set(values)) == 12 and len(set(dtypes)) > 10
+    assert len({digest for _, digest in operated}) == 15 and min(results for results, _ in operated) > 20, operated
