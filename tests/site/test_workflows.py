@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from recorder.effects import statements
 from tests.limits import HANGS
 
 ROOT = Path(__file__).parents[2]
@@ -99,9 +100,8 @@ def test_every_package_that_a_snippet_imports_is_pinned_for_a_gpu():
     packages = packages_distributions() | {
         "cupy": ["cupy-cuda13x"], "numba": ["numba-cuda"], "torchvision": ["torchvision"],
     }  # fmt: skip
-    nodes = [
-        node for path in (ROOT / "snippets").rglob("*.py") for node in ast.walk(ast.parse(path.read_text("utf-8")))
-    ]
+    trees = [ast.parse(path.read_text("utf-8")) for path in (ROOT / "snippets").rglob("*.py")]
+    nodes = [node for tree in trees for node in statements(tree)]
     imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     imported |= {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
     others = {name.partition(".")[0] for name in imported} - sys.stdlib_module_names - {"snippets", "recorder"}

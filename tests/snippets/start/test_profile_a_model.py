@@ -76,7 +76,8 @@ def test_at_most(share, times):
     assert snippet.at_most(share) == pytest.approx(times)
 
 
-def test_prints_shares_that_add_up(capsys):
+def test_prints_shares_that_add_up(capsys, monkeypatch):
+    monkeypatch.setattr(snippet, "CALLS", 2)
     snippet.main()
     printed = sections(capsys.readouterr().out)
     said = numbers(printed["numbers"])
