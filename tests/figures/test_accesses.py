@@ -253,7 +253,7 @@ def test_many_names_take_a_second_line():
     shown = ", ".join(names)
     assert " ".join(text for _, text in lines if text in shown and text.startswith("a_tensor")) == shown
     width = float(ET.fromstring(svg).get("viewBox").split()[2])
-    assert all(float(x) + 7.2 * len(text) <= width for x, text in lines)
+    assert width <= 358 and all(float(x) + 7.2 * len(text) <= width for x, text in lines)
 
 
 def test_the_table_has_the_same_in_text():
