@@ -280,14 +280,9 @@ def scores_of(
 
 
 @triton.jit
-def of_head(slopes_ptr, slopes_stride, bias_ptr, bias_strides, batch, head):
-    """Return where a head's slope is, and where its bias begins."""
-    if slopes_ptr is not None:
-        slopes_ptr += batch * slopes_stride + head
-    if bias_ptr is not None:
-        stride_batch, stride_head, _, _ = bias_strides
-        bias_ptr += tl.cast(batch, tl.int64) * stride_batch + tl.cast(head, tl.int64) * stride_head
-    return slopes_ptr, bias_ptr
+def bias_offset(strides, batch, head):
+    stride_batch, stride_head, _, _ = strides
+    return tl.cast(batch, tl.int64) * stride_batch + tl.cast(head, tl.int64) * stride_head
 
 
 @triton.jit
@@ -450,13 +445,16 @@ def attention_kernel(
     k_source = head_of(k_source, k_strides, batch, kv_head, begin_k, DESCRIBED)
     v_source = head_of(v_source, v_strides, batch, kv_head, begin_k, DESCRIBED)
     out_ptr = head_of(out_ptr, out_strides, batch, head, begin_q, False)
-    slope_ptr, bias_ptr = of_head(slopes_ptr, slopes_stride, bias_ptr, bias_strides, batch, head)
+    if slopes_ptr is not None:
+        slopes_ptr += batch * slopes_stride + head
+    if bias_ptr is not None:
+        bias_ptr += bias_offset(bias_strides, batch, head)
     q = load_rows(
         q_source, q_strides, batch, head, begin_q, first, queries, BLOCK_Q, HEAD_DIM, HEAD_BLOCKS, DESCRIBED
     )  # fmt: skip
     start, whole, whole_end, end = tiles_seen(first, keys, shift, left, right, BLOCK_Q, BLOCK_K)
     common = (
-        q, k_source, v_source, k_strides, v_strides, batch, kv_head, begin_k, slope_ptr, bias_ptr, bias_strides[2:],
+        q, k_source, v_source, k_strides, v_strides, batch, kv_head, begin_k, slopes_ptr, bias_ptr, bias_strides[2:],
         first, queries, keys, shift, left, right,
     )  # fmt: skip
     maximum = tl.full((BLOCK_Q,), -float("inf"), COMPUTE)
@@ -621,7 +619,10 @@ def grad_q_kernel(
     grad_source = head_of(grad_source, grad_strides, batch, head, begin_q, DESCRIBED)
     out_ptr = head_of(out_ptr, out_strides, batch, head, begin_q, False)
     grad_q_ptr = head_of(grad_q_ptr, grad_q_strides, batch, head, begin_q, False)
-    slope_ptr, bias_ptr = of_head(slopes_ptr, slopes_stride, bias_ptr, bias_strides, batch, head)
+    if slopes_ptr is not None:
+        slopes_ptr += batch * slopes_stride + head
+    if bias_ptr is not None:
+        bias_ptr += bias_offset(bias_strides, batch, head)
     q = load_rows(
         q_source, q_strides, batch, head, begin_q, first, queries, BLOCK_Q, HEAD_DIM, HEAD_BLOCKS, DESCRIBED
     )  # fmt: skip
@@ -644,7 +645,7 @@ def grad_q_kernel(
     tl.store(lse2_ptr + number, lse2, mask=query < queries)
     start, whole, whole_end, end = tiles_seen(first, keys, shift, left, right, BLOCK_Q, BLOCK_K)
     common = (
-        q, grad, k_source, v_source, k_strides, v_strides, batch, kv_head, begin_k, slope_ptr, bias_ptr,
+        q, grad, k_source, v_source, k_strides, v_strides, batch, kv_head, begin_k, slopes_ptr, bias_ptr,
         bias_strides[2:], first, queries, keys, shift, left, right,
     )  # fmt: skip
     grad_q = zeros(BLOCK_Q, HEAD_BLOCKS, COMPUTE)
@@ -704,7 +705,11 @@ def add_to_grad_k_v(
             first = tl.where(first < hole, first, first + (hole_end - hole))
         q_here = head_of(q_source, q_strides, 0, head, 0, DESCRIBED)
         grad_here = head_of(grad_source, grad_strides, 0, head, 0, DESCRIBED)
-        slope_ptr, bias_here = of_head(slopes_ptr, slopes_stride, bias_ptr, bias_strides, batch, head)
+        slope_ptr, bias_here = slopes_ptr, bias_ptr
+        if slopes_ptr is not None:
+            slope_ptr += batch * slopes_stride + head
+        if bias_ptr is not None:
+            bias_here += bias_offset(bias_strides, batch, head)
         q = load_rows(
             q_here, q_strides, batch, head, begin_q, first, queries, BLOCK_Q, HEAD_DIM, HEAD_BLOCKS, DESCRIBED
         )  # fmt: skip

@@ -57,13 +57,13 @@ class Case(NamedTuple):
 
 CASES = {
     "head_dim 64": Case("cudnn", head_dim=64, value_dim=64),
-    "head_dim 128": Case("lesson cudnn flash"),
-    "packed": Case("lesson flash", length=0),
     "head_dim 80": Case("cudnn", head_dim=80, value_dim=80),
     "head_dim 96": Case("cudnn", head_dim=96, value_dim=96),
+    "head_dim 128": Case("lesson cudnn flash"),
     "head_dim 160": Case("cudnn", head_dim=160, value_dim=160),
     "head_dim 192, values 128": Case("cudnn", head_dim=192),
     "head_dim 256": Case("flash", head_dim=256, value_dim=256),
+    "packed": Case("lesson flash", length=0),
     "window of 1,024": Case("flex", window=WINDOW),
 }
 # --8<-- [end:cases]
