@@ -125,11 +125,11 @@ def spare_work():
                 return broadcast_one(self, left, sizes), broadcast_one(self, right, sizes)
         return broadcast(self, left, right)
 
-    def check_both(self, left, right, left_ptr=False, right_ptr=False, arithmetic_check=True, div_or_mod=False):
-        alike = type(left) is type(right) is tl.tensor and left.dtype is right.dtype
-        if alike and not (div_or_mod or left.dtype.is_ptr()):
-            return self.broadcast_impl_value(left, right)
-        return check(self, left, right, left_ptr, right_ptr, arithmetic_check, div_or_mod)
+    def check_both(self, lhs, rhs, allow_lhs_ptr=False, allow_rhs_ptr=False, arithmetic_check=True, div_or_mod=False):
+        alike = type(lhs) is type(rhs) is tl.tensor and lhs.dtype is rhs.dtype
+        if alike and not (div_or_mod or lhs.dtype.is_ptr()):
+            return self.broadcast_impl_value(lhs, rhs)
+        return check(self, lhs, rhs, allow_lhs_ptr, allow_rhs_ptr, arithmetic_check, div_or_mod)
 
     def cast_to(self, value, dtype, fp_downcast_rounding=None):
         return value if value.dtype is dtype.scalar else cast(self, value, dtype, fp_downcast_rounding)

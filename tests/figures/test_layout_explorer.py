@@ -176,7 +176,7 @@ def test_begins_as_the_recorded_launch(page):
     others = page.locator("#other .layout__rows i").all_inner_texts()
     assert others == [str(thread) for _ in range(8) for thread in range(32)]
     assert chosen(page, "other") == ["1"] * 8
-    assert not page.locator("#layout svg").is_visible() and query(page) == ""
+    assert not page.locator("#layout .layout-picture").is_visible() and query(page) == ""
     assert page.locator("#layout .layout__rows").get_attribute("aria-label") == text(page, "summary")
 
 
@@ -337,7 +337,7 @@ def test_moving_or_copying_the_element_makes_no_second_one(page):
 
 def test_without_javascript_the_picture_stands(open_page):
     page = open_page(java_script_enabled=False)
-    assert page.locator("#layout svg").is_visible() and not page.locator("#layout form").is_visible()
+    assert page.locator("#layout .layout-picture").is_visible() and not page.locator("#layout form").is_visible()
     assert page.get_by_role("img", name="1,024 elements, 8 warps of 32 threads").count() == 1
     assert page.locator("#layout .layout__line").inner_text() == str(Layout((1024,), (4,), (32,), (8,), (0,)))
 
