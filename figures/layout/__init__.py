@@ -75,7 +75,7 @@ def boxes(drawn: Layout, thread: int | None = None, *, phone=False) -> tuple[lis
     elif columns > COLUMNS:
         raise RecorderError(f"{columns} threads side by side are too many to draw; this figure draws {COLUMNS}")
     rows = drawn.shape[-1] // (columns * across) if flat else drawn.shape[0] // down
-    left = max(54, 8 + 7 * len(f"{drawn.shape[-1] - columns * across}–{drawn.shape[-1] - 1}")) if flat else 70
+    left = max(60, 8 + 7 * len(f"{drawn.shape[-1] - columns * across}–{drawn.shape[-1] - 1}")) if flat else 70
     right = left + columns * pitch + 6
     parts = [
         _text(left - 8, 13, "elements" if flat else "row", text_anchor="end", ink="ink-muted"),
