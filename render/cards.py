@@ -11,6 +11,7 @@ from markdown.util import HTML_PLACEHOLDER_RE
 COLUMNS = 3  # a table of fewer fits
 CHARACTERS = 36  # a table with rows of so many fits, too
 SHORT = 16  # characters that stay on one line where there is room
+NONE = {"", "–", "—"}  # a card does without
 NUMBER = re.compile(r"\d[^A-Za-z]*$")
 
 
@@ -23,7 +24,7 @@ class Cards(Treeprocessor):
             rows = [cells for row in table.iter("tr") if (cells := row.findall("td"))]
             for cell in itertools.chain(*rows):
                 if len(self._text(cell)) <= SHORT:
-                    cell.set("class", "short")
+                    cell.set("class", "short none" if self._text(cell) in NONE else "short")
             if len(titles) < COLUMNS or self._fits(titles, rows):
                 continue
             for row in rows:

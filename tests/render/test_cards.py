@@ -59,10 +59,17 @@ def test_a_table_that_fits_stays_as_it_is(columns):
     assert not any(cell.has_attr("data-title") for cell in cells("\n".join(lines)))
 
 
-@pytest.mark.parametrize("columns, titled", [(5, 0), (6, 6)])
-def test_a_recorded_table_of_many_columns_says_of_which_column_each_number_is(columns, titled):
-    """A phone shows it row by row. Fewer columns fit, or scroll below the first."""
-    titles = [f"column {i}" for i in range(columns)]
+def test_a_card_leaves_out_a_cell_that_says_nothing():
+    page = cells(f"| a | b | c | d | e |\n|---|---|---|---|---|\n| one | {'long ' * 8} | – | | 0 |\n")
+    assert ["none" in cell.get("class", []) for cell in page] == [False, False, True, True, False]
+
+
+@pytest.mark.parametrize(
+    "columns, title, titled", [(5, "column", 0), (6, "column", 6), (5, "torch.compile", 5), (4, "compiled", 0)]
+)
+def test_a_recorded_table_of_many_columns_says_of_which_column_each_number_is(columns, title, titled):
+    """A phone shows it row by row. Fewer columns, and narrow ones, fit."""
+    titles = [f"{title} {i}" for i in range(columns)]
     macro = environment().from_string('{% from "macros.html" import table %}{{ table("all", titles, rows) }}')
     page = BeautifulSoup(macro.render(titles=titles, rows=[range(columns)]), "html.parser")
     assert [cell.text for cell in page.select("td")] == [str(i) for i in range(columns)]

@@ -239,6 +239,9 @@ def check_on_a_phone(page):
         " getComputedStyle(code).overflowX !== 'visible').map(code => code.parentElement.outerHTML.slice(0, 100))"
     )
     assert not unreachable, "Material leaves out the keyboard where nothing hovers"
+    beside = "all => all.filter(it => it.clientWidth && it.scrollWidth > it.clientWidth + 1).map(it => it.textContent)"
+    tables = page.locator("article :is(.table-scroll, .md-typeset__scrollwrap)")
+    assert not tables.evaluate_all(beside), "a table's rows are cards where it has no room"
 
 
 def check_text_of_figures(page):
