@@ -2,8 +2,8 @@
 """Online softmax, wrong on purpose. Do not copy this.
 
 ``no_rescale_bug`` rescales the sum, but not the accumulator, when the maximum grows. The right kernels are those of
-``attention.py``. The short one of them, ``online_softmax_kernel``, is run here on a tile of which nothing is seen:
-``-inf - -inf`` is NaN, which ``attention_kernel`` guards against.
+``attention_tiles.py`` and ``attention.py``. The short one, ``online_softmax_kernel``, is run here on a tile of which
+nothing is seen: ``-inf - -inf`` is NaN, which ``attention_kernel`` guards against.
 
 Run it on a GPU with ``python attention_bug.py``, or with ``TRITON_INTERPRET=1`` in the interpreter.
 """
@@ -12,7 +12,7 @@ import torch
 import triton
 import triton.language as tl
 
-from snippets.fusion.attention import online_softmax_kernel, toy
+from snippets.fusion.attention_tiles import online_softmax_kernel, toy
 
 
 # --8<-- [start:no_rescale]

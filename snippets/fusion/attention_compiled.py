@@ -24,7 +24,6 @@ import sys
 
 import torch
 import triton
-import triton.language as tl
 from triton import knobs
 from triton.compiler import ASTSource
 
@@ -43,11 +42,11 @@ def compiled(head_dim: int, described: bool = True, limited: bool = True):
     """
     if not isinstance(attention_kernel, triton.JITFunction):
         raise ValueError("TRITON_INTERPRET=1 is set: unset it to compile")
-    tile = default_tile(attention_kernel, torch.bfloat16, head_dim, described)
+    tile = default_tile(torch.bfloat16, head_dim, described)
     options = {name: tile.pop(name) for name in list(tile) if not name.startswith("BLOCK")}
     if not limited:
         del options["maxnreg"]
-    flags = {"SCALE": head_dim**-0.5, "CAUSAL": False, "DESCRIBED": described, "COMPUTE": tl.float32}
+    flags = {"SCALE": head_dim**-0.5, "CAUSAL": False, "DESCRIBED": described}
     constants = flags | {"HEAD_DIM": head_dim} | tile
     source = lambda rows: f"tensordesc<bf16[1, 1, {rows}, {head_dim}]>" if described else "*bf16"
     keys = source(tile["BLOCK_K"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention, measured: TFLOP/s of ``attention.py``, of cuDNN's and of FlashAttention-2, as torch calls them.
+"""Attention, measured: TFLOP/s of ours, of cuDNN's and of FlashAttention-2, as torch calls them.
 
 - :func:`ladder`: TFLOP/s of the forward step by step: four kernels of torch, ours by pointers, ours by descriptors
 - :func:`forward`: TFLOP/s of each, and ours as shares of the others
@@ -27,7 +27,7 @@ import triton
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from snippets.fusion import attention as snippet
-from snippets.fusion.attention import attention
+from snippets.fusion.attention_backward import attention
 from snippets.fusion.long_softmax_measured import check_alike, with_backward
 from snippets.tools.benchmarking import Timing, compare
 from snippets.tools.benchmarking_cold import Rotation, operands_in_rotation

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention small enough to watch: eight queries, eight keys, and what is kept after each tile of two keys.
+"""Attention small enough to watch: one query by online softmax; then eight queries, and what is kept after each tile.
 
-The scores are whole numbers: ``q`` holds them, and ``k`` is a unit matrix, so ``q @ kᵀ`` gives them back. The value of
-key ``i`` is ``i + 1`` in every column. ``online_softmax_kernel`` of ``attention.py`` goes through the keys of a query,
-two at a time; run on the first keys alone, it says what is kept after them. ``attention`` itself, and torch, give the
+``online_softmax_kernel`` goes through the scores of one query, a tile at a time, and keeps the maximum so far, the sum
+of the weights, and the sum of weight times value. The scores of the eight queries are whole numbers: ``q`` holds them,
+and ``k`` is a unit matrix, so ``q @ kᵀ`` gives them back. The value of key ``i`` is ``i + 1`` in every column. Run on
+the first keys alone, the kernel says what is kept after them. ``attention`` of ``attention.py``, and torch, give the
 results to compare with, without a mask and with the causal one.
 
 Source: Milakov and Gimelshein, *Online normalizer calculation for softmax*, 2018.
@@ -13,8 +14,9 @@ Run it on a GPU with ``python attention_tiles.py``, or with ``TRITON_INTERPRET=1
 
 import torch
 import triton
+import triton.language as tl
 
-from snippets.fusion.attention import attention, online_softmax_kernel, state
+from snippets.fusion.attention import attention
 
 TILE = 2
 SCORES = (
@@ -27,6 +29,49 @@ SCORES = (
     (2, 1, 3, 5, 0, 4, 2, 1),
     (0, 1, 2, 3, 4, 3, 5, 6),
 )
+
+
+# --8<-- [start:online]
+@triton.jit
+def online_softmax_kernel(
+    score_ptr,
+    value_ptr,
+    out_ptr,
+    n,
+    BLOCK: tl.constexpr,
+):
+    maximum, total, accumulator = -float("inf"), 0.0, 0.0
+    for begin in range(0, n, BLOCK):
+        offsets = begin + tl.arange(0, BLOCK)
+        score = tl.load(
+            score_ptr + offsets, mask=offsets < n, other=-float("inf")
+        )
+        value = tl.load(value_ptr + offsets, mask=offsets < n, other=0.0)
+        new_maximum = tl.maximum(maximum, tl.max(score, axis=0))
+        rescale = tl.exp(maximum - new_maximum)
+        weight = tl.exp(score - new_maximum)
+        total = total * rescale + tl.sum(weight, axis=0)
+        accumulator = accumulator * rescale + tl.sum(weight * value, axis=0)
+        maximum = new_maximum
+    tl.store(out_ptr, maximum)
+    tl.store(out_ptr + 1, total)
+    tl.store(out_ptr + 2, accumulator)
+# --8<-- [end:online]
+
+
+# --8<-- [start:toy]
+def toy(device):
+    """Return the scores of one query with twelve keys, and a value of each key."""
+    scores = torch.tensor([1.0, 3, 2, 0, 2, 5, 4, 1, 3, 0, 4, 2], device=device)
+    return scores, torch.arange(1.0, 13, device=device)
+
+
+def state(scores, values, n: int, block: int) -> list[float]:
+    """Return maximum, sum and weighted sum of values after the first ``n`` scores, in tiles of ``block``."""
+    out = torch.empty(3, device=scores.device)
+    online_softmax_kernel[(1,)](scores, values, out, n, BLOCK=block)
+    return out.tolist()
+# --8<-- [end:toy]
 
 
 # --8<-- [start:example]
@@ -60,6 +105,18 @@ def main():
     device = "cuda" if isinstance(online_softmax_kernel, triton.JITFunction) else "cpu"
     if device == "cuda" and not torch.cuda.is_available():
         raise SystemExit("no GPU found; set TRITON_INTERPRET=1 to run this in Triton's interpreter, on the CPU")
+
+    print("## online softmax")
+    scores, values = toy(device)
+    print("scores:", *(f"{score:.0f}" for score in scores.tolist()))
+    print("values:", *(f"{value:.0f}" for value in values.tolist()))
+    for n in range(4, 13, 4):
+        maximum, total, accumulator = state(scores, values, n, block=4)
+        print(f"after {n}, maximum: {maximum:.0f}")
+        print(f"after {n}, sum: {total:.4f}")
+        print(f"after {n}, accumulator: {accumulator:.4f}")
+    print(f"result: {accumulator / total:.4f}")
+    print(f"torch: {scores.softmax(0) @ values:.4f}")
 
     q, k, v = example(device)
     print("## scores")

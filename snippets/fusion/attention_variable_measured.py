@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention over packed sequences, measured: beside padding them to one length, and beside torch's own function.
 
-- :func:`packed`: milliseconds of each side, *forward*, or *both*, with the gradients; and by how many times of ours
+- :func:`packed`: milliseconds of each side, in the forward; and by how many times of ours
 
 16 sequences of 16 heads of 128, as many keys as queries, causal, bfloat16, normally distributed; their lengths are
 
@@ -27,7 +27,7 @@ import triton
 
 from snippets.fusion.attention import attention
 from snippets.fusion.attention_variable import attention_variable
-from snippets.fusion.long_softmax_measured import check_alike, with_backward
+from snippets.fusion.long_softmax_measured import check_alike
 from snippets.tools.benchmarking import Timing
 from snippets.tools.benchmarking_cold import compare_in_rotation
 
@@ -36,9 +36,6 @@ CASES = {
     "mixed": tuple(range(256, 4097, 256)),
     "one long": (256,) * 15 + (4096,),
     "equal": (2048,) * 16,
-}
-STEPS = {"mixed, forward": (CASES["mixed"], "forward")} | {
-    f"{case}, both": (lengths, "both") for case, lengths in CASES.items()
 }
 
 
@@ -69,8 +66,8 @@ def by_heads(x: torch.Tensor, lengths: tuple[int, ...]) -> torch.Tensor:
     return x.view(len(lengths), max(lengths), HEADS, HEAD_DIM).transpose(1, 2)
 
 
-def make(rows: int, tensors: int) -> list[torch.Tensor]:
-    return [torch.randn(rows, HEADS, HEAD_DIM, device="cuda", dtype=torch.bfloat16) for _ in range(tensors)]
+def make(rows: int) -> list[torch.Tensor]:
+    return [torch.randn(rows, HEADS, HEAD_DIM, device="cuda", dtype=torch.bfloat16) for _ in range(3)]
 
 
 # --8<-- [end:sides]
@@ -78,31 +75,18 @@ def make(rows: int, tensors: int) -> list[torch.Tensor]:
 
 # --8<-- [start:measure]
 @functools.cache
-def measure(lengths: tuple[int, ...], step: str) -> dict[str, Timing]:
-    """Return the milliseconds of each side, forward or both."""
+def measure(lengths: tuple[int, ...]) -> dict[str, Timing]:
+    """Return the milliseconds of each side."""
     torch.manual_seed(0)
-    cu, tensors = begins(lengths), 3 if step == "forward" else 4  # q, k, v, and the gradient of the result
+    cu = begins(lengths)
     sides = {
         "ours": lambda q, k, v: attention_variable(q, k, v, cu, cu, causal=True),
         "torch": in_torch(cu, max(lengths)),
     }
-    of_padded = {"padded": padded(lengths)}
-    if step == "both":
-        sides, of_padded = ({name: with_backward(run) for name, run in each.items()} for each in (sides, of_padded))
-        of_padded = {name: with_transposed_gradient(run, lengths) for name, run in of_padded.items()}
-    check_alike(sides, make(sum(lengths), tensors), "torch")
-    found = compare_in_rotation(sides, functools.partial(make, sum(lengths), tensors), rounds=3, steady=True)
-    rows = len(lengths) * max(lengths)
-    return found | compare_in_rotation(of_padded, functools.partial(make, rows, tensors), rounds=3, steady=True)
-
-
-def with_transposed_gradient(run, lengths: tuple[int, ...]):
-    """Return ``run`` with its gradient transposed, too: the result of padding has heads before rows."""
-
-    def with_it(q, k, v, grad):
-        return run(q, k, v, by_heads(grad, lengths))
-
-    return with_it
+    check_alike(sides, make(sum(lengths)), "torch")
+    found = compare_in_rotation(sides, functools.partial(make, sum(lengths)), rounds=3, steady=True)
+    of_padded, rows = {"padded": padded(lengths)}, len(lengths) * max(lengths)
+    return found | compare_in_rotation(of_padded, functools.partial(make, rows), rounds=3, steady=True)
 
 
 # --8<-- [end:measure]
@@ -113,7 +97,7 @@ def with_transposed_gradient(run, lengths: tuple[int, ...]):
     triton.testing.Benchmark(
         plot_name="packed",
         x_names=["case"],
-        x_vals=list(STEPS),
+        x_vals=list(CASES),
         ylabel="ms",
         line_arg="what",
         line_vals=["ours", "padded", "torch", "by_padding", "by_torch"],
@@ -123,7 +107,7 @@ def with_transposed_gradient(run, lengths: tuple[int, ...]):
 )
 def packed(case, what):
     """Milliseconds: median, fastest and slowest of 3 rounds; and how many times as long as ours the others take."""
-    found = measure(*STEPS[case])
+    found = measure(CASES[case])
     if what.startswith("by_"):
         return found["padded" if what == "by_padding" else "torch"].median / found["ours"].median
     timing = found[what]

@@ -26,7 +26,7 @@ from torch.nn.attention import flex_attention as flex
 
 from snippets.fusion import attention_measured as lesson_measured
 from snippets.fusion import attention_variable_measured as packed_measured
-from snippets.fusion.attention import attention as lesson_attention
+from snippets.fusion.attention_backward import attention as lesson_attention
 from snippets.fusion.attention_variable import attention_variable as lesson_variable
 from snippets.fusion.long_softmax_measured import check_alike, with_backward
 from snippets.library.attention import attention, attention_variable
@@ -90,15 +90,16 @@ def in_flex(case: Case):
     return torch.compile(functools.partial(flex.flex_attention, block_mask=mask), dynamic=False)
 
 
-def sides_of(case: Case) -> dict:
-    """Return the functions of q, k and v that take part."""
+def sides_of(case: Case, step: str) -> dict:
+    """Return the functions of q, k and v that take part. The lesson's for packed sequences has no gradient."""
     if not case.length:
         cu = packed_measured.begins(LENGTHS, DEVICE)
-        return {
+        sides = {
             "ours": lambda q, k, v: attention_variable(q, k, v, cu, cu, causal=True),
             "lesson": lambda q, k, v: lesson_variable(q, k, v, cu, cu, causal=True),
             "flash": packed_measured.in_torch(cu, max(LENGTHS)),
         }
+        return sides if step == "forward" else {name: run for name, run in sides.items() if name != "lesson"}
     window = (case.window - 1 if case.window else None, 0)
     sides = {"ours": functools.partial(attention, window=window)}
     if "lesson" in case.sides:
@@ -136,7 +137,7 @@ def measure(name: str, step: str) -> dict[str, Timing]:
     """Return the milliseconds of each side, forward or both."""
     torch.manual_seed(0)
     case = CASES[name]
-    sides = sides_of(case)
+    sides = sides_of(case, step)
     if step == "both":
         sides = {side: with_backward(run) for side, run in sides.items()}
     sets = operands_in_rotation(lambda: operands(case, step))
