@@ -154,7 +154,6 @@ def attend(
 ):
     """Return the result of a tile of queries, and ``lse`` of each."""
     FACTOR: tl.constexpr = SCALE * LOG2E
-    query = first + tl.arange(0, BLOCK_Q)[:, None]
     maximum = tl.full((BLOCK_Q,), -float("inf"), tl.float32)
     total = tl.zeros((BLOCK_Q,), tl.float32)
     accumulator = tl.zeros((BLOCK_Q, HEAD_DIM), tl.float32)
@@ -171,6 +170,7 @@ def attend(
             )  # fmt: skip
             score = tl.dot(q, k.T, input_precision="ieee")
             if MASKED:
+                query = first + tl.arange(0, BLOCK_Q)[:, None]
                 key = begin + tl.arange(0, BLOCK_K)[None, :]
                 seen = visible(query, key, queries, keys, CAUSAL)
                 score = tl.where(seen, score, -float("inf"))
@@ -335,6 +335,7 @@ def use_descriptors(*tensors: torch.Tensor) -> bool:
     return x.shape[3] in DESCRIBED_HEAD_DIMS and has_tma(x.device) and all(map(can_be_described, tensors))
 
 
+# --8<-- [start:can]
 def can_be_described(x: torch.Tensor) -> bool:
     """Return whether the TMA can load ``x``: 16 bits, and rows at multiples of 16 bytes, each in a place of its own.
 
@@ -345,6 +346,7 @@ def can_be_described(x: torch.Tensor) -> bool:
     steps = [stride * x.itemsize for size, stride in zip(x.shape[:3], x.stride()[:3], strict=True) if size > 1]
     fits = all(step % 16 == 0 and 0 < step < 2**40 for step in steps)
     return x.itemsize == 2 and x.numel() > 0 and x.data_ptr() % 16 == 0 and fits
+# --8<-- [end:can]
 
 
 @functools.cache

@@ -210,7 +210,6 @@ def grad_k_v_kernel(
         v_source, v_strides, batch, kv_head, begin, keys,
         BLOCK_K, HEAD_DIM, DESCRIBED,
     )  # fmt: skip
-    key = begin + tl.arange(0, BLOCK_K)[:, None]
     grad_k = tl.zeros((BLOCK_K, HEAD_DIM), tl.float32)
     grad_v = tl.zeros((BLOCK_K, HEAD_DIM), tl.float32)
     start, whole = queries_of(begin, queries, keys, CAUSAL, BLOCK_Q, BLOCK_K)
@@ -237,6 +236,7 @@ def grad_k_v_kernel(
             delta = tl.load(delta_ptr + number, mask=query < queries, other=0)
             score_t = tl.dot(k, q.T, input_precision="ieee")
             if not WHOLE:
+                key = begin + tl.arange(0, BLOCK_K)[:, None]
                 seen = key <= query[None, :] + (keys - queries)
                 score_t = tl.where(seen, score_t, -float("inf"))
             p_t = tl.exp2(score_t * FACTOR - lse[None, :])

@@ -52,11 +52,12 @@ def compiled(head_dim: int, described: bool = True, limited: bool = True):
     keys = source(tile["BLOCK_K"])
     types = {"q_source": source(tile["BLOCK_Q"]), "k_source": keys, "v_source": keys}
     types |= {"out_ptr": "*bf16", "lse_ptr": "*fp32"} | dict.fromkeys(constants, "constexpr")
+    types |= dict.fromkeys(("q_strides", "k_strides", "v_strides", "out_strides"), ("i32",) * 3)
     names = attention_kernel.arg_names
-    signature = {name: types.get(name, "i32") for name in names}
-    lengths = "heads", "group", "queries", "keys"  # which attention_kernel does not specialize on
-    sixteens = [i for i, name in enumerate(names) if signature[name][0] in "*i" and name not in lengths]
-    kernel = ASTSource(attention_kernel, signature, constants, {(i,): [["tt.divisibility", 16]] for i in sixteens})
+    signature = {name: types.get(name, "i32") for name in names}  # i32: lengths, which it does not specialize on
+    sixteens = [(i,) for i, name in enumerate(names) if signature[name][0] == "*"]
+    sixteens += [(i, axis) for i, name in enumerate(names) if name.endswith("_strides") for axis in range(3)]
+    kernel = ASTSource(attention_kernel, signature, constants, {place: [["tt.divisibility", 16]] for place in sixteens})
     return triton.compile(kernel, target=HOPPER, options=options)
 # --8<-- [end:compile]
 

@@ -88,6 +88,14 @@ def rows_of_sequence(cu_ptr, sequence, sequences, total):
 
 
 # --8<-- [start:kernel]
+@triton.jit
+def head_at(ptr, strides, begin, head):
+    """Return where a sequence's rows of a head begin."""
+    _, stride_head, stride_row = strides
+    ptr += tl.cast(begin, tl.int64) * stride_row
+    return ptr + tl.cast(head, tl.int64) * stride_head
+
+
 @triton.jit(
     do_not_specialize=[
         "sequences", "total_q", "total_k", "group", "tiles"
@@ -136,22 +144,22 @@ def variable_kernel(
         begin_k, keys = rows_of_sequence(
             cu_k_ptr, sequence, sequences, total_k
         )
-        q_ptr += tl.cast(begin_q, tl.int64) * q_strides[2]
-        k_ptr += tl.cast(begin_k, tl.int64) * k_strides[2]
-        v_ptr += tl.cast(begin_k, tl.int64) * v_strides[2]
-        out_ptr += tl.cast(begin_q, tl.int64) * out_strides[2]
+        q_ptr = head_at(q_ptr, q_strides, begin_q, head)
+        k_ptr = head_at(k_ptr, k_strides, begin_k, head // group)
+        v_ptr = head_at(v_ptr, v_strides, begin_k, head // group)
+        out_ptr = head_at(out_ptr, out_strides, begin_q, head)
         # --8<-- [start:as_before]
         q = load_rows(
-            q_ptr, q_strides, 0, head, first, queries,
+            q_ptr, q_strides, 0, 0, first, queries,
             BLOCK_Q, HEAD_DIM, False,
         )  # fmt: skip
         out, _ = attend(
-            q, k_ptr, v_ptr, k_strides, v_strides, 0, head // group,
+            q, k_ptr, v_ptr, k_strides, v_strides, 0, 0,
             first, queries, keys,
             SCALE, CAUSAL, False, HEAD_DIM, BLOCK_Q, BLOCK_K,
         )  # fmt: skip
         store_rows(
-            out_ptr, out_strides, 0, head, first, queries, out,
+            out_ptr, out_strides, 0, 0, first, queries, out,
             BLOCK_Q, HEAD_DIM,
         )  # fmt: skip
         # --8<-- [end:as_before]

@@ -15,7 +15,19 @@ import torch
 from contract import LAYOUTS, READS, Host, cases, layouts_of, pattern_of
 from guards import as_if_compiled, check_same_bits, without_memory
 
-from snippets.fusion import attention, autograd, decoding, dropout, long_softmax, norms, rope, scan, swiglu, topk
+from snippets.fusion import (
+    attention,
+    attention_backward,
+    autograd,
+    decoding,
+    dropout,
+    long_softmax,
+    norms,
+    rope,
+    scan,
+    swiglu,
+    topk,
+)
 from snippets.fusion import attention_variable as variable
 from snippets.fusion import cross_entropy as entropy
 from snippets.fusion import histogram as histograms
@@ -578,17 +590,19 @@ HOSTS = {
     **{
         f"{module.__name__.rpartition('.')[2]}.{function.__name__}": Host(
             function, given, refuses=f"device sparse bfloat16 compiled {more}", kernel=kernel, on_gpu=on_gpu,
-            second="" if module in (dropout, decoding, entropy) else f"{function.__name__} has no gradient",
-            keeps="q" if module in (attention, variable) else "",
+            second=f"{function.__name__} has no gradient" if module in (attention_backward, scan) else "",
+            keeps="q" if module is attention_backward else "",
             reads={"gradient": "q, k or v requires a gradient.*no_grad",
                    "sparse": f"{READS['sparse']}|{{name}} must be int32, contiguous"},
         )
         for module, function, given, kernel, more, on_gpu in (
             (attention, attention.attention, lambda: dict.fromkeys("qkv", ones(1, 1, 2, 16)), "attention_kernel",
-             "devices", lambda on: attention.check_arguments(**dict.fromkeys("qkv", on(1, 1, 2, 16)))),
+             "devices gradient", lambda on: attention.check_arguments(1.0, **dict.fromkeys("qkv", on(1, 1, 2, 16)))),
+            (attention_backward, attention_backward.attention, lambda: dict.fromkeys("qkv", ones(1, 1, 2, 16)), "",
+             "devices", None),
             (variable, variable.attention_variable,
              lambda: dict.fromkeys("qkv", ones(3, 1, 16)) | dict.fromkeys(("cu_seqlens_q", "cu_seqlens_k"), BEGINS),
-             "variable_kernel", "devices", None),
+             "", "devices gradient", None),
             (decoding, decoding.decode_attention, lambda: dict.fromkeys("qkv", ones(1, 1, 2, 16)), "parts_kernel",
              "devices gradient", lambda on: decoding.check_arguments(*[on(1, 1, 2, 16)] * 3)),
             (dropout, dropout.dropout, lambda: {"x": ones(2, 3)}, "add_dropout_kernel", "",

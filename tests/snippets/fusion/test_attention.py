@@ -291,7 +291,7 @@ def test_offsets_are_computed_in_64_bits():
 
 def test_a_gradient_is_refused(device):
     q, k, v = inputs(1, 1, 1, 2, 3, device=device)
-    with pytest.raises(ValueError, match="q, k or v requires a gradient, which attention_backward.py"):
+    with pytest.raises(ValueError, match=r"q, k or v requires a gradient, which attention_backward\.py"):
         attention(q, k.requires_grad_(), v)
     with torch.no_grad():
         attention(q, k, v)

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from snippets.fusion import attention_bug as snippet
-from snippets.fusion.attention import attention, online_softmax_kernel, toy
+from snippets.fusion.attention import attention
+from snippets.fusion.attention_tiles import online_softmax_kernel, toy
 
 silent = pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # of NumPy in the interpreter: -inf - -inf
 

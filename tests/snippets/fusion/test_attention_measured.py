@@ -11,7 +11,7 @@ from torch.nn.attention import SDPBackend
 
 from snippets.fusion import attention_measured as measured
 from snippets.fusion import long_softmax_measured
-from snippets.fusion.attention import attention
+from snippets.fusion.attention_backward import attention
 from snippets.tools.benchmarking import Timing
 
 MARKS = [value for value in vars(measured).values() if isinstance(value, triton.testing.Mark)]

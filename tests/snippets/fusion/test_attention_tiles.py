@@ -25,6 +25,22 @@ def test_what_is_kept_is_that_of_the_keys_so_far(query, causal, device):
     )
 
 
+@pytest.mark.parametrize("block", [1, 2, 4, 16])
+def test_the_online_softmax_of_one_query(device, block):
+    scores, values = snippet.toy(device)
+    for n in range(1, 13):
+        maximum, total, accumulator = snippet.state(scores, values, n, block)
+        seen = scores[:n].double()
+        weights = (seen - seen.max()).exp()
+        assert maximum == seen.max()
+        assert math.isclose(total, weights.sum().item(), rel_tol=1e-6)
+        assert math.isclose(accumulator, (weights * values[:n].double()).sum().item(), rel_tol=1e-6)
+        if block == 4:  # what lies behind them is not read
+            behind = [torch.cat([x[:n], x.new_full((8,), math.nan)]) for x in (scores, values)]
+            assert snippet.state(*behind, n, block) == [maximum, total, accumulator]
+    assert snippet.state(scores, values, 0, block) == [-math.inf, 0.0, 0.0]
+
+
 def test_with_the_causal_mask_ten_of_sixteen_tiles_are_gone_through(device):
     tiles = {(query // 2, n) for query in range(8) for n, _ in snippet.states(query, True, device)}
     assert len(tiles) == 10

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention over packed sequences: result and gradients of torch in float64, sequence by sequence, whatever the
-lengths, heads, strides and dtypes, those of the incoming gradient, too; no sequence sees another, nothing outside is
-touched, also where ``cu_seqlens`` is wrong; tiles that see nothing are not gone through; the same by the custom op and
-under ``torch.compile``."""
+"""Attention over packed sequences: torch's result in float64, sequence by sequence, whatever the lengths, heads,
+strides and dtypes; no sequence sees another, nothing outside is touched, also where ``cu_seqlens`` is wrong; tiles that
+see nothing are not gone through."""
 
 import contextlib
 import re
@@ -16,7 +15,6 @@ import triton.language as tl
 from compiled import compiled
 from guards import (
     Guarded,
-    as_if_compiled,
     check_inside,
     check_same_bits,
     handed_out,
@@ -28,13 +26,8 @@ from hypothesis import strategies as st
 from triton.runtime.interpreter import interpreter_builder as builder
 
 from snippets.fusion import attention_variable as snippet
-from snippets.fusion.attention_variable import (
-    attention_variable,
-    attention_variable_op,
-    head_at,
-    lse_at,
-    rows_of_sequence,
-)
+from snippets.fusion.attention import DTYPES
+from snippets.fusion.attention_variable import attention_variable, rows_of_sequence
 
 SMALL = {"BLOCK_Q": 16, "BLOCK_K": 16, "num_warps": 1, "num_stages": 1}
 silent = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of NumPy in the interpreter
@@ -52,12 +45,12 @@ LAYOUTS = {
 @contextlib.contextmanager
 def small_tiles(yes=True):
     """Tiles of 16 rows, so that short sequences have several."""
-    with mock.patch.object(snippet, "default_tile", lambda *_: SMALL) if yes else contextlib.nullcontext():
+    with mock.patch.object(snippet, "default_tile", lambda *_, **__: SMALL) if yes else contextlib.nullcontext():
         yield
 
 
 def served(device):
-    return [dtype for dtype in snippet.DTYPES if device == "cuda" or dtype != torch.bfloat16]
+    return [dtype for dtype in DTYPES if device == "cuda" or dtype != torch.bfloat16]
 
 
 def begins(lengths, device):
@@ -69,33 +62,20 @@ def numbers(shape, dtype, device, seed=0):
     return torch.randn(shape, generator=random, dtype=torch.float64).to(device, dtype)
 
 
-def operands(total_q, total_k, heads, kv_heads, head_dim, dtype, device, layouts=("contiguous",) * 4, seed=0):
-    shapes = [(total_q, heads, head_dim), *[(total_k, kv_heads, head_dim)] * 2, (total_q, heads, head_dim)]
+def operands(total_q, total_k, heads, kv_heads, head_dim, dtype, device, layouts=("contiguous",) * 3, seed=0):
+    shapes = [(total_q, heads, head_dim), *[(total_k, kv_heads, head_dim)] * 2]
     each = [numbers(shape, dtype, device, seed + i) for i, shape in enumerate(shapes)]
     return [LAYOUTS[name](x) if x.numel() else x for name, x in zip(layouts, each, strict=True)]
 
 
-def exact(q, k, v, grad, cu_q, cu_k, **options):
-    inputs = [x.detach().double().requires_grad_() for x in (q, k, v)]
-    out = snippet.by_sequence(*inputs, cu_q, cu_k, **options)
-    if not out.requires_grad:
-        return [out, *map(torch.zeros_like, inputs)]
-    grads = torch.autograd.grad(out, inputs, grad.double(), allow_unused=True)
-    return [out.detach(), *(torch.zeros_like(x) if g is None else g for g, x in zip(grads, inputs, strict=True))]
-
-
-def found_by(function, q, k, v, grad, cu_q, cu_k, **options):
-    inputs = [x.detach().requires_grad_() for x in (q, k, v)]
-    out = function(*inputs, cu_q, cu_k, **options)
-    return [out.detach(), *torch.autograd.grad(out, inputs, grad)]
+def exact(q, k, v, cu_q, cu_k, **options):
+    return snippet.by_sequence(*(x.double() for x in (q, k, v)), cu_q, cu_k, **options)
 
 
 def check(found, wanted, dtype):
-    tolerance = {torch.float16: 4e-3, torch.bfloat16: 3e-2, torch.float32: 2e-5, torch.float64: 1e-12}[dtype]
-    for name, a, b in zip(("out", "grad_q", "grad_k", "grad_v"), found, wanted, strict=True):
-        assert (a.shape, a.dtype, a.is_contiguous()) == (b.shape, dtype, True), name
-        size = b.abs().max() if b.numel() else 0
-        assert ((a.double() - b).abs() <= tolerance * (1 + size)).all(), name
+    tolerance = {torch.float16: 4e-3, torch.bfloat16: 3e-2, torch.float32: 2e-5}[dtype]
+    assert (found.shape, found.dtype, found.is_contiguous()) == (wanted.shape, dtype, True)
+    assert torch.allclose(found.double(), wanted, rtol=tolerance, atol=tolerance)
 
 
 around_tiles = st.sampled_from([0, 1, 5, 15, 16, 17, 33])  # rows, with tiles of 16
@@ -103,16 +83,15 @@ around_tiles = st.sampled_from([0, 1, 5, 15, 16, 17, 33])  # rows, with tiles of
 
 @pytest.mark.long  # a GPU's kernels are compiled for each head_dim and dtype
 @silent
-@example([(3, 5), (0, 4), (2, 0), (17, 33)], 2, 1, True, ("contiguous",) * 4, 0, torch.float32, 16, None, 0)
-@example([(40, 20), (1, 1)], 4, 2, True, ("of qkv", "one head for all", "heads first", "one row for all"), 0,
-         torch.float64, 16, 0.3, 3)  # fmt: skip
-@example([], 1, 1, False, ("contiguous",) * 4, 0, torch.float32, 16, None, 5)
+@example([(3, 5), (0, 4), (2, 0), (17, 33)], 2, 1, True, ("contiguous",) * 3, 0, torch.float32, 16, None, 0)
+@example([(40, 20), (1, 1)], 4, 2, True, ("of qkv", "one head for all", "heads first"), 0, torch.float32, 16, 0.3, 3)
+@example([], 1, 1, False, ("contiguous",) * 3, 0, torch.float32, 16, None, 5)
 @given(
     lengths=st.lists(st.tuples(around_tiles, around_tiles), min_size=0, max_size=3),
     kv_heads=st.integers(1, 2), group=st.integers(1, 2), causal=st.booleans(),
-    layouts=st.tuples(*[st.sampled_from(list(LAYOUTS))] * 4), seed=st.integers(0, 99),
-    dtype=st.sampled_from([torch.float16, torch.float32, torch.float64]), head_dim=st.sampled_from([16, 32]),
-    scale=st.sampled_from([None, 0.3, 0.0, -0.2]), rest=st.integers(0, 18),
+    layouts=st.tuples(*[st.sampled_from(list(LAYOUTS))] * 3), seed=st.integers(0, 99),
+    dtype=st.sampled_from([torch.float16, torch.float32]), head_dim=st.sampled_from([16, 32]),
+    scale=st.sampled_from([None, 0.3]), rest=st.integers(0, 18),
 )  # fmt: skip
 def test_as_torch_computes_it_in_float64(
     device, lengths, kv_heads, group, causal, layouts, seed, dtype, head_dim, scale, rest
@@ -122,7 +101,7 @@ def test_as_torch_computes_it_in_float64(
     given_ = operands(total_q, total_k, kv_heads * group, kv_heads, head_dim, dtype, device, layouts, seed)
     options = {"causal": causal, "scale": scale}
     with small_tiles():
-        found = found_by(attention_variable, *given_, cu_q, cu_k, **options)
+        found = attention_variable(*given_, cu_q, cu_k, **options)
     check(found, exact(*given_, cu_q, cu_k, **options), dtype)
 
 
@@ -131,7 +110,7 @@ def test_by_the_tiles_of_the_snippet(device, causal):
     lengths = [(130, 70), (0, 3), (1, 129)]
     cu_q, cu_k = (begins([pair[i] for pair in lengths], device) for i in (0, 1))
     given_ = operands(131, 202, 2, 1, 16, torch.float32, device)
-    found = found_by(attention_variable, *given_, cu_q, cu_k, causal=causal)
+    found = attention_variable(*given_, cu_q, cu_k, causal=causal)
     check(found, exact(*given_, cu_q, cu_k, causal=causal), torch.float32)
 
 
@@ -139,76 +118,39 @@ def test_by_the_tiles_of_the_snippet(device, causal):
 def test_tiles_that_are_not_square(device, block_q, block_k):
     cu_q, cu_k = begins([20, 40], device), begins([35, 30], device)
     given_ = operands(60, 65, 2, 1, 16, torch.float32, device)
-    with mock.patch.object(snippet, "default_tile", lambda *_: SMALL | {"BLOCK_Q": block_q, "BLOCK_K": block_k}):
-        found = found_by(attention_variable, *given_, cu_q, cu_k, causal=True)
+    with mock.patch.object(snippet, "default_tile", lambda *_, **__: SMALL | {"BLOCK_Q": block_q, "BLOCK_K": block_k}):
+        found = attention_variable(*given_, cu_q, cu_k, causal=True)
     check(found, exact(*given_, cu_q, cu_k, causal=True), torch.float32)
 
 
 def test_each_tensor_by_its_own_strides(device):
     """Those of q are no other's."""
     cu_q, cu_k = begins([20, 5], device), begins([7, 18], device)
-    layouts = "heads first", "of qkv", "one head for all", "of qkv"
+    layouts = "heads first", "of qkv", "one head for all"
     given_ = operands(25, 25, 4, 2, 16, torch.float32, device, layouts)
-    found = found_by(attention_variable, *given_, cu_q, cu_k)
+    found = attention_variable(*given_, cu_q, cu_k)
     check(found, exact(*given_, cu_q, cu_k), torch.float32)
 
 
-def test_gradcheck(device):
-    cu_q, cu_k = begins([2, 0, 3], device), begins([3, 1, 2], device)
-    q, k, v, _ = operands(6, 6, 2, 1, 16, torch.float64, device)
-    inputs = [x.requires_grad_() for x in (q, k, v)]
-    for function in (attention_variable, lambda *given: attention_variable_op(*given[:5], 0.25, given[5])[0]):
-        of_inputs = lambda q, k, v, function=function: (
-            function(q, k, v, cu_q, cu_k, causal=True) if function is attention_variable
-            else function(q, k, v, cu_q, cu_k, True)
-        )  # fmt: skip
-        assert torch.autograd.gradcheck(of_inputs, inputs, fast_mode=True)
-
-
-def test_the_number_that_is_kept_of_each_query(device):
-    """Sequence by sequence, in it head by head; inf if the query sees no key."""
-    cu_q, cu_k = begins([20, 20], device), begins([18, 3], device)  # 2 see none; 17, and their first tile no tile
-    q, k, v, _ = operands(40, 21, 2, 1, 16, torch.float64, device)
-    _, lse = snippet.forward(q, k, v, cu_q, cu_k, 0.25, True, SMALL)
-    for found, queries, keys, blind in zip(lse.view(2, 2, 20), q.split(20), k.split([18, 3]), (2, 17), strict=True):
-        assert found[:, :blind].isposinf().all()
-        scores = (queries.transpose(0, 1) @ keys[:, 0].T * 0.25)[:, blind:]
-        unseen = torch.ones(20 - blind, len(keys), device=device).triu(1) > 0
-        assert torch.allclose(found[:, blind:], scores.masked_fill(unseen, -float("inf")).logsumexp(dim=-1))
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_an_incoming_gradient_of_any_strides(device, layout):
-    """Which gradcheck never tries."""
-    cu = begins([4, 18], device)
-    given_ = operands(22, 22, 2, 1, 16, torch.float32, device, ("contiguous",) * 3 + (layout,))
-    with small_tiles():
-        found = found_by(attention_variable, *given_, cu, cu, causal=True)
-    check(found, exact(*given_, cu, cu, causal=True), torch.float32)
-
-
 def test_no_sequence_sees_another(device):
-    """A NaN in one leaves the others as they are, forward and backward."""
+    """A NaN in one leaves the others as they are."""
     cu = begins([5, 20, 7], device)
     given_ = operands(32, 32, 2, 2, 16, torch.float32, device)
     with small_tiles():
-        clean = found_by(attention_variable, *given_, cu, cu)
+        clean = attention_variable(*given_, cu, cu)
         for x in given_:
             x[5:25] = float("nan")
-        found = found_by(attention_variable, *given_, cu, cu)
-    for a, b in zip(found, clean, strict=True):
-        check_same_bits(a[:5], b[:5])
-        check_same_bits(a[25:], b[25:])
-        assert a[5:25].isnan().all()
+        found = attention_variable(*given_, cu, cu)
+    check_same_bits(found[:5], clean[:5])
+    check_same_bits(found[25:], clean[25:])
+    assert found[5:25].isnan().all()
 
 
 def test_rows_after_the_last_sequence_are_zeros(device):
     cu_q, cu_k = begins([3, 2], device), begins([4, 1], device)
-    q, k, v, grad = operands(40, 45, 2, 1, 16, torch.float32, device)
     with small_tiles():
-        out, grad_q, grad_k, grad_v = found_by(attention_variable, q, k, v, grad, cu_q, cu_k)
-    assert out[:5].any() and not out[5:].any() and not grad_q[5:].any()
-    assert grad_v[:5].any() and not grad_k[5:].any() and not grad_v[5:].any()
+        out = attention_variable(*operands(40, 45, 2, 1, 16, torch.float32, device), cu_q, cu_k)
+    assert out[:5].any() and not out[5:].any()
 
 
 def guarded(x, fill=0xFF):
@@ -224,24 +166,17 @@ def guarded(x, fill=0xFF):
 def test_nothing_outside_is_touched(device, cu):
     """By a ``cu_seqlens`` that is wrong, neither: some of these decrease, or go beyond the rows."""
     cu = torch.tensor(cu, dtype=torch.int32, device=device)
-    q, k, v, grad = (guarded(x) for x in operands(33, 29, 2, 1, 16, torch.float32, device))
-    made = [guarded(torch.zeros_like(x.tensor)) for x in (q, q, k, v)]
-    numbers_of = [guarded(torch.zeros(66, device=device)) for _ in range(3)]
-    out, lse, grads = made[0], numbers_of[0], made[1:]
-    seen = lambda: recorded_accesses() if device == "cpu" else contextlib.nullcontext([])
-    given_ = [x.tensor for x in (q, k, v)]
-    with handed_out("empty", out.tensor, lse.tensor), seen() as forward:
-        snippet.forward(*given_, cu, cu, 0.25, True, SMALL)
-    two = iter(numbers_of[1:])
-    like = mock.patch.object(torch, "empty_like", lambda _: next(two).tensor)
-    with handed_out("empty", *[each.tensor for each in grads]), like, seen() as backward:
-        snippet.backward(grad.tensor, *given_, out.tensor, lse.tensor, cu, cu, 0.25, True, SMALL)
-    everything = [q, k, v, grad, *made, *numbers_of]
+    given_ = [guarded(x) for x in operands(33, 29, 2, 1, 16, torch.float32, device)]
+    out = guarded(torch.zeros_like(given_[0].tensor))
+    seen = recorded_accesses() if device == "cpu" else contextlib.nullcontext([])
+    with small_tiles(), handed_out("empty", out.tensor), seen as accesses:
+        snippet.forward(*(x.tensor for x in given_), cu, cu, 0.25, True)
+    everything = [*given_, out]
     for buffer in everything:
         buffer.check("a tensor")
     inside = [(x.tensor.data_ptr(), x.tensor.data_ptr() + x.tensor.nbytes) for x in everything]
     inside.append((cu.data_ptr(), cu.data_ptr() + cu.nbytes))
-    for _, addresses in (*forward, *backward):
+    for _, addresses in accesses:
         for at in {int(addresses.min()), int(addresses.max())} if len(addresses) else ():
             assert any(begin <= at < end for begin, end in inside)
 
@@ -252,7 +187,7 @@ def test_ends_beyond_the_rows_are_cut_off(device, total_q, total_k):
     given_ = operands(total_q, total_k, 2, 1, 16, torch.float32, device)
     cut, beyond = ([begins([5, total - 5 + more], device) for total in (total_q, total_k)] for more in (0, 50))
     with small_tiles():
-        check(found_by(attention_variable, *given_, *beyond), exact(*given_, *cut), torch.float32)
+        check(attention_variable(*given_, *beyond), exact(*given_, *cut), torch.float32)
 
 
 def count(seen, op, tensor) -> int:
@@ -264,87 +199,31 @@ def count(seen, op, tensor) -> int:
 def test_tiles_that_nobody_sees_are_not_loaded():
     """Causal, sequences of 64 and 32 rows by tiles of 16: of the first 1 + 2 + 3 + 4 tiles, of the second 1 + 2."""
     cu, rows = begins([64, 32], "cpu"), 96 * 16
-    q, k, v, grad = operands(96, 96, 1, 1, 16, torch.float32, "cpu")
+    q, k, v = operands(96, 96, 1, 1, 16, torch.float32, "cpu")
     for causal, tiles in ((True, 13), (False, 20)):
-        with recorded_accesses() as seen:
-            out, lse = snippet.forward(q, k, v, cu, cu, 0.25, causal, SMALL)
+        with small_tiles(), recorded_accesses() as seen:
+            snippet.forward(q, k, v, cu, cu, 0.25, causal)
         assert [count(seen, "load", x) for x in (q, k, v)] == [rows, tiles * 256, tiles * 256]
-        with recorded_accesses() as seen:
-            snippet.backward(grad, q, k, v, out, lse, cu, cu, 0.25, causal, SMALL)
-        # by tiles of queries: k and v; by tiles of keys: q and grad; and each its own
-        assert [count(seen, "load", x) for x in (q, k, v, grad)] == [rows + tiles * 256] * 4
-        assert count(seen, "load", out) == rows
-
-
-def test_how_many_keys_are_loaded_at_a_time():
-    """Two tiles of 16 queries go through all 32 keys in a step; the second kernel of the backward holds them once."""
-    cu, tile = begins([32], "cpu"), SMALL | {"BLOCK_K": 32}
-    q, k, v, grad = operands(32, 32, 1, 1, 16, torch.float32, "cpu")
-    with recorded_accesses() as forward:
-        out, lse = snippet.forward(q, k, v, cu, cu, 0.25, True, tile)
-    with recorded_accesses() as backward:
-        snippet.backward(grad, q, k, v, out, lse, cu, cu, 0.25, True, tile)
-    assert [count(forward, "load", x) for x in (k, v)] == [2 * 32 * 16] * 2
-    assert [count(backward, "load", x) for x in (k, v)] == [3 * 32 * 16] * 2
 
 
 def test_the_order_of_tiles_and_programs_that_have_none():
     """The last tile of queries begins first. A program without a tile asks for no sequence of the other rows."""
     cu_q, cu_k = begins([33, 5], "cpu"), begins([20, 3], "cpu")
-    q, k, v, grad = operands(38, 23, 1, 1, 16, torch.float32, "cpu")
-    delta = torch.empty(38)
-    with recorded_accesses() as forward:
-        out, lse = snippet.forward(q, k, v, cu_q, cu_k, 0.25, True, SMALL)
-    with recorded_accesses() as backward, handed_out("empty_like", delta, torch.empty(38)):
-        snippet.backward(grad, q, k, v, out, lse, cu_q, cu_k, 0.25, True, SMALL)
-    for seen, of_each in ((forward, lse), (backward, delta)):
-        firsts = [(int(at[0]) - of_each.data_ptr()) // 4 for kind, at in seen if kind == "store" and at.size]
-        assert [first for first in firsts if 0 <= first < 38] == [33, 32, 16, 0]
+    with small_tiles(), recorded_accesses() as seen:
+        out = snippet.forward(*operands(38, 23, 1, 1, 16, torch.float32, "cpu"), cu_q, cu_k, 0.25, True)
+    firsts = [(int(at.min()) - out.data_ptr()) // 64 for kind, at in seen if kind == "store" and at.size]
+    assert firsts == [33, 32, 16, 0]
     # To find a tile takes 4 numbers: beginnings but the first, ends. Then a sequence has an end, and a beginning if it
-    # is not the first. There are 5 programs for the 3 + 1 tiles of queries, and 4 for the 2 + 1 of keys.
-    assert [count(forward, "load", cu) for cu in (cu_q, cu_k)] == [5 * 4, 3 + 2]
-    assert [count(backward, "load", cu) for cu in (cu_q, cu_k)] == [5 * 4 + 2 + 2, 3 + 2 + 4 * 4]
-
-
-@pytest.mark.parametrize("block_q, block_k", [(16, 16), (16, 32), (32, 16)])
-def test_tiles_of_the_gradient_of_keys(block_q, block_k):
-    """Causal: a tile that sees nothing is not gone through, and one that sees all is not masked."""
-    wanted, pairs = [], [(40, 40), (40, 24), (16, 20), (24, 40), (20, 34), (20, 35)]
-    for queries, keys in pairs:
-        seen = torch.ones(queries, keys).tril(keys - queries).bool()
-        for key in range(0, keys, block_k):
-            for query in range(0, queries, block_q):
-                sees_all = key + block_k - 1 <= query + keys - queries  # also of keys after the last one
-                wanted += [sees_all] if seen[query : query + block_q, key : key + block_k].any() else []
-    dot, select, found = builder.create_dot, builder.create_select, []
-
-    def noted_dot(a, b, *rest):
-        if (a.data.shape, b.data.shape) == ((block_k, 64), (64, block_q)):
-            found.append(True)  # of the two such products of a tile, the first is masked
-        return dot(a, b, *rest)
-
-    def noted_select(condition, *rest):
-        if condition.data.shape == (block_k, block_q):
-            found[-1] = False
-        return select(condition, *rest)
-
-    cu_q, cu_k = (begins([pair[i] for pair in pairs], "cpu") for i in (0, 1))
-    q, k, v, grad = operands(160, 193, 1, 1, 64, torch.float32, "cpu")
-    of_each, of_keys = torch.zeros(2, 160), torch.empty(2, *k.shape)
-    options = cu_q, cu_k, 0.25, True, SMALL | {"BLOCK_Q": block_q, "BLOCK_K": block_k}
-    with mock.patch.multiple(builder, create_dot=noted_dot, create_select=noted_select):
-        kernel = snippet.variable_grad_k_v_kernel
-        snippet.launch(kernel, (q, k, v, grad), (*of_each, *of_keys), (of_keys[0],), *options)
-    assert found[0::2] == wanted and found[1::2] == [True] * len(wanted)
+    # is not the first. There are 5 programs for the 3 + 1 tiles of queries.
+    assert [count(seen, "load", cu) for cu in (cu_q, cu_k)] == [5 * 4, 3 + 2]
 
 
 def test_every_run_gives_the_same_bits(device):
     cu = begins([30, 3], device)
     given_ = operands(33, 33, 4, 2, 16, torch.float32, device)
     with small_tiles():
-        runs = [found_by(attention_variable, *given_, cu, cu, causal=True) for _ in range(2)]
-    for a, b in zip(*runs, strict=True):
-        check_same_bits(a, b)
+        runs = [attention_variable(*given_, cu, cu, causal=True) for _ in range(2)]
+    check_same_bits(*runs)
 
 
 # Which program has which rows
@@ -452,35 +331,8 @@ def test_the_launches_ask_for_no_length():
         mock.patch.object(snippet, "check_arguments"),
         mock.patch.object(snippet, "variable_kernel") as kernel,
     ):
-        snippet.forward(*given_[:3], cu, cu, 0.25, False)
+        snippet.forward(*given_, cu, cu, 0.25, False)
     assert kernel.__getitem__.called
-
-
-# Under torch.compile
-
-
-def test_under_torch_compile(device):
-    torch.compiler.reset()
-    compiled = torch.compile(
-        lambda q, k, v, cu_q, cu_k: 2 * attention_variable(q, k, v, cu_q, cu_k, causal=True),
-        fullgraph=True, backend="inductor" if device == "cuda" else "aot_eager",
-    )  # fmt: skip
-    for lengths in ([3, 20], [18, 0, 1]):
-        cu = begins(lengths, device)
-        given_ = operands(sum(lengths), sum(lengths), 2, 1, 16, torch.float32, device)
-        found = found_by(compiled, *given_, cu, cu)
-        wanted = exact(*given_[:3], 2 * given_[3], cu, cu, causal=True)
-        check(found, [2 * wanted[0], *wanted[1:]], torch.float32)
-
-
-def test_the_ops_keep_what_they_promise_the_compiler(device):
-    cu = begins([2, 3], device)
-    q, k, v, grad = operands(5, 5, 2, 1, 16, torch.float32, device)
-    inputs = [x.clone().requires_grad_() for x in (q, k, v)]
-    torch.library.opcheck(attention_variable_op, (*inputs, cu, cu, 0.25, True))
-    out, lse = snippet.forward(q, k, v, cu, cu, 0.25, True)
-    arguments = grad, q, k, v, out, lse, cu, cu, 0.25, True
-    torch.library.opcheck(snippet.attention_variable_backward_op, arguments)
 
 
 # What is refused
@@ -490,13 +342,13 @@ def test_the_ops_keep_what_they_promise_the_compiler(device):
     "change, fragment",
     [
         (lambda a: a | {"q": a["q"][0]}, r"q must be \(rows, heads, head_dim\); got the shape \(2, 16\)"),
-        (lambda a: a | {"k": a["k"].double()}, "q and k must have the same dtype and device"),
-        (lambda a: a | {"v": a["v"][:1]}, r"v must have the shape of k, \(4, 1, 16\); got \(1, 1, 16\)"),
+        (lambda a: a | {"k": a["k"].double()}, "q and k must have one dtype and device"),
+        (lambda a: a | {"v": a["v"][:1]}, r"v must be .*, of the shape of k, \(1, 1, 4, 16\); got \(1, 1, 1, 16\)"),
         (lambda a: a | {"q": a["q"].to_sparse()}, r"q is torch.sparse_coo; pass q.to_dense\(\)"),
-        (lambda a: a | {"q": a["q"][..., :8]}, "q and k must have the same head_dim"),
+        (lambda a: a | {"q": a["q"][..., :8]}, "q and k must have the same batch and head_dim"),
         (lambda a: a | {"q": a["q"][:, :1], "k": a["k"].repeat(1, 2, 1), "v": a["v"].repeat(1, 2, 1)},
          "the 1 heads of q must be a multiple of the 2 of k and v"),
-        (lambda a: a | {name: a[name][..., :8] for name in "qkv"}, "head_dim 8 is not supported; use one of 16, 32"),
+        (lambda a: a | {name: a[name][..., :8] for name in "qkv"}, r"head_dim must be one of .*; got 8"),
         (lambda a: a | {name: a[name].int() for name in "qkv"}, "torch.int32 is not supported; use one of"),
         (lambda a: a | {"cu_seqlens_q": a["cu_seqlens_q"].long()}, "cu_seqlens_q must be int32, contiguous"),
         (lambda a: a | {"cu_seqlens_k": a["cu_seqlens_k"][None]}, "cu_seqlens_k must be int32, contiguous"),
@@ -521,57 +373,40 @@ def test_refuses_what_is_too_much():
     q, k = without_memory(2**30 + 1, 1, 16), without_memory(1, 1, 16)
     cu = without_memory(2, dtype=torch.int32)
     with pytest.raises(ValueError, match=r"1073741825 queries and 1 keys are too many: at most 2\*\*30 are served"):
-        snippet.check_arguments(cu, cu, q=q, k=k, v=k)
+        snippet.check_arguments(0.25, cu, cu, q=q, k=k, v=k)
     q = without_memory(2**30, 128, 16)
-    with pytest.raises(ValueError, match=r"programs; 2\*\*31 - 1 is the limit: split the heads"):
-        snippet.launch(snippet.variable_kernel, (q, q, q), (), (), cu, cu, 0.25, False, SMALL)
-    with pytest.raises(ValueError, match="which attention"):
-        snippet.forward(*[torch.ones(1, 1, 16)] * 3, *[begins([1], "cpu")] * 2, -1.0, False)
+    with (
+        mock.patch.object(snippet, "check_arguments"),
+        mock.patch.object(torch, "empty"),
+        pytest.raises(ValueError, match=r"programs, of 2\*\*31 - 1 at most; split the heads"),
+        small_tiles(),
+    ):
+        snippet.forward(q, q, q, cu, cu, 0.25, False)
 
 
-def test_checks_of_what_is_compiled():
-    with as_if_compiled(snippet, "variable_kernel") as on_gpu:
-        q = on_gpu(3, 2, 16)
-        cu = on_gpu(2).int()
-        snippet.check_arguments(cu, cu, q=q, k=q, v=q)
-
-
-# Offsets
-
-
-@triton.jit
-def offsets_kernel(ptr, out_ptr, begin, stride_row, head, stride_head):
-    tl.store(out_ptr, head_at(ptr, begin, stride_row, head, stride_head).to(tl.int64) - ptr.to(tl.int64))
-    tl.store(out_ptr + 1, lse_at(ptr, begin, stride_head, stride_row, head).to(tl.int64) - ptr.to(tl.int64))
-
-
-@silent
-@pytest.mark.parametrize("begin, row, head, stride", [(2**27, 512, 3, 16), (5, 7, 2**12, 2**20), (2**30, 2, 3, 2**30)])
-def test_where_a_head_begins_is_computed_in_64_bits(device, begin, row, head, stride):
-    x, out = torch.zeros(1, device=device), torch.empty(2, dtype=torch.int64, device=device)
-    offsets_kernel[(1,)](x, out, begin, row, head, stride)
-    assert out.tolist() == [4 * (begin * row + head * stride)] * 2
+def test_a_gradient_and_a_scale_that_is_not_positive_are_refused():
+    x, cu = torch.ones(1, 1, 16), begins([1], "cpu")
+    with pytest.raises(ValueError, match=r"q, k or v requires a gradient, which library/attention\.py has"):
+        attention_variable(x, x, x.clone().requires_grad_(), cu, cu)
+    with pytest.raises(ValueError, match=r"scale must be above 0; got 0\.0"):
+        attention_variable(x, x, x, cu, cu, scale=0)
 
 
 @silent
 def test_offsets_of_sequences_are_computed_in_64_bits():
     """A sequence that begins more than 2**31 elements behind the first: tensors are told of more than there is."""
-    begin, heads, row = 2**27, 32, 512
+    begin, row = 2**27, 512
     cu = torch.tensor([0, begin, begin + 2], dtype=torch.int32)
-    base = {"SCALE": 0.25, "CAUSAL": False, "COMPUTE": snippet.tl.float32, "HEAD_DIM": 16, "SEQUENCES": 4, **SMALL}
-    there = mock.patch.object(snippet, "tile_of", lambda *_: (whole(1), whole(begin), whole(2), whole(0)))
+    there = mock.patch.object(snippet, "sequence_of", lambda *_: (whole(1), whole(begin), whole(2), whole(0)))
     and_there = mock.patch.object(snippet, "rows_of_sequence", lambda *_: (whole(begin), whole(2)))
-    for kernel, pointers, tensors in (
-        (snippet.variable_kernel, 5, 4),
-        (snippet.variable_grad_q_kernel, 9, 6),
-        (snippet.variable_grad_k_v_kernel, 8, 5),
-    ):
-        buffers, strides = [torch.zeros(1) for _ in range(pointers)], [row, 16] * tensors
-        with there, and_there, recorded_accesses(memory=False) as accesses:
-            kernel[(1,)](*buffers, cu, cu, *strides, 2, begin + 2, begin + 2, heads, 1, 1, **base)
-        found = {int(at) for _, addresses in accesses for at in addresses}
-        for buffer in buffers:  # of rows, or of a number for each query
-            assert found & {buffer.data_ptr() + 4 * begin * row, buffer.data_ptr() + 4 * begin * heads}, kernel
+    buffers = [torch.zeros(1) for _ in range(4)]
+    with there, and_there, recorded_accesses(memory=False) as accesses:
+        snippet.variable_kernel[(1,)](
+            *buffers, cu, cu, *[(0, 16, row)] * 4, 2, begin + 2, begin + 2, 1, 1,
+            SCALE=0.25, CAUSAL=False, HEAD_DIM=16, SEQUENCES=4, **SMALL,
+        )  # fmt: skip
+    found = {int(at) for _, addresses in accesses for at in addresses}
+    assert {buffer.data_ptr() + 4 * begin * row for buffer in buffers} <= found
 
 
 def whole(number):
@@ -582,20 +417,15 @@ CODE = """
 cu = torch.zeros(17, dtype=torch.int32)
 for head_dim in (64, 128):
     q = torch.empty(1000, 4, head_dim, dtype=torch.bfloat16)
-    out, lse = module.forward(q, q, q, cu, cu, 0.1, True)
-    module.backward(q, q, q, q, out, lse, cu, cu, 0.1, True)
+    module.forward(q, q, q, cu, cu, 0.1, True)
 """
 
 
 def test_compiles_without_spills():
-    """For an H200, without one: matrix units are used, and no register spills."""
+    """For an H200, without one: matrix units are used. Two values spill by Triton 3.7.1, none by 3.9."""
     launches = compiled("fusion/attention_variable", CODE)
-    names = ["variable_kernel", "variable_grad_q_kernel", "variable_grad_k_v_kernel"]
-    assert [launch.kernel for launch in launches] == names * 2
-    assert all(launch.spills == 0 and re.search("HG?MMA", launch.sass) for launch in launches)
-
-
-# The file as a script
+    assert [launch.kernel for launch in launches] == ["variable_kernel"] * 2
+    assert all(launch.spills <= 2 and re.search("HG?MMA", launch.sass) for launch in launches)
 
 
 # On a GPU alone
@@ -609,16 +439,15 @@ def test_real_sizes_and_in_a_cuda_graph(dtype, head_dim, causal):
     lengths = [1000, 1, 0, 333, 2049]
     cu_q, cu_k = begins(lengths, "cuda"), begins(lengths[::-1], "cuda")
     given_ = operands(3400, 3400, 8, 2, head_dim, dtype, "cuda")
-    found = found_by(attention_variable, *given_, cu_q, cu_k, causal=causal)
+    found = attention_variable(*given_, cu_q, cu_k, causal=causal)
     wanted = exact(*given_, cu_q, cu_k, causal=causal)
     tolerance = {torch.bfloat16: 3e-2, torch.float16: 4e-3, torch.float32: 1e-4}[dtype]
-    for a, b in zip(found, wanted, strict=True):
-        assert ((a.double() - b).abs() <= tolerance * (1 + b.abs().max())).all()
+    assert torch.allclose(found.double(), wanted, rtol=tolerance, atol=tolerance)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        captured = snippet.forward(*given_[:3], cu_q, cu_k, head_dim**-0.5, causal)[0]
+        captured = snippet.forward(*given_, cu_q, cu_k, head_dim**-0.5, causal)
     graph.replay()
-    assert torch.equal(captured, found[0])
+    assert torch.equal(captured, found)
 
 
 @pytest.mark.gpu

@@ -37,16 +37,12 @@ def small(monkeypatch):
 
 def test_padding_gives_the_same(small):
     lengths = (3, 3)
-    q, k, v, grad = measured.make(6, 4)
+    q, k, v = measured.make(6)
     cu = measured.begins(lengths, "cpu")
-    run = measured.with_transposed_gradient(measured.with_backward(measured.padded(lengths)), lengths)
-    wanted = measured.with_backward(lambda q, k, v: attention_variable(q, k, v, cu, cu, causal=True))(q, k, v, grad)
     assert torch.allclose(
         measured.padded(lengths)(q, k, v).transpose(1, 2).reshape(6, 2, 16),
         attention_variable(q, k, v, cu, cu, causal=True), atol=1e-5,
     )  # fmt: skip
-    for a, b in zip(run(q, k, v, grad), wanted, strict=True):
-        assert torch.allclose(a, b, atol=1e-5)
 
 
 @pytest.mark.parametrize("windows", [False, True])
@@ -86,18 +82,15 @@ def test_all_are_compared_and_the_table(small, monkeypatch):
     marks = measured.packed.benchmarks
     cells = {case: [measured.packed.fn(case, what) for what in marks.line_vals] for case in marks.x_vals}
     measured.measure.cache_clear()
-    assert list(cells) == ["mixed, forward", "mixed, both", "one long, both", "equal, both"]
-    assert list(cells.values()) == [[(1.0, 0.5, 1.5), (2.0,) * 3, (3.0,) * 3, 2.0, 3.0]] * 4
-    assert checked == [(["ours", "torch"], tensors, "torch") for tensors in (3, 4, 4, 4)]
-    rows = [34816] * 2 + [7936, 32768]
-    assert calls[::2] == [(["ours", "torch"], [n] * t, 3, True) for n, t in zip(rows, (3, 4, 4, 4), strict=True)]
-    padded = [65536] * 3 + [32768]
-    assert calls[1::2] == [(["padded"], [n] * t, 3, True) for n, t in zip(padded, (3, 4, 4, 4), strict=True)]
+    assert list(cells) == ["mixed", "one long", "equal"]
+    assert list(cells.values()) == [[(1.0, 0.5, 1.5), (2.0,) * 3, (3.0,) * 3, 2.0, 3.0]] * 3
+    assert checked == [(["ours", "torch"], 3, "torch")] * 3
+    assert calls[::2] == [(["ours", "torch"], [rows] * 3, 3, True) for rows in (34816, 7936, 32768)]
+    assert calls[1::2] == [(["padded"], [rows] * 3, 3, True) for rows in (65536, 65536, 32768)]
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("step", ["forward", "both"])
-def test_measures(step):
+def test_measures():
     """Results are compared with torch's, so they agree where this passes."""
-    found = measured.measure.__wrapped__((64, 300, 1, 700), step)
+    found = measured.measure.__wrapped__((64, 300, 1, 700))
     assert set(found) == {"ours", "torch", "padded"} and all(0 < each.median < 10 for each in found.values())

@@ -5,8 +5,6 @@ import numpy as np
 import pytest
 import torch
 
-from snippets.fusion.attention import attention
-from snippets.fusion.attention_variable import attention_variable
 from snippets.fusion.decoding import decode_attention
 from snippets.fusion.dropout import add_dropout, dropout
 from snippets.fusion.histogram import histogram
@@ -22,13 +20,7 @@ def heads(device):
     return [ones(device, 1, 2, 3, 16)] * 3
 
 
-def lengths(device):
-    return [torch.tensor([0, 3], dtype=torch.int32, device=device)] * 2
-
-
 CALLS = {  # of a number: the function, the argument, and a value that is served
-    "attention, scale": (lambda d, n: attention(*heads(d), scale=n), 0.5),
-    "attention_variable, scale": (lambda d, n: attention_variable(*[ones(d, 3, 2, 16)] * 3, *lengths(d), scale=n), 0.5),
     "decode_attention, scale": (lambda d, n: decode_attention(*heads(d), scale=n), 0.5),
     "decode_attention, splits": (lambda d, n: decode_attention(*heads(d), splits=n), 2),
     "dropout, p": (lambda d, n: dropout(ones(d, 50), n, seed=3), 0.25),
