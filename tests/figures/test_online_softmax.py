@@ -13,7 +13,7 @@ from recorder import printed, recording
 from recorder.project import RecorderError, find
 from tests.figures.explorer_support import assert_accessible, move_and_copy
 
-RECORDED = recording.load(find("fusion/attention"), "cpu")
+RECORDED = recording.load(find("fusion/attention_tiles"), "cpu")
 SECTION = "online softmax"
 RUN = Run(SECTION, printed.sections(RECORDED.output)[SECTION])
 ROW = recording.load(find("fusion/long_softmax_blocks"), "cpu")  # with shares instead of values

@@ -589,7 +589,8 @@ HOSTS = {
     ),
     **{
         f"{module.__name__.rpartition('.')[2]}.{function.__name__}": Host(
-            function, given, refuses=f"device sparse bfloat16 compiled {more}", kernel=kernel, on_gpu=on_gpu,
+            function, given, refuses=f"device sparse bfloat16 {'compiled' if kernel else ''} {more}", kernel=kernel,
+            on_gpu=on_gpu,
             second=f"{function.__name__} has no gradient" if module in (attention_backward, scan) else "",
             keeps="q" if module is attention_backward else "",
             reads={"gradient": "q, k or v requires a gradient.*no_grad",
