@@ -335,7 +335,6 @@ def use_descriptors(*tensors: torch.Tensor) -> bool:
     return x.shape[3] in DESCRIBED_HEAD_DIMS and has_tma(x.device) and all(map(can_be_described, tensors))
 
 
-# --8<-- [start:can]
 def can_be_described(x: torch.Tensor) -> bool:
     """Return whether the TMA can load ``x``: 16 bits, and rows at multiples of 16 bytes, each in a place of its own.
 
@@ -346,7 +345,6 @@ def can_be_described(x: torch.Tensor) -> bool:
     steps = [stride * x.itemsize for size, stride in zip(x.shape[:3], x.stride()[:3], strict=True) if size > 1]
     fits = all(step % 16 == 0 and 0 < step < 2**40 for step in steps)
     return x.itemsize == 2 and x.numel() > 0 and x.data_ptr() % 16 == 0 and fits
-# --8<-- [end:can]
 
 
 @functools.cache
