@@ -27,12 +27,11 @@ import torch
 import triton
 from torch.nn import functional
 
-from snippets.fusion.attention import attention_kernel
-from snippets.fusion.attention_backward import attention
 from snippets.fusion.cross_entropy import linear_cross_entropy
-from snippets.fusion.rope import rope, rope_tables
-from snippets.fusion.swiglu import swiglu
+from snippets.library.attention import attention, attention_kernel
 from snippets.library.norms import add_rms_norm, rms_norm
+from snippets.library.rope import rope, rope_tables
+from snippets.library.swiglu import swiglu
 
 EPS = 1e-6
 

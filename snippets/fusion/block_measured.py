@@ -27,7 +27,7 @@ import triton
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from snippets.fusion.block import OURS, TORCH, Block, Model, Ops, largest_difference, torch_attention, train
-from snippets.fusion.rope import rope_tables
+from snippets.library.rope import rope_tables
 from snippets.tools.benchmarking import Timing
 from snippets.tools.benchmarking_cold import compare_in_rotation
 

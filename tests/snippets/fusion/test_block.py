@@ -9,7 +9,7 @@ from guards import environment
 
 from snippets.fusion import block as snippet
 from snippets.fusion.block import OURS, TORCH, Block, Model, both_ways, largest_difference, repeated, train
-from snippets.fusion.rope import rope_tables
+from snippets.library.rope import rope_tables
 from tests.processes import run_script
 
 SOURCE = Path(snippet.__file__)
