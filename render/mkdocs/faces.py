@@ -11,6 +11,7 @@ import base64
 import hashlib
 import io
 import logging
+import os
 import tarfile
 import urllib.request
 from pathlib import Path
@@ -131,7 +132,7 @@ def make() -> None:
 
 def keep(path: Path, content: bytes) -> None:
     """Write a file whole or not at all: another build may do the same."""
-    part = path.with_suffix(f".{hashlib.sha256(content).hexdigest()[:8]}")
+    part = path.with_suffix(f".{os.getpid()}")
     part.write_bytes(content)
     part.replace(path)
 

@@ -37,7 +37,10 @@ class Small:
     def __init__(self, course):
         self.course, self.root, self.write = course, course.root, course.write
         shutil.rmtree(self.root / "theme")
-        for folder in ("figures", "render", "theme"):
+        # Faces take longer to fetch and cut than all else of a small site.
+        for folder in ("figures", "render", "theme", ".cache/faces"):
+            (ROOT / folder).mkdir(parents=True, exist_ok=True)
+            (self.root / folder).parent.mkdir(exist_ok=True)
             (self.root / folder).symlink_to(ROOT / folder)
 
     def edit(self, path: str, old: str, new: str) -> None:
