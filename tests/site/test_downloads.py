@@ -30,19 +30,19 @@ INSTALLED = {"torch", "triton", "numpy", *sys.stdlib_module_names} - {"importlib
 FINDS_FILES = {"__file__", "__import__", "open", "Path", "cwd", "getcwd", "listdir", "exec", "argv"}
 # Imports torch, with what compiles its graphs, once, and spares the interpreter work that changes nothing: tests of
 # snippets run the same files without. Then each download runs in a fork of its own, in its own folder, where no
-# checkout can be found.
+# checkout can be found; or its modules are imported, if a replay runs the rest.
 BEFORE = f"""
 import {", ".join(PRELOADED["interpreted"])}
 {Path(interpreter.__file__).read_text("utf-8")}
 spare_work()
 """
 EACH = """
-import io, json, os, runpy, sys, traceback
+import importlib, io, json, os, runpy, sys, traceback
 root, jobs = sys.argv[1], json.loads(sys.argv[2])
 sys.meta_path = [finder for finder in sys.meta_path if "editable" not in str(finder)]
 ours = lambda path: not path or "editable" in path or (path + "/").startswith(root + "/")
 sys.path = [path for path in sys.path if "site-packages" in path or not ours(path)]
-for page, (folder, name) in jobs.items():
+for page, (folder, name, modules) in jobs.items():
     sys.stdout.flush()
     if not (child := os.fork()):
         os.chdir(folder)
@@ -50,7 +50,10 @@ for page, (folder, name) in jobs.items():
         sys.argv, status, printed = [name], 0, io.StringIO()
         sys.stdout = printed
         try:
-            (runpy.run_path if name.endswith(".py") else runpy.run_module)(name, run_name="__main__")
+            if modules:
+                print(*map(importlib.import_module, modules))
+            else:
+                (runpy.run_path if name.endswith(".py") else runpy.run_module)(name, run_name="__main__")
         except BaseException as error:
             status = 1
             traceback.print_exc(file=printed)
@@ -70,43 +73,54 @@ def offered(site, page: str) -> tuple[str, bytes, str]:
     return link["download"], data, " ".join(whole.select_one("details").get_text().split())
 
 
-def replay_runs_it(snippet: Snippet, name: str, data: bytes) -> bool:
-    """Return whether ``make replay`` runs these very bytes, and they need nothing of the folder that they lie in.
+def replay_runs_it(snippet: Snippet, files: dict[str, bytes]) -> bool:
+    """Return whether ``make replay`` runs these very files, and what they do beside importing needs no other.
 
-    They are then one file, import only what a reader has, and neither look where they lie nor read another file.
+    They then neither look where they lie nor read another file, and import each other before anything is called.
     """
     replayed = snippet.settings.replay and "cpu" in snippet.settings.devices
-    if name.endswith(".zip") or data != snippet.path.read_bytes() or not replayed:
-        return False
-    nodes = list(ast.walk(ast.parse(data)))
-    imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-    imported |= {"." * node.level + (node.module or "") for node in nodes if isinstance(node, ast.ImportFrom)}
+    return replayed and all(
+        data == (ROOT / name).read_bytes() and needs_only_imports(data) for name, data in files.items()
+    )
+
+
+def needs_only_imports(data: bytes) -> bool:
+    tree = ast.parse(data)
+    nodes = list(ast.walk(tree))
+    later = {module for node in nodes if node not in tree.body for module in imports(node)}
     words = {node.id for node in nodes if isinstance(node, ast.Name)}
     words |= {node.attr for node in nodes if isinstance(node, ast.Attribute)}
-    return {module.partition(".")[0] for module in imported} <= INSTALLED and not words & FINDS_FILES
+    return later <= INSTALLED and not words & FINDS_FILES
+
+
+def imports(node: ast.AST) -> set[str]:
+    """Return the packages that a statement imports, ``.`` for its own."""
+    if isinstance(node, ast.ImportFrom):
+        return {"." if node.level else node.module.partition(".")[0]}
+    return {alias.name.partition(".")[0] for alias in node.names} if isinstance(node, ast.Import) else set()
 
 
 @pytest.mark.skipif(find_spec("triton") is None, reason="snippets run where Triton is installed")
 @pytest.mark.long
 def test_what_lessons_offer_runs_by_itself(site, tmp_path):
-    """All in one test, since torch is slow to import. Without what takes a GPU, and what a replay runs as it is."""
-    jobs, replayed = {}, []
+    """All in one test, since torch is slow to import. Without what takes a GPU; what a replay runs is but imported."""
+    jobs = {}
     for number, page in enumerate(LESSONS):
         name, data, text = offered(site, page)
         folder = tmp_path / str(number)
         folder.mkdir()
         snippet = find(re.search(r"Read (\S+)", text)[1])
-        if page != SHOWN and replay_runs_it(snippet, name, data):
-            replayed.append(page)
-            continue
         if name.endswith(".zip"):
             zipfile.ZipFile(io.BytesIO(data)).extractall(folder)
             name = re.search(r"python -m ([\w.]*\w)", text)[1]
+            files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*.py")}
+            modules = [file.removesuffix(".py").replace("/", ".") for file in files]
         else:
             (folder / name).write_bytes(data)
+            files, modules = {snippet.path.relative_to(ROOT).as_posix(): data}, [name.removesuffix(".py")]
         if "cpu" in snippet.settings.devices:
-            jobs[page] = str(folder), name
-    assert SHOWN in jobs and len(jobs) + len(replayed) > len(LESSONS) - 4
+            jobs[page] = str(folder), name, page != SHOWN and replay_runs_it(snippet, files) and modules
+    assert SHOWN in jobs and len(jobs) > len(LESSONS) - 4
     environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-c", RUN, str(ROOT), json.dumps(jobs)]
     done = subprocess.run(command, env=environment, cwd="/", capture_output=True, text=True, timeout=HANGS)
