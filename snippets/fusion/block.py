@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A transformer block of the fused kernels of this chapter, and the same block of PyTorch's operations.
+"""A transformer block of fused kernels, most from ``snippets/library/``, and the same block of PyTorch's operations.
 
 The block is Llama's. ``x`` is what the layer before has added, ``residual`` the sum until then::
 
