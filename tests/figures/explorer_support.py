@@ -5,8 +5,6 @@ import shutil
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
 from figures.registry import HERE, figures
 from tests.browser import ROOT, served
 
@@ -48,22 +46,6 @@ def by_hand(page):
     page.clock.install(time=0)
     page.clock.pause_at(1000)
     return page.clock.run_for
-
-
-def in_scheme(page, scheme):
-    page.evaluate("scheme => document.body.dataset.mdColorScheme = scheme", scheme)
-    page.evaluate("""async () => {  // what fades from one color to the other has neither
-        const fades = document.getAnimations().filter(each => each instanceof CSSTransition);
-        await Promise.all(fades.map(each => each.finished.catch(() => {})));
-    }""")
-
-
-def assert_accessible(page, scheme: str, *, targets: bool = False):
-    """Let axe look at a page in a color scheme; with ``targets``, also for what is too small to touch."""
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    in_scheme(page, scheme)
-    results = axe.run(page, options={"rules": {"target-size": {"enabled": True}}} if targets else None)
-    assert results.violations_count == 0, results.generate_report()
 
 
 def move_and_copy(page, name):

@@ -10,7 +10,8 @@ from figures import online
 from figures.attention_canvas import REAL, attention_canvas, read, traffic
 from recorder import recording
 from recorder.project import RecorderError, find
-from tests.figures.explorer_support import assert_accessible, call, move_and_copy
+from tests.accessibility import assert_accessible
+from tests.figures.explorer_support import call, move_and_copy
 
 RECORDED = recording.load(find("fusion/attention_tiles"), "cpu")
 RUN = read(RECORDED)
@@ -130,11 +131,10 @@ def test_moving_or_copying_the_element_makes_no_second_one(page):
     assert page.locator("#canvas .time-bar__text").inner_text() == "tile 3 of 4: rescale"
 
 
-@pytest.mark.parametrize("scheme", ["default", "slate"])
-def test_no_axe_violation(open_page, scheme):
+def test_no_axe_violation(open_page):
     page = open_page("?canvas.mask=causal")
     page.locator("#canvas summary").click()
-    assert_accessible(page, scheme)
+    assert_accessible(page)
 
 
 def test_fits_on_a_phone(open_page):

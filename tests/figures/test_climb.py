@@ -9,7 +9,8 @@ from figures import climb as room
 from figures.climb import check, climb, read
 from recorder import recording
 from recorder.project import RecorderError, Snippet, find
-from tests.figures.explorer_support import assert_accessible, move_and_copy
+from tests.accessibility import assert_accessible
+from tests.figures.explorer_support import move_and_copy
 
 RECORDED = recording.load(find("matmul/cublas"), "h200")
 STEPS = read(RECORDED)
@@ -159,11 +160,10 @@ def test_moving_or_copying_the_element_makes_no_second_one(page):
     assert page.locator("#climb .climb__share").inner_text() == "101%"
 
 
-@pytest.mark.parametrize("scheme", ["default", "slate"])
-def test_no_axe_violation(open_page, scheme):
+def test_no_axe_violation(open_page):
     page = open_page("?climb.step=6")
     page.locator("summary").click()
-    assert_accessible(page, scheme)
+    assert_accessible(page)
 
 
 def test_fits_on_a_phone(open_page):

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from figures.compiler_passes import compiler_passes, read
 from recorder import printed, recording
 from recorder.project import RecorderError, find
-from tests.figures.explorer_support import assert_accessible, page_with
+from tests.accessibility import assert_accessible
+from tests.figures.explorer_support import page_with
 
 RECORDED = recording.load(find("compiler/passes"), "cpu")
 MARKS = {
@@ -93,10 +94,9 @@ def test_says_what_it_cannot_draw():
         compiler_passes(replace(RECORDED, output="## counts\n"), marks=MARKS, rest=REST)
 
 
-@pytest.mark.parametrize("scheme", ["default", "slate"])
-def test_no_axe_violation(open_page, scheme):
+def test_no_axe_violation(open_page):
     page = open_page()
-    assert_accessible(page, scheme)
+    assert_accessible(page)
 
 
 def test_fits_on_a_phone(open_page):

@@ -15,8 +15,9 @@ from figures.layout_explorer import BLOCKS, WARPS, expected, threads
 from recorder import recording
 from recorder.project import RecorderError, find
 from recorder.recording import Line
+from tests.accessibility import assert_accessible
 from tests.browser import ROOT
-from tests.figures.explorer_support import assert_accessible, call, move_and_copy, page_with
+from tests.figures.explorer_support import call, move_and_copy, page_with
 from tests.limits import HANGS
 from tests.toy import compiled, made
 
@@ -342,10 +343,9 @@ def test_without_javascript_the_picture_stands(open_page):
     assert page.locator("#layout .layout__line").inner_text() == str(Layout((1024,), (4,), (32,), (8,), (0,)))
 
 
-@pytest.mark.parametrize("scheme", ["default", "slate"])
-def test_no_axe_violation(open_page, scheme):
+def test_no_axe_violation(open_page):
     page = open_page("?layout.block=256&layout.warps=16")
-    assert_accessible(page, scheme)
+    assert_accessible(page)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from figures import memory_trip
 from figures.registry import figures
 from recorder import recording
 from recorder.project import RecorderError, find
-from tests.figures.explorer_support import assert_accessible, call
+from tests.accessibility import assert_accessible
+from tests.figures.explorer_support import call
 from tests.figures.tokens import tokens
 
 RECORDED = recording.load(find("gpu/memory"), "h200")
@@ -138,10 +139,9 @@ def test_the_thumb_stands_above_its_size(open_page):
         assert thumb == pytest.approx(line["x"], abs=1.5)
 
 
-@pytest.mark.parametrize("scheme", ["default", "slate"])
-def test_no_axe_violation(open_page, scheme):
+def test_no_axe_violation(open_page):
     page = open_page("?trip.time=300")
-    assert_accessible(page, scheme)
+    assert_accessible(page)
 
 
 def test_fits_a_phone(open_page):

@@ -11,7 +11,8 @@ from figures import online
 from figures.online_softmax import Run, online_softmax
 from recorder import printed, recording
 from recorder.project import RecorderError, find
-from tests.figures.explorer_support import assert_accessible, move_and_copy
+from tests.accessibility import assert_accessible
+from tests.figures.explorer_support import move_and_copy
 
 RECORDED = recording.load(find("fusion/attention_tiles"), "cpu")
 SECTION = "online softmax"
@@ -264,11 +265,10 @@ def test_moving_or_copying_the_element_makes_no_second_one(page):
     assert sentence(page, of="copy").startswith("Its largest") and sentence(page).startswith("The old weights")
 
 
-@pytest.mark.parametrize("scheme", ["default", "slate"])
-def test_no_axe_violation(open_page, scheme):
+def test_no_axe_violation(open_page):
     page = open_page("?online.moment=7", reduced_motion="reduce")
     page.locator("#online summary").click()
-    assert_accessible(page, scheme)
+    assert_accessible(page)
 
 
 def test_fits_on_a_phone(open_page):

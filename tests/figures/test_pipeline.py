@@ -10,7 +10,8 @@ from figures import pipeline
 from recorder import recording
 from recorder.project import RecorderError, find
 from recorder.recording import Benchmark, Reading
-from tests.figures.explorer_support import assert_accessible, page_with
+from tests.accessibility import assert_accessible
+from tests.figures.explorer_support import page_with
 
 MEASURED = recording.load(find("matmul/persistent_measured"), "h200")
 LOAD, MULTIPLY, STORE = 1500, 600, 1000  # ns
@@ -209,11 +210,10 @@ def test_begins_as_it_stands_without_a_script(open_page):
         assert page.locator(".tank__buffer:visible").count() == 3
 
 
-@pytest.mark.parametrize("scheme", ["default", "slate"])
 @pytest.mark.parametrize("stages", [3, 5])
-def test_no_axe_violation(open_page, scheme, stages):
+def test_no_axe_violation(open_page, stages):
     page = open_page(f"?pipeline.stages={stages}&pipeline.time=3000")
-    assert_accessible(page, scheme)
+    assert_accessible(page)
 
 
 def test_fits_a_phone(open_page):

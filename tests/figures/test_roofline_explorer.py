@@ -12,7 +12,8 @@ from figures.data_sheets import data_sheets
 from figures.roofline import roofline
 from recorder import recording
 from recorder.project import find
-from tests.figures.explorer_support import assert_accessible, call, in_scheme, move_and_copy, page_with
+from tests.accessibility import assert_accessible, in_scheme
+from tests.figures.explorer_support import call, move_and_copy, page_with
 from tests.toy import CEILINGS, KERNELS, made
 
 NAMES = [name for name, *_ in KERNELS]
@@ -416,11 +417,10 @@ def test_without_javascript_the_picture_and_its_table_stand(open_page):
 
 
 @pytest.mark.parametrize("state", ["", "?roofline.kernel=3&roofline.gpu=own&roofline.flop=x"])
-@pytest.mark.parametrize("scheme", ["default", "slate"])
-def test_no_axe_violation(open_page, scheme, state):
+def test_no_axe_violation(open_page, state):
     page = open_page(state)
     page.locator(".as-table summary").click()
-    assert_accessible(page, scheme, targets=True)
+    assert_accessible(page)
 
 
 @pytest.mark.parametrize("width", [360, 1280])

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from figures.split_keys import read, split_keys
 from recorder import recording
 from recorder.project import RecorderError, find
-from tests.figures.explorer_support import assert_accessible, call, move_and_copy
+from tests.accessibility import assert_accessible
+from tests.figures.explorer_support import call, move_and_copy
 
 RECORDED = recording.load(find("fusion/decoding_parts"), "cpu")
 RUN = read(RECORDED)
@@ -110,11 +111,10 @@ def test_address_keeps_the_state(open_page):
     assert "split.moment=6" in page.evaluate("location.search")
 
 
-@pytest.mark.parametrize("scheme", ["default", "slate"])
-def test_no_axe_violation(open_page, scheme):
+def test_no_axe_violation(open_page):
     page = open_page("?split.parts=8&split.moment=1")
     page.locator("summary").click()
-    assert_accessible(page, scheme)
+    assert_accessible(page)
 
 
 @pytest.mark.parametrize("parts", [8, 16])

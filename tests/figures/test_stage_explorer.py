@@ -10,7 +10,8 @@ from figures.stage_explorer import instructions, stages
 from recorder import recording
 from recorder.project import find
 from recorder.source import lines_of
-from tests.figures.explorer_support import assert_accessible, page_with
+from tests.accessibility import assert_accessible
+from tests.figures.explorer_support import page_with
 
 SNIPPET = find("programs/vector_add")
 LAUNCH = "add_kernel[1]"  # which launch the page shows
@@ -417,8 +418,7 @@ def test_the_script_draws_what_the_page_was_built_with(page):
     assert again == first
 
 
-@pytest.mark.parametrize("scheme", ["default", "slate"])
 @pytest.mark.parametrize("state", ["", f"?{ID}.target=gfx942&{ID}.lines=all"])
-def test_no_axe_violation(open_page, scheme, state):
+def test_no_axe_violation(open_page, state):
     page = open_page(state)
-    assert_accessible(page, scheme, targets=True)
+    assert_accessible(page)

@@ -13,7 +13,8 @@ from figures import swizzle
 from recorder import recording
 from recorder.project import find
 from snippets.matmul import grouped, grouped_two_axes
-from tests.figures.explorer_support import assert_accessible, by_hand, call, move_and_copy, page_with
+from tests.accessibility import assert_accessible
+from tests.figures.explorer_support import by_hand, call, move_and_copy, page_with
 
 RECORDED = recording.load(find("matmul/grouped"), "cpu")
 TWO_AXES = recording.load(find("matmul/grouped_two_axes"), "cpu")
@@ -423,8 +424,7 @@ def test_no_axe_violation(open_page):
     page = open_page("?swizzle.step=19&swizzle.program=20")
     for summary in page.locator("summary").all():
         summary.click()
-    for scheme in ("default", "slate"):
-        assert_accessible(page, scheme, targets=True)
+    assert_accessible(page)
 
 
 def test_fits_on_a_phone(open_page):

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from figures.versions import versions
 from recorder import recording
 from recorder.project import ROOT, RecorderError, find
-from tests.figures.explorer_support import assert_accessible
+from tests.accessibility import assert_accessible
 
 RECORDED = recording.load(find("programs/vector_add"), "cpu")
 SHOWN = "versions", versions(RECORDED, launch="add_kernel[1]")
@@ -46,9 +46,8 @@ def test_refuses_a_kernel_with_one_version():
         versions(replace(RECORDED, compiled=RECORDED.compiled[:2]), launch="add_kernel[1]")
 
 
-@pytest.mark.parametrize("scheme", ["default", "slate"])
-def test_no_axe_violation(page, scheme):
-    assert_accessible(page, scheme)
+def test_no_axe_violation(page):
+    assert_accessible(page)
 
 
 def test_fits_on_a_phone(open_page):

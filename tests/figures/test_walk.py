@@ -12,7 +12,8 @@ from figures.walk import LINES, code, walk
 from figures.walk.reading import Walk, partial_sums
 from recorder import recording
 from recorder.project import RecorderError, find
-from tests.figures.explorer_support import assert_accessible, by_hand, move_and_copy, page_with
+from tests.accessibility import assert_accessible
+from tests.figures.explorer_support import by_hand, move_and_copy, page_with
 
 RECORDED = recording.load(find("matmul/naive"), "cpu")
 NAME = "matmul_kernel[1]"  # of its launch that is drawn
@@ -339,11 +340,10 @@ def test_without_javascript_the_whole_walk_stands(open_page):
     ]
 
 
-@pytest.mark.parametrize("scheme", ["default", "slate"])
-def test_no_axe_violation(open_page, scheme):
+def test_no_axe_violation(open_page):
     page = open_page("?walk.moment=9&other.moment=10", reduced_motion="reduce")
     page.locator("#walk summary").click()
-    assert_accessible(page, scheme)
+    assert_accessible(page)
 
 
 def test_fits_on_a_phone(open_page):

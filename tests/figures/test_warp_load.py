@@ -11,7 +11,8 @@ from figures import warp_load
 from recorder import recording
 from recorder.project import RecorderError, find
 from snippets.gpu import coalescing
-from tests.figures.explorer_support import assert_accessible, call
+from tests.accessibility import assert_accessible
+from tests.figures.explorer_support import call
 
 RECORDED = recording.load(find("gpu/coalescing_measured"), "h200")
 COUNTED = recording.load(find("gpu/coalescing_counted"), "h200").benchmark("steps").medians()
@@ -116,10 +117,9 @@ def test_refuses_what_the_counters_did_not_see(monkeypatch):
         warp_load.warp_load(RECORDED)
 
 
-@pytest.mark.parametrize("scheme", ["default", "slate"])
-def test_no_axe_violation(open_page, scheme):
+def test_no_axe_violation(open_page):
     page = open_page()
-    assert_accessible(page, scheme)
+    assert_accessible(page)
 
 
 def test_fits_a_phone(open_page):

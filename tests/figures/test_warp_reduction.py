@@ -14,8 +14,9 @@ from figures.warp_reduction import SIZES, distances, shuffled, sums, warp_reduct
 from recorder import printed, recording
 from recorder.project import RecorderError, find
 from recorder.recording import Line
+from tests.accessibility import assert_accessible
 from tests.browser import ROOT
-from tests.figures.explorer_support import assert_accessible, by_hand, call, move_and_copy, page_with
+from tests.figures.explorer_support import by_hand, call, move_and_copy, page_with
 from tests.limits import HANGS
 from tests.toy import compiled, made
 
@@ -291,10 +292,9 @@ def test_no_motion_where_it_is_not_wanted(open_page):
     assert button(page, "Play").is_hidden() and button(page, "Step").is_visible()
 
 
-@pytest.mark.parametrize("scheme", ["default", "slate"])
-def test_no_axe_violation(open_page, scheme):
+def test_no_axe_violation(open_page):
     page = open_page("?reduction.step=2&other.threads=32&other.step=5")
-    assert_accessible(page, scheme)
+    assert_accessible(page)
 
 
 @pytest.mark.parametrize(

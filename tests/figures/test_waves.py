@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from figures.waves import order, read_launch, waves
 from recorder import recording
 from recorder.project import RecorderError, find
-from tests.figures.explorer_support import assert_accessible, by_hand, page_with
+from tests.accessibility import assert_accessible
+from tests.figures.explorer_support import by_hand, page_with
 from tests.toy import made
 
 RECORDED = recording.load(find("matmul/grouped_counted"), "h200")
@@ -203,12 +204,11 @@ def test_without_javascript_the_resting_frame_stands(open_page):
     assert not page.locator(":is(button, output, input):visible").count()
 
 
-@pytest.mark.parametrize("scheme", ["default", "slate"])
-def test_no_axe_violation(open_page, scheme):
+def test_no_axe_violation(open_page):
     page = open_page("?waves.program=20", reduced_motion="reduce")
     for fold in page.locator("summary").all():
         fold.click()
-    assert_accessible(page, scheme, targets=True)
+    assert_accessible(page)
 
 
 def test_fits_on_a_phone(open_page):

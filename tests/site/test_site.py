@@ -16,6 +16,7 @@ import pytest
 from practice.coach.exercise import exercises
 from render.fences import at_first
 from render.lessons import lessons
+from tests.accessibility import Seen, assert_accessible
 from tests.browser import SITE_URL, quiet, taken_over, until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,40 +28,10 @@ SOURCES = {  # address of a page: the file it is written in
 LESSON, LAB = "programs/vector-add/", "programs/vector-add-step-by-step/"
 EXERCISE = "practice/scale/"
 PHONE = {"width": 360, "height": 740}
-# Two texts of the same color and size upon the same backgrounds have the same contrast: mark one of each kind.
-MARK_COLORS = """known => {
-    const looks = new Map(), elements = new Map();
-    const behind = element => {
-        if (!element) return "";
-        if (!looks.has(element)) {
-            const { backgroundColor, backgroundImage, opacity } = getComputedStyle(element);
-            const own = [backgroundColor, backgroundImage, opacity].join();
-            looks.set(element, behind(element.parentElement) + (own === "rgba(0, 0, 0, 0),none,1" ? "" : `|${own}`));
-        }
-        return looks.get(element);
-    };
-    for (const element of document.body.querySelectorAll("*")) {
-        if (![...element.childNodes].some(node => node.nodeType === Node.TEXT_NODE && node.data.trim())) continue;
-        const { color, fontSize, fontWeight, textDecorationLine, textShadow } = getComputedStyle(element);
-        const around = getComputedStyle(element.parentElement).color;
-        const visible = element.checkVisibility({ visibilityProperty: true, opacityProperty: true });
-        const text = [element.tagName, color, fontSize, fontWeight, textDecorationLine, textShadow, around, visible];
-        elements.set(text + behind(element), element);
-    }
-    known.forEach(text => elements.delete(text));
-    elements.forEach(element => { element.dataset.colors = ""; });  // not sooner: each change makes styles out of date
-    return [...elements.keys()];
-}"""
-CHECKED = set()  # the kinds that have been found to be legible, by the pages before
+PHONE_SEEN, DESKTOP_SEEN = Seen(), Seen()  # by axe, on the pages before
+UNFOLDED = set()  # what is large and alike, and was looked at on a page before
 DRAWN = set()  # kinds of figures, by the pages before that were looked at as wide as on a desktop
 STOOD = set()  # tags and classes of the pages before that stood without scripts
-# What is left of code when one of each kind is marked is text to axe; its thousands of elements would take it seconds.
-MELT_CODE = """() => {
-    const KEPT = "[data-colors], [tabindex='0']"; // what the keyboard reaches stays
-    for (const part of document.querySelectorAll("pre code *")) {
-        if (!part.matches(KEPT) && !part.querySelector(KEPT)) part.replaceWith(part.textContent);
-    }
-}"""
 KINDS = """() => [...document.querySelectorAll("article :is(.recording__view > *, svg)")]
     .map(part => `${part.localName} ${part.getAttribute("class")}`)"""
 # What is shown of figures in letters of less than 11 px: text, and its size on the screen.
@@ -73,11 +44,6 @@ SMALL = """() => [...document.querySelectorAll("article :is(figure, .recording__
     const { width, height } = part.getBoundingClientRect();
     return size && size < 10.99 && width > 2 && height > 2 ? [[own[0].data.trim(), size]] : [];
 })"""
-OF_MARKED = [
-    {"id": "color-contrast", "selector": "[data-colors]"},
-    {"id": "link-in-text-block", "selector": "a[data-colors]"},
-]
-
 
 class Parsed(HTMLParser):
     """The elements of a page as it was built, before any script."""
@@ -275,36 +241,24 @@ def test_code_that_a_phone_wraps_is_copied_as_it_was(phone, site):
     assert copied.rstrip() == block.locator("code").evaluate("code => code.textContent").rstrip()
 
 
-def check_with_axe(page):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
-    page.evaluate(axe.Axe().axe_script)
-    page.evaluate("rules => axe.configure({ rules })", OF_MARKED)
-    set_scheme = "scheme => { document.body.dataset.mdColorScheme = scheme }"
-    kinds = {}
-    for scheme in ("default", "slate"):
-        page.evaluate(set_scheme, scheme)
-        kinds[scheme] = set(page.evaluate(MARK_COLORS, list(CHECKED)))
-    assert len(CHECKED.union(*kinds.values())) > 6
-    page.evaluate(MELT_CODE)
-    runs = {"default": {"rules": {"target-size": {"enabled": True}}}}
-    if kinds["slate"]:  # what a scheme can change
-        runs = {"slate": {"runOnly": [rule["id"] for rule in OF_MARKED]}} | runs
-    for scheme, rules in runs.items():
-        page.evaluate(set_scheme, scheme)
-        options = {"resultTypes": ["violations"], "preload": False, **rules}
-        results = axe.AxeResults(page.evaluate("options => axe.run(document, options)", options))
-        assert results.violations_count == 0, f"{scheme}: {results.generate_report()}"
-    CHECKED.update(*kinds.values())
+def leave_out_what_is_alike(page):
+    """Take the menu and the whole files away, unless this is the first page that has them: they take long to draw."""
+    for part in (".menu__parts", ".whole-file"):
+        if part in UNFOLDED:
+            page.evaluate("part => document.querySelectorAll(part).forEach(each => each.remove())", part)
+        elif page.locator(part).count():
+            UNFOLDED.add(part)
 
 
 def test_on_a_phone_it_is_whole_quiet_and_usable(phone, site, address):
     """One visit for all that needs no fresh page."""
     with quiet(phone.context, site.url):
         phone.goto(site.url + address)
+        leave_out_what_is_alike(phone)
         ready(phone)
         check_on_a_phone(phone)
         check_text_of_figures(phone)
-        check_with_axe(phone)
+        assert_accessible(phone, PHONE_SEEN)
 
 
 @pytest.mark.parametrize("address", ["", LESSON, LAB, "notes/layouts/", "reference/errata/", "404.html"])
@@ -313,7 +267,7 @@ def test_no_axe_violation_beside_the_sidebars(open_site, site, address):
     page = open_site(site.url + address, viewport={"width": 1280, "height": 720}, reduced_motion="reduce")
     ready(page)
     assert page.locator(".md-sidebar--primary").is_visible() == (address != ""), "the home page has none"
-    check_with_axe(page)
+    assert_accessible(page, DESKTOP_SEEN)
 
 
 @pytest.fixture(scope="module")
