@@ -3,7 +3,6 @@
 
 import itertools
 import textwrap
-from math import ceil
 
 from markupsafe import Markup
 
@@ -114,8 +113,8 @@ class _Drawing:
         ]
         self.words = max(self.words, self.x + 8 * len(bold) + 6.4 * len(note + warning) + 16)
         around = {**svg.HALO, "stroke_width": halo} if halo else {}
-        spaced = {"xml:space": "preserve"}
-        self.parts.append(svg.element("text", Markup("  ").join(spans), x=self.x, y=self.y + 12, **spaced, **around))
+        line = {"font_size": 12, "xml:space": "preserve"}  # the spaces between, too, or the page's size makes it taller
+        self.parts.append(svg.element("text", Markup("  ").join(spans), x=self.x, y=self.y + 12, **line, **around))
         self.y += 19
 
     def _square(self, x, y, offset, color, *, fill="none", opacity=1.0, stroke=1.5, radius=3, dashed=False):
@@ -195,11 +194,12 @@ class _Drawing:
             for line in label:
                 self._text(x, top + 10, line, size=12, font="mono", ink="ink-muted")
                 top += 14
+            rows = _rows(strip, columns, self.aligned)
             for lane, (offset, on, outside) in enumerate(zip(strip.offsets, strip.mask, strip.outside, strict=True)):
                 left = offset * PITCH if self.aligned else x + lane % columns * PITCH
                 color = "out-of-bounds" if outside else svg.pid(program.number)
-                self._lane(left, top + lane // columns * PITCH, offset, color, on, outside)
-            height = max(height, top - self.y + ceil(len(strip.offsets) / columns) * PITCH)
+                self._lane(left, top + rows[lane] * PITCH, offset, color, on, outside)
+            height = max(height, top - self.y + (max(rows, default=-1) + 1) * PITCH)
             x += wide + GAP
         self.y += height + 8
 
@@ -269,6 +269,13 @@ class _Drawing:
 def _columns(strip: Strip) -> int:
     columns = strip.shape[-1] if strip.shape else 1
     return columns if columns <= COLUMNS else WRAPPED
+
+
+def _rows(strip: Strip, columns: int, aligned: bool) -> list[int]:
+    """Return the row of each lane. Lanes above one element stand one below the other: each of them can be seen."""
+    if not aligned:
+        return [lane // columns for lane in range(len(strip.offsets))]
+    return [strip.offsets[:lane].count(offset) for lane, offset in enumerate(strip.offsets)]
 
 
 def _label(strip: Strip, program: Program) -> list[str]:

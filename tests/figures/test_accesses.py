@@ -107,6 +107,15 @@ def test_a_lane_stands_above_the_element_that_it_touches():
     assert x[10] == x[9] + x[1] - x[0], "a masked lane stands beyond the end"
 
 
+def test_lanes_that_touch_one_element_stand_below_each_other():
+    lanes = {"shape": [4], "offsets": [3, 1, 4, 1], "mask": [True] * 4}
+    gather = launch("gather", (1, 1, 1), [Access(pid=(0, 0, 0), op="load", tensor="table_ptr", **lanes)], [8], [1])
+    rects = ET.fromstring(picture(gather)).findall(f"{SVG}rect")[:4]
+    (x, y), (same, below) = ((float(rects[lane].get("x")), float(rects[lane].get("y"))) for lane in (1, 3))
+    assert same == x
+    assert below - y >= float(rects[1].get("height"))
+
+
 def test_the_line_at_the_end_runs_behind_the_headings():
     parts = list(ET.fromstring(picture(vector_add(n=6))))
     line = next(i for i, part in enumerate(parts) if part.get("stroke-dasharray") == "4 3")
