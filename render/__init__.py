@@ -12,6 +12,7 @@ In the order in which a page comes about:
 - ``recordings``: which a page means by ``gpu``, and a fresh one of each, or under ``mkdocs serve`` a preview
 - ``claims/``: numbers for sentences: expressions over recordings, and names that a page gives to values
 - ``cards``: tables that a phone shows row by row
+- ``units``: a number and its unit, on one line
 - ``code``: whole files, colored, to read and download
 - ``practice/``: the exercises, their pages, and which files readers download; what those hold of the site
 - ``wrapping``: code and outputs that a narrow screen wraps

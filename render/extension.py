@@ -47,6 +47,7 @@ from render.claims.values import Source, Values, WrongValue
 from render.fences import at_first, claims_in, count_claimed, count_drawn, options_of, read_fences, recordings_in
 from render.gates import typed
 from render.page import Page, PageError
+from render.units import Units
 from render.views import frame
 from render.views.exercises import with_invitation
 from render.views.registry import views
@@ -324,6 +325,7 @@ class RecordingsExtension(Extension):
         )  # after pymdownx.snippets, before the fences
         md.inlinePatterns.register(Claims(r"\{\{(.*?)\}\}", md), "recordings_claim", 185)
         md.treeprocessors.register(Cards(md), "recordings_cards", 5)
+        md.treeprocessors.register(Units(md), "recordings_units", -5)  # after toc, of whose headings menus are made
         md.treeprocessors.register(WholePage(md), "recordings_whole", -10)
         md.postprocessors.register(EndPage(md), "recordings_end", 1)
 
