@@ -20,6 +20,7 @@ from render.templates import render
 
 INSTALL = "start/install.md"
 NUMBERS = '<details class="as-table">'  # as figures/macros.html begins it
+STATEMENT = r'(?s:<div class="home__statement">.*?(?=</div>))'  # at home, whose links come before the switch
 YOUR_GPU = "reference/your-gpu.md"  # how to repeat on another GPU what was measured on one
 
 
@@ -115,7 +116,7 @@ def by_gpu(drawn: dict[str, Markup]) -> Markup:
 def with_head(
     text: str, page: str, places_of_runs: Iterable[str], gpus: dict[str, str], code: Snippet | None = None
 ) -> str:
-    """Return the HTML of a page with a line under its title, and one at its end.
+    """Return the HTML of a page with a line under its title, at home under its headline, and one at its end.
 
     Above: which lesson it is, and a switch between GPUs. Below: its code, and where what it shows ran.
     """
@@ -129,7 +130,7 @@ def with_head(
     names = labels({device: gpus[device] for device in sorted(gpus, key=order)}) if len(gpus) > 1 else {}
     if lesson or names:
         under = render("head.html", lesson=lesson, gpus=names, download=get)
-        text = re.sub("</h1>", lambda title: f"{title[0]}{under}", text, count=1)
+        text = re.sub(f"{STATEMENT}|</h1>", lambda title: f"{title[0]}{under}", text, count=1)
     if places or get:
         install = way_if_there(page, INSTALL)
         text = f"{text}\n{render('origin.html', where=where, download=get, install=install)}"

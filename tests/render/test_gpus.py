@@ -13,6 +13,7 @@ from recorder.project import Snippet
 from render import config, recordings
 from render.gates import built, check
 from render.page import PageError
+from render.views import frame
 from tests.browser import ROOT, served
 from tests.toy import SETTINGS, made
 
@@ -68,6 +69,13 @@ def test_the_gpu_that_pages_were_written_for_comes_first(two, convert):
     assert waiting["data-gpu"] == "a100" and "sum: 7" in waiting.text and "NVIDIA A100" in waiting.text
     assert [button.text for button in page.select(".gpu-switch button")] == ["H200", "A100"]
     assert page.find("h1").find_next_sibling().select(".gpu-switch"), "in the line under the title"
+
+
+def test_at_home_the_switch_comes_behind_the_links_of_the_headline(two):
+    home = '<div class="home__statement"><h1>Home</h1><a href="a">Start</a></div><p>More</p>'
+    headed = frame.with_head(home, "index.md", (), {"h200": "NVIDIA H200", "a100": "NVIDIA A100"})
+    *_, link, switch = BeautifulSoup(headed, "html.parser").select(".home__statement :is(a, .gpu-switch)")
+    assert link.text == "Start" and "gpu-switch" in switch["class"]
 
 
 def test_labels_of_the_switch_are_short_and_tell_two_apart(two, convert):
