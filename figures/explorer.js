@@ -87,8 +87,9 @@ export class TimeBar {
     this.bar.style.setProperty("--at", (this.value - min) / (max - min || 1));
     this.bar.classList.toggle("time-bar--playing", this.playing);
     this.toggle.setAttribute("aria-label", this.playing ? "Pause" : "Play");
-    this.back.disabled = this.value <= min;
-    this.on.disabled = this.value >= max;
+    // Not `disabled`, which would take the focus from whoever steps to an end by keys.
+    this.back.ariaDisabled = String(this.value <= min);
+    this.on.ariaDisabled = String(this.value >= max);
   }
 
   /** Play when most of the picture is in view for the first time, a moment later: whoever comes sees the answer first. */

@@ -105,7 +105,8 @@ class LayoutExplorer extends FormExplorer {
     this.rows.innerHTML = head + rows.map((first) => {
       const warps = holders(now, first).map((thread) => Math.floor(thread / WARP));
       const boxes = Array.from({ length: Math.min(WARP, block / each) }, (_, i) => box(first + i * each));
-      return `<div class="layout__row"><span><span>${plural(warps.length, "warp")} ${warps.join(", ")}</span>`
+      const wide = holders(now, first).at(-1) + boxes.length > 100 ? " layout__row--wide" : ""; // numbers of three digits
+      return `<div class="layout__row${wide}"><span><span>${plural(warps.length, "warp")} ${warps.join(", ")}</span>`
         + `<var>${first}</var></span><div>${boxes.join("")}</div></div>`;
     }).join("");
     this.boxes = [...this.rows.querySelectorAll("i")];

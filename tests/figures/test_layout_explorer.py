@@ -396,3 +396,17 @@ def test_refuses_a_layout_that_it_does_not_compute(shape, per_thread):
 def test_refuses_a_thread_that_is_not_there():
     with pytest.raises(RecorderError, match="no thread 256"):
         threads(RECORDED, launch="add_kernel[3]", thread=256)
+
+
+def test_no_number_runs_into_the_next_on_a_phone(open_page):
+    page = open_page(viewport={"width": 360, "height": 740})
+    gaps = page.locator("#layout .layout__row").evaluate_all("""rows => rows.flatMap(row => {
+        const shown = [...row.querySelectorAll("i")].filter(box => getComputedStyle(box).fontSize !== "0px");
+        const texts = shown.filter(box => box.className === "").map(box => {
+            const range = document.createRange();
+            range.selectNodeContents(box);
+            return range.getBoundingClientRect();
+        });
+        return texts.slice(1).map((text, i) => text.top === texts[i].top ? text.left - texts[i].right : Infinity);
+    })""")
+    assert min(gaps) >= 2

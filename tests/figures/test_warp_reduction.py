@@ -190,6 +190,17 @@ def test_steps_through_all_shuffles(open_page, threads):
     assert button(page, "Step").is_disabled()
 
 
+def test_a_button_keeps_the_focus_of_whoever_steps_to_the_end_by_keys(page):
+    button(page, "Step").focus()
+    for _ in range(4):
+        page.keyboard.press("Enter")
+    assert numbers(page) == ["36"] * 8 and button(page, "Step").is_disabled()
+    assert button(page, "Step").evaluate("button => button === document.activeElement")
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Enter")
+    assert button(page, "Step").is_enabled()
+
+
 @pytest.mark.parametrize("threads", SIZES)
 def test_the_lines_lead_from_all_numbers_that_a_sum_holds(page, threads):
     asked = [
