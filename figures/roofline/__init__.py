@@ -302,7 +302,8 @@ def _placed(plot: Plot, work: list[Kernel], texts: list[str], ceilings: list[Cei
     for x, y, anchor, words, _ in notes:
         wide = labels.width_of(words)
         begin = x * width - wide * {"start": 0, "middle": 0.5, "end": 1}[anchor]
-        taken.append((begin, y - labels.LINE, begin + wide, y + 3))
+        space = labels.GLYPH  # on each side, or a number reads on from the words
+        taken.append((begin - space, y - labels.LINE, begin + wide + space, y + 3))
     for ceiling in ceilings:
         avoid += labels.along(plot.at(ceiling.begin, width), plot.at(ceiling.end, width))
     points = [plot.at((k.intensity, k.rate), width) for k in work]
