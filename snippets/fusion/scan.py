@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scans with ``tl.associative_scan``: running sum, running maximum, and a gated recurrence, each with its gradient.
 
-Along one dimension, from its first step to its last, or ``reverse`` from its last to its first::
+Along one dimension, from its first step to its last::
 
     cumsum:      h[t] = h[t - 1] + x[t]
     cummax:      h[t] = max(h[t - 1], x[t])
@@ -11,20 +11,17 @@ The recurrence is a scan over pairs: ``(a, x)`` stands for the step ``h -> a * h
 ``(a1 * a2, a2 * x1 + x2)``. A program takes some series through all their steps, ``BLOCK`` at a time: a scan inside the
 block, then what the blocks before it have left, which it keeps in registers.
 
-Backward, each is a scan in the other direction, with ``grad`` for the gradient that comes back::
+Backward, each is a scan in the other direction; the page derives the gradients.
 
-    cumsum:      grad_x[t] = grad[t] + grad_x[t + 1]
-    recurrence:  grad_x[t] = grad[t] + a[t + 1] * grad_x[t + 1];    grad_a[t] = grad_x[t] * h[t - 1]
-    cummax:      as the recurrence, with a[t] = 0 where x[t] is the maximum so far and 1 elsewhere; and grad_x[t] = 0
-                 where x[t] is not
+- :func:`cumsum`, :func:`cummax`, :func:`recurrence`: the functions to call
 
-- :func:`cumsum`, :func:`cummax`, :func:`recurrence`: the functions to call, which work under ``torch.compile``
+``snippets/library/scan.py`` is the file to copy into a model: products and minima, both directions, first and last
+states, integers, ``torch.compile`` and more.
 
-Shapes: all tensors of a call have one shape, of any number of dimensions.
-Traffic, in elements for each of ``x``: ``cumsum`` 1 read and 1 written, forward and backward; ``cummax`` 1 and 1,
-backward 3 and 1; ``recurrence`` 2 and 1, backward 3 and 2. A step's neighbor is read once more, from the cache.
+Traffic, in elements for each of ``x``: ``cumsum`` 1 read and 1 written, forward and backward; ``recurrence`` 2 and 1,
+backward 3 and 2. A step's neighbor is read once more, from the cache.
 Each order of adding up is fixed, so every run gives the same bits.
-Source: Guy Blelloch, *Prefix Sums and Their Applications*, 1990. The gradients are derived on the page.
+Source: Guy Blelloch, *Prefix Sums and Their Applications*, 1990.
 
 Run it on a GPU with ``python scan.py``, or with ``TRITON_INTERPRET=1 python scan.py`` in the interpreter.
 """
@@ -37,9 +34,6 @@ import triton
 import triton.language as tl
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-
-
-# Operators: what two stretches of steps in a row are together
 
 
 # --8<-- [start:operators]
@@ -68,121 +62,154 @@ def one_block_kernel(
 # --8<-- [end:block]
 
 
-# Series of any length, along any dimension
-
-
 # --8<-- [start:my_series]
 @triton.jit
 def my_series(
-    length, series, inner,
-    AXIS: tl.constexpr, WIDTH: tl.constexpr, UNIT: tl.constexpr,
-):  # fmt: skip
-    """Return where the program's series begin, how many are left from there, and how far apart steps and series lie."""
+    length,
+    series,
+    AXIS: tl.constexpr,
+    BLOCK: tl.constexpr,
+    WIDTH: tl.constexpr,
+    UNIT: tl.constexpr,
+):
+    """Return where this program's series begin, and what its block is."""
     pid = tl.program_id(axis=0).to(tl.int64)
-    if AXIS == 1:  # rows: the steps of a series are neighbors in memory
+    lane = tl.expand_dims(tl.arange(0, BLOCK), 1 - AXIS)
+    one = tl.expand_dims(tl.arange(0, WIDTH), AXIS)
+    if AXIS == 1:
+        # rows: the steps of a series are neighbors in memory
+        steps = length * UNIT
         first = pid * WIDTH
-        return first * length * UNIT, series - first, 1, length * UNIT
-    else:  # columns: the series are
-        columns = inner * UNIT
+        begin, left = first * steps, series - first
+        return begin, steps, 1, left, lane, one, lane + one * steps
+    else:
+        # columns: the series are
+        steps, columns = length, series * UNIT
         blocks = tl.cdiv(columns, WIDTH)
         first = pid % blocks * WIDTH
-        return pid // blocks * length * columns + first, columns - first, columns, 1
+        begin = pid // blocks * steps * columns + first
+        left = columns - first
+        return begin, steps, columns, left, lane, one, lane * columns + one
 # --8<-- [end:my_series]
 
 
-# --8<-- [start:kernel]
 @triton.jit
 def recurrence_kernel(
-    a_ptr, x_ptr, h_ptr, length, series, inner,
-    REVERSE: tl.constexpr, AXIS: tl.constexpr, BLOCK: tl.constexpr,
-    WIDTH: tl.constexpr, UNIT: tl.constexpr, COMPUTE: tl.constexpr,
-    STAGES: tl.constexpr,
-):  # fmt: skip
-    # --8<-- [start:begin]
-    begin, left, step, apart = my_series(
-        length, series, inner, AXIS, WIDTH, UNIT
+    a_ptr,
+    x_ptr,
+    h_ptr,
+    length,
+    series,
+    AXIS: tl.constexpr,
+    BLOCK: tl.constexpr,
+    WIDTH: tl.constexpr,
+    UNIT: tl.constexpr,
+    COMPUTE: tl.constexpr,
+):
+    """Take ``WIDTH`` series through all their steps.
+
+    Parameters:
+        a_ptr: Contiguous, as are ``x`` and ``h``: rows of steps, or tables
+            whose columns are the series.
+        length: Steps; of rows, their number over ``UNIT``.
+        series: Of rows, how many; of columns, those of a table over
+            ``UNIT``.
+        AXIS: 1 for rows, 0 for columns.
+        BLOCK: Steps at a time, a power of two; so is ``WIDTH``.
+        UNIT: Divides the length of a row, or the columns of a table.
+        COMPUTE: The dtype to compute in.
+    """
+    begin, steps, step, left, lane, one, inside = my_series(
+        length, series, AXIS, BLOCK, WIDTH, UNIT
     )
-    steps = length * UNIT if AXIS == 1 else length
-    lane = tl.expand_dims(tl.arange(0, BLOCK), 1 - AXIS)
-    one = tl.expand_dims(tl.arange(0, WIDTH), AXIS)
-    inside = lane * step + one * apart
-    last = 0 if REVERSE else BLOCK - 1
-    carry = tl.sum(tl.zeros(inside.shape, COMPUTE), axis=AXIS, keep_dims=True)
-    blocks = tl.cdiv(steps, BLOCK)
-    # --8<-- [end:begin]
     # --8<-- [start:loop]
-    for i in tl.range(0, blocks, num_stages=STAGES):
-        start = (blocks - 1 - i if REVERSE else i) * BLOCK
+    carry = tl.zeros(one.shape, COMPUTE)
+    for i in tl.range(0, tl.cdiv(steps, BLOCK), num_stages=2):
+        start = i * BLOCK
         mask = (lane < steps - start) & (one < left)
         offsets = begin + tl.cast(start, tl.int64) * step
         a = tl.load(a_ptr + offsets + inside, mask=mask, other=1).to(COMPUTE)
         x = tl.load(x_ptr + offsets + inside, mask=mask, other=0).to(COMPUTE)
-        gate, own = tl.associative_scan((a, x), AXIS, join, reverse=REVERSE)
+        gate, own = tl.associative_scan((a, x), AXIS, join)
         h = gate * carry + own
         tl.store(h_ptr + offsets + inside, h, mask=mask)
-        carry = tl.sum(tl.where(lane == last, h, 0), axis=AXIS, keep_dims=True)
+        h_last = tl.where(lane == BLOCK - 1, h, 0)
+        carry = tl.sum(h_last, axis=AXIS, keep_dims=True)
     # --8<-- [end:loop]
-# --8<-- [end:kernel]
 
 
-# --8<-- [start:backward_kernel]
 @triton.jit
 def recurrence_backward_kernel(
-    grad_ptr, a_ptr, h_ptr, grad_a_ptr, grad_x_ptr, length, series, inner,
-    REVERSE: tl.constexpr, AXIS: tl.constexpr, BLOCK: tl.constexpr,
-    WIDTH: tl.constexpr, UNIT: tl.constexpr, COMPUTE: tl.constexpr,
-    STAGES: tl.constexpr,
-):  # fmt: skip
-    begin, left, step, apart = my_series(length, series, inner, AXIS, WIDTH, UNIT)
-    steps = length * UNIT if AXIS == 1 else length
-    lane = tl.expand_dims(tl.arange(0, BLOCK), 1 - AXIS)
-    one = tl.expand_dims(tl.arange(0, WIDTH), AXIS)
-    inside = lane * step + one * apart
+    grad_ptr,
+    a_ptr,
+    h_ptr,
+    grad_a_ptr,
+    grad_x_ptr,
+    length,
+    series,
+    AXIS: tl.constexpr,
+    BLOCK: tl.constexpr,
+    WIDTH: tl.constexpr,
+    UNIT: tl.constexpr,
+    COMPUTE: tl.constexpr,
+):
+    """Take the gradients through all steps, from the last to the first.
+
+    The parameters are as in the forward; all tensors are contiguous.
+    """
+    begin, steps, step, left, lane, one, inside = my_series(
+        length, series, AXIS, BLOCK, WIDTH, UNIT
+    )
     # --8<-- [start:backward_loop]
-    forth = -1 if REVERSE else 1  # to the next step
-    away = forth * step
-    last = BLOCK - 1 if REVERSE else 0  # of a block, because we go backward
-    carry = tl.sum(tl.zeros(inside.shape, COMPUTE), axis=AXIS, keep_dims=True)
+    carry = tl.zeros(one.shape, COMPUTE)
     blocks = tl.cdiv(steps, BLOCK)
-    for i in tl.range(0, blocks, num_stages=STAGES):
-        start = (i if REVERSE else blocks - 1 - i) * BLOCK
+    for i in tl.range(0, blocks, num_stages=2):
+        start = (blocks - 1 - i) * BLOCK
         t = start + lane
         here = (t < steps) & (one < left)
-        after = here & (t + forth < steps) & (t + forth >= 0)
-        before = here & (t - forth < steps) & (t - forth >= 0)
+        after = here & (t + 1 < steps)
+        before = here & (t > 0)
         offsets = begin + tl.cast(start, tl.int64) * step
         grad = tl.load(grad_ptr + offsets + inside, mask=here, other=0)
-        a = tl.load(a_ptr + offsets + (inside + away), mask=after, other=1)
-        h = tl.load(h_ptr + offsets + (inside - away), mask=before, other=0)
+        a = tl.load(a_ptr + offsets + (inside + step), mask=after, other=1)
+        h = tl.load(h_ptr + offsets + (inside - step), mask=before, other=0)
         pair = a.to(COMPUTE), grad.to(COMPUTE)
-        gate, own = tl.associative_scan(pair, AXIS, join, reverse=not REVERSE)
+        gate, own = tl.associative_scan(pair, AXIS, join, reverse=True)
         grad_x = gate * carry + own
         tl.store(grad_x_ptr + offsets + inside, grad_x, mask=here)
         tl.store(grad_a_ptr + offsets + inside, grad_x * h, mask=here)
-        carry = tl.where(lane == last, grad_x, 0)
-        carry = tl.sum(carry, axis=AXIS, keep_dims=True)
+        first = tl.where(lane == 0, grad_x, 0)
+        carry = tl.sum(first, axis=AXIS, keep_dims=True)
     # --8<-- [end:backward_loop]
-# --8<-- [end:backward_kernel]
 
 
-# --8<-- [start:scan_kernel]
 @triton.jit
 def scan_kernel(
-    x_ptr, h_ptr, length, series, inner,
-    MAXIMUM: tl.constexpr, NEUTRAL: tl.constexpr,
-    REVERSE: tl.constexpr, AXIS: tl.constexpr, BLOCK: tl.constexpr,
-    WIDTH: tl.constexpr, UNIT: tl.constexpr, COMPUTE: tl.constexpr,
-    STAGES: tl.constexpr,
-):  # fmt: skip
-    begin, left, step, apart = my_series(length, series, inner, AXIS, WIDTH, UNIT)
-    steps = length * UNIT if AXIS == 1 else length
-    lane = tl.expand_dims(tl.arange(0, BLOCK), 1 - AXIS)
-    one = tl.expand_dims(tl.arange(0, WIDTH), AXIS)
-    inside = lane * step + one * apart
+    x_ptr,
+    h_ptr,
+    length,
+    series,
+    MAXIMUM: tl.constexpr,
+    REVERSE: tl.constexpr,
+    AXIS: tl.constexpr,
+    BLOCK: tl.constexpr,
+    WIDTH: tl.constexpr,
+    UNIT: tl.constexpr,
+    COMPUTE: tl.constexpr,
+):
+    """Compute sums or maxima so far.
+
+    The parameters are as in ``recurrence_kernel``, and ``REVERSE`` goes from
+    the last step to the first.
+    """
+    begin, steps, step, left, lane, one, inside = my_series(
+        length, series, AXIS, BLOCK, WIDTH, UNIT
+    )
+    NEUTRAL: tl.constexpr = float("-inf") if MAXIMUM else 0.0
     last = 0 if REVERSE else BLOCK - 1
-    carry = tl.max(tl.full(inside.shape, NEUTRAL, COMPUTE), axis=AXIS, keep_dims=True)
+    carry = tl.full(one.shape, NEUTRAL, COMPUTE)
     blocks = tl.cdiv(steps, BLOCK)
-    for i in tl.range(0, blocks, num_stages=STAGES):
+    for i in tl.range(0, blocks, num_stages=2):
         start = (blocks - 1 - i if REVERSE else i) * BLOCK
         mask = (lane < steps - start) & (one < left)
         offsets = begin + tl.cast(start, tl.int64) * step
@@ -193,144 +220,81 @@ def scan_kernel(
             h = carry + tl.cumsum(x, AXIS, reverse=REVERSE)
         tl.store(h_ptr + offsets + inside, h, mask=mask)
         carry = tl.sum(tl.where(lane == last, h, 0), axis=AXIS, keep_dims=True)
-# --8<-- [end:scan_kernel]
 
 
-@triton.jit
-def cummax_backward_kernel(
-    grad_ptr, x_ptr, h_ptr, grad_x_ptr, length, series, inner,
-    REVERSE: tl.constexpr, AXIS: tl.constexpr, BLOCK: tl.constexpr, WIDTH: tl.constexpr, UNIT: tl.constexpr,
-    COMPUTE: tl.constexpr, STAGES: tl.constexpr,
-):  # fmt: skip
-    begin, left, step, apart = my_series(length, series, inner, AXIS, WIDTH, UNIT)
-    steps = length * UNIT if AXIS == 1 else length
-    lane = tl.expand_dims(tl.arange(0, BLOCK), 1 - AXIS)
-    one = tl.expand_dims(tl.arange(0, WIDTH), AXIS)
-    inside = lane * step + one * apart
-    forth = -1 if REVERSE else 1
-    away = forth * step
-    last = BLOCK - 1 if REVERSE else 0
-    carry = tl.sum(tl.zeros(inside.shape, COMPUTE), axis=AXIS, keep_dims=True)
-    blocks = tl.cdiv(steps, BLOCK)
-    for i in tl.range(0, blocks, num_stages=STAGES):
-        start = (i if REVERSE else blocks - 1 - i) * BLOCK
-        t = start + lane
-        here = (t < steps) & (one < left)
-        after = here & (t + forth < steps) & (t + forth >= 0)
-        offsets = begin + tl.cast(start, tl.int64) * step
-        grad = tl.load(grad_ptr + offsets + inside, mask=here, other=0).to(COMPUTE)
-        x = tl.load(x_ptr + offsets + inside, mask=here, other=0).to(COMPUTE)
-        h = tl.load(h_ptr + offsets + inside, mask=here, other=0).to(COMPUTE)
-        x_after = tl.load(x_ptr + offsets + (inside + away), mask=after, other=0).to(COMPUTE)
-        h_after = tl.load(h_ptr + offsets + (inside + away), mask=after, other=0).to(COMPUTE)
-        a = tl.where((x_after == h_after) | (x_after != x_after), 0.0, 1.0).to(COMPUTE)  # a NaN is a maximum, too
-        gate, own = tl.associative_scan((a, grad), AXIS, join, reverse=not REVERSE)
-        flows = gate * carry + own
-        grad_x = tl.where((x == h) | (x != x), flows, 0)
-        tl.store(grad_x_ptr + offsets + inside, grad_x, mask=here)
-        carry = tl.sum(tl.where(lane == last, flows, 0), axis=AXIS, keep_dims=True)
-
-
-# Launches
-
-
-# --8<-- [start:plan]
 class Plan(NamedTuple):
-    """A program's plan: steps at a time, series beside each other, warps, blocks that are loaded ahead."""
+    """A program's plan: steps at a time, series beside each other, warps."""
 
     block: int
     width: int
     num_warps: int
-    stages: int = 2
 
 
 def plan(outer: int, length: int, inner: int) -> Plan:
     """Choose for series of ``length`` steps: ``inner`` of them side by side, ``outer`` of such tables.
 
     >>> plan(8192, 1024, 1), plan(4, 2048, 4096)
-    (Plan(block=1024, width=1, num_warps=4, stages=2), Plan(block=32, width=64, num_warps=8, stages=2))
+    (Plan(block=1024, width=1, num_warps=4), Plan(block=32, width=64, num_warps=8))
     """
     width = min(triton.next_power_of_2(inner), 64)
     block = min(triton.next_power_of_2(length), 2048 // width)
     if inner == 1:  # rows: several short ones for a program
         width = min(max(1024 // block, 1), triton.next_power_of_2(outer))
     return Plan(block, width, num_warps=min(max(block * width // 256, 1), 8))
-# --8<-- [end:plan]
 
 
-# --8<-- [start:launch]
-def launch(kernel, tensors: list[torch.Tensor], dim: int, reverse: bool, by: Plan | None, **more) -> None:
-    """Start ``kernel`` for contiguous tensors of one shape; nothing to do for empty ones."""
-    x = tensors[0]
+def launch(
+    kernel, given: list[torch.Tensor], results: int, dim: int, by: Plan | None, **options
+) -> list[torch.Tensor]:  # fmt: skip
+    """Start ``kernel`` for tensors of one shape; return new ones, contiguous and of that shape, as its results."""
+    given = [each.resolve_neg().contiguous() for each in given]
+    x = given[0]
+    outs = [torch.empty(x.shape, dtype=x.dtype, device=x.device) for _ in range(results)]
     if not x.numel():
-        return
+        return outs
     dim %= x.ndim
     outer, length, inner = x.shape[:dim].numel(), x.shape[dim], x.shape[dim + 1 :].numel()
     axis = 1 if inner == 1 else 0
     by = by or plan(outer, length, inner)
-    if (by.block + 1) * inner >= 2**31:
-        raise ValueError(f"series that lie {inner} elements apart are too many side by side; split x")
     programs = triton.cdiv(outer, by.width) if axis else outer * triton.cdiv(inner, by.width)
-    if programs > 2**31 - 1:  # CUDA's limit for programs along one axis
-        raise ValueError(f"{outer * inner} series are too many for one launch; split x")
+    # CUDA's limit for programs along one axis, and that of the offsets inside a block, which have 32 bits
+    if programs > 2**31 - 1 or (by.block + 1) * inner >= 2**31:
+        raise ValueError(f"{outer} times {inner} series are too many for one launch; split x")
     unit = math.gcd(8, length if axis else inner)  # told this, the compiler loads 16 bytes at a time
-    sizes = (length // unit, outer, 1) if axis else (length, outer, inner // unit)
-    wide = x.dtype == torch.float64
-    # Loaded two blocks ahead, its float64 takes 112 KiB of shared memory; the smaller GPUs have 99.
-    stages = 1 if wide and kernel is cummax_backward_kernel else by.stages
     with torch.cuda.device_of(x):  # Triton launches on the current device, which need not be that of x
         kernel[(programs,)](
-            *tensors, *sizes, REVERSE=reverse, AXIS=axis, BLOCK=by.block, WIDTH=by.width, UNIT=unit,
-            COMPUTE=tl.float64 if wide else tl.float32, STAGES=stages,
-            num_warps=by.num_warps, **more,
-        )  # fmt: skip
-# --8<-- [end:launch]
+            *given,
+            *outs,
+            length // unit if axis else length,
+            outer if axis else inner // unit,
+            AXIS=axis,
+            BLOCK=by.block,
+            WIDTH=by.width,
+            UNIT=unit,
+            COMPUTE=tl.float64 if x.dtype == torch.float64 else tl.float32,
+            num_warps=by.num_warps,
+            **options,
+        )
+    return outs
 
 
-def scan_forward(x: torch.Tensor, dim: int, reverse: bool, maximum: bool, by: Plan | None = None) -> torch.Tensor:
-    check_arguments(dim, x=x)
-    h, neutral = like(x), -math.inf if maximum else 0.0  # which changes no result
-    launch(scan_kernel, [in_order(x), h], dim, reverse, by, MAXIMUM=maximum, NEUTRAL=neutral)
-    return h
-
-
-def cummax_backward(
-    grad: torch.Tensor, x: torch.Tensor, h: torch.Tensor, dim: int, reverse: bool, by: Plan | None = None
-) -> torch.Tensor:
-    check_arguments(dim, x=x, h=h, grad=grad)
-    grad_x = like(x)
-    launch(cummax_backward_kernel, [*map(in_order, (grad, x, h)), grad_x], dim, reverse, by)
-    return grad_x
-
-
-# --8<-- [start:host_recurrence]
-def recurrence_forward(
-    a: torch.Tensor, x: torch.Tensor, dim: int, reverse: bool, by: Plan | None = None
-) -> torch.Tensor:  # fmt: skip
+def recurrence_forward(a: torch.Tensor, x: torch.Tensor, dim: int, by: Plan | None = None) -> torch.Tensor:
     check_arguments(dim, x=x, a=a)
-    h = like(x)
-    launch(recurrence_kernel, [in_order(a), in_order(x), h], dim, reverse, by)
-    return h
+    return launch(recurrence_kernel, [a, x], 1, dim, by)[0]
 
 
 def recurrence_backward(
-    grad: torch.Tensor, a: torch.Tensor, h: torch.Tensor, dim: int, reverse: bool, by: Plan | None = None
-) -> tuple[torch.Tensor, torch.Tensor]:
-    check_arguments(dim, x=h, a=a, grad=grad)
-    grad_a, grad_x = like(h), like(h)
-    given = [*map(in_order, (grad, a, h))]
-    launch(recurrence_backward_kernel, [*given, grad_a, grad_x], dim, reverse, by)
-    return grad_a, grad_x
-# --8<-- [end:host_recurrence]
+    grad: torch.Tensor, a: torch.Tensor, h: torch.Tensor, dim: int, by: Plan | None = None
+) -> list[torch.Tensor]:
+    """Return the gradients of ``a`` and ``x``."""
+    return launch(recurrence_backward_kernel, [grad, a, h], 2, dim, by)
 
 
-def in_order(x: torch.Tensor) -> torch.Tensor:
-    """Return ``x`` contiguous; copied if it is not."""
-    return x.resolve_neg().contiguous()
-
-
-def like(x: torch.Tensor) -> torch.Tensor:
-    return torch.empty(x.shape, dtype=x.dtype, device=x.device)
+def scan_forward(
+    x: torch.Tensor, dim: int, maximum: bool = False, reverse: bool = False, by: Plan | None = None
+) -> torch.Tensor:
+    check_arguments(dim, x=x)
+    return launch(scan_kernel, [x], 1, dim, by, MAXIMUM=maximum, REVERSE=reverse)[0]
 
 
 def no_second_gradient(name: str) -> None:
@@ -341,124 +305,63 @@ def no_second_gradient(name: str) -> None:
         )
 
 
-# --8<-- [start:function]
 class Recurrence(torch.autograd.Function):
     @staticmethod
-    def forward(a, x, dim, reverse):
-        return recurrence_forward(a, x, dim, reverse)
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        a, _, *ctx.options = inputs
-        ctx.save_for_backward(a, output)  # and not x: the gradients do not need it
+    def forward(ctx, a, x, dim):
+        h = recurrence_forward(a, x, dim)
+        ctx.dim = dim
+        ctx.save_for_backward(a, h)  # and not x: the gradients do not need it
+        return h
 
     @staticmethod
     def backward(ctx, grad):
         no_second_gradient("recurrence")
-        return *recurrence_backward(grad, *ctx.saved_tensors, *ctx.options), None, None
-# --8<-- [end:function]
+        return *recurrence_backward(grad, *ctx.saved_tensors, ctx.dim), None
 
 
 class CumSum(torch.autograd.Function):
     @staticmethod
-    def forward(x, dim, reverse):
-        return scan_forward(x, dim, reverse, False)
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        _, ctx.dim, ctx.reverse = inputs
+    def forward(ctx, x, dim, reverse):
+        ctx.dim, ctx.reverse = dim, reverse
+        return scan_forward(x, dim, reverse=reverse)
 
     @staticmethod
     def backward(ctx, grad):
-        no_second_gradient("cumsum")
-        return scan_forward(grad, ctx.dim, not ctx.reverse, False), None, None
+        return CumSum.apply(grad, ctx.dim, not ctx.reverse), None, None
 
 
 class CumMax(torch.autograd.Function):
     @staticmethod
-    def forward(x, dim, reverse):
-        return scan_forward(x, dim, reverse, True)
+    def forward(ctx, x, dim):
+        h = scan_forward(x, dim, maximum=True)
+        ctx.dim = dim
+        ctx.save_for_backward(x, h)
+        return h
 
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        x, *ctx.options = inputs
-        ctx.save_for_backward(x, output)
-
+    # --8<-- [start:maximum_backward]
     @staticmethod
     def backward(ctx, grad):
         no_second_gradient("cummax")
-        return cummax_backward(grad, *ctx.saved_tensors, *ctx.options), None, None
+        x, h = ctx.saved_tensors
+        # a NaN is a maximum, too
+        begins = (x == h) | x.isnan()
+        gates = (~begins).to(x.dtype)
+        _, flows = recurrence_backward(grad, gates, h, ctx.dim)
+        return torch.where(begins, flows, 0), None
+    # --8<-- [end:maximum_backward]
 
 
-# The same for torch.compile, which looks into no custom op
-
-
-@torch.library.custom_op("triton_by_example::scan", mutates_args=())
-def scan_op(x: torch.Tensor, dim: int, reverse: bool, maximum: bool) -> torch.Tensor:
-    return scan_forward(x, dim, reverse, maximum)
-
-
-@torch.library.custom_op("triton_by_example::cummax_backward", mutates_args=())
-def cummax_backward_op(grad: torch.Tensor, x: torch.Tensor, h: torch.Tensor, dim: int, reverse: bool) -> torch.Tensor:
-    return cummax_backward(grad, x, h, dim, reverse)
-
-
-@torch.library.custom_op("triton_by_example::recurrence", mutates_args=())
-def recurrence_op(a: torch.Tensor, x: torch.Tensor, dim: int, reverse: bool) -> torch.Tensor:
-    return recurrence_forward(a, x, dim, reverse)
-
-
-@torch.library.custom_op("triton_by_example::recurrence_backward", mutates_args=())
-def recurrence_backward_op(
-    grad: torch.Tensor, a: torch.Tensor, h: torch.Tensor, dim: int, reverse: bool
-) -> tuple[torch.Tensor, torch.Tensor]:
-    return recurrence_backward(grad, a, h, dim, reverse)
-
-
-scan_op.register_fake(lambda x, *_: x.new_empty(x.shape))
-cummax_backward_op.register_fake(lambda grad, x, *_: x.new_empty(x.shape))
-recurrence_op.register_fake(lambda a, x, *_: x.new_empty(x.shape))
-recurrence_backward_op.register_fake(lambda grad, a, h, *_: (h.new_empty(h.shape), h.new_empty(h.shape)))
-
-
-def scan_op_setup_context(ctx, inputs, output):
-    x, *ctx.options, ctx.maximum = inputs
-    if ctx.maximum:
-        ctx.save_for_backward(x, output)
-
-
-def scan_op_backward(ctx, grad):
-    dim, reverse = ctx.options
-    if ctx.maximum:
-        grad_x = cummax_backward_op(grad, *ctx.saved_tensors, dim, reverse)
-    else:
-        grad_x = scan_op(grad, dim, not reverse, False)
-    return grad_x, None, None, None
-
-
-def recurrence_op_backward(ctx, grad):
-    return *recurrence_backward_op(grad, *ctx.saved_tensors, *ctx.options), None, None
-
-
-scan_op.register_autograd(scan_op_backward, setup_context=scan_op_setup_context)
-recurrence_op.register_autograd(recurrence_op_backward, setup_context=Recurrence.setup_context)
-
-
-# --8<-- [start:host]
-def recurrence(a: torch.Tensor, x: torch.Tensor, dim: int = -1, *, reverse: bool = False) -> torch.Tensor:
+def recurrence(a: torch.Tensor, x: torch.Tensor, dim: int = -1) -> torch.Tensor:
     """Return ``h[t] = a[t] * h[t - 1] + x[t]`` along ``dim``, from ``h = 0``; it has gradients for both tensors.
 
     Args:
-        a: On a GPU (in the interpreter: on the CPU), of one of ``DTYPES``, with a dimension or more. It is copied
-            unless it is contiguous.
+        a: On a GPU (in the interpreter: on the CPU), of one of ``DTYPES``; copied unless it is contiguous.
         x: Of the shape, dtype and device of ``a``, and copied likewise.
         dim: Along which the steps follow each other.
-        reverse: Whether they go from the last to the first: ``h[t] = a[t] * h[t + 1] + x[t]``.
 
     Returns:
-        A new contiguous tensor of the shape and dtype of ``x``, computed in float32, or in float64 for float64. So are
-        the gradients; all are deterministic. ``a`` and the result are kept for the backward. A NaN or an infinity stays
-        in its series. Gates are multiplied over up to 2048 steps: if that overflows, the result may be NaN where step
+        A new contiguous tensor, computed in float32, or in float64 for float64; so are the gradients, and all are
+        deterministic. Gates are multiplied over up to 2048 steps: if that overflows, the result may be NaN where step
         by step it is 0. The kernel may still be running when it is returned.
 
     Raises:
@@ -469,44 +372,39 @@ def recurrence(a: torch.Tensor, x: torch.Tensor, dim: int = -1, *, reverse: bool
     >>> recurrence(torch.full((4,), 0.5), x)
     tensor([8.0000, 6.0000, 3.0000, 5.5000])
     """
-    return (recurrence_op if torch.compiler.is_compiling() else Recurrence.apply)(a, x, dim, reverse)
+    return Recurrence.apply(a, x, dim)
 
 
 def cumsum(x: torch.Tensor, dim: int = -1, *, reverse: bool = False) -> torch.Tensor:
-    """Return the sums of ``x`` so far along ``dim``, as ``torch.cumsum`` does; with a gradient.
-
-    The arguments, the result and what is raised are as in :func:`recurrence`; nothing is kept for the backward pass.
+    """Return the sums of ``x`` so far along ``dim``, or of what is still to come; with a gradient, and that of it.
 
     >>> cumsum(torch.tensor([[1.0, 2.0, 3.0, 4.0]]), reverse=True)
     tensor([[10.,  9.,  7.,  4.]])
     """
-    return scan_op(x, dim, reverse, False) if torch.compiler.is_compiling() else CumSum.apply(x, dim, reverse)
+    return CumSum.apply(x, dim, reverse)
 
 
-def cummax(x: torch.Tensor, dim: int = -1, *, reverse: bool = False) -> torch.Tensor:
+def cummax(x: torch.Tensor, dim: int = -1) -> torch.Tensor:
     """Return the largest of ``x`` so far along ``dim``, as the values of ``torch.cummax``; with a gradient.
 
-    The gradient goes to the maximum, to the last of equals. From a NaN on, the result is NaN. The arguments and what is
-    raised are as in :func:`recurrence`; ``x`` and the result are kept for the backward pass.
+    The gradient goes to the maximum, to the last of equals. From a NaN on, the result is NaN.
 
     >>> cummax(torch.tensor([1.0, 3.0, 2.0, 5.0]))
     tensor([1., 3., 3., 5.])
     """
-    return scan_op(x, dim, reverse, True) if torch.compiler.is_compiling() else CumMax.apply(x, dim, reverse)
-# --8<-- [end:host]
+    return CumMax.apply(x, dim)
 
 
-def check_arguments(dim: int, *, x: torch.Tensor, **others: torch.Tensor) -> None:
+def check_arguments(dim: int, **tensors: torch.Tensor) -> None:
     """Raise ``ValueError`` for arguments that the kernels would get wrong, or can't serve at all."""
-    for name, tensor in {"x": x, **others}.items():
+    x = tensors["x"]
+    for name, tensor in tensors.items():
         if tensor.layout != torch.strided:
             raise ValueError(f"{name} is {tensor.layout}; pass {name}.to_dense()")
-        if tensor.device != x.device:
-            raise ValueError(f"x is on {x.device} and {name} on {tensor.device}; move them to one device")
-        if tensor.shape != x.shape or tensor.dtype != x.dtype:
+        if tensor.shape != x.shape or tensor.dtype != x.dtype or tensor.device != x.device:
             raise ValueError(
-                f"x and {name} must have the same shape and dtype; got {tuple(x.shape)} {x.dtype}"
-                f" and {tuple(tensor.shape)} {tensor.dtype}"
+                f"x and {name} must have the same shape, dtype and device; got {tuple(x.shape)} {x.dtype} on {x.device}"
+                f" and {tuple(tensor.shape)} {tensor.dtype} on {tensor.device}"
             )
     if not -x.ndim <= dim < x.ndim:
         raise ValueError(f"dim must be one of x's {x.ndim} dimensions; got {dim}")
@@ -521,30 +419,12 @@ def check_arguments(dim: int, *, x: torch.Tensor, **others: torch.Tensor) -> Non
         raise ValueError("Triton's interpreter rounds bfloat16 wrongly (seen in 3.7.1); use float32 there, or a GPU")
 
 
-# --8<-- [start:in_torch]
-def recurrence_in_torch(a, x, dim=-1, reverse=False):
-    """Compute the recurrence by torch, step by step."""
-    h, steps = torch.zeros_like(x.select(dim, 0)), []
-    pairs = list(zip(a.unbind(dim), x.unbind(dim), strict=True))
-    for a_t, x_t in reversed(pairs) if reverse else pairs:
-        h = a_t * h + x_t
-        steps.append(h)
-    return torch.stack(steps[::-1] if reverse else steps, dim)
-# --8<-- [end:in_torch]
-
-
 def joined(steps: list[tuple[float, float]]) -> tuple[float, float]:
     """Return steps in a row as one."""
     gate, own = steps[0]
     for a, x in steps[1:]:
         gate, own = gate * a, a * own + x
     return gate, own
-
-
-def as_torch(function, reference, inputs: list[torch.Tensor], grad: torch.Tensor, tolerance=1e-5) -> bool:
-    """Return whether the result of ``function`` and the gradients of ``inputs`` are those of ``reference``."""
-    found, wanted = ([out := each(*inputs), *torch.autograd.grad(out, inputs, grad)] for each in (function, reference))
-    return all(torch.allclose(a, b, rtol=tolerance, atol=tolerance) for a, b in zip(found, wanted, strict=True))
 
 
 def shown(values: torch.Tensor, digits=2) -> str:
@@ -570,40 +450,19 @@ def main():
     for name, steps in {"steps 0, 1": first, "steps 2, 3": second, "all four": [joined(first), joined(second)]}.items():
         print("{}: a {:g}, x {:g}".format(name, *joined(steps)))
 
-    print("## blocks of four")
-    blocks = Plan(4, 1, 1)
-    print("forward", shown(recurrence_forward(a, x, 0, False, blocks)))
-    print("reverse", shown(recurrence_forward(a, x, 0, True, blocks)))
-    below = torch.stack([x, 2 * x], dim=1)  # each series a column
-    h = recurrence_forward(torch.stack([a, a], dim=1), below, 0, False, Plan(4, 2, 1))
-    for column in range(2):
-        print(f"column {column}", shown(h[:, column]))
-
     print("## gradient of the last h")
+    blocks = Plan(4, 1, 1)
+    h = recurrence_forward(a, x, 0, blocks)
     grad = torch.tensor([0.0, 0.0, 0.0, 0.0, 0.0, 1.0], device=device)
-    grad_a, grad_x = recurrence_backward(grad, a, recurrence_forward(a, x, 0, False), 0, False, blocks)
+    grad_a, grad_x = recurrence_backward(grad, a, h, 0, blocks)
     print("grad_x", shown(grad_x, 5))
     print("grad_a", shown(grad_a, 5))
 
-    print("## gradient of a running maximum")
-    x = torch.tensor([1.0, 3.0, 2.0, 5.0, 4.0], device=device)
-    ones = torch.ones_like(x)
-    print("cummax", shown(h := cummax(x)))
-    print("grad_x", shown(cummax_backward(ones, x, h, 0, False)))
-
     print("## gradients")
-    # --8<-- [start:gradcheck]
     options = {"dtype": torch.float64, "device": device, "requires_grad": True}
     a, x = torch.randn(2, 5, **options), torch.randn(2, 5, **options)
     for function, inputs in ((recurrence, (a, x)), (cumsum, (x,)), (cummax, (x,))):
         print(f"{function.__name__}, gradcheck:", torch.autograd.gradcheck(function, inputs))
-    # --8<-- [end:gradcheck]
-    # fullgraph: an error if the compiler has to stop and leave a part to Python
-    compiled = torch.compile(recurrence, fullgraph=True, backend="inductor" if device == "cuda" else "aot_eager")
-    a, x, grad = torch.rand(3, 2, 70, device=device).unbind()
-    for name, function in {"recurrence": recurrence, "compiled": compiled}.items():
-        inputs = [a.requires_grad_(), x.requires_grad_()]
-        print(f"2 x 70, {name}, as a loop:", as_torch(function, recurrence_in_torch, inputs, grad))
 
 
 if __name__ == "__main__":
