@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scans with ``tl.associative_scan``: running sum, running maximum, and a gated recurrence, each with its gradient.
+"""Scans with ``tl.associative_scan``: a running sum and a gated recurrence, each with its gradient.
 
 Along one dimension, from its first step to its last::
 
     cumsum:      h[t] = h[t - 1] + x[t]
-    cummax:      h[t] = max(h[t - 1], x[t])
     recurrence:  h[t] = a[t] * h[t - 1] + x[t]        from h = 0
 
 The recurrence is a scan over pairs: ``(a, x)`` stands for the step ``h -> a * h + x``, and two steps in a row are one,
@@ -13,11 +12,12 @@ block, then what the blocks before it have left, which it keeps in registers.
 
 Backward, each is a scan in the other direction; the page derives the gradients.
 
-- :func:`cumsum`, :func:`cummax`, :func:`recurrence`: the functions to call
+- :func:`cumsum`, :func:`recurrence`: the functions to call
 
-``snippets/library/scan.py`` is the file to copy into a model: products and minima, both directions, first and last
-states, integers, ``torch.compile`` and more.
+``snippets/library/scan.py`` is the file to copy into a model: products, maxima and minima, both directions, first and
+last states, integers, ``torch.compile`` and more.
 
+Shapes: all tensors of a call have one shape, of any number of dimensions.
 Traffic, in elements for each of ``x``: ``cumsum`` 1 read and 1 written, forward and backward; ``recurrence`` 2 and 1,
 backward 3 and 2. A step's neighbor is read once more, from the cache.
 Each order of adding up is fixed, so every run gives the same bits.
@@ -36,16 +36,11 @@ import triton.language as tl
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
-# --8<-- [start:operators]
-@triton.jit
-def larger(first, second):
-    return tl.maximum(first, second, propagate_nan=tl.PropagateNan.ALL)
-
-
+# --8<-- [start:join]
 @triton.jit
 def join(a1, h1, a2, h2):
     return a1 * a2, a2 * h1 + h2
-# --8<-- [end:operators]
+# --8<-- [end:join]
 
 
 # --8<-- [start:block]
@@ -66,30 +61,16 @@ def one_block_kernel(
 @triton.jit
 def my_series(
     length,
-    series,
-    AXIS: tl.constexpr,
+    inner,
     BLOCK: tl.constexpr,
     WIDTH: tl.constexpr,
-    UNIT: tl.constexpr,
 ):
-    """Return where this program's series begin, and what its block is."""
+    """Return this program's series, where each begins, and its lanes."""
     pid = tl.program_id(axis=0).to(tl.int64)
-    lane = tl.expand_dims(tl.arange(0, BLOCK), 1 - AXIS)
-    one = tl.expand_dims(tl.arange(0, WIDTH), AXIS)
-    if AXIS == 1:
-        # rows: the steps of a series are neighbors in memory
-        steps = length * UNIT
-        first = pid * WIDTH
-        begin, left = first * steps, series - first
-        return begin, steps, 1, left, lane, one, lane + one * steps
-    else:
-        # columns: the series are
-        steps, columns = length, series * UNIT
-        blocks = tl.cdiv(columns, WIDTH)
-        first = pid % blocks * WIDTH
-        begin = pid // blocks * steps * columns + first
-        left = columns - first
-        return begin, steps, columns, left, lane, one, lane * columns + one
+    series = pid * WIDTH + tl.arange(0, WIDTH)[:, None]
+    begin = series // inner * length * inner + series % inner
+    lane = tl.arange(0, BLOCK)[None, :]
+    return series, begin, lane
 # --8<-- [end:my_series]
 
 
@@ -98,44 +79,43 @@ def recurrence_kernel(
     a_ptr,
     x_ptr,
     h_ptr,
+    count,
     length,
-    series,
-    AXIS: tl.constexpr,
+    inner,
+    LENGTH_UNIT: tl.constexpr,
+    INNER_UNIT: tl.constexpr,
     BLOCK: tl.constexpr,
     WIDTH: tl.constexpr,
-    UNIT: tl.constexpr,
     COMPUTE: tl.constexpr,
 ):
     """Take ``WIDTH`` series through all their steps.
 
     Parameters:
-        a_ptr: Contiguous, as are ``x`` and ``h``: rows of steps, or tables
-            whose columns are the series.
-        length: Steps; of rows, their number over ``UNIT``.
-        series: Of rows, how many; of columns, those of a table over
-            ``UNIT``.
-        AXIS: 1 for rows, 0 for columns.
+        a_ptr: Contiguous, as are ``x`` and ``h``; see ``my_series``.
+        count: How many series there are.
+        length: Steps of a series, over ``LENGTH_UNIT``.
+        inner: Series side by side, over ``INNER_UNIT``: a step is so many
+            elements after the one before it.
         BLOCK: Steps at a time, a power of two; so is ``WIDTH``.
-        UNIT: Divides the length of a row, or the columns of a table.
         COMPUTE: The dtype to compute in.
     """
-    begin, steps, step, left, lane, one, inside = my_series(
-        length, series, AXIS, BLOCK, WIDTH, UNIT
-    )
-    # --8<-- [start:loop]
-    carry = tl.zeros(one.shape, COMPUTE)
-    for i in tl.range(0, tl.cdiv(steps, BLOCK), num_stages=2):
-        start = i * BLOCK
-        mask = (lane < steps - start) & (one < left)
-        offsets = begin + tl.cast(start, tl.int64) * step
-        a = tl.load(a_ptr + offsets + inside, mask=mask, other=1).to(COMPUTE)
-        x = tl.load(x_ptr + offsets + inside, mask=mask, other=0).to(COMPUTE)
-        gate, own = tl.associative_scan((a, x), AXIS, join)
+    # --8<-- [start:kernel]
+    length *= LENGTH_UNIT
+    inner *= INNER_UNIT
+    series, begin, lane = my_series(length, inner, BLOCK, WIDTH)
+    carry = tl.zeros((WIDTH, 1), COMPUTE)
+    for start in tl.range(0, length, BLOCK, num_stages=2):
+        t = start + lane
+        mask = (series < count) & (t < length)
+        offsets = begin + t.to(tl.int64) * inner
+        a = tl.load(a_ptr + offsets, mask=mask, other=1).to(COMPUTE)
+        x = tl.load(x_ptr + offsets, mask=mask, other=0).to(COMPUTE)
+        gate, own = tl.associative_scan((a, x), 1, join)
         h = gate * carry + own
-        tl.store(h_ptr + offsets + inside, h, mask=mask)
+        tl.store(h_ptr + offsets, h, mask=mask)
         h_last = tl.where(lane == BLOCK - 1, h, 0)
-        carry = tl.sum(h_last, axis=AXIS, keep_dims=True)
-    # --8<-- [end:loop]
+        carry = tl.sum(h_last, axis=1, keep_dims=True)
+    # --8<-- [end:kernel]
 
 
 @triton.jit
@@ -145,81 +125,76 @@ def recurrence_backward_kernel(
     h_ptr,
     grad_a_ptr,
     grad_x_ptr,
+    count,
     length,
-    series,
-    AXIS: tl.constexpr,
+    inner,
+    LENGTH_UNIT: tl.constexpr,
+    INNER_UNIT: tl.constexpr,
     BLOCK: tl.constexpr,
     WIDTH: tl.constexpr,
-    UNIT: tl.constexpr,
     COMPUTE: tl.constexpr,
 ):
     """Take the gradients through all steps, from the last to the first.
 
     The parameters are as in the forward; all tensors are contiguous.
     """
-    begin, steps, step, left, lane, one, inside = my_series(
-        length, series, AXIS, BLOCK, WIDTH, UNIT
-    )
+    length *= LENGTH_UNIT
+    inner *= INNER_UNIT
+    series, begin, lane = my_series(length, inner, BLOCK, WIDTH)
     # --8<-- [start:backward_loop]
-    carry = tl.zeros(one.shape, COMPUTE)
-    blocks = tl.cdiv(steps, BLOCK)
-    for i in tl.range(0, blocks, num_stages=2):
-        start = (blocks - 1 - i) * BLOCK
-        t = start + lane
-        here = (t < steps) & (one < left)
-        after = here & (t + 1 < steps)
+    carry = tl.zeros((WIDTH, 1), COMPUTE)
+    last_start = (length - 1) // BLOCK * BLOCK
+    for back in tl.range(0, length, BLOCK, num_stages=2):
+        t = last_start - back + lane
+        here = (series < count) & (t < length)
+        after = here & (t + 1 < length)
         before = here & (t > 0)
-        offsets = begin + tl.cast(start, tl.int64) * step
-        grad = tl.load(grad_ptr + offsets + inside, mask=here, other=0)
-        a = tl.load(a_ptr + offsets + (inside + step), mask=after, other=1)
-        h = tl.load(h_ptr + offsets + (inside - step), mask=before, other=0)
+        offsets = begin + t.to(tl.int64) * inner
+        grad = tl.load(grad_ptr + offsets, mask=here, other=0)
+        a = tl.load(a_ptr + offsets + inner, mask=after, other=1)
+        h = tl.load(h_ptr + offsets - inner, mask=before, other=0)
         pair = a.to(COMPUTE), grad.to(COMPUTE)
-        gate, own = tl.associative_scan(pair, AXIS, join, reverse=True)
+        gate, own = tl.associative_scan(pair, 1, join, reverse=True)
         grad_x = gate * carry + own
-        tl.store(grad_x_ptr + offsets + inside, grad_x, mask=here)
-        tl.store(grad_a_ptr + offsets + inside, grad_x * h, mask=here)
+        tl.store(grad_x_ptr + offsets, grad_x, mask=here)
+        tl.store(grad_a_ptr + offsets, grad_x * h, mask=here)
         first = tl.where(lane == 0, grad_x, 0)
-        carry = tl.sum(first, axis=AXIS, keep_dims=True)
+        carry = tl.sum(first, axis=1, keep_dims=True)
     # --8<-- [end:backward_loop]
 
 
 @triton.jit
-def scan_kernel(
+def cumsum_kernel(
     x_ptr,
     h_ptr,
+    count,
     length,
-    series,
-    MAXIMUM: tl.constexpr,
+    inner,
     REVERSE: tl.constexpr,
-    AXIS: tl.constexpr,
+    LENGTH_UNIT: tl.constexpr,
+    INNER_UNIT: tl.constexpr,
     BLOCK: tl.constexpr,
     WIDTH: tl.constexpr,
-    UNIT: tl.constexpr,
     COMPUTE: tl.constexpr,
 ):
-    """Compute sums or maxima so far.
+    """Add up what came so far, or with ``REVERSE`` what is still to come.
 
-    The parameters are as in ``recurrence_kernel``, and ``REVERSE`` goes from
-    the last step to the first.
+    The other parameters are as in ``recurrence_kernel``.
     """
-    begin, steps, step, left, lane, one, inside = my_series(
-        length, series, AXIS, BLOCK, WIDTH, UNIT
-    )
-    NEUTRAL: tl.constexpr = float("-inf") if MAXIMUM else 0.0
+    length *= LENGTH_UNIT
+    inner *= INNER_UNIT
+    series, begin, lane = my_series(length, inner, BLOCK, WIDTH)
+    carry = tl.zeros((WIDTH, 1), COMPUTE)
+    last_start = (length - 1) // BLOCK * BLOCK
     last = 0 if REVERSE else BLOCK - 1
-    carry = tl.full(one.shape, NEUTRAL, COMPUTE)
-    blocks = tl.cdiv(steps, BLOCK)
-    for i in tl.range(0, blocks, num_stages=2):
-        start = (blocks - 1 - i if REVERSE else i) * BLOCK
-        mask = (lane < steps - start) & (one < left)
-        offsets = begin + tl.cast(start, tl.int64) * step
-        x = tl.load(x_ptr + offsets + inside, mask=mask, other=NEUTRAL).to(COMPUTE)
-        if MAXIMUM:
-            h = larger(carry, tl.associative_scan(x, AXIS, larger, reverse=REVERSE))
-        else:
-            h = carry + tl.cumsum(x, AXIS, reverse=REVERSE)
-        tl.store(h_ptr + offsets + inside, h, mask=mask)
-        carry = tl.sum(tl.where(lane == last, h, 0), axis=AXIS, keep_dims=True)
+    for done in tl.range(0, length, BLOCK, num_stages=2):
+        t = (last_start - done if REVERSE else done) + lane
+        mask = (series < count) & (t < length)
+        offsets = begin + t.to(tl.int64) * inner
+        x = tl.load(x_ptr + offsets, mask=mask, other=0).to(COMPUTE)
+        h = carry + tl.cumsum(x, 1, reverse=REVERSE)
+        tl.store(h_ptr + offsets, h, mask=mask)
+        carry = tl.sum(tl.where(lane == last, h, 0), axis=1, keep_dims=True)
 
 
 class Plan(NamedTuple):
@@ -230,16 +205,16 @@ class Plan(NamedTuple):
     num_warps: int
 
 
-def plan(outer: int, length: int, inner: int) -> Plan:
-    """Choose for series of ``length`` steps: ``inner`` of them side by side, ``outer`` of such tables.
+def plan(count: int, length: int, inner: int) -> Plan:
+    """Choose for ``count`` series of ``length`` steps, ``inner`` of which lie side by side.
 
-    >>> plan(8192, 1024, 1), plan(4, 2048, 4096)
+    >>> plan(8192, 1024, 1), plan(16384, 2048, 4096)
     (Plan(block=1024, width=1, num_warps=4), Plan(block=32, width=64, num_warps=8))
     """
     width = min(triton.next_power_of_2(inner), 64)
     block = min(triton.next_power_of_2(length), 2048 // width)
     if inner == 1:  # rows: several short ones for a program
-        width = min(max(1024 // block, 1), triton.next_power_of_2(outer))
+        width = min(max(1024 // block, 1), triton.next_power_of_2(count))
     return Plan(block, width, num_warps=min(max(block * width // 256, 1), 8))
 
 
@@ -253,24 +228,25 @@ def launch(
     if not x.numel():
         return outs
     dim %= x.ndim
-    outer, length, inner = x.shape[:dim].numel(), x.shape[dim], x.shape[dim + 1 :].numel()
-    axis = 1 if inner == 1 else 0
-    by = by or plan(outer, length, inner)
-    programs = triton.cdiv(outer, by.width) if axis else outer * triton.cdiv(inner, by.width)
-    # CUDA's limit for programs along one axis, and that of the offsets inside a block, which have 32 bits
-    if programs > 2**31 - 1 or (by.block + 1) * inner >= 2**31:
-        raise ValueError(f"{outer} times {inner} series are too many for one launch; split x")
-    unit = math.gcd(8, length if axis else inner)  # told this, the compiler loads 16 bytes at a time
+    length, inner = x.shape[dim], x.shape[dim + 1 :].numel()
+    count = x.numel() // length
+    by = by or plan(count, length, inner)
+    programs = triton.cdiv(count, by.width)
+    if programs > 2**31 - 1:  # CUDA's limit of programs along one axis
+        raise ValueError(f"{count} series are too many for one launch; split x")
+    # told what divides these, the compiler loads 16 bytes at a time
+    length_unit, inner_unit = math.gcd(8, length), math.gcd(8, inner)
     with torch.cuda.device_of(x):  # Triton launches on the current device, which need not be that of x
         kernel[(programs,)](
             *given,
             *outs,
-            length // unit if axis else length,
-            outer if axis else inner // unit,
-            AXIS=axis,
+            count,
+            length // length_unit,
+            inner // inner_unit,
+            LENGTH_UNIT=length_unit,
+            INNER_UNIT=inner_unit,
             BLOCK=by.block,
             WIDTH=by.width,
-            UNIT=unit,
             COMPUTE=tl.float64 if x.dtype == torch.float64 else tl.float32,
             num_warps=by.num_warps,
             **options,
@@ -290,65 +266,43 @@ def recurrence_backward(
     return launch(recurrence_backward_kernel, [grad, a, h], 2, dim, by)
 
 
-def scan_forward(
-    x: torch.Tensor, dim: int, maximum: bool = False, reverse: bool = False, by: Plan | None = None
-) -> torch.Tensor:
+def cumsum_forward(x: torch.Tensor, dim: int, reverse: bool, by: Plan | None = None) -> torch.Tensor:
     check_arguments(dim, x=x)
-    return launch(scan_kernel, [x], 1, dim, by, MAXIMUM=maximum, REVERSE=reverse)[0]
-
-
-def no_second_gradient(name: str) -> None:
-    if torch.is_grad_enabled():  # as under create_graph=True
-        raise RuntimeError(
-            f"{name} has no gradient of its gradient, so it refuses create_graph=True, and torch.func.grad and vjp,"
-            " which always ask for it; use torch.autograd.grad"
-        )
+    return launch(cumsum_kernel, [x], 1, dim, by, REVERSE=reverse)[0]
 
 
 class Recurrence(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, a, x, dim):
-        h = recurrence_forward(a, x, dim)
-        ctx.dim = dim
-        ctx.save_for_backward(a, h)  # and not x: the gradients do not need it
-        return h
+    def forward(a, x, dim):
+        return recurrence_forward(a, x, dim)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        a, _, ctx.dim = inputs
+        ctx.save_for_backward(a, output)  # and not x: the gradients do not need it
 
     @staticmethod
     def backward(ctx, grad):
-        no_second_gradient("recurrence")
+        if torch.is_grad_enabled():  # as under create_graph=True
+            raise RuntimeError(
+                "recurrence has no gradient of its gradient, so it refuses create_graph=True, and torch.func.grad and"
+                " vjp, which always ask for it; use torch.autograd.grad"
+            )
         return *recurrence_backward(grad, *ctx.saved_tensors, ctx.dim), None
 
 
 class CumSum(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, x, dim, reverse):
-        ctx.dim, ctx.reverse = dim, reverse
-        return scan_forward(x, dim, reverse=reverse)
+    def forward(x, dim, reverse):
+        return cumsum_forward(x, dim, reverse)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        _, ctx.dim, ctx.reverse = inputs
 
     @staticmethod
     def backward(ctx, grad):
         return CumSum.apply(grad, ctx.dim, not ctx.reverse), None, None
-
-
-class CumMax(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, dim):
-        h = scan_forward(x, dim, maximum=True)
-        ctx.dim = dim
-        ctx.save_for_backward(x, h)
-        return h
-
-    # --8<-- [start:maximum_backward]
-    @staticmethod
-    def backward(ctx, grad):
-        no_second_gradient("cummax")
-        x, h = ctx.saved_tensors
-        # a NaN is a maximum, too
-        begins = (x == h) | x.isnan()
-        gates = (~begins).to(x.dtype)
-        _, flows = recurrence_backward(grad, gates, h, ctx.dim)
-        return torch.where(begins, flows, 0), None
-    # --8<-- [end:maximum_backward]
 
 
 def recurrence(a: torch.Tensor, x: torch.Tensor, dim: int = -1) -> torch.Tensor:
@@ -382,17 +336,6 @@ def cumsum(x: torch.Tensor, dim: int = -1, *, reverse: bool = False) -> torch.Te
     tensor([[10.,  9.,  7.,  4.]])
     """
     return CumSum.apply(x, dim, reverse)
-
-
-def cummax(x: torch.Tensor, dim: int = -1) -> torch.Tensor:
-    """Return the largest of ``x`` so far along ``dim``, as the values of ``torch.cummax``; with a gradient.
-
-    The gradient goes to the maximum, to the last of equals. From a NaN on, the result is NaN.
-
-    >>> cummax(torch.tensor([1.0, 3.0, 2.0, 5.0]))
-    tensor([1., 3., 3., 5.])
-    """
-    return CumMax.apply(x, dim)
 
 
 def check_arguments(dim: int, **tensors: torch.Tensor) -> None:
@@ -442,7 +385,7 @@ def main():
     a = torch.full_like(x, 0.5)
     h = torch.empty_like(x)
     one_block_kernel[(1,)](a, x, h, 6, BLOCK=8)
-    for name, values in {"x": x, "cumsum": cumsum(x), "cummax": cummax(x), "a": a, "recurrence": h}.items():
+    for name, values in {"x": x, "cumsum": cumsum(x), "a": a, "recurrence": h}.items():
         print(f"{name:10}", shown(values))
 
     print("## pairs")
@@ -461,7 +404,7 @@ def main():
     print("## gradients")
     options = {"dtype": torch.float64, "device": device, "requires_grad": True}
     a, x = torch.randn(2, 5, **options), torch.randn(2, 5, **options)
-    for function, inputs in ((recurrence, (a, x)), (cumsum, (x,)), (cummax, (x,))):
+    for function, inputs in ((recurrence, (a, x)), (cumsum, (x,))):
         print(f"{function.__name__}, gradcheck:", torch.autograd.gradcheck(function, inputs))
 
 

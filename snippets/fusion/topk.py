@@ -172,12 +172,16 @@ def topk_forward(x: torch.Tensor, k: int, by: Plan | None = None) -> tuple[torch
 
 class TopK(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, x, k):
-        values, indices = topk_forward(x, k)
+    def forward(x, k):
+        return topk_forward(x, k)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        x, _ = inputs
+        _, indices = output
         ctx.shape = x.shape
         ctx.save_for_backward(indices)
         ctx.mark_non_differentiable(indices)
-        return values, indices
 
     @staticmethod
     def backward(ctx, grad, _):
