@@ -60,17 +60,19 @@ def one_block_kernel(
 # --8<-- [start:my_series]
 @triton.jit
 def my_series(
+    count,
     length,
     inner,
     BLOCK: tl.constexpr,
     WIDTH: tl.constexpr,
 ):
-    """Return this program's series, where each begins, and its lanes."""
+    """Return where each of this program's series begins, which of them
+    there are, and the lanes."""
     pid = tl.program_id(axis=0).to(tl.int64)
     series = pid * WIDTH + tl.arange(0, WIDTH)[:, None]
     begin = series // inner * length * inner + series % inner
     lane = tl.arange(0, BLOCK)[None, :]
-    return series, begin, lane
+    return begin, series < count, lane
 # --8<-- [end:my_series]
 
 
@@ -91,7 +93,8 @@ def recurrence_kernel(
     """Take ``WIDTH`` series through all their steps.
 
     Parameters:
-        a_ptr: Contiguous, as are ``x`` and ``h``; see ``my_series``.
+        a_ptr: ``(count / inner, length, inner)``, contiguous, as are ``x``
+            and ``h``.
         count: How many series there are.
         length: Steps of a series, over ``LENGTH_UNIT``.
         inner: Series side by side, over ``INNER_UNIT``: a step is so many
@@ -99,14 +102,14 @@ def recurrence_kernel(
         BLOCK: Steps at a time, a power of two; so is ``WIDTH``.
         COMPUTE: The dtype to compute in.
     """
-    # --8<-- [start:kernel]
+    # --8<-- [start:body]
     length *= LENGTH_UNIT
     inner *= INNER_UNIT
-    series, begin, lane = my_series(length, inner, BLOCK, WIDTH)
+    begin, there, lane = my_series(count, length, inner, BLOCK, WIDTH)
     carry = tl.zeros((WIDTH, 1), COMPUTE)
     for start in tl.range(0, length, BLOCK, num_stages=2):
         t = start + lane
-        mask = (series < count) & (t < length)
+        mask = there & (t < length)
         offsets = begin + t.to(tl.int64) * inner
         a = tl.load(a_ptr + offsets, mask=mask, other=1).to(COMPUTE)
         x = tl.load(x_ptr + offsets, mask=mask, other=0).to(COMPUTE)
@@ -115,7 +118,7 @@ def recurrence_kernel(
         tl.store(h_ptr + offsets, h, mask=mask)
         h_last = tl.where(lane == BLOCK - 1, h, 0)
         carry = tl.sum(h_last, axis=1, keep_dims=True)
-    # --8<-- [end:kernel]
+    # --8<-- [end:body]
 
 
 @triton.jit
@@ -140,26 +143,26 @@ def recurrence_backward_kernel(
     """
     length *= LENGTH_UNIT
     inner *= INNER_UNIT
-    series, begin, lane = my_series(length, inner, BLOCK, WIDTH)
+    begin, there, lane = my_series(count, length, inner, BLOCK, WIDTH)
     # --8<-- [start:backward_loop]
     carry = tl.zeros((WIDTH, 1), COMPUTE)
     last_start = (length - 1) // BLOCK * BLOCK
     for back in tl.range(0, length, BLOCK, num_stages=2):
         t = last_start - back + lane
-        here = (series < count) & (t < length)
-        after = here & (t + 1 < length)
+        here = there & (t < length)
+        after = there & (t + 1 < length)
         before = here & (t > 0)
         offsets = begin + t.to(tl.int64) * inner
         grad = tl.load(grad_ptr + offsets, mask=here, other=0)
-        a = tl.load(a_ptr + offsets + inner, mask=after, other=1)
-        h = tl.load(h_ptr + offsets - inner, mask=before, other=0)
+        a = tl.load(a_ptr + (offsets + inner), mask=after, other=1)
+        h = tl.load(h_ptr + (offsets - inner), mask=before, other=0)
         pair = a.to(COMPUTE), grad.to(COMPUTE)
         gate, own = tl.associative_scan(pair, 1, join, reverse=True)
         grad_x = gate * carry + own
-        tl.store(grad_x_ptr + offsets, grad_x, mask=here)
-        tl.store(grad_a_ptr + offsets, grad_x * h, mask=here)
         first = tl.where(lane == 0, grad_x, 0)
         carry = tl.sum(first, axis=1, keep_dims=True)
+        tl.store(grad_x_ptr + offsets, grad_x, mask=here)
+        tl.store(grad_a_ptr + offsets, grad_x * h, mask=here)
     # --8<-- [end:backward_loop]
 
 
@@ -183,13 +186,13 @@ def cumsum_kernel(
     """
     length *= LENGTH_UNIT
     inner *= INNER_UNIT
-    series, begin, lane = my_series(length, inner, BLOCK, WIDTH)
+    begin, there, lane = my_series(count, length, inner, BLOCK, WIDTH)
     carry = tl.zeros((WIDTH, 1), COMPUTE)
     last_start = (length - 1) // BLOCK * BLOCK
     last = 0 if REVERSE else BLOCK - 1
     for done in tl.range(0, length, BLOCK, num_stages=2):
         t = (last_start - done if REVERSE else done) + lane
-        mask = (series < count) & (t < length)
+        mask = there & (t < length)
         offsets = begin + t.to(tl.int64) * inner
         x = tl.load(x_ptr + offsets, mask=mask, other=0).to(COMPUTE)
         h = carry + tl.cumsum(x, 1, reverse=REVERSE)
@@ -314,9 +317,9 @@ def recurrence(a: torch.Tensor, x: torch.Tensor, dim: int = -1) -> torch.Tensor:
         dim: Along which the steps follow each other.
 
     Returns:
-        A new contiguous tensor, computed in float32, or in float64 for float64; so are the gradients, and all are
-        deterministic. Gates are multiplied over up to 2048 steps: if that overflows, the result may be NaN where step
-        by step it is 0. The kernel may still be running when it is returned.
+        A new contiguous tensor of the shape and dtype of ``x``, computed in float32, or in float64 for float64; so are
+        the gradients, and all are deterministic. Gates are multiplied over up to 2048 steps: if that overflows, the
+        result may be NaN where step by step it is 0. The kernel may still be running when it is returned.
 
     Raises:
         ValueError: If an argument is something the kernels can't serve.

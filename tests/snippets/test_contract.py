@@ -591,7 +591,7 @@ HOSTS = {
         f"{module.__name__.rpartition('.')[2]}.{function.__name__}": Host(
             function, given, refuses=f"device sparse bfloat16 {'compiled' if kernel else ''} {more}", kernel=kernel,
             on_gpu=on_gpu,
-            second=f"{function.__name__} has no gradient" if module in (attention_backward, scan) else "",
+            second=f"{function.__name__} has no gradient" if module is attention_backward else "",
             keeps="q" if module is attention_backward else "",
             reads={"gradient": "q, k or v requires a gradient.*no_grad",
                    "sparse": f"{READS['sparse']}|{{name}} must be int32, contiguous"},
@@ -617,31 +617,30 @@ HOSTS = {
              "cross_entropy_kernel", "devices", None),
             (scan, scan.cumsum, lambda: {"x": ones(2, 3)}, "recurrence_kernel", "",
              lambda on: scan.check_arguments(0, x=on(2, 3))),
-            (scan, scan.cummax, lambda: {"x": ones(2, 3)}, "recurrence_kernel", "", None),
         )
     },
     "scan.recurrence": Host(
         scan.recurrence, lambda: {"a": ones(2, 3), "x": numbers(2, 3)}, refuses="dtype alike device devices sparse",
         serves="strides", dtypes=scan.DTYPES,
         second="recurrence has no gradient", keeps="a",
-        reads={"alike": "x and a must have the same shape and dtype", "device": "x is on meta; kernels",
-               "devices": "move them to one device"},
+        reads={"alike": "x and a must have the same shape, dtype and device", "device": "x is on meta; kernels",
+               "devices": "must have the same shape, dtype and device.*meta"},
         more=[
-            ({"x": lambda x: x[:1]}, "x and a must have the same shape and dtype"),
+            ({"x": lambda x: x[:1]}, "the same shape, dtype and device; got (1, 3) torch.float32 on cpu"),
             *(({"dim": d}, f"dim must be one of x's 2 dimensions; got {d}") for d in (2, -3)),
             ({n: lambda x: x[0, 0] for n in "ax"}, "dim must be one of x's 0 dimensions; got -1"),
         ],
     ),
     "topk.topk": Host(
         topk.topk, lambda: {"x": numbers(2, 3), "k": 1}, refuses="dtype device sparse compiled", serves="strides",
-        dtypes=topk.DTYPES, second="topk has no gradient", kernel="topk_kernel",
+        dtypes=tuple(topk.INTEGERS), kernel="topk_kernel",
         on_gpu=lambda on: topk.check_arguments(on(2, 3), 1),
         more=[
-            *(({"k": k}, f"k must be from 0 to 3 for 3 columns; got {k}") for k in (4, -1)),
-            ({"x": lambda _: ones(1, 2000), "k": 1025}, "k must be from 0 to 1024"),
+            *(({"k": k}, f"k must be an int from 0 to 3 for 3 columns; got {k}") for k in (4, -1, 1.0, None)),
+            ({"x": lambda _: ones(1, 2000), "k": 1025}, "k must be an int from 0 to 1024"),
             ({"x": lambda x: x[0, 0]}, "x must have a dimension or more"),
-            ({"x": lambda _: without_memory(1, 2**31 - 2**12)}, "columns are too many"),
-            ({"x": lambda _: without_memory(2**31, 2)}, "rows are too many"),
+            ({"x": lambda _: without_memory(1, 2**31 - 2**12)}, "too many rows or columns"),
+            ({"x": lambda _: without_memory(2**31, 2)}, "too many rows or columns"),
         ],
     ),
     **{

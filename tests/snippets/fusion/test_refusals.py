@@ -9,7 +9,6 @@ from snippets.fusion.decoding import decode_attention
 from snippets.fusion.dropout import add_dropout, dropout
 from snippets.fusion.histogram import histogram
 from snippets.fusion.swiglu import geglu, swiglu
-from snippets.fusion.topk import topk
 
 
 def ones(device, *shape, dtype=torch.float32):
@@ -25,7 +24,6 @@ CALLS = {  # of a number: the function, the argument, and a value that is served
     "decode_attention, splits": (lambda d, n: decode_attention(*heads(d), splits=n), 2),
     "dropout, p": (lambda d, n: dropout(ones(d, 50), n, seed=3), 0.25),
     "add_dropout, p": (lambda d, n: add_dropout(ones(d, 50), ones(d, 50), n, seed=3), 0.25),
-    "topk, k": (lambda d, n: topk(ones(d, 3, 10), n)[0], 4),
     "histogram, bins": (lambda d, n: histogram(ones(d, 30, dtype=torch.int64), n), 7),
 }
 MAY_BE_NONE = {"scale", "splits"}
