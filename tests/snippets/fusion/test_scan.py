@@ -179,6 +179,10 @@ def test_plans():
                 assert by.width >= min(inner, 64) and by.width < max(2 * outer * inner, 2)
 
 
+def test_short_rows_share_a_program():
+    assert snippet.plan(10**4, 8, 1).width == 128 and snippet.plan(3, 8, 1).width == 4
+
+
 def test_a_gate_of_0_begins_anew(device):
     a = torch.tensor([0.5, 0.5, 0.0, 0.5, 0.0], device=device)
     x = torch.tensor([8.0, 2.0, 4.0, 2.0, 1.0], device=device)
