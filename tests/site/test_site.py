@@ -528,6 +528,17 @@ def test_beside_the_sidebars_no_line_of_code_is_cut(open_site, site, address):
     assert page.evaluate("document.documentElement.scrollWidth") <= 1280
 
 
+@pytest.mark.parametrize("address", ["notes/layouts/", "notes/tl-dot/"])  # wide drawings, long lines
+def test_nothing_recorded_is_cut_at_the_edge_of_the_paper(open_site, site, address):
+    page = open_site(site.url + address, viewport={"width": 672, "height": 900})  # A4 without its margins
+    page.emulate_media(media="print")
+    cut = page.locator(".recording__view, .recording__view *").evaluate_all("""parts => parts.filter(part => {
+        const hides = getComputedStyle(part).overflowX !== "visible" && part.scrollWidth > part.clientWidth + 1;
+        return hides || part.getBoundingClientRect().right > innerWidth;
+    }).map(part => part.outerHTML.slice(0, 80))""")
+    assert not cut
+
+
 def test_every_lesson_ends_with_what_comes_next(site):
     """A reader who gets there has read it; and the next link leads to the next lesson."""
     order = [re.sub(r"\.\w+$", "/", page) for page in lessons()]
