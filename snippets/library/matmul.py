@@ -799,7 +799,7 @@ def matmul(
         b: ``(..., K, N)`` or ``(K,)``, of the dtype of ``a``. Batches are broadcast as by torch; where both operands
             have several but one has to be repeated, it is copied.
         out: Where to write the result; of its shape and dtype, with any strides. It may be ``c``. It must not overlap
-            ``a`` or ``b``, and nothing may need a gradient.
+            ``a`` or ``b``, and nothing may need a gradient. Under ``torch.compile``, the result is copied there.
         out_dtype: ``torch.float32`` for a result that is not rounded, or the dtype of ``a``, which is the default.
         alpha, beta: Numbers of Python or NumPy, or tensors on the CPU. With ``beta=0``, ``c`` is not read.
         c: Of any of ``DTYPES``, and any shape that broadcasts to that of the result.
@@ -810,6 +810,7 @@ def matmul(
 
     Raises:
         ValueError: An argument is something that the kernel cannot serve.
+        NotImplementedError: It is called with ``out`` under ``torch.vmap``.
 
     >>> a = torch.tensor([[1.0, 2.0]], requires_grad=True)
     >>> b = torch.tensor([[3.0], [4.0]])
@@ -843,10 +844,14 @@ def matmul(
         a, b = (x if x.shape[:-2].numel() == 1 else x.expand(*batch, *x.shape[-2:]) for x in (a, b))
     a, b = flat(a, M, K), flat(b, K, N)
     added = None if added is None else added.reshape(batch.numel(), M, N)
-    if out is None:
-        run = multiply_op if torch.compiler.is_compiling() else Multiply.apply
-        return run(a, b, added, alpha, beta, dtype).reshape(shape)
-    check_out(out, shape, dtype, *given, c)
+    compiling = torch.compiler.is_compiling()
+    if out is not None:
+        check_out(out, shape, dtype, *given, c)
+    if out is None or compiling:
+        run = multiply_op if compiling else Multiply.apply
+        result = run(a, b, added, alpha, beta, dtype).reshape(shape)
+        return result if out is None else out.copy_(result)  # the compiler lets no kernel write over what it is given
+    check_memory(out, *given, c)
     try:
         target = as_matrix(out).view(batch.numel(), M, N)
     except RuntimeError:  # its batches do not lie evenly apart
@@ -975,14 +980,24 @@ def check_out(out, shape, dtype, a, b, c) -> None:
     if tuple(out.shape) != tuple(shape) or out.dtype != dtype or out.device != a.device:
         got = f"{tuple(out.shape)} of {out.dtype} on {out.device}"
         raise ValueError(f"out must be {tuple(shape)} of {dtype} on {a.device}; got {got}")
-    if out.layout != torch.strided or out.is_neg():
-        raise ValueError("out must be a dense tensor, not negated lazily")
+    if out.layout != torch.strided:
+        raise ValueError(f"out must be a dense tensor; got {out.layout}")
     if torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in (out, a, b, c)):
         raise ValueError("out= keeps no gradient; leave it out, or use torch.no_grad()")
     if out.numel() and any(size > 1 and stride == 0 for size, stride in zip(out.shape, out.stride(), strict=True)):
         raise ValueError("out has elements that share memory; pass out.clone()")
+
+
+def check_memory(out, a, b, c) -> None:
+    """Raise an error for an ``out`` where a kernel cannot write while it reads the operands."""
+    if out.is_neg():
+        raise ValueError("out must be a tensor that is not negated lazily; pass out.resolve_neg()")
     read = [a, b] if c is None or (c.shape == out.shape and c.stride() == out.stride()) else [a, b, c]
-    if out.numel() and out.data_ptr() in [each.data_ptr() for each in read]:
+    try:
+        begin, begins = out.data_ptr(), [each.data_ptr() for each in read]
+    except RuntimeError as error:  # tensors that torch.vmap maps have no address
+        raise NotImplementedError("out= is not mapped by torch.vmap; leave it out") from error
+    if out.numel() and begin in begins:
         raise ValueError("out begins where an operand does, which would be overwritten while read; pass another tensor")
 
 

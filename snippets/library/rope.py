@@ -288,6 +288,9 @@ def padded(x: torch.Tensor, planes: bool) -> tuple[int, int, int]:
 # --8<-- [end:launch]
 
 
+MAPPED = "rope is not mapped by torch.vmap; it takes a batch, so call it with q (batch, tokens, heads, head_dim)"
+
+
 # --8<-- [start:function]
 class RoPE(torch.autograd.Function):
     """Turn queries and keys. The gradient is turned back by the same function, so it has a gradient, too."""
@@ -309,9 +312,7 @@ class RoPE(torch.autograd.Function):
 
     @staticmethod
     def vmap(info, in_dims, *inputs):
-        raise NotImplementedError(
-            "rope is not mapped by torch.vmap; it takes a batch, so call it with q (batch, tokens, heads, head_dim)"
-        )
+        raise NotImplementedError(MAPPED)
 
 
 class RoPEInPlace(RoPE):
@@ -495,6 +496,11 @@ def turned_in_place(q, k, tables, options):
     elif learns:
         return [RoPEInPlace.apply(x, *tables, options) for x in xs]
     else:
+        try:
+            for each in (*xs, *tables):
+                each is not None and each.data_ptr()
+        except RuntimeError as error:  # tensors that torch.vmap maps have no address
+            raise NotImplementedError(MAPPED) from error
         rotate(q, k, *tables, *options, in_place=True)
         torch.autograd.graph.increment_version(xs)  # so that autograd notices if it still needs what was there
     return xs

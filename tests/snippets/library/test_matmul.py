@@ -311,6 +311,20 @@ def test_functional_transforms(device):
         grad.sum().backward()
     with pytest.raises(NotImplementedError, match="for a weight of each, use matmul"):
         torch.func.vmap(lambda w: linear(a, w, activation="relu"))(b.T.expand(2, 6, 4))
+    out = torch.zeros(3, 9, 6, device=device)
+    for mapped in ((0, None, None), (0, None, 0)):
+        with pytest.raises(NotImplementedError, match=r"out= is not mapped by torch\.vmap; leave it out"):
+            torch.func.vmap(lambda a, b, out: matmul(a, b, out=out), mapped)(a, b, out if mapped[2] == 0 else out[0])
+
+
+def test_writes_to_out_when_compiled(device):
+    x, y, c = numbers(device, torch.float32, (9, 20), (20, 24), (9, 24))
+    backend = "inductor" if device == "cuda" else "aot_eager"
+    write = torch.compile(lambda out: matmul(x, y, c=c, beta=2, out=out), fullgraph=True, backend=backend)
+    for layout in ("rows", "gaps"):
+        out = LAYOUTS[layout](torch.zeros_like(c))
+        assert write(out).data_ptr() == out.data_ptr()
+        torch.testing.assert_close(out, x @ y + 2 * c, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("gated", [False, True])
@@ -343,6 +357,7 @@ REFUSED = {
     "alpha must be a number, not on a GPU; got 'one'": lambda: matmul(x, w, alpha="one"),
     "out must be (2, 4) of torch.float32 on cpu; got (4, 2)": lambda: matmul(x, w, out=torch.ones(4, 2)),
     "out= keeps no gradient": lambda: matmul(x, w.clone().requires_grad_(), out=torch.ones(2, 4)),
+    "out.resolve_neg()": lambda: matmul(x, w, out=torch._neg_view(torch.ones(2, 4))),
     "elements that share memory": lambda: matmul(x, w, out=torch.ones(4).expand(2, 4)),
     "out begins where an operand does": lambda: matmul(x, w, c=(s := torch.ones(2, 4))[0], beta=1, out=s),
     "which would be overwritten": lambda: matmul(s := torch.ones(3, 3), s, out=s),

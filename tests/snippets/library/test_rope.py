@@ -305,8 +305,8 @@ def test_gradients_of_gradients_and_functional_ones(device):
         write = lambda q, k, **given: rope(q.clone(), k.clone(), **given, **options)  # noqa: B023
         found = torch.func.grad(lambda q: loss(write, q))(q.detach())  # noqa: B023
         assert torch.allclose(found, torch.func.grad(lambda q: loss(in_torch, q))(q.detach()))
-    with pytest.raises(NotImplementedError, match=r"not mapped by torch\.vmap; it takes a batch"):
-        torch.func.vmap(lambda q: rope(q, None, **given))(q.detach())
+        with pytest.raises(NotImplementedError, match=r"not mapped by torch\.vmap; it takes a batch"):
+            torch.func.vmap(lambda q: rope(q, None, **given, **options))(q.detach())  # noqa: B023
 
 
 def test_one_of_the_results_is_used(device):
