@@ -42,8 +42,8 @@ MELT_CODE = """() => {
 }"""
 # Two blocks of the same elements, with the same attributes, are the same to axe: leave out what a page before had.
 DROP_BLOCKS = """known => {
-    const BLOCKS = "article > *, article section > *, article details > *, article :is(li, tr, .tabbed-block > *), " +
-        ".jp-Cell, .menu__parts > *";
+    const BLOCKS =
+        "article > *, article section > *, article details > *, article :is(li, tr, .tabbed-block > *), .jp-Cell";
     const KEPT = "[data-colors], h1, h2, h3, h4, h5, h6, link, style"; // the order of headings counts, and looks stay
     const VALUES = ["aria-hidden", "class", "role", "scope", "tabindex", "type"]; // of others, whether there is any
     const says = ({ name, value }) => name + (VALUES.includes(name) ? `=${value}` : value && "=…");
