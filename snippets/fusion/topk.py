@@ -186,7 +186,7 @@ class TopK(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad, _):
         (indices,) = ctx.saved_tensors
-        return grad.new_zeros(ctx.shape).scatter(-1, indices, grad), None
+        return grad.new_zeros(ctx.shape).scatter_(-1, indices, grad), None
 
 
 def topk(x: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
