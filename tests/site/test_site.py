@@ -600,6 +600,10 @@ def test_a_claim_says_where_it_is_from(open_site, site, touch):
         (claim.tap if touch else claim.hover)()
         tooltip.wait_for()
         assert "snippets/gpu/schedule.py" in title and title in tooltip.inner_text()
+        if touch:  # no finger stays on it
+            page.mouse.move(0, 0)
+            page.wait_for_timeout(500)
+            assert tooltip.is_visible()
         page.locator("h1").tap() if touch else page.mouse.move(0, 0)
         tooltip.wait_for(state="detached")
     assert claim.get_attribute("title") == title

@@ -11,6 +11,8 @@ let host = null; // the element whose box is shown, or on its way
 let box = null;
 let title = ""; // of the host, which has none meanwhile: the browser would show it a second time
 let leaving = 0; // a timer
+let finger = false; // whether a finger pointed last: where a mouse stands, or seems to stand, means nothing then
+let tapped = null; // the host that it tapped, whose box stays until it taps elsewhere
 
 const isTerm = (element) => element.matches(TERM) && element.pathname === GLOSSARY.pathname;
 
@@ -20,7 +22,7 @@ function hostAt(element) {
   return link && isTerm(link) ? link : element.closest("body [title]");
 }
 
-/** The pointer or the focus is at this element now. */
+/** A pointer, a tap or the focus is at this element now. */
 function comeTo(element) {
   clearTimeout(leaving);
   const next = hostAt(element);
@@ -31,7 +33,8 @@ function comeTo(element) {
 function leave() {
   clearTimeout(leaving);
   leaving = setTimeout(() => {
-    if (!host?.matches(":hover, :focus-visible") && !box?.matches(":hover")) hide();
+    const hovered = !finger && (host?.matches(":hover") || box?.matches(":hover"));
+    if (!hovered && host !== tapped && !host?.matches(":focus-visible")) hide();
   }, LINGER);
 }
 
@@ -79,11 +82,23 @@ function hide() {
   for (const name of ["aria-describedby", "aria-haspopup", "aria-controls"]) host?.removeAttribute(name);
   if (title && !host.title) host.title = title; // which may have changed: see the switch of GPUs
   box?.remove();
-  host = box = null;
+  host = box = tapped = null;
   title = "";
 }
 
-addEventListener("mouseover", (e) => comeTo(e.target));
+// Browsers follow a tap by events of a mouse, and then let the mouse stand where it stood before.
+for (const event of ["pointerdown", "pointermove"]) {
+  addEventListener(event, (e) => {
+    finger = e.pointerType === "touch";
+    if (!finger) tapped = null;
+  });
+}
+addEventListener("pointerup", (e) => {
+  if (!finger) return;
+  comeTo(e.target);
+  tapped = hostAt(e.target);
+});
+addEventListener("mouseover", (e) => finger || comeTo(e.target));
 document.documentElement.addEventListener("mouseleave", leave);
 addEventListener("focusin", (e) => e.target.matches(":focus-visible") && comeTo(e.target));
 addEventListener("focusout", leave);
