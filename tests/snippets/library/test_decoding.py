@@ -10,9 +10,11 @@ import math
 import numpy as np
 import pytest
 import torch
+import triton
+import triton.language as tl
 from compiled import SHARED, compiled
 from covering import covering
-from guards import recorded_accesses
+from guards import check_inside, recorded_accesses
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
@@ -71,8 +73,7 @@ def check(q, k, v, page_size=None, splits=None, **options):
         lengths = options.get("lengths", torch.full((len(k),), k.shape[2], device=q.device))
         lengths = options["lengths"] = lengths.clamp(max=k.shape[2])  # the last page may have room for more
         (k, options["page_table"]), (v, _) = (in_pages(x, page_size, lengths) for x in (k, v))
-    with recorded_accesses() if q.device.type == "cpu" else contextlib.nullcontext():
-        found = decode_attention(q, k, v, splits=splits, return_lse=True, **options)
+    found = decode_attention(q, k, v, splits=splits, return_lse=True, **options)
     assert found[0].dtype == q.dtype and found[1].dtype == snippet.dtype_inside(q)
     compare(found, wanted, q.dtype)
     return found
@@ -180,9 +181,12 @@ def test_packed_queries_are_as_each_sequence_alone(device, splits, cu_dtype):
 
 @pytest.mark.parametrize("cu", [[0, 9, 3, 40], [5, -7, 90, 2], [0, 2**31 - 1, 5, 7]])
 def test_wrong_beginnings_touch_nothing_else(device, cu):
-    q, k = numbers(12, 2, 16, device=device), numbers(3, 1, 20, 16, device=device)
-    with recorded_accesses() if device == "cpu" else contextlib.nullcontext():
-        decode_attention(q, k, k, cu_seqlens_q=torch.tensor(cu, device=device), max_seqlen_q=4, splits=2)
+    q, k, cu = numbers(12, 2, 16, device=device), numbers(3, 1, 20, 16, device=device), torch.tensor(cu, device=device)
+    with recorded_accesses() if device == "cpu" else contextlib.nullcontext() as seen:
+        out = decode_attention(q, k, k, cu_seqlens_q=cu, max_seqlen_q=4, splits=1)
+    if device == "cpu":
+        check_inside(seen, "load", q=q, k=k, cu=cu)
+        check_inside(seen, "store", out=out)
 
 
 # A cache in fp8
@@ -238,21 +242,64 @@ def test_what_a_query_does_not_see_does_not_reach_it(device, splits, bad):
             assert not out[:, :, reached].isfinite().all(-1).any(), "who sees it must not get a number"
 
 
-def test_a_window_reads_no_key_before_it(device):
-    """Nor after the length: all that is outside is NaN, and reads lie where they should."""
+def test_what_no_query_sees_may_be_anything(device):
     q, k = numbers(1, 2, 1, 16, device=device), numbers(1, 1, 200, 16, device=device, seed=1)
     options = {"lengths": torch.tensor([150], device=device), "window": (20, 0), "splits": 2}
-    wanted = decode_attention(q, k, k, **options)
+    wanted = decode_attention(q, k, k.clone(), **options)
     k[:, :, :129] = k[:, :, 150:] = math.nan
     assert torch.equal(decode_attention(q, k, k.clone(), **options), wanted)
-    if device == "cpu":
-        rows = [*range(129, 150)]
-        with recorded_accesses() as seen:
-            decode_attention(q, k, k.clone(), **options)
-        begin, end = (k[0, 0, row].data_ptr() for row in (rows[0], rows[-1] + 1))
-        at = np.concatenate([np.ravel(each) for kind, each in seen if kind == "load"])
-        inside = at[(at >= k.data_ptr()) & (at < k.data_ptr() + k.numel() * k.itemsize)]
-        assert len(inside) and begin <= inside.min() and inside.max() < end
+
+
+@pytest.mark.parametrize("splits", [1, 2])
+@pytest.mark.parametrize("page_size", [4, 32])  # less than a tile, and as much as one
+def test_only_keys_that_a_tile_sees_are_read_and_only_their_pages(splits, page_size):
+    """20 queries at the end of 150 keys: the first tile, of 16, sees keys 126 to 145, the second 142 to 149."""
+    q, k = numbers(1, 1, 20, 16), numbers(1, 1, 200, 16, seed=1)
+    lengths = torch.tensor([150])
+    (k, table), v = in_pages(k, page_size, lengths), in_pages(k, page_size, lengths)[0]
+    with recorded_accesses() as seen:
+        decode_attention(q, k, v, lengths=lengths, page_table=table, window=(4, 0), splits=splits)
+    loads = np.concatenate([np.ravel(at) for kind, at in seen if kind == "load"])
+    of = lambda x: loads[(loads >= x.data_ptr()) & (loads < x.data_ptr() + x.untyped_storage().nbytes())]
+    for x in (k, v):
+        assert len(of(x)) == (20 + 8) * 16
+    entries = (of(table) - table.data_ptr()) // 8
+    assert {*entries} == {key // page_size for key in range(126, 150)}
+
+
+@pytest.mark.parametrize("splits", [1, 2, 3, 7])
+def test_a_long_window_in_parts(device, splits):
+    """It begins within a tile, not with the first; and a sequence has no key at all."""
+    q, k = numbers(3, 2, 2, 16, device=device), numbers(3, 1, 300, 16, device=device, seed=1)
+    lengths = torch.tensor([300, 0, 41], device=device)
+    out, lse = check(q, k, 2 * k, None, splits, lengths=lengths, window=(150, 0))
+    assert not out[1].any() and lse[1].eq(-math.inf).all()
+    check(q, k, 2 * k, 16, splits, lengths=lengths, window=(150, 0), sinks=numbers(2, device=device, seed=2))
+
+
+@triton.jit
+def fit_kernel(x_ptr, out_ptr, largest_ptr, WIDTH: tl.constexpr):
+    rows, columns = tl.arange(0, 4), tl.arange(0, WIDTH // 2)
+    x = x_ptr + rows[:, None] * WIDTH + columns[None, :]
+    pieces, largest = snippet_fitted((tl.load(x), tl.load(x + WIDTH // 2)), tl.float16)
+    tl.store(largest_ptr + rows, largest)
+    out = out_ptr + rows[:, None] * WIDTH + columns[None, :]
+    tl.store(out, pieces[0])
+    tl.store(out + WIDTH // 2, pieces[1])
+
+
+snippet_fitted = snippet.fitted
+
+
+def test_rows_of_any_size_fit_float16(device):
+    """Of zeros, of numbers that float16 does not have, and with the largest in each of two pieces."""
+    x = numbers(4, 32, dtype=torch.float32, device=device).clamp(-2, 2)
+    x[0], x[1], x[1, 3], x[2], x[2, 30] = 0, x[1] * 1e8, -7e8, x[2] * 1e-9, 4e-9
+    out, largest = torch.empty(4, 32, dtype=torch.float16, device=device), torch.empty(4, device=device)
+    fit_kernel[(1,)](x, out, largest, WIDTH=32)
+    assert torch.equal(largest, torch.where(x.abs().amax(1) == 0, 1, x.abs().amax(1)))
+    assert torch.allclose(out.float() * largest[:, None], x, rtol=1e-3, atol=1e-4 * largest.min().item())
+    assert out[1:].abs().amax(1).eq(1).all()
 
 
 def test_the_same_bits_each_time_and_in_any_batch(device):
