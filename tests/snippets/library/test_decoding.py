@@ -322,6 +322,43 @@ def test_nothing_to_do(device, shape, sink):
     assert torch.allclose(lse, sinks[:, None].expand(lse.shape) if sink else torch.full_like(lse, -math.inf))
 
 
+@pytest.mark.parametrize("paged", [False, True])
+def test_offsets_are_computed_in_64_bits(paged):
+    """Of the last head of the last sequence, in tensors without memory: what is read of q, k and v, and written."""
+    batch, head, far = 2**11, 2**5, 2**28
+    (q, k, v, out), table = (torch.zeros(1) for _ in range(4)), torch.zeros(1, dtype=torch.int64)
+    strides = 2**22, 2**27, far  # of a sequence, or a page; of a head; of a row
+    pid = batch * (head + 1) + head
+    with recorded_accesses(first_program=(pid, 0, 0), memory=False) as seen:
+        snippet.parts_kernel[(1,)](
+            q, k, v, out, None, strides, strides, strides, (0, *strides), (0, 0, 0, 0), None, table if paged else None,
+            2**21, None, None, None, 0, None, None, (0, 0), head + 1, 1, 16, 16, 17, 1, 1, None, None,
+            SCALE=1.0, SOFTCAP=None, GUARDED=False, SHARED=False, WHOLE=True, PAGE_SIZE=32, COMPUTE=tl.float32,
+            DTYPE=None, HEAD_DIM=16, VALUE_DIM=16, HEAD_BLOCKS=(16,), VALUE_BLOCKS=(16,), ROWS=16, BLOCK=16,
+        )  # fmt: skip
+    start = 0 if paged else batch * strides[0]  # of all pages, the table, which has no memory, names the first
+    last = lambda x, keys: (x.data_ptr() + 4 * (start + head * strides[1] + keys * far + 15))
+    ends = [int(at.max()) for _, at in seen]
+    assert ends[0] == q.data_ptr() + 4 * (batch * strides[0] + head * strides[1] + 15 * far + 15)
+    assert {last(k, 15), last(v, 15), last(k, 16), last(v, 16)} <= {*ends}
+    assert ends[-1] == out.data_ptr() + 4 * (batch * strides[0] + head * strides[1] + 15 * far + 15)
+    if paged:
+        assert table.data_ptr() + 8 * batch * 2**21 in ends
+
+
+def test_offsets_of_parts_are_computed_in_64_bits():
+    part, part_lse, out, lse = (torch.zeros(1) for _ in range(4))
+    number, splits, numbers = 2**28, 20, 2**28 + 1
+    with recorded_accesses(first_program=(number, 0, 0), memory=False) as seen:
+        snippet.combine_kernel[(1,)](
+            part, part_lse, out, lse, None, splits, numbers, 1,
+            COMPUTE=tl.float32, VALUE_DIM=16, VALUE_BLOCKS=(16,), BLOCK=32,
+        )  # fmt: skip
+    last = (splits - 1) * numbers + number
+    found = [((at.max() - x.data_ptr()) // 4).item() for (_, at), x in zip(seen, (part_lse, part, out), strict=False)]
+    assert found == [last, last * 16 + 15, number * 16 + 15]
+
+
 # In PyTorch
 
 
