@@ -134,6 +134,16 @@ def test_any_shape_length_and_layout(
     check(q, k, v, page_size if keys else None, splits, lengths=lengths, window=window)
 
 
+@pytest.mark.parametrize("widths", [(23, 6), (6, 23), (23, 23), (7, 100), (41, 41)])
+def test_narrow_heads_that_begin_anywhere_in_many_rows(device, widths):
+    """Triton 3.6 got them wrong in tiles of 64 rows, in 16 bits."""
+    q = numbers(3, 20, 4, widths[0], dtype=torch.float16, device=device)
+    k, v = (numbers(3, 1, 67, width, dtype=torch.float16, device=device, seed=1) for width in widths)
+    lengths = torch.tensor([20, 22, 55], device=device)
+    check(q, k, v, lengths=lengths, causal=True)
+    check(q, k, v, 5, lengths=lengths)
+
+
 @pytest.mark.parametrize("splits", [1, 3])
 def test_values_inside_of_keys_are_read_once(device, splits):
     """As in MLA: the same bits as from a copy of the values, with fewer reads."""
