@@ -7,7 +7,7 @@
 bfloat16, normally distributed; q has one query of each sequence where nothing else is said. Pages have 16 keys and lie
 in random order, those of MLA 64. torch is ``scaled_dot_product_attention`` with ``enable_gqa``, which chooses its
 kernel by itself, with a mask for four queries; for MLA, two products with a softmax between them, which is as few
-operations as torch has for one head of keys. NaN where torch has no such thing: pages, a cache in fp8, sinks, windows.
+operations as torch has for one head of keys. NaN where torch was not timed: pages, a cache in fp8, sinks, windows.
 How it is measured: ``fusion/decoding_measured.py``. The results are compared with torch's in float32 before.
 
 Bytes: keys and values are read once; with a window, those inside of it; values inside of their keys not again. A share
