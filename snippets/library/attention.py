@@ -141,9 +141,14 @@ def visible(query, key, queries, keys, shift, left, right):
 
 # --8<-- [start:load]
 @triton.jit
-def head_of(source, strides, batch, head, begin, DESCRIBED: tl.constexpr):
-    """Return where a head of a sequence begins. A descriptor covers all, and each load says which it wants."""
-    if not DESCRIBED:
+def head_of(source, more, strides, batch, head, begin, DESCRIBED: tl.constexpr):
+    """Return where a head of a sequence begins; or descriptors of a tile's pieces, which cover all heads."""
+    if DESCRIBED:
+        if more is None:
+            source = (source,)
+        else:
+            source = source, more
+    else:
         stride_batch, stride_head, stride_row = strides
         source += tl.cast(batch, tl.int64) * stride_batch + tl.cast(head, tl.int64) * stride_head
         source += tl.cast(begin, tl.int64) * stride_row
@@ -378,6 +383,9 @@ def attention_kernel(
     q_source,
     k_source,
     v_source,
+    q_more,
+    k_more,
+    v_more,
     out_ptr,
     lse_ptr,
     q_strides,
@@ -417,8 +425,10 @@ def attention_kernel(
 
     Parameters:
         q_source, k_source, v_source: ``(batch, heads or heads // group, rows, HEAD_DIM or VALUE_DIM)``, as pointers,
-            or if ``DESCRIBED`` as descriptors of tiles ``(1, 1, BLOCK_Q or BLOCK_K, block)``, one for each block of
-            ``HEAD_BLOCKS`` or ``VALUE_BLOCKS``.
+            or if ``DESCRIBED`` as descriptors of tiles ``(1, 1, BLOCK_Q or BLOCK_K, block)``, where ``block`` is the
+            first of ``HEAD_BLOCKS`` or ``VALUE_BLOCKS``.
+        q_more, k_more, v_more: Descriptors for the second block, or None. Triton launches no tuple of descriptors
+            before 3.8.
         q_strides, k_strides, v_strides, out_strides: Of batch, head and row, in elements.
         lse_ptr: ``(batch, heads, queries)`` of the dtype ``COMPUTE``.
         cu_q_ptr, cu_k_ptr: Where each sequence begins, ``(sequences + 1,)``; None if each of the batch is one.
@@ -441,10 +451,10 @@ def attention_kernel(
     )  # fmt: skip
     shift = 0 if TOP_LEFT else keys - queries
     kv_head = head // group
-    q_source = head_of(q_source, q_strides, batch, head, begin_q, DESCRIBED)
-    k_source = head_of(k_source, k_strides, batch, kv_head, begin_k, DESCRIBED)
-    v_source = head_of(v_source, v_strides, batch, kv_head, begin_k, DESCRIBED)
-    out_ptr = head_of(out_ptr, out_strides, batch, head, begin_q, False)
+    q_source = head_of(q_source, q_more, q_strides, batch, head, begin_q, DESCRIBED)
+    k_source = head_of(k_source, k_more, k_strides, batch, kv_head, begin_k, DESCRIBED)
+    v_source = head_of(v_source, v_more, v_strides, batch, kv_head, begin_k, DESCRIBED)
+    out_ptr = head_of(out_ptr, None, out_strides, batch, head, begin_q, False)
     if slopes_ptr is not None:
         slopes_ptr += batch * slopes_stride + head
     if bias_ptr is not None:
@@ -558,6 +568,10 @@ def grad_q_kernel(
     k_source,
     v_source,
     grad_source,
+    q_more,
+    k_more,
+    v_more,
+    grad_more,
     out_ptr,
     lse_ptr,
     grad_lse_ptr,
@@ -613,12 +627,12 @@ def grad_q_kernel(
     )  # fmt: skip
     shift = 0 if TOP_LEFT else keys - queries
     kv_head = head // group
-    q_source = head_of(q_source, q_strides, batch, head, begin_q, DESCRIBED)
-    k_source = head_of(k_source, k_strides, batch, kv_head, begin_k, DESCRIBED)
-    v_source = head_of(v_source, v_strides, batch, kv_head, begin_k, DESCRIBED)
-    grad_source = head_of(grad_source, grad_strides, batch, head, begin_q, DESCRIBED)
-    out_ptr = head_of(out_ptr, out_strides, batch, head, begin_q, False)
-    grad_q_ptr = head_of(grad_q_ptr, grad_q_strides, batch, head, begin_q, False)
+    q_source = head_of(q_source, q_more, q_strides, batch, head, begin_q, DESCRIBED)
+    k_source = head_of(k_source, k_more, k_strides, batch, kv_head, begin_k, DESCRIBED)
+    v_source = head_of(v_source, v_more, v_strides, batch, kv_head, begin_k, DESCRIBED)
+    grad_source = head_of(grad_source, grad_more, grad_strides, batch, head, begin_q, DESCRIBED)
+    out_ptr = head_of(out_ptr, None, out_strides, batch, head, begin_q, False)
+    grad_q_ptr = head_of(grad_q_ptr, None, grad_q_strides, batch, head, begin_q, False)
     if slopes_ptr is not None:
         slopes_ptr += batch * slopes_stride + head
     if bias_ptr is not None:
@@ -692,9 +706,9 @@ def add_to_grad_k_v(
 ):
     """Add what the queries from ``start`` to ``end``, without the hole, contribute, of each head of a group in turn."""
     (
-        k, v, q_source, grad_source, lse2_ptr, delta_ptr, q_strides, grad_strides, batch, begin_q, slopes_ptr,
-        slopes_stride, bias_ptr, bias_strides, heads, first_head, group, rows, first_key, queries, keys, shift, left,
-        right,
+        k, v, q_source, grad_source, q_more, grad_more, lse2_ptr, delta_ptr, q_strides, grad_strides, batch, begin_q,
+        slopes_ptr, slopes_stride, bias_ptr, bias_strides, heads, first_head, group, rows, first_key, queries, keys,
+        shift, left, right,
     ) = common  # fmt: skip
     FACTOR: tl.constexpr = SCALE * LOG2E if LATER else 1.0
     key = first_key + tl.arange(0, BLOCK_K)[:, None]
@@ -703,8 +717,8 @@ def add_to_grad_k_v(
         head, first = first_head + step // tiles, start + step % tiles * BLOCK_Q
         if MASKED:
             first = tl.where(first < hole, first, first + (hole_end - hole))
-        q_here = head_of(q_source, q_strides, 0, head, 0, DESCRIBED)
-        grad_here = head_of(grad_source, grad_strides, 0, head, 0, DESCRIBED)
+        q_here = head_of(q_source, q_more, q_strides, batch, head, begin_q, DESCRIBED)
+        grad_here = head_of(grad_source, grad_more, grad_strides, batch, head, begin_q, DESCRIBED)
         slope_ptr, bias_here = slopes_ptr, bias_ptr
         if slopes_ptr is not None:
             slope_ptr += batch * slopes_stride + head
@@ -745,6 +759,10 @@ def grad_k_v_kernel(
     k_source,
     v_source,
     grad_source,
+    q_more,
+    k_more,
+    v_more,
+    grad_more,
     lse2_ptr,
     delta_ptr,
     grad_k_ptr,
@@ -794,12 +812,10 @@ def grad_k_v_kernel(
         cu_k_ptr, cu_q_ptr, sequences, keys, queries, tile, BLOCK_K, SEQUENCES
     )  # fmt: skip
     shift = 0 if TOP_LEFT else keys - queries
-    q_source = head_of(q_source, q_strides, batch, 0, begin_q, DESCRIBED)
-    grad_source = head_of(grad_source, grad_strides, batch, 0, begin_q, DESCRIBED)
-    k_source = head_of(k_source, k_strides, batch, kv_head, begin_k, DESCRIBED)
-    v_source = head_of(v_source, v_strides, batch, kv_head, begin_k, DESCRIBED)
-    grad_k_ptr = head_of(grad_k_ptr, grad_k_strides, batch, kv_head, begin_k, False)
-    grad_v_ptr = head_of(grad_v_ptr, grad_v_strides, batch, kv_head, begin_k, False)
+    k_source = head_of(k_source, k_more, k_strides, batch, kv_head, begin_k, DESCRIBED)
+    v_source = head_of(v_source, v_more, v_strides, batch, kv_head, begin_k, DESCRIBED)
+    grad_k_ptr = head_of(grad_k_ptr, None, grad_k_strides, batch, kv_head, begin_k, False)
+    grad_v_ptr = head_of(grad_v_ptr, None, grad_v_strides, batch, kv_head, begin_k, False)
     k = load_rows(
         k_source, k_strides, batch, kv_head, begin_k, first_key, keys, BLOCK_K, HEAD_DIM, HEAD_BLOCKS, DESCRIBED
     )  # fmt: skip
@@ -811,9 +827,9 @@ def grad_k_v_kernel(
     if first_key + BLOCK_K > keys:  # what follows the last key may be anything
         whole_end = whole
     common = (
-        k, v, q_source, grad_source, lse2_ptr, delta_ptr, q_strides, grad_strides, batch, begin_q, slopes_ptr,
-        slopes_stride, bias_ptr, bias_strides, heads, kv_head * group, group, rows, first_key, queries, keys, shift,
-        left, right,
+        k, v, q_source, grad_source, q_more, grad_more, lse2_ptr, delta_ptr, q_strides, grad_strides, batch, begin_q,
+        slopes_ptr, slopes_stride, bias_ptr, bias_strides, heads, kv_head * group, group, rows, first_key, queries,
+        keys, shift, left, right,
     )  # fmt: skip
     grad_k = zeros(BLOCK_K, HEAD_BLOCKS, COMPUTE)
     grad_v = zeros(BLOCK_K, VALUE_BLOCKS, COMPUTE)
@@ -943,19 +959,18 @@ def launch(kernel, loaded, others, strided, cu_q, cu_k, slopes, bias, options: O
     if not programs:
         return
     strides = [x.stride()[:3] for x in (*loaded, *strided)]
+    more = [None] * len(loaded)
     if described:
         heights = tile["BLOCK_Q"], tile["BLOCK_K"], tile["BLOCK_K"], tile["BLOCK_Q"]
         columns = blocks[0], blocks[0], blocks[1], blocks[1]
-        sizes = zip(heights, columns, strict=True)
-        loaded = [
-            tuple(describe(x, height, block) for block in pieces)
-            for x, (height, pieces) in zip(loaded, sizes, strict=False)
-        ]
+        sizes = list(zip(loaded, heights, columns, strict=False))
+        loaded = [describe(x, height, pieces[0]) for x, height, pieces in sizes]
+        more = [describe(x, height, pieces[1]) if len(pieces) > 1 else None for x, height, pieces in sizes]
     scale, softcap, left, right, top_left = options
     added = slopes is not None or bias is not None
     with torch.cuda.device_of(q):  # Triton launches on the current device, which need not be that of the tensors
         kernel[(programs,)](
-            *loaded, *others, *strides, cu_q, cu_k, *sinks, slopes,
+            *loaded, *more, *others, *strides, cu_q, cu_k, *sinks, slopes,
             0 if slopes is None or slopes.ndim == 1 else slopes.stride(0),
             bias, (0, 0, 0, 0) if bias is None else bias.expand(batch, heads, queries, keys).stride(),
             sequences, heads, heads // kv_heads, queries, keys, tiles, left, right,
@@ -1052,6 +1067,8 @@ def default_tile(
         tile = (32, 32, 8, 2) if widest <= 64 else (32, 16, 8, 2) if forward else (16, 16, 8, 2)
     elif described:
         tile = described_tile(kernel, widest, head_columns + value_columns)
+    elif value_columns < min(head_columns, 64):
+        tile = 32, 32, 4, 2  # in larger ones, Triton 3.6 makes wrong results and reads foreign memory (on an H200)
     elif widest > 64:
         tile = (128, 64, 8, 2) if forward else (64, 64, 8, 2) if kernel is grad_q_kernel else (32, 64, 8, 2)
     else:
