@@ -89,6 +89,7 @@ def in_scheme(page, scheme):
 def assert_accessible(page, seen: Seen | None = None):
     """Let axe look at what ``seen`` does not know of a page, in both schemes."""
     axe, seen = pytest.importorskip("axe_playwright_python.sync_playwright"), seen or Seen()
+    page.evaluate("document.documentElement.classList.add('laid-out')")  # else what is below lies as it was guessed
     page.evaluate(axe.Axe().axe_script)
     page.evaluate("rules => axe.configure({ rules })", OF_MARKED)
     looks = {}

@@ -131,7 +131,8 @@ class LaunchExplorer extends FormExplorer {
       const result = { offsets: ` = ${offset}`, mask: ` is ${offset < n ? "True" : "False"}` }[kind] ?? "";
       const touches = kind === "load" || kind === "store";
       const output = line.parentElement.lastElementChild;
-      output.textContent = touches && fate === "off" ? "off" : value + result;
+      const removed = kind === "mask" && this.bare;
+      output.textContent = removed ? "" : touches && fate === "off" ? "off" : value + result;
       output.className = touches ? `launch__${fate}` : "";
     }
     const { kind, tensor } = this.line.dataset;

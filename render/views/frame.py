@@ -120,14 +120,14 @@ def with_head(
 
     Above: which lesson it is, and a switch between GPUs. Below: its code, and where what it shows ran.
     """
-    places = list(places_of_runs)
+    names = labels({device: gpus[device] for device in sorted(gpus, key=order)}) if len(gpus) > 1 else {}
+    places = [*places_of_runs, *(["on the GPU that is chosen at the top"] if names else [])]
     compiled = [place for place in places if place.startswith("compiled")]
     ran = [place for place in places if place not in compiled]
     parts = [f"{verb} {_listed(each)}" for verb, each in (("ran", ran), ("was", compiled)) if each]
     where = (", and " if len(ran) > 1 else " and ").join(parts)
     lesson = lessons().get(page)
     get = download(code, page) if lesson and code else None
-    names = labels({device: gpus[device] for device in sorted(gpus, key=order)}) if len(gpus) > 1 else {}
     if lesson or names:
         under = render("head.html", lesson=lesson, gpus=names, download=get)
         text = re.sub(f"{STATEMENT}|</h1>", lambda title: f"{title[0]}{under}", text, count=1)

@@ -144,7 +144,7 @@ def visible(query, key, queries, keys, shift, left, right):
 def head_of(source, more, strides, batch, head, begin, DESCRIBED: tl.constexpr):
     """Return where a head of a sequence begins; or descriptors of a tile's pieces, which cover all heads."""
     if DESCRIBED:
-        if more is None:
+        if more is None:  # noqa: SIM108, for both sides of an expression have one type in Triton
             source = (source,)
         else:
             source = source, more

@@ -165,6 +165,7 @@ def reduce_rows(kernel, x, tile, dtype, **constants):
             raise ValueError(f"tile must be two powers of two with a product of at most 2**16; got {tile}")
     if rows > tile[0] * (2**31 - 1):  # CUDA's limit for programs along one axis
         raise ValueError(f"{rows} rows are too many for a tile of {tile[0]}; use a taller one")
+    # --8<-- [start:launch_rows]
     out = torch.empty(rows, dtype=dtype, device=x.device)
     if rows == 0:
         return out  # nothing to launch
@@ -175,6 +176,7 @@ def reduce_rows(kernel, x, tile, dtype, **constants):
             **constants, DTYPE=TRITON[computed], ROWS=tile[0], COLUMNS=tile[1],
         )  # fmt: skip
     return out
+    # --8<-- [end:launch_rows]
 
 
 # --8<-- [start:pad]

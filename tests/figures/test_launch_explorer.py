@@ -225,6 +225,7 @@ def test_without_the_mask_what_lies_past_the_end_is_red(page):
     assert text(page, "detail").endswith("Program 2, lane 3 loads x[11] and y[11], stores out[11]: out of bounds.")
     struck = page.locator("#launch s").evaluate_all("all => all.map(e => getComputedStyle(e).textDecorationLine)")
     assert struck[3:] == ["line-through"] * 3
+    assert values(page)[2] == ""  # the mask that is gone says nothing
     page.locator("#launch").get_by_role("button", name="Restore the mask").click()
     assert fates(page)[10:] == ["off", "off"]
 

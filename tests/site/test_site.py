@@ -271,6 +271,17 @@ def test_no_axe_violation_beside_the_sidebars(open_site, site, address):
     assert_accessible(page, Seen(LOOKS_SEEN))  # with all blocks: a page that is cut short has its sidebars elsewhere
 
 
+@pytest.mark.parametrize("by_click", [False, True])
+def test_a_link_into_a_long_page_leads_to_its_heading(open_site, site, by_click):
+    """Though what stands above it is not laid out until it is read."""
+    heading, address = "second-pass-the-gradient", "fusion/cross-entropy/"
+    page = open_site(site.url + address + ("" if by_click else f"#{heading}"))
+    if by_click:
+        page.locator(f".menu a[href$='#{heading}']").first.evaluate("link => link.click()")
+    ready(page)
+    assert 0 <= page.locator(f"#{heading}").bounding_box()["y"] < 200
+
+
 @pytest.fixture(scope="module")
 def without_javascript(browser):
     with browser.new_context(java_script_enabled=False) as context:

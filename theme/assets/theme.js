@@ -64,6 +64,12 @@ addEventListener("keydown", (e) => {
   menuButton().focus();
 });
 
+// Without the heights of all that stands above it (theme.css guesses them), a link would lead beside its place.
+const layOut = () => document.documentElement.classList.add("laid-out");
+if (location.hash) layOut();
+addEventListener("click", (e) => e.target.closest("a[href*='#']") && layOut(), true);
+addEventListener("popstate", layOut);
+
 // To the heading itself: the browser would only scroll.
 addEventListener("click", (e) => {
   if (!e.target.closest(".md-skip")) return;

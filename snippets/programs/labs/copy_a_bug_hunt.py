@@ -7,9 +7,9 @@
 
 # %% [markdown]
 # Most kernel bugs give no error and no warning. Some elements just never arrive, or they end up where they
-# shouldn't. (On the site, the picture above shows such a run: the kernel that adds two vectors, without its
-# [mask](../reference/glossary.md#mask). Its ten sums are right, but it also writes to the two elements in red, which
-# don't belong to it.) A GPU won't tell you which line is to blame. But Triton's
+# shouldn't. (The picture above, which a notebook can't show, is of such a run: the kernel that adds two vectors,
+# without its [mask](../reference/glossary.md#mask). Its ten sums are right, but it also writes to the two elements in
+# red, which don't belong to it.) A GPU won't tell you which line is to blame. But Triton's
 # [interpreter](../reference/glossary.md#interpreter) runs the kernel as Python, so you can look inside while it's
 # working, like a mechanic who opens the hood and lets the engine run.
 #
@@ -63,8 +63,8 @@ def buffers():
 
 
 x, out = buffers()
-print("x  ", x[:n].tolist(), "and behind it", x[n:].tolist())
-print("out", out[:n].tolist(), "and behind it", out[n:].tolist())
+print("x  ", x[:n].tolist(), "and after it", x[n:].tolist())
+print("out", out[:n].tolist(), "and after it", out[n:].tolist())
 
 # %% [markdown]
 # ## The first suspect
@@ -162,7 +162,7 @@ def copy_fixed(x_ptr, out_ptr, n, BLOCK_SIZE: tl.constexpr):
 x, out = buffers()
 copy_fixed[grid](x, out, n, BLOCK_SIZE=block)
 
-print("out", out[:n].tolist(), "and behind it", out[n:].tolist())
+print("out", out[:n].tolist(), "and after it", out[n:].tolist())
 assert torch.equal(out[:n], x[:n])
 assert out[n:].tolist() == [-1, -1]
 
@@ -215,7 +215,7 @@ x, out = buffers()
 copy_two_bug[grid](x, out, n, BLOCK_SIZE=block)
 
 print("all ten right:", torch.equal(out[:n], x[:n]))
-print("behind them:  ", out[n:].tolist())
+print("after them:   ", out[n:].tolist())
 assert torch.equal(out[:n], x[:n])  # the result is right
 assert out[n:].tolist() == [700, 701]  # and somebody else's two elements are gone
 
@@ -228,7 +228,7 @@ assert out[n:].tolist() == [700, 701]  # and somebody else's two elements are go
 #
 # 1. Too many programs were started. Then a fourth line would be printed.
 # 2. The offsets are wrong. Then there would be a gap, a repetition or a wrong first offset.
-# 3. The mask is wrong. Then it would be `True` somewhere without an element.
+# 3. The mask is wrong. Then it would be `True` at an offset where there's no element.
 #
 # ### Print
 #
@@ -292,15 +292,15 @@ def copy(x_ptr, out_ptr, n, BLOCK_SIZE: tl.constexpr):
 
 # %%
 def check(kernel, n, block=4):
-    """Copy ``n`` numbers, with ``block`` more behind them; say what went wrong."""
+    """Copy ``n`` numbers, with ``block`` more after them; say what went wrong."""
     x = torch.arange(100, 100 + n + block)
     out = torch.full_like(x, -1)
     kernel[(triton.cdiv(n, block),)](x, out, n, BLOCK_SIZE=block)
     unwritten = int((out[:n] == -1).sum())
     wrong = int((out[:n] != x[:n]).sum()) - unwritten
-    behind = int((out[n:] != -1).sum())
-    if unwritten or wrong or behind:
-        return f"{unwritten} unwritten, {wrong} wrong, {behind} behind the end"
+    past = int((out[n:] != -1).sum())
+    if unwritten or wrong or past:
+        return f"{unwritten} unwritten, {wrong} wrong, {past} past the end"
     return "right"
 
 
@@ -310,9 +310,9 @@ for kernel in (copy_one_bug, copy_two_bug, copy):
         print(f"  n = {size:2}: {check(kernel, size)}")
 
 assert check(copy_one_bug, 4) == "right"
-assert check(copy_one_bug, 10) == "6 unwritten, 0 wrong, 0 behind the end"
+assert check(copy_one_bug, 10) == "6 unwritten, 0 wrong, 0 past the end"
 assert check(copy_two_bug, 8) == "right"
-assert check(copy_two_bug, 10) == "0 unwritten, 0 wrong, 2 behind the end"
+assert check(copy_two_bug, 10) == "0 unwritten, 0 wrong, 2 past the end"
 assert all(check(copy, size) == "right" for size in range(1, 20))
 
 # %% [markdown]
@@ -346,7 +346,7 @@ def copy_three_bug(x_ptr, out_ptr, n, BLOCK_SIZE: tl.constexpr):
 for size in (1, 4, 10):
     print(f"n = {size}: {check(copy_three_bug, size)}")
 # Each program begins one element after the one before it, not four: all three together only reach elements 0 to 5.
-assert check(copy_three_bug, 10) == "4 unwritten, 0 wrong, 0 behind the end"
+assert check(copy_three_bug, 10) == "4 unwritten, 0 wrong, 0 past the end"
 
 # 2. Every size that is not a multiple of the block: the last, partial block is never written.
 # 3. Element 0: an unwritten 0 looks like a copied 0. All the others you can still judge.

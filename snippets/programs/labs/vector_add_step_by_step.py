@@ -14,6 +14,9 @@
 # - program 1 adds elements 4 to 7,
 # - program 2 adds elements 8 and 9, which leaves two of its four places with nothing to do.
 #
+# On the website, you can play with the picture above. Click a square to see what each line of the kernel computes for
+# it, or drag the end of the list.
+#
 # In this notebook you watch the three of them at every step. Before you run a cell, or read on, say what it will
 # print. Then compare. There's no quicker way to find out what you haven't understood yet.
 
@@ -21,7 +24,7 @@
 # ## Turn on the interpreter
 #
 # You can just read this page, or you can download it and run it yourself. For that you need Linux, Python and `pip
-# install torch numpy jupyterlab`, where torch brings the Triton that fits. You don't need a GPU.
+# install torch numpy jupyterlab`, which also installs the Triton that torch needs. You don't need a GPU.
 # [Install](../start/install.md) covers the rest: Windows, macOS, Colab, and a smaller torch without Triton.
 #
 # Normally, Triton compiles a kernel for a GPU. With `TRITON_INTERPRET=1` it doesn't. Instead, its
@@ -83,7 +86,7 @@ print("programs:", programs)
 # know `n`, which may be different each time you run the kernel.
 #
 # In the interpreter, `print` in a kernel is Python's own. In a compiled kernel, `print` means `tl.device_print`,
-# which wants a text first and then the values.
+# which takes one string first, then the values, so the prints below work in the interpreter alone.
 
 # %%
 @triton.jit
