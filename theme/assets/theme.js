@@ -68,7 +68,6 @@ addEventListener("keydown", (e) => {
 const layOut = () => document.documentElement.classList.add("laid-out");
 if (location.hash) layOut();
 addEventListener("click", (e) => e.target.closest("a[href*='#']") && layOut(), true);
-addEventListener("popstate", layOut);
 
 // To the heading itself: the browser would only scroll.
 addEventListener("click", (e) => {
