@@ -107,6 +107,13 @@ def test_rows_may_lie_more_than_2_to_the_31_elements_apart():
 
 @silent
 @pytest.mark.parametrize("columns", [20, 60])
+def test_one_number_far_above_the_others_overflows_nothing(short, device, columns):
+    """Wherever in the row it stands, each program has to find it before it takes exponentials."""
+    x = torch.zeros(columns, columns, device=device).fill_diagonal_(1000)
+    check(x, 1, None, "contiguous")
+
+
+@pytest.mark.parametrize("columns", [20, 60])
 def test_infinities_and_nan_as_in_torch(short, device, columns):
     inf, nan, rest = math.inf, math.nan, [0.0] * (columns - 1)
     rows = [[-inf] * columns, [-inf] * 18 + rest[17:], [*rest, inf], [*rest, nan], [nan, *rest], [-3.4e38] * columns]
