@@ -58,7 +58,15 @@ def test_a_bar_is_dragged_by_a_pointer(recorded, open_site, tmp_path):
 def test_it_stops_playing_for_who_drags_a_bar(recorded, open_site, tmp_path):
     with page_with(tmp_path, "norm_row", norm_row(recorded, **OPTIONS)) as url:
         page = open_site(url, reduced_motion="no-preference")
-        page.get_by_role("button", name="Play").click()
+        play = page.get_by_role("button", name="Play")
+        play.hover()
+        colors = """button => {
+            button.firstElementChild.style.color = 'var(--ink-muted)';
+            return [getComputedStyle(button).backgroundColor, getComputedStyle(button.firstElementChild).color];
+        }"""
+        ground, muted = play.evaluate(colors)
+        assert ground == muted, "dark, so that the light triangle is seen, also under the pointer"
+        play.click()
         page.get_by_label("Element 1").press("ArrowUp")
         assert page.get_by_role("button", name="Play").count(), "not Pause"
 

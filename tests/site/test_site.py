@@ -405,7 +405,7 @@ def test_home_leads_on_to_where_one_was_or_to_what_comes_next(open_site, site):
         paths = [f"/course/{address}" for address in read]
         page.evaluate("paths => localStorage.setItem('lessons-read', JSON.stringify(paths))", paths)
         page.goto(site.url)
-        page.locator(".home .md-button", has_text="Start with the first lesson").wait_for()
+        page.locator(".home .md-button", has_text="Install").wait_for()
         taken_over(page)
         return stands_out.inner_text(), stands_out.get_attribute("href")
 
@@ -414,7 +414,18 @@ def test_home_leads_on_to_where_one_was_or_to_what_comes_next(open_site, site):
     assert text.startswith("Next up: Lesson 4, ") and link.endswith(order[3]), "the third has been read already"
     text, link = home(*order[1:])
     assert text.startswith("Next up: Lesson 1, ") and link.endswith(order[0]), "the only one that is left"
+    start = page.locator(".home .md-button", has_text="Start with the first lesson")
+    assert not start.is_visible(), "it leads to the same lesson"
     assert home(*order)[0] == "Start with the first lesson"
+
+
+def test_home_leads_back_into_the_middle_of_a_lesson(open_site, site):
+    page = open_site(site.url + LESSON)
+    page.locator("#what-goes-wrong").scroll_into_view_if_needed()
+    page.goto(site.url)
+    taken_over(page)
+    page.locator(".home__continue").click()
+    page.wait_for_url("**#what-goes-wrong")
 
 
 def test_below_the_map_the_menu_begins_with_a_whole_item(open_site, site):
@@ -778,6 +789,8 @@ def test_what_is_shown_names_the_gpu_that_was_chosen(switched):
         count += 1
         if names := page.evaluate(NAMED, gpu):
             wrong[address] = names
+        marked = ".recording--elsewhere[data-device='h200']"  # what nobody ran on this GPU
+        assert page.locator(marked).count() == page.locator("figure.recording[data-device='h200']").count()
     assert count > 10 and not wrong
     page.locator("[data-by-gpu]").first.evaluate("claim => claim.title = '5: measured on an NVIDIA H200'")
     assert page.evaluate(NAMED, gpu) == ["5: measured on an NVIDIA H200"], "a planted one is seen"

@@ -24,6 +24,11 @@ function last() {
   return typeof last?.path === "string" ? last : null;
 }
 
+function keepLast(lesson) {
+  here[LAST] = lesson;
+  try { localStorage.setItem(LAST, JSON.stringify(lesson)); } catch {}
+}
+
 /** Where to go on: the last lesson, or if that has been read, the next in the course's order that has not. */
 function further(read) {
   const lesson = last();
@@ -39,7 +44,7 @@ function further(read) {
 
 function showFurther(read) {
   const lesson = further(read), away = lesson && lesson.path !== location.pathname;
-  const hero = document.querySelector(".home .md-button");
+  const hero = document.querySelector(".home .md-button:not(.home__continue)");
   if (hero && !document.querySelector(".home__continue") && away) {
     const link = document.createElement("a");
     link.className = "md-button md-button--primary home__continue";
@@ -49,9 +54,10 @@ function showFurther(read) {
   for (const link of document.querySelectorAll(".menu__continue, .home__continue")) {
     link.hidden = !away;
     if (!away) continue;
-    link.href = lesson.path;
+    link.href = lesson.path + (lesson.at ? `#${lesson.at}` : "");
     link.textContent = `${lesson.says}: ${lesson.name}`;
   }
+  if (hero) hero.hidden = away && lesson.path === hero.pathname; // the same lesson twice
 }
 
 function show() {
@@ -92,8 +98,12 @@ document.addEventListener("click", ({target}) => {
 const lesson = document.querySelector(".page-head .lesson");
 if (lesson) {
   const name = `${lesson.textContent.replace(/ of \d+/, "")}, ${document.querySelector(".menu__page[aria-current] span:last-child").textContent}`;
-  here[LAST] = { path: location.pathname, name };
-  try { localStorage.setItem(LAST, JSON.stringify(here[LAST])); } catch {}
+  const { at } = last()?.path === location.pathname ? last() : {};
+  keepLast({ path: location.pathname, name, at });
+  addEventListener("pagehide", () => {
+    const begun = [...document.querySelectorAll("article h2[id]")].filter((h2) => h2.getBoundingClientRect().top < innerHeight / 2);
+    keepLast({ path: location.pathname, name, at: begun.at(-1)?.id });
+  });
   // A lab's parts lie one deeper.
   const article = document.querySelector("article .jupyter-wrapper") ?? document.querySelector("article");
   const unseen = new Set(article.querySelectorAll(":scope > :not(style, script, .onward, .page-foot)"));
