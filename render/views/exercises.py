@@ -29,7 +29,7 @@ from render.recordings import devices
 from render.templates import render
 from render.views.registry import view
 
-NEXT = '<h2 id="next">'  # before which a lesson leads to its exercises
+TRY = re.compile(r'<h2 id="try-it">.*?</h2>')  # below which a lesson leads to its exercises
 NAME = re.compile(r"`([^`]+)`|\b((?:tl|gpu)\.\w+(?:\([^)]*\))?|[a-z]\w*_\w+)")  # in the text of a task
 
 
@@ -184,9 +184,9 @@ def with_links(hint: str, page: str) -> Markup:
 
 
 def with_invitation(html: str, page: str) -> str:
-    """Return a lesson's page with links to its exercises before the part *Next*."""
+    """Return a lesson's page with links to its exercises at the head of the part *Try it*."""
     mine = [each for each in check_cards() if page in (each.card.lesson, *each.card.also)]
-    if not mine or NEXT not in html:
+    if not mine:
         return html
     links = [(way(page, page_of(each)), each.card.title, KINDS[each.card.kind]) for each in mine]
-    return html.replace(NEXT, f"{render('invitation.html', exercises=links)}{NEXT}", 1)
+    return TRY.sub(lambda title: f"{title[0]}{render('invitation.html', exercises=links)}", html, count=1)

@@ -146,14 +146,14 @@ def test_the_list_names_all():
 
 def test_a_lesson_leads_to_its_exercises():
     page = FIRST.card.lesson
-    html = views.with_invitation(f"<p>Text.</p>{views.NEXT}Next</h2>", page)
-    link = BeautifulSoup(html, "html.parser").select_one("p.invitation a")
-    assert link.get_text() == FIRST.card.title and html.index("invitation") < html.index("Next</h2>")
+    part = '<h2 id="try-it">Try it</h2>'
+    html = views.with_invitation(f"<p>Text.</p>{part}<ol></ol>", page)
+    link = BeautifulSoup(html, "html.parser").select_one("h2 + p.invitation a")
+    assert link.get_text() == FIRST.card.title and html.index("invitation") < html.index("<ol>")
     leading = {lesson for exercise in EXERCISES for lesson in (exercise.card.lesson, *exercise.card.also)}
     assert leading >= set(lessons()), "a lesson has no exercise"
     none = "notes/int64-offsets.md"
-    assert views.with_invitation(views.NEXT, none) == views.NEXT
-    assert views.with_invitation("<p>A page without a next.</p>", page) == "<p>A page without a next.</p>"
+    assert views.with_invitation(part, none) == part
 
 
 def test_a_wrong_name_gets_the_nearest():

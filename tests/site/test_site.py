@@ -161,11 +161,13 @@ def test_a_reader_chooses_the_colors_by_keyboard(open_site, site):
     seen += ".observe(document.body, { attributeFilter: ['data-md-color-switching'] }))"
     page.evaluate(f"() => {{ window.switching = {seen}; }}")
     page.get_by_role("button", name="Switch to dark").focus()
+    page.locator(".tooltip", has_text="Switch to dark").wait_for()
     page.keyboard.press("Enter")
     schemes = "[document.body, document.documentElement].map(part => getComputedStyle(part).colorScheme).join()"
     until(page, f"{schemes} === 'dark,dark'")
     assert page.evaluate("window.switching"), "all at once"
     until(page, "!('mdColorSwitching' in document.body.dataset)")
+    assert not page.locator(".tooltip", has_text="Switch to dark").count(), "it is dark"
     page.locator(".onward [rel=next]").click()
     until(page, f"{schemes} === 'dark,dark' && location.pathname.indexOf('{LESSON}') < 0")
 

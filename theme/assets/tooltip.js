@@ -103,5 +103,6 @@ document.documentElement.addEventListener("mouseleave", leave);
 addEventListener("focusin", (e) => e.target.matches(":focus-visible") && comeTo(e.target));
 addEventListener("focusout", leave);
 addEventListener("keydown", (e) => e.key === "Escape" && hide());
+addEventListener("click", () => host && !host.checkVisibility() && hide()); // a button that gave way to another
 // A box moves with the page, but not with what scrolls inside of it.
 addEventListener("scroll", (e) => e.target !== document && e.target.contains(host) && hide(), true);

@@ -107,6 +107,12 @@ def test_rows_of_the_worst_alone(device, dtype):
     assert topk(x, 2, largest=False)[1].tolist() == [[299, 0]]
 
 
+@pytest.mark.parametrize("largest", [False, True])
+def test_one_better_by_one_is_found_wherever_it_stands(device, largest):
+    one = torch.eye(300, dtype=torch.int32, device=device)
+    check(one if largest else 1 - one, 1, largest=largest)
+
+
 @pytest.mark.parametrize("columns", [2**16, 2**16 + 1])
 def test_columns_of_16_bits_and_more(device, columns):
     x = torch.zeros(1, columns, dtype=torch.float16, device=device)
