@@ -282,6 +282,8 @@ def test_a_link_into_a_long_page_leads_to_its_heading(open_site, site, by_click)
         page.locator(f".menu a[href$='#{heading}']").first.evaluate("link => link.click()")
     ready(page)
     assert 0 <= page.locator(f"#{heading}").bounding_box()["y"] < 200
+    named = "document.querySelector('.md-sidebar--secondary .md-nav__link--active')?.hash"  # by the contents beside it
+    until(page, f"{named} === '#{heading}'")
 
 
 @pytest.fixture(scope="module")

@@ -30,7 +30,8 @@ launches = []
 def getitem(kernel, grid):
     def launch(*arguments, **options):
         compiled = kernel.warmup(*arguments, grid=(1,), **options)
-        if triton.__version__ < "3.8":  # the launcher, built on a GPU alone, refuses descriptors in tuples
+        # Before 3.8 a launcher, which only a GPU has built, refuses descriptors in tuples.
+        if [int(part) for part in triton.__version__.split(".")[:2]] < [3, 8]:
             expand_signature(compiled.src.signature.values(), compiled.metadata.tensordesc_meta)
         options = {name: value if isinstance(value, int) else str(value) for name, value in options.items()}
         launches.append({
