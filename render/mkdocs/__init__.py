@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hooks of MkDocs, for what is no Markdown. Another generator needs its own; nothing else in ``render`` imports them.
 
+- ``address``: writes the repository's address into the command that clones it
 - ``cards``: draws the picture that a shared link shows
 - ``collector``: lets Python's garbage collector come less often
 - ``faces``: fetches the faces of text and code, and puts them into the site
