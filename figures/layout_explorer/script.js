@@ -5,7 +5,7 @@
 import { FormExplorer, count, define, list, plural } from "../explorer.js";
 
 const WARP = 32; // threads
-const SHADES = [8, 20, 32, 44]; // of warps 0, 1, 2, 3, and again, in percent
+const SHADES = [22, 32, 42, 52]; // of warps 0, 1, 2, 3, and again, in percent
 
 // ---- The layout of a block of neighboring float32, as the compiler chooses it ----
 
@@ -94,24 +94,20 @@ class LayoutExplorer extends FormExplorer {
     this.sizes = sizes;
     const now = (this.layout = layout(sizes));
     const { block, threads, each } = now;
-    const box = (element) => {
-      const names = holders(now, element);
-      const shade = SHADES[Math.floor(names[0] / WARP) % SHADES.length];
-      return `<i style="--shade: ${shade}%">${names.slice(0, 2).join("\n")}${names.length > 2 ? "…" : ""}</i>`;
-    };
     const across = each * WARP;
     const rows = Array.from({ length: Math.ceil(block / across) }, (_, row) => row * across);
-    const head = '<div class="layout__head">first element</div>'; // of the numbers before the boxes
+    const columns = Array.from({ length: WARP }, (_, i) => `<b>+${i}</b>`).join("");
+    const head = `<div class="layout__head"><span>first thread</span><div><em>the ${WARP} threads of a warp</em>${columns}</div>`
+      + "<var>elements</var></div>";
     this.rows.innerHTML = head + rows.map((first) => {
-      const warps = holders(now, first).map((thread) => Math.floor(thread / WARP));
-      const boxes = Array.from({ length: Math.min(WARP, block / each) }, (_, i) => box(first + i * each));
-      const wide = holders(now, first).at(-1) + boxes.length > 100 ? " layout__row--wide" : ""; // numbers of three digits
-      return `<div class="layout__row${wide}"><span><span>${plural(warps.length, "warp")} ${warps.join(", ")}</span>`
-        + `<var>${first}</var></span><div>${boxes.join("")}</div></div>`;
+      const firsts = holders(now, first); // threads
+      const warps = firsts.map((thread) => Math.floor(thread / WARP));
+      return `<div class="layout__row" style="--shade: ${SHADES[warps[0] % SHADES.length]}%">`
+        + `<span><span>${plural(warps.length, "warp")} ${warps.join(", ")}</span><var>${firsts.join(", ")}</var></span>`
+        + `<div>${"<i></i>".repeat(WARP)}</div><var>${span(first, across)}</var></div>`;
     }).join("");
     this.boxes = [...this.rows.querySelectorAll("i")];
-    this.rows.classList.toggle("layout__rows--several", rows.length > 8);
-    this.rows.classList.toggle("layout__rows--many", rows.length > 16);
+    this.columns = [...this.rows.querySelectorAll(".layout__head b")];
     this.rows.classList.toggle("layout__rows--shared", block < threads);
     this.rows.style.setProperty("--rows", rows.length);
     this.rows.style.setProperty("--each", each);
@@ -120,8 +116,8 @@ class LayoutExplorer extends FormExplorer {
     const share = own < 1 ? `each element is held by ${1 / own} threads.`
       : `${own} each, in ${count(own / each, "load")} of ${4 * each} bytes.`;
     const [summary] = this.form.querySelectorAll("output");
-    const dealt = `${count(sizes.warps, "warp")} × ${WARP} = ${threads} threads share ${block.toLocaleString("en")} elements`;
-    summary.textContent = `${dealt}: ${share}`;
+    const dealt = `${count(sizes.warps, "warp")} × ${WARP} = ${threads} threads`;
+    summary.textContent = `A block of ${block.toLocaleString("en")} elements, dealt to ${dealt}: ${share}`;
     this.rows.ariaLabel = summary.textContent;
     this.querySelector(".layout__line code").textContent = `#ttg.blocked<{sizePerThread = [${each}], `
       + `threadsPerWarp = [${WARP}], warpsPerCTA = [${sizes.warps}], order = [0]}>`;
@@ -131,8 +127,14 @@ class LayoutExplorer extends FormExplorer {
   point({ thread, element }, live = "polite") {
     const { each } = this.layout;
     const own = held(this.layout, thread);
-    for (const box of this.rows.querySelectorAll(".layout__held")) box.className = "";
-    for (let i = 0; i < own.length; i += each) this.boxes[own[i] / each].className = "layout__held";
+    const names = holders(this.layout, element); // two may share a box
+    for (const box of this.rows.querySelectorAll(".layout__held")) box.className = box.innerHTML = "";
+    for (let i = 0; i < own.length; i += each) {
+      const box = this.boxes[own[i] / each];
+      box.className = "layout__held";
+      box.innerHTML = `<span>${plural(names.length, "thread")} ${names.join(", ")}</span>`;
+    }
+    this.columns.forEach((column, i) => (column.className = i === thread % WARP ? "layout__column" : ""));
     const here = this.boxes[Math.floor(element / each)];
     here.className += " layout__here";
     here.style.setProperty("--at", element % each);
@@ -147,7 +149,7 @@ class LayoutExplorer extends FormExplorer {
     const { each } = this.layout;
     const cells = own.map((held, i) => {
       const here = held === element ? ' aria-current="true"' : "";
-      return `<b data-element="${held}"${here}><small>${i}</small><span>${held}</span></b>`;
+      return `<b data-element="${held}"${here}><span>${held}</span><small>${i}</small></b>`;
     });
     const pieces = [];
     for (let i = 0; i < own.length; i += each) pieces.push(`<span>${cells.slice(i, i + each).join("")}</span>`);
@@ -173,7 +175,7 @@ class LayoutExplorer extends FormExplorer {
 
   /** The thread and the element under a pointer, or nothing. */
   under({ target, clientX }) {
-    const box = target.closest("i");
+    const box = target.closest(".layout__row i");
     if (!box) return null;
     const { each } = this.layout;
     const { left, width } = box.getBoundingClientRect();

@@ -166,17 +166,19 @@ def test_speaks_of_the_loads_that_were_compiled(page, launch):
 
 def test_begins_as_the_recorded_launch(page):
     assert text(page, "summary") == (
-        "8 warps × 32 = 256 threads share 1,024 elements: 4 each, in 1 load of 16 bytes."
+        "A block of 1,024 elements, dealt to 8 warps × 32 = 256 threads: 4 each, in 1 load of 16 bytes."
     )
     assert text(page, "detail") == ("Thread 1 of warp 0: elements 4–7 in registers 0–3. Element 4 is in register 0.")
-    assert page.locator("#layout .layout__rows i").all_inner_texts() == [str(thread) for thread in range(256)]
-    assert page.locator("#layout .layout__rows > :first-child").inner_text() == "first element"
-    rows = page.locator("#layout .layout__row > span").all_inner_texts()
-    assert [" ".join(row.split()) for row in rows] == [f"warp {i} {128 * i}" for i in range(8)]
-    assert chosen(page) == ["1"] and page.locator("#layout .layout__here").count() == 1
-    others = page.locator("#other .layout__rows i").all_inner_texts()
-    assert others == [str(thread) for _ in range(8) for thread in range(32)]
-    assert chosen(page, "other") == ["1"] * 8
+    boxes = page.locator("#layout .layout__rows i").all_inner_texts()
+    assert len(boxes) == 256 and [text for text in boxes if text] == ["thread 1"], "the others stand without a number"
+    rows = page.locator("#layout .layout__row").all_inner_texts()
+    expected_rows = [f"warp {i} {32 * i} {128 * i}–{128 * i + 127}" for i in range(8)]
+    assert [" ".join(row.replace("thread 1", "").split()) for row in rows] == expected_rows
+    columns = page.locator("#layout .layout__head b:visible").all_inner_texts()
+    assert columns == ["+1", *(f"+{i}" for i in range(4, 32, 4))]
+    assert chosen(page) == ["thread 1"] and page.locator("#layout .layout__here").count() == 1
+    assert page.locator("#other .layout__rows i").count() == 256
+    assert chosen(page, "other") == ["thread 1", *[""] * 7], "its boxes, of which the element's has the number"
     assert not page.locator("#layout .layout-picture").is_visible() and query(page) == ""
     assert page.locator("#layout .layout__rows").get_attribute("aria-label") == text(page, "summary")
 
@@ -188,7 +190,7 @@ def test_pointing_at_an_element_says_who_holds_it(open_page):
     box = page.locator("#layout .layout__rows i").nth(129)  # elements 516 to 519
     size = box.bounding_box()
     page.locator("#layout .layout__rows i").nth(200).hover()
-    assert text(page, "detail").startswith("Thread 72 of warp 2: ")
+    assert text(page, "detail").startswith("Thread 72 of warp 2: ") and "thread 72" in chosen(page)
     box.hover(position={"x": size["width"] * 0.4, "y": 5})
     assert text(page, "detail").endswith("Thread 1 of warp 0: elements 4–7 in registers 0–3, 516–519 in 4–7. "
                                          "Element 517 is in register 5.")  # fmt: skip
@@ -209,7 +211,7 @@ def registers(page, of="layout"):
     pieces = page.locator(f"#{of} .layout__registers > div > span")
     cells = pieces.locator("b").evaluate_all("all => all.map(b => [...b.children].map(part => part.textContent))")
     each = set(pieces.evaluate_all("all => all.map(piece => piece.children.length)"))
-    return {int(register): int(element) for register, element in cells}, each
+    return {int(register): int(element) for element, register in cells}, each
 
 
 @pytest.mark.parametrize(("block", "warps", "thread"), [(1024, 8, 1), (1024, 4, 77), (4096, 1, 5), (256, 16, 300)])
@@ -247,11 +249,13 @@ def test_pointing_at_a_box_lists_its_registers(page):
 
 def test_more_threads_than_elements(open_page):
     page = open_page("?layout.block=256&layout.warps=16&layout.thread=259&layout.element=3")
-    assert text(page, "summary") == "16 warps × 32 = 512 threads share 256 elements: each element is held by 2 threads."
+    assert text(page, "summary") == (
+        "A block of 256 elements, dealt to 16 warps × 32 = 512 threads: each element is held by 2 threads."
+    )
     assert text(page, "detail") == (
         "Thread 259 of warp 8: element 3 in register 0. Element 3 is in register 0 of threads 3 and 259."
     )
-    assert chosen(page) == ["3\n259"]
+    assert chosen(page) == ["threads 3, 259"]
     assert page.locator("#layout .layout__row > span").first.inner_text().startswith("warps 0, 8")
 
 
@@ -267,14 +271,14 @@ def test_says_a_long_list_in_short(open_page):
 def test_keyboard_alone_reaches_and_works_everything(page):
     slider(page, "BLOCK_SIZE").focus()
     page.keyboard.press("ArrowRight")
-    assert text(page, "summary").startswith("8 warps × 32 = 256 threads share 2,048 elements")
+    assert text(page, "summary").startswith("A block of 2,048 elements, dealt to 8 warps × 32 = 256 threads")
     assert slider(page, "BLOCK_SIZE").get_attribute("aria-valuetext") == "2048"
     for name, key in (("num_warps", "ArrowLeft"), ("thread", "ArrowRight"), ("element", "ArrowRight")):
         page.keyboard.press("Tab")
         page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.ariaLabel") == name
         page.keyboard.press(key)
-    assert text(page, "summary").startswith("4 warps × 32 = 128 threads share 2,048 elements")
+    assert text(page, "summary").startswith("A block of 2,048 elements, dealt to 4 warps × 32 = 128 threads")
     assert text(page, "detail").endswith("Element 9 is in register 1.") and len(chosen(page)) == 4
 
 
@@ -321,7 +325,7 @@ def test_address_keeps_the_state(open_page):
 
 def test_address_may_hold_anything(open_page):
     page = open_page("?layout.block=<b>&layout.warps=7&layout.thread=999&layout.element=1e9")
-    assert text(page, "summary").startswith("4 warps × 32 = 128 threads share 1,024 elements")
+    assert text(page, "summary").startswith("A block of 1,024 elements, dealt to 4 warps × 32 = 128 threads")
     assert text(page, "detail").startswith("Thread 127 of warp 3: elements 508–511 in registers 0–3, 1020–1023 in ")
 
 
@@ -329,8 +333,8 @@ def test_moving_or_copying_the_element_makes_no_second_one(page):
     move_and_copy(page, "#layout")
     assert page.locator("#layout .layout__rows i").count() == page.locator("#copy .layout__rows i").count() == 256
     page.locator("#copy .layout__rows i").nth(9).click()
-    assert text(page, "detail", of="copy").startswith("Thread 9 ") and chosen(page, "copy") == ["9"]
-    assert chosen(page) == ["1"]
+    assert text(page, "detail", of="copy").startswith("Thread 9 ") and chosen(page, "copy") == ["thread 9"]
+    assert chosen(page) == ["thread 1"]
 
 
 # Who can use it
@@ -359,19 +363,22 @@ def test_fits_on_a_phone(open_page, state, tall):
     assert page.locator("#layout form").bounding_box()["height"] <= tall
     heights = page.locator("#layout input:visible").evaluate_all("all => all.map(e => e.offsetHeight)")
     assert min(heights) >= 40
-    for part in (".layout__rows i", ".layout__row > span"):
-        clipped = page.locator(f"#layout {part}").evaluate_all("""all => all.filter(box => {
-            const range = document.createRange();
-            range.selectNodeContents(box);
-            const [text, { width, height }] = [range.getBoundingClientRect(), box.getBoundingClientRect()];
-            return text.width > width + 2 || text.height > height + 1;
-        }).map(box => box.textContent)""")
-        assert clipped == []
+    clipped = page.locator("#layout .layout__row > span").evaluate_all("""all => all.filter(box => {
+        const range = document.createRange();
+        range.selectNodeContents(box);
+        const [text, { width, height }] = [range.getBoundingClientRect(), box.getBoundingClientRect()];
+        return text.width > width + 2 || text.height > height + 1;
+    }).map(box => box.textContent)""")
+    assert clipped == []
     sliders = page.locator("#layout [type=range]:visible").evaluate_all("all => all.map(e => e.ariaLabel)")
     assert sliders == ["BLOCK_SIZE", "num_warps"], "the rest is chosen by touch, or by number"
-    page.locator("#layout .layout__rows i").last.tap()
-    own = page.locator("#layout .layout__rows i").last.inner_text().split()[0]
-    assert text(page, "detail").startswith(f"Thread {own} of warp") and query(page) != state
+    for box in (page.locator("#layout .layout__rows i").nth(40), page.locator("#layout .layout__rows i").last):
+        box.tap()
+        own = re.match(r"threads? (\d+)", box.inner_text())[1]
+        assert text(page, "detail").startswith(f"Thread {own} of warp") and query(page) != state
+        flag, rows = box.locator("span").bounding_box(), page.locator("#layout .layout__rows").bounding_box()
+        ends = flag["x"] - rows["x"], rows["x"] + rows["width"] - flag["x"] - flag["width"]
+        assert min(ends) >= 0, "it stays in the picture"
 
 
 # What it refuses
@@ -398,15 +405,20 @@ def test_refuses_a_thread_that_is_not_there():
         threads(RECORDED, launch="add_kernel[3]", thread=256)
 
 
-def test_no_number_runs_into_the_next_on_a_phone(open_page):
-    page = open_page(viewport={"width": 360, "height": 740})
-    gaps = page.locator("#layout .layout__row").evaluate_all("""rows => rows.flatMap(row => {
-        const shown = [...row.querySelectorAll("i")].filter(box => getComputedStyle(box).fontSize !== "0px");
-        const texts = shown.filter(box => box.className === "").map(box => {
+@pytest.mark.parametrize("thread", [0, 1, 15, 24, 31])
+def test_no_number_runs_into_the_next_on_a_phone(open_page, thread):
+    page = open_page(f"?layout.thread={thread}", viewport={"width": 360, "height": 740})
+    gaps = page.locator("#layout .layout__head b:visible").evaluate_all("""all => {
+        const texts = all.map(column => {
             const range = document.createRange();
-            range.selectNodeContents(box);
+            range.selectNodeContents(column);
             return range.getBoundingClientRect();
         });
-        return texts.slice(1).map((text, i) => text.top === texts[i].top ? text.left - texts[i].right : Infinity);
+        return texts.slice(1).map((text, i) => text.left - texts[i].right);
+    }""")
+    assert len(gaps) >= 3 and min(gaps) >= 2
+    warp = page.locator("#layout .layout__row > span").evaluate_all("""all => all.map(label => {
+        const [name, number] = [...label.children].map(part => part.getBoundingClientRect());
+        return number.left - name.right;
     })""")
-    assert min(gaps) >= 2
+    assert min(warp) >= 2, "nor the name of a warp into its first thread"
