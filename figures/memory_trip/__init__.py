@@ -9,7 +9,7 @@ its number is found, and comes back; ``script.js`` moves it, and all depths stan
 """
 
 from dataclasses import dataclass
-from math import log2
+from math import floor, log2, log10
 
 from markupsafe import Markup
 
@@ -149,6 +149,13 @@ class Sea:
         begin, ns = 1 - HOST / self.width, self.answers["host"]
         yield Shelf("host", LEVELS["host"][0], begin, 1.0, ns, "over PCIe", [(begin, ns), (1.0, ns)])
 
+    @property
+    def ticks(self) -> list[float]:
+        """Return round waits for the axis: a few, and none is deeper than the host."""
+        power = 10 ** floor(log10(self.deepest / 2))
+        step = next(power * times for times in (5, 2, 1) if power * times <= self.deepest / 2)
+        return [step * i for i in range(1, floor(self.deepest / step) + 1)]
+
     def y(self, ns: float) -> float:
         """Return the depth of an answer in pixels."""
         return ns / self.deepest * DEPTH
@@ -160,7 +167,7 @@ class Sea:
 
 
 def draw(sea: Sea) -> Markup:
-    """Draw the ground of each level, stretched to the width that the page has, and its edge."""
+    """Draw the ground of each level, stretched to the width that the page has, its edge, and the axis of waits."""
     bottom = DEPTH + ROCK
     parts = []
     for shelf in sea.shelves:
@@ -172,5 +179,10 @@ def draw(sea: Sea) -> Markup:
             element("path", d=ground, class_=f"trip__rock trip--{shelf.ink}"),
             element("path", d=f"M{floor}", class_=f"trip__floor trip--{shelf.ink}", **line),
         ]
+    _, l2, _, host = sea.shelves
+    for ns in sea.ticks:  # beside HBM's name, not through it
+        y = f"{sea.y(ns):.1f}"
+        line = f"M0 {y}H{1000 * l2.end:.1f}M{1000 * host.begin:.1f} {y}H1000"
+        parts.append(element("path", d=line, class_="trip__tick", vector_effect="non-scaling-stroke"))
     stretched = {"viewBox": f"0 0 1000 {bottom}", "preserveAspectRatio": "none", "width": "100%", "height": bottom}
     return element("svg", *parts, role="img", aria_label=sea.sentence, **stretched)

@@ -46,6 +46,18 @@ def test_depth_is_the_wait_to_scale():
         assert depth / depths["host"] == pytest.approx(ladder[name].answers / ladder["host"].answers)
 
 
+def test_the_axis_of_waits_is_to_the_same_scale(open_page):
+    page = open_page()
+    surface = page.locator(".trip__sea").bounding_box()["y"] + 1
+    waits = page.locator(".trip__wait")
+    assert waits.all_inner_texts() == ["a load waits 500 ns", "1,000 ns"]
+    for wait, ns in zip(waits.all(), SEA.ticks, strict=True):
+        box = wait.bounding_box()
+        assert box["y"] + box["height"] - surface == pytest.approx(SEA.y(ns), abs=1)
+    ends = page.locator(".trip__path").evaluate_all("all => all.map(path => path.getBoundingClientRect().height)")
+    assert ends == pytest.approx([SEA.y(shelf.ns) for shelf in SEA.shelves], abs=1), "a load's path ends on the ground"
+
+
 def test_the_ground_is_what_was_measured_and_ends_where_caches_do():
     l1, l2, hbm, _ = SEA.shelves
     assert (SEA.l1, SEA.l2) == (216 * 1024, 60 * 2**20)
