@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`<climb-figure>`: one kernel on its way to cuBLAS's speed: its lines, its tile and its place under the roofline.
+"""`<climb-figure>`: one kernel on its way to cuBLAS's speed: a list of its steps, whose bars say how fast each is.
+
+Beside it stands what one step changed, its tile and its lines; under More, its place under the roofline.
 
 It takes the recording of ``matmul/cublas``, whose table ``ladder`` has the steps at 8,192, and reads two more of the
 same device: ``tiles`` of ``matmul/untiled_measured``, at 2,048, and ``ceilings`` of ``gpu/roofline``. ``steps.toml``
 names the steps; the lines of code that it shows must stand in the snippets' files, in that order, or it is an error.
 
-To the right: operations for each byte that reaches a multiprocessor, which is what a larger tile changes; counted by
-ncu for the steps at 2,048, by arithmetic from the tile (and there the two agree) at 8,192. Upward: operations a second.
+There, to the right: operations for each byte that reaches a multiprocessor, which is what a larger tile changes;
+counted by ncu for the steps at 2,048, by arithmetic from the tile (and there the two agree) at 8,192. Upward:
+operations a second.
 """
 
 import re
@@ -27,6 +30,7 @@ from recorder.recording import Recording
 STEPS = Path(__file__).parent / "steps.toml"
 LEFT, RIGHT, LOW, HIGH = -1.6, 2.6, -1.0, 3.4  # the axes, as powers of ten
 SIZES = {"tiles": 2048, "ladder": 8192}
+SCALE = 1.06  # of cuBLAS's speed, the end of the bars' axis
 WINDOW = 256  # elements along each side of the part of c that is drawn
 
 
@@ -34,7 +38,8 @@ WINDOW = 256  # elements along each side of the part of c that is drawn
 class Step:
     """A step of the climb."""
 
-    title: str
+    name: str  # beside its bar
+    title: str  # what it changes
     tile: tuple[int, int]
     order: list[list[int]]
     code: list[tuple[str, bool]]  # lines, and whether each is new in this step
@@ -57,12 +62,17 @@ class Step:
         return f"{self.share:.0%}" if self.share >= 0.01 else f"{self.share:.2%}"
 
     @property
+    def operations(self) -> str:
+        """Return how many there are for each byte that reaches a multiprocessor."""
+        return short(self.intensity)
+
+    @property
     def sentence(self) -> str:
         n, tiles = f"{self.size:,}", "many tiles" if self.snippet == "matmul/persistent" else "one tile"
         what = "one element" if self.tile == (1, 1) else f"{tiles} of {self.tile[0]} × {self.tile[1]}"
         return (
             f"{n} × {n} × {n}, {what} per program: {short(self.rate)} TFLOP/s, {self.percent} of cuBLAS’s speed, at "
-            f"{short(self.intensity)} operations per byte delivered."
+            f"{self.operations} operations per byte delivered."
         )
 
 
@@ -89,6 +99,8 @@ def climb(recording: Recording, *, id="climb") -> Markup:
         peak=up(peak),
         peak_rate=f"{peak:.0f}",
         ticks=[(up(rate), f"{rate:g}") for rate in (1, 10, 100)],
+        bytes=[(across(intensity), f"{intensity:g}") for intensity in (0.1, 1, 10, 100)],
+        scale=SCALE,
         rows=[
             [i, s.title, f"{s.size:,}", f"{s.tile[0]} × {s.tile[1]}", short(s.intensity), short(s.rate), s.percent]
             for i, s in enumerate(steps, 1)
@@ -117,7 +129,11 @@ def read(recording: Recording) -> list[Step]:
             rate, share, intensity = 2 * size**3 / row.ms / 1e9, row.share / 100, 2 * size**3 / row.arrived / 1e9
         else:
             rate, share, intensity = row.rate, row.share, m * n / (m + n)
-        found.append(Step(step["title"], (m, n), step.get("order", []), code, snippet, size, rate, share, intensity))
+        found.append(
+            Step(
+                step["name"], step["title"], (m, n), step.get("order", []), code, snippet, size, rate, share, intensity
+            )
+        )
     return found
 
 

@@ -6,14 +6,16 @@ import { FormExplorer, define } from "../explorer.js";
 class ClimbFigure extends FormExplorer {
   connectedCallback() {
     this.codes = [...this.querySelectorAll(".climb__code ol")];
-    this.bars = [...this.querySelectorAll(".climb__bars button")];
+    this.bars = [...this.querySelectorAll(".climb__steps button")];
     this.picture = this.querySelector(".climb");
     super.connectedCallback();
     this.bars.forEach((bar, step) => {
       bar.disabled = false;
       bar.onclick = () => this.show(step);
       bar.onkeydown = (event) => { // a toolbar: one stop for Tab, arrows move within
-        const next = { ArrowLeft: step - 1, ArrowRight: step + 1, Home: 0, End: this.bars.length - 1 }[event.key];
+        const [before, after] = [step - 1, step + 1];
+        const keys = { ArrowUp: before, ArrowLeft: before, ArrowDown: after, ArrowRight: after };
+        const next = { ...keys, Home: 0, End: this.bars.length - 1 }[event.key];
         if (!this.bars[next]) return;
         event.preventDefault();
         this.show(next);
@@ -29,20 +31,19 @@ class ClimbFigure extends FormExplorer {
   }
 
   get timing() {
-    const all = this.codes.map(({ dataset }) => dataset.percent);
-    return { text: (step) => `step ${step + 1} of ${all.length}` };
+    return { text: (step) => `step ${step + 1} of ${this.codes.length}` };
   }
 
   render({ step }) {
     const find = (name) => this.querySelector(`.climb__${name}`);
-    const { title, percent, tile, order, about } = this.codes[step].dataset;
+    const { title, operations, tile, order, about } = this.codes[step].dataset;
     this.codes.forEach((code, i) => { code.hidden = i !== step; });
     const [high, wide] = tile.split(" ").map((side) => Number(side) / 256);
     this.picture.style.setProperty("--high", high);
     this.picture.style.setProperty("--wide", wide);
     this.picture.style.setProperty("--grid", high < 0.01 ? 0 : 1); // too fine to be drawn
-    find("share").textContent = percent;
     find("what").textContent = title;
+    find("gain").firstChild.textContent = operations;
     this.bars.forEach((bar, i) => {
       bar.classList.toggle("climb__later", i > step);
       bar.ariaCurrent = i === step ? "step" : "false";
