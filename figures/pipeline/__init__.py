@@ -7,9 +7,10 @@ the store of the tile.
 
 - ``pipeline``: the steps of one tile, by ``num_stages``. A lane for each buffer, from asked for to multiplied; one for
   the matrix unit; and shared memory as a tank, which the buffers fill until a launch is refused.
-- ``handover``: the end of one tile and the beginning of the next on the same multiprocessor, for two kernels. Of one
-  with a program for each tile it has the steps of a single program, and puts its beginning right behind its end: how
-  long the hardware takes to start the next one is not known, so the pause is at least as long as drawn.
+- ``handover``: the end of one tile and the beginning of the next, each in its color, on the same multiprocessor, for
+  two kernels. Of one with a program for each tile it has the steps of a single program, and puts its beginning right
+  behind its end: how long the hardware takes to start the next one is not known, so the pause is at least as long as
+  drawn.
 
 Their script moves time, and counts what was multiplied until then.
 """
@@ -28,6 +29,7 @@ from recorder.recording import Benchmark, Recording, Row
 SHOWN = 12  # steps of the fastest: as long is the window for all
 BEFORE, AFTER, STAGES = 5, 5, 3  # steps that `handover` shows on either side, and the buffers of its kernels
 TICK = 1000  # ns
+UNIT = "matrix unit"  # a lane's name
 SECONDS = 7  # that it plays
 ROOM = re.compile(r"^num_stages=(\d+): (?:(\d+) bytes of shared memory|(out of resource: .*))$", re.M)
 REFUSED = re.compile(r"Required: (\d+), Hardware limit: (\d+)")
@@ -41,7 +43,7 @@ class Bar:
     begin: float
     end: float
     label: str = ""
-    pid: int = 0  # of the program
+    tile: int = 0
 
     @property
     def style(self) -> str:
@@ -70,6 +72,7 @@ class Launch:
     name: str  # what a button says
     lanes: list[Lane]
     about: str  # a sentence
+    gap: Bar | None = None  # between two tiles, which the picture names
 
 
 @figure(of="rows")
@@ -180,7 +183,7 @@ def launch_of(stages: int, rows: list, window: float) -> Launch:
             unit.append(Bar("multiplied", begin, end, str(number + 1)))
     done = sum(step.ends <= window for step in steps)
     waited = sum(bar.end - bar.begin for bar in unit if bar.kind == "waits") / window
-    lanes = [*(Lane(f"buffer {i + 1}", bars) for i, bars in enumerate(buffers)), Lane("multiply", unit)]
+    lanes = [*(Lane(f"buffer {i + 1}", bars) for i, bars in enumerate(buffers)), Lane(UNIT, unit)]
     words = f"{plural(stages, 'stage')}: in {window / 1000:g} µs, {plural(done, 'step')} multiplied"
     return Launch(str(stages), lanes, f"{words}; the program waited for tiles {waited:.0%} of the time.")
 
@@ -209,9 +212,7 @@ class Cut:
         self.label = label
         self.apart = second[0].asked >= self.store.ends  # by a program of its own: only then is there memory for it
         both = [(number, step, 0) for number, step in enumerate(steps)]
-        both += [
-            (number + (0 if self.apart else len(steps)), step, int(self.apart)) for number, step in enumerate(second)
-        ]
+        both += [(number + (0 if self.apart else len(steps)), step, 1) for number, step in enumerate(second)]
         self.shown = both[len(steps) - BEFORE : len(steps) + AFTER]
         self.start = steps[-BEFORE].begins
         self.gap = second[0].begins - steps[-1].ends
@@ -223,21 +224,20 @@ class Cut:
 
     def launch(self, window: float) -> Launch:
         at = lambda time: min(max(time - self.start, 0), window)
-        bar = lambda kind, begin, end, pid, label="": Bar(kind, at(begin), at(end), label, pid)
+        bar = lambda kind, begin, end, tile, label="": Bar(kind, at(begin), at(end), label, tile)
         buffers = [[] for _ in range(STAGES)]
-        for number, step, pid in self.shown:
-            buffers[number % STAGES].append(bar("asked", step.asked, step.begins, pid))
-            buffers[number % STAGES].append(bar("multiplied", step.begins, step.ends, pid))
+        for number, step, tile in self.shown:
+            buffers[number % STAGES].append(bar("asked", step.asked, step.begins, tile))
+            buffers[number % STAGES].append(bar("multiplied", step.begins, step.ends, tile))
         unit = [
-            bar(kind, begin, end, pid)
-            for _, step, pid in self.shown
+            bar(kind, begin, end, tile)
+            for _, step, tile in self.shown
             for kind, begin, end in (("waits", step.waits, step.begins), ("multiplied", step.begins, step.ends))
         ]
         last = self.shown[BEFORE - 1][1].ends
-        label = self.pause.replace("at least", "≥")  # which fits into a gap
-        unit.append(bar("idle", last, last + self.gap, 0, label))
+        gap = bar("idle", last, last + self.gap, 0, f"idle {self.pause.replace('at least', '≥')}")
         store = bar("stored", self.store.begins, self.store.ends, 0)
-        lanes = [*(Lane(f"buffer {i + 1}", bars) for i, bars in enumerate(buffers)), Lane("multiply", unit)]
-        lanes.append(Lane("store", [store]))
+        lanes = [Lane(UNIT, [*unit, bar("idle", last, last + self.gap, 0)]), Lane("store", [store])]
+        lanes += [Lane(f"buffer {i + 1}", bars) for i, bars in enumerate(buffers)]
         about = f"{self.label}: between two tiles the matrix unit is idle for {self.pause}."
-        return Launch(self.label, lanes, about)
+        return Launch(self.label, lanes, about, gap)

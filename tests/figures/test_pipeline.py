@@ -128,8 +128,17 @@ def test_between_two_tiles():
     each, loop = (pipeline.Cut(name, *pipeline.read_pair(RECORDED.benchmark(name))) for name in NAMES)
     assert each.apart and not loop.apart
     assert each.gap == STORE + LOAD and loop.gap == STORE, "where all runs on, the loads have come in the meantime"
-    assert {bar.pid for bar in each.launch(20_000).lanes[3].bars} == {0, 1}, "two programs"
-    assert {bar.pid for bar in loop.launch(20_000).lanes[3].bars} == {0}
+    for cut in (each, loop):
+        launch = cut.launch(20_000)
+        unit, store, *buffers = launch.lanes
+        assert unit.name == "matrix unit" and store.bars[0].tile == 0 and len(buffers) == 3
+        steps = [bar for bar in unit.bars if bar.kind == "multiplied"]
+        assert [bar.tile for bar in steps] == [0] * 5 + [1] * 5, "each tile has its color"
+        assert (launch.gap.begin, launch.gap.end) == (steps[4].end, steps[5].begin)
+    asked = [
+        bar.begin for lane in loop.launch(20_000).lanes[2:] for bar in lane.bars if bar.kind == "asked" and bar.tile
+    ]
+    assert min(asked) < loop.launch(20_000).gap.begin, "of the next tile, while this one is multiplied"
 
 
 @pytest.mark.parametrize(
@@ -199,6 +208,17 @@ def test_both_kernels_are_said(open_page):
     first, second = said(page, "handover")
     assert first == "A program for each tile: between two tiles the matrix unit is idle for at least 2.5 µs."
     assert second.startswith("One program: between two tiles the matrix unit is idle for 1.0 µs")
+
+
+def test_the_gap_is_named_above_the_matrix_unit(open_page):
+    for width in (1000, 360):
+        page = open_page(viewport={"width": width, "height": 900})
+        named = page.locator("#handover .lanes__gap b")
+        assert named.all_inner_texts() == ["idle ≥ 2.5 µs", "idle 1.0 µs"]
+        for name, gap in zip(named.all(), page.locator("#handover .lanes__idle").all(), strict=True):
+            over, under, words = name.bounding_box(), gap.bounding_box(), name.locator("span").bounding_box()
+            assert abs(over["x"] - under["x"]) < 1 and abs(over["width"] - under["width"]) < 2
+            assert words["y"] + words["height"] < over["y"]
 
 
 def test_begins_as_it_stands_without_a_script(open_page):
