@@ -107,16 +107,16 @@ class AttentionCanvas extends FormExplorer {
     const part = moment ? PARTS[(moment - 1) % 4] : "begin";
     const visited = causal ? (tiles * (tiles + 1)) / 2 : tiles * tiles;
     const says = {
-      begin: "Nothing is computed yet: there is no maximum, and both sums are 0.",
+      begin: "Nothing is computed yet: there is no largest score, and both sums are 0.",
       load: `Each program computes a tile of scores.${causal && done ? " Those that have reached the diagonal are done." : ""}`,
-      maximum: "Where a tile brings a larger score, the query's maximum moves.",
+      maximum: "Where a tile brings a larger score, that becomes the query's largest.",
       rescale: moment < 5 ? "There is nothing to rescale yet." : rescaled
-        ? `In ${rescaled} ${rescaled === 1 ? "row" : "rows"} the maximum grew: old weights fade, and sum and accumulator shrink with them.`
-        : "No maximum grew, so nothing is rescaled.",
-      add: "Weights are added to the sum, and weight times value to the accumulator. The tile is forgotten.",
+        ? `In ${rescaled} ${rescaled === 1 ? "row" : "rows"} the largest score grew. All that was added before now counts less: its cells fade, and both sums shrink.`
+        : "No largest score grew, so nothing is rescaled.",
+      add: "The weights are added to one sum, weights × values to the other, and the tile is forgotten.",
     };
     this.form.querySelector("output").textContent = moment > 4 * tiles
-      ? `Accumulator divided by sum is the result. ${visited} of ${tiles * tiles} tiles were computed${causal ? ", and the gray ones never were" : ", and no score was stored"}.`
+      ? `The second sum divided by the first is the result. ${visited} of ${tiles * tiles} tiles were computed${causal ? ", and the gray ones never were" : ", and no score was stored"}.`
       : says[part];
   }
 }

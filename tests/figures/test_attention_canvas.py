@@ -92,7 +92,7 @@ def test_when_the_maximum_grows_sums_shrink_and_old_cells_fade(page):
     page.locator("#canvas").get_by_role("button", name="Step").click()
     assert math.isclose(darkness(), math.exp(-2), abs_tol=1e-3) and kept(page, 0)[1] == "0.21"
     assert kept(page, 0)[3] == so_far == "1.66"  # both sums shrink alike
-    assert "In 3 rows the maximum grew" in page.locator("#canvas output").inner_text()
+    assert "In 3 rows the largest score grew" in page.locator("#canvas output").inner_text()
 
 
 def test_the_bars_are_the_formula(page):
