@@ -85,15 +85,16 @@ class SplitKeys extends FormExplorer {
       const part = all[i];
       maximum.textContent = part.maximum === -Infinity ? "–" : part.maximum;
       const bar = (place, number, most) => {
-        place.textContent = number.toFixed(2);
+        place.textContent = number.toFixed(each === 1 ? 0 : 2); // of one key, both are whole
         place.style.setProperty("--bar", (number / most).toFixed(3));
       };
       bar(sum, part.sum, 3.2);
       bar(accumulator, part.accumulator, 40);
-      factor.textContent = combining ? `· ${together.factors[i].toFixed(2)}` : "";
+      factor.textContent = combining ? together.factors[i].toFixed(2) : "";
+      factor.style.setProperty("--w", combining ? together.factors[i].toFixed(3) : 0);
     });
     const said = this.querySelector(".split__together");
-    const [sum, accumulator] = said.querySelectorAll("em");
+    const [accumulator, sum] = said.querySelectorAll("em");
     const there = moment > steps && (parts === 1 || combining);
     sum.textContent = there ? together.sum.toFixed(4) : "–";
     accumulator.textContent = there ? together.accumulator.toFixed(4) : "–";
@@ -112,10 +113,10 @@ class SplitKeys extends FormExplorer {
     if (!moment) return `${count(parts, "program")} for ${this.scores.length} keys, with ${count(steps, "step")} of one key each.`;
     if (moment <= steps) {
       return parts === 1 ? "One program goes through all the keys, step after step, and the rest of the GPU is idle."
-        : `All ${parts} programs take a step at the same time, and each keeps its own maximum.`;
+        : `All ${parts} programs take a step at the same time, and each keeps its own largest score.`;
     }
-    if (moment < last) return "A second kernel finds the largest maximum and multiplies both sums of each part by one factor.";
-    return parts === 1 ? `After ${steps} steps, accumulator divided by sum is the result.`
+    if (moment < last) return "A second kernel finds the largest score of all, and multiplies both sums of each part by its weight.";
+    return parts === 1 ? `After ${steps} steps, the second sum divided by the first is the result.`
       : `${count(steps, "step")} and a second kernel give the same result as ${this.scores.length / TILE} steps of one program.`;
   }
 }

@@ -65,8 +65,12 @@ def test_more_parts_take_fewer_steps(page):
         page.get_by_role("button", name="Step").click()
     assert page.locator(".time-bar__text").inner_text() == "combine"
     factors = page.locator(".split__part:visible .split__factor").all_inner_texts()
-    assert factors == [f"· {math.exp(part[0] - 6):.2f}" for part in RUN.parts[4]]
+    assert factors == [f"{math.exp(part[0] - 6):.2f}" for part in RUN.parts[4]]
     assert page.locator(".split__together strong").inner_text() == "–"
+    weights = page.locator(".split__part:visible .split__factor").evaluate_all(
+        "all => all.map(it => Number(it.style.getPropertyValue('--w')))"
+    )
+    assert weights == pytest.approx([math.exp(part[0] - 6) for part in RUN.parts[4]], abs=1e-3), "as it counts"
 
 
 def test_without_a_script_it_stands_as_it_does_with_one(open_page):
@@ -111,8 +115,9 @@ def test_address_keeps_the_state(open_page):
     assert "split.moment=6" in page.evaluate("location.search")
 
 
-def test_no_axe_violation(open_page):
-    page = open_page("?split.parts=8&split.moment=1")
+@pytest.mark.parametrize("asked", ["?split.parts=8&split.moment=1", "?split.parts=8", "?split.parts=16"])
+def test_no_axe_violation(open_page, asked):
+    page = open_page(asked)
     page.locator("summary").click()
     assert_accessible(page)
 
