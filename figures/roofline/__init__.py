@@ -242,8 +242,10 @@ def draw(plot: Plot, work: list[Kernel], ceilings: list[Ceiling], remarks: dict[
         y = plot.y(10.0**power)
         parts.append(element("line", x2="100%", y1=y, y2=y, stroke="var(--rule)"))
         parts.append(element("text", short(10.0**power), x=-5, y=y + 4, text_anchor="end"))
-    parts.append(element("text", "FLOP per byte", x="50%", y=HEIGHT + 31, text_anchor="middle"))
-    parts.append(element("text", "TFLOP/s", x=-5, y=-8))
+    parts.append(
+        element("text", "FLOP per byte: more work on each byte →", x="50%", y=HEIGHT + 31, text_anchor="middle")
+    )
+    parts.append(element("text", "TFLOP/s: faster ↑", x=-42, y=-8))
     parts += (_line(plot, ceiling) for ceiling in ceilings)
     notes = _notes(plot, ceilings)
     parts += (svg.text(f"{x:.2%}", y, words, ink=ink, text_anchor=anchor) for x, y, anchor, words, ink in notes)
