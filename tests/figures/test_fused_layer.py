@@ -68,6 +68,13 @@ def test_the_bar_leads_through_the_lengths_of_the_sums(layer, open_site, tmp_pat
         assert widths == pytest.approx([1, 0.6], abs=0.01)
 
 
+def test_says_what_the_bar_changes_where_there_is_one(layer, open_site, tmp_path):
+    with page_with(tmp_path, "fused_layer", layer) as url:
+        says = open_site(url).locator("fused-layer .explorer__now").inner_text()
+        assert says == "Drag to change K, the number of terms in each sum: 8,192 on the left, 64 on the right."
+        assert not open_site(url, java_script_enabled=False).locator("fused-layer .explorer__now").is_visible()
+
+
 def test_on_a_phone_the_bytes_stand_beside_the_title(layer, open_site, tmp_path):
     with page_with(tmp_path, "fused_layer", layer) as url:
         page = open_site(url, viewport={"width": 390, "height": 800}, reduced_motion="reduce")
