@@ -24,7 +24,6 @@ from typing import NamedTuple
 
 import torch
 import triton
-
 from torch.nn.attention.bias import causal_lower_right
 
 from snippets.fusion.long_softmax_measured import measure_copy
