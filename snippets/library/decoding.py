@@ -625,30 +625,7 @@ def stride_of(scale: torch.Tensor | None) -> int:
 
 
 # --8<-- [start:op]
-@torch.library.custom_op("triton_by_example::decode_attention_to_copy", mutates_args=())
-def attend_op(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    lengths: torch.Tensor | None,
-    page_table: torch.Tensor | None,
-    cu_q: torch.Tensor | None,
-    max_q: int | None,
-    sinks: torch.Tensor | None,
-    slopes: torch.Tensor | None,
-    k_scale: torch.Tensor | None,
-    v_scale: torch.Tensor | None,
-    scale: float,
-    softcap: float | None,
-    left: int | None,
-    right: int | None,
-    splits: int | None,
-    with_lse: bool,
-) -> list[torch.Tensor]:
-    return attend(
-        q, k, v, lengths, page_table, cu_q, max_q, sinks, slopes, k_scale, v_scale, scale, softcap, left, right, splits,
-        with_lse,
-    )  # fmt: skip
+attend_op = torch.library.custom_op("triton_by_example::decode_attention_to_copy", attend, mutates_args=())
 
 
 @attend_op.register_fake

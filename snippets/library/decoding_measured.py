@@ -6,8 +6,9 @@
 
 bfloat16, normally distributed; q has one query of each sequence where nothing else is said. Pages have 16 keys and lie
 in random order, those of MLA 64. torch is ``scaled_dot_product_attention`` with ``enable_gqa``, which chooses its
-kernel by itself, with a mask for four queries; for MLA, two products with a softmax between them, which is as few
-operations as torch has for one head of keys. NaN where torch was not timed: pages, a cache in fp8, sinks, windows.
+kernel by itself; for four queries with ``causal_lower_right`` as their mask. For MLA, it is two products with a softmax
+between them, which is as few operations as torch has for one head of keys. NaN where torch was not timed: pages, a
+cache in fp8, sinks, windows.
 How it is measured: ``fusion/decoding_measured.py``. The results are compared with torch's in float32 before.
 
 Bytes: keys and values are read once; with a window, those inside of it; values inside of their keys not again. A share
@@ -23,6 +24,7 @@ from typing import NamedTuple
 
 import torch
 import triton
+from torch.nn.attention.bias import causal_lower_right
 
 from snippets.fusion.long_softmax_measured import measure_copy
 from snippets.library.decoding import decode_attention, in_torch
@@ -52,8 +54,7 @@ def by_torch(q, k, v, **_):
 
 
 def by_torch_causal(q, k, v, **_):
-    queries, keys = q.shape[2], k.shape[2]
-    mask = torch.ones(queries, keys, dtype=torch.bool, device=q.device).tril(keys - queries)
+    mask = causal_lower_right(q.shape[2], k.shape[2])  # a tensor of booleans would take torch to a slower kernel
     return torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)
 
 
@@ -154,7 +155,7 @@ AXIS = {"x_names": ["case"], "x_vals": list(CASES), "xlabel": "case", "line_arg"
     )
 )
 def times(case, what):
-    """Microseconds: median, fastest and slowest of 3 rounds. NaN where torch has no such thing."""
+    """Microseconds: median, fastest and slowest of 3 rounds. NaN where torch was not timed."""
     timing = measure(case).get(what)
     if timing is None:
         return float("nan")
