@@ -24,7 +24,7 @@ Tile = tuple[str, int, int]  # ("A", row, column)
 
 WIDE = 20  # of a tile of C, in the drawing; along K a tile is half as wide
 MOST_ROWS = 12  # of tiles, and so of a group
-# What the sliders under "More" set: a name in the address, what stands beside the slider, its largest value.
+# What the sliders under "Try other sizes" set: a name in the address, what stands beside the slider, its largest value.
 FIELDS = [
     ("m", "Tiles along M", MOST_ROWS), ("n", "Tiles along N", 12), ("k", "Tiles along K", 12),
     ("sms", "SMs", 24), ("cache", "Cache, tiles", 240), ("axes", "Grid axes", 2),

@@ -56,10 +56,12 @@ def slide(page, label, value):
 
 
 def more(page):
-    page.locator("summary", has_text="More").click()
+    page.locator("summary", has_text="Try other sizes").click()
 
 
 def preset(page, name):
+    if not page.get_by_role("group", name="Examples").is_visible():
+        more(page)
     page.get_by_role("button", name=name, exact=True).click()
 
 
@@ -305,7 +307,6 @@ def test_a_grid_of_two_axes(page):
     slide(page, "Rows in a group", 1)
     assert titles.all_inner_texts() == ["Row-major", "2-D, no groups"]
     assert [text.split(" of ")[1] for text in ends.all_inner_texts()] == [str(line), "900"]
-    more(page)
     slide(page, "Grid axes", 1)
     assert titles.all_inner_texts() == ["Row-major", "Row-major"]
     assert len(set(ends.all_inner_texts())) == 1
@@ -398,14 +399,14 @@ def test_keyboard_alone_suffices(open_page):
     page.keyboard.press("Tab")
     page.keyboard.type("12")
     assert program_note(page).startswith("Program 12, wave 2.")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
     for _ in range(3):
         page.keyboard.press("Tab")
     page.keyboard.press(" ")
     assert page.locator("swizzle-explorer [aria-pressed=true]").inner_text() == "B fits"
     for _ in range(4):
         page.keyboard.press("Tab")
-    page.keyboard.press("Enter")
-    page.keyboard.press("Tab")
     page.keyboard.press("End")
     assert summary(page).startswith("Wave 1 of 12")
 
@@ -444,3 +445,8 @@ def test_fits_on_a_phone(open_page):
     assert min(heights) >= 30
     page.get_by_role("button", name="All fits").tap()
     assert page.locator("swizzle-explorer [aria-pressed=true]").inner_text() == "All fits"
+
+
+def test_a_line_says_that_it_is_a_model(page):
+    """For the picture at the top of the same page, which looks much like it, is a recording."""
+    assert page.locator(".swizzle__about").inner_text().startswith("A small model:")

@@ -78,6 +78,10 @@ def test_counters_are_those_of_the_recording():
     assert "GB" not in drawn(memory=None)
 
 
+def test_it_says_what_it_was_recorded_on():
+    assert "Recorded on an NVIDIA H200:" in drawn()
+
+
 def test_in_its_compact_form_it_is_light():
     page = drawn(compact=True, memory=None)
     assert len(page) < 30_000 and "time-bar" in page and "<details" not in page and "radio" not in page
