@@ -79,7 +79,6 @@ def test_on_a_phone_the_bytes_stand_beside_the_title(layer, open_site, tmp_path)
     with page_with(tmp_path, "fused_layer", layer) as url:
         page = open_site(url, viewport={"width": 390, "height": 800}, reduced_motion="reduce")
         titles, amounts = (
-            [each.bounding_box()["y"] for each in page.locator(f".ways p {part}").all()]
-            for part in ("strong", "em")
+            [each.bounding_box()["y"] for each in page.locator(f".ways p {part}").all()] for part in ("strong", "em")
         )
         assert titles == pytest.approx(amounts, abs=8) and len(titles) == 2
