@@ -12,6 +12,7 @@ from recorder.project import RecorderError
 from recorder.recording import Median, Recording
 
 HEIGHT = 260  # pixels, of the plot
+LINE = 16  # pixels, of text
 FAR = 1.5  # a share beyond that would press all others together: it stands at the edge, with its number
 
 
@@ -54,9 +55,13 @@ def ranked(recording: Recording, *, name=..., ours=..., theirs=..., title="", na
         stroke = "var(--ink-muted)" if abs(value - 1) < 1e-9 else "var(--rule)"
         parts.append(element("line", x2="100%", y1=y(value), y2=y(value), stroke=stroke))
         parts.append(element("text", label, x=-8, y=y(value) + 4, text_anchor="end"))
+    them = data.lines[theirs]
+    if cases[0].share < 0.99:  # above the line there is nothing as yet
+        parts.append(element("text", them, x=4, y=y(1) - 7, fill="var(--ink)"))
     for place, case in enumerate(cases):
         x = f"{(place + 0.5) * step:.2f}%"
-        parts.append(element("line", x1=x, x2=x, y1=y(1), y2=y(case.share), stroke=COLORS[case.verdict]))
+        stem = {"stroke": COLORS[case.verdict], "stroke_opacity": 0.4}  # or many of them are darker than their dots
+        parts.append(element("line", x1=x, x2=x, y1=y(1), y2=y(case.share), **stem))
         dot = element("circle", r=4.5, fill=FILLS[case.verdict], stroke=COLORS[case.verdict], stroke_width=1.75)
         if case.share > high:
             dot = element("path", d="M-5 3L0-6 5 3z", fill=COLORS[case.verdict])
@@ -64,13 +69,14 @@ def ranked(recording: Recording, *, name=..., ours=..., theirs=..., title="", na
             dot += element(
                 "text", f"{where}{case.share:.1f} times", x=-9, y=2, fill=COLORS[case.verdict], **LEFT, **HALO
             )
+        elif place == 0 and y(case.share) - y(cases[1].share) > LINE:  # beside it
+            dot += element("text", case.name, x=10, y=4, fill=COLORS[case.verdict], **HALO)
         elif case.name in named:  # where no dot is: all to the right are higher, all to the left lower
             below = case.share < 0.99
             place_of = {"x": -2, "y": 26} if below else {"x": 4, "y": -17, **LEFT}
             dot += element("path", d="M0 6v8" if below else "M0-6v-8", stroke=COLORS[case.verdict])
             dot += element("text", case.name, fill=COLORS[case.verdict], **place_of, **HALO)
         parts.append(element("svg", dot, x=x, y=y(case.share), overflow="visible"))
-    them = data.lines[theirs]
     counts = [(COLORS[verdict], FILLS[verdict], words.format(them), sum(case.verdict == verdict for case in cases))
               for verdict, words in WORDS.items()]  # fmt: skip
     readings = [

@@ -266,9 +266,17 @@ def test_cases_stand_from_the_worst_to_the_best_and_are_counted():
     heights = [float(svg["y"]) for svg in page.select("svg svg")]
     assert heights == sorted(heights, reverse=True) and heights[-1] == 0, "what is far away stands at the edge"
     assert [text.text for text in page.select("svg svg text")] == ["lost", "far: 6.0 times"], "the worst and the best"
+    assert "them" in [text.text for text in page.select("svg > text")], "the line at 100% has a name"
     assert "6.0 times" in page.text and "the axis begins at" in page.text
     level = next(float(line["y1"]) for line in page.select("svg > line[x2='100%'][stroke*='ink-muted']"))
     stems = page.select("svg > line[x1]")
     assert [float(line["y2"]) for line in stems] == heights and {float(line["y1"]) for line in stems} == {level}
     lengths = [abs(height - level) for height in heights]
     assert lengths[0] == pytest.approx(10 * lengths[1], rel=0.01), "a stem is as long as the difference from 100%"
+
+
+def test_the_name_of_the_worst_stands_beside_it_where_no_other_dot_is():
+    alone = [("lost", [20.0], [14.0]), ("next", [10.0], [9.0]), ("won", [10.0], [12.0])]
+    for cases, beside in ((alone, True), ([("as bad", [20.0], [14.1]), *alone], False)):
+        name = ranking(*cases).select_one("svg svg text")
+        assert name.text == "lost" and (float(name["y"]) < 10) == beside
