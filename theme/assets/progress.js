@@ -70,7 +70,7 @@ function show() {
   for (const map of document.querySelectorAll(".menu__map")) {
     const all = [...map.querySelectorAll("i")];
     const is = all.filter((part) => part.classList.toggle("is-read", read.has(new URL(part.dataset.lesson, location).pathname)));
-    map.ariaLabel = `${is.length} of ${all.length} lessons read to the end`;
+    map.ariaLabel = `${is.length} of ${all.length} lessons read`;
     map.nextElementSibling.textContent = map.ariaLabel;
   }
   for (const button of document.querySelectorAll("button.exercise__done")) {
