@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dropout with a gradient, alone or with the sum that follows it: no mask is stored, only a seed of 8 bytes.
 
-With a random number ``u`` for each element, evenly from 0 to 1, without 1::
+With 16 random bits for each element, a whole number from 0 to 65,535, and p rounded to a multiple of 1 / 65,536::
 
-    dropout:      out = x / (1 - p)  where u >= p,  else 0
+    dropout:      out = x / (1 - p)  where bits >= 65,536 p,  else 0
     add_dropout:  out = dropout(x) + residual
 
-``u`` depends on the seed and on the element's index alone, not on strides, blocks or the GPU: Philox, a function of
-both, gives it. So the backward computes the same mask again, and is dropout of the incoming gradient, by the same seed.
+The bits depend on the seed and on the element's index alone, not on strides, blocks or the GPU: Philox, a function of
+both, gives them. So the backward computes the same mask again, and is dropout of the incoming gradient, by the same
+seed.
 
 - :func:`dropout`, :func:`add_dropout`: the functions to call; they have gradients, of any order, and work under
   ``torch.compile``
@@ -48,28 +49,32 @@ def dropout_kernel(
 # --8<-- [end:kernel]
 
 
-# --8<-- [start:rand4]
+# --8<-- [start:bits]
 @triton.jit
-def rand_of_block(seed, start, BLOCK_SIZE: tl.constexpr):
-    """Return ``u`` from element ``start`` on, a multiple of 4."""
-    quarter = start // 4 + tl.arange(0, BLOCK_SIZE // 4)
-    a, b, c, d = tl.rand4x(seed, quarter)
-    return tl.interleave(tl.interleave(a, c), tl.interleave(b, d))
-# --8<-- [end:rand4]
+def random_bits(seed, start, BLOCK_SIZE: tl.constexpr):
+    """Return 16 random bits for each element from ``start`` on.
+
+    ``start`` and ``BLOCK_SIZE`` are multiples of 8.
+    """
+    eighth = start // 8 + tl.arange(0, BLOCK_SIZE // 8)
+    a, b, c, d = tl.randint4x(seed, eighth)
+    words = tl.interleave(tl.interleave(a, c), tl.interleave(b, d))
+    return tl.interleave(words & 0xFFFF, words >> 16 & 0xFFFF)
+# --8<-- [end:bits]
 
 
 # --8<-- [start:add_kernel]
 @triton.jit
 def add_dropout_kernel(
-    x_ptr, residual_ptr, out_ptr, seed_ptr, n, p, scale,
+    x_ptr, residual_ptr, out_ptr, seed_ptr, n, threshold, scale,
     COMPUTE: tl.constexpr, BLOCK_SIZE: tl.constexpr,
 ):  # fmt: skip
     start = tl.program_id(axis=0).to(tl.int64) * BLOCK_SIZE
     lane = tl.arange(0, BLOCK_SIZE)
     mask = lane < n - start
     x = tl.load(x_ptr + start + lane, mask=mask).to(COMPUTE)
-    u = rand_of_block(tl.load(seed_ptr), start, BLOCK_SIZE)
-    out = tl.where(u >= p, x * scale, 0)
+    bits = random_bits(tl.load(seed_ptr), start, BLOCK_SIZE)
+    out = tl.where(bits >= threshold, x * scale, 0)
     if residual_ptr is not None:
         residual = tl.load(residual_ptr + start + lane, mask=mask)
         out += residual.to(COMPUTE)
@@ -88,7 +93,7 @@ def forward(
         residual = None if residual is None else without_gaps(residual)
         with torch.cuda.device_of(x):  # Triton launches on the current device, which need not be that of x
             add_dropout_kernel[(triton.cdiv(n, block_size),)](
-                without_gaps(x), residual, out, seed, n, float(p), scale_of(p),
+                without_gaps(x), residual, out, seed, n, *threshold_and_scale(p),
                 COMPUTE=tl.float64 if x.dtype == torch.float64 else tl.float32,
                 BLOCK_SIZE=block_size, num_warps=warps_of(block_size),
             )  # fmt: skip
@@ -101,11 +106,23 @@ def without_gaps(x: torch.Tensor) -> torch.Tensor:
     return x.resolve_neg().contiguous()
 
 
-# --8<-- [start:scale]
+# --8<-- [start:threshold]
+def threshold_and_scale(p: float) -> tuple[int, float]:
+    """Return how many of the 65,536 values of 16 bits drop an element, and
+    the factor for an element that is kept.
+
+    The factor follows what is dropped, so that the mean stays exact.
+    """
+    threshold = round(p * 65536)
+    return threshold, scale_of(threshold / 65536)
+
+
 def scale_of(p: float) -> float:
-    """Return the factor for what is kept. Where nothing is kept, any finite number will do."""
+    """Return the factor for what is kept. Where nothing is kept, any finite
+    number will do.
+    """
     return 1 / (1 - p) if p < 1 else 0.0
-# --8<-- [end:scale]
+# --8<-- [end:threshold]
 
 
 def warps_of(block_size: int) -> int:
@@ -195,7 +212,7 @@ def dropout(x: torch.Tensor, p: float = 0.5, *, seed: torch.Tensor | int | None 
     Args:
         x: On a GPU (in the interpreter: on the CPU), of one of ``DTYPES``, of any shape. A tensor whose elements do not
             lie in order without gaps is copied.
-        p: The probability with which an element is dropped, from 0 to 1.
+        p: The probability with which an element is dropped, from 0 to 1. It is rounded to a multiple of 1 / 65,536.
         seed: Decides, with an element's index in order, whether it is kept. A tensor of one int64 on the device of
             ``x``, which must not change before the backward pass; or a number. None draws one (:func:`draw_seed`), by a
             small kernel of its own. In a CUDA graph a number stays what it was; what is drawn is drawn in each replay.
@@ -209,12 +226,12 @@ def dropout(x: torch.Tensor, p: float = 0.5, *, seed: torch.Tensor | int | None 
         ValueError: If an argument is something the kernel can't serve.
 
     >>> x = torch.ones(8, requires_grad=True)
-    >>> out = dropout(x, 0.5, seed=0)
+    >>> out = dropout(x, 0.5, seed=3)
     >>> out.detach()
-    tensor([2., 0., 2., 2., 0., 2., 2., 0.])
+    tensor([0., 2., 0., 0., 2., 2., 0., 2.])
     >>> out.sum().backward()
     >>> x.grad
-    tensor([2., 0., 2., 2., 0., 2., 2., 0.])
+    tensor([0., 2., 0., 0., 2., 2., 0., 2.])
     """
     apply = dropout_op if torch.compiler.is_compiling() else Dropout.apply
     return apply(x, None, as_seed(seed, x), as_float("p", p))
@@ -227,8 +244,8 @@ def add_dropout(
 
     ``residual`` is of the shape, dtype and device of ``x``; all else is as in :func:`dropout`.
 
-    >>> add_dropout(torch.ones(8), torch.arange(8.0), 0.5, seed=0)
-    tensor([2., 1., 4., 5., 4., 7., 8., 7.])
+    >>> add_dropout(torch.ones(8), torch.arange(8.0), 0.5, seed=3)
+    tensor([0., 3., 2., 3., 6., 7., 6., 9.])
     """
     apply = dropout_op if torch.compiler.is_compiling() else Dropout.apply
     return apply(x, residual, as_seed(seed, x), as_float("p", p))
@@ -339,7 +356,7 @@ def main():
 
     print("## blocks")
     x = torch.ones(10, device=device)
-    for block_size in (4, 8, 1024):
+    for block_size in (8, 16, 1024):
         kept = forward(x, None, tensor(27), 0.5, block_size=block_size) > 0
         print(f"block of {block_size:4}:", " ".join("x" if each else "-" for each in kept.tolist()))
 

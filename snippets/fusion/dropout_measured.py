@@ -3,7 +3,8 @@
 
 - :func:`forward`: GB/s of ours, of torch's and of a copy, and both as shares of the copy; with a sum, too
 - :func:`both`: the same of forward and backward together
-- :func:`steps`: dropout forward, step by step: one random number for each run of Philox, four, and with drawing a seed
+- :func:`steps`: dropout forward, step by step: a run of Philox for one element, for four, for eight, and with drawing a
+  seed
 - :func:`kept`: bytes that autograd keeps for the backward
 
 bfloat16, p = 0.1. Ours draws a seed in each call, by a kernel of torch's; that is in its time, save where a side says
@@ -25,8 +26,9 @@ from collections.abc import Callable, Mapping
 
 import torch
 import triton
+import triton.language as tl
 
-from snippets.fusion.dropout import add_dropout, dropout, plain_dropout
+from snippets.fusion.dropout import BLOCK_SIZE, add_dropout, dropout, plain_dropout, scale_of, warps_of
 from snippets.fusion.long_softmax_measured import COLUMNS, measure_copy, result, with_backward
 from snippets.tools.benchmarking import Timing
 from snippets.tools.benchmarking_cold import compare_in_rotation
@@ -76,6 +78,29 @@ def check_dropout(sides: Mapping[str, Callable[..., torch.Tensor]], inputs: int,
 # --8<-- [end:check]
 
 
+# --8<-- [start:four]
+@triton.jit
+def four_kernel(x_ptr, out_ptr, seed_ptr, n, p, scale, BLOCK_SIZE: tl.constexpr):
+    """The first kernel with all four numbers of Philox, and 32 bits an element."""
+    start = tl.program_id(axis=0).to(tl.int64) * BLOCK_SIZE
+    quarter = start // 4 + tl.arange(0, BLOCK_SIZE // 4)
+    a, b, c, d = tl.rand4x(tl.load(seed_ptr), quarter)
+    u = tl.interleave(tl.interleave(a, c), tl.interleave(b, d))
+    offsets = start + tl.arange(0, BLOCK_SIZE)
+    mask = offsets < n
+    x = tl.load(x_ptr + offsets, mask=mask)
+    tl.store(out_ptr + offsets, tl.where(u >= p, x * scale, 0), mask=mask)
+# --8<-- [end:four]
+
+
+def four_numbers(x: torch.Tensor, p: float, seed: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    four_kernel[(triton.cdiv(x.numel(), BLOCK_SIZE),)](
+        x, out, seed, x.numel(), p, scale_of(p), BLOCK_SIZE=BLOCK_SIZE, num_warps=warps_of(BLOCK_SIZE)
+    )
+    return out
+
+
 # --8<-- [start:measure]
 def operands(tensors: int, rows: int, columns: int) -> list[torch.Tensor]:
     return [torch.randn(rows, columns, device="cuda", dtype=torch.bfloat16) for _ in range(tensors)]
@@ -99,7 +124,8 @@ def measure_steps(rows: int, columns: int) -> dict[str, Timing]:
     seed = torch.zeros((), device="cuda", dtype=torch.int64)
     sides = {
         "one": lambda x: plain_dropout(x, P, seed),
-        "four": lambda x: dropout(x, P, seed=seed),
+        "four": lambda x: four_numbers(x, P, seed),
+        "eight": lambda x: dropout(x, P, seed=seed),
         "drawn": lambda x: dropout(x, P),
         "torch": torch_dropout,
     }
@@ -172,8 +198,8 @@ def both(case, what):
         xlabel="rows × columns",
         ylabel="share of copy",
         line_arg="step",
-        line_vals=["one", "four", "drawn", "torch"],
-        line_names=["one number a run of Philox", "four", "four, and a seed drawn", "torch"],
+        line_vals=["one", "four", "eight", "drawn", "torch"],
+        line_names=["one element a run of Philox", "four", "eight", "eight, and a seed drawn", "torch"],
         args={},
     )
 )

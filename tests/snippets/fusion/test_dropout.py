@@ -62,11 +62,11 @@ def uniform(bits: np.ndarray) -> np.ndarray:
 
 
 def expected_keep(seed: int, shape, p: float, first: int = 0) -> torch.Tensor:
-    """The mask of elements ``first`` and on."""
+    """The mask of elements ``first`` and on: 16 bits each, the lower half of a word before the upper one."""
     n = int(np.prod(shape))
-    counters = np.arange(first // 4, (first + n + 3) // 4)
-    u = uniform(philox(seed, counters)).ravel()[first % 4 :][:n]
-    return torch.from_numpy(u >= np.float32(p)).view(shape)
+    words = philox(seed, np.arange(first // 8, (first + n + 7) // 8))
+    bits = np.stack([words & np.uint64(0xFFFF), words >> np.uint64(16)], axis=-1).ravel()[first % 8 :][:n]
+    return torch.from_numpy(bits >= round(p * 65536)).view(shape)
 
 
 @pytest.mark.parametrize(
@@ -99,6 +99,9 @@ def test_rand_is_never_one_and_sometimes_zero(device):
     assert largest.tolist() == [1 - 2**-24, 1 - 2**-24, 0, 0]
 
 
+KEPT = 1 - round(0.3 * 65536) / 65536  # of p = 0.3, in 16 bits
+
+
 def served(device):
     return [dtype for dtype in snippet.DTYPES if device == "cuda" or dtype != torch.bfloat16]
 
@@ -121,7 +124,8 @@ def check(x, residual, grad, p, seed):
     inputs = [each.detach().requires_grad_() for each in ([x] if residual is None else [x, residual])]
     out = dropout(*inputs, p, seed=seed) if residual is None else add_dropout(*inputs, p, seed=seed)
     found = [out.detach(), *torch.autograd.grad(out, inputs, grad)]
-    scale = 1 / (1 - p) if p < 1 else 0.0
+    share = round(p * 65536) / 65536
+    scale = 1 / (1 - share) if share < 1 else 0.0
     dropped = lambda t: torch.where(keep, t.double() * scale, 0)
     added = 0 if residual is None else residual.double()
     wanted = [dropped(x) + added, dropped(grad), grad.double()]
@@ -154,8 +158,6 @@ def check(x, residual, grad, p, seed):
 )
 def test_as_torch_computes_it_in_float64(device, add, shape, layouts, p, seed, op, data):
     dtype = torch.float32 if data is None else data.draw(st.sampled_from([torch.float32, *served(device)]))
-    if p < 1 and 1 - p < 2**-20:  # as a float32 it is 1, or so near that the scale is not that of float64
-        p = 1.0
     x, residual, grad = (LAYOUTS[each](numbers(shape, dtype, device, i)) for i, each in enumerate(layouts))
     if dtype == torch.float16:  # a large scale overflows
         p = min(p, 0.999) if p < 1 else p
@@ -176,8 +178,8 @@ def test_float16_is_rounded_once(device):
     """In torch, the scaled x is rounded before the residual is added."""
     x, residual = (numbers((2000,), torch.float16, device, i) for i in range(2))
     keep = expected_keep(0, (2000,), 0.3).to(device)
-    exact = torch.where(keep, x.double() / 0.7, 0) + residual.double()
-    twice = torch.where(keep, x / 0.7, 0) + residual
+    exact = torch.where(keep, x.double() / KEPT, 0) + residual.double()
+    twice = torch.where(keep, x / KEPT, 0) + residual
     ours = add_dropout(x, residual, 0.3, seed=0)
     assert (ours != exact.half()).double().mean() < 0.002 < 0.02 < (twice != exact.half()).double().mean()
 
@@ -190,7 +192,7 @@ def test_a_warp_for_each_512_elements():
 # The mask depends on seed and index alone
 
 
-@pytest.mark.parametrize("block_size", [4, 8, 64, 512, 4096])
+@pytest.mark.parametrize("block_size", [8, 16, 64, 512, 4096])
 def test_the_same_mask_by_any_block(device, block_size):
     n = min(3 * block_size + 3, 600)
     out = snippet.forward(torch.ones(n, device=device), None, torch.tensor(3, device=device), 0.4, block_size)
@@ -296,25 +298,25 @@ def ones_from_anywhere(seed):
         yield stored
 
 
-@pytest.mark.parametrize("first", [2**31, 2**32 - 1024, 2**32, 2**34, 2**34 + 2**33])
+@pytest.mark.parametrize("first", [2**31, 2**32 - 1024, 2**32, 2**35, 2**35 + 2**34])
 def test_elements_beyond_32_bits(first):
-    """Of the program that begins there, told of more elements than there are: addresses, and the mask; 2**34 is where
-    the counter, a quarter of it, passes 32 bits. So does the first kernel at 2**32."""
+    """Of the program that begins there, told of more elements than there are: addresses, and the mask; 2**35 is where
+    the counter, an eighth of it, passes 32 bits. So does the first kernel at 2**32."""
     x, out, seed = torch.zeros(1), torch.zeros(1), torch.tensor(9)
     n, block = first + 1024, 1024
     settings = {"COMPUTE": snippet.tl.float32, "BLOCK_SIZE": block}
-    four, one = expected_keep(9, (block,), 0.5, first), uniform(philox(9, np.arange(first, n))[:, 0])
-    for kernel, arguments, more, keep in (
-        (snippet.add_dropout_kernel, (x, None, out, seed), settings, four),
-        (snippet.add_dropout_kernel, (x, x, out, seed), settings, four),
-        (snippet.dropout_kernel, (x, out, seed), {"BLOCK_SIZE": block}, torch.from_numpy(one >= 0.5)),
+    bits, one = expected_keep(9, (block,), 0.5, first), uniform(philox(9, np.arange(first, n))[:, 0])
+    for kernel, arguments, threshold, more, keep in (
+        (snippet.add_dropout_kernel, (x, None, out, seed), 2**15, settings, bits),
+        (snippet.add_dropout_kernel, (x, x, out, seed), 2**15, settings, bits),
+        (snippet.dropout_kernel, (x, out, seed), 0.5, {"BLOCK_SIZE": block}, torch.from_numpy(one >= 0.5)),
     ):
         with recorded_accesses(first_program=(first // block, 0, 0), memory=False) as accesses:
-            kernel[(1,)](*arguments, n, 0.5, 2.0, **more)
+            kernel[(1,)](*arguments, n, threshold, 2.0, **more)
         begins = [((found - base.data_ptr()) // 4).tolist() for _, found in accesses for base in (x, out)]
         assert begins.count(list(range(first, n))) == len(arguments) - 1 - (arguments[1] is None)
         with recorded_accesses(first_program=(first // block, 0, 0)), ones_from_anywhere(seed) as stored:
-            kernel[(1,)](*arguments, n, 0.5, 2.0, **more)
+            kernel[(1,)](*arguments, n, threshold, 2.0, **more)
         ((addresses, values),) = stored
         assert (addresses - out.data_ptr()).tolist() == [4 * i for i in range(first, n)]
         assert torch.equal(torch.from_numpy(values > 1), keep)
@@ -334,18 +336,27 @@ def test_nothing_dropped_and_all_dropped(device, add):
 
 
 def test_where_u_is_0_nothing_is_dropped_at_p_0():
-    """The element whose u is 0, by both kernels: the offset 5145262111, or the first of its four."""
-    x, out, seed = torch.zeros(1), torch.zeros(1), torch.tensor(0)
-    for kernel, element, arguments, more in (
-        (snippet.dropout_kernel, 5145262111, (x, out, seed), {}),
-        (snippet.add_dropout_kernel, 4 * 5145262111, (x, None, out, seed), {"COMPUTE": snippet.tl.float32}),
-    ):
-        pid, lane = element // 1024, element % 1024
-        for p, scale, kept in ((0.0, 1.0, 1.0), (2.0**-40, 1.0, 0.0)):
-            with recorded_accesses(first_program=(pid, 0, 0)), ones_from_anywhere(seed) as stored:
-                kernel[(1,)](*arguments, element + 1, p, scale, BLOCK_SIZE=1024, **more)
-            ((_, values),) = stored
-            assert len(values) == lane + 1 and values[-1] == kept and (values[:-1] == 1).all()
+    """By the first kernel: the element whose u is 0."""
+    x, out, seed, element = torch.zeros(1), torch.zeros(1), torch.tensor(0), 5145262111
+    pid, lane = element // 1024, element % 1024
+    for p, kept in ((0.0, 1.0), (2.0**-40, 0.0)):
+        with recorded_accesses(first_program=(pid, 0, 0)), ones_from_anywhere(seed) as stored:
+            snippet.dropout_kernel[(1,)](x, out, seed, element + 1, p, 1.0, BLOCK_SIZE=1024)
+        ((_, values),) = stored
+        assert len(values) == lane + 1 and values[-1] == kept and (values[:-1] == 1).all()
+
+
+def test_p_is_rounded_to_16_bits_and_the_scale_follows(device):
+    assert snippet.threshold_and_scale(0.1) == (6554, 65536 / (65536 - 6554))
+    assert snippet.threshold_and_scale(0.5) == (32768, 2.0)
+    assert snippet.threshold_and_scale(2**-18) == (0, 1.0) and snippet.threshold_and_scale(1 - 2**-18) == (65536, 0.0)
+    x = torch.ones(2**12, device=device)
+    bits = philox(0, np.arange(2**9)).ravel()
+    halves = np.stack([bits & np.uint64(0xFFFF), bits >> np.uint64(16)], axis=-1).ravel()
+    at = int(np.argsort(halves)[100])  # whose bits are the threshold: it is kept, and by one more it is dropped
+    for more, kept in ((0, True), (1, False)):
+        out = dropout(x, (int(halves[at]) + more) / 65536, seed=0)
+        assert (out[at] > 0).item() is kept
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of NumPy in the interpreter: inf * 0
@@ -469,7 +480,7 @@ def test_a_penalty_on_the_gradient(device):
     x = numbers((40,), torch.float64, device).requires_grad_()
     keep = expected_keep(1, (40,), 0.3).to(device)
     found = []
-    for function in (lambda x: dropout(x, 0.3, seed=1), lambda x: torch.where(keep, x / 0.7, 0)):
+    for function in (lambda x: dropout(x, 0.3, seed=1), lambda x: torch.where(keep, x / KEPT, 0)):
         (grad,) = torch.autograd.grad(function(x).pow(2).sum(), x, create_graph=True)
         found += torch.autograd.grad((grad * x).sum().square(), x)
     assert torch.allclose(*found, rtol=1e-5)
@@ -481,7 +492,7 @@ def test_an_incoming_gradient_of_stride_0(device, op):
     with by_op(op):
         add_dropout(x, residual, 0.3, seed=1).t().sum().backward()
     keep = expected_keep(1, (5, 7), 0.3).to(device)
-    assert torch.allclose(x.grad, keep / 0.7) and torch.equal(residual.grad, torch.ones_like(x))
+    assert torch.allclose(x.grad, keep / KEPT) and torch.equal(residual.grad, torch.ones_like(x))
 
 
 @functions
@@ -489,7 +500,7 @@ def test_a_gradient_for_one_of_the_two(device, op):
     x, residual = (numbers((5,), torch.float32, device, i) for i in range(2))
     keep = expected_keep(1, (5,), 0.3).to(device)
     with by_op(op), mock.patch.object(snippet, "forward", side_effect=snippet.forward) as launches:
-        for wanted, one, times in ((keep / 0.7, x, 2), (torch.ones_like(x), residual, 1)):
+        for wanted, one, times in ((keep / KEPT, x, 2), (torch.ones_like(x), residual, 1)):
             launches.reset_mock()
             one.requires_grad_()
             add_dropout(x, residual, 0.3, seed=1).sum().backward()
@@ -501,7 +512,7 @@ def test_a_gradient_for_one_of_the_two(device, op):
 def test_one_tensor_as_both(device):
     x = numbers((50,), torch.float32, device).requires_grad_()
     (grad,) = torch.autograd.grad(add_dropout(x, x, 0.3, seed=1).sum(), x)
-    assert torch.allclose(grad, expected_keep(1, (50,), 0.3).to(device) / 0.7 + 1)
+    assert torch.allclose(grad, expected_keep(1, (50,), 0.3).to(device) / KEPT + 1)
 
 
 @pytest.mark.parametrize("add", [False, True], ids=["dropout", "add_dropout"])
@@ -529,8 +540,8 @@ def test_under_torch_compile(device, seed):
         for out in outs:
             grad_x, grad_residual = torch.autograd.grad(out, (x, residual), grad)
             keep = expected_keep(1, shape[::-1], 0.3).t().to(device) if seed else grad_x != 0
-            assert torch.allclose(out, torch.where(keep, 2 * x / 0.7, 0) + residual, atol=1e-5)
-            assert torch.allclose(grad_x, torch.where(keep, 2 * grad / 0.7, 0)) and torch.equal(grad_residual, grad)
+            assert torch.allclose(out, torch.where(keep, 2 * x / KEPT, 0) + residual, atol=1e-5)
+            assert torch.allclose(grad_x, torch.where(keep, 2 * grad / KEPT, 0)) and torch.equal(grad_residual, grad)
 
 
 @pytest.mark.parametrize("layout", ["contiguous", "turned"])
@@ -599,15 +610,17 @@ module.forward(torch.empty(1, dtype=torch.float64), None, seed, 0.1)
 
 
 def test_compiles_to_wide_loads_and_spills_nothing():
-    """For an H200, without one: 16 bytes a load; what Philox gives is where its thread needs it, so none waits for
-    another; and by four numbers a run, a quarter of its multiplications (the high halves, for each element)."""
+    """For an H200, without one: 16 bytes a load. In 16 bits, what Philox gives is where its thread needs it, so none
+    waits for another; and a run for eight elements takes an eighth of the multiplications (their high halves).
+    """
     *launches, single = compiled("fusion/dropout", CODE)
     assert [launch.kernel for launch in launches] == ["dropout_kernel", *["add_dropout_kernel"] * 3]
     for launch in launches:
         assert (launch.widest("LDG"), launch.widest("STG"), launch.spills) == (128, 128, 0)
-        assert "BAR.SYNC" not in launch.sass
-    one, *four = (round(len(re.findall(r"IMAD\.HI", launch.sass)) / snippet.A_THREAD) for launch in launches)
-    assert one >= 12 and all(2 <= each <= 5 for each in four)
+    waits = ["BAR.SYNC" in launch.sass for launch in launches]
+    assert waits == [False, False, False, True]  # in 32 bits a load brings four elements, and Philox bits for eight
+    one, *eight = (round(len(re.findall(r"IMAD\.HI", launch.sass)) / snippet.A_THREAD) for launch in launches)
+    assert one >= 12 and all(1 <= each <= 3 for each in eight)
     assert single.kernel == "add_dropout_kernel" and single.spills == 0
 
 
@@ -623,7 +636,7 @@ def test_real_sizes(shape, dtype):
 
 @pytest.mark.gpu
 def test_more_than_2_to_the_34_elements():
-    """Where the counter, a quarter of an element's index, passes 32 bits."""
+    """Where the number of elements no longer fits 34 bits. The counter passes 32 bits only at 2**35."""
     if torch.cuda.mem_get_info()[0] < 75e9:
         pytest.skip("needs 75 GB of free GPU memory")
     n, seed = 2**34 + 1027, torch.tensor(9, device="cuda")

@@ -65,7 +65,7 @@ def test_steps_agree_and_are_timed(on_the_cpu, monkeypatch):
     monkeypatch.setattr(measured, "compare_in_rotation", lambda sides, make, rounds: timed.append((sides, make())))
     measured.measure_steps.__wrapped__(5, 60)
     ((sides, given),) = timed
-    assert list(sides) == ["one", "four", "drawn", "torch"] and [tuple(x.shape) for x in given] == [(5, 60)]
+    assert list(sides) == ["one", "four", "eight", "drawn", "torch"] and [tuple(x.shape) for x in given] == [(5, 60)]
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_measures(name, step):
 @pytest.mark.gpu
 def test_measures_steps():
     found = measured.measure_steps.__wrapped__(256, 3000)
-    assert all(0 < found[side].median < 1 for side in ("one", "four", "drawn", "torch"))
+    assert all(0 < found[side].median < 1 for side in ("one", "four", "eight", "drawn", "torch"))
 
 
 @pytest.mark.gpu
