@@ -9,8 +9,8 @@ With ``n`` columns, ``x_hat`` being the normalized row, and ``g = grad * weight`
     grad_weight = sum over the rows of grad * x_hat
 
 A program takes a whole row. Forward, it stores one number for the backward. Backward, a fixed number of programs shares
-the rows; each adds up its own for ``grad_weight``, and a second kernel adds those sums, always in one order: equal
-inputs give equal bits.
+the rows; each adds up its own for ``grad_weight``, and ``sum_partials_kernel`` adds those sums, always in one order, so
+equal inputs give equal bits.
 
 ``snippets/library/norms.py`` is the file to copy into a model: layer norm, sums with a residual, longer rows and more.
 
@@ -97,9 +97,11 @@ def rms_norm_backward_kernel(
     programs = tl.num_programs(axis=0)
     column = tl.arange(0, BLOCK_SIZE)
     mask = column < columns
+    # 0, because lanes that are off take part in sums, and 0 * NaN is NaN
     weight = tl.load(weight_ptr + column, mask=mask, other=0).to(COMPUTE)
     partial = tl.zeros((BLOCK_SIZE,), COMPUTE)
     for row in tl.range(program, rows, programs, num_stages=STAGES):
+        # not row.to(): in the interpreter, row is a number of Python
         row = tl.cast(row, tl.int64)
         grad_row = grad_ptr + row * grad_stride
         grad = tl.load(grad_row + column, mask=mask, other=0).to(COMPUTE)
@@ -169,7 +171,7 @@ def rms_norm_forward(x: torch.Tensor, weight: torch.Tensor, eps: float) -> tuple
 def rms_norm_backward(
     grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, rrms: torch.Tensor, programs: int | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the gradient of ``x``, and what each program has added up for that of ``weight``."""
+    """Return the gradient of ``x``, and what each program has added up for that of ``weight``. Trust the arguments."""
     rows, grad_rows = as_rows(x), as_rows(grad)
     programs = min(len(rows), programs or programs_for(x.shape[-1]))
     grad_x = torch.empty(x.shape, dtype=x.dtype, device=x.device)
@@ -199,7 +201,7 @@ def sum_partials(partial: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Return the sum of the rows, in an order that only their number decides."""
     partials, columns = partial.shape
     out = torch.empty(columns, dtype=dtype, device=partial.device)
-    if columns:
+    if columns:  # without rows, the kernel stores zeros
         with torch.cuda.device_of(partial):
             sum_partials_kernel[(triton.cdiv(columns, 32),)](
                 partial, out, partials, columns, COMPUTE=computed_in(partial), BLOCK_ROWS=64, BLOCK_COLUMNS=32
@@ -209,6 +211,7 @@ def sum_partials(partial: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 def as_rows(x: torch.Tensor) -> torch.Tensor:
     """Return ``(rows, columns)``, a row's elements adjacent in memory; copied if it does not lie so."""
+    # torch may keep a minus sign beside the data, as for the imaginary part of a conjugate; resolve_neg applies it
     x = x.resolve_neg().reshape(x.shape[:-1].numel(), x.shape[-1])
     return x if x.stride(1) == 1 else x.contiguous()
 
@@ -284,7 +287,7 @@ def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float = 1e-6) -> torch.
             ``MOST_COLUMNS`` columns. It is copied, in the forward and again in the backward, unless the elements of a
             row are neighbors in memory, and the rows lie evenly apart.
         weight: ``(columns,)``, of the dtype of ``x`` or float32.
-        eps: Added to the mean of the squares. Kernels are compiled for each that is used.
+        eps: Added to the mean of the squares. Each new value compiles another forward kernel.
 
     Returns:
         A new contiguous tensor of the shape and dtype of ``x``, computed in float32, or in float64 for float64. So are
