@@ -190,12 +190,13 @@ FEATURES = {"inner": [736, 4096], "columns": [1504, 2048]}
 PEERS["QuACK", "linear layers"] = layer, [
     grid(FEATURES | {"bias_dtype": [None, F32], "activation": [None, "relu", "relu2", "gelu_tanh", "tanh"]}, rows=960,
          strided=True, dtype=BF16),
-    grid(FEATURES | {"bias_dtype": [None, F32, BF16], "activation": GATES, "concat": ON}, rows=960, strided=True,
+    grid(FEATURES | {"bias_dtype": [None, F32, BF16], "activation": GATES, "interleaved": ON}, rows=960, strided=True,
          dtype=BF16, gated=True),
-    grid({"activation gated": [("gelu_tanh", 0), ("relu", 0), ("silu", 1), ("relu", 1), ("gelu", 1)]}, rows=512,
-         inner=512,
+    grid({"activation gated interleaved": [("gelu_tanh", 0, None), ("relu", 0, None), ("silu", 1, True),
+          ("relu", 1, True), ("gelu", 1, True), ("silu", 1, None), ("relu", 1, None)]}, rows=512, inner=512,
          columns=512, dtype=BF16),
-    grid(EMPTY | {"activation gated": [(None, 0), ("relu", 0), ("silu", 1)]}, dtype=BF16),
+    grid(EMPTY | {"activation gated interleaved": [(None, 0, None), ("relu", 0, None), ("silu", 1, True)]},
+         dtype=BF16),
 ]  # fmt: skip
 
 # FlashAttention, tests: https://github.com/Dao-AILab/flash-attention/tree/0251105a2fb19d2957484b7f023cd8c115286ced

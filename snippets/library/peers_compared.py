@@ -220,7 +220,7 @@ def loss(rows, columns, dtype, inner=None, bias=False, class_weight=False, autoc
         accuracy = ((predicted == target).sum() / (target != ignore_index).sum()).to(logits.dtype)
         return total, *asked(z=(total - alone).detach(), predicted=predicted, accuracy=accuracy)
 
-    return agrees(ours, exact, *tensors, gradient=gradient, tolerance=TOLERANCE[autocast or dtype])
+    return agrees(ours, exact, *tensors, gradient=gradient, tolerance=TOLERANCE[BF16 if autocast else dtype])
 
 
 def norm(rows, columns, dtype, weight_dtype=None, residual_dtype=None, layer=False, weight=True, bias=False, heads=None,
