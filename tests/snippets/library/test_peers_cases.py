@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Peers' cases: they are counted as what they are, few of each operation run small, and none of these is wrong."""
+
+import itertools
+
+import pytest
+import torch
+
+from snippets.library import peers_cases as snippet
+from snippets.library import peers_compared as compared
+
+
+@pytest.mark.parametrize("peer, name", snippet.PEERS)
+def test_few_cases_of_each_are_right(peer, name):
+    operation, grids = snippet.PEERS[peer, name]
+    cases = snippet.chosen([case for case in snippet.distinct(grids) if not snippet.missing(operation, case)])
+    for case in (cases[0], cases[-1]):
+        became = snippet.outcome(operation, snippet.small(case))
+        assert became == "pass" or became.startswith("refused"), (became, case)
+
+
+def toy(size, wrong=False, refused=False, broken=False):
+    def ours(x):
+        if refused:
+            raise ValueError("refused of 1 is not supported")
+        return x * (2.1 if wrong else 2)
+
+    def exact(x):
+        if broken:
+            raise RuntimeError("out of memory")
+        return x * 2
+
+    return compared.agrees(ours, exact, torch.ones(size))
+
+
+def test_each_case_is_counted_once_as_what_it_is():
+    faults = [(None, None, None), (True, None, None), (None, True, None), (None, None, True)]
+    grids = [
+        snippet.grid({"size": [3, 4], "wrong refused broken": faults}),
+        snippet.grid({"size": [3], "dropout": [None, 0.1]}),
+    ]
+    ((peer, name, cases, lacking, run, counts, why),) = snippet.tally({("a peer", "toy"): (toy, grids)})
+    assert (peer, name, cases, lacking, run) == ("a peer", "toy", 9, 1, 8)
+    assert counts == {"pass": 2, "wrong": 2, "refused": 2, "failed": 2}
+    assert why["missing: dropout"] == 1 and why["refused: refused of 1 is not supported"] == 2
+    assert why["wrong: {'size': 3, 'wrong': True}"] == 1
+    assert why["failed: RuntimeError: out of memory: {'size': 4, 'broken': True}"] == 1
+
+
+def test_main_prints_what_is_counted(monkeypatch, capsys):
+    grids = [snippet.grid({"wrong": [None, True], "dropout": [None, 0.1]}, size=3)]
+    monkeypatch.setattr(snippet, "PEERS", {("a peer", "toy"): (toy, grids)})
+    snippet.main()
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2].split() == ["a", "peer", "toy", "4", "2", "2", "1", "0", "1"]
+    assert "a peer, toy: missing: dropout (2)" in lines
+    assert lines[-6:] == ["cases: 4", "missing: 2", "run: 2", "pass: 1", "refused: 0", "wrong: 1"]
+
+
+def test_a_wrong_reference_is_counted_as_wrong(monkeypatch):
+    case = {"rows": 3, "columns": 20, "dtype": torch.float32}
+    assert snippet.outcome(snippet.norm, case) == "pass"
+    right = compared.norms.in_torch
+    monkeypatch.setattr(compared.norms, "in_torch", lambda *given, **more: (2 * right(*given, **more)[0], None))
+    assert snippet.outcome(snippet.norm, case).startswith("wrong")
+
+
+def test_an_option_without_a_parameter_is_missing():
+    case = {"rows": 3, "columns": 20, "dtype": torch.float32, "offset": 1.0, "dropout": 0.1}
+    assert snippet.missing(snippet.norm, case) == ["dropout"]
+
+
+def test_of_many_each_pair_of_options_is_chosen():
+    axes = {"a": range(8), "b": range(6), "c": [None, True], "rows": range(5), "columns": range(5)}
+    cases = snippet.grid({name: [*values] for name, values in axes.items()})
+    kept = snippet.chosen(cases)
+    assert len(kept) < len(cases) / 10
+    for a, b in itertools.combinations(axes, 2):
+        if {a, b} != {"rows", "columns"}:
+            pairs = lambda cases, a=a, b=b: {(case.get(a), case.get(b)) for case in cases}
+            assert pairs(kept) == pairs(cases), (a, b)
+    assert snippet.chosen(cases[: snippet.MOST]) == cases[: snippet.MOST]
+
+
+@pytest.mark.gpu
+def test_large_cases_run_after_the_others():
+    work = [(snippet.norm, {"rows": rows, "columns": 2**14, "dtype": torch.float16}) for rows in (3, 2**14 + 1, 5)]
+    assert snippet.elements(work[1][1]) > snippet.LARGE
+    assert snippet.outcomes(work) == ["pass"] * 3
