@@ -30,13 +30,14 @@ class Refused(Exception):
 
 
 # --8<-- [start:compare]
-def agrees(ours, exact, *tensors, gradient=True, tolerance=None, floor=0.0) -> bool:
+def agrees(ours, exact, *tensors, gradient=True, tolerance=None, floor=0.0, narrow=None) -> bool:
     """Return whether results and gradients of two functions of these tensors agree.
 
     ``floor`` is for gradients that are 0 but for rounding: so much of the largest counts as the size of each.
+    ``narrow`` is the dtype that ours computes in, if it isn't that of the tensors, as under autocast.
     """
     wide = torch.float64 if sum(x.numel() for x in tensors) <= 2**20 else torch.float32
-    narrow = max((x.dtype for x in tensors), key=TOLERANCE.get)
+    narrow = narrow or max((x.dtype for x in tensors), key=TOLERANCE.get)
     tolerance = tolerance or TOLERANCE[narrow]
     try:
         found, grads = results(ours, tensors, gradient)
@@ -220,7 +221,7 @@ def loss(rows, columns, dtype, inner=None, bias=False, class_weight=False, autoc
         accuracy = ((predicted == target).sum() / (target != ignore_index).sum()).to(logits.dtype)
         return total, *asked(z=(total - alone).detach(), predicted=predicted, accuracy=accuracy)
 
-    return agrees(ours, exact, *tensors, gradient=gradient, tolerance=TOLERANCE[BF16 if autocast else dtype])
+    return agrees(ours, exact, *tensors, gradient=gradient, narrow=autocast)
 
 
 def norm(rows, columns, dtype, weight_dtype=None, residual_dtype=None, layer=False, weight=True, bias=False, heads=None,
@@ -245,7 +246,7 @@ def norm(rows, columns, dtype, weight_dtype=None, residual_dtype=None, layer=Fal
         out, total = norms.in_torch(**dict(zip(tensors, given, strict=True)), layer=layer, eps=eps, **kept)
         return (out, total) if residual_dtype else out
 
-    return agrees(ours, exact, *tensors.values(), gradient=gradient)
+    return agrees(ours, exact, *tensors.values(), gradient=gradient, narrow=autocast)
 
 
 def rotary(batch, tokens, heads, head_dim, dtype, kv_heads=None, rotary_dim=None, table_dtype=None, offset=None,
