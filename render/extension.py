@@ -44,6 +44,7 @@ from render.cards import Cards
 from render.claims import expressions
 from render.claims.expressions import Claim
 from render.claims.values import Source, Values, WrongValue
+from render.config import docs
 from render.fences import at_first, claims_in, count_claimed, count_drawn, options_of, read_fences, recordings_in
 from render.gates import typed
 from render.page import Page, PageError
@@ -277,6 +278,9 @@ class EndPage(Postprocessor):
                     f"a heading goes on to menus as HTML; it can hold no {html.unescape(claim[1])!r}", "{{"
                 )
         page.values.check_used()
+        to_copy = page.settings.get("to_copy")
+        if to_copy and not (docs() / to_copy).is_file():
+            page.fault(f"to_copy names {to_copy}, which is no page")
         if not page.faults and (left := re.search(r"(\{\{|\}\})[^<\n]{0,40}", CODE.sub("", seen))):
             page.fault_in_html(f"{left[0]!r} was not taken for a claim", html.unescape(left[0]), left[1])
         text = self._label_typed(page, text)
@@ -289,7 +293,7 @@ class EndPage(Postprocessor):
             text = with_invitation(text, page.name)
         except RecorderError as error:  # a fault of an exercise, not of the page
             raise PageError(str(error)) from error
-        headed = frame.with_head(text, page.name, places, page.gpus, self._code(page))
+        headed = frame.with_head(text, page.name, places, page.gpus, self._code(page), to_copy)
         return with_wrapping(frame.with_assets(headed, page.figures.values()))
 
     @staticmethod

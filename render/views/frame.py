@@ -14,12 +14,13 @@ from recorder.project import Snippet, interpreted, relative, triton_of
 from recorder.recording import Provenance, Recording
 from render.code import download, file_id
 from render.lessons import lessons
-from render.links import way_if_there
+from render.links import way, way_if_there
 from render.recordings import Notice, gpu_name, labels, order
 from render.templates import render
 
 INSTALL = "start/install.md"
 NUMBERS = '<details class="as-table">'  # as figures/macros.html begins it
+NEXT = '<h2 id="next">'
 STATEMENT = r'(?s:<div class="home__statement">.*?(?=</div>))'  # at home, whose links come before the switch
 YOUR_GPU = "reference/your-gpu.md"  # how to repeat on another GPU what was measured on one
 
@@ -114,11 +115,17 @@ def by_gpu(drawn: dict[str, Markup]) -> Markup:
 
 
 def with_head(
-    text: str, page: str, places_of_runs: Iterable[str], gpus: dict[str, str], code: Snippet | None = None
+    text: str,
+    page: str,
+    places_of_runs: Iterable[str],
+    gpus: dict[str, str],
+    code: Snippet | None = None,
+    to_copy: str | None = None,
 ) -> str:
     """Return the HTML of a page with a line under its title, at home under its headline, and one at its end.
 
-    Above: which lesson it is, and a switch between GPUs. Below: its code, and where what it shows ran.
+    Above: which lesson it is, a switch between GPUs, and the note with a file to copy, if it has one. Below: its code,
+    and where what it shows ran.
     """
     names = labels({device: gpus[device] for device in sorted(gpus, key=order)}) if len(gpus) > 1 else {}
     places = [*places_of_runs, *(["on the GPU that is chosen at the top"] if names else [])]
@@ -129,11 +136,14 @@ def with_head(
     lesson = lessons().get(page)
     get = download(code, page) if lesson and code else None
     if lesson or names:
-        under = render("head.html", lesson=lesson, gpus=names, download=get)
+        copied = way(page, to_copy) if to_copy else None
+        under = render("head.html", lesson=lesson, gpus=names, download=get, copied=copied)
         text = re.sub(f"{STATEMENT}|</h1>", lambda title: f"{title[0]}{under}", text, count=1)
     if places or get:
         install = way_if_there(page, INSTALL)
-        text = f"{text}\n{render('origin.html', where=where, download=get, install=install)}"
+        ending = render("origin.html", where=where, download=get, install=install)
+        before, next_part, after = text.partition(NEXT)  # which ends a lesson
+        text = f"{before}\n{ending}\n{next_part}{after}" if next_part else f"{text}\n{ending}"
     return text
 
 

@@ -69,6 +69,25 @@ def test_a_lesson_offers_its_own_file_at_its_end(course):
     assert offered("# Toy\n") == ""
 
 
+def test_a_lesson_leads_to_the_file_for_a_project_of_ones_own(course):
+    course.settings(NUMBERED)
+    course.page("---\nto_copy: reference/glossary.md\n---\n\n" + LESSON)
+    page = BeautifulSoup(check.convert([TOY])[0][TOY], "html.parser")
+    (link,) = [each for each in page.select(".page-head a") if each.text == "copy it"]
+    assert link["href"] == "../../reference/glossary/"
+    course.page("---\nto_copy: notes/none.md\n---\n\n" + LESSON)
+    assert check.problems() == ["docs/en/programs/toy.md: to_copy names notes/none.md, which is no page"]
+
+
+def test_a_button_downloads_a_file(course):
+    course.page(LESSON + "\n\n```recording\nview: download\n```\n")
+    page = BeautifulSoup(check.convert([TOY])[0][TOY], "html.parser")
+    (link,) = page.select("a.download")
+    assert (link["href"], link["download"], link.text) == (
+        "../../snippets/programs/toy.py", "toy.py", "Download toy.py"
+    )  # fmt: skip
+
+
 def test_what_was_compiled_is_said_last(course):
     stage = "```recording\nview: stage\nlaunch: toy_kernel[0]\ntarget: sm_90\nstage: ptx\n```\n\n"
     text = LESSON.replace("## It runs", stage + "## It runs")

@@ -432,6 +432,18 @@ def test_home_leads_back_into_the_middle_of_a_lesson(open_site, site):
     page.wait_for_url("**#what-goes-wrong")
 
 
+def test_a_mere_look_at_a_lesson_moves_no_bookmark(open_site, site):
+    page, other = open_site(site.url + LESSON), "matmul/naive/"
+    for top, place in ((0, LESSON), (3000, other)):
+        page.goto(site.url + other)
+        taken_over(page)
+        page.evaluate("top => scrollTo(0, top)", top)
+        page.wait_for_timeout(200)
+        page.goto(site.url)
+        taken_over(page)
+        assert place in page.locator(".home__continue").get_attribute("href")
+
+
 def test_below_the_map_the_menu_begins_with_a_whole_item(open_site, site):
     page = open_site(site.url + "fusion/norms/", viewport={"width": 1280, "height": 800})
     taken_over(page)

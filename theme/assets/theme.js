@@ -123,3 +123,13 @@ if (results) new MutationObserver(() => {
   early = "";
   if (same) input.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true }));
 }).observe(results, { childList: true });
+
+// On the page that was found, Material marks the stems that it searches by: "memor" of "memory". Mark the words.
+if (new URLSearchParams(location.search).has("h")) addEventListener("load", () => setTimeout(() => {
+  for (const mark of document.querySelectorAll("article mark")) {
+    const [rest] = mark.nextSibling?.data?.match(/^[\p{L}\p{N}]+/u) ?? [];
+    if (!rest) continue;
+    mark.textContent += rest;
+    mark.nextSibling.data = mark.nextSibling.data.slice(rest.length);
+  }
+}, 300));

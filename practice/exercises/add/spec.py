@@ -7,8 +7,8 @@ from coach.spec import Spec, Speed
 SPEC = Spec(
     title="Add two vectors",
     kind="gap",
-    lesson="programs/vector-add.md",
-    also=("programs/vector-add-step-by-step.ipynb",),
+    lesson="programs/vector-add-step-by-step.ipynb",
+    also=("programs/vector-add.md",),
     goal="Write the body of the vector-add kernel: the offsets, the mask, two loads and a store. Then work out how "
     "many programs to launch, so that vectors of any length come out right.",
     hints=(
