@@ -219,6 +219,9 @@ def test_the_gap_is_named_above_the_matrix_unit(open_page):
             over, under, words = name.bounding_box(), gap.bounding_box(), name.locator("span").bounding_box()
             assert abs(over["x"] - under["x"]) < 1 and abs(over["width"] - under["width"]) < 2
             assert words["y"] + words["height"] < over["y"]
+            words = name.locator("span")
+            paper = words.evaluate("it => getComputedStyle(it).backgroundColor")
+            assert paper == "rgb(255, 255, 255)", "the line at the moment does not strike through it"
 
 
 def test_begins_as_it_stands_without_a_script(open_page):
