@@ -51,7 +51,7 @@ def fused_layer(recording: Recording, *, side=..., name="by_k", two="torch", one
     counted = recording.benchmark(shares, "bytes").medians()
     layers = [
         Layer(K, 2 * side * K * SIZE / 1e6, side * side * SIZE / 1e6, 1e3 * row[two], 1e3 * row[one])
-        for K, row in sorted(recording.benchmark(name, two, one).medians().items(), reverse=True)
+        for K, row in sorted(recording.benchmark(name, two, one).medians().items())
     ]
     for layer in layers:
         if abs(layer.alone / layer.both - counted[layer.K].bytes) > 1e-3:
@@ -60,7 +60,7 @@ def fused_layer(recording: Recording, *, side=..., name="by_k", two="torch", one
         "fused_layer/template.html",
         id=id,
         layers=layers,
-        first=layers[-1],  # the shortest sums, where fusing saves most
+        first=layers[0],  # the shortest sums, where fusing saves most
         most=max(layer.both for layer in layers),
         titles=["K", "MB, two kernels", "MB, one kernel", "µs, two kernels", "µs, one kernel", "share of the time"],
         rows=[

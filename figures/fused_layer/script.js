@@ -18,7 +18,7 @@ class FusedLayer extends FormExplorer {
     for (const part of this.querySelectorAll(".ways__bytes i")) {
       const share = layer[part.dataset.of] / this.dataset.most;
       widen(part, share);
-      part.toggleAttribute("data-narrow", share < 0.13); // its name would not fit a phone
+      part.toggleAttribute("data-narrow", share < 0.13); // its name would not fit a phone: it stands above
     }
     widen(this.querySelector("[data-of=share]"), layer.one / layer.two);
     for (const number of this.querySelectorAll("data")) {

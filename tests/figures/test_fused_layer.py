@@ -56,9 +56,9 @@ def test_the_bar_leads_through_the_lengths_of_the_sums(layer, open_site, tmp_pat
         picture, time = page.locator("fused-layer [role=img]"), page.locator(".ways__time [data-of=share]")
         assert picture.get_attribute("aria-label").startswith("K = 64:")
         short = time.bounding_box()["width"]
-        page.get_by_label("Back").click()
-        assert page.locator(".time-bar__text").inner_text() == "K = 128"
-        page.locator("fused-layer [name=k]").press("Home")
+        page.get_by_label("Step").click()
+        assert page.locator(".time-bar__text").inner_text() == "K = 128", "small sums are on the left"
+        page.locator("fused-layer [name=k]").press("End")
         assert picture.get_attribute("aria-label").startswith("K = 8,192: two kernels move 671 MB")
         assert time.bounding_box()["width"] > 2 * short
         widths = page.locator(".ways__bytes").evaluate_all(
@@ -71,8 +71,24 @@ def test_the_bar_leads_through_the_lengths_of_the_sums(layer, open_site, tmp_pat
 def test_says_what_the_bar_changes_where_there_is_one(layer, open_site, tmp_path):
     with page_with(tmp_path, "fused_layer", layer) as url:
         says = open_site(url).locator("fused-layer .explorer__now").inner_text()
-        assert says == "Drag to change K, the number of terms in each sum: 8,192 on the left, 64 on the right."
+        assert says == "Drag to change K, the number of terms in each sum: 64 on the left, 8,192 on the right."
         assert not open_site(url, java_script_enabled=False).locator("fused-layer .explorer__now").is_visible()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_no_part_is_without_its_name(layer, open_site, tmp_path, width):
+    """What is too narrow for it has it above, and nothing moves up or down while K changes."""
+    with page_with(tmp_path, "fused_layer", layer) as url:
+        page = open_site(url, viewport={"width": width, "height": 800}, reduced_motion="reduce")
+        bar, tops = page.locator("fused-layer [name=k]"), set()
+        for K in range(8):
+            bar.evaluate("(it, K) => { it.value = K; it.oninput(new Event('input')) }", K)
+            for part in page.locator(".ways__bytes i").all():
+                name, box = part.locator("span").bounding_box(), part.bounding_box()
+                outside = name["y"] + name["height"] <= box["y"] - 6
+                assert outside or (box["x"] <= name["x"] and name["width"] <= box["width"])
+            tops.add(round(bar.bounding_box()["y"]))
+        assert len(tops) == 1
 
 
 def test_on_a_phone_the_bytes_stand_beside_the_title(layer, open_site, tmp_path):
