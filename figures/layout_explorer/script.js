@@ -40,21 +40,33 @@ class LayoutExplorer extends FormExplorer {
     this.numbers = this.querySelectorAll("[type=number]");
     this.rows = this.querySelector(".layout__rows");
     this.rows.onpointermove = (event) => event.pointerType !== "touch" && this.hover(event);
-    this.rows.onpointerleave = () => this.point(this.state);
+    this.rows.onpointerleave = () => this.leave();
     this.rows.onclick = (event) => this.choose(this.under(event));
     this.registers = this.querySelector(".layout__registers > div");
     this.registers.onclick = ({ target }) => {
       const cell = target.closest("b");
       if (cell) this.choose({ element: Number(cell.dataset.element) });
     };
+    this.arrows = this.querySelectorAll(".layout__registers > button");
+    this.arrows.forEach((arrow, i) => (arrow.onclick = () => {
+      this.registers.scrollBy({ left: (i ? 0.8 : -0.8) * this.registers.clientWidth });
+    }));
+    this.registers.onscroll = () => this.edges();
+    this.watcher ??= new ResizeObserver(() => this.edges());
+    this.watcher.observe(this.registers);
     super.connectedCallback();
     this.form.oninput = ({ target }) => {
       if (target.type === "number") return; // it is being typed
       const number = target.nextElementSibling;
+      if (isPower(number)) this.leave(); // of the place that is only pointed at, nothing stays
       number.value = isPower(number) ? 2 ** target.value : target.value;
       this.update(number.name);
     };
-    this.form.onchange = ({ target }) => target.type === "number" && this.update(target.name);
+    this.form.onchange = ({ target }) => {
+      if (target.type !== "number") return;
+      if (isPower(target)) this.leave();
+      this.update(target.name);
+    };
   }
 
   /** Show what the form says, all numbers corrected, so that the thread holds the element. `changed`: by the reader.
@@ -74,13 +86,17 @@ class LayoutExplorer extends FormExplorer {
       if (changed === "element") [thread.value] = holders(now, Number(element.value));
       else [element.value] = held(now, Number(thread.value));
     }
-    for (const number of this.numbers) {
-      const range = number.previousElementSibling;
-      if (!isPower(number)) range.max = number.max;
-      range.value = isPower(number) ? Math.log2(number.value) : number.value;
-      range.ariaValueText = number.value;
-    }
+    this.pointed = false;
+    for (const number of this.numbers) this.slide(number);
     super.update();
+  }
+
+  /** The slider of a number says the same. */
+  slide(number) {
+    const range = number.previousElementSibling;
+    if (!isPower(number)) range.max = number.max;
+    range.value = isPower(number) ? Math.log2(number.value) : number.value;
+    range.ariaValueText = number.value;
   }
 
   render(state) {
@@ -155,10 +171,18 @@ class LayoutExplorer extends FormExplorer {
     for (let i = 0; i < own.length; i += each) pieces.push(`<span>${cells.slice(i, i + each).join("")}</span>`);
     this.registers.innerHTML = pieces.join("");
     this.registers.ariaLabel = `Registers of thread ${thread}, and their elements`;
-    const { scrollWidth, clientWidth } = this.registers;
-    this.registers.tabIndex = scrollWidth > clientWidth ? 0 : -1; // to scroll by keys
     const { offsetLeft, offsetWidth } = this.registers.querySelector("[aria-current]");
-    this.registers.scrollLeft = offsetLeft + offsetWidth / 2 - clientWidth / 2;
+    this.registers.scrollLeft = offsetLeft + offsetWidth / 2 - this.registers.clientWidth / 2;
+    this.edges();
+  }
+
+  /** Where the strip of registers goes on, it fades, under an arrow. */
+  edges() {
+    const { scrollLeft, scrollWidth, clientWidth } = this.registers;
+    this.registers.tabIndex = scrollWidth > clientWidth ? 0 : -1; // to scroll by keys
+    const more = [scrollLeft > 1, scrollLeft + clientWidth < scrollWidth - 1];
+    this.arrows.forEach((arrow, i) => (arrow.hidden = !more[i]));
+    ["--before", "--after"].forEach((edge, i) => this.registers.style.setProperty(edge, more[i] ? "3rem" : "0px"));
   }
 
   sentence(thread, element, own) {
@@ -186,13 +210,33 @@ class LayoutExplorer extends FormExplorer {
 
   hover(event) {
     const place = this.under(event);
-    if (place) this.point(place, "off");
+    if (!place) return;
+    this.point(place, "off");
+    this.pointed = true;
+    this.fill(place);
+  }
+
+  /** Show again what was chosen, after what was only pointed at. */
+  leave() {
+    if (!this.pointed) return;
+    this.pointed = false;
+    const { thread, element } = this.shown;
+    this.fill({ thread, element });
+    this.point(this.shown);
   }
 
   choose(place) {
     if (!place) return;
-    for (const [name, value] of Object.entries(place)) this.form[name].value = value;
+    this.fill(place);
     this.update();
+  }
+
+  /** Say a place in its fields. */
+  fill(place) {
+    for (const [name, value] of Object.entries(place)) {
+      this.form[name].value = value;
+      this.slide(this.form[name]);
+    }
   }
 }
 

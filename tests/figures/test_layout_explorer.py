@@ -240,6 +240,34 @@ def test_the_register_of_an_element_far_behind_is_in_sight(open_page):
     assert open_page().locator("#layout .layout__registers > div").get_attribute("tabindex") == "-1"
 
 
+def test_a_strip_of_registers_that_goes_on_says_so(open_page):
+    page = open_page("?layout.warps=1&layout.block=4096", viewport={"width": 640, "height": 800})
+    strip, arrows = page.locator("#layout .layout__registers > div"), page.locator("#layout .layout__registers > button")
+    shown = lambda: [arrow.is_visible() for arrow in arrows.all()]
+    assert shown() == [False, True] and strip.evaluate("it => it.style.getPropertyValue('--after')") == "3rem"
+    arrows.last.click()
+    assert shown() == [True, True]
+    strip.evaluate("it => (it.scrollLeft = it.scrollWidth)")
+    page.wait_for_function("document.querySelectorAll('#layout .layout__registers > button')[1].hidden")
+    assert shown() == [True, False]
+    assert open_page().locator("#layout .layout__registers > button:visible").count() == 0, "all of it is in sight"
+
+
+def test_the_fields_say_what_is_pointed_at(open_page):
+    page = open_page("?layout.warps=4")
+    fields = [slider(page, f"{name}, as a number") for name in ("thread", "element")]
+    values = lambda: [field.input_value() for field in fields]
+    page.locator("#layout .layout__rows i").nth(72).hover()
+    assert values()[0] == "72" and values()[1] in ("289", "290") and slider(page, "thread").input_value() == "72"
+    assert query(page) == "?layout.warps=4"
+    slider(page, "num_warps, as a number").fill("8")
+    page.keyboard.press("Enter")
+    assert values() == ["1", "4"], "of a place that was only pointed at, nothing stays"
+    page.locator("#layout .layout__rows i").nth(72).hover()
+    page.locator("h1").hover()
+    assert values() == ["1", "4"] and slider(page, "thread").input_value() == "1"
+
+
 def test_pointing_at_a_box_lists_its_registers(page):
     page.locator("#layout .layout__rows i").nth(200).hover()
     assert registers(page)[0] == {0: 800, 1: 801, 2: 802, 3: 803}
@@ -405,7 +433,7 @@ def test_refuses_a_thread_that_is_not_there():
         threads(RECORDED, launch="add_kernel[3]", thread=256)
 
 
-@pytest.mark.parametrize("thread", [0, 1, 15, 24, 31])
+@pytest.mark.parametrize("thread", [0, 1, 15, 18, 24, 31])
 def test_no_number_runs_into_the_next_on_a_phone(open_page, thread):
     page = open_page(f"?layout.thread={thread}", viewport={"width": 360, "height": 740})
     gaps = page.locator("#layout .layout__head b:visible").evaluate_all("""all => {
