@@ -2,8 +2,8 @@
 """A benchmark as lines over its sizes, drawn from the recorded numbers, with the table of those numbers.
 
 The picture is as wide as its page: lengths along x are percentages, all others pixels, so that text and markers keep
-their size on a phone. A line is the median; a band spans the least and the most of several readings. Each line has its
-name at its end. Over the picture lies one invisible radio button for each size: pointed at, tapped or reached by an
+their size on a phone. A line is the median; a band spans the least and the most of several readings. Ours has one, and
+so has what it is compared with; another line only if it lies over no band before it. Each line has its name at its end. Over the picture lies one invisible radio button for each size: pointed at, tapped or reached by an
 arrow key, it shows the values there, without a script.
 
 ``axes``: scales and their labels; ``series``: colors and markers; ``labels``: names at the ends, none over another;
@@ -50,6 +50,7 @@ def chart(recording: Recording, *, name=..., share_of=None, lines=None, title=""
     ours = our_line(found)
     drawn = [Line(found[key], label, key, unique("marker"), key == ours) for key, label in data.lines.items()]
     plot = Plot.of(data, share_of)
+    shaded = plot.shaded(drawn)
     unit = f"{data.ylabel}, as a share of {data.lines[share_of]}" if share_of else data.ylabel
     return render(
         "chart/template.html",
@@ -61,13 +62,14 @@ def chart(recording: Recording, *, name=..., share_of=None, lines=None, title=""
         across=plot.across,
         up=plot.up,
         better=axes.better(unit) if better else "",
-        banded=any(plot.banded(line) for line in drawn),
+        banded=any(plot.banded(line) for line in shaded),
+        shaded=shaded if any(map(plot.banded, {*drawn} - {*shaded})) else [],
         height=HEIGHT,
         left=LETTER * max(map(len, plot.up.ticks.values())) + 10,
         right={width: plot.room(drawn, width) for width in (WIDE, NARROW)},
         widths=(WIDE, NARROW),
         lines=drawn,
-        picture=[*plot.scales(), *(part for line in drawn for part in plot.line(line))],
+        picture=[*plot.scales(), *(part for line in drawn for part in plot.line(line, line in shaded))],
         names={"wide": plot.names(drawn, WIDE), "narrow": plot.names(drawn, NARROW)},
         readings=list(plot.readings(drawn)),
         table=table(recording, name=name, share_of=share_of, lines=lines),
@@ -182,11 +184,11 @@ class Plot(NamedTuple):
             place = {"x": f"{self.x(value):.2f}%", "y": HEIGHT, "overflow": "visible"}
             yield element("svg", tick, text, class_=only, **place)
 
-    def line(self, line: Line) -> Iterator[Markup]:
-        """Yield the band, the line and its markers."""
+    def line(self, line: Line, shaded: bool = True) -> Iterator[Markup]:
+        """Yield the band, unless there is too much below it, the line and its markers."""
         values = [(self.x(x), self.value(row, line.key), *self.ends(row, line.key)) for x, row in self.rows]
         parts = [] if self.named else [line.path(_path((x, self.y(value)) for x, value, *_ in values))]
-        if any(least < most for *_, least, most in values):
+        if shaded and any(least < most for *_, least, most in values):
             lower, upper = [(x, self.y(v[1])) for x, *v in values], [(x, self.y(v[2])) for x, *v in values]
             band = _path([*lower, *reversed(upper)]) + "z"
             if self.named:  # there is nothing between two names
@@ -203,9 +205,24 @@ class Plot(NamedTuple):
         ends = (self.ends(row, line.key) for _, row in self.rows)
         return any(self.y(least) - self.y(most) >= SEEN for least, most in ends)
 
+    def shaded(self, lines: list[Line]) -> list[Line]:
+        """Return the lines that have a band: ours and what it is compared with, and of the others, in the order of
+        their colors, those whose bands lie over none before them. Bars above names stand each for itself."""
+        chosen: list[Line] = []
+        for line in sorted(lines, key=lambda line: line.number):
+            over = (self.overlap(line, other) for other in chosen)
+            if self.named or line.number <= 1 or not self.banded(line) or not any(over):
+                chosen.append(line)
+        return [line for line in lines if line in chosen]
+
+    def overlap(self, line: Line, other: Line) -> bool:
+        """Return whether the bands of two lines overlap at a reading, so that both can be seen."""
+        pairs = ((self.ends(row, line.key), self.ends(row, other.key)) for _, row in self.rows)
+        return self.banded(other) and any(a[0] < b[1] and b[0] < a[1] for a, b in pairs)
+
     def room(self, lines: list[Line], letters: int) -> float:
         """Return the pixels that the names at the ends of the lines take."""
-        return LETTER * max(len(part) for line in lines for part in labels.wrapped(line.label, letters)) + 30
+        return LETTER * max(len(part) for line in lines for part in labels.wrapped(line.label, letters)) + 34
 
     def names(self, lines: list[Line], letters: int) -> Markup:
         """Draw the name of each line where it ends, with a leader where it must stand elsewhere."""
@@ -215,10 +232,9 @@ class Plot(NamedTuple):
         places = labels.spread(ends, [LINE * len(text) + 3 for text in texts], -12, HEIGHT + 40)
         parts = []
         for line, text, end, place in zip(lines, texts, ends, places, strict=True):
-            curve = f"M5 {end:.1f}C12 {end:.1f} 10 {place:.1f} 17 {place:.1f}"
-            parts.append(element("path", d=curve, fill="none", stroke=line.color, stroke_width=1.25))
+            parts.append(element("path", d=f"M6 {end:.1f}L21 {place:.1f}", stroke=line.color, stroke_width=1.25))
             top = place - LINE * (len(text) - 1) / 2 + 4
-            rows = [element("tspan", words, x=21, y=top + LINE * i) for i, words in enumerate(text)]
+            rows = [element("tspan", words, x=25, y=top + LINE * i) for i, words in enumerate(text)]
             parts.append(element("text", *rows, fill=line.color, font_weight=600))
         return element("svg", *parts, x=f"{self.x(self.rows[-1][0]):.2f}%", overflow="visible")
 

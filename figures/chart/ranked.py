@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Many cases side by side, from the worst to the best: each a dot at its share of what it is compared with."""
 
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
+
+from markupsafe import Markup
 
 from figures.chart.axes import LETTER, round_values
 from figures.registry import figure
@@ -12,6 +17,7 @@ from recorder.project import RecorderError
 from recorder.recording import Median, Recording
 
 HEIGHT = 260  # pixels, of the plot
+WIDTHS = 270, 620  # pixels, for which names are placed: a phone's, and a desktop's
 LINE = 16  # pixels, of text
 FAR = 1.5  # a share beyond that would press all others together: it stands at the edge, with its number
 
@@ -46,18 +52,24 @@ def ranked(recording: Recording, *, name=..., ours=..., theirs=..., title="", na
     if missing := named - {case.name for case in cases}:
         raise RecorderError(f"{name!r} has no case {missing.pop()!r}")
     near = [case.share for case in cases if case.share <= FAR] + [1.0]
-    ticks = round_values(min(near) - 0.02, max(near) + 0.02, 6, share=True)
-    low, high = min(ticks), max(ticks)
-    y = lambda share: HEIGHT * (1 - (min(share, high) - low) / (high - low))
+    low, high = min(near) - 0.02, max(near) + 0.02
+    for _ in range(4):  # until the names have room inside
+        ticks = round_values(low, high, 6, share=True)
+        low, high = min(ticks), max(ticks)
+        y = lambda share: HEIGHT * (1 - (min(share, high) - low) / (high - low))
+        labels = _names(cases, named, y, data.lines[theirs])
+        above, below = min(label.y for label in labels), max(label.y for label in labels)
+        if above >= -LINE / 2 and below <= HEIGHT + LINE / 2:
+            break
+        span = high - low
+        low, high = low - 0.05 * span * (below > HEIGHT), high + 0.05 * span * (above < 0)
     step = 100 / len(cases)
     parts = []
     for value, label in ticks.items():
         stroke = "var(--ink-muted)" if abs(value - 1) < 1e-9 else "var(--rule)"
         parts.append(element("line", x2="100%", y1=y(value), y2=y(value), stroke=stroke))
         parts.append(element("text", label, x=-8, y=y(value) + 4, text_anchor="end"))
-    them = data.lines[theirs]
-    if cases[0].share < 0.99:  # above the line there is nothing as yet
-        parts.append(element("text", them, x=4, y=y(1) - 7, fill="var(--ink)"))
+    them, dots = data.lines[theirs], []
     for place, case in enumerate(cases):
         x = f"{(place + 0.5) * step:.2f}%"
         stem = {"stroke": COLORS[case.verdict], "stroke_opacity": 0.4}  # or many of them are darker than their dots
@@ -65,18 +77,9 @@ def ranked(recording: Recording, *, name=..., ours=..., theirs=..., title="", na
         dot = element("circle", r=4.5, fill=FILLS[case.verdict], stroke=COLORS[case.verdict], stroke_width=1.75)
         if case.share > high:
             dot = element("path", d="M-5 3L0-6 5 3z", fill=COLORS[case.verdict])
-            where = f"{case.name}: " if case.name in named else ""
-            dot += element(
-                "text", f"{where}{case.share:.1f} times", x=-9, y=2, fill=COLORS[case.verdict], **LEFT, **HALO
-            )
-        elif place == 0 and y(case.share) - y(cases[1].share) > LINE:  # beside it
-            dot += element("text", case.name, x=10, y=4, fill=COLORS[case.verdict], **HALO)
-        elif case.name in named:  # where no dot is: all to the right are higher, all to the left lower
-            below = case.share < 0.99
-            place_of = {"x": -2, "y": 26} if below else {"x": 4, "y": -17, **LEFT}
-            dot += element("path", d="M0 6v8" if below else "M0-6v-8", stroke=COLORS[case.verdict])
-            dot += element("text", case.name, fill=COLORS[case.verdict], **place_of, **HALO)
-        parts.append(element("svg", dot, x=x, y=y(case.share), overflow="visible"))
+        dots.append(element("svg", dot, x=x, y=y(case.share), overflow="visible"))
+    parts += dots
+    parts += [label.draw() for label in labels]
     counts = [(COLORS[verdict], FILLS[verdict], words.format(them), sum(case.verdict == verdict for case in cases))
               for verdict, words in WORDS.items()]  # fmt: skip
     readings = [
@@ -101,7 +104,85 @@ def ranked(recording: Recording, *, name=..., ours=..., theirs=..., title="", na
     )
 
 
-LEFT = {"text_anchor": "end"}
+@dataclass
+class Name:
+    """Words beside a dot, or above the line at 100%; pixels but for ``x``."""
+
+    words: str
+    color: str
+    x: float  # of the dot, in shares of the width
+    of: float  # the dot's y
+    y: float  # the middle of the words
+    dx: float  # where the words begin, seen from the dot; or end
+    left: bool = False  # they end there
+    foot: float | None = None  # where its leader begins, if not at the dot
+
+    @property
+    def begin(self) -> float:
+        foot = self.of if self.foot is None else self.foot
+        return foot - self.of + (0 if self.foot is not None else 6 if self.y > self.of else -6)
+
+    @property
+    def end(self) -> float:
+        return self.y - self.of + (-8 if self.y > self.of else 8)
+
+    @property
+    def leads(self) -> bool:
+        """Whether it needs a leader: it does not stand beside its dot."""
+        return self.color != "var(--ink)" and abs(self.y - self.of) > 9
+
+    def draw(self) -> Markup:
+        how = {"fill": self.color, **({"text_anchor": "end"} if self.left else {}), **HALO}
+        text = element("text", self.words, x=self.dx, y=self.y - self.of + 4, **how)
+        leader = element("path", d=f"M0 {self.begin:.1f}V{self.end:.1f}", stroke=self.color) if self.leads else ""
+        return element("svg", leader, text, x=f"{100 * self.x:.2f}%", y=self.of, overflow="visible")
+
+    def beside(self, other: "Name", width: int) -> bool:
+        """Whether one is over the other, in a plot of this width, where they are in one line."""
+        ends = []
+        for name in (self, other):
+            begin, wide = name.x * width + name.dx, LETTER * len(name.words)
+            ends.append((begin - wide, begin) if name.left else (begin, begin + wide))
+        (a, b), (c, d) = ends
+        return a < d and c < b
+
+
+def _names(cases: list[Case], named: set[str], y: Callable[[float], float], them: str) -> list[Name]:
+    """Return the names of some cases, and of the line at 100%, where no dot is and none is over another.
+
+    All dots to the right of one are higher, and all to the left lower. So below and to the right of one that loses
+    there is room, and above and to the left of one that wins; a name that would not fit there stands on the other side
+    of the line, at the end of the stem."""
+    up, down = [], []
+    if cases[0].share < 0.99:  # above the line there is nothing as yet
+        up.append(Name(them, "var(--ink)", 0, y(1), y(1) - 11, 4))
+    for place, case in enumerate(cases):
+        x, at, color = (place + 0.5) / len(cases), y(case.share), COLORS[case.verdict]
+        name, level = case.name, y(1)
+        if at == y(math.inf) and case.share > FAR:
+            words = f"{name}: {case.share:.1f} times" if name in named else f"{case.share:.1f} times"
+            up.append(Name(words, color, x, at, at - 2, -12, left=True))
+        elif name not in named:
+            continue
+        elif place == 0 and case.share < 0.99 and cases[1:] and at - y(cases[1].share) > LINE:
+            down.append(Name(name, color, x, at, at, 10))
+        elif case.share < 0.99 and x < 0.55:
+            down.append(Name(name, color, x, at, at + 22, -2))
+        elif case.share < 0.99:
+            up.append(Name(name, color, x, at, level - 22, 4, left=True, foot=level))
+        elif x < 0.45:
+            down.append(Name(name, color, x, at, level + 22, -2, foot=level))
+        else:
+            up.append(Name(name, color, x, at, at - 21, 4, left=True))
+    for names, away in ((up, -1), (down, 1)):  # in the order of their dots, so that no leader crosses a name
+        names.sort(key=lambda name: away * (name.of if name.foot is None else name.foot))
+        for i, name in enumerate(names):
+            for other in names[:i]:
+                if any(name.beside(other, width) for width in WIDTHS):
+                    name.y = away * max(away * name.y, away * other.y + LINE)
+    return up + down
+
+
 HALO = {"stroke": "var(--paper)", "stroke_width": 4, "paint_order": "stroke"}
 COLORS = {"loses": "var(--series-0)", "ties": "var(--ink-muted)", "wins": "var(--series-1)"}
 FILLS = COLORS | {"ties": "var(--paper)"}

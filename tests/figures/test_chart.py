@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Charts: what was measured stands where the axes say, in the page's colors and in words."""
 
+import importlib
 import re
 from itertools import pairwise
 from math import log2
@@ -13,11 +14,14 @@ from msgspec.structs import replace
 from figures.chart import HEIGHT, axes, chart, labels, ranked
 from figures.chart.series import MARKERS, numbers
 from figures.svg import unique
-from recorder.project import RecorderError
-from recorder.recording import Reading
+from recorder import recording
+from recorder.project import RecorderError, find
+from recorder.recording import Median, Reading
+from tests.figures.explorer_support import page_with
 from tests.figures.tokens import tokens
 from tests.toy import made
 
+ranking_module = importlib.import_module("figures.chart.ranked")  # the package has its function by that name
 TOY = made("h200").benchmark("bandwidth")
 
 
@@ -263,10 +267,10 @@ def test_cases_stand_from_the_worst_to_the_best_and_are_counted():
     dots = {circle["fill"] for circle in page.select("circle")}
     assert dots <= {*keys} and keys[1] == "var(--paper)", "each count has the dot that it counts"
     assert counts == {"them clearly faster": 1, "no clear difference": 1, "ours clearly faster": 2}
-    heights = [float(svg["y"]) for svg in page.select("svg svg")]
+    heights = [float(svg["y"]) for svg in page.select("svg svg:not(:has(text))")]
     assert heights == sorted(heights, reverse=True) and heights[-1] == 0, "what is far away stands at the edge"
-    assert [text.text for text in page.select("svg svg text")] == ["lost", "far: 6.0 times"], "the worst and the best"
-    assert "them" in [text.text for text in page.select("svg > text")], "the line at 100% has a name"
+    names = sorted(text.text for text in page.select("svg svg text"))
+    assert names == ["far: 6.0 times", "lost", "them"], "the worst, the best and the line at 100%"
     assert "6.0 times" in page.text and "the axis begins at" in page.text
     level = next(float(line["y1"]) for line in page.select("svg > line[x2='100%'][stroke*='ink-muted']"))
     stems = page.select("svg > line[x1]")
@@ -278,5 +282,71 @@ def test_cases_stand_from_the_worst_to_the_best_and_are_counted():
 def test_the_name_of_the_worst_stands_beside_it_where_no_other_dot_is():
     alone = [("lost", [20.0], [14.0]), ("next", [10.0], [9.0]), ("won", [10.0], [12.0])]
     for cases, beside in ((alone, True), ([("as bad", [20.0], [14.1]), *alone], False)):
-        name = ranking(*cases).select_one("svg svg text")
-        assert name.text == "lost" and (float(name["y"]) < 10) == beside
+        (name,) = (text for text in ranking(*cases).select("svg svg text") if text.text == "lost")
+        assert (float(name["y"]) < 10) == beside
+
+
+def names_of(shares: list[float], named: set[str], width: int) -> tuple[list, list]:
+    """Where dots stand in a ranking, and the boxes of names: left, top, right, bottom."""
+    cases = [
+        ranking_module.Case(f"{i:03} × 5000 × 5000", Median([1.0]), Median([share]))
+        for i, share in enumerate(sorted(shares))
+    ]
+    named = {cases[i].name for i in named}
+    y = lambda share: HEIGHT * (1.2 - min(share, 1.2)) / 0.6
+    boxes = []
+    for name in ranking_module._names(cases, named, y, "cuBLAS"):
+        begin, wide = name.x * width + name.dx, axes.LETTER * len(name.words)
+        left = begin - wide if name.left else begin
+        boxes.append((left, name.y - 7, left + wide, name.y + 7))
+    return [((i + 0.5) / len(cases) * width, y(case.share)) for i, case in enumerate(cases)], boxes
+
+
+@pytest.mark.parametrize("width", ranking_module.WIDTHS)
+@pytest.mark.parametrize(
+    "shares",
+    [
+        [0.657, 0.734, 0.737, *(0.8 + i / 200 for i in range(40)), 1.1],  # an H100's
+        [0.9 + i / 400 for i in range(47)],
+        [0.62 + i / 130 for i in range(40)],  # nearly all lose
+        [0.995 + i / 300 for i in range(47)],  # nearly all win
+    ],
+)
+def test_no_name_lies_on_a_dot_or_on_another_name(shares, width):
+    for at in (0, 1, 7, 20, 31, len(shares) - 2):
+        dots, boxes = names_of(shares, {0, at, len(shares) - 1}, width)
+        for i, (left, top, right, bottom) in enumerate(boxes):
+            assert -1 <= left and right <= width + 10
+            assert not any(left < x + 3 and x - 3 < right and top < y + 3 and y - 3 < bottom for x, y in dots), at
+            assert not any(left < c and a < right and top < d and b < bottom for a, b, c, d in boxes[:i]), at
+
+
+def test_a_reading_stands_below_the_plot_where_no_name_is(open_site, tmp_path):
+    html = ranked(recording.load(find("matmul/matmul_measured"), "h200"), name="shapes", ours="ours", theirs="cublas")
+    with page_with(tmp_path, "ranked", html) as url:
+        for width in (1280, 390):
+            page = open_site(url, viewport={"width": width, "height": 800})
+            page.locator(".chart-plot__readings input").last.check(force=True)
+            said = page.locator(".chart-plot__reading > span").last
+            assert said.inner_text().split("\n")[0].startswith("1024 × 50257 × 768: 590%")
+            (plot, words), counts = (
+                [page.locator(".chart-plot__area > svg").bounding_box(), said.bounding_box()],
+                page.locator(".chart-plot__counts").bounding_box(),
+            )
+            assert plot["y"] + plot["height"] < words["y"] and words["y"] + words["height"] <= counts["y"]
+            assert not page.locator(".chart-plot__now").is_visible(), "what it says without a reading"
+
+
+def test_bands_lie_over_no_other_but_those_of_ours_and_what_it_is_compared_with():
+    def shaded(*lines: tuple[str, float]) -> list[str]:
+        rows = [Reading(x=[x], y={key: [at, at - 1, at + 1] for key, at in lines}) for x in (2, 4)]
+        found = drawn(lines={key: key for key, _ in lines}, rows=rows)
+        said = "".join(found.find(".//p[@class='chart-plot__band']").itertext())
+        bands = [path for path in found.iter("path") if path.get("fill-opacity")]
+        names = re.findall("shaded, for (.*): from", said)
+        assert not names or len(re.split(", | and ", names[0])) == len(bands)
+        return [path.get("fill")[-2] for path in bands]
+
+    assert shaded(("torch", 10), ("triton", 10.5)) == ["0", "1"]
+    assert shaded(("torch", 10), ("a", 10.5), ("triton", 10.5), ("b", 5)) == ["0", "1", "3"]
+    assert shaded(("a", 5), ("b", 5.5), ("c", 9)) == ["1", "3"]
