@@ -142,6 +142,7 @@ def roofline(
         picture=draw(plot, work, lines, remarks),
         dots={k.number: (f"{plot.x(k.intensity):.2%}", f"{plot.y(k.rate):.1f}px") for k in work},
         description=f"A roofline. Ceilings: {limits}. Kernels: {reached}.",
+        above=any(k.share > 1.005 and k.under_slope for k in work),
         key=[(k.number, k.name, k.under_slope, k.percent) for k in work],
         kernels={f"{k.number} {k.name}": {"value": k.number} | k.data for k in work},
         own={f"your own, {unit}": {"value": f"own-{unit}"} | _own(unit) for unit in rates if unit != "copy"},
@@ -249,22 +250,28 @@ def draw(plot: Plot, work: list[Kernel], ceilings: list[Ceiling], remarks: dict[
     parts += (_line(plot, ceiling) for ceiling in ceilings)
     notes = _notes(plot, ceilings)
     parts += (svg.text(f"{x:.2%}", y, words, ink=ink, text_anchor=anchor) for x, y, anchor, words, ink in notes)
-    texts = [str(k.number) for k in work]
+    texts, dots = [str(k.number) for k in work], []
     numbers = {name: _placed(plot, work, texts, ceilings, notes, width) for name, width in WIDTHS.items()}
     for i, k in enumerate(work):
         square = element("path", d="M-4-4h8v8h-8z", fill="var(--ink)")
         shape = element("circle", r=4.5, fill="var(--memory-hbm)") if k.under_slope else square
         place = {"x": f"{plot.x(k.intensity):.2%}", "y": plot.y(k.rate), "overflow": "visible"}
-        said = [_number(k, placed[i], remarks.get(k.name), f"roofline__{name}") for name, placed in numbers.items()]
-        parts.append(element("svg", shape, *said, data_kernel=k.number, **place))
-    return Markup("").join(parts)
+        drawn = {name: _number(k, placed[i], remarks.get(k.name)) for name, placed in numbers.items()}
+        lines = [element("g", line, class_=f"roofline__{name}") for name, (line, _) in drawn.items()]
+        said = [element("g", said, class_=f"roofline__{name}") for name, (_, said) in drawn.items()]
+        parts.append(element("svg", *lines, x=place["x"], y=place["y"], overflow="visible"))
+        dots.append(element("svg", shape, *said, data_kernel=k.number, **place))
+    return Markup("").join(parts + dots)
 
 
-def _number(kernel: Kernel, at: labels.Place, remark: str | None, look: str) -> Markup:
-    """Draw the number of a kernel, and what is remarked on it, to the right of its dot and its number."""
-    beyond = max(11, at[0] + labels.width_of(str(kernel.number)) / 2 + 6)
-    words = svg.text(round(beyond), 4, remark) if remark else ""
-    return element("g", labels.draw(str(kernel.number), at), words, class_=look)
+def _number(kernel: Kernel, at: labels.Place, remark: str | None) -> tuple[Markup, Markup]:
+    """Draw the line to the number of a kernel; and the number as the key has it, with what is remarked on the kernel to
+    the right of its dot and its number."""
+    text = str(kernel.number)
+    color, corner = ("var(--memory-hbm)", 7) if kernel.under_slope else ("var(--ink)", 2)
+    leader, number = labels.tag(text, at, color, corner)
+    beyond = max(11, at[0] + labels.width_of(text) / 2 + labels.PAD + 5)
+    return leader, number + (svg.text(round(beyond), 4, remark) if remark else "")
 
 
 def _ceilings(plot: Plot, rates: dict[str, float]) -> list[Ceiling]:
@@ -309,9 +316,9 @@ def _placed(plot: Plot, work: list[Kernel], texts: list[str], ceilings: list[Cei
     for ceiling in ceilings:
         avoid += labels.along(plot.at(ceiling.begin, width), plot.at(ceiling.end, width))
     points = [plot.at((k.intensity, k.rate), width) for k in work]
-    (x, y), arm = points[0], 21  # the first is chosen, and has arrows around it
-    taken += [(x - arm, y - 3, x + arm, y + 3), (x - 3, y - arm, x + 3, y + arm)]
-    places = labels.place(points, texts, (width, HEIGHT), taken, avoid)
+    (x, y), arm = points[0], 21  # the first is chosen, and has a handle around it
+    taken.append((x - arm, y - arm, x + arm, y + arm))
+    places = labels.place(points, texts, (width, HEIGHT), taken, avoid, labels.PAD)
     if not places:
         raise RecorderError(f"{len(work)} kernels are too many for one picture: there is no room for their numbers")
     return places

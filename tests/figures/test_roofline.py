@@ -92,6 +92,24 @@ def test_labels_do_not_overlap(width, text):
         assert all(abs(x - x2) >= 2 * half - 1e-6 or abs(y - y2) >= tall - 1e-6 for x2, y2 in middles[:i])
 
 
+def test_the_line_to_a_tag_goes_over_no_other_dot_or_tag():
+    for width in roofline.WIDTHS.values():
+        points = crowd(12, width)
+        texts = [str(i) for i in range(1, 13)]
+        placed = labels.place(points, texts, (width, roofline.HEIGHT), pad=labels.PAD)
+        tags = [(x + dx, y + dy) for (x, y), (dx, dy) in zip(points, placed, strict=True)]
+        for i, ((x, y), (tag_x, tag_y)) in enumerate(zip(points, tags, strict=True)):
+            for step in range(8, 21):  # what is nearer to its dot may lie on one that is as near
+                at = x + (tag_x - x) * step / 20, y + (tag_y - y) * step / 20
+                assert all(math.dist(at, tag) > 5 for j, tag in enumerate(tags) if j != i)
+                assert all(math.dist(at, dot) > 3 for dot in points if math.dist(dot, (x, y)) > 9)
+
+
+def test_says_how_more_than_the_ceiling_can_be_where_a_kernel_is_above_it():
+    said = "memory’s was measured by a copy, so more than 100% can be"
+    assert said not in html() and said in html(of(kernel(ms=0.2), kernel("b")))
+
+
 def test_of_all_orders_the_nearest_labels_are_taken(monkeypatch):
     """Also where an order is given up once it is as far as the best one before it."""
     totals, place = [], labels._place_in_order

@@ -285,6 +285,18 @@ def test_to_point_at_a_dot_chooses_it_as_it_ran(page):
     assert page.locator(".roofline__key li[data-chosen]").get_attribute("data-kernel") == "1"
 
 
+def test_the_handle_covers_no_number_and_no_number_is_lost_to_it(page):
+    for chosen in range(1, len(KERNELS) + 1):
+        choose(page, str(chosen))
+        tops = page.locator("svg.roofline .roofline__number:visible").evaluate_all("""all => all.map(text => {
+            const { x, y, width, height } = text.getBoundingClientRect();
+            return document.elementFromPoint(x + width / 2, y + height / 2) === text;
+        })""")
+        assert tops == [True] * len(KERNELS)
+    page.locator("svg.roofline .roofline__number:visible", has_text="3").click()
+    assert summary(page)[0].startswith(f"{NAMES[2]}: "), "a number chooses its kernel"
+
+
 def test_a_finger_drags_it_too(open_page):
     page = open_page(viewport={"width": 390, "height": 740}, has_touch=True, is_mobile=True)
     finger = page.context.new_cdp_session(page)
