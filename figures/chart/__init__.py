@@ -3,8 +3,9 @@
 
 The picture is as wide as its page: lengths along x are percentages, all others pixels, so that text and markers keep
 their size on a phone. A line is the median; a band spans the least and the most of several readings. Ours has one, and
-so has what it is compared with; another line only if it lies over no band before it. Each line has its name at its end. Over the picture lies one invisible radio button for each size: pointed at, tapped or reached by an
-arrow key, it shows the values there, without a script.
+so has what it is compared with; another line only if it lies over no band before it. Each line has its name at its
+end. Over the picture lies one invisible radio button for each size: pointed at, tapped or reached by an arrow key, it
+shows the values there, without a script.
 
 ``axes``: scales and their labels; ``series``: colors and markers; ``labels``: names at the ends, none over another;
 ``ranked``: many cases from the worst to the best, in the same frame.

@@ -4,6 +4,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from markupsafe import Markup
@@ -56,7 +57,7 @@ def ranked(recording: Recording, *, name=..., ours=..., theirs=..., title="", na
     for _ in range(4):  # until the names have room inside
         ticks = round_values(low, high, 6, share=True)
         low, high = min(ticks), max(ticks)
-        y = lambda share: HEIGHT * (1 - (min(share, high) - low) / (high - low))
+        y = partial(_height, low, high)
         labels = _names(cases, named, y, data.lines[theirs])
         above, below = min(label.y for label in labels), max(label.y for label in labels)
         if above >= -LINE / 2 and below <= HEIGHT + LINE / 2:
@@ -145,6 +146,11 @@ class Name:
             ends.append((begin - wide, begin) if name.left else (begin, begin + wide))
         (a, b), (c, d) = ends
         return a < d and c < b
+
+
+def _height(low: float, high: float, share: float) -> float:
+    """Return the place of a share between the ends of the axis; what is above them stands at the upper."""
+    return HEIGHT * (1 - (min(share, high) - low) / (high - low))
 
 
 def _names(cases: list[Case], named: set[str], y: Callable[[float], float], them: str) -> list[Name]:

@@ -316,7 +316,7 @@ def test_no_name_lies_on_a_dot_or_on_another_name(shares, width):
     for at in (0, 1, 7, 20, 31, len(shares) - 2):
         dots, boxes = names_of(shares, {0, at, len(shares) - 1}, width)
         for i, (left, top, right, bottom) in enumerate(boxes):
-            assert -1 <= left and right <= width + 10
+            assert left >= -1 and right <= width + 10
             assert not any(left < x + 3 and x - 3 < right and top < y + 3 and y - 3 < bottom for x, y in dots), at
             assert not any(left < c and a < right and top < d and b < bottom for a, b, c, d in boxes[:i]), at
 

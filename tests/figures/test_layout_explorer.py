@@ -242,7 +242,7 @@ def test_the_register_of_an_element_far_behind_is_in_sight(open_page):
 
 def test_a_strip_of_registers_that_goes_on_says_so(open_page):
     page = open_page("?layout.warps=1&layout.block=4096", viewport={"width": 640, "height": 800})
-    strip, arrows = page.locator("#layout .layout__registers > div"), page.locator("#layout .layout__registers > button")
+    strip, arrows = (page.locator(f"#layout .layout__registers > {part}") for part in ("div", "button"))
     shown = lambda: [arrow.is_visible() for arrow in arrows.all()]
     assert shown() == [False, True] and strip.evaluate("it => it.style.getPropertyValue('--after')") == "3rem"
     arrows.last.click()
