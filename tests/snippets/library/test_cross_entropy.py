@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The losses to copy: results and gradients of torch in float64, with every option and any shape, dtype and strides."""
 
+import contextlib
 import functools
 import itertools
 import math
@@ -11,7 +12,7 @@ import pytest
 import torch
 from compiled import compiled
 from covering import covering
-from guards import among_nans, recorded_accesses, without_memory
+from guards import among_nans, promises_kept, recorded_accesses, without_memory
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -277,6 +278,25 @@ def test_ignored_rows_are_not_read(device):
     nothing = cross_entropy(logits, everything, ignore_index=5, details=True)
     assert nothing.loss.isnan() and nothing.accuracy.isnan()
     assert cross_entropy(logits, everything, ignore_index=5, reduction="sum") == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32], ids=str)
+def test_rows_that_begin_anywhere(small, device, dtype):
+    """Within 16 bytes. What the compiler is promised of addresses is so, and only the results are written."""
+    target = torch.tensor([3, IGNORED, 0], device=device)
+    with promises_kept() if device == "cpu" else contextlib.nullcontext([]) as said:
+        for room, begin, columns in itertools.product((68, 71), range(5), (41, 63)):
+            storage = numbers((3, room), dtype, device)
+            before, logits = storage.clone(), storage[:, begin : begin + columns].detach().requires_grad_()
+            loss = cross_entropy(logits, target, z_loss=0.1)
+            (grad,) = torch.autograd.grad(2 * loss, logits)
+            exact = logits.detach().double().requires_grad_()
+            wanted, _ = in_torch(exact, target, z_loss=0.1)
+            (wanted_grad,) = torch.autograd.grad(2 * wanted, exact)
+            assert torch.allclose(loss.double(), wanted, rtol=1e-3)
+            assert torch.allclose(grad.double(), wanted_grad, atol=2e-3)
+            assert torch.equal(storage, before)
+    assert said or device != "cpu"
 
 
 @pytest.mark.parametrize("columns", [64, 67])
