@@ -4,7 +4,7 @@
 import { FormExplorer, define } from "../explorer.js";
 import { PARTS, at } from "../online.js";
 
-const WORDS = { load: "a tile of scores", maximum: "maximum", rescale: "rescale", add: "add" };
+const WORDS = { load: "scores", maximum: "maximum", rescale: "rescale", add: "add" };
 const TWIN = ["", "one", "two", "three", "four"]; // by the operations that a score has been through
 
 /** The scores that a query's program visits, in whole tiles: -Infinity where the query does not see the key. */

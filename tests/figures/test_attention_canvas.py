@@ -156,3 +156,15 @@ def test_every_look_of_a_cell_is_in_the_key(page):
         assert set(cells) == set(looks) and {looks[cell] for cell in cells} <= named()
     to(page, mask="all")
     assert not named() & set(causal.values())
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_track_of_time_keeps_its_place_whatever_is_said(open_page, width):
+    page = open_page(viewport={"width": width, "height": 800})
+    places = []
+    for moment in range(18):
+        to(page, moment=moment)
+        track, said = (page.locator(f"#canvas .time-bar {part}").bounding_box() for part in ("input", "span"))
+        places.append((track["x"], track["width"]))
+        assert said["x"] + said["width"] <= width
+    assert len(set(places)) == 1 and places[0][1] > 180
