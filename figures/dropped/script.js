@@ -39,7 +39,7 @@ class DroppedTwice extends FormExplorer {
     const bad = wrong.filter(Boolean).length;
     const end = bad
       ? `With seed ${seed}, ${count(bad, "gradient")} of ${u.length} ${bad === 1 ? "is" : "are"} wrong, and nothing raises an error.`
-      : "The same seed gives the same numbers, so the backward pass drops what the forward pass dropped.";
+      : "The same seed gives the same numbers, so the same elements are dropped.";
     this.querySelector("output").textContent = this.querySelector(".explorer__now").textContent = SAYS[step] ?? end;
   }
 }

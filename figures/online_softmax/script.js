@@ -81,6 +81,7 @@ class OnlineSoftmax extends FormExplorer {
     if (!weighs) {
       this.querySelectorAll(".online__values .online__number").forEach((label, i) => {
         label.textContent = i < written * tile ? short(Math.exp(scores[i] - now.maximum) / now.sum) : "·";
+        label.classList.toggle("online__blank", i >= written * tile);
       });
     }
     const line = this.querySelector(".online__maximum");

@@ -78,14 +78,22 @@ def test_a_softmax_appears_step_by_step_as_it_was_printed(softmax, open_site, tm
         cells = page.locator(".lanes__cells--share i")
         assert cells.all_inner_texts() == [".012", ".032", ".086", ".234", ".636", "0", "0", "0"]
         rows, said = page.locator(".lanes__stage"), page.locator("output")
-        opacities = "all => all.map(each => getComputedStyle(each).opacity)"
-        assert rows.evaluate_all(opacities) == ["1"] * 5 and "add up to 1" in said.inner_text()
+        filled = lambda: rows.evaluate_all(
+            "all => all.map(each => [...each.querySelectorAll('i > *')]"
+            ".every(it => it.checkVisibility({ visibilityProperty: true })))"
+        )
+        height = lambda: page.locator(".lanes--softmax").evaluate("each => each.offsetHeight")
+        whole = height()
+        assert filled() == [True] * 5 and "add up to 1" in said.inner_text()
         widths = page.locator(".lanes__whole i").evaluate_all("all => all.map(each => each.offsetWidth)")
         assert widths[4] / widths[3] == pytest.approx(0.636 / 0.234, rel=0.02)
         page.get_by_label("Back").click()
-        assert rows.evaluate_all(opacities) == ["1", "1", "1", "0", "0"]
+        assert filled() == [True, True, True, False, False]
         assert page.locator(".time-bar__text").inner_text() == "sum"
         page.locator("[name=step]").press("Home")
-        assert rows.evaluate_all(opacities) == ["1", "0", "0", "0", "0"]
-        found = page.get_by_text("maximum 4", exact=True)
-        assert not found.evaluate("each => each.checkVisibility({ checkOpacity: true })")
+        assert filled() == [True, False, False, False, False]
+        outlines = page.locator(".lanes--later i").evaluate_all(
+            "all => all.map(each => getComputedStyle(each).boxShadow)"
+        )
+        assert len(outlines) == 29 and "none" not in outlines and height() == whole, "what is to come keeps its place"
+        assert not page.get_by_text("maximum 4", exact=True).is_visible()
