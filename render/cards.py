@@ -8,7 +8,8 @@ from xml.etree.ElementTree import Element
 from markdown.treeprocessors import Treeprocessor
 from markdown.util import HTML_PLACEHOLDER_RE
 
-COLUMNS = 3  # a table of fewer fits
+COLUMNS = 3  # a table of fewer fits, unless it begins with long code, which a narrow column would break
+CODE = 25  # characters of it that fit
 CHARACTERS = 36  # a table with rows of so many fits, too
 SHORT = 16  # characters that stay on one line where there is room
 NONE = {"", "–", "—"}  # a card does without
@@ -25,6 +26,8 @@ class Cards(Treeprocessor):
             for cell in itertools.chain(*rows):
                 if len(self._text(cell)) <= SHORT:
                     cell.set("class", "short none" if self._text(cell) in NONE else "short")
+            if len(titles) == 2 and self._coded(rows):  # the second stands below the first and needs no title
+                table.find("tbody").set("data-title", "")
             if len(titles) < COLUMNS or self._fits(titles, rows):
                 continue
             for row in rows:
@@ -43,6 +46,12 @@ class Cards(Treeprocessor):
         for row in rows:
             widths = [max(width, len(self._text(cell))) for width, cell in zip(widths, row, strict=False)]
         return sum(widths) <= CHARACTERS
+
+    def _coded(self, rows: list[list[Element]]) -> bool:
+        """Return whether most rows begin with code, some of it long."""
+        firsts = [row[0] for row in rows]
+        coded = [cell for cell in firsts if cell.find("code") is not None and not (cell.text or "").strip()]
+        return 2 * len(coded) > len(firsts) and max(len(self._text(cell)) for cell in coded) > CODE
 
     def _text(self, of: Element) -> str:
         """Return the text of an element, also what Markdown has put aside as HTML, such as code."""

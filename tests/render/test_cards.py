@@ -59,6 +59,14 @@ def test_a_table_that_fits_stays_as_it_is(columns):
     assert not any(cell.has_attr("data-title") for cell in cells("\n".join(lines)))
 
 
+@pytest.mark.parametrize(
+    "code, stacked", [("`python practice.py check row_sum`", True), ("`a short one`", False), ("words " * 9, False)]
+)
+def test_what_long_code_does_stands_below_it(code, stacked):
+    first, second = cells(f"| command | what it does |\n|---|---|\n| {code} | it checks |\n")
+    assert first.find_parent("tbody").has_attr("data-title") == stacked and not second.has_attr("data-title")
+
+
 def test_a_card_leaves_out_a_cell_that_says_nothing():
     page = cells(f"| a | b | c | d | e |\n|---|---|---|---|---|\n| one | {'long ' * 8} | – | | 0 |\n")
     assert ["none" in cell.get("class", []) for cell in page] == [False, False, True, True, False]
