@@ -270,3 +270,10 @@ def test_enter_opens_the_first_result_and_a_section_stands_under_each(open_site,
     assert result.locator("> .md-search-result__link").count() > 1, "the page, and a section of it"
     page.keyboard.press("Enter")
     page.wait_for_url(f"{first.split('?')[0]}*")
+
+
+def test_a_page_that_was_found_marks_whole_words(open_site, site):
+    page = open_site(f"{site.url}reference/errors/?h=memor+acces")
+    marks = page.locator("article p mark, article p em mark")
+    expect(marks.first).to_have_text(re.compile("memory|access", re.IGNORECASE))
+    assert not {text.lower() for text in marks.all_inner_texts()} & {"memor", "acces"}

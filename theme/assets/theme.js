@@ -124,12 +124,4 @@ if (results) new MutationObserver(() => {
   if (same) input.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true }));
 }).observe(results, { childList: true });
 
-// On the page that was found, Material marks the stems that it searches by: "memor" of "memory". Mark the words.
-if (new URLSearchParams(location.search).has("h")) addEventListener("load", () => setTimeout(() => {
-  for (const mark of document.querySelectorAll("article mark")) {
-    const [rest] = mark.nextSibling?.data?.match(/^[\p{L}\p{N}]+/u) ?? [];
-    if (!rest) continue;
-    mark.textContent += rest;
-    mark.nextSibling.data = mark.nextSibling.data.slice(rest.length);
-  }
-}, 300));
+if (new URLSearchParams(location.search).has("h")) import("./found.js"); // a page that the search has found
