@@ -112,7 +112,7 @@ class LayoutExplorer extends FormExplorer {
     const { block, threads, each } = now;
     const across = each * WARP;
     const rows = Array.from({ length: Math.ceil(block / across) }, (_, row) => row * across);
-    const columns = Array.from({ length: WARP }, (_, i) => `<b>+${i}</b>`).join("");
+    const columns = Array.from({ length: WARP }, (_, i) => `<small>+${i}</small>`).join("");
     const head = `<div class="layout__head"><span>first thread</span><div><em>the ${WARP} threads of a warp</em>${columns}</div>`
       + "<var>elements</var></div>";
     this.rows.innerHTML = head + rows.map((first) => {
@@ -123,7 +123,7 @@ class LayoutExplorer extends FormExplorer {
         + `<div>${"<i></i>".repeat(WARP)}</div><var>${span(first, across)}</var></div>`;
     }).join("");
     this.boxes = [...this.rows.querySelectorAll("i")];
-    this.columns = [...this.rows.querySelectorAll(".layout__head b")];
+    this.columns = [...this.rows.querySelectorAll(".layout__head small")];
     this.rows.classList.toggle("layout__rows--shared", block < threads);
     this.rows.style.setProperty("--rows", rows.length);
     this.rows.style.setProperty("--each", each);

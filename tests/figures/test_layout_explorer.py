@@ -174,7 +174,7 @@ def test_begins_as_the_recorded_launch(page):
     rows = page.locator("#layout .layout__row").all_inner_texts()
     expected_rows = [f"warp {i} {32 * i} {128 * i}–{128 * i + 127}" for i in range(8)]
     assert [" ".join(row.replace("thread 1", "").split()) for row in rows] == expected_rows
-    columns = page.locator("#layout .layout__head b:visible").all_inner_texts()
+    columns = page.locator("#layout .layout__head small:visible").all_inner_texts()
     assert columns == ["+1", *(f"+{i}" for i in range(4, 32, 4))]
     assert chosen(page) == ["thread 1"] and page.locator("#layout .layout__here").count() == 1
     assert page.locator("#other .layout__rows i").count() == 256
@@ -246,6 +246,7 @@ def test_a_strip_of_registers_that_goes_on_says_so(open_page):
     shown = lambda: [arrow.is_visible() for arrow in arrows.all()]
     assert shown() == [False, True] and strip.evaluate("it => it.style.getPropertyValue('--after')") == "3rem"
     arrows.last.click()
+    arrows.first.wait_for()  # it scrolls there
     assert shown() == [True, True]
     strip.evaluate("it => (it.scrollLeft = it.scrollWidth)")
     page.wait_for_function("document.querySelectorAll('#layout .layout__registers > button')[1].hidden")
@@ -436,7 +437,7 @@ def test_refuses_a_thread_that_is_not_there():
 @pytest.mark.parametrize("thread", [0, 1, 15, 18, 24, 31])
 def test_no_number_runs_into_the_next_on_a_phone(open_page, thread):
     page = open_page(f"?layout.thread={thread}", viewport={"width": 360, "height": 740})
-    gaps = page.locator("#layout .layout__head b:visible").evaluate_all("""all => {
+    gaps = page.locator("#layout .layout__head small:visible").evaluate_all("""all => {
         const texts = all.map(column => {
             const range = document.createRange();
             range.selectNodeContents(column);

@@ -123,5 +123,3 @@ if (results) new MutationObserver(() => {
   early = "";
   if (same) input.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true }));
 }).observe(results, { childList: true });
-
-if (new URLSearchParams(location.search).has("h")) import("./found.js"); // a page that the search has found
