@@ -14,6 +14,7 @@ from render.labs import SHOWN, code_cells, is_lab, markdown_of
 
 NO_PAGE = ("http:", "https:", "mailto:", "data:", "//")
 LINKING = ("a", "link", "img", "script", "source")
+BUTTON = 'class="md-button download"'  # of the view `download`
 
 
 def problems(site: Path) -> list[str]:
@@ -33,7 +34,7 @@ def _losses(page: str, html: str) -> list[str]:
     text, html, lab = (docs() / page).read_text("utf-8"), at_first(html), is_lab(page)
     lines = (markdown_of(text) if lab else text).splitlines()
     ours = ("exercise", "exercises", "caught", "ledger", "path", "route")
-    figures = count_drawn(html) + sum(f'class="{view}"' in html for view in ours)
+    figures = count_drawn(html) + sum(f'class="{view}"' in html for view in ours) + html.count(BUTTON)
     parts = {
         "recordings": (len(recordings_in(lines)), figures),
         "claims": (len(claims_in(lines)), count_claimed(html)),

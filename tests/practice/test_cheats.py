@@ -27,8 +27,8 @@ CHEATS = {
         "torch computed something",
     ),
     "the reference": (
-        "    import sys\n    sys.path.insert(0, 'exercises')\n    from coach.exercise import exercises\n"
-        "    return exercises()[0].spec().reference(x, a)\n",
+        "    import sys\n    sys.path.insert(0, 'exercises')\n    from coach.exercise import exercises, find\n"
+        "    return find('scale', exercises()).spec().reference(x, a)\n",
         "torch computed something: `mul`",
     ),
     "NumPy computes": ("    return torch.from_numpy(x.numpy() * a)\n", "launched no kernel"),

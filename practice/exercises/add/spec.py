@@ -14,7 +14,7 @@ SPEC = Spec(
     hints=(
         "Take ten elements in blocks of four. Which of them belong to program 2, and which of its lanes are left "
         "without one?",
-        "What each line of the kernel does: programs/vector-add.md#a-script-to-run",
+        "What each line of the kernel does: programs/vector-add-step-by-step.ipynb#the-whole-kernel",
         "offsets = pid * BLOCK + tl.arange(0, BLOCK)",
     ),
     function="add",
