@@ -9,7 +9,7 @@ from markdown.treeprocessors import Treeprocessor
 from markdown.util import HTML_PLACEHOLDER_RE
 
 COLUMNS = 3  # a table of fewer fits, unless it begins with long code, which a narrow column would break
-CODE = 25  # characters of it that fit
+CODE = 20  # characters of it that fit
 CHARACTERS = 36  # a table with rows of so many fits, too
 SHORT = 16  # characters that stay on one line where there is room
 NONE = {"", "–", "—"}  # a card does without
