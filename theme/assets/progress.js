@@ -98,12 +98,10 @@ document.addEventListener("click", ({target}) => {
 const lesson = document.querySelector(".page-head .lesson");
 if (lesson) {
   const name = `${lesson.textContent.replace(/ of \d+/, "")}, ${document.querySelector(".menu__page[aria-current] span:last-child").textContent}`;
-  const isNext = !last() || last().path === location.pathname;
-  if (isNext) keepLast({ path: location.pathname, name, at: last()?.at });
   addEventListener("pagehide", () => {
     const begun = [...document.querySelectorAll("article h2[id]")].filter((h2) => h2.getBoundingClientRect().top < innerHeight / 2);
     const at = begun.at(-1)?.id;
-    if (isNext || at) keepLast({ path: location.pathname, name, at }); // a mere look moves no bookmark
+    if (at || last()?.path === location.pathname) keepLast({ path: location.pathname, name, at }); // a mere look moves no bookmark
   });
   // A lab's parts lie one deeper.
   const article = document.querySelector("article .jupyter-wrapper") ?? document.querySelector("article");

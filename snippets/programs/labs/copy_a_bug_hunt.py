@@ -7,11 +7,13 @@
 
 # %% [markdown]
 # Most kernel bugs give no error and no warning. Some elements just never arrive, or they end up where they
-# shouldn't. (The picture above, which a notebook can't show, is of such a run: the kernel that adds two vectors,
-# without its [mask](../reference/glossary.md#mask). Its ten sums are right, but it also writes to the two elements in
-# red, which don't belong to it.) A GPU won't tell you which line is to blame. But Triton's
-# [interpreter](../reference/glossary.md#interpreter) runs the kernel as Python, so you can look inside while it's
-# working, like a mechanic who opens the hood and lets the engine run.
+# shouldn't. On the course's site, the picture above is of such a run: the kernel that adds two vectors, without its
+# [mask](../reference/glossary.md#mask). Its ten sums are right, but it also writes to the two elements in red, which
+# don't belong to it.
+#
+# A GPU won't tell you which line is to blame. But Triton's [interpreter](../reference/glossary.md#interpreter) runs the
+# kernel as Python, so you can look inside while it's working, like a mechanic who opens the hood and lets the engine
+# run.
 #
 # The first kernel in this lesson is supposed to copy ten numbers, four at a time, but six of them never arrive.
 # You'll find out why, and then you'll hunt a second bug that hides better. A hunt has six steps: **symptom,
