@@ -10,14 +10,15 @@ the compiler's layouts do, from 0 for each thread and each block; in the assembl
 
 from markupsafe import Markup
 
-from figures.layout import picture
 from figures.layout.blocked import Layout, parse
 from figures.registry import figure
 from figures.templates import render
+from figures.words import numbered
 from recorder.project import RecorderError
 from recorder.recording import Recording
 
 BLOCKS, WARPS = (256, 4096), (1, 16)  # what the sliders reach
+SHADES = 22, 32, 42, 52  # of warps 0, 1, 2, 3, and again, in percent
 WARP, NEIGHBORS = 32, 4  # threads; float32 in the 16 bytes that a thread loads at once
 FOOT = "At first as compiled without a GPU by Triton {compiler}, {date}; your changes are computed in your browser"
 
@@ -38,8 +39,29 @@ def threads(recording: Recording, *, launch=None, target="sm_90", thread=1, id="
         *(_field(*field, min(least, field[2]), most, power=True) for *field, (least, most) in powers),
         *(_field(*field, 0, most) for *field, most in places),
     ]
-    shown = picture(drawn, f"{id}-picture", thread)
-    return render("layout_explorer/template.html", id=id, layout=drawn, picture=shown, fields=fields)
+    rows = _rows(drawn)
+    here = next(box for row in rows for box in row["boxes"] if thread in box)
+    shown = {"rows": rows, "here": here, "each": drawn.per_thread[0], "thread": thread}
+    return render("layout_explorer/template.html", id=id, layout=drawn, fields=fields, **shown)
+
+
+def _rows(drawn: Layout) -> list[dict]:
+    """Return the rows of boxes, each of which is the threads that hold its elements."""
+    (block,), (each,), holders = drawn.shape, drawn.per_thread, drawn.holders()
+    rows = []
+    for first in range(0, block, each * WARP):
+        boxes = [holders[(first + i * each,)] for i in range(WARP)]
+        warps = [thread // WARP for thread in boxes[0]]
+        rows.append(
+            {
+                "boxes": boxes,
+                "warps": numbered("warp", warps),
+                "threads": ", ".join(map(str, boxes[0])),
+                "elements": f"{first}–{first + each * WARP - 1}",
+                "shade": SHADES[warps[0] % len(SHADES)],
+            }
+        )
+    return rows
 
 
 def expected(block: int, warps: int) -> Layout:

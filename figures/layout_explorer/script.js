@@ -190,7 +190,7 @@ class LayoutExplorer extends FormExplorer {
     const pieces = [];
     for (let i = 0; i < own.length; i += each) pieces.push(`${span(own[i], each)} in ${span(i, each)}`);
     pieces[0] = `${plural(each, "element")} ${pieces[0].replace(" in", ` in ${plural(each, "register")}`)}`;
-    if (pieces.length > 4) pieces.splice(2, pieces.length - 3, "…");
+    if (pieces.length > 2) pieces.splice(1, pieces.length - 2, "…");
     const others = holders(this.layout, element);
     const who = others.length > 1 ? ` of threads ${list(others)}` : "";
     return `Thread ${thread} of warp ${Math.floor(thread / WARP)}: ${pieces.join(", ")}. `

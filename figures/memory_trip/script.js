@@ -41,7 +41,7 @@ class MemoryTrip extends FormExplorer {
     this.sea.style.setProperty("--deep", ns * scale);
     for (const dot of this.dots) dot.style.setProperty("--now", (depthAt(time, dot.dataset.ns) * scale).toFixed(1));
     this.querySelector(".trip__mine").textContent = label; // in place of what stands there
-    this.sizes.forEach((each, i) => (each.style.visibility = Math.abs(i - size) < 3 ? "hidden" : ""));
+    this.sizes.forEach((each, i) => (each.style.visibility = Math.abs(i - size) < 4 ? "hidden" : ""));
     this.form.size.setAttribute("aria-valuetext", label);
     this.form.querySelector("output").textContent =
       `${label}, read over and over: found in ${where}. Each load waits ${said} ns.`;

@@ -49,7 +49,7 @@ class PipelineExplorer extends FormExplorer {
     const waited = waits.reduce((sum, [begin, end]) => sum + Math.max(0, Math.min(end, time) - begin), 0);
     return `${launch.dataset.about.split(":")[0]}: after ${(time / 1000).toFixed(1)} µs, `
       + `${count(done.filter(([, end]) => end <= time).length, "step")} multiplied; `
-      + `the program waited for tiles ${Math.round((100 * waited) / (time || 1))}% of the time.`;
+      + `waited ${Math.round((100 * waited) / (time || 1))}% of the time.`;
   }
 
   /** Show what is in each buffer at this time. */

@@ -87,7 +87,7 @@ class Schedule:
     def rest(self) -> float:
         """Return the moment that says most, in whole µs: late in the tail, or the middle of a launch without one."""
         tails = self.tails
-        return round(self.end - sum(tails) / len(tails) / 8 if tails and self.used == self.sms else self.end / 2)
+        return round(self.end - sum(tails) / len(tails) / 8 if tails else self.end / 2)
 
     def working(self, time: float) -> list[Program]:
         return [program for program in self.programs if program.begin <= time < program.end]
@@ -263,7 +263,9 @@ def _idle(launch: Schedule, end: float) -> list[Markup]:
     here = [tail for tail in tails[best : best + rows] if tail > end / 100]
     if free[best] / rows < end / 8:
         return []
-    x = (launch.end - sum(here) / len(here) / 2) / end
+    begin = launch.end - sum(here) / len(here)
+    # Before the line at the moment, if that is late in the tail.
+    x = (begin + (launch.rest if launch.rest > (begin + launch.end) / 2 else launch.end)) / 2 / end
     word = f"{plural(len(launch.tails), 'SM')} idle" if free[best] / rows > end * 0.27 else "idle"
     return [text(f"{x:.3%}", (best + rows / 2) * PITCH + 4, word, halo=6, text_anchor="middle", font_weight=600)]
 

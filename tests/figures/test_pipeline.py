@@ -166,7 +166,7 @@ def test_refuses(draw, error):
 
 def test_counts_what_was_multiplied_until_then(open_page):
     page = open_page("?pipeline.stages=1&pipeline.time=4200")
-    assert said(page) == ["1 stage: after 4.2 µs, 2 steps multiplied; the program waited for tiles 71% of the time."]
+    assert said(page) == ["1 stage: after 4.2 µs, 2 steps multiplied; waited 71% of the time."]
     choose(page, 3)
     assert said(page)[0].startswith("3 stages: after 4.2 µs, 4 steps")
     assert "pipeline.stages=3" not in page.evaluate("location.search"), "it is the first"
@@ -219,9 +219,9 @@ def test_the_gap_is_named_above_the_matrix_unit(open_page):
             over, under, words = name.bounding_box(), gap.bounding_box(), name.locator("span").bounding_box()
             assert abs(over["x"] - under["x"]) < 1 and abs(over["width"] - under["width"]) < 2
             assert words["y"] + words["height"] < over["y"]
-            words = name.locator("span")
-            paper = words.evaluate("it => getComputedStyle(it).backgroundColor")
-            assert paper == "rgb(255, 255, 255)", "the line at the moment does not strike through it"
+        tops = "all => all.map(it => getComputedStyle(it, '::after').top)"
+        lines = page.locator("#handover .lanes").evaluate_all(tops)
+        assert lines == ["23px"] * 2, "the line at the moment begins below it"
 
 
 def test_begins_as_it_stands_without_a_script(open_page):

@@ -86,11 +86,11 @@ def at(page, moment):
 
 
 def test_opens_on_the_moment_that_says_most(page):
-    assert slider(page).input_value() == "50" and slider(page).get_attribute("aria-valuetext") == "50 µs"
-    assert summary(page) == "At 50 µs: 2 programs on 2 SMs, 0 waiting; idle: 2 SMs."
+    assert slider(page).input_value() == "88" and slider(page).get_attribute("aria-valuetext") == "88 µs"
+    assert summary(page) == "At 88 µs: 2 programs on 2 SMs, 0 waiting; idle: 2 SMs."
     line, plot = page.locator(".schedule__plot i").first.bounding_box(), page.locator(".schedule__plot").bounding_box()
     end = axis(page)
-    assert line["x"] == pytest.approx(plot["x"] + plot["width"] * 50 / end, abs=1.5)
+    assert line["x"] == pytest.approx(plot["x"] + plot["width"] * 88 / end, abs=1.5)
     choose(page, "one more")
     assert slider(page).input_value() == "188", "where three of four have nothing left to run"
 
@@ -222,7 +222,7 @@ def test_plays_once_when_it_comes_into_view_and_rests_where_it_says_most(open_pa
     page = open_page(viewport={"width": 1000, "height": 900})
     page.wait_for_function("document.querySelector('.time-bar input').value < 50")  # it came into view, and plays
     page.get_by_role("button", name="Play").wait_for()  # again
-    assert slider(page).input_value() == "50" and query(page) == ""
+    assert slider(page).input_value() == "88" and query(page) == ""
 
 
 def test_a_launch_that_is_chosen_plays_to_its_rest(open_page):
@@ -263,7 +263,7 @@ def test_plays_to_the_end_and_can_be_stopped(open_page):
 
 def test_nothing_plays_under_reduced_motion(page):
     assert not page.get_by_role("button", name="Play").is_visible()
-    assert slider(page).input_value() == "50"
+    assert slider(page).input_value() == "88"
     choose(page, "one more")
     assert slider(page).input_value() == "188"
     assert page.locator(".machine i").first.evaluate("e => getComputedStyle(e).transitionDuration") == "0s"
@@ -293,7 +293,7 @@ def test_address_may_hold_anything(open_page):
     assert summary(page).endswith("all have ended.")
     assert detail(page).startswith("Choose a program")
     page = open_page("?schedule.launch=9&schedule.time=x")
-    assert displayed(page) == ["few"] and summary(page).startswith("At 50 µs: ")
+    assert displayed(page) == ["few"] and summary(page).startswith("At 88 µs: ")
 
 
 def test_moving_or_copying_the_element_keeps_it_working(page):
