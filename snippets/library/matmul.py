@@ -33,7 +33,7 @@ import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
-ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu")
+ACTIVATIONS = ("relu", "relu2", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh")
 LONGEST = 2**30  # of a dimension, so that a step beyond its end still fits in 32 bits
 
 
@@ -218,6 +218,9 @@ def scale_and_add(
 def activate(x, ACTIVATION: tl.constexpr):
     if ACTIVATION == "relu":
         x = tl.maximum(x, 0.0, propagate_nan=tl.PropagateNan.ALL)  # as in torch
+    elif ACTIVATION == "relu2":
+        x = tl.maximum(x, 0.0, propagate_nan=tl.PropagateNan.ALL)
+        x = x * x
     elif ACTIVATION == "gelu":  # x * (1 + erf(x / sqrt(2))) / 2 is a relu, less the tail of a normal distribution
         size = tl.minimum(tl.abs(x), 20.0)
         x = tl.maximum(x, 0.0, propagate_nan=tl.PropagateNan.ALL) - size * tail(size)
@@ -225,6 +228,10 @@ def activate(x, ACTIVATION: tl.constexpr):
         x = x * sigmoid(1.5957691216057308 * (x + 0.044715 * x * x * x))
     elif ACTIVATION == "silu":
         x = x * sigmoid(x)
+    elif ACTIVATION == "sigmoid":
+        x = sigmoid(x)
+    elif ACTIVATION == "tanh":
+        x = 2 * sigmoid(2 * x) - 1
     return x
 
 
@@ -233,6 +240,8 @@ def slope(x, ACTIVATION: tl.constexpr):
     """Return the derivative of :func:`activate`."""
     if ACTIVATION == "relu":
         x = tl.where(x <= 0, 0.0, 1.0)
+    elif ACTIVATION == "relu2":
+        x = 2 * tl.maximum(x, 0.0, propagate_nan=tl.PropagateNan.ALL)
     elif ACTIVATION == "gelu":
         size = tl.minimum(tl.abs(x), 20.0)
         below = tl.where(x < 0, tail(size), 1 - tail(size))
@@ -243,6 +252,12 @@ def slope(x, ACTIVATION: tl.constexpr):
     elif ACTIVATION == "silu":
         share = sigmoid(x)
         x = share * (1 + x * (1 - share))
+    elif ACTIVATION == "sigmoid":
+        share = sigmoid(x)
+        x = share * (1 - share)
+    elif ACTIVATION == "tanh":
+        share = sigmoid(2 * x)
+        x = 4 * share * (1 - share)
     else:
         x = tl.full(x.shape, 1.0, tl.float32)
     return x
@@ -1012,9 +1027,12 @@ def in_torch(x, weight, bias=None, activation=None, *, gated=False):
     functions = {
         None: lambda x: x,
         "relu": torch.relu,
+        "relu2": lambda x: torch.relu(x).square(),
         "gelu": torch.nn.functional.gelu,
         "gelu_tanh": functools.partial(torch.nn.functional.gelu, approximate="tanh"),
         "silu": torch.nn.functional.silu,
+        "sigmoid": torch.sigmoid,
+        "tanh": torch.tanh,
     }
     out = functions[activation](gate)
     return out * up if gated else out

@@ -363,7 +363,7 @@ REFUSED = {
     "which would be overwritten": lambda: matmul(s := torch.ones(3, 3), s, out=s),
     "x must be (..., K) and weight (2 * N, K); got (2, 3) and (3, 3)": lambda: linear(x, torch.ones(3, 3), gated=True),
     "bias must have the shape (4,); got (3,)": lambda: linear(x, w.T, torch.ones(3)),
-    "one of relu, gelu, gelu_tanh, silu; got 'tanh'": lambda: linear(x, w.T, activation="tanh"),
+    "one of relu, relu2, gelu, gelu_tanh, silu, sigmoid, tanh; got 'mish'": lambda: linear(x, w.T, activation="mish"),
 }
 
 
