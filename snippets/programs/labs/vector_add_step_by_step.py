@@ -14,8 +14,8 @@
 # - program 1 adds elements 4 to 7,
 # - program 2 adds elements 8 and 9, which leaves two of its four places with nothing to do.
 #
-# On the course's site the picture above is alive: click a square to see what each line of the kernel computes for it, or
-# drag the end of the list.
+# On the course's site the picture above is alive: click a square to see what each line of the kernel computes for
+# it, or drag the end of the list.
 #
 # Here you watch the three of them at every step. Before you run a cell, or read on, say what it will
 # print. Then compare. There's no quicker way to find out what you haven't understood yet.
