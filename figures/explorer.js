@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the explorers share: words, the page's address as the place of their state, and the bar of time.
+// What the explorers share: words, a state in the address, the bar of time.
 
 export const plural = (number, word) => (number === 1 ? word : `${word}s`);
 export const count = (number, word) => `${number} ${plural(number, word)}`;
@@ -7,8 +7,8 @@ export const list = (values) => values.join(", ").replace(/, (?=[^,]*$)/, " and 
 export const cdiv = (a, b) => Math.ceil(a / b);
 export const define = (name, element) => customElements.get(name) || customElements.define(name, element);
 
-/** Write a text into an element that holds nothing else, many times a second. Its text node stays: a new one would have
-    the browser lay out all that is in the same container. */
+/** Write a text into an element that holds nothing else. Its text node stays: for a new one the browser would lay out all
+    that is in the same container. */
 export function write(element, text) {
   const node = element.firstChild ?? element.appendChild(new Text());
   if (node.data !== `${text}`) node.data = text;
@@ -31,10 +31,9 @@ function writeAddress(prefix, values, first) {
 }
 
 /** The bar of time below a picture (macro `time_bar` of forms.html): play, step back, step, a track to drag.
-    Its track, a slider, holds the moment; the value that this has on the page is the one on which it comes to rest.
-    `draw(moment, playing)` shows a moment, whenever there is another; `text(moment)` says it in a word or two. Call
-    `show()` once, when all is ready.
-    When the picture comes into view it plays once, from the beginning to where it rests, unless `plays` is false.
+    Its track, a slider, holds the moment; its value on the page is the one on which it comes to rest.
+    `draw(moment, playing)` shows a moment; `text(moment)` says it in a word or two. Call `show()` once, when all is ready.
+    When the picture comes into view it plays once, to where it rests, unless `plays` is false.
     `stops`: the moments to which the buttons lead; by default, a step of the track further. `watch`: the picture. */
 export class TimeBar {
   constructor(bar, { draw, text = String, stops, plays = true, watch = bar.previousElementSibling }) {
@@ -42,10 +41,11 @@ export class TimeBar {
     this.track = bar.querySelector("input");
     [this.toggle, this.back, this.on] = bar.querySelectorAll("button");
     this.rest = Number(this.track.defaultValue);
+    this.parked = this.value === this.rest; // by itself, not by a reader
     bar.hidden = false;
     this.track.oninput = (event) => {
       event.stopPropagation(); // or a form would draw it again
-      this.stop();
+      this.hold();
       this.show();
     };
     this.track.onkeydown = (event) => {
@@ -60,6 +60,8 @@ export class TimeBar {
     this.on.onclick = () => this.step(1);
     this.still = this.toggle.hidden = matchMedia("(prefers-reduced-motion: reduce)").matches;
     if (plays && !this.still) this.await(watch);
+    // The bar of what a screen shows whole would only cover it.
+    new ResizeObserver(() => bar.classList.toggle("time-bar--sticky", watch.offsetHeight > innerHeight - 120)).observe(watch);
   }
 
   get value() {
@@ -82,17 +84,17 @@ export class TimeBar {
   say() {
     const [min, max] = this.ends;
     const words = this.text(this.value);
-    this.track.setAttribute("aria-valuetext", words);
+    this.track.ariaValueText = words;
     write(this.bar.lastElementChild, words);
     this.bar.style.setProperty("--at", (this.value - min) / (max - min || 1));
     this.bar.classList.toggle("time-bar--playing", this.playing);
-    this.toggle.setAttribute("aria-label", this.playing ? "Pause" : "Play");
-    // Not `disabled`, which would take the focus from whoever steps to an end by keys.
+    this.toggle.ariaLabel = this.playing ? "Pause" : "Play";
+    // Not `disabled`, which would take the focus.
     this.back.ariaDisabled = String(this.value <= min);
     this.on.ariaDisabled = String(this.value >= max);
   }
 
-  /** Play when most of the picture is in view for the first time, a moment later: whoever comes sees the answer first. */
+  /** Play when most of the picture is in view for the first time: a moment later, for the answer comes first. */
   await(picture) {
     this.watcher = new IntersectionObserver(([{ isIntersecting }]) => {
       clearTimeout(this.waiting);
@@ -103,32 +105,35 @@ export class TimeBar {
 
   /** Play from the beginning to where it rests; where nothing may move, be there at once. */
   again() {
-    this.stop();
-    this.value = this.still ? this.rest : this.ends[0];
-    if (this.still) this.show();
-    else this.play(this.rest);
+    this.parked = true;
+    if (!this.still) return this.play(this.rest);
+    this.value = this.rest;
+    this.show();
   }
 
-  /** Play to the end, or until a moment; from the beginning if it is there already. */
+  /** Play to the end, or until a moment; from the beginning if it is there already, or came to rest by itself. */
   play(until) {
     this.stop();
-    if (this.value >= (until ?? this.ends[1])) [this.value] = this.ends;
+    if (this.parked || this.value >= (until ?? this.ends[1])) [this.value] = this.ends;
+    this.parked = false;
     this.playing = true;
     const step = Number(this.track.step) || 1;
     let [at, before, drawn] = [this.value, undefined, 0];
     const frame = (now) => {
       const [min, max] = this.ends; // another field may have changed it
       const last = Math.min(until ?? max, max);
-      const passed = Math.min(now - (before ?? now), 100); // no leap after the page was hidden
-      at = Math.min(at + (passed / 1000 / this.seconds) * (max - min), last);
+      const passed = Math.min(now - (before ?? now), 100) / 1000; // no leap after the page was hidden
+      at = Math.min(at + (passed / this.seconds) * (max - min), last);
       before = now;
       this.frame = requestAnimationFrame(frame);
-      if (at < last && now - drawn < 32) return; // thirty pictures a second are smooth, and a phone can keep up
+      if (at < last && now - drawn < 32) return; // smooth, and a phone can keep up
       drawn = now;
       const shown = this.track.value;
       this.value = at < last ? min + Math.floor((at - min) / step + 1e-6) * step : last;
-      if (at === last) return this.stop();
-      if (this.track.value !== shown) this.show();
+      if (at === last) {
+        this.stop();
+        this.parked = true;
+      } else if (this.track.value !== shown) this.show();
     };
     this.frame = requestAnimationFrame(frame);
     this.show();
@@ -143,8 +148,14 @@ export class TimeBar {
     this.show();
   }
 
-  step(by) {
+  /** Stay where a reader wants it. */
+  hold() {
     this.stop();
+    this.parked = false;
+  }
+
+  step(by) {
+    this.hold();
     const { value, stops } = this;
     if (!stops) this.track.stepUp(by);
     else if (by > 0) this.value = stops.find((stop) => stop > value) ?? this.ends[1];
@@ -154,7 +165,7 @@ export class TimeBar {
 }
 
 /** An element whose state is what its form says, kept in the address. `render(state)` shows it.
-    If it has a bar of time, that is one of the fields, and `timing` says how it is said and stepped. */
+    A bar of time is one of its fields, and `timing` says how it is said and stepped. */
 export class FormExplorer extends HTMLElement {
   connectedCallback() {
     this.form = this.querySelector("form");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The machine, drawn everywhere alike (machine.html): cells, each of which waits, runs, has ended or has no work.
+// The machine (machine.html): cells, each of which waits, runs, has ended or has no work.
 
 /** The cells of a grid of multiprocessors or of a matrix of tiles. */
 export class Cells {

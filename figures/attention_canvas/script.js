@@ -93,12 +93,12 @@ class AttentionCanvas extends FormExplorer {
 
   memory(moment, causal) {
     const last = Number(this.form.moment.max) - 1;
-    const all = this.torch.reduce((a, b) => a + b);
-    const ours = this.ours[Number(causal)];
-    const went = [(ours * Math.min(moment, last)) / last, twin(moment, 0, this.tile, this.torch).went];
+    const all = [this.ours[Number(causal)], this.torch.reduce((a, b) => a + b)];
+    const went = [(all[0] * Math.min(moment, last)) / last, twin(moment, 0, this.tile, this.torch).went];
     this.querySelectorAll(".canvas__bar").forEach((bar, i) => {
-      bar.style.setProperty("--went", (went[i] / all).toFixed(4));
-      bar.lastElementChild.textContent = `${Math.round(went[i])} of ${Math.round(i ? all : ours)}`;
+      bar.style.setProperty("--all", all[i] / all[1]);
+      bar.style.setProperty("--went", (went[i] / all[i]).toFixed(4));
+      bar.lastElementChild.textContent = `${Math.round(went[i])} of ${Math.round(all[i])}`;
     });
   }
 

@@ -25,7 +25,7 @@ class ClimbFigure extends FormExplorer {
   }
 
   show(step) {
-    this.bar.stop();
+    this.bar.hold();
     this.bar.value = step;
     this.update();
   }

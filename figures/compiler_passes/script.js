@@ -18,7 +18,7 @@ class CompilerPasses extends FormExplorer {
   render({ pass }) {
     if (this.bar && this.bar.value !== pass) {
       this.bar.value = pass; // somebody chose it in the list
-      this.bar.stop();
+      this.bar.hold();
     }
     for (const mark of this.querySelectorAll("[data-mark]")) {
       mark.toggleAttribute("data-here", Number(mark.dataset.mark) === pass);

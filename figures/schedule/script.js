@@ -81,7 +81,7 @@ class ScheduleExplorer extends FormExplorer {
     this.svg.onpointermove = (event) => {
       moved ||= Math.abs(event.clientX - clientX) > 4;
       if (!moved) return;
-      this.bar.stop();
+      this.bar.hold();
       this.bar.value = this.timeAt(event);
       this.update();
     };

@@ -57,6 +57,7 @@ def strides(recording: Recording, *, views=..., row=2, column=3, id="strides"):
         "strides/template.html", id=id, views=read, first=first, row=row, column=column, step=STEP,
         rows=max(view.shape[0] for view in read), columns=max(view.shape[1] for view in read),
         most=max(view.places for view in read),
+        ends={end for _, *both in first.jumps(row, column) for end in both},
         names={str(number): view.name for number, view in enumerate(read)},
     )  # fmt: skip
 

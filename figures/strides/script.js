@@ -71,14 +71,16 @@ class StridesExplorer extends FormExplorer {
       if (inside) elements[at(r, c)] = field.value;
       if (r === row && c === column) field.checked = true;
     }
+    const way = jumps(row, column, { row: stride_row, column: stride_column });
+    const ends = new Set(way.flatMap(([, ...both]) => both));
     this.querySelectorAll(".strides__line i").forEach((place, i) => {
       const offset = i - before;
       place.className = i >= places ? "strides--away" : offset in elements ? "strides--in" : "";
       place.dataset.element = elements[offset] ?? "";
       place.classList.toggle("strides--here", offset === here);
+      place.classList.toggle("strides--end", ends.has(offset));
       place.firstElementChild.textContent = offset < 0 ? "" : offset;
     });
-    const way = jumps(row, column, { row: stride_row, column: stride_column });
     this.querySelector(".strides__memory").style.setProperty("--most", places);
     const picture = this.querySelector("svg");
     picture.setAttribute("viewBox", `0 0 ${places * STEP} 66`);

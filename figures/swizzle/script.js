@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // <swizzle-explorer>: an order of programs, what they read, what a cache keeps of it, and the race with row-major.
-// Its first state stands on the page, drawn from a recording (figures/swizzle/).
 
 import { FormExplorer, cdiv, count, define } from "../explorer.js";
 
@@ -57,7 +56,7 @@ function title({ m, group, axes }) {
 // C with A at its left and B above it. A tile of C is 20 wide, along K half of it.
 const edgeOf = (k) => 10 * k + 6;
 
-/** The content of the <svg>. `chosen`: a program whose reads it shows, hit or miss. */
+/** The content of the <svg>. `chosen`: a program whose reads it shows. */
 function draw({ tiles, kept, now }, { m, n, k, sms, step }, chosen) {
   const edge = edgeOf(k);
   const paths = {}; // by kind of tile
@@ -86,7 +85,7 @@ function draw({ tiles, kept, now }, { m, n, k, sms, step }, chosen) {
   return [...all, ...texts, text(edge - 9, 5 * k + 4, "B"), text(5 * k - 1, edge - 6, "A")].join("");
 }
 
-/** Show in a row of the race how far an order has come, of how many misses in the end, and return it in words. */
+/** Show in a row of the race how far an order has come, and return it in words. */
 function race(racer, state, now, end, full) {
   const [name, bar, number] = racer.children;
   name.textContent = title(state);

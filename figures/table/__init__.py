@@ -14,7 +14,7 @@ from recorder.project import RecorderError, nearest
 from recorder.recording import Benchmark, Recording
 
 UNITS = {"s", "ms", "µs", "ns", "GB", "MB", "bytes", "GB/s", "TFLOP/s"}
-FAR = 1.5  # a share beyond that would press all others together: its bar ends where the column does
+FAR = 1.5  # a share beyond that would press all others together: its bar ends where the column does, in an arrow
 
 
 @figure(of="rows")
@@ -48,6 +48,7 @@ def table(recording: Recording, *, name=..., share_of=None, rows=None, lines=Non
         for x, row, cells in zip(rows or medians, shown, _cells(data, shown, spread), strict=True)
     ]
     key = "bars: shares, with a mark at 1" if drawn else ""
+    key += "; an arrow where a bar is too long to draw" if any(value > most for value in drawn) else ""
     caption = " · ".join(filter(None, (data.ylabel, key)))
     unit, caption = (data.ylabel, "") if caption in UNITS else ("", caption)  # which needs no line of its own
     label = f"{name} by {data.xlabel}: {', '.join(data.lines.values())}"  # another snippet's may have the same name,
@@ -73,12 +74,14 @@ def _bar(text: str, share: float, most: float) -> str:
     if isnan(share):
         return text
     style = f"--share: {min(share / most, 1):.3f}; --one: {1 / most:.3f}"
-    return Markup('<span class="share" style="{}">{}</span>').format(style, text)
+    far = Markup(" data-far") if share > most else ""
+    return Markup('<span class="share" style="{}"{}>{}</span>').format(style, far, text)
 
 
 def _breakable(title: str) -> Markup:
-    """Let a long name break, so that it does not widen its column."""
-    return Markup(re.sub(r"(?<=[_=])(?=\w)", "<wbr>", str(escape(title))))
+    """Let a long name break, so that it does not widen its column, but not before its version: FlashAttention-2."""
+    joined = re.sub(r"(?<=\w-)(?=\d)", "\u2060", title)
+    return Markup(re.sub(r"(?<=[_=])(?=\w)", "<wbr>", str(escape(joined))))
 
 
 def as_powers(values: Iterable) -> bool:
@@ -91,8 +94,10 @@ def _power(x) -> Markup:
     return Markup("2<sup>{}</sup>").format(x.bit_length() - 1)
 
 
-def _plain(x) -> str:
-    return f"{x:,}" if isinstance(x, int) else str(x)
+def _plain(x) -> Markup:
+    """Return a size or the name of a case, in which ``2**20`` is a power, too."""
+    text = f"{x:,}" if isinstance(x, int) else str(escape(x))
+    return Markup(re.sub(r"\b2\*\*(\d+)", r"2<sup>\1</sup>", text))
 
 
 def _numbers(rows: list[list[float]]) -> list[list[str]]:

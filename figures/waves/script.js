@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// <waves-explorer>: a launch of a matrix product, alive. The page holds it at one moment, and when each program ran
-// (figures/waves/); this shows any other moment, and what one program did.
+// <waves-explorer>: a launch of a matrix product at any moment, and what one program did.
 
 import { FormExplorer, count, define, list, write } from "../explorer.js";
 import { Cells, unpack } from "../machine.js";

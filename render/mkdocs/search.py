@@ -41,7 +41,8 @@ def on_nav(nav, **_):
 @event_priority(50)  # before the search plugin
 def without_code(context, page, **_):
     whole[page.url] = page.content
-    called[page.url] = f"{page.title} {page.meta.get('keywords', '')}"
+    kind = " exercise" if page.url.startswith("practice/") else ""  # which their own pages need not say
+    called[page.url] = f"{page.title} {page.meta.get('keywords', '')}{kind}"
     page.content = ASIDE.sub("", page.content)
     page.content = EXCLUDED.sub(errors_in, page.content)
     page.content = CODE.sub(names_in, page.content)

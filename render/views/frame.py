@@ -128,7 +128,7 @@ def with_head(
     and where what it shows ran.
     """
     names = labels({device: gpus[device] for device in sorted(gpus, key=order)}) if len(gpus) > 1 else {}
-    places = [*places_of_runs, *(["on the GPU that is chosen at the top"] if names else [])]
+    places = [*places_of_runs, *(["on the GPU you choose at the top"] if names else [])]
     compiled = [place for place in places if place.startswith("compiled")]
     ran = [place for place in places if place not in compiled]
     parts = [f"{verb} {_listed(each)}" for verb, each in (("ran", ran), ("was", compiled)) if each]

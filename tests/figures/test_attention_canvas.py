@@ -108,6 +108,13 @@ def test_the_bars_are_the_formula(page):
     assert math.isclose(traffic(True)["ours"][0], (n * (n + tile) / 2 + 2 * n * d + n) / 1e6)
 
 
+def test_both_bars_have_one_scale(page):
+    for mask, causal in (("all", False), ("causal", True)):
+        to(page, mask=mask)
+        ours, torch = page.locator("#canvas .canvas__bar i").evaluate_all("all => all.map(it => it.offsetWidth)")
+        assert math.isclose(ours / torch, traffic(causal)["ours"][0] / sum(traffic(False)["torch"]), abs_tol=0.01)
+
+
 def test_says_what_it_cannot_draw():
     with pytest.raises(RecorderError, match="no section values"):
         attention_canvas(replace(RECORDED, output=RECORDED.output.replace("## values", "## value")))

@@ -254,6 +254,19 @@ def test_a_strip_of_registers_that_goes_on_says_so(open_page):
     assert open_page().locator("#layout .layout__registers > button:visible").count() == 0, "all of it is in sight"
 
 
+def test_a_slider_stays_below_the_pointer_and_no_two_names_of_rows_touch(open_page):
+    page = open_page("?layout.thread=70", viewport={"width": 1280, "height": 900})
+    slider = page.locator("#layout").get_by_role("slider", name="BLOCK_SIZE")
+    before = slider.bounding_box()
+    slider.focus()
+    page.keyboard.press("End")
+    assert slider.bounding_box() == before and "4,096" in text(page, "summary")
+    names = page.locator("#layout .layout__row > span:visible > var")
+    assert names.all_inner_texts() == ["0", "64", "128"] + ["0", "128"] * 3, "each fourth, and the chosen thread's"
+    cells = page.locator("#layout .layout__registers b > span").evaluate_all("all => all.map(it => it.offsetWidth)")
+    assert len(cells) == 16 and min(cells[4:]) >= 38, "room between numbers of four digits"
+
+
 def test_the_fields_say_what_is_pointed_at(open_page):
     page = open_page("?layout.warps=4")
     fields = [slider(page, f"{name}, as a number") for name in ("thread", "element")]

@@ -258,6 +258,11 @@ def test_a_dot_is_dragged_from_where_it_stands(page):
     )
     drag(page, to, (to[0] - 40, to[1] + 30))
     assert handle(page) == pytest.approx((to[0] - 40, to[1] + 30), abs=2), "and on from there"
+    drag(page, handle(page), middle(page, ".roofline__number:visible >> nth=0"))
+    assert page.locator(".roofline__handle").evaluate("""it => {
+        const { x, y, width, height } = it.getBoundingClientRect();
+        return document.elementFromPoint(x + width / 2, y + height / 2) === it;
+    }"""), "above the number where it is now"
 
 
 def test_it_stops_at_the_roof_and_at_the_picture(page):

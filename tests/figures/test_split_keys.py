@@ -81,13 +81,20 @@ def test_without_a_script_it_stands_as_it_does_with_one(open_page):
     assert bare.locator(".machine .on").count() == page.locator(".machine .on").count() == 128
 
 
-def test_the_name_of_a_row_stands_beside_its_numbers(page):
+def test_the_name_of_a_row_stands_beside_its_numbers(open_page):
+    page = open_page()
     middles = lambda where: page.locator(where).evaluate_all(
         "all => all.map(it => it.getBoundingClientRect()).map(it => it.top + it.height / 2)"
     )
     names = middles(".split__names span:visible")
     assert len(names) == 4
     assert middles(".split__part:first-child span") == pytest.approx(names, abs=1.5)
+    page = open_page(viewport={"width": 390, "height": 740})
+    names = middles(".split__names span")
+    one, nine = (middles(f".split__part:nth-child({n}) span") for n in (1, 9))
+    assert len(names) == 4
+    assert [(a + b) / 2 for a, b in zip(one, nine, strict=True)] == pytest.approx(names, abs=1.5), "beside both"
+    assert [b - a for a, b in zip(one, nine, strict=True)] == pytest.approx([18] * 4, abs=0.5)
 
 
 def test_says_what_it_cannot_draw():

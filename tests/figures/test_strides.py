@@ -60,6 +60,15 @@ def test_a_reader_walks_to_each_element_of_each_view(recorded, open_site, tmp_pa
         assert terms.inner_text() == "0 · 5 + 0 · 1 = 0" and page.locator("svg path").count() == 0
 
 
+def test_on_a_phone_the_places_where_the_way_lands_have_their_numbers(recorded, open_site, tmp_path):
+    with page_with(tmp_path, "strides", strides(recorded, views=VIEWS)) as url:
+        for scripts in (True, False):
+            page = open_site(url, viewport={"width": 390, "height": 800}, java_script_enabled=scripts)
+            numbers = page.locator(".strides__line i:visible span:visible")
+            assert numbers.all_inner_texts() == ["0", "5", "10", "11", "12", "13"]
+            assert page.locator(".strides__line").evaluate("it => it.scrollWidth <= it.clientWidth")
+
+
 def test_arrows_move_by_row_and_column(recorded, open_site, tmp_path):
     with page_with(tmp_path, "strides", strides(recorded, views=VIEWS)) as url:
         page = open_site(url, reduced_motion="reduce")

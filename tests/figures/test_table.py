@@ -51,6 +51,13 @@ def test_a_share_is_a_bar_with_a_mark_at_1():
     assert bars(shown([1.0, 2.0])) == []
 
 
+def test_a_bar_that_is_too_long_ends_in_an_arrow():
+    far = shown([0.75], [6.0], ylabel="share of a copy")
+    assert far.count(" data-far>6<") == far.count(" data-far") == 1 and "an arrow where" in far
+    near = shown([0.75], [1.5], ylabel="share of a copy")
+    assert "data-far" not in near and "an arrow" not in near
+
+
 def test_counts_have_no_decimals():
     assert numbers([2.0, 0.5], [3.0, 1.0]) == [["2", "0.500"], ["3", "1"]]  # the last row is of whole numbers, too
     assert numbers([2.5, 3.0], [26.0, 25.5]) == [["2.50", "3.00"], ["26.0", "25.5"]]
@@ -68,6 +75,11 @@ def test_x_is_a_power_only_where_every_x_is_and_one_is_long():
     assert [row[0] for row in cells(shown([1.0], [2.0], x=[1024, 2**20]))] == ["2<sup>10</sup>", "2<sup>20</sup>"]
     assert [row[0] for row in cells(shown([1.0], [2.0], x=[1024, 4096]))] == ["1,024", "4,096"]
     assert [row[0] for row in cells(shown([1.0], [2.0], x=[1024, 2**20 + 1]))] == ["1,024", "1,048,577"]
+
+
+def test_a_power_in_the_name_of_a_case():
+    names = [row[0] for row in cells(shown([1.0], [2.0], x=["add, 2**20", "a <b>, 12**3"]))]
+    assert names == ["add, 2<sup>20</sup>", "a &lt;b&gt;, 12**3"]
 
 
 def test_the_spread_stands_under_the_median():
@@ -93,6 +105,12 @@ def test_some_lines_in_another_order():
 def test_its_label_tells_it_from_others_of_its_name_and_from_other_rows():
     assert 'aria-label="t by n: One"' in shown([1.0])
     assert 'aria-label="t by n: One; 1 rows from 1"' in shown([1.0], [2.0], rows=[1])
+
+
+def test_a_version_stays_with_its_name():
+    readings = [Reading([1], {"a": [1.0]})]
+    data = Benchmark(name="t", x=["n"], xlabel="n", ylabel="", lines={"a": "Flash-2"}, rows=readings)
+    assert ">Flash-\u20602</th>" in table(replace(made("h200"), benchmarks=[data]), name="t")
 
 
 def test_titles_are_text():

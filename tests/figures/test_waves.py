@@ -191,6 +191,32 @@ def test_plays_steps_and_the_order_can_be_changed_meanwhile(open_page):
     assert 50 < float(bar.get_by_role("slider").input_value()) < 85, "from wave to wave, and to the middle of each"
 
 
+def test_play_shows_all_after_it_came_to_rest_by_itself_and_goes_on_from_where_a_reader_is(open_page):
+    page = open_page("?waves.program=20", reduced_motion="no-preference")
+    elapse, waves = by_hand(page), page.locator("#waves")
+    play, pause = (waves.get_by_role("button", name=name) for name in ("Play", "Pause"))
+    time = lambda: float(waves.locator("input[name=time]").input_value())
+    rest = time()
+    play.click()
+    elapse(100)
+    assert time() < 10, "from the frame on which it stands when the page comes"
+    pause.click()
+    before = time()
+    play.click()
+    elapse(500)
+    assert before < time() < 40
+    at(page, rest)
+    play.click()
+    elapse(100)
+    assert time() >= rest, "a reader dragged it to there"
+    waves.evaluate("it => it.bar.again()")
+    elapse(20_000)
+    assert time() == rest, "it came into view, and played"
+    play.click()
+    elapse(100)
+    assert time() < 10
+
+
 def test_what_changes_in_each_frame_keeps_its_text_node_and_its_place(page):
     """Or the browser lays out hundreds of cells thirty times a second."""
     texts, counters = page.locator("#small :is(strong, .time-bar__text)"), page.locator("#small .waves p")
@@ -220,5 +246,8 @@ def test_fits_on_a_phone(open_page):
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     picture, bar = (page.locator(f"#waves .{name}").first.bounding_box() for name in ("waves", "time-bar"))
     assert picture["height"] + bar["height"] < 400
+    sticks = lambda page: page.locator("#waves .time-bar").evaluate("it => getComputedStyle(it).position") == "sticky"
+    assert not sticks(page), "it would cover a part of what the screen shows whole"
+    assert sticks(open_page(viewport={"width": 360, "height": 300}, reduced_motion="reduce"))
     parts = page.locator("#waves :is(button, label):visible")
     assert min(parts.evaluate_all("all => all.map(e => e.offsetHeight)")) >= 40

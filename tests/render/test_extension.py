@@ -96,6 +96,7 @@ OF_ONE = {
     "chunks",
     "climb",
     "compiler_passes",
+    "counts",
     "dropped",
     "float_bits",
     "fused_layer",

@@ -69,7 +69,7 @@ def test_the_gpu_that_pages_were_written_for_comes_first(two, convert):
     assert waiting["data-gpu"] == "a100" and "sum: 7" in waiting.text and "NVIDIA A100" in waiting.text
     assert [button.text for button in page.select(".gpu-switch button")] == ["H200", "A100"]
     assert page.find("h1").find_next_sibling().select(".gpu-switch"), "in the line under the title"
-    assert page.find(id="run-it").text == "What this page shows ran on the GPU that is chosen at the top."
+    assert page.find(id="run-it").text == "What this page shows ran on the GPU you choose at the top."
 
 
 def test_at_home_the_switch_comes_behind_the_links_of_the_headline(two):

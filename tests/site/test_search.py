@@ -57,6 +57,7 @@ PASTED = {
     "TypeError: failed to specialize argument of type: dtype": "failed-to-specialize",
     "TypeError: dynamic_func() missing 1 required positional argument: 'BLOCK_M'": "dynamic_func",
     "PermissionError: [Errno 13] Permission denied: '/home/jovyan/.triton/cache'": "permission-denied",
+    "torch.AcceleratorError: CUDA error: misaligned address": "cuda-error-misaligned",
     "torch.AcceleratorError: CUDA error: device-side assert triggered": "cuda-error-device-side",
     "Segmentation fault (core dumped)": "segmentation-fault",
     "OutOfResources: out of resource: shared memory, Required: 147456, Hardware limit: 101376.": "out-of-resource",
@@ -188,6 +189,11 @@ def test_what_is_shown_first_stays_first_when_the_documents_come(open_site, site
     held[0].continue_()
     expect(counted).not_to_have_text(before, timeout=IN_BROWSER * 1000)
     assert page_of(links.first) == shown
+
+
+def test_who_asks_for_an_exercise_gets_it_first(results):
+    assert results["exercise softmax"][0] == "practice/softmax/"
+    assert results["matmul exercise"][0] == "practice/matmul/"
 
 
 def test_what_a_section_is_called_comes_first(results):

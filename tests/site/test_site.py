@@ -409,7 +409,7 @@ def test_home_leads_on_to_where_one_was_or_to_what_comes_next(open_site, site):
         paths = [f"/course/{address}" for address in read]
         page.evaluate("paths => localStorage.setItem('lessons-read', JSON.stringify(paths))", paths)
         page.goto(site.url)
-        page.locator(".home .md-button", has_text="Install").wait_for()
+        page.locator(".home a", has_text="Install Triton").wait_for()
         taken_over(page)
         return stands_out.inner_text(), stands_out.get_attribute("href")
 

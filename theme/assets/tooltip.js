@@ -19,7 +19,7 @@ const isTerm = (element) => element.matches(TERM) && element.pathname === GLOSSA
 function hostAt(element) {
   if (host?.contains(element) || box?.contains(element)) return host;
   const link = element.closest(TERM);
-  return link && isTerm(link) ? link : element.closest("body [title]");
+  return link && isTerm(link) ? link : element.closest("body [title]:not(.md-search *)"); // whose box would lie on a result
 }
 
 /** A pointer, a tap or the focus is at this element now. */

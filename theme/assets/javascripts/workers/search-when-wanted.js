@@ -93,9 +93,14 @@ function apart(parts) {
   return [[own], parts.filter((part) => part !== own)].filter((group) => group.length);
 }
 
-/** Where a page belongs for what it is called: first an error's own entry, and then pages with all words of the query. */
+/** Whether a page is the exercise that was asked for as such, by words of its title or address. */
+const exercise = ({ location, title }) =>
+  /exercise|practice/i.test(typed) && meant(typed)[1] && /^practice/.test(location) && has(`exercises ${location}${title}`);
+
+/** Where a page belongs for what it is called: first an error's own entry, or the exercise that was asked for, and then
+    pages with all words of the query. */
 function place(parts) {
-  if (parts.length === 1 && tells(parts[0])) return 0;
+  if ((parts.length === 1 && tells(parts[0])) || exercise(parts[0])) return 0;
   const { location } = parts[0];
   if (/#|^practice\//.test(location)) return Infinity; // who searches for a word wants the lesson
   const i = titles.findIndex(([page, title]) => page === location && has(title));
@@ -130,7 +135,7 @@ const tell = (type, data) => dispatchEvent(new MessageEvent("message", { data: {
 async function answerByTitles() {
   titles = await (await fetch("../../../search/titles.json")).json();
   const parts = titles.map(([location, title]) => ({ location, title, text: "", terms: {} }))
-    .filter((part) => has(part.title) || tells(part));
+    .filter((part) => has(part.title) || tells(part) || exercise(part));
   parts.sort((a, b) => place([a]) - place([b]) || tells(b) - tells(a)); // Infinity less itself is no number
   const items = parts.slice(0, 10).map((part, i) => [{ ...part, score: 10 - i }]);
   if (items.length) answer({ type: RESULT, data: { items } });

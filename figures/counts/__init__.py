@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Counts that a run printed in columns, as a table: rows of one kind under a heading of their own.
+
+Columns are parted by two blanks or more, and the first line names them.
+"""
+
+import re
+from itertools import groupby
+
+from figures.registry import figure
+from figures.templates import render
+from recorder import printed
+from recorder.project import RecorderError, nearest
+from recorder.recording import Recording
+
+
+@figure(of="output")
+def counts(recording: Recording, *, section=..., columns=..., by=...):
+    """``columns``: those to show, the first with the rows' names; ``by``: the column with the headings."""
+    sections = printed.sections(recording.output)
+    if section not in sections:
+        raise RecorderError(f"the output has no section {section!r}{nearest(section, sections)}")
+    titles, *rows = (re.split(r" {2,}", line.strip()) for line in sections[section].splitlines() if line.strip())
+    if unknown := [title for title in (by, *columns) if title not in titles]:
+        raise RecorderError(f"no column is called {unknown[0]!r}{nearest(unknown[0], titles)}")
+    if ragged := next((row for row in rows if len(row) != len(titles)), None):
+        raise RecorderError(f"this line has other columns than the first: {'  '.join(ragged)!r}")
+    named = [dict(zip(titles, row, strict=True)) for row in rows]
+    groups = [(head, [_cells(row, columns) for row in of]) for head, of in groupby(named, key=lambda row: row[by])]
+    return render("counts/template.html", label=section, titles=columns, groups=groups)
+
+
+def _cells(row: dict[str, str], columns: list[str]) -> list[str]:
+    return [f"{int(cell):,}" if cell.isdecimal() else cell for cell in (row[title] for title in columns)]
