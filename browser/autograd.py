@@ -7,6 +7,7 @@ What torch itself computes has no gradient here; asking for one raises an error 
 import functools
 import inspect
 
+from . import block
 from .tensor import Tensor
 
 
@@ -70,6 +71,8 @@ def tracked(function):
 
     @functools.wraps(function)
     def apply(*args, **kwargs):
+        if any(isinstance(v, block.tensor) for v in args):
+            raise TypeError(f"{function.__name__}(): argument 'input' (position 1) must be Tensor, not tensor")
         out = function(*args, **kwargs)
         if _State.enabled and isinstance(out, Tensor) and out.dtype.is_floating_point:
             given = [v for a in (*args, *kwargs.values()) for v in (a if isinstance(a, (list, tuple)) else (a,))]

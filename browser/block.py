@@ -130,7 +130,7 @@ class tensor:
 
     def __bool__(self):
         if len(self.data) != 1:
-            raise ValueError(f"a block of shape {self.shape} is neither true nor false; only a scalar is")
+            raise ValueError("Boolean value of Tensor with more than one value is ambiguous")
         return bool(self.data[0])
 
     def __index__(self):
@@ -199,7 +199,11 @@ def scalar_type(value) -> dtype:
 
 
 def constant(value, of: dtype) -> tensor:
-    return tensor(of.round([float(value) if of.is_floating() else value]), of)
+    if of.is_floating():
+        return tensor(of.round([float(value)]), of)
+    if isinstance(value, float) and value != 0 or not of.is_bool() and not of.low <= value <= of.high:
+        raise OverflowError(f"{value} is no {of}")
+    return tensor([value != 0 if of.is_bool() else int(value)], of)
 
 
 def to_tensor(value, check: bool = True):

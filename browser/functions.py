@@ -624,6 +624,7 @@ SYMBOLS = {
     "rshift": bitwise_right_shift,
 }  # fmt: skip
 for _name in METHODS:
+    globals()[_name].__name__ = _name
     globals()[_name] = tracked(globals()[_name])
     setattr(Tensor, _name, globals()[_name])
 for _name, _function in SYMBOLS.items():
@@ -635,6 +636,7 @@ for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
 for _name in ("add", "sub", "mul", "div", "clamp", "masked_fill", "exp", "relu", "sigmoid"):
     setattr(Tensor, f"{_name}_", lambda self, *a, of=globals()[_name], **k: self.copy_(of(self, *a, **k)))
 for _name in ("cat", "stack", "where", "linear", "silu", "gelu", "pad", "lerp"):
+    globals()[_name].__name__ = _name
     globals()[_name] = tracked(globals()[_name])
 Tensor.all, Tensor.any, Tensor.mm, Tensor.bmm = all_, any_, matmul, matmul
 Tensor.where = lambda self, condition, other: where(condition, self, other)

@@ -83,7 +83,10 @@ def range(arg1, arg2=None, step=None, **hints):
 
 
 static_range = range
-static_print = print
+
+
+def static_print(*values, sep=" ", end="\n", **options):
+    print(*values, sep=sep, end=end)
 
 
 def static_assert(cond, msg=""):
@@ -180,6 +183,8 @@ _bitcast = bitcast
 
 def reshape(input, *shape, can_reorder=False):
     shape = sizes(_listed(shape))
+    if shape and not input.shape:
+        raise AttributeError("'dtype' object has no attribute 'numel'")  # as Triton says that a scalar has no shape
     if math.prod(shape) != len(input.data):
         raise ValueError("reshape() cannot change total number of elements in tensor")
     return tensor(input.data, input.dtype, shape)
@@ -194,7 +199,7 @@ def item(input):
 
 
 def ravel(x, can_reorder=False):
-    return tensor(x.data, x.dtype, (len(x.data),))
+    return reshape(x, (len(x.data),))
 
 
 def expand_dims(input, axis):
@@ -239,6 +244,8 @@ def trans(input, *dims):
 
 
 def join(a, b):
+    if a.dtype != b.dtype:
+        raise TypeError(f"blocks that are joined have one dtype, not {a.dtype} and {b.dtype}")
     a, b = broadcast(a, b)
     return tensor([v for pair in zip(a.data, b.data, strict=True) for v in pair], a.dtype, (*a.shape, 2))
 
@@ -256,6 +263,7 @@ def interleave(a, b):
 
 def cat(input, other, can_reorder=False, dim=0):
     if unwrap(can_reorder):
+        assert len(input.shape) == 1 == len(other.shape) and input.dtype == other.dtype
         return tensor(input.data + other.data, input.dtype, (input.shape[0] + other.shape[0],))
     rank = len(input.shape)
     assert rank == len(other.shape), f"tensors must have the same rank, got {rank} and {len(other.shape)}"
@@ -347,8 +355,7 @@ def _unary(name, compute, at=lambda value: math.nan, dtypes=("fp32", "fp64")):
     safe = _attempt(compute, at)
 
     def apply(x):
-        if isinstance(x, tensor) and x.dtype.name not in dtypes:
-            raise ValueError(f"Expected dtype {list(dtypes)} but got {x.dtype.name}")
+        _only(dtypes, x)
         x = _to_tensor(x)
         try:
             data = x.dtype.round(map(compute, x.data))
@@ -368,8 +375,7 @@ def _rounded_reciprocal(root):
     """1 / sqrt(x), where the root is rounded, too."""
 
     def apply(x):
-        if isinstance(x, tensor) and x.dtype.name not in ("fp32", "fp64"):
-            raise ValueError(f"Expected dtype ['fp32', 'fp64'] but got {x.dtype.name}")
+        _only(("fp32", "fp64"), x)
         roots = root(_to_tensor(x))
         return tensor(roots.dtype.round(quotients([1.0] * len(roots.data), roots.data)), roots.dtype, roots.shape)
 
@@ -406,7 +412,14 @@ def fdiv(x, y, ieee_rounding=False):
     return truediv(x, y)
 
 
+def _only(names, *operands):
+    for x in operands:
+        if isinstance(x, tensor) and x.dtype.name not in names:
+            raise ValueError(f"Expected dtype {list(names)} but got {x.dtype.name}")
+
+
 def div_rn(x, y):
+    _only(("fp32",), x, y)
     return truediv(*operands(_to_tensor(x), _to_tensor(y)))
 
 
@@ -416,6 +429,7 @@ def fma(x, y, z):
 
 
 def umulhi(x, y):
+    _only(("int32", "int64", "uint32", "uint64"), x, y)
     a, b = operands(_to_tensor(x), _to_tensor(y))
     width = a.dtype.primitive_bitwidth
     mask = (1 << width) - 1
@@ -711,6 +725,8 @@ def store_tensor_descriptor(desc, offsets, value):
     return desc.store(offsets, value)
 
 
+for _name in __all__:
+    globals()[_name].__name__ = globals()[_name].__qualname__ = _name
 for _name in MEMBERS:
     setattr(tensor, _name, globals()[_name])
 tensor.to = cast

@@ -75,6 +75,8 @@ def lines(data: list, shape: Shape, axis: int) -> list[list]:
     [[0, 3], [1, 4], [2, 5]]
     """
     size, inner = shape[axis], math.prod(shape[axis + 1 :])
+    if not data:
+        return [[] for _ in range(math.prod(shape[:axis]) * inner)]
     if inner == 1:
         return [data[i : i + size] for i in range(0, len(data), size)]
     block = size * inner

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draw Triton's random numbers in a kernel: Philox, the same to the bit."""
 
-from .block import bitcast, cast, constexpr, tensor, to_tensor, unwrap
+from .block import bitcast, broadcast, cast, constexpr, tensor, to_tensor, unwrap
 from .dtypes import float32, int32, int64, uint32, uint64
 from .language import cos, full, log, maximum, sin, sqrt, where
 
@@ -20,23 +20,24 @@ def philox_impl(c0, c1, c2, c3, k0, k1, n_rounds=N_ROUNDS):
     assert c0.dtype in (uint32, uint64), "dtype not supported in philox_impl"
     width = c0.dtype.primitive_bitwidth
     add_a, add_b, times_a, times_b = CONSTANTS[width]
-    mask, shape = (1 << width) - 1, max((x.shape for x in (c0, c1, c2, c3)), key=len)
-    count = max(len(x.data) for x in (c0, c1, c2, c3))
-    lanes = [x.data if len(x.data) == count else x.data * count for x in (c0, c1, c2, c3)]
-    key0, key1 = k0.data[0], k1.data[0]
+    mask, blocks = (1 << width) - 1, [c0, c1, c2, c3, k0, k1]
+    for i in range(10):  # until all have the shape of all
+        blocks[i % 5], blocks[i % 5 + 1] = broadcast(blocks[i % 5], blocks[i % 5 + 1])
+    blocks = [broadcast(blocks[-1], x)[1] for x in blocks]
     out = []
-    for a, b, c, d in zip(*lanes, strict=True):
-        x, y = key0, key1
+    for a, b, c, d, x, y in zip(*(x.data for x in blocks), strict=True):
         for _ in range(unwrap(n_rounds)):
             first, third = times_a * a, times_b * c
             a, b, c, d = (third >> width) ^ b ^ x, third & mask, (first >> width) ^ d ^ y, first & mask
             x, y = x + add_a & mask, y + add_b & mask
         out.append((a, b, c, d))
-    return tuple(tensor(list(data), c0.dtype, shape) for data in zip(*out, strict=True))
+    return tuple(tensor(list(data), c0.dtype, blocks[0].shape) for data in zip(*out, strict=True))
 
 
 def philox(seed, c0, c1, c2, c3, n_rounds=N_ROUNDS):
-    seed = cast(to_tensor(seed), uint64)
+    seed = to_tensor(seed)
+    assert seed.dtype.is_int()
+    seed = cast(seed, uint64)
     c0, c1, c2, c3 = map(to_tensor, (c0, c1, c2, c3))
     if c0.dtype.primitive_bitwidth == 32:
         of, low, high = uint32, cast(seed & 0xFFFFFFFF, uint32), cast((seed >> 32) & 0xFFFFFFFF, uint32)

@@ -253,6 +253,9 @@ def _last_axis(x, dim):
 def _sorted(x, dim, descending, k=None):
     parts, dim = _last_axis(x, dim)
     k = x.shape[dim] if unwrap(k) is None else unwrap(k)
+    if k < x.shape[dim] and x.dtype.size < 4:
+        x = cast(x, float32 if x.dtype.is_floating() else int32)  # by Triton's max, on the way
+        parts, _ = _last_axis(x, dim)
     parts = [sorted(part, reverse=bool(unwrap(descending)))[:k] for part in parts]
     return tensor([v for part in parts for v in part], x.dtype, (*x.shape[:-1], k))
 
@@ -269,7 +272,9 @@ bitonic_merge = sort  # of two sorted halves, one of them upside down
 
 
 def flip(x, dim=None):
-    dim = axis_of(len(x.shape) - 1 if unwrap(dim) is None else unwrap(dim), len(x.shape))
+    if unwrap(dim) is None:
+        raise TypeError("'<=' not supported between instances of 'int' and 'NoneType'")  # as Triton's does
+    dim = axis_of(unwrap(dim), len(x.shape))
     parts = [part[::-1] for part in layout.lines(x.data, tuple(x.shape), dim)]
     return tensor(layout.from_lines(parts, tuple(x.shape), dim), x.dtype, x.shape)
 
@@ -286,5 +291,6 @@ def histogram(input, num_bins, mask=None):
 
 
 for _name in __all__:
+    globals()[_name].__name__ = globals()[_name].__qualname__ = _name
     if _name not in ("bitonic_merge", "topk"):
         setattr(tensor, _name, globals()[_name])
