@@ -140,6 +140,31 @@ class Function:
         return outputs if isinstance(result, tuple) else outputs[0]
 
 
+class CustomOp:
+    """An operation of ``torch.library.custom_op``."""
+
+    def __init__(self, fn):
+        functools.update_wrapper(self, fn)
+        self.fn, self.run = fn, fn
+
+    def __call__(self, *args, **kwargs):
+        bound = inspect.signature(self.fn).bind(*args, **kwargs)
+        bound.apply_defaults()
+        return self.run(*bound.args)
+
+    def register_fake(self, fn):
+        return fn
+
+    def register_autograd(self, backward, *, setup_context=None):
+        prepare = setup_context or (lambda ctx, inputs, output: None)
+        parts = {"forward": self.fn, "backward": backward, "setup_context": prepare}
+        self.run = type(self.fn.__name__, (Function,), {name: staticmethod(fn) for name, fn in parts.items()}).apply
+
+
+def custom_op(name, fn=None, *, mutates_args=(), **options):
+    return CustomOp if fn is None else CustomOp(fn)
+
+
 def _output(out, ctx, place: int):
     if not isinstance(out, Tensor) or not out.dtype.is_floating_point or getattr(out, "fixed", False):
         return out

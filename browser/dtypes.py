@@ -245,8 +245,10 @@ def convert(data: list, source: dtype, target: dtype) -> list:
 
 def _whole(value: float, target: dtype) -> int:
     """Cut off a float's fraction. What does not fit is undefined on a GPU; here it is as on the interpreter's host."""
+    if target.name == "uint64" and value >= 1 << 64:
+        return 0
     low = -(1 << 63) if target.primitive_bitwidth == 64 or target.name == "uint32" else -(1 << 31)
-    return int(value) if low <= value < -low or (target.name == "uint64" and 0 <= value < 1 << 64) else low
+    return int(value) if low <= value < -low or (target.name == "uint64" and value >= 0) else low
 
 
 def _sticky(value: int) -> int:

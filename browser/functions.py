@@ -456,6 +456,30 @@ def sort(x, dim=-1, descending=False, stable=False):
     return _Found((_along(x, dim, lambda part: sorted(part, reverse=descending)), _along(x, dim, order, int64)))
 
 
+def argsort(x, dim=-1, descending=False, stable=False):
+    return sort(x, dim, descending)[1]
+
+
+def unique(x):
+    return tensor([*dict.fromkeys(builtins.sorted(x.values()))], dtype=x.dtype)
+
+
+def nonzero(x):
+    steps = layout.strides_of(x.shape)
+    at = [i for i, v in enumerate(x.values()) if v]
+    return tensor([[i // s % n for s, n in zip(steps, x.shape, strict=True)] for i in at], dtype=int64).reshape(-1, x.ndim)
+
+
+def roll(x, shifts, dims=None):
+    if dims is None:
+        return roll(x.flatten(), shifts, 0).reshape(x.shape)
+    return _along(x, dims, lambda part: part[-shifts % len(part) :] + part[: -shifts % len(part)])
+
+
+def norm(x, dim=None, keepdim=False):
+    return _reduction(lambda part: math.sqrt(_sum([v * v for v in part])))(x, dim, keepdim)
+
+
 def topk(x, k, dim=-1, largest=True, sorted=True):
     return _Found(part.narrow(dim % x.ndim, 0, k) for part in sort(x, dim, descending=largest))
 
@@ -616,7 +640,7 @@ METHODS = [
     "mean", "min", "minimum", "mul", "ne", "neg", "pow", "prod", "reciprocal", "relu", "remainder", "repeat_interleave",
     "round", "rsqrt", "sigmoid", "sign", "sin", "softmax", "log_softmax", "sort", "sqrt", "square", "std", "sub", "sum", "tanh",
     "topk", "tril", "triu", "var", "logical_not", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "isclose",
-    "allclose", "erf", "outer",
+    "allclose", "erf", "outer", "argsort", "unique", "nonzero", "roll", "norm",
 ]  # fmt: skip
 SYMBOLS = {
     "add": add, "sub": sub, "mul": mul, "truediv": div, "floordiv": floor_divide, "mod": remainder, "pow": pow,

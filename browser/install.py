@@ -4,6 +4,7 @@
 import contextlib
 import linecache
 import math
+import os
 import sys
 import types
 
@@ -71,6 +72,7 @@ def _torch() -> dict[str, types.ModuleType]:
                        any=functions.any_, inference_mode=autograd.no_grad, mm=functions.matmul, **plain, **numbers,
                        **dtypes_, **grads)  # fmt: skip
     of_torch.set_float32_matmul_precision = lambda precision: None
+    of_torch.is_autocast_enabled = lambda *device: False
     of_torch.get_float32_matmul_precision = lambda: "highest"
     nothing = lambda *args, **options: contextlib.nullcontext()
     named = ("softmax", "log_softmax", "relu", "silu", "gelu", "pad", "linear", "sigmoid", "tanh")
@@ -80,11 +82,12 @@ def _torch() -> dict[str, types.ModuleType]:
         "torch.nn": _module("torch.nn", functional=functional),
         "torch.nn.functional": functional,
         "torch.autograd": _module("torch.autograd", Function=autograd.Function, grad=autograd.grad),
+        "torch.library": _module("torch.library", custom_op=autograd.custom_op),
         "torch.testing": _module("torch.testing", assert_close=functions.assert_close),
         "torch.cuda": _module("torch.cuda", is_available=lambda: False, device_of=nothing, device=nothing,
                               device_count=lambda: 0),
         "torch.version": _module("torch.version", cuda=None, hip=None),
-        "torch.compiler": _module("torch.compiler", is_compiling=lambda: False),
+        "torch.compiler": _module("torch.compiler", is_compiling=lambda: False, disable=lambda fn=None, **o: fn or (lambda f: f)),
     }  # fmt: skip
     made["torch.autograd.function"] = _module("torch.autograd.function", FunctionCtx=autograd.FunctionCtx,
                                               once_differentiable=lambda fn: fn)  # fmt: skip
@@ -117,6 +120,7 @@ def _triton() -> dict[str, types.ModuleType]:
         "triton.language.extra.cuda.libdevice": libdevice, "triton.testing": testing,
         "triton.tools": _module("triton.tools", tensor_descriptor=descriptors),
         "triton.tools.tensor_descriptor": descriptors, "triton.runtime": runtime,
+        "triton.runtime.errors": _module("triton.runtime.errors", InterpreterError=launch.InterpreterError, **errors),
     }  # fmt: skip
     triton = _module("triton", __version__="3.7.1", language=tl, testing=testing, tools=made["triton.tools"],
                      runtime=runtime, set_allocator=lambda allocator: None, **errors,
@@ -135,6 +139,7 @@ def _modules() -> dict[str, types.ModuleType]:
 
 def install():
     """Put the model into ``sys.modules``, for good."""
+    os.environ.setdefault("TRITON_INTERPRET", "1")  # so that scripts know that no GPU is asked for
     if not HOOKED:
         sys.addaudithook(launch.remember)
         HOOKED.append(True)

@@ -119,6 +119,10 @@ def rewritten(function):
 
 
 class JITFunction:
+    """What a compiled kernel is. None is here: scripts ask for this class to know whether kernels are compiled."""
+
+
+class Kernel:
     """A function of ``triton.jit``: launched by ``kernel[grid](…)``, or called by another one."""
 
     def __init__(self, fn):
@@ -214,7 +218,7 @@ def argument(value, name: str, launch: Launch):
 
 
 def jit(fn=None, **options):
-    return (lambda fn: JITFunction(fn)) if fn is None else JITFunction(fn)
+    return Kernel if fn is None else Kernel(fn)
 
 
 def constexpr_function(fn):

@@ -68,7 +68,7 @@ def sum(input, axis=None, keep_dims=False, dtype=None):
         return _reduced(x, axis, keep_dims, lambda part: x.dtype.round([_total(part)])[0], x.dtype)
     parts, axis, shape = _along(x, axis)
     total = in_pairs(parts, x.dtype) if last else in_turn(parts, x.dtype)
-    return _kept(tensor(total, x.dtype, shape), x, axis, keep_dims)
+    return _kept(tensor([v + 0.0 for v in total], x.dtype, shape), x, axis, keep_dims)  # no -0, as NumPy begins at 0
 
 
 _total = functools.partial(functools.reduce, operator.add)
@@ -253,6 +253,7 @@ def _last_axis(x, dim):
 def _sorted(x, dim, descending, k=None):
     parts, dim = _last_axis(x, dim)
     k = x.shape[dim] if unwrap(k) is None else unwrap(k)
+    assert k <= x.shape[dim], f"there are no {k} elements along axis {dim} of {x.shape}"
     if k < x.shape[dim] and x.dtype.size < 4:
         x = cast(x, float32 if x.dtype.is_floating() else int32)  # by Triton's max, on the way
         parts, _ = _last_axis(x, dim)

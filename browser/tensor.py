@@ -62,7 +62,7 @@ class Size(tuple):
 
 
 class Tensor:
-    is_cuda, is_sparse, is_quantized = False, False, False
+    is_cuda, is_sparse, is_quantized, layout = False, False, False, "torch.strided"
 
     def __init__(self, storage: Allocation, dtype: torch_dtype, shape, strides, offset: int = 0):
         self.storage, self.dtype, self.shape = storage, dtype, Size(shape)
@@ -111,6 +111,14 @@ class Tensor:
         wanted = strides_of(self.shape)
         used = zip(self.shape, self.strides, wanted, strict=True)
         return self.numel() == 0 or all(n == 1 or a == b for n, a, b in used)
+
+    def is_neg(self) -> bool:
+        return False
+
+    is_conj = is_complex = is_neg
+
+    def resolve_neg(self):
+        return self
 
     def is_floating_point(self) -> bool:
         return self.dtype.is_floating_point
