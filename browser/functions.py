@@ -4,7 +4,7 @@
 import builtins
 import math
 import operator
-import random as python_random
+import random
 from itertools import accumulate
 
 from . import layout
@@ -88,15 +88,46 @@ def eye(n, m=None, *, dtype=None, device=None):
 
 
 class Generator:
-    """Draws random numbers: Python's, not torch's, so the same seed gives others than torch does."""
+    """Draws torch's random numbers, by the Mersenne Twister: the same to the bit, but for randn's last digits."""
 
     def __init__(self, device="cpu"):
         device_of(device)
-        self.random = python_random.Random(0)
+        self.manual_seed(67280421310721)
 
     def manual_seed(self, seed):
-        self.random.seed(seed)
+        words = [seed & 0xFFFFFFFF]
+        for i in range(1, 624):
+            words.append((1812433253 * (words[-1] ^ words[-1] >> 30) + i) & 0xFFFFFFFF)
+        self.twister, self.later = random.Random(), None
+        self.twister.setstate((3, (*words, 624), None))
         return self
+
+    def word(self) -> int:
+        return self.twister.getrandbits(32)
+
+    def uniform(self, digits=24) -> float:
+        drawn = self.word() if digits == 24 else self.word() << 32 | self.word()
+        return (drawn & (1 << digits) - 1) / (1 << digits)
+
+    def normal(self) -> float:
+        if self.later is not None:
+            value, self.later = self.later, None
+            return value
+        angle, radius = 2 * math.pi * self.uniform(53), math.sqrt(-2 * math.log1p(-self.uniform(53)))
+        self.later = radius * math.sin(angle)
+        return radius * math.cos(angle)
+
+    def normals(self, count: int) -> list[float]:
+        if count < 16:
+            return [self.normal() for _ in range(count)]
+        values = [self.uniform() for _ in range(count)]
+        for i in [*range(0, count - 15, 16), *([count - 16] if count % 16 else [])]:
+            if i % 16:
+                values[i:] = [self.uniform() for _ in range(16)]
+            for j in range(i, i + 8):
+                radius, angle = math.sqrt(-2 * math.log(1 - values[j])), 2 * math.pi * values[j + 8]
+                values[j], values[j + 8] = radius * math.cos(angle), radius * math.sin(angle)
+        return values
 
 
 DEFAULT = Generator()
@@ -109,26 +140,29 @@ def manual_seed(seed):
 def _drawn(draw):
     def make(*size, generator=None, dtype=None, device=None, requires_grad=False):
         device_of(device)
-        source, kind = (generator or DEFAULT).random, dtype or float32
-        values = [draw(source) for _ in range(math.prod(flat(size)))]
-        return made(kind.of.round(values), kind, flat(size)).requires_grad_(requires_grad)
+        kind, shape = dtype or float32, flat(size)
+        values = draw(generator or DEFAULT, math.prod(shape), 53 if kind is float64 else 24)
+        return made(kind.of.round(values), kind, shape).requires_grad_(requires_grad)
 
     return make
 
 
-rand, randn = _drawn(lambda source: source.random()), _drawn(lambda source: source.gauss(0.0, 1.0))
+rand = _drawn(lambda source, count, digits: [source.uniform(digits) for _ in range(count)])
+randn = _drawn(lambda source, count, digits: source.normals(count))
 
 
 def randint(*args, generator=None, dtype=None, device=None):
     device_of(device)
     low, high, size = args if len(args) == 3 else (0, *args)
-    source, kind = (generator or DEFAULT).random, dtype or int64
-    return tensor([source.randrange(low, high) for _ in range(math.prod(size))], dtype=kind).reshape(*size)
+    source, kind = generator or DEFAULT, dtype or int64
+    return tensor([low + source.word() % (high - low) for _ in range(math.prod(size))], dtype=kind).reshape(*size)
 
 
 def randperm(n, generator=None, dtype=None, device=None):
-    values = list(range(n))
-    (generator or DEFAULT).random.shuffle(values)
+    values, source = list(range(n)), generator or DEFAULT
+    for i in range(n - 1):
+        j = i + source.word() % (n - i)
+        values[i], values[j] = values[j], values[i]
     return tensor(values, dtype=dtype or int64)
 
 
@@ -561,7 +595,9 @@ def masked_select(x, mask):
 # Products
 
 
-def matmul(a, b):
+def matmul(a, b, *, out=None):
+    if out is not None:
+        return out.copy_(matmul(a, b))
     if a.ndim == 1 or b.ndim == 1:
         left = a.unsqueeze(0) if a.ndim == 1 else a
         right = b.unsqueeze(1) if b.ndim == 1 else b
@@ -578,7 +614,7 @@ def matmul(a, b):
     left, right = a.expand(*batch, m, k).values(), b.expand(*batch, k, n).values()
     out = []
     for i in range(math.prod(batch)):
-        rows = [left[j : j + k] for j in range(i * m * k, (i + 1) * m * k, k or 1)][:m] if k else [[]] * m
+        rows = [left[j : j + k] for j in range(i * m * k, (i + 1) * m * k, k)] if k else [[]] * m
         columns = [right[i * k * n + j : (i + 1) * k * n : n] for j in range(n)]
         out += [builtins.sum(map(operator.mul, row, column)) for row in rows for column in columns]
     return made(a.dtype.of.round(out), a.dtype, (*batch, m, n))

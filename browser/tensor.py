@@ -308,8 +308,8 @@ class Tensor:
         keys = list(key) if isinstance(key, tuple) else [key]
         if len(keys) == 1 and isinstance(keys[0], (Tensor, list)):
             return self._taken(keys[0])
-        if ... in keys:
-            at = keys.index(...)
+        if at := next((i + 1 for i, k in enumerate(keys) if k is ...), 0):
+            at -= 1
             named = sum(k is not None and k is not ... for k in keys)
             keys[at : at + 1] = [slice(None)] * (self.ndim - named)
         shape, strides, offset, axis = [], [], self.offset, 0
