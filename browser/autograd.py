@@ -173,8 +173,10 @@ def _output(out, ctx, place: int):
     return out
 
 
-def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, allow_unused=False, **options):
+def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, allow_unused=False):
     """Return the gradients of some outputs for some inputs."""
+    if create_graph:
+        raise NotImplementedError("create_graph=True is not modeled in the browser: gradients have no gradients here")
     outputs, inputs = ([v] if isinstance(v, Tensor) else list(v) for v in (outputs, inputs))
     given = [None] * len(outputs) if grad_outputs is None else grad_outputs
     found = _backward(outputs, [given] if isinstance(given, Tensor) else list(given))

@@ -2,6 +2,7 @@
 """What torch computes: creation, arithmetic, reductions, comparison. A sum is exact to a float64 and rounded once."""
 
 import builtins
+import functools
 import math
 import operator
 import random
@@ -21,29 +22,45 @@ RANK = {"bool": 0, "int": 1, "uint": 1, "float": 2}
 
 # Creation
 
-
-def empty(*size, dtype=None, device=None, requires_grad=False, **hints):
-    device_of(device)
-    return fresh(flat(size), dtype or float32).requires_grad_(requires_grad)
+HINTS = {"layout", "pin_memory", "memory_format", "non_blocking"}  # which change nothing here
 
 
-def full(size, fill_value, *, dtype=None, device=None, **hints):
-    device_of(device)
+def creates(function):
+    """Let a function that makes a tensor accept what all of torch's do: a device, whether it requires a gradient."""
+
+    @functools.wraps(function)
+    def make(*args, device=None, requires_grad=False, size=None, **options):
+        device_of(device)
+        args = args if size is None else (size, *args)
+        options = {name: value for name, value in options.items() if name not in HINTS}
+        return function(*args, **options).requires_grad_(requires_grad)
+
+    return make
+
+
+@creates
+def empty(*size, dtype=None):
+    return fresh(flat(size), dtype or float32)
+
+
+@creates
+def full(size, fill_value, *, dtype=None):
     kind = dtype or (bool_ if isinstance(fill_value, bool) else int64 if isinstance(fill_value, int) else float32)
-    values = tensor(fill_value, dtype=kind).values() * math.prod(flat((size,)))
-    return made(values, kind, flat((size,)))
+    return made(tensor(fill_value, dtype=kind).values() * math.prod(flat((size,))), kind, flat((size,)))
 
 
-def zeros(*size, dtype=None, **options):
-    return full(flat(size), 0, dtype=dtype or float32, **options)
+@creates
+def zeros(*size, dtype=None):
+    return full(flat(size), 0, dtype=dtype or float32)
 
 
-def ones(*size, dtype=None, **options):
-    return full(flat(size), 1, dtype=dtype or float32, **options)
+@creates
+def ones(*size, dtype=None):
+    return full(flat(size), 1, dtype=dtype or float32)
 
 
-def empty_strided(size, stride, *, dtype=None, device=None, **hints):
-    device_of(device)
+@creates
+def empty_strided(size, stride, *, dtype=None):
     span = 1 + builtins.sum((n - 1) * s for n, s in zip(size, stride, strict=True)) if math.prod(size) else 0
     return fresh((span,), dtype or float32).as_strided(size, stride)
 
@@ -58,33 +75,32 @@ def _dense(x: Tensor):
     return steps if all(n == 1 or s == t for n, s, t in zip(x.shape, x.strides, steps, strict=True)) else None
 
 
-def empty_like(x, *, dtype=None, device=None, memory_format=None, **hints):
-    device_of(device)
+@creates
+def empty_like(x, *, dtype=None):
     return fresh(x.shape, dtype or x.dtype, None if x.is_contiguous() else _dense(x))
 
 
-def _like(fill):
-    return lambda x, *args, dtype=None, **hints: empty_like(x, dtype=dtype).fill_(*(args or (fill,)))
+zeros_like = lambda x, **options: empty_like(x, **options).zero_()
+ones_like = lambda x, **options: empty_like(x, **options).fill_(1)
+full_like = lambda x, fill_value, **options: empty_like(x, **options).fill_(fill_value)
 
 
-zeros_like, ones_like, full_like = _like(0), _like(1), _like(None)
-
-
-def arange(*ends, dtype=None, device=None, **hints):
-    device_of(device)
+@creates
+def arange(*ends, dtype=None):
     start, end, step = (0, *ends, 1) if len(ends) == 1 else (*ends, 1)[:3]
     kind = dtype or (float32 if any(isinstance(v, float) for v in (start, end, step)) else int64)
     values = [start + i * step for i in range(builtins.max(0, math.ceil((end - start) / step)))]
     return tensor(values, dtype=kind)
 
 
-def linspace(start, end, steps, *, dtype=None, device=None):
+@creates
+def linspace(start, end, steps, *, dtype=None):
     return tensor([start + (end - start) * i / builtins.max(steps - 1, 1) for i in range(steps)], dtype=dtype or float32)
 
 
-def eye(n, m=None, *, dtype=None, device=None):
-    m = n if m is None else m
-    return tensor([[float(i == j) for j in range(m)] for i in range(n)], dtype=dtype or float32)
+@creates
+def eye(n, m=None, *, dtype=None):
+    return tensor([[float(i == j) for j in range(m or n)] for i in range(n)], dtype=dtype or float32)
 
 
 class Generator:
@@ -138,11 +154,11 @@ def manual_seed(seed):
 
 
 def _drawn(draw):
-    def make(*size, generator=None, dtype=None, device=None, requires_grad=False):
-        device_of(device)
+    @creates
+    def make(*size, generator=None, dtype=None):
         kind, shape = dtype or float32, flat(size)
         values = draw(generator or DEFAULT, math.prod(shape), 53 if kind is float64 else 24)
-        return made(kind.of.round(values), kind, shape).requires_grad_(requires_grad)
+        return made(kind.of.round(values), kind, shape)
 
     return make
 
@@ -151,14 +167,15 @@ rand = _drawn(lambda source, count, digits: [source.uniform(digits) for _ in ran
 randn = _drawn(lambda source, count, digits: source.normals(count))
 
 
-def randint(*args, generator=None, dtype=None, device=None):
-    device_of(device)
-    low, high, size = args if len(args) == 3 else (0, *args)
+@creates
+def randint(*args, generator=None, dtype=None):
+    low, high, size = args if isinstance(args[1], int) else (0, *args)
     source, kind = generator or DEFAULT, dtype or int64
     return tensor([low + source.word() % (high - low) for _ in range(math.prod(size))], dtype=kind).reshape(*size)
 
 
-def randperm(n, generator=None, dtype=None, device=None):
+@creates
+def randperm(n, *, generator=None, dtype=None):
     values, source = list(range(n)), generator or DEFAULT
     for i in range(n - 1):
         j = i + source.word() % (n - i)
@@ -166,8 +183,8 @@ def randperm(n, generator=None, dtype=None, device=None):
     return tensor(values, dtype=dtype or int64)
 
 
-rand_like = lambda x, **options: rand(*x.shape, dtype=x.dtype)
-randn_like = lambda x, **options: randn(*x.shape, dtype=x.dtype)
+rand_like = lambda x, *, dtype=None, **options: rand(*x.shape, dtype=dtype or x.dtype, **options)
+randn_like = lambda x, *, dtype=None, **options: randn(*x.shape, dtype=dtype or x.dtype, **options)
 
 
 # Elementwise
@@ -652,7 +669,7 @@ def allclose(a, b, rtol=1e-5, atol=1e-8, equal_nan=False):
 TOLERANCES = {"float16": (1e-3, 1e-5), "bfloat16": (1.6e-2, 1e-5), "float32": (1.3e-6, 1e-5), "float64": (1e-7, 1e-7)}
 
 
-def assert_close(actual, expected, *, rtol=None, atol=None, equal_nan=False, check_dtype=True, msg=None, **options):
+def assert_close(actual, expected, *, rtol=None, atol=None, equal_nan=False, check_dtype=True, check_device=True, msg=None):
     if not isinstance(actual, Tensor):
         actual, expected = tensor(actual), tensor(expected)
     if actual.shape != expected.shape:
@@ -702,11 +719,11 @@ Tensor.all, Tensor.any, Tensor.mm, Tensor.bmm = all_, any_, matmul, matmul
 Tensor.where = lambda self, condition, other: where(condition, self, other)
 Tensor.__neg__, Tensor.__invert__, Tensor.__abs__ = tracked(neg), bitwise_not, tracked(abs)
 Tensor.scatter_add_ = scatter_add_
-Tensor.new_empty = lambda self, *size, dtype=None, **hints: empty(*size, dtype=dtype or self.dtype)
-Tensor.new_zeros = lambda self, *size, dtype=None, **hints: zeros(*size, dtype=dtype or self.dtype)
-Tensor.new_ones = lambda self, *size, dtype=None, **hints: ones(*size, dtype=dtype or self.dtype)
-Tensor.new_full = lambda self, size, value, dtype=None, **hints: full(size, value, dtype=dtype or self.dtype)
-Tensor.new_tensor = lambda self, data, dtype=None, **hints: tensor(data, dtype=dtype or self.dtype)
+Tensor.new_empty = lambda self, *size, dtype=None, **options: empty(*size, dtype=dtype or self.dtype, **options)
+Tensor.new_zeros = lambda self, *size, dtype=None, **options: zeros(*size, dtype=dtype or self.dtype, **options)
+Tensor.new_ones = lambda self, *size, dtype=None, **options: ones(*size, dtype=dtype or self.dtype, **options)
+Tensor.new_full = lambda self, size, value, dtype=None, **options: full(size, value, dtype=dtype or self.dtype, **options)
+Tensor.new_tensor = lambda self, data, dtype=None, **options: tensor(data, dtype=dtype or self.dtype, **options)
 Tensor.repeat = lambda self, *sizes: _repeated(self, flat(sizes))
 
 

@@ -264,7 +264,8 @@ class Autotuner:
         return self.fn.run(*args, grid=grid, **kwargs, **options)
 
 
-def autotune(configs, key, prune_configs_by=None, reset_to_zero=None, restore_value=None, **options):
+def autotune(configs, key, prune_configs_by=None, reset_to_zero=None, restore_value=None, pre_hook=None, post_hook=None,
+             warmup=None, rep=None, use_cuda_graph=False, do_bench=None, cache_results=False):  # fmt: skip
     return lambda fn: Autotuner(fn, configs, key)
 
 

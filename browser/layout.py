@@ -85,6 +85,6 @@ def lines(data: list, shape: Shape, axis: int) -> list[list]:
 
 def from_lines(parts: list[list], shape: Shape, axis: int) -> list:
     """Return what ``lines`` took apart, where each line may have another length by now."""
-    inner = math.prod(shape[axis + 1 :])
+    inner = math.prod(shape[axis + 1 :]) or 1
     groups = (parts[i : i + inner] for i in range(0, len(parts), inner))
     return [value for group in groups for across in zip(*group, strict=True) for value in across]

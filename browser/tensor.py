@@ -356,6 +356,11 @@ class Tensor:
             on = key.expand(*self.shape).values() if key.shape != self.shape else key.values()
             fresh = iter(new * (sum(on) if len(new) == 1 else 1)) if new is not None else iter([value] * sum(on))
             self.write(self.dtype.of.round([next(fresh) if m else v for v, m in zip(old, on, strict=True)]))
+        elif isinstance(key, (Tensor, list)):
+            rows = key.values() if isinstance(key, Tensor) else key
+            value = value if isinstance(value, Tensor) else tensor(value, dtype=self.dtype)
+            for i, row in zip(rows, value.expand(len(rows), *self.shape[1:]), strict=True):
+                self[i].copy_(row)
         else:
             self[key].copy_(value)
 
@@ -384,7 +389,7 @@ class Tensor:
         self.requires_grad = on
         return self
 
-    def to(self, *args, dtype=None, device=None, copy=False, **hints):
+    def to(self, *args, dtype=None, device=None, copy=False, non_blocking=False):
         for value in args:
             if isinstance(value, Tensor):
                 dtype = value.dtype
