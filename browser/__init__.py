@@ -15,16 +15,16 @@ it. What differs, and why, stands in ``coverage``. Read in this order; arrows of
 - ``tensor``: ``torch.Tensor``
 - ``autograd``: gradients, as far as ``torch.autograd.Function`` goes
 - ``functions``: what torch computes
-- ``install``: puts all of it where imports find it, and runs files
+- ``modules``: puts all of it where imports find it, and runs files
 - ``coverage``: what is modeled, what is not, and what differs
 
 A page calls ``install()`` once; then, for each run, ``reset(fill, strict, record)``, ``load(source, name)`` and a
 function of what that returns; afterwards ``MEMORY.launches`` and ``MEMORY.troubles`` say what the kernels did.
 """
 
-from .install import install, installed, load, place
 from .launch import SETTINGS
 from .memory import MEMORY, POISON, OutOfBounds
+from .modules import install, installed, load, place
 
 reset = MEMORY.reset
 

@@ -70,7 +70,9 @@ def tracked(function):
     """Have a result require a gradient where an operand does."""
 
     @functools.wraps(function)
-    def apply(*args, **kwargs):
+    def apply(*args, out=None, **kwargs):
+        if out is not None:
+            return out.copy_(function(*args, **kwargs))
         if any(isinstance(v, block.tensor) for v in args):
             raise TypeError(f"{function.__name__}(): argument 'input' (position 1) must be Tensor, not tensor")
         out = function(*args, **kwargs)

@@ -13,7 +13,19 @@ from numbers import Number
 
 from . import layout
 from .dtypes import (
-    bfloat16, block_type, convert, dtype, float16, float32, float64, int1, int32, int64, pointer_type, uint32, uint64,
+    bfloat16,
+    block_type,
+    convert,
+    dtype,
+    float16,
+    float32,
+    float64,
+    int1,
+    int32,
+    int64,
+    pointer_type,
+    uint32,
+    uint64,
 )  # fmt: skip
 
 MAX_NUMEL = 1 << 20
@@ -201,7 +213,7 @@ def scalar_type(value) -> dtype:
 def constant(value, of: dtype) -> tensor:
     if of.is_floating():
         return tensor(of.round([float(value)]), of)
-    if isinstance(value, float) and value != 0 or not of.is_bool() and not of.low <= value <= of.high:
+    if (isinstance(value, float) and value != 0) or (not of.is_bool() and not of.low <= value <= of.high):
         raise OverflowError(f"{value} is no {of}")
     return tensor([value != 0 if of.is_bool() else int(value)], of)
 

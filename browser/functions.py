@@ -14,7 +14,19 @@ from .block import quotients
 from .dtypes import convert
 from .language import _attempt
 from .tensor import (
-    DTYPES, Size, Tensor, bool_, device_of, flat, float32, float64, fresh, int64, made, tensor, torch_dtype,
+    DTYPES,
+    Size,
+    Tensor,
+    bool_,
+    device_of,
+    flat,
+    float32,
+    float64,
+    fresh,
+    int64,
+    made,
+    tensor,
+    torch_dtype,
 )  # fmt: skip
 
 RANK = {"bool": 0, "int": 1, "uint": 1, "float": 2}
@@ -242,22 +254,22 @@ def _together(kind: torch_dtype, *operands) -> tuple[list[list], Size]:
         if isinstance(value, Tensor):
             data.append(convert(value.expand(*shape).values(), value.dtype.of, kind.of))
         else:
-            data.append((kind.of.round([value]) if kind.is_floating_point else [value]) * shape.numel())
+            wide = float32 if kind.is_floating_point and kind.itemsize < 4 else kind  # as torch computes with numbers
+            data.append((wide.of.round([value]) if kind.is_floating_point else [value]) * shape.numel())
     return data, shape
 
 
 def _binary(compute, into=None, lifts=False):
     """Make a function of two tensors or numbers. ``into``: the dtype of the result; ``lifts``: integers to float32."""
 
-    def apply(a, b, *, out=None):
+    def apply(a, b):
         kind = result_type(a, b)
         if lifts and not kind.is_floating_point:
             kind = float32
         data, shape = _together(kind, a, b)
         target = into or kind
         values = compute(*data) if compute is quotients else map(compute, *data)
-        result = made(target.of.round(values) if target is not bool_ else list(map(bool, values)), target, shape)
-        return result if out is None else out.copy_(result)
+        return made(target.of.round(values) if target is not bool_ else list(map(bool, values)), target, shape)
 
     return apply
 
@@ -280,8 +292,8 @@ bitwise_and, bitwise_or, bitwise_xor = map(_binary, (operator.and_, operator.or_
 bitwise_left_shift, bitwise_right_shift = _binary(operator.lshift), _binary(operator.rshift)
 
 
-def add(a, b, *, alpha=1, out=None):
-    return add_(a, b if alpha == 1 else mul(b, alpha), out=out)
+def add(a, b, *, alpha=1):
+    return add_(a, b if alpha == 1 else mul(b, alpha))
 
 
 def sub(a, b, *, alpha=1):
@@ -291,16 +303,15 @@ def sub(a, b, *, alpha=1):
 def where(condition, a, b):
     kind = result_type(a, b)
     (on, left, right), shape = _together(kind, condition.to(kind), a, b)
-    return made([m if c else n for c, m, n in zip(on, left, right, strict=True)], kind, shape)
+    return made(kind.of.round([m if c else n for c, m, n in zip(on, left, right, strict=True)]), kind, shape)
 
 
 def _unary(compute, at=lambda v: math.nan, lifts=True):
     safe = _attempt(compute, at)
 
-    def apply(x, *, out=None):
+    def apply(x):
         kind = x.dtype if x.dtype.is_floating_point or not lifts else float32
-        result = made(kind.of.round(map(safe, convert(x.values(), x.dtype.of, kind.of))), kind, x.shape)
-        return result if out is None else out.copy_(result)
+        return made(kind.of.round(map(safe, convert(x.values(), x.dtype.of, kind.of))), kind, x.shape)
 
     return apply
 
@@ -612,9 +623,7 @@ def masked_select(x, mask):
 # Products
 
 
-def matmul(a, b, *, out=None):
-    if out is not None:
-        return out.copy_(matmul(a, b))
+def matmul(a, b):
     if a.ndim == 1 or b.ndim == 1:
         left = a.unsqueeze(0) if a.ndim == 1 else a
         right = b.unsqueeze(1) if b.ndim == 1 else b

@@ -4,25 +4,121 @@
 import builtins
 import math
 import operator
+from array import array
 from itertools import repeat
+from struct import pack, unpack
 
 from . import layout, memory
 from .block import (
-    MAX_NUMEL, OPERATORS, PropagateNan, Shape, add, bitcast, broadcast, broadcast_to as _broadcast_to, cast as _cast,
-    constant, constexpr, mul, negative, operands, quotients, sub, tensor, to_tensor as _to_tensor, truediv, unwrap,
+    MAX_NUMEL,
+    OPERATORS,
+    PropagateNan,
+    add,
+    bitcast,
+    broadcast,
+    constant,
+    constexpr,
+    mul,
+    negative,
+    operands,
+    quotients,
+    sub,
+    tensor,
+    truediv,
+    unwrap,
 )  # fmt: skip
-from .dtypes import bfloat16, dtype, float16, float32, float64, int1, int8, int32, int64, uint32, uint64
+from .block import (
+    broadcast_to as _broadcast_to,
+)
+from .block import (
+    cast as _cast,
+)
+from .block import (
+    to_tensor as _to_tensor,
+)
+from .dtypes import bfloat16, float16, float32, float64, int1, int8, int32, int64
 
 __all__ = [
-    "abs", "add", "advance", "arange", "assume", "atomic_add", "atomic_and", "atomic_cas", "atomic_max", "atomic_min",
-    "atomic_or", "atomic_xchg", "atomic_xor", "broadcast", "broadcast_to", "cast", "cat", "cdiv", "ceil", "clamp",
-    "constexpr", "cos", "debug_barrier", "device_assert", "device_print", "div_rn", "dot", "erf", "exp", "exp2",
-    "expand_dims", "fdiv", "floor", "fma", "full", "gather", "interleave", "item", "join", "load", "log", "log2",
-    "make_block_ptr", "make_tensor_descriptor", "load_tensor_descriptor", "max_constancy", "max_contiguous", "maximum",
-    "minimum", "mul", "multiple_of", "num_programs", "permute", "program_id", "range", "ravel", "reshape", "rsqrt",
-    "sigmoid", "sin", "split", "sqrt", "sqrt_rn", "squeeze", "static_assert", "static_print", "static_range", "store",
-    "store_tensor_descriptor", "sub", "swizzle2d", "tensor_descriptor", "to_tensor", "trans", "umulhi", "unsqueeze",
-    "view", "where", "zeros", "zeros_like",
+    "abs",
+    "add",
+    "advance",
+    "arange",
+    "assume",
+    "atomic_add",
+    "atomic_and",
+    "atomic_cas",
+    "atomic_max",
+    "atomic_min",
+    "atomic_or",
+    "atomic_xchg",
+    "atomic_xor",
+    "broadcast",
+    "broadcast_to",
+    "cast",
+    "cat",
+    "cdiv",
+    "ceil",
+    "clamp",
+    "constexpr",
+    "cos",
+    "debug_barrier",
+    "device_assert",
+    "device_print",
+    "div_rn",
+    "dot",
+    "erf",
+    "exp",
+    "exp2",
+    "expand_dims",
+    "fdiv",
+    "floor",
+    "fma",
+    "full",
+    "gather",
+    "interleave",
+    "item",
+    "join",
+    "load",
+    "load_tensor_descriptor",
+    "log",
+    "log2",
+    "make_block_ptr",
+    "make_tensor_descriptor",
+    "max_constancy",
+    "max_contiguous",
+    "maximum",
+    "minimum",
+    "mul",
+    "multiple_of",
+    "num_programs",
+    "permute",
+    "program_id",
+    "range",
+    "ravel",
+    "reshape",
+    "rsqrt",
+    "sigmoid",
+    "sin",
+    "split",
+    "sqrt",
+    "sqrt_rn",
+    "squeeze",
+    "static_assert",
+    "static_print",
+    "static_range",
+    "store",
+    "store_tensor_descriptor",
+    "sub",
+    "swizzle2d",
+    "tensor_descriptor",
+    "to_tensor",
+    "trans",
+    "umulhi",
+    "unsqueeze",
+    "view",
+    "where",
+    "zeros",
+    "zeros_like",
 ]  # fmt: skip
 MEMBERS = [
     "abs", "advance", "atomic_add", "atomic_and", "atomic_cas", "atomic_max", "atomic_min", "atomic_or", "atomic_xchg",
@@ -495,8 +591,6 @@ def dot(input, other, acc=None, input_precision=None, allow_tf32=None, max_num_i
 
 
 def _shortened(data: list) -> list:
-    from array import array
-
     bits = array("I", array("f", data).tobytes())
     return array("f", array("I", map(operator.and_, bits, repeat(BITS["tf32"]))).tobytes()).tolist()
 
@@ -593,8 +687,23 @@ def _atomic(name, change, floats=()):
 
 
 atomic_add = _atomic("add", operator.add, ("fp16", "bf16", "fp32", "fp64"))
-atomic_max = _atomic("max", lambda old, new: old if old >= new else new, ("fp32", "fp64"))
-atomic_min = _atomic("min", lambda old, new: old if old <= new else new, ("fp32", "fp64"))
+def _by_bits(better):
+    """Choose of two floats as Triton does, by their bits: as integers, unsigned and the other way round if negative."""
+
+    def choose(old, new):
+        if not isinstance(new, float):
+            return old if better(old, new) else new
+        a, b = unpack("<2q", pack("<2d", old, new))
+        mask = (1 << 64) - 1
+        kept = better(a, b) if b >= 0 else better(b & mask, a & mask)
+        return old if kept else new
+
+    return choose
+
+
+atomic_max, atomic_min = (
+    _atomic(name, _by_bits(better), ("fp32", "fp64")) for name, better in (("max", operator.ge), ("min", operator.le))
+)
 atomic_and, atomic_or = _atomic("and", operator.and_), _atomic("or", operator.or_)
 atomic_xor = _atomic("xor", operator.xor)
 atomic_xchg = _atomic("xchg", lambda old, new: new, ("fp32", "fp64"))

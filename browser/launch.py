@@ -40,7 +40,7 @@ class InterpreterError(Exception):
 
 
 def remember(event: str, args: tuple):
-    """Keep the text of what is compiled, for a kernel's text is read again: an audit hook, see ``install``."""
+    """Keep the text of what is compiled, for a kernel's text is read again: an audit hook, see ``modules``."""
     if event == "compile" and isinstance(args[0], bytes | str) and args[1] not in (None, "<unknown>"):
         text = args[0] if isinstance(args[0], str) else args[0].decode("utf-8", "replace")
         linecache.cache[args[1]] = (len(text), None, text.splitlines(keepends=True), args[1])

@@ -167,7 +167,7 @@ class Memory:
         view = allocation.view(of.code)
         active = index if mask is None else [i for i, on in zip(index, mask, strict=True) if on]
         holes = allocation.elements
-        fits = not active or (0 <= min(active) and max(active) < len(view) and (holes is None or holes.issuperset(active)))
+        fits = not active or (min(active) >= 0 and max(active) < len(view) and (holes is None or holes.issuperset(active)))
         outside = []
         if not fits:
             held = range(len(view)) if holes is None else holes

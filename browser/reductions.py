@@ -7,7 +7,6 @@ its own. Scans go from first to last, and so does ``tl.reduce`` with a function 
 """
 
 import functools
-import math
 import operator
 from itertools import accumulate
 
@@ -111,7 +110,7 @@ def _extreme(choose, first):
     """Return tl.max or tl.min. A NaN loses to any number; where all are NaN, the result is."""
 
     def best(part):
-        return choose((v for v in part if v == v), default=math.nan)
+        return choose((v for v in part if v == v), default=part[0])
 
     def apply(input, axis=None, return_indices=False, return_indices_tie_break_left=True, keep_dims=False):
         x = _widened(input)

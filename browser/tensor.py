@@ -484,9 +484,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False) -> Tensor:
 def printed(x: Tensor) -> str:
     """Return what torch prints for a small tensor."""
     values, suffix = x.values(), ""
-    if x.dtype not in (float32, int64, bool_):
-        suffix = f", dtype={x.dtype}"
-    elif not values and x.dtype is not float32:
+    if x.dtype not in (float32, int64, bool_) or (not values and x.dtype is not float32):
         suffix = f", dtype={x.dtype}"
     if x.requires_grad:
         suffix += ", requires_grad=True" if x.node is None else f", grad_fn=<{type(x.node).__name__}>"

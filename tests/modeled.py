@@ -8,6 +8,8 @@ from pathlib import Path
 
 import browser
 
+ROOT = Path(__file__).resolve().parent.parent
+
 
 def in_triton(path: Path, name: str = "module"):
     """Import a file, for torch and Triton."""

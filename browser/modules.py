@@ -9,6 +9,7 @@ import sys
 import types
 
 from . import autograd, block, dtypes, functions, language, launch, layout, philox, reductions, tensor
+from .coverage import NOT_MODELED
 
 ROOTS = ("torch", "triton")
 HOOKED: list[bool] = []
@@ -20,6 +21,8 @@ class _Module(types.ModuleType):
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
+        if self.__name__ == "triton.language" and name not in NOT_MODELED:
+            raise AttributeError(f"module 'triton.language' has no attribute '{name}'")
         where = self.__name__.replace("triton.language", "tl")
         raise NotImplementedError(f"{where}.{name} is not modeled in the browser; run this with torch and Triton")
 
