@@ -494,7 +494,8 @@ def printed(x: Tensor) -> str:
         size = f", size={tuple(x.shape)}" if x.ndim > 1 else ""
         return f"tensor([]{size}{suffix})"
     text = _formatted(values) if x.dtype.is_floating_point else [str(v) for v in values]
-    width = max(map(len, text))
+    counts = [t for t, v in zip(text, values, strict=True) if not isinstance(v, float) or (v and math.isfinite(v))]
+    width = max(map(len, counts), default=1)
     text = [t.rjust(width) for t in text]
 
     def nest(parts, shape, indent):
@@ -515,9 +516,8 @@ def _formatted(values: list[float]) -> list[str]:
     finite = [abs(v) for v in values if math.isfinite(v) and v]
     if not finite:
         return [f"{v:.0f}." if math.isfinite(v) else str(v) for v in values]
-    high, low = max(finite), min(finite)
-    whole = all(v == math.ceil(v) for v in finite)
-    scientific = high > 1e8 or (not whole and (high / low > 1000 or low < 1e-4)) or (whole and high / low > 1000 and high > 1e8)
+    high, low, whole = max(finite), min(finite), all(v == math.ceil(v) for v in finite)
+    scientific = high / low > 1000 or high > 1e8 or low < 1e-4
     form = ".4e" if scientific else ".0f" if whole else ".4f"
     dot = "." if form == ".0f" else ""
     return [format(v, form) + dot if math.isfinite(v) else str(v) for v in values]
