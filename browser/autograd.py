@@ -8,6 +8,7 @@ import functools
 import inspect
 
 from . import block
+from .derivatives import RULES, Derivative
 from .tensor import Tensor
 
 
@@ -79,7 +80,9 @@ def tracked(function):
         if _State.enabled and isinstance(out, Tensor) and out.dtype.is_floating_point:
             given = [v for a in (*args, *kwargs.values()) for v in (a if isinstance(a, (list, tuple)) else (a,))]
             if any(isinstance(v, Tensor) and v.requires_grad for v in given) and all(out is not v for v in given):
-                out.requires_grad, out.node = True, Unmodeled(getattr(function, "__name__", "operation"))
+                name = getattr(function, "__name__", "operation")
+                out.requires_grad = True
+                out.node = Derivative(RULES[name], args, kwargs, out) if name in RULES else Unmodeled(name)
         return out
 
     return apply

@@ -485,6 +485,8 @@ def _along(x, dim, change, kind=None):
 
 
 def _shares(part):
+    if not part:
+        return []
     high = _largest(part)
     numerators = [math.exp(v - high) if v != -math.inf or high == -math.inf else 0.0 for v in part]
     total = _sum(numerators)

@@ -15,7 +15,7 @@ from unittest import mock
 from . import judge, mistakes
 from .finding import Fault, Finding
 from .record import configs_in_turn
-from .run import Case, call, make_inputs, raised
+from .case import Case, call, make_inputs, raised
 from .spec import Spec
 
 TARGET = "cuda", 90, 32

@@ -8,7 +8,8 @@ from . import draw, mistakes
 from .finding import Fault, Finding
 from .mistakes import accesses, masks
 from .record import Access, Launch, Trouble
-from .run import Run, raised
+from .case import raised
+from .run import Run
 
 OPS = {"load": "reads", "store": "writes", "atomic": "changes"}
 

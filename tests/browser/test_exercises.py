@@ -19,7 +19,8 @@ from tests.modeled import ROOT
 
 sys.path.append(str(ROOT / "practice"))  # behind the checkout, where `practice` is this package and not practice.py
 from coach.exercise import exercises, load
-from coach.run import Case, gradient_like, make_inputs, perform, reference
+from coach.case import Case, gradient_like, make_inputs, reference
+from coach.run import perform
 
 # Where the interpreter is not what a GPU is, and the model is; or where one of them says more. By exercise and file.
 APART = {

@@ -10,7 +10,7 @@ import torch
 from coach import speed
 from coach.exercise import exercises, find, load
 from coach.finding import Fault
-from coach.run import Case, make_inputs
+from coach.case import Case, make_inputs
 from coach.spec import Speed
 
 SCALE = find("scale", exercises())
