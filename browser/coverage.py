@@ -49,6 +49,8 @@ DIFFERENCES = [
                "element, so it lets that pass."),
     Difference("xor_sum and tl.reduce along axis -1", False, True, "The interpreter takes a negative axis for a slice "
                "of the shape, and returns another shape."),
+    Difference(".T of three axes or more", False, True, "The compiler swaps the last two; the interpreter reverses all."),
+    Difference("what a lane that is off gets of an atomic", False, True, "Undefined; here 0."),
     Difference("the sum of integers that wraps around to a scalar", False, True, "NumPy refuses to store it."),
     Difference("~x of unsigned integers", False, True, "The interpreter raises an error: -1 is no unsigned number."),
     Difference("tl.umulhi of signed integers", False, True, "The interpreter extends the sign; a GPU multiplies them "
