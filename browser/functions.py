@@ -543,7 +543,7 @@ def norm(x, dim=None, keepdim=False):
 
 
 def topk(x, k, dim=-1, largest=True, sorted=True):
-    return _Found(part.narrow(dim % x.ndim, 0, k) for part in sort(x, dim, descending=largest))
+    return _Found(part.narrow(dim % x.ndim, 0, k).clone() for part in sort(x, dim, descending=largest))
 
 
 def gather(x, dim, index):

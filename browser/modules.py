@@ -2,6 +2,7 @@
 """Put the model where ``import torch`` and ``import triton`` find it, and run files on it."""
 
 import contextlib
+import functools
 import linecache
 import math
 import os
@@ -131,6 +132,7 @@ def _triton() -> dict[str, types.ModuleType]:
     return {"triton": triton} | made
 
 
+@functools.cache
 def _modules() -> dict[str, types.ModuleType]:
     made = _torch() | _triton()
     for name, module in made.items():
