@@ -245,7 +245,7 @@ def backward(self, gradient=None, retain_graph=None):
 
     collect(self)
     for key, value in _backward([self], [gradient]).items():
-        if leaf := leaves.get(key):
+        if (leaf := leaves.get(key)) is not None:
             leaf.grad = value if leaf.grad is None else add_(leaf.grad, value)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compute with blocks: the values of kernels, Triton's ``tl.tensor``. Promotion, broadcasting and operators are its own.
+"""Compute with blocks: the values of kernels, ``tl.tensor``. Promotion, broadcasting and operators are Triton's.
 
 A Python number takes part as Triton's ``scalar``: it adopts the other operand's dtype where that is of no lower kind.
 A number that has been assigned to a name is a block without axes, whose dtype counts.
@@ -470,7 +470,9 @@ def shift_left(x, y):
 def shift_right(x, y):
     a, b = _whole_operands(x, y)
     width = a.dtype.int_bitwidth
-    return tensor([v >> (n if 0 <= n < width else width) for v, n in zip(a.data, b.data, strict=True)], a.dtype, a.shape)
+    return tensor(
+        [v >> (n if 0 <= n < width else width) for v, n in zip(a.data, b.data, strict=True)], a.dtype, a.shape
+    )
 
 
 def _comparison(compute):
@@ -479,7 +481,6 @@ def _comparison(compute):
         return tensor(list(map(compute, a.data, b.data)), int1, a.shape)
 
     return apply
-
 
 
 def either(x, y, compute):

@@ -107,7 +107,9 @@ def arange(*ends, dtype=None):
 
 @creates
 def linspace(start, end, steps, *, dtype=None):
-    return tensor([start + (end - start) * i / builtins.max(steps - 1, 1) for i in range(steps)], dtype=dtype or float32)
+    return tensor(
+        [start + (end - start) * i / builtins.max(steps - 1, 1) for i in range(steps)], dtype=dtype or float32
+    )
 
 
 @creates
@@ -354,7 +356,11 @@ isfinite, logical_not = _test(math.isfinite), _test(operator.not_)
 
 
 def bitwise_not(x):
-    return logical_not(x) if x.dtype is bool_ else made(x.dtype.of.round(map(operator.invert, x.values())), x.dtype, x.shape)
+    return (
+        logical_not(x)
+        if x.dtype is bool_
+        else made(x.dtype.of.round(map(operator.invert, x.values())), x.dtype, x.shape)
+    )
 
 
 def clamp(x, min=None, max=None):
@@ -531,7 +537,9 @@ def unique(x):
 def nonzero(x):
     steps = layout.strides_of(x.shape)
     at = [i for i, v in enumerate(x.values()) if v]
-    return tensor([[i // s % n for s, n in zip(steps, x.shape, strict=True)] for i in at], dtype=int64).reshape(-1, x.ndim)
+    return tensor([[i // s % n for s, n in zip(steps, x.shape, strict=True)] for i in at], dtype=int64).reshape(
+        -1, x.ndim
+    )
 
 
 def roll(x, shifts, dims=None):
@@ -545,12 +553,16 @@ def norm(x, dim=None, keepdim=False):
 
 
 def topk(x, k, dim=-1, largest=True, sorted=True):
-    return _Found(part.narrow(dim % x.ndim, 0, k) for part in sort(x, dim, descending=largest))
+    return _Found(part.narrow(dim % x.ndim, 0, k).clone() for part in sort(x, dim, descending=largest))
 
 
 def gather(x, dim, index):
     dim %= x.ndim
-    parts = zip(layout.lines(x.values(), tuple(x.shape), dim), layout.lines(index.values(), tuple(index.shape), dim), strict=True)
+    parts = zip(
+        layout.lines(x.values(), tuple(x.shape), dim),
+        layout.lines(index.values(), tuple(index.shape), dim),
+        strict=True,
+    )
     picked = [[values[i] for i in at] for values, at in parts]
     return made(layout.from_lines(picked, tuple(index.shape), dim), x.dtype, index.shape)
 
@@ -614,7 +626,11 @@ def pad(x, widths, mode="constant", value=None):
         if x.numel():
             x = _along(x, dim, lambda part, left=left, right=right: left + part + right)
         else:
-            x = full([n + len(left) + len(right) if a == x.ndim + dim else n for a, n in enumerate(x.shape)], fill, dtype=x.dtype)
+            x = full(
+                [n + len(left) + len(right) if a == x.ndim + dim else n for a, n in enumerate(x.shape)],
+                fill,
+                dtype=x.dtype,
+            )
     return x
 
 
@@ -667,7 +683,9 @@ def equal(a, b):
 def isclose(a, b, rtol=1e-5, atol=1e-8, equal_nan=False):
     (left, right), shape = _together(float64, a, b)
     close = [
-        m == n or (equal_nan and m != m and n != n) or (math.isfinite(n) and builtins.abs(m - n) <= atol + rtol * builtins.abs(n))
+        m == n
+        or (equal_nan and m != m and n != n)
+        or (math.isfinite(n) and builtins.abs(m - n) <= atol + rtol * builtins.abs(n))
         for m, n in zip(left, right, strict=True)
     ]
     return made(close, bool_, shape)
@@ -680,7 +698,9 @@ def allclose(a, b, rtol=1e-5, atol=1e-8, equal_nan=False):
 TOLERANCES = {"float16": (1e-3, 1e-5), "bfloat16": (1.6e-2, 1e-5), "float32": (1.3e-6, 1e-5), "float64": (1e-7, 1e-7)}
 
 
-def assert_close(actual, expected, *, rtol=None, atol=None, equal_nan=False, check_dtype=True, check_device=True, msg=None):
+def assert_close(
+    actual, expected, *, rtol=None, atol=None, equal_nan=False, check_dtype=True, check_device=True, msg=None
+):
     if not isinstance(actual, Tensor):
         actual, expected = tensor(actual), tensor(expected)
     if actual.shape != expected.shape:
@@ -698,13 +718,14 @@ def assert_close(actual, expected, *, rtol=None, atol=None, equal_nan=False, che
 # The same as methods and operators
 
 METHODS = [
-    "abs", "add", "amax", "amin", "argmax", "argmin", "ceil", "clamp", "cos", "count_nonzero", "cumprod", "cumsum", "div",
-    "eq", "equal", "exp", "exp2", "flip", "floor", "gather", "ge", "gt", "index_fill", "index_select", "isfinite",
-    "isinf", "isnan", "le", "log", "log2", "logsumexp", "lt", "masked_fill", "masked_select", "matmul", "max", "maximum",
-    "mean", "min", "minimum", "mul", "ne", "neg", "pow", "prod", "reciprocal", "relu", "remainder", "repeat_interleave",
-    "round", "rsqrt", "sigmoid", "sign", "sin", "softmax", "log_softmax", "sort", "sqrt", "square", "std", "sub", "sum", "tanh",
-    "topk", "tril", "triu", "var", "logical_not", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "isclose",
-    "allclose", "erf", "outer", "argsort", "unique", "nonzero", "roll", "norm",
+    "abs", "add", "allclose", "amax", "amin", "argmax", "argmin", "argsort", "bitwise_and", "bitwise_not",
+    "bitwise_or", "bitwise_xor", "ceil", "clamp", "cos", "count_nonzero", "cumprod", "cumsum", "div", "eq", "equal",
+    "erf", "exp", "exp2", "flip", "floor", "gather", "ge", "gt", "index_fill", "index_select", "isclose",
+    "isfinite", "isinf", "isnan", "le", "log", "log2", "log_softmax", "logical_not", "logsumexp", "lt",
+    "masked_fill", "masked_select", "matmul", "max", "maximum", "mean", "min", "minimum", "mul", "ne", "neg",
+    "nonzero", "norm", "outer", "pow", "prod", "reciprocal", "relu", "remainder", "repeat_interleave", "roll",
+    "round", "rsqrt", "sigmoid", "sign", "sin", "softmax", "sort", "sqrt", "square", "std", "sub", "sum", "tanh",
+    "topk", "tril", "triu", "unique", "var",
 ]  # fmt: skip
 SYMBOLS = {
     "add": add, "sub": sub, "mul": mul, "truediv": div, "floordiv": floor_divide, "mod": remainder, "pow": pow,
@@ -722,7 +743,8 @@ for _name, _function in SYMBOLS.items():
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     setattr(Tensor, f"__{_name}__", globals()[_name])
 for _name in ("add", "sub", "mul", "div", "clamp", "masked_fill", "exp", "relu", "sigmoid"):
-    setattr(Tensor, f"{_name}_", lambda self, *a, of=globals()[_name], **k: self.copy_(of(self, *a, **k)))
+    _function = globals()[_name]
+    setattr(Tensor, f"{_name}_", lambda self, *a, of=_function, **k: self.copy_(of(self, *a, **k)))
 for _name in ("cat", "stack", "where", "linear", "silu", "gelu", "pad", "lerp"):
     globals()[_name].__name__ = _name
     globals()[_name] = tracked(globals()[_name])
@@ -733,7 +755,9 @@ Tensor.scatter_add_ = scatter_add_
 Tensor.new_empty = lambda self, *size, dtype=None, **options: empty(*size, dtype=dtype or self.dtype, **options)
 Tensor.new_zeros = lambda self, *size, dtype=None, **options: zeros(*size, dtype=dtype or self.dtype, **options)
 Tensor.new_ones = lambda self, *size, dtype=None, **options: ones(*size, dtype=dtype or self.dtype, **options)
-Tensor.new_full = lambda self, size, value, dtype=None, **options: full(size, value, dtype=dtype or self.dtype, **options)
+Tensor.new_full = lambda self, size, value, dtype=None, **options: full(
+    size, value, dtype=dtype or self.dtype, **options
+)
 Tensor.new_tensor = lambda self, data, dtype=None, **options: tensor(data, dtype=dtype or self.dtype, **options)
 Tensor.repeat = lambda self, *sizes: _repeated(self, flat(sizes))
 

@@ -317,7 +317,7 @@ def squeeze(x, dim):
 
 
 def unsqueeze(x, dim):
-    return reshape(x, x.shape[:dim] + (1,) + x.shape[unwrap(dim) :])
+    return reshape(x, (*x.shape[:dim], 1, *x.shape[unwrap(dim) :]))
 
 
 def broadcast_to(input, *shape):
@@ -687,6 +687,8 @@ def _atomic(name, change, floats=()):
 
 
 atomic_add = _atomic("add", operator.add, ("fp16", "bf16", "fp32", "fp64"))
+
+
 def _by_bits(better):
     """Choose of two floats as Triton does, by their bits: as integers, unsigned and the other way round if negative."""
 

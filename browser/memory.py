@@ -167,7 +167,9 @@ class Memory:
         view = allocation.view(of.code)
         active = index if mask is None else [i for i, on in zip(index, mask, strict=True) if on]
         holes = allocation.elements
-        fits = not active or (min(active) >= 0 and max(active) < len(view) and (holes is None or holes.issuperset(active)))
+        fits = not active or (
+            min(active) >= 0 and max(active) < len(view) and (holes is None or holes.issuperset(active))
+        )
         outside = []
         if not fits:
             held = range(len(view)) if holes is None else holes
@@ -218,7 +220,7 @@ class Memory:
                     view[i] = value
 
     def update(self, pointers, values: list, mask: list | None, change) -> list:
-        """Replace what each lane points to by ``change(old, value)``, one lane after the other; return what was there."""
+        """Replace what each lane points to by ``change(old, value)``, lane by lane; return what was there."""
         of, olds = pointers.dtype.element_ty, []
         view, index, on, _ = self._access("atomic", pointers, mask)
         for i, value, m in zip(index, values, on or [True] * len(index), strict=True):

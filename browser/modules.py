@@ -2,6 +2,7 @@
 """Put the model where ``import torch`` and ``import triton`` find it, and run files on it."""
 
 import contextlib
+import functools
 import linecache
 import math
 import os
@@ -62,10 +63,26 @@ def _iinfo(of):
 
 def _torch() -> dict[str, types.ModuleType]:
     plain = {name: value for name, value in vars(functions).items() if callable(value) and not name.startswith("_")}
-    for name in ("all_", "any_", "Tensor", "Size", "tensor", "torch_dtype", "add_", "sub_", "tracked", "convert", "accumulate", "device_of", "fresh", "made", "flat"):
+    for name in (
+        "all_",
+        "any_",
+        "Tensor",
+        "Size",
+        "tensor",
+        "torch_dtype",
+        "add_",
+        "sub_",
+        "tracked",
+        "convert",
+        "accumulate",
+        "device_of",
+        "fresh",
+        "made",
+        "flat",
+    ):
         plain.pop(name, None)
-    views = ("reshape", "permute", "transpose", "flatten", "unsqueeze", "squeeze", "split", "chunk", "movedim", "unbind",
-             "unflatten", "clone", "t", "is_floating_point", "numel")  # fmt: skip
+    views = ("reshape", "permute", "transpose", "flatten", "unsqueeze", "squeeze", "split", "chunk", "movedim",
+             "unbind", "unflatten", "clone", "t", "is_floating_point", "numel")  # fmt: skip
     plain |= {name: getattr(tensor.Tensor, name) for name in views}
     numbers = {"inf": math.inf, "nan": math.nan, "pi": math.pi, "e": math.e, "strided": "torch.strided"}
     dtypes_ = {**tensor.DTYPES, **{short: tensor.DTYPES[name] for short, name in tensor.ALIASES.items()}}
@@ -131,6 +148,7 @@ def _triton() -> dict[str, types.ModuleType]:
     return {"triton": triton} | made
 
 
+@functools.cache
 def _modules() -> dict[str, types.ModuleType]:
     made = _torch() | _triton()
     for name, module in made.items():

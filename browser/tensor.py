@@ -24,7 +24,14 @@ class torch_dtype:
 DTYPES = {of.label: torch_dtype(of.label, of) for of in dtypes.ALL if of is not dtypes.int1}
 DTYPES["bool"] = torch_dtype("bool", dtypes.int1)
 bool_, int64, float32, float64 = (DTYPES[name] for name in ("bool", "int64", "float32", "float64"))
-ALIASES = {"float": "float32", "double": "float64", "half": "float16", "int": "int32", "long": "int64", "short": "int16"}
+ALIASES = {
+    "float": "float32",
+    "double": "float64",
+    "half": "float16",
+    "int": "int32",
+    "long": "int64",
+    "short": "int16",
+}
 
 
 class device:
@@ -220,8 +227,8 @@ class Tensor:
         shape = filled_in(shape, self.numel())
         strides = self._strides_as(shape)
         if strides is None:
-            raise RuntimeError("view size is not compatible with input tensor's size and stride (at least one dimension "
-                               "spans across two contiguous subspaces). Use .reshape(...) instead.")  # fmt: skip
+            raise RuntimeError("view size is not compatible with input tensor's size and stride (at least one "
+                               "dimension spans across two contiguous subspaces). Use .reshape(...) instead.")  # fmt: skip
         return self._view(shape, strides)
 
     def _strides_as(self, shape):
@@ -277,8 +284,8 @@ class Tensor:
         shape = [n if n != -1 else self.shape[i - missing] for i, n in enumerate(shape)]
         for i, size in enumerate(self.shape):
             if size not in (1, shape[i + missing]):
-                raise RuntimeError(f"The expanded size of the tensor ({shape[i + missing]}) must match the existing size "
-                                   f"({size}) at non-singleton dimension {i + missing}.")  # fmt: skip
+                raise RuntimeError(f"The expanded size of the tensor ({shape[i + missing]}) must match the existing "
+                                   f"size ({size}) at non-singleton dimension {i + missing}.")  # fmt: skip
         strides = [0 if n == 1 and shape[i + missing] != 1 else s
                    for i, (n, s) in enumerate(zip(self.shape, self.strides, strict=True))]  # fmt: skip
         return self._view(shape, [0] * missing + strides)

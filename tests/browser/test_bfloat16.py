@@ -27,6 +27,10 @@ def test_rounding_is_to_the_nearest_ties_to_even(values):
     for name in ("bfloat16", "float16", "float64"):
         got = cast(block(exact), KINDS[name]).data
         assert modeled.same(got, exact.to(getattr(torch, name)).tolist()), (name, values)
+    ends = [0x3F808000, 0x3F818000, 0x3F818001, 0x3F807FFF, 0x7F7FFFFF, 0xBF808000, 0x00008000, 0x477FF000, 0x38801000]
+    ties = torch.tensor([bits - (bits >> 31 << 32) for bits in ends], dtype=torch.int32).view(torch.float32)
+    for name in ("bfloat16", "float16"):
+        assert modeled.same(cast(block(ties), KINDS[name]).data, ties.to(getattr(torch, name)).tolist())
     near = torch.tensor(values, dtype=torch.float64) * (1 + 2.0**-30)
     assert modeled.same(cast(block(near), dtypes.float32).data, near.float().tolist())
 

@@ -41,7 +41,11 @@ def test_what_is_not_modeled_says_so(name):
         ("triton.compile", NotImplementedError, "triton.compile is not modeled in the browser"),
         ("torch.zeros(3, colour=1)", TypeError, "unexpected keyword argument 'colour'"),
         ("torch.zeros(3, device='cuda')", AssertionError, "Torch not compiled with CUDA enabled"),
-        ("x = torch.ones(3, requires_grad=True); (x * x).sum().backward()", NotImplementedError, "gradient of torch's sum"),
+        (
+            "x = torch.ones(3, requires_grad=True); (x * x).sum().backward()",
+            NotImplementedError,
+            "gradient of torch's sum",
+        ),
     ],
 )
 def test_asking_for_more_raises_an_error_that_names_it(code, error, message):

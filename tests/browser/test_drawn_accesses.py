@@ -51,8 +51,12 @@ def kernels(draw):
     masked = draw(st.booleans())
     text = KERNEL.format(
         shift=draw(st.sampled_from(["", "", "", " - 1", " + 1"])),
-        mask=draw(st.sampled_from(["offsets < columns"] * 3 + ["offsets <= columns", "(offsets < columns) & (offsets > 1)"])),
-        loaded=draw(st.sampled_from([", mask=mask", ", mask=mask, other=0", ", mask=mask, other=-5"])) if masked else "",
+        mask=draw(
+            st.sampled_from(["offsets < columns"] * 3 + ["offsets <= columns", "(offsets < columns) & (offsets > 1)"])
+        ),
+        loaded=draw(st.sampled_from([", mask=mask", ", mask=mask, other=0", ", mask=mask, other=-5"]))
+        if masked
+        else "",
         change=draw(st.sampled_from(CHANGES)),
         stored=draw(st.sampled_from([", mask=mask"] * 4 + [""])),
         atomic=draw(st.sampled_from(ATOMICS)),
@@ -81,7 +85,11 @@ def test_a_drawn_kernel_touches_the_same_memory(tmp_path_factory, kernel, dtype,
     path = tmp_path_factory.getbasetemp() / "accesses.py"
     path.write_text(text)
     grid = rows, -(-columns // block)
-    x, out, sums = numbers(rows, columns, dtype, layout), torch.zeros(rows, columns, dtype=dtype), torch.zeros(8, dtype=dtype)
+    x, out, sums = (
+        numbers(rows, columns, dtype, layout),
+        torch.zeros(rows, columns, dtype=dtype),
+        torch.zeros(8, dtype=dtype),
+    )
     sizes = rows, columns, *x.stride()
 
     arena = Arena(fill)
@@ -100,12 +108,17 @@ def test_a_drawn_kernel_touches_the_same_memory(tmp_path_factory, kernel, dtype,
         ours = [modeled.modeled(t) for t in (x, out, sums)]
         browser.load(text, str(path))["kernel"][grid](*ours, *sizes, BLOCK=block)
     (launch,) = MEMORY.launches
-    got = [(a.program, a.op, a.line, a.name, a.offsets, a.mask or [True] * len(a.offsets), a.outside) for a in launch.accesses]
+    got = [
+        (a.program, a.op, a.line, a.name, a.offsets, a.mask or [True] * len(a.offsets), a.outside)
+        for a in launch.accesses
+    ]
     if dtype.is_floating_point:  # of which Triton makes two, one for each sign
         got, wanted = ([access for access in accesses if access[1] != "atomic"] for accesses in (got, wanted))
     assert got == wanted, text
     for mine, other in zip(ours, theirs, strict=True):
-        assert modeled.same(mine.values(), other.flatten().tolist()), f"{text}\n{mine.values()} {other.flatten().tolist()}"
+        assert modeled.same(mine.values(), other.flatten().tolist()), (
+            f"{text}\n{mine.values()} {other.flatten().tolist()}"
+        )
 
 
 @pytest.fixture(autouse=True)

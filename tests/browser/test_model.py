@@ -150,7 +150,9 @@ def test_an_unchanged_text_runs_alone_in_any_python():
     """As in the browser, where torch, Triton and NumPy are not: by exec, with the text known to nobody else."""
     code = "import sys; sys.path[:] = [p for p in sys.path if 'site-packages' not in p]; import browser; browser.install()\n"
     code += f"text = {(ROOT / 'snippets/start/first_kernel.py').read_text('utf-8')!r}\n"
-    code += "exec(compile(text, 'first_kernel.py', 'exec'), {'__name__': '__main__'}); assert 'numpy' not in sys.modules"
+    code += (
+        "exec(compile(text, 'first_kernel.py', 'exec'), {'__name__': '__main__'}); assert 'numpy' not in sys.modules"
+    )
     done = subprocess.run([sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{code}"],
                           capture_output=True, text=True, timeout=60)  # fmt: skip
     assert (done.stdout, done.stderr) == ("[0, 101, 202, 303, 404, 505, 606, 707, 808, 909]\n", "")
