@@ -15,6 +15,7 @@ from functools import partial
 from .dtypes import dtype
 
 ALIGNED, GUARD = 512, 1 << 16  # bytes: of an allocation's address; between two allocations, at least
+LARGEST = 1 << 28  # bytes of a tensor
 POISON = 0xFF  # a NaN of each floating-point type
 WORDS = {"load": "reads", "store": "writes", "atomic": "changes"}
 
@@ -130,6 +131,8 @@ class Memory:
 
     def fresh(self, size: int) -> Allocation:
         """Allocate bytes that nobody has written yet."""
+        if size > LARGEST:
+            raise MemoryError(f"{size:,} bytes are more than a browser's Python should take: {LARGEST:,}")
         return self.allocate(bytearray(bytes([self.fill]) * size))
 
     def find(self, address: int) -> Allocation | None:

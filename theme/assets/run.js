@@ -50,7 +50,7 @@ class Runner {
     this.reset = button("Reset", this.again);
     this.stop = button("Stop", this.end);
     this.reset.hidden = this.stop.hidden = true;
-    this.state = make("span", { className: "run__state", role: "status" });
+    this.state = make("span", { className: "run__state", role: "status", textContent: "Here, in your browser. No GPU needed." });
     this.bar = make("div", { className: "run__bar" }, this.go, this.edit, this.reset, this.stop, this.state);
     this.result = make("div", { className: "run__result", tabIndex: -1 });
     this.result.hidden = true;
@@ -86,6 +86,7 @@ class Runner {
         view.lineNumbers(), commands.history(), view.drawSelection(), language.indentOnInput(), language.bracketMatching(),
         language.indentUnit.of("    "), EditorState.tabSize.of(4), python(), language.syntaxHighlighting(colors),
         keymap.of([{ key: "Mod-Enter", run: () => (this.run(), true) }, ...commands.defaultKeymap, ...commands.historyKeymap]),
+        matchMedia("(max-width: 40em)").matches ? EditorView.lineWrapping : [],
         EditorView.contentAttributes.of({ "aria-label": "The code, to be edited" }),
         EditorView.updateListener.of(({ docChanged }) => docChanged && this.keep(this.text)),
       ],
@@ -156,11 +157,11 @@ class Runner {
 
   ran({ error, troubles, more, pictures, shown, launches }, took) {
     if (error) this.say(error, "wrong");
-    for (const trouble of troubles) this.say(trouble, "wrong");
-    if (more) this.say(`… and ${more} more like it`, "wrong");
+    if (troubles.length) this.say([...troubles, ...(more ? [`… and ${more} more`] : [])].join("\n\n"), "wrong");
     if (pictures.length) this.show(pictures, shown);
     const what = launches ? `, ${launches} launch${launches > 1 ? "es" : ""}` : "";
-    this.done(`${error ? "It raised an error" : troubles.length ? "Ran, out of bounds" : "Ran"} in ${took}${what}, in your browser.`);
+    const how = error ? ", and raised an error" : troubles.length ? ", and went out of bounds" : "";
+    this.done(`Ran in your browser: ${took}${what}${how}.`);
   }
 
   /** The last launch, one line of the kernel at a time. */
@@ -187,7 +188,7 @@ class Runner {
       const done = this.box.parentElement.querySelector("button.exercise__done[aria-pressed=false]");
       if (done) done.click();
     }
-    this.done(`Checked in ${took}, in your browser.`);
+    this.done(`Checked in your browser: ${took}.`);
   }
 }
 
@@ -200,6 +201,7 @@ async function styles() {
     { tag: [tags.function(tags.variableName), tags.function(tags.definition(tags.variableName))], color: color("function") },
     { tag: [tags.string, tags.special(tags.string)], color: color("string") },
     { tag: [tags.number, tags.bool, tags.null], color: color("number") },
+    { tag: tags.meta, color: color("keyword") },
     { tag: tags.comment, color: color("comment") },
     { tag: [tags.operator, tags.punctuation], color: color("operator") },
   ];
