@@ -11,9 +11,10 @@ import operator
 from itertools import accumulate
 
 from . import layout
+from .arithmetic import exp, fdiv, maximum, minimum
 from .block import cast, tensor, to_tensor, unwrap
 from .dtypes import bfloat16, dtype, float16, float32, int32, uint32
-from .language import axis_of, expand_dims, maximum, minimum
+from .language import axis_of, expand_dims
 
 __all__ = [
     "argmax", "argmin", "associative_scan", "bitonic_merge", "cumprod", "cumsum", "flip", "histogram", "max", "min",
@@ -159,8 +160,6 @@ xor_sum, reduce_or = _bits("xor_sum", operator.xor), _bits("reduce_or", operator
 
 
 def softmax(x, dim=None, keep_dims=False, ieee_rounding=False):
-    from .language import exp, fdiv
-
     dim = 0 if dim is None else dim
     numerator = exp(x - max(x, dim, keep_dims=keep_dims))
     return fdiv(numerator, sum(numerator, dim, keep_dims=keep_dims))
