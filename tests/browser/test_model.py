@@ -166,10 +166,11 @@ def test_it_is_quick_enough_to_wait_for(model, what, limit):
     if what == "add":
         function, size = model(ADD, "add.py")["add"], 100_000
     else:
-        function, size = model("@triton.jit\ndef kernel(a, b, c):\n    i = tl.arange(0, 64)\n"
+        text = ("@triton.jit\ndef kernel(a, b, c):\n    i = tl.arange(0, 64)\n"
                                "    at = i[:, None] * 64 + i[None, :]\n"
                                "    tl.store(c + at, tl.dot(tl.load(a + at), tl.load(b + at), None, 'ieee'))\n"
-                               "def product(a, b):\n    kernel[(1,)](a, b, torch.empty(64, 64))\n")["product"], 4096  # fmt: skip
+                               "def product(a, b):\n    kernel[(1,)](a, b, torch.empty(64, 64))\n")  # fmt: skip
+        function, size = model(text)["product"], 4096
     import torch
 
     x = torch.tensor([random.random() for _ in range(size)])
