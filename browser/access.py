@@ -6,23 +6,8 @@ import math
 import operator
 from struct import pack, unpack
 
-from . import memory
-from .block import (
-    OPERATORS,
-    add,
-    broadcast,
-    tensor,
-    unwrap,
-)  # fmt: skip
-from .block import (
-    broadcast_to as _broadcast_to,
-)
-from .block import (
-    cast as _cast,
-)
-from .block import (
-    to_tensor as _to_tensor,
-)
+from . import block, memory
+from .block import OPERATORS, add, broadcast, tensor, unwrap
 from .dtypes import bfloat16, float16, int1, int64
 
 __all__ = [
@@ -36,13 +21,10 @@ MEMBERS = [
 ]  # fmt: skip
 
 
-# Memory
-
-
 def _mask(pointer, mask):
     if mask is None:
         return pointer, None
-    mask = _to_tensor(mask)
+    mask = block.to_tensor(mask)
     if not pointer.shape and mask.shape:
         raise ValueError("Mask argument cannot be block type if pointer argument is not a block")
     return broadcast(pointer, mask) if pointer.shape else (pointer, mask)
@@ -65,21 +47,21 @@ def load(pointer, mask=None, other=None, boundary_check=(), padding_option="", c
                          "use block pointers (defined by `make_block_ptr`) instead")  # fmt: skip
     pointer, mask = _mask(pointer, mask)
     if other is not None:
-        other = _to_tensor(other)
+        other = block.to_tensor(other)
         if other.shape and not pointer.shape:
             raise ValueError("Other argument cannot be block type if pointer argument is not a block")
         pointer, other = broadcast(pointer, other) if pointer.shape else (pointer, other)
-        other = _cast(other, pointer.dtype.element_ty).data
+        other = block.cast(other, pointer.dtype.element_ty).data
     got = memory.load(pointer, None if mask is None else _truth(mask), other)
     return tensor(got, pointer.dtype.element_ty, pointer.shape)
 
 
 def _truth(mask: tensor) -> list:
-    return mask.data if mask.dtype.is_bool() else _cast(mask, int1).data
+    return mask.data if mask.dtype.is_bool() else block.cast(mask, int1).data
 
 
 def store(pointer, value, mask=None, boundary_check=(), cache_modifier="", eviction_policy=""):
-    value, mask = _to_tensor(value), unwrap(mask)
+    value, mask = block.to_tensor(value), unwrap(mask)
     if isinstance(pointer, BlockPointer):
         return pointer.store(value, boundary_check)
     if not isinstance(pointer, tensor) or not pointer.dtype.is_ptr():
@@ -88,7 +70,7 @@ def store(pointer, value, mask=None, boundary_check=(), cache_modifier="", evict
         raise ValueError("`boundary_check` argument is not supported for storing a tensor of pointers or storing a "
                          "scalar. Because the compiler does not know the boundary; please use block pointers "
                          "(defined by `make_block_ptr`) instead")  # fmt: skip
-    mask = None if mask is None else _to_tensor(mask)
+    mask = None if mask is None else block.to_tensor(mask)
     if not pointer.shape:
         if value.shape:
             raise ValueError("Value argument cannot be block type if pointer argument is not a block")
@@ -104,12 +86,12 @@ def store(pointer, value, mask=None, boundary_check=(), cache_modifier="", evict
             raise ValueError(f"Expected pointer argument to have shape {pointer.shape} but got {shape}")
     if mask is not None and not mask.dtype.is_bool():
         raise ValueError("Mask must have boolean scalar type")
-    memory.store(pointer, _cast(value, pointer.dtype.element_ty).data, None if mask is None else mask.data)
+    memory.store(pointer, block.cast(value, pointer.dtype.element_ty).data, None if mask is None else mask.data)
 
 
 def _atomic(name, change, floats=()):
     def apply(pointer, val, mask=None, sem=None, scope=None):
-        val, mask = _to_tensor(val), unwrap(mask)
+        val, mask = block.to_tensor(val), unwrap(mask)
         if not pointer.dtype.is_ptr():
             raise ValueError(f"Pointer argument of store instruction is {pointer.type!r}")
         of = pointer.dtype.element_ty
@@ -117,11 +99,11 @@ def _atomic(name, change, floats=()):
             raise ValueError(f"atomic_{name} does not support {of}")
         if of.is_floating() and of.name not in floats:
             raise TypeError(f"atomic_{name} not supported for dtype {of}")
-        mask = None if mask is None else _to_tensor(mask)
+        mask = None if mask is None else block.to_tensor(mask)
         if pointer.shape:
-            val = _broadcast_to(val, pointer.shape)
-            mask = None if mask is None else _broadcast_to(mask, pointer.shape)
-        olds = memory.update(pointer, _cast(val, of).data, None if mask is None else _truth(mask), change)
+            val = block.broadcast_to(val, pointer.shape)
+            mask = None if mask is None else block.broadcast_to(mask, pointer.shape)
+        olds = memory.update(pointer, block.cast(val, of).data, None if mask is None else _truth(mask), change)
         return tensor(olds, of, pointer.shape)
 
     return apply
@@ -156,9 +138,9 @@ def atomic_cas(pointer, cmp, val, sem=None, scope=None):
     of = pointer.dtype.element_ty
     if of.primitive_bitwidth not in (16, 32, 64):
         raise ValueError("atomic_cas only supports elements with width {16, 32, 64}")
-    cmp, val = (_cast(_to_tensor(v), of) for v in (cmp, val))
+    cmp, val = (block.cast(block.to_tensor(v), of) for v in (cmp, val))
     if pointer.shape:
-        cmp, val = (_broadcast_to(v, pointer.shape) for v in (cmp, val))
+        cmp, val = (block.broadcast_to(v, pointer.shape) for v in (cmp, val))
     pairs = list(zip(cmp.data, val.data, strict=True))
     olds = memory.update(pointer, pairs, None, lambda old, pair: pair[1] if old == pair[0] else old)
     return tensor(olds, of, pointer.shape)
@@ -196,7 +178,7 @@ class _Tiles:
             if axis in checked:
                 inside = tensor([0 <= p < size for p in places], int1, shape)
                 mask = inside if mask is None else OPERATORS["and"](mask, inside)
-        return ptrs, mask if mask is None else _broadcast_to(mask, self.block_shape)
+        return ptrs, mask if mask is None else block.broadcast_to(mask, self.block_shape)
 
     def read(self, offsets, checked, padding):
         ptrs, mask = self.pointers(offsets, checked)
@@ -215,7 +197,7 @@ class BlockPointer(_Tiles):
 
     def store(self, value, boundary_check=()):
         ptrs, mask = self.pointers(self.offsets, [unwrap(a) for a in boundary_check])
-        store(ptrs, value if value.shape else _broadcast_to(value, self.block_shape), mask)
+        store(ptrs, value if value.shape else block.broadcast_to(value, self.block_shape), mask)
 
 
 def make_block_ptr(base, shape, strides, offsets, block_shape, order):
@@ -245,7 +227,7 @@ class tensor_descriptor(_Tiles):
                              f"{self.block_shape[-1]} * {size} = {bytes_} bytes")  # fmt: skip
         if self.steps[-1] != 1:
             raise ValueError(f"Tensor descriptor last dim must be 1 but got {self.steps[-1]}")
-        assert _cast(base, int64).data[0] % 16 == 0, "base must be 16-byte aligned"
+        assert block.cast(base, int64).data[0] % 16 == 0, "base must be 16-byte aligned"
         assert all(step * size % 16 == 0 for step in self.steps[:-1]), "stride must be 16-byte aligned"
         self.shape, self.strides = ([tensor([n], int64) for n in of] for of in (self.sizes, self.steps))
 

@@ -7,24 +7,8 @@ import operator
 from array import array
 from itertools import repeat
 
-from .block import (
-    PropagateNan,
-    add,
-    broadcast,
-    mul,
-    negative,
-    operands,
-    quotients,
-    tensor,
-    truediv,
-    unwrap,
-)  # fmt: skip
-from .block import (
-    cast as _cast,
-)
-from .block import (
-    to_tensor as _to_tensor,
-)
+from . import block
+from .block import PropagateNan, add, broadcast, mul, negative, operands, quotients, tensor, truediv, unwrap
 from .dtypes import bfloat16, float32, float64, int1, int8, int32, int64
 
 __all__ = [
@@ -38,14 +22,11 @@ MEMBERS = [
 BITS = {"tf32": 0xFFFFE000}  # of a float32, those that a GPU's matrix units keep of it
 
 
-# Elementwise
-
-
 def where(condition, x, y):
-    condition = _cast(_to_tensor(condition), int1)
+    condition = block.cast(block.to_tensor(condition), int1)
     x, y = operands(x, y, True, True)
     if x.dtype.is_ptr() and x.dtype.origin != y.dtype.origin:
-        x, y = (_cast(_cast(p, int64), p.dtype) for p in (x, y))  # as addresses
+        x, y = (block.cast(block.cast(p, int64), p.dtype) for p in (x, y))  # as addresses
     if condition.shape:
         condition, x = broadcast(condition, x)
         x, y = broadcast(x, y)
@@ -56,8 +37,8 @@ def where(condition, x, y):
 
 
 def _widened(x):
-    x = _to_tensor(x)
-    return _cast(x, float32) if x.dtype == bfloat16 else x
+    x = block.to_tensor(x)
+    return block.cast(x, float32) if x.dtype == bfloat16 else x
 
 
 def _extreme(better):
@@ -106,7 +87,7 @@ def _unary(name, compute, at=lambda value: math.nan, dtypes=("fp32", "fp64")):
 
     def apply(x):
         _only(dtypes, x)
-        x = _to_tensor(x)
+        x = block.to_tensor(x)
         try:
             data = x.dtype.round(map(compute, x.data))
         except (ValueError, OverflowError, ZeroDivisionError):
@@ -126,7 +107,7 @@ def _rounded_reciprocal(root):
 
     def apply(x):
         _only(("fp32", "fp64"), x)
-        roots = root(_to_tensor(x))
+        roots = root(block.to_tensor(x))
         return tensor(roots.dtype.round(quotients([1.0] * len(roots.data), roots.data)), roots.dtype, roots.shape)
 
     return apply
@@ -147,7 +128,7 @@ tanh = _unary("tanh", math.tanh)
 
 
 def abs(x):
-    x = _to_tensor(x)
+    x = block.to_tensor(x)
     return tensor(x.dtype.round(map(builtins.abs, x.data)), x.dtype, x.shape)
 
 
@@ -156,10 +137,12 @@ def sigmoid(x):
 
 
 def fdiv(x, y, ieee_rounding=False):
-    x, y = _to_tensor(x), _to_tensor(y)
+    x, y = block.to_tensor(x), block.to_tensor(y)
     if not x.dtype.is_floating() or not y.dtype.is_floating():
         raise TypeError("both operands of fdiv must have floating scalar type")
-    return truediv(x, y)
+    x, y = broadcast(x, y)  # and no promotion: float16 stays float16
+    wide = max(x.dtype, y.dtype, key=lambda of: of.size)
+    return tensor(x.dtype.round(wide.round(quotients(x.data, y.data))), x.dtype, x.shape)
 
 
 def _only(names, *operands):
@@ -170,17 +153,17 @@ def _only(names, *operands):
 
 def div_rn(x, y):
     _only(("fp32",), x, y)
-    return truediv(*operands(_to_tensor(x), _to_tensor(y)))
+    return truediv(*operands(block.to_tensor(x), block.to_tensor(y)))
 
 
 def fma(x, y, z):
     """Multiply and add; rounded in between, too, as Triton's interpreter does."""
-    return add(mul(_to_tensor(x), _to_tensor(y)), _to_tensor(z))
+    return add(mul(block.to_tensor(x), block.to_tensor(y)), block.to_tensor(z))
 
 
 def umulhi(x, y):
     _only(("int32", "int64", "uint32", "uint64"), x, y)
-    a, b = operands(_to_tensor(x), _to_tensor(y))
+    a, b = operands(block.to_tensor(x), block.to_tensor(y))
     width = a.dtype.primitive_bitwidth
     mask = (1 << width) - 1
     high = [(m & mask) * (n & mask) >> width for m, n in zip(a.data, b.data, strict=True)]

@@ -5,28 +5,8 @@ import builtins
 import math
 import operator
 
-from . import layout, memory
-from .block import (
-    MAX_NUMEL,
-    add,
-    bitcast,
-    broadcast,
-    constant,
-    constexpr,
-    mul,
-    sub,
-    tensor,
-    unwrap,
-)  # fmt: skip
-from .block import (
-    broadcast_to as _broadcast_to,
-)
-from .block import (
-    cast as _cast,
-)
-from .block import (
-    to_tensor as _to_tensor,
-)
+from . import block, layout, memory
+from .block import MAX_NUMEL, add, broadcast, constant, constexpr, mul, sub, tensor, unwrap
 from .dtypes import int32
 
 __all__ = [
@@ -43,7 +23,7 @@ MEMBERS = [
 
 
 def to_tensor(x):
-    return _to_tensor(x)
+    return block.to_tensor(x)
 
 
 def sizes(shape) -> tuple[int, ...]:
@@ -107,7 +87,7 @@ def device_assert(cond, msg="", mask=None):
 
 
 def assume(cond):
-    assert all(_to_tensor(cond).data), "Assume failed"
+    assert all(block.to_tensor(cond).data), "Assume failed"
 
 
 def debug_barrier():
@@ -121,7 +101,7 @@ def device_print(prefix, *args, hex=False):
     if len(prefix) > 2 and not prefix.startswith(" "):
         prefix = " " + prefix
     x, y, z = memory.MEMORY.program
-    for value in map(_to_tensor, args):
+    for value in map(block.to_tensor, args):
         shown = [f"0x{v & (1 << value.dtype.primitive_bitwidth) - 1:02x}" for v in value.data] if hex else value
         print(f"({x}, {y}, {z}) {prefix} {shown}")
     if not args:
@@ -158,10 +138,10 @@ def full(shape, value, dtype):
     shape, value, dtype = sizes(shape), unwrap(value), unwrap(dtype)
     if isinstance(value, tensor):
         assert len(value.data) == 1, "only accepts size-1 tensor"
-        return tensor(_cast(value, dtype).data * math.prod(shape), dtype.scalar, shape)
+        return tensor(block.cast(value, dtype).data * math.prod(shape), dtype.scalar, shape)
     if value is None or not hasattr(dtype, "is_floating"):
         raise ValueError("dtype must be specified when value is not a tensor")
-    return _broadcast_to(constant(value, dtype), shape)
+    return block.broadcast_to(constant(value, dtype), shape)
 
 
 def zeros(shape, dtype):
@@ -173,21 +153,18 @@ def zeros_like(input):
 
 
 def cast(input, dtype, fp_downcast_rounding=None, bitcast=False):
-    x, to = _to_tensor(input), unwrap(dtype)
+    x, to = block.to_tensor(input), unwrap(dtype)
     if not hasattr(to, "scalar"):
         raise TypeError(f"{to} is no dtype of triton.language")
     if unwrap(bitcast):
-        return _bitcast(x, to)
+        return block.bitcast(x, to)
     mode, narrower = unwrap(fp_downcast_rounding), x.dtype.is_floating() and to.is_floating()
     if mode not in (None, "rtne", "rtz"):
         raise ValueError(f"Invalid rounding mode: {mode}. Supported rounding modes are 'rtne' and 'rtz'.")
     if mode and not (narrower and to.size < x.dtype.size):
         raise ValueError("fp_downcast_rounding should be set only for truncating fp conversions. "
                          f"Source scalar type is {x.dtype} and destination type is {to}")  # fmt: skip
-    return tensor(to.towards_zero(x.data), to, x.shape) if mode == "rtz" else _cast(x, to)
-
-
-_bitcast = bitcast
+    return tensor(to.towards_zero(x.data), to, x.shape) if mode == "rtz" else block.cast(x, to)
 
 
 def reshape(input, *shape, can_reorder=False):
@@ -212,7 +189,7 @@ def ravel(x, can_reorder=False):
 
 
 def expand_dims(input, axis):
-    x = _to_tensor(input)
+    x = block.to_tensor(input)
     axes = [unwrap(axis)] if isinstance(unwrap(axis), int) else [unwrap(a) for a in unwrap(axis)]
     rank = len(x.shape) + len(axes)
     axes = sorted(axis_of(a, rank) for a in axes)
@@ -234,7 +211,7 @@ def unsqueeze(x, dim):
 
 
 def broadcast_to(input, *shape):
-    return _broadcast_to(input, sizes(_listed(shape)))
+    return block.broadcast_to(input, sizes(_listed(shape)))
 
 
 def permute(input, *dims):

@@ -22,7 +22,7 @@ from . import (
     philox,
     reductions,
     tensor,
-)
+)  # fmt: skip
 from .coverage import NOT_MODELED
 
 ROOTS = ("torch", "triton")

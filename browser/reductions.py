@@ -273,6 +273,8 @@ bitonic_merge = sort  # of two sorted halves, one of them upside down
 def flip(x, dim=None):
     if unwrap(dim) is None:
         raise TypeError("'<=' not supported between instances of 'int' and 'NoneType'")  # as Triton's does
+    if tuple(x.shape) == (1,):
+        raise AttributeError("'dtype' object has no attribute 'numel'")  # as Triton's, which takes it for a scalar
     dim = axis_of(unwrap(dim), len(x.shape))
     parts = [part[::-1] for part in layout.lines(x.data, tuple(x.shape), dim)]
     return tensor(layout.from_lines(parts, tuple(x.shape), dim), x.dtype, x.shape)

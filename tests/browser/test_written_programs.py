@@ -253,6 +253,11 @@ tl.assume(n > 0)
 tl.static_assert(D == 4)
 tl.device_assert(n > 0, 'no')
 probe(2, i)
+## division
+probe(0, tl.fdiv(z, z + 1))
+probe(1, z / 3)
+probe(2, tl.fdiv(x, z.to(tl.float32)))
+probe(3, tl.div_rn(x, x * x))
 ## swizzle
 a, b = tl.swizzle2d(i, i, 8, 8, 3)
 probe(0, a)
