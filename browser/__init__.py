@@ -8,7 +8,9 @@ it. What differs, and why, stands in ``coverage``. Read in this order; arrows of
 - ``layout``: where the elements of a shape lie
 - ``memory``: one flat address space; each access is checked, and recorded
 - ``block``: blocks, the values of kernels: promotion, broadcasting, operators
-- ``language``: the functions of ``triton.language``, but those of the next two
+- ``language``: functions of ``triton.language`` for programs, loops, making and shaping blocks
+- ``arithmetic``: those that compute, element by element, and products of matrices
+- ``access``: those that load, store and change memory
 - ``reductions``: reductions, scans, sorting, counting
 - ``philox``: random numbers in kernels
 - ``launch``: ``triton.jit``, grids, arguments, the tuner

@@ -210,8 +210,12 @@ class block_type(dtype):
 
 
 int1 = dtype("int1", "int1", "bool", 1, "B")
-int8, int16, int32, int64 = (dtype(f"int{n}", f"int{n}", "int", n, c) for n, c in zip((8, 16, 32, 64), "bhiq", strict=True))
-uint8, uint16, uint32, uint64 = (dtype(f"uint{n}", f"uint{n}", "uint", n, c) for n, c in zip((8, 16, 32, 64), "BHIQ", strict=True))
+int8, int16, int32, int64 = (
+    dtype(f"int{n}", f"int{n}", "int", n, c) for n, c in zip((8, 16, 32, 64), "bhiq", strict=True)
+)
+uint8, uint16, uint32, uint64 = (
+    dtype(f"uint{n}", f"uint{n}", "uint", n, c) for n, c in zip((8, 16, 32, 64), "BHIQ", strict=True)
+)
 float16 = dtype("fp16", "float16", "float", 16, "H", 10)
 bfloat16 = dtype("bf16", "bfloat16", "float", 16, "H", 7)
 float32 = dtype("fp32", "float32", "float", 32, "f", 23)

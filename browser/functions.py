@@ -9,10 +9,10 @@ import random
 from itertools import accumulate
 
 from . import layout
+from .arithmetic import attempt
 from .autograd import tracked
 from .block import quotients
 from .dtypes import convert
-from .language import _attempt
 from .tensor import (
     DTYPES,
     Size,
@@ -309,7 +309,7 @@ def where(condition, a, b):
 
 
 def _unary(compute, at=lambda v: math.nan, lifts=True):
-    safe = _attempt(compute, at)
+    safe = attempt(compute, at)
 
     def apply(x):
         kind = x.dtype if x.dtype.is_floating_point or not lifts else float32

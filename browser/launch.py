@@ -16,7 +16,7 @@ import textwrap
 from dataclasses import dataclass
 from typing import Any
 
-from . import block, language
+from . import access, block, language
 from .block import constexpr, tensor, unwrap
 from .dtypes import float32, int1, int32, int64, pointer_type, uint64
 from .memory import MEMORY, Launch, Origin
@@ -205,7 +205,7 @@ def argument(value, name: str, launch: Launch):
         return tensor([0], pointer_type(of, origin=origin))
     if isinstance(value, TensorDescriptor):
         base = argument(value.base, name, launch)
-        return language.tensor_descriptor(base, value.shape, value.strides, value.block_shape, value.padding)
+        return access.tensor_descriptor(base, value.shape, value.strides, value.block_shape, value.padding)
     if isinstance(value, (tuple, list)):
         parts = [argument(part, name, launch) for part in value]
         return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)

@@ -9,7 +9,20 @@ import os
 import sys
 import types
 
-from . import autograd, block, dtypes, functions, language, launch, layout, philox, reductions, tensor
+from . import (
+    access,
+    arithmetic,
+    autograd,
+    block,
+    dtypes,
+    functions,
+    language,
+    launch,
+    layout,
+    philox,
+    reductions,
+    tensor,
+)  # fmt: skip
 from .coverage import NOT_MODELED
 
 ROOTS = ("torch", "triton")
@@ -45,7 +58,7 @@ def language_names() -> dict:
     names |= {"pointer_type": dtypes.pointer_type, "block_type": dtypes.block_type, "dtype": dtypes.dtype}
     names |= {"pi32_t": dtypes.pointer_type(dtypes.int32), "tensor": block.tensor, "tuple": tuple}
     names |= {"PropagateNan": block.PropagateNan, "TRITON_MAX_TENSOR_NUMEL": block.MAX_NUMEL}
-    return names | _public(language) | _public(reductions) | _public(philox)
+    return names | _public(language) | _public(arithmetic) | _public(access) | _public(reductions) | _public(philox)
 
 
 def _finfo(of):
@@ -62,33 +75,17 @@ def _iinfo(of):
 
 
 def _torch() -> dict[str, types.ModuleType]:
-    plain = {name: value for name, value in vars(functions).items() if callable(value) and not name.startswith("_")}
-    for name in (
-        "all_",
-        "any_",
-        "Tensor",
-        "Size",
-        "tensor",
-        "torch_dtype",
-        "add_",
-        "sub_",
-        "tracked",
-        "convert",
-        "accumulate",
-        "device_of",
-        "fresh",
-        "made",
-        "flat",
-    ):
-        plain.pop(name, None)
+    own = lambda name, value: getattr(value, "__module__", "") == functions.__name__ and name.strip("_") == name
+    plain = {name: value for name, value in vars(functions).items() if callable(value) and own(name, value)}
     views = ("reshape", "permute", "transpose", "flatten", "unsqueeze", "squeeze", "split", "chunk", "movedim",
              "unbind", "unflatten", "clone", "t", "is_floating_point", "numel")  # fmt: skip
     plain |= {name: getattr(tensor.Tensor, name) for name in views}
     numbers = {"inf": math.inf, "nan": math.nan, "pi": math.pi, "e": math.e, "strided": "torch.strided"}
     dtypes_ = {**tensor.DTYPES, **{short: tensor.DTYPES[name] for short, name in tensor.ALIASES.items()}}
     grads = {n: getattr(autograd, n) for n in ("no_grad", "enable_grad", "is_grad_enabled", "set_grad_enabled")}
-    of_torch = _module("torch", __version__="2.13.0+browser", Tensor=tensor.Tensor, Size=tensor.Size, device=tensor.device,
-                       tensor=tensor.tensor, dtype=tensor.torch_dtype, finfo=_finfo, iinfo=_iinfo, all=functions.all_,
+    of_torch = _module("torch", __version__="2.13.0+browser", Tensor=tensor.Tensor, Size=tensor.Size,
+                       device=tensor.device, tensor=tensor.tensor, dtype=tensor.torch_dtype,
+                       finfo=_finfo, iinfo=_iinfo, all=functions.all_,
                        any=functions.any_, inference_mode=autograd.no_grad, mm=functions.matmul, **plain, **numbers,
                        **dtypes_, **grads)  # fmt: skip
     of_torch.set_float32_matmul_precision = lambda precision: None
@@ -107,7 +104,8 @@ def _torch() -> dict[str, types.ModuleType]:
         "torch.cuda": _module("torch.cuda", is_available=lambda: False, device_of=nothing, device=nothing,
                               device_count=lambda: 0),
         "torch.version": _module("torch.version", cuda=None, hip=None),
-        "torch.compiler": _module("torch.compiler", is_compiling=lambda: False, disable=lambda fn=None, **o: fn or (lambda f: f)),
+        "torch.compiler": _module("torch.compiler", is_compiling=lambda: False,
+                                  disable=lambda fn=None, **options: fn or (lambda f: f)),
     }  # fmt: skip
     made["torch.autograd.function"] = _module("torch.autograd.function", FunctionCtx=autograd.FunctionCtx,
                                               once_differentiable=lambda fn: fn)  # fmt: skip
@@ -118,10 +116,9 @@ def _triton() -> dict[str, types.ModuleType]:
     elementwise = ("abs", "ceil", "cos", "div_rn", "erf", "exp", "exp2", "fdiv", "floor", "fma", "log", "log2", "rsqrt",
                    "sin", "sqrt", "sqrt_rn", "umulhi", "sigmoid", "softmax")  # fmt: skip
     names = language_names()
-    math_ = _module("triton.language.math", **{n: names[n] for n in elementwise if n in names})
-    libdevice = _module("triton.language.extra.libdevice", tanh=language.tanh, **{
-        n: names[n] for n in ("exp", "exp2", "log", "log2", "sin", "cos", "sqrt", "rsqrt", "erf", "floor", "ceil", "abs")
-    })  # fmt: skip
+    math_ = _module("triton.language.math", **{name: names[name] for name in elementwise})
+    of_device = {name: names[name] for name in elementwise if name not in ("sigmoid", "softmax", "umulhi")}
+    libdevice = _module("triton.language.extra.libdevice", tanh=arithmetic.tanh, **of_device)
     extra = _module("triton.language.extra", libdevice=libdevice)
     tl = _module("triton.language", math=math_, extra=extra, **names)
     tl.core = tl
@@ -135,7 +132,8 @@ def _triton() -> dict[str, types.ModuleType]:
     errors["CompilationError"] = type("CompilationError", (Exception,), {})
     runtime = _module("triton.runtime", JITFunction=launch.JITFunction, **errors)
     made = {
-        "triton.language": tl, "triton.language.math": math_, "triton.language.extra": extra, "triton.language.core": tl,
+        "triton.language": tl, "triton.language.core": tl,
+        "triton.language.math": math_, "triton.language.extra": extra,
         "triton.language.extra.libdevice": libdevice, "triton.language.extra.cuda": extra,
         "triton.language.extra.cuda.libdevice": libdevice, "triton.testing": testing,
         "triton.tools": _module("triton.tools", tensor_descriptor=descriptors),

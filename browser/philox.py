@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draw Triton's random numbers in a kernel: Philox, the same to the bit."""
 
+from .arithmetic import cos, log, maximum, sin, sqrt, where
 from .block import bitcast, broadcast, cast, constexpr, tensor, to_tensor, unwrap
 from .dtypes import float32, int32, int64, uint32, uint64
-from .language import cos, full, log, maximum, sin, sqrt, where
+from .language import full
 
 __all__ = [
     "pair_uniform_to_normal", "philox", "philox_impl", "rand", "rand4x", "randint", "randint4x", "randn", "randn4x",

@@ -11,9 +11,10 @@ import operator
 from itertools import accumulate
 
 from . import layout
+from .arithmetic import exp, fdiv, maximum, minimum
 from .block import cast, tensor, to_tensor, unwrap
 from .dtypes import bfloat16, dtype, float16, float32, int32, uint32
-from .language import axis_of, expand_dims, maximum, minimum
+from .language import axis_of, expand_dims
 
 __all__ = [
     "argmax", "argmin", "associative_scan", "bitonic_merge", "cumprod", "cumsum", "flip", "histogram", "max", "min",
@@ -159,8 +160,6 @@ xor_sum, reduce_or = _bits("xor_sum", operator.xor), _bits("reduce_or", operator
 
 
 def softmax(x, dim=None, keep_dims=False, ieee_rounding=False):
-    from .language import exp, fdiv
-
     dim = 0 if dim is None else dim
     numerator = exp(x - max(x, dim, keep_dims=keep_dims))
     return fdiv(numerator, sum(numerator, dim, keep_dims=keep_dims))
@@ -274,6 +273,8 @@ bitonic_merge = sort  # of two sorted halves, one of them upside down
 def flip(x, dim=None):
     if unwrap(dim) is None:
         raise TypeError("'<=' not supported between instances of 'int' and 'NoneType'")  # as Triton's does
+    if tuple(x.shape) == (1,):
+        raise AttributeError("'dtype' object has no attribute 'numel'")  # as Triton's, which takes it for a scalar
     dim = axis_of(unwrap(dim), len(x.shape))
     parts = [part[::-1] for part in layout.lines(x.data, tuple(x.shape), dim)]
     return tensor(layout.from_lines(parts, tuple(x.shape), dim), x.dtype, x.shape)

@@ -228,7 +228,8 @@ class Tensor:
         strides = self._strides_as(shape)
         if strides is None:
             raise RuntimeError("view size is not compatible with input tensor's size and stride (at least one "
-                               "dimension spans across two contiguous subspaces). Use .reshape(...) instead.")  # fmt: skip
+                               "dimension spans across two contiguous subspaces). "
+                               "Use .reshape(...) instead.")  # fmt: skip
         return self._view(shape, strides)
 
     def _strides_as(self, shape):
@@ -422,8 +423,8 @@ def device_of(value):
         device(value)
 
 
-for _short in (*ALIASES, "bool", "bfloat16"):
-    setattr(Tensor, _short, lambda self, to=DTYPES[ALIASES.get(_short, _short)]: self.to(to))
+for _short, _name in {**ALIASES, "bool": "bool", "bfloat16": "bfloat16"}.items():
+    setattr(Tensor, _short, lambda self, to=_name: self.to(DTYPES[to]))
 
 
 def flat(shape) -> tuple:

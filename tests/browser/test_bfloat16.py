@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bfloat16, and conversions between all dtypes, as torch computes them: Triton's interpreter is wrong about the first."""
+"""bfloat16, about which Triton's interpreter is wrong, and conversions between all dtypes: as torch has them."""
 
 import operator
 

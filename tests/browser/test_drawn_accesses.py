@@ -36,7 +36,8 @@ def kernel(x_ptr, out_ptr, sums_ptr, rows, columns, stride_row, stride_column, B
     tl.store(out_ptr + row * columns + offsets, x{stored})
     {atomic}
 """
-CHANGES = ["x = x + 1", "x = -x", "x = tl.where(offsets % 2 == 0, x, 0)", "x = tl.cumsum(x, axis=0)", "x = tl.flip(x, 0)",
+CHANGES = ["x = x + 1", "x = -x", "x = tl.where(offsets % 2 == 0, x, 0)", "x = tl.cumsum(x, axis=0)",
+           "x = tl.flip(x, 0)",
            "x += tl.load(x_ptr)", "x = (x * 3) // 2 if False else x * 3"]  # fmt: skip
 ATOMICS = [
     "tl.atomic_add(sums_ptr + row, tl.sum(x, axis=0))", "tl.atomic_max(sums_ptr + offsets % 4, x, mask=mask)",

@@ -32,31 +32,86 @@ LINE = """    try:
 BINARY = ["+", "-", "*", "/", "//", "%", "<", "<=", ">", ">=", "==", "!=", "&", "|", "^"]
 NUMBERS = ["0", "1", "2", "-1", "-3", "7", "100", "300", "70000", "2**31", "2**33", "0.0", "0.5", "-1.5", "3.0e38",
            "1e-40", "True", "False"]  # fmt: skip
-EXACT = [
-    "tl.where({x} > {y}, {x}, {y})", "tl.where({x} != 0, {x}, {n})", "tl.maximum({x}, {y}, propagate_nan=tl.PropagateNan.ALL)",
-    "tl.minimum({x}, {y}, propagate_nan=tl.PropagateNan.ALL)",
-    "{x}.to(tl.{t})", "{x}.to(tl.{t})", "-{x}", "~({x}.to(tl.int32))", "tl.abs({x})", "tl.trans({x})", "{x}[None, :]", "{x}[:, None]",
-    "tl.reshape({x}, ({k}, -1 + {k} + 1 - {k} + 8))", "tl.ravel({x})", "tl.sum({x}.to(tl.float64), axis={o})", "tl.sum({x}.to(tl.int8), axis={o})",
-    "tl.sum({x}.to(tl.float32))", "tl.sum({x}.to(tl.float16), axis={o})",
-    "tl.max({x}, axis={o})", "tl.min({x}, axis={o})", "tl.argmax({x}, axis={o})", "tl.argmin({x}, axis={o})",
-    "tl.max({x}, axis={o}, return_indices=True)[1]", "tl.sum({x}.to(tl.float32), axis={o}, keep_dims=True)", "tl.xor_sum({x}, axis={p})",
-    "tl.cumsum({x}, axis={o})", "tl.cumsum({x}, axis={p}, reverse=True)", "tl.cumprod({x}, axis={o})", "tl.flip({x}, {o})",
-    "tl.sort(tl.where({x} == {x}, {x}, 0))",
-    "tl.sort(tl.where({x} == {x}, {x}, 0), descending=True)", "tl.join({x}, -{x})", "tl.split(tl.join({x}, -{x}))[1]",
-    "tl.interleave({x}, -{x})", "tl.cat({x}, -{x}, can_reorder=True)", "tl.broadcast_to({x}, (4, 8))",
-    "tl.expand_dims({x}, {o})", "tl.permute({x}, (1, 0))", "tl.full((4, 8), {w}, tl.{t})", "tl.full((8,), {n}, tl.float32)", "tl.zeros((8,), tl.{t})",
-    "tl.zeros_like({x})", "tl.histogram({x}.to(tl.int32) & 7, 8)", "tl.gather({x}, ({y} & 3).to(tl.int32), 0)", "tl.cdiv({x}, {n})",
-    "{x} << ({y} & 7)", "{x} >> ({y} & 7)", "tl.fma({x}, {y}, {y})", "tl.floor({x})", "tl.ceil({x})", "tl.sqrt({x})",
-    "tl.umulhi({x}.to(tl.uint32), {y}.to(tl.uint32))",
-    "tl.umulhi({x}.to(tl.uint64), {y}.to(tl.uint64))", "tl.rand(7, {x} & 255)", "tl.randint({x} & 255, {y} & 255)", "tl.topk(tl.where({x} == {x}, {x}, 0), 4)", "tl.fdiv({x}, {y})",
-    "tl.clamp({x}, -1.0, 1.0)", "tl.swizzle2d({x}.to(tl.int32) & 7, {y}.to(tl.int32) & 7, 8, 8, 2)[0]", "{x}.to(tl.{t}, bitcast=True)", "tl.squeeze({x}, 0)",
-    "tl.div_rn({x}, {y})", "tl.sqrt_rn({x})", "tl.unsqueeze({x}, 0)",
-]  # fmt: skip
-INEXACT = [
-    "tl.exp({x})", "tl.exp2({x})", "tl.log({x})", "tl.log2({x})", "tl.sin({x})", "tl.cos({x})", "tl.rsqrt({x})",
-    "tl.sigmoid({x})", "tl.erf({x})", "tl.softmax({x}, {o})", "tl.dot({x}, tl.trans({y}), input_precision='ieee')",
-    "tl.randn(3, column)",
-]  # fmt: skip
+EXACT = """
+tl.where({x} > {y}, {x}, {y})
+tl.where({x} != 0, {x}, {n})
+tl.maximum({x}, {y}, propagate_nan=tl.PropagateNan.ALL)
+tl.minimum({x}, {y}, propagate_nan=tl.PropagateNan.ALL)
+{x}.to(tl.{t})
+{x}.to(tl.{t})
+-{x}
+~({x}.to(tl.int32))
+tl.abs({x})
+tl.trans({x})
+{x}[None, :]
+{x}[:, None]
+tl.reshape({x}, ({k}, -1 + {k} + 1 - {k} + 8))
+tl.ravel({x})
+tl.sum({x}.to(tl.float64), axis={o})
+tl.sum({x}.to(tl.int8), axis={o})
+tl.sum({x}.to(tl.float32))
+tl.sum({x}.to(tl.float16), axis={o})
+tl.max({x}, axis={o})
+tl.min({x}, axis={o})
+tl.argmax({x}, axis={o})
+tl.argmin({x}, axis={o})
+tl.max({x}, axis={o}, return_indices=True)[1]
+tl.sum({x}.to(tl.float32), axis={o}, keep_dims=True)
+tl.xor_sum({x}, axis={p})
+tl.cumsum({x}, axis={o})
+tl.cumsum({x}, axis={p}, reverse=True)
+tl.cumprod({x}, axis={o})
+tl.flip({x}, {o})
+tl.sort(tl.where({x} == {x}, {x}, 0))
+tl.sort(tl.where({x} == {x}, {x}, 0), descending=True)
+tl.join({x}, -{x})
+tl.split(tl.join({x}, -{x}))[1]
+tl.interleave({x}, -{x})
+tl.cat({x}, -{x}, can_reorder=True)
+tl.broadcast_to({x}, (4, 8))
+tl.expand_dims({x}, {o})
+tl.permute({x}, (1, 0))
+tl.full((4, 8), {w}, tl.{t})
+tl.full((8,), {n}, tl.float32)
+tl.zeros((8,), tl.{t})
+tl.zeros_like({x})
+tl.histogram({x}.to(tl.int32) & 7, 8)
+tl.gather({x}, ({y} & 3).to(tl.int32), 0)
+tl.cdiv({x}, {n})
+{x} << ({y} & 7)
+{x} >> ({y} & 7)
+tl.fma({x}, {y}, {y})
+tl.floor({x})
+tl.ceil({x})
+tl.sqrt({x})
+tl.umulhi({x}.to(tl.uint32), {y}.to(tl.uint32))
+tl.umulhi({x}.to(tl.uint64), {y}.to(tl.uint64))
+tl.rand(7, {x} & 255)
+tl.randint({x} & 255, {y} & 255)
+tl.topk(tl.where({x} == {x}, {x}, 0), 4)
+tl.fdiv({x}, {y})
+tl.clamp({x}, -1.0, 1.0)
+tl.swizzle2d({x}.to(tl.int32) & 7, {y}.to(tl.int32) & 7, 8, 8, 2)[0]
+{x}.to(tl.{t}, bitcast=True)
+tl.squeeze({x}, 0)
+tl.div_rn({x}, {y})
+tl.sqrt_rn({x})
+tl.unsqueeze({x}, 0)
+""".strip().split("\n")
+INEXACT = """
+tl.exp({x})
+tl.exp2({x})
+tl.log({x})
+tl.log2({x})
+tl.sin({x})
+tl.cos({x})
+tl.rsqrt({x})
+tl.sigmoid({x})
+tl.erf({x})
+tl.softmax({x}, {o})
+tl.dot({x}, tl.trans({y}), input_precision='ieee')
+tl.randn(3, column)
+""".strip().split("\n")
 
 
 @st.composite

@@ -5,10 +5,10 @@ import random
 import subprocess
 import sys
 
-import browser
 import pytest
-from browser import MEMORY, SETTINGS, OutOfBounds
 
+import browser
+from browser import MEMORY, SETTINGS, OutOfBounds
 from tests.limits import paced
 from tests.modeled import ROOT
 
@@ -66,7 +66,8 @@ def test_the_log_says_who_touched_what_in_which_line(model):
         (pid, op, name, line) for pid in (0, 1)
         for op, name, line in (("load", "x_ptr", 20), ("load", "y_ptr", 21), ("store", "z_ptr", 22))
     ]  # fmt: skip
-    assert plain["accesses"][3] == {"op": "load", "line": 20, "name": "x_ptr", "offsets": [4, 5, 6, 7], "program": [1, 0, 0],
+    assert plain["accesses"][3] == {"op": "load", "line": 20, "name": "x_ptr", "offsets": [4, 5, 6, 7],
+                                    "program": [1, 0, 0],
                                     "mask": [True, True, False, False], "outside": [], "shape": [4]}  # fmt: skip
 
 
@@ -148,7 +149,8 @@ def test_a_tuner_takes_its_configs(model):
 
 def test_an_unchanged_text_runs_alone_in_any_python():
     """As in the browser, where torch, Triton and NumPy are not: by exec, with the text known to nobody else."""
-    code = "import sys; sys.path[:] = [p for p in sys.path if 'site-packages' not in p]; import browser; browser.install()\n"
+    code = "import sys; sys.path[:] = [p for p in sys.path if 'site-packages' not in p]\n"
+    code += "import browser; browser.install()\n"
     code += f"text = {(ROOT / 'snippets/start/first_kernel.py').read_text('utf-8')!r}\n"
     code += (
         "exec(compile(text, 'first_kernel.py', 'exec'), {'__name__': '__main__'}); assert 'numpy' not in sys.modules"
@@ -164,10 +166,11 @@ def test_it_is_quick_enough_to_wait_for(model, what, limit):
     if what == "add":
         function, size = model(ADD, "add.py")["add"], 100_000
     else:
-        function, size = model("@triton.jit\ndef kernel(a, b, c):\n    i = tl.arange(0, 64)\n"
+        text = ("@triton.jit\ndef kernel(a, b, c):\n    i = tl.arange(0, 64)\n"
                                "    at = i[:, None] * 64 + i[None, :]\n"
-                               "    tl.store(c + at, tl.dot(tl.load(a + at), tl.load(b + at), input_precision='ieee'))\n"
-                               "def product(a, b):\n    kernel[(1,)](a, b, torch.empty(64, 64))\n")["product"], 4096  # fmt: skip
+                               "    tl.store(c + at, tl.dot(tl.load(a + at), tl.load(b + at), None, 'ieee'))\n"
+                               "def product(a, b):\n    kernel[(1,)](a, b, torch.empty(64, 64))\n")  # fmt: skip
+        function, size = model(text)["product"], 4096
     import torch
 
     x = torch.tensor([random.random() for _ in range(size)])
@@ -177,7 +180,8 @@ def test_it_is_quick_enough_to_wait_for(model, what, limit):
 
 
 PRINTED = [
-    "torch.tensor([11.0, 22, 33])", "torch.tensor([1.5, -2.25, 1000])", "torch.arange(6).reshape(2, 3)", "torch.zeros(0)",
+    "torch.tensor([11.0, 22, 33])", "torch.tensor([1.5, -2.25, 1000])", "torch.arange(6).reshape(2, 3)",
+    "torch.zeros(0)",
     "torch.tensor([True, False])", "torch.tensor(3.0)", "torch.tensor([1e-6, 1.0])", "torch.tensor([[1.0], [2.5]])",
     "torch.tensor([1, 2], dtype=torch.int8)", "torch.tensor([1.0]).half()", "torch.tensor([float('nan'), 1.0])",
     "torch.tensor([float('inf'), -1.5])", "torch.arange(30)", "torch.zeros(2, 2, 2)", "torch.tensor([1e10, 1.0])",
