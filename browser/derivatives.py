@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Differentiate the few operations of torch that an exercise's reference is made of."""
 
+import itertools
+
 from .tensor import Tensor
 
 
@@ -17,8 +19,8 @@ class Derivative:
         with no_grad():
             plain = [x.detach() if isinstance(x, Tensor) else x for x in self.inputs]
             found = self.rule(grads[0], self.out.detach(), *plain, **self.options)
-            return [_reduced(grad, x) if isinstance(x, Tensor) else None
-                    for grad, x in zip(found, self.inputs, strict=True)]  # fmt: skip
+            pairs = itertools.zip_longest(found, self.inputs)  # options that were given by place have no gradient
+            return [_reduced(grad, x) if isinstance(x, Tensor) else None for grad, x in pairs]
 
 
 def _reduced(grad: Tensor, x: Tensor) -> Tensor:
@@ -33,10 +35,24 @@ def _reduced(grad: Tensor, x: Tensor) -> Tensor:
 
 def _mean(grad, out, x, dim, keepdim=False):
     spread = grad if keepdim else grad.unsqueeze(dim)
-    return spread.expand(*x.shape) / x.shape[dim], None
+    return (spread.expand(*x.shape) / x.shape[dim],)
+
+
+def _sum(grad, out, x, dim=None, keepdim=False):
+    spread = grad if keepdim or dim is None else grad.unsqueeze(dim)
+    return (spread.expand(*x.shape),)
+
+
+def _item(grad, out, x, key):
+    from .functions import zeros_like
+
+    whole = zeros_like(x)
+    whole[key] = grad
+    return (whole,)
 
 
 RULES = {
+    "__getitem__": _item,
     "add": lambda grad, out, a, b: (grad, grad),
     "sub": lambda grad, out, a, b: (grad, -grad),
     "mul": lambda grad, out, a, b: (grad * b, grad * a),
@@ -44,4 +60,5 @@ RULES = {
     "relu": lambda grad, out, a: (grad * (a > 0).to(grad.dtype),),
     "rsqrt": lambda grad, out, a: (grad * -0.5 * out * out * out,),
     "mean": _mean,
+    "sum": _sum,
 }

@@ -41,6 +41,13 @@ class _Module(types.ModuleType):
         raise NotImplementedError(f"{where}.{name} is not modeled in the browser; run this with torch and Triton")
 
 
+class _Layer:
+    """May be inherited from, but no more."""
+
+    def __init__(self):
+        raise NotImplementedError("torch.nn.Module is not modeled in the browser; run this with torch and Triton")
+
+
 def _module(name: str, **names) -> types.ModuleType:
     made = _Module(name)
     made.__path__ = []
@@ -96,7 +103,7 @@ def _torch() -> dict[str, types.ModuleType]:
     functional = _module("torch.nn.functional", **{name: getattr(functions, name) for name in named})
     made = {
         "torch": of_torch,
-        "torch.nn": _module("torch.nn", functional=functional),
+        "torch.nn": _module("torch.nn", functional=functional, Module=_Layer),
         "torch.nn.functional": functional,
         "torch.autograd": _module("torch.autograd", Function=autograd.Function, grad=autograd.grad),
         "torch.library": _module("torch.library", custom_op=autograd.custom_op),
@@ -119,7 +126,9 @@ def _triton() -> dict[str, types.ModuleType]:
     math_ = _module("triton.language.math", **{name: names[name] for name in elementwise})
     of_device = {name: names[name] for name in elementwise if name not in ("sigmoid", "softmax", "umulhi")}
     libdevice = _module("triton.language.extra.libdevice", tanh=arithmetic.tanh, **of_device)
-    extra = _module("triton.language.extra", libdevice=libdevice)
+    alone = lambda: None  # one launch after another: there is none to wait for
+    cuda = _module("triton.language.extra.cuda", libdevice=libdevice, gdc_wait=alone, gdc_launch_dependents=alone)
+    extra = _module("triton.language.extra", libdevice=libdevice, cuda=cuda)
     tl = _module("triton.language", math=math_, extra=extra, **names)
     tl.core = tl
     host = ("jit", "cdiv", "next_power_of_2", "autotune", "Config", "heuristics", "JITFunction", "InterpreterError",
@@ -134,7 +143,7 @@ def _triton() -> dict[str, types.ModuleType]:
     made = {
         "triton.language": tl, "triton.language.core": tl,
         "triton.language.math": math_, "triton.language.extra": extra,
-        "triton.language.extra.libdevice": libdevice, "triton.language.extra.cuda": extra,
+        "triton.language.extra.libdevice": libdevice, "triton.language.extra.cuda": cuda,
         "triton.language.extra.cuda.libdevice": libdevice, "triton.testing": testing,
         "triton.tools": _module("triton.tools", tensor_descriptor=descriptors),
         "triton.tools.tensor_descriptor": descriptors, "triton.runtime": runtime,

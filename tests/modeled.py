@@ -3,12 +3,14 @@
 
 import importlib.util
 import math
+import sys
 import warnings
 from pathlib import Path
 
 import browser
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT / "practice"))  # behind the checkout, where `practice` is this package and not practice.py
 
 
 def in_triton(path: Path, name: str = "module"):

@@ -39,7 +39,7 @@ EDITOR = {  # by the name that its modules import: version, module, digest
     "w3c-keyname": ("2.2.8", "index.js", "dpojBhNsCNN7T82Tm7k26A6G9ML3NkhDsnw9n/eoxSRlVBB4CEtIQ/KTCLI2Fwf3ataSXRhYFkQi3SlnFwPvPQ=="),
     "crelt": ("1.0.7", "index.js", "aK6BbWfhf4U/wCcLHKPJl/xa6VkVstRaPywWtMKGwuOLc/wZTyQYuoxgvZnNsBvv7Kg3YTBQYYBCggcviQczuA=="),
     "@marijn/find-cluster-break": ("1.0.4", "src/index.js", "Wy0V7+SGUjnF9/TkiM1hKVDPj7jKXduPNboMVtHTA8dySMURWqfg/JZ9E2Sq8JgSJmkl7k7Qe9FLeMSrSraWmQ=="),
-}  # fmt: skip # noqa: E501
+}  # fmt: skip
 FILES = [f"pyodide/{name}" for name in PYTHON] + [f"editor/{name}.js" for name in EDITOR]
 
 
@@ -88,4 +88,3 @@ def make() -> None:
 def _keep(name: str, content: bytes) -> None:
     (CACHE / name).parent.mkdir(parents=True, exist_ok=True)
     keep(CACHE / name, content)
-

@@ -2,16 +2,12 @@
 """An exercise's check in the browser: solutions pass, and wrong ones fail where the coach's own check fails them."""
 
 import re
-import sys
 
 import pytest
+from coach.exercise import exercises
 
 import browser
 from browser.check import check
-from tests.modeled import ROOT
-
-sys.path.append(str(ROOT / "practice"))  # behind the checkout, where `practice` is this package and not practice.py
-from coach.exercise import exercises
 
 # What the model does not see, by exercise and wrong solution.
 COMPILED = "only Triton's compiler refuses it"

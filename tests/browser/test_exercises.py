@@ -6,21 +6,17 @@ line) and the same numbers, so the same first wrong one.
 """
 
 import contextlib
-import sys
 import warnings
 
 import pytest
 import torch
+from coach.case import Case, gradient_like, make_inputs, reference
+from coach.exercise import exercises, load
+from coach.run import perform
 
 import browser
 from browser import MEMORY
 from tests import modeled
-from tests.modeled import ROOT
-
-sys.path.append(str(ROOT / "practice"))  # behind the checkout, where `practice` is this package and not practice.py
-from coach.exercise import exercises, load
-from coach.case import Case, gradient_like, make_inputs, reference
-from coach.run import perform
 
 # Where the interpreter is not what a GPU is, and the model is; or where one of them says more. By exercise and file.
 APART = {

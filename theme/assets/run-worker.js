@@ -34,13 +34,13 @@ function say(line) {
   postMessage({ out: printed > MOST ? `${line.slice(0, MOST)}\n… and more, which is not shown\n` : `${line}\n` });
 }
 
-onmessage = async ({ data: { text, check, seed } }) => {
+onmessage = async ({ data: { text, check, seed, whole, section } }) => {
   printed = 0;
   try {
     const page = await (ready ??= begin());
     postMessage({ state: check ? "Checking…" : "Running…" });
     const began = performance.now();
-    const answer = JSON.parse(check ? page.check_exercise(check, text) : page.run(text, seed));
+    const answer = JSON.parse(check ? page.check_exercise(check, text) : page.run(text, seed, whole, section));
     postMessage({ answer, took: performance.now() - began });
   } catch (error) {
     const last = String(error.message ?? error).trim().split("\n").at(-1);

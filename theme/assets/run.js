@@ -40,6 +40,7 @@ class Runner {
   constructor(box, number) {
     this.box = box;
     this.check = box.dataset.check;
+    [this.file, this.section] = (box.dataset.of ?? "").split(":"); // a section of a file, which is run whole
     this.listing = box.querySelector(".highlight");
     this.given = this.listing.querySelector("code").textContent.replace(/\n$/, "");
     this.key = `code:${location.pathname}#${number}`;
@@ -115,7 +116,8 @@ class Runner {
     this.result.replaceChildren(this.output);
     this.state.textContent = worker ? "" : "Loading Python, about 6 MB, once…";
     try {
-      (await started()).postMessage({ text: this.text, check: this.check });
+      if (this.file) this.whole ??= await (await fetch(`${base}snippets/${this.file}`)).text();
+      (await started()).postMessage({ text: this.text, check: this.check, whole: this.whole ?? "", section: this.section ?? "" });
     } catch (error) {
       stopped();
       this.hear({ failed: error.message });
