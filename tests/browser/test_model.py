@@ -199,3 +199,13 @@ def test_tensors_are_printed_as_torch_prints_them(code):
         import torch as ours
 
         assert repr(eval(code, {"torch": ours})) == wanted
+
+
+def test_a_text_may_change_under_the_same_name(model):
+    import torch
+
+    text = "@triton.jit\ndef kernel(out):\n    two = {number}\n    tl.store(out, two)\n"
+    for number in (2.0, 3.0):
+        out = torch.empty(1)
+        model(text.format(number=number))["kernel"][(1,)](out)
+        assert out.item() == number
