@@ -15,13 +15,17 @@ it. What differs, and why, stands in ``coverage``. Read in this order; arrows of
 - ``philox``: random numbers in kernels
 - ``launch``: ``triton.jit``, grids, arguments, the tuner
 - ``tensor``: ``torch.Tensor``
+- ``derivatives``: gradients of a few operations of torch's own
 - ``autograd``: gradients, as far as ``torch.autograd.Function`` goes
 - ``functions``: what torch computes
 - ``modules``: puts all of it where imports find it, and runs files
+- ``check``: checks an exercise, by the coach's stages
+- ``page``: what a page's script asks for, as JSON
 - ``coverage``: what is modeled, what is not, and what differs
 
-A page calls ``install()`` once; then, for each run, ``reset(fill, strict, record)``, ``load(source, name)`` and a
-function of what that returns; afterwards ``MEMORY.launches`` and ``MEMORY.troubles`` say what the kernels did.
+A page's worker, ``theme/assets/run-worker.js``, calls ``install()`` once and then functions of ``page``. Tests also call
+``reset(fill, strict, record)``, ``load(source, name)`` and a function of what that returns; afterwards
+``MEMORY.launches`` and ``MEMORY.troubles`` say what the kernels did.
 """
 
 from .launch import SETTINGS
