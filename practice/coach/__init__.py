@@ -10,9 +10,11 @@ Read in this order; arrows of import run upward:
 - ``finding``: what is wrong, and its message
 - ``arena``: memory with guard zones, and which element an address is
 - ``record``: what a call did: launches, each program's accesses, calls of torch
-- ``run``: one call of the reader's function: sizes, strides, seed and fill of memory; and what it should give
+- ``case``: with what the reader's function is called: sizes, strides, seed and fill of memory; and what it should give
+- ``run``: one call of it, recorded
 - ``draw``: a launch as text: programs × lanes
 - ``source``: what the reader's file says, without running it
+- ``errors``: what the text of an error probably means
 - ``mistakes/``: what is probably wrong, where it is a known mistake; a module for what each is about
 - ``judge``: what of a run is wrong: shape, bounds, values, honesty, counts
 - ``stages``: the checks in their order, in the interpreter

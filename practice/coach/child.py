@@ -131,7 +131,7 @@ def work(request: dict):
     """Do one task, and write the finding."""
     import traceback
 
-    from . import compiled, speed, stages
+    from . import case, compiled, speed, stages
     from .exercise import Exercise, load
     from .finding import Fault, Finding
 
@@ -150,7 +150,7 @@ def work(request: dict):
     try:
         spec = Exercise(Path(request["exercise"])).spec()
         module = stages.importing(lambda: load(Path(path), Path(path).stem), path)
-        function = stages.function_of(spec, module, path)
+        function = case.function_of(spec, module, path)
         if request["task"] == "compile":
             begin("compiles")
             if compiled.possible():

@@ -13,9 +13,9 @@ from contextlib import contextmanager, suppress
 from unittest import mock
 
 from . import judge, mistakes
+from .case import Case, call, make_inputs, raised
 from .finding import Fault, Finding
 from .record import configs_in_turn
-from .run import Case, call, make_inputs, raised
 from .spec import Spec
 
 TARGET = "cuda", 90, 32

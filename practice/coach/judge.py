@@ -5,10 +5,11 @@ import numpy as np
 import torch
 
 from . import draw, mistakes
+from .case import raised
 from .finding import Fault, Finding
 from .mistakes import accesses, masks
 from .record import Access, Launch, Trouble
-from .run import Run, raised
+from .run import Run
 
 OPS = {"load": "reads", "store": "writes", "atomic": "changes"}
 

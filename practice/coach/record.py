@@ -18,11 +18,11 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .arena import Arena, Region
+from .case import POISON
 
 MAKES = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
 FILLS = {"zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones", "full", "full_like", "new_full"}
 HARMLESS = {"zero_", "fill_", "detach", "alias", "lift_fresh", "_local_scalar_dense", "set_", "is_same_size"}
-POISON = 0xFF
 ON_A_DEVICE = {torch.empty, torch.empty_strided, torch.zeros, torch.ones, torch.full, torch.tensor, torch.arange}
 TF32 = 0xFFFFE000  # the bits of a float32 that a GPU's matrix units keep of it
 

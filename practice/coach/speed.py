@@ -14,11 +14,11 @@ import torch
 
 from . import judge, mistakes
 from .arena import Arena
+from .case import Case, awkward_sizes, call, make_inputs, raised, reference
 from .finding import Fault, Finding
 from .record import Recorder
-from .run import Case, Run, call, make_inputs, raised, reference
+from .run import Run
 from .spec import Spec
-from .stages import awkward_sizes
 
 ROUNDS = 5
 TIMES_L2 = 4  # what the sets of operands hold, in sizes of L2

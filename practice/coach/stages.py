@@ -1,30 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Make the checks that need the interpreter, in their order. The first one that fails raises :class:`Fault`."""
 
-import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import torch
 
 from . import judge, mistakes
+from .case import Case, awkward_sizes, many_blocks, raised
 from .finding import Fault, Finding
-from .run import Case, Run, perform, raised, repeat
-from .spec import Size, Spec
-
-
-def function_of(spec: Spec, module, file: str) -> Callable:
-    """Return the host function. Raise :class:`Fault` unless the file has it, with the right parameters."""
-    function = getattr(module, spec.function, None)
-    if not callable(function):
-        raise Fault(Finding(f"There is no function {spec.function}({', '.join(spec.signature)}) in your file."))
-    try:
-        names = tuple(inspect.signature(function).parameters)
-    except (TypeError, ValueError):
-        names = spec.signature
-    if names[: len(spec.signature)] != spec.signature:
-        message = f"{spec.function} takes ({', '.join(names)}); it should take ({', '.join(spec.signature)})."
-        raise Fault(Finding(message))
-    return function
+from .run import Run, perform, repeat
+from .spec import Spec
 
 
 def importing(make: Callable, file: str):
@@ -41,28 +26,6 @@ def importing(make: Callable, file: str):
                 guess=mistakes.about_error(message, file, line),
             )
         ) from error
-
-
-def next_prime(n: int) -> int:
-    while any(n % d == 0 for d in range(2, int(n**0.5) + 1)):
-        n += 1
-    return n
-
-
-def awkward_sizes(spec: Spec, block: int) -> Iterator[Size]:
-    """Yield the spec's sizes, then around a block: 0, 1, one less, a block, one more, a prime of several blocks."""
-    yield from spec.sizes
-    for name in spec.awkward:
-        size = spec.blocks.get(name, block)
-        for n in sorted({0, 1, size - 1, size, size + 1, next_prime(3 * size)}):
-            if n >= spec.smallest:
-                yield {**spec.sizes[0], name: n}
-
-
-def many_blocks(spec: Spec, block: int) -> Iterator[Size]:
-    """Return sizes of so many blocks that a loop takes many steps, or a launch has more than a few programs."""
-    for name in spec.awkward:
-        yield {**spec.sizes[0], name: 8 * spec.blocks.get(name, block) + 1}
 
 
 def block_of(run: Run) -> int:

@@ -7,32 +7,22 @@ styles name those, too, and sizes are made to agree. The licence of the faces, t
 them in the site; what is cut bears another name, as it asks.
 """
 
-import base64
 import hashlib
 import io
 import logging
-import os
-import tarfile
-import urllib.request
 from pathlib import Path
 from typing import NamedTuple
 
 from recorder.project import ROOT
+from render.mkdocs.npm import Missing, Package, fetch, keep, member
 
 CACHE = ROOT / ".cache/faces"
 FOLDER = "assets/faces"
-REGISTRY = "https://registry.npmjs.org"
-SECONDS = 20  # until a registry that does not answer is given up
 log = logging.getLogger("mkdocs.faces")  # below mkdocs', which shows it, and with --strict stops at warnings
 
 LETTERS = [*range(0x20, 0x7F), *range(0xA0, 0x100)]
 SIGNS = [ord(sign) for sign in "–—‘’“”…†•‖′″⁰ⁱ⁴⁵⁶⁷⁸⁹⁺⁻ⁿ₀₁₂₃₄₅₆₇₈₉ˣᵀᵏ←↑→↓−√∞≈≠≤≥ΣΦΔλμπσ■○▸▾✓✗"]
 BOXES = [*range(0x2500, 0x25A0)]
-
-
-class Package(NamedTuple):
-    address: str
-    integrity: str  # as npm spells it
 
 
 SANS = Package(
@@ -84,10 +74,6 @@ size-adjust:88.1%;ascent-override:122.6%;descent-override:40%;line-gap-override:
 """
 
 
-class Missing(Exception):
-    """Why a face cannot be had."""
-
-
 def on_env(env, **_):
     """Make the faces before there are pages, whose heads name the first of them."""
     env.globals["faces"] = [f"{FOLDER}/{face.name}" for face in FACES] if made() else []
@@ -128,34 +114,6 @@ def make() -> None:
         if not (CACHE / face.name).exists():
             keep(CACHE / face.name, cut(face, member(fetched[face.package], face.file)))
     keep(CACHE / LICENSE, b"\n\n".join(member(packed, "LICENSE.md") for packed in fetched.values()))
-
-
-def keep(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all: another build may do the same."""
-    part = path.with_suffix(f".{os.getpid()}")
-    part.write_bytes(content)
-    part.replace(path)
-
-
-def fetch(package: Package) -> bytes:
-    """Return a package of the registry. What has another digest than the pinned one is not looked into."""
-    try:
-        with urllib.request.urlopen(f"{REGISTRY}/{package.address}", timeout=SECONDS) as answer:
-            packed = answer.read()
-    except OSError as error:
-        raise Missing(f"{REGISTRY} does not answer ({error})") from error
-    if digest(packed) != package.integrity:
-        raise Missing(f"{package.address} is not what it was, by its digest")
-    return packed
-
-
-def digest(packed: bytes) -> str:
-    return f"sha512-{base64.b64encode(hashlib.sha512(packed).digest()).decode()}"
-
-
-def member(packed: bytes, name: str) -> bytes:
-    with tarfile.open(fileobj=io.BytesIO(packed)) as files:
-        return files.extractfile(f"package/{name}").read()
 
 
 def cut(face: Face, whole: bytes) -> bytes:

@@ -23,6 +23,7 @@ ALLOWED = {
     "base-uri": "'none'", "form-action": "'self'",
 }  # fmt: skip
 SCRIPT = re.compile(r"<script(?:\s[^>]*)?>(.*?)</script\s*>", re.S | re.I)
+RUNS = '<div class="run"'  # what can be run on a page
 CHARSET = re.compile(r'<meta charset="utf-8"\s*/?>', re.I)
 serving = False
 
@@ -51,6 +52,9 @@ def with_policy(html: str, content: str = "") -> str:
     allowed = dict(ALLOWED)
     # MkDocs adds a script to what it serves, after all hooks, by which it loads a page anew.
     allowed["script-src"] += " 'unsafe-inline'" if serving else "".join(f" '{digest(script)}'" for script in scripts)
+    if RUNS in content:
+        allowed["script-src"] += " 'wasm-unsafe-eval'"  # Python, which is compiled to WebAssembly; no script's eval
+        allowed["worker-src"] += " blob:"  # a worker of this page's, which inherits its policy
     policy = "; ".join(f"{what} {where}" for what, where in allowed.items())
     meta = Markup('<meta http-equiv="Content-Security-Policy" content="{}">').format(Markup(policy))
     changed, count = CHARSET.subn(lambda charset: charset[0] + str(meta), html, count=1)

@@ -58,6 +58,7 @@ def exercise(page: Page, of: str) -> Markup:
         skeleton=highlight_python(without_text(each.skeleton)),
         right=each.start().stage == "speed",
         full=each.card.kind in FINISHED,
+        here="numpy" not in each.spec_text,  # which a browser's Python does not have
         solution=highlight_python(without_text(each.solution)),
         reached=reached(each),
         mistake=coded(wrong[answered.coached.shown].why),

@@ -8,9 +8,9 @@ from itertools import filterfalse
 import pytest
 from coach import check as checks
 from coach import gaps
+from coach.case import Case, make_inputs
 from coach.exercise import exercises
 from coach.finding import STAGES
-from coach.run import Case, make_inputs
 from coach.spec import FINISHED, KINDS
 
 from recorder import recording

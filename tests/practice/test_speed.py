@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 from coach import speed
+from coach.case import Case, make_inputs
 from coach.exercise import exercises, find, load
 from coach.finding import Fault
-from coach.run import Case, make_inputs
 from coach.spec import Speed
 
 SCALE = find("scale", exercises())

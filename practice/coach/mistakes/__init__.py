@@ -4,7 +4,6 @@
 Each rule looks at one thing and returns its sentence, or None. The first that says something is taken, so the surest
 come first: their order stands here, each rule in the module of what a mistake is about.
 
-- ``errors``: texts of errors, for what no rule knows better
 - ``names``: functions and other names
 - ``shapes``: shapes and dtypes of blocks
 - ``launches``: arguments, grids, programs
@@ -16,11 +15,11 @@ come first: their order stands here, each rule in the module of what a mistake i
 """
 
 import ast
-import re
 
+from ..errors import explained
 from ..record import Access, Trouble
 from ..run import Run
-from . import accesses, errors, launches, masks, names, offsets, shapes, sharing, values
+from . import accesses, launches, masks, names, offsets, shapes, sharing, values
 
 
 def about_error(message: str, file: str = "", line: int = 0, node: ast.AST | None = None) -> str:
@@ -44,7 +43,7 @@ def about_error(message: str, file: str = "", line: int = 0, node: ast.AST | Non
     )
     if tip := next((tip for rule in rules if (tip := rule(message, file, line, node))), ""):
         return tip
-    return next((tip for pattern, tip in errors.ERRORS.items() if re.search(pattern, message)), "")
+    return explained(message)
 
 
 def about_trouble(run: Run, trouble: Trouble) -> str:

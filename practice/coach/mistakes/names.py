@@ -4,8 +4,7 @@
 import ast
 import re
 
-from .. import source
-from . import errors
+from .. import errors, source
 
 
 def function_of_torch(message, file, line, node):

@@ -5,7 +5,7 @@ import numpy as np
 import torch
 
 from .. import draw, source
-from ..run import gradient_like, reference
+from ..case import gradient_like, reference
 
 
 def known_result(run, name, at, got, want, owner, missed):

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from render.mkdocs import faces
+from render.mkdocs import faces, npm
 
 ROOT = faces.ROOT
 
@@ -19,7 +19,7 @@ ROOT = faces.ROOT
 def empty(tmp_path, monkeypatch):
     """A checkout that has built nothing yet, and no registry."""
     monkeypatch.setattr(faces, "CACHE", tmp_path / "cache")
-    monkeypatch.setattr(faces.urllib.request, "urlopen", offline)
+    monkeypatch.setattr(npm.urllib.request, "urlopen", offline)
     return tmp_path
 
 
@@ -51,7 +51,7 @@ def test_offline_a_page_has_the_systems_faces_and_one_line_says_so(empty, caplog
 
 def test_a_package_with_another_digest_is_not_looked_into(empty, monkeypatch, caplog):
     caplog.set_level(logging.INFO, "mkdocs")
-    monkeypatch.setattr(faces.urllib.request, "urlopen", lambda *_, **__: io.BytesIO(b"no package at all"))
+    monkeypatch.setattr(npm.urllib.request, "urlopen", lambda *_, **__: io.BytesIO(b"no package at all"))
     assert built(empty)[0] == []
     assert "source-sans-3.52.0.tgz is not what it was, by its digest" in caplog.text
     assert not list((empty / "cache").iterdir())
@@ -81,10 +81,10 @@ def test_a_package_is_fetched_once_and_its_members_are_found(empty, monkeypatch)
         asked.append(address)
         return io.BytesIO(packed.getvalue())
 
-    monkeypatch.setattr(faces.urllib.request, "urlopen", answer)
+    monkeypatch.setattr(npm.urllib.request, "urlopen", answer)
     monkeypatch.setattr(faces, "cut", lambda face, whole: whole)
     packages = [face.package for face in faces.FACES]
-    same = faces.digest(packed.getvalue())
+    same = npm.digest(packed.getvalue())
     monkeypatch.setattr(
         faces, "FACES", [face._replace(package=face.package._replace(integrity=same)) for face in faces.FACES]
     )

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Explain errors of Triton and Python by their text alone, where no rule of another module knows more."""
+"""Explain errors of Triton and Python by their text alone, where no rule in ``mistakes`` knows more."""
+
+import re
 
 ERRORS = {
     r"'torch.dtype' object has no attribute": "Inside a kernel, dtypes come from `tl`: `tl.float32`, not "
@@ -86,3 +88,8 @@ MADE_OF = {  # what of torch Triton does not have
     "isnan": "Only NaN differs from itself: `x != x`.",
     "inf": 'It is `float("inf")`.',
 }
+
+
+def explained(message: str) -> str:
+    """Return what an error probably means, or nothing."""
+    return next((tip for pattern, tip in ERRORS.items() if re.search(pattern, message)), "")

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a page's script asks for: run a text, or check it as an exercise. Answers are plain data, as JSON."""
+
+import doctest
+import json
+import re
+import traceback
+
+from .check import FILE, check, picture
+from .launch import SETTINGS
+from .memory import MEMORY, Access
+from .modules import load
+
+LINES = 12  # of a kernel that are drawn, at most
+
+
+def run(text: str, seed: int | None = None, whole: str = "", section: str = "") -> str:
+    """Run a text, its programs in order or, by a seed, in a random one.
+
+    Args:
+        text: A script; or, if ``whole`` is given, what to have in place of a section of that file. The file is run with
+            it, and then the examples of its functions are.
+        seed: Of the order; None for that of the grid.
+        whole: A snippet's file.
+        section: Which part of it, between ``[start:section]`` and ``[end:section]``.
+
+    Returns:
+        ``error``, what it raised, or ""; ``troubles``, accesses beyond a tensor; ``launches``, how many there were;
+        and ``pictures`` of the last one, each with the ``line`` of the text and an ``svg``; ``shown``, the one to see
+        first.
+    """
+    MEMORY.reset(strict=False, record=True)
+    SETTINGS.seed, SETTINGS.configs = seed, "first"
+    before, after = split(whole, section) if whole else ("", "")
+    lines = Lines(before + text.rstrip("\n") + "\n" + after, before.count("\n"), text.rstrip("\n").count("\n") + 1)
+    error = ""
+    try:
+        names = load(lines.whole, FILE, "__lesson__" if whole else "__main__")
+        if whole:
+            examples(names)
+    except (Exception, SystemExit) as raised:
+        error = explained(raised, lines)
+    troubles = [lines.told(_capital(str(trouble))) for trouble in MEMORY.troubles]
+    accesses = _drawn(lines)
+    bad = MEMORY.troubles[0].access if MEMORY.troubles else None
+    shown = next((i for i, each in enumerate(accesses) if bad and _key(each) == _key(bad)), len(accesses) - 1)
+    pictures = [_picture(bad if i == shown and bad else each, lines, i) for i, each in enumerate(accesses)]
+    return json.dumps({"error": error, "troubles": troubles[:3], "more": max(0, len(troubles) - 3),
+                       "launches": len(MEMORY.launches), "pictures": pictures, "shown": shown})  # fmt: skip
+
+
+class Lines:
+    """The lines of what is run, of which a page shows some, counted from 1."""
+
+    def __init__(self, whole: str, before: int, count: int):
+        self.whole, self.lines, self.before, self.count = whole, whole.splitlines(), before, count
+
+    def shown(self, number: int) -> int:
+        """Return a line's number on the page, or that in its file where the page does not show it."""
+        inside = 0 < number - self.before <= self.count
+        return number - self.before if inside else number
+
+    def told(self, message: str) -> str:
+        return re.sub(r"\bline (\d+)", lambda found: f"line {self.shown(int(found[1]))}", message)
+
+    def code(self, number: int) -> str:
+        return self.lines[number - 1].strip() if 0 < number <= len(self.lines) else ""
+
+
+def split(whole: str, section: str) -> tuple[str, str]:
+    """Return a file's text before a section, and after it."""
+    start, end = (f"# --8<-- [{side}:{section}]\n" for side in ("start", "end"))
+    before, _, rest = whole.partition(start)
+    return before + start, end + rest.partition(end)[2]
+
+
+def examples(names: dict):
+    """Run the examples in the docstrings of a file's functions, and print them with their results."""
+    for function in list(names.values()):
+        if not callable(function) or getattr(function, "__module__", "") != "__lesson__" or isinstance(function, type):
+            continue
+        given = dict(names)
+        for example in doctest.DocTestParser().get_examples(function.__doc__ or ""):
+            print(">>>", example.source.rstrip().replace("\n", "\n... "))
+            exec(compile(example.source, "<example>", "single"), given)
+
+
+def check_exercise(name: str, text: str) -> str:
+    """Check a text in the place of an exercise's file, and return the verdict, with its picture as ``svg``."""
+    from coach import svg
+    from coach.exercise import exercises, find
+
+    SETTINGS.seed = None
+    exercise = find(name, exercises())
+    try:
+        verdict = check(exercise, text)
+    except NotImplementedError as missing:  # what inputs and references are made of
+        verdict = {"passed": [], "stage": "browser", "failed": "", "text": str(missing), "launch": None}
+    launch = verdict.pop("launch")
+    return json.dumps(verdict | {"svg": svg.launch(launch, "checked") if launch else "", "timed": exercise.timed()})
+
+
+def explained(error: BaseException, lines: Lines) -> str:
+    """Return what was raised, with the line of the text that led there."""
+    from coach.errors import explained
+
+    if isinstance(error, SyntaxError) and error.filename == FILE:
+        number = error.lineno or 0
+        return f"SyntaxError: {error.msg}, on line {lines.shown(number)}:\n    {lines.code(number)}"
+    while error.__cause__ is not None:
+        error = error.__cause__
+    numbers = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == FILE]
+    at = [f"    {lines.shown(n)}: {lines.code(n)}" for n in numbers[-1:]]
+    message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return "\n".join([message, *at, explained(message)]).rstrip()
+
+
+def _drawn(lines: Lines) -> list[Access]:
+    """Return one access of each line: of the last launch of a kernel that the page shows, or of the last one."""
+    here = [each for each in MEMORY.launches if any(lines.shown(a.line) != a.line for a in each.accesses[:1])]
+    first: dict[tuple, Access] = {}
+    for access in [access for launch in (here or MEMORY.launches)[-1:] for access in launch.accesses]:
+        first.setdefault(_key(access), access)
+    return list(first.values())[:LINES]
+
+
+def _key(access: Access) -> tuple:
+    return access.line, access.op, access.name
+
+
+def _picture(access: Access, lines: Lines, number: int) -> dict:
+    from coach import svg
+
+    drawn = picture(access, access.outside[0] if access.outside else 0)
+    drawn["line"] = lines.shown(access.line)
+    return {"line": drawn["line"], "code": lines.code(access.line) or access.name,
+            "svg": svg.launch(drawn, f"drawn-{number}")}  # fmt: skip
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

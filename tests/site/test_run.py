@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Code that runs on its page, in Chromium: nothing is fetched before the press, and hostile code harms nothing."""
+
+import json
+
+import pytest
+from playwright.sync_api import expect
+
+from practice.coach.exercise import exercises
+from render.mkdocs import browser as hook
+from tests.browser import taken_over
+
+LESSON, SLOW = "programs/vector-add/", 120_000  # ms: Python starts in 2 s on an idle machine
+pytestmark = pytest.mark.skipif(not hook.made(), reason="the registry of npm gave no Python for browsers")
+
+
+@pytest.fixture
+def box(open_site, site):
+    def open_at(address):
+        page = open_site(site.url + address)
+        taken_over(page)
+        return page.locator(".run").first
+
+    return open_at
+
+
+def write(box, text):
+    if not box.locator(".cm-content").count():
+        box.get_by_role("button", name="Edit").click()
+    box.locator(".cm-content").click()
+    box.page.keyboard.press("Control+a")
+    box.page.keyboard.insert_text(text)
+
+
+def run(box, button="Run"):
+    """Press the button, and return what the page shows then."""
+    box.get_by_role("button", name=button).click()
+    expect(box.get_by_role("button", name=button)).to_be_enabled(timeout=SLOW)
+    return box.locator(".run__result").inner_text()
+
+
+def given(box):
+    return box.locator(".highlight code").first.text_content()
+
+
+def test_the_first_kernel_runs_and_a_wider_mask_shows_red(box):
+    box = box(LESSON)
+    fetched = "performance.getEntriesByType('resource').filter(({ name }) => /assets.browser/.test(name)).length"
+    assert box.page.evaluate(fetched) == 0, "nothing is fetched before it is asked for"
+    assert "[0, 101, 202, 303, 404, 505, 606, 707, 808, 909]" in run(box)
+    assert box.locator(".run__picture svg rect").count() == 13, "twelve lanes, and a frame around one"
+    write(box, given(box).replace("mask = offsets < n", "mask = offsets < 11"))
+    shown = run(box)
+    assert "Program 2 writes out_ptr at offset 10, and its last element is at 9." in shown
+    assert "out of bounds" in box.locator(".run__picture svg").text_content()
+    box.page.reload()
+    assert "offsets < 11" in box.locator(".cm-content").inner_text(), "what was written is kept"
+    box.get_by_role("button", name="Reset").click()
+    assert "offsets < n" in box.locator(".cm-content").inner_text()
+
+
+def test_an_exercise_is_checked_and_marked_once_it_is_right(box):
+    (exercise,) = (each for each in exercises() if each.name == "scale")
+    box = box("practice/scale/")
+    assert "Gap 1 is still empty" in run(box, "Check")
+    wrong = {each.name: each for each in exercise.wrong()}["mask_one_too_many"]
+    write(box, wrong.text)
+    assert "✗ reads and writes in bounds" in run(box, "Check") and box.locator(".run__picture svg").count() == 1
+    write(box, exercise.solution)
+    shown = run(box, "Check")
+    assert "✗" not in shown and "Right." in shown
+    assert json.loads(box.page.evaluate("localStorage.getItem('exercises-done')")) == ["/course/practice/scale/"]
+
+
+def test_a_loop_without_end_is_stopped_and_the_page_goes_on(box):
+    box = box(LESSON)
+    write(box, "while True:\n    pass")
+    box.get_by_role("button", name="Run").click()
+    expect(box.get_by_role("status").last).to_have_text("Running…", timeout=SLOW)
+    box.get_by_role("button", name="Stop").click()
+    expect(box.get_by_role("status").last).to_have_text("Stopped.")
+    write(box, "print(6 * 7)")
+    assert "42" in run(box)
+
+
+HOSTILE = {
+    "the page": ("import js\nprint(js.document)", "AttributeError"),
+    "the network": ("import js\njs.fetch('https://other.test/')", "AttributeError"),
+    "a script": ("from pyodide.code import run_js\nrun_js('1')", "ImportError"),
+    "the network by Python": ("import urllib.request as r\nprint(r.urlopen('https://other.test/'))", "Error"),
+    "much memory": ("import torch\nx = torch.zeros(10**9)\nprint(len(x))", "MemoryError"),
+    "much output": ("print('x' * 10**6)\nprint('end')", "… and more, which is not shown"),
+    "markup": ("print('<img src=x onerror=alert(1)>')", "<img src=x onerror=alert(1)>"),
+}
+
+
+def test_hostile_code_reaches_neither_page_nor_network(box):
+    """The fixture fails where a page logs an error, or asks another host."""
+    box = box(LESSON)
+    for name, (code, shown) in HOSTILE.items():
+        write(box, code)
+        got = run(box)
+        assert shown in got and len(got) < 30_000, f"{name}: {got[:300]}"
+        assert box.page.locator("img[src=x]").count() == 0
+    write(box, "print(6 * 7)")
+    assert "42" in run(box), "it all goes on"

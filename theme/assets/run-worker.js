@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs a reader's code: Python, and in it the model of Triton. The page's script makes a worker of this text, with BASE,
+// the site's address, in front, so that it inherits the page's policy: nothing but this host can be asked for anything.
+// Python sees nothing of the page, nor of this script.
+
+const MOST = 20000; // characters that code may print
+let printed = 0, ready;
+
+async function begin() {
+  postMessage({ state: "Loading Python…" });
+  const { loadPyodide } = await import(`${BASE}assets/browser/pyodide/pyodide.mjs`);
+  const fetched = ["assets/browser/model.zip", "practice/triton-practice.zip"].map(async (path) => {
+    const answer = await fetch(BASE + path);
+    if (!answer.ok) throw new Error(`${path}: ${answer.status}`);
+    return answer.arrayBuffer();
+  });
+  const python = await loadPyodide({ indexURL: `${BASE}assets/browser/pyodide/`, jsglobals: Object.create(null) });
+  postMessage({ state: "Loading the model of Triton…" });
+  for (const zip of fetched) python.unpackArchive(await zip, "zip", { extractDir: "/site" });
+  python.setStdout({ batched: say });
+  python.setStderr({ batched: say });
+  return python.runPython(`
+    import sys
+    sys.path[:0] = ["/site", "/site/practice"]
+    import browser
+    browser.install()
+    from browser import page
+    page`);
+}
+
+function say(line) {
+  if (printed > MOST) return;
+  printed += line.length + 1;
+  postMessage({ out: printed > MOST ? `${line.slice(0, MOST)}\n… and more, which is not shown\n` : `${line}\n` });
+}
+
+onmessage = async ({ data: { text, check, seed, whole, section } }) => {
+  printed = 0;
+  try {
+    const page = await (ready ??= begin());
+    postMessage({ state: check ? "Checking…" : "Running…" });
+    const began = performance.now();
+    const answer = JSON.parse(check ? page.check_exercise(check, text) : page.run(text, seed, whole, section));
+    postMessage({ answer, took: performance.now() - began });
+  } catch (error) {
+    const last = String(error.message ?? error).trim().split("\n").at(-1);
+    postMessage({ failed: last });
+  }
+};
