@@ -23,8 +23,8 @@ it. What differs, and why, stands in ``coverage``. Read in this order; arrows of
 - ``page``: what a page's script asks for, as JSON
 - ``coverage``: what is modeled, what is not, and what differs
 
-A page's worker, ``theme/assets/run-worker.js``, calls ``install()`` once and then functions of ``page``. Tests also call
-``reset(fill, strict, record)``, ``load(source, name)`` and a function of what that returns; afterwards
+A page's worker, ``theme/assets/run-worker.js``, calls ``install()`` once and then functions of ``page``. Tests also
+call ``reset(fill, strict, record)``, ``load(source, name)`` and a function of what that returns; afterwards
 ``MEMORY.launches`` and ``MEMORY.troubles`` say what the kernels did.
 """
 

@@ -294,7 +294,9 @@ def _ordered(run: Run, text: str):
             at = id(_memory(access)), _element(access, lane)
             if at in added:
                 message = f"Line {access.line}: several lanes or programs add to {access.name} at offset "
-                message += f"{access.offsets[lane]}. Their order is not promised, so the sum may differ from run to run."
+                message += (
+                    f"{access.offsets[lane]}. Their order is not promised, so the sum may differ from run to run."
+                )
                 _fail(message, run, details=[_source(text, access.line)], guess=run.spec.ordered,
                       launch=picture(access, lane, {access.offsets[lane]}))  # fmt: skip
             added.add(at)
@@ -336,13 +338,17 @@ def _wrong_value(run: Run, name: str, got: list, want: list, wrong: list[int], t
     near = owner or next((a for a in stores if here in (_element(a, lane) for lane in range(len(a.offsets)))), None)
     if near:
         on = set(_lanes(near))
-        lane = next(i for i in reversed(range(len(near.offsets))) if _element(near, i) == here and (i in on or not owner))
+        lane = next(
+            i for i in reversed(range(len(near.offsets))) if _element(near, i) == here and (i in on or not owner)
+        )
         state = "on" if lane in on else "off, so nobody stores it"
         details = [f"Program {_pid(near)} owns it: lane {lane}, offset {near.offsets[lane]}, mask {state}."]
         details += [_source(text, near.line)]
         start = near.launch.origins[near.name].start
         covered = {_element(a, i) for a in stores for i in _lanes(a)}
-        launch = picture(near, lane, {places[i] - start for i in wrong}, {p - start for p in places if p not in covered})
+        launch = picture(
+            near, lane, {places[i] - start for i in wrong}, {p - start for p in places if p not in covered}
+        )
     elif run.launches and run.spec.stored:
         details = [f"No program stores it: none has its offset, {here}."]
     _fail(message, run, details=details, launch=launch, guess=_mistaken(run, name, actual))
@@ -356,7 +362,9 @@ def _mistaken(run: Run, name: str, actual: Tensor) -> str:
             pairs = list(zip(actual.detach().values(), other.detach().values(), strict=True))
         except Exception:  # it does not hold for these inputs
             continue
-        if tuple(other.shape) == tuple(actual.shape) and all(_near(a, b, run.spec.rtol, run.spec.atol) for a, b in pairs):
+        if tuple(other.shape) == tuple(actual.shape) and all(
+            _near(a, b, run.spec.rtol, run.spec.atol) for a, b in pairs
+        ):
             return message
     return ""
 
@@ -410,7 +418,9 @@ def _counts(run: Run, text: str):
         tensors = [value for value in [*run.inputs.values(), *run.results.values()] if isinstance(value, Tensor)]
         must = sum(tensor.nbytes for tensor in tensors)
         if moved > spec.most_moved * must:
-            guess = "A value that is stored and loaded again could stay in the program's block. Is each input loaded once?"
+            guess = (
+                "A value that is stored and loaded again could stay in the program's block. Is each input loaded once?"
+            )
             _fail(f"Your kernels move {moved} bytes; inputs and result together have {must}.", run, guess=guess)
     if spec.most_launches is not None and len(run.launches) > spec.most_launches:
         names, most = ", ".join(launch.kernel for launch in run.launches), spec.most_launches
@@ -432,7 +442,9 @@ def _counts(run: Run, text: str):
         counted = [_sectors(run, a) for a in run.accesses("load", to=run.inputs[name])]
         fetched, needed = sum(f for f, _ in counted), sum(n for _, n in counted)
         if needed < least * fetched:
-            message = f"Of the bytes of {name} that your loads fetch, {needed / fetched:.0%} are used; {least:.0%} could be."
+            message = (
+                f"Of the bytes of {name} that your loads fetch, {needed / fetched:.0%} are used; {least:.0%} could be."
+            )
             guess = "Memory delivers whole sectors. Does a program load neighboring elements, or one from each row?"
             _fail(message, run, guess=guess)
 
@@ -470,7 +482,9 @@ def _by_element(run: Run, name: str, text: str):
         size = run.inputs[name].numel()
         if all(len(a.offsets) == 1 for a in loads) and 2 * sum(len([*_lanes(a)]) for a in loads) >= size > 1:
             message = f"Line {line} loads {loads[0].name} one element at a time, where a whole block should be loaded."
-            guess = "The lanes of a block are `tl.arange(0, …)`: which offsets do they have, and which lanes does a mask "
+            guess = (
+                "The lanes of a block are `tl.arange(0, …)`: which offsets do they have, and which lanes does a mask "
+            )
             _fail(message, run, details=[_source(text, line)], guess=guess + "switch off?")
 
 

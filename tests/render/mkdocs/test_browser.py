@@ -47,7 +47,7 @@ def test_packages_are_fetched_once_and_the_model_lies_beside_them(empty, monkeyp
         asked.append(address)
         archive = io.BytesIO()
         with tarfile.open(fileobj=archive, mode="w:gz") as files:
-            for name in {*browser.PYTHON, *(module for _, module, _ in browser.EDITOR.values())}:
+            for name in {*browser.PYTHON, *(each["module"] for each in browser.EDITOR.values())}:
                 info = tarfile.TarInfo(f"package/{name}")
                 info.size = 1
                 files.addfile(info, io.BytesIO(b"x"))
