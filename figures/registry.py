@@ -16,6 +16,7 @@ from markupsafe import Markup
 from recorder.project import RecorderError, nearest
 
 HERE = Path(__file__).parent
+COMMENTS = re.compile(r"^ *(?://.*|/\*(?:.|\n)*?\*/)\n", re.M)
 FEET = {  # the line under a figure, by what it is drawn from; braces name fields of the recording's provenance
     "output": "{device} · Triton {triton} · torch {torch} · {date}",
     "launches": "{device} · Triton {triton} · torch {torch} · {date}",
@@ -100,7 +101,9 @@ def _part(path: Path) -> str:
 
 @cache
 def _text(path: Path) -> str:
-    return path.read_text("utf-8")
+    """Return a file's text; of a script, without lines of comments, which say why to us and not to a browser."""
+    text = path.read_text("utf-8")
+    return COMMENTS.sub("", text) if path.suffix == ".js" else text
 
 
 _known: dict[str, Figure] = {}

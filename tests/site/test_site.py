@@ -808,11 +808,9 @@ def test_what_is_shown_names_the_gpu_that_was_chosen(switched):
         if names := page.evaluate(NAMED, gpu):
             wrong[address] = names
         marked = ".recording--elsewhere[data-device='h200']"  # what nobody ran on this GPU
-        words = """all => all.map(summary => getComputedStyle(summary, '::before')).map(style =>
-            [style.content, style.position, style.maskImage, style.backgroundColor])"""
-        said = page.locator(f"{marked} .recording__repeat > summary").evaluate_all(words)
-        seen = ['"not on the chosen GPU: "', "static", "none", "rgba(0, 0, 0, 0)"]  # beside the device, not as an icon
-        assert said == [seen] * page.locator("figure.recording[data-device='h200']").count()
+        words = "all => all.map(figure => getComputedStyle(figure, '::before')).map(style => [style.content, style.position])"
+        said = page.locator(marked).evaluate_all(words)
+        assert said == [['"h200" " only"', "absolute"]] * page.locator("figure.recording[data-device='h200']").count()
     assert count > 10 and not wrong
     page.locator("[data-by-gpu]").first.evaluate("claim => claim.title = '5: measured on an NVIDIA H200'")
     assert page.evaluate(NAMED, gpu) == ["5: measured on an NVIDIA H200"], "a planted one is seen"

@@ -94,6 +94,7 @@ export class Runner {
     this.listing.hidden = true;
     this.listing.after(make("div", { className: "run__editor" }, this.editor.dom));
     this.edit.hidden = true;
+    this.state.textContent = "";
     this.keep(this.text);
     if (text === this.given) this.editor.focus();
   }

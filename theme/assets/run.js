@@ -13,7 +13,10 @@ document.querySelectorAll(".run").forEach((box, number) => {
   let runner;
   const get = async () => (runner ??= import("./run-page.js").then(({ Runner }) => new Runner(box, key)));
   const button = (name, does, className = "") => make("button", { type: "button", textContent: name,
-    className: `md-button ${className}`, onclick: async () => (await get())[does]() });
+    className: `md-button ${className}`, onclick: async () => {
+      if (!runner) state.textContent = "Loading…";
+      (await get())[does]();
+    } });
   const state = make("span", { className: "run__state", role: "status" }, "Here, in your browser. No GPU needed.");
   const go = button(box.dataset.check ? "Check" : "Run", "run", "md-button--primary");
   box.append(make("div", { className: "run__bar" }, go, button("Edit", "open"), state));
