@@ -16,7 +16,7 @@ from recorder import fingerprint, recording, replay
 from recorder.project import ROOT, RecorderError, Snippet, snippets
 from render.config import address
 
-ROOMS = ("recorder", "figures", "render", "practice")  # the tests of each stand in the folder of its name
+ROOMS = ("recorder", "figures", "render", "browser", "practice")  # the tests of each stand in the folder of its name
 NO_TESTS = 5  # pytest's exit status
 EVERYTHING = ("requirements", "pyproject.toml", "conftest.py", "Makefile")  # reach into every test
 

@@ -50,7 +50,7 @@ def _rows(drawn: Layout) -> list[dict]:
     (block,), (each,), holders = drawn.shape, drawn.per_thread, drawn.holders()
     rows = []
     for first in range(0, block, each * WARP):
-        boxes = [holders[(first + i * each,)] for i in range(WARP)]
+        boxes = [holders[(at,)] for at in range(first, min(first + each * WARP, block), each)]
         warps = [thread // WARP for thread in boxes[0]]
         rows.append(
             {

@@ -9,6 +9,7 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+PYTHON = "assets/browser/pyodide"  # no work of ours, and in a worker that the page's policy holds: tests/site/test_run.py
 FOLLOWED = {("a", "href"), ("area", "href"), ("blockquote", "cite"), ("q", "cite")}  # by choice, or never
 NAMES = {"canonical", "alternate", "license", "author", "next", "prev", "me"}  # of links that nothing is loaded by
 TEXT = re.compile(r"(data-|aria-|xmlns)|(title|alt|id|class|value|viewbox)$")
@@ -58,7 +59,7 @@ def addresses(text: str):
 def other_hosts(site: Path) -> list[str]:
     """Return ``FILE:LINE: ADDRESS`` of everything in a built site that a browser would load from another host."""
     places = []
-    for path in sorted(site.rglob("*")):
+    for path in sorted(set(site.rglob("*")) - set((site / PYTHON).rglob("*"))):
         if path.suffix not in (".html", ".css", ".js", ".mjs", ".svg"):
             continue
         text = path.read_text("utf-8")

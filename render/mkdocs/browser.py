@@ -11,7 +11,7 @@ import tomllib
 import zipfile
 from pathlib import Path
 
-from recorder.project import ROOT, read_text
+from recorder.project import ROOT
 from render.code import EPOCH
 from render.mkdocs.npm import Missing, Package, fetch, keep, member
 
@@ -24,7 +24,7 @@ PYODIDE = Package(
     "sha512-0YvXxEhfEdpLfb/XkM2BFAeMROq0iMUX2bzzH9pOttyMcWkwq+HbE5uyuGD82LN7y2q+SNvi/6V5JEsOlD2R1A==",
 )
 PYTHON = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json")
-EDITOR = tomllib.loads(read_text(Path(__file__).with_name("editor.toml")))  # by the name that its modules import
+EDITOR = tomllib.loads(Path(__file__).with_name("editor.toml").read_text("utf-8"))  # by the name that its modules import
 FILES = [f"pyodide/{name}" for name in PYTHON] + [f"editor/{name}.js" for name in EDITOR]
 
 
@@ -51,7 +51,7 @@ def on_post_build(config, **_):
     with zipfile.ZipFile(folder / "model.zip", "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for path in sorted((ROOT / "browser").glob("*.py")):
             name = zipfile.ZipInfo(f"browser/{path.name}", EPOCH)
-            archive.writestr(name, read_text(path), zipfile.ZIP_DEFLATED)
+            archive.writestr(name, path.read_text("utf-8"), zipfile.ZIP_DEFLATED)
 
 
 def made() -> bool:

@@ -37,8 +37,8 @@ class Small:
     def __init__(self, course):
         self.course, self.root, self.write = course, course.root, course.write
         shutil.rmtree(self.root / "theme")
-        # Faces take longer to fetch and cut than all else of a small site.
-        for folder in ("figures", "render", "theme", ".cache/faces"):
+        # Faces, and Python for browsers, take longer to fetch than all else of a small site.
+        for folder in ("browser", "figures", "render", "theme", ".cache/browser", ".cache/faces"):
             (ROOT / folder).mkdir(parents=True, exist_ok=True)
             (self.root / folder).parent.mkdir(exist_ok=True)
             (self.root / folder).symlink_to(ROOT / folder)

@@ -95,7 +95,7 @@ function apart(parts) {
 
 /** Whether a page is the exercise that was asked for as such, by words of its title or address. */
 const exercise = ({ location, title }) =>
-  /exercise|practice/i.test(typed) && meant(typed)[1] && /^practice/.test(location) && has(`exercises ${location}${title}`);
+  typed.match(/exercise|practice/i) && meant(typed)[1] && /^practice/.test(location) && has(`exercises ${location}${title}`);
 
 /** Where a page belongs for what it is called: first an error's own entry, or the exercise that was asked for, and then
     pages with all words of the query. */
