@@ -810,7 +810,8 @@ def test_what_is_shown_names_the_gpu_that_was_chosen(switched):
         if names := page.evaluate(NAMED, gpu):
             wrong[address] = names
         marked = ".recording--elsewhere[data-device='h200']"  # what nobody ran on this GPU
-        said = page.locator(marked).evaluate_all("all => all.map(figure => getComputedStyle(figure, '::before').content)")
+        words = "all => all.map(figure => getComputedStyle(figure, '::before').content)"
+        said = page.locator(marked).evaluate_all(words)
         assert said == ['"h200 only"'] * page.locator("figure.recording[data-device='h200']").count()
     assert count > 10 and not wrong
     page.locator("[data-by-gpu]").first.evaluate("claim => claim.title = '5: measured on an NVIDIA H200'")
