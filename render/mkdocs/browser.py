@@ -24,7 +24,7 @@ PYODIDE = Package(
     "sha512-0YvXxEhfEdpLfb/XkM2BFAeMROq0iMUX2bzzH9pOttyMcWkwq+HbE5uyuGD82LN7y2q+SNvi/6V5JEsOlD2R1A==",
 )
 PYTHON = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json")
-EDITOR = tomllib.loads(Path(__file__).with_name("editor.toml").read_text("utf-8"))  # by the name that its modules import
+EDITOR = tomllib.loads(Path(__file__).with_name("editor.toml").read_text("utf-8"))  # by the names that modules import
 FILES = [f"pyodide/{name}" for name in PYTHON] + [f"editor/{name}.js" for name in EDITOR]
 
 
