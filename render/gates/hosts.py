@@ -9,7 +9,7 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
-PYTHON = "assets/browser/pyodide"  # no work of ours, and in a worker that the page's policy holds: tests/site/test_run.py
+PYTHON = "assets/browser/pyodide"  # not ours; it runs in a worker that the policy holds: tests/site/test_run.py
 FOLLOWED = {("a", "href"), ("area", "href"), ("blockquote", "cite"), ("q", "cite")}  # by choice, or never
 NAMES = {"canonical", "alternate", "license", "author", "next", "prev", "me"}  # of links that nothing is loaded by
 TEXT = re.compile(r"(data-|aria-|xmlns)|(title|alt|id|class|value|viewbox)$")
