@@ -21,6 +21,7 @@ ON, OFF, WRONG, MISSED, OUTSIDE = "■", "·", "✗", "○", "!"  # as in coach.
 NEAR = 8  # programs in a picture, at most
 LARGEST = 20_000  # elements of an input that Python can take its time for
 HALF = 2.0**-10  # how far apart two neighbors of float16 are at most: a few sums in another order round to the other
+ROUNDED = "Does it round up, with `triton.cdiv`?"
 SECTOR = 32  # bytes that memory delivers at a time
 
 
@@ -60,9 +61,10 @@ def check(exercise, text: str) -> dict:
         finding = fault.finding
         finding.stage = begun.pop()
     finding.picture = []  # which is drawn
-    names = [STAGES[stage] for stage in begun]
+    called = STAGES | {"speed": "few enough " + ", ".join(exercise.counted())}
+    names = [called[stage] for stage in begun]
     return {
-        "passed": names, "stage": finding.stage, "failed": STAGES.get(finding.stage, ""), "text": finding.text(),
+        "passed": names, "stage": finding.stage, "failed": called.get(finding.stage, ""), "text": finding.text(),
         "launch": finding.launch,
     }  # fmt: skip
 
@@ -100,6 +102,10 @@ def _check(exercise, text: str, begin):
     first = run(Case(spec.sizes[0]))
     if first.error is not None:
         _fail_by(first.error, text, "Your code", first)
+    for launch in first.launches:
+        if 0 in launch.grid:
+            grid = f"({launch.grid[0]},)" if launch.grid[1:] == (1, 1) else launch.grid
+            _fail(f"The grid of {launch.kernel} is {grid}, so no program runs.", first, guess=ROUNDED)
     begin("shape")
     _shape(first, text)
     block = max((a.shape[-1] if a.shape else 1 for a in first.accesses("store", "atomic")), default=4)

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a page's script asks for: run a text, or check it as an exercise. Answers are plain data, as JSON."""
 
+import ast
+import contextlib
 import doctest
+import io
 import json
 import re
 import traceback
@@ -37,7 +40,7 @@ def run(text: str, seed: int | None = None, whole: str = "", section: str = "") 
     try:
         names = load(lines.whole, FILE, "__lesson__" if whole else "__main__")
         if whole:
-            examples(names)
+            examples(names, lines)
     except (Exception, SystemExit) as raised:
         error = explained(raised, lines)
     troubles = [lines.told(_capital(str(trouble))) for trouble in MEMORY.troubles]
@@ -55,16 +58,26 @@ class Lines:
     def __init__(self, whole: str, before: int, count: int):
         self.whole, self.lines, self.before, self.count = whole, whole.splitlines(), before, count
 
+    def holds(self, number: int) -> bool:
+        """Return whether the page shows a line."""
+        return 0 < number - self.before <= self.count
+
     def shown(self, number: int) -> int:
         """Return a line's number on the page, or that in its file where the page does not show it."""
-        inside = 0 < number - self.before <= self.count
-        return number - self.before if inside else number
+        return number - self.before if self.holds(number) else number
 
     def told(self, message: str) -> str:
         return re.sub(r"\bline (\d+)", lambda found: f"line {self.shown(int(found[1]))}", message)
 
     def code(self, number: int) -> str:
         return self.lines[number - 1].strip() if 0 < number <= len(self.lines) else ""
+
+    def statement(self, number: int) -> str:
+        """Return the statement that begins on a line or goes on there, on one line."""
+        for node in ast.walk(ast.parse(self.whole)):
+            if isinstance(node, ast.Assign | ast.Expr | ast.AugAssign) and node.lineno <= number <= node.end_lineno:
+                return " ".join(self.code(n) for n in range(node.lineno, node.end_lineno + 1))
+        return self.code(number)
 
 
 def split(whole: str, section: str) -> tuple[str, str]:
@@ -74,15 +87,28 @@ def split(whole: str, section: str) -> tuple[str, str]:
     return before + start, end + rest.partition(end)[2]
 
 
-def examples(names: dict):
-    """Run the examples in the docstrings of a file's functions, and print them with their results."""
+def examples(names: dict, lines: Lines):
+    """Run the examples in the docstrings of a file's functions, and print them with their results.
+
+    Where some launch a kernel that the page shows, print only those.
+    """
+    printed: list[tuple[bool, str]] = []
     for function in list(names.values()):
         if not callable(function) or getattr(function, "__module__", "") != "__lesson__" or isinstance(function, type):
             continue
-        given = dict(names)
-        for example in doctest.DocTestParser().get_examples(function.__doc__ or ""):
-            print(">>>", example.source.rstrip().replace("\n", "\n... "))
-            exec(compile(example.source, "<example>", "single"), given)
+        given, before, text = dict(names), len(MEMORY.launches), io.StringIO()
+        try:
+            with contextlib.redirect_stdout(text):
+                for example in doctest.DocTestParser().get_examples(function.__doc__ or ""):
+                    print(">>>", example.source.rstrip().replace("\n", "\n... "))
+                    exec(compile(example.source, "<example>", "single"), given)
+        except BaseException:
+            print(text.getvalue(), end="")
+            raise
+        shown = any(lines.holds(each.line) for launch in MEMORY.launches[before:] for each in launch.accesses[:1])
+        printed.append((shown, text.getvalue()))
+    some = any(shown for shown, _ in printed)
+    print(*(text for shown, text in printed if shown or not some), sep="", end="")
 
 
 def check_exercise(name: str, text: str) -> str:
@@ -117,7 +143,7 @@ def explained(error: BaseException, lines: Lines) -> str:
 
 def _drawn(lines: Lines) -> list[Access]:
     """Return one access of each line: of the last launch of a kernel that the page shows, or of the last one."""
-    here = [each for each in MEMORY.launches if any(lines.shown(a.line) != a.line for a in each.accesses[:1])]
+    here = [each for each in MEMORY.launches if any(lines.holds(a.line) for a in each.accesses[:1])]
     first: dict[tuple, Access] = {}
     for access in [access for launch in (here or MEMORY.launches)[-1:] for access in launch.accesses]:
         first.setdefault(_key(access), access)
@@ -133,7 +159,7 @@ def _picture(access: Access, lines: Lines, number: int) -> dict:
 
     drawn = picture(access, access.outside[0] if access.outside else 0)
     drawn["line"] = lines.shown(access.line)
-    return {"line": drawn["line"], "code": lines.code(access.line) or access.name,
+    return {"line": drawn["line"], "code": lines.statement(access.line) or access.name,
             "svg": svg.launch(drawn, f"drawn-{number}")}  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run a kernel's text in Triton's interpreter and in the model of it, ``browser/``, and say what each computed."""
 
+import contextlib
 import importlib.util
 import math
 import sys
@@ -11,6 +12,22 @@ import browser
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "practice"))  # behind the checkout, where `practice` is this package and not practice.py
+
+
+@contextlib.contextmanager
+def in_browser():
+    """Have the model in place of torch and Triton, as a page's Python has it, and a coach that knows no other."""
+    coach = {name: module for name, module in sys.modules.items() if name.partition(".")[0] == "coach"}
+    for name in coach:
+        del sys.modules[name]
+    try:
+        with browser.installed():
+            yield
+    finally:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "coach"]:
+            del sys.modules[name]
+        sys.modules.update(coach)
+        browser.reset()
 
 
 def in_triton(path: Path, name: str = "module"):

@@ -72,9 +72,9 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
     Raises:
         ValueError: If ``x`` is something the kernel can't serve, such as a row of more than ``MOST_COLUMNS``.
 
-    >>> softmax(torch.tensor([[1.0, 1.0, 1.0, 1.0], [0.0, 1000.0, 0.0, 1000.0]]))
-    tensor([[0.2500, 0.2500, 0.2500, 0.2500],
-            [0.0000, 0.5000, 0.0000, 0.5000]])
+    >>> softmax(torch.tensor([[1.0, 1.0, 1.0], [0.0, 1000.0, 1000.0]]))
+    tensor([[0.3333, 0.3333, 0.3333],
+            [0.0000, 0.5000, 0.5000]])
     """
     return by_rows(softmax_kernel, x)
 

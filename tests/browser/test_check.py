@@ -6,8 +6,8 @@ import re
 import pytest
 from coach.exercise import exercises
 
-import browser
 from browser.check import check
+from tests.modeled import in_browser
 
 # What the model does not see, by exercise and wrong solution.
 COMPILED = "only Triton's compiler refuses it"
@@ -26,9 +26,8 @@ IN_BROWSER = [each for each in exercises() if "numpy" not in each.spec_text]
 
 @pytest.fixture(autouse=True)
 def modeled():
-    with browser.installed():
+    with in_browser():
         yield
-    browser.reset()
 
 
 @pytest.mark.parametrize("exercise", IN_BROWSER, ids=lambda each: each.name)

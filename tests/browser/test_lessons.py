@@ -10,9 +10,8 @@ import re
 
 import pytest
 
-import browser
 from browser import page
-from tests.modeled import ROOT
+from tests.modeled import ROOT, in_browser
 
 PAGES = sorted((ROOT / "docs/en").rglob("*.md"))
 RUN = re.compile(r'<div class="run" data-of="([\w/]+\.py):(\w+)" markdown>')
@@ -21,9 +20,8 @@ OFFERED = sorted({of for each in PAGES for of in RUN.findall(each.read_text("utf
 
 @pytest.fixture(autouse=True)
 def modeled():
-    with browser.installed():
+    with in_browser():
         yield
-    browser.reset()
 
 
 @pytest.mark.parametrize(("file", "section"), OFFERED, ids=[file for file, _ in OFFERED])
@@ -40,8 +38,10 @@ def test_its_examples_print_what_they_say(file, section):
     texts = [ast.get_docstring(node) or "" for node in functions]
     wanted = [example for text in texts for example in doctest.DocTestParser().get_examples(text)]
     got = re.split(r"^>>> ", output.getvalue(), flags=re.M)[1:]
-    assert len(got) == len(wanted) > 0
-    for one, example in zip(got, wanted, strict=True):
-        result = one.removeprefix(example.source.rstrip().replace("\n", "\n... ")).strip()
+    assert got
+    by_source = {example.source.rstrip().replace("\n", "\n... "): example for example in wanted}
+    for one in got:  # of the functions that launch this kernel
+        source = next(source for source in sorted(by_source, key=len, reverse=True) if one.startswith(source + "\n"))
+        example, result = by_source[source], one.removeprefix(source).strip()
         printed = result + "\n" * bool(result)
         assert doctest.OutputChecker().check_output(example.want, printed, doctest.NORMALIZE_WHITESPACE)

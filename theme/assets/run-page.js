@@ -94,7 +94,7 @@ export class Runner {
     this.listing.hidden = true;
     this.listing.after(make("div", { className: "run__editor" }, this.editor.dom));
     this.edit.hidden = true;
-    this.state.textContent = "";
+    this.state.textContent = "Ctrl+Enter runs it; Tab leaves the editor.";
     this.keep(this.text);
     if (text === this.given) this.editor.focus();
   }
@@ -103,6 +103,7 @@ export class Runner {
     this.editor.dispatch({ changes: { from: 0, to: this.editor.state.doc.length, insert: this.given } });
     this.result.hidden = true;
     this.state.textContent = "";
+    this.go.focus();
   }
 
   async run() {
@@ -114,7 +115,8 @@ export class Runner {
     this.output = make("pre", { className: "output run__output" }, make("code"));
     this.output.hidden = true;
     this.result.replaceChildren(this.output);
-    this.state.textContent = worker ? "" : "Loading Python, about 6 MB, once…";
+    this.state.textContent = worker ? "" : "Loading Python, a few megabytes, once…";
+    this.long = setTimeout(() => { this.state.textContent = "Still at it. Stop?"; }, 20000);
     try {
       if (this.file) this.whole ??= await (await fetch(`${base}snippets/${this.file}`)).text();
       (await started()).postMessage({ text: this.text, check: this.check, whole: this.whole ?? "", section: this.section ?? "" });
@@ -130,6 +132,7 @@ export class Runner {
   }
 
   done(says) {
+    clearTimeout(this.long);
     running = undefined;
     this.go.disabled = false;
     this.stop.hidden = true;
