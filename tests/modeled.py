@@ -11,7 +11,6 @@ from pathlib import Path
 import browser
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.append(str(ROOT / "practice"))  # behind the checkout, where `practice` is this package and not practice.py
 
 
 @contextlib.contextmanager
