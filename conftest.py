@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import compiled, interpreter, quick
-from tests.browser import browser, browser_path, open_site, playwright, site  # noqa: F401, fixtures
+from tests.chromium import browser, browser_path, open_site, playwright, site  # noqa: F401, fixtures
 from tests.toy import project, toy  # noqa: F401, fixtures
 
 ROOT = Path(__file__).resolve().parent

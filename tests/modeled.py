@@ -7,6 +7,7 @@ import math
 import sys
 import warnings
 from pathlib import Path
+from unittest import mock
 
 import browser
 
@@ -15,17 +16,18 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @contextlib.contextmanager
 def in_browser():
-    """Have the model in place of torch and Triton, as a page's Python has it, and a coach that knows no other."""
-    coach = {name: module for name, module in sys.modules.items() if name.partition(".")[0] == "coach"}
-    for name in coach:
+    """Have the model in place of torch and Triton, as a page has it, and modules of ours that know no other."""
+    ours = lambda: {name: each for name, each in sys.modules.items() if name.partition(".")[0] in ("coach", "snippets")}
+    taken = ours()
+    for name in taken:
         del sys.modules[name]
     try:
         with browser.installed():
             yield
     finally:
-        for name in [name for name in sys.modules if name.partition(".")[0] == "coach"]:
+        for name in ours():
             del sys.modules[name]
-        sys.modules.update(coach)
+        sys.modules.update(taken)
         browser.reset()
 
 
@@ -33,7 +35,8 @@ def in_triton(path: Path, name: str = "module"):
     """Import a file, for torch and Triton."""
     origin = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(origin)
-    origin.loader.exec_module(module)
+    with mock.patch.object(sys, "dont_write_bytecode", True):  # or a second file of the same name would be the first
+        origin.loader.exec_module(module)
     return module
 
 

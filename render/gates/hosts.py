@@ -2,7 +2,7 @@
 """Finds whatever a built site asks of another host.
 
 A browser would refuse it, by the page's policy (render/mkdocs/policy.py), so a reader would miss something: the build
-fails instead. What a script puts together while it runs only a browser sees; see ``quiet`` in tests/browser.py.
+fails instead. What a script puts together while it runs only a browser sees; see ``quiet`` in tests/chromium.py.
 """
 
 import re

@@ -8,7 +8,7 @@ import json
 import pytest
 
 import browser
-from tests.modeled import ROOT
+from tests.modeled import ROOT, in_browser
 
 SAME = """
 fusion: attention_bug attention_variable decoding decoding_bug decoding_parts long_softmax_blocks long_softmax_bug
@@ -28,8 +28,7 @@ NAMES = [f"{chapter}/{name}" for line in SAME.split("\n") if line for chapter, n
 def test_a_snippet_prints_what_was_recorded(name):
     path = ROOT / "snippets" / f"{name}.py"
     recorded = json.loads((ROOT / "recordings" / name / "cpu.json").read_text("utf-8"))["output"]
-    browser.reset()
     printed = io.StringIO()
-    with browser.installed(), contextlib.redirect_stdout(printed):
+    with in_browser(), contextlib.redirect_stdout(printed):
         browser.load(path.read_text("utf-8"), str(path))["main"]()
     assert printed.getvalue().strip() == "\n".join(recorded).strip()

@@ -9,7 +9,7 @@ import pytest
 
 import browser
 from browser import MEMORY, SETTINGS, OutOfBounds
-from tests.limits import paced
+from tests.limits import HANGS, paced
 from tests.modeled import ROOT
 
 ADD = (ROOT / "practice/exercises/add/solution.py").read_text("utf-8")
@@ -156,7 +156,7 @@ def test_an_unchanged_text_runs_alone_in_any_python():
         "exec(compile(text, 'first_kernel.py', 'exec'), {'__name__': '__main__'}); assert 'numpy' not in sys.modules"
     )
     done = subprocess.run([sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{code}"],
-                          capture_output=True, text=True, timeout=60)  # fmt: skip
+                          capture_output=True, text=True, timeout=HANGS)  # fmt: skip
     assert (done.stdout, done.stderr) == ("[0, 101, 202, 303, 404, 505, 606, 707, 808, 909]\n", "")
 
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from figures.registry import HERE, figures
-from tests.browser import ROOT, served
+from tests.chromium import ROOT, served
 
 ASSETS = ROOT / "theme" / "assets"
 

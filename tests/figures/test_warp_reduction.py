@@ -15,7 +15,7 @@ from recorder import printed, recording
 from recorder.project import RecorderError, find
 from recorder.recording import Line
 from tests.accessibility import assert_accessible
-from tests.browser import ROOT
+from tests.chromium import ROOT
 from tests.figures.explorer_support import by_hand, call, move_and_copy, page_with
 from tests.limits import HANGS
 from tests.toy import compiled, made

@@ -14,7 +14,7 @@ from render import config, recordings
 from render.gates import built, check
 from render.page import PageError
 from render.views import frame
-from tests.browser import ROOT, served
+from tests.chromium import ROOT, served
 from tests.toy import SETTINGS, made
 
 FILE = "```recording\nview: file\n```\n"

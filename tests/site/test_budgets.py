@@ -11,7 +11,7 @@ import pytest
 
 from figures.registry import figures
 from render.mkdocs.styles import named
-from tests.browser import build, taken_over
+from tests.chromium import build, taken_over
 from tests.limits import slowness
 
 ROOT = Path(__file__).resolve().parents[2]

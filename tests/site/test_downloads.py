@@ -19,7 +19,7 @@ from recorder.project import Snippet, find
 from render.config import address
 from render.lessons import lessons
 from tests import interpreter
-from tests.browser import taken_over, until
+from tests.chromium import taken_over, until
 from tests.limits import HANGS
 from tests.processes import PRELOADED
 

@@ -3,7 +3,7 @@
 
 from render import config
 from render.gates import built
-from tests.browser import SITE_URL
+from tests.chromium import SITE_URL
 
 
 def test_all_that_pages_ask_for_was_built_and_no_link_is_dead(site, monkeypatch):

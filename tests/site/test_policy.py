@@ -39,7 +39,10 @@ def test_every_page_says_first_what_it_may_load(site):
         allowed = dict(part.strip().split(" ", 1) for part in second["content"].split(";"))
         assert allowed["default-src"] == "'none'", file
         hosts = re.sub(r"'sha256-[^']+'", "", second["content"])  # a digest may have what looks like one
-        assert "unsafe" not in allowed.get("script-src", "") and "//" not in hosts, file
+        scripts = allowed.get("script-src", "")
+        runs = '<div class="run"' in file.read_text("utf-8")
+        assert ("'wasm-unsafe-eval'" in scripts, "blob:" in allowed.get("worker-src", "")) == (runs, runs), file
+        assert "unsafe" not in scripts.replace("wasm-unsafe-eval", "") and "//" not in hosts, file
     assert len(files) > len(site.pages), "those of whole snippets, too"
 
 

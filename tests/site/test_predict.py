@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser import taken_over
+from tests.chromium import taken_over
 
 PAGE = "gpu/limits/"
 ASSETS = Path(__file__).resolve().parents[2] / "theme" / "assets"

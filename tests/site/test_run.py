@@ -9,9 +9,10 @@ from playwright.sync_api import expect
 
 from practice.coach.exercise import exercises
 from render.mkdocs import browser as hook
-from tests.browser import taken_over
+from tests.chromium import taken_over
+from tests.limits import HANGS
 
-LESSON, SLOW = "programs/vector-add/", 120_000  # ms: Python starts in 2 s on an idle machine
+LESSON, SLOW = "programs/vector-add/", 1000 * HANGS  # ms
 DONE = re.compile(r"^(Ran|Checked) in your browser: |^It did not run")
 pytestmark = pytest.mark.skipif(not hook.made(), reason="the registry of npm gave no Python for browsers")
 

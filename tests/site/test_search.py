@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from render.config import address
-from tests.browser import taken_over
+from tests.chromium import taken_over
 from tests.limits import IN_BROWSER
 
 QUERIES = tomllib.loads((Path(__file__).parent / "queries.toml").read_text("utf-8"))

@@ -17,7 +17,7 @@ from practice.coach.exercise import exercises
 from render.fences import at_first
 from render.lessons import lessons
 from tests.accessibility import Seen, assert_accessible
-from tests.browser import SITE_URL, quiet, taken_over, until
+from tests.chromium import SITE_URL, quiet, taken_over, until
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs/en"
