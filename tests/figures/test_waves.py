@@ -195,26 +195,26 @@ def test_play_shows_all_after_it_came_to_rest_by_itself_and_goes_on_from_where_a
     page = open_page("?waves.program=20", reduced_motion="no-preference")
     elapse, waves = by_hand(page), page.locator("#waves")
     play, pause = (waves.get_by_role("button", name=name) for name in ("Play", "Pause"))
-    time = lambda: float(waves.locator("input[name=time]").input_value())
-    rest = time()
+    moment = lambda: float(waves.locator("input[name=time]").input_value())
+    rest = moment()
     play.click()
     elapse(100)
-    assert time() < 10, "from the frame on which it stands when the page comes"
+    assert moment() < 10, "from the frame on which it stands when the page comes"
     pause.click()
-    before = time()
+    before = moment()
     play.click()
     elapse(500)
-    assert before < time() < 40
+    assert before < moment() < 40
     at(page, rest)
     play.click()
     elapse(100)
-    assert time() >= rest, "a reader dragged it to there"
+    assert moment() >= rest, "a reader dragged it to there"
     waves.evaluate("it => it.bar.again()")
     elapse(20_000)
-    assert time() == rest, "it came into view, and played"
+    assert moment() == rest, "it came into view, and played"
     play.click()
     elapse(100)
-    assert time() < 10
+    assert moment() < 10
 
 
 def test_what_changes_in_each_frame_keeps_its_text_node_and_its_place(page):
