@@ -9,7 +9,7 @@ It takes the page and the options that the fence may give, and returns HTML. A n
 - ``exercises``: the views ``exercise``, ``exercises`` and ``caught``, and a lesson's links to its exercises
 - ``file``: a snippet's whole file
 - ``ledger``: everything that was recorded, by chapter
-- ``modeled``: where the model that runs in a browser differs from Triton
+- ``modeled``: the views ``modeled`` and ``unmodeled``: where the model that runs in a browser differs from Triton
 - ``path``: the views ``path`` and ``route``: lessons with their times
 - ``snippet``: a snippet as something to copy: its arguments, where it ran, its test
 """

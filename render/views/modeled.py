@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The view ``modeled``: where the model of Triton that runs in a browser differs from Triton, and what it lacks."""
+"""The views ``modeled`` and ``unmodeled``: where the model of Triton in ``browser/`` differs, and what it lacks."""
 
 from markupsafe import Markup
 
@@ -10,11 +10,15 @@ from render.views.registry import view
 
 
 @view
-def modeled(page: Page, part: str = "differences") -> Markup:
-    """Return a table: ``part`` is ``differences`` or ``missing``."""
-    if part == "missing":
-        whys: dict[str, list[str]] = {}
-        for name, why in NOT_MODELED.items():
-            whys.setdefault(why, []).append(name)
-        return render("modeled.html", missing=whys, differences=[])
-    return render("modeled.html", missing={}, differences=DIFFERENCES)
+def modeled(page: Page) -> Markup:
+    """Return a table of differences, each with its reason."""
+    return render("modeled.html", name="modeled", differences=DIFFERENCES, missing={})
+
+
+@view
+def unmodeled(page: Page) -> Markup:
+    """Return a table of names that are missing, by the reason."""
+    whys: dict[str, list[str]] = {}
+    for name, why in NOT_MODELED.items():
+        whys.setdefault(why, []).append(name)
+    return render("modeled.html", name="unmodeled", differences=[], missing=whys)

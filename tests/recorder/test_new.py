@@ -74,7 +74,7 @@ def test_it_runs_and_its_test_passes(chapter):
         target = chapter.root / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, target)
-    for name in ("browser", "compiled", "interpreter", "limits", "quick", "toy"):
+    for name in ("chromium", "compiled", "interpreter", "limits", "quick", "toy"):
         shutil.copy(ROOT / f"tests/{name}.py", chapter.root / f"tests/{name}.py")
     for name in ("snippets/tools/testing.py", "pyproject.toml"):
         (chapter.root / name).parent.mkdir(parents=True, exist_ok=True)

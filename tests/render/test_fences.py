@@ -269,7 +269,7 @@ def run_of_failing_pages(tmp_path_factory):
     (copy / "docs" / "en").mkdir(parents=True)
     for name in ("pyproject.toml", "conftest.py"):
         shutil.copy(ROOT / name, copy)
-    for name in ("browser", "compiled", "interpreter", "limits", "quick", "toy"):  # and what it imports
+    for name in ("chromium", "compiled", "interpreter", "limits", "quick", "toy"):  # and what it imports
         shutil.copy(ROOT / "tests" / f"{name}.py", copy / "tests")
     for place, text in PLACES.items():
         page = copy / "docs" / "en" / f"{place.replace(' ', '-')}.md"
