@@ -27,7 +27,7 @@ import torch
 import triton
 from torch.nn import functional
 
-from snippets.fusion.cross_entropy import linear_cross_entropy
+from snippets.fusion.linear_cross_entropy import linear_cross_entropy
 from snippets.library.attention import attention, attention_kernel
 from snippets.library.norms import add_rms_norm, rms_norm
 from snippets.library.rope import rope, rope_tables

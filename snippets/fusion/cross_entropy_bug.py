@@ -16,13 +16,13 @@ import triton.language as tl
 
 from snippets.fusion.cross_entropy import (
     launch,
-    linear_forward,
     losses_of,
     maximum_and_sum,
     scale_,
     shown,
     write_gradient,
 )
+from snippets.fusion.linear_cross_entropy import linear_forward
 from snippets.library.cross_entropy import cross_entropy, linear_cross_entropy
 
 

@@ -30,7 +30,8 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 import triton
 
-from snippets.fusion.cross_entropy import cross_entropy, linear_cross_entropy
+from snippets.fusion.cross_entropy import cross_entropy
+from snippets.fusion.linear_cross_entropy import linear_cross_entropy
 from snippets.fusion.long_softmax_measured import check_alike, measure_copy
 from snippets.library import cross_entropy as file
 from snippets.tools.benchmarking import Timing

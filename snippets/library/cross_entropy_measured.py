@@ -33,6 +33,7 @@ import torch
 import triton
 
 from snippets.fusion import cross_entropy as lesson
+from snippets.fusion import linear_cross_entropy as lesson_layer
 from snippets.fusion.cross_entropy_measured import milliseconds, peak, random, with_gradients
 from snippets.fusion.long_softmax_measured import check_alike, with_backward
 from snippets.library.cross_entropy import cross_entropy, in_torch, linear_cross_entropy
@@ -92,7 +93,7 @@ def linear_sides(options: dict, autocast: bool) -> dict[str, Callable[..., torch
     if autocast:
         return {name: under_autocast(side) for name, side in sides.items()}
     if not options:
-        sides["lesson"] = lesson.linear_cross_entropy
+        sides["lesson"] = lesson_layer.linear_cross_entropy
     liger_options = as_liger(options) | {"accum_dtype": torch.float32}
     sides["Liger"] = target_third(functools.partial(liger("liger_fused_linear_cross_entropy"), **liger_options))
     return sides

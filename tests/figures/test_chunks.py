@@ -15,7 +15,7 @@ from tests.figures.explorer_support import page_with
 
 @pytest.fixture(scope="module")
 def recorded() -> recording.Recording:
-    return recording.load(Snippet("fusion/cross_entropy"), "cpu")
+    return recording.load(Snippet("fusion/cross_entropy_steps"), "cpu")
 
 
 def test_the_parts_sum_to_what_a_gpu_allocated(recorded):

@@ -31,6 +31,7 @@ from snippets.fusion import (
 from snippets.fusion import attention_variable as variable
 from snippets.fusion import cross_entropy as entropy
 from snippets.fusion import histogram as histograms
+from snippets.fusion import linear_cross_entropy as linear_entropy
 from snippets.gpu import cache_hints, coalescing, fusion_bytes, hierarchy, launch_and_latency, loads, memory
 from snippets.gpu import schedule_occupancy as occupancy
 from snippets.matmul import autotuned, few_rows, fused, grouped, naive, persistent, precision, split_k
@@ -612,9 +613,9 @@ HOSTS = {
              "devices", None),
             (entropy, entropy.cross_entropy, lambda: {"logits": ones(2, 3), "target": torch.zeros(2).long()},
              "cross_entropy_kernel", "devices", None),
-            (entropy, entropy.linear_cross_entropy,
+            (linear_entropy, linear_entropy.linear_cross_entropy,
              lambda: {"hidden": ones(2, 3), "weight": ones(5, 3), "target": torch.zeros(2).long()},
-             "cross_entropy_kernel", "devices", None),
+             "", "devices", None),
             (scan, scan.cumsum, lambda: {"x": ones(2, 3)}, "recurrence_kernel", "",
              lambda on: scan.check_arguments(0, x=on(2, 3))),
         )
