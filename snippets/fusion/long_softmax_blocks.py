@@ -10,11 +10,29 @@ Run it on a GPU with ``python long_softmax_blocks.py``, or with ``TRITON_INTERPR
 
 import torch
 import triton
+import triton.language as tl
 
-from snippets.fusion.long_softmax import Plan, forward, online_kernel, running
+from snippets.fusion.long_softmax import Plan, forward, online_kernel, parts_kernel
 
 BLOCK = 4
 ROW = (2, 1, 3, 0, 2, 4, 1, 3, 2, 6, 5, 3)
+
+
+# --8<-- [start:running]
+def running(row: torch.Tensor, block: int) -> list[tuple[float, float]]:
+    """Return maximum and sum after each block, from the kernel itself: it is given one block more each time."""
+    found = []
+    for columns in range(block, len(row) + 1, block):
+        maximum, total = torch.empty(2, 1, dtype=row.dtype, device=row.device)
+        parts_kernel[(1,)](
+            row, maximum, total, columns, 0, 1, columns,
+            LOWEST=torch.finfo(row.dtype).min, COMPUTE=tl.float32, BLOCK=block,
+        )  # fmt: skip
+        found.append((maximum.item(), total.item()))
+    return found
+
+
+# --8<-- [end:running]
 
 
 def main():

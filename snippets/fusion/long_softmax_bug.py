@@ -14,7 +14,8 @@ import torch
 import triton
 import triton.language as tl
 
-from snippets.fusion.long_softmax import running, shown, write_shares
+from snippets.fusion.long_softmax import shown, write_shares
+from snippets.fusion.long_softmax_blocks import running
 
 
 @triton.jit

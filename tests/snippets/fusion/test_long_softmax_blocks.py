@@ -7,7 +7,8 @@ import math
 import torch
 
 from snippets.fusion import long_softmax_blocks as snippet
-from snippets.fusion.long_softmax import Plan, forward, running
+from snippets.fusion.long_softmax import Plan, forward
+from snippets.fusion.long_softmax_blocks import running
 
 
 def test_the_maximum_grows_in_each_block_and_the_sum_is_of_all_before(device):
