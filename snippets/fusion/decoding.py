@@ -37,44 +37,6 @@ MOST_SPLITS = 512
 TOGETHER = 3  # programs of a multiprocessor at a time, by the tiles of default_tile
 
 
-# --8<-- [start:toy_part]
-@triton.jit
-def toy_part_kernel(score_ptr, value_ptr, parts_ptr, BLOCK: tl.constexpr):
-    part = tl.program_id(axis=0)
-    offsets = part * BLOCK + tl.arange(0, BLOCK)
-    score = tl.load(score_ptr + offsets)
-    value = tl.load(value_ptr + offsets)
-    maximum = tl.max(score, axis=0)
-    weight = tl.exp(score - maximum)
-    tl.store(parts_ptr + 3 * part, maximum)
-    tl.store(parts_ptr + 3 * part + 1, tl.sum(weight, axis=0))
-    tl.store(parts_ptr + 3 * part + 2, tl.sum(weight * value, axis=0))
-# --8<-- [end:toy_part]
-
-
-# --8<-- [start:toy_combine]
-@triton.jit
-def toy_combine_kernel(parts_ptr, out_ptr, PARTS: tl.constexpr):
-    part = tl.arange(0, PARTS)
-    maximum = tl.load(parts_ptr + 3 * part)
-    total = tl.load(parts_ptr + 3 * part + 1)
-    accumulator = tl.load(parts_ptr + 3 * part + 2)
-    factor = tl.exp(maximum - tl.max(maximum, axis=0))
-    tl.store(out_ptr, tl.sum(factor * total, axis=0))
-    tl.store(out_ptr + 1, tl.sum(factor * accumulator, axis=0))
-# --8<-- [end:toy_combine]
-
-
-# --8<-- [start:toy_pages]
-@triton.jit
-def toy_pages_kernel(table_ptr, out_ptr, table_row, keys, PAGE_SIZE: tl.constexpr, BLOCK: tl.constexpr):
-    sequence, key = tl.program_id(axis=0), tl.arange(0, BLOCK)
-    inside = key < keys
-    page = tl.load(table_ptr + sequence * table_row + key // PAGE_SIZE, mask=inside)
-    tl.store(out_ptr + sequence * keys + key, page * PAGE_SIZE + key % PAGE_SIZE, mask=inside)
-# --8<-- [end:toy_pages]
-
-
 # --8<-- [start:kernel]
 @triton.jit
 def parts_kernel(
@@ -476,77 +438,16 @@ def in_torch(q, k, v, *, lengths=None, page_table=None, causal=False, scale=None
 # --8<-- [end:in_torch]
 
 
-# --8<-- [start:toy]
-def toy(device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the scores of one query with eight keys, and a value of each key."""
-    return torch.tensor([1.0, 3, 2, 0, 2, 5, 4, 1], device=device), torch.arange(1.0, 9, device=device)
-
-
-def toy_table(device) -> torch.Tensor:
-    """Return the pages of two sequences: three of each, in a table that has room for four."""
-    return torch.tensor([[4, 0, 2, 6], [1, 5, 3, 7]], dtype=torch.int32, device=device)[:, :3]
-
-
-def rows_of_keys(kernel, table: torch.Tensor, table_row: int) -> list[list[int]]:
-    """Return in which row of a cache each of six keys of a sequence lies, in pages of two."""
-    out = torch.empty(len(table), 6, dtype=torch.int32, device=table.device)
-    kernel[(len(table),)](table, out, table_row, 6, PAGE_SIZE=2, BLOCK=8)
-    return out.tolist()
-# --8<-- [end:toy]
-
-
 def main():
     device = "cuda" if isinstance(parts_kernel, triton.JITFunction) else "cpu"
     if device == "cuda" and not torch.cuda.is_available():
         raise SystemExit("no GPU found; set TRITON_INTERPRET=1 to run this in Triton's interpreter, on the CPU")
-    torch.manual_seed(0)
-
-    print("## two parts")
-    scores, values = toy(device)
-    parts, out = torch.empty(2, 3, device=device), torch.empty(2, device=device)
-    toy_part_kernel[(2,)](scores, values, parts, BLOCK=4)
-    toy_combine_kernel[(1,)](parts, out, PARTS=2)
-    for number, (maximum, total, accumulator) in enumerate(parts.tolist(), 1):
-        print(f"part {number}, maximum: {maximum:.0f}")
-        print(f"part {number}, sum: {total:.4f}")
-        print(f"part {number}, accumulator: {accumulator:.4f}")
-    total, accumulator = out.tolist()
-    print(f"combined, sum: {total:.4f}")
-    print(f"combined, accumulator: {accumulator:.4f}")
-    print(f"result: {accumulator / total:.4f}")
-    print(f"torch: {scores.softmax(0) @ values:.4f}")
-
-    print("## pages")
-    table = toy_table(device)
-    for sequence, rows in enumerate(rows_of_keys(toy_pages_kernel, table, table.stride(0))):
-        print(f"sequence {sequence}: pages", *table[sequence].tolist(), "rows", *rows)
-
-    print("## splits")
-    for batch, kv_heads, keys in ((1, 8, 65536), (16, 8, 8192), (1, 8, 1024), (64, 8, 8192)):
-        splits = choose_splits(batch * kv_heads, keys // default_tile(torch.bfloat16, 128, 4)[1])
-        print(f"{batch} x {kv_heads} heads, {keys} keys, parts: {splits}")
-
     print("## lengths")
     q, k = torch.zeros(3, 1, 1, 16, device=device), torch.zeros(3, 1, 5, 16, device=device)
     v = torch.arange(1.0, 6, device=device).view(1, 1, 5, 1).repeat(3, 1, 1, 16)
     lengths = torch.tensor([5, 2, 0], dtype=torch.int32, device=device)
     for length, value in zip(lengths.tolist(), decode_attention(q, k, v, lengths=lengths)[:, 0, 0, 0], strict=True):
         print(f"{length} keys of 1 2 3 4 5: {value:.1f}")
-
-    print("## as torch")
-    for queries, splits, dtype, tolerance in (
-        (1, 1, torch.float64, 1e-12),
-        (1, 5, torch.float32, 1e-5),
-        (3, 5, torch.float16, 1e-2),
-    ):  # fmt: skip
-        q = torch.randn(2, 8, queries, 16).to(device, dtype)
-        cache_k, cache_v = torch.randn(2, 64, 16, 2, 16).to(device, dtype)
-        table = torch.randperm(64).view(2, 32).to(device, torch.int32)
-        options = {"lengths": torch.tensor([500, 77], device=device), "page_table": table, "causal": True}
-        found = decode_attention(q, cache_k, cache_v, splits=splits, **options)
-        wanted = in_torch(q.double(), cache_k.double(), cache_v.double(), **options)
-        alike = torch.allclose(found.double(), wanted, rtol=tolerance, atol=tolerance)
-        print(f"{queries} queries a sequence, {splits} parts, {dtype}: {alike}")
 
 
 if __name__ == "__main__":

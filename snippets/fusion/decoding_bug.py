@@ -4,7 +4,7 @@
 - ``toy_combine_bug``: adds up sums and accumulators of parts that have different maxima, without a factor
 - ``toy_pages_bug``: finds the row of a sequence in the page table by the number of columns, not by the stride
 
-The right kernels are those of ``decoding.py``.
+The right kernels are those of ``decoding_steps.py``.
 
 Run it on a GPU with ``python decoding_bug.py``, or with ``TRITON_INTERPRET=1`` in the interpreter.
 """
@@ -13,7 +13,14 @@ import torch
 import triton
 import triton.language as tl
 
-from snippets.fusion.decoding import rows_of_keys, toy, toy_combine_kernel, toy_pages_kernel, toy_part_kernel, toy_table
+from snippets.fusion.decoding_steps import (
+    rows_of_keys,
+    toy,
+    toy_combine_kernel,
+    toy_pages_kernel,
+    toy_part_kernel,
+    toy_table,
+)
 
 
 # --8<-- [start:combine]

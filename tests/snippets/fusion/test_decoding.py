@@ -555,47 +555,6 @@ def test_no_pages(device, pages, columns):
     assert not decode_attention(q, cache, cache, page_table=table).any()
 
 
-# The toys, and the file as a script
-
-
-def kept(tensor, **zones):
-    """A guarded copy, and what it must still hold later."""
-    return Guarded.around(tensor, before=32, after=32, fill=0xFF, **zones), tensor.clone()
-
-
-def test_the_toy_of_parts(device):
-    """Maximum, sum and weighted sum of each of three parts, and what they are together."""
-    (score, scores), (value, values) = (kept(numbers(12, device=device, seed=seed) * 3) for seed in range(2))
-    parts, out = (Guarded(shape, torch.float32, device, before=32, after=32, fill=0xFF) for shape in ((3, 3), (2,)))
-    snippet.toy_part_kernel[(3,)](score.tensor, value.tensor, parts.tensor, BLOCK=4)
-    maxima, weights = scores.view(3, 4).amax(1), (scores.view(3, 4) - scores.view(3, 4).amax(1, keepdim=True)).exp()
-    wanted = torch.stack([maxima, weights.sum(1), (weights * values.view(3, 4)).sum(1)], dim=1)
-    assert torch.allclose(parts.tensor, wanted)
-    four, of_four = kept(torch.cat([wanted, torch.tensor([[-1.0, 2.0, -3.0]], device=device)]))
-    snippet.toy_combine_kernel[(1,)](four.tensor, out.tensor, PARTS=4)
-    assert torch.allclose(out.tensor, ((of_four[:, 0] - of_four[:, 0].max()).exp() @ of_four[:, 1:]))
-    for each, before in ((score, scores), (value, values), (four, of_four)):
-        each.check("what is given")
-        assert torch.equal(each.tensor, before)
-    parts.check("parts"), out.check("out")
-
-
-def test_the_toy_of_pages(device):
-    """Ten keys in pages of four: the last page is not full. The table's rows are three of four columns."""
-    pages = torch.tensor([[5, 0, 8, -99], [1, 9, 3, -99], [7, 2, 4, -99]], dtype=torch.int32, device=device)
-    table, before = kept(pages)
-    out = Guarded((3, 10), torch.int32, device, before=32, after=32, fill=0xFF)
-    seen = recorded_accesses() if device == "cpu" else contextlib.nullcontext()
-    with seen as accesses:
-        snippet.toy_pages_kernel[(3,)](table.tensor, out.tensor, 4, 10, PAGE_SIZE=4, BLOCK=16)
-    assert out.tensor.tolist() == [[4 * row[key // 4] + key % 4 for key in range(10)] for row in pages.tolist()]
-    out.check("out"), table.check("table")
-    assert torch.equal(table.tensor, before)
-    if device == "cpu":
-        check_inside(accesses, "load", table=table.tensor[:, :3])
-        check_each_once(accesses, "store", out=out.tensor)
-
-
 CODE = """
 table = torch.zeros(1, 256, dtype=torch.int32)
 for head_dim in (64, 128):

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from snippets.fusion import decoding_bug as snippet
-from snippets.fusion.decoding import (
-    decode_attention,
+from snippets.fusion.decoding import decode_attention
+from snippets.fusion.decoding_steps import (
     rows_of_keys,
     toy,
     toy_combine_kernel,

@@ -11,9 +11,9 @@ from snippets.fusion import decoding_parts as snippet
 
 @pytest.mark.parametrize("parts", snippet.SPLITS)
 def test_parts_together_are_attention(parts, device):
-    stored, (total, accumulator) = snippet.split(parts, device)
     scores = torch.tensor(snippet.SCORES, dtype=torch.float64)
     values = torch.arange(1.0, len(scores) + 1, dtype=torch.float64)
+    stored, (total, accumulator) = snippet.in_parts(*(x.float().to(device) for x in (scores, values)), parts)
     assert math.isclose(accumulator / total, (scores.softmax(0) @ values).item(), rel_tol=1e-5)
     for (maximum, part_sum, part_accumulator), own, value in zip(
         stored, scores.chunk(parts), values.chunk(parts), strict=True
