@@ -43,20 +43,6 @@ def join(a1, h1, a2, h2):
 # --8<-- [end:join]
 
 
-# --8<-- [start:block]
-@triton.jit
-def one_block_kernel(
-    a_ptr, x_ptr, h_ptr, length, BLOCK: tl.constexpr
-):  # fmt: skip
-    t = tl.arange(0, BLOCK)
-    mask = t < length
-    a = tl.load(a_ptr + t, mask=mask, other=1)
-    x = tl.load(x_ptr + t, mask=mask, other=0)
-    _, h = tl.associative_scan((a, x), axis=0, combine_fn=join)
-    tl.store(h_ptr + t, h, mask=mask)
-# --8<-- [end:block]
-
-
 # --8<-- [start:my_series]
 @triton.jit
 def my_series(
@@ -365,14 +351,6 @@ def check_arguments(dim: int, **tensors: torch.Tensor) -> None:
         raise ValueError("Triton's interpreter rounds bfloat16 wrongly (seen in 3.7.1); use float32 there, or a GPU")
 
 
-def joined(steps: list[tuple[float, float]]) -> tuple[float, float]:
-    """Return steps in a row as one."""
-    gate, own = steps[0]
-    for a, x in steps[1:]:
-        gate, own = gate * a, a * own + x
-    return gate, own
-
-
 def shown(values: torch.Tensor, digits=2) -> str:
     return " ".join(f"{value + 0.0:{digits + 4}.{digits}f}" for value in values.flatten().tolist())
 
@@ -381,34 +359,15 @@ def main():
     device = "cuda" if isinstance(recurrence_kernel, triton.JITFunction) else "cpu"
     if device == "cuda" and not torch.cuda.is_available():
         raise SystemExit("no GPU found; set TRITON_INTERPRET=1 to run this in Triton's interpreter, on the CPU")
-    torch.manual_seed(0)
-
-    print("## scans of a row")
+    print("## gradient of the last h")
     x = torch.tensor([4.0, 6.0, 0.0, 2.0, 10.0, 0.0], device=device)
     a = torch.full_like(x, 0.5)
-    h = torch.empty_like(x)
-    one_block_kernel[(1,)](a, x, h, 6, BLOCK=8)
-    for name, values in {"x": x, "cumsum": cumsum(x), "a": a, "recurrence": h}.items():
-        print(f"{name:10}", shown(values))
-
-    print("## pairs")
-    first, second = [(0.5, 4.0), (0.5, 6.0)], [(0.5, 0.0), (0.5, 2.0)]
-    for name, steps in {"steps 0, 1": first, "steps 2, 3": second, "all four": [joined(first), joined(second)]}.items():
-        print("{}: a {:g}, x {:g}".format(name, *joined(steps)))
-
-    print("## gradient of the last h")
     blocks = Plan(4, 1, 1)
     h = recurrence_forward(a, x, 0, blocks)
     grad = torch.tensor([0.0, 0.0, 0.0, 0.0, 0.0, 1.0], device=device)
     grad_a, grad_x = recurrence_backward(grad, a, h, 0, blocks)
     print("grad_x", shown(grad_x, 5))
     print("grad_a", shown(grad_a, 5))
-
-    print("## gradients")
-    options = {"dtype": torch.float64, "device": device, "requires_grad": True}
-    a, x = torch.randn(2, 5, **options), torch.randn(2, 5, **options)
-    for function, inputs in ((recurrence, (a, x)), (cumsum, (x,))):
-        print(f"{function.__name__}, gradcheck:", torch.autograd.gradcheck(function, inputs))
 
 
 if __name__ == "__main__":

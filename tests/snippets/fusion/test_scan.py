@@ -147,21 +147,6 @@ def test_as_torch_computes_it_in_float64(device, name, shape, dim, by, layouts, 
         check(name, inputs, grad, dim % len(shape) if dim >= 0 else dim)
 
 
-def test_one_block(device):
-    """Of six steps, worked out by hand; nothing else is touched."""
-    a = Guarded.around(torch.tensor([3, 0.5, 2, -1, 0.5, 0], device=device), before=64, after=64, fill=0xFF)
-    x = Guarded.around(torch.tensor([4, 6, 0, 2, 10, 1.0], device=device), before=64, after=64, fill=0xFF)
-    h = guarded((6,), device)
-    with recorded_accesses() if device == "cpu" else contextlib.nullcontext() as accesses:
-        snippet.one_block_kernel[(1,)](a.tensor, x.tensor, h.tensor, 6, BLOCK=8)
-    assert h.tensor.tolist() == [4, 8, 16, -14, 3, 1]
-    assert a.tensor.tolist() == [3, 0.5, 2, -1, 0.5, 0] and x.tensor.tolist() == [4, 6, 0, 2, 10, 1]
-    a.check("a"), x.check("x"), h.check("h")
-    if device == "cpu":
-        check_each_once(accesses, "load", a=a.tensor, x=x.tensor)
-        check_each_once(accesses, "store", h=h.tensor)
-
-
 @scans
 @pytest.mark.parametrize("shape, dim", [((2, 70), 1), ((1, 5, 70), 1), ((700, 2), 1)], ids=str)
 def test_as_planned(device, name, shape, dim):

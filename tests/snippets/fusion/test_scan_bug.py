@@ -8,7 +8,7 @@ import torch
 from guards import environment
 
 from snippets.fusion import scan_bug as bug
-from snippets.fusion.scan import joined
+from snippets.fusion.scan_steps import joined
 from tests.processes import run_script
 
 SOURCE = Path(bug.__file__)
