@@ -14,6 +14,8 @@ seed.
   ``torch.compile``
 - :func:`draw_seed`: a seed from torch's generator, without waiting for the GPU
 
+``dropout_plain.py`` is the same in its shortest form; here, a run of Philox serves eight elements.
+
 Shapes: ``x``, ``residual`` and the result are equal in shape, any number of dimensions.
 Traffic, in elements for each of the result: forward 1 read and 1 written, with the sum 2 and 1; backward 1 and 1.
 Loads are 16 bytes wide if 16 divides the number of elements; otherwise an element each.
@@ -23,7 +25,7 @@ Salmon and others, *Parallel Random Numbers: As Easy as 1, 2, 3*, 2011: Philox.
 Run it on a GPU with ``python dropout.py``, or with ``TRITON_INTERPRET=1 python dropout.py`` in the interpreter.
 """
 
-import operator
+from numbers import Integral, Real
 
 import torch
 import triton
@@ -32,21 +34,6 @@ import triton.language as tl
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 BLOCK_SIZE = 2048  # elements of a program
 A_THREAD = 16  # elements of a thread: 2 loads of 16 bytes in 16 bits, 4 in 32
-
-
-# --8<-- [start:kernel]
-@triton.jit
-def dropout_kernel(
-    x_ptr, out_ptr, seed_ptr, n, p, scale, BLOCK_SIZE: tl.constexpr
-):  # fmt: skip
-    start = tl.program_id(axis=0).to(tl.int64) * BLOCK_SIZE
-    offsets = start + tl.arange(0, BLOCK_SIZE)
-    mask = offsets < n
-    x = tl.load(x_ptr + offsets, mask=mask)
-    u = tl.rand(tl.load(seed_ptr), offsets)
-    out = tl.where(u >= p, x * scale, 0)
-    tl.store(out_ptr + offsets, out, mask=mask)
-# --8<-- [end:kernel]
 
 
 # --8<-- [start:bits]
@@ -181,30 +168,6 @@ def dropout_op_backward(ctx, grad):
 dropout_op.register_autograd(dropout_op_backward, setup_context=Dropout.setup_context)
 
 
-def as_int(name: str, value) -> int:
-    """Return a whole number of Python or NumPy, or of a tensor on the CPU, as Python's ``int``."""
-    if isinstance(value, int):
-        return value
-    try:
-        if getattr(value, "is_cuda", False):  # to read it, the host would wait for the GPU
-            raise TypeError
-        return operator.index(value)
-    except TypeError:
-        raise ValueError(f"{name} must be a whole number, not on a GPU; got {value!r}") from None
-
-
-def as_float(name: str, value) -> float:
-    """Return a number of Python or NumPy, or of a tensor on the CPU, as Python's ``float``."""
-    if isinstance(value, float):
-        return value
-    try:
-        if isinstance(value, str) or getattr(value, "is_cuda", False):  # the host would wait for the GPU
-            raise TypeError
-        return float(value)
-    except (TypeError, ValueError, RuntimeError):
-        raise ValueError(f"{name} must be a number, not on a GPU; got {value!r}") from None
-
-
 # --8<-- [start:host]
 def dropout(x: torch.Tensor, p: float = 0.5, *, seed: torch.Tensor | int | None = None) -> torch.Tensor:
     """Return ``x / (1 - p)`` with a random share ``p`` of the elements set to 0, as in training.
@@ -233,8 +196,7 @@ def dropout(x: torch.Tensor, p: float = 0.5, *, seed: torch.Tensor | int | None 
     >>> x.grad
     tensor([0., 2., 0., 0., 2., 2., 0., 2.])
     """
-    apply = dropout_op if torch.compiler.is_compiling() else Dropout.apply
-    return apply(x, None, as_seed(seed, x), as_float("p", p))
+    return apply(x, None, p, seed)
 
 
 def add_dropout(
@@ -247,8 +209,14 @@ def add_dropout(
     >>> add_dropout(torch.ones(8), torch.arange(8.0), 0.5, seed=3)
     tensor([0., 3., 2., 3., 6., 7., 6., 9.])
     """
-    apply = dropout_op if torch.compiler.is_compiling() else Dropout.apply
-    return apply(x, residual, as_seed(seed, x), as_float("p", p))
+    return apply(x, residual, p, seed)
+
+
+def apply(x: torch.Tensor, residual: torch.Tensor | None, p: float, seed: torch.Tensor | int | None) -> torch.Tensor:
+    if not isinstance(p, Real):  # to read a tensor, the host might have to wait
+        raise ValueError(f"p must be a number of Python or NumPy; got {p!r}")
+    call = dropout_op if torch.compiler.is_compiling() else Dropout.apply
+    return call(x, residual, as_seed(seed, x), float(p))
 
 
 def as_seed(seed: torch.Tensor | int | None, x: torch.Tensor) -> torch.Tensor:
@@ -256,10 +224,11 @@ def as_seed(seed: torch.Tensor | int | None, x: torch.Tensor) -> torch.Tensor:
         return draw_seed(x.device)
     if isinstance(seed, torch.Tensor):
         return seed
-    seed = as_int("seed", seed)
-    if not -(2**63) <= seed < 2**63:
+    if not isinstance(seed, Integral):
+        raise ValueError(f"seed must be a whole number, or a tensor of one int64; got {seed!r}")
+    if not -(2**63) <= int(seed) < 2**63:
         raise ValueError(f"seed must be from -2**63 to 2**63 - 1, for it is an int64; got {seed}")
-    return torch.full((), seed, dtype=torch.int64, device=x.device)
+    return torch.full((), int(seed), dtype=torch.int64, device=x.device)
 # --8<-- [end:host]
 
 
@@ -291,20 +260,8 @@ def check_arguments(x: torch.Tensor, residual: torch.Tensor | None, seed: torch.
 # --8<-- [end:check]
 
 
-# --8<-- [start:plain]
-def plain_dropout(x: torch.Tensor, p: float, seed: torch.Tensor, block_size: int = BLOCK_SIZE) -> torch.Tensor:
-    """Drop elements of a float tensor without gaps by the first kernel, which draws its random numbers one at a time.
-    """
-    out = torch.empty_like(x)
-    dropout_kernel[(triton.cdiv(x.numel(), block_size),)](
-        x, out, seed, x.numel(), p, scale_of(p), BLOCK_SIZE=block_size, num_warps=warps_of(block_size)
-    )
-    return out
-# --8<-- [end:plain]
-
-
 def main():
-    device = "cuda" if isinstance(dropout_kernel, triton.JITFunction) else "cpu"
+    device = "cuda" if isinstance(add_dropout_kernel, triton.JITFunction) else "cpu"
     if device == "cuda" and not torch.cuda.is_available():
         raise SystemExit("no GPU found; set TRITON_INTERPRET=1 to run this in Triton's interpreter, on the CPU")
 

@@ -28,7 +28,8 @@ import torch
 import triton
 import triton.language as tl
 
-from snippets.fusion.dropout import BLOCK_SIZE, add_dropout, dropout, plain_dropout, scale_of, warps_of
+from snippets.fusion.dropout import BLOCK_SIZE, add_dropout, dropout, scale_of, warps_of
+from snippets.fusion.dropout_plain import plain_dropout
 from snippets.fusion.long_softmax_measured import COLUMNS, measure_copy, result, with_backward
 from snippets.tools.benchmarking import Timing
 from snippets.tools.benchmarking_cold import compare_in_rotation

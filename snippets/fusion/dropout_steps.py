@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dropout step by step: six numbers, the same mask by any block, p at its ends, statistics, and the gradients checked.
+"""Dropout, looked at: the same mask by any block, p at its ends, statistics, and the gradients checked.
 
 The functions are those of ``dropout.py``.
 
@@ -8,27 +8,9 @@ Run it on a GPU with ``python dropout_steps.py``, or with ``TRITON_INTERPRET=1``
 
 import torch
 import triton
-import triton.language as tl
 
-from snippets.fusion.dropout import add_dropout, dropout, dropout_kernel, forward, plain_dropout
-
-
-# --8<-- [start:rand]
-@triton.jit
-def rand_kernel(offset_ptr, out_ptr, seed_ptr, n, BLOCK_SIZE: tl.constexpr):
-    lane = tl.arange(0, BLOCK_SIZE)
-    offset = tl.load(offset_ptr + lane, mask=lane < n)
-    u = tl.rand(tl.load(seed_ptr), offset)
-    tl.store(out_ptr + lane, u, mask=lane < n)
-# --8<-- [end:rand]
-
-
-def rand_at(offsets: torch.Tensor, seed: torch.Tensor) -> torch.Tensor:
-    """Return what ``tl.rand`` gives for a few offsets."""
-    out = torch.empty(offsets.shape, device=offsets.device)
-    n = offsets.numel()
-    rand_kernel[(1,)](offsets, out, seed, n, BLOCK_SIZE=triton.next_power_of_2(n))
-    return out
+from snippets.fusion.dropout import add_dropout, add_dropout_kernel, dropout, forward
+from snippets.fusion.dropout_plain import rand_at
 
 
 # --8<-- [start:chi_square]
@@ -45,24 +27,11 @@ def chi_square_of_neighbors(keep: torch.Tensor, p: float) -> float:
 # --8<-- [end:chi_square]
 
 
-def shown(values: torch.Tensor, digits: int = 2) -> str:
-    return " ".join(f"{value:4.{digits}f}" for value in values.flatten().tolist())
-
-
 def main():
-    device = "cuda" if isinstance(dropout_kernel, triton.JITFunction) else "cpu"
+    device = "cuda" if isinstance(add_dropout_kernel, triton.JITFunction) else "cpu"
     if device == "cuda" and not torch.cuda.is_available():
         raise SystemExit("no GPU found; set TRITON_INTERPRET=1 to run this in Triton's interpreter, on the CPU")
     tensor = lambda value: torch.tensor(value, device=device)
-
-    print("## six numbers")
-    x = torch.arange(1.0, 7.0, device=device)
-    grad = torch.ones_like(x)
-    print("x:     ", shown(x, 0))
-    print("u:     ", shown(rand_at(torch.arange(6, device=device), tensor(27))))
-    print("out:   ", shown(plain_dropout(x, 0.5, tensor(27), block_size=4), 0))
-    print("grad:  ", shown(grad, 0))
-    print("grad_x:", shown(plain_dropout(grad, 0.5, tensor(27), block_size=4), 0))
 
     print("## blocks")
     x = torch.ones(10, device=device)

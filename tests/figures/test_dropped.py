@@ -15,7 +15,7 @@ OPTIONS = {"section": "six numbers", "seed": 27}
 
 @pytest.fixture(scope="module")
 def recorded() -> recording.Recording:
-    return recording.load(Snippet("fusion/dropout_steps"), "cpu")
+    return recording.load(Snippet("fusion/dropout_plain"), "cpu")
 
 
 def test_philox_gives_the_numbers_that_its_authors_publish():

@@ -18,16 +18,16 @@ from compiled import compiled
 from guards import (
     Guarded,
     check_each_once,
-    check_same_bits,
     handed_out,
     recorded_accesses,
 )
 from hypothesis import example, given
 from hypothesis import strategies as st
+from philox import expected_keep, ones_from_anywhere, philox, uniform
 
 from snippets.fusion import dropout as snippet
-from snippets.fusion import dropout_steps as steps
 from snippets.fusion.dropout import add_dropout, dropout, dropout_op
+from snippets.fusion.dropout_steps import chi_square_of_neighbors
 from snippets.tools.testing import ragged_sizes
 
 functions = pytest.mark.parametrize("op", [False, True], ids=["function", "op"])
@@ -44,32 +44,6 @@ LAYOUTS = {  # of a tensor of this shape
 # Philox, and the mask that follows from it
 
 
-def philox(seed: int, counter: np.ndarray, high: int = 0) -> np.ndarray:
-    """Philox4x32-10: four 32-bit numbers for each counter; ``(..., 4)``. ``high``: the upper half of the counters."""
-    low = np.uint64(0xFFFFFFFF)
-    c0, c1 = counter.astype(np.uint64) & low, counter.astype(np.uint64) >> np.uint64(32)
-    c2, c3 = (np.full_like(c0, high >> shift & 0xFFFFFFFF) for shift in (0, 32))
-    k0, k1 = (np.uint64(seed >> shift & 0xFFFFFFFF) for shift in (0, 32))
-    for _ in range(10):
-        a, b = c0 * np.uint64(0xD2511F53), c2 * np.uint64(0xCD9E8D57)
-        c0, c1, c2, c3 = (b >> np.uint64(32)) ^ c1 ^ k0, b & low, (a >> np.uint64(32)) ^ c3 ^ k1, a & low
-        k0, k1 = (k0 + np.uint64(0x9E3779B9)) & low, (k1 + np.uint64(0xBB67AE85)) & low
-    return np.stack([c0, c1, c2, c3], axis=-1)
-
-
-def uniform(bits: np.ndarray) -> np.ndarray:
-    signed = bits.astype(np.uint32).view(np.int32)
-    return np.where(signed < 0, ~signed, signed).astype(np.float32) * np.float32(4.6566127342e-10)
-
-
-def expected_keep(seed: int, shape, p: float, first: int = 0) -> torch.Tensor:
-    """The mask of elements ``first`` and on: 16 bits each, the lower half of a word before the upper one."""
-    n = int(np.prod(shape))
-    words = philox(seed, np.arange(first // 8, (first + n + 7) // 8))
-    bits = np.stack([words & np.uint64(0xFFFF), words >> np.uint64(16)], axis=-1).ravel()[first % 8 :][:n]
-    return torch.from_numpy(bits >= round(p * 65536)).view(shape)
-
-
 @pytest.mark.parametrize(
     "counter, high, key, wanted",
     [
@@ -82,13 +56,6 @@ def test_philox_gives_the_numbers_that_its_authors_publish(counter, high, key, w
     """In Random123's ``tests/kat_vectors``."""
     found = philox(key, np.array([counter], dtype=np.uint64), high)
     assert " ".join(f"{each:08x}" for each in found[0]) == wanted
-
-
-@pytest.mark.parametrize("seed", [0, 1, 2**31, 2**32 + 5, 2**63 - 1, -1])
-def test_rand_is_philox(device, seed):
-    offsets = torch.tensor([0, 1, 5, 2**31, 2**32 - 1, 2**32, 2**40 + 3], device=device)
-    found = steps.rand_at(offsets, torch.tensor(seed, device=device))
-    check_same_bits(found.cpu(), torch.from_numpy(uniform(philox(seed, offsets.cpu().numpy())[..., 0])))
 
 
 def test_the_largest_integers_give_no_1():
@@ -212,15 +179,6 @@ def test_the_same_mask_in_any_shape_and_dtype(device):
                 assert torch.equal((out > 0).cpu().flatten(), wanted)
 
 
-@pytest.mark.parametrize("block_size", [4, 8, 1024])
-def test_the_first_kernel_by_any_block(device, block_size):
-    n = min(3 * block_size + 3, 600)
-    x = numbers((n,), torch.float32, device)
-    out = snippet.plain_dropout(x, 0.4, torch.tensor(3, device=device), block_size=block_size)
-    keep = torch.from_numpy(uniform(philox(3, np.arange(n))[:, 0]) >= np.float32(0.4)).to(device)
-    assert torch.allclose(out, torch.where(keep, x / 0.6, 0))
-
-
 # Nothing else is touched, however large
 
 
@@ -251,69 +209,21 @@ def test_each_element_is_touched_once_and_nothing_else(device, n, add):
         check_each_once(others, "load", x=x.tensor, **({"residual": residual.tensor} if add else {}))
 
 
-@pytest.mark.parametrize("n", [1, 5, 8, 9])
-def test_the_first_kernel_and_rand_touch_nothing_else(device, n):
-    x, u, out = (guarded((n,), torch.float32, device) for _ in range(3))
-    offsets, seed = guarded((n,), torch.int64, device), guarded((), torch.int64, device)
-    x.tensor.fill_(1), offsets.tensor.copy_(torch.arange(n)), seed.tensor.fill_(5)
-    of_seed = lambda found: found.tolist() == [seed.tensor.data_ptr()]
-    for function, source, result, programs in (
-        (lambda: snippet.plain_dropout(x.tensor, 0.5, seed.tensor, block_size=4), x, out, snippet.triton.cdiv(n, 4)),
-        (lambda: steps.rand_at(offsets.tensor, seed.tensor), offsets, u, 1),
-    ):
-        seen = recorded_accesses() if device == "cpu" else contextlib.nullcontext()
-        name = "empty_like" if result is out else "empty"
-        with handed_out(name, result.tensor), seen as accesses:
-            function()
-        for buffer in (x, u, out, offsets, seed):
-            buffer.check("a tensor")
-        if device == "cpu":
-            check_each_once(accesses, "store", result=result.tensor)
-            check_each_once([each for each in accesses if not of_seed(each[1])], "load", source=source.tensor)
-            assert len([found for _, found in accesses if of_seed(found)]) == programs
-    assert torch.equal(out.tensor > 0, u.tensor >= 0.5)
-
-
-@contextlib.contextmanager
-def ones_from_anywhere(seed):
-    """In the interpreter: yield a list of what is stored. Loads give ones, but for that of the seed."""
-    from triton.runtime.interpreter import interpreter_builder as builder
-
-    stored, load = [], builder.create_masked_load
-
-    def ones(pointers, mask, *rest, **kwargs):
-        if int(pointers.data.flat[0]) == seed.data_ptr():
-            return load(pointers, mask, *rest, **kwargs)
-        loaded = load(pointers, type(mask)(np.zeros_like(mask.data), mask.dtype), *rest, **kwargs)
-        loaded.data = np.ones_like(loaded.data)
-        return loaded
-
-    def note(pointers, value, mask, *rest, **kwargs):
-        stored.append((pointers.data[mask.data], value.data[mask.data]))
-
-    with mock.patch.multiple(builder, create_masked_load=ones, create_masked_store=note):
-        yield stored
-
-
 @pytest.mark.parametrize("first", [2**31, 2**32 - 1024, 2**32, 2**35, 2**35 + 2**34])
 def test_elements_beyond_32_bits(first):
     """Of the program that begins there, told of more elements than there are: addresses, and the mask; 2**35 is where
-    the counter, an eighth of it, passes 32 bits. So does the first kernel at 2**32."""
+    the counter, an eighth of it, passes 32 bits."""
     x, out, seed = torch.zeros(1), torch.zeros(1), torch.tensor(9)
     n, block = first + 1024, 1024
     settings = {"COMPUTE": snippet.tl.float32, "BLOCK_SIZE": block}
-    bits, one = expected_keep(9, (block,), 0.5, first), uniform(philox(9, np.arange(first, n))[:, 0])
-    for kernel, arguments, threshold, more, keep in (
-        (snippet.add_dropout_kernel, (x, None, out, seed), 2**15, settings, bits),
-        (snippet.add_dropout_kernel, (x, x, out, seed), 2**15, settings, bits),
-        (snippet.dropout_kernel, (x, out, seed), 0.5, {"BLOCK_SIZE": block}, torch.from_numpy(one >= 0.5)),
-    ):
+    keep, kernel = expected_keep(9, (block,), 0.5, first), snippet.add_dropout_kernel
+    for arguments in ((x, None, out, seed), (x, x, out, seed)):
         with recorded_accesses(first_program=(first // block, 0, 0), memory=False) as accesses:
-            kernel[(1,)](*arguments, n, threshold, 2.0, **more)
+            kernel[(1,)](*arguments, n, 2**15, 2.0, **settings)
         begins = [((found - base.data_ptr()) // 4).tolist() for _, found in accesses for base in (x, out)]
         assert begins.count(list(range(first, n))) == len(arguments) - 1 - (arguments[1] is None)
         with recorded_accesses(first_program=(first // block, 0, 0)), ones_from_anywhere(seed) as stored:
-            kernel[(1,)](*arguments, n, threshold, 2.0, **more)
+            kernel[(1,)](*arguments, n, 2**15, 2.0, **settings)
         ((addresses, values),) = stored
         assert (addresses - out.data_ptr()).tolist() == [4 * i for i in range(first, n)]
         assert torch.equal(torch.from_numpy(values > 1), keep)
@@ -330,17 +240,6 @@ def test_nothing_dropped_and_all_dropped(device, add):
         base = residual if add else torch.zeros_like(x)
         assert torch.equal(out, base if p else x + base)
         assert torch.equal(grad_x, torch.zeros_like(x) if p else grad)
-
-
-def test_where_u_is_0_nothing_is_dropped_at_p_0():
-    """By the first kernel: the element whose u is 0."""
-    x, out, seed, element = torch.zeros(1), torch.zeros(1), torch.tensor(0), 5145262111
-    pid, lane = element // 1024, element % 1024
-    for p, kept in ((0.0, 1.0), (2.0**-40, 0.0)):
-        with recorded_accesses(first_program=(pid, 0, 0)), ones_from_anywhere(seed) as stored:
-            snippet.dropout_kernel[(1,)](x, out, seed, element + 1, p, 1.0, BLOCK_SIZE=1024)
-        ((_, values),) = stored
-        assert len(values) == lane + 1 and values[-1] == kept and (values[:-1] == 1).all()
 
 
 def test_p_is_rounded_to_16_bits_and_the_scale_follows(device):
@@ -428,8 +327,8 @@ def kept(seed, p, n=N):
 def test_the_share_that_is_kept_and_four_neighbors(seed, p):
     keep = kept(seed, p)
     assert abs(keep.sum().item() - N * (1 - p)) < 3 * (N * p * (1 - p)) ** 0.5
-    assert 2.5 < steps.chi_square_of_neighbors(keep, p) < 37.7  # 1 seed in 10,000 below, 1 in 1,000 above
-    assert 2.5 < steps.chi_square_of_neighbors(keep.view(4, -1).T.contiguous(), p) < 37.7  # far from each other
+    assert 2.5 < chi_square_of_neighbors(keep, p) < 37.7  # 1 seed in 10,000 below, 1 in 1,000 above
+    assert 2.5 < chi_square_of_neighbors(keep.view(4, -1).T.contiguous(), p) < 37.7  # far from each other
 
 
 @pytest.mark.parametrize("other", [1, 2, 4, 2**31, 2**32, 2**33, -1])
@@ -590,7 +489,6 @@ def test_refuses_what_lies_elsewhere(device, call, fragment):
 CODE = """
 seed = torch.tensor(0)
 x = torch.empty(2**16, dtype=torch.bfloat16)
-module.plain_dropout(x, 0.1, seed)
 module.forward(x, None, seed, 0.1)
 module.forward(x, x, seed, 0.1)
 module.forward(x.float(), x.float(), seed, 0.1)
@@ -603,13 +501,13 @@ def test_compiles_to_wide_loads_and_spills_nothing():
     waits for another; and a run for eight elements takes an eighth of the multiplications (their high halves).
     """
     *launches, single = compiled("fusion/dropout", CODE)
-    assert [launch.kernel for launch in launches] == ["dropout_kernel", *["add_dropout_kernel"] * 3]
+    assert [launch.kernel for launch in launches] == ["add_dropout_kernel"] * 3
     for launch in launches:
         assert (launch.widest("LDG"), launch.widest("STG"), launch.spills) == (128, 128, 0)
     waits = ["BAR.SYNC" in launch.sass for launch in launches]
-    assert waits == [False, False, False, True]  # in 32 bits a load brings four elements, and Philox bits for eight
-    one, *eight = (round(len(re.findall(r"IMAD\.HI", launch.sass)) / snippet.A_THREAD) for launch in launches)
-    assert one >= 12 and all(1 <= each <= 3 for each in eight)
+    assert waits == [False, False, True]  # in 32 bits a load brings four elements, and Philox bits for eight
+    high = (round(len(re.findall(r"IMAD\.HI", launch.sass)) / snippet.A_THREAD) for launch in launches)
+    assert all(1 <= each <= 3 for each in high), "the plain kernel has 12 or more"
     assert single.kernel == "add_dropout_kernel" and single.spills == 0
 
 

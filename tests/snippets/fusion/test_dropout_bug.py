@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from snippets.fusion import dropout_bug as bug
-from snippets.fusion.dropout import plain_dropout
+from snippets.fusion.dropout_plain import plain_dropout
 
 
 def kept(kernel, n, block_size, device, p=0.4, seed=2):
