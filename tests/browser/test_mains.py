@@ -11,8 +11,8 @@ import browser
 from tests.modeled import ROOT, in_browser
 
 SAME = """
-fusion: attention_bug attention_variable decoding decoding_bug decoding_parts long_softmax_blocks long_softmax_bug
-fusion: scan_bug
+fusion: attention_bug attention_variable decoding decoding_bug decoding_parts decoding_steps dropout_plain
+fusion: long_softmax_blocks long_softmax_bug scan_bug
 gpu: cache_hints coalescing fusion_bytes fusion_bytes_bug hierarchy hierarchy_bug launch_and_latency loads memory
 matmul: few_rows grouped_bug grouped_two_axes naive_bias naive_epilogue split_k split_k_atomic
 programs: cuda_rows greyscale masks masks_bug masks_first masks_price masks_ranges masks_shapes offsets_plain

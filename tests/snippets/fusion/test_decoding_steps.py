@@ -49,3 +49,18 @@ def test_the_toy_of_pages(device):
     if device == "cpu":
         check_inside(accesses, "load", table=table.tensor[:, :3])
         check_each_once(accesses, "store", out=out.tensor)
+
+
+def test_parts_of_the_toy_are_attention(device):
+    scores, values = snippet.toy(device)
+    weights = (scores - scores.amax()).exp()
+    for parts in (1, 2, 4):
+        stored, (total, accumulator) = snippet.in_parts(scores, values, parts)
+        assert [maximum for maximum, *_ in stored] == scores.view(parts, -1).amax(1).tolist()
+        torch.testing.assert_close([total, accumulator], [weights.sum().item(), (weights @ values).item()])
+
+
+def test_rows_of_keys_in_a_slice_of_a_table(device):
+    table = snippet.toy_table(device)
+    found = snippet.rows_of_keys(snippet.toy_pages_kernel, table, table.stride(0))
+    assert found == [[8, 9, 0, 1, 4, 5], [2, 3, 10, 11, 6, 7]]
