@@ -620,6 +620,8 @@ class Launch:
         """Launch the kernel. After the first launch, don't ask Triton which compiled kernel fits the arguments.
 
         It is always the same one, because everything Triton looks at is part of the key of :func:`prepared`.
+        Two threads must not make the first launch of one shape at the same time; ``snippets/library/matmul.py`` is for
+        that.
         """
         grid = self.plan.programs, 1, 1
         if self.compiled is None:
