@@ -13,6 +13,7 @@ it. What differs, and why, stands in ``coverage``. Read in this order; arrows of
 - ``access``: those that load, store and change memory
 - ``reductions``: reductions, scans, sorting, counting
 - ``philox``: random numbers in kernels
+- ``compiler``: a kernel's text: what Triton's compiler refuses, and how it is run
 - ``launch``: ``triton.jit``, grids, arguments, the tuner
 - ``tensor``: ``torch.Tensor``
 - ``derivatives``: gradients of a few operations of torch's own

@@ -4,20 +4,38 @@
 What torch itself computes has no gradient here; asking for one raises an error that names the operation.
 """
 
+import contextlib
 import functools
 import inspect
 
 from . import block
 from .derivatives import RULES, Derivative
+from .launch import caller
 from .tensor import Tensor
 
 
 class _State:
     enabled = True
+    computed: list[tuple[str, int]] | None = None  # what torch computes, and in which line, where that is watched
+
+
+@contextlib.contextmanager
+def watching(computed: list | None):
+    """Put into a list what torch computes meanwhile, or into none."""
+    before, _State.computed = _State.computed, computed
+    try:
+        yield
+    finally:
+        _State.computed = before
 
 
 def is_grad_enabled() -> bool:
     return _State.enabled
+
+
+def _note(name: str):
+    if _State.computed is not None:
+        _State.computed.append((name, caller()))
 
 
 class _Mode:
@@ -77,6 +95,9 @@ def tracked(function):
         if any(isinstance(v, block.tensor) for v in args):
             raise TypeError(f"{function.__name__}(): argument 'input' (position 1) must be Tensor, not tensor")
         out = function(*args, **kwargs)
+        if isinstance(out, Tensor) and out.storage not in [v.storage for v in args if isinstance(v, Tensor)]:
+            name = function.__name__
+            _note({"contiguous": "clone", "reshape": "clone", "to": "_to_copy"}.get(name, name))
         if _State.enabled and isinstance(out, Tensor) and out.dtype.is_floating_point:
             given = [v for a in (*args, *kwargs.values()) for v in (a if isinstance(a, (list, tuple)) else (a,))]
             if any(isinstance(v, Tensor) and v.requires_grad for v in given) and all(out is not v for v in given):
@@ -93,6 +114,14 @@ for _name in (
     "__getitem__", "clone", "contiguous", "to", "as_strided",
 ):  # fmt: skip
     setattr(Tensor, _name, tracked(getattr(Tensor, _name)))
+
+
+def _copied(self, other, non_blocking=False):
+    _note("copy_")
+    return self._copy(other)
+
+
+Tensor.copy_ = _copied
 
 
 class FunctionCtx:

@@ -95,6 +95,8 @@ class Shape(tuple):
         return Shape((*self, *other))
 
     def __getitem__(self, key):
+        if not self:
+            raise IndexError("list index out of range: a scalar has no axes")
         got = super().__getitem__(unwrap(key))
         return Shape(got) if isinstance(key, slice) else got
 
@@ -114,6 +116,7 @@ class tensor:
     """A block of numbers or pointers: ``data`` is flat, row by row. Without axes it is a scalar."""
 
     __slots__ = ("data", "dtype", "shape")
+    __module__ = "triton.language.core"  # as messages call it
 
     def __init__(self, data: list, dtype: dtype, shape=()):
         self.data, self.dtype, self.shape = data, dtype, Shape(shape)
@@ -147,11 +150,11 @@ class tensor:
 
     def __index__(self):
         if len(self.data) != 1 or not self.dtype.is_int():
-            raise TypeError(f"only an integer scalar can be an index, not {self.type}")
+            raise TypeError("int() argument must be a string, a bytes-like object or a real number, not 'tensor'")
         return int(self.data[0])
 
     def __float__(self):
-        return float(self.item_of())
+        raise TypeError("float() argument must be a string or a real number, not 'tensor'")
 
     def __hash__(self):
         return id(self)
@@ -169,12 +172,11 @@ class tensor:
             part = unwrap(part)
             if part is None:
                 shape.insert(axis, 1)
-            elif part != slice(None):
-                raise ValueError(f"unsupported tensor index: {part}")
+            elif isinstance(part, tensor) or part != slice(None):
+                index = part.type if isinstance(part, tensor) else part
+                of = f" of {self.type}" if self.dtype.is_ptr() else ""
+                raise ValueError(f"unsupported tensor index: {index}{of}")
         return tensor(self.data, self.dtype, shape)
-
-    def __setitem__(self, key, value):
-        raise ValueError("a block has no items to set: use `tl.store`, with a pointer")
 
 
 def printed(data: list, shape, of: dtype) -> str:

@@ -5,11 +5,14 @@
 only Triton's compiler or a GPU can tell, it tells alone: ``python practice.py check NAME``.
 """
 
+import ast
+import warnings
 from dataclasses import dataclass, field
 from itertools import product
 from statistics import median
 from typing import Any
 
+from . import autograd
 from .launch import SETTINGS
 from .memory import MEMORY, Access, Launch
 from .modules import load, place
@@ -21,6 +24,7 @@ ON, OFF, WRONG, MISSED, OUTSIDE = "■", "·", "✗", "○", "!"  # as in coach.
 NEAR = 8  # programs in a picture, at most
 LARGEST = 20_000  # elements of an input that Python can take its time for
 HALF = 2.0**-10  # how far apart two neighbors of float16 are at most: a few sums in another order round to the other
+JOINED = "Triton's interpreter keeps only one of the two. `&` binds tighter than `<`: put comparisons in parentheses."
 ROUNDED = "Does it round up, with `triton.cdiv`?"
 SECTOR = 32  # bytes that memory delivers at a time
 
@@ -37,6 +41,8 @@ class Run:
     error: BaseException | None = None
     launches: list[Launch] = field(default_factory=list)
     troubles: list = field(default_factory=list)
+    computed: list[tuple[str, int]] = field(default_factory=list)  # what torch did, and in which line
+    gradient: Tensor | None = None  # of the result, that a backward pass is given
 
     def accesses(self, *ops: str, to=None) -> list[Access]:
         """Return the accesses of some kinds, if given to one tensor's memory."""
@@ -61,12 +67,20 @@ def check(exercise, text: str) -> dict:
         finding = fault.finding
         finding.stage = begun.pop()
     finding.picture = []  # which is drawn
-    called = STAGES | {"speed": "few enough " + ", ".join(exercise.counted())}
+    called = STAGES | {"speed": counted(exercise)}
     names = [called[stage] for stage in begun]
     return {
         "passed": names, "stage": finding.stage, "failed": called.get(finding.stage, ""), "text": finding.text(),
         "launch": finding.launch,
     }  # fmt: skip
+
+
+def counted(exercise) -> str:
+    """Return what the last stage is called: after what is counted, for nothing is timed here."""
+    listed = exercise.counted()
+    return (
+        "few enough " + " and ".join(filter(None, [", ".join(listed[:-1]), *listed[-1:]])) if listed else "the counts"
+    )
 
 
 def _check(exercise, text: str, begin):
@@ -99,13 +113,17 @@ def _check(exercise, text: str, begin):
             made[repr(case)] = perform(spec, function, case)
         return made[repr(case)]
 
-    first = run(Case(spec.sizes[0]))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        first = run(Case(spec.sizes[0]))
     if first.error is not None:
         _fail_by(first.error, text, "Your code", first)
     for launch in first.launches:
         if 0 in launch.grid:
             grid = f"({launch.grid[0]},)" if launch.grid[1:] == (1, 1) else launch.grid
             _fail(f"The grid of {launch.kernel} is {grid}, so no program runs.", first, guess=ROUNDED)
+    if deprecated := next((each for each in told if "deprecated" in str(each.message)), None):
+        _fail(f"{deprecated.message}.", details=[_source(text, deprecated.lineno)], guess=JOINED)
     begin("shape")
     _shape(first, text)
     block = max((a.shape[-1] if a.shape else 1 for a in first.accesses("store", "atomic")), default=4)
@@ -131,7 +149,7 @@ def _check(exercise, text: str, begin):
         if not _refused(poisoned):
             _values(poisoned, text, function)
     begin("seed")
-    others = [size for size in [*spec.sizes, *many_blocks(spec, block)] if _small(spec, size)]
+    others = [size for size in [*spec.sizes, *many_blocks(spec, block), *spec.last] if _small(spec, size)]
     for case in [*cases, *(Case(size, seed=1) for size in others)]:
         _honest(run(case), text)
         _bounds(run(case), text)
@@ -154,18 +172,19 @@ def perform(spec, function, case, **changes) -> Run:
     plain = make_inputs(spec, case) | changes
     expected = reference(spec, plain)
     given = {name: _placed(value) for name, value in plain.items()}
-    like = [None]
+    run = Run(spec, case, given, expected=expected)
 
     def gradient(out):
-        like[0] = _placed(gradient_like(out))
-        return like[0]
+        with autograd.watching(None):
+            run.gradient = _placed(gradient_like(out))
+        return run.gradient
 
-    run = Run(spec, case, given, expected=expected)
     fill, strict, record = MEMORY.fill, MEMORY.strict, MEMORY.record
     MEMORY.fill, MEMORY.strict, MEMORY.record = case.fill, False, True
     MEMORY.launches, MEMORY.troubles, SETTINGS.configs = [], [], "in turn"
     try:
-        run.results = call(spec, function, dict(given), gradient)
+        with autograd.watching(run.computed):
+            run.results = call(spec, function, dict(given), gradient)
     except Exception as error:
         run.error = error
     finally:
@@ -214,6 +233,12 @@ def _shape(run: Run, text: str):
     if run.error is not None:
         _fail_by(run.error, text, "Your code", run)
     spec = run.spec
+    for name, origin in [each for launch in run.launches for each in launch.origins.items()]:
+        if line := getattr(origin.allocation, "elsewhere", 0):
+            beside = next(name for name, value in run.inputs.items() if isinstance(value, Tensor))
+            _fail(f"{name} is allocated without `device=`, on line {line}. With a GPU, it would be in the CPU's "
+                  "memory, which no kernel can reach.", run, details=[_source(text, line)],
+                  guess=f"`device={beside}.device` puts it beside {beside}.")  # fmt: skip
     if run.results["out"] is None:
         _fail(f"{spec.function} returned None.", run, guess="Does it end in `return`?")
     expected = run.expected or {"out": run.inputs[spec.result_like]}
@@ -270,7 +295,7 @@ def _bounds(run: Run, text: str):
     if not (troubles := _troubles(run)):
         return
     _, kind, access, lane, other = troubles[0]
-    who, offset = f"Program {_pid(access)}", access.offsets[lane]
+    who, offset = f"Program {pid(access)}", access.offsets[lane]
     does, element = OPS[access.op], f"{access.name} at offset {offset}"
     if kind == "outside":
         message = next(str(t) for t in run.troubles if t.access is access).partition(". It is lane")[0] + "."
@@ -348,7 +373,7 @@ def _wrong_value(run: Run, name: str, got: list, want: list, wrong: list[int], t
             i for i in reversed(range(len(near.offsets))) if _element(near, i) == here and (i in on or not owner)
         )
         state = "on" if lane in on else "off, so nobody stores it"
-        details = [f"Program {_pid(near)} owns it: lane {lane}, offset {near.offsets[lane]}, mask {state}."]
+        details = [f"Program {pid(near)} owns it: lane {lane}, offset {near.offsets[lane]}, mask {state}."]
         details += [_source(text, near.line)]
         start = near.launch.origins[near.name].start
         covered = {_element(a, i) for a in stores for i in _lanes(a)}
@@ -357,14 +382,17 @@ def _wrong_value(run: Run, name: str, got: list, want: list, wrong: list[int], t
         )
     elif run.launches and run.spec.stored:
         details = [f"No program stores it: none has its offset, {here}."]
-    _fail(message, run, details=details, launch=launch, guess=_mistaken(run, name, actual))
+    _fail(message, run, details=details, launch=launch, guess=_mistaken(run, name, actual) or _undefined(run, text))
 
 
 def _mistaken(run: Run, name: str, actual: Tensor) -> str:
     """Return what the exercise says of a result that people get by a known mistake."""
-    for message, mistake in (run.spec.mistaken if name == "out" else {}).items():
+    known, given = run.spec.mistaken if name == "out" else {}, [run.inputs[part] for part in run.spec.signature]
+    if run.spec.gradients and name == f"grad of {run.spec.gradients[0]}":
+        known, given = run.spec.mistaken_gradient, [run.gradient, *given]
+    for message, mistake in known.items() if run.case.size not in run.spec.last else ():  # these would take long there
         try:
-            other = mistake(*(run.inputs[part] for part in run.spec.signature))
+            other = mistake(*(value.detach() if isinstance(value, Tensor) else value for value in given))
             pairs = list(zip(actual.detach().values(), other.detach().values(), strict=True))
         except Exception:  # it does not hold for these inputs
             continue
@@ -373,6 +401,23 @@ def _mistaken(run: Run, name: str, actual: Tensor) -> str:
         ):
             return message
     return ""
+
+
+def _undefined(run: Run, text: str) -> str:
+    """Return why a result is wrong only in memory that is filled with NaN."""
+    if not run.case.fill:
+        return ""
+    bare = [call for call in ast.walk(ast.parse(text)) if isinstance(call, ast.Call) and len(call.args) < 3
+            and ast.unparse(call.func).endswith("load") and all(k.arg != "other" for k in call.keywords)]  # fmt: skip
+    for access in run.accesses("load"):
+        if not all(access.mask or ()) and any(call.lineno <= access.line <= call.end_lineno for call in bare):
+            return (
+                f"Line {access.line} loads without `other`. A lane that is off then holds an undefined value, and here "
+                "that value reaches the result. Which value would change nothing?"
+            )
+    if run.accesses("atomic"):
+        return "An atomic operation adds to what is there. Does the result begin as zeros?"
+    return "The result depends on memory that nobody wrote. Is something read before it is stored, or never stored?"
 
 
 def _number(value) -> str:
@@ -397,6 +442,10 @@ def _strides(run: Run, text: str, function):
 def _honest(run: Run, text: str):
     """Check that kernels stored the result."""
     _shape(run, text)
+    for name, line in run.computed:
+        if name not in run.spec.torch_ops:
+            _fail(f"torch computed something: `{name}`, on line {line}:", details=[_source(text, line)],
+                  guess="The kernel has to do the work here; torch may only allocate.")  # fmt: skip
     for name, actual in run.results.items():
         if not isinstance(actual, Tensor) or not actual.numel():
             continue
@@ -533,7 +582,7 @@ def _place(tensor: Tensor, index: int) -> int:
     return place
 
 
-def _pid(access: Access) -> str:
+def pid(access: Access) -> str:
     x, y, z = access.program
     grid = access.launch.grid if access.launch else (1, 1, 1)
     return str(x) if grid[1:] == (1, 1) else str((x, y) if grid[2] == 1 else (x, y, z))

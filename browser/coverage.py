@@ -18,6 +18,26 @@ NOT_MODELED = {  # names of triton.language
     "target_info": "there is no target",
 }  # fmt: skip
 
+# Names of torch and Triton that are not modeled, but look like one that is.
+LIKE_MODELED = """
+BoolTensor ByteTensor CharTensor Device Gradient HalfTensor IntTensor LongTensor ModuleDict ModuleList
+TensorType abs_ acos acos_ acosh addmm addmm_ addmv addmv_ addr addr_ amp argwhere as_strided as_strided_
+as_tensor asin asin_ asinh atan atanh atanh_ bilinear bmm byte cdouble ceil_ celu cfloat chalf clamp_
+clamp_max clamp_max_ clamp_min clamp_min_ clip compile complex cos_ cosh cosh_ cross dsplit dstack dtype elu
+elu_ erf_ erfc erfc_ exp2_ exp_ expm1 expm1_ fill fliplr flipud floor_ fmax fmin frexp functional geqrf ger
+get_device glu gradient greater hardsigmoid hsplit hstack int1 int2 int3 int4 int5 int6 int7
+is_anomaly_enabled is_autocast_cache_enabled is_autocast_cpu_enabled is_autocast_ipu_enabled
+is_autocast_xla_enabled is_cpu is_nonzero is_shared is_sparse_csr is_tensor is_xla isin isneginf isposinf
+ldexp ldexp_ log10 log1p log1p_ log2_ log_ logcumsumexp logical_and logical_and_ logical_or logical_or_
+logical_xor logical_xor_ logit logsigmoid logspace median modules msort neg_ new normal os prelu qint32 qint8
+quint8 randint_like random range real reciprocal_ relu6 relu_ renorm requires_grad reshape_as resize
+resolve_conj round_ rrelu rrelu_ rsqrt_ rsub scatter_ scatter_add selu set_autocast_cache_enabled
+set_autocast_cpu_enabled set_autocast_enabled set_autocast_ipu_enabled set_autocast_xla_enabled set_device sgn
+sgn_ shape sigmoid_ signal sin_ sinc sinc_ sinh sinh_ smm sqrt_ square_ tan tan_ tanh_ tensordot tile
+to_sparse transpose_copy types uint1 uint2 uint3 uint4 uint5 uint6 uint7 unsqueeze_copy vsplit vstack xlogy
+zero_
+"""
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -44,6 +64,15 @@ DIFFERENCES = [
         "tl.dot of float32 without input_precision", interpreter=False, gpu=True,
         why="A GPU multiplies only TF32's ten digits; the interpreter all of them. Here the others are cut off, "
         "as the coach of the exercises does.",
+    ),
+    Difference(
+        "what only the compiler refuses", interpreter=False, gpu=True,
+        why="A `break`, a lambda, a helper without @triton.jit, a global that is no constant, a name that changes its "
+        "type in a loop or between two branches: the interpreter takes them, here they are refused.",
+    ),
+    Difference(
+        "functions of triton.language outside of a kernel", interpreter=False, gpu=True,
+        why="Only kernels have them; the interpreter lets some pass.",
     ),
     Difference(
         "and, or, not of blocks", interpreter=False, gpu=True,

@@ -13,6 +13,7 @@ from .arithmetic import attempt
 from .autograd import tracked
 from .block import quotients
 from .dtypes import convert
+from .launch import caller
 from .tensor import (
     DTYPES,
     Size,
@@ -34,6 +35,7 @@ RANK = {"bool": 0, "int": 1, "uint": 1, "float": 2}
 
 # Creation
 
+ON_A_DEVICE = {"empty", "empty_strided", "zeros", "ones", "full", "tensor", "arange"}  # the CPU, unless one is given
 HINTS = {"layout", "pin_memory", "memory_format", "non_blocking"}  # which change nothing here
 
 
@@ -45,9 +47,14 @@ def creates(function):
         device_of(device)
         args = args if size is None else (size, *args)
         options = {name: value for name, value in options.items() if name not in HINTS}
-        return function(*args, **options).requires_grad_(requires_grad)
+        out = function(*args, **options).requires_grad_(requires_grad)
+        out.storage.elsewhere = caller() if device is None and function.__name__ in ON_A_DEVICE else 0
+        return out
 
     return make
+
+
+given = creates(tensor)
 
 
 @creates
@@ -135,8 +142,11 @@ class Generator:
     def word(self) -> int:
         return self.twister.getrandbits(32)
 
+    def long_word(self) -> int:
+        return self.word() << 32 | self.word()
+
     def uniform(self, digits=24) -> float:
-        drawn = self.word() if digits == 24 else self.word() << 32 | self.word()
+        drawn = self.word() if digits == 24 else self.long_word()
         return (drawn & (1 << digits) - 1) / (1 << digits)
 
     def normal(self) -> float:
@@ -185,7 +195,8 @@ randn = _drawn(lambda source, count, digits: source.normals(count))
 def randint(*args, generator=None, dtype=None):
     low, high, size = args if isinstance(args[1], int) else (0, *args)
     source, kind = generator or DEFAULT, dtype or int64
-    return tensor([low + source.word() % (high - low) for _ in range(math.prod(size))], dtype=kind).reshape(*size)
+    draw = source.word if high - low < 1 << 28 else source.long_word
+    return tensor([low + draw() % (high - low) for _ in range(math.prod(size))], dtype=kind).reshape(*size)
 
 
 @creates
@@ -745,6 +756,9 @@ for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
 for _name in ("add", "sub", "mul", "div", "clamp", "masked_fill", "exp", "relu", "sigmoid"):
     _function = globals()[_name]
     setattr(Tensor, f"{_name}_", lambda self, *a, of=_function, **k: self.copy_(of(self, *a, **k)))
+for _function in (empty, zeros, ones, full, given):
+    setattr(Tensor, f"new_{_function.__name__}", lambda self, *args, of=_function, dtype=None, device=None, **options: (
+        of(*args, dtype=dtype or self.dtype, device=device or self.device, **options)))  # fmt: skip
 for _name in ("cat", "stack", "where", "linear", "silu", "gelu", "pad", "lerp"):
     globals()[_name].__name__ = _name
     globals()[_name] = tracked(globals()[_name])
@@ -752,13 +766,6 @@ Tensor.all, Tensor.any, Tensor.mm, Tensor.bmm = all_, any_, matmul, matmul
 Tensor.where = lambda self, condition, other: where(condition, self, other)
 Tensor.__neg__, Tensor.__invert__, Tensor.__abs__ = tracked(neg), bitwise_not, tracked(abs)
 Tensor.scatter_add_ = scatter_add_
-Tensor.new_empty = lambda self, *size, dtype=None, **options: empty(*size, dtype=dtype or self.dtype, **options)
-Tensor.new_zeros = lambda self, *size, dtype=None, **options: zeros(*size, dtype=dtype or self.dtype, **options)
-Tensor.new_ones = lambda self, *size, dtype=None, **options: ones(*size, dtype=dtype or self.dtype, **options)
-Tensor.new_full = lambda self, size, value, dtype=None, **options: full(
-    size, value, dtype=dtype or self.dtype, **options
-)
-Tensor.new_tensor = lambda self, data, dtype=None, **options: tensor(data, dtype=dtype or self.dtype, **options)
 Tensor.repeat = lambda self, *sizes: _repeated(self, flat(sizes))
 
 

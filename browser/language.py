@@ -3,7 +3,6 @@
 
 import builtins
 import math
-import operator
 
 from . import block, layout, memory
 from .block import MAX_NUMEL, add, broadcast, constant, constexpr, mul, sub, tensor, unwrap
@@ -68,7 +67,14 @@ def num_programs(axis):
 
 def range(arg1, arg2=None, step=None, **hints):
     start, end = (0, arg1) if arg2 is None else (arg1, arg2)
-    return builtins.range(*(operator.index(unwrap(v)) for v in (start, end, 1 if step is None else step)))
+    bounds = [block.to_tensor(v) for v in (start, end, 1 if step is None else step)]
+    for what, bound in zip(("lower bound", "upper bound", "step"), bounds, strict=True):
+        if bound.shape:
+            raise TypeError(f"For {what} must be a scalar, got {bound.type}")
+    if not all(bound.dtype.is_int() for bound in bounds):
+        kinds = ", ".join(str(bound.dtype) for bound in bounds)
+        raise TypeError(f"For loop bounds and step must all be ints, are ({kinds})")
+    return builtins.range(*(bound.item_of() for bound in bounds))
 
 
 static_range = range
@@ -96,6 +102,7 @@ def debug_barrier():
 
 def device_print(prefix, *args, hex=False):
     prefix = unwrap(prefix)
+    assert isinstance(prefix, str), f"{prefix} is not string"
     if args:
         prefix = prefix.rstrip().removesuffix(":") + ": "
     if len(prefix) > 2 and not prefix.startswith(" "):
@@ -124,7 +131,8 @@ multiple_of = max_contiguous = max_constancy = _hint
 def arange(start, end):
     start, end = unwrap(start), unwrap(end)
     if type(start) is not int or type(end) is not int:
-        raise ValueError("arange's arguments must be of type tl.constexpr")
+        whole = ", and whole numbers" if {type(start), type(end)} <= {int, float} else ""
+        raise ValueError(f"arange's arguments must be of type tl.constexpr{whole}")
     if start >> 32 or end >> 32:
         raise ValueError("arange must fit in int32")
     if end <= start:
@@ -139,6 +147,8 @@ def full(shape, value, dtype):
     if isinstance(value, tensor):
         assert len(value.data) == 1, "only accepts size-1 tensor"
         return tensor(block.cast(value, dtype).data * math.prod(shape), dtype.scalar, shape)
+    if hasattr(dtype, "of"):
+        raise AttributeError("'torch.dtype' object has no attribute 'to_ir'")
     if value is None or not hasattr(dtype, "is_floating"):
         raise ValueError("dtype must be specified when value is not a tensor")
     return block.broadcast_to(constant(value, dtype), shape)
@@ -155,7 +165,8 @@ def zeros_like(input):
 def cast(input, dtype, fp_downcast_rounding=None, bitcast=False):
     x, to = block.to_tensor(input), unwrap(dtype)
     if not hasattr(to, "scalar"):
-        raise TypeError(f"{to} is no dtype of triton.language")
+        kind = "torch.dtype" if hasattr(to, "of") else type(to).__name__
+        raise AttributeError(f"'{kind}' object has no attribute 'scalar'")
     if unwrap(bitcast):
         return block.bitcast(x, to)
     mode, narrower = unwrap(fp_downcast_rounding), x.dtype.is_floating() and to.is_floating()

@@ -1,30 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Launch kernels: ``triton.jit``, grids, arguments, and the tuner, which takes a config without timing any.
+"""Launch kernels: ``triton.jit``, grids, arguments, and the tuner, which takes a config without timing any."""
 
-As in Triton's interpreter, a kernel's text is compiled again so that each value that is assigned to a name becomes a
-block; and as in its compiler, ``and``, ``or`` and ``not`` of blocks are taken lane by lane.
-"""
-
-import ast
 import functools
 import inspect
-import linecache
 import operator
 import random
 import sys
-import textwrap
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
-from . import access, block, language
+from . import access, compiler, language
 from .block import constexpr, tensor, unwrap
-from .dtypes import float32, int1, int32, int64, pointer_type, uint64
+from .dtypes import dtype, float32, int1, int32, int64, pointer_type, uint64
 from .memory import MEMORY, Launch, Origin
 
 OPTIONS = {
     "num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "debug", "warmup", "launch_pdl",
     "launch_cooperative_grid", "sanitize_overflow", "max_num_imprecise_acc_default", "ir_override",
 }  # fmt: skip
+WARPS = 32  # of a program, at most
 
 
 class SETTINGS:
@@ -37,85 +32,6 @@ class SETTINGS:
 
 class InterpreterError(Exception):
     """A kernel raised an error, which is its cause."""
-
-
-def remember(event: str, args: tuple):
-    """Keep the text of what is compiled, for a kernel's text is read again: an audit hook, see ``modules``."""
-    if event == "compile" and isinstance(args[0], bytes | str) and args[1] not in (None, "<unknown>"):
-        text = args[0] if isinstance(args[0], str) else args[0].decode("utf-8", "replace")
-        linecache.cache[args[1]] = (len(text), None, text.splitlines(keepends=True), args[1])
-
-
-# What a kernel's text becomes
-
-
-def _assigned(value):
-    return block.to_tensor(value, check=False)
-
-
-def _and(left, right):
-    if isinstance(left, tensor) and left.shape:
-        return block.either(left, right(), operator.and_)
-    return left and right()
-
-
-def _or(left, right):
-    if isinstance(left, tensor) and left.shape:
-        return block.either(left, right(), operator.or_)
-    return left or right()
-
-
-def _not(value):
-    return block.invert(block.cast(value, int1)) if isinstance(value, tensor) and value.shape else not value
-
-
-HELPERS = {"__assigned": _assigned, "__and": _and, "__or": _or, "__not": _not}
-
-
-class _Rewriter(ast.NodeTransformer):
-    def _call(self, name: str, *args: ast.expr) -> ast.Call:
-        return ast.Call(ast.Name(name, ast.Load()), list(args), [])
-
-    def visit_Assign(self, node):
-        if len(node.targets) > 1:
-            raise ValueError("Multiple assignments are not supported")
-        self.generic_visit(node)
-        node.value = self._call("__assigned", node.value)
-        return node
-
-    def visit_BoolOp(self, node):
-        self.generic_visit(node)
-        name, (result, *others) = "__and" if isinstance(node.op, ast.And) else "__or", node.values
-        for other in others:
-            later = ast.Lambda(ast.arguments([], [], None, [], [], None, []), other)
-            result = self._call(name, result, later)
-        return ast.copy_location(result, node)
-
-    def visit_UnaryOp(self, node):
-        self.generic_visit(node)
-        return ast.copy_location(self._call("__not", node.operand), node) if isinstance(node.op, ast.Not) else node
-
-
-def rewritten(function):
-    """Return the function as it is run, with the lines that it has in its file."""
-    try:
-        lines, first = inspect.getsourcelines(function)
-    except OSError as error:
-        raise ValueError("@jit functions should be defined in a Python file") from error
-    tree = ast.parse(textwrap.dedent("".join(lines)))
-    definition = tree.body[0]
-    assert isinstance(definition, ast.FunctionDef), "a kernel is a function"
-    definition.decorator_list, definition.returns = [], None
-    for argument in definition.args.args:
-        argument.annotation = None
-    tree = ast.fix_missing_locations(_Rewriter().visit(tree))
-    ast.increment_lineno(tree, max(first, 1) - 1)
-    function.__globals__.update(HELPERS)
-    names: dict[str, Any] = {}
-    exec(compile(tree, function.__code__.co_filename, "exec"), function.__globals__, names)
-    made = names[function.__name__]
-    made.__defaults__ = function.__defaults__
-    return made
 
 
 class JITFunction:
@@ -133,8 +49,8 @@ class Kernel:
         self.constexprs = {name for name, of in self.parameters.items() if _is_constexpr(of.annotation)}
 
     @functools.cached_property
-    def rewritten(self):
-        return rewritten(self.fn)
+    def compiled(self):
+        return compiler.compiled(self.fn)
 
     def __getitem__(self, grid):
         return functools.partial(self.run, grid=grid)
@@ -142,23 +58,32 @@ class Kernel:
     def __call__(self, *args, **kwargs):
         if MEMORY.launch is None:
             raise RuntimeError("Cannot call @triton.jit'd outside of the scope of a kernel")
-        return self.rewritten(*args, **kwargs)
+        return self.compiled(*args, **kwargs)
 
     def run(self, *args, grid, warmup=False, **kwargs):
         for name in kwargs:
             if name not in self.parameters and name not in OPTIONS:
-                raise KeyError(f"Keyword argument {name} was specified but unrecognised")
+                hint = compiler.meant(name, {*self.parameters, *OPTIONS})
+                raise KeyError(f"Keyword argument {name} was specified but unrecognised{hint}")
+        if (warps := unwrap(kwargs.get("num_warps", 4))) > WARPS or warps & (warps - 1):
+            raise ValueError(f"num_warps={warps} are {32 * warps} threads, and a program has at most {32 * WARPS}"
+                             if warps > WARPS else "num_warps must be a power of 2")  # fmt: skip
         given = {name: value for name, value in kwargs.items() if name in self.parameters}
         bound = inspect.getcallargs(self.fn, *args, **given)
         size = grid(bound) if callable(grid) else grid
-        size = tuple(operator.index(unwrap(n)) for n in size)
         assert len(size) <= 3, "grid must have at most 3 dimensions"
+        size = tuple(operator.index(unwrap(n)) for n in size)
         launch = Launch(self.fn.__name__, (*size, 1, 1, 1)[:3], caller(), self.arg_names)
         values = {
             name: unwrap(value) if name in self.constexprs else argument(value, name, launch)
             for name, value in bound.items()
         }
-        file, function = self.fn.__code__.co_filename, self.rewritten
+        file, function = self.fn.__code__.co_filename, self.compiled
+        for name, line in function.lost.items():
+            if name in launch.origins:
+                told = f"the name {name} gets another value here, and no tensor changes: to write to it, use "
+                warnings.warn_explicit(f"{told}tl.store({name} + offsets, value)", UserWarning, file, line)
+        compiler.BRANCHES.clear()
         with MEMORY.launching(launch):
             MEMORY.line = lambda: _line(file)
             try:
@@ -200,13 +125,13 @@ def argument(value, name: str, launch: Launch):
     value = unwrap(value)
     if hasattr(value, "data_ptr"):
         of, storage = value.dtype.of, value.storage
-        origin = Origin(name, storage, (value.data_ptr() - storage.address) // of.size)
+        origin = Origin(name, storage, (value.data_ptr() - storage.address) // of.size, of, tuple(value.shape))
         launch.origins.setdefault(name, origin)
         return tensor([0], pointer_type(of, origin=origin))
     if isinstance(value, TensorDescriptor):
         base = argument(value.base, name, launch)
         return access.tensor_descriptor(base, value.shape, value.strides, value.block_shape, value.padding)
-    if isinstance(value, (tuple, list)):
+    if isinstance(value, tuple):
         parts = [argument(part, name, launch) for part in value]
         return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
     if isinstance(value, bool):
@@ -214,7 +139,11 @@ def argument(value, name: str, launch: Launch):
     if isinstance(value, int):
         of = int32 if -1 << 31 <= value < 1 << 31 else int64 if value < 1 << 63 else uint64
         return tensor([value], of)
-    return tensor(float32.round([value]), float32) if isinstance(value, float) else value
+    if isinstance(value, float):
+        return tensor(float32.round([value]), float32)
+    if value is None or isinstance(value, (Kernel, dtype)):
+        return value
+    raise TypeError(f"failed to specialize argument of type: {type(value).__name__}")
 
 
 def jit(fn=None, **options):
@@ -293,6 +222,8 @@ def heuristics(values):
 
 
 def cdiv(x, y):
+    if isinstance(x, tensor) or isinstance(y, tensor):
+        raise ValueError("Did you forget to add @triton.jit ? In a kernel, `triton.cdiv` is `tl.cdiv`.")
     return (unwrap(x) + unwrap(y) - 1) // unwrap(y)
 
 

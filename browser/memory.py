@@ -16,6 +16,7 @@ from .dtypes import dtype
 
 ALIGNED, GUARD = 512, 1 << 16  # bytes: of an allocation's address; between two allocations, at least
 LARGEST = 1 << 28  # bytes of a tensor
+SMALL = 2048  # elements of a tensor of which each step can be shown
 POISON = 0xFF  # a NaN of each floating-point type
 WORDS = {"load": "reads", "store": "writes", "atomic": "changes"}
 
@@ -43,6 +44,12 @@ class Origin:
     name: str
     allocation: Allocation
     start: int  # in elements
+    of: dtype
+    shape: tuple[int, ...] = ()
+
+    def values(self) -> list:
+        """Return the elements from the first on, as far as the memory goes."""
+        return self.of.decode(list(self.allocation.view(self.of.code)[self.start :]))
 
     def address(self, size: int) -> int:
         return self.allocation.address + self.start * size
@@ -61,11 +68,7 @@ class Access:
     mask: list[bool] | None
     shape: tuple[int, ...]
     outside: list[int] = field(default_factory=list)  # active lanes that point to no element
-
-    def as_dict(self) -> dict:
-        """Return it as plain data, for a page's script."""
-        kept = ("op", "line", "name", "offsets", "mask", "outside")
-        return {name: getattr(self, name) for name in kept} | {"program": list(self.program), "shape": list(self.shape)}
+    values: list = field(default_factory=list)  # that were loaded, or stored, or are there after an atomic operation
 
 
 @dataclass
@@ -78,10 +81,7 @@ class Launch:
     arguments: list[str]
     origins: dict[str, Origin] = field(default_factory=dict)  # of its tensors, by name
     accesses: list[Access] = field(default_factory=list)
-
-    def as_dict(self) -> dict:
-        plain = {"kernel": self.kernel, "grid": list(self.grid), "line": self.line, "arguments": self.arguments}
-        return plain | {"accesses": [access.as_dict() for access in self.accesses]}
+    before: dict[str, list] = field(default_factory=dict)  # what small tensors held, by name
 
 
 class OutOfBounds(IndexError):
@@ -145,6 +145,9 @@ class Memory:
         before = self.launch, self.program, self.line
         self.launch = launch
         self.launches.append(launch)
+        if self.record:
+            small = (each for each in launch.origins.values() if math.prod(each.shape) <= SMALL)
+            launch.before = {each.name: each.values() for each in small}
         try:
             yield
         finally:
@@ -153,7 +156,7 @@ class Memory:
     # Accesses
 
     def _access(self, op: str, pointers, mask):
-        """Return the view, the index of each lane, and the mask with strays switched off; check and record it."""
+        """Return the view, the index of each lane, the mask with strays off, and the access; check and record it."""
         of = pointers.dtype.element_ty
         size, offsets, origin = of.size, pointers.data, pointers.dtype.origin
         if origin is None:
@@ -173,7 +176,7 @@ class Memory:
         fits = not active or (
             min(active) >= 0 and max(active) < len(view) and (holes is None or holes.issuperset(active))
         )
-        outside = []
+        outside, access = [], None
         if not fits:
             held = range(len(view)) if holes is None else holes
             on = mask or [True] * len(index)
@@ -191,14 +194,17 @@ class Memory:
                 mask = list(mask or [True] * len(index))
                 for lane in outside:
                     mask[lane] = False
-        return view, index, mask, outside
+        return view, index, mask, access
 
     def load(self, pointers, mask: list | None, other: list | None) -> list:
         """Return what active lanes point to. Others hold ``other``, or what is undefined: 0, or if poisoned, worse."""
         of = pointers.dtype.element_ty
-        view, index, on, outside = self._access("load", pointers, mask)
+        view, index, on, access = self._access("load", pointers, mask)
         if on is None:
-            return of.decode([view[i] for i in index])
+            got = of.decode([view[i] for i in index])
+            if access:
+                access.values = got
+            return got
         got = of.decode([view[i] if m else 0 for i, m in zip(index, on, strict=True)])
         if other is not None:
             got = [g if m else o for g, m, o in zip(got, on, other, strict=True)]
@@ -206,13 +212,16 @@ class Memory:
             strange = undefined(of)
             for turn, lane in enumerate(lane for lane, m in enumerate(mask) if not m):
                 got[lane] = strange[turn % len(strange)]
-        if outside:
-            for lane in outside:
+        if access:
+            for lane in access.outside:
                 got[lane] = of.from_bytes(bytes([self.fill]) * of.size)[0]
+            access.values = got
         return got
 
     def store(self, pointers, values: list, mask: list | None):
-        view, index, on, _ = self._access("store", pointers, mask)
+        view, index, on, access = self._access("store", pointers, mask)
+        if access:
+            access.values = list(values)
         values = pointers.dtype.element_ty.encode(values)
         if on is None:
             for i, value in zip(index, values, strict=True):
@@ -225,12 +234,16 @@ class Memory:
     def update(self, pointers, values: list, mask: list | None, change) -> list:
         """Replace what each lane points to by ``change(old, value)``, lane by lane; return what was there."""
         of, olds = pointers.dtype.element_ty, []
-        view, index, on, _ = self._access("atomic", pointers, mask)
+        view, index, on, access = self._access("atomic", pointers, mask)
         for i, value, m in zip(index, values, on or [True] * len(index), strict=True):
             old = of.decode([view[i]])[0] if m else 0
             olds.append(old)
             if m:
                 view[i] = of.encode(of.round([change(old, value)]))[0]
+        if access:
+            access.values = [
+                of.decode([view[i]])[0] if m else 0 for i, m in zip(index, on or [True] * len(index), strict=True)
+            ]
         return olds
 
 

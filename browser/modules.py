@@ -14,31 +14,75 @@ from . import (
     arithmetic,
     autograd,
     block,
+    compiler,
     dtypes,
     functions,
     language,
     launch,
     layout,
+    memory,
     philox,
     reductions,
     tensor,
 )  # fmt: skip
-from .coverage import NOT_MODELED
+from .compiler import meant
+from .coverage import LIKE_MODELED, NOT_MODELED
 
 ROOTS = ("torch", "triton")
 HOOKED: list[bool] = []
 
 
 class _Module(types.ModuleType):
-    """A module that names what it does not model."""
+    """A module that says of a name that it is misspelt, or that it is not modeled."""
 
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
-        if self.__name__ == "triton.language" and name not in NOT_MODELED:
-            raise AttributeError(f"module 'triton.language' has no attribute '{name}'")
+        exact = self.__name__ == "triton.language" and name not in NOT_MODELED  # else there may be more than is here
+        hint = (
+            meant(name, vars(self), cutoff=0.6 if exact else 0.75)
+            if name not in {*NOT_MODELED, *LIKE_MODELED.split()}
+            else ""
+        )
+        if exact or hint:
+            raise AttributeError(f"module '{self.__name__}' has no attribute '{name}'{hint}")
         where = self.__name__.replace("triton.language", "tl")
         raise NotImplementedError(f"{where}.{name} is not modeled in the browser; run this with torch and Triton")
+
+
+class _NotModeled(NotImplementedError, AttributeError):
+    """An attribute is not modeled; ``hasattr`` says that it is not there."""
+
+
+_NotModeled.__name__ = "NotImplementedError"
+
+
+def _of_tensor(self, name):
+    if name.startswith("__"):
+        raise AttributeError(name)
+    known = {each for each in dir(tensor.Tensor) if not each.startswith("_")}
+    if (
+        hint := meant(name, known, cutoff=0.75)
+        if name not in LIKE_MODELED.split() and name.rstrip("_") not in known
+        else ""
+    ):
+        raise AttributeError(f"'Tensor' object has no attribute '{name}'{hint}")
+    raise _NotModeled(f"torch.Tensor.{name} is not modeled in the browser; run this with torch and Triton")
+
+
+tensor.Tensor.__getattr__ = _of_tensor
+
+
+def _inside(name: str, function):
+    """Let a function of ``triton.language`` run in kernels alone."""
+
+    @functools.wraps(function)
+    def call(*args, **options):
+        if memory.MEMORY.launch is None:
+            raise RuntimeError(f"Cannot call @triton.jit'd outside of the scope of a kernel: tl.{name}")
+        return function(*args, **options)
+
+    return call
 
 
 class _Layer:
@@ -55,17 +99,16 @@ def _module(name: str, **names) -> types.ModuleType:
     return made
 
 
-def _public(module) -> dict:
-    return {name: getattr(module, name) for name in module.__all__}
-
-
 def language_names() -> dict:
     """Return what ``triton.language`` has here."""
     names = {of.label: of for of in (*dtypes.ALL, dtypes.void)}
     names |= {"pointer_type": dtypes.pointer_type, "block_type": dtypes.block_type, "dtype": dtypes.dtype}
     names |= {"pi32_t": dtypes.pointer_type(dtypes.int32), "tensor": block.tensor, "tuple": tuple}
     names |= {"PropagateNan": block.PropagateNan, "TRITON_MAX_TENSOR_NUMEL": block.MAX_NUMEL}
-    return names | _public(language) | _public(arithmetic) | _public(access) | _public(reductions) | _public(philox)
+    for module in (language, arithmetic, access, reductions, philox):
+        names |= {name: _inside(name, of) if isinstance(of, types.FunctionType) else of
+                  for name in module.__all__ for of in [getattr(module, name)]}  # fmt: skip
+    return names
 
 
 def _finfo(of):
@@ -82,7 +125,19 @@ def _iinfo(of):
 
 
 def _torch() -> dict[str, types.ModuleType]:
-    own = lambda name, value: getattr(value, "__module__", "") == functions.__name__ and name.strip("_") == name
+    named = ("softmax", "log_softmax", "relu", "silu", "gelu", "pad", "linear", "sigmoid", "tanh")
+    alone = {
+        "silu",
+        "gelu",
+        "pad",
+        "linear",
+        "assert_close",
+        "creates",
+        "given",
+    }  # torch itself has these elsewhere, or not
+    own = lambda name, value: (
+        getattr(value, "__module__", "") == functions.__name__ and name.strip("_") == name and name not in alone
+    )
     plain = {name: value for name, value in vars(functions).items() if callable(value) and own(name, value)}
     views = ("reshape", "permute", "transpose", "flatten", "unsqueeze", "squeeze", "split", "chunk", "movedim",
              "unbind", "unflatten", "clone", "t", "is_floating_point", "numel")  # fmt: skip
@@ -91,7 +146,7 @@ def _torch() -> dict[str, types.ModuleType]:
     dtypes_ = {**tensor.DTYPES, **{short: tensor.DTYPES[name] for short, name in tensor.ALIASES.items()}}
     grads = {n: getattr(autograd, n) for n in ("no_grad", "enable_grad", "is_grad_enabled", "set_grad_enabled")}
     of_torch = _module("torch", __version__="2.13.0+browser", Tensor=tensor.Tensor, Size=tensor.Size,
-                       device=tensor.device, tensor=tensor.tensor, dtype=tensor.torch_dtype,
+                       device=tensor.device, tensor=functions.given, dtype=tensor.torch_dtype,
                        finfo=_finfo, iinfo=_iinfo, all=functions.all_,
                        any=functions.any_, inference_mode=autograd.no_grad, mm=functions.matmul, **plain, **numbers,
                        **dtypes_, **grads)  # fmt: skip
@@ -99,7 +154,6 @@ def _torch() -> dict[str, types.ModuleType]:
     of_torch.is_autocast_enabled = lambda *device: False
     of_torch.get_float32_matmul_precision = lambda: "highest"
     nothing = lambda *args, **options: contextlib.nullcontext()
-    named = ("softmax", "log_softmax", "relu", "silu", "gelu", "pad", "linear", "sigmoid", "tanh")
     functional = _module("torch.nn.functional", **{name: getattr(functions, name) for name in named})
     made = {
         "torch": of_torch,
@@ -137,8 +191,7 @@ def _triton() -> dict[str, types.ModuleType]:
     decorate = lambda *args, **options: lambda function: function
     testing = _module("triton.testing", perf_report=decorate, Benchmark=types.SimpleNamespace,
                       assert_close=functions.assert_close)  # fmt: skip
-    errors = {"OutOfResources": type("OutOfResources", (Exception,), {})}
-    errors["CompilationError"] = type("CompilationError", (Exception,), {})
+    errors = {"OutOfResources": type("OutOfResources", (Exception,), {}), "CompilationError": compiler.CompilationError}
     runtime = _module("triton.runtime", JITFunction=launch.JITFunction, **errors)
     made = {
         "triton.language": tl, "triton.language.core": tl,
@@ -169,7 +222,7 @@ def install():
     """Put the model into ``sys.modules``, for good."""
     os.environ.setdefault("TRITON_INTERPRET", "1")  # so that scripts know that no GPU is asked for
     if not HOOKED:
-        sys.addaudithook(launch.remember)
+        sys.addaudithook(compiler.remember)
         HOOKED.append(True)
     sys.modules.update(_modules())
 

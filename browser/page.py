@@ -4,17 +4,20 @@
 import ast
 import contextlib
 import doctest
+import functools
 import io
 import json
 import re
 import traceback
+import warnings
 
-from .check import FILE, check, picture
+from .check import FILE, check, picture, pid
 from .launch import SETTINGS
-from .memory import MEMORY, Access
+from .memory import MEMORY, Access, Launch
 from .modules import load
 
 LINES = 12  # of a kernel that are drawn, at most
+STEPS = 600  # of a launch that can be gone through one by one
 
 
 def run(text: str, seed: int | None = None, whole: str = "", section: str = "") -> str:
@@ -28,9 +31,9 @@ def run(text: str, seed: int | None = None, whole: str = "", section: str = "") 
         section: Which part of it, between ``[start:section]`` and ``[end:section]``.
 
     Returns:
-        ``error``, what it raised, or ""; ``troubles``, accesses beyond a tensor; ``launches``, how many there were;
-        and ``pictures`` of the last one, each with the ``line`` of the text and an ``svg``; ``shown``, the one to see
-        first.
+        ``error``, what it raised, or ""; ``troubles``, accesses beyond a tensor; ``launches``, how many there were.
+        Of the last one: ``pictures``, each with the ``line`` of the text and an ``svg``; ``shown``, the one to see
+        first; ``order``, its programs as they ran; and ``story``, what each of them did to small tensors, or None.
     """
     MEMORY.reset(strict=False, record=True)
     SETTINGS.seed, SETTINGS.configs = seed, "first"
@@ -38,18 +41,23 @@ def run(text: str, seed: int | None = None, whole: str = "", section: str = "") 
     lines = Lines(before + text.rstrip("\n") + "\n" + after, before.count("\n"), text.rstrip("\n").count("\n") + 1)
     error = ""
     try:
-        names = load(lines.whole, FILE, "__lesson__" if whole else "__main__")
-        if whole:
-            examples(names, lines)
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            warnings.showwarning = lambda told, kind, file, number, *_: print(f"Line {lines.shown(number)}: {told}")
+            names = load(lines.whole, FILE, "__lesson__" if whole else "__main__")
+            if whole:
+                examples(names, lines)
     except (Exception, SystemExit) as raised:
         error = explained(raised, lines)
     troubles = [lines.told(_capital(str(trouble))) for trouble in MEMORY.troubles]
-    accesses = _drawn(lines)
+    launch = _launch(lines)
+    accesses = _drawn(launch)
     bad = MEMORY.troubles[0].access if MEMORY.troubles else None
     shown = next((i for i, each in enumerate(accesses) if bad and _key(each) == _key(bad)), len(accesses) - 1)
     pictures = [_picture(bad if i == shown and bad else each, lines, i) for i, each in enumerate(accesses)]
     return json.dumps({"error": error, "troubles": troubles[:3], "more": max(0, len(troubles) - 3),
-                       "launches": len(MEMORY.launches), "pictures": pictures, "shown": shown})  # fmt: skip
+                       "launches": len(MEMORY.launches), "pictures": pictures, "shown": shown,
+                       "order": _order(launch), "story": _story(launch, lines)})  # fmt: skip
 
 
 class Lines:
@@ -74,10 +82,14 @@ class Lines:
 
     def statement(self, number: int) -> str:
         """Return the statement that begins on a line or goes on there, on one line."""
-        for node in ast.walk(ast.parse(self.whole)):
-            if isinstance(node, ast.Assign | ast.Expr | ast.AugAssign) and node.lineno <= number <= node.end_lineno:
-                return " ".join(self.code(n) for n in range(node.lineno, node.end_lineno + 1))
-        return self.code(number)
+        first, last = next((each for each in self.statements if each[0] <= number <= each[1]), (number, number))
+        return " ".join(self.code(n) for n in range(first, last + 1))
+
+    @functools.cached_property
+    def statements(self) -> list[tuple[int, int]]:
+        """The first and the last line of each."""
+        kinds = ast.Assign | ast.Expr | ast.AugAssign
+        return [(node.lineno, node.end_lineno) for node in ast.walk(ast.parse(self.whole)) if isinstance(node, kinds)]
 
 
 def split(whole: str, section: str) -> tuple[str, str]:
@@ -132,22 +144,62 @@ def explained(error: BaseException, lines: Lines) -> str:
 
     if isinstance(error, SyntaxError) and error.filename == FILE:
         number = error.lineno or 0
-        return f"SyntaxError: {error.msg}, on line {lines.shown(number)}:\n    {lines.code(number)}"
+        message = f"{type(error).__name__}: {lines.told(error.msg)}, on line {lines.shown(number)}:"
+        return f"{message}\n    {lines.code(number)}"
     while error.__cause__ is not None:
         error = error.__cause__
     numbers = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == FILE]
     at = [f"    {lines.shown(n)}: {lines.code(n)}" for n in numbers[-1:]]
-    message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    message = f"{type(error).__name__}: {lines.told(str(error))}" if str(error) else type(error).__name__
     return "\n".join([message, *at, explained(message)]).rstrip()
 
 
-def _drawn(lines: Lines) -> list[Access]:
-    """Return one access of each line: of the last launch of a kernel that the page shows, or of the last one."""
+def _launch(lines: Lines) -> Launch | None:
+    """Return the last launch of a kernel that the page shows, or the last one."""
     here = [each for each in MEMORY.launches if any(lines.holds(a.line) for a in each.accesses[:1])]
+    return next(reversed(here or MEMORY.launches), None)
+
+
+def _drawn(launch: Launch | None) -> list[Access]:
+    """Return one access of each line."""
     first: dict[tuple, Access] = {}
-    for access in [access for launch in (here or MEMORY.launches)[-1:] for access in launch.accesses]:
+    for access in launch.accesses if launch else ():
         first.setdefault(_key(access), access)
     return list(first.values())[:LINES]
+
+
+def _order(launch: Launch | None) -> list[str]:
+    """Return the programs as they ran, once each."""
+    return list(dict.fromkeys(pid(access) for access in launch.accesses)) if launch else []
+
+
+def _story(launch: Launch | None, lines: Lines) -> dict | None:
+    """Return each access with its values, and what the tensors held before; None where that is too much to show."""
+    if launch is None or not launch.before or not 0 < len(launch.accesses) <= STEPS:
+        return None
+    if any(access.name not in launch.before for access in launch.accesses):
+        return None
+    tensors = [
+        {"name": name, "shape": list(launch.origins[name].shape), "values": list(map(_shown, values))}
+        for name, values in launch.before.items()
+    ]
+    steps = [
+        {"program": _number(access), "pid": pid(access), "line": lines.shown(access.line),
+         "here": lines.holds(access.line), "code": lines.statement(access.line), "op": access.op, "name": access.name,
+         "offsets": access.offsets, "on": [int(on) for on in access.mask or [1] * len(access.offsets)],
+         "outside": access.outside, "values": list(map(_shown, access.values))}
+        for access in launch.accesses
+    ]  # fmt: skip
+    return {"tensors": tensors, "steps": steps}
+
+
+def _number(access: Access) -> int:
+    (x, y, z), (columns, rows, _) = access.program, access.launch.grid
+    return x + columns * (y + rows * z)
+
+
+def _shown(value) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(int(value))
 
 
 def _key(access: Access) -> tuple:

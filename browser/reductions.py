@@ -182,7 +182,7 @@ def _combiner(function, dtypes):
 
 def _known(function):
     """Return the reduction that a function of Triton's own stands for, if it does."""
-    return {maximum: max, minimum: min}.get(function)
+    return {maximum: max, minimum: min}.get(getattr(function, "__wrapped__", function))
 
 
 def reduce(input, axis, combine_fn, keep_dims=False):

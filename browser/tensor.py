@@ -374,15 +374,15 @@ class Tensor:
 
     # In place, and copies
 
-    def copy_(self, other):
+    def _copy(self, other):
         other = other if isinstance(other, Tensor) else tensor(other)
         return self.write(dtypes.convert(other.expand(*self.shape).values(), other.dtype.of, self.dtype.of))
 
     def fill_(self, value):
-        return self.copy_(value)
+        return self._copy(value)
 
     def zero_(self):
-        return self.copy_(0)
+        return self._copy(0)
 
     def clone(self):
         return made(self.values(), self.dtype, self.shape)
@@ -392,6 +392,9 @@ class Tensor:
 
     def cpu(self):
         return self
+
+    def cuda(self, *args, **options):
+        return self.to("cuda")
 
     def requires_grad_(self, on=True):
         self.requires_grad = on
@@ -404,8 +407,10 @@ class Tensor:
             elif isinstance(value, torch_dtype):
                 dtype = value
             elif value is not None and not isinstance(value, bool):
-                device_of(value)
+                device = value
         device_of(device)
+        if device is not None:
+            self.storage.elsewhere = 0  # by now it is where it is wanted; see ``functions.creates``
         if dtype is None or (dtype is self.dtype and not copy):
             return self.clone() if copy else self
         return made(dtypes.convert(self.values(), self.dtype.of, dtype.of), dtype, self.shape)
@@ -457,10 +462,9 @@ def fresh(shape, dtype: torch_dtype, strides=None) -> Tensor:
     return Tensor(fill(count * dtype.itemsize), dtype, shape, strides or strides_of(shape))
 
 
-def tensor(data, *, dtype=None, device=None, requires_grad=False) -> Tensor:
-    device_of(device)
+def tensor(data, *, dtype=None) -> Tensor:
     if isinstance(data, Tensor):
-        return (data.clone() if dtype is None else data.to(dtype, copy=True)).requires_grad_(requires_grad)
+        return data.clone() if dtype is None else data.to(dtype, copy=True)
     shape, level = [], data
     while isinstance(level, (list, tuple, range)):
         shape.append(len(level))
@@ -483,7 +487,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False) -> Tensor:
         values = [v != 0 for v in values]
     else:
         values = list(map(int, values))
-    return made(dtype.of.round(values), dtype, shape).requires_grad_(requires_grad)
+    return made(dtype.of.round(values), dtype, shape)
 
 
 # Printing

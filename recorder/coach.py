@@ -19,11 +19,15 @@ from recorder.trace import provenance
 
 sys.path.append(str(ROOT / "practice"))  # behind the checkout, where `practice` is the package and not practice.py
 
+import torch
 from coach import check, speed
+from coach.case import Case, gradient_like, make_inputs, reference
 from coach.exercise import Exercise, Wrong, load
 from coach.finding import Fault, Finding
 from coach.spec import Spec
 
+SHOWN = 6, 10  # rows and columns of a tensor in an example
+SAMPLED = torch.Tensor, int, float
 PATIENCE = 600  # seconds for each process of a check, on a busy machine, too
 
 
@@ -52,7 +56,32 @@ def answers(exercise: Exercise, folder: Path) -> dict:
     shown = max(verdicts, key=merit)  # of equals the first
     caught = {name: verdict.finding.stage for name, verdict in verdicts.items()}
     answer = check.report(exercise, verdicts[shown])
-    return {"output": answer, "coached": {"caught": caught, "shown": shown, "launch": verdicts[shown].finding.launch}}
+    launch = verdicts[shown].finding.launch
+    coached = {"caught": caught, "shown": shown, "launch": launch, "example": example(exercise.spec())}
+    return {"output": answer, "coached": coached}
+
+
+def example(spec: Spec) -> list[dict]:
+    """Return what the exercise's function gets in its smallest case, and what it has to return."""
+    inputs = make_inputs(spec, Case(spec.sizes[0]))
+    results = reference(spec, inputs) or {}
+    names = {"out": "result", "out[1]": "second result", "out[2]": "third result"}
+    given = {name: value for name, value in inputs.items() if name in spec.signature}
+    if spec.gradients:
+        given["gradient of the result"] = gradient_like(results["out"])
+    wanted = {names.get(name, name.replace("grad of", "gradient of")): value for name, value in results.items()}
+    parts = [(True, *each) for each in given.items()] + [(False, *each) for each in wanted.items()]
+    return [sample(name, value, comes_in) for comes_in, name, value in parts if isinstance(value, SAMPLED)]
+
+
+def sample(name: str, value, comes_in: bool) -> dict:
+    if not isinstance(value, torch.Tensor):
+        return {"name": name, "comes_in": comes_in, "rows": [[f"{value:g}"]]}
+    rows, columns = SHOWN
+    table = value.detach().reshape(-1, value.shape[-1])[:rows, :columns].tolist()
+    kept = [[f"{number:.3g}" if isinstance(number, float) else str(number) for number in row] for row in table]
+    dtype = str(value.dtype).removeprefix("torch.")
+    return {"name": name, "comes_in": comes_in, "rows": kept, "shape": list(value.shape), "dtype": dtype}
 
 
 def speeds(exercise: Exercise, folder: Path, *options: str) -> dict:

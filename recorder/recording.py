@@ -182,12 +182,23 @@ def _joined(rows: list[Reading]) -> Reading:
     return Reading(x=rows[0].x, y=y)
 
 
+class Sample(Part):
+    """A number, or the first rows and columns of a tensor, of an exercise's smallest case."""
+
+    name: str  # of the argument; "result", "gradient of x"
+    comes_in: bool
+    rows: list[list[str]]
+    shape: list[int] = []
+    dtype: str = ""  # of a tensor
+
+
 class Coached(Part):
     """The coach's answers to an exercise's wrong solutions."""
 
     caught: dict[str, str]  # by wrong solution, the check that caught it: a key of ``coach.finding.STAGES``
     shown: str = ""  # the one to which `output` is the answer; none on a GPU
     launch: dict[str, Any] | None = None  # what its picture shows
+    example: list[Sample] = []  # what comes in, and what has to come out
 
 
 class Recording(Part):

@@ -6,6 +6,7 @@ all.
 """
 
 import ast
+import math
 import re
 import textwrap
 
@@ -63,6 +64,7 @@ def exercise(page: Page, of: str) -> Markup:
         reached=reached(each),
         mistake=coded(wrong[answered.coached.shown].why),
         answer=answered.output,
+        example=example(answered),
         picture=picture(each, answered.coached.launch),
         where=answered.provenance,
         mistakes=[(coded(wrong[name].why), STAGES[stage]) for name, stage in caught_by(each).items()],
@@ -102,6 +104,21 @@ def caught(page: Page) -> Markup:
     latest = lambda made: max((each.provenance for each in made if each), key=lambda where: where.date, default=None)
     where, gpu = map(latest, zip(*pairs, strict=True))
     return render("caught.html", **values, where=where, gpu=gpu)
+
+
+def example(answered: Recording) -> dict[str, list[dict]]:
+    """Return what comes in and what has to come out, with a sign where only a part of a tensor is shown."""
+    said: dict[str, list[dict]] = {}
+    for each in answered.coached.example:
+        rows = [[number.replace("-", "−") for number in row] for row in each.rows]
+        if each.shape and each.shape[-1] > len(rows[0]):
+            rows = [[*row, "…"] for row in rows]
+        if math.prod(each.shape[:-1]) > len(rows):
+            rows.append(["⋮"])
+        about = f"{' × '.join(map(str, each.shape))}, {each.dtype}" if each.shape else ""
+        part = {"name": each.name, "about": about, "rows": rows}
+        said.setdefault("Comes in" if each.comes_in else "Has to come out", []).append(part)
+    return said
 
 
 def picture(each: Exercise, launch: dict | None) -> Markup:

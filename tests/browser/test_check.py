@@ -6,22 +6,11 @@ import re
 import pytest
 from coach.exercise import exercises
 
-from browser.check import check
+from browser.check import check, counted
 from tests.modeled import in_browser
 
 # What the model does not see, by exercise and wrong solution.
-COMPILED = "only Triton's compiler refuses it"
-UNSEEN = {
-    "add cdiv_of_tl": COMPILED, "scale sixty_four_warps": COMPILED, "matmul adds_in_float16": COMPILED,
-    "matmul adds_to_a_number": COMPILED, "accumulate only_the_cast": COMPILED,
-    "cross_entropy loss_is_an_integer": COMPILED, "softmax methods_of_torch": "the interpreter alone refuses it",
-    "flip and_of_python": "the interpreter takes `and` of blocks otherwise than the compiler",
-    "flip no_device": "there is but one device", "split no_device": "there is but one device",
-    "one_read cheat": "torch computes what the kernel is given", "clock torch_adds": "torch computes beside the kernel",
-}  # fmt: skip
-LARGE = "it is right up to sizes for which the browser has no time"
-UNSEEN |= dict.fromkeys(("same_sum block_of_1024", "one_read block_of_1024", "rms_backward block_of_1024"), LARGE)
-IN_BROWSER = [each for each in exercises() if "numpy" not in each.spec_text]
+UNSEEN = {"softmax methods_of_torch": "it is right: the interpreter alone refuses it"}
 
 
 @pytest.fixture(autouse=True)
@@ -30,13 +19,13 @@ def modeled():
         yield
 
 
-@pytest.mark.parametrize("exercise", IN_BROWSER, ids=lambda each: each.name)
+@pytest.mark.parametrize("exercise", exercises(), ids=lambda each: each.name)
 def test_the_solution_is_right_and_the_file_to_fill_is_not(exercise):
     assert check(exercise, exercise.solution)["text"] == ""
     assert check(exercise, exercise.skeleton)["text"]
 
 
-WRONG = [(each, wrong) for each in IN_BROWSER for wrong in each.wrong() if not wrong.gpu]
+WRONG = [(each, wrong) for each in exercises() for wrong in each.wrong() if not wrong.gpu]
 
 
 @pytest.mark.parametrize(("exercise", "wrong"), WRONG, ids=[f"{e.name}-{w.name}" for e, w in WRONG])
@@ -49,3 +38,26 @@ def test_a_wrong_solution_fails(exercise, wrong):
     element = re.match(r"The result\[[\d, ]*\]", wrong.expected.message)
     if element and verdict["stage"] == wrong.expected.stage:
         assert element[0] in " ".join(verdict["text"].split())
+
+
+@pytest.mark.parametrize("exercise", exercises(), ids=lambda each: each.name)
+def test_the_last_stage_promises_no_timing(exercise):
+    assert counted(exercise).startswith("few enough ") or counted(exercise) == "the counts"
+    assert check(exercise, exercise.solution)["passed"][-1] == counted(exercise)
+
+
+NAMED = [(each, wrong) for each, wrong in WRONG if wrong.expected.stage == "nan" or wrong.name in (
+    "no_device", "lanes", "seed_plus_one", "cheat", "by_torch", "sixty_four_warps")]  # fmt: skip
+
+
+@pytest.mark.parametrize(("exercise", "wrong"), NAMED, ids=[f"{e.name}-{w.name}" for e, w in NAMED])
+def test_the_cause_is_named_as_the_coach_names_it(exercise, wrong):
+    verdict = check(exercise, wrong.text)
+    if verdict["stage"] == wrong.expected.stage:
+        assert wrong.expected.message.partition(": `")[0] in " ".join(verdict["text"].split())
+
+
+def test_and_between_masks_is_refused_by_its_line():
+    exercise, wrong = next((e, w) for e, w in WRONG if w.name == "and_of_python")
+    text = " ".join(check(exercise, wrong.text)["text"].split())
+    assert "use '&' or '|' instead." in text and "22: mask = (rows < n_rows) and" in text

@@ -6,6 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from browser import compiler
 from tests import modeled
 
 DTYPES = ["int1", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32",
@@ -174,6 +175,13 @@ def test_each_line_of_a_drawn_program_is_the_same(tmp_path_factory, program, see
     for key, value in triton.items():
         near = {"rtol": 3e-6, "atol": 1e-6} if key in inexact else {}
         assert modeled.same(value, model[key], **near), f"{lines}\n{key}: {value}\nmodel: {model[key]}"
+
+
+@pytest.fixture(autouse=True)
+def with_try(monkeypatch):
+    """Have each line in a `try`, which the interpreter takes and the compiler does not."""
+    monkeypatch.setattr(compiler, "NODES", compiler.NODES | {"Try"})
+    monkeypatch.setattr(compiler, "BUILTINS", compiler.BUILTINS | {"Exception"})
 
 
 @pytest.fixture(autouse=True)

@@ -15,6 +15,7 @@ fusion: attention_bug attention_variable decoding decoding_bug decoding_parts de
 fusion: long_softmax_blocks long_softmax_bug scan_bug
 gpu: cache_hints coalescing fusion_bytes fusion_bytes_bug hierarchy hierarchy_bug launch_and_latency loads memory
 matmul: few_rows grouped_bug grouped_two_axes naive_bias naive_epilogue split_k split_k_atomic
+playground: average histogram mandelbrot matmul pi running_sum softmax transpose who_is_last
 programs: cuda_rows greyscale masks masks_bug masks_first masks_price masks_ranges masks_shapes offsets_plain
 programs: programs_and_threads softmax softmax_bug vector_add vector_add_block_sizes vector_add_bug vector_add_names_bug
 start: first_kernel when_to_write_a_kernel

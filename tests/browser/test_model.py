@@ -60,15 +60,15 @@ def test_the_log_says_who_touched_what_in_which_line(model):
 
     names["add"](torch.ones(6), torch.ones(6))
     (launch,) = MEMORY.launches
-    plain = launch.as_dict()
-    assert (plain["kernel"], plain["grid"], plain["line"]) == ("add_kernel", [2, 1, 1], 35)
-    assert [(a["program"][0], a["op"], a["name"], a["line"]) for a in plain["accesses"]] == [
+    assert (launch.kernel, launch.grid, launch.line) == ("add_kernel", (2, 1, 1), 35)
+    assert launch.before["x_ptr"] == [1.0] * 6
+    assert [(a.program[0], a.op, a.name, a.line) for a in launch.accesses] == [
         (pid, op, name, line) for pid in (0, 1)
         for op, name, line in (("load", "x_ptr", 20), ("load", "y_ptr", 21), ("store", "z_ptr", 22))
     ]  # fmt: skip
-    assert plain["accesses"][3] == {"op": "load", "line": 20, "name": "x_ptr", "offsets": [4, 5, 6, 7],
-                                    "program": [1, 0, 0],
-                                    "mask": [True, True, False, False], "outside": [], "shape": [4]}  # fmt: skip
+    load, store = launch.accesses[3], launch.accesses[5]
+    assert (load.offsets, load.mask, load.outside, load.shape) == ([4, 5, 6, 7], [True, True, False, False], [], (4,))
+    assert (load.values[:2], store.values[:2]) == ([1.0, 1.0], [2.0, 2.0])
 
 
 @pytest.mark.parametrize(("fill", "shown"), [(0, "tensor([0., 0.])"), (browser.POISON, "tensor([nan, nan])")])

@@ -70,7 +70,7 @@ probe(0, doubled(x))
 probe(1, doubled(y, 3))
 probe(2, doubled(n, times=5))
 ## loop
-t = 0.0
+t = tl.zeros((4,), tl.float32)
 for k in range(0, 3):
     t += tl.sum(x, axis=1) * k
 probe(0, t)
@@ -283,10 +283,11 @@ probe(3, n / 2)
 probe(4, D * n)
 probe(6, n.to(tl.float32))
 ## builtins
-probe(0, min(n, 3))
-probe(1, max(n, 11))
-probe(2, abs(D - 9))
-probe(3, float(D))
+t = min(n, 3)
+probe(0, t)
+t = max(n, 11)
+probe(1, t)
+probe(2, float(D))
 ## clamp
 probe(0, tl.clamp(x, -1.0, 1.0))
 probe(1, tl.minimum(y, 3))

@@ -55,6 +55,24 @@ def test_the_answer_with_lanes_that_are_wrong_is_shown(answered):
     assert wrongs[list(wrongs)[2]].message in " ".join(made["output"].split())
 
 
+def test_an_example_holds_what_comes_in_and_what_has_to_come_out(answered):
+    x, a, result = answered()["coached"]["example"]
+    assert (x["name"], x["shape"], x["dtype"], x["comes_in"], len(x["rows"][0])) == ("x", [10], "float32", True, 10)
+    assert a == {"name": "a", "comes_in": True, "rows": [["2.5"]]}
+    assert (result["name"], result["comes_in"]) == ("result", False)
+    products = [2.5 * float(number) for number in x["rows"][0]]
+    assert [float(number) for number in result["rows"][0]] == pytest.approx(products, rel=0.01)
+
+
+def test_an_example_shows_a_corner_and_the_gradients():
+    matmul = coach.Exercise(find("practice/matmul").path).spec()
+    a = coach.example(matmul)[0]
+    assert a["shape"] == [7, 24] and [len(row) for row in a["rows"]] == [10] * 6
+    backward = coach.Exercise(find("practice/backward").path).spec()
+    names = ["x", "gradient of the result", "result", "gradient of x"]
+    assert [each["name"] for each in coach.example(backward)] == names
+
+
 @pytest.mark.parametrize(
     ("verdict", "message"),
     [

@@ -1,33 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
 """The checks of the exercise dropout."""
 
-import numpy as np
 import torch
 from coach.spec import Spec
 
 BLOCK = 256  # of the backward
+LOW = 0xFFFFFFFF  # the lower of two words
+
+
+def high(product):
+    """Return the upper 32 bits of a product of two words, which as an int64 may have become negative."""
+    return product >> 32 & LOW
 
 
 def rand(seed, offsets):
-    """``tl.rand`` in NumPy: ten rounds of Philox."""
-    low = np.uint64(0xFFFFFFFF)
-    c0, c1, c2, c3 = (np.array(x, np.uint64) for x in (offsets, 0 * offsets, 0 * offsets, 0 * offsets))
-    k0, k1 = np.array(seed, np.uint64), np.array(0 * seed, np.uint64)
+    """``tl.rand`` in torch: ten rounds of Philox. ``seed`` is a number, or one for each offset."""
+    c0, c1, c2, c3 = (offsets, 0 * offsets, 0 * offsets, 0 * offsets)
+    k0, k1 = seed + 0 * offsets, 0 * offsets
     for _ in range(10):
-        b, a = np.uint64(0xCD9E8D57) * c2, np.uint64(0xD2511F53) * c0
-        c0, c1 = (b >> np.uint64(32)) ^ c1 ^ k0, b & low
-        c2, c3 = (a >> np.uint64(32)) ^ c3 ^ k1, a & low
-        k0, k1 = (k0 + np.uint64(0x9E3779B9)) & low, (k1 + np.uint64(0xBB67AE85)) & low
-    signed = c0.astype(np.uint32).view(np.int32)
-    return np.where(signed < 0, -signed - 1, signed).astype(np.float32) * np.float32(4.6566127342e-10)
+        b, a = 0xCD9E8D57 * c2, 0xD2511F53 * c0
+        c0, c1 = high(b) ^ c1 ^ k0, b & LOW
+        c2, c3 = high(a) ^ c3 ^ k1, a & LOW
+        k0, k1 = (k0 + 0x9E3779B9) & LOW, (k1 + 0xBB67AE85) & LOW
+    signed = torch.where(c0 < 2**31, c0, LOW - c0)  # -x - 1 of a negative x
+    return signed.float() * torch.tensor(4.6566127342e-10)
 
 
 def factor(x, p, seed, offsets=lambda i: i, seeds=lambda i: 0, kept=lambda u, p: u >= p, scale=True):
     """Return the factor of each element, 0 or the scale; arguments take what people get wrong."""
-    i = np.arange(x.numel())
-    kept = kept(rand(seed + seeds(i), offsets(i)), np.float32(p))
-    factors = kept * (1 / (1 - p) if scale else 1.0)
-    return torch.from_numpy(factors.astype(np.float32)).reshape(x.shape).to(x.device)
+    i = torch.arange(x.numel())
+    kept = kept(rand(seed + seeds(i), offsets(i)), torch.tensor(p))
+    return (kept * (1 / (1 - p) if scale else 1.0)).float().reshape(x.shape).to(x.device)
 
 
 below = lambda u, p: u < p
@@ -55,7 +58,7 @@ SPEC = Spec(
         "seed": int(torch.randint(1, 2**31, (), generator=rng)),
     },
     reference=lambda x, p, seed: x * factor(x, p, seed),
-    another=lambda x, p, seed: {"p": float(rand(seed, np.arange(1))[0])},  # the first u, whose element is kept
+    another=lambda x, p, seed: {"p": float(rand(seed, torch.arange(1))[0])},  # the first u, whose element is kept
     sizes=({"n": 10}, {"n": 300}),
     awkward=("n",),
     blocks={"n": BLOCK},
