@@ -9,10 +9,11 @@ from playwright.sync_api import expect
 
 from practice.coach.exercise import exercises
 from render.mkdocs import browser as hook
+from tests.accessibility import assert_accessible
 from tests.chromium import taken_over
 from tests.limits import HANGS
 
-LESSON, SLOW = "programs/vector-add/", 1000 * HANGS  # ms
+LESSON, PLAYGROUND, SLOW = "programs/vector-add/", "practice/playground/", 1000 * HANGS  # ms
 DONE = re.compile(r"^(Ran|Checked) in your browser: |^It did not run")
 pytestmark = pytest.mark.skipif(not hook.made(), reason="the registry of npm gave no Python for browsers")
 
@@ -38,7 +39,7 @@ def write(box, text):
 def run(box, button="Run"):
     """Press the button, and return what the page shows then."""
     box.get_by_role("status").evaluate("status => status.textContent = ''")
-    box.get_by_role("button", name=button).click()
+    box.get_by_role("button", name=button, exact=True).click()
     expect(box.get_by_role("status")).to_have_text(DONE, timeout=SLOW)
     return box.locator(".run__result").inner_text()
 
@@ -52,6 +53,8 @@ def test_the_first_kernel_runs_and_a_wider_mask_shows_red(box):
     fetched = "performance.getEntriesByType('resource').filter(({ name }) => /assets.browser/.test(name)).length"
     assert box.page.evaluate(fetched) == 0, "nothing is fetched before it is asked for"
     assert "[0, 101, 202, 303, 404, 505, 606, 707, 808, 909]" in run(box)
+    lines = box.get_by_role("group", name="What to see of the launch")
+    lines.get_by_role("button", name="tl.store").click()
     assert box.locator(".run__picture svg rect").count() == 13, "twelve lanes, and a frame around one"
     write(box, given(box).replace("mask = offsets < n", "mask = offsets < 11"))
     shown = run(box)
@@ -61,6 +64,64 @@ def test_the_first_kernel_runs_and_a_wider_mask_shows_red(box):
     assert "offsets < 11" in box.locator(".cm-content").inner_text(), "what was written is kept"
     box.get_by_role("button", name="Reset").click()
     assert "offsets < n" in box.locator(".cm-content").inner_text()
+
+
+def test_a_launch_is_gone_through_step_by_step_and_in_another_order(box):
+    box = box(PLAYGROUND)
+    run(box)
+    out = box.locator(".story__tensor", has_text="out_ptr").locator("i")
+    assert out.all_inner_texts() == [str(101 * i) for i in range(10)]
+    track = box.get_by_role("slider", name="Loads and stores, one by one")
+    assert track.get_attribute("aria-valuetext") == "9 of 9 steps"
+    track.press("Home")
+    assert box.locator(".story__now").inner_text() == "Before the launch."
+    for _ in range(3):
+        track.press("ArrowRight")
+    assert "Program 0 stores out_ptr[0 to 3], line 14: tl.store(" in box.locator(".story__now").inner_text()
+    assert out.all_inner_texts() == ["0", "101", "202", "303", *["0"] * 6]
+    assert box.locator(".story__here.pid-0").count() == 4
+    box.get_by_role("status").evaluate("status => status.textContent = ''")
+    box.get_by_role("button", name="Run in another order").click()
+    said = re.compile(r"The programs came in the order ([012]), ([012]), ([012])\.$")
+    expect(box.get_by_role("status")).to_have_text(said, timeout=SLOW)
+    assert {*said.search(box.get_by_role("status").inner_text()).groups()} == {"0", "1", "2"}
+
+
+def test_a_stray_store_has_a_square_of_its_own(box):
+    box = box(PLAYGROUND)
+    write(box, given(box).replace("x + y, mask=mask", "x + y"))
+    run(box)
+    box.get_by_role("button", name="Step by step").click()
+    assert box.locator(".story__cells .story__stray").all_inner_texts() == ["10", "11"]
+    assert_accessible(box.page)
+
+
+SCRIPT = "print('<img src=x onerror=alert(1)>', 6 * 7)\n# " + "é" * 300
+
+
+def test_a_link_holds_the_code_which_waits_to_be_run(box):
+    box = box(PLAYGROUND)
+    page = box.page
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    second = page.locator(".run").nth(2)
+    page.locator(".tabbed-labels label").nth(2).click()
+    write(second, SCRIPT)
+    second.get_by_role("button", name="Copy link").click()
+    expect(second.get_by_role("status")).to_have_text("Link copied. It holds the code.")
+    address = page.evaluate("navigator.clipboard.readText()")
+    assert address.partition("#")[2].startswith("code-2=") and len(address) < 250, "it is compressed"
+    page.evaluate("localStorage.clear()")
+    page.goto("about:blank")
+    page.goto(address)
+    second = page.locator(".run").nth(2)
+    expect(second.get_by_role("status")).to_have_text("This code came with the link. Read it before you run it.")
+    assert second.is_visible(), "its tab is open"
+    assert second.locator(".cm-content").inner_text().split("\n") == SCRIPT.split("\n")
+    assert second.locator(".run__result").is_hidden(), "it has not run"
+    assert page.evaluate("Object.keys(localStorage).filter(key => key.startsWith('code:')).length") == 0
+    assert "<img src=x onerror=alert(1)> 42" in run(second)
+    page.goto(address[:-40])
+    expect(second.get_by_role("status")).to_have_text(re.compile("can't be read"))
 
 
 def test_an_exercise_is_checked_and_marked_once_it_is_right(box):

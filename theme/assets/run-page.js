@@ -8,7 +8,8 @@ const make = (tag, given = {}, ...inner) => {
   made.append(...inner);
   return made;
 };
-document.head.append(make("link", { rel: "stylesheet", href: `${base}assets/run-page.css` }));
+const style = (path) => document.head.append(make("link", { rel: "stylesheet", href: `${base}assets/${path}` }));
+style("run-page.css");
 let worker, running; // one for all code of a page, and whose turn it is
 
 async function started() {
@@ -37,14 +38,34 @@ function drawn(svg) {
   return document.importNode(picture, true);
 }
 
+const LARGEST = 100_000; // characters of a shared text
+
+/** A text as an address can hold it, and back. */
+export async function packed(text) {
+  const bytes = await new Response(new Blob([text]).stream().pipeThrough(new CompressionStream("deflate-raw"))).bytes();
+  return btoa(String.fromCharCode(...bytes)).replaceAll("+", "-").replaceAll("/", "_").replace(/=*$/, "");
+}
+
+export async function unpacked(text) {
+  const bytes = Uint8Array.from(atob(text.replaceAll("-", "+").replaceAll("_", "/")), (each) => each.charCodeAt(0));
+  let found = "";
+  const parts = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw")).pipeThrough(new TextDecoderStream());
+  for await (const part of parts) {
+    found += part;
+    if (found.length > LARGEST) throw new Error("too long");
+  }
+  return found;
+}
+
 export class Runner {
-  constructor(box, key) {
+  constructor(box, key, number) {
     this.box = box;
     this.key = key;
+    this.number = number; // of the code on its page
     this.check = box.dataset.check;
     [this.file, this.section] = (box.dataset.of ?? "").split(":"); // a section of a file, which is run whole
     this.listing = box.querySelector(".highlight");
-    this.given = this.listing.querySelector("code").textContent.replace(/\n$/, "");
+    this.given = this.listing.querySelector("code").textContent.trimEnd();
     const bar = box.querySelector(".run__bar");
     [this.go, this.edit] = bar.children;
     this.state = bar.querySelector("[role=status]");
@@ -52,7 +73,9 @@ export class Runner {
       onclick: () => does.call(this) });
     this.reset = button("Reset", this.again);
     this.stop = button("Stop", this.end);
-    this.state.before(this.reset, this.stop);
+    this.link = button("Copy link", this.share);
+    this.link.hidden = false;
+    this.state.before(this.reset, this.stop, this.link);
     this.result = make("div", { className: "run__result", tabIndex: -1, hidden: true });
     box.append(this.result);
     const kept = this.kept();
@@ -72,7 +95,50 @@ export class Runner {
     return this.editor ? this.editor.state.doc.toString() : this.given;
   }
 
-  async open(text = this.given) {
+  /** Show a text that somebody put into an address. It runs when the reader says so, and is kept once it is changed. */
+  async receive(packedText) {
+    let text;
+    try {
+      text = await unpacked(packedText);
+    } catch {
+      this.state.textContent = "The code in this link can't be read. Was the link cut off?";
+      return;
+    }
+    if (this.editor) this.write(text);
+    else await this.open(text, true);
+    this.reset.hidden = text === this.given;
+    this.reveal();
+    this.box.scrollIntoView({ block: "start" });
+    this.state.textContent = "This code came with the link. Read it before you run it.";
+  }
+
+  /** Open the tab that it stands in, if any. */
+  reveal() {
+    const tab = this.box.closest(".tabbed-block");
+    if (!tab) return;
+    const number = [...tab.parentElement.children].indexOf(tab);
+    tab.closest(".tabbed-set").querySelectorAll(":scope > input")[number].checked = true;
+  }
+
+  /** Put the code into an address, and that where it can be pasted from. */
+  async share() {
+    const address = `${location.origin}${location.pathname}#code-${this.number}=${await packed(this.text)}`;
+    try {
+      await navigator.clipboard.writeText(address);
+      this.state.textContent = "Link copied. It holds the code.";
+    } catch {
+      history.replaceState(null, "", address);
+      this.state.textContent = "The address of this page now holds the code.";
+    }
+  }
+
+  write(text) {
+    this.writing = true; // not the reader
+    this.editor.dispatch({ changes: { from: 0, to: this.editor.state.doc.length, insert: text } });
+    this.writing = false;
+  }
+
+  async open(text = this.given, shared = false) {
     if (this.editor) return;
     this.edit.disabled = true;
     const [{ EditorState }, view, commands, { python }, language] = await Promise.all([
@@ -88,25 +154,27 @@ export class Runner {
         keymap.of([{ key: "Mod-Enter", run: () => (this.run(), true) }, ...commands.defaultKeymap, ...commands.historyKeymap]),
         matchMedia("(max-width: 40em)").matches ? EditorView.lineWrapping : [],
         EditorView.contentAttributes.of({ "aria-label": "The code, to be edited" }),
-        EditorView.updateListener.of(({ docChanged }) => docChanged && this.keep(this.text)),
+        EditorView.updateListener.of(({ docChanged }) => docChanged && !this.writing && this.keep(this.text)),
       ],
     });
     this.listing.hidden = true;
     this.listing.after(make("div", { className: "run__editor" }, this.editor.dom));
     this.edit.hidden = true;
     this.state.textContent = "Ctrl+Enter runs it; Tab leaves the editor.";
-    this.keep(this.text);
+    if (!shared) this.keep(this.text);
     if (text === this.given) this.editor.focus();
   }
 
   again() {
-    this.editor.dispatch({ changes: { from: 0, to: this.editor.state.doc.length, insert: this.given } });
+    this.write(this.given);
+    this.keep(this.given);
     this.result.hidden = true;
     this.state.textContent = "";
     this.go.focus();
   }
 
-  async run() {
+  /** Run it, the programs of a launch in order or, by a seed, in another one. */
+  async run(seed) {
     if (running) return;
     running = this;
     this.go.disabled = true;
@@ -119,7 +187,9 @@ export class Runner {
     this.long = setTimeout(() => { this.state.textContent = "Still at it. Stop?"; }, 20000);
     try {
       if (this.file) this.whole ??= await (await fetch(`${base}snippets/${this.file}`)).text();
-      (await started()).postMessage({ text: this.text, check: this.check, whole: this.whole ?? "", section: this.section ?? "" });
+      this.seed = seed;
+      const asked = { text: this.text, seed, check: this.check, whole: this.whole ?? "", section: this.section ?? "" };
+      (await started()).postMessage(asked);
     } catch (error) {
       stopped();
       this.hear({ failed: error.message });
@@ -160,26 +230,39 @@ export class Runner {
     this.result.append(make("pre", { className: `output run__says run__says--${kind}` }, make("code", { textContent: text })));
   }
 
-  ran({ error, troubles, more, pictures, shown, launches }, took) {
+  async ran({ error, troubles, more, pictures, shown, launches, order, story }, took) {
     if (error) this.say(error, "wrong");
     if (troubles.length) this.say([...troubles, ...(more ? [`… and ${more} more`] : [])].join("\n\n"), "wrong");
-    if (pictures.length) this.show(pictures, shown);
     const what = launches ? `, ${launches} launch${launches > 1 ? "es" : ""}` : "";
     const how = error ? ", and raised an error" : troubles.length ? ", and went out of bounds" : "";
-    this.done(`Ran in your browser: ${took}${what}${how}.`);
+    const turns = this.seed === undefined ? "" : ` The programs came in the order ${order.slice(0, 8).join(", ")}${order[8] ? " …" : ""}.`;
+    this.done(`Ran in your browser: ${took}${what}${how}.${turns}`);
+    if (pictures.length) await this.show(pictures, shown, order, story, troubles.length > 0);
   }
 
-  /** The last launch, one line of the kernel at a time. */
-  show(pictures, shown) {
-    const place = make("div", { className: "run__picture" });
+  /** The last launch: step by step, or one line of the kernel at a time. */
+  async show(pictures, shown, order, story, wrong) {
+    const place = make("div", { className: "run__picture" }), views = [], buttons = [];
+    const add = (name, draw, className = "") => {
+      const number = views.push(draw) - 1;
+      buttons.push(make("button", { type: "button", textContent: name, className, onclick: () => choose(number) }));
+    };
     const choose = (number) => {
-      place.replaceChildren(drawn(pictures[number].svg));
+      place.replaceChildren(views[number]());
       for (const [i, button] of buttons.entries()) button.setAttribute("aria-pressed", i === number);
     };
-    const buttons = pictures.map(({ code }, i) => make("button", { type: "button", textContent: code, onclick: () => choose(i) }));
+    if (story) {
+      const told = await storyOf(story);
+      add("Step by step", () => told, "run__lines--first");
+    }
+    for (const { code, svg } of pictures) add(code, () => drawn(svg));
     const lines = make("div", { className: "run__lines", role: "group", ariaLabel: "What to see of the launch" }, ...buttons);
+    if (order.length > 1) {
+      const other = () => this.run(Math.floor(Math.random() * 2 ** 31));
+      lines.append(make("button", { type: "button", className: "run__lines--last", textContent: "Run in another order", onclick: other }));
+    }
     this.result.append(lines, place);
-    choose(shown);
+    choose(story && !wrong ? 0 : shown + Boolean(story));
   }
 
   judged({ passed, stage, failed, text, svg, timed }, took) {
@@ -195,6 +278,16 @@ export class Runner {
     }
     this.done(`Checked in your browser: ${took}.`);
   }
+}
+
+let parts; // of the picture of a launch, step by step
+
+async function storyOf(told) {
+  const html = fetch(`${base}assets/browser/story.html`).then((answer) => answer.text());
+  if (!parts && !document.querySelector(".explorer")) style("browser/explorer.css"); // which pages with explorers bring
+  parts ??= Promise.all([import("./run-story.js"), html]);
+  const [{ story }, form] = await parts;
+  return story(told, form);
 }
 
 /** The site's own colors of code, by what the editor calls each thing. */

@@ -8,10 +8,10 @@ const make = (tag, given, ...inner) => {
   return made;
 };
 
-document.querySelectorAll(".run").forEach((box, number) => {
+const receivers = [...document.querySelectorAll(".run")].map((box, number) => {
   const key = `code:${location.pathname}#${number}`;
   let runner;
-  const get = async () => (runner ??= import("./run-page.js").then(({ Runner }) => new Runner(box, key)));
+  const get = async () => (runner ??= import("./run-page.js").then(({ Runner }) => new Runner(box, key, number)));
   const button = (name, does, className = "") => make("button", { type: "button", textContent: name,
     className: `md-button ${className}`, onclick: async () => {
       if (!runner) state.textContent = "Loading…";
@@ -21,4 +21,13 @@ document.querySelectorAll(".run").forEach((box, number) => {
   const go = button(box.dataset.check ? "Check" : "Run", "run", "md-button--primary");
   box.append(make("div", { className: "run__bar" }, go, button("Edit", "open"), state));
   try { if (localStorage.getItem(key)) get(); } catch {}
+  return async (text) => (await get()).receive(text);
 });
+
+/** An address may hold code, which is shown and waits to be run: `#code-NUMBER=…`. */
+function receive() {
+  const [, number, text] = location.hash.match(/^#code-(\d+)=([\w-]+)$/) ?? [];
+  receivers[number]?.(text);
+}
+addEventListener("hashchange", receive);
+receive();
