@@ -12,7 +12,7 @@ from recorder.project import ROOT, RecorderError, read_text
 from recorder.recording import Launch, Recording
 from recorder.source import tree_of
 
-LONGEST = 31  # of n: of 32 squares, one at least lies past the end
+LONGEST = 15  # of n: of a row of 16 squares, one at least lies past the end
 BLOCKS = [1, 2, 4, 8, 16]
 # The lines that the explorer can work out: what they do, how they are written, and what is left of them for one lane.
 # Its script fills in what stands in braces.
@@ -54,7 +54,7 @@ class Length:
     @property
     def shown(self) -> list[int | None]:
         """Return the programs that there is room to draw; ``None``: those between."""
-        if self.programs * self.block <= LONGEST + 1:
+        if self.programs * self.block <= 32:  # there is room for so many
             return list(range(self.programs))
         return [0, 1, 2, None, self.programs - 2, self.programs - 1]
 

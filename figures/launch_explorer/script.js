@@ -4,7 +4,7 @@
 
 import { FormExplorer, cdiv, count, define, list } from "../explorer.js";
 
-const ROW = 16; // squares; where there is less room they stand in two rows of 8
+const ROW = 16; // squares, so that the picture keeps its height; where there is less room they stand in two rows of 8
 const range = (length, first = 0) => Array.from({ length }, (_, i) => first + i);
 const clamp = (value, most) => Math.min(Math.max(Math.round(value) || 0, 0), most);
 
@@ -71,12 +71,12 @@ class LaunchExplorer extends FormExplorer {
     this.point(this.state.element);
   }
 
-  /** Draw all squares anew: the lanes of each program, and what follows in memory until a row is full. */
+  /** Draw all squares anew: the lanes of each program, and what follows in memory until the row is full. */
   draw({ n, block }) {
     this.sizes = { n, block };
     this.programs = launch(this.sizes);
     const lanes = this.programs.length * block;
-    const after = range(ROW * cdiv(Math.max(lanes, n + 1), ROW) - lanes, lanes);
+    const after = range(ROW - lanes, lanes);
     this.strip.innerHTML = this.programs.map(({ pid, offsets }) =>
       `<div role="group" class="pid-${pid % 8}" aria-label="program ${pid}">
         ${offsets.map((offset) => `<span role="option" data-pid="${pid}"><var>${offset}</var></span>`).join("")}

@@ -96,7 +96,7 @@ def boxes(drawn: Layout, thread: int | None = None, *, phone=False) -> tuple[lis
             parts.append(_text(right, y + high / 2 + 4, label))
         above, after, y = label, max(after, 6 * len(label)), y + high + 2
     if rows > ROWS:
-        parts.append(_text(left, y + 14, f"and {rows - ROWS} rows more, not drawn", ink="ink-muted"))
+        parts.append(_text(left, y + 14, f"and {rows - ROWS} more rows, not drawn", ink="ink-muted"))
         y += 20
     width = right + after if phone else max(right + 76, 440)
     return parts, width, y + 2

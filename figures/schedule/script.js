@@ -53,7 +53,7 @@ class ScheduleExplorer extends FormExplorer {
     const chosen = this.plot.querySelector("i + i");
     const across = (value) => `${(100 * value) / this.dataset.end}%`;
     this.plot.style.setProperty("--at", time / this.dataset.end);
-    this.querySelector(".schedule__beside").style.display = places > 1 ? "" : "none";
+    this.querySelector(".schedule__beside").style.visibility = places > 1 ? "" : "hidden"; // it keeps its place
     this.plot.classList.toggle("schedule__plot--playing", this.bar.playing);
     const [summary, detail] = this.form.querySelectorAll("output");
     summary.textContent = `At ${time} µs: ${on.length || waiting

@@ -51,7 +51,7 @@ def changed(**arguments):
     [(1, r"accesses of launch toy_kernel\[1\] were not written down"),
      (4, r"launch toy_kernel\[4\] was counted, not kept"),
      (2, "the launch has no length `n`"), (3, "the launch has no length `n` or no constant"),
-     (5, "n up to 31 .* not 32 and 4"), (6, "not 3 and 32")],
+     (5, "n up to 15 .* not 32 and 4"), (6, "not 3 and 32")],
 )  # fmt: skip
 def test_refuses_what_it_cannot_vary(toy, number, words):
     recorded = made("cpu")

@@ -106,7 +106,7 @@ def test_the_line_to_a_tag_goes_over_no_other_dot_or_tag():
 
 
 def test_says_how_more_than_the_ceiling_can_be_where_a_kernel_is_above_it():
-    said = "memory’s was measured by a copy, so more than 100% can be"
+    said = "memory’s is the speed of a copy, which a kernel can beat"
     assert said not in html() and said in html(of(kernel(ms=0.2), kernel("b")))
 
 

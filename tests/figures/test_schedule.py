@@ -61,7 +61,7 @@ def test_a_wave_has_a_color():
         (fainter, "beside another program"),
     ]  # fmt: skip
     alone = html(["schedule_one_more"])
-    assert "first program on its SM<" in alone and 'beside" style="display: none"' in alone
+    assert "first program on its SM<" in alone and 'beside" style="visibility: hidden"' in alone
     shared = drawing(html(), "shared")
     assert re.search(f'd="([^"]*)" stroke="{re.escape(fainter)}"', shared)[1].count("M") == 2
 

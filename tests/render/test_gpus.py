@@ -176,6 +176,12 @@ def test_a_reader_switches_and_the_address_and_the_browser_remember(opened):
     assert shown(page)[0] == "h200"
 
 
+@pytest.mark.parametrize(("asked", "gpu"), [("a100", "a100"), ("A1", "a100"), ("h2", "h200"), ("", "h200")])
+def test_the_address_may_have_the_beginning_of_a_gpu(opened, asked, gpu):
+    opened.goto(f"{opened.url}?gpu={asked}")
+    assert shown(opened)[0] == gpu
+
+
 def test_a_number_that_is_the_same_on_both_names_the_device_that_was_chosen(opened):
     page, facts = opened, "claim => [claim.title, claim.value]"
     same = page.locator("data").last

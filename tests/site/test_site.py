@@ -416,13 +416,88 @@ def test_home_leads_on_to_where_one_was_or_to_what_comes_next(open_site, site):
     page.evaluate("scrollTo(0, 3000)")
     page.wait_for_timeout(200)
     assert home()[0] == "Continue where you were: Lesson 2, Vector add"
+    assert page.locator(".home__statement .md-button").count() == 1, "the start gives way, as a link"
     text, link = home(LESSON, order[2])
     assert text.startswith("Next up: Lesson 4, ") and link.endswith(order[3]), "the third has been read already"
     text, link = home(*order[1:])
     assert text.startswith("Next up: Lesson 1, ") and link.endswith(order[0]), "the only one that is left"
-    start = page.locator(".home .md-button", has_text="Start with the first lesson")
+    start = page.locator(".home a", has_text="Start with the first lesson")
     assert not start.is_visible(), "it leads to the same lesson"
     assert home(*order)[0] == "Start with the first lesson"
+
+
+def test_at_home_kernels_to_copy_are_beside_the_first_button(open_site, site):
+    for width, height in ((1280, 800), (390, 844)):
+        page = open_site(site.url, viewport={"width": width, "height": height})
+        start, copied = (page.locator(".home__begin a", has_text=text).bounding_box() for text in ("Start", "copy"))
+        assert start["y"] < copied["y"] < start["y"] + start["height"] < height * 0.55
+
+
+@pytest.mark.parametrize("width", [1220, 1280])
+def test_the_open_search_leaves_the_parts_of_the_site_in_sight(open_site, site, width):
+    page = open_site(site.url, viewport={"width": width, "height": 800}, reduced_motion="reduce")
+    taken_over(page)
+    page.keyboard.press("/")
+    page.wait_for_timeout(500)  # it becomes wider by and by
+    *_, last = page.locator(".md-tabs__link").all()
+    end = last.bounding_box()["x"] + last.bounding_box()["width"]
+    assert end < page.locator(".md-search__inner").bounding_box()["x"]
+
+
+def test_on_a_phone_nothing_lies_over_what_one_reads(open_site, site):
+    page = open_site(site.url + LESSON, viewport={"width": 390, "height": 844})
+    taken_over(page)
+    for y in (3000, 2000):  # back towards the top, which on a desktop offers the way there
+        page.evaluate("y => scrollTo(0, y)", y)
+        page.wait_for_timeout(200)
+    assert not page.locator(".md-top").is_visible()
+
+
+# Matrix products have most to show, norms most bars, attention the most of all; dropout's rows say what they hold.
+@pytest.mark.parametrize("address", ["matmul/grouped/", "fusion/norms/", "fusion/dropout/", "fusion/attention/"])
+def test_a_phone_s_first_screen_has_what_plays_the_picture(open_site, site, address):
+    page = open_site(site.url + address, viewport={"width": 390, "height": 844})
+    box = page.locator("article .time-bar").first.bounding_box()
+    assert box["y"] + box["height"] <= 844
+
+
+# Moves each field of a page's explorers through its values: how far what is below them moves at most.
+MOVED = """async () => {
+    document.documentElement.classList.add("laid-out");
+    let moved = 0;
+    for (const form of document.querySelectorAll("form.explorer")) {
+        const { height } = form.getBoundingClientRect();
+        const fields = [...form.elements].filter(field => field.matches("[type=radio], [type=range], select")
+            && field.checkVisibility() && !field.closest("details, .launch__lines"));
+        const set = (field, changes) => {
+            Object.assign(field, changes);
+            field.dispatchEvent(new Event("input", { bubbles: true }));
+            moved = Math.max(moved, Math.abs(form.getBoundingClientRect().height - height));
+        };
+        const state = fields.filter(field => field.type !== "radio" || field.checked)
+            .map(field => [field, field.type === "radio" ? { checked: true } : { value: field.value }]);
+        for (const field of fields) {
+            if (field.type === "radio") set(field, { checked: true });
+            const values = field.type === "range" ? [field.min, +field.min + 1, field.max]
+                : [...field.options ?? []].filter(option => option.parentElement === field).map(option => option.value);
+            for (const value of values) set(field, { value });
+            for (const [each, was] of state) set(each, was);
+        }
+    }
+    return moved;
+}"""
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("address", [
+    LESSON, "programs/offsets/", "programs/programs-and-threads/", "gpu/schedule/", "gpu/limits/", "matmul/naive/",
+    "matmul/autotuned/", "fusion/attention/", "fusion/decoding/",
+])  # fmt: skip
+def test_what_is_below_an_explorer_stays_where_it_is(open_site, site, address, width):
+    page = open_site(site.url + address, viewport={"width": width, "height": 844}, reduced_motion="reduce")
+    page.locator("article form.explorer").first.wait_for()
+    taken_over(page)
+    assert page.evaluate(MOVED) < 1
 
 
 def test_home_leads_back_into_the_middle_of_a_lesson(open_site, site):

@@ -44,12 +44,12 @@ function further(read) {
 
 function showFurther(read) {
   const lesson = further(read), away = lesson && lesson.path !== location.pathname;
-  const hero = document.querySelector(".home .md-button:not(.home__continue)");
+  const hero = document.querySelector(".home__start");
   if (hero && !document.querySelector(".home__continue") && away) {
     const link = document.createElement("a");
     link.className = "md-button md-button--primary home__continue";
-    hero.classList.remove("md-button--primary");
-    hero.before(link, " ");
+    hero.classList.remove("md-button", "md-button--primary"); // a link, as those beside it
+    hero.before(link);
   }
   for (const link of document.querySelectorAll(".menu__continue, .home__continue")) {
     link.hidden = !away;
