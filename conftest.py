@@ -11,8 +11,10 @@ import gc
 import os
 import re
 import sys
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -122,8 +124,17 @@ def pytest_collect_file():
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item):
     moves = runs_on_gpu(item.config) and compiled.code(item) is not None
-    with compiled.on_a_gpu(item) if moves else contextlib.nullcontext():
+    with compiled.on_a_gpu(item) if moves else contextlib.nullcontext(), with_files_to_copy(item):
         return (yield)
+
+
+def with_files_to_copy(item):
+    """Let a fence of a note with files to copy import them as who has downloaded them does: ``from norms import …``."""
+    if not item.path.name.endswith("-to-copy.md"):
+        return contextlib.nullcontext()
+    names = [name for name in re.findall(r"(?m)^from (\w+) import", compiled.code(item))
+             if (ROOT / f"snippets/library/{name}.py").is_file()]  # fmt: skip
+    return mock.patch.dict(sys.modules, {name: import_module(f"snippets.library.{name}") for name in names})
 
 
 def pytest_generate_tests(metafunc):

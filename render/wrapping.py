@@ -4,7 +4,8 @@ further in.
 
 A short line fits a phone and stays as it is. What is set in columns would lose them: those lines stay whole, on a phone
 with less space between the columns, in letters as small as it takes and a screen can show, and scroll if that is not
-enough. A last column of words may wrap below itself, and a sentence between such lines, too. theme/assets/code.css does
+enough. A last column of words may wrap below itself, and a sentence between such lines, too. A sketch that was typed,
+```text, stays whole and scrolls. theme/assets/code.css does
 all that. Names joined by dots break after a dot, not inside a name.
 """
 
@@ -15,7 +16,8 @@ import re
 FITS = 40  # columns, on a screen of 320 px
 IN = 4  # columns that what comes of a line stands further in than the line
 PRE = r'<pre(?: id="__code_\w+"| class="(?:output|jp-OutputArea-output)[^>]*)?>'  # not the code of an explorer
-BLOCK = re.compile(rf"(?s)({PRE}(?:<span></span>|<nav\b.*?</nav>)*)<code([^>]*)>(.*?)</code></pre>")
+SKETCH = '<div class="language-text '
+BLOCK = re.compile(rf"(?s)((?:{SKETCH}[^>]*>)?{PRE}(?:<span></span>|<nav\b.*?</nav>)*)<code([^>]*)>(.*?)</code></pre>")
 WIDE, SHRUNK = (76, 88), (93, 108)  # columns that fit in the two narrower widths of a desktop; of small letters
 EARLY = 20  # columns before the last one, which leave enough of a phone to wrap it in
 COLUMNS = re.compile(r"\S {2,}\S")
@@ -36,6 +38,8 @@ def _wrapping(block: re.Match) -> str:
     texts = [html.unescape(re.sub(r"<[^>]+>", "", line)) for line in lines]
     if (columns := max(map(len, texts))) <= FITS:
         return block[0]
+    if begin.startswith(SKETCH):
+        return f"{begin}<code{attributes}{_of_kind(['in-columns', *_wide(columns, WIDE)])}>{code}</code></pre>"
     if "<" not in code and in_columns(texts):  # no language, which has been colored
         return f"{begin}<code{attributes}{_in_columns(texts)}</code></pre>"
     if "class=" not in begin:  # an output has the width of prose

@@ -56,12 +56,14 @@ class LaunchExplorer extends FormExplorer {
     this.strip.onpointerleave = () => this.point(this.state.element);
   }
 
-  /** Show what the form says, corrected. */
+  /** Show what the form says, corrected. Whoever sends lanes out of bounds sees the first of them. */
   render({ n, block, mask, element }) {
-    if (n !== this.sizes?.n || block !== this.sizes.block) this.draw({ n, block });
-    this.bare = mask === "off";
-    this.form.mask.value = this.bare ? "off" : "on";
-    this.form.element.value = clamp(element, this.lanes.length - 1);
+    const [before, bare] = [this.sizes, mask === "off"];
+    const changed = before && (n !== before.n || block !== before.block || bare !== this.bare);
+    if (n !== before?.n || block !== before.block) this.draw({ n, block });
+    this.bare = bare;
+    this.form.mask.value = bare ? "off" : "on";
+    this.form.element.value = clamp(changed && bare && n < this.lanes.length ? n : element, this.lanes.length - 1);
     this.classList.toggle("launch--bare", this.bare);
     this.switch.textContent = this.bare ? "Restore the mask" : "Remove the mask";
     for (const button of this.lengths) {

@@ -19,7 +19,7 @@ from figures import machine
 from figures.machine import Cell
 from figures.registry import figure
 from figures.schedule import Program, Schedule, read
-from figures.svg import pid
+from figures.svg import element, pid
 from figures.templates import render
 from figures.words import plural
 from recorder.project import RecorderError
@@ -27,6 +27,7 @@ from recorder.recording import Recording
 
 SECONDS = 9  # that a launch is played
 STEP = 0.5  # µs
+TILE = 128  # rows and columns of a tile
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
@@ -130,7 +131,8 @@ class Moment:
 
 @figure(of="rows")
 def waves(recording: Recording, *, names=..., memory=None, compact=False, id="waves"):
-    """``names``: benchmarks, the first of which is shown at first; ``memory``: a size, of which the counters are shown.
+    """``names``: benchmarks, the first of which is shown at first; ``memory``: a size, of which the counters are shown,
+    and the first wave's shape.
 
     ``compact``: only the first is drawn, and only the picture with its bar of time. It rests where the first launch
     reads fewest rows and columns, compared with the last one.
@@ -149,7 +151,8 @@ def waves(recording: Recording, *, names=..., memory=None, compact=False, id="wa
         slower=int(round(SECONDS / last * 1e6, -4)), device=recording.provenance.device,
         stops=[launch.stops for launch in launches],
         waves=[row for launch in launches for row in launch.rows],
-        counted=_counted(recording, memory, launches) if memory else [], size=memory and f"{memory:,}",
+        counted=_counted(recording, memory, launches, sms) if memory else [], size=memory and f"{memory:,}",
+        tiles=memory and memory // TILE,
     )  # fmt: skip
 
 
@@ -200,13 +203,35 @@ def _grid(moment: float) -> float:
     return round(moment / STEP) * STEP
 
 
-def _counted(recording: Recording, size: int, launches: list[Launch]) -> list[dict]:
-    """Return what the GPU's counters said of a product of that size: GB from memory, and hits, in each order."""
+def _counted(recording: Recording, size: int, launches: list[Launch], sms: int) -> list[dict]:
+    """Return what the GPU's counters said of a product of that size, in each order: GB from memory, and hits.
+
+    And the first wave of that product: a program for each multiprocessor.
+    """
     memory, hits = (recording.benchmark(f"{what}_{size}", line).medians()
                     for what, line in (("memory", "memory"), ("hits", "answered")))  # fmt: skip
     most = max(memory[launch.group].memory for launch in launches)
     return [
         {"launch": launch, "gb": memory[launch.group].memory, "share": memory[launch.group].memory / most,
-         "hits": hits[launch.group].answered}
+         "hits": hits[launch.group].answered, **_shape(size // TILE, launch.group, sms)}
         for launch in launches
     ]  # fmt: skip
+
+
+def _shape(side: int, group: int, programs: int) -> dict:
+    """Return how many rows and columns of tiles the first programs of a product read, and a drawing of it.
+
+    >>> _shape(4, 2, 5)["rows"], _shape(4, 2, 5)["columns"], _shape(4, 1, 5)["columns"]
+    (2, 3, 4)
+    """
+    wave = order(side, side, group)[:programs]
+    rows, columns = (1 + max(places) for places in zip(*wave, strict=True))
+    gap = side // 16
+    box = lambda x, y, width, height, fill: element("rect", x=x, y=y, width=width, height=height, fill=f"var(--{fill})")
+    tiles = "".join(f"M{column} {row}h1v1h-1z" for row, column in wave)
+    drawing = element(
+        "svg", box(0, 0, side, side, "untouched"), element("path", d=tiles, fill="var(--pid)"),
+        box(0, -2 * gap, columns, gap, "memory-hbm"), box(-2 * gap, 0, gap, rows, "memory-hbm"),
+        viewBox=f"{-2 * gap} {-2 * gap} {side + 2 * gap} {side + 2 * gap}", class_=pid(0), aria_hidden="true",
+    )  # fmt: skip
+    return {"rows": rows, "columns": columns, "drawing": drawing}

@@ -52,7 +52,7 @@ def on_post_build(config, **_):
         (folder / name).write_bytes((CACHE / name).read_bytes())
     for name in ("explorer.js", "explorer.css"):  # the bar of time, which a launch that has run is given
         (folder / name).write_text((FIGURES / name).read_text("utf-8"), "utf-8")
-    (folder / "story.html").write_text(templates.render("story.html"), "utf-8")
+    (folder / "story.txt").write_text(templates.render("story.html"), "utf-8")
     with zipfile.ZipFile(folder / "model.zip", "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for path in sorted((ROOT / "browser").glob("*.py")):
             name = zipfile.ZipInfo(f"browser/{path.name}", EPOCH)

@@ -16,6 +16,7 @@ from mkdocs.exceptions import PluginError
 
 from figures.registry import figures, module
 from render.templates import render
+from render.views.frame import RUNS
 
 ALLOWED = {
     "default-src": "'none'", "script-src": "'self'", "style-src": "'self' 'unsafe-inline'", "img-src": "'self' data:",
@@ -23,7 +24,6 @@ ALLOWED = {
     "base-uri": "'none'", "form-action": "'self'",
 }  # fmt: skip
 SCRIPT = re.compile(r"<script(?:\s[^>]*)?>(.*?)</script\s*>", re.S | re.I)
-RUNS = '<div class="run"'  # what can be run on a page
 CHARSET = re.compile(r'<meta charset="utf-8"\s*/?>', re.I)
 serving = False
 

@@ -10,7 +10,8 @@ Left out are:
 - Exercises and their answers, links to what comes next, and sources: who searches for a word wants the lesson. They
   would be a sixth of an index that every reader who searches must load.
 
-A page found by words that it does not use has them as ``keywords:`` in its settings. How a query is put is in
+A page found by words that it does not use has them as ``keywords:`` in its settings; a query that is one of them finds
+it among the first. How a query is put is in
 ``theme/assets/javascripts/workers/search-when-wanted.js``; ``tests/site/queries.toml`` says what must be found.
 """
 
@@ -31,7 +32,7 @@ BOOSTS = {"title": 10.0, "page": 6.0, "text": 1.0, "tags": 1.0}  # Material's th
 LESSON, WHOLE = 1.6, 1.5
 KINDS = {"": 0.4, "notes": 1.0, "practice": 0.6, "reference": 1.2}
 order = []  # of pages, by address, in the menu
-whole, called = {}, {}  # by address: the content of a page; its title, and words for it that it does not use
+whole, called, keywords = {}, {}, {}  # by address: a page's content; its title and words for it; those it does not use
 
 
 def on_nav(nav, **_):
@@ -42,7 +43,8 @@ def on_nav(nav, **_):
 def without_code(context, page, **_):
     whole[page.url] = page.content
     kind = " exercise" if page.url.startswith("practice/") else ""  # which their own pages need not say
-    called[page.url] = f"{page.title} {page.meta.get('keywords', '')}{kind}"
+    keywords[page.url] = page.meta.get("keywords", "")
+    called[page.url] = f"{page.title} {keywords[page.url]}{kind}"
     page.content = ASIDE.sub("", page.content)
     page.content = EXCLUDED.sub(errors_in, page.content)
     page.content = CODE.sub(names_in, page.content)
@@ -101,7 +103,11 @@ def on_post_build(config, **_):
     for document in everything["docs"]:
         document["page"] = called.get(document["location"].partition("#")[0], "")
         document["boost"] = weight(document["location"])
-    titles = [[each["location"], each["title"]] for each in everything["docs"] if called_so(each["location"])]
+    titles = [
+        [each["location"], each["title"], *filter(None, [keywords.get(each["location"])])]
+        for each in everything["docs"]
+        if called_so(each["location"])
+    ]
     titles.sort(key=lambda title: lessons_first(title[0]))
     for name, held in {"documents.json": everything["docs"], "titles.json": titles}.items():
         index.with_name(name).write_text(json.dumps(held, ensure_ascii=False, separators=(",", ":")), "utf-8")

@@ -21,6 +21,7 @@ from render.templates import render
 INSTALL = "start/install.md"
 NUMBERS = '<details class="as-table">'  # as figures/macros.html begins it
 NEXT = '<h2 id="next">'
+RUNS = '<div class="run"'  # what can be run on a page
 STATEMENT = r'(?s:<div class="home__statement">.*?(?=</div>))'  # at home, whose links come before the switch
 YOUR_GPU = "reference/your-gpu.md"  # how to repeat on another GPU what was measured on one
 
@@ -135,9 +136,11 @@ def with_head(
     where = (", and " if len(ran) > 1 else " and ").join(parts)
     lesson = lessons().get(page)
     get = download(code, page) if lesson and code else None
+    runs = RUNS in text
+    text = text.replace(RUNS, f'{RUNS} id="run"', 1)
     if lesson or names:
         copied = way(page, to_copy) if to_copy else None
-        under = render("head.html", lesson=lesson, gpus=names, download=get, copied=copied)
+        under = render("head.html", lesson=lesson, gpus=names, download=get, runs=runs, copied=copied)
         text = re.sub(f"{STATEMENT}|</h1>", lambda title: f"{title[0]}{under}", text, count=1)
     if places or get:
         install = way_if_there(page, INSTALL)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``<launch-explorer>``: what it computes is what kernels do, and everybody can use it."""
 
-
 import pytest
 from bs4 import BeautifulSoup
 
@@ -125,6 +124,14 @@ def test_without_the_mask_it_touches_what_the_kernel_without_one_touched(page):
     beyond = {offset for access in NO_MASK.accesses for offset in access.offsets if offset >= NO_MASK.arguments["n"]}
     assert all(all(access.mask) for access in NO_MASK.accesses) and NO_MASK.arguments["n"] == 10
     assert {offset for offset, fate in enumerate(fates(page)) if fate == "out"} == beyond == {10, 11}
+
+
+def test_says_what_the_first_lane_out_of_bounds_touches(page):
+    page.locator("#launch [name=n]").fill("7")
+    page.locator("#launch").get_by_role("button", name="Remove the mask").click()
+    assert text(page, "detail").endswith("Program 1, lane 3 loads x[7] and y[7], stores out[7]: out of bounds.")
+    lane(page, 2).click()
+    assert text(page, "detail").endswith("Program 0, lane 2 loads x[2] and y[2], stores out[2].")
 
 
 # Other lengths

@@ -75,6 +75,7 @@ def test_counters_are_those_of_the_recording():
         gb = RECORDED.benchmark("memory_8192").medians()[group].memory
         hits = RECORDED.benchmark("hits_8192").medians()[group].answered
         assert f"{label}{gb:.1f}GB{hits:.0f}%hitsinL2" in text
+    assert "8rows+17columns" in text and "3rows+64columns" in text
     assert "GB" not in drawn(memory=None)
 
 

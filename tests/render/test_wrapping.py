@@ -77,6 +77,12 @@ def test_an_arrow_stays_below_what_it_points_at():
     assert shown == "\n".join(lines[:2]) + f'\n<span class="long" style="--in:4">{lines[2]}</span>'
 
 
+def test_a_sketch_stays_whole():
+    drawn = f"{'a ' * 25}\nhead{' ' * 30}rest"
+    page = f'<div class="language-text highlight"><pre><span></span><code>{drawn}</code></pre></div>'
+    assert with_wrapping(page) == page.replace("<code>", '<code class="in-columns">')
+
+
 def test_a_last_column_of_words_wraps_below_itself():
     rows = "mask     from memory\nother    the value that a load puts where its mask is off, 0 or another one"
     shown, _, kept = in_columns(rows)

@@ -140,15 +140,19 @@ def test_every_lesson_offers_its_code(site, page):
 
 
 def test_the_link_under_the_title_leads_to_the_file(open_site, site):
-    page = open_site(f"{site.url}programs/vector-add/")
+    page = open_site(f"{site.url}matmul/grouped/")
     taken_over(page)
     page.get_by_role("link", name="run it").click()
-    page.wait_for_url("**/programs/vector-add/#run-it")
+    page.wait_for_url("**/matmul/grouped/#run-it")
     with page.expect_download() as download:
-        page.locator("#run-it").get_by_role("link", name="Download vector_add.py").click()
-    assert download.value.suggested_filename == "vector_add.py"
-    assert Path(download.value.path()).read_bytes() == (ROOT / "snippets/programs/vector_add.py").read_bytes()
-    assert page.url.partition("#")[0].endswith("/programs/vector-add/")  # and does not go there
+        page.locator("#run-it").get_by_role("link", name="Download grouped.py").click()
+    assert download.value.suggested_filename == "grouped.py"
+    assert page.url.partition("#")[0].endswith("/matmul/grouped/")  # and does not go there
+
+
+def test_where_a_lesson_runs_in_the_page_the_link_leads_there(site):
+    html = site.text("programs/vector-add/")
+    assert '<a href="#run">run it</a>' in html and html.count('<div class="run" id="run"') == 1
 
 
 def test_a_whole_file_comes_when_it_is_unfolded(open_site, site):

@@ -200,6 +200,11 @@ def test_what_a_section_is_called_comes_first(results):
     assert results["softmax"][0] == "programs/softmax/"
 
 
+def test_who_has_no_gpu_finds_how_to_start(results):
+    ways = ["start/install/", "reference/browser/", "practice/playground/"]
+    assert results["no gpu"][:3] == ways and results["mac"][:1] == ways[:1]
+
+
 def test_a_name_is_found_while_it_is_typed_and_with_other_capitals(results):
     assert "reference/debugging/" in results["device_prin"][:3]
     assert results["TL.LOAD"]

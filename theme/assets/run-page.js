@@ -75,7 +75,9 @@ export class Runner {
     this.stop = button("Stop", this.end);
     this.link = button("Copy link", this.share);
     this.link.hidden = false;
-    this.state.before(this.reset, this.stop, this.link);
+    this.go.after(this.stop);
+    this.edit.after(this.reset);
+    this.state.before(this.link);
     this.result = make("div", { className: "run__result", tabIndex: -1, hidden: true });
     box.append(this.result);
     const kept = this.kept();
@@ -87,7 +89,7 @@ export class Runner {
   }
 
   keep(text) {
-    this.reset.hidden = text === this.given;
+    this.reset.disabled = text === this.given;
     try { text === this.given ? localStorage.removeItem(this.key) : localStorage.setItem(this.key, text); } catch {}
   }
 
@@ -106,7 +108,7 @@ export class Runner {
     }
     if (this.editor) this.write(text);
     else await this.open(text, true);
-    this.reset.hidden = text === this.given;
+    this.reset.disabled = text === this.given;
     this.reveal();
     this.box.scrollIntoView({ block: "start" });
     this.state.textContent = "This code came with the link. Read it before you run it.";
@@ -160,7 +162,8 @@ export class Runner {
     this.listing.hidden = true;
     this.listing.after(make("div", { className: "run__editor" }, this.editor.dom));
     this.edit.hidden = true;
-    this.state.textContent = "Ctrl+Enter runs it; Tab leaves the editor.";
+    this.reset.hidden = false;
+    this.state.textContent = matchMedia("(pointer: coarse)").matches ? "" : "Ctrl+Enter runs it; Tab leaves the editor.";
     if (!shared) this.keep(this.text);
     if (text === this.given) this.editor.focus();
   }
@@ -178,7 +181,7 @@ export class Runner {
     if (running) return;
     running = this;
     this.go.disabled = true;
-    this.stop.hidden = false;
+    this.waiting = setTimeout(() => this.swap(this.go, this.stop), 300); // what is done at once needs no other button
     this.result.hidden = false;
     this.output = make("pre", { className: "output run__output" }, make("code"));
     this.output.hidden = true;
@@ -196,6 +199,13 @@ export class Runner {
     }
   }
 
+  /** Have one button in the place of another, with the focus that it had. */
+  swap(from, to) {
+    const focused = from === document.activeElement || this.go === document.activeElement;
+    [from.hidden, to.hidden] = [true, false];
+    if (focused) to.focus();
+  }
+
   end() {
     stopped();
     this.done("Stopped.");
@@ -203,9 +213,10 @@ export class Runner {
 
   done(says) {
     clearTimeout(this.long);
+    clearTimeout(this.waiting);
     running = undefined;
     this.go.disabled = false;
-    this.stop.hidden = true;
+    if (this.go.hidden) this.swap(this.stop, this.go);
     this.state.textContent = says;
   }
 
@@ -226,8 +237,18 @@ export class Runner {
     }
   }
 
+  /** Say a text, in which lines that stand further in are code, and so is what stands between backticks. */
   say(text, kind) {
-    this.result.append(make("pre", { className: `output run__says run__says--${kind}` }, make("code", { textContent: text })));
+    const box = make("div", { className: `run__says run__says--${kind}` });
+    const texts = text.replace(/([^.:?!\n])\n(?=\S)/g, "$1 "); // a sentence that goes on
+    for (const line of texts.split("\n").filter((each) => each.trim())) {
+      const last = box.lastElementChild, code = line.match(/^ {2,4}(.*)/)?.[1];
+      if (code && last?.localName === "pre") last.append(`\n${code}`);
+      else if (code) box.append(make("pre", {}, code));
+      else box.append(make("p", {}, ...line.split("`").map((part, i) => (i % 2 ? make("code", { textContent: part }) : part))));
+    }
+    this.result.append(box);
+    return box;
   }
 
   async ran({ error, troubles, more, pictures, shown, launches, order, story }, took) {
@@ -272,7 +293,10 @@ export class Runner {
     if (stage) this.say(text, "wrong");
     if (svg) this.result.append(make("div", { className: "run__picture" }, drawn(svg)));
     if (!stage) {
-      this.say(`Right.${timed ? " Whether it is fast enough, only a GPU can tell: run the command below." : ""}`, "right");
+      const said = this.say("Right.", "right");
+      if (timed) said.append(make("p", { className: "run__done" }, "Whether it is fast enough, only a GPU can tell: run the command below."));
+      const next = document.querySelector("a.onward__next");
+      if (next) said.append(make("p", {}, "Next: ", make("a", { href: next.href, textContent: next.querySelector("b").textContent })));
       const done = this.box.parentElement.querySelector("button.exercise__done[aria-pressed=false]");
       if (done) done.click();
     }
@@ -283,7 +307,7 @@ export class Runner {
 let parts; // of the picture of a launch, step by step
 
 async function storyOf(told) {
-  const html = fetch(`${base}assets/browser/story.html`).then((answer) => answer.text());
+  const html = fetch(`${base}assets/browser/story.txt`).then((answer) => answer.text());
   if (!parts && !document.querySelector(".explorer")) style("browser/explorer.css"); // which pages with explorers bring
   parts ??= Promise.all([import("./run-story.js"), html]);
   const [{ story }, form] = await parts;

@@ -4,12 +4,13 @@
 // these are in search/documents.json. Where a build has not parted the two, Material's worker gets them at once.
 // While they load, the pages and errors that are called so are the answer: search/titles.json, which is small.
 // They keep the first places, in the same order, when the documents are there: a reader's Enter goes where they saw it go.
+// A page that has the whole query as one of its keywords comes right behind those that are called so.
 // And a query is put so that pages with all of its words come first, and those with some of them only if none has all. A
 // message of an error, pasted whole or in part, finds the entry that is called so.
 
 const [SETUP, QUERY, RESULT] = [0, 2, 3]; // types of Material's messages
 const LITTLE = new Set( // what says little of the answer: words of questions, and names that stand in most listings
-  ("a an and any are as at be but by can do does for from get got how i if in into is it its me my no not of on or run should " +
+  ("a an and any are as at be but by can do does for from get got how i if in into is it its me my not of on or run should " +
     "so that the " +
     "then there this to torch triton tl use was what when where which who why will with you your").split(" "),
 );
@@ -38,7 +39,7 @@ const ANSWERS = "reference/questions/"; // comes before others where a query is 
 const BEST = 5;
 const ERRORS = "reference/errors/";
 
-let titles = []; // of pages, errors and terms: where, and what it is called; the first is shown first
+let titles = []; // of pages, errors and terms: where, what it is called, and a page's keywords; the first is shown first
 // Of one query: what is asked, what if that finds nothing, what was found, and the query, in its words and as it is.
 let first, otherwise, found, called, typed;
 const answer = postMessage;
@@ -49,7 +50,7 @@ postMessage = (message) => {
   if (!first.length && !found.length) [first, otherwise] = [otherwise, []];
   if (first.length) return tell(QUERY, first.shift());
   const answers = (parts, i) => i < BEST && ASKS.test(typed) && parts[0].location.startsWith(ANSWERS);
-  const rank = (parts, i) => Math.min(place(parts), parts.some(begins) ? 1 : answers(parts, i) ? 2 : 3);
+  const rank = (parts, i) => Math.min(place(parts), parts.some(begins) ? 3 : answers(parts, i) ? 4 : 5);
   const ranked = found.flatMap(apart).map((parts, i) => [rank(parts, i), parts]).sort(([a], [b]) => a - b);
   const items = ranked.map(([, parts], i) => scored(parts, ranked.length - i));
   answer({ ...message, data: { ...message.data, items } });
@@ -97,17 +98,21 @@ function apart(parts) {
 const exercise = ({ location, title }) =>
   typed.match(/exercise|practice/i) && meant(typed)[1] && /^practice/.test(location) && has(`exercises ${location}${title}`);
 
-/** Where a page belongs for what it is called: first an error's own entry, or the exercise that was asked for, and then
-    pages with all words of the query. */
+/** Where a page belongs for what it is called: first an error's own entry, or the exercise that was asked for, then pages
+    with all words of the query, those of which it is a keyword, and those with words that begin so. */
 function place(parts) {
   if ((parts.length === 1 && tells(parts[0])) || exercise(parts[0])) return 0;
   const { location } = parts[0];
-  if (/#|^practice\//.test(location)) return Infinity; // who searches for a word wants the lesson
-  const i = titles.findIndex(([page, title]) => page === location && has(title));
-  return i < 0 ? Infinity : (i + 1) / (titles.length + 1);
+  const i = titles.findIndex(([page]) => page === location.split("#")[0]);
+  if (i < 0) return Infinity;
+  const [, title, keywords] = titles[i], turn = (i + 1) / (titles.length + 1);
+  const lesson = !/#|^practice\//.test(location); // which is what who searches for a word wants
+  if (lesson && meant(typed).every((word) => words(title).includes(word))) return turn;
+  return isKeyword({ keywords }) ? 1 + turn : lesson && has(title) ? 2 + turn : Infinity;
 }
 
 const has = (title) => meant(typed).every((word) => words(title).some((other) => other.startsWith(word)));
+const isKeyword = ({ keywords = "" }) => keywords.toLowerCase().split(", ").includes(typed.toLowerCase());
 
 /** Whether a section is called just what was asked for, and its page is not. */
 function named(part, page) {
@@ -134,8 +139,8 @@ const tell = (type, data) => dispatchEvent(new MessageEvent("message", { data: {
 /** Answer from the titles alone. */
 async function answerByTitles() {
   titles = await (await fetch("../../../search/titles.json")).json();
-  const parts = titles.map(([location, title]) => ({ location, title, text: "", terms: {} }))
-    .filter((part) => has(part.title) || tells(part) || exercise(part));
+  const parts = titles.map(([location, title, keywords]) => ({ location, title, keywords, text: "", terms: {} }))
+    .filter((part) => isKeyword(part) || has(part.title) || tells(part) || exercise(part));
   parts.sort((a, b) => place([a]) - place([b]) || tells(b) - tells(a)); // Infinity less itself is no number
   const items = parts.slice(0, 10).map((part, i) => [{ ...part, score: 10 - i }]);
   if (items.length) answer({ type: RESULT, data: { items } });
