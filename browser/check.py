@@ -126,6 +126,12 @@ def _check(exercise, text: str, begin):
         _fail(f"{deprecated.message}.", details=[_source(text, deprecated.lineno)], guess=JOINED)
     begin("shape")
     _shape(first, text)
+    if _crowded(first, text):  # other sizes would take minutes
+        for stage, judged in (("bounds", _bounds), ("values", lambda run, text: _values(run, text, function))):
+            begin(stage)
+            judged(first, text)
+        begin("speed")
+        _counts(first, text)
     block = max((a.shape[-1] if a.shape else 1 for a in first.accesses("store", "atomic")), default=4)
     sizes = [size for size in awkward_sizes(spec, block) if _small(spec, size)]
     cases = [Case(size) for size in sizes]
@@ -527,6 +533,22 @@ def _programs_of(run: Run, launch: Launch, text: str):
         if idle == 1:
             guess = "The grid has one program too many. Does it round up, with `triton.cdiv`?"
         _fail(f"{idle} of {programs} of {launch.kernel} store{'s' * (idle == 1)} nothing.", run, guess=guess)
+
+
+def _crowded(run: Run, text: str) -> bool:
+    """Return whether there are several times as many programs as blocks, which ``_counts`` refuses in the end."""
+    from coach.finding import Fault
+
+    for launch in run.launches:
+        busy = {a.program for a in launch.accesses if a.op != "load" and any(True for _ in _lanes(a))}
+        if not run.spec.idle and 0 < 4 * len(busy) <= launch.grid[0] * launch.grid[1] * launch.grid[2]:
+            return True
+    try:
+        for name in run.spec.in_blocks:
+            _by_element(run, name, text)
+    except Fault:
+        return True
+    return False
 
 
 def _by_element(run: Run, name: str, text: str):

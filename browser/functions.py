@@ -86,12 +86,12 @@ def empty_strided(size, stride, *, dtype=None):
 
 def _dense(x: Tensor):
     """Return the strides that torch gives a tensor like ``x``: the same, if no elements lie between or overlap."""
-    order = sorted(range(x.ndim), key=lambda a: -x.strides[a])
+    order = sorted(range(x.ndim), key=lambda a: -x.steps[a])
     steps, step = [0] * x.ndim, 1
     for axis in reversed(order):
         steps[axis] = step
         step *= builtins.max(x.shape[axis], 1)
-    return steps if all(n == 1 or s == t for n, s, t in zip(x.shape, x.strides, steps, strict=True)) else None
+    return steps if all(n == 1 or s == t for n, s, t in zip(x.shape, x.steps, steps, strict=True)) else None
 
 
 @creates

@@ -73,7 +73,7 @@ class Tensor:
 
     def __init__(self, storage: Allocation, dtype: torch_dtype, shape, strides, offset: int = 0):
         self.storage, self.dtype, self.shape = storage, dtype, Size(shape)
-        self.strides, self.offset = tuple(strides), offset
+        self.steps, self.offset = tuple(strides), offset
         self.requires_grad, self.node, self.grad = False, None, None
 
     # What it is
@@ -100,7 +100,7 @@ class Tensor:
         return self.shape if axis is None else self.shape[axis]
 
     def stride(self, axis=None):
-        return self.strides if axis is None else self.strides[axis]
+        return self.steps if axis is None else self.steps[axis]
 
     def element_size(self) -> int:
         return self.itemsize
@@ -116,7 +116,7 @@ class Tensor:
 
     def is_contiguous(self) -> bool:
         wanted = strides_of(self.shape)
-        used = zip(self.shape, self.strides, wanted, strict=True)
+        used = zip(self.shape, self.steps, wanted, strict=True)
         return self.numel() == 0 or all(n == 1 or a == b for n, a, b in used)
 
     def is_neg(self) -> bool:
@@ -148,12 +148,12 @@ class Tensor:
         view = self.storage.view(self.dtype.of.code)
         if self.is_contiguous():
             return self.dtype.of.decode(view[self.offset : self.offset + self.numel()].tolist() if self.numel() else [])
-        return self.dtype.of.decode([view[i] for i in layout.indices(self.shape, self.strides, self.offset)])
+        return self.dtype.of.decode([view[i] for i in layout.indices(self.shape, self.steps, self.offset)])
 
     def write(self, values: list):
         """Replace the numbers, row by row; they are of this dtype."""
         view = self.storage.view(self.dtype.of.code)
-        places = layout.indices(self.shape, self.strides, self.offset)
+        places = layout.indices(self.shape, self.steps, self.offset)
         for i, value in zip(places, self.dtype.of.encode(values), strict=True):
             view[i] = value
         return self
@@ -202,11 +202,11 @@ class Tensor:
         return self._view(size, stride, storage_offset)
 
     def detach(self):
-        return self._view(self.shape, self.strides)
+        return self._view(self.shape, self.steps)
 
     def permute(self, *axes):
         axes = [a % self.ndim for a in flat(axes)]
-        return self._view([self.shape[a] for a in axes], [self.strides[a] for a in axes])
+        return self._view([self.shape[a] for a in axes], [self.steps[a] for a in axes])
 
     def transpose(self, a, b):
         axes = list(range(self.ndim))
@@ -236,14 +236,14 @@ class Tensor:
         """Return the strides of another shape over the same memory, or None where no strides reach it."""
         if self.is_contiguous():
             return strides_of(shape)
-        reached = layout.indices(self.shape, self.strides)
+        reached = layout.indices(self.shape, self.steps)
         steps = strides_of(shape)
         strides = [reached[step] if n > 1 else 0 for n, step in zip(shape, steps, strict=True)]
         return strides if layout.indices(tuple(shape), tuple(strides)) == reached else None
 
     def _as_dtype(self, dtype):
         if dtype.itemsize == self.itemsize:
-            return Tensor(self.storage, dtype, self.shape, self.strides, self.offset)
+            return Tensor(self.storage, dtype, self.shape, self.steps, self.offset)
         if not self.is_contiguous():
             raise RuntimeError("self.stride(-1) must be 1 to view it as another dtype of another size")
         last = self.shape[-1] * self.itemsize // dtype.itemsize
@@ -268,7 +268,7 @@ class Tensor:
 
     def unsqueeze(self, dim):
         dim %= self.ndim + 1
-        shape, strides = list(self.shape), list(self.strides)
+        shape, strides = list(self.shape), list(self.steps)
         step = shape[dim] * strides[dim] if dim < self.ndim else 1
         shape.insert(dim, 1)
         strides.insert(dim, step)
@@ -277,7 +277,7 @@ class Tensor:
     def squeeze(self, dim=None):
         gone = [a for a in range(self.ndim) if self.shape[a] == 1 and (dim is None or a == dim % self.ndim)]
         kept = [a for a in range(self.ndim) if a not in gone]
-        return self._view([self.shape[a] for a in kept], [self.strides[a] for a in kept])
+        return self._view([self.shape[a] for a in kept], [self.steps[a] for a in kept])
 
     def expand(self, *shape):
         shape = [as_int(n) for n in flat(shape)]
@@ -288,7 +288,7 @@ class Tensor:
                 raise RuntimeError(f"The expanded size of the tensor ({shape[i + missing]}) must match the existing "
                                    f"size ({size}) at non-singleton dimension {i + missing}.")  # fmt: skip
         strides = [0 if n == 1 and shape[i + missing] != 1 else s
-                   for i, (n, s) in enumerate(zip(self.shape, self.strides, strict=True))]  # fmt: skip
+                   for i, (n, s) in enumerate(zip(self.shape, self.steps, strict=True))]  # fmt: skip
         return self._view(shape, [0] * missing + strides)
 
     def expand_as(self, other):
@@ -328,7 +328,7 @@ class Tensor:
                 continue
             if axis >= self.ndim:
                 raise IndexError("too many indices for tensor of dimension " + str(self.ndim))
-            size, step = self.shape[axis], self.strides[axis]
+            size, step = self.shape[axis], self.steps[axis]
             if isinstance(part, slice):
                 start, stop, stride = part.indices(size)
                 if stride < 1:
@@ -342,7 +342,7 @@ class Tensor:
                     raise IndexError(f"index {at} is out of bounds for dimension {axis} with size {size}")
                 offset += at % size * step
             axis += 1
-        return self._view(shape + list(self.shape[axis:]), strides + list(self.strides[axis:]), offset)
+        return self._view(shape + list(self.shape[axis:]), strides + list(self.steps[axis:]), offset)
 
     def _taken(self, key):
         """Return the rows with these numbers, or the elements that a mask has on."""

@@ -57,6 +57,14 @@ def test_the_cause_is_named_as_the_coach_names_it(exercise, wrong):
         assert wrong.expected.message.partition(": `")[0] in " ".join(verdict["text"].split())
 
 
+def test_a_program_per_element_is_refused_before_larger_sizes_take_minutes():
+    """Their lanes would also fill the memory of a browser's Python."""
+    (scale,) = (each for each in exercises() if each.name == "scale")
+    verdict = check(scale, scale.solution.replace("(triton.cdiv(n, block),)", "(n,)"))
+    assert verdict["text"].startswith("With n = 10:\n9 of 10 programs of scale_kernel store nothing.")
+    assert verdict["passed"][-1] == "values at awkward sizes"
+
+
 def test_and_between_masks_is_refused_by_its_line():
     exercise, wrong = next((e, w) for e, w in WRONG if w.name == "and_of_python")
     text = " ".join(check(exercise, wrong.text)["text"].split())

@@ -111,3 +111,16 @@ def test_a_line_gives_what_torch_gives(line):
 def test_gradients_pass_through_functions_with_several_results():
     theirs, ours = in_both(FUNCTION, ["seen"])
     assert modeled.same(theirs, ours)
+
+
+def test_a_tensor_has_no_name_that_torch_does_not_have():
+    """Code that uses one would run here, and nowhere else. The model's own four are none that one would try."""
+    import torch
+
+    theirs = {*dir(torch.zeros(1))}
+    with browser.installed():
+        import torch
+
+        tensor = torch.zeros(1)
+        names = {name for name in {*dir(tensor), *vars(tensor)} if not name.startswith("_")}
+    assert names - theirs == {"node", "offset", "steps", "write"}

@@ -44,6 +44,7 @@ onmessage = async ({ data: { text, check, seed, whole, section } }) => {
     postMessage({ answer, took: performance.now() - began });
   } catch (error) {
     const last = String(error.message ?? error).trim().split("\n").at(-1);
-    postMessage({ failed: last });
+    // What Python answers cannot be read once its memory is full.
+    postMessage({ failed: error instanceof SyntaxError ? "Python's memory is full. Press the button again to start anew." : last });
   }
 };
