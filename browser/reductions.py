@@ -30,6 +30,8 @@ def _along(x: tensor, axis) -> tuple[list[list], int | None, tuple[int, ...]]:
         return [x.data], None, ()
     if not isinstance(x, tensor):
         raise ValueError(f"input must be a tensor, got {type(x)}")
+    if isinstance(axis, tensor) and axis.shape:  # the compiler fails on it, in words that help nobody
+        raise ValueError(f"axis {str(axis.type).replace(' ', '')} out of bounds for shape {x.shape}")
     if axis >= len(x.shape):
         raise ValueError(f"axis {axis} out of bounds for shape {x.shape}")
     axis = axis_of(axis, len(x.shape))

@@ -88,6 +88,7 @@ IN_KERNELS = [
     ("tl.program_id()", "missing 1 required positional argument: 'axis'\n", "axis=0"),
     ("tl.where(x > 0, x)", "missing 1 required positional argument: 'y'\n", "a value for each case"),
     ("tl.device_print(x)", "is not string\n", "a text"),
+    ("x = tl.max(x, x)", "out of bounds for shape", "`tl.maximum(a, b)`"),
     ("kernel(x_ptr, out_ptr, n, BLOCK)", "RecursionError", "cannot call itself"),
     ("if n > 9: y = x\n    x = y", "cannot access local variable 'y'", "one branch of an `if` only"),
     ("t = 0.0\n    for i in range(3): t += x", "Loop-carried variable t has initial type fp32 but is re-assigned to "
