@@ -17,6 +17,7 @@ from .memory import MEMORY, Access, Launch
 from .modules import load
 
 LINES = 12  # of a kernel that are drawn, at most
+PRINTED = 12  # lines that a check shows of what an exercise prints
 STEPS = 600  # of a launch that can be gone through one by one
 
 
@@ -130,10 +131,15 @@ def check_exercise(name: str, text: str) -> str:
 
     SETTINGS.seed = None
     exercise = find(name, exercises())
+    printed = io.StringIO()  # in each of many cases
     try:
-        verdict = check(exercise, text)
+        with contextlib.redirect_stdout(printed):
+            verdict = check(exercise, text)
     except NotImplementedError as missing:  # what inputs and references are made of
         verdict = {"passed": [], "stage": "browser", "failed": "", "text": str(missing), "launch": None}
+    first, rest = (lines := printed.getvalue().splitlines())[:PRINTED], lines[PRINTED:]
+    if first:
+        print("Your code prints:", *first, *["…"] * bool(rest), sep="\n")
     launch = verdict.pop("launch")
     return json.dumps(verdict | {"svg": svg.launch(launch, "checked") if launch else "", "timed": exercise.timed()})
 

@@ -22,6 +22,13 @@ ERRORS = {
     "columns. Does the accumulator begin as one, and are a and b in this order?",
     r"no attribute 'to_tensor'": "The interpreter knows reductions only as functions: `tl.max(x, axis=0)`, not "
     "`x.max()`.",
+    r"name 'inf' is not defined": 'Infinity is `float("inf")`, as in `-float("inf")`.',
+    r"'(builtin_function_or_method|method)' object is not subscriptable": "That is a method: call it, as in "
+    "`x.stride(0)`.",
+    r"failed to specialize argument of type: (builtin_function_or_method|method)": "That is a method: call "
+    "it, as in `x.numel()`.",
+    r"can only concatenate tuple|unsupported operand type\(s\) for .*'tuple'": "A shape is a tuple: `n = x.numel()`, "
+    "or `rows, columns = x.shape`.",
     r"cannot import name": "Does the module have it, with the same spelling?",
     r"has no attribute '\w+'\. Did you mean|unrecognised\. Did you mean|argument '\w+'\. Did you mean": "",
     r"triton\.language' has no attribute": "`tl` has no such function. Can you build it from others? A mean is a sum "
@@ -80,7 +87,8 @@ ERRORS = {
     "numbers and blocks, `if`, `for`, `while`, and calls of `tl` or of other functions with `@triton.jit`.",
     r"failed to specialize argument of type": "A kernel takes tensors and numbers. A list becomes a tensor by "
     "`torch.tensor(…)`, an array by `torch.from_numpy(…)`.",
-    r"(program_id|num_programs)\(\) missing": "Along which axis of the grid? `tl.program_id(axis=0)`.",
+    r"program_id\(\) missing": "Along which axis of the grid? `tl.program_id(axis=0)`.",
+    r"num_programs\(\) missing": "Along which axis of the grid? `tl.num_programs(axis=0)`.",
     r"arange\(\) missing": "`tl.arange(0, BLOCK)` takes a start, too.",
     r"(zeros|full)\(\) missing": "`tl.zeros((BLOCK,), dtype=tl.float32)` takes a shape and a dtype, `tl.full` a value "
     "between them.",

@@ -57,6 +57,15 @@ def test_the_cause_is_named_as_the_coach_names_it(exercise, wrong):
         assert wrong.expected.message.partition(": `")[0] in " ".join(verdict["text"].split())
 
 
+def test_of_what_it_prints_in_each_case_the_first_lines_are_shown(capsys):
+    from browser import page
+
+    (scale,) = (each for each in exercises() if each.name == "scale")
+    page.check_exercise("scale", scale.solution.replace("    n = x.numel()", "    n = x.numel()\n    print('here', n)"))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == ["Your code prints:", "here 10"] and lines[-1] == "…" and len(lines) == 14
+
+
 def test_a_program_per_element_is_refused_before_larger_sizes_take_minutes():
     """Their lanes would also fill the memory of a browser's Python."""
     (scale,) = (each for each in exercises() if each.name == "scale")

@@ -28,6 +28,8 @@ IN_KERNELS = [
     ("tl.laod(x_ptr)", "module 'triton.language' has no attribute 'laod'. Did you mean: 'load'?"),
     ("tl.aranje(0, 8)", "Did you mean: 'arange'?"),
     ("x.to(tl.flaot16)", "Did you mean: 'float16'?"),
+    ("y = tl.where(x > 0, x, -inf)", "name 'inf' is not defined", 'as in `-float("inf")`'),
+    ("y = tl.num_programs()", "missing", "`tl.num_programs(axis=0)`"),
     ("tl.mean(x)", "no attribute 'mean'\n`tl` has no such function"),
     ("tl.load(x_ptr + offs, msk=offs < n)", "unexpected keyword argument 'msk'. Did you mean: 'mask'?"),
     ("y = x + offset", "name 'offset' is not defined. Did you mean: 'offs'?"),
@@ -125,6 +127,9 @@ def test_a_mistake_in_a_kernel_is_named_with_its_line(code, wanted):
 
 
 LAUNCHES = [
+    ("kernel[(1,)](x, out, x.numel, BLOCK=8)", "failed to specialize argument of type: method\n", "`x.numel()`"),
+    ("kernel[(1,)](x, out, x.stride[0], BLOCK=8)", "'method' object is not subscriptable", "`x.stride(0)`"),
+    ("n = x.shape\nkernel[(n + 7,)](x, out, 5, BLOCK=8)", "concatenate tuple", "`n = x.numel()`"),
     ("kernel(x, out, 5, BLOCK=8)", "outside of the scope of a kernel\n", "kernel[(programs,)](…)"),
     ("kernel[1](x, out, 5, BLOCK=8)", "object of type 'int' has no len()\n", "a tuple of numbers"),
     ("kernel[8 / 4](x, out, 5, BLOCK=8)", "object of type 'float' has no len()\n", "a tuple of numbers"),
