@@ -14,7 +14,7 @@ import triton.language as tl
 def histogram_kernel(x_ptr, counts_ptr, n, BLOCK: tl.constexpr):
     i = tl.program_id(axis=0) * BLOCK + tl.arange(0, BLOCK)
     mask = i < n
-    number = tl.load(x_ptr + i, mask=mask, other=0)
+    number = tl.load(x_ptr + i, mask=mask)
     tl.atomic_add(counts_ptr + number, 1, mask=mask)
 # --8<-- [end:script]
 

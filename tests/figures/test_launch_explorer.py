@@ -290,9 +290,9 @@ def test_keyboard_alone_reaches_and_works_everything(page):
     page.keyboard.press("ArrowRight")
     assert text(page, "summary") == "2 programs, 5 out of bounds"
     page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.textContent") == "6"
-    page.keyboard.press("ArrowDown")
-    assert values(page)[1] == "1 * 8 + 6 = 14"
+    assert page.evaluate("document.activeElement.textContent") == "11", "the first that lies out of bounds"
+    page.keyboard.press("ArrowUp")
+    assert values(page)[1] == "0 * 8 + 3 = 3"
     page.keyboard.press("Tab")
     page.keyboard.press("ArrowUp")
     assert text(page, "detail").startswith("Squares show pid.")
@@ -307,7 +307,7 @@ def test_address_keeps_the_state(open_page):
     lane(page, 9).click()
     line(page, "mask =").click()
     page.locator("#other").get_by_role("button", name="Remove the mask").click()
-    assert query(page) == "?q=1&launch.n=12&launch.element=9&launch.line=3&other.mask=off"
+    assert query(page) == "?q=1&launch.n=12&launch.element=9&launch.line=3&other.mask=off&other.element=10"
     before = squares(page), values(page), text(page, "summary", of="other")
     again = open_page(query(page))
     assert (squares(again), values(again), text(again, "summary", of="other")) == before

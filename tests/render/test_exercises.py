@@ -30,6 +30,7 @@ EXERCISES = exercises.all_of_them()
 each = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.name)
 FIRST = EXERCISES[0]
 SCALE = next(each for each in EXERCISES if each.name == "scale")  # it has a solution that is too slow
+PLAYGROUND = "practice/playground.md"  # beside them
 
 
 def on(name: str) -> Page:
@@ -129,12 +130,12 @@ def test_the_notebook_opens_in_colab_where_the_repository_is_known(repository, e
 
 def test_no_page_is_of_an_exercise_that_is_not_there():
     there = {path.relative_to(docs()).as_posix() for path in (docs() / "practice").glob("*.md")}
-    assert there == {exercises.OVERVIEW, *map(exercises.page_of, EXERCISES)}
+    assert there == {exercises.OVERVIEW, PLAYGROUND, *map(exercises.page_of, EXERCISES)}
 
 
 def test_the_menu_has_them_in_the_order_of_the_lessons():
     named = [page for page in nav() if page.startswith("practice/")]
-    assert named == ["practice/exercises.md", *map(exercises.page_of, EXERCISES)]
+    assert named == ["practice/exercises.md", PLAYGROUND, *map(exercises.page_of, EXERCISES)]
     numbers = [lessons()[exercise.card.lesson].number for exercise in EXERCISES]
     assert numbers == sorted(numbers)
 

@@ -4,15 +4,18 @@
 import pytest
 import torch
 import triton
+from guards import Guarded, check_each_once, recorded_accesses
 
 from snippets.playground import histogram
-
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 @pytest.mark.parametrize(("n", "block"), [(14, 4), (100, 32)])
 def test_numbers_are_counted(n, block):
-    x = torch.randint(10, (n,), generator=torch.Generator().manual_seed(n)).to(DEVICE)
-    counts = torch.zeros(10, dtype=torch.int32, device=DEVICE)
-    histogram.histogram_kernel[(triton.cdiv(n, block),)](x, counts, n, BLOCK=block)
-    assert torch.equal(counts, torch.bincount(x, minlength=10).int())
+    numbers = torch.randint(10, (n,), generator=torch.Generator().manual_seed(n))
+    x = Guarded.around(numbers, before=64, after=64, fill=0)
+    counts = Guarded.around(torch.zeros(10, dtype=torch.int32), before=64, after=64, fill=0)
+    with recorded_accesses() as accesses:
+        histogram.histogram_kernel[(triton.cdiv(n, block),)](x.tensor, counts.tensor, n, BLOCK=block)
+    assert torch.equal(counts.tensor, torch.bincount(numbers, minlength=10).int())
+    check_each_once(accesses, "load", x=x.tensor)
+    counts.check("the counts")

@@ -3,15 +3,18 @@
 
 import pytest
 import torch
+from guards import Guarded, check_each_once, recorded_accesses
 
 from snippets.playground import softmax
-
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(2, 6), (3, 8), (1, 1)])
 def test_a_row_becomes_its_softmax(rows, columns):
-    x = torch.randn(rows, columns, generator=torch.Generator().manual_seed(columns)).to(DEVICE)
-    out = torch.empty_like(x)
-    softmax.softmax_kernel[(rows,)](x, out, columns, BLOCK=8)
-    torch.testing.assert_close(out, torch.softmax(x, dim=1))
+    numbers = 100 * torch.randn(rows, columns, generator=torch.Generator().manual_seed(columns))
+    x = Guarded.around(numbers, before=64, after=64, fill=0xFF)
+    out = Guarded.around(torch.zeros_like(numbers), before=64, after=64, fill=0xFF)
+    with recorded_accesses() as accesses:
+        softmax.softmax_kernel[(rows,)](x.tensor, out.tensor, columns, BLOCK=8)
+    torch.testing.assert_close(out.tensor, torch.softmax(numbers, dim=1))
+    check_each_once(accesses, "load", x=x.tensor)
+    check_each_once(accesses, "store", out=out.tensor)
