@@ -231,6 +231,7 @@ def install():
 def installed():
     """Put the model into ``sys.modules`` for a while, where torch and Triton themselves may be, too."""
     taken = {name: module for name, module in sys.modules.items() if name.split(".")[0] in ROOTS}
+    main = sys.modules["__main__"]  # in whose place a script may run
     for name in taken:
         del sys.modules[name]
     install()
@@ -239,7 +240,7 @@ def installed():
     finally:
         for name in [name for name in sys.modules if name.split(".")[0] in ROOTS]:
             del sys.modules[name]
-        sys.modules.update(taken)
+        sys.modules.update(taken | {"__main__": main})
 
 
 def load(source: str, name: str = "kernel.py", module: str = "__lesson__") -> dict:

@@ -209,3 +209,11 @@ def test_a_text_may_change_under_the_same_name(model):
         out = torch.empty(1)
         model(text.format(number=number))["kernel"][(1,)](out)
         assert out.item() == number
+
+
+def test_a_script_that_has_run_is_not_the_main_module_afterward():
+    """A process that this one starts by multiprocessing would look for its file."""
+    before = sys.modules["__main__"]
+    with browser.installed():
+        browser.load("x = 1", "exercise.py", "__main__")
+    assert sys.modules["__main__"] is before
