@@ -54,7 +54,7 @@ def measure(n: int):
     )
 )
 def sums(n, side):
-    """Microseconds of a sum of float32, operands in rotation, in a graph: median, fastest, slowest of 10 rounds."""
+    """Microseconds of a sum of float32, operands in rotation, in a CUDA graph: median, fastest, slowest of 10 rounds."""  # noqa: E501
     timing = measure(n)[side]
     return tuple(1e3 * ms for ms in (timing.median, min(timing.rounds), max(timing.rounds)))
 

@@ -176,7 +176,7 @@ def eight_kernel(a, b, c, d, e, f, g, h):
 
 @triton.jit
 def thirty_two_kernel(
-    a, b, c, d, e, f, g, h, i, j, k, ll, m, n, o, p,
+    a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p,  # noqa: E741
     q, r, s, t, u, v, w, x, y, z, aa, bb, cc, dd, ee, ff,
 ):  # fmt: skip
     pass
@@ -189,12 +189,6 @@ def constants_kernel(
 ):  # fmt: skip
     pass
 # --8<-- [end:arguments]
-
-
-GIVEN = [
-    "1 tensors", "8 tensors", "32 tensors", "1 integers", "8 integers", "32 integers", "8 constexprs", "8 descriptors",
-    "8 descriptors, made anew",
-]  # fmt: skip
 
 
 @functools.lru_cache
@@ -220,7 +214,10 @@ def measure_arguments() -> dict[str, Timing]:
     triton.testing.Benchmark(
         plot_name="arguments",
         x_names=["given"],
-        x_vals=GIVEN,
+        x_vals=[
+            "1 tensors", "8 tensors", "32 tensors", "1 integers", "8 integers", "32 integers", "8 constexprs",
+            "8 descriptors", "8 descriptors, made anew",
+        ],
         xlabel="arguments",
         ylabel="µs",
         line_arg="clock",
@@ -328,8 +325,8 @@ def measure_step(clock: str) -> dict[str, Timing]:
 def step(way, clock):
     """Microseconds of a layer that decodes one token, bfloat16, hidden size 2048, 2,048 keys: median, fastest, slowest.
 
-    10 rounds of 50 calls. From step to step is what a user waits for: the host's time or the GPU's, whichever is more.
-    """
+    10 rounds of 50 calls. From step to step is what a user waits for: the host's time or the GPU's, whichever is longer.
+    """  # noqa: E501
     return microseconds(measure_step(clock)[way])
 # --8<-- [end:step]
 

@@ -207,7 +207,6 @@ def main():
             print(f"{name}, sectors a {way}: {each:.1f}")
         for way in ("from", "to"):
             print(f"{name}, MB {way} memory: {counted[f'bytes {way} memory'] / 1e6:.0f}")
-    # While somebody watches each launch, as the recorder does, these are the host's times.
     print("## The step")
     for name, turn in TURNS.items():
         print(f"{name}, ms: {milliseconds(lambda turn=turn: step(*given, turn)):.3f}")

@@ -8,7 +8,6 @@ import torch
 from guards import environment
 
 from snippets.pytorch import compile_once as snippet
-from snippets.pytorch import compile_once_measured as measured
 from tests.processes import run_python
 
 GPU = pytest.mark.gpu
@@ -40,12 +39,3 @@ def test_a_new_process_looks_on_disk(tmp_path):
     assert snippet.start("ahead", tmp_path / "ahead", CUDA_VISIBLE_DEVICES="") == "compiled for sm_90"
     assert snippet.start("first", tmp_path / "ahead") == "found on disk"
     assert "No such file or directory: '/proc/cache'" in snippet.start("first", Path("/proc/cache"))
-
-
-@GPU
-@pytest.mark.parametrize("kernel", measured.KERNELS.values(), ids=list(measured.KERNELS))
-def test_rows_are_copied(kernel):
-    x = torch.randn(7, 1032, device="cuda").bfloat16()
-    out = torch.zeros_like(x)
-    measured.copy_rows(kernel, x, out)
-    assert torch.equal(x, out)
