@@ -21,6 +21,15 @@ ABOUT = {  # a check in three words
     "poison": "NaN until written",
     "accesses": "every address used",
     "far": "offsets from 2³¹",
+    "test": "one easy size",
+    "awkward": "odd sizes, empty and long rows",
+    "interpreter": "the same on the CPU",
+    "assert": "tl.device_assert",
+    "memcheck": "every address",
+    "racecheck": "shared memory",
+    "initcheck": "reads before writes",
+    "GSan": "programs in each other's way",
+    "FpSan": "another formula",
 }
 
 
