@@ -7,7 +7,7 @@ import re
 import pytest
 
 from render.code import highlight_python
-from render.wrapping import FITS, with_wrapping
+from render.wrapping import FITS, WRAPS, with_wrapping
 
 LONG = "x = tl.load(x_ptr + offsets, mask=mask, other=0)  # two blanks before a comment are no columns"
 SHORT = "y = x"
@@ -28,7 +28,7 @@ def test_the_text_stays_what_it_was(code):
 def test_each_long_line_of_code_is_a_block_and_no_other_is(code):
     page = with_wrapping(highlight_python(code))
     found = re.findall(r'(?s)<span class="long"[^>]*>(.*?)(?=\n</span>|</span>\n?(?:</code>|$))', page)
-    assert [text_of(line) for line in found] == [line for line in code.split("\n") if len(line) > FITS]
+    assert [text_of(line) for line in found] == [line for line in code.split("\n") if len(line) > WRAPS]
 
 
 def test_what_comes_of_a_line_stands_further_in_than_the_line():
@@ -60,8 +60,8 @@ def test_words_stay_two_blanks_apart():
     assert re.sub('<span class="spare"> +</span>', "", shown).splitlines()[0] == "size  of what it is"
 
 
-@pytest.mark.parametrize("columns, kind", [(76, ""), (77, "wide-code"), (88, "wide-code"), (89, "widest-code")])
-def test_code_wider_than_prose_has_one_of_two_widths(columns, kind):
+@pytest.mark.parametrize("columns, kind", [(76, ""), (77, "wide-code"), (120, "wide-code")])
+def test_code_wider_than_prose_has_the_wide_width(columns, kind):
     line = "x" * columns
     assert f"""<code{f' class="{kind}"' if kind else ""}>""" in with_wrapping(
         f"<pre><span></span><code>{line}</code></pre>"
