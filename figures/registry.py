@@ -59,7 +59,7 @@ class Figure:
         return [_text(path) for path in paths if path.is_file()]
 
     def styles_for(self, page: str) -> list[str]:
-        """Return those that a page needs. ``NAME.css`` beside ``style.css`` is for pages with a class that begins so."""
+        """Return those that a page needs: ``NAME.css`` beside ``style.css`` is for classes that begin so."""
         spare = [_text(path) for path in self._for_classes() if f'class="{path.stem}' not in page]
         return [style for style in self.styles if style not in spare]
 
