@@ -9,12 +9,7 @@ from figures.registry import HERE, figures
 from tests.chromium import ROOT, served
 
 ASSETS = ROOT / "theme" / "assets"
-SHEETS = (
-    "tokens.css",
-    "theme.css",
-    "recording.css",
-    "stage.css",
-)  # the last for pages with lines of a stage: main.html
+SHEETS = ("tokens.css", "theme.css", "recording.css", "stage.css")  # the last where a page has a stage: main.html
 
 
 @contextmanager
