@@ -110,7 +110,8 @@ def _last_column(text: str, spare: set[int]) -> tuple[int, int] | None:
 
 
 def _indent(text: str) -> int:
-    return len(text) - len(text.lstrip()) + IN
+    """Return where what comes of a line stands: twice as far in where a block begins, whose lines stand there, too."""
+    return len(text) - len(text.lstrip()) + IN * (2 if text.rstrip().endswith(":") else 1)
 
 
 def _joined(lines) -> str:

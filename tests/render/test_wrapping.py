@@ -36,6 +36,11 @@ def test_what_comes_of_a_line_stands_further_in_than_the_line():
     assert 'class="long" style="--in:12"' in with_wrapping(highlight_python(indented))
 
 
+def test_it_stands_further_in_than_the_block_that_the_line_begins():
+    begins = "    if columns > 1 and x.stride(1) != 1:"
+    assert 'class="long" style="--in:12"' in with_wrapping(highlight_python(f"{begins}\n        return"))
+
+
 def in_columns(text: str) -> tuple[str, int, int]:
     """The HTML of a text that is set in columns, how wide it is, and what of it must fit a phone."""
     shown = with_wrapping(f'<pre class="output" tabindex="0"><code>{text}</code></pre>')
