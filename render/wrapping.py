@@ -25,6 +25,7 @@ COLUMNS = re.compile(r"\S {2,}\S")
 NUMBER = re.compile(r" *([-−+.]?\d|-?inf|nan|$)")
 WORDS = re.compile(r"[A-Za-z]{2}.* ")
 DOT = '<span class="o">.</span>'
+SIGN = re.compile(r'<span class="o">-</span><span class="(?:nb|n|mi|mf)">[^<]*</span>')  # a difference has spaces
 BELOW = re.compile(r"\s*[\^~─-]+\s*")  # marks columns of the line above
 
 
@@ -118,8 +119,13 @@ def _joined(lines) -> str:
     """Return lines, the long ones in a span with its newline: it becomes a block, behind which no other one follows."""
     joined = ""
     for line, text in lines:
-        joined += f"{line}\n" if len(text) <= WRAPS else _long(line.replace(DOT, f"{DOT}<wbr>"), _indent(text))
+        joined += f"{line}\n" if len(text) <= WRAPS else _long(_breakable(line), _indent(text))
     return _end(joined)
+
+
+def _breakable(line: str) -> str:
+    """Let a line break after the dots of a name, and not between a sign and what it belongs to."""
+    return SIGN.sub(r'<span class="kept">\g<0></span>', line).replace(DOT, f"{DOT}<wbr>")
 
 
 def _long(line: str, by: int, full: int | None = None) -> str:

@@ -106,6 +106,11 @@ def test_names_joined_by_dots_break_after_a_dot():
     assert page.count("<wbr>") == page.count('<span class="o">.</span><wbr>') == 2  # none in the short line
 
 
+def test_a_sign_stays_with_its_number():
+    page = with_wrapping(highlight_python(f'x = tl.where(mask, a - b, -float("inf"))  # {LONG}'))
+    assert [text_of(kept) for kept in re.findall('<span class="kept">(.*?)</span></span>', page)] == ["-float"]
+
+
 def test_a_sentence_that_a_run_printed_wraps():
     text = "ValueError: x is on cpu, and the kernel takes tensors of a GPU"
     assert '<span class="long"' in with_wrapping(f'<pre class="output"><code>{text}</code></pre>')
