@@ -55,7 +55,16 @@ class Figure:
     def styles(self) -> list[str]:
         """Return the style sheets of the figure, in order: first those of what it shares with others."""
         own = [HERE / name / "style.css" for name in self.places] + [self.folder / "style.css"]
-        return [_text(path) for path in (*self.shared("css"), *self.parts(), *own) if path.is_file()]
+        paths = (*self.shared("css"), *self.parts(), *own, *self._for_classes())
+        return [_text(path) for path in paths if path.is_file()]
+
+    def styles_for(self, page: str) -> list[str]:
+        """Return those that a page needs: ``NAME.css`` beside ``style.css`` is for classes that begin so."""
+        spare = [_text(path) for path in self._for_classes() if f'class="{path.stem}' not in page]
+        return [style for style in self.styles if style not in spare]
+
+    def _for_classes(self) -> list[Path]:
+        return [path for path in sorted(self.folder.glob("*.css")) if path.stem != "style"]
 
     @property
     def style(self) -> str:

@@ -147,7 +147,7 @@ def _show_claim(page: Page, claim: Claim, device: str, *sources: Source) -> Show
     if all(recorded for recorded, _ in fetched.values()):
         own = fetched[Source(claim.device, page.snippet(claim.of))][0] if claim.device else None
         shown, value = expressions.check(claim, own, binds, page.values.on(device))
-        text = page.values.text(claim)
+        shown, text = re.sub(r"^-(?=\.?\d)", "−", shown), page.values.text(claim)  # a minus, no hyphen
         made = [
             f"{frame.origin_of_claim(each, text)}, by {relative(source.snippet.path)}"
             for source, (each, _) in fetched.items()

@@ -13,17 +13,19 @@ import html
 import itertools
 import re
 
-FITS = 40  # columns, on a screen of 320 px
+FITS = 40  # columns in columns, on a screen of 320 px
+WRAPS = 28  # columns of code that fit a narrow one even within a list or what unfolds; a longer line may wrap
 IN = 4  # columns that what comes of a line stands further in than the line
 PRE = r'<pre(?: id="__code_\w+"| class="(?:output|jp-OutputArea-output)[^>]*)?>'  # not the code of an explorer
 SKETCH = '<div class="language-text '
 BLOCK = re.compile(rf"(?s)((?:{SKETCH}[^>]*>)?{PRE}(?:<span></span>|<nav\b.*?</nav>)*)<code([^>]*)>(.*?)</code></pre>")
-WIDE, SHRUNK = (76, 88), (93, 108)  # columns that fit in the two narrower widths of a desktop; of small letters
+WIDE, SHRUNK = 76, 93  # columns that fit in the narrower width of a desktop; of small letters
 EARLY = 20  # columns before the last one, which leave enough of a phone to wrap it in
 COLUMNS = re.compile(r"\S {2,}\S")
 NUMBER = re.compile(r" *([-−+.]?\d|-?inf|nan|$)")
 WORDS = re.compile(r"[A-Za-z]{2}.* ")
 DOT = '<span class="o">.</span>'
+SIGN = re.compile(r'<span class="o">-</span><span class="(?:nb|n|mi|mf)">[^<]*</span>')  # a difference has spaces
 BELOW = re.compile(r"\s*[\^~─-]+\s*")  # marks columns of the line above
 
 
@@ -36,20 +38,21 @@ def _wrapping(block: re.Match) -> str:
     begin, attributes, code = block.groups()
     lines = code.split("\n")
     texts = [html.unescape(re.sub(r"<[^>]+>", "", line)) for line in lines]
-    if (columns := max(map(len, texts))) <= FITS:
+    columns, typed = max(map(len, texts)), "<" in code  # in a language, which has been colored
+    if columns <= WRAPS or (columns <= FITS and (begin.startswith(SKETCH) or (not typed and in_columns(texts)))):
         return block[0]
     if begin.startswith(SKETCH):
         return f"{begin}<code{attributes}{_of_kind(['in-columns', *_wide(columns, WIDE)])}>{code}</code></pre>"
-    if "<" not in code and in_columns(texts):  # no language, which has been colored
+    if not typed and in_columns(texts):
         return f"{begin}<code{attributes}{_in_columns(texts)}</code></pre>"
     if "class=" not in begin:  # an output has the width of prose
         attributes += _of_kind(_wide(columns, WIDE))
     return f"{begin}<code{attributes}>{_joined(zip(lines, texts, strict=True))}</code></pre>"
 
 
-def _wide(columns: int, steps: tuple[int, int]) -> list[str]:
-    """Return the class of a block that is wider than prose: there are two such widths, so that blocks line up."""
-    return [] if columns <= steps[0] else ["wide-code"] if columns <= steps[1] else ["widest-code"]
+def _wide(columns: int, most: int) -> list[str]:
+    """Return the class of a block that is wider than prose: there is one such width, so that blocks line up."""
+    return ["wide-code"] if columns > most else []
 
 
 def _of_kind(kinds: list[str]) -> str:
@@ -108,15 +111,21 @@ def _last_column(text: str, spare: set[int]) -> tuple[int, int] | None:
 
 
 def _indent(text: str) -> int:
-    return len(text) - len(text.lstrip()) + IN
+    """Return where what comes of a line stands: twice as far in where a block begins, whose lines stand there, too."""
+    return len(text) - len(text.lstrip()) + IN * (2 if text.rstrip().endswith(":") else 1)
 
 
 def _joined(lines) -> str:
     """Return lines, the long ones in a span with its newline: it becomes a block, behind which no other one follows."""
     joined = ""
     for line, text in lines:
-        joined += f"{line}\n" if len(text) <= FITS else _long(line.replace(DOT, f"{DOT}<wbr>"), _indent(text))
+        joined += f"{line}\n" if len(text) <= WRAPS else _long(_breakable(line), _indent(text))
     return _end(joined)
+
+
+def _breakable(line: str) -> str:
+    """Let a line break after the dots of a name, and not between a sign and what it belongs to."""
+    return SIGN.sub(r'<span class="kept">\g<0></span>', line).replace(DOT, f"{DOT}<wbr>")
 
 
 def _long(line: str, by: int, full: int | None = None) -> str:

@@ -18,12 +18,14 @@ FAR = 1.5  # a share beyond that would press all others together: its bar ends w
 
 
 @figure(of="rows")
-def table(recording: Recording, *, name=..., share_of=None, rows=None, lines=None, spread=False):
+def table(recording: Recording, *, name=..., share_of=None, rows=None, lines=None, titles=None, spread=False):
     """``share_of`` adds each line's share of that one; ``rows`` lists x values to show, ``lines`` lines, in this order.
 
-    ``spread`` adds least and most under each median of several readings.
+    ``titles`` has other titles than the recorded ones, by line; ``spread`` adds least and most under each median of
+    several readings.
     """
-    data = recording.benchmark(name, *(lines or []), *([share_of] if share_of else []))
+    data = recording.benchmark(name, *(lines or []), *(titles or []), *([share_of] if share_of else []))
+    data = msgspec.structs.replace(data, lines={**data.lines, **(titles or {})})
     whole = data.lines[share_of] if share_of else ""
     if lines:
         data = msgspec.structs.replace(data, lines={line: data.lines[line] for line in lines})

@@ -158,7 +158,7 @@ def _listed(words: list[str]) -> str:
 def with_assets(text: str, figures: Iterable[Figure]) -> str:
     """Return a page between the styles and the scripts of its figures, each folder's once."""
     rooms = {figure.folder: figure for figure in figures}.values()
-    styles = dict.fromkeys(style for figure in rooms for style in figure.styles)
+    styles = dict.fromkeys(style for figure in rooms for style in figure.styles_for(text))
     if not rooms:
         return text
     return f"{render('styles.html', styles=styles)}{text}{render('scripts.html', script=module(rooms))}"

@@ -9,6 +9,7 @@ from figures.registry import HERE, figures
 from tests.chromium import ROOT, served
 
 ASSETS = ROOT / "theme" / "assets"
+SHEETS = ("tokens.css", "theme.css", "recording.css", "stage.css")  # the last where a page has a stage: main.html
 
 
 @contextmanager
@@ -17,7 +18,7 @@ def page_with(folder: Path, figure: str, *parts: str):
     for file in ASSETS.glob("*.css"):
         shutil.copy(file, folder)
     shutil.copytree(HERE, folder / "figures", ignore=lambda _, names: [n for n in names if n == "__pycache__"])
-    links = "".join(f'<link rel="stylesheet" href="{name}">' for name in ("tokens.css", "theme.css", "recording.css"))
+    links = "".join(f'<link rel="stylesheet" href="{name}">' for name in SHEETS)
     drawn = figures()[figure]
     (folder / "index.html").write_text(
         f"""<!doctype html><html lang="en"><head><meta charset="utf-8">

@@ -36,4 +36,11 @@ def test_the_style_of_all_explorers_comes_once_a_page_and_before_their_own():
     page = with_assets("", explorers)
     (shared,) = {each.styles[0] for each in explorers}
     assert len(explorers) > 3 and page.count(shared) == 1
-    assert all(page.index(shared) < page.index(own) for each in explorers for own in each.styles[1:])
+    assert all(page.index(shared) < page.index(own) for each in explorers for own in each.styles_for("")[1:])
+
+
+def test_a_page_brings_only_the_styles_of_what_it_shows_of_a_figure():
+    waves = figures()["waves"]
+    spare = ".waves__orders"
+    assert spare in waves.style and spare in with_assets('<div class="waves__all">', [waves])
+    assert spare not in with_assets('<waves-explorer class="waves--compact">', [waves])

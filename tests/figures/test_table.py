@@ -36,6 +36,14 @@ def test_the_unit_stands_over_the_table_where_there_is_one():
     assert "<caption>" not in shown([1.0], ylabel="") and "<small>" not in shown([1.0], ylabel="")
 
 
+def test_a_page_can_give_a_line_another_title():
+    text = shown([1.0, 0.5], titles={"b": "Two, share of the faster one"})
+    assert ">One</th>" in text and ">Two, share of the faster one</th>" in text
+    assert text.count('class="share"') == 1, "a share is a bar under its new title, too"
+    with pytest.raises(RecorderError, match="'t' has no line 'e'"):
+        shown([1.0], titles={"e": "Five"})
+
+
 def test_numbers_have_three_digits():
     assert numbers([0.0001234, 1.0, 9.996], [99.95, 12345.6, 0.0]) == [
         ["0.00012", "1.00", "10.0"], ["100", "12,346", "0"],

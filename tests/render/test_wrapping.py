@@ -7,7 +7,7 @@ import re
 import pytest
 
 from render.code import highlight_python
-from render.wrapping import FITS, with_wrapping
+from render.wrapping import FITS, WRAPS, with_wrapping
 
 LONG = "x = tl.load(x_ptr + offsets, mask=mask, other=0)  # two blanks before a comment are no columns"
 SHORT = "y = x"
@@ -28,12 +28,17 @@ def test_the_text_stays_what_it_was(code):
 def test_each_long_line_of_code_is_a_block_and_no_other_is(code):
     page = with_wrapping(highlight_python(code))
     found = re.findall(r'(?s)<span class="long"[^>]*>(.*?)(?=\n</span>|</span>\n?(?:</code>|$))', page)
-    assert [text_of(line) for line in found] == [line for line in code.split("\n") if len(line) > FITS]
+    assert [text_of(line) for line in found] == [line for line in code.split("\n") if len(line) > WRAPS]
 
 
 def test_what_comes_of_a_line_stands_further_in_than_the_line():
     indented = f"def f():\n        {LONG}"
     assert 'class="long" style="--in:12"' in with_wrapping(highlight_python(indented))
+
+
+def test_it_stands_further_in_than_the_block_that_the_line_begins():
+    begins = "    if columns > 1 and x.stride(1) != 1:"
+    assert 'class="long" style="--in:12"' in with_wrapping(highlight_python(f"{begins}\n        return"))
 
 
 def in_columns(text: str) -> tuple[str, int, int]:
@@ -60,8 +65,8 @@ def test_words_stay_two_blanks_apart():
     assert re.sub('<span class="spare"> +</span>', "", shown).splitlines()[0] == "size  of what it is"
 
 
-@pytest.mark.parametrize("columns, kind", [(76, ""), (77, "wide-code"), (88, "wide-code"), (89, "widest-code")])
-def test_code_wider_than_prose_has_one_of_two_widths(columns, kind):
+@pytest.mark.parametrize("columns, kind", [(76, ""), (77, "wide-code"), (120, "wide-code")])
+def test_code_wider_than_prose_has_the_wide_width(columns, kind):
     line = "x" * columns
     assert f"""<code{f' class="{kind}"' if kind else ""}>""" in with_wrapping(
         f"<pre><span></span><code>{line}</code></pre>"
@@ -99,6 +104,11 @@ def test_one_that_begins_far_to_the_right_does_not():
 def test_names_joined_by_dots_break_after_a_dot():
     page = with_wrapping(highlight_python(f"x = first_name.second_name.third_name  # {LONG}\ny = first.second"))
     assert page.count("<wbr>") == page.count('<span class="o">.</span><wbr>') == 2  # none in the short line
+
+
+def test_a_sign_stays_with_its_number():
+    page = with_wrapping(highlight_python(f'x = tl.where(mask, a - b, -float("inf"))  # {LONG}'))
+    assert [text_of(kept) for kept in re.findall('<span class="kept">(.*?)</span></span>', page)] == ["-float"]
 
 
 def test_a_sentence_that_a_run_printed_wraps():

@@ -65,6 +65,27 @@ def test_the_first_kernel_runs_and_a_wider_mask_shows_red(box):
     assert "offsets < n" in box.locator(".cm-content").inner_text()
 
 
+def test_what_it_did_when_it_was_recorded_stands_there_until_it_has_run(box):
+    box = box(PLAYGROUND)
+    expect(box.locator(".recording")).to_be_visible()
+    run(box)
+    expect(box.locator(".recording")).to_be_hidden()
+
+
+def test_on_a_phone_what_is_drawn_in_characters_is_seen_whole_and_lists_wrap(box):
+    page = box(PLAYGROUND).page
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.locator(".tabbed-labels label", has_text="Mandelbrot").click()
+    drawn = page.locator(".run").last
+    assert "@@@@" in run(drawn)
+    code = drawn.locator(".run__output code")
+    assert code.evaluate("code => code.offsetHeight / parseFloat(getComputedStyle(code).lineHeight)") < 20, "17 lines"
+    assert drawn.locator(".run__output").evaluate("block => block.scrollWidth <= block.clientWidth")
+    page.locator(".tabbed-labels label", has_text="Add").click()
+    run(added := page.locator(".run").first)
+    assert added.locator(".run__output .long").count() == 1, "what comes of a long line stands further in"
+
+
 def test_a_launch_is_gone_through_step_by_step_and_in_another_order(box):
     box = box(PLAYGROUND)
     run(box)

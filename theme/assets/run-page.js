@@ -211,7 +211,28 @@ export class Runner {
     this.done("Stopped.");
   }
 
+  /** Have what was printed wrap as on other pages: what is set in columns or drawn shrinks, and other lines hang. */
+  settle() {
+    const code = this.output.firstChild, lines = code.textContent.split("\n");
+    const columns = Math.max(...lines.map(({ length }) => length));
+    if (columns <= 28) return;
+    const full = lines.filter(({ length }) => length === columns).length, gaps = lines.filter((line) => /\S {2,}\S/.test(line)).length;
+    if (full > 2 || gaps > 1) {
+      code.className = "in-columns";
+      code.style.cssText = `--columns: ${columns}; --kept: ${columns}`;
+    } else {
+      code.replaceChildren(...lines.flatMap((line, i) => {
+        const end = i < lines.length - 1 ? "\n" : "";
+        if (line.length <= 28) return line + end;
+        const long = make("span", { className: "long" }, line + end);
+        long.style.setProperty("--in", line.search(/\S|$/) + 4);
+        return long;
+      }));
+    }
+  }
+
   done(says) {
+    if (!this.output.hidden) this.settle();
     clearTimeout(this.long);
     clearTimeout(this.waiting);
     running = undefined;
@@ -253,7 +274,7 @@ export class Runner {
 
   async ran({ error, troubles, more, pictures, shown, launches, order, story }, took) {
     if (error) this.say(error, "wrong");
-    if (troubles.length) this.say([...troubles, ...(more ? [`… and ${more} more`] : [])].join("\n\n"), "wrong");
+    if (troubles.length) this.say([...troubles, ...(more ? [`… and ${more} more`] : [])].join("\n\n"), "out");
     const what = launches ? `, ${launches} launch${launches > 1 ? "es" : ""}` : "";
     const how = error ? ", and raised an error" : troubles.length ? ", and went out of bounds" : "";
     const turns = this.seed === undefined ? "" : ` The programs came in the order ${order.slice(0, 8).join(", ")}${order[8] ? " …" : ""}.`;
@@ -290,7 +311,7 @@ export class Runner {
     const list = make("ul", { className: "run__stages" }, ...passed.map((name) => make("li", { textContent: `✓ ${name}` })));
     if (failed) list.append(make("li", { className: "run__failed", textContent: `✗ ${failed}` }));
     this.result.append(list);
-    if (stage) this.say(text, "wrong");
+    if (stage) this.say(text, /bounds/.test(failed) ? "out" : "wrong");
     if (svg) this.result.append(make("div", { className: "run__picture" }, drawn(svg)));
     if (!stage) {
       const said = this.say("Right.", "right");

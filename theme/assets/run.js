@@ -19,7 +19,8 @@ const receivers = [...document.querySelectorAll(".run")].map((box, number) => {
     } });
   const state = make("span", { className: "run__state", role: "status" }, "Here, in your browser. No GPU needed.");
   const go = button(box.dataset.check ? "Check" : "Run", "run", "md-button--primary");
-  box.append(make("div", { className: "run__bar" }, go, button("Edit", "open"), state));
+  const bar = make("div", { className: "run__bar" }, go, button("Edit", "open"), state);
+  box.querySelector(".highlight").after(bar); // what it did when it was recorded stands below, until it has run
   try { if (localStorage.getItem(key)) get(); } catch {}
   return async (text) => (await get()).receive(text);
 });
