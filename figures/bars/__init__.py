@@ -19,5 +19,14 @@ def bars(recording: Recording, *, name=..., line=..., rows=...):
         raise RecorderError(f"there is no row {unknown[0]!r}{nearest(unknown[0], medians)}")
     values = {label: float(medians[x][line]) for x, label in rows.items()}
     most = max(values.values())
-    shown = [(label, f"{value:.3g} {data.ylabel}", f"{100 * value / most:.2f}%") for label, value in values.items()]
+    shown = [(label, f"{said(value)} {data.ylabel}", f"{100 * value / most:.2f}%") for label, value in values.items()]
     return render("bars/template.html", bars=shown)
+
+
+def said(value: float) -> str:
+    """Write a value with three digits, or whole.
+
+    >>> said(1.2649), said(29.53), said(13232.4)
+    ('1.26', '29.5', '13,232')
+    """
+    return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"

@@ -32,7 +32,7 @@ def shares(recording: Recording, *, section=..., names=None):
     kernels = [
         {
             "name": next((called for begin, called in names.items() if name.startswith(begin)), name),
-            "time": f"{us:.0f} µs" if us >= 1 else "below 1 µs",
+            "time": f"{us:.0f} µs" if us >= 1 else "< 1 µs",
             "share": f"{us / total:.0%}",
             "width": f"{100 * us / total:.2f}%",
         }
