@@ -149,6 +149,8 @@ def sum_integers_kernel(x_ptr, out_ptr, n, scale, BLOCK: tl.constexpr):
 def sum_integers(x: Tensor, bits: int = 32) -> Tensor:
     """Add all numbers, each cut to a multiple of ``2 ** -bits``, as integers: their order doesn't matter.
 
+    What is added up, and every part of it, must stay below ``2 ** (63 - bits)``; else the sum wraps around.
+
     >>> sum_integers(torch.arange(5.0))
     tensor(10.)
     """

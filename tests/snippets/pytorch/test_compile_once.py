@@ -1,17 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
 """How often a kernel is compiled: by the ways to pass a length, and by what is found on disk."""
 
+import contextlib
 from pathlib import Path
 
 import pytest
 import torch
-from guards import environment
+from guards import Guarded, check_each_once, environment, recorded_accesses
 
 from snippets.pytorch import compile_once as snippet
 from tests.processes import run_python
 
 GPU = pytest.mark.gpu
 VERSIONS = {"n, a number": 3, "n, not specialized": 1, "N, a tl.constexpr": 100}
+
+
+@pytest.mark.parametrize("name", ["add_one_kernel", "add_one_any_kernel", "add_one_constant_kernel"])
+@pytest.mark.parametrize("n", [1, 5, 40])
+def test_one_is_added(device, name, n):
+    x, out = (Guarded((n,), torch.float32, device, before=64, after=64, fill=0xFF) for _ in range(2))
+    x.tensor.copy_(torch.randn(n))
+    with contextlib.nullcontext() if torch.cuda.is_available() else recorded_accesses() as accesses:
+        getattr(snippet, name)[(3,)](x.tensor, out.tensor, n, BLOCK=16)
+    if accesses:
+        check_each_once(accesses, "load", x=x.tensor)
+        check_each_once(accesses, "store", out=out.tensor)
+    out.check("out")
+    assert torch.equal(out.tensor, x.tensor + 1)
 
 
 def test_without_a_gpu_it_compiles_ahead_and_says_that_it_launches_none(tmp_path):
