@@ -11,10 +11,11 @@ import re
 import traceback
 import warnings
 
-from .check import FILE, check, picture, pid
+from .check import FILE, check
 from .launch import SETTINGS
 from .memory import MEMORY, Access, Launch
 from .modules import load
+from .recorded import drawn
 
 LINES = 12  # of a kernel that are drawn, at most
 PRINTED = 12  # lines that a check shows of what an exercise prints
@@ -176,7 +177,7 @@ def _drawn(launch: Launch | None) -> list[Access]:
 
 def _order(launch: Launch | None) -> list[str]:
     """Return the programs as they ran, once each."""
-    return list(dict.fromkeys(pid(access) for access in launch.accesses)) if launch else []
+    return list(dict.fromkeys(_pid(access) for access in launch.accesses)) if launch else []
 
 
 def _story(launch: Launch | None, lines: Lines) -> dict | None:
@@ -190,13 +191,19 @@ def _story(launch: Launch | None, lines: Lines) -> dict | None:
         for name, values in launch.before.items()
     ]
     steps = [
-        {"program": _number(access), "pid": pid(access), "line": lines.shown(access.line),
+        {"program": _number(access), "pid": _pid(access), "line": lines.shown(access.line),
          "here": lines.holds(access.line), "code": lines.statement(access.line), "op": access.op, "name": access.name,
          "offsets": access.offsets, "on": [int(on) for on in access.mask or [1] * len(access.offsets)],
          "outside": access.outside, "values": list(map(_shown, access.values))}
         for access in launch.accesses
     ]  # fmt: skip
     return {"tensors": tensors, "steps": steps}
+
+
+def _pid(access: Access) -> str:
+    x, y, z = access.program
+    grid = access.launch.grid
+    return str(x) if grid[1:] == (1, 1) else str((x, y) if grid[2] == 1 else (x, y, z))
 
 
 def _number(access: Access) -> int:
@@ -215,10 +222,10 @@ def _key(access: Access) -> tuple:
 def _picture(access: Access, lines: Lines, number: int) -> dict:
     from coach import svg
 
-    drawn = picture(access, access.outside[0] if access.outside else 0)
-    drawn["line"] = lines.shown(access.line)
-    return {"line": drawn["line"], "code": lines.statement(access.line) or access.name,
-            "svg": svg.launch(drawn, f"drawn-{number}")}  # fmt: skip
+    picture = drawn(access)
+    picture["line"] = lines.shown(access.line)
+    return {"line": picture["line"], "code": lines.statement(access.line) or access.name,
+            "svg": svg.launch(picture, f"drawn-{number}")}  # fmt: skip
 
 
 def _capital(text: str) -> str:

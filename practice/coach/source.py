@@ -4,12 +4,19 @@
 import ast
 import builtins
 import difflib
+import linecache
 import sys
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from . import gaps
+from .finding import Finding
+from .spec import FINISHED
+
+if TYPE_CHECKING:
+    from .exercise import Exercise
 
 LOOPS = ast.For | ast.While
 TENSORS = "torch.Tensor", "torch.empty", "torch.zeros", "torch.ones", "torch.full"
@@ -62,9 +69,23 @@ def _parsed(text: str) -> Source | None:
 def read(file: str) -> Source | None:
     """Return the file's source, or None where it cannot be read, or is no Python."""
     try:
-        return _parsed(Path(file).read_text("utf-8-sig"))
+        return _parsed(text_of(file))
     except (OSError, ValueError):
         return None
+
+
+def text_of(file: str) -> str:
+    """Return a file's text. What the site's model runs is in no file; ``linecache`` holds it, as of no time."""
+    held = linecache.cache.get(file, ())
+    if len(held) == 4 and held[1] is None:
+        return "".join(held[2])
+    return Path(file).read_text("utf-8-sig")
+
+
+def line_of(file: str, number: int) -> str:
+    """Return a line of a file, without what stands around it; "" for 0."""
+    lines = text_of(file).splitlines() if number else []
+    return lines[number - 1].strip() if 0 < number <= len(lines) else ""
 
 
 def _last(node: ast.AST) -> str:
@@ -102,6 +123,26 @@ def constants(function: ast.FunctionDef) -> list[str]:
 
 
 # What is wrong in the text alone
+
+
+def faulty(exercise: "Exercise", text: str, name: str) -> Finding | None:
+    """Return what is wrong with the text of a file before it is run, if anything is."""
+    try:
+        compile(text, name, "exec")
+    except (SyntaxError, ValueError) as error:
+        line = getattr(error, "lineno", None)
+        code = f"    {text.splitlines()[line - 1].strip()}" if line and line <= len(text.splitlines()) else ""
+        where = f" on line {line}" if line else ""
+        return Finding(
+            f"{name} is not valid Python{where}: {getattr(error, 'msg', error)}.", details=[code], stage="compiles"
+        )
+    if exercise.card.kind not in FINISHED and (left := gaps.untouched(text, exercise.skeleton)):
+        gap = left[0]
+        message = f"Gap {gap.number} is still empty, on line {gap.line}: {gap.about}"
+        return Finding(message, stage="compiles")
+    if message := returns_a_value(text):
+        return Finding(message, stage="compiles")
+    return None
 
 
 def returns_a_value(text: str) -> str:

@@ -12,14 +12,21 @@ come first: their order stands here, each rule in the module of what a mistake i
 - ``sharing``: memory that several programs, or a program twice, touch
 - ``values``: results that are known, rounded, or lack something
 - ``accesses``: what these share
+
+They need no NumPy, and of torch little more than the shapes of tensors: the site's model of both has what they ask for.
 """
 
+from __future__ import annotations
+
 import ast
+from typing import TYPE_CHECKING
 
 from ..errors import explained
-from ..record import Access, Trouble
-from ..run import Run
+from ..launch import Access, Trouble
 from . import accesses, launches, masks, names, offsets, shapes, sharing, values
+
+if TYPE_CHECKING:
+    from ..run import Run
 
 
 def about_error(message: str, file: str = "", line: int = 0, node: ast.AST | None = None) -> str:

@@ -55,7 +55,7 @@ def too_few_programs(run, name, at, got, want, owner, missed):
     if accesses.all_the_same(stores[-1]):
         return "Every program has the same offsets. Did you forget the program's number, `tl.program_id`?"
     region = stores[-1].region
-    ends = max(int(access.offsets.max()) for access in stores if access.region is region)
+    ends = max(max(access.offsets) for access in stores if access.region is region)
     if ends < region.span - 1:
         launch = stores[-1].launch
         count = f"{launch.programs} programs of this launch reach"
@@ -74,7 +74,7 @@ def wrong_step(run, name, at, got, want, owner, missed):
     if not missed or not stores:
         return None
     many = accesses.siblings(stores[0])
-    if len(many) < 2 or stores[0].offsets.size < 2:  # a lane alone is no block
+    if len(many) < 2 or len(stores[0].offsets) < 2:  # a lane alone is no block
         return None
     first, second = (many[p][0].offsets for p in sorted(many)[:2])
     if len(run.launches[-1].grid) and second[0] > first[-1] + 1 and run.launches[-1].grid[1:] == (1, 1):
@@ -89,7 +89,7 @@ def axes_of_the_grid(run, name, at, got, want, owner, missed):
     """Explain programs without an element and elements without a program, on two axes."""
     for launch in run.launches if missed else ():
         stores = [access for access in launch.accesses if access.op == "store"]
-        idle = {a.program for a in stores} - {a.program for a in stores if a.mask.any()}
+        idle = {a.program for a in stores} - {a.program for a in stores if any(a.mask)}
         if launch.grid[1] > 1 and idle:
             pid = launch.pid(min(idle))
             return (
@@ -104,12 +104,12 @@ def short_row(run, name, at, got, want, owner, missed):
     if not missed or not stores or stores[0].region.tensor.ndim != 2:
         return None
     many = accesses.siblings(stores[0])
-    if len(many) < 2 or stores[0].offsets.size < 2:  # a lane alone is no block
+    if len(many) < 2 or len(stores[0].offsets) < 2:  # a lane alone is no block
         return None
     first, second = (many[p] for p in sorted(many)[:2])
     (_, columns), (stride, _) = stores[0].region.tensor.shape, stores[0].region.tensor.stride()
-    reached = max(int(access.offsets.max()) for access in first)
-    if second[0].offsets.flat[0] == stride and reached < columns - 1:
+    reached = max(max(access.offsets) for access in first)
+    if second[0].offsets[0] == stride and reached < columns - 1:
         return (
             f"Each program begins a row, but stores {reached + 1} of its {columns} elements. Is the block as long as "
             "a row, or is there a loop along it?"
@@ -131,7 +131,7 @@ def same_loads(run, name, at, got, want, owner, missed):
     for launch in run.launches:
         for access in launch.accesses:
             region = access.region
-            unread = access.op == "load" and region.given and (region.reads[region.index >= 0] == 0).any()
+            unread = access.op == "load" and region.given and 0 in region.reads()
             if unread and accesses.all_the_same(access):
                 return (
                     f"Every program loads the same elements of {draw.name_of(access)}, on line {access.line}, and no "
