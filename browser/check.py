@@ -6,7 +6,10 @@ that is said of what is not. What only Triton's compiler or a GPU can tell, it t
 NAME``.
 """
 
+import ast
 import linecache
+import re
+import traceback
 import types
 import warnings
 
@@ -20,15 +23,14 @@ from .tensor import Tensor
 FILE = "exercise.py"
 LARGEST = 20_000  # elements of an input that Python can take its time for
 JOINED = "Triton's interpreter keeps only one of the two. `&` binds tighter than `<`: put comparisons in parentheses."
-ROUNDED = "Does it round up, with `triton.cdiv`?"
 
 
 def check(exercise, text: str) -> dict:
     """Check a text in the place of an exercise's file.
 
     Returns:
-        ``passed``, the stages that hold; ``stage``, the one that does not, or ``""``; ``text``, what is wrong; and
-        ``launch``, what ``coach.svg`` draws, or None.
+        ``passed``, the stages that hold; ``stage``, the one that does not, or ``""``; ``text``, what is wrong;
+        ``line``, where, or 0; and ``launch``, what ``coach.svg`` draws, or None.
     """
     from coach.finding import STAGES, Fault, Finding
 
@@ -44,8 +46,15 @@ def check(exercise, text: str) -> dict:
     names = [called[stage] for stage in begun]
     return {
         "passed": names, "stage": finding.stage, "failed": called.get(finding.stage, ""), "text": finding.text(),
-        "launch": finding.launch,
+        "line": line_of(finding), "launch": finding.launch,
     }  # fmt: skip
+
+
+def line_of(finding) -> int:
+    """Return the line that a finding quotes, or else names, or 0."""
+    quoted = (re.match(r" {4}(\d+): ", detail) for detail in finding.details)
+    found = next(filter(None, quoted), None) or re.search(r"\b[Ll]ine (\d+)", finding.message)
+    return int(found[1]) if found else 0
 
 
 def counted(exercise) -> str:
@@ -70,20 +79,49 @@ def _check(exercise, text: str, begin):
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         first = perform(spec, function, FILE, Case(spec.sizes[0]))
-    judge.error(first)
-    for launch in first.launches:
-        if 0 in launch.grid:
-            grid = f"({launch.grid[0]},)" if launch.grid[1:] == (1, 1) else launch.grid
-            _fail(f"The grid of {launch.kernel} is {grid}, so no program runs.", str(first.case), guess=ROUNDED)
+    if first.error is not None:
+        raise judge.Fault(_about(first))
     if deprecated := next((each for each in told if "deprecated" in str(each.message)), None):
-        _fail(f"{deprecated.message}.", details=[judge.source(FILE, deprecated.lineno)], guess=JOINED)
-    stages.check(spec, function, FILE, begin, perform, lambda size: _small(spec, size))
+        raise judge.Fault(_deprecated(deprecated))
+    kept = [first]  # which is not run again: a tuner's next config would be another one
+    once = lambda *given, **changes: kept.pop() if kept else perform(*given, **changes)
+    stages.check(spec, function, FILE, begin, once, lambda size: _small(spec, size))
 
 
-def _fail(message: str, case: str = "", **more):
-    from coach.finding import Fault, Finding
+def _about(run: Run):
+    """Explain an error as Triton's compiler would have raised it: with the code that led there, and a caret below."""
+    from coach import judge, mistakes, source
+    from coach.case import raised
+    from coach.finding import Finding
 
-    raise Fault(Finding(message, case, **more))
+    (message, line), error = raised(run.error, FILE), innermost(run.error)
+    notes = "\n".join(getattr(error, "__notes__", ()))
+    whole = f"{error} {source.line_of(FILE, line)}\n    ^\n{message if str(error) else ''}\n{notes}".rstrip("\n")
+    where = f", on line {line}:" if line else ":"
+    guess = mistakes.about_error(whole, FILE, line, _node(error))
+    return Finding(f"Your code raised {message}{where}", str(run.case), [judge.source(FILE, line)], guess=guess)
+
+
+def innermost(error: BaseException) -> BaseException:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
+def _node(error: BaseException) -> ast.AST | None:
+    """Return the piece of the file's syntax that raised an error."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == FILE]
+    place = [(f.lineno, f.colno, f.end_lineno, f.end_colno) for f in frames[-1:]]
+    nodes = ast.walk(ast.parse("".join(linecache.cache[FILE][2])))
+    ends = ("lineno", "col_offset", "end_lineno", "end_col_offset")
+    return next((node for node in nodes if [tuple(getattr(node, end, None) for end in ends)] == place), None)
+
+
+def _deprecated(told):
+    from coach import judge
+    from coach.finding import Finding
+
+    return Finding(f"{told.message}.", details=[judge.source(FILE, told.lineno)], guess=JOINED)
 
 
 def perform(spec, function, file: str, case, **changes) -> Run:

@@ -266,7 +266,8 @@ class Memory:
 def undefined(of: dtype) -> list:
     """Return values for lanes that hold nothing in particular. NaN alone would not do: a maximum drops it."""
     if of.is_floating():
-        large = {"fp16": 65504 / 4, "bf16": 2.0**127, "fp32": (2 - 2**-23) * 2.0**125, "fp64": 2.0**1022}[of.name]
+        quarter = {"fp32": (2 - 2.0**-23) * 2.0**125, "fp64": (2 - 2.0**-52) * 2.0**1021}  # of the largest
+        large = ({"fp16": 65504 / 4, "bf16": 2.0**127} | quarter)[of.name]
         return [large, -large, math.nan]
     if of.is_int() and not of.is_bool():
         return [of.high // 4, of.low // 4]

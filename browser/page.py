@@ -11,7 +11,7 @@ import re
 import traceback
 import warnings
 
-from .check import FILE, check
+from .check import FILE, check, innermost
 from .launch import SETTINGS
 from .memory import MEMORY, Access, Launch
 from .modules import load
@@ -33,15 +33,16 @@ def run(text: str, seed: int | None = None, whole: str = "", section: str = "") 
         section: Which part of it, between ``[start:section]`` and ``[end:section]``.
 
     Returns:
-        ``error``, what it raised, or ""; ``troubles``, accesses beyond a tensor; ``launches``, how many there were.
-        Of the last one: ``pictures``, each with the ``line`` of the text and an ``svg``; ``shown``, the one to see
-        first; ``order``, its programs as they ran; and ``story``, what each of them did to small tensors, or None.
+        ``error``, what it raised, or ""; ``troubles``, accesses beyond a tensor; ``line``, of the first that is wrong,
+        or 0; ``launches``, how many there were. Of the last one: ``pictures``, each with the ``line`` of the text and
+        an ``svg``; ``shown``, the one to see first; ``order``, its programs as they ran; and ``story``, what each of
+        them did to small tensors, or None.
     """
     MEMORY.reset(strict=False, record=True)
     SETTINGS.seed, SETTINGS.configs = seed, "first"
     before, after = split(whole, section) if whole else ("", "")
     lines = Lines(before + text.rstrip("\n") + "\n" + after, before.count("\n"), text.rstrip("\n").count("\n") + 1)
-    error = ""
+    error, line = "", 0
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always")
@@ -50,16 +51,18 @@ def run(text: str, seed: int | None = None, whole: str = "", section: str = "") 
             if whole:
                 examples(names, lines)
     except (Exception, SystemExit) as raised:
-        error = explained(raised, lines)
+        error, line = explained(raised, lines), next(filter(lines.holds, reversed(numbers_of(raised))), 0)
     troubles = [lines.told(_capital(str(trouble))) for trouble in MEMORY.troubles]
     launch = _launch(lines)
     accesses = _drawn(launch)
     bad = MEMORY.troubles[0].access if MEMORY.troubles else None
+    line = line or (bad.line if bad and lines.holds(bad.line) else 0)
     shown = next((i for i, each in enumerate(accesses) if bad and _key(each) == _key(bad)), len(accesses) - 1)
     pictures = [_picture(bad if i == shown and bad else each, lines, i) for i, each in enumerate(accesses)]
-    return json.dumps({"error": error, "troubles": troubles[:3], "more": max(0, len(troubles) - 3),
-                       "launches": len(MEMORY.launches), "pictures": pictures, "shown": shown,
-                       "order": _order(launch), "story": _story(launch, lines)})  # fmt: skip
+    return json.dumps({"error": error, "line": lines.shown(line), "troubles": troubles[:3],
+                       "more": max(0, len(troubles) - 3), "launches": len(MEMORY.launches),
+                       "pictures": pictures, "shown": shown, "order": _order(launch),
+                       "story": _story(launch, lines)})  # fmt: skip
 
 
 class Lines:
@@ -137,12 +140,20 @@ def check_exercise(name: str, text: str) -> str:
         with contextlib.redirect_stdout(printed):
             verdict = check(exercise, text)
     except NotImplementedError as missing:  # what inputs and references are made of
-        verdict = {"passed": [], "stage": "browser", "failed": "", "text": str(missing), "launch": None}
+        verdict = {"passed": [], "stage": "browser", "failed": "", "text": str(missing), "line": 0, "launch": None}
     first, rest = (lines := printed.getvalue().splitlines())[:PRINTED], lines[PRINTED:]
     if first:
         print("Your code prints:", *first, *["…"] * bool(rest), sep="\n")
     launch = verdict.pop("launch")
     return json.dumps(verdict | {"svg": svg.launch(launch, "checked") if launch else "", "timed": exercise.timed()})
+
+
+def numbers_of(error: BaseException) -> list[int]:
+    """Return the lines of the text that led to an error."""
+    if isinstance(error, SyntaxError) and error.filename == FILE:
+        return [error.lineno or 0]
+    frames = traceback.extract_tb(innermost(error).__traceback__)
+    return [frame.lineno for frame in frames if frame.filename == FILE]
 
 
 def explained(error: BaseException, lines: Lines) -> str:
@@ -153,10 +164,8 @@ def explained(error: BaseException, lines: Lines) -> str:
         number = error.lineno or 0
         message = f"{type(error).__name__}: {lines.told(error.msg)}, on line {lines.shown(number)}:"
         return f"{message}\n    {lines.code(number)}"
-    while error.__cause__ is not None:
-        error = error.__cause__
-    numbers = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == FILE]
-    at = [f"    {lines.shown(n)}: {lines.code(n)}" for n in numbers[-1:]]
+    error = innermost(error)
+    at = [f"    {lines.shown(n)}: {lines.code(n)}" for n in numbers_of(error)[-1:]]
     message = f"{type(error).__name__}: {lines.told(str(error))}" if str(error) else type(error).__name__
     return "\n".join([message, *at, explained(message)]).rstrip()
 

@@ -68,6 +68,7 @@ class Run:
         self.troubles: list[Trouble] = []
         self.elsewhere: list[tuple[str, int]] = []  # parameters that got a tensor without a device, and its line
         self.tf32 = 0  # the first line in which `tl.dot` rounds as a GPU does
+        self.patient = case.size not in spec.last  # for what known mistakes give: there it takes long
 
     @property
     def ops(self) -> list[tuple[str, int]]:
@@ -101,7 +102,7 @@ class Run:
         return self.known[id(storage)]
 
     def take(self, launched: list[memory.Launch]):
-        """Take over what the kernels did."""
+        """Take over what the kernels did. Of a result that none of them knew, nothing was stored."""
         for each in launched:
             for region in self.regions:
                 region.new_launch()
@@ -111,6 +112,9 @@ class Run:
             self.launches.append(launch := launch_of(each, self.region, whole=True))
             for access, seen in zip(launch.accesses, each.accesses, strict=True):
                 self._judge(access, seen.barrier)
+        for value in self.results.values():
+            if isinstance(value, Tensor) and (made := getattr(value.storage, "made", None)):
+                self.known.setdefault(id(value.storage), Region(Tensor(value.storage, *made), "the result", False))
 
     def _judge(self, access: Access, barrier: int):
         """Note what is not allowed, as ``coach.record`` does."""
@@ -172,7 +176,7 @@ def near(got, want, rtol: float, atol: float) -> bool:
 
 def launch_of(seen: memory.Launch, region: Callable[[memory.Origin], Region], whole: bool) -> Launch:
     """Return a launch as the coach has it. ``whole``: whether offsets count from a tensor's first element."""
-    names = {id(region(origin)): name for name, origin in reversed(seen.origins.items())}
+    names = {id(region(origin)): name for name, origin in seen.origins.items()}
     columns, rows, _ = seen.grid
     made = Launch(seen.kernel, seen.grid, names, seen.given, seen.constants, seen.line)
     for each in seen.accesses:

@@ -260,7 +260,7 @@ def _nobody(run: Run, region, offset: int) -> Access | None:
 
 
 def _number(value, tensor) -> str:
-    return f"{value:.6g}" if tensor.is_floating_point() else str(value)
+    return f"{value + 0.0:.6g}" if tensor.is_floating_point() else str(value)  # no minus before 0
 
 
 def properties(run: Run, again):
@@ -279,9 +279,10 @@ def honest(run: Run):
         name, line = run.ops[0]
         message = f"torch computed something: `{name}`" + (f", on line {line}:" if line else ".")
         details = [source(run.file, line)] if line else []
-        raise Fault(
-            Finding(message, details=details, guess="The kernel has to do the work here; torch may only allocate.")
-        )
+        guess = "The kernel has to do the work here; torch may only allocate."
+        if name == "clone" and run.case.layout:
+            guess = "`.contiguous()` copies the whole tensor. The kernel can read it where it lies, by its strides."
+        raise Fault(Finding(message, details=details, guess=guess))
     for name, actual in run.results.items():
         if not is_tensor(actual) or not actual.numel():
             continue
@@ -324,6 +325,7 @@ def counts(run: Run):
         raise Fault(Finding(message, str(run.case)))
     if spec.most_blocks is not None:
         _blocks(run, spec.most_blocks)
+    _dark(run)
     for launch in run.launches if spec.programs else ():
         if launch.programs != (asked := run.inputs[spec.programs]):
             message = f"{launch.kernel} is launched with {_programs(launch.programs)}, and {spec.programs} is {asked}."
@@ -341,6 +343,8 @@ def counts(run: Run):
                     guess = "Can one pass over the blocks do the work of two?"
                 raise Fault(Finding(message, str(run.case), guess=guess))
     _lanes(run)
+    if spec.lanes:
+        _lengths(run, spec.lanes)
     for name, least in spec.least_used.items() if run.case.size == spec.sizes[-1] else ():
         loads = [a for launch in run.launches for a in launch.accesses if a.op == "load" and a.region.name == name]
         fetched, needed = (sum(counted) for counted in zip(*map(sectors, loads), strict=True)) if loads else (0, 0)
@@ -361,6 +365,26 @@ def _blocks(run: Run, most: int):
                     message += f", and the launch has {_programs(launch.programs)}."
                     guess = "A GPU is fast because it runs many programs at once. Are there as many as blocks?"
                     raise Fault(Finding(message, str(run.case), [source(run.file, first.line)], guess=guess))
+
+
+def _lengths(run: Run, asked: int):
+    """Refuse blocks of another length than the exercise asks for."""
+    for access in (access for launch in run.launches for access in launch.accesses):
+        if (count := len(access.offsets)) != asked:
+            message = f"Line {access.line} {OPS[access.op]} blocks of {count} elements; they should have {asked}."
+            raise Fault(Finding(message, str(run.case), [source(run.file, access.line)]))
+
+
+def _dark(run: Run):
+    """Refuse a loop that goes on long after its elements are done."""
+    for launch in run.launches:
+        for first in {access.line: access for access in launch.accesses if access.op == "store"}.values():
+            steps = [access for many in accesses.siblings(first).values() if len(many) > 1 for access in many]
+            dark = [access for access in steps if not any(access.mask)]
+            if 4 * len(dark) > 3 * len(steps):
+                message = f"Of {len(steps)} steps that store on line {first.line}, {len(dark)} have no lane on."
+                guess = "Does the loop count elements rather than blocks, or go on after the last block?"
+                raise Fault(Finding(message, str(run.case), [source(run.file, first.line)], guess=guess))
 
 
 def _by_element(run: Run) -> Access | None:

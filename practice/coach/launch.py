@@ -115,6 +115,18 @@ def index_of(number: int, shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(reversed(at))
 
 
+def number_of(at: Sequence[int], shape: Sequence[int]) -> int:
+    """Return an element's number by its index.
+
+    >>> number_of((1, 2), (2, 5))
+    7
+    """
+    number = 0
+    for i, n in zip(at, shape, strict=True):
+        number = number * n + i
+    return number
+
+
 def offsets_of(region: Region, tensor: Any, numbers: Sequence[int]) -> list[int]:
     """Return the offsets in a region of elements of a tensor that lies there."""
     strides, shape = tensor.stride(), tensor.shape

@@ -25,6 +25,7 @@ class Run:
     results: dict[str, Any] = field(default_factory=dict)
     expected: dict[str, torch.Tensor] | None = None
     error: BaseException | None = None
+    patient = True  # whether what known mistakes give may be computed
 
     launches = property(lambda self: self.recorder.launches)
     troubles = property(lambda self: self.recorder.troubles)

@@ -4,6 +4,7 @@
 import ast
 import builtins
 import difflib
+import itertools
 import linecache
 import sys
 from collections.abc import Iterator
@@ -271,6 +272,13 @@ def call_at(source: Source, line: int, names: tuple[str, ...]) -> ast.Call | Non
     return next((call for call in calls if call.lineno <= line <= call.end_lineno), None)
 
 
+def stored_to(file: str, node: ast.AST | None, line: int) -> ast.AST | None:
+    """Return the pointer of a ``tl.store``: a node, or the one in a line."""
+    source = read(file)
+    call = node if isinstance(node, ast.Call) else call_at(source, line, ("store",)) if source and line else None
+    return call.args[0] if call is not None and _last(call) == "store" and call.args else None
+
+
 def mask_at(file: str, line: int) -> ast.AST | None:
     """Return the mask of the load or store in a line; where that is a name, its last value."""
     if (source := read(file)) is None or not (call := call_at(source, line, ("load", "store"))):
@@ -507,6 +515,32 @@ def used_by(file: str, line: int) -> set[str] | None:
             if name in inside and value is not None:
                 left += [m.id for m in ast.walk(value) if isinstance(m, ast.Name)]
     return names
+
+
+def exchanged(file: str, line: int) -> tuple[int, list[tuple[str, str]]]:
+    """Find arguments in each other's places: those with the name of another parameter, which gets something else.
+
+    Args:
+        line: A launch; or a line of a kernel, for the first of its launches that has such arguments.
+
+    Returns:
+        The line of the launch, and each such parameter with what it gets.
+    """
+    source = read(file)
+    launches = [n for n in ast.walk(source.tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Subscript)]
+    around = source.function_at(line)
+    for launch in launches:
+        kernel = next((k for k in source.kernels if k.name == _last(launch.func.value)), None)
+        if kernel is None or (kernel is not around and not launch.lineno <= line <= launch.end_lineno):
+            continue
+        places = itertools.takewhile(lambda argument: not isinstance(argument, ast.Starred), launch.args)
+        given = dict(zip(parameters(kernel), map(ast.unparse, places), strict=False))
+        known = {name.removesuffix("_ptr"): name for name in parameters(kernel)}
+        pairs = [(parameter, name) for parameter, name in given.items() if known.get(name, parameter) != parameter
+                 and given.get(known[name], name) != name]  # fmt: skip
+        if pairs:
+            return launch.lineno, pairs
+    return 0, []
 
 
 def tuned(source: Source) -> bool:

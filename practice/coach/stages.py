@@ -112,6 +112,9 @@ def check(
         judge.honest(run(case))
         judge.bounds(run(case))
         judge.values(run(case))
+    for case in layouts:
+        if not refused(spec, run(case)):
+            judge.honest(run(case))
 
     begin("speed")
     for case in cases:

@@ -4,6 +4,7 @@
 import re
 
 from .. import draw, source
+from ..launch import number_of, offsets_of
 from . import accesses
 
 
@@ -17,7 +18,8 @@ def too_few(message, file, line, node):
 
 
 def grid_of_a_launch(message, file, line, node):
-    if match := re.search(r"int\(\) argument must be .* not '(tuple|function)'", message):
+    match = re.search(r"int\(\) argument must be .* not '(tuple|function)'", message)
+    if match := match or re.search(r"'(tuple|function)' object cannot be interpreted as an integer", message):
         if name := source.grid_of(file, line):
             what = "a tuple" if match[1] == "tuple" else "a function"
             return f"Line {line} already puts `{name}` in a tuple, so the gap needs a number, not {what}."
@@ -26,6 +28,24 @@ def grid_of_a_launch(message, file, line, node):
     if "'float' object cannot be interpreted as an integer" in message and source.divides(file, line):
         return "`/` gives a float, but this has to be a whole number. Round the grid up with `triton.cdiv`."
     return None
+
+
+def exchanged(run, *given):
+    """Explain a launch with arguments in each other's places, by what the host function calls them."""
+    return next((said for launch in run.launches if (said := _exchanged(run.file, launch.line))), None)
+
+
+def exchanged_in(message, file, line, node):
+    """Explain an error in a kernel whose launch has arguments in each other's places."""
+    return _exchanged(file, line) if line and re.search(r"ptr type|invalid operands of type", message) else None
+
+
+def _exchanged(file: str, line: int) -> str | None:
+    number, pairs = source.exchanged(file, line)
+    passed = [f"`{name}` as {parameter}" for parameter, name in pairs]
+    passes = " and ".join(filter(None, [", ".join(passed[:-1]), *passed[-1:]]))
+    asks = "Are the arguments in the order of the kernel's parameters?"
+    return f"Line {number} passes {passes}. {asks}" if pairs else None
 
 
 def other_number(run, name, at, got, want, owner, missed):
@@ -67,6 +87,28 @@ def too_few_programs(run, name, at, got, want, owner, missed):
             return message + " And does the kernel count the same on each axis?"
         return message + (" And does it count tiles along both axes?" if len(stores[-1].shape) > 1 else "")
     return None
+
+
+def never_stored(run, name, at, got, want, owner, missed):
+    """Explain an element that nobody stores, where no other rule knows why."""
+    if not missed or owner is not None:
+        return None
+    region, stores = run.region_of(run.results[name]), accesses.stores_of(run)
+    if not any(access.op != "load" for launch in run.launches for access in launch.accesses):
+        return "No store was made at all. Is there a `tl.store`, and is it reached: in an `if`, or in a loop?"
+    if not (mine := [access for access in stores if access.region is region]):
+        return "The kernel stores, but not into what is returned. Does the launch pass the tensor that is returned?"
+    line = mine[-1].line
+    if not any(any(access.mask) for access in mine):
+        return f"No lane of the store on line {line} is on, in any program: what does its mask compare?"
+    (offset,) = offsets_of(region, run.results[name], [number_of(at, run.results[name].shape)])
+    if any(offset in access.offsets for access in mine):
+        return f"The mask of line {line} switches off a lane that has an element. What does it compare, and with what?"
+    first, last = min(min(a.offsets) for a in mine), max(max(a.offsets) for a in mine)
+    reach = f"The offsets on line {line} reach from {first} to {last}"
+    if not first <= offset <= last:
+        return f"{reach}. Are there enough programs, and does each one have its own block?"
+    return f"{reach}, and leave out this one. How far apart are neighboring lanes, and neighboring programs?"
 
 
 def wrong_step(run, name, at, got, want, owner, missed):

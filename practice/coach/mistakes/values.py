@@ -15,7 +15,7 @@ def known_result(run, name, at, got, want, owner, missed):
     known = run.spec.mistaken if name == "out" else {}
     if run.spec.gradients and name == f"grad of {run.spec.gradients[0]}":
         known, given = run.spec.mistaken_gradient, [gradient_like(run.expected["out"].detach()), *given]
-    for message, mistaken in known.items():
+    for message, mistaken in known.items() if run.patient else ():
         try:
             other = mistaken(*given)
             closer = alike(actual, other, 1e-3, 1e-5) and not abs(other[at].item() - got) >= abs(want - got)
