@@ -14,7 +14,7 @@ from . import draw, mistakes
 from . import source as text
 from .case import raised
 from .finding import Fault, Finding
-from .launch import Access, Launch, Trouble, index_of, is_tensor, offsets_of
+from .launch import Access, Launch, Trouble, called, index_of, is_tensor, offsets_of
 from .mistakes import accesses, masks
 
 if TYPE_CHECKING:
@@ -87,10 +87,6 @@ def shape(run: Run):
         if got.dtype != wanted.dtype:
             message = f"{what} the dtype {got.dtype}; it should be {wanted.dtype}."
             raise Fault(Finding(message, str(run.case), guess=DTYPE))
-
-
-def _called(name: str) -> str:
-    return {"out": "the result", "out[1]": "the second result", "out[2]": "the third result"}.get(name, name)
 
 
 def first_trouble(run: Run) -> Trouble | None:
@@ -212,7 +208,7 @@ def _wrong_value(run: Run, name: str, wrong: list[int]) -> Finding:
     actual, expected = run.results[name], run.expected[name]
     at = index_of(wrong[0], actual.shape)
     got, want = actual[at].item(), expected[at].item()
-    what = f"{_called(name)}[{', '.join(map(str, at))}]" if at else name
+    what = f"{called(name)}[{', '.join(map(str, at))}]" if at else name
     message = f"{what[0].upper()}{what[1:]} is {_number(got, actual)} and should be {_number(want, expected)}"
     verb = "is" if len(wrong) == 1 else "are"
     message += f"; {len(wrong)} of {actual.numel()} elements {verb} wrong." if actual.numel() > 1 else "."
@@ -299,7 +295,7 @@ def honest(run: Run):
             continue
         region = run.region_of(actual)
         if region is None or (run.spec.covers and not region.stored()):
-            message = f"No kernel stored {_called(name)}: it comes from somewhere else."
+            message = f"No kernel stored {called(name)}: it comes from somewhere else."
             raise Fault(Finding(message, str(run.case), guess="The kernel has to store what the function returns."))
         offsets, missed = offsets_of(region, actual, range(actual.numel())), {*region.missed()}
         if lost := [offset for offset in offsets if offset in missed] if run.spec.covers else []:

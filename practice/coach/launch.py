@@ -134,6 +134,11 @@ def offsets_of(region: Region, tensor: Any, numbers: Sequence[int]) -> list[int]
     return [start + sum(i * s for i, s in zip(index_of(n, shape), strides, strict=True)) for n in numbers]
 
 
+def called(name: str) -> str:
+    """Return what a sentence calls a result."""
+    return {"out": "the result", "out[1]": "the second result", "out[2]": "the third result"}.get(name, name)
+
+
 def is_tensor(value: Any) -> bool:
     return hasattr(value, "data_ptr")
 

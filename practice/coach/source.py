@@ -340,7 +340,7 @@ def makes_a_block(node: ast.AST | None) -> ast.Call | None:
     return next((call for call in calls if ast.unparse(call.func) in ("tl.zeros", "tl.full")), None)
 
 
-def _kernel_of(file: str, node: ast.AST | None) -> ast.FunctionDef | None:
+def kernel_of(file: str, node: ast.AST | None) -> ast.FunctionDef | None:
     """Return the kernel that has such a node: Triton parses a kernel alone, so the node's line is another one."""
     source = read(file) if node is not None else None
     for kernel in source.kernels if source else ():
@@ -351,7 +351,7 @@ def _kernel_of(file: str, node: ast.AST | None) -> ast.FunctionDef | None:
 
 def constants_around(file: str, node: ast.AST | None) -> str:
     """Return a sentence on the constants of the kernel that has such a node, or ""."""
-    kernel = _kernel_of(file, node)
+    kernel = kernel_of(file, node)
     known = constants(kernel) if kernel else []
     if not known:
         return ""
@@ -361,7 +361,7 @@ def constants_around(file: str, node: ast.AST | None) -> str:
 
 def not_constant(file: str, call: ast.Call | None) -> list[str]:
     """Return the names in the shape of a ``tl.zeros`` or ``tl.full`` that are no constants of its kernel."""
-    kernel = _kernel_of(file, call)
+    kernel = kernel_of(file, call)
     if kernel is None:
         return []
     shape = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "shape"), None)
@@ -526,7 +526,8 @@ def exchanged(file: str, line: int) -> tuple[int, list[tuple[str, str]]]:
     Returns:
         The line of the launch, and each such parameter with what it gets.
     """
-    source = read(file)
+    if (source := read(file)) is None:
+        return 0, []
     launches = [n for n in ast.walk(source.tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Subscript)]
     around = source.function_at(line)
     for launch in launches:

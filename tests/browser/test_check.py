@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """An exercise's check in the browser: solutions pass, and wrong ones fail where the coach's own check fails them."""
 
+import json
+import subprocess
+import sys
+
 import pytest
 from coach.exercise import exercises
 
 from browser.check import check, counted
-from tests.modeled import in_browser
+from tests.modeled import ROOT, in_browser
 
 # What the model does not see, by exercise and wrong solution.
 UNSEEN = {"softmax methods_of_torch": "it is right: the interpreter alone refuses it"}
@@ -81,3 +85,28 @@ def test_and_between_masks_is_refused_by_its_line():
     exercise, wrong = next((e, w) for e, w in WRONG if w.name == "and_of_python")
     text = " ".join(check(exercise, wrong.text)["text"].split())
     assert "use '&' or '|' instead." in text and "22: mask = (rows < n_rows) and" in text
+
+
+ALONE = """
+import sys
+sys.modules |= dict.fromkeys(["numpy", "torch", "triton"])  # which cannot be imported, then
+sys.path += sys.argv[1:]
+import browser
+browser.install()
+from browser import page
+from coach.exercise import exercises, find
+exercise = find("scale", exercises())
+wrong = {each.name: each.text for each in exercise.wrong()}
+texts = exercise.solution, wrong["no_mask"], wrong["tensors_exchanged"]
+print(*(page.check_exercise("scale", text) for text in texts), sep="\\n")
+"""
+
+
+def test_it_needs_no_numpy_and_no_torch():
+    root = str(ROOT), str(ROOT / "practice")
+    done = subprocess.run([sys.executable, "-c", ALONE, *root], capture_output=True, text=True, cwd="/", check=True)
+    right, *wrong = map(json.loads, done.stdout.splitlines())
+    assert right["text"] == "" and right["line"] == 0
+    assert [each["line"] for each in wrong] == [14, 16]
+    assert "has no mask: what switches off the lanes" in wrong[0]["text"].replace("\n", " ")
+    assert "passes `y` as x_ptr and `x` as y_ptr" in wrong[1]["text"]

@@ -4,7 +4,7 @@
 import re
 
 from .. import draw, source
-from ..launch import number_of, offsets_of
+from ..launch import called, number_of, offsets_of
 from . import accesses
 
 
@@ -37,7 +37,11 @@ def exchanged(run, *given):
 
 def exchanged_in(message, file, line, node):
     """Explain an error in a kernel whose launch has arguments in each other's places."""
-    return _exchanged(file, line) if line and re.search(r"ptr type|invalid operands of type", message) else None
+    if not re.search(r"ptr type|invalid operands of type", message):
+        return None
+    within = source.kernel_of(file, node)  # of a kernel, Triton knows no line of the file
+    line = line or (within.lineno if within else 0)
+    return _exchanged(file, line) if line else None
 
 
 def _exchanged(file: str, line: int) -> str | None:
@@ -97,7 +101,7 @@ def never_stored(run, name, at, got, want, owner, missed):
     if not any(access.op != "load" for launch in run.launches for access in launch.accesses):
         return "No store was made at all. Is there a `tl.store`, and is it reached: in an `if`, or in a loop?"
     if not (mine := [access for access in stores if access.region is region]):
-        return "The kernel stores, but not into what is returned. Does the launch pass the tensor that is returned?"
+        return f"What is stored does not go into {called(name)}. Does the launch pass it, and is there a store for it?"
     line = mine[-1].line
     if not any(any(access.mask) for access in mine):
         return f"No lane of the store on line {line} is on, in any program: what does its mask compare?"
