@@ -89,17 +89,25 @@ def _check(exercise, text: str, begin):
 
 
 def _about(run: Run):
-    """Explain an error as Triton's compiler would have raised it: with the code that led there, and a caret below."""
-    from coach import judge, mistakes, source
+    from coach import judge
     from coach.case import raised
     from coach.finding import Finding
 
-    (message, line), error = raised(run.error, FILE), innermost(run.error)
+    message, line = raised(run.error, FILE)
+    where = f", on line {line}:" if line else ":"
+    details = [judge.source(FILE, line)]
+    return Finding(f"Your code raised {message}{where}", str(run.case), details, guess=guess_at(run.error))
+
+
+def guess_at(error: BaseException) -> str:
+    """Explain an error as if Triton's compiler had raised it: with the code that led there, and a caret below."""
+    from coach import mistakes, source
+    from coach.case import raised
+
+    (message, line), error = raised(error, FILE), innermost(error)
     notes = "\n".join(getattr(error, "__notes__", ()))
     whole = f"{error} {source.line_of(FILE, line)}\n    ^\n{message if str(error) else ''}\n{notes}".rstrip("\n")
-    where = f", on line {line}:" if line else ":"
-    guess = mistakes.about_error(whole, FILE, line, _node(error))
-    return Finding(f"Your code raised {message}{where}", str(run.case), [judge.source(FILE, line)], guess=guess)
+    return mistakes.about_error(whole, FILE, line, _node(error))
 
 
 def innermost(error: BaseException) -> BaseException:

@@ -11,7 +11,7 @@ import re
 import traceback
 import warnings
 
-from .check import FILE, check, innermost
+from .check import FILE, check, guess_at, innermost
 from .launch import SETTINGS
 from .memory import MEMORY, Access, Launch
 from .modules import load
@@ -80,7 +80,7 @@ class Lines:
         return number - self.before if self.holds(number) else number
 
     def told(self, message: str) -> str:
-        return re.sub(r"\bline (\d+)", lambda found: f"line {self.shown(int(found[1]))}", message)
+        return re.sub(r"\b([Ll]ine) (\d+)", lambda found: f"{found[1]} {self.shown(int(found[2]))}", message)
 
     def code(self, number: int) -> str:
         return self.lines[number - 1].strip() if 0 < number <= len(self.lines) else ""
@@ -158,8 +158,6 @@ def numbers_of(error: BaseException) -> list[int]:
 
 def explained(error: BaseException, lines: Lines) -> str:
     """Return what was raised, with the line of the text that led there."""
-    from coach.errors import explained
-
     if isinstance(error, SyntaxError) and error.filename == FILE:
         number = error.lineno or 0
         message = f"{type(error).__name__}: {lines.told(error.msg)}, on line {lines.shown(number)}:"
@@ -167,7 +165,7 @@ def explained(error: BaseException, lines: Lines) -> str:
     error = innermost(error)
     at = [f"    {lines.shown(n)}: {lines.code(n)}" for n in numbers_of(error)[-1:]]
     message = f"{type(error).__name__}: {lines.told(str(error))}" if str(error) else type(error).__name__
-    return "\n".join([message, *at, explained(message)]).rstrip()
+    return "\n".join([message, *at, lines.told(guess_at(error))]).rstrip()
 
 
 def _launch(lines: Lines) -> Launch | None:

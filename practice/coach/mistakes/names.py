@@ -8,8 +8,8 @@ from .. import errors, source
 
 
 def function_of_torch(message, file, line, node):
-    missing = r"Unsupported function referenced|NameError\(.(torch|math|np|numpy) is|torch\.\w+ is not modeled"
-    if not re.search(missing, message):
+    library = r"NameError\(.(torch|math|np|numpy) is|\bname '(torch|math|np|numpy)' is|torch\.\w+ is not modeled"
+    if not re.search(rf"Unsupported function referenced|{library}", message):
         return None
     if (own := re.search(r"<function (\w+) at", message)) and source.defines(file, own[1]):
         return f"A kernel calls `{own[1]}`, which therefore needs `@triton.jit`, too."
@@ -38,7 +38,7 @@ def made_of_others(message, file, line, node):
 def undefined_name(message, file, line, node):
     known = r"NameError\('(\w+) is not defined|\bname '(\w+)' is not defined|cannot access local variable '(\w+)'"
     match = re.search(known, message)
-    if not match or match[1] in ("torch", "math", "np", "numpy"):
+    if not match or match[1] in ("torch", "math", "np", "numpy") or match[2] == "inf":
         return None
     return source.about_name(file, match[1] or match[2] or match[3], 0 if match[1] else line)
 
