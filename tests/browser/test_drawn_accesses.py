@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 import browser
@@ -44,8 +44,6 @@ def kernel(x_ptr, out_ptr, sums_ptr, rows, columns, stride_row, stride_column, B
 """
 CHANGES = ["x = x + 1", "x = -x", "x = tl.where(offsets % 2 == 0, x, 0)", "x = tl.cumsum(x, axis=0)",
            "x = tl.flip(x, 0)",
-           "tl.store(out_ptr + offsets, x)\n    x += tl.load(out_ptr + BLOCK - 1 - tl.arange(0, BLOCK))",
-           "tl.store(out_ptr + offsets, x)\n    tl.debug_barrier()\n    x += tl.load(out_ptr + offsets)",
            "x += tl.load(x_ptr)", "x = (x * 3) // 2 if False else x * 3"]  # fmt: skip
 ATOMICS = [
     "tl.atomic_add(sums_ptr + row, tl.sum(x, axis=0))", "tl.atomic_max(sums_ptr + offsets % 4, x, mask=mask)",
@@ -89,6 +87,19 @@ def told(trouble):
     return trouble.kind, trouble.access.line, trouble.access.program, trouble.lane, trouble.other
 
 
+TURNED = "x += tl.load(out_ptr + BLOCK - 1 - tl.arange(0, BLOCK))"  # what another lane has stored, or will store
+PLAIN = {"shift": "", "mask": "offsets < columns", "loaded": "", "stored": "", "atomic": ATOMICS[0]}
+
+
+def unordered(change):
+    return example((KERNEL.format(change=change, **PLAIN), 1, 4, 4), torch.float32, "plain", 0)
+
+
+@unordered(TURNED)
+@unordered(f"tl.store(out_ptr + offsets, x)\n    {TURNED}")
+@unordered(f"tl.store(out_ptr + offsets, x)\n    tl.debug_barrier()\n    {TURNED}")
+@unordered(f"{TURNED}\n    tl.debug_barrier()")
+@unordered(f"{TURNED}\n    x += tl.load(out_ptr + offsets)")
 @given(kernels(), st.sampled_from([torch.float32, torch.int32, torch.int64, torch.float64]),
        st.sampled_from(["plain", "turned", "apart"]), st.sampled_from([0, 0xFF]))  # fmt: skip
 @pytest.mark.filterwarnings("ignore")
