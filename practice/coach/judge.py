@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from . import draw, mistakes
 from . import source as text
 from .case import raised
+from .case import wrong_elements as wrong_elements  # which ``speed`` takes from here
 from .finding import Fault, Finding
 from .launch import Access, Launch, Trouble, called, index_of, is_tensor, offsets_of
 from .mistakes import accesses, masks
@@ -235,11 +236,6 @@ def _wrong_value(run: Run, name: str, wrong: list[int]) -> Finding:
     return with_picture(finding, load, 0) if load else finding
 
 
-def _stores(run: Run, region) -> list[Access]:
-    """Return the accesses that may store into a region, the last launch first."""
-    return [a for launch in reversed(run.launches) for a in launch.accesses if a.region is region and a.op != "load"]
-
-
 def _owner(run: Run, region, offset: int) -> Access | None:
     """Return the last access that stored the element."""
     for launch in reversed(run.launches):
@@ -252,7 +248,9 @@ def _owner(run: Run, region, offset: int) -> Access | None:
 
 def _nobody(run: Run, region, offset: int) -> Access | None:
     """Return a store that has the element on a lane that is off."""
-    return next((access for access in _stores(run, region) if offset in access.offsets), None)
+    all_of_them = (access for launch in reversed(run.launches) for access in launch.accesses)
+    stores = (access for access in all_of_them if access.region is region and access.op != "load")
+    return next((access for access in stores if offset in access.offsets), None)
 
 
 def _number(value, tensor) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from .arena import Arena, Region
-from .case import Case, call, gradient_like, make_inputs, reference
+from .case import Case, call, gradient_like, make_inputs, reference, wrong_elements
 from .record import Recorder
 from .spec import Spec
 
@@ -41,18 +41,6 @@ class Run:
         """Return the numbers of the elements of a result that are not right."""
         wrong = wrong_elements(self.results[name], self.expected[name], self.spec.rtol, self.spec.atol)
         return wrong.flatten().nonzero().flatten().tolist()
-
-
-def wrong_elements(actual: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float) -> torch.Tensor:
-    """Return which elements are off by more than ``atol + rtol · |expected|``; one NaN is as good as another."""
-    a, e = actual.detach(), expected.detach()
-    if a.device != e.device:
-        a, e = a.cpu(), e.cpu()
-    if not a.is_floating_point():
-        return a != e
-    a, e = a.double(), e.double()
-    near = (a == e) | (a.isnan() & e.isnan()) | ((a - e).abs() <= atol + rtol * e.abs())
-    return ~near
 
 
 def perform(spec: Spec, function, file: str, case: Case, **changes) -> Run:

@@ -17,7 +17,7 @@ from .arena import Arena
 from .case import Case, awkward_sizes, call, make_inputs, raised, reference
 from .finding import Fault, Finding
 from .record import Recorder
-from .run import Run, wrong_elements
+from .run import Run
 from .spec import Spec
 
 ROUNDS = 5
@@ -98,7 +98,7 @@ def compare(actual: torch.Tensor, expected: torch.Tensor, spec: Spec, case: Case
     slack = ROUNDING * torch.finfo(expected.dtype).eps if expected.is_floating_point() else 0.0
     exact = expected.dtype in (torch.float16, torch.bfloat16)  # too few digits to give any away
     rtol, atol = (spec.rtol, spec.atol) if exact else (max(spec.rtol, slack), max(spec.atol, slack))
-    wrong = wrong_elements(actual, expected, rtol, atol)
+    wrong = judge.wrong_elements(actual, expected, rtol, atol)
     if wrong.any():
         at = tuple(wrong.nonzero()[0].tolist())
         what = "element" if name == "out" else f"{name}, element"

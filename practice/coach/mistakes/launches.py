@@ -97,19 +97,20 @@ def never_stored(run, name, at, got, want, owner, missed):
     """Explain an element that nobody stores, where no other rule knows why."""
     if not missed or owner is not None:
         return None
-    region, stores = run.region_of(run.results[name]), accesses.stores_of(run)
-    if not any(access.op != "load" for launch in run.launches for access in launch.accesses):
+    if not (stores := [access for launch in run.launches for access in launch.accesses if access.op != "load"]):
         return "No store was made at all. Is there a `tl.store`, and is it reached: in an `if`, or in a loop?"
+    actual, region = run.results[name], run.region_of(run.results[name])
     if not (mine := [access for access in stores if access.region is region]):
         return f"What is stored does not go into {called(name)}. Does the launch pass it, and is there a store for it?"
-    line = mine[-1].line
     if not any(any(access.mask) for access in mine):
-        return f"No lane of the store on line {line} is on, in any program: what does its mask compare?"
-    (offset,) = offsets_of(region, run.results[name], [number_of(at, run.results[name].shape)])
-    if any(offset in access.offsets for access in mine):
-        return f"The mask of line {line} switches off a lane that has an element. What does it compare, and with what?"
+        return f"No lane of the store on line {mine[-1].line} is on, in any program: what does its mask compare?"
+    (offset,) = offsets_of(region, actual, [number_of(at, actual.shape)])
+    if off := next((access for access in mine if offset in access.offsets), None):
+        return (
+            f"The mask of line {off.line} switches off a lane that has an element. What does it compare, and with what?"
+        )
     first, last = min(min(a.offsets) for a in mine), max(max(a.offsets) for a in mine)
-    reach = f"The offsets on line {line} reach from {first} to {last}"
+    reach = f"The offsets on line {mine[-1].line} reach from {first} to {last}"
     if not first <= offset <= last:
         return f"{reach}. Are there enough programs, and does each one have its own block?"
     return f"{reach}, and leave out this one. How far apart are neighboring lanes, and neighboring programs?"
