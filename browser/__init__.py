@@ -20,6 +20,7 @@ it. What differs, and why, stands in ``coverage``. Read in this order; arrows of
 - ``autograd``: gradients, as far as ``torch.autograd.Function`` goes
 - ``functions``: what torch computes
 - ``modules``: puts all of it where imports find it, and runs files
+- ``recorded``: gives the coach what it asks of a call
 - ``check``: checks an exercise, by the coach's stages
 - ``page``: what a page's script asks for, as JSON
 - ``coverage``: what is modeled, what is not, and what differs

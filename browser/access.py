@@ -38,7 +38,7 @@ def load(pointer, mask=None, other=None, boundary_check=(), padding_option="", c
             raise ValueError("`mask` and `other` arguments cannot be specified for loading block pointers")
         return pointer.load(boundary_check, unwrap(padding_option))
     if not isinstance(pointer, tensor) or not pointer.dtype.is_ptr():
-        raise ValueError(f"Unsupported ptr type {getattr(pointer, 'type', type(pointer))!r} in `tl.load`")
+        raise ValueError(f"Unsupported ptr type {_type(pointer)} in `tl.load`")
     if mask is None and other is not None:
         raise ValueError("`other` cannot be provided without `mask`")
     if padding_option or boundary_check:
@@ -56,6 +56,10 @@ def load(pointer, mask=None, other=None, boundary_check=(), padding_option="", c
     return tensor(got, pointer.dtype.element_ty, pointer.shape)
 
 
+def _type(pointer) -> str:
+    return repr(pointer.type) if hasattr(pointer, "type") else type(pointer).__name__
+
+
 def _truth(mask: tensor) -> list:
     return mask.data if mask.dtype.is_bool() else block.cast(mask, int1).data
 
@@ -65,7 +69,7 @@ def store(pointer, value, mask=None, boundary_check=(), cache_modifier="", evict
     if isinstance(pointer, BlockPointer):
         return pointer.store(value, boundary_check)
     if not isinstance(pointer, tensor) or not pointer.dtype.is_ptr():
-        raise ValueError(f"Unsupported ptr type {getattr(pointer, 'type', type(pointer))!r} in `tl.store`")
+        raise ValueError(f"Unsupported ptr type {_type(pointer)} in `tl.store`")
     if boundary_check:
         raise ValueError("`boundary_check` argument is not supported for storing a tensor of pointers or storing a "
                          "scalar. Because the compiler does not know the boundary; please use block pointers "
@@ -232,9 +236,9 @@ class tensor_descriptor(_Tiles):
         self.shape, self.strides = ([tensor([n], int64) for n in of] for of in (self.sizes, self.steps))
 
     def _at(self, offsets):
-        offsets = [_scalar(n) for n in offsets]
         rank = len(self.block_shape)
         assert len(offsets) == rank, f"expected {rank} offsets, but got {len(offsets)}"
+        offsets = [_scalar(n) for n in offsets]
         assert offsets[-1] * self.dtype.size % 16 == 0, "block offset start must be 16-byte aligned"
         return offsets, builtins.range(rank)
 
@@ -242,8 +246,9 @@ class tensor_descriptor(_Tiles):
         return self.read(*self._at(offsets), self.padding)
 
     def store(self, offsets, value):
+        at = self._at(offsets)
         assert tuple(value.shape) == tuple(self.block_shape)
-        ptrs, mask = self.pointers(*self._at(offsets))
+        ptrs, mask = self.pointers(*at)
         store(ptrs, value, mask)
 
 

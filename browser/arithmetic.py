@@ -10,6 +10,7 @@ from itertools import repeat
 from . import block
 from .block import PropagateNan, add, broadcast, mul, negative, operands, quotients, tensor, truediv, unwrap
 from .dtypes import bfloat16, float32, float64, int1, int8, int32, int64
+from .memory import MEMORY
 
 __all__ = [
     "abs", "cdiv", "ceil", "clamp", "cos", "div_rn", "dot", "erf", "exp", "exp2", "fdiv", "floor", "fma", "log",
@@ -216,6 +217,7 @@ def dot(input, other, acc=None, input_precision=None, allow_tf32=None, max_num_i
     assert acc is None or a.dtype.is_int() or acc.dtype == out, f"acc is {acc.dtype}, and out_dtype is {out}"
     left, right = a.data, b.data
     if a.dtype == float32 and precision == "tf32":
+        MEMORY.tf32 = MEMORY.tf32 or MEMORY.line()
         left, right = map(_shortened, (left, right))
     m, k, n = *a.shape[-2:], b.shape[-1]
     products: list = []

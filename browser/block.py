@@ -335,7 +335,9 @@ def broadcast(a: tensor, b: tensor) -> tuple[tensor, tensor]:
     shape = []
     for i, (m, n) in enumerate(zip(left, right, strict=True)):
         if m != n and 1 not in (m, n):
-            raise ValueError(f"Cannot make_shape_compatible: incompatible dimensions at index {i}: {m} and {n}")
+            error = ValueError(f"Cannot make_shape_compatible: incompatible dimensions at index {i}: {m} and {n}")
+            error.add_note(f"shapes {list(a.shape)} and {list(b.shape)}")
+            raise error
         shape.append(n if m == 1 else m)
     return tuple(tensor(layout.spread(x.data, of, tuple(shape)), x.dtype, shape) for x, of in ((a, left), (b, right)))
 

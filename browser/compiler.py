@@ -207,7 +207,7 @@ def _types(names: tuple[str, ...], scope: dict) -> dict:
 def _carried(before: dict, names: tuple[str, ...], scope: dict):
     """Refuse a name whose type changed in a loop's first round, before which it had another one."""
     now = _types(names, scope)
-    for name in before.keys() & now.keys():
+    for name in (name for name in before if name in now):  # always the same one first
         assert before[name] == now[name], (
             f"Loop-carried variable {name} has initial type {before[name]} but is re-assigned to {now[name]} in loop! "
             "Please make sure that the type stays consistent."

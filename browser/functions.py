@@ -20,6 +20,7 @@ from .tensor import (
     Tensor,
     bool_,
     device_of,
+    first,
     flat,
     float32,
     float64,
@@ -81,7 +82,7 @@ def ones(*size, dtype=None):
 @creates
 def empty_strided(size, stride, *, dtype=None):
     span = 1 + builtins.sum((n - 1) * s for n, s in zip(size, stride, strict=True)) if math.prod(size) else 0
-    return fresh((span,), dtype or float32).as_strided(size, stride)
+    return first(fresh((span,), dtype or float32).storage, dtype or float32, size, stride)
 
 
 def _dense(x: Tensor):

@@ -78,6 +78,9 @@ class Kernel:
             name: unwrap(value) if name in self.constexprs else argument(value, name, launch)
             for name, value in bound.items()
         }
+        launch.given = {name: value for name, value in bound.items() if not hasattr(value, "data_ptr")}
+        of_file = self.fn.__globals__
+        launch.constants = {n: of_file[n] for n in launch.given if isinstance(of_file.get(n), int | float)}
         file, function = self.fn.__code__.co_filename, self.compiled
         for name, line in function.lost.items():
             if name in launch.origins:

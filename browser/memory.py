@@ -5,12 +5,14 @@ Between two allocations lie addresses that belong to none, so that a pointer tha
 """
 
 import math
+import operator
 import weakref
 from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from .dtypes import dtype
 
@@ -68,6 +70,10 @@ class Access:
     mask: list[bool] | None
     shape: tuple[int, ...]
     outside: list[int] = field(default_factory=list)  # active lanes that point to no element
+    origin: Origin | None = None  # from where offsets count
+    barrier: int = 0  # how many barriers came before it
+    other: bool = False  # whether lanes that are off were given a value
+    adds: bool = False  # whether an atomic operation adds
     values: list = field(default_factory=list)  # that were loaded, or stored, or are there after an atomic operation
 
 
@@ -79,6 +85,8 @@ class Launch:
     grid: tuple[int, int, int]
     line: int  # that launched it
     arguments: list[str]
+    given: dict[str, Any] = field(default_factory=dict)  # what its parameters were passed, but for tensors
+    constants: dict[str, Any] = field(default_factory=dict)  # numbers of the file that are called as parameters are
     origins: dict[str, Origin] = field(default_factory=dict)  # of its tensors, by name
     accesses: list[Access] = field(default_factory=list)
     before: dict[str, list] = field(default_factory=dict)  # what small tensors held, by name
@@ -120,6 +128,8 @@ class Memory:
         self.troubles: list[OutOfBounds] = []
         self.launch: Launch | None = None  # which is running
         self.program = (0, 0, 0)
+        self.barriers = 0  # how many were passed
+        self.tf32 = 0  # the first line in which a product is rounded as a GPU rounds it
         self.line = lambda: 0
 
     def allocate(self, data: bytearray, elements: frozenset[int] | None = None) -> Allocation:
@@ -161,12 +171,15 @@ class Memory:
         size, offsets, origin = of.size, pointers.data, pointers.dtype.origin
         if origin is None:
             first = next((a for a, on in zip(offsets, mask or [True] * len(offsets), strict=True) if on), 0)
-            allocation, start = self.find(first) or Allocation(0, bytearray()), 0
+            allocation = self.find(first) or Allocation(0, bytearray())
             if any(a % size for a, on in zip(offsets, mask or [True] * len(offsets), strict=True) if on):
                 raise ValueError(f"misaligned address: a pointer to {of} is no multiple of {size} bytes")
-            offsets = [(a - allocation.address) // size for a in offsets]
-            known = self.launch.origins.items() if self.launch else ()
-            name = next((name for name, of_it in known if of_it.allocation is allocation), "?")
+            known = [o for o in self.launch.origins.values() if o.allocation is allocation] if self.launch else []
+            name = known[0].name if known else "?"
+            same = (each for each in known if each.of.size == size)
+            origin = next(same, None) or Origin(name, allocation, 0, of, (len(allocation.data) // size,))
+            start = origin.start
+            offsets = [(a - origin.address(size)) // size for a in offsets]
         else:
             allocation, start, name = origin.allocation, origin.start, origin.name
         index = [i + start for i in offsets] if start else offsets
@@ -183,7 +196,8 @@ class Memory:
             outside = [lane for lane, i in enumerate(index) if on[lane] and i not in held]
         if self.record or outside:
             shape = tuple(pointers.shape)
-            access = Access(self.launch, self.program, op, self.line(), name, offsets, mask, shape, outside)
+            access = Access(self.launch, self.program, op, self.line(), name, offsets, mask, shape, outside, origin,
+                            self.barriers)  # fmt: skip
             if self.record and self.launch is not None:
                 self.launch.accesses.append(access)
             if outside:
@@ -213,6 +227,7 @@ class Memory:
             for turn, lane in enumerate(lane for lane, m in enumerate(mask) if not m):
                 got[lane] = strange[turn % len(strange)]
         if access:
+            access.other = other is not None
             for lane in access.outside:
                 got[lane] = of.from_bytes(bytes([self.fill]) * of.size)[0]
             access.values = got
@@ -241,6 +256,7 @@ class Memory:
             if m:
                 view[i] = of.encode(of.round([change(old, value)]))[0]
         if access:
+            access.adds = change is operator.add
             access.values = [
                 of.decode([view[i]])[0] if m else 0 for i, m in zip(index, on or [True] * len(index), strict=True)
             ]
@@ -250,7 +266,8 @@ class Memory:
 def undefined(of: dtype) -> list:
     """Return values for lanes that hold nothing in particular. NaN alone would not do: a maximum drops it."""
     if of.is_floating():
-        large = {"fp16": 65504 / 4, "bf16": 2.0**127, "fp32": (2 - 2**-23) * 2.0**125, "fp64": 2.0**1022}[of.name]
+        quarter = {"fp32": (2 - 2.0**-23) * 2.0**125, "fp64": (2 - 2.0**-52) * 2.0**1021}  # of the largest
+        large = ({"fp16": 65504 / 4, "bf16": 2.0**127} | quarter)[of.name]
         return [large, -large, math.nan]
     if of.is_int() and not of.is_bool():
         return [of.high // 4, of.low // 4]

@@ -11,10 +11,11 @@ import re
 import traceback
 import warnings
 
-from .check import FILE, check, picture, pid
+from .check import FILE, check, guess_at, innermost
 from .launch import SETTINGS
 from .memory import MEMORY, Access, Launch
 from .modules import load
+from .recorded import drawn
 
 LINES = 12  # of a kernel that are drawn, at most
 PRINTED = 12  # lines that a check shows of what an exercise prints
@@ -32,15 +33,16 @@ def run(text: str, seed: int | None = None, whole: str = "", section: str = "") 
         section: Which part of it, between ``[start:section]`` and ``[end:section]``.
 
     Returns:
-        ``error``, what it raised, or ""; ``troubles``, accesses beyond a tensor; ``launches``, how many there were.
-        Of the last one: ``pictures``, each with the ``line`` of the text and an ``svg``; ``shown``, the one to see
-        first; ``order``, its programs as they ran; and ``story``, what each of them did to small tensors, or None.
+        ``error``, what it raised, or ""; ``troubles``, accesses beyond a tensor; ``line``, of the first that is wrong,
+        or 0; ``launches``, how many there were. Of the last one: ``pictures``, each with the ``line`` of the text and
+        an ``svg``; ``shown``, the one to see first; ``order``, its programs as they ran; and ``story``, what each of
+        them did to small tensors, or None.
     """
     MEMORY.reset(strict=False, record=True)
     SETTINGS.seed, SETTINGS.configs = seed, "first"
     before, after = split(whole, section) if whole else ("", "")
     lines = Lines(before + text.rstrip("\n") + "\n" + after, before.count("\n"), text.rstrip("\n").count("\n") + 1)
-    error = ""
+    error, line = "", 0
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always")
@@ -49,16 +51,18 @@ def run(text: str, seed: int | None = None, whole: str = "", section: str = "") 
             if whole:
                 examples(names, lines)
     except (Exception, SystemExit) as raised:
-        error = explained(raised, lines)
+        error, line = explained(raised, lines), next(filter(lines.holds, reversed(numbers_of(raised))), 0)
     troubles = [lines.told(_capital(str(trouble))) for trouble in MEMORY.troubles]
     launch = _launch(lines)
     accesses = _drawn(launch)
     bad = MEMORY.troubles[0].access if MEMORY.troubles else None
+    line = line or (bad.line if bad and lines.holds(bad.line) else 0)
     shown = next((i for i, each in enumerate(accesses) if bad and _key(each) == _key(bad)), len(accesses) - 1)
     pictures = [_picture(bad if i == shown and bad else each, lines, i) for i, each in enumerate(accesses)]
-    return json.dumps({"error": error, "troubles": troubles[:3], "more": max(0, len(troubles) - 3),
-                       "launches": len(MEMORY.launches), "pictures": pictures, "shown": shown,
-                       "order": _order(launch), "story": _story(launch, lines)})  # fmt: skip
+    return json.dumps({"error": error, "line": lines.shown(line), "troubles": troubles[:3],
+                       "more": max(0, len(troubles) - 3), "launches": len(MEMORY.launches),
+                       "pictures": pictures, "shown": shown, "order": _order(launch),
+                       "story": _story(launch, lines)})  # fmt: skip
 
 
 class Lines:
@@ -76,7 +80,7 @@ class Lines:
         return number - self.before if self.holds(number) else number
 
     def told(self, message: str) -> str:
-        return re.sub(r"\bline (\d+)", lambda found: f"line {self.shown(int(found[1]))}", message)
+        return re.sub(r"\b([Ll]ine) (\d+)", lambda found: f"{found[1]} {self.shown(int(found[2]))}", message)
 
     def code(self, number: int) -> str:
         return self.lines[number - 1].strip() if 0 < number <= len(self.lines) else ""
@@ -136,7 +140,7 @@ def check_exercise(name: str, text: str) -> str:
         with contextlib.redirect_stdout(printed):
             verdict = check(exercise, text)
     except NotImplementedError as missing:  # what inputs and references are made of
-        verdict = {"passed": [], "stage": "browser", "failed": "", "text": str(missing), "launch": None}
+        verdict = {"passed": [], "stage": "browser", "failed": "", "text": str(missing), "line": 0, "launch": None}
     first, rest = (lines := printed.getvalue().splitlines())[:PRINTED], lines[PRINTED:]
     if first:
         print("Your code prints:", *first, *["…"] * bool(rest), sep="\n")
@@ -144,20 +148,24 @@ def check_exercise(name: str, text: str) -> str:
     return json.dumps(verdict | {"svg": svg.launch(launch, "checked") if launch else "", "timed": exercise.timed()})
 
 
+def numbers_of(error: BaseException) -> list[int]:
+    """Return the lines of the text that led to an error."""
+    if isinstance(error, SyntaxError) and error.filename == FILE:
+        return [error.lineno or 0]
+    frames = traceback.extract_tb(innermost(error).__traceback__)
+    return [frame.lineno for frame in frames if frame.filename == FILE]
+
+
 def explained(error: BaseException, lines: Lines) -> str:
     """Return what was raised, with the line of the text that led there."""
-    from coach.errors import explained
-
     if isinstance(error, SyntaxError) and error.filename == FILE:
         number = error.lineno or 0
         message = f"{type(error).__name__}: {lines.told(error.msg)}, on line {lines.shown(number)}:"
         return f"{message}\n    {lines.code(number)}"
-    while error.__cause__ is not None:
-        error = error.__cause__
-    numbers = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == FILE]
-    at = [f"    {lines.shown(n)}: {lines.code(n)}" for n in numbers[-1:]]
+    error = innermost(error)
+    at = [f"    {lines.shown(n)}: {lines.code(n)}" for n in numbers_of(error)[-1:]]
     message = f"{type(error).__name__}: {lines.told(str(error))}" if str(error) else type(error).__name__
-    return "\n".join([message, *at, explained(message)]).rstrip()
+    return "\n".join([message, *at, lines.told(guess_at(error))]).rstrip()
 
 
 def _launch(lines: Lines) -> Launch | None:
@@ -176,7 +184,7 @@ def _drawn(launch: Launch | None) -> list[Access]:
 
 def _order(launch: Launch | None) -> list[str]:
     """Return the programs as they ran, once each."""
-    return list(dict.fromkeys(pid(access) for access in launch.accesses)) if launch else []
+    return list(dict.fromkeys(_pid(access) for access in launch.accesses)) if launch else []
 
 
 def _story(launch: Launch | None, lines: Lines) -> dict | None:
@@ -190,13 +198,19 @@ def _story(launch: Launch | None, lines: Lines) -> dict | None:
         for name, values in launch.before.items()
     ]
     steps = [
-        {"program": _number(access), "pid": pid(access), "line": lines.shown(access.line),
+        {"program": _number(access), "pid": _pid(access), "line": lines.shown(access.line),
          "here": lines.holds(access.line), "code": lines.statement(access.line), "op": access.op, "name": access.name,
          "offsets": access.offsets, "on": [int(on) for on in access.mask or [1] * len(access.offsets)],
          "outside": access.outside, "values": list(map(_shown, access.values))}
         for access in launch.accesses
     ]  # fmt: skip
     return {"tensors": tensors, "steps": steps}
+
+
+def _pid(access: Access) -> str:
+    x, y, z = access.program
+    grid = access.launch.grid
+    return str(x) if grid[1:] == (1, 1) else str((x, y) if grid[2] == 1 else (x, y, z))
 
 
 def _number(access: Access) -> int:
@@ -215,10 +229,10 @@ def _key(access: Access) -> tuple:
 def _picture(access: Access, lines: Lines, number: int) -> dict:
     from coach import svg
 
-    drawn = picture(access, access.outside[0] if access.outside else 0)
-    drawn["line"] = lines.shown(access.line)
-    return {"line": drawn["line"], "code": lines.statement(access.line) or access.name,
-            "svg": svg.launch(drawn, f"drawn-{number}")}  # fmt: skip
+    picture = drawn(access)
+    picture["line"] = lines.shown(access.line)
+    return {"line": picture["line"], "code": lines.statement(access.line) or access.name,
+            "svg": svg.launch(picture, f"drawn-{number}")}  # fmt: skip
 
 
 def _capital(text: str) -> str:

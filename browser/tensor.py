@@ -450,8 +450,7 @@ def filled_in(shape, count: int) -> tuple[int, ...]:
 
 def made(values: list, dtype: torch_dtype, shape) -> Tensor:
     """Return a new, contiguous tensor with these numbers, which are of its dtype."""
-    storage = MEMORY.allocate(bytearray(dtype.of.to_bytes(values)))
-    return Tensor(storage, dtype, shape, strides_of(tuple(shape)))
+    return first(MEMORY.allocate(bytearray(dtype.of.to_bytes(values))), dtype, shape, strides_of(tuple(shape)))
 
 
 def fresh(shape, dtype: torch_dtype, strides=None) -> Tensor:
@@ -459,7 +458,13 @@ def fresh(shape, dtype: torch_dtype, strides=None) -> Tensor:
     shape = tuple(as_int(n) for n in shape)
     count = math.prod(shape)
     fill = MEMORY.fresh if dtype is not bool_ else lambda size: MEMORY.allocate(bytearray(size))
-    return Tensor(fill(count * dtype.itemsize), dtype, shape, strides or strides_of(shape))
+    return first(fill(count * dtype.itemsize), dtype, shape, strides or strides_of(shape))
+
+
+def first(storage: Allocation, dtype: torch_dtype, shape, strides) -> Tensor:
+    """Return the tensor for which memory was allocated. The memory keeps how it lies there, views aside."""
+    storage.made = dtype, tuple(shape), tuple(strides)
+    return Tensor(storage, *storage.made)
 
 
 def tensor(data, *, dtype=None) -> Tensor:

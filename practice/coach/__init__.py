@@ -8,8 +8,9 @@ Read in this order; arrows of import run upward:
 - ``gaps``: finds, empties and compares the gaps of a file
 - ``exercise``: a folder in ``exercises/``: its card, files and wrong solutions; needs no torch
 - ``finding``: what is wrong, and its message
+- ``launch``: what is recorded of a call: launches, accesses, memory; needs neither torch nor NumPy
 - ``arena``: memory with guard zones, and which element an address is
-- ``record``: what a call did: launches, each program's accesses, calls of torch
+- ``record``: records what a call does in Triton's interpreter, and what it has torch do
 - ``case``: with what the reader's function is called: sizes, strides, seed and fill of memory; and what it should give
 - ``run``: one call of it, recorded
 - ``draw``: a launch as text: programs × lanes
@@ -17,7 +18,7 @@ Read in this order; arrows of import run upward:
 - ``errors``: what the text of an error probably means
 - ``mistakes/``: what is probably wrong, where it is a known mistake; a module for what each is about
 - ``judge``: what of a run is wrong: shape, bounds, values, honesty, counts
-- ``stages``: the checks in their order, in the interpreter
+- ``stages``: the checks in their order, in the interpreter or in the site's model of it
 - ``compiled``: the first check: each launch compiles for a GPU that need not be there
 - ``speed``: the last check: on a GPU, the values again, and the time
 - ``child``: the process in which the reader's code runs, so that nothing it does hurts the coach

@@ -12,7 +12,7 @@ GUARD = 1 << 16  # bytes on either side
 
 
 class Region:
-    """One tensor in its buffer, and what kernels did to its elements. An offset counts from the tensor's first."""
+    """One tensor in its buffer, and what kernels did to its elements, as ``launch.Region`` says."""
 
     def __init__(self, tensor: torch.Tensor, fill: int, name: str, given: bool):
         size = tensor.itemsize
@@ -30,7 +30,7 @@ class Region:
             offsets += (stride * np.arange(n)).reshape([-1 if i == axis else 1 for i in range(tensor.ndim)])
         self.index[offsets.ravel()] = np.arange(offsets.size)
         self.covered = np.zeros(self.span, bool)  # whether a kernel stored it
-        self.reads = np.zeros(self.span, np.int64)
+        self.read = np.zeros(self.span, np.int64)  # how often
         self.shadow = np.zeros(self.span * size, np.uint8).reshape(self.span, size)  # what kernels stored last
         self.new_launch()
 
@@ -53,6 +53,26 @@ class Region:
         """Return which addresses lie in the buffer, guard zones included, so that touching them does no harm."""
         inside = addresses.astype(np.int64) - self.buffer.data_ptr()
         return (inside >= 0) & (inside <= len(self.buffer) - self.size)
+
+    def element(self, offset: int) -> int:
+        return int(self.index[offset])
+
+    def storer(self, offset: int) -> int:
+        return int(self.stored_by[offset])
+
+    def stored(self) -> bool:
+        return bool(self.covered.any())
+
+    def missed(self) -> list[int]:
+        return np.flatnonzero(~self.covered & (self.index >= 0)).tolist()
+
+    def reads(self) -> list[int]:
+        there = self.index >= 0
+        return self.read[there][np.argsort(self.index[there])].tolist()
+
+    def altered(self, offsets: list[int]) -> bool:
+        done = np.array(offsets, np.int64)[self.covered[offsets]]
+        return bool((self.memory()[done] != self.shadow[done]).any())
 
     def memory(self) -> np.ndarray:
         """Return the bytes, a row an element."""

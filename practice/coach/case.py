@@ -113,6 +113,18 @@ def reference(spec: Spec, inputs: dict[str, Any]) -> dict[str, torch.Tensor] | N
     return call(spec, lambda *args: spec.reference(*args), fresh)
 
 
+def wrong_elements(actual: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float) -> torch.Tensor:
+    """Return which elements are off by more than ``atol + rtol · |expected|``; one NaN is as good as another."""
+    a, e = actual.detach(), expected.detach()
+    if a.device != e.device:
+        a, e = a.cpu(), e.cpu()
+    if not a.is_floating_point():
+        return a != e
+    a, e = a.double(), e.double()
+    near = (a == e) | (a.isnan() & e.isnan()) | ((a - e).abs() <= atol + rtol * e.abs())
+    return ~near
+
+
 def raised(error: BaseException, file: str) -> tuple[str, int]:
     """Return the error that the reader's code raised, in words, and the line of the file in which (0: none)."""
     line, chain = 0, error

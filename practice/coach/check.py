@@ -11,11 +11,10 @@ import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import gaps, source
+from . import source
 from .child import KEPT
 from .exercise import PRACTICE, Exercise, PracticeError
 from .finding import STAGES, Finding
-from .spec import FINISHED
 
 TASKS = ("compile", "interpret", "gpu")  # of a check; "values" and "speed" are the halves of the last
 START_S = 300  # what importing torch may take, from a slow disk
@@ -187,23 +186,7 @@ def _cut(printed: bytes) -> str:
 
 def before(exercise: Exercise, path: Path) -> Finding | None:
     """Check what needs no process: the file is there, is Python, and has its gaps filled."""
-    text = read(path)
-    try:
-        compile(text, str(path), "exec")
-    except (SyntaxError, ValueError) as error:
-        line = getattr(error, "lineno", None)
-        code = f"    {text.splitlines()[line - 1].strip()}" if line and line <= len(text.splitlines()) else ""
-        where = f" on line {line}" if line else ""
-        return Finding(
-            f"{path.name} is not valid Python{where}: {getattr(error, 'msg', error)}.", details=[code], stage="compiles"
-        )
-    if exercise.card.kind not in FINISHED and (left := gaps.untouched(text, exercise.skeleton)):
-        gap = left[0]
-        message = f"Gap {gap.number} is still empty, on line {gap.line}: {gap.about}"
-        return Finding(message, stage="compiles")
-    if message := source.returns_a_value(text):
-        return Finding(message, stage="compiles")
-    return None
+    return source.faulty(exercise, read(path), path.name)
 
 
 def read(path: Path) -> str:

@@ -134,6 +134,7 @@ def work(request: dict):
     from . import case, compiled, speed, stages
     from .exercise import Exercise, load
     from .finding import Fault, Finding
+    from .run import perform
 
     stage, notes, finding = "compiles", [], None
     path = request["file"]
@@ -158,7 +159,7 @@ def work(request: dict):
             else:
                 notes.append("Left out: this Triton cannot compile for an NVIDIA GPU.")
         elif request["task"] == "interpret":
-            stages.check(spec, function, path, begin)
+            stages.check(spec, function, path, begin, perform)
         else:  # on a GPU: "values", "speed" or, as "gpu", both
             begin("speed")
             checks = {"gpu": speed.check, "values": speed.check_values, "speed": speed.check_speed}

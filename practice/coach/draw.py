@@ -1,14 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draw a launch as text: a row a program, a character a lane; and elements, each with the program that stored it."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from .finding import WIDTH
-
-if TYPE_CHECKING:  # at run time that would import torch, for which who asks for a list should not wait
-    from .record import Access, Launch
+from .launch import Access, Launch
 
 ON, OFF, WRONG, MISSED, OUTSIDE = "■", "·", "✗", "○", "!"
 LEGEND = {
@@ -25,7 +19,7 @@ OWNERS = "0123456789abcdefghijklmnopqrstuvwxyz"
 def states(access: Access, wrong: set[int], missed: set[int]) -> list[str]:
     """Return the state of each lane; ``wrong`` and ``missed`` are offsets."""
     signs = []
-    for offset, on, inside in zip(access.offsets.tolist(), access.mask, access.inside, strict=True):
+    for offset, on, inside in zip(access.offsets, access.mask, access.inside, strict=True):
         if on:
             signs.append(OUTSIDE if not inside else WRONG if offset in wrong else ON)
         else:
@@ -46,7 +40,7 @@ def picture(launch: Launch, chosen: dict[int, Access], focus: Access, lane: int,
         "focus": [focus.program, lane],
         "programs": [
             {"program": p, "pid": list(launch.pid(p)), "lanes": "".join(states(chosen[p], wrong, missed)),
-             "offsets": chosen[p].offsets.tolist()}
+             "offsets": list(chosen[p].offsets)}
             for p in _near(focus.program, launch.programs) if p in chosen
         ],
     }  # fmt: skip
@@ -114,8 +108,8 @@ def owners(access: Access, focus: int) -> list[str]:
     region, launch = access.region, access.launch
     if launch.programs > len(OWNERS) or not region.span:
         return []
-    sign = lambda offset: "_" if region.stored_by[offset] < 0 else OWNERS[region.stored_by[offset]]
-    at = [offset for offset in range(region.span) if region.index[offset] >= 0]
+    sign = lambda offset: "_" if region.storer(offset) < 0 else OWNERS[region.storer(offset)]
+    at = [offset for offset in range(region.span) if region.element(offset) >= 0]
     here = at.index(focus) if focus in at else 0
     first = max(0, min(here - 28, len(at) - 56))
     shown = at[first : first + 56]

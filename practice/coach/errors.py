@@ -34,8 +34,8 @@ ERRORS = {
     r"triton\.language' has no attribute": "`tl` has no such function. Can you build it from others? A mean is a sum "
     'divided by the number of elements; infinity is `float("inf")`.',
     r"tensor_descriptor_base\.|\.store\(.*\n\s*\^\s*\n.*has no len|tl\.load\(.*\n\s*\^\s*\n.*core\.tuple|"
-    r"'tensor_descriptor' object": "A descriptor has two methods of its own, which take the first row and column "
-    "together: `x.load([row, column])` and `out.store([row, column], tile)`.",
+    r"'tensor_descriptor' object|ptr type tensor_descriptor": "A descriptor has two methods of its own, which take the "
+    "first row and column together: `x.load([row, column])` and `out.store([row, column], tile)`.",
     r"TensorDescriptor\.__init__": "Is it `TensorDescriptor.from_tensor(tensor, shape of a tile)`? It reads everything "
     "else from the tensor.",
     r"'tensor' object has no attribute": "A block has few of torch's methods, among them `.to(dtype)` and `.T`. "
@@ -67,9 +67,10 @@ ERRORS = {
     r"is not defined\. Did you mean": "",
     r"NameError|is not defined": "Is this name defined in your file, with the same spelling? Whatever you copy from "
     "another file needs its helpers, too. And what only an `if` defines is unknown after it.",
+    r"invalid axis|axis 1 out of bounds for shape \[\d+\]": "A one-dimensional block has only axis 0. In one of rows "
+    "and columns, axis 1 runs along a row.",
     r"axis \S+ out of bounds for shape": "The second argument is the axis along which one block is reduced. The larger "
     "of two is `tl.maximum(a, b)`.",
-    r"invalid axis": "A one-dimensional block has only axis 0. In one of rows and columns, axis 1 runs along a row.",
     r"(?s)triton\.(cdiv|next_power_of_2)\([^\n]*\n\s*\^\s*\n.*Did you forget": "In a kernel it is `tl.cdiv`; "
     "`triton.cdiv` is for the launch.",
     r"unsupported tensor index: .* of pointer": "A pointer has no elements in brackets. Read from memory by "
@@ -149,8 +150,8 @@ ERRORS = {
     "added to it?",
     r"simultaneous multiple comparison": "`&` binds tighter than `<`: put each comparison in parentheses, "
     "`(0 <= x) & (x < n)`.",
-    r"(?s)^ .*tl\.dot\([^\n]*\n\s*\^$": "`tl.dot` returns float32. Does the accumulator have the shape of the "
-    "product, and is it float32?",
+    r"(?s)^ .*tl\.dot\([^\n]*\n\s*\^$|acc is \w+, and out_dtype is \w+": "`tl.dot` returns float32. Does "
+    "the accumulator have the shape of the product, and is it float32?",
     r"block offset start must be 16-byte aligned": "A descriptor takes a tile's first row and column, in elements. Is "
     "the tile's number multiplied by its size?",
     r"(?s)^ .*\.store\(\[[^\n]*\n\s*\^$": "A descriptor stores tiles of a single shape. Is the tile "

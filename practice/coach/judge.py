@@ -1,17 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Judge a run. Each function raises :class:`Fault` with the first thing that is wrong, if anything is."""
+"""Judge a run. Each function raises :class:`Fault` with the first thing that is wrong, if anything is.
 
-import numpy as np
-import torch
+A run is ``run.Run``, or that of the site's model, which says the same of a call; so this needs no torch and no NumPy.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from statistics import median
+from typing import TYPE_CHECKING
 
 from . import draw, mistakes
+from . import source as text
 from .case import raised
+from .case import wrong_elements as wrong_elements  # which ``speed`` takes from here
 from .finding import Fault, Finding
+from .launch import Access, Launch, Trouble, called, index_of, is_tensor, offsets_of
 from .mistakes import accesses, masks
-from .record import Access, Launch, Trouble
-from .run import Run
+
+if TYPE_CHECKING:
+    from .run import Run
 
 OPS = {"load": "reads", "store": "writes", "atomic": "changes"}
+DTYPE = "Which dtype does the line that allocates the result ask for?"
 
 
 def error(run: Run):
@@ -30,19 +41,16 @@ def error(run: Run):
 
 def source(file: str, line: int) -> str:
     """Return a line of the reader's file, indented, with its number."""
-    if not line:
-        return ""
-    with open(file, encoding="utf-8-sig") as text:
-        return f"    {line}: {text.read().splitlines()[line - 1].strip()}"
+    return f"    {line}: {code}" if (code := text.line_of(file, line)) else ""
 
 
 def shape(run: Run):
     """Check number, type, shape and dtype of the results, and the device of what kernels are given."""
     error(run)
-    for parameter, line in run.recorder.elsewhere:
+    for parameter, line in run.elsewhere:
         message = f"{parameter} is allocated without `device=`, on line {line}. With a GPU, it would be in the CPU's "
         message += "memory, which no kernel can reach."
-        beside = next(name for name, value in run.inputs.items() if isinstance(value, torch.Tensor))
+        beside = next(name for name, value in run.inputs.items() if is_tensor(value))
         raise Fault(
             Finding(
                 message,
@@ -72,27 +80,19 @@ def shape(run: Run):
             raise Fault(
                 Finding(f"{part[0].upper()}{part[1:]} is None.", str(run.case), guess="Does `backward` return it?")
             )
-        if not isinstance(got, torch.Tensor):
+        if not is_tensor(got):
             raise Fault(Finding(f"{what} a {type(got).__name__}, and should be a tensor.", str(run.case)))
         if got.shape != wanted.shape:
             message = f"{what} the shape {tuple(got.shape)}; it should be {tuple(wanted.shape)}."
             raise Fault(Finding(message, str(run.case)))
         if got.dtype != wanted.dtype:
             message = f"{what} the dtype {got.dtype}; it should be {wanted.dtype}."
-            raise Fault(Finding(message, str(run.case), guess=_dtype(run, got)))
-
-
-def _called(name: str) -> str:
-    return {"out": "the result", "out[1]": "the second result", "out[2]": "the third result"}.get(name, name)
-
-
-def _dtype(run, got) -> str:
-    return "Which dtype does the line that allocates the result ask for?"
+            raise Fault(Finding(message, str(run.case), guess=DTYPE))
 
 
 def first_trouble(run: Run) -> Trouble | None:
     """Return the worst access that is not allowed, if there is one."""
-    troubles = [t for t in run.recorder.troubles if not (t.kind == "twice" and run.spec.twice)]
+    troubles = [t for t in run.troubles if not (t.kind == "twice" and run.spec.twice)]
     order = {"outside": 0, "input": 1, "race": 2, "twice": 3, "unordered": 4}
     return min(troubles, key=lambda t: order[t.kind], default=None)
 
@@ -103,9 +103,9 @@ def bounds(run: Run):
     if (trouble := first_trouble(run)) is None:
         return
     access, lane = trouble.access, trouble.lane
-    tensor, offset = draw.name_of(access), int(access.offsets[lane])
+    tensor, offset = draw.name_of(access), access.offsets[lane]
     who, does = f"Program {_pid(access.pid)}", OPS[access.op]
-    size = int((access.region.index >= 0).sum())
+    size = access.region.tensor.numel()
     match trouble.kind:
         case "outside":
             message = f"{who} {does} {tensor} at offset {offset}, {_where(access, offset, size)}"
@@ -156,8 +156,8 @@ def _pid(pid) -> str:
 
 
 def _element(access: Access, offset: int) -> str:
-    at = np.unravel_index(int(access.region.index[offset]), access.region.tensor.shape)
-    return f"[{', '.join(map(str, map(int, at)))}]"
+    at = index_of(access.region.element(offset), access.region.tensor.shape)
+    return f"[{', '.join(map(str, at))}]"
 
 
 def with_picture(finding: Finding, access: Access, lane: int, wrong=(), missed=(), owner_of=None) -> Finding:
@@ -177,12 +177,12 @@ def ordered(run: Run):
         adders: dict[tuple[int, int], dict[int, Access]] = {}  # by region and offset, of each program the first
         for access in launch.accesses:
             if access.adds and access.region.tensor.is_floating_point():
-                offsets, lanes = np.unique(access.offsets[access.mask & access.inside], return_counts=True)
-                for offset in offsets.tolist():
+                lanes = Counter(sorted(access.touched()))
+                for offset in lanes:
                     adders.setdefault((id(access.region), offset), {}).setdefault(access.program, access)
-                if (lanes > 1).any():
-                    who = f"{lanes.max()} lanes of program {_pid(access.pid)}"
-                    raise Fault(_unordered(run, access, int(offsets[lanes.argmax()]), who))
+                offset, most = max(lanes.items(), key=lambda each: each[1], default=(0, 0))
+                if most > 1:
+                    raise Fault(_unordered(run, access, offset, f"{most} lanes of program {_pid(access.pid)}"))
         for (_, offset), adds in adders.items():
             if len(adds) > 1:
                 raise Fault(_unordered(run, next(iter(adds.values())), offset, f"{len(adds)} programs"))
@@ -193,91 +193,68 @@ def _unordered(run: Run, access: Access, offset: int, who: str) -> Finding:
     message = f"Line {access.line}: {who} add to {draw.name_of(access)}{_element(access, offset)}. "
     message += f"Their order is not promised, so the {dtype} sum may differ from run to run."
     finding = Finding(message, str(run.case), [source(run.file, access.line)], guess=run.spec.ordered)
-    return with_picture(finding, access, int(np.flatnonzero(access.mask)[0]), {offset})
+    return with_picture(finding, access, access.on()[0], {offset})
 
 
 def values(run: Run):
     """Check every element of every result, whose number, shapes and dtypes may depend on the case, too."""
     shape(run)
-    for name, expected in (run.expected or {}).items():
-        actual = run.results[name]
-        wrong = wrong_elements(actual, expected, run.spec.rtol, run.spec.atol)
-        if wrong.any():
-            raise Fault(_wrong_value(run, name, actual, expected, wrong))
+    for name in run.expected or {}:
+        if wrong := run.wrong(name):
+            raise Fault(_wrong_value(run, name, wrong))
 
 
-def wrong_elements(actual: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float) -> torch.Tensor:
-    """Return which elements are off by more than ``atol + rtol · |expected|``; one NaN is as good as another."""
-    a, e = actual.detach(), expected.detach()
-    if a.device != e.device:
-        a, e = a.cpu(), e.cpu()
-    if not a.is_floating_point():
-        return a != e
-    a, e = a.double(), e.double()
-    near = (a == e) | (a.isnan() & e.isnan()) | ((a - e).abs() <= atol + rtol * e.abs())
-    return ~near
-
-
-def _wrong_value(run: Run, name: str, actual, expected, wrong) -> Finding:
-    at = tuple(wrong.nonzero()[0].tolist())
+def _wrong_value(run: Run, name: str, wrong: list[int]) -> Finding:
+    """Say what of a result is wrong, and who stored it; ``wrong``: the numbers of its elements."""
+    actual, expected = run.results[name], run.expected[name]
+    at = index_of(wrong[0], actual.shape)
     got, want = actual[at].item(), expected[at].item()
-    what = f"{_called(name)}[{', '.join(map(str, at))}]" if at else name
+    what = f"{called(name)}[{', '.join(map(str, at))}]" if at else name
     message = f"{what[0].upper()}{what[1:]} is {_number(got, actual)} and should be {_number(want, expected)}"
-    count = int(wrong.sum())
-    verb = "is" if count == 1 else "are"
-    message += f"; {count} of {actual.numel()} elements {verb} wrong." if actual.numel() > 1 else "."
+    verb = "is" if len(wrong) == 1 else "are"
+    message += f"; {len(wrong)} of {actual.numel()} elements {verb} wrong." if actual.numel() > 1 else "."
     finding = Finding(message, str(run.case))
-    region, owner, missed = run.arena.region_of(actual), None, 0
+    region, owner, missed = run.region_of(actual), None, []
     if region is not None and run.spec.stored:
-        offsets = sum(i * s for i, s in zip(at, actual.stride(), strict=True))
-        offsets += (actual.data_ptr() - region.base) // region.size
-        missed = int((~region.covered & (region.index >= 0)).sum())
-        owner, near = _owner(run, region, offsets), _nobody(run, region, offsets)
+        bad, missed = offsets_of(region, actual, wrong[:4096]), region.missed()
+        owner, near = _owner(run, region, bad[0]), _nobody(run, region, bad[0])
         access = owner or near
         if access:
-            on = access.mask if owner else np.ones_like(access.mask)
-            lane = int(np.flatnonzero((access.offsets == offsets) & on)[-1])
+            lanes = [lane for lane, offset in enumerate(access.offsets) if offset == bad[0]]
+            lane = [lane for lane in lanes if access.mask[lane] or not owner][-1]
             state = "on" if access.mask[lane] else "off, so nobody stores it"
-            finding.details = [f"Program {_pid(access.pid)} owns it: lane {lane}, offset {offsets}, mask {state}."]
+            finding.details = [f"Program {_pid(access.pid)} owns it: lane {lane}, offset {bad[0]}, mask {state}."]
             finding.details += [source(run.file, access.line)]
-            bad = _offsets_of(region, actual, wrong)
-            gone = np.flatnonzero(~region.covered & (region.index >= 0)).tolist()
-            with_picture(finding, access, lane, bad, gone, offsets if missed else None)
+            with_picture(finding, access, lane, bad, missed, bad[0] if missed else None)
             if run.case.fill and owner and (load := masks.undefined_load(run, owner.program)):
-                with_picture(finding, load, int(np.flatnonzero(~load.mask)[0]))
+                with_picture(finding, load, list(load.mask).index(False))
         elif run.launches:
-            finding.details = [f"No program stores it: none has its offset, {offsets}."]
+            finding.details = [f"No program stores it: none has its offset, {bad[0]}."]
             if last := [a for a in run.launches[-1].accesses if a.region is region and a.op != "load"]:
-                with_picture(finding, last[-1], 0, _offsets_of(region, actual, wrong), owner_of=offsets)
-    finding.guess, load = mistakes.about_values(run, name, at, got, want, owner, missed)
+                with_picture(finding, last[-1], 0, bad, owner_of=bad[0])
+    finding.guess, load = mistakes.about_values(run, name, at, got, want, owner, len(missed))
     return with_picture(finding, load, 0) if load else finding
-
-
-def _offsets_of(region, actual, wrong) -> list[int]:
-    strides, start = actual.stride(), (actual.data_ptr() - region.base) // region.size
-    return [start + sum(i * s for i, s in zip(at, strides, strict=True)) for at in wrong.nonzero()[:4096].tolist()]
 
 
 def _owner(run: Run, region, offset: int) -> Access | None:
     """Return the last access that stored the element."""
     for launch in reversed(run.launches):
         for access in reversed(launch.accesses):
-            if access.region is region and access.op != "load" and (access.mask & (access.offsets == offset)).any():
+            stores = access.region is region and access.op != "load"
+            if stores and any(at == offset for at, on in zip(access.offsets, access.mask, strict=True) if on):
                 return access
     return None
 
 
 def _nobody(run: Run, region, offset: int) -> Access | None:
     """Return a store that has the element on a lane that is off."""
-    for launch in reversed(run.launches):
-        for access in launch.accesses:
-            if access.region is region and access.op != "load" and (access.offsets == offset).any():
-                return access
-    return None
+    all_of_them = (access for launch in reversed(run.launches) for access in launch.accesses)
+    stores = (access for access in all_of_them if access.region is region and access.op != "load")
+    return next((access for access in stores if offset in access.offsets), None)
 
 
 def _number(value, tensor) -> str:
-    return f"{value:.6g}" if tensor.is_floating_point() else str(value)
+    return f"{value + 0.0:.6g}" if tensor.is_floating_point() else str(value)  # no minus before 0
 
 
 def properties(run: Run, again):
@@ -292,16 +269,16 @@ def properties(run: Run, again):
 def honest(run: Run):
     """Check that a kernel was launched and stored every element of the result, and that torch computed nothing."""
     error(run)
-    ops = [(name, line) for name, line in run.recorder.ops]
-    if ops:
-        name, line = ops[0]
+    if run.ops:
+        name, line = run.ops[0]
         message = f"torch computed something: `{name}`" + (f", on line {line}:" if line else ".")
         details = [source(run.file, line)] if line else []
-        raise Fault(
-            Finding(message, details=details, guess="The kernel has to do the work here; torch may only allocate.")
-        )
+        guess = "The kernel has to do the work here; torch may only allocate."
+        if name == "clone" and run.case.layout:
+            guess = "`.contiguous()` copies the whole tensor. The kernel can read it where it lies, by its strides."
+        raise Fault(Finding(message, details=details, guess=guess))
     for name, actual in run.results.items():
-        if not isinstance(actual, torch.Tensor) or not actual.numel():
+        if not is_tensor(actual) or not actual.numel():
             continue
         if not run.launches:
             message = f"{run.spec.function} launched no kernel, but returned a result all the same."
@@ -314,19 +291,17 @@ def honest(run: Run):
             )
         if not run.spec.stored:
             continue
-        region = run.arena.region_of(actual)
-        if region is None or (run.spec.covers and not region.covered.any()):
-            message = f"No kernel stored {_called(name)}: it comes from somewhere else."
+        region = run.region_of(actual)
+        if region is None or (run.spec.covers and not region.stored()):
+            message = f"No kernel stored {called(name)}: it comes from somewhere else."
             raise Fault(Finding(message, str(run.case), guess="The kernel has to store what the function returns."))
-        offsets = np.array(_offsets_of(region, actual, torch.ones(actual.shape, dtype=torch.bool)))
-        if run.spec.covers and not region.covered[offsets].all():
-            lost = int(offsets[np.flatnonzero(~region.covered[offsets])[0]])
-            message = f"No program stored the result's element at offset {lost}."
+        offsets, missed = offsets_of(region, actual, range(actual.numel())), {*region.missed()}
+        if lost := [offset for offset in offsets if offset in missed] if run.spec.covers else []:
+            message = f"No program stored the result's element at offset {lost[0]}."
             raise Fault(
                 Finding(message, str(run.case), guess="Its value is right by chance, or comes from somewhere else.")
             )
-        done = region.covered[offsets]
-        if (region.memory()[offsets][done] != region.shadow[offsets][done]).any():
+        if region.altered(offsets):
             message = "Something other than a kernel changed the result after the kernel had stored it."
             raise Fault(Finding(message, str(run.case), guess="The kernel has to store what the function returns."))
 
@@ -344,6 +319,7 @@ def counts(run: Run):
         raise Fault(Finding(message, str(run.case)))
     if spec.most_blocks is not None:
         _blocks(run, spec.most_blocks)
+    _dark(run)
     for launch in run.launches if spec.programs else ():
         if launch.programs != (asked := run.inputs[spec.programs]):
             message = f"{launch.kernel} is launched with {_programs(launch.programs)}, and {spec.programs} is {asked}."
@@ -351,9 +327,9 @@ def counts(run: Run):
     if not spec.idle:
         _idle(run)
     for name, most in spec.most_reads.items():
-        region = next(r for r in run.arena.regions if r.given and r.name == name)
+        region = next(r for r in run.regions if r.given and r.name == name)
         if region.span:
-            reads = float(np.median(region.reads[region.index >= 0]))
+            reads = median(region.reads())
             if reads > most:
                 message = f"Your kernels read each element of {name} {reads:g} times; {most:g} would do."
                 guess = "A value that is read twice could stay in the program's block."
@@ -361,6 +337,8 @@ def counts(run: Run):
                     guess = "Can one pass over the blocks do the work of two?"
                 raise Fault(Finding(message, str(run.case), guess=guess))
     _lanes(run)
+    if spec.lanes:
+        _lengths(run, spec.lanes)
     for name, least in spec.least_used.items() if run.case.size == spec.sizes[-1] else ():
         loads = [a for launch in run.launches for a in launch.accesses if a.op == "load" and a.region.name == name]
         fetched, needed = (sum(counted) for counted in zip(*map(sectors, loads), strict=True)) if loads else (0, 0)
@@ -383,6 +361,26 @@ def _blocks(run: Run, most: int):
                     raise Fault(Finding(message, str(run.case), [source(run.file, first.line)], guess=guess))
 
 
+def _lengths(run: Run, asked: int):
+    """Refuse blocks of another length than the exercise asks for."""
+    for access in (access for launch in run.launches for access in launch.accesses):
+        if (count := len(access.offsets)) != asked:
+            message = f"Line {access.line} {OPS[access.op]} blocks of {count} elements; they should have {asked}."
+            raise Fault(Finding(message, str(run.case), [source(run.file, access.line)]))
+
+
+def _dark(run: Run):
+    """Refuse a loop that goes on long after its elements are done."""
+    for launch in run.launches:
+        for first in {access.line: access for access in launch.accesses if access.op == "store"}.values():
+            steps = [access for many in accesses.siblings(first).values() if len(many) > 1 for access in many]
+            dark = [access for access in steps if not any(access.mask)]
+            if 4 * len(dark) > 3 * len(steps):
+                message = f"Of {len(steps)} steps that store on line {first.line}, {len(dark)} have no lane on."
+                guess = "Does the loop count elements rather than blocks, or go on after the last block?"
+                raise Fault(Finding(message, str(run.case), [source(run.file, first.line)], guess=guess))
+
+
 def _by_element(run: Run) -> Access | None:
     """Refuse to read much of a tensor one element at a time, where it is to be read in blocks."""
     for launch in run.launches if run.case.size == run.spec.sizes[0] else ():
@@ -391,8 +389,8 @@ def _by_element(run: Run) -> Access | None:
             if access.op == "load" and access.region.given and access.region.name in run.spec.in_blocks:
                 lines.setdefault((access.line, access.region.name), []).append(access)
         for loads in lines.values():
-            size = int((loads[0].region.index >= 0).sum())
-            if all(load.offsets.size == 1 for load in loads) and 2 * sum(int(a.mask[0]) for a in loads) >= size > 1:
+            size = loads[0].region.tensor.numel()
+            if all(len(load.offsets) == 1 for load in loads) and 2 * sum(a.mask[0] for a in loads) >= size > 1:
                 return loads[0]
     return None
 
@@ -410,7 +408,7 @@ def _lanes(run: Run):
 
 def busy(launch: Launch) -> set[int]:
     """Return the programs that stored something."""
-    return {a.program for a in launch.accesses if a.op != "load" and a.mask.any()}
+    return {a.program for a in launch.accesses if a.op != "load" and any(a.mask)}
 
 
 def crowded(run: Run) -> bool:
@@ -439,14 +437,14 @@ def _programs(count: int) -> str:
 
 def sectors(access: Access) -> tuple[int, int]:
     """Return in how many sectors the elements of an access lie, and the fewest that could hold as many."""
-    size, wanted = access.region.size, np.unique(access.offsets[access.mask])
-    return np.unique(wanted * size // SECTOR).size, -(-wanted.size * size // SECTOR)
+    size, wanted = access.region.size, {access.offsets[lane] for lane in access.on()}
+    return len({offset * size // SECTOR for offset in wanted}), -(-len(wanted) * size // SECTOR)
 
 
 def _wasted(run: Run, name: str, used: float, least: float, access: Access) -> Finding:
     fetched, needed = sectors(access)
     message = f"Of the bytes of {name} that your loads fetch, {used:.0%} are used; {least:.0%} could be."
-    what = f"{fetched} sectors of {SECTOR} bytes for {int(access.mask.sum())} elements that would fit into {needed}:"
+    what = f"{fetched} sectors of {SECTOR} bytes for {sum(access.mask)} elements that would fit into {needed}:"
     details = [f"A load of program {_pid(access.pid)} fetches {what}", source(run.file, access.line)]
     guess = "Memory delivers whole sectors. Does a program load neighboring elements, or one from each row?"
     return with_picture(Finding(message, str(run.case), details, guess=guess), access, 0)
@@ -455,8 +453,8 @@ def _wasted(run: Run, name: str, used: float, least: float, access: Access) -> F
 def _moved(run: Run, most: float):
     """Compare the bytes that kernels load and store with those of inputs and results, each once."""
     touched = [access for launch in run.launches for access in launch.accesses]
-    moved = sum(int((a.mask & a.inside).sum()) * a.region.size for a in touched)
-    tensors = [value for value in [*run.inputs.values(), *run.results.values()] if isinstance(value, torch.Tensor)]
+    moved = sum(len(a.touched()) * a.region.size for a in touched)
+    tensors = [value for value in [*run.inputs.values(), *run.results.values()] if is_tensor(value)]
     must = sum(tensor.numel() * tensor.itemsize for tensor in tensors)
     if moved > most * must:
         message = f"Your kernels move {moved} bytes; inputs and result together have {must}."

@@ -8,8 +8,6 @@ import contextlib
 import functools
 import inspect
 import sys
-from dataclasses import dataclass, field
-from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -17,8 +15,9 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from .arena import Arena, Region
+from .arena import Arena
 from .case import POISON
+from .launch import Access, Launch, Trouble
 
 MAKES = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
 FILLS = {"zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones", "full", "full_like", "new_full"}
@@ -41,59 +40,6 @@ def configs_in_turn():
 
     with mock.patch.object(Autotuner, "run", run):
         yield
-
-
-@dataclass
-class Access:
-    """One load, store or atomic of one program. Arrays are flat, an entry a lane."""
-
-    launch: "Launch"
-    program: int  # counted along x first
-    op: str  # "load", "store" or "atomic"
-    region: Region
-    offsets: np.ndarray  # in elements of the region's tensor
-    mask: np.ndarray
-    inside: np.ndarray  # which offsets are elements of the tensor
-    shape: tuple[int, ...]
-    line: int  # of the reader's file
-    masked: bool  # whether a mask was given
-    other: bool  # whether lanes that are off were given a value
-    adds: bool = False  # whether an atomic adds, the others of which depend on no order
-
-    @property
-    def pid(self) -> tuple[int, ...]:
-        return self.launch.pid(self.program)
-
-
-@dataclass
-class Launch:
-    kernel: str
-    grid: tuple[int, int, int]
-    names: dict[int, str]  # the kernel's parameter for a region, by the region's identity
-    given: dict[str, Any] = field(default_factory=dict)  # what its other parameters were passed
-    constants: dict[str, Any] = field(default_factory=dict)  # numbers of the file that are called as parameters are
-    line: int = 0  # of the launch
-    accesses: list[Access] = field(default_factory=list)
-
-    @property
-    def programs(self) -> int:
-        return int(np.prod(self.grid))
-
-    def pid(self, program: int) -> tuple[int, ...]:
-        x, y, _ = self.grid
-        at = program % x, program // x % y, program // (x * y)
-        return at[: max((axis + 1 for axis in range(3) if self.grid[axis] > 1), default=1)]
-
-
-@dataclass
-class Trouble:
-    """An access that is not allowed: outside, twice, race (another program touched it), into an input, or unordered
-    (another lane of the same program stored it, or loads what this one stores, and no barrier stands between)."""
-
-    kind: str
-    access: Access
-    lane: int
-    other: int | None = None  # the other program
 
 
 class Recorder:
@@ -197,24 +143,23 @@ class Recorder:
         offsets = region.offsets(addresses)
         inside, shape = region.holds(offsets), pointers.data.shape
         access = Access(
-            launch, program, op, region, offsets, on, inside, shape, self.line(), masked=self.masked, other=other,
-            adds=adds,
+            launch, program, op, region, offsets.data, on.data, inside.data, shape, self.line(), masked=self.masked,
+            other=other, adds=adds,
         )  # fmt: skip
         launch.accesses.append(access)
-        self._judge(access)
+        if (strays := np.flatnonzero(on & ~inside)).size:
+            self.troubles.append(Trouble("outside", access, int(strays[0])))
+        lanes = np.flatnonzero(on & inside)
+        self._judge(access, lanes, offsets[lanes])
         return access
 
-    def _judge(self, access: Access):
+    def _judge(self, access: Access, lanes: np.ndarray, offsets: np.ndarray):
         region, op, me = access.region, access.op, access.program
-        if (strays := np.flatnonzero(access.mask & ~access.inside)).size:
-            self.troubles.append(Trouble("outside", access, int(strays[0])))
-        lanes = np.flatnonzero(access.mask & access.inside)
-        offsets = access.offsets[lanes]
         if op == "load":
-            np.add.at(region.reads, offsets, 1)
+            np.add.at(region.read, offsets, 1)
             self._others("race", access, lanes, region.stored_by[offsets], me)
             self._unordered(access, lanes, region.stored_by[offsets], region.stored_at[:, offsets])
-            self._remember_readers(access, lanes)
+            self._remember_readers(access, lanes, offsets)
             seen = region.read_by[offsets]
             region.read_by[offsets] = np.where((seen == -1) | (seen == me), me, -2)
             return
@@ -245,8 +190,8 @@ class Recorder:
         if late.any():
             self.troubles.append(Trouble("unordered", access, int(lanes[np.flatnonzero(late)[0]]), access.program))
 
-    def _remember_readers(self, access: Access, lanes: np.ndarray):
-        region, offsets, places = access.region, access.offsets[lanes], self._places(access, lanes)
+    def _remember_readers(self, access: Access, lanes: np.ndarray, offsets: np.ndarray):
+        region, places = access.region, self._places(access, lanes)
         lane, barrier = region.read_at[:, offsets]
         again = (region.read_by[offsets] == access.program) & (barrier == self.barriers) & (lane != places)
         region.read_at[0, offsets], region.read_at[1, offsets] = np.where(again, -2, places), self.barriers
@@ -271,7 +216,9 @@ class Recorder:
 
     def _safe(self, access, pointers, mask):
         """Return the mask without the lanes that would touch memory outside of the arena."""
-        on = access.mask & access.region.mapped(pointers.data.ravel()) if access else np.zeros(pointers.data.size, bool)
+        on = np.zeros(pointers.data.size, bool)
+        if access:
+            on = np.asarray(access.mask) & access.region.mapped(pointers.data.ravel())
         on = on.reshape(pointers.data.shape)
         return on if isinstance(mask, np.ndarray) else type(mask)(on, mask.dtype)  # a descriptor's is an array
 
@@ -287,7 +234,7 @@ class Recorder:
         access = self._note("load", pointers, mask, other is not None)
         loaded = load(pointers, self._safe(access, pointers, mask), other, *rest, **kwargs)
         if other is None and self.arena.poisoned and access:  # what such a lane holds is undefined
-            off = ~access.mask.reshape(pointers.data.shape)
+            off = ~np.asarray(access.mask).reshape(pointers.data.shape)
             loaded.data[off] = np.resize(_undefined(loaded), int(off.sum()))
         return loaded
 
@@ -306,7 +253,7 @@ class Recorder:
     def _cas(self, cas, pointers, *rest):
         mask = type(pointers)(np.ones(pointers.data.shape, bool), _boolean())
         access = self._note("atomic", pointers, mask, False)
-        if not access or not access.inside.all():
+        if not access or not all(access.inside):
             raise IndexError("an atomic compare-and-swap outside of every tensor")
         done = cas(pointers, *rest)
         self._remember(access)
@@ -315,7 +262,7 @@ class Recorder:
     def _remember(self, access: Access | None):
         """Keep what the kernel left in memory, to see whether somebody changes it afterwards."""
         if access:
-            offsets = access.offsets[access.mask & access.inside]
+            offsets = np.asarray(access.offsets)[np.asarray(access.mask) & np.asarray(access.inside)]
             access.region.shadow[offsets] = access.region.memory()[offsets]
 
 

@@ -4,12 +4,20 @@
 import ast
 import builtins
 import difflib
+import itertools
+import linecache
 import sys
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from . import gaps
+from .finding import Finding
+from .spec import FINISHED
+
+if TYPE_CHECKING:
+    from .exercise import Exercise
 
 LOOPS = ast.For | ast.While
 TENSORS = "torch.Tensor", "torch.empty", "torch.zeros", "torch.ones", "torch.full"
@@ -62,9 +70,23 @@ def _parsed(text: str) -> Source | None:
 def read(file: str) -> Source | None:
     """Return the file's source, or None where it cannot be read, or is no Python."""
     try:
-        return _parsed(Path(file).read_text("utf-8-sig"))
+        return _parsed(text_of(file))
     except (OSError, ValueError):
         return None
+
+
+def text_of(file: str) -> str:
+    """Return a file's text. What the site's model runs is in no file; ``linecache`` holds it, as of no time."""
+    held = linecache.cache.get(file, ())
+    if len(held) == 4 and held[1] is None:
+        return "".join(held[2])
+    return Path(file).read_text("utf-8-sig")
+
+
+def line_of(file: str, number: int) -> str:
+    """Return a line of a file, without what stands around it; "" for 0."""
+    lines = text_of(file).splitlines() if number else []
+    return lines[number - 1].strip() if 0 < number <= len(lines) else ""
 
 
 def _last(node: ast.AST) -> str:
@@ -102,6 +124,26 @@ def constants(function: ast.FunctionDef) -> list[str]:
 
 
 # What is wrong in the text alone
+
+
+def faulty(exercise: "Exercise", text: str, name: str) -> Finding | None:
+    """Return what is wrong with the text of a file before it is run, if anything is."""
+    try:
+        compile(text, name, "exec")
+    except (SyntaxError, ValueError) as error:
+        line = getattr(error, "lineno", None)
+        code = f"    {text.splitlines()[line - 1].strip()}" if line and line <= len(text.splitlines()) else ""
+        where = f" on line {line}" if line else ""
+        return Finding(
+            f"{name} is not valid Python{where}: {getattr(error, 'msg', error)}.", details=[code], stage="compiles"
+        )
+    if exercise.card.kind not in FINISHED and (left := gaps.untouched(text, exercise.skeleton)):
+        gap = left[0]
+        message = f"Gap {gap.number} is still empty, on line {gap.line}: {gap.about}"
+        return Finding(message, stage="compiles")
+    if message := returns_a_value(text):
+        return Finding(message, stage="compiles")
+    return None
 
 
 def returns_a_value(text: str) -> str:
@@ -230,6 +272,13 @@ def call_at(source: Source, line: int, names: tuple[str, ...]) -> ast.Call | Non
     return next((call for call in calls if call.lineno <= line <= call.end_lineno), None)
 
 
+def stored_to(file: str, node: ast.AST | None, line: int) -> ast.AST | None:
+    """Return the pointer of a ``tl.store``: a node, or the one in a line."""
+    source = read(file)
+    call = node if isinstance(node, ast.Call) else call_at(source, line, ("store",)) if source and line else None
+    return call.args[0] if call is not None and _last(call) == "store" and call.args else None
+
+
 def mask_at(file: str, line: int) -> ast.AST | None:
     """Return the mask of the load or store in a line; where that is a name, its last value."""
     if (source := read(file)) is None or not (call := call_at(source, line, ("load", "store"))):
@@ -291,7 +340,7 @@ def makes_a_block(node: ast.AST | None) -> ast.Call | None:
     return next((call for call in calls if ast.unparse(call.func) in ("tl.zeros", "tl.full")), None)
 
 
-def _kernel_of(file: str, node: ast.AST | None) -> ast.FunctionDef | None:
+def kernel_of(file: str, node: ast.AST | None) -> ast.FunctionDef | None:
     """Return the kernel that has such a node: Triton parses a kernel alone, so the node's line is another one."""
     source = read(file) if node is not None else None
     for kernel in source.kernels if source else ():
@@ -302,7 +351,7 @@ def _kernel_of(file: str, node: ast.AST | None) -> ast.FunctionDef | None:
 
 def constants_around(file: str, node: ast.AST | None) -> str:
     """Return a sentence on the constants of the kernel that has such a node, or ""."""
-    kernel = _kernel_of(file, node)
+    kernel = kernel_of(file, node)
     known = constants(kernel) if kernel else []
     if not known:
         return ""
@@ -312,7 +361,7 @@ def constants_around(file: str, node: ast.AST | None) -> str:
 
 def not_constant(file: str, call: ast.Call | None) -> list[str]:
     """Return the names in the shape of a ``tl.zeros`` or ``tl.full`` that are no constants of its kernel."""
-    kernel = _kernel_of(file, call)
+    kernel = kernel_of(file, call)
     if kernel is None:
         return []
     shape = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "shape"), None)
@@ -466,6 +515,33 @@ def used_by(file: str, line: int) -> set[str] | None:
             if name in inside and value is not None:
                 left += [m.id for m in ast.walk(value) if isinstance(m, ast.Name)]
     return names
+
+
+def exchanged(file: str, line: int) -> tuple[int, list[tuple[str, str]]]:
+    """Find arguments in each other's places: those with the name of another parameter, which gets something else.
+
+    Args:
+        line: A launch; or a line of a kernel, for the first of its launches that has such arguments.
+
+    Returns:
+        The line of the launch, and each such parameter with what it gets.
+    """
+    if (source := read(file)) is None:
+        return 0, []
+    launches = [n for n in ast.walk(source.tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Subscript)]
+    around = source.function_at(line)
+    for launch in launches:
+        kernel = next((k for k in source.kernels if k.name == _last(launch.func.value)), None)
+        if kernel is None or (kernel is not around and not launch.lineno <= line <= launch.end_lineno):
+            continue
+        places = itertools.takewhile(lambda argument: not isinstance(argument, ast.Starred), launch.args)
+        given = dict(zip(parameters(kernel), map(ast.unparse, places), strict=False))
+        known = {name.removesuffix("_ptr"): name for name in parameters(kernel)}
+        pairs = [(parameter, name) for parameter, name in given.items() if known.get(name, parameter) != parameter
+                 and given.get(known[name], name) != name]  # fmt: skip
+        if pairs:
+            return launch.lineno, pairs
+    return 0, []
 
 
 def tuned(source: Source) -> bool:

@@ -121,6 +121,7 @@ class Spec:
     in_blocks: tuple[str, ...] = ()  # inputs of which no program may load one element at a time
     most_moved: float | None = None  # bytes loaded and stored, as a multiple of those of inputs and result
     most_launches: int | None = None
+    lanes: int = 0  # of each load and store, where the exercise says how many
     most_blocks: int | None = None  # that a program stores, one after another; 1 where each program takes a block
     idle: bool = False  # whether programs may store nothing, as where there are more of them than blocks
     programs: str = ""  # the parameter that says how many programs each launch has

@@ -6,6 +6,7 @@ import textwrap
 
 import pytest
 from coach import mistakes, source
+from coach.exercise import exercises
 
 FILE = """\
 import torch, triton
@@ -294,3 +295,18 @@ def test_no_file_no_sentence(tmp_path):
     assert source.read(path) is None
     assert source.about_name(path, "x") == source.grid_of(path, 1) == source.begins_as(path, "x") == ""
     assert source.two_stores(path, 1, 2) == "Line 1 has already stored it. Which of the two should store it?"
+
+
+def test_arguments_in_each_others_places_are_known_by_their_names(file):
+    text = FILE.replace("kernel[(grid,)](x, result, 4", "n = 4\n    kernel[(grid,)](n, x, out")
+    line = text[: text.index("kernel[(grid,)]")].count("\n") + 1
+    passed = [("x_ptr", "n"), ("out_ptr", "x"), ("n", "out")]
+    assert source.exchanged(file(text), line) == source.exchanged(file(text), 16) == (line, passed)
+    assert source.exchanged(file(text.replace("(n, x, out", "(x, out, n")), line) == (0, [])
+    assert source.exchanged(file(text.replace("(n, x, out", "(*x, x, out")), line) == (0, [])
+
+
+@pytest.mark.parametrize("exercise", exercises(), ids=lambda each: each.name)
+def test_a_solution_passes_each_argument_in_its_place(exercise):
+    path = str(exercise.folder / "solution.py")
+    assert {source.exchanged(path, line)[0] for line in range(1, 1 + exercise.solution.count("\n"))} == {0}

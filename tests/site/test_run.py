@@ -59,6 +59,7 @@ def test_the_first_kernel_runs_and_a_wider_mask_shows_red(box):
     shown = run(box)
     assert "Program 2 writes out_ptr at offset 10, and its last element is at 9." in shown
     assert "out of bounds" in box.locator(".run__picture svg").text_content()
+    assert "tl.load(x_ptr" in box.locator(".cm-line.run__fault").inner_text(), "the first line that is wrong is marked"
     box.page.reload()
     assert "offsets < 11" in box.locator(".cm-content").inner_text(), "what was written is kept"
     box.get_by_role("button", name="Reset").click()
@@ -156,13 +157,29 @@ def test_an_exercise_is_checked_and_marked_once_it_is_right(box):
     assert json.loads(box.page.evaluate("localStorage.getItem('exercises-done')")) == ["/course/practice/scale/"]
 
 
+def test_the_line_that_is_wrong_is_marked_until_the_next_edit(box):
+    (exercise,) = (each for each in exercises() if each.name == "scale")
+    box = box("practice/scale/")
+    write(box, {each.name: each for each in exercise.wrong()}["no_mask"].text)
+    run(box, "Check")
+    marked = box.locator(".cm-line.run__fault")
+    assert marked.all_inner_texts() == ["    x = tl.load(x_ptr + offsets)"]
+    assert "line 14" in box.locator(".run__says").inner_text() or "14: x = tl.load" in box.inner_text()
+    box.locator(".cm-content").click()
+    box.page.keyboard.type("#")
+    expect(marked).to_have_count(0)
+    write(box, exercise.solution)
+    run(box, "Check")
+    assert marked.count() == 0
+
+
 def test_a_loop_without_end_is_stopped_and_the_page_goes_on(box):
     box = box(LESSON)
     write(box, "while True:\n    pass")
     box.get_by_role("button", name="Run").click()
     expect(box.locator(".run__state")).to_have_text("Running…", timeout=SLOW)
     box.get_by_role("button", name="Stop").click()
-    expect(box.locator(".run__state")).to_have_text("Stopped.")
+    expect(box.locator(".run__state")).to_have_text(re.compile(r"^Stopped the run after \d+ s\. Your code is kept\.$"))
     write(box, "print(6 * 7)")
     assert "42" in run(box)
 

@@ -143,16 +143,27 @@ export class Runner {
   async open(text = this.given, shared = false) {
     if (this.editor) return;
     this.edit.disabled = true;
-    const [{ EditorState }, view, commands, { python }, language] = await Promise.all([
+    const [{ EditorState, StateEffect, StateField }, view, commands, { python }, language] = await Promise.all([
       import("@codemirror/state"), import("@codemirror/view"), import("@codemirror/commands"),
       import("@codemirror/lang-python"), import("@codemirror/language")]);
-    const { EditorView, keymap } = view;
+    const { Decoration, EditorView, keymap } = view;
+    const put = StateEffect.define(), sign = Decoration.line({ class: "run__fault", attributes: { title: "The message below is about this line." } });
+    const marks = StateField.define({
+      create: () => Decoration.none,
+      update: (now, { effects, docChanged }) => effects.find((each) => each.is(put))?.value ?? (docChanged ? Decoration.none : now),
+      provide: (field) => EditorView.decorations.from(field),
+    });
+    this.mark = (line) => {
+      const { doc } = this.editor.state;
+      const at = line > 0 && line <= doc.lines ? [sign.range(doc.line(line).from)] : [];
+      this.editor.dispatch({ effects: put.of(Decoration.set(at)) });
+    };
     const colors = language.HighlightStyle.define(await styles());
     this.editor = new EditorView({
       doc: text,
       extensions: [
         view.lineNumbers(), commands.history(), view.drawSelection(), language.indentOnInput(), language.bracketMatching(),
-        language.indentUnit.of("    "), EditorState.tabSize.of(4), python(), language.syntaxHighlighting(colors),
+        language.indentUnit.of("    "), EditorState.tabSize.of(4), python(), language.syntaxHighlighting(colors), marks,
         keymap.of([{ key: "Mod-Enter", run: () => (this.run(), true) }, ...commands.defaultKeymap, ...commands.historyKeymap]),
         matchMedia("(max-width: 40em)").matches ? EditorView.lineWrapping : [],
         EditorView.contentAttributes.of({ "aria-label": "The code, to be edited" }),
@@ -165,6 +176,7 @@ export class Runner {
     this.reset.hidden = false;
     this.state.textContent = matchMedia("(pointer: coarse)").matches ? "" : "Ctrl+Enter runs it; Tab leaves the editor.";
     if (!shared) this.keep(this.text);
+    if (this.ran === text) this.mark(this.fault);
     if (text === this.given) this.editor.focus();
   }
 
@@ -181,6 +193,9 @@ export class Runner {
     if (running) return;
     running = this;
     this.go.disabled = true;
+    this.began = performance.now();
+    this.fault = 0; // the line that the answer is about
+    this.mark?.(0);
     this.waiting = setTimeout(() => this.swap(this.go, this.stop), 300); // what is done at once needs no other button
     this.result.hidden = false;
     this.output = make("pre", { className: "output run__output" }, make("code"));
@@ -191,7 +206,8 @@ export class Runner {
     try {
       if (this.file) this.whole ??= await (await fetch(`${base}snippets/${this.file}`)).text();
       this.seed = seed;
-      const asked = { text: this.text, seed, check: this.check, whole: this.whole ?? "", section: this.section ?? "" };
+      this.ran = this.text;
+      const asked = { text: this.ran, seed, check: this.check, whole: this.whole ?? "", section: this.section ?? "" };
       (await started()).postMessage(asked);
     } catch (error) {
       stopped();
@@ -208,7 +224,8 @@ export class Runner {
 
   end() {
     stopped();
-    this.done("Stopped.");
+    const took = Math.max(1, Math.round((performance.now() - this.began) / 1000));
+    this.done(`Stopped the ${this.check ? "check" : "run"} after ${took} s. Your code is kept.`);
   }
 
   /** Have what was printed wrap as on other pages: what is set in columns or drawn shrinks, and other lines hang. */
@@ -254,7 +271,9 @@ export class Runner {
     }
     if (answer) {
       const says = took < 1000 ? `${Math.round(took)} ms` : `${(took / 1000).toFixed(1)} s`;
-      this.check ? this.judged(answer, says) : this.ran(answer, says);
+      this.fault = answer.line;
+      if (this.text === this.ran) this.mark?.(this.fault);
+      this.check ? this.judged(answer, says) : this.told(answer, says);
     }
   }
 
@@ -272,7 +291,7 @@ export class Runner {
     return box;
   }
 
-  async ran({ error, troubles, more, pictures, shown, launches, order, story }, took) {
+  async told({ error, troubles, more, pictures, shown, launches, order, story }, took) {
     if (error) this.say(error, "wrong");
     if (troubles.length) this.say([...troubles, ...(more ? [`… and ${more} more`] : [])].join("\n\n"), "out");
     const what = launches ? `, ${launches} launch${launches > 1 ? "es" : ""}` : "";

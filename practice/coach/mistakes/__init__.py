@@ -12,14 +12,21 @@ come first: their order stands here, each rule in the module of what a mistake i
 - ``sharing``: memory that several programs, or a program twice, touch
 - ``values``: results that are known, rounded, or lack something
 - ``accesses``: what these share
+
+They need no NumPy, and of torch little more than the shapes of tensors: the site's model of both has what they ask for.
 """
 
+from __future__ import annotations
+
 import ast
+from typing import TYPE_CHECKING
 
 from ..errors import explained
-from ..record import Access, Trouble
-from ..run import Run
+from ..launch import Access, Trouble
 from . import accesses, launches, masks, names, offsets, shapes, sharing, values
+
+if TYPE_CHECKING:
+    from ..run import Run
 
 
 def about_error(message: str, file: str = "", line: int = 0, node: ast.AST | None = None) -> str:
@@ -33,11 +40,13 @@ def about_error(message: str, file: str = "", line: int = 0, node: ast.AST | Non
         shapes.arange_of_variables,
         shapes.shape_of_a_block,
         shapes.brackets_around_an_address,
+        shapes.one_address,
         names.larger_of_two,
         shapes.product_by_star,
         shapes.two_shapes,
         shapes.two_dtypes,
         launches.too_few,
+        launches.exchanged_in,
         launches.grid_of_a_launch,
         names.tl_outside_a_kernel,
     )
@@ -49,6 +58,7 @@ def about_error(message: str, file: str = "", line: int = 0, node: ast.AST | Non
 def about_trouble(run: Run, trouble: Trouble) -> str:
     """Explain an access that is not allowed."""
     rules = (
+        launches.exchanged,
         sharing.overwritten_input,
         sharing.unordered,
         masks.joined_masks,
@@ -73,6 +83,7 @@ def about_values(
 ) -> tuple[str, Access | None]:
     """Explain a wrong element at ``at``, ``missed`` being how many nobody stored; and return a load to draw, if any."""
     rules = (
+        launches.exchanged,
         launches.other_number,
         values.known_result,
         launches.never_launched,
@@ -88,6 +99,7 @@ def about_values(
         offsets.transposed_result,
         launches.same_loads,
         values.multiplied_as_tf32,
+        launches.never_stored,
         values.unread_element,
     )
     given = (run, name, at, got, want, owner, missed)

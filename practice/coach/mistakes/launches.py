@@ -4,6 +4,7 @@
 import re
 
 from .. import draw, source
+from ..launch import called, number_of, offsets_of
 from . import accesses
 
 
@@ -17,7 +18,8 @@ def too_few(message, file, line, node):
 
 
 def grid_of_a_launch(message, file, line, node):
-    if match := re.search(r"int\(\) argument must be .* not '(tuple|function)'", message):
+    match = re.search(r"int\(\) argument must be .* not '(tuple|function)'", message)
+    if match := match or re.search(r"'(tuple|function)' object cannot be interpreted as an integer", message):
         if name := source.grid_of(file, line):
             what = "a tuple" if match[1] == "tuple" else "a function"
             return f"Line {line} already puts `{name}` in a tuple, so the gap needs a number, not {what}."
@@ -26,6 +28,28 @@ def grid_of_a_launch(message, file, line, node):
     if "'float' object cannot be interpreted as an integer" in message and source.divides(file, line):
         return "`/` gives a float, but this has to be a whole number. Round the grid up with `triton.cdiv`."
     return None
+
+
+def exchanged(run, *given):
+    """Explain a launch with arguments in each other's places, by what the host function calls them."""
+    return next((said for launch in run.launches if (said := _exchanged(run.file, launch.line))), None)
+
+
+def exchanged_in(message, file, line, node):
+    """Explain an error in a kernel whose launch has arguments in each other's places."""
+    if not re.search(r"ptr type|invalid operands of type", message):
+        return None
+    within = source.kernel_of(file, node)  # of a kernel, Triton knows no line of the file
+    line = line or (within.lineno if within else 0)
+    return _exchanged(file, line) if line else None
+
+
+def _exchanged(file: str, line: int) -> str | None:
+    number, pairs = source.exchanged(file, line)
+    passed = [f"`{name}` as {parameter}" for parameter, name in pairs]
+    passes = " and ".join(filter(None, [", ".join(passed[:-1]), *passed[-1:]]))
+    asks = "Are the arguments in the order of the kernel's parameters?"
+    return f"Line {number} passes {passes}. {asks}" if pairs else None
 
 
 def other_number(run, name, at, got, want, owner, missed):
@@ -55,7 +79,7 @@ def too_few_programs(run, name, at, got, want, owner, missed):
     if accesses.all_the_same(stores[-1]):
         return "Every program has the same offsets. Did you forget the program's number, `tl.program_id`?"
     region = stores[-1].region
-    ends = max(int(access.offsets.max()) for access in stores if access.region is region)
+    ends = max(max(access.offsets) for access in stores if access.region is region)
     if ends < region.span - 1:
         launch = stores[-1].launch
         count = f"{launch.programs} programs of this launch reach"
@@ -69,12 +93,35 @@ def too_few_programs(run, name, at, got, want, owner, missed):
     return None
 
 
+def never_stored(run, name, at, got, want, owner, missed):
+    """Explain an element that nobody stores, where no other rule knows why."""
+    if not missed or owner is not None:
+        return None
+    if not (stores := [access for launch in run.launches for access in launch.accesses if access.op != "load"]):
+        return "No store was made at all. Is there a `tl.store`, and is it reached: in an `if`, or in a loop?"
+    actual, region = run.results[name], run.region_of(run.results[name])
+    if not (mine := [access for access in stores if access.region is region]):
+        return f"What is stored does not go into {called(name)}. Does the launch pass it, and is there a store for it?"
+    if not any(any(access.mask) for access in mine):
+        return f"No lane of the store on line {mine[-1].line} is on, in any program: what does its mask compare?"
+    (offset,) = offsets_of(region, actual, [number_of(at, actual.shape)])
+    if off := next((access for access in mine if offset in access.offsets), None):
+        return (
+            f"The mask of line {off.line} switches off a lane that has an element. What does it compare, and with what?"
+        )
+    first, last = min(min(a.offsets) for a in mine), max(max(a.offsets) for a in mine)
+    reach = f"The offsets on line {mine[-1].line} reach from {first} to {last}"
+    if not first <= offset <= last:
+        return f"{reach}. Are there enough programs, and does each one have its own block?"
+    return f"{reach}, and leave out this one. How far apart are neighboring lanes, and neighboring programs?"
+
+
 def wrong_step(run, name, at, got, want, owner, missed):
     stores = accesses.stores_of(run)
     if not missed or not stores:
         return None
     many = accesses.siblings(stores[0])
-    if len(many) < 2 or stores[0].offsets.size < 2:  # a lane alone is no block
+    if len(many) < 2 or len(stores[0].offsets) < 2:  # a lane alone is no block
         return None
     first, second = (many[p][0].offsets for p in sorted(many)[:2])
     if len(run.launches[-1].grid) and second[0] > first[-1] + 1 and run.launches[-1].grid[1:] == (1, 1):
@@ -89,7 +136,7 @@ def axes_of_the_grid(run, name, at, got, want, owner, missed):
     """Explain programs without an element and elements without a program, on two axes."""
     for launch in run.launches if missed else ():
         stores = [access for access in launch.accesses if access.op == "store"]
-        idle = {a.program for a in stores} - {a.program for a in stores if a.mask.any()}
+        idle = {a.program for a in stores} - {a.program for a in stores if any(a.mask)}
         if launch.grid[1] > 1 and idle:
             pid = launch.pid(min(idle))
             return (
@@ -104,12 +151,12 @@ def short_row(run, name, at, got, want, owner, missed):
     if not missed or not stores or stores[0].region.tensor.ndim != 2:
         return None
     many = accesses.siblings(stores[0])
-    if len(many) < 2 or stores[0].offsets.size < 2:  # a lane alone is no block
+    if len(many) < 2 or len(stores[0].offsets) < 2:  # a lane alone is no block
         return None
     first, second = (many[p] for p in sorted(many)[:2])
     (_, columns), (stride, _) = stores[0].region.tensor.shape, stores[0].region.tensor.stride()
-    reached = max(int(access.offsets.max()) for access in first)
-    if second[0].offsets.flat[0] == stride and reached < columns - 1:
+    reached = max(max(access.offsets) for access in first)
+    if second[0].offsets[0] == stride and reached < columns - 1:
         return (
             f"Each program begins a row, but stores {reached + 1} of its {columns} elements. Is the block as long as "
             "a row, or is there a loop along it?"
@@ -131,7 +178,7 @@ def same_loads(run, name, at, got, want, owner, missed):
     for launch in run.launches:
         for access in launch.accesses:
             region = access.region
-            unread = access.op == "load" and region.given and (region.reads[region.index >= 0] == 0).any()
+            unread = access.op == "load" and region.given and 0 in region.reads()
             if unread and accesses.all_the_same(access):
                 return (
                     f"Every program loads the same elements of {draw.name_of(access)}, on line {access.line}, and no "

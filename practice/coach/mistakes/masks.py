@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Explain masks: lanes that are on without an element, or never on."""
 
-import numpy as np
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from .. import draw, source
-from ..record import Access
-from ..run import Run
+from ..launch import Access
 from . import accesses
+
+if TYPE_CHECKING:
+    from ..run import Run
 
 
 def joined_masks(run, trouble):
-    if trouble.kind != "outside" or trouble.access.mask.size == 1:
+    if trouble.kind != "outside" or len(trouble.access.mask) == 1:
         return None
     if not (operator := source.joined_masks(run.file, trouble.access.line)):
         return None
@@ -21,18 +25,19 @@ def joined_masks(run, trouble):
 def no_mask(run, trouble):
     if trouble.kind != "outside" or accesses.lies_between_elements(trouble):
         return None
-    if not trouble.access.masked and trouble.access.offsets.size == 1:
+    if not trouble.access.masked and len(trouble.access.offsets) == 1:
         return f"Line {trouble.access.line} has no mask. When is there no such element, and which condition says so?"
     if not trouble.access.masked:
         return f"Line {trouble.access.line} has no mask: what switches off the lanes that have no element?"
-    if trouble.access.op == "atomic" and trouble.access.mask.all():  # masked, or not
+    if trouble.access.op == "atomic" and all(trouble.access.mask):  # masked, or not
         return f"Every lane of line {trouble.access.line} is on: which mask switches off those that have no element?"
     return None
 
 
 def one_too_many(run, trouble):
     access = trouble.access
-    if trouble.kind == "outside" and (access.offsets[access.mask & ~access.inside] == access.region.span).all():
+    strays = [access.offsets[lane] for lane in access.on() if not access.inside[lane]]
+    if trouble.kind == "outside" and {*strays} == {access.region.span}:
         return (
             "Just one lane too many is on. Does your mask say `<=` where `<` is right? Or does it compare with one "
             "more than there are?"
@@ -45,22 +50,21 @@ def beside_the_tile(run, trouble):
     access, tensor = trouble.access, trouble.access.region.tensor
     if trouble.kind != "outside" or len(access.shape) != 2 or tensor.ndim != 2 or min(access.shape) < 2:
         return None
-    lanes, on, (row, column) = access.offsets.reshape(access.shape), access.mask.reshape(access.shape), tensor.stride()
-    if (np.diff(lanes, axis=0) != row).any() or (np.diff(lanes, axis=1) != column).any() or lanes[0, 0] < 0:
+    (row, column), begins = tensor.stride(), access.offsets[0]
+    if accesses.steps_of(access) != (row, column) or begins < 0:
         return None  # of other strides, or no tile of the matrix
     if row > column > 0:
-        first = lanes[0, 0] // row, lanes[0, 0] % row // column
+        first = begins // row, begins % row // column
     elif column > row > 0:
-        first = lanes[0, 0] % column // row, lanes[0, 0] // column
+        first = begins % column // row, begins // column
     else:
         return None
     for axis, what in ((1, "column"), (0, "row")):
-        beyond = first[axis] + np.arange(on.shape[axis]) >= tensor.shape[axis]
-        if (gone := np.flatnonzero(beyond & on.any(axis=1 - axis))).size:
-            which = f"{what} {gone[0]}" if gone.size == 1 else f"{what}s {gone[0]} to {gone[-1]}"
+        if gone := [n for n in accesses.lit(access, axis) if first[axis] + n >= tensor.shape[axis]]:
+            which = f"{what} {gone[0]}" if len(gone) == 1 else f"{what}s {gone[0]} to {gone[-1]}"
             message = f"The mask is on in {which} of the tile, but {draw.name_of(access)} ends before that. "
-            end, size = int(first[axis] + gone[-1] + 1), tensor.shape[axis]
-            known = source.names_in_mask(run.file, access.line) if gone[-1] < on.shape[axis] - 1 else set()
+            end, size = first[axis] + gone[-1] + 1, tensor.shape[axis]
+            known = source.names_in_mask(run.file, access.line) if gone[-1] < access.shape[axis] - 1 else set()
             if other := [name for name in known if access.launch.given.get(name) == end]:
                 message += f"It lets {end} {what}s pass, which is {other[0]}, but there are {size}: "
                 return message + "compare with those."
@@ -72,18 +76,17 @@ def beside_the_tile(run, trouble):
 
 def mask_says_on(run, trouble):
     if trouble.kind == "outside":
-        on = trouble.access.mask
-        if on.size == 1:
-            return "The mask is on. Does each index in this offset have its own stride, and is none counted twice?"
-        which = "every lane" if on.all() else f"{int(on.sum())} of {on.size} lanes"
-        message = f"The mask has {which} on. Does it compare the right offsets with the right length?"
         access = trouble.access
-        if not (on & access.inside).any():
+        if len(access.mask) == 1:
+            return "The mask is on. Does each index in this offset have its own stride, and is none counted twice?"
+        which = "every lane" if all(access.mask) else f"{sum(access.mask)} of {len(access.mask)} lanes"
+        message = f"The mask has {which} on. Does it compare the right offsets with the right length?"
+        if not access.touched():
             if accesses.siblings(access)[access.program][0] is not access:
                 return message + " Or does the loop end a step too late?"
             if access.program == access.launch.programs - 1 > 0:
                 return message + " And does the launch have more programs than there is work?"
-        many = len(trouble.access.shape) > 1
+        many = len(access.shape) > 1
         return message + (" If so: is each index multiplied by its own stride?" if many else "")
     return None
 
@@ -93,10 +96,10 @@ def dark_load(run, name, at, got, want, owner, missed):
     for launch in run.launches:
         lines: dict[int, list[Access]] = {}
         for access in launch.accesses:
-            if access.op == "load" and access.region.given and (access.region.index >= 0).any():
+            if access.op == "load" and access.region.given and access.region.span:
                 lines.setdefault(access.line, []).append(access)
         for line, loads in lines.items():
-            if not any(access.mask.any() for access in loads):
+            if not any(any(access.mask) for access in loads):
                 return f"No lane of the load on line {line} is on, in any program: what does its mask compare?", loads[
                     0
                 ]
@@ -107,7 +110,7 @@ def undefined_load(run: Run, program: int | None = None) -> Access | None:
     """Return a load, of this program or of any, with lanes that are off and no `other`."""
     for launch in run.launches:
         for access in launch.accesses:
-            if access.op == "load" and not access.other and not access.mask.all() and program in (None, access.program):
+            if access.op == "load" and not access.other and not all(access.mask) and program in (None, access.program):
                 return access
     return None
 

@@ -8,7 +8,8 @@ from .. import errors, source
 
 
 def function_of_torch(message, file, line, node):
-    if not re.search(r"Unsupported function referenced|NameError\(.(torch|math|np|numpy) is", message):
+    library = r"NameError\(.(torch|math|np|numpy) is|\bname '(torch|math|np|numpy)' is|torch\.\w+ is not modeled"
+    if not re.search(rf"Unsupported function referenced|{library}", message):
         return None
     if (own := re.search(r"<function (\w+) at", message)) and source.defines(file, own[1]):
         return f"A kernel calls `{own[1]}`, which therefore needs `@triton.jit`, too."
@@ -17,8 +18,12 @@ def function_of_torch(message, file, line, node):
     import triton.language as tl
 
     name = call[1].split(".")[-1]
-    there = f": `tl.{name}`, not `{call[1]}`." if hasattr(tl, name) else f", which has no `{name}`."
-    made = "" if hasattr(tl, name) or name not in errors.MADE_OF else f" {errors.MADE_OF[name]}"
+    try:
+        known = hasattr(tl, name)
+    except NotImplementedError:  # it is there, and the site's model does not have it
+        known = True
+    there = f": `tl.{name}`, not `{call[1]}`." if known else f", which has no `{name}`."
+    made = "" if known or name not in errors.MADE_OF else f" {errors.MADE_OF[name]}"
     return f"Line {call[0]} calls `{call[1]}`. Inside a kernel, use the functions of `tl`{there}{made}"
 
 
@@ -31,10 +36,11 @@ def made_of_others(message, file, line, node):
 
 
 def undefined_name(message, file, line, node):
-    match = re.search(r"NameError\('(\w+) is not defined|\bname '(\w+)' is not defined", message)
-    if not match or match[1] in ("torch", "math", "np", "numpy"):
+    known = r"NameError\('(\w+) is not defined|\bname '(\w+)' is not defined|cannot access local variable '(\w+)'"
+    match = re.search(known, message)
+    if not match or match[1] in ("torch", "math", "np", "numpy") or match[2] == "inf":
         return None
-    return source.about_name(file, match[1] or match[2], 0 if match[1] else line)
+    return source.about_name(file, match[1] or match[2] or match[3], 0 if match[1] else line)
 
 
 def larger_of_two(message, file, line, node):

@@ -9,12 +9,17 @@ from .. import source
 SHAPE = r"(<\[[^\]]*\], \w+>|\w+)"
 
 
+def sides(kind: str) -> list[str]:
+    """Return the sides of a block, out of its type: ``<[4, 8], fp32>``; of a number, none."""
+    return re.findall(r"\d+", kind.partition("]")[0]) if kind.startswith("<") else []
+
+
 def changes_shape(message, file, line, node):
     """Explain a variable that becomes a block of another shape in a loop."""
     match = re.search(rf"Loop-carried variable (\w+) has initial type {SHAPE} but is re-assigned to {SHAPE}", message)
     if not match:
         return None
-    before, after = (re.findall(r"'(\d+)'", kind) for kind in match.groups()[1:])
+    before, after = (sides(kind) for kind in match.groups()[1:])
     if before == after:
         passed = source.begins_as(file, match[1])
         return (
@@ -67,7 +72,7 @@ def two_branches(message, file, line, node):
     match = re.search(rf"Mismatched type for (\w+) between then block \({SHAPE}\) and else block \({SHAPE}\)", message)
     if not match:
         return None
-    shapes = [" × ".join(re.findall(r"'(\d+)'", kind)) for kind in match.groups()[1:]]
+    shapes = [" × ".join(sides(kind)) for kind in match.groups()[1:]]
     if shapes[0] != shapes[1]:
         first, other = (f"a block of {shape}" if shape else "one number" for shape in shapes)
         return f"`{match[1]}` is {first} if the condition holds and {other} if not, but both must have the same shape."
@@ -87,6 +92,19 @@ def brackets_around_an_address(message, file, line, node):
             "takes an address."
         )
     return None
+
+
+def one_address(message, file, line, node):
+    """Explain a block that is stored to a pointer without offsets."""
+    if "Value argument cannot be block type" not in message:
+        return None
+    pointer = source.stored_to(file, node, line)
+    if not isinstance(pointer, ast.Name):
+        return None
+    return (
+        f"`{pointer.id}` is the address of one element, but the value to store is a block. Are the offsets missing, as "
+        f"in `{pointer.id} + offsets`? Or should a sum or a maximum make one number of it first?"
+    )
 
 
 def two_shapes(message, file, line, node):

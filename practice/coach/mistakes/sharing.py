@@ -3,8 +3,6 @@
 
 import itertools
 
-import numpy as np
-
 from .. import source
 from . import accesses
 
@@ -37,9 +35,9 @@ def overlap(run, trouble):
     if trouble.kind != "twice":
         return None
     many = accesses.siblings(trouble.access)
-    starts = [int(many[p][0].offsets[0]) for p in sorted(many)][:2]
+    starts = [many[p][0].offsets[0] for p in sorted(many)][:2]
     if trouble.other != trouble.access.program and len(starts) == 2:
-        lanes = trouble.access.offsets.size
+        lanes = len(trouble.access.offsets)
         return (
             f"Program 0 begins at offset {starts[0]}, program 1 at {starts[1]}, and each has {lanes} lanes. Some of "
             f"those that the mask leaves on belong to another program. Is the step wrong, or the mask?"
@@ -47,10 +45,10 @@ def overlap(run, trouble):
     access, offset = trouble.access, trouble.access.offsets[trouble.lane]
     before = list(itertools.takewhile(lambda other: other is not access, access.launch.accesses))
     before = [a for a in before if (a.op, a.program) == ("store", access.program) and a.region is access.region]
-    lines = [other.line for other in before if (other.mask & (other.offsets == offset)).any()]
+    lines = [other.line for other in before if any(other.offsets[lane] == offset for lane in other.on())]
     if lines and lines[-1] != access.line:
         return source.two_stores(run.file, lines[-1], access.line)
-    if np.unique(trouble.access.offsets[trouble.access.mask]).size == trouble.access.mask.sum():
+    if len({access.offsets[lane] for lane in access.on()}) == len(access.on()):
         return (
             "Another store of the same program wrote it. If that is in a loop, how far do the offsets "
             "move with each step?"

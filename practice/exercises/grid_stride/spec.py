@@ -46,6 +46,7 @@ SPEC = Spec(
     },
     most_reads={"x": 1},
     in_blocks=("x",),
+    lanes=8,
     most_launches=1,
     idle=True,  # there may be fewer blocks than programs
     programs="programs",
