@@ -29,7 +29,7 @@ class Machine(NamedTuple):
 
     @property
     def works(self) -> bool:
-        return not re.match(r"\w+(Error|Exception)\b", self.result)
+        return self.result == "as PyTorch's"
 
     @property
     def says(self) -> str:
@@ -37,8 +37,8 @@ class Machine(NamedTuple):
         last = self.ran[-1].split()[-1]
         if not self.works:
             return f"{last} refuses: "
-        kernel = "kernels.py is imported at this call" if "kernels.py" in self.imported else "kernels.py stays unread"
-        return f"{last} computes it, {self.result}; {kernel}."
+        kernel = "kernels.py is imported for it." if "kernels.py" in self.imported else "Nothing imports kernels.py."
+        return f"{last} computes it, and the result is PyTorch's. {kernel}"
 
 
 @figure(of="output", foot=FOOT, every=True)

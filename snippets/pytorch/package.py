@@ -87,7 +87,7 @@ class Machine(NamedTuple):
         parts = [f"x on {'the CPU' if self.device == 'cpu' else 'a GPU'}"]
         parts += ["TRITON_INTERPRET=1"] if self.interpret else []
         parts += [] if self.triton else ["no Triton"]
-        return ", ".join(parts + ([f"torch.compile, {self.compiled}"] if self.compiled else []))
+        return ", ".join(parts + ([f"torch.compile by {self.compiled}"] if self.compiled else []))
 
     def command(self) -> str:
         """Return the Python code that imports the package, calls it, and prints what ran and what came of it."""
@@ -100,16 +100,16 @@ class Machine(NamedTuple):
 
 
 MACHINES = {
-    "a laptop without a GPU": Machine(),
-    "macOS or Windows, no Triton": Machine(triton=False),
-    "CI, in the interpreter": Machine(interpret=True),
-    "torch.compile, in CI": Machine(interpret=True, compiled="aot_eager"),
-    "the interpreter, no Triton": Machine(interpret=True, triton=False),
+    "laptop, no GPU": Machine(),
+    "macOS or Windows": Machine(triton=False),
+    "CI, interpreter": Machine(interpret=True),
+    "CI, torch.compile": Machine(interpret=True, compiled="aot_eager"),
+    "interpreter, no Triton": Machine(interpret=True, triton=False),
 }
 WITH_A_GPU = {
-    "a server with a GPU": Machine("cuda"),
-    "torch.compile, on a GPU": Machine("cuda", compiled="inductor"),
-    "a GPU, no Triton": Machine("cuda", triton=False),
+    "GPU server": Machine("cuda"),
+    "GPU, torch.compile": Machine("cuda", compiled="inductor"),
+    "GPU, no Triton": Machine("cuda", triton=False),
 }
 
 

@@ -27,28 +27,29 @@ def test_the_first_machine_stands_there_without_a_script(recorded):
     order = ["ops.py rms_norm", "ops.py check", "ops.py rms_norm_op", "ops.py in_torch"]
     assert ran == {name: str(place) for place, name in enumerate(order, 1)}
     assert {each["data-file"] for each in page.select(".served--read[data-file]")} == {"__init__.py", "ops.py"}
-    assert page.select_one(".explorer__now").text.startswith("x on the CPU: in_torch computes it, as PyTorch's")
+    said = page.select_one(".explorer__now").text
+    assert said == "x on the CPU: in_torch computes it, and the result is PyTorch's. Nothing imports kernels.py."
     assert page.select_one("[data-of=error]").text == ""
 
 
 def test_an_error_is_told_as_it_was_printed(recorded):
-    no_triton = drawn(recorded).select_one("[value='the interpreter, no Triton']")
+    no_triton = drawn(recorded).select_one("[value='interpreter, no Triton']")
     assert no_triton["data-says"] == "import_kernels refuses: "
     assert no_triton["data-error"].startswith("RuntimeError: rownorm's kernel needs Triton, which can't be imported")
 
 
 def test_a_gpu_adds_its_machines(recorded, monkeypatch):
     run = "given: x on a GPU\nimported: ops.py\nran: ops.py rms_norm, kernels.py launch\nresult: as PyTorch's\n"
-    other = replace(recorded, device="h200", output=f"## a laptop without a GPU\nnothing\n## a server\n{run}")
+    other = replace(recorded, device="h200", output=f"## laptop, no GPU\nnothing\n## a server\n{run}")
     monkeypatch.setattr(figure, "_others", lambda made: [other])
     machines = [each["value"] for each in drawn(recorded).select("[name=machine]")]
-    assert machines[0] == "a laptop without a GPU" and machines[-1] == "a server" and len(machines) == 6
+    assert machines[0] == "laptop, no GPU" and machines[-1] == "a server" and len(machines) == 6
 
 
 def test_refuses_a_run_that_is_not_such_a_one(recorded):
     with pytest.raises(RecorderError, match="has no section 'functions'"):
         served(replace(recorded, output=recorded.output.replace("## functions", "## names")))
-    with pytest.raises(RecorderError, match="ran 'ops.py check', which the section 'functions' does not have"):
+    with pytest.raises(RecorderError, match=r"ran 'ops\.py check', which the section 'functions' does not have"):
         served(replace(recorded, output=recorded.output.replace(", check", "")))
     with pytest.raises(RecorderError, match="no section with the lines given, imported, ran, result"):
         served(replace(recorded, output=recorded.output.replace("given: ", "")))
@@ -71,4 +72,4 @@ def test_each_machine_shows_what_ran_there(recorded, open_site, tmp_path):
         page.locator("[name=machine]").first.focus()
         page.keyboard.press("ArrowRight")
         assert page.locator(".explorer__now").inner_text().startswith("x on the CPU, no Triton:")
-        assert "served=" in page.url or "#" in page.url
+        assert "served.machine=macOS" in page.url, "the address keeps it"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What pages show of snippets, and of the package to download, has at most 76 columns, so that it fits beside the menu."""
+"""What pages show of snippets, and of the package to download, has at most 76 columns, so that it fits by the menu."""
 
 import re
 import textwrap

@@ -470,7 +470,7 @@ def test_shows_parts_of_the_package_to_download(convert, course):
     fence = '```python\n--8<-- "template/src/toy/ops.py:{}"\n```\n'
     shown = BeautifulSoup(convert(f"# Title\n\n{fence.format('call')}"), "html.parser")
     assert shown.select_one(".highlight code").text == "called = 1\n" and not shown.select("[data-typed]")
-    with pytest.raises(PageError, match="template/src/toy/ops.py has no section 'cal'.*call"):
+    with pytest.raises(PageError, match=r"template/src/toy/ops\.py has no section 'cal'.*call"):
         convert(f"# Title\n\n{fence.format('cal')}")
 
 

@@ -35,10 +35,29 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:
 # --8<-- [end:function]
 
 
+def check(x, weight):
+    """Raise ValueError for what the kernel would get wrong."""
+    if x.ndim == 0 or weight.shape != x.shape[-1:] or not weight.numel():
+        raise ValueError(
+            "x must be (..., columns) and weight (columns,), with at "
+            f"least one column; got {(*x.shape,)} and {(*weight.shape,)}"
+        )
+    if x.dtype not in DTYPES or weight.dtype != x.dtype:
+        raise ValueError(
+            "x and weight must have one dtype, float16, bfloat16 or "
+            f"float32; got {x.dtype} and {weight.dtype}"
+        )
+    if weight.device != x.device:
+        raise ValueError(
+            "x and weight must be on one device; "
+            f"got {x.device} and {weight.device}"
+        )
+
+
 # --8<-- [start:op]
 @torch.library.custom_op("rownorm::rms_norm", mutates_args=())
 def rms_norm_op(x: Tensor, weight: Tensor, eps: float) -> Tensor:
-    # For every device that has no code of its own below.
+    # On each device that isn't named below.
     if os.environ.get("TRITON_INTERPRET") == "1":
         return by_kernel(x, weight, eps)
     return in_torch(x, weight, eps)
@@ -49,11 +68,6 @@ def by_kernel(x, weight, eps):
     if x.shape[-1] > MOST_COLUMNS:
         return in_torch(x, weight, eps)
     return import_kernels().launch(x, weight, eps)
-
-
-@rms_norm_op.register_fake
-def rms_norm_fake(x, weight, eps):
-    return x.new_empty(x.shape)
 # --8<-- [end:op]
 
 
@@ -83,6 +97,11 @@ def in_torch(x, weight, eps):
 
 
 # --8<-- [start:gradient]
+@rms_norm_op.register_fake
+def rms_norm_fake(x, weight, eps):
+    return x.new_empty(x.shape)
+
+
 def setup_context(ctx, inputs, output):
     x, weight, ctx.eps = inputs
     ctx.save_for_backward(x, weight)
@@ -101,24 +120,3 @@ def backward(ctx, grad):
 
 rms_norm_op.register_autograd(backward, setup_context=setup_context)
 # --8<-- [end:gradient]
-
-
-# --8<-- [start:check]
-def check(x, weight):
-    """Raise ValueError for what the kernel would get wrong."""
-    if x.ndim == 0 or weight.shape != x.shape[-1:] or not weight.numel():
-        raise ValueError(
-            "x must be (..., columns) and weight (columns,), with at "
-            f"least one column; got {(*x.shape,)} and {(*weight.shape,)}"
-        )
-    if x.dtype not in DTYPES or weight.dtype != x.dtype:
-        raise ValueError(
-            "x and weight must have one dtype, float16, bfloat16 or "
-            f"float32; got {x.dtype} and {weight.dtype}"
-        )
-    if weight.device != x.device:
-        raise ValueError(
-            "x and weight must be on one device; "
-            f"got {x.device} and {weight.device}"
-        )
-# --8<-- [end:check]

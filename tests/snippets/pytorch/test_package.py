@@ -32,21 +32,22 @@ def test_the_wheel_holds_the_modules_and_no_tests(built):
 FALLBACK = "ops.py rms_norm, ops.py check, ops.py rms_norm_op, ops.py in_torch"
 
 
-@pytest.mark.parametrize("kind", ["a laptop without a GPU", "macOS or Windows, no Triton"])
+@pytest.mark.parametrize("kind", ["laptop, no GPU", "macOS or Windows"])
 def test_a_cpu_is_served_by_pytorch(kind, built, tmp_path):
     said = called(snippet.MACHINES[kind], built, tmp_path)
     assert said == {"imported": "__init__.py, ops.py", "ran": FALLBACK, "result": "as PyTorch's"}
 
 
-@pytest.mark.parametrize("kind", ["CI, in the interpreter", "torch.compile, in CI"])
+@pytest.mark.parametrize("kind", ["CI, interpreter", "CI, torch.compile"])
 def test_the_interpreter_is_served_by_the_kernel(kind, built, tmp_path):
     said = called(snippet.MACHINES[kind], built, tmp_path)
-    assert said["ran"].endswith("ops.py by_kernel, ops.py import_kernels, kernels.py launch, kernels.py rms_norm_kernel")
+    last = ["ops.py by_kernel", "ops.py import_kernels", "kernels.py launch", "kernels.py rms_norm_kernel"]
+    assert said["ran"].split(", ")[-4:] == last
     assert said["result"] == "as PyTorch's"
 
 
 def test_the_kernel_without_triton_is_refused_in_words(built, tmp_path):
-    said = called(snippet.MACHINES["the interpreter, no Triton"], built, tmp_path)
+    said = called(snippet.MACHINES["interpreter, no Triton"], built, tmp_path)
     why = "RuntimeError: rownorm's kernel needs Triton, which can't be imported here (No module named 'triton'); "
     assert said["result"].startswith(f"{why}install it, or call rownorm on the CPU")
     assert "kernels.py" not in said["imported"]

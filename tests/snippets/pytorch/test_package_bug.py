@@ -47,7 +47,7 @@ def test_a_triton_of_its_own(capsys):
 
 def test_the_tests_of_the_package_find_strides(capsys):
     snippet.failing()
-    heading, *names = capsys.readouterr().out.splitlines()
+    _, *names = capsys.readouterr().out.splitlines()
     assert names[:3] == ["test_rows_of_any_strides", "test_operator_keeps_its_promises[turned]", "failed: 2"]
 
 
