@@ -9,6 +9,8 @@ machine, with the lines ``given``, ``imported``, ``ran`` (functions, in their or
 import re
 from typing import NamedTuple
 
+from markupsafe import Markup, escape
+
 from figures.registry import figure
 from figures.templates import render
 from recorder import printed, recording
@@ -78,7 +80,7 @@ def served(made: Recording, *, id="served"):
             for name, each in machines.items()
         },
         rows=[
-            (name, each.given, ", ".join(run.split()[-1] for run in each.ran), each.result)
+            (name, *map(breaking, (each.given, ", ".join(run.split()[-1] for run in each.ran), each.result)))
             for name, each in machines.items()
         ],
     )
@@ -103,6 +105,15 @@ def read(text: str) -> Machine | None:
     if any(name not in lines for name in LINES):
         return None
     return Machine(lines["given"], lines["imported"].split(", "), lines["ran"].split(", "), lines["result"])
+
+
+def breaking(text: str) -> Markup:
+    """Let long names break, on a phone.
+
+    >>> breaking("a < b_c")
+    Markup('a &lt; b_<wbr>c')
+    """
+    return Markup(str(escape(text)).replace("_", "_<wbr>"))
 
 
 def tree(files: list[str]) -> dict[str, list[str]]:
