@@ -177,10 +177,10 @@ def call_on(machine: Machine, installed: Path, folder: Path) -> str:
     return run(sys.executable, *alone, "-c", machine.command(), cwd=folder, **environment)
 
 
-def tested(package: Path, installed: Path) -> dict[str, int]:
-    """Run the package's tests in the interpreter against what is installed; return how many passed and so on."""
+def tested(package: Path, installed: Path, **environment: str) -> dict[str, int]:
+    """Run the package's tests against what is installed; return how many passed and so on."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    return counted(run(*command, cwd=package, PYTHONPATH=str(installed), TRITON_INTERPRET="1"))
+    return counted(run(*command, cwd=package, PYTHONPATH=str(installed), **environment))
 
 
 def counted(said: str) -> dict[str, int]:
@@ -215,9 +215,14 @@ def main():
             metadata = archive.read(next(each for each in names if each.endswith("METADATA"))).decode()
         print("\n".join(line for line in metadata.splitlines() if line.startswith("Requires-")))
         print("## tests, in the interpreter", flush=True)
-        for word, number in tested(package, installed).items():
+        for word, number in tested(package, installed, TRITON_INTERPRET="1").items():
             print(f"tests {word}: {number}")
-        machines = MACHINES | (WITH_A_GPU if torch.cuda.is_available() else {})
+        machines = MACHINES
+        if torch.cuda.is_available():
+            machines = MACHINES | WITH_A_GPU
+            print("## tests, compiled", flush=True)
+            for word, number in tested(package, installed).items():
+                print(f"compiled tests {word}: {number}")
         for number, (kind, machine) in enumerate(machines.items()):
             print(f"## {kind}\ngiven: {machine.given()}")
             for line in call_on(machine, installed, folder / str(number)).splitlines():
