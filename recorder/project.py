@@ -33,7 +33,8 @@ def _root() -> Path:
 
 ROOT = _root()
 SETTINGS = "recorder.toml"
-PUBLISHED = ("docs", "snippets", "recordings", "figures", "theme", "render", "practice")  # what a site is made from
+# What a site is made from.
+PUBLISHED = ("docs", "snippets", "recordings", "figures", "theme", "render", "practice", "template")
 REPLACE_LINK = "put the file itself there"
 OUTPUT = "output"  # where a running snippet's standard output is collected, in its temporary folder
 

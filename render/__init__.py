@@ -15,6 +15,7 @@ In the order in which a page comes about:
 - ``units``: a number and its unit, on one line
 - ``code``: whole files, colored, to read and download
 - ``practice/``: the exercises, their pages, and which files readers download; what those hold of the site
+- ``template``: the package in ``template/``, and what readers download of it
 - ``wrapping``: code and outputs that a narrow screen wraps
 - ``predict``: a question that a reader answers before the page does: the fence ``predict`` as Markdown
 - ``templates``: Jinja2, for the HTML of all of these

@@ -68,10 +68,15 @@ def download(snippet: Snippet, page: str = "") -> Download:
 
 def make_zip(snippet: Snippet) -> bytes:
     """Return a zip of a snippet and of the files that it needs, each by its name in a checkout."""
+    return zipped({relative(path): read_text(path) for path in (snippet.path, *needed(snippet.path))})
+
+
+def zipped(texts: dict[str, str]) -> bytes:
+    """Return a zip of texts, each by its name in it."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        for path in (snippet.path, *needed(snippet.path)):
-            archive.writestr(zipfile.ZipInfo(relative(path), EPOCH), read_text(path), zipfile.ZIP_DEFLATED)
+        for name, text in texts.items():
+            archive.writestr(zipfile.ZipInfo(name, EPOCH), text, zipfile.ZIP_DEFLATED)
     return packed.getvalue()
 
 

@@ -14,7 +14,8 @@ Where ``gpu`` has recordings on several, a reader can switch between them; ``cpu
 ``view: file`` shows a whole file, ``view: snippet`` what is to know before one copies it. Some views are of no snippet:
 ``ledger``, ``path``, ``route``, ``exercises``, ``caught``, and ``exercise``, whose ``of`` is in ``practice/exercises``.
 A fence ``predict`` asks before the page answers; see ``predict.py``.
-``--8<-- "programs/vector_add.py:kernel"`` is pymdownx.snippets'; here only its names are checked.
+``--8<-- "programs/vector_add.py:kernel"`` is pymdownx.snippets'; here only its names are checked. It shows a file of
+``snippets/``, or one of the package that readers download: ``--8<-- "template/src/rownorm/ops.py:op"``.
 
 What is wrong stops the build, with page and line, all faults of a page at once; see ``page.serving`` for the exception.
 """
@@ -39,7 +40,7 @@ from pygments.lexers import get_lexer_by_name
 from pygments.util import ClassNotFound
 
 from recorder.project import ROOT, RecorderError, Snippet, nearest, read_text, relative, snippets
-from render import predict, recordings
+from render import predict, recordings, template
 from render.cards import Cards
 from render.claims import expressions
 from render.claims.expressions import Claim
@@ -212,18 +213,19 @@ class BeginPage(Preprocessor):
         try:
             if not match:
                 raise RecorderError(f'write it as --8<-- "programs/vector_add.py:kernel", not {line.strip()!r}')
-            path = ROOT / "snippets" / match["path"]
+            name = match["path"] if match["path"] in template.files() else f"snippets/{match['path']}"
+            path = ROOT / name
             if not path.is_file() or ".." in path.parts:
-                known = (f"{snippet.name}.py" for snippet in snippets())
-                raise RecorderError(f"there is no file snippets/{match['path']}{nearest(match['path'], known)}")
+                known = (*(f"{snippet.name}.py" for snippet in snippets()), *template.files())
+                raise RecorderError(f"there is no file {name}{nearest(match['path'], known)}")
             section, text = match["section"], read_text(path)
             page.sources[path] = None
             known = re.findall(r"--8<-- \[start:\s*([\w-]+)\s*\]", text)
             if section and section not in known:  # nor are there lines by number, which change with the file
-                raise RecorderError(f"snippets/{match['path']} has no section {section!r}{nearest(section, known)}")
+                raise RecorderError(f"{name} has no section {section!r}{nearest(section, known)}")
             marks = rf"\[start:\s*{section}\s*\].*\n(?s:(.+?))^.*\[end:\s*{section}\s*\]"
             if section and (known.count(section) > 1 or not re.search(marks, text, re.M)):
-                raise RecorderError(f"section {section!r} of snippets/{match['path']} is not begun and ended once")
+                raise RecorderError(f"section {section!r} of {name} is not begun and ended once")
             return True
         except RecorderError as error:
             page.fault(error, number)

@@ -82,6 +82,8 @@ def selection(base: str) -> list[list[str]]:
     for room in ROOMS:
         if any(file.startswith(f"{room}/") for file in files):
             chosen.add(f"tests/{room}")
+    if any(file.startswith("template/") for file in files):
+        chosen.add("tests/test_template.py")
     pages = {file.removeprefix("docs/en/") for file in files if re.match(r"docs/en/.+\.(md|ipynb)$", file)}
     for path in (ROOT / "docs/en").rglob("*.md"):
         text, name = path.read_text("utf-8"), path.relative_to(ROOT / "docs/en").as_posix()

@@ -6,7 +6,7 @@
 - ``cards``: draws the picture that a shared link shows
 - ``collector``: lets Python's garbage collector come less often
 - ``faces``: fetches the faces of text and code, and puts them into the site
-- ``files``: writes the snippets' whole files beside the pages
+- ``files``: writes the snippets' whole files, and the template's zip, beside the pages
 - ``folders``: leads from the address of a folder to its first page
 - ``labs``: gives labs the site's own Markdown and styles in place of mkdocs-jupyter's
 - ``lean``: takes the comments out of our styles and scripts

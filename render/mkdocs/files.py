@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A hook of MkDocs that writes the snippets' whole files beside the pages, to read and to download."""
+"""A hook of MkDocs that writes beside the pages what readers download: the snippets' whole files, and the template."""
 
 from pathlib import Path
 
@@ -7,7 +7,8 @@ from mkdocs.exceptions import PluginError
 
 from recorder.project import REPLACE_LINK, links_outside, relative, snippets
 from recorder.reach import needed
-from render.code import color_file, make_zip
+from render import template
+from render.code import color_file, make_zip, zipped
 
 
 def on_pre_build(config, **_):
@@ -24,3 +25,7 @@ def on_post_build(config, **_):
             target.with_suffix(".zip").write_bytes(make_zip(snippet))
         else:
             target.write_bytes(snippet.path.read_bytes())
+    if texts := template.texts():
+        packed = Path(config["site_dir"], template.ZIP)
+        packed.parent.mkdir(parents=True, exist_ok=True)
+        packed.write_bytes(zipped(texts))

@@ -2,14 +2,13 @@
 """A hook of MkDocs that packs the folder ``practice/`` for readers to download."""
 
 import json
-import zipfile
 from pathlib import Path
 
 from markupsafe import Markup
 
 from practice.coach.exercise import PRACTICE, exercises
 from recorder.project import read_text
-from render.code import EPOCH
+from render.code import zipped
 from render.lessons import lessons
 from render.practice.exercises import OVERVIEW, ZIP, check_cards, files, page_of
 
@@ -47,10 +46,8 @@ def on_post_build(config, **_):
     target = Path(config["site_dir"], ZIP)
     target.parent.mkdir(parents=True, exist_ok=True)
     target.with_name(NOTEBOOK).write_bytes((PRACTICE / NOTEBOOK).read_bytes())
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        texts = {f"practice/{path.relative_to(PRACTICE).as_posix()}": read_text(path) for path in files()}
-        pages = json.loads(texts["practice/pages.json"]) | {"site": config.get("site_url") or ""}
-        texts["practice/pages.json"] = json.dumps(pages, indent=1, ensure_ascii=False)
-        texts |= {f"practice/exercises/{each.name}/exercise.py": each.skeleton for each in check_cards()}
-        for name, text in sorted(texts.items()):
-            archive.writestr(zipfile.ZipInfo(name, EPOCH), text, zipfile.ZIP_DEFLATED)
+    texts = {f"practice/{path.relative_to(PRACTICE).as_posix()}": read_text(path) for path in files()}
+    pages = json.loads(texts["practice/pages.json"]) | {"site": config.get("site_url") or ""}
+    texts["practice/pages.json"] = json.dumps(pages, indent=1, ensure_ascii=False)
+    texts |= {f"practice/exercises/{each.name}/exercise.py": each.skeleton for each in check_cards()}
+    target.write_bytes(zipped(dict(sorted(texts.items()))))

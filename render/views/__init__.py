@@ -11,5 +11,6 @@ It takes the page and the options that the fence may give, and returns HTML. A n
 - ``ledger``: everything that was recorded, by chapter
 - ``modeled``: the views ``modeled`` and ``unmodeled``: where the model that runs in a browser differs from Triton
 - ``path``: the views ``path`` and ``route``: lessons with their times
+- ``template``: a button that downloads the template
 - ``snippet``: a snippet as something to copy: its arguments, where it ran, its test
 """

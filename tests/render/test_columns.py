@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What pages show of snippets has at most 76 columns, so that it fits beside the menu."""
+"""What pages show of snippets, and of the package to download, has at most 76 columns, so that it fits by the menu."""
 
 import re
 import textwrap
@@ -17,7 +17,7 @@ MOST_LEFT = 28  # lines of all others that have no place to break: one word, a d
 
 
 def section(file: str, name: str) -> list[str]:
-    text = read_text(ROOT / "snippets" / file)
+    text = read_text(ROOT / file if file.startswith("template/") else ROOT / "snippets" / file)
     inside = re.search(rf"\[start:\s*{name}\s*\].*\n(?s:(.+?))^.*\[end:\s*{name}\s*\]", text, re.M)[1]
     lines = textwrap.dedent(inside).splitlines()
     return [line.removesuffix("  # fmt: skip") for line in lines if "--8<--" not in line]
@@ -28,5 +28,5 @@ def test_listings_fit():
     shown = {match.groups() for text in texts for match in SHOWN.finditer(text)}
     assert len(shown) > 100
     kept = {(f, s) for f, s in shown if not QUOTED.search(f.removesuffix(".py")) and f.removesuffix(".py") not in ALSO}
-    long = sorted({f"snippets/{f}: {line}" for f, s in kept for line in section(f, s) if len(line) > COLUMNS})
+    long = sorted({f"{f}: {line}" for f, s in kept for line in section(f, s) if len(line) > COLUMNS})
     assert len(long) <= MOST_LEFT, "\n".join(long)

@@ -10,6 +10,7 @@ import zipfile
 from html.parser import HTMLParser
 
 import pytest
+from bs4 import BeautifulSoup
 from markupsafe import escape
 from msgspec.structs import replace
 
@@ -449,6 +450,8 @@ WRONG = [
     ('```python\n;--8<-- "programs/toy.py:kernel"\n```', ["write it as --8<--"]),
     ('```python\nx = 1  --8<-- "programs/toy.py:kernel"\n```', ["write it as --8<--"]),
     ('```python\n--8<-- "../mkdocs.yml"\n```', ["../mkdocs.yml"]),
+    ('```yaml\n--8<-- "mkdocs.yml"\n```', ["no file snippets/mkdocs.yml"]),
+    ('```python\n--8<-- "template/src/toy/ops.pi"\n```', ["no file snippets/template/src/toy/ops.pi"]),
     ('```python\n--8<-- "programs/toy.py:1:3"\n```', ["no section '1:3'"]),
 ]
 
@@ -462,6 +465,15 @@ def test_what_is_wrong_stops_the_page_with_its_line(convert, text, named):
     assert 5 <= line <= 5 + text.count("\n"), message
     assert all(word in message for word in named), message
     assert "/tmp" not in message
+
+
+def test_shows_parts_of_the_package_to_download(convert, course):
+    course.write("template/src/toy/ops.py", "# --8<-- [start:call]\ncalled = 1\n# --8<-- [end:call]\nleft = 2\n")
+    fence = '```python\n--8<-- "template/src/toy/ops.py:{}"\n```\n'
+    shown = BeautifulSoup(convert(f"# Title\n\n{fence.format('call')}"), "html.parser")
+    assert shown.select_one(".highlight code").text == "called = 1\n" and not shown.select("[data-typed]")
+    with pytest.raises(PageError, match=r"template/src/toy/ops\.py has no section 'cal'.*call"):
+        convert(f"# Title\n\n{fence.format('cal')}")
 
 
 SECTIONS = {

@@ -35,7 +35,7 @@ SETTINGS = {  # of mkdocs.yml: the text that takes another's place, and the mess
         "extension 'def_list' cannot be loaded (Key",
     ),
     "an unknown Python name": ((r"extension\.accept", "extension.gone"), "has no attribute 'gone'"),
-    "no folder of snippets": ((r"base_path: \[snippets\], ", ""), "base_path of pymdownx.snippets is None"),
+    "no folder of snippets": ((r"base_path: \[snippets, \.\], ", ""), "base_path of pymdownx.snippets is None"),
 }
 
 
