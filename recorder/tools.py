@@ -11,6 +11,7 @@ PATH = "its folder bin belongs on the PATH"
 TOOLS = {  # with what installs them
     "gcc": "your system's package of that name; clang will do, and what the variable CC names",
     "Python.h": "your system's package python3-dev",
+    "file": "your system's package of that name; Python asks it, and Triton's cache keeps the answer",
     "nvidia-smi": "NVIDIA's driver",
     "compute-sanitizer": f"NVIDIA's CUDA toolkit; {PATH}",
     "ncu": f"NVIDIA's CUDA toolkit, as Nsight Compute; {PATH}. To count, it wants root, or the driver's option "

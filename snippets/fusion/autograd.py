@@ -215,7 +215,7 @@ def check_arguments(**tensors: torch.Tensor) -> None:
 
 # --8<-- [start:module]
 class SwiGLU(torch.nn.Module):
-    """``down(silu(gate(x)) * up(x))``, of ``x`` and the result ``(..., width)``."""
+    """``down(silu(gate(x)) * up(x))``, of ``x`` ``(..., width)``."""
 
     def __init__(self, width: int, hidden: int):
         super().__init__()

@@ -51,7 +51,7 @@ def until_done(run: Callable[[], object], *, calls: int = 20) -> float:
 
 # --8<-- [start:copies]
 def copies(size: int) -> dict[str, Callable[[], torch.Tensor]]:
-    """Return a function for each of ``DIRECTIONS`` that copies ``size`` bytes."""
+    """Return functions that copy ``size`` bytes, by ``DIRECTIONS``."""
     on_gpu = torch.zeros(size, dtype=torch.uint8, device="cuda")
     # written, so that every page of it exists.
     pageable = torch.ones(size, dtype=torch.uint8)
@@ -143,7 +143,7 @@ def pinning(bytes, what):
 
 # --8<-- [start:early]
 def read_early_bug(size):
-    """Copy ones from the GPU into pinned zeros; return the last one as it is read at once, and after waiting."""
+    """Copy ones into pinned zeros; return the last, at once and later."""
     on_gpu = torch.ones(size, dtype=torch.uint8, device="cuda")
     pinned = torch.zeros(size, dtype=torch.uint8).pin_memory()
     pinned.copy_(on_gpu, non_blocking=True)

@@ -49,7 +49,7 @@ def join(store: dist.Store, rank: int, seconds: float) -> None:
 
 # --8<-- [start:answer]
 def answer(port: int, seconds: float) -> None:
-    """Send back what comes, in the other process, each time after its number of bytes, until that is 0."""
+    """Send back what comes, each time after its length, until that is 0."""
     limit = datetime.timedelta(seconds=seconds)
     store = dist.TCPStore(
         HOST, port, world_size=2, is_master=False, timeout=limit

@@ -38,7 +38,7 @@ class Room(NamedTuple):
 
     @classmethod
     def of_gpu(cls) -> "Room":
-        """Return the room on a multiprocessor of the first GPU of this machine."""
+        """Return the room on a multiprocessor of the first GPU here."""
         found = figures()
         threads = found["threads on a multiprocessor, at most"]
         reserved = found[
@@ -87,7 +87,7 @@ def programs_by_limit(
 
 
 def limits_of(compiled, room: Room | None = None) -> dict[str, int]:
-    """Return the same for a compiled kernel, as a launch returns it; for this GPU."""
+    """Return the same for what a launch returned, on this GPU."""
     return programs_by_limit(
         num_warps=compiled.metadata.num_warps,
         registers=compiled.n_regs,
@@ -97,7 +97,7 @@ def limits_of(compiled, room: Room | None = None) -> dict[str, int]:
 
 
 def programs_at_once(compiled, room: Room | None = None) -> int:
-    """Return how many programs of a compiled kernel a multiprocessor holds."""
+    """Return how many programs of a kernel a multiprocessor holds."""
     return min(limits_of(compiled, room).values())
 # --8<-- [end:predict]
 
@@ -248,7 +248,8 @@ def occupancy(kernel, what):
 def copy_kernel(x_ptr, out_ptr, n, BLOCK_SIZE: tl.constexpr):
     first = tl.program_id(axis=0).to(tl.int64) * BLOCK_SIZE
     step = tl.num_programs(axis=0).to(tl.int64) * BLOCK_SIZE
-    for start in range(first, n, step):  # even a few programs copy everything
+    # Even a few programs copy everything.
+    for start in range(first, n, step):
         offsets = start + tl.arange(0, BLOCK_SIZE).to(tl.int64)
         x = tl.load(x_ptr + offsets, mask=offsets < n)
         tl.store(out_ptr + offsets, x, mask=offsets < n)

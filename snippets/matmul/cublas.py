@@ -68,7 +68,7 @@ def padded(
     wide_a: torch.Tensor,
     wide_b: torch.Tensor,
 ) -> torch.Tensor:
-    """Multiply by cuBLAS copies that were made before; the result is cut to size, as a view."""
+    """Multiply copies made before, by cuBLAS; cut the result to size."""
     return torch.matmul(wide_a, wide_b)[: a.shape[0], : b.shape[1]]
 
 

@@ -135,7 +135,7 @@ def scale_and_store(
     COLUMNS: tl.constexpr,
     PARTS: tl.constexpr,
 ):
-    """Multiply each row and each column of sums by its scale, and store the result."""
+    """Multiply each row and column of sums by its scale, and store."""
     m, n = first_m + tl.arange(0, ROWS), first_n + tl.arange(0, COLUMNS)
     # Lanes beyond the result get some scale or other. The descriptor stores
     # none of them, but up to 16 bytes of a row.

@@ -201,7 +201,7 @@ def round_to_tf32(x: torch.Tensor) -> torch.Tensor:
 
 
 def first_bits(x: torch.Tensor, plus: int = 0) -> torch.Tensor:
-    """Add ``plus`` to the bits of finite float32 numbers, and set the last 13 of them to zero."""
+    """Add ``plus`` to the bits of finite float32; clear the last 13."""
     if x.dtype != torch.float32:
         raise ValueError(f"x must be float32; got {x.dtype}")
     bits = (x.view(torch.int32) + plus) & -(2**13)

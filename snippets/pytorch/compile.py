@@ -126,7 +126,7 @@ def in_torch(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:
 
 # --8<-- [start:neighbors]
 def with_neighbors(norm):
-    """Return a function with something for torch.compile to fuse before the norm and after it."""
+    """Return a function with neighbors that can be fused."""
     return lambda x, weight: torch.relu(norm(2 * x, weight) + 1)
 # --8<-- [end:neighbors]
 

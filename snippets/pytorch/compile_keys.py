@@ -79,22 +79,29 @@ def changed(change: str) -> str:
 
 # --8<-- [start:about]
 def about_compiled() -> dict:
-    """Compile a kernel for an H200, and return what a launch without Triton needs to know of it."""
+    """Compile for an H200, and say what a launch without Triton needs."""
+    divisible = [["tt.divisibility", 16]]
     source = ASTSource(
         add_one_kernel,
-        signature={"x_ptr": "*fp32", "out_ptr": "*fp32", "n": "i32", "BLOCK": "constexpr"},
+        signature={
+            "x_ptr": "*fp32",
+            "out_ptr": "*fp32",
+            "n": "i32",
+            "BLOCK": "constexpr",
+        },
         constexprs={(3,): 1024},
-        attrs={(0,): [["tt.divisibility", 16]], (1,): [["tt.divisibility", 16]]},
+        attrs={(0,): divisible, (1,): divisible},
     )
     compiled = triton.compile(source, target=GPUTarget("cuda", 90, 32))
-    about = compiled.metadata
+    about, code = compiled.metadata, compiled.asm["cubin"]
+    head = compiled.asm["ptx"].split(")")[0]
     return {
         "name of the function": about.name,
         "threads of a program": about.num_warps * 32,
         "bytes of shared memory": about.shared,
         "bytes of scratch memory": about.global_scratch_size,
-        "parameters of the function": compiled.asm["ptx"].split(")")[0].count(".param"),
-        "the machine code is an ELF file": compiled.asm["cubin"][:4] == b"\x7fELF",
+        "parameters of the function": head.count(".param"),
+        "the machine code is an ELF file": code[:4] == b"\x7fELF",
     }
 # --8<-- [end:about]
 

@@ -120,7 +120,9 @@ def copy_rows_kernel(x_ptr, out_ptr, columns, stride, BLOCK: tl.constexpr):
 
 
 @triton.jit(do_not_specialize=["columns", "stride"])
-def copy_any_rows_kernel(x_ptr, out_ptr, columns, stride, BLOCK: tl.constexpr):
+def copy_any_rows_kernel(
+    x_ptr, out_ptr, columns, stride, BLOCK: tl.constexpr
+):
     row = tl.program_id(0).to(tl.int64) * stride
     for first in range(0, columns, BLOCK):
         i = first + tl.arange(0, BLOCK)
@@ -129,7 +131,9 @@ def copy_any_rows_kernel(x_ptr, out_ptr, columns, stride, BLOCK: tl.constexpr):
 
 
 @triton.jit(do_not_specialize=["columns8", "stride8"])
-def copy_rows_of_eights_kernel(x_ptr, out_ptr, columns8, stride8, BLOCK: tl.constexpr):
+def copy_rows_of_eights_kernel(
+    x_ptr, out_ptr, columns8, stride8, BLOCK: tl.constexpr
+):
     row = tl.program_id(0).to(tl.int64) * stride8 * 8
     for first in range(0, columns8 * 8, BLOCK):
         i = first + tl.arange(0, BLOCK)

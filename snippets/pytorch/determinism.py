@@ -53,7 +53,9 @@ def sum_of_parts(part_ptr, parts, BLOCK: tl.constexpr):
 
 # --8<-- [start:last]
 @triton.jit
-def sum_last_kernel(x_ptr, part_ptr, arrived_ptr, out_ptr, n, BLOCK: tl.constexpr):
+def sum_last_kernel(
+    x_ptr, part_ptr, arrived_ptr, out_ptr, n, BLOCK: tl.constexpr
+):
     pid, programs = tl.program_id(0), tl.num_programs(0)
     i = pid.to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     part = tl.sum(tl.load(x_ptr + i, mask=i < n, other=0.0))

@@ -33,7 +33,13 @@ DEVICE = "cpu" if INTERPRETED else "cuda"
 # --8<-- [start:kernel]
 @triton.jit
 def scale_kernel(
-    x_ptr, weight_ptr, out_ptr, columns, x_row, x_column, BLOCK: tl.constexpr
+    x_ptr,
+    weight_ptr,
+    out_ptr,
+    columns,
+    x_row,
+    x_column,
+    BLOCK: tl.constexpr,
 ):
     row = tl.program_id(axis=0).to(tl.int64)
     column = tl.arange(0, BLOCK)

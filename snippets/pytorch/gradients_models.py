@@ -75,11 +75,13 @@ def block(x, weight):
 
 
 def runs_of_the_kernel(kept: list) -> int:
-    """Return how often the kernel runs in a step that keeps the results of these ops alone, with its backward."""
+    """Return how often the kernel runs in a step that keeps these results."""
     x, weight = inputs()
     contexts = partial(create_selective_checkpoint_contexts, kept)
     CALLS.clear()
-    out = checkpoint(block, x, weight, use_reentrant=False, context_fn=contexts)
+    out = checkpoint(
+        block, x, weight, use_reentrant=False, context_fn=contexts
+    )
     out.sum().backward()
     return len(CALLS)
 # --8<-- [end:selective]
@@ -105,7 +107,7 @@ def through_the_module(net, rows):
 
 
 def around_the_module(net, rows):
-    """Call the function with the module's weight, as a fused loss may do."""
+    """Call the function with the module's weight, as losses may do."""
     return ScaleRows.apply(rows, net.module.weight).square().mean()
 # --8<-- [end:around]
 

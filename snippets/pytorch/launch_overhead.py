@@ -37,12 +37,16 @@ def prepare(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Callable:
         x, weight, x, columns, eps, BLOCK=block, grid=(1,)
     )
     launch = compiled[(rows, 1, 1)]
-    return lambda x, weight, out: launch(x, weight, out, columns, eps, block)
+    return lambda x, weight, out: launch(
+        x, weight, out, columns, eps, block
+    )
 # --8<-- [end:prepare]
 
 
 # --8<-- [start:capture]
-def capture(function: Callable, *inputs: Tensor) -> tuple[torch.cuda.CUDAGraph, Tensor]:
+def capture(
+    function: Callable, *inputs: Tensor
+) -> tuple[torch.cuda.CUDAGraph, Tensor]:
     """Record a call as a CUDA graph.
 
     Returns:
