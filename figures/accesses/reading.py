@@ -64,7 +64,7 @@ class Tensor:
 
 @dataclass
 class Strip:
-    """Lanes of one program that share offsets and mask, with the accesses that do."""
+    """Lanes of one program that share offsets, mask and what is out of bounds, with the accesses that do."""
 
     shape: list[int]
     offsets: list[int]
@@ -131,7 +131,9 @@ def read(launch: Launch, names: list[str] | None = None) -> tuple[list[Program],
         touched = tensor.stores if access.op == "store" else tensor.loads
         for offset in itertools.compress(access.offsets, access.mask):
             touched.setdefault(offset, set()).add(program.number)
-        key = access.pid, *map(tuple, (access.shape, access.offsets, access.mask))
+        lanes = zip(access.offsets, access.mask, strict=True)
+        outside = [on and offset not in tensor.offsets for offset, on in lanes]
+        key = access.pid, *map(tuple, (access.shape, access.offsets, access.mask, outside))
         if key not in strips:
             strips[key] = Strip(access.shape, access.offsets, access.mask)
             program.strips.append(strips[key])
