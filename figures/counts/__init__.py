@@ -28,7 +28,8 @@ def counts(recording: Recording, *, section=..., columns=..., by=None):
     named = [dict(zip(titles, row, strict=True)) for row in rows]
     kinds = groupby(named, key=lambda row: row[by] if by else "")
     groups = [(head, [_cells(row, columns) for row in of]) for head, of in kinds]
-    return render("counts/template.html", label=section, titles=columns, groups=groups)
+    words = not any(cell.isdecimal() for row in named for cell in row.values())
+    return render("counts/template.html", label=section, titles=columns, groups=groups, words=words)
 
 
 def _cells(row: dict[str, str], columns: list[str]) -> list[str]:

@@ -42,6 +42,7 @@ class Small:
             (ROOT / folder).mkdir(parents=True, exist_ok=True)
             (self.root / folder).parent.mkdir(exist_ok=True)
             (self.root / folder).symlink_to(ROOT / folder)
+        shutil.copytree(ROOT / "template", self.root / "template", dirs_exist_ok=True)
 
     def edit(self, path: str, old: str, new: str) -> None:
         text = (self.root / path).read_text("utf-8")
