@@ -11,22 +11,31 @@ from recorder.recording import Recording
 
 
 @figure(of="rows")
-def bars(recording: Recording, *, name=..., line=..., rows=...):
-    """``line`` is the benchmark's line that is drawn; its unit is that of the benchmark's y axis."""
+def bars(recording: Recording, *, name=..., line=..., rows=..., title=None, best=None):
+    """``line``: the benchmark's line that is drawn, in the unit of its y axis; ``best``: the row that stands out."""
     data = recording.benchmark(name, line)
     medians = data.medians()
-    if unknown := [x for x in rows if x not in medians]:
+    if unknown := [x for x in (*rows, *([best] if best else [])) if x not in medians]:
         raise RecorderError(f"there is no row {unknown[0]!r}{nearest(unknown[0], medians)}")
-    values = {label: float(medians[x][line]) for x, label in rows.items()}
+    values = {x: float(medians[x][line]) for x in rows}
     most = max(values.values())
-    shown = [(label, f"{said(value)} {data.ylabel}", f"{100 * value / most:.2f}%") for label, value in values.items()]
-    return render("bars/template.html", bars=shown)
+    shown = [
+        {
+            "label": rows[x],
+            "value": f"{said(value, most)} {data.ylabel}",
+            "share": f"{100 * value / most:.2f}%",
+            "best": x == best,
+        }
+        for x, value in values.items()
+    ]
+    return render("bars/template.html", bars=shown, title=title)
 
 
-def said(value: float) -> str:
-    """Write a value with three digits, or whole.
+def said(value: float, most: float) -> str:
+    """Write a value with as many decimals as the longest bar needs.
 
-    >>> said(1.2649), said(29.53), said(13232.4)
-    ('1.26', '29.5', '13,232')
+    >>> said(1.2649, 29.53), said(0.646, 7.7), said(16.7, 13232.4)
+    ('1.3', '0.65', '17')
     """
-    return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
+    decimals = 2 if most < 10 else 1 if most < 1000 else 0
+    return f"{value:,.{decimals}f}"

@@ -34,8 +34,8 @@ ABOUT = {  # a check in three words
 
 
 @figure(of="output")
-def checks(recording: Recording, *, kernel=...):
-    """``kernel``: the word with which the line of titles begins."""
+def checks(recording: Recording, *, kernel=..., row="version of the kernel"):
+    """``kernel``: the word with which the line of titles begins; ``row``: what a row is."""
     lines = iter(recording.output.splitlines())
     titles = next((line.split()[1:] for line in lines if line.split()[:1] == [kernel]), None)
     if not titles:
@@ -49,4 +49,4 @@ def checks(recording: Recording, *, kernel=...):
     if not rows:
         raise RecorderError(f"no line below {kernel!r} says CAUGHT or - for each of {', '.join(titles)}")
     caught = [sum(each) for each in zip(*rows.values(), strict=True)]
-    return render("checks/template.html", titles=titles, rows=rows, caught=caught, about=ABOUT)
+    return render("checks/template.html", titles=titles, rows=rows, caught=caught, about=ABOUT, row=row)

@@ -13,14 +13,23 @@ def test_lengths_and_values():
     drawn = bars(made("h200"), name="bandwidth", line="triton", rows={2**20: "Large", 2**10: "A <small> one"})
     page = BeautifulSoup(drawn, "html.parser")
     assert [dt.text for dt in page.select("dt")] == ["Large", "A <small> one"]
-    assert [dd.text.strip() for dd in page.select("dd")] == ["10 GB/s", "5 GB/s"]
+    assert [dd.text.strip() for dd in page.select("dd")] == ["10.0 GB/s", "5.0 GB/s"]
+    assert not page.select(".bars__title, .bars__best")
     assert [i["style"] for i in page.select("i")] == ["width: 100.00%", "width: 50.00%"]
+
+
+def test_a_title_and_the_row_that_stands_out():
+    options = {"rows": {2**20: "Large", 2**10: "Small"}, "title": "Two <sizes>", "best": 2**10}
+    page = BeautifulSoup(bars(made("h200"), name="bandwidth", line="triton", **options), "html.parser")
+    assert page.select_one(".bars__title").text == "Two <sizes>"
+    assert [dd.text.strip() for dd in page.select(".bars__best")] == ["5.0 GB/s"]
 
 
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
         ({"rows": {7: "Seven"}}, "there is no row 7; the nearest that exist: 1024"),
+        ({"best": 7}, "there is no row 7; the nearest that exist: 1024"),
         ({"line": "tritan"}, "has no line 'tritan'; the nearest that exist: triton"),
         ({"name": "speed"}, "there is no benchmark 'speed'"),
     ],

@@ -30,6 +30,9 @@ def test_each_cell_says_what_was_printed_and_the_first_that_catches_stands_out(r
     explained = [name.text for name in page.select(".checks__key strong")]
     assert explained == [head.text for head in page.select("thead th")[1:]]
     assert [cell.text for cell in page.select("tfoot td")] == ["1", "2", "1", "3", "4", "5"]
+    assert page.select_one("thead th").text == "version of the kernel"
+    other = BeautifulSoup(checks(recorded, kernel="scale_kernel", row="the bug"), "html.parser")
+    assert other.select_one("thead th").text == "the bug"
 
 
 def test_refuses_what_is_no_table_of_verdicts(recorded):
