@@ -70,6 +70,12 @@ RULES = {  # by scheme; the first also has what no scheme changes, and what is t
 }
 
 
+# What was left out brings other blocks into view, which get a button to copy, and a place among what Tab reaches.
+SETTLED = """async () => {
+    for (let frame = 0; frame < 3; frame++) await new Promise(requestAnimationFrame);
+}"""
+
+
 @dataclass
 class Seen:
     """What axe has found nothing wrong with: looks of text, and kinds of blocks."""
@@ -98,6 +104,7 @@ def assert_accessible(page, seen: Seen | None = None):
         looks[scheme] = set(page.evaluate(MARK_COLORS, [*seen.looks]))
     page.evaluate(MELT_CODE)
     blocks = set(page.evaluate(DROP_BLOCKS, [*seen.blocks]))
+    page.evaluate(SETTLED)
     for scheme, rules in RULES.items():
         if scheme == "slate" and not looks[scheme]:
             continue  # all that it can change has been seen

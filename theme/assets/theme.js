@@ -29,10 +29,13 @@ function complete() {
   menuButton().ariaExpanded = String(drawer().checked);
   const search = document.querySelector(".md-search");
   search?.setAttribute("aria-label", search.querySelector("input").placeholder);
-  // One landmark a code block would hide the two that matter.
-  for (const nav of document.querySelectorAll("nav.md-code__nav:not([role])")) nav.setAttribute("role", "none");
   for (const block of document.querySelectorAll(SCROLLING))
     if (!reached(block) && !folded(block) && scrolls(block)) block.tabIndex = 0;
+}
+
+// One landmark a code block would hide the two that matter.
+function copyButtonsAreNoLandmarks() {
+  for (const nav of document.querySelectorAll("nav.md-code__nav:not([role])")) nav.setAttribute("role", "none");
 }
 
 function soon() {
@@ -43,11 +46,15 @@ function soon() {
 // Material takes the tabindex of code away where nothing hovers, and content comes that was fetched. A figure that plays
 // changes words only, many times a second: measuring the page's code each time would hold up the picture.
 const matters = ({ type, addedNodes }) => type === "attributes" || [...addedNodes].some((node) => node instanceof Element);
-new MutationObserver((all) => all.some(matters) && soon())
-  .observe(document.body, { subtree: true, childList: true, attributeFilter: ["tabindex"] });
+new MutationObserver((all) => {
+  if (!all.some(matters)) return;
+  copyButtonsAreNoLandmarks();  // at once: a screen reader may look before the next frame
+  soon();
+}).observe(document.body, { subtree: true, childList: true, attributeFilter: ["tabindex"] });
 addEventListener("resize", soon);
 addEventListener("toggle", soon, true);
 addEventListener("change", soon);
+copyButtonsAreNoLandmarks();
 soon();
 
 // A long menu opens where its page is.
