@@ -29,22 +29,50 @@ TAG = re.compile("<[^>]*>")
 NAME = re.compile(r"@?\b(?:(?:tl|triton|torch)\.[\w.]+|[A-Z]+_[A-Z_]+|[a-z]\w*_\w+|[A-Z][a-z]+[A-Z]\w*)\b")
 ERROR = re.compile(r"^.*\b\w*(?:[Ee]rror|Warning|error):? .*$", re.M)
 BOOSTS = {"title": 10.0, "page": 6.0, "text": 1.0, "tags": 1.0}  # Material's thousand for a title would drown the text
+NUMBER = re.compile(r"^(\d+)\. ")  # of a lesson, in the menu
 LESSON, WHOLE = 1.6, 1.5
 KINDS = {"": 0.4, "notes": 1.0, "practice": 0.6, "reference": 1.2}
-order = []  # of pages, by address, in the menu
+order, parts = [], {}  # of pages, by address: the menu's, and what a result says of where in the course it is
 whole, called, keywords = {}, {}, {}  # by address: a page's content; its title and words for it; those it does not use
 
 
 def on_nav(nav, **_):
     order[:] = [page.url for page in nav.pages]
+    parts.clear()
+    for page in nav.pages:
+        parts[page.url] = part_of(page.title or "", [above.title for above in page.ancestors])
+
+
+def part_of(title: str, above: list[str]) -> str:
+    """Return what a result says of where in the course a page is, by its title in the menu and what it is below there.
+
+    >>> part_of("6. Softmax", ["Programs", "Learn"]), part_of("", ["In PyTorch", "Learn"]), part_of("", ["Learn"])
+    ('Lesson 6', 'In PyTorch', '')
+    >>> part_of("Add two vectors", ["Programs", "Practice"]), part_of("Playground", ["Practice"]), part_of("Home", [])
+    ('Exercise', 'Practice', '')
+    """
+    if number := NUMBER.match(title):
+        return f"Lesson {number[1]}"
+    match above:
+        case [*_, ("Notes" | "Reference") as part]:
+            return part.removesuffix("s")
+        case ["Practice"]:
+            return "Practice"
+        case [_, "Practice"]:
+            return "Exercise"
+        case [chapter, _]:
+            return chapter
+    return ""
 
 
 @event_priority(50)  # before the search plugin
 def without_code(context, page, **_):
     whole[page.url] = page.content
-    kind = " exercise" if page.url.startswith("practice/") else ""  # which their own pages need not say
+    kind = "exercise" if page.url.startswith("practice/") else ""  # which their own pages need not say
+    if parts.get(page.url, "").startswith("Lesson"):
+        kind = "lesson"
     keywords[page.url] = page.meta.get("keywords", "")
-    called[page.url] = f"{page.title} {keywords[page.url]}{kind}"
+    called[page.url] = f"{page.title} {keywords[page.url]} {kind}".rstrip()
     page.content = ASIDE.sub("", page.content)
     page.content = EXCLUDED.sub(errors_in, page.content)
     page.content = CODE.sub(names_in, page.content)
@@ -95,36 +123,50 @@ on_page_context = CombinedEvent(without_code, with_code)
 
 @event_priority(-50)  # after the search plugin has written it
 def on_post_build(config, **_):
-    """Part the index: every page fetches its settings, and only who searches, its titles and its documents."""
+    """Part the index: every page fetches its settings, and only who searches, its documents."""
     index = Path(config.site_dir, "search", "search_index.json")
     if not index.is_file():  # the plugin is off
         return
     everything = json.loads(index.read_text("utf-8"))
-    for document in everything["docs"]:
-        document["page"] = called.get(document["location"].partition("#")[0], "")
+    documents = with_heads(everything["docs"])
+    pages = sorted((each["location"] for each in documents if "#" not in each["location"]), key=lessons_first)
+    for document in documents:
+        location, _, section = document["location"].partition("#")
+        document["page"] = called.get(location, "")
         document["boost"] = weight(document["location"])
-    titles = [
-        [each["location"], each["title"], *filter(None, [keywords.get(each["location"])])]
-        for each in everything["docs"]
-        if called_so(each["location"])
-    ]
-    titles.sort(key=lambda title: lessons_first(title[0]))
-    for name, held in {"documents.json": everything["docs"], "titles.json": titles}.items():
-        index.with_name(name).write_text(json.dumps(held, ensure_ascii=False, separators=(",", ":")), "utf-8")
+        if not section:
+            document |= {"turn": pages.index(location), "part": parts.get(location, "")}
+            document["keywords"] = keywords.get(location, "")
+    index.with_name("documents.json").write_text(
+        json.dumps(documents, ensure_ascii=False, separators=(",", ":")), "utf-8"
+    )
     everything["config"]["fields"] = {name: {"boost": boost} for name, boost in BOOSTS.items()}
     index.write_text(json.dumps(everything | {"docs": []}), "utf-8")
 
 
-def called_so(location: str) -> bool:
-    """Return whether a title is an answer before the text is there: a page's, an error's, or a term's."""
-    page, _, section = location.partition("#")
-    return not section or page in ("reference/errors/", "reference/glossary/")
+def with_heads(documents: list[dict]) -> list[dict]:
+    """Return the documents without numbers in titles, and pages with the text below their title, which the plugin takes
+    for a section of the same name.
+
+    >>> page, section = {"location": "a/", "title": "2. A", "text": ""}, {"location": "a/#a", "title": "A", "text": "t"}
+    >>> with_heads([page, section, {"location": "a/#b", "title": "B", "text": "u"}])[:1]
+    [{'location': 'a/', 'title': 'A', 'text': 't'}]
+    """
+    held = []
+    for document in documents:
+        document = document | ({} if "#" in document["location"] else {"title": NUMBER.sub("", document["title"])})
+        page = held[-1] if held else {"location": None, "title": None}
+        same = TAG.sub("", document["title"]) == page["title"]
+        if same and not page["text"] and document["location"].startswith(f"{page['location']}#"):
+            page["text"] = document["text"]
+        else:
+            held.append(document)
+    return held
 
 
 def lessons_first(location: str) -> tuple[float, int]:
-    """Return what titles are sorted by: the kind of their page, and its place in the menu."""
-    page = location.partition("#")[0]
-    return -KINDS.get(page.partition("/")[0], LESSON), order.index(page) if page in order else len(order)
+    """Return what pages that are called alike are sorted by: their kind, and their place in the menu."""
+    return -KINDS.get(location.partition("/")[0], LESSON), order.index(location) if location in order else len(order)
 
 
 def weight(location: str) -> float:

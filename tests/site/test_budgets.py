@@ -113,8 +113,8 @@ def test_what_can_be_searched_comes_when_it_is_wanted(browser, site):
     page.wait_for_timeout(500)  # it would follow at once
     assert len(got) > 5
     assert sum(len(answer.body()) for url, answer in got.items() if url.startswith("search/")) < 2_000
-    page.keyboard.press("/")
     with page.expect_response(f"{site.url}search/documents.json"):
-        page.keyboard.type("vector")
+        page.keyboard.press("/")
+    page.keyboard.type("vector")
     page.locator(".md-search-result__link[href*='programs/vector-add/']").first.wait_for()
     context.close()

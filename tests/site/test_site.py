@@ -433,15 +433,18 @@ def test_at_home_kernels_to_copy_are_beside_the_first_button(open_site, site):
         assert start["y"] < copied["y"] < start["y"] + start["height"] < height * 0.55
 
 
+@pytest.mark.parametrize("source", ["", '<div class="md-header__source"></div>'], ids=["", "with a repository"])
 @pytest.mark.parametrize("width", [1220, 1280])
-def test_the_open_search_leaves_the_parts_of_the_site_in_sight(open_site, site, width):
+def test_the_open_search_leaves_the_parts_of_the_site_in_sight(open_site, site, width, source):
     page = open_site(site.url, viewport={"width": width, "height": 800}, reduced_motion="reduce")
     taken_over(page)
+    page.evaluate("html => document.querySelector('.md-search').insertAdjacentHTML('afterend', html)", source)
     page.keyboard.press("/")
     page.wait_for_timeout(500)  # it becomes wider by and by
     *_, last = page.locator(".md-tabs__link").all()
     end = last.bounding_box()["x"] + last.bounding_box()["width"]
-    assert end < page.locator(".md-search__inner").bounding_box()["x"]
+    box = page.locator(".md-search__inner").bounding_box()
+    assert end < box["x"] and box["x"] + box["width"] <= width
 
 
 def test_on_a_phone_nothing_lies_over_what_one_reads(open_site, site):

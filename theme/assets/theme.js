@@ -29,6 +29,7 @@ function complete() {
   menuButton().ariaExpanded = String(drawer().checked);
   const search = document.querySelector(".md-search");
   search?.setAttribute("aria-label", search.querySelector("input").placeholder);
+  search?.querySelector(".md-search-result__meta").setAttribute("role", "status"); // says how many results there are
   for (const block of document.querySelectorAll(SCROLLING))
     if (!reached(block) && !folded(block) && scrolls(block)) block.tabIndex = 0;
 }
@@ -105,13 +106,24 @@ function unfold() {
 addEventListener("hashchange", unfold);
 unfold();
 
-// Until the documents are here, which the search fetches when it is first wanted, it says that it looks for them.
+// Who reaches for the search will want its documents, which the worker gets at the first query: a blank is one.
+function wanted(e) {
+  const box = document.querySelector(".md-search__input");
+  if (!box || box.value || !e.target.closest?.(".md-search, [for=__search]")) return;
+  for (const value of [" ", ""]) {
+    box.value = value;
+    box.dispatchEvent(new Event("keyup"));
+  }
+}
+for (const type of ["pointerover", "focusin"]) addEventListener(type, wanted);
+
+// Until they are here, it says that it looks for them.
 // Material looks when a key is let go, so what a mouse or a phone pastes would wait for one.
 addEventListener("input", (e) => {
   if (!e.target.matches(".md-search__input")) return;
   e.target.dispatchEvent(new Event("keyup"));
   const said = document.querySelector(".md-search-result__meta");
-  if (said && e.target.value && !document.querySelector(".md-search-result__item")) said.textContent = "Searching…";
+  if (said && !document.querySelector(".md-search-result__item")) said.textContent = e.target.value ? "Searching…" : "";
 });
 
 // An Enter that comes before the results is remembered, and follows the first of them when they come.
