@@ -18,6 +18,7 @@ import torch
 import triton
 import triton.language as tl
 
+
 # --8<-- [start:half]
 @triton.jit
 def half_bug(out_ptr, n, BLOCK: tl.constexpr, ALL: tl.constexpr):

@@ -3,8 +3,8 @@
 
 ``total`` adds up the n elements of a tensor, ``out = Σ x[i]``: each program adds the sum of its block to one number by
 ``tl.atomic_add``. That number has to be zero before, in every run of the kernel, and the tuner runs it many times.
-Three ways, each behind a ``custom_op``, called as it is and under ``torch.compile``. In an operator of its own, Triton's
-tuner is at work in both cases, so every length has its own winner.
+Three ways, each behind a ``custom_op``, called as it is and under ``torch.compile``. In an operator of its own, the
+tuner at work is Triton's in both cases, so every length has its own winner.
 
 Shapes: ``x`` (n,), the result (), float32.
 Source: ``triton/runtime/autotuner.py``; the question, https://github.com/pytorch/pytorch/issues/139059.
