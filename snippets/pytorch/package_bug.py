@@ -69,6 +69,40 @@ def open_norm(x: Tensor, weight: Tensor) -> Tensor:
     return out
 """
 # --8<-- [end:triton_op]
+# As in torch 2.5, which has custom_op and not yet these two.
+OLDER_TORCH = """
+import torch.library
+del torch.library.triton_op, torch.library.wrap_triton
+"""
+# --8<-- [start:guarded]
+GUARDED = """
+try:
+    from torch.library import triton_op, wrap_triton  # torch 2.6
+except ImportError:
+    from torch.library import custom_op as triton_op  # torch 2.4
+
+    def wrap_triton(kernel):
+        return kernel
+"""
+# --8<-- [end:guarded]
+IMPORTED = "from torch.library import triton_op, wrap_triton\n"
+
+
+class Older(Machine):
+    """A machine with a torch that has no ``triton_op``, on which an operator by ``triton_op`` is called."""
+
+    def command(self) -> str:
+        return f"{OLDER_TORCH}{self.opened()}\ndevice, norm = 'cpu', open_norm\n{CALL}\nprint('result: as PyTorch\\'s')"
+
+    def opened(self) -> str:
+        return OPENED
+
+
+class OlderGuarded(Older):
+    """The same machine, with an operator that falls back on ``custom_op``."""
+
+    def opened(self) -> str:
+        return OPENED.replace(IMPORTED, GUARDED)
 
 
 class Opened(Machine):
@@ -99,7 +133,7 @@ def outcome(machine: Machine, installed: Path, folder: Path) -> str:
         said = str(error)
         inner = re.findall(r"got (RuntimeError)\(\"(.+?)\. If ", said)  # as torch.compile passes it on
         named = inner or re.findall(r"(?m)^(?:[\w.]+\.)?(\w+(?:Error|Exception)): (.+)$", said)
-        return ": ".join(named[-1])
+        return re.sub(r" \(\S+\.py\)", "", ": ".join(named[-1]))
 
 
 def say(name: str, machine: Machine, file: str = "", changes: dict[str, str] | None = None, moves: bool = False):
@@ -166,6 +200,8 @@ def main():
     say("the kernel wherever Triton can be imported", Machine(), OPS, BY_IMPORT)
     say("packages listed by hand", Machine(interpret=True), PROJECT, LISTED, moves=True)
     say("triton_op, compiled in the interpreter", Opened(interpret=True))
+    say("triton_op, with an older torch", Older(interpret=True))
+    say("triton_op or custom_op, with an older torch", OlderGuarded(interpret=True))
     pinned()
     failing()
 

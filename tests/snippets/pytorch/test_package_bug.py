@@ -38,6 +38,12 @@ def test_what_cannot_be_traced_in_the_interpreter(capsys):
     assert said(capsys, snippet.Opened(interpret=True)) == error
 
 
+def test_a_torch_without_triton_op(capsys):
+    error = "ImportError: cannot import name 'triton_op' from 'torch.library'"
+    assert said(capsys, snippet.Older(interpret=True)) == error
+    assert said(capsys, snippet.OlderGuarded(interpret=True)) == "as PyTorch's"
+
+
 def test_a_triton_of_its_own(capsys):
     snippet.pinned()
     told = capsys.readouterr().out
