@@ -375,18 +375,25 @@ def test_explorers_work_also_when_one_comes_back(open_site, site):
 @pytest.mark.parametrize(("address", "name"), [(LESSON, "Lesson 2, Vector add"), (LAB, "Lesson 1, Your first kernel")])
 def test_the_menu_remembers_which_lessons_were_read(open_site, site, address, name):
     page = open_site(site.url + address, viewport={"width": 1280, "height": 720})
+    page.clock.install()
+    page.reload()
     taken_over(page)
     read = page.locator(".menu a.lesson-read, a.path__lesson.lesson-read")
+    minutes = int(page.locator(".page-head .lesson").get_attribute("data-minutes"))
     assert page.locator(".page-head .lesson").inner_text() == name.partition(",")[0] and read.count() == 0
     page.evaluate("scrollTo(0, document.body.scrollHeight)")
-    page.wait_for_timeout(300)
+    page.clock.run_for(12_000 * minutes)
     assert read.count() == 0, "who jumps to the end has not read it"
+    page.reload()
+    taken_over(page)
     page.evaluate("""async () => {
         for (let y = 0; y < document.body.scrollHeight; y += 300) {
             scrollTo(0, y);
             await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
         }
     }""")
+    assert read.count() == 0, "nor who looks through it in a few seconds"
+    page.clock.run_for(12_000 * minutes)
     read.first.wait_for(state="attached")
     assert page.locator(".menu__count").inner_text() == "1 of 30 lessons read"
     page.locator(".md-header__button.md-logo").first.click()
