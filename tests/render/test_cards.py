@@ -20,9 +20,8 @@ def cells(text):
 
 
 def test_each_cell_but_the_first_has_the_title_of_its_column():
-    first, second, third = cells(
-        "| step | what it *changes* | share |\n|---|---|---|\n| one | `a` and [b](c.md), d, to be of some length, which goes on and on and on for longer | |\n"
-    )
+    row = "| one | `a` and [b](c.md), d, to be of some length, which goes on and on and on for longer | |"
+    first, second, third = cells(f"| step | what it *changes* | share |\n|---|---|---|\n{row}\n")
     assert first.text == "one" and not first.has_attr("data-title")
     assert second["data-title"] == "what it changes" and second.text.startswith("a and b, d, to be of some length")
     assert [child.name for child in second.children] == ["span"] and second.select_one("span code + a")

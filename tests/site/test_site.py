@@ -451,6 +451,22 @@ def test_the_open_search_leaves_the_parts_of_the_site_in_sight(open_site, site, 
     assert end < page.locator(".md-search__inner").bounding_box()["x"]
 
 
+@pytest.mark.parametrize("address", [
+    LESSON, "gpu/coalescing/", "fusion/attention/", "compiler/stages/", "pytorch/launch-overhead/", "tools/find-bug/",
+    "notes/products-to-copy/", "reference/library/", "reference/your-gpu/",
+])
+def test_blocks_begin_at_one_edge_and_end_at_one_of_two(open_site, site, address):
+    page = open_site(site.url + address, viewport={"width": 1440, "height": 900})
+    found = page.evaluate("""() => [...document.querySelectorAll(
+        "article > :is(.highlight, .recording, .predict, .run, .wrong, .wide, .side-by-side, details.tip, "
+        + "details.note, .md-typeset__scrollwrap)")].filter((part) => part.offsetHeight).map((part) => {
+            const { left, right } = part.getBoundingClientRect();
+            return [Math.round(left), Math.round(right)];
+        })""")
+    lefts, rights = map(set, zip(*found, strict=True))
+    assert len(lefts) == 1 and len(rights) <= 2, found
+
+
 def test_on_a_phone_nothing_lies_over_what_one_reads(open_site, site):
     page = open_site(site.url + LESSON, viewport={"width": 390, "height": 844})
     taken_over(page)
