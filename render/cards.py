@@ -11,6 +11,7 @@ from markdown.util import HTML_PLACEHOLDER_RE
 COLUMNS = 3  # a table of fewer fits, unless it begins with long code, which a narrow column would break
 CODE = 20  # characters of it that fit
 CHARACTERS = 36  # a table with rows of so many fits, too
+WRAPS, LINES = 14, 5  # characters that the longest column may have to itself, and lines of them that its cells may take
 SHORT = 16  # characters that stay on one line where there is room
 NONE = {"", "–", "—"}  # a card does without
 NUMBER = re.compile(r"\d[^A-Za-z]*$")
@@ -41,10 +42,18 @@ class Cards(Treeprocessor):
                     row[0].set("data-first", titles[0])
 
     def _fits(self, titles: list[str], rows: list[list[Element]]) -> bool:
-        """Return whether each row fits on one line. A title may take several lines, but no word of it may."""
-        widths = [max(map(len, title.split()), default=0) for title in titles]
+        """Return whether a phone has room for all columns side by side: each keeps to a line, but the longest may wrap.
+
+        A title may take several lines, but no word of it may.
+        """
+        words = [max(map(len, title.split()), default=0) for title in titles]
+        cells = [0] * len(titles)
         for row in rows:
-            widths = [max(width, len(self._text(cell))) for width, cell in zip(widths, row, strict=False)]
+            cells = [max(width, len(self._text(cell))) for width, cell in zip(cells, row, strict=False)]
+        widths = [max(pair) for pair in zip(words, cells, strict=True)]
+        longest = cells.index(max(cells))
+        if len(titles) == COLUMNS and WRAPS < cells[longest] <= WRAPS * LINES:
+            widths[longest] = max(words[longest], WRAPS)
         return sum(widths) <= CHARACTERS
 
     def _coded(self, rows: list[list[Element]]) -> bool:

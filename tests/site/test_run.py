@@ -73,6 +73,31 @@ def test_what_it_did_when_it_was_recorded_stands_there_until_it_has_run(box):
     expect(box.locator(".recording")).to_be_hidden()
 
 
+@pytest.mark.parametrize(("width", "height"), [(1280, 800), (390, 844)])
+def test_the_first_screen_of_the_playground_has_code_and_its_button(open_site, site, width, height):
+    page = open_site(site.url + PLAYGROUND)
+    page.set_viewport_size({"width": width, "height": height})
+    expect(page.get_by_role("button", name="Run", exact=True).first).to_be_in_viewport(ratio=1)
+    assert page.locator(".run code").filter(has_text="@triton.jit").first.bounding_box()["y"] < height - 250
+    expect(page.get_by_text("Try:").first).to_be_in_viewport()
+
+
+def test_what_the_last_run_gave_stays_until_the_next_is_done(box):
+    box = box(PLAYGROUND)
+    run(box)
+    kept = """box => new Promise(done => {
+        const result = box.querySelector(".run__result"), before = result.offsetHeight, seen = new Set();
+        const look = () => {
+            seen.add(result.offsetHeight);
+            const busy = box.classList.contains("run--busy");
+            busy ? requestAnimationFrame(look) : done([before, ...seen]);
+        };
+        box.querySelector(".run__bar button").click();
+        look();
+    })"""
+    assert len(set(box.evaluate(kept))) == 1, "the same code gives the same height, and none lies between"
+
+
 def test_on_a_phone_what_is_drawn_in_characters_is_seen_whole_and_lists_wrap(box):
     page = box(PLAYGROUND).page
     page.set_viewport_size({"width": 390, "height": 844})

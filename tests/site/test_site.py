@@ -375,18 +375,25 @@ def test_explorers_work_also_when_one_comes_back(open_site, site):
 @pytest.mark.parametrize(("address", "name"), [(LESSON, "Lesson 2, Vector add"), (LAB, "Lesson 1, Your first kernel")])
 def test_the_menu_remembers_which_lessons_were_read(open_site, site, address, name):
     page = open_site(site.url + address, viewport={"width": 1280, "height": 720})
+    page.clock.install()
+    page.reload()
     taken_over(page)
     read = page.locator(".menu a.lesson-read, a.path__lesson.lesson-read")
+    minutes = int(page.locator(".page-head .lesson").get_attribute("data-minutes"))
     assert page.locator(".page-head .lesson").inner_text() == name.partition(",")[0] and read.count() == 0
     page.evaluate("scrollTo(0, document.body.scrollHeight)")
-    page.wait_for_timeout(300)
+    page.clock.run_for(12_000 * minutes)
     assert read.count() == 0, "who jumps to the end has not read it"
+    page.reload()
+    taken_over(page)
     page.evaluate("""async () => {
         for (let y = 0; y < document.body.scrollHeight; y += 300) {
             scrollTo(0, y);
             await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
         }
     }""")
+    assert read.count() == 0, "nor who looks through it in a few seconds"
+    page.clock.run_for(12_000 * minutes)
     read.first.wait_for(state="attached")
     assert page.locator(".menu__count").inner_text() == "1 of 38 lessons read"
     page.locator(".md-header__button.md-logo").first.click()
@@ -445,6 +452,22 @@ def test_the_open_search_leaves_the_parts_of_the_site_in_sight(open_site, site, 
     end = last.bounding_box()["x"] + last.bounding_box()["width"]
     box = page.locator(".md-search__inner").bounding_box()
     assert end < box["x"] and box["x"] + box["width"] <= width
+
+
+@pytest.mark.parametrize("address", [
+    LESSON, "gpu/coalescing/", "fusion/attention/", "compiler/stages/", "pytorch/launch-overhead/", "tools/find-bug/",
+    "notes/products-to-copy/", "reference/library/", "reference/your-gpu/",
+])
+def test_blocks_begin_at_one_edge_and_end_at_one_of_two(open_site, site, address):
+    page = open_site(site.url + address, viewport={"width": 1440, "height": 900})
+    found = page.evaluate("""() => [...document.querySelectorAll(
+        "article > :is(.highlight, .recording, .predict, .run, .wrong, .wide, .side-by-side, details.tip, "
+        + "details.note, .md-typeset__scrollwrap)")].filter((part) => part.offsetHeight).map((part) => {
+            const { left, right } = part.getBoundingClientRect();
+            return [Math.round(left), Math.round(right)];
+        })""")
+    lefts, rights = map(set, zip(*found, strict=True))
+    assert len(lefts) == 1 and len(rights) <= 2, found
 
 
 def test_on_a_phone_nothing_lies_over_what_one_reads(open_site, site):

@@ -94,7 +94,8 @@ document.addEventListener("click", ({target}) => {
   show();
 });
 
-/** A lesson has been read when all of its last third has been on the screen. */
+/** A lesson has been read when all of its last third has been on the screen, and the page for a fifth of its minutes: who
+ * looks through it in a few seconds has not. */
 const lesson = document.querySelector(".page-head .lesson");
 if (lesson) {
   const name = `${lesson.textContent.replace(/ of \d+/, "")}, ${document.querySelector(".menu__page[aria-current] span:last-child").textContent}`;
@@ -106,15 +107,27 @@ if (lesson) {
   // A lab's parts lie one deeper.
   const article = document.querySelector("article .jupyter-wrapper") ?? document.querySelector("article");
   const unseen = new Set(article.querySelectorAll(":scope > :not(style, script, .onward, .page-foot)"));
-  const watch = new IntersectionObserver((seen) => {
-    for (const { isIntersecting, target } of seen) if (isIntersecting) unseen.delete(target);
+  const needed = Math.max(20, lesson.dataset.minutes * 60 / 5);
+  let seconds = 0;
+  const finish = () => {
+    if (seconds < needed) return;
     const { top, height } = article.getBoundingClientRect(), third = top + (2 / 3) * height;
     const below = (part) => part.clientHeight && part.getBoundingClientRect().top >= third;
     if ([...unseen].some(below)) return;
     watch.disconnect();
+    clearInterval(clock);
     keep(READ, kept(READ).add(location.pathname));
     show();
+  };
+  const watch = new IntersectionObserver((seen) => {
+    for (const { isIntersecting, target } of seen) if (isIntersecting) unseen.delete(target);
+    finish();
   });
+  const clock = setInterval(() => {
+    if (document.hidden) return;
+    seconds += 1;
+    finish();
+  }, 1000);
   for (const part of unseen) watch.observe(part);
 }
 

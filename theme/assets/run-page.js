@@ -194,13 +194,14 @@ export class Runner {
     running = this;
     this.go.disabled = true;
     this.began = performance.now();
+    this.answered = false;
     this.fault = 0; // the line that the answer is about
     this.mark?.(0);
     this.waiting = setTimeout(() => this.swap(this.go, this.stop), 300); // what is done at once needs no other button
-    this.result.hidden = false;
+    this.box.classList.add("run--busy"); // what the last run gave, or the recorded one, stays there until this one is done
     this.output = make("pre", { className: "output run__output" }, make("code"));
     this.output.hidden = true;
-    this.result.replaceChildren(this.output);
+    this.found = make("div", {}, this.output);
     this.state.textContent = worker ? "" : "Loading Python, a few megabytes, once…";
     this.long = setTimeout(() => { this.state.textContent = "Still at it. Stop?"; }, 20000);
     try {
@@ -223,6 +224,7 @@ export class Runner {
   }
 
   end() {
+    if (this.answered) return; // and is about to be shown
     stopped();
     const took = Math.max(1, Math.round((performance.now() - this.began) / 1000));
     this.done(`Stopped the ${this.check ? "check" : "run"} after ${took} s. Your code is kept.`);
@@ -248,28 +250,49 @@ export class Runner {
     }
   }
 
+  /** Put what this run has found so far in the place of what the last one did. */
+  replace() {
+    if (this.found.isConnected) return;
+    const focused = this.result.contains(document.activeElement);
+    this.box.classList.remove("run--busy");
+    this.result.hidden = false;
+    this.result.replaceChildren(this.found);
+    if (focused) (this.found.querySelector(".run__lines--last") ?? this.go).focus({ preventScroll: true }); // which began it
+  }
+
   done(says) {
     if (!this.output.hidden) this.settle();
+    this.replace();
     clearTimeout(this.long);
     clearTimeout(this.waiting);
     running = undefined;
     this.go.disabled = false;
     if (this.go.hidden) this.swap(this.stop, this.go);
     this.state.textContent = says;
+    // On a phone it lies below the screen; nothing moves where a reader sees where it begins.
+    if (this.result.getBoundingClientRect().top > innerHeight - 120) {
+      const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+      this.result.scrollIntoView({ block: "nearest", behavior: still ? "instant" : "smooth" });
+    }
   }
 
   hear({ state, out, failed, answer, took }) {
-    if (state) this.state.textContent = state;
+    if (state) {
+      this.state.textContent = state;
+      this.since = performance.now();
+    }
     if (out) {
       this.output.hidden = false;
       this.output.firstChild.append(out);
+      if (performance.now() - this.since > 1000) this.replace(); // of a long run, each line is news
     }
     if (failed) {
       stopped();
-      this.done("It did not run.");
       this.say(`${failed}`, "wrong");
+      this.done("It did not run.");
     }
     if (answer) {
+      this.answered = true;
       const says = took < 1000 ? `${Math.round(took)} ms` : `${(took / 1000).toFixed(1)} s`;
       this.fault = answer.line;
       if (this.text === this.ran) this.mark?.(this.fault);
@@ -287,7 +310,7 @@ export class Runner {
       else if (code) box.append(make("pre", {}, code));
       else box.append(make("p", {}, ...line.split("`").map((part, i) => (i % 2 ? make("code", { textContent: part }) : part))));
     }
-    this.result.append(box);
+    this.found.append(box);
     return box;
   }
 
@@ -297,8 +320,11 @@ export class Runner {
     const what = launches ? `, ${launches} launch${launches > 1 ? "es" : ""}` : "";
     const how = error ? ", and raised an error" : troubles.length ? ", and went out of bounds" : "";
     const turns = this.seed === undefined ? "" : ` The programs came in the order ${order.slice(0, 8).join(", ")}${order[8] ? " …" : ""}.`;
-    this.done(`Ran in your browser: ${took}${what}${how}.${turns}`);
-    if (pictures.length) await this.show(pictures, shown, order, story, troubles.length > 0);
+    try {
+      if (pictures.length) await this.show(pictures, shown, order, story, troubles.length > 0);
+    } finally {
+      this.done(`Ran in your browser: ${took}${what}${how}.${turns}`);
+    }
   }
 
   /** The last launch: step by step, or one line of the kernel at a time. */
@@ -322,16 +348,16 @@ export class Runner {
       const other = () => this.run(Math.floor(Math.random() * 2 ** 31));
       lines.append(make("button", { type: "button", className: "run__lines--last", textContent: "Run in another order", onclick: other }));
     }
-    this.result.append(lines, place);
+    this.found.append(lines, place);
     choose(story && !wrong ? 0 : shown + Boolean(story));
   }
 
   judged({ passed, stage, failed, text, svg, timed }, took) {
     const list = make("ul", { className: "run__stages" }, ...passed.map((name) => make("li", { textContent: `✓ ${name}` })));
     if (failed) list.append(make("li", { className: "run__failed", textContent: `✗ ${failed}` }));
-    this.result.append(list);
+    this.found.append(list);
     if (stage) this.say(text, /bounds/.test(failed) ? "out" : "wrong");
-    if (svg) this.result.append(make("div", { className: "run__picture" }, drawn(svg)));
+    if (svg) this.found.append(make("div", { className: "run__picture" }, drawn(svg)));
     if (!stage) {
       const said = this.say("Right.", "right");
       if (timed) said.append(make("p", { className: "run__done" }, "Whether it is fast enough, only a GPU can tell: run the command below."));

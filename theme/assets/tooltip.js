@@ -6,6 +6,7 @@ const GLOSSARY = new URL("../reference/glossary/", import.meta.url);
 const TERM = "article a[href*='#']:not(.headerlink)";
 const LINGER = 250; // ms before a box goes, in which the pointer may travel to it
 const GAP = 8; // px between an element and its box
+const HEADER = 48; // px that the header covers
 
 let host = null; // the element whose box is shown, or on its way
 let box = null;
@@ -67,12 +68,14 @@ function attach(role, ...content) {
   place();
 }
 
-/** Put the box under its host; a preview above it, where there is more room. */
+/** Put the box under its host; above it a preview where there is more room, and what a finger asked for if it fits: below
+ * lies what comes next to tap. */
 function place() {
   const at = host.getBoundingClientRect(), { width, height } = box.getBoundingClientRect();
   const preview = box.role === "dialog", widest = document.documentElement.clientWidth;
   const x = preview ? at.left : at.left + (at.width - width) / 2;
-  const y = preview && at.top > innerHeight / 2 ? at.top - GAP - height : at.bottom + GAP;
+  const above = preview ? at.top > innerHeight / 2 : finger && at.top - GAP - height > HEADER;
+  const y = above ? at.top - GAP - height : at.bottom + GAP;
   box.style.left = `${scrollX + Math.max(GAP, Math.min(x, widest - GAP - width))}px`;
   box.style.top = `${scrollY + y}px`;
 }
