@@ -4,8 +4,8 @@
 For the row 0.5, 0.25, 0.25 of y and the gradient 0, 1, 2, grad_x is -0.375, 0.0625, 0.3125: grad_x = y · (grad - s),
 where s is the sum of all grad · y in the row, here 0.75. The formula is right, and so is the forward pass.
 
-But a gradient lies wherever the rest of the model put it. Behind a slice or torch.cat its rows are far apart, behind a
-transpose its columns are, and behind a sum all its elements are one and the same number, with strides of 0. Read it
+But a gradient lies wherever the rest of the model put it. Behind a slice or `torch.cat` its rows are far apart, behind
+a transpose its columns are, and behind a sum all its elements are one and the same number, with strides of 0. Read it
 where it lies, by its own strides: `.contiguous()` would copy all of it first.
 """
 

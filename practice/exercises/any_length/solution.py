@@ -3,7 +3,7 @@
 
 It returns the largest magnitude of each row, by which a quantized model scales it: of 1, -4, 2 that is 4. How long the
 rows are depends on the request. Since `columns` is a tl.constexpr, each new length makes somebody wait while Triton
-compiles, and each version stays in memory. Make one version serve rows of any length.
+compiles, and each version stays in memory.
 
 For an ordinary integer, Triton still compiles up to three versions, for 1, for multiples of 16 and for the rest, unless
 do_not_specialize names it. `log` stands in for Triton's compiler, so that nobody has to wait here: it notes what each

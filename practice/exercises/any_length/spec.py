@@ -72,6 +72,14 @@ def listed(values):
     return ", ".join(map(str, values[:-1])) + f" and {values[-1]}"
 
 
+def inputs(size, rng):
+    """Rows whose largest magnitude is that of the last column, a negative one, and in every second row of the first."""
+    x = torch.randn(size["rows"], size["columns"], generator=rng)
+    x[::2, -1] -= 6
+    x[1::2, 0] += 6
+    return {"x": x, "log": Log()}
+
+
 SPEC = Spec(
     title="One version for every length",
     kind="bug",
@@ -85,10 +93,10 @@ SPEC = Spec(
     ),
     function="largest",
     signature=("x", "log"),
-    inputs=lambda size, rng: {"x": torch.randn(size["rows"], size["columns"], generator=rng), "log": Log()},
+    inputs=inputs,
     reference=lambda x, log: x.abs().amax(1),
     another=lambda x, log: {"x": 64 * x},
-    sizes=({"rows": 3, "columns": 5}, {"rows": 4, "columns": 300}),
+    sizes=({"rows": 3, "columns": 5}, {"rows": 4, "columns": 300}, {"rows": 2, "columns": 1100}),
     last=({"rows": 2, "columns": 4099},),
     awkward=("rows", "columns"),
     blocks={"rows": 4, "columns": BLOCK},

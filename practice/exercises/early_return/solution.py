@@ -6,9 +6,9 @@ target: 0.0152, -0.8875, 0.0414, 0.8310. A row whose target is -100 is ignored: 
 for each column. Such a row is padding and may hold anything, even inf.
 
 Fresh memory often holds zeros by chance, so nobody notices that the program of an ignored row stores nothing. Under
-torch.compile, the result gets memory that held another tensor a moment ago, and keeps its numbers. So each program has
-to store its loss and its gradient, whatever its row is. Don't lean on torch.zeros instead: it's another kernel, which
-writes every element once more.
+`torch.compile`, the result gets memory that held another tensor a moment ago, and keeps its numbers. So each program
+has to store its loss and its gradient, whatever its row is. Don't lean on `torch.zeros` instead: it's another kernel,
+which writes every element once more.
 """
 
 import torch
@@ -17,9 +17,7 @@ import triton.language as tl
 
 
 @triton.jit
-def cross_entropy_kernel(
-    x_ptr, target_ptr, loss_ptr, grad_ptr, columns, IGNORED: tl.constexpr, BLOCK: tl.constexpr
-):  # fmt: skip
+def cross_entropy_kernel(x_ptr, target_ptr, loss_ptr, grad_ptr, columns, IGNORED: tl.constexpr, BLOCK: tl.constexpr):
     row = tl.program_id(axis=0)
     column = tl.arange(0, BLOCK)
     mask = column < columns
@@ -38,7 +36,7 @@ def cross_entropy_kernel(
 
 
 def cross_entropy(x: torch.Tensor, target: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the loss of each row of a float32 matrix, and its gradient; a target is a column, or -100. Contiguous."""
+    """Return the loss of each row of a float32 matrix, and its gradient; a target is a column, or -100."""
     if not (x.is_contiguous() and target.is_contiguous()):
         raise ValueError(f"x has the strides {x.stride()}, target {target.stride()}; it takes contiguous tensors")
     rows, columns = x.shape
