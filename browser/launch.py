@@ -41,9 +41,9 @@ class JITFunction:
 class Kernel:
     """A function of ``triton.jit``: launched by ``kernel[grid](…)``, or called by another one."""
 
-    def __init__(self, fn):
+    def __init__(self, fn, **options):
         functools.update_wrapper(self, fn)
-        self.fn = fn
+        self.fn, self.kwargs = fn, options  # as the interpreter's kernels call the options of triton.jit
         self.parameters = inspect.signature(fn).parameters
         self.arg_names = list(self.parameters)
         self.constexprs = {name for name, of in self.parameters.items() if _is_constexpr(of.annotation)}
@@ -150,7 +150,7 @@ def argument(value, name: str, launch: Launch):
 
 
 def jit(fn=None, **options):
-    return Kernel if fn is None else Kernel(fn)
+    return functools.partial(Kernel, **options) if fn is None else Kernel(fn, **options)
 
 
 def constexpr_function(fn):

@@ -29,6 +29,7 @@ SPEC = Spec(
     title="Sums of float16 numbers",
     kind="bug",
     lesson="matmul/precision.md",
+    also=("tools/find-bug.md",),
     goal="This product of two float16 matrices goes wrong as soon as its sums get large, because two of its lines "
     "round too early. Find and fix them.",
     hints=(

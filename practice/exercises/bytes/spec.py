@@ -8,6 +8,7 @@ SPEC = Spec(
     title="Move only what must move",
     kind="faster",
     lesson="gpu/limits.md",
+    also=("pytorch/launch-overhead.md",),
     goal="These three kernels each compute a little and move everything. Since memory is the limit here, write one "
     "kernel that does the same work and moves a third of the bytes.",
     hints=(

@@ -62,6 +62,7 @@ SPEC = Spec(
     title="A benchmark that means something",
     kind="gap",
     lesson="tools/benchmarking.md",
+    also=("pytorch/launch-overhead.md",),
     goal="Measure how many bytes a kernel moves per microsecond. Make sure that the data is not in the cache, that "
     "the clock runs until the kernel has finished, that compilation doesn't count, and that a single disturbed "
     "reading changes nothing.",

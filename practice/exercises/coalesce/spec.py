@@ -10,6 +10,7 @@ SPEC = Spec(
     title="Lanes side by side",
     kind="faster",
     lesson="gpu/coalescing.md",
+    also=("tools/find-time.md",),
     goal="The row sums are right, but neighboring lanes read elements that are a whole row apart. Rearrange the "
     "loads so that every sector they fetch is used in full.",
     hints=(

@@ -14,6 +14,7 @@ SPEC = Spec(
     title="The same sum each time",
     kind="gap",
     lesson="gpu/schedule.md",
+    also=("pytorch/determinism.md",),
     goal="Programs run in no promised order, and a sum of floats depends on the order of its terms. So let a few "
     "programs take the rows in turn and store one sum each, and let a second launch add those up.",
     hints=(
