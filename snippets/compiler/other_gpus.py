@@ -129,7 +129,7 @@ def launches() -> Iterator[tuple[str, Launch]]:
 
 
 # --8<-- [start:compile]
-def compile_for(gpu: GPU, launch: Launch) -> Code:
+def compiled(gpu: GPU, launch: Launch):
     """Compile a launch for a GPU that need not be there. Raises what the compiler raises if it refuses."""
     names = launch.kernel.arg_names
     signature = {name: launch.types.get(name, "constexpr") for name in names}
@@ -137,8 +137,12 @@ def compile_for(gpu: GPU, launch: Launch) -> Code:
     sixteens = [(i,) for i, name in enumerate(names) if launch.types.get(name, "-")[0] in "*i"]
     attributes = {i: [["tt.divisibility", 16]] for i in sixteens}
     source = ASTSource(launch.kernel, signature, launch.constants, attributes)
-    compiled = triton.compile(source, target=gpu.target, options=launch.options)
-    return read(compiled)
+    return triton.compile(source, target=gpu.target, options=launch.options)
+
+
+def compile_for(gpu: GPU, launch: Launch) -> Code:
+    """Compile a launch, and read what the compiler made of it."""
+    return read(compiled(gpu, launch))
 # --8<-- [end:compile]
 
 
