@@ -83,17 +83,17 @@ def views(kernel) -> list[str]:
 # --8<-- [end:views]
 
 
-def rounded(number: int) -> int:
-    """Return a number with one digit that is not 0: paths of files are in what is compiled, and differ in length.
+def about(number: int) -> str:
+    """Return a number of bytes in one digit: paths of files are in what is compiled, and differ in length.
 
-    >>> rounded(72_500), rounded(2_447_128)
-    (70000, 2000000)
+    >>> about(72_500), about(2_447_128)
+    ('70 kB', '2,000 kB')
     """
-    return int(float(f"{number:.1g}"))
+    return f"{int(float(f'{number:.1g}')) // 1000:,} kB"
 
 
 # --8<-- [start:on_disk]
-def on_disk(kernel, lengths, folder: Path) -> dict[str, int]:
+def on_disk(kernel, lengths, folder: Path) -> str:
     """Call a kernel with each length, and count what that leaves in a folder."""
     found = []
     watch(found)
@@ -101,11 +101,8 @@ def on_disk(kernel, lengths, folder: Path) -> dict[str, int]:
     for n in lengths:
         kernel.warmup(torch.zeros(n), torch.zeros(n), n, BLOCK=128, grid=(1,))
     files = [path for path in folder.rglob("*") if path.is_file()]
-    return {
-        "versions": len(found),
-        "files": len(files),
-        "bytes, about": rounded(sum(path.stat().st_size for path in files)),
-    }
+    size = sum(path.stat().st_size for path in files)
+    return f"{len(found)} versions, {len(files)} files, {about(size)}"
 # --8<-- [end:on_disk]
 
 
@@ -128,8 +125,7 @@ def main():
     print("## What 100 lengths leave on disk")
     for name, kernel in {"n, a number": add_one_kernel, "N, a tl.constexpr": add_one_constant_kernel}.items():
         with tempfile.TemporaryDirectory() as folder:
-            for what, count in on_disk(kernel, LENGTHS, Path(folder)).items():
-                print(f"{name}, {what}: {count:,}")
+            print(f"{name}: {on_disk(kernel, LENGTHS, Path(folder))}")
 
 
 if __name__ == "__main__":

@@ -59,21 +59,20 @@ def how(function, x) -> str:
 
 # --8<-- [start:carry]
 def save(file: Path) -> None:
-    print("the same function:", how(*CASES["the same function"]))
-    artifacts, info = torch.compiler.save_cache_artifacts()
+    print("at first:", how(step, ROWS))
+    artifacts, _ = torch.compiler.save_cache_artifacts()
     file.write_bytes(artifacts)
-    print("kinds of what was saved:", *sorted(info.artifacts))
 
 
 def load(file: Path) -> None:
     torch.compiler.load_cache_artifacts(file.read_bytes())
     for name, case in CASES.items():
-        print(f"{name}:", how(*case))
+        print(f"loaded, {name}:", how(*case))
 # --8<-- [end:carry]
 
 
 def without(file: Path) -> None:
-    print("the same function:", how(*CASES["the same function"]))
+    print("not loaded, the same function:", how(step, ROWS))
 
 
 # --8<-- [start:devices]
@@ -105,12 +104,9 @@ def main():
         what, file = sys.argv[1:]
         return {"save": save, "load": load, "without": without}[what](Path(file))
     with tempfile.TemporaryDirectory() as folder:
-        print("## A process compiles and saves")
-        start("save", Path(folder))
-        print("## A process with an empty folder")
-        start("without", Path(folder))
-        print("## A process with an empty folder loads first")
-        start("load", Path(folder))
+        print("## How three processes, each with an empty folder, came by it", flush=True)
+        for what in ("save", "without", "load"):
+            start(what, Path(folder))
     print("## The key of a graph on a GPU")
     first = key_on("cuda:0")
     for device in ("cuda:0", "cuda:1"):

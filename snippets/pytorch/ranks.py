@@ -68,7 +68,7 @@ def together(rank: int, folder: Path) -> None:
 
 # --8<-- [start:cold]
 def cold(rank: int, folder: Path) -> None:
-    """Rank 0 meets lengths that it has not compiled; rank 1 waits for it."""
+    """Rank 0 meets lengths that are new to it; rank 1 waits."""
     together(rank, folder)
     for n in itertools.count(1):
         if rank == 1 or (folder / "rank 1 has ended").exists():
@@ -92,12 +92,10 @@ def warm(rank: int, folder: Path) -> None:
 # --8<-- [end:warm]
 
 
-# --8<-- [start:fill]
 def fill(rank: int, folder: Path) -> None:
     for n in LENGTHS:
         call(n)
-    print(f"rank {rank}:", how())
-# --8<-- [end:fill]
+    print(f"rank {rank}, {os.environ['TRITON_CACHE_DIR'].rpartition('/')[2]}:", how())
 
 
 # --8<-- [start:busy]
@@ -168,13 +166,13 @@ def both_warm_up(folder: Path) -> None:
 
 # --8<-- [start:seed]
 def seeded(folder: Path) -> None:
-    """Let one process fill a folder, and give each rank a copy of its own."""
-    print("## One process fills a folder")
+    """Let rank 0 fill a folder, and give each rank a copy."""
+    print("## A folder that one process filled, and copies of it")
     finish(start("fill", 0, folder, "seed"))
-    print("## Each rank has a copy")
-    for rank in range(RANKS):
-        shutil.copytree(folder / "seed", folder / f"cache {rank}")
-    finish(*[start("fill", rank, folder, f"cache {rank}") for rank in range(RANKS)])
+    every = range(RANKS)
+    for rank in every:
+        shutil.copytree(folder / "seed", folder / f"copy {rank}")
+    finish(*[start("fill", rank, folder, f"copy {rank}") for rank in every])
 # --8<-- [end:seed]
 
 

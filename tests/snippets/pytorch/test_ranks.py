@@ -38,9 +38,9 @@ def test_after_a_warm_up_nothing_is_compiled(tmp_path, capsys):
 def test_a_copy_of_a_folder_is_enough(tmp_path, capsys):
     snippet.seeded(tmp_path)
     first, *others = lines(capsys)
-    assert first == f"rank 0: {EVERY} compiled, 0 found on disk"
-    assert others == [f"rank {rank}: 0 compiled, {EVERY} found on disk" for rank in (0, 1)]
-    filled = [{path.name for path in (tmp_path / folder).iterdir()} for folder in ("seed", "cache 0", "cache 1")]
+    assert first == f"rank 0, seed: {EVERY} compiled, 0 found on disk"
+    assert others == [f"rank {rank}, copy {rank}: 0 compiled, {EVERY} found on disk" for rank in (0, 1)]
+    filled = [{path.name for path in (tmp_path / folder).iterdir()} for folder in ("seed", "copy 0", "copy 1")]
     assert filled[0] == filled[1] == filled[2]
 
 
