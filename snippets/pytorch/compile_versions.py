@@ -73,7 +73,7 @@ def watch(found: list[str]) -> None:
 
 # --8<-- [start:views]
 def views(kernel) -> list[str]:
-    """Call a kernel with a tensor and with parts of it, and return the versions that this took."""
+    """Return the versions that calls with parts of a tensor took."""
     found = []
     watch(found)
     x, out = torch.zeros(64), torch.zeros(64)
@@ -92,7 +92,6 @@ def about(number: int) -> str:
     return f"{int(float(f'{number:.1g}')) // 1000:,} kB"
 
 
-# --8<-- [start:on_disk]
 def on_disk(kernel, lengths, folder: Path) -> str:
     """Call a kernel with each length, and count what that leaves in a folder."""
     found = []
@@ -103,7 +102,6 @@ def on_disk(kernel, lengths, folder: Path) -> str:
     files = [path for path in folder.rglob("*") if path.is_file()]
     size = sum(path.stat().st_size for path in files)
     return f"{len(found)} versions, {len(files)} files, {about(size)}"
-# --8<-- [end:on_disk]
 
 
 def main():

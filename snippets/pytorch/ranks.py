@@ -31,7 +31,6 @@ LENGTHS = range(1, 9)
 PATIENCE = timedelta(seconds=5)
 
 
-# --8<-- [start:listen]
 HOW = []
 
 
@@ -50,7 +49,6 @@ def how() -> str:
     counts = {word: HOW.count(word) for word in ("compiled", "found on disk")}
     HOW.clear()
     return ", ".join(f"{count} {word}" for word, count in counts.items())
-# --8<-- [end:listen]
 
 
 # --8<-- [start:together]
