@@ -10,6 +10,7 @@ from pathlib import Path
 PATH = "its folder bin belongs on the PATH"
 TOOLS = {  # with what installs them
     "gcc": "your system's package of that name; clang will do, and what the variable CC names",
+    "g++": "your system's package of that name; torch.compile calls it, or what the variable CXX names, for a CPU",
     "Python.h": "your system's package python3-dev",
     "file": "your system's package of that name; Python asks it, and Triton's cache keeps the answer",
     "nvidia-smi": "NVIDIA's driver",
@@ -23,6 +24,8 @@ def find(tool: str) -> str | None:
     """Return the path of a tool, looking where its callers look, or None."""
     if tool == "gcc":  # Triton compiles the launch of each kernel with it
         return os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")
+    if tool == "g++":
+        return shutil.which(os.environ.get("CXX", tool))
     if tool == "Python.h":  # and with this
         header = Path(sysconfig.get_paths()["include"], tool)
         return str(header) if header.is_file() else None

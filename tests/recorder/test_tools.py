@@ -26,7 +26,8 @@ def test_all_that_snippets_and_tests_call_is_listed():
 def machine(tmp_path, monkeypatch):
     """Make this an empty machine; return a function that puts a program on it."""
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("CC", raising=False)
+    for variable in ("CC", "CXX"):
+        monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr(sysconfig, "get_paths", lambda: {"include": str(tmp_path)})
 
     def put(name):

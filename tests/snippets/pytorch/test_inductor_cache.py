@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was saved is found in a process that loads it, for the same graph and no other."""
+
+import pytest
+
+from snippets.pytorch import inductor_cache as snippet
+
+
+def printed(what, folder, capsys) -> dict[str, str]:
+    snippet.start(what, folder)
+    return dict(line.split(": ") for line in capsys.readouterr().out.splitlines())
+
+
+def test_found_only_where_it_was_loaded(tmp_path, capsys):
+    assert printed("save", tmp_path, capsys) == {"at first": "compiled"}
+    assert printed("without", tmp_path, capsys) == {"not loaded, the same function": "compiled"}
+    assert printed("load", tmp_path, capsys) == {
+        "loaded, the same function": "found",
+        "loaded, under another name, with other variables": "found",
+        "loaded, with another number": "compiled",
+        "loaded, with more rows": "compiled",
+    }
+
+
+def test_the_cases_differ_as_they_say():
+    (same, rows), renamed, number, more = snippet.CASES.values()
+    assert renamed[0] is not same and snippet.torch.equal(renamed[0](rows), same(rows))
+    assert not snippet.torch.equal(number[0](rows), same(rows))
+    assert more[0] is same and len(more[1]) > len(rows)
+
+
+def test_the_number_of_the_gpu_is_in_the_key():
+    assert snippet.key_on("cuda:0") == snippet.key_on("cuda:0") != snippet.key_on("cuda:1")
+
+
+def test_a_process_that_fails_is_no_result(tmp_path):
+    with pytest.raises(SystemExit, match="FileNotFoundError"):
+        snippet.start("load", tmp_path)
