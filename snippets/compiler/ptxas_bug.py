@@ -15,6 +15,7 @@ import io
 import os
 import re
 import subprocess
+import sys
 import textwrap
 
 import triton
@@ -67,14 +68,21 @@ def said_by_ptxas(outcome: str) -> str:
 
 
 def main():
+    if os.environ.get("TRITON_INTERPRET") == "1":  # under which nothing compiles: begin again without it
+        without = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+        sys.stdout.flush()
+        subprocess.run([sys.executable, os.path.abspath(__file__)], env=without, check=True)
+        return
     knobs.compilation.always_compile = True
     older, newer = knobs.nvidia.ptxas.path, knobs.nvidia.ptxas_blackwell.path
     for name, program in {"as Triton does it": newer, "by the older ptxas": older}.items():
-        print(f"## {name}: CUDA {release(older)} up to the H200, {release(program)} after it")
+        print(f"## {name}")
+        print(f"ptxas: of CUDA {release(older)} up to the H200, of {release(program)} after it")
         os.environ["TRITON_PTXAS_BLACKWELL_PATH"] = program
-        for gpu, capability in GPUS.items():
-            line = f"{gpu}, sm_{capability}: {said_by_ptxas(compiled_for(capability))}"
-            print(textwrap.fill(line, WIDTH, subsequent_indent="  "))
+        said = {f"{gpu}, sm_{number}": said_by_ptxas(compiled_for(number)) for gpu, number in GPUS.items()}
+        for gpu, outcome in said.items():
+            print(textwrap.fill(f"{gpu}: {outcome}", WIDTH, subsequent_indent="  "))
+        print(f"compiled {name}: {list(said.values()).count('compiled')}")
 
 
 if __name__ == "__main__":

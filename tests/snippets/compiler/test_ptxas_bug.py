@@ -12,5 +12,5 @@ from tests.processes import run_python
 def test_what_either_ptxas_says():
     said = run_python(Path(snippet.__file__), env=environment("gpu")).stdout
     newer, older = said.split("## by the older ptxas")
-    assert newer.count(": compiled") == len(snippet.GPUS) and older.count(": compiled") == len(snippet.GPUS) - 1
+    assert "compiled as Triton does it: 5" in newer and "compiled by the older ptxas: 4" in older
     assert "Value 'sm_121a' is not defined for" in older and ".target" not in said, "and not all of the PTX"
