@@ -2,7 +2,7 @@
 """A hook of MkDocs that writes the repository's address into the command that clones it, where the build knows it."""
 
 CLONE = "git clone ADDRESS "
-ASKED = "Put the repository's address in place of `ADDRESS`:"
+ASKED = "Put the repository’s address in place of `ADDRESS`:"
 
 
 def on_page_markdown(markdown, *, config, **_):
