@@ -39,7 +39,7 @@ import {", ".join(PRELOADED["interpreted"])}
 spare_work()
 """
 EACH = """
-import importlib, io, json, os, runpy, sys, traceback
+import importlib, json, os, runpy, sys, tempfile, traceback
 root, jobs = sys.argv[1], json.loads(sys.argv[2])
 sys.meta_path = [finder for finder in sys.meta_path if "editable" not in str(finder)]
 ours = lambda path: not path or "editable" in path or (path + "/").startswith(root + "/")
@@ -49,8 +49,9 @@ for page, (folder, name, modules) in jobs.items():
     if not (child := os.fork()):
         os.chdir(folder)
         sys.path.insert(0, folder)
-        sys.argv, status, printed = [name], 0, io.StringIO()
-        sys.stdout = printed
+        sys.argv, status, results = [name], 0, os.dup(1)
+        printed = tempfile.TemporaryFile("w+")  # also what processes that it starts print
+        os.dup2(printed.fileno(), 1)
         try:
             if modules:
                 print(*map(importlib.import_module, modules))
@@ -58,8 +59,10 @@ for page, (folder, name, modules) in jobs.items():
                 (runpy.run_path if name.endswith(".py") else runpy.run_module)(name, run_name="__main__")
         except BaseException as error:
             status = 1
-            traceback.print_exc(file=printed)
-        os.write(1, (json.dumps([page, status, printed.getvalue()[-2000:]]) + chr(10)).encode())
+            traceback.print_exc(file=sys.stdout)
+        sys.stdout.flush()
+        printed.seek(0)
+        os.write(results, (json.dumps([page, status, printed.read()[-2000:]]) + chr(10)).encode())
         os._exit(status)
     os.waitpid(child, 0)
 """
