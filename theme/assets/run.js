@@ -18,7 +18,7 @@ function numberLines(code) {
     first = end > 0;
     if (first && end < texts.currentNode.length) texts.currentNode.splitText(end);
   }
-  for (const text of begun) text.before(make("i", { className: "run__number", ariaHidden: true }));
+  for (const text of begun) text.before(make("span", { className: "run__number", ariaHidden: true }));
 }
 
 const receivers = [...document.querySelectorAll(".run")].map((box, number) => {
