@@ -46,15 +46,15 @@ def check(exercise, text: str) -> dict:
     names = [called[stage] for stage in begun]
     return {
         "passed": names, "stage": finding.stage, "failed": called.get(finding.stage, ""), "text": finding.text(),
-        "line": line_of(finding), "launch": finding.launch,
+        "lines": lines_of(finding), "launch": finding.launch,
     }  # fmt: skip
 
 
-def line_of(finding) -> int:
-    """Return the line that a finding quotes, or else names, or 0."""
+def lines_of(finding) -> list[int]:
+    """Return the line that a finding quotes, or else names, if any."""
     quoted = (re.match(r" {4}(\d+): ", detail) for detail in finding.details)
     found = next(filter(None, quoted), None) or re.search(r"\b[Ll]ine (\d+)", finding.message)
-    return int(found[1]) if found else 0
+    return [int(found[1])] if found else []
 
 
 def counted(exercise) -> str:

@@ -42,7 +42,7 @@ def run(text: str, seed: int | None = None, whole: str = "", section: str = "") 
     SETTINGS.seed, SETTINGS.configs = seed, "first"
     before, after = split(whole, section) if whole else ("", "")
     lines = Lines(before + text.rstrip("\n") + "\n" + after, before.count("\n"), text.rstrip("\n").count("\n") + 1)
-    error, line = "", 0
+    error, wrong = "", []
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always")
@@ -51,15 +51,15 @@ def run(text: str, seed: int | None = None, whole: str = "", section: str = "") 
             if whole:
                 examples(names, lines)
     except (Exception, SystemExit) as raised:
-        error, line = explained(raised, lines), next(filter(lines.holds, reversed(numbers_of(raised))), 0)
+        error, wrong = explained(raised, lines), [*filter(lines.holds, reversed(numbers_of(raised)))][:1]
     troubles = [lines.told(_capital(str(trouble))) for trouble in MEMORY.troubles]
     launch = _launch(lines)
     accesses = _drawn(launch)
     bad = MEMORY.troubles[0].access if MEMORY.troubles else None
-    line = line or (bad.line if bad and lines.holds(bad.line) else 0)
+    wrong = wrong or [trouble.access.line for trouble in MEMORY.troubles if lines.holds(trouble.access.line)]
     shown = next((i for i, each in enumerate(accesses) if bad and _key(each) == _key(bad)), len(accesses) - 1)
     pictures = [_picture(bad if i == shown and bad else each, lines, i) for i, each in enumerate(accesses)]
-    return json.dumps({"error": error, "line": lines.shown(line), "troubles": troubles[:3],
+    return json.dumps({"error": error, "lines": sorted({*map(lines.shown, wrong)}), "troubles": troubles[:3],
                        "more": max(0, len(troubles) - 3), "launches": len(MEMORY.launches),
                        "pictures": pictures, "shown": shown, "order": _order(launch),
                        "story": _story(launch, lines)})  # fmt: skip
@@ -140,7 +140,7 @@ def check_exercise(name: str, text: str) -> str:
         with contextlib.redirect_stdout(printed):
             verdict = check(exercise, text)
     except NotImplementedError as missing:  # what inputs and references are made of
-        verdict = {"passed": [], "stage": "browser", "failed": "", "text": str(missing), "line": 0, "launch": None}
+        verdict = {"passed": [], "stage": "browser", "failed": "", "text": str(missing), "lines": [], "launch": None}
     first, rest = (lines := printed.getvalue().splitlines())[:PRINTED], lines[PRINTED:]
     if first:
         print("Your code prints:", *first, *["…"] * bool(rest), sep="\n")

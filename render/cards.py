@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of a page that a phone shows as cards: each row a card, each cell behind the title of its column."""
+"""Tables of a page that a phone shows as cards: each row a card, each cell behind the title of its column.
+
+Numbers are there to be compared: a table of them stays one, and scrolls sideways past its first column.
+"""
 
 import itertools
 import re
@@ -15,6 +18,7 @@ WRAPS, LINES = 14, 5  # characters that the longest column may have to itself, a
 SHORT = 16  # characters that stay on one line where there is room
 NONE = {"", "–", "—"}  # a card does without
 NUMBER = re.compile(r"\d[^A-Za-z]*$")
+COMPARED, FIGURE = 2, re.compile(r"[^\w\s]{0,2}\d")  # at least so many columns of what begins as a number
 
 
 class Cards(Treeprocessor):
@@ -30,6 +34,9 @@ class Cards(Treeprocessor):
             if len(titles) == 2 and self._coded(rows):  # the second stands below the first and needs no title
                 table.find("tbody").set("data-title", "")
             if len(titles) < COLUMNS or self._fits(titles, rows):
+                continue
+            if self._compared(rows):
+                table.set("data-numbers", "")
                 continue
             for row in rows:
                 for title, cell in list(zip(titles, row, strict=False))[1:]:
@@ -55,6 +62,13 @@ class Cards(Treeprocessor):
         if len(titles) == COLUMNS and WRAPS < cells[longest] <= WRAPS * LINES:
             widths[longest] = max(words[longest], WRAPS)
         return sum(widths) <= CHARACTERS
+
+    def _compared(self, rows: list[list[Element]]) -> bool:
+        """Return whether all columns but the first are short, and two or more are mostly numbers."""
+        texts = [[self._text(cell) for cell in row] for row in rows]
+        columns = [[text for text in column if text not in NONE] for column in zip(*texts, strict=False)]
+        numbers = [column for column in columns[1:] if 2 * sum(map(bool, map(FIGURE.match, column))) > len(column)]
+        return len(numbers) >= COMPARED and max(len(text) for column in columns[1:] for text in column) <= SHORT
 
     def _coded(self, rows: list[list[Element]]) -> bool:
         """Return whether most rows begin with code, some of it long."""

@@ -28,8 +28,14 @@ class Call(NamedTuple):
 
 
 class Way(NamedTuple):
+    """What one function calls, or several that look the same."""
+
     name: str
     calls: list[Call]
+
+    @property
+    def look(self) -> list[tuple]:
+        return [(call.ours, call.steps or call.name) for call in self.calls]
 
     @property
     def count(self) -> str:
@@ -46,7 +52,7 @@ def calls(recording: Recording, *, steps, names=None, title="What the compiled f
     ways = [way._replace(name=names.get(way.name, way.name)) for way in ways]
     label = "; ".join(f"{way.name}: {way.count}, {', '.join(call.name for call in way.calls)}" for way in ways)
     rows = [[way.name, len(way.calls), Markup("<br>").join(breakable(call.name) for call in way.calls)] for way in ways]
-    return render("calls/template.html", title=title, ways=ways, label=f"{title}. {label}", rows=rows)
+    return render("calls/template.html", title=title, ways=alike(ways), label=f"{title}. {label}", rows=rows)
 
 
 def read(output: str, steps: list[str]) -> list[Way]:
@@ -61,6 +67,23 @@ def read(output: str, steps: list[str]) -> list[Way]:
             Way(name, [Call(each, not INDUCTOR.match(each), part) for each, part in zip(called, parts, strict=True)])
         )
     return sorted(ways, key=lambda way: len(way.calls))
+
+
+def alike(ways: list[Way]) -> list[Way]:
+    """Join the ways that would be drawn the same, under all their names.
+
+    >>> norm = [Call("norm", True, ["norm"])]
+    >>> [way.name for way in alike([Way("one", norm), Way("another", norm), Way("a third", norm), Way("none", [])])]
+    ['one, another, a third', 'none']
+    """
+    drawn: list[Way] = []
+    for way in ways:
+        same = next((i for i, other in enumerate(drawn) if other.look == way.look), None)
+        if same is None:
+            drawn.append(way)
+        else:
+            drawn[same] = drawn[same]._replace(name=f"{drawn[same].name}, {way.name}")
+    return drawn
 
 
 def breakable(name: str) -> Markup:

@@ -42,6 +42,8 @@ class Length:
 
     >>> str(Length(10, 4)), str(Length(1_000_000, 4))
     ('3 programs, 2 lanes off', '250,000 programs, no lane off')
+    >>> Length(10, 4).without_mask, Length(1_000_000, 4).without_mask
+    ('3 programs, 2 out of bounds', '250,000 programs, none out of bounds')
     """
 
     n: int
@@ -58,10 +60,20 @@ class Length:
             return list(range(self.programs))
         return [0, 1, 2, None, self.programs - 2, self.programs - 1]
 
+    @property
+    def idle(self) -> int:
+        return self.programs * self.block - self.n
+
+    @property
+    def without_mask(self) -> str:
+        return f"{self._programs}, {self.idle or 'none'} out of bounds"
+
+    @property
+    def _programs(self) -> str:
+        return f"{self.programs:,} program{'s' * (self.programs != 1)}"
+
     def __str__(self) -> str:
-        off = self.programs * self.block - self.n
-        programs = f"{self.programs:,} program{'s' * (self.programs != 1)}"
-        return f"{programs}, {off or 'no'} lane{'s' * (off > 1)} off"
+        return f"{self._programs}, {self.idle or 'no'} lane{'s' * (self.idle > 1)} off"
 
 
 @figure(of="launches", foot=EXPLORER)

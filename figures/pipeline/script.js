@@ -40,6 +40,11 @@ class PipelineExplorer extends FormExplorer {
     }
     this.form.querySelector("output").textContent = lines.join("\n");
     if (this.tank) this.pour(stages, time);
+    // What is refused takes no time. The bar and the axis keep their place.
+    const refused = this.launches.some((launch) => !launch.hidden && launch.dataset.refused !== undefined);
+    if (refused) this.bar.stop();
+    this.bar.bar.hidden = refused;
+    this.form.classList.toggle("pipeline--refused", refused);
   }
 
   /** What has been multiplied so far, in words. */

@@ -14,7 +14,8 @@ from recorder.project import RecorderError, nearest
 from recorder.recording import Benchmark, Recording
 
 UNITS = {"s", "ms", "µs", "ns", "GB", "MB", "bytes", "GB/s", "TFLOP/s"}
-FAR = 1.5  # a share beyond that would press all others together: its bar ends where the column does, in an arrow
+FAR = 1.5  # a share far beyond that would press all others together: its bar ends where the column does, in an arrow
+BEYOND = 1.1  # times as far
 
 
 @figure(of="rows")
@@ -39,7 +40,8 @@ def table(recording: Recording, *, name=..., share_of=None, rows=None, lines=Non
     shares = [line for line, title in data.lines.items() if "share of" in f"{title}, {data.ylabel}"]
     lines = list(data.lines)
     drawn = [row[line] for row in shown for line in shares] + [row[a] / row[share_of] for row in shown for a in others]
-    most = min(max([1.0, *(value for value in drawn if not isnan(value))]), FAR)
+    most = max([1.0, *(value for value in drawn if not isnan(value))])
+    most = FAR if most > FAR * BEYOND else most
     form = _power if as_powers(rows or medians) else _plain
     body = [
         [
@@ -55,7 +57,9 @@ def table(recording: Recording, *, name=..., share_of=None, rows=None, lines=Non
     unit, caption = (data.ylabel, "") if caption in UNITS else ("", caption)  # which needs no line of its own
     label = f"{name} by {data.xlabel}: {', '.join(data.lines.values())}"  # another snippet's may have the same name,
     label += f"; {len(rows)} rows from {rows[0]}" if rows else ""  # and a page may show one in parts
-    titles = map(_breakable, titles)
+    first = len(titles) - len(others)  # of the shares that are worked out here
+    barred = {i for i in range(1, len(titles)) if i >= first or lines[i - 1] in shares}
+    titles = [_breakable(title) + (_one(most) if i in barred else "") for i, title in enumerate(titles)]
     return render("table/template.html", label=label, caption=caption, unit=unit, titles=titles, rows=body)
 
 
@@ -78,6 +82,11 @@ def _bar(text: str, share: float, most: float) -> str:
     style = f"--share: {min(share / most, 1):.3f}; --one: {1 / most:.3f}"
     far = Markup(" data-far") if share > most else ""
     return Markup('<span class="share" style="{}"{}>{}</span>').format(style, far, text)
+
+
+def _one(most: float) -> Markup:
+    """Return what stands above the marks of a column of bars."""
+    return Markup('<span class="share-of-one" style="--one: {:.3f}" aria-hidden="true">1</span>').format(1 / most)
 
 
 def _breakable(title: str) -> Markup:

@@ -106,7 +106,7 @@ def test_it_needs_no_numpy_and_no_torch():
     root = str(ROOT), str(ROOT / "practice")
     done = subprocess.run([sys.executable, "-c", ALONE, *root], capture_output=True, text=True, cwd="/", check=True)
     right, *wrong = map(json.loads, done.stdout.splitlines())
-    assert right["text"] == "" and right["line"] == 0
-    assert [each["line"] for each in wrong] == [14, 16]
+    assert right["text"] == "" and right["lines"] == []
+    assert [each["lines"] for each in wrong] == [[14], [16]]
     assert "has no mask: what switches off the lanes" in wrong[0]["text"].replace("\n", " ")
     assert "passes `y` as x_ptr and `x` as y_ptr" in wrong[1]["text"]

@@ -25,7 +25,8 @@ def drawn(printed=PRINTED, **options) -> BeautifulSoup:
 
 
 def ways(**options) -> dict:
-    return {way.strong.text: way for way in drawn(**options).select(".calls__way")}
+    found = {way.strong.text: way for way in drawn(**options).select(".calls__way")}
+    return {name: way for names, way in found.items() for name in names.split(", ")}
 
 
 def texts(way) -> list[list[str]]:
@@ -41,6 +42,10 @@ def test_a_block_is_a_kernel_and_holds_the_steps_that_are_fused_into_it():
 
 def test_where_steps_cannot_be_told_apart_the_blocks_have_their_names():
     assert texts(ways()["half"]) == [["triton_red_fused_mul_0"], ["norm_kernel_0"]]
+
+
+def test_ways_that_look_the_same_are_drawn_once():
+    assert [way.strong.text for way in drawn().select(".calls__way")] == ["whole", "half", "ours, box"]
 
 
 def test_memory_stands_before_between_and_behind_kernels():

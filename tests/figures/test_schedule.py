@@ -58,7 +58,7 @@ def test_a_wave_has_a_color():
     fainter = "color-mix(in srgb, var(--pid-0) 60%, var(--paper))"
     assert key(html()) == [
         ("var(--pid-0)", "ran first"), ("var(--pid-1)", "second"), (TAIL, "idle"),
-        (fainter, "beside another program"),
+        (fainter, "beside another"),
     ]  # fmt: skip
     alone = html(["schedule_one_more"])
     assert "first program on its SM<" in alone and 'beside" style="visibility: hidden"' in alone

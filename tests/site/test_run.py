@@ -59,7 +59,7 @@ def test_the_first_kernel_runs_and_a_wider_mask_shows_red(box):
     shown = run(box)
     assert "Program 2 writes out_ptr at offset 10, and its last element is at 9." in shown
     assert "out of bounds" in box.locator(".run__picture svg").text_content()
-    assert "tl.load(x_ptr" in box.locator(".cm-line.run__fault").inner_text(), "the first line that is wrong is marked"
+    assert "tl.load(x_ptr" in box.locator(".cm-line.run__fault").first.inner_text(), "each line that is wrong is marked"
     box.page.reload()
     assert "offsets < 11" in box.locator(".cm-content").inner_text(), "what was written is kept"
     box.get_by_role("button", name="Reset").click()
@@ -133,10 +133,21 @@ def test_a_launch_is_gone_through_step_by_step_and_in_another_order(box):
     assert {*said.search(box.locator(".run__state").inner_text()).groups()} == {"0", "1", "2"}
 
 
+def test_the_listing_has_the_numbers_that_a_result_names_and_the_player_is_in_sight(box):
+    box = box(PLAYGROUND)
+    box.page.set_viewport_size({"width": 1280, "height": 800})
+    assert box.locator(".run__number").count() == len(given(box).rstrip().split("\n"))
+    run(box)
+    expect(box.locator(".time-bar")).to_be_in_viewport(ratio=1)
+    bar, output = (box.locator(each).bounding_box()["y"] for each in (".time-bar", ".run__output"))
+    assert bar < output
+
+
 def test_a_stray_store_has_a_square_of_its_own(box):
     box = box(PLAYGROUND)
-    write(box, given(box).replace("x + y, mask=mask", "x + y"))
+    write(box, given(box).replace("mask=mask", "mask=offsets < 11").replace("x + y, mask=offsets < 11", "x + y"))
     run(box)
+    assert box.locator(".cm-line.run__fault").count() == 3, "two loads and the store"
     box.get_by_role("button", name="Step by step").click()
     assert box.locator(".story__cells .story__stray").all_inner_texts() == ["10", "11"]
 

@@ -147,15 +147,15 @@ export class Runner {
       import("@codemirror/state"), import("@codemirror/view"), import("@codemirror/commands"),
       import("@codemirror/lang-python"), import("@codemirror/language")]);
     const { Decoration, EditorView, keymap } = view;
-    const put = StateEffect.define(), sign = Decoration.line({ class: "run__fault", attributes: { title: "The message below is about this line." } });
+    const put = StateEffect.define(), sign = Decoration.line({ class: "run__fault", attributes: { title: "The message says what is wrong with this line." } });
     const marks = StateField.define({
       create: () => Decoration.none,
       update: (now, { effects, docChanged }) => effects.find((each) => each.is(put))?.value ?? (docChanged ? Decoration.none : now),
       provide: (field) => EditorView.decorations.from(field),
     });
-    this.mark = (line) => {
+    this.sign = (lines) => {
       const { doc } = this.editor.state;
-      const at = line > 0 && line <= doc.lines ? [sign.range(doc.line(line).from)] : [];
+      const at = lines.filter((line) => line <= doc.lines).map((line) => sign.range(doc.line(line).from));
       this.editor.dispatch({ effects: put.of(Decoration.set(at)) });
     };
     const colors = language.HighlightStyle.define(await styles());
@@ -176,8 +176,14 @@ export class Runner {
     this.reset.hidden = false;
     this.state.textContent = matchMedia("(pointer: coarse)").matches ? "" : "Ctrl+Enter runs it; Tab leaves the editor.";
     if (!shared) this.keep(this.text);
-    if (this.ran === text) this.mark(this.fault);
+    if (this.ran === text) this.mark(this.faults);
     if (text === this.given) this.editor.focus();
+  }
+
+  /** Mark lines of the editor, or of the listing until there is one. */
+  mark(lines) {
+    if (this.editor) this.sign(lines);
+    else this.listing.querySelectorAll(".run__number").forEach((each, i) => each.classList.toggle("run__fault", lines.includes(i + 1)));
   }
 
   again() {
@@ -195,13 +201,13 @@ export class Runner {
     this.go.disabled = true;
     this.began = performance.now();
     this.answered = false;
-    this.fault = 0; // the line that the answer is about
-    this.mark?.(0);
+    this.faults = []; // the lines that the answer is about
+    this.mark([]);
     this.waiting = setTimeout(() => this.swap(this.go, this.stop), 300); // what is done at once needs no other button
     this.box.classList.add("run--busy"); // what the last run gave, or the recorded one, stays there until this one is done
     this.output = make("pre", { className: "output run__output" }, make("code"));
     this.output.hidden = true;
-    this.found = make("div", {}, this.output);
+    this.found = make("div", { className: "run__found" }, this.output);
     this.state.textContent = worker ? "" : "Loading Python, a few megabytes, once…";
     this.long = setTimeout(() => { this.state.textContent = "Still at it. Stop?"; }, 20000);
     try {
@@ -269,10 +275,11 @@ export class Runner {
     this.go.disabled = false;
     if (this.go.hidden) this.swap(this.stop, this.go);
     this.state.textContent = says;
-    // On a phone it lies below the screen; nothing moves where a reader sees where it begins.
-    if (this.result.getBoundingClientRect().top > innerHeight - 120) {
+    // It may lie below the screen; nothing moves where a reader sees what there is to see.
+    const seen = this.found.querySelector(".story .time-bar") ?? this.result, { top, bottom } = seen.getBoundingClientRect();
+    if (seen === this.result ? top > innerHeight - 120 : bottom > innerHeight) {
       const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
-      this.result.scrollIntoView({ block: "nearest", behavior: still ? "instant" : "smooth" });
+      seen.scrollIntoView({ block: "nearest", behavior: still ? "instant" : "smooth" });
     }
   }
 
@@ -294,8 +301,8 @@ export class Runner {
     if (answer) {
       this.answered = true;
       const says = took < 1000 ? `${Math.round(took)} ms` : `${(took / 1000).toFixed(1)} s`;
-      this.fault = answer.line;
-      if (this.text === this.ran) this.mark?.(this.fault);
+      this.faults = answer.lines;
+      if (this.text === this.ran) this.mark(this.faults);
       this.check ? this.judged(answer, says) : this.told(answer, says);
     }
   }
@@ -342,13 +349,16 @@ export class Runner {
       const told = await storyOf(story);
       add("Step by step", () => told, "run__lines--first");
     }
-    for (const { code, svg } of pictures) add(code, () => drawn(svg));
+    for (const { line, code, svg } of pictures) { // by the number of its line, and where it has room for no more, its beginning
+      add(`${line}: ${code.split("(")[0]}`, () => drawn(svg));
+      buttons.at(-1).title = code;
+    }
     const lines = make("div", { className: "run__lines", role: "group", ariaLabel: "What to see of the launch" }, ...buttons);
     if (order.length > 1) {
       const other = () => this.run(Math.floor(Math.random() * 2 ** 31));
       lines.append(make("button", { type: "button", className: "run__lines--last", textContent: "Run in another order", onclick: other }));
     }
-    this.found.append(lines, place);
+    this.found.append(lines, place, ...(story ? [this.output] : [])); // what happens is seen first, then what it printed
     choose(story && !wrong ? 0 : shown + Boolean(story));
   }
 

@@ -8,6 +8,19 @@ const make = (tag, given, ...inner) => {
   return made;
 };
 
+/** Begin each line of a listing with an element that shows its number, for what is said of a run names lines. */
+function numberLines(code) {
+  const texts = document.createTreeWalker(code, NodeFilter.SHOW_TEXT), begun = [];
+  let first = true; // of a line
+  while (texts.nextNode()) {
+    if (first) begun.push(texts.currentNode);
+    const end = texts.currentNode.data.indexOf("\n") + 1;
+    first = end > 0;
+    if (first && end < texts.currentNode.length) texts.currentNode.splitText(end);
+  }
+  for (const text of begun) text.before(make("span", { className: "run__number", ariaHidden: true }));
+}
+
 const receivers = [...document.querySelectorAll(".run")].map((box, number) => {
   const key = `code:${location.pathname}#${number}`;
   let runner;
@@ -20,7 +33,9 @@ const receivers = [...document.querySelectorAll(".run")].map((box, number) => {
   const state = make("span", { className: "run__state", role: "status" }, "Here, in your browser. No GPU needed.");
   const go = button(box.dataset.check ? "Check" : "Run", "run", "md-button--primary");
   const bar = make("div", { className: "run__bar" }, go, button("Edit", "open"), state);
-  box.querySelector(".highlight").after(bar); // what it did when it was recorded stands below, until it has run
+  const listing = box.querySelector(".highlight");
+  numberLines(listing.querySelector("code"));
+  listing.after(bar); // what it did when it was recorded stands below, until it has run
   try { if (localStorage.getItem(key)) get(); } catch {}
   return async (text) => (await get()).receive(text);
 });

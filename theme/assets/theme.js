@@ -7,7 +7,8 @@ let waiting = false;
 
 const reached = (e) => e.matches("[tabindex]") || e.closest(`[tabindex]:not(${PICTURE})`);
 const folded = (e) => e.closest("details:not([open])"); // measuring it would cost a layout
-const scrolls = (e) => e.scrollWidth > e.clientWidth || e.scrollHeight > e.clientHeight;
+const compared = (e) => e.querySelector("[data-numbers]"); // scrolls on a phone, which is not known before it is laid out
+const scrolls = (e) => e.scrollWidth > e.clientWidth || e.scrollHeight > e.clientHeight || compared(e);
 
 // The menu of a narrow screen has a label in place of a button, which Tab does not reach.
 const drawer = () => document.getElementById("__drawer");
