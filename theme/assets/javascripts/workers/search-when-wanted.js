@@ -155,24 +155,29 @@ function excerpt({ location, text }, wanted) {
   };
   let said = pages.get(location)?.about, most = -1;
   const lines = said ? [] : texts.get(location).replace(/<pre>.*?<\/pre>/gs, "").split(/<\/?(?:p|li|ul|ol|br)>/);
-  for (const sentence of lines.flatMap((line) => line.replace(/<[^>]*>/g, "").trim().split(/(?<=[.?!]”?) (?=[^a-z])/))) {
+  const plain = lines.map((line) => line.replace(/<[^>]*>/g, "").trim());
+  for (const sentence of plain.flatMap((line) => line.split(/(?<=[.?!]”?) (?=[^a-z])/))) {
     const n = /^[^a-z].{40,300}[.?!:)”]$/.test(sentence) ? count(sentence) : -1;
     if (n > most) [said, most] = [sentence, n];
   }
-  return said?.replace(/[\p{L}\p{N}]+/gu, (word) => (count(word) ? `<mark>${word}</mark>` : word)) ?? text;
+  const marked = said?.replace(/[\p{L}\p{N}]+/gu, (word) => (count(word) ? `<mark>${word}</mark>` : word));
+  return marked ? `<p>${marked}</p>` : text;
 }
 
 /** A page and its sections, so that the Enter key leads to the first of all results (Material takes the highest score),
     and that a section is shown under each page (Material folds those with less than the first's): the section of that
-    name, if there is one, and then Enter leads there. The page says which part of the course it is, as a tag. */
+    name, if there is one, and then Enter leads there. A page with the query in its title shows what it is about instead.
+    The page says which part of the course it is, as a tag. */
 function scored(parts, score) {
   const best = parts[0].score, page = parts.find(({ location }) => !location.includes("#")) ?? parts[0];
   const own = parts.find((part) => named(part, page));
   const section = own ?? parts.find(({ location }) => location.includes("#"));
   const { part: where } = pages.get(page.location.split("#")[0]), wanted = stems(typed);
+  const itself = allIn(page.title) && parts.includes(page);
   return [...new Set([own ?? parts[0], ...parts])].map((part) => {
-    const shown = own ? part === own : part.score >= best || part === section;
-    return { ...part, text: excerpt(part, wanted), tags: part === page && where ? [where] : undefined, score: shown ? score : score - 0.5 };
+    const shown = own ? part === own : itself ? part === page : part.score >= best || part === section;
+    const tags = part === page && where ? [where] : undefined;
+    return { ...part, text: excerpt(part, wanted), tags, score: shown ? score : score - 0.5 };
   });
 }
 
