@@ -227,9 +227,9 @@ def test_a_result_shows_the_page_s_description_and_a_whole_sentence_of_a_section
     page.keyboard.insert_text("softmax")
     first = page.locator(".md-search-result__item a").first
     expect(first.locator("p")).to_contain_text("A Triton softmax kernel with one program per row")
-    page.locator(".md-search__input").fill("illegal memory access sanitizer thread")
+    page.locator(".md-search__input").fill("warp shuffle")
     page.keyboard.press("End")
-    section = page.locator(".md-search-result__item a[href*='#4-the-sanitizer-to-the-thread'] p")
+    section = page.locator(".md-search-result__item").first.locator("a:has(h2) p").first
     expect(section).to_have_text(re.compile(r"^[A-Z].*[.?!:]$"))
 
 
