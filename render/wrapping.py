@@ -26,6 +26,7 @@ NUMBER = re.compile(r" *([-−+.]?\d|-?inf|nan|$)")
 WORDS = re.compile(r"[A-Za-z]{2}.* ")
 DOT = '<span class="o">.</span>'
 SIGN = re.compile(r'<span class="o">-</span><span class="(?:nb|n|mi|mf)">[^<]*</span>')  # a difference has spaces
+MARKED = re.compile(r'(<span class="hll">[^\n]*)\n</span>')  # a line of hl_lines, with its end inside the mark
 BELOW = re.compile(r"\s*[\^~─-]+\s*")  # marks columns of the line above
 
 
@@ -36,6 +37,7 @@ def with_wrapping(page: str) -> str:
 
 def _wrapping(block: re.Match) -> str:
     begin, attributes, code = block.groups()
+    code = MARKED.sub(r"\1</span>\n", code)
     lines = code.split("\n")
     texts = [html.unescape(re.sub(r"<[^>]+>", "", line)) for line in lines]
     columns, typed = max(map(len, texts)), "<" in code  # in a language, which has been colored

@@ -8,7 +8,8 @@ Left out are:
 - The text of drawings, labels without the lines and boxes that part them: "6 stepsanother tile".
 - Recordings that it is told to leave out: it reads their tables and pictures nonetheless, element by element.
 - Exercises and their answers, links to what comes next, and sources: who searches for a word wants the lesson. They
-  would be a sixth of an index that every reader who searches must load.
+  would be a sixth of an index that every reader who searches must load. Of an exercise's own page, what it has like all
+  others: how to run its file, and numbers.
 
 A page found by words that it does not use has them as ``keywords:`` in its settings; a query that is one of them finds
 it among the first. How a query is put is in
@@ -25,6 +26,7 @@ CODE = re.compile(r'<pre( class="stage[^>]*)?>.*?</pre>', re.DOTALL)  # errors, 
 EXCLUDED = re.compile(r"<(figure|figcaption|details) [^>]*data-search-exclude[^>]*>.*?</\1>", re.DOTALL)
 DRAWING = re.compile(r'<(svg)[ >]|<(div) class="(?:room|exercise__picture)\b')
 ASIDE = re.compile(r'<h2 id="(?:try-it|next|sources|the-whole-files?)">.*?(?=<h2 |\Z)', re.DOTALL)
+SAME = re.compile(r'<h2 id="(?:for-example|the-file|hints|a-solution|what-the-coach-says)">.*?(?=<h2 |\Z)', re.DOTALL)
 TAG = re.compile("<[^>]*>")
 NAME = re.compile(r"@?\b(?:(?:tl|triton|torch)\.[\w.]+|[A-Z]+_[A-Z_]+|[a-z]\w*_\w+|[A-Z][a-z]+[A-Z]\w*)\b")
 ERROR = re.compile(r"^.*\b\w*(?:[Ee]rror|Warning|error):? .*$", re.M)
@@ -34,6 +36,7 @@ LESSON, WHOLE = 1.6, 1.5
 KINDS = {"": 0.4, "notes": 1.0, "practice": 0.6, "reference": 1.2}
 order, parts = [], {}  # of pages, by address: the menu's, and what a result says of where in the course it is
 whole, called, keywords = {}, {}, {}  # by address: a page's content; its title and words for it; those it does not use
+about = {}  # and its description, which a result shows
 
 
 def on_nav(nav, **_):
@@ -72,8 +75,11 @@ def without_code(context, page, **_):
     if parts.get(page.url, "").startswith("Lesson"):
         kind = "lesson"
     keywords[page.url] = page.meta.get("keywords", "")
+    about[page.url] = page.meta.get("description", "")
     called[page.url] = f"{page.title} {keywords[page.url]} {kind}".rstrip()
     page.content = ASIDE.sub("", page.content)
+    if parts.get(page.url) == "Exercise":
+        page.content = SAME.sub("", page.content)
     page.content = EXCLUDED.sub(errors_in, page.content)
     page.content = CODE.sub(names_in, page.content)
     page.content = without_drawings(page.content)
@@ -136,7 +142,7 @@ def on_post_build(config, **_):
         document["boost"] = weight(document["location"])
         if not section:
             document |= {"turn": pages.index(location), "part": parts.get(location, "")}
-            document["keywords"] = keywords.get(location, "")
+            document |= {"keywords": keywords.get(location, ""), "about": about.get(location, "")}
     index.with_name("documents.json").write_text(
         json.dumps(documents, ensure_ascii=False, separators=(",", ":")), "utf-8"
     )

@@ -32,6 +32,7 @@ from render.views.registry import view
 
 TRY = re.compile(r'<h2 id="try-it">.*?</h2>')  # below which a lesson leads to its exercises
 NAME = re.compile(r"`([^`]+)`|\b((?:tl|gpu)\.\w+(?:\([^)]*\))?|[a-z]\w*_\w+)")  # in the text of a task
+TYPED = re.compile(rf"{NAME.pattern}|(?<=\w)'|(?<![\w)\]=-])-(?=\d)|(?<= )-(?= )")  # code, or a sign to set
 
 
 @view
@@ -50,6 +51,7 @@ def exercise(page: Page, of: str) -> Markup:
         number=list(known).index(of) + 1,
         total=len(known),
         card=each.card,
+        goal=typeset(each.card.goal),
         kind=KINDS[each.card.kind],
         lesson=lesson,
         lesson_link=way(page.name, lesson.page),
@@ -172,13 +174,22 @@ def told(file: str) -> Markup:
 def _paragraph(part: str) -> Markup:
     if part.startswith(" "):
         return Markup("<pre>{}</pre>").format(textwrap.dedent(part))
-    text = NAME.sub(lambda match: f"<code>{match[1] or match[2]}</code>", str(escape(" ".join(part.split()))))
+    text = NAME.sub(lambda match: f"<code>{match[1] or match[2]}</code>", str(escape(typeset(" ".join(part.split())))))
     return Markup('<div class="exercise__says">{}</div>').format(Markup(text))
+
+
+def typeset(text: str) -> str:
+    """Return a text of a spec, which is typed as code is, with the apostrophes and minus signs of prose.
+
+    >>> typeset("a row's `x - 1` becomes -1, of n - 1")
+    'a row’s `x - 1` becomes −1, of n − 1'
+    """
+    return TYPED.sub(lambda found: {"'": "’", "-": "−"}.get(found[0], found[0]), text)
 
 
 def coded(text: str) -> Markup:
     """Return a text whose names in backticks are code."""
-    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(typeset(text)))))
 
 
 def without_text(file: str) -> str:
@@ -198,7 +209,7 @@ def with_links(hint: str, page: str) -> Markup:
         title = lesson.title if lesson else heading(match["page"])
         return f'<a href="{there}">{title}</a>'
 
-    return Markup(PAGE.sub(link, str(escape(hint))))
+    return Markup(PAGE.sub(link, str(escape(typeset(hint)))))
 
 
 def with_invitation(html: str, page: str) -> str:

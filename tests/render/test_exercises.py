@@ -48,17 +48,18 @@ def test_each_exercise_has_its_page(exercise):
     soup = BeautifulSoup(html[page], "html.parser")
     assert soup.h1.get_text().removesuffix("¶") == exercise.card.title
     shown = soup.get_text()
-    assert exercise.card.goal in shown and f"check {exercise.name}" in shown
+    assert views.typeset(exercise.card.goal) in shown and f"check {exercise.name}" in shown
     code = {text: text[text.index('"""\n\nimport ') + 5 :].strip() for text in (exercise.solution, exercise.skeleton)}
     assert all(part in shown for part in code.values())
     said = ast.get_docstring(ast.parse(exercise.solution)).split("\n\n")[1:]  # in a column that fits, not in the code
+    said = [part if part.startswith(" ") else views.typeset(" ".join(part.split())) for part in said]
     assert all(" ".join(part.replace("`", "").split()) in " ".join(shown.split()) for part in said)
     assert not any(line.startswith('"""') for line in shown.splitlines())
     slow, wrong = "right result and still fails" in shown, "As it stands, it fails" in shown
     assert slow == (exercise.start().stage == "speed") != wrong
     assert ("Fill in what is between" in shown) == (exercise.card.kind not in FINISHED) != ("Change what is" in shown)
     folded = " ".join(fold.get_text() for fold in soup.find_all("details"))
-    assert exercise.card.hints[0] in folded and code[exercise.solution] in folded
+    assert views.typeset(exercise.card.hints[0]) in folded and code[exercise.solution] in folded
     lesson = next(link for link in soup.find_all("a") if link.get_text().startswith("lesson "))
     assert lesson["href"].startswith("../../") and lesson["href"].endswith("/")
 
@@ -71,7 +72,7 @@ def test_its_page_shows_what_the_coach_answered(exercise):
     assert soup.select_one("pre.exercise__answer").get_text() == recorded.output
     assert bool(soup.select_one("svg.coach-launch")) == bool(recorded.coached.launch)
     (why,) = [wrong.why for wrong in exercise.wrong() if wrong.name == recorded.coached.shown]
-    assert f"Suppose you make this mistake: {why.replace('`', '')}." in soup.get_text()
+    assert f"Suppose you make this mistake: {views.typeset(why).replace('`', '')}." in soup.get_text()
     rows = soup.select("details table tbody tr")
     assert len(rows) == len(views.caught_by(exercise)) >= 4
     assert not any("`" in row.get_text() for row in rows)
@@ -107,7 +108,7 @@ def test_what_a_solution_reaches_on_a_gpu_is_shown(monkeypatch):
     monkeypatch.setattr(views, "recordings_of", lambda each: (recorded, timed))
     shown = BeautifulSoup(views.exercise(on("practice/scale.md"), SCALE.name), "html.parser").get_text()
     assert "On an H it runs at 91% to 93% of the speed of a copy of as many bytes. To pass" in shown
-    assert slow.why in shown
+    assert views.typeset(slow.why) in shown
 
 
 @pytest.mark.parametrize(

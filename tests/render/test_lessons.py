@@ -41,7 +41,7 @@ def test_lessons_are_the_pages_with_a_number(course):
 def test_a_lesson_says_so_in_a_few_words_under_its_title(course):
     assert not under_title(LESSON).startswith("<p class"), "other pages begin with what they say"
     course.settings(NUMBERED)
-    head = '<p class="page-head" data-search-exclude><span class="lesson" data-minutes="2">Lesson 2</span> · 2 minutes'
+    head = '<p class="page-head" data-search-exclude><span class="lesson">Lesson 2</span> · 2 minutes'
     code = '<span class="page-head__code"> · <a href="#run-it">run it</a></span></p>'
     assert under_title(LESSON).startswith(head + code)
 

@@ -41,7 +41,7 @@ def test_a_number_is_typed_and_then_the_answer_is_told_and_remembered(box):
     field.fill("2.5")
     field.press("Enter")
     is_ = then.locator(".predict__is .claim").text_content()
-    assert box.get_by_role("status").text_content().startswith(f"You said 2.5; it is {is_}. A factor of ")
+    assert box.get_by_role("status").text_content().startswith(f"You said 2.5; the answer is {is_}. Your guess was ")
     assert then.get_attribute("open") is not None
     box.page.reload()
     assert box.get_by_role("status").filter(has_text="You said 2.5").count() == 1
@@ -61,7 +61,7 @@ def test_the_impatient_are_shown(box):
 def test_a_choice_is_picked(box):
     box.page.evaluate(CHOICES)
     box.get_by_role("button", name="three").press("Enter")
-    assert box.get_by_role("status").text_content() == "You said “three”; it is “four”."
+    assert box.get_by_role("status").text_content() == "You said “three”; the answer is “four”."
     assert box.get_by_text("Three leave one over.").is_visible()
     box.get_by_role("button", name="Ask me again").press("Enter")
     box.get_by_role("button", name="four").press("Space")

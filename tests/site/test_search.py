@@ -54,6 +54,7 @@ PASTED = {
     "torch.AcceleratorError: CUDA error: misaligned address": "cuda-error-misaligned",
     "torch.AcceleratorError: CUDA error: device-side assert triggered": "cuda-error-device-side",
     "Segmentation fault (core dumped)": "segmentation-fault",
+    "segmentation fault": "segmentation-fault",
     "OutOfResources: out of resource: shared memory, Required: 147456, Hardware limit: 101376.": "out-of-resource",
     "Kernel requires a runtime memory allocation, but no allocator was set.": "kernel-requires",
     "InterpreterError: IndexError('index 4 is out of bounds for axis 0 with size 4')": "indexerror",
@@ -213,6 +214,28 @@ def test_who_asks_for_an_exercise_gets_it_first(results):
 )
 def test_a_page_that_is_called_what_was_asked_for_comes_first(results, query, first):
     assert results[query][0] == first
+
+
+def test_a_term_that_was_asked_for_comes_before_pages_that_have_it_as_a_keyword(found):
+    assert found["CUDA graph"][1][0] == "reference/glossary/#cuda-graph"
+
+
+def test_a_result_shows_the_page_s_description_and_a_whole_sentence_of_a_section(open_site, site):
+    page = open_site(site.url)
+    taken_over(page)
+    page.keyboard.press("/")
+    page.keyboard.insert_text("softmax")
+    first = page.locator(".md-search-result__item a").first
+    expect(first.locator("p")).to_contain_text("A Triton softmax kernel with one program per row")
+    page.locator(".md-search__input").fill("warp shuffle")
+    page.keyboard.press("End")
+    section = page.locator(".md-search-result__item").first.locator("a:has(h2) p").first
+    expect(section).to_have_text(re.compile(r"^[A-Z].*[.?!:]$"))
+
+
+def test_what_every_exercise_has_is_not_searched(site):
+    documents = json.loads((site.folder / "search/documents.json").read_text("utf-8"))
+    assert not [each["location"] for each in documents if each["location"].startswith("practice/softmax/#")]
 
 
 def test_who_has_no_gpu_finds_how_to_start(results):

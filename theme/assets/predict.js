@@ -25,10 +25,10 @@ export function judged(told, is, within) {
   const off = Math.abs(told - is), near = parseFloat(within) * (within.endsWith("%") ? Math.abs(is) / 100 : 1);
   if (told === is) return "Exactly.";
   if (off <= near) return "Close enough.";
-  const side = told > is ? "too much" : "too little";
+  const side = told > is ? "too high" : "too low";
   const factor = Math.max(told / is, is / told);
-  if (told * is > 0 && factor >= 2) return `A factor of ${factor < 10 ? factor.toFixed(1) : Math.round(factor)} ${side}.`;
-  return is ? `${Math.round((100 * off) / Math.abs(is))} % ${side}.` : `${side[0].toUpperCase()}${side.slice(1)}.`;
+  if (told * is > 0 && factor >= 2) return `Your guess was ${factor < 10 ? factor.toFixed(1) : Math.round(factor)} times ${side}.`;
+  return `Your guess was ${is ? `${Math.round((100 * off) / Math.abs(is))}% ` : ""}${side}.`;
 }
 
 function begin(box, at) {
@@ -56,12 +56,12 @@ function begin(box, at) {
         button.className = i === +right ? "is-right" : i === answer ? "is-missed" : "";
       });
       const text = (i) => buttons[i].textContent.trim().replace(/\.$/, "");
-      verdict.textContent = !told ? "" : answer === +right ? "Yes, as you said." : `You said “${text(answer)}”; it is “${text(+right)}”.`;
+      verdict.textContent = !told ? "" : answer === +right ? "Yes, as you said." : `You said “${text(answer)}”; the answer is “${text(+right)}”.`;
     } else {
       field.disabled = form.querySelector("button").disabled = true;
       const shown = then.querySelector("data.claim").textContent;
       if (told) field.value = answer;
-      verdict.textContent = told ? `You said ${answer}; it is ${shown}. ${judged(number(answer), number(shown), within)}` : "";
+      verdict.textContent = told ? `You said ${answer}; the answer is ${shown}. ${judged(number(answer), number(shown), within)}` : "";
     }
   }
 

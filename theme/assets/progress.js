@@ -94,8 +94,8 @@ document.addEventListener("click", ({target}) => {
   show();
 });
 
-/** A lesson has been read when all of its last third has been on the screen, and the page for a fifth of its minutes: who
- * looks through it in a few seconds has not. */
+/** A lesson has been read when its end, the link to what comes next, has been on the screen, and the page for 20 seconds:
+ * who only looks through it has not. */
 const lesson = document.querySelector(".page-head .lesson");
 if (lesson) {
   const name = `${lesson.textContent.replace(/ of \d+/, "")}, ${document.querySelector(".menu__page[aria-current] span:last-child").textContent}`;
@@ -104,23 +104,16 @@ if (lesson) {
     const at = begun.at(-1)?.id;
     if (at || last()?.path === location.pathname) keepLast({ path: location.pathname, name, at }); // a mere look moves no bookmark
   });
-  // A lab's parts lie one deeper.
-  const article = document.querySelector("article .jupyter-wrapper") ?? document.querySelector("article");
-  const unseen = new Set(article.querySelectorAll(":scope > :not(style, script, .onward, .page-foot)"));
-  const needed = Math.max(20, lesson.dataset.minutes * 60 / 5);
-  let seconds = 0;
+  let seconds = 0, atEnd = false;
   const finish = () => {
-    if (seconds < needed) return;
-    const { top, height } = article.getBoundingClientRect(), third = top + (2 / 3) * height;
-    const below = (part) => part.clientHeight && part.getBoundingClientRect().top >= third;
-    if ([...unseen].some(below)) return;
+    if (seconds < 20 || !atEnd) return;
     watch.disconnect();
     clearInterval(clock);
     keep(READ, kept(READ).add(location.pathname));
     show();
   };
   const watch = new IntersectionObserver((seen) => {
-    for (const { isIntersecting, target } of seen) if (isIntersecting) unseen.delete(target);
+    atEnd ||= seen.some(({ isIntersecting }) => isIntersecting);
     finish();
   });
   const clock = setInterval(() => {
@@ -128,7 +121,7 @@ if (lesson) {
     seconds += 1;
     finish();
   }, 1000);
-  for (const part of unseen) watch.observe(part);
+  watch.observe(document.querySelector(".onward"));
 }
 
 show();

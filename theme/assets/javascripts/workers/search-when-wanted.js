@@ -7,6 +7,8 @@
 // A page that is called what was asked for comes first, and then one that has the whole query as one of its keywords.
 // And a query is put so that pages with all of its words come first, and those with some of them only if none has all.
 // A message of an error, pasted whole or in part, finds the entry that is called so.
+// A result shows a page's own description, and of a section the sentence that says most of what was asked for: Material
+// would show the first two paragraphs with any of its words.
 
 const [SETUP, QUERY, RESULT] = [0, 2, 3]; // types of Material's messages
 const LITTLE = new Set( // what says little of the answer: words of questions, and names that stand in most listings
@@ -41,7 +43,7 @@ const ANSWERS = "reference/questions/"; // before others where it has that quest
 const BEST = 5;
 const ERRORS = "reference/errors/";
 
-let pages; // by address
+let pages, texts; // by address: pages, and the text of every page and section
 // Of one query: what is asked, what if that finds nothing, what was found, and the query, in its words and as it is.
 let first, otherwise, found, called, typed;
 const answer = postMessage;
@@ -105,7 +107,7 @@ function tells(part) {
 
 /** A page as it was found, but the error's entry that the message is about is a result of its own. */
 function apart(parts) {
-  const told = parts.map(tells), best = Math.max(...told);
+  const told = parts.map((part) => tells(part) || Number(entry(part) && exact(part))), best = Math.max(...told);
   if (!best) return [parts];
   const own = parts[told.indexOf(best)];
   return [[own], parts.filter((part) => part !== own)].filter((group) => group.length);
@@ -116,14 +118,17 @@ const exercise = ({ location, title }) =>
   typed.match(/exercise|practice/i) && meant(typed)[1] && /^practice/.test(location) && has(`exercises ${location}${title}`);
 
 /** Where a page belongs for what it is called: first an error's or a term's own entry, or the exercise or the lesson
-    of a number that was asked for, then pages with all words of the query, in any form, those of which it is a keyword,
-    those with words that begin so, and those with a keyword that does. */
+    of a number that was asked for, then pages with all words of the query, in any form, those with a section that is
+    called so, those of which it is a keyword, those with words that begin so, and those with a keyword that does. */
 function place(parts) {
   const page = pages.get(parts[0].location.split("#")[0]), turn = (page.turn + 1) / (pages.size + 1);
-  const itself = (parts.length === 1 && tells(parts[0])) || exercise(parts[0]) || parts.some(defines);
+  const itself =
+    (parts.length === 1 && (tells(parts[0]) || (entry(parts[0]) && exact(parts[0])))) ||
+    exercise(parts[0]) || parts.some(defines);
   if (itself || page.part.toLowerCase() === typed.toLowerCase()) return 0;
   const lesson = !page.location.startsWith("practice/"); // which is what who searches for a word wants
   if (lesson && allIn(page.title)) return turn;
+  if (parts.some(exact)) return 1;
   return isKeyword(page) ? 1 + turn : lesson && has(page.title) ? 2 + turn : keywordBegins(page) ? 3 + turn : Infinity;
 }
 
@@ -132,23 +137,47 @@ const keywordBegins = ({ keywords }) =>
   typed.includes(" ") && keywords.split(", ").some((keyword) => keyword.toLowerCase().startsWith(typed.toLowerCase()));
 const isKeyword = ({ keywords }) => keywords.split(", ").some((keyword) => same(keyword, typed));
 
+/** Whether a section is called just what was asked for, but for what follows in parentheses. */
+const exact = ({ location, title }) => location.includes("#") && words(title.replace(/\(.*\)$/, "")).join(" ") === called;
+
 /** Whether a section is called just what was asked for, and its page is not. */
 function named(part, page) {
   const [own, whole] = [part, page].map(({ title }) => words(title).join(" "));
   return part !== page && own === called && whole !== called;
 }
 
+/** What a result shows: a page's description, or the first of a section's sentences with most words of the query. Code
+    and the text of a table are no sentences. */
+function excerpt({ location, text }, wanted) {
+  const count = (sentence) => {
+    const all = words(sentence);
+    return wanted.filter((stem) => all.some((word) => word.startsWith(stem))).length;
+  };
+  let said = pages.get(location)?.about, most = -1;
+  const lines = said ? [] : texts.get(location).replace(/<pre>.*?<\/pre>/gs, "").split(/<\/?(?:p|li|ul|ol|br)>/);
+  const plain = lines.map((line) => line.replace(/<[^>]*>/g, "").trim());
+  for (const sentence of plain.flatMap((line) => line.split(/(?<=[.?!]”?) (?=[^a-z])/))) {
+    const n = /^[^a-z].{40,300}[.?!:)”]$/.test(sentence) ? count(sentence) : -1;
+    if (n > most) [said, most] = [sentence, n];
+  }
+  const marked = said?.replace(/[\p{L}\p{N}]+/gu, (word) => (count(word) ? `<mark>${word}</mark>` : word));
+  return marked ? `<p>${marked}</p>` : text;
+}
+
 /** A page and its sections, so that the Enter key leads to the first of all results (Material takes the highest score),
     and that a section is shown under each page (Material folds those with less than the first's): the section of that
-    name, if there is one, and then Enter leads there. The page says which part of the course it is, as a tag. */
+    name, if there is one, and then Enter leads there. A page with the query in its title shows what it is about instead.
+    The page says which part of the course it is, as a tag. */
 function scored(parts, score) {
   const best = parts[0].score, page = parts.find(({ location }) => !location.includes("#")) ?? parts[0];
   const own = parts.find((part) => named(part, page));
   const section = own ?? parts.find(({ location }) => location.includes("#"));
-  const { part: where } = pages.get(page.location.split("#")[0]);
+  const { part: where } = pages.get(page.location.split("#")[0]), wanted = stems(typed);
+  const itself = allIn(page.title) && parts.includes(page);
   return [...new Set([own ?? parts[0], ...parts])].map((part) => {
-    const shown = own ? part === own : part.score >= best || part === section;
-    return { ...part, tags: part === page && where ? [where] : undefined, score: shown ? score : score - 0.5 };
+    const shown = own ? part === own : itself ? part === page : part.score >= best || part === section;
+    const tags = part === page && where ? [where] : undefined;
+    return { ...part, text: excerpt(part, wanted), tags, score: shown ? score : score - 0.5 };
   });
 }
 
@@ -156,6 +185,7 @@ const tell = (type, data) => dispatchEvent(new MessageEvent("message", { data: {
 
 async function load() {
   const docs = await (await fetch("../../../search/documents.json")).json();
+  texts = new Map(docs.map(({ location, text }) => [location, text]));
   pages = new Map(docs.filter(({ location }) => !location.includes("#")).map((page) => [page.location, page]));
   const setup = { ...settings, docs };
   settings = null;
