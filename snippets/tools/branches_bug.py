@@ -23,7 +23,7 @@ WIDTH = 72  # of what is printed
 # --8<-- [start:types]
 @triton.jit
 def types_bug(x_ptr, n):
-    if n > 3:  # noqa: SIM108
+    if n > 3:
         x = 1.0
     else:
         x = 1
