@@ -43,7 +43,7 @@ class PipelineExplorer extends FormExplorer {
     // What is refused takes no time. The bar and the axis keep their place.
     const refused = this.launches.some((launch) => !launch.hidden && launch.dataset.refused !== undefined);
     if (refused) this.bar.stop();
-    this.bar.bar.hidden = refused;
+    this.bar.bar.style.visibility = refused ? "hidden" : "";
     this.form.classList.toggle("pipeline--refused", refused);
   }
 
