@@ -216,6 +216,10 @@ class Snippet(msgspec.Struct, frozen=True, order=True):
         compiled = device == "cpu" and settings.compiles_only and not settings.triton
         return COMPILER if compiled else triton_of(device)
 
+    def interpreted_on(self, device: str) -> bool:
+        """Return whether it runs in the interpreter there: under that, a kernel can't be compiled."""
+        return interpreted(device) and not self.settings.compiles_only
+
     def compiled_on(self, device: str) -> bool:
         return device == "cpu" and bool(self.settings.compiled or self.settings.stages)
 

@@ -32,7 +32,7 @@ def command(snippet: Snippet, device: str) -> str:
     if isinstance(snippet, Exercise):
         return f"python -m recorder run {snippet.name}"
     other = f"PYTHONPATH={relative(triton_folder(version))} " if (version := snippet.triton_on(device)) else ""
-    return f"{other}{'TRITON_INTERPRET=1 ' if interpreted(device) else ''}python {relative(snippet.path)}"
+    return f"{other}{'TRITON_INTERPRET=1 ' if snippet.interpreted_on(device) else ''}python {relative(snippet.path)}"
 
 
 def triton_folder(version: str) -> Path:
@@ -161,7 +161,7 @@ def _trace(snippet: Snippet, device: str, folder: Path, deadline: float, progres
     result = folder / "result.json"
     module = "recorder.coach" if isinstance(snippet, Exercise) else "recorder.trace"
     trace = [module, snippet.name, device, str(result), *(["--no-benchmarks"] if only_output else [])]
-    environment = {"TRITON_INTERPRET": "1"} if interpreted(device) else {}
+    environment = {"TRITON_INTERPRET": "1"} if snippet.interpreted_on(device) else {}
     if version := snippet.triton_on(device):
         environment |= _first(version, deadline, progress)
     _run(trace, environment, str(folder), deadline, progress)

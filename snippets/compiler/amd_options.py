@@ -12,10 +12,7 @@ Source: Triton, ``backends/amd/compiler.py``; the rest is the compiler's.
 Run it with ``python amd_options.py``.
 """
 
-import os
 import re
-import subprocess
-import sys
 from typing import NamedTuple
 
 from snippets.compiler.other_gpus import GPUS, LARGE_TILE, by_pointers, compiled
@@ -64,12 +61,6 @@ class Made(NamedTuple):
 
 
 def main():
-    if os.environ.get("TRITON_INTERPRET") == "1":  # under which nothing compiles: begin again without it
-        without = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-        without["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))  # where the files that it imports were found
-        sys.stdout.flush()
-        subprocess.run([sys.executable, os.path.abspath(__file__)], env=without, check=True)
-        return
     numbers = []
     for option, values in OPTIONS.items():
         print(f"## {option}")

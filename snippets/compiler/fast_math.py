@@ -10,10 +10,7 @@ Source: the compiler's PTX; what its instructions promise is in NVIDIA's PTX ISA
 Run it with ``python fast_math.py``. For an operation of your own, add a function and a line of ``OPERATIONS``.
 """
 
-import os
 import re
-import subprocess
-import sys
 
 import triton
 import triton.language as tl
@@ -114,11 +111,6 @@ def brief(names: list[str]) -> str:
 
 
 def main():
-    if not isinstance(apply_kernel, triton.JITFunction):  # the interpreter compiles nothing: begin again without it
-        environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-        again = [sys.executable, os.path.abspath(__file__)]
-        sys.stdout.write(subprocess.run(again, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout)
-        return
     width = max(map(len, OPERATIONS))
     print("## instructions")
     print(f"{'in the kernel':{width}}  in the PTX for sm_90")

@@ -12,10 +12,8 @@ the compiler's.
 Run it with ``python other_gpus.py``. For a GPU of your own, add it to ``GPUS``.
 """
 
-import os
 import re
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -200,12 +198,6 @@ def stages_that_fit(gpu: GPU) -> tuple[list[int], int]:
 
 # --8<-- [start:main]
 def main():
-    if os.environ.get("TRITON_INTERPRET") == "1":  # under which nothing compiles: begin again without it
-        without = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-        without["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))  # where the files that it imports were found
-        sys.stdout.flush()
-        subprocess.run([sys.executable, os.path.abspath(__file__)], env=without, check=True)
-        return
     numbers = []
     for title, launch in launches():
         print(f"## {title}")

@@ -15,7 +15,6 @@ import io
 import os
 import re
 import subprocess
-import sys
 import textwrap
 
 import triton
@@ -68,11 +67,6 @@ def said_by_ptxas(outcome: str) -> str:
 
 
 def main():
-    if os.environ.get("TRITON_INTERPRET") == "1":  # under which nothing compiles: begin again without it
-        without = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-        sys.stdout.flush()
-        subprocess.run([sys.executable, os.path.abspath(__file__)], env=without, check=True)
-        return
     knobs.compilation.always_compile = True
     older, newer = knobs.nvidia.ptxas.path, knobs.nvidia.ptxas_blackwell.path
     for name, program in {"as Triton does it": newer, "by the older ptxas": older}.items():

@@ -5,10 +5,8 @@ Copy the file, and put your own kernel in place of ``center_kernel``. With a GPU
 launch returns. It needs no CUDA toolkit: Triton's wheel brings assembler and disassembler.
 """
 
-import os
 import re
 import subprocess
-import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -112,9 +110,6 @@ def save(compiled, folder: str | Path) -> None:
 
 
 def main():
-    if os.environ.get("TRITON_INTERPRET") == "1":  # nothing compiles under it, so begin again without it
-        environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-        return print(subprocess.check_output([sys.executable, __file__], env=environment, text=True), end="")
     for columns, BLOCK, num_warps in (4096, 4096, 4), (4095, 4096, 4), (16384, 16384, 1):
         print(f"## {columns} columns, num_warps={num_warps}")
         # --8<-- [start:use]

@@ -17,10 +17,7 @@ Run it with ``python attention_compiled.py``.
 """
 
 import itertools
-import os
 import re
-import subprocess
-import sys
 
 import torch
 import triton
@@ -93,11 +90,6 @@ def registers(made) -> int:
 
 # --8<-- [start:main]
 def main():
-    if not isinstance(attention_kernel, triton.JITFunction):  # the interpreter compiles nothing: begin again without it
-        environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-        again = [sys.executable, os.path.abspath(__file__)]
-        sys.stdout.write(subprocess.run(again, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout)
-        return
     for head_dim in (64, 128):
         made = compiled(head_dim)
         print(f"## a step of the main loop, head_dim {head_dim}")

@@ -11,10 +11,7 @@ Source: the formula of RoPE is that of the models in Hugging Face's transformers
 Run it with ``python swiglu_rope_compiled.py``.
 """
 
-import os
 import re
-import subprocess
-import sys
 
 import torch
 from torch import nn
@@ -65,9 +62,6 @@ def count(kernel: str, what: str) -> int:
 
 
 def main():
-    if os.environ.get("TRITON_INTERPRET") == "1":  # under which nothing compiles: begin again without it
-        environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-        return print(subprocess.check_output([sys.executable, __file__], env=environment, text=True), end="")
     found = {
         "SwiGLU": written(SwiGLU(), (64, 2048)),
         "RoPE": written(RoPE(), (16, 8, 128), (16, 2, 128), (16, 128), (16, 128)),

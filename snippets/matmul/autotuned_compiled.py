@@ -11,10 +11,8 @@ Source: ``triton.compile``; NVIDIA's ``cuobjdump``, which comes with Triton.
 Run it with ``python autotuned_compiled.py``.
 """
 
-import os
 import re
 import subprocess
-import sys
 import tempfile
 from typing import NamedTuple
 
@@ -76,11 +74,6 @@ def usage(cubin: bytes) -> tuple[int, int]:
 
 # --8<-- [start:main]
 def main():
-    if not isinstance(matmul_kernel, triton.JITFunction):  # the interpreter compiles nothing: begin again without it
-        environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-        again = [sys.executable, os.path.abspath(__file__)]
-        sys.stdout.write(subprocess.run(again, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout)
-        return
     found = {}
     for title, tried in (
         ("num_stages", [config(128, 256, 64, warps=8, stages=s) for s in range(1, 6)]),

@@ -11,10 +11,8 @@ Source: ``triton.compile``; NVIDIA's ``nvdisasm`` and ``cuobjdump``, which come 
 Run it with ``python fused_compiled.py``.
 """
 
-import os
 import re
 import subprocess
-import sys
 import tempfile
 from typing import NamedTuple
 
@@ -119,11 +117,6 @@ def said(tool, option: str, made) -> str:
 
 # --8<-- [start:main]
 def main():
-    if not isinstance(linear_kernel, triton.JITFunction):  # the interpreter compiles nothing: begin again without it
-        environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-        again = [sys.executable, os.path.abspath(__file__)]
-        sys.stdout.write(subprocess.run(again, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout)
-        return
     print("## instructions for a number")
     for activation in ACTIVATIONS:
         for label, plainly in (("", False), (" plainly", True)):

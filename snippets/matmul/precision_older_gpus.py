@@ -8,10 +8,7 @@ compiles does not say that it runs.
 Run it with ``python precision_older_gpus.py``.
 """
 
-import os
 import re
-import subprocess
-import sys
 
 import triton
 import triton.language as tl
@@ -54,11 +51,6 @@ def counted(way: int, capability: int) -> str:
 
 
 def main():
-    if os.environ.get("TRITON_INTERPRET") == "1":  # under which nothing compiles: begin again without it
-        without = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-        sys.stdout.flush()
-        subprocess.run([sys.executable, os.path.abspath(__file__)], env=without, check=True)
-        return
     print(f"{'':<24}" + "".join(f"{gpu:<10}" for gpu in GPUS).rstrip())
     for number, way in enumerate(WAYS):
         print(f"{way:<24}" + "".join(f"{counted(number, arch):<10}" for arch in GPUS.values()).rstrip(), flush=True)

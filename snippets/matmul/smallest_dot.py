@@ -8,10 +8,7 @@ That a product compiles does not say that it runs, or runs fast.
 Run it with ``python smallest_dot.py``. For a GPU of your own, add it to ``GPUS``.
 """
 
-import os
 import re
-import subprocess
-import sys
 
 import triton
 import triton.language as tl
@@ -74,11 +71,6 @@ def least_on_matrix_units(dtype: str, target: GPUTarget) -> int:
 
 
 def main():
-    if os.environ.get("TRITON_INTERPRET") == "1":  # under which nothing compiles: begin again without it
-        without = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-        sys.stdout.flush()
-        subprocess.run([sys.executable, os.path.abspath(__file__)], env=without, check=True)
-        return
     print("## least K")
     print(f"{'':<8}" + "".join(f"  {gpu}" for gpu in GPUS))
     numbers, refusals = [], {}

@@ -8,9 +8,6 @@ Run it with ``python compile_versions.py``. It needs no GPU.
 Source: Triton, ``runtime/jit.py``.
 """
 
-import os
-import subprocess
-import sys
 import tempfile
 import textwrap
 from pathlib import Path
@@ -105,10 +102,6 @@ def on_disk(kernel, lengths, folder: Path) -> str:
 
 
 def main():
-    if os.environ.get("TRITON_INTERPRET") == "1":  # under which nothing compiles: begin again without it
-        compiling = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-        print(subprocess.check_output([sys.executable, __file__], env=compiling, text=True), end="")
-        return
     triton.runtime.driver.set_active(NoGPU())
     print("## Versions for x, x[1:], x[2:] and x[4:]")
     print(*views(add_one_kernel), sep="\n")

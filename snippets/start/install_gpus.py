@@ -7,10 +7,7 @@ cores), or one multiplication at a time; of a tile whether one instruction loads
 That a kernel compiles does not say that it runs, or runs fast.
 """
 
-import os
 import re
-import subprocess
-import sys
 
 import triton
 import triton.language as tl
@@ -81,11 +78,6 @@ def attempt(function, inputs: str, outputs: str, looked_for, without: str, targe
 
 
 def main():
-    if os.environ.get("TRITON_INTERPRET") == "1":  # under which Triton's own functions cannot be compiled
-        without = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-        sys.stdout.flush()
-        subprocess.run([sys.executable, os.path.abspath(__file__)], env=without, check=True)
-        return
     row = "{:<13}{:<9}{:<16}{:<17}{:<22}{}"
     print(row.format("GPU", "target", *KERNELS))
     for gpu, target in GPUS.items():

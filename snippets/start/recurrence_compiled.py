@@ -9,13 +9,9 @@ Units: bytes that a thread moves by one instruction. Source: the PTX.
 Run it with ``python recurrence_compiled.py``.
 """
 
-import os
-import subprocess
-import sys
 from collections import Counter
 
 import torch
-import triton
 
 from snippets.compiler.see_your_own_kernel import accesses, compile_for
 from snippets.start.when_to_write_a_kernel import recurrence_kernel
@@ -32,11 +28,6 @@ def widths() -> list[str]:
 
 
 def main():
-    if not isinstance(recurrence_kernel, triton.JITFunction):  # the interpreter compiles nothing: begin again without
-        environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-        again = [sys.executable, os.path.abspath(__file__)]
-        sys.stdout.write(subprocess.run(again, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout)
-        return
     print(*widths(), sep="\n")
 
 

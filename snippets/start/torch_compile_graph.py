@@ -12,10 +12,7 @@ Run it with ``python torch_compile_graph.py``. The same by PyTorch's own means, 
 """
 
 import contextlib
-import os
 import re
-import subprocess
-import sys
 from typing import NamedTuple
 from unittest import mock
 
@@ -142,9 +139,6 @@ def kernels(code: str) -> dict[str, str]:
 
 # --8<-- [start:main]
 def main():
-    if os.environ.get("TRITON_INTERPRET") == "1":  # under which nothing compiles: begin again without it
-        environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-        return print(subprocess.check_output([sys.executable, __file__], env=environment, text=True), end="")
     torch.manual_seed(0)
     seen = stages(Layer(64, 256), torch.randn(32, 64))
     print("## graph", *seen.graph, sep="\n")

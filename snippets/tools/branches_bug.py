@@ -5,10 +5,7 @@ A compiled kernel has one type for each name, and both branches of an ``if`` hav
 Run it with ``python branches_bug.py``.
 """
 
-import os
 import re
-import subprocess
-import sys
 import textwrap
 
 import triton
@@ -79,11 +76,6 @@ def said(kernel: triton.JITFunction) -> str:
 
 
 def main():
-    if os.environ.get("TRITON_INTERPRET") == "1":  # under which nothing compiles: begin again without it
-        without = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-        sys.stdout.flush()
-        subprocess.run([sys.executable, os.path.abspath(__file__)], env=without, check=True)
-        return
     for name, kernel in KERNELS.items():
         print(f"## {name}")
         print(textwrap.fill(said(kernel), WIDTH, subsequent_indent="  "))

@@ -4,10 +4,7 @@
 Run it with ``python refused.py``.
 """
 
-import os
 import re
-import subprocess
-import sys
 
 import triton
 import triton.language as tl
@@ -92,11 +89,6 @@ def show(what: str, answer: str) -> None:
 
 
 def main():
-    if os.environ.get("TRITON_INTERPRET") == "1":  # under which nothing compiles: begin again without it
-        without = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-        sys.stdout.flush()
-        subprocess.run([sys.executable, os.path.abspath(__file__)], env=without, check=True)
-        return
     print("## What the compiler says")
     show("blocks of two sizes", said(two_sizes))
     show("tl.dot of two dtypes", said(two_dtypes))

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from recorder import fingerprint, judge, recording, runner
-from recorder.project import COMPILER, RecorderError, Snippet
+from recorder.project import COMPILER, RecorderError, Settings, Snippet
 from recorder.recording import Access
 from tests.limits import GROWING, HANGS, gone, wait_for
 from tests.toy import compiled, launch, made, runs_snippets
@@ -309,6 +309,23 @@ def test_the_command_is_what_a_reader_would_type():
         "h200": "python snippets/programs/toy.py",
         "cpu-triton-3.8.0": "PYTHONPATH=.cache/triton/3.8.0 TRITON_INTERPRET=1 python snippets/programs/toy.py",
     }
+
+
+def test_what_only_compiles_runs_without_the_interpreter(monkeypatch, tmp_path):
+    monkeypatch.setattr(Snippet, "settings", Settings(compiles_only=True, triton=["3.8.0"]))
+    commands = {device: runner.command(TOY, device) for device in ("cpu", "cpu-triton-3.8.0")}
+    assert commands == {
+        "cpu": "python snippets/programs/toy.py",
+        "cpu-triton-3.8.0": "PYTHONPATH=.cache/triton/3.8.0 python snippets/programs/toy.py",
+    }
+    given = []
+    monkeypatch.setattr(runner, "_run", lambda arguments, more, *_: given.append(more))
+    monkeypatch.setattr(runner, "_result", lambda file: {})
+    monkeypatch.setattr(Snippet, "triton_on", lambda snippet, device: None)
+    for compiles_only in (True, False):
+        monkeypatch.setattr(Snippet, "settings", Settings(compiles_only=compiles_only))
+        runner._trace(TOY, "cpu", tmp_path / str(compiles_only), 0.0, None, False)
+    assert given == [{}, {"TRITON_INTERPRET": "1"}]
 
 
 # What this machine has

@@ -2,9 +2,6 @@
 """Which operations the compiler approximates, that each kernel computes what its line says, and where to run it."""
 
 import math
-import os
-import subprocess
-import sys
 from unittest import mock
 
 import pytest
@@ -73,14 +70,3 @@ def test_refuses_the_interpreter(device):
         pytest.skip("kernels are compiled here")
     with pytest.raises(ValueError, match="TRITON_INTERPRET=1 is set"):
         module.instructions(module.divide)
-
-
-def test_in_the_interpreter_it_begins_again_without(monkeypatch, capsys, device):
-    if device != "cpu":
-        pytest.skip("kernels are compiled here")
-    monkeypatch.setenv("TRITON_INTERPRET", "1")
-    with mock.patch("subprocess.run", return_value=subprocess.CompletedProcess([], 0, "what that printed")) as again:
-        module.main()
-    assert again.call_args.args[0] == [sys.executable, os.path.abspath(module.__file__)]
-    assert "TRITON_INTERPRET" not in again.call_args.kwargs["env"]
-    assert capsys.readouterr().out == "what that printed"

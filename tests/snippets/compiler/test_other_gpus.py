@@ -2,7 +2,6 @@
 """It compiles the course's kernels for GPUs that are not there, and says what each has no room for."""
 
 import re
-import sys
 from pathlib import Path
 from unittest import mock
 
@@ -70,11 +69,3 @@ def test_the_largest_number_of_stages_is_the_last_that_fits():
 
     with mock.patch.object(module, "compile_for", compile_for):
         assert module.stages_that_fit(module.GPU(None, 3 * 49_152)) == ([98_304, 147_456, 196_608, 245_760], 3)
-
-
-def test_in_the_interpreter_it_begins_again_without(monkeypatch):
-    monkeypatch.setenv("TRITON_INTERPRET", "1")
-    with mock.patch("subprocess.run") as again:
-        module.main()
-    assert again.call_args.args[0] == [sys.executable, module.__file__]
-    assert "TRITON_INTERPRET" not in again.call_args.kwargs["env"]

@@ -3,8 +3,6 @@
 
 import contextlib
 import re
-import sys
-from unittest import mock
 
 import pytest
 import torch
@@ -23,14 +21,6 @@ def printed():
     assert done.returncode == 0, done.stderr
     return sections(done.stdout)
 
-
-def test_in_the_interpreter_it_begins_again_without(monkeypatch, capsys):
-    monkeypatch.setenv("TRITON_INTERPRET", "1")
-    with mock.patch("subprocess.check_output", return_value="what that printed") as again:
-        module.main()
-    assert again.call_args.args[0] == [sys.executable, module.__file__]
-    assert "TRITON_INTERPRET" not in again.call_args.kwargs["env"]
-    assert capsys.readouterr().out == "what that printed"
 
 
 def test_its_kernel_takes_the_mean_from_each_row_and_touches_nothing_beside(device):

@@ -15,7 +15,7 @@ LINE = "        /*{:04x}*/    {} ;"
 
 def test_counts_of_the_tile():
     """128 queries by 64 keys in 4 warps: 2 x head_dim / 16 and 2 x 64 / 16 matmuls of 64 rows; 64 weights a thread."""
-    done = run_script(Path(attention_compiled.__file__), env=environment("cpu"))
+    done = run_script(Path(attention_compiled.__file__), env=environment("gpu"))
     assert done.returncode == 0, done.stderr
     number = lambda name: int(re.search(rf"^{name}: (\d+)$", done.stdout, re.MULTILINE)[1])
     for head_dim in (64, 128):

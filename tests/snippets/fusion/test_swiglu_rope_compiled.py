@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What torch.compile is asked to write computes what our kernels do; what it wrote is counted rightly."""
 
-import sys
 from pathlib import Path
-from unittest import mock
 
 import pytest
 import torch
@@ -53,12 +51,3 @@ def test_rope_is_two_kernels_each_of_which_reads_an_element_twice(printed):
     counted = numbers(printed["numbers"])
     assert counted["RoPE, kernels"] == 2 and counted["RoPE, loads of the input in one"] == 3
     assert counted["RoPE, stores in one"] == 1
-
-
-def test_in_the_interpreter_it_begins_again_without(monkeypatch, capsys):
-    monkeypatch.setenv("TRITON_INTERPRET", "1")
-    with mock.patch("subprocess.check_output", return_value="what that printed") as again:
-        snippet.main()
-    assert again.call_args.args[0] == [sys.executable, snippet.__file__]
-    assert "TRITON_INTERPRET" not in again.call_args.kwargs["env"]
-    assert capsys.readouterr().out == "what that printed"

@@ -10,8 +10,7 @@ from tests.processes import run_script
 
 
 def test_table():
-    """With TRITON_INTERPRET=1 the script starts another process, for compiling takes one without it."""
-    done = run_script(Path(precision_older_gpus.__file__), env=environment("cpu"))
+    done = run_script(Path(precision_older_gpus.__file__), env=environment("gpu"))
     assert done.returncode == 0, done.stderr
     rows = {line[:24].strip(): line[24:].split() for line in done.stdout.splitlines()[1:]}
     assert list(rows) == list(precision_older_gpus.WAYS)

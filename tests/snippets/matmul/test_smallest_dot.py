@@ -20,8 +20,7 @@ NVIDIA = {64: 4, 32: 8, 16: 16, 8: 32} if VERSION >= (3, 8) else {64: 16, 32: 16
 
 
 def test_table():
-    """With TRITON_INTERPRET=1 the script starts another process, for compiling takes one without it."""
-    done = run_script(Path(smallest_dot.__file__), env=environment("cpu"))
+    done = run_script(Path(smallest_dot.__file__), env=environment("gpu"))
     assert done.returncode == 0, done.stderr
     _, least, refused, numbers = re.split(r"^## .+\n", done.stdout, flags=re.MULTILINE)
     heads, *rows = (line.split() for line in least.splitlines())

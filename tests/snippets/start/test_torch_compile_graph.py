@@ -2,9 +2,7 @@
 """The graph holds what the model calls; every operation ends in one kernel; the matmul is left to a library."""
 
 import ast
-import sys
 from pathlib import Path
-from unittest import mock
 
 import pytest
 import torch
@@ -83,12 +81,3 @@ def test_a_line_names_parameters_as_the_model_does():
     assert all(ast.parse(line) for line in lines)
     assert snippet.spell("l_self_modules_linear_parameters_weight_") == "linear.weight"
     assert snippet.spell("l_self_parameters_weight_") == "self.weight" and snippet.spell("l_x_") == "x"
-
-
-def test_in_the_interpreter_it_begins_again_without(monkeypatch, capsys):
-    monkeypatch.setenv("TRITON_INTERPRET", "1")
-    with mock.patch("subprocess.check_output", return_value="what that printed") as again:
-        snippet.main()
-    assert again.call_args.args[0] == [sys.executable, snippet.__file__]
-    assert "TRITON_INTERPRET" not in again.call_args.kwargs["env"]
-    assert capsys.readouterr().out == "what that printed"
