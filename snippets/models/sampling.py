@@ -241,3 +241,34 @@ def check_arguments(logits, seeds, temperature, top_k, top_p) -> tuple[int, int]
             f"logits are on {logits.device}; the kernel runs on {'the CPU, interpreted' if interpreted else 'a GPU'}"
         )
     return rows, columns
+
+
+def main():
+    device = "cuda" if isinstance(sample_kernel, triton.JITFunction) else "cpu"
+    if device == "cuda" and not torch.cuda.is_available():
+        raise SystemExit("no GPU found; set TRITON_INTERPRET=1 to run this in Triton's interpreter, on the CPU")
+    draws = 200
+    logits = torch.tensor([2.0, 1.5, 1.0, 0.5, 0.0, -1.0], device=device)
+    seeds = torch.arange(draws, device=device)
+
+    print("## settings")
+    print("logits:", *(f"{each:.1f}" for each in logits.tolist()))
+    for name, settings in {
+        "all": {},
+        "temperature 0.5": {"temperature": 0.5},
+        "temperature 0": {"temperature": 0.0},
+        "top-k 3": {"top_k": 3},
+        "top-p 0.7": {"top_p": 0.7},
+        "top-k 3, top-p 0.7": {"top_k": 3, "top_p": 0.7},
+    }.items():
+        tokens = sample(logits.repeat(draws, 1), seeds, **settings)
+        print(f"{name}:", *(f"{each:3d}" for each in torch.bincount(tokens, minlength=len(logits)).tolist()))
+    print("chances:", *(f"{each:.3f}" for each in logits.softmax(0).tolist()))
+
+    print("## any batch")
+    print("row 5 of 200:", sample(logits.repeat(draws, 1), seeds)[5].item())
+    print("row 5 alone: ", sample(logits[None], seeds[5:6]).item())
+
+
+if __name__ == "__main__":
+    main()
