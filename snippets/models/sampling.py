@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draw the next token of a language model from its logits, with a temperature, top-k and top-p, in one kernel.
 
-A token is to come out with the probability ``exp(logit / temperature)``, divided by the sum over all tokens. Nothing has
-to be divided or sorted for that. Give each token a random waiting time, on average the shorter the more probable it is:
-the first to arrive is drawn, and each token arrives first exactly as often as it should.
+A token is to come out with the probability ``exp(logit / temperature)``, divided by the sum over all tokens. Nothing
+has to be divided or sorted for that. Give each token a random waiting time, on average the shorter the more probable
+it is: the first to arrive is drawn, and each token arrives first exactly as often as it should.
 
 Top-k and top-p only decide who takes part: all tokens whose logit reaches a threshold. The kernel finds the threshold
 by bisection: it counts the logits that reach a pivot (top-k), or adds their probabilities (top-p), and goes on in the

@@ -53,6 +53,20 @@ def check(logits, seed, token, temperature=1.0, top_k=0, top_p=1.0):
 numbers = st.sampled_from([0.0, -0.0, 0.5, -0.5, 1.0, 1.25, 2.0, 3.0, -4.0, 60.0, -60.0, inf, -inf, nan])
 
 
+def test_integers_compare_as_floats_do(device):
+    bits = [0, 1, 2, 0x7FFFFF, 0x3F800000, 0x3F800001, 0x7F7FFFFF, 0x7F800000]
+    bits = torch.tensor([*bits, *(each - 2**31 for each in bits)], dtype=torch.int32)
+    out = torch.empty(16, dtype=torch.int32, device=device)
+
+    @snippet.triton.jit
+    def order_kernel(x_ptr, out_ptr):
+        lanes = snippet.tl.arange(0, 16)
+        snippet.tl.store(out_ptr + lanes, snippet.order_of(snippet.tl.load(x_ptr + lanes), 0))
+
+    order_kernel[(1,)](bits.view(torch.float32).to(device), out)
+    assert out.tolist() == [int(each) if each >= 0 else -(int(each) + 2**31) for each in bits.tolist()]
+
+
 @given(
     logits=st.lists(numbers, min_size=1, max_size=20),
     dtype=st.sampled_from([torch.float16, torch.float32]),
@@ -73,7 +87,9 @@ def test_draws_the_first_of_those_that_take_part(logits, dtype, seed, temperatur
     check(row, seed, token.item(), temperature, top_k, top_p)
 
 
-@pytest.mark.parametrize("settings", [{}, {"top_k": 3}, {"top_p": 0.7}, {"top_k": 40, "top_p": 0.3, "temperature": 1.5}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"top_k": 3}, {"top_p": 0.7}, {"top_k": 40, "top_p": 0.3, "temperature": 1.5}]
+)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 def test_rows_of_random_logits(device, dtype, settings):
     logits = (3 * torch.randn(2, 6, 77, generator=torch.Generator().manual_seed(1))).to(device, dtype)
@@ -121,6 +137,27 @@ def test_any_strides(device, view):
     other = sample(view(logits), seeds, temperature=heat, top_k=5)
     assert torch.equal(other, sample(logits, seeds.contiguous(), temperature=heat.contiguous(), top_k=5))
     assert other.unique().numel() > 3
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+@pytest.mark.parametrize("around", [1.0, -1.0, 0.0, 65000.0])
+def test_who_takes_part_among_neighbors(device, dtype, around):
+    """Of numbers that differ in the last bit alone, by top-k and then top-p; at such a heat all are as probable."""
+    integers = {torch.float16: torch.int16, torch.float32: torch.int32}[dtype]
+    step = torch.tensor([3, 0, 5, 1, 4, 2]) if around else torch.tensor([2, -(2**15), 0, 1, 1 - 2**15, 3])
+    bits = torch.tensor(around, dtype=dtype).view(integers).to(torch.int64) + step
+    if not around and dtype == torch.float32:
+        bits = torch.where(step < 0, step + 2**15 - 2**31, step)
+    logits = bits.to(integers)
+    logits = torch.cat([logits.view(dtype), torch.tensor([nan], dtype=dtype)])
+    draws = 60 if device == "cpu" else 600
+    seeds = torch.arange(draws, device=device)
+    cuts = (0, 1.0), (1, 1.0), (2, 1.0), (3, 1.0), (5, 1.0), (6, 1.0), (0, 0.45), (4, 0.6), (3, 0.6), (9, 0.3)
+    for top_k, top_p in cuts:
+        settings = {"temperature": 1e6, "top_k": top_k, "top_p": top_p}
+        found = sample(logits.to(device).expand(draws, 7), seeds, **settings)
+        keep, _ = kept(logits, *settings.values())
+        assert sorted(set(found.tolist())) == keep.nonzero().flatten().tolist(), (top_k, top_p)
 
 
 def test_temperature_0_takes_the_most_probable(device):
@@ -217,7 +254,8 @@ def test_refuses_another_device():
 
 def test_a_long_row_is_shared_on_gpus_with_clusters(monkeypatch):
     monkeypatch.setattr(snippet.torch.version, "cuda", "13.0")
-    for capability, wanted in (((9, 0), {2**17: (8, 16), 2**15: (2, 16), 2**10: (1, 2)}), ((8, 0), {2**17: (1, 32), 8: (1, 1)})):
+    launches = {(9, 0): {2**17: (8, 16), 2**15: (2, 16), 2**10: (1, 2)}, (8, 0): {2**17: (1, 32), 8: (1, 1)}}
+    for capability, wanted in launches.items():
         snippet.launch_of.cache_clear()
         monkeypatch.setattr(snippet.torch.cuda, "get_device_capability", lambda device, of=capability: of)
         assert {block: snippet.launch_of(block, torch.device("cuda")) for block in wanted} == wanted
