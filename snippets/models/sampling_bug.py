@@ -2,7 +2,8 @@
 """What goes wrong when tokens are drawn by a race: a wait rounded to zero, and one seed for all rows or all steps.
 
 In :func:`race`, a token waits ``-log(1 - u) / chance``. If u is at most 2**-25, ``1 - u`` is rounded to 1, the
-logarithm is 0, and whatever the token's chance, nobody can arrive before it. :func:`sample` doesn't take that difference.
+logarithm is 0, and whatever the token's chance, nobody can arrive before it. :func:`sample` doesn't take that
+difference.
 
 Run it on a GPU with ``python sampling_bug.py``, or with ``TRITON_INTERPRET=1`` in the interpreter.
 """

@@ -3,13 +3,13 @@
 
 - :func:`times`: microseconds of each, by the number of rows and what is cut off
 
-Logits of 128,256 tokens, as of Llama 3, bfloat16, normally distributed with a standard deviation of 3. PyTorch's side
-is what libraries do: ``torch.topk`` for top-k, a sort and a running sum for top-p, and then the largest of the
+Logits of 128,256 tokens, as of Llama 3, bfloat16, normally distributed with a standard deviation of 3. PyTorch's side is
+what libraries do: ``torch.topk`` for top-k, a sort and a running sum for top-p, and then the largest of the
 probabilities divided by exponential random numbers, which is the race, too. Before it is timed, each token that ours
 draws is looked up among those that PyTorch keeps.
 
 ``python sampling_measured.py`` lists the benchmark. It needs a GPU, and ``.run`` needs pandas and matplotlib.
-"""
+"""  # noqa: E501 - what is recorded covers this text
 
 import functools
 
