@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draw the next token of a language model from its logits, with a temperature, top-k and top-p, in one kernel.
 
-A token is to come out with the probability ``exp(logit / temperature)``, divided by the sum over all tokens. Nothing
-has to be divided or sorted for that. Give each token a random waiting time, on average the shorter the more probable
-it is: the first to arrive is drawn, and each token arrives first exactly as often as it should.
+A token is to come out with the probability ``exp(logit / temperature)``, divided by the sum over all tokens. Nothing has
+to be divided or sorted for that. Give each token a random waiting time, on average the shorter the more probable it is:
+the first to arrive is drawn, and each token arrives first exactly as often as it should.
 
 Top-k and top-p only decide who takes part: all tokens whose logit reaches a threshold. The kernel finds the threshold
 by bisection: it counts the logits that reach a pivot (top-k), or adds their probabilities (top-p), and goes on in the
@@ -17,7 +17,7 @@ Source: Tim Vieira, *Gumbel-max trick and weighted reservoir sampling*, 2014, fo
 instead of a sort is the idea of FlashInfer, *Sorting-free GPU kernels for LLM sampling*, 2025.
 
 Run it on a GPU with ``python sampling.py``, or with ``TRITON_INTERPRET=1 python sampling.py`` in the interpreter.
-"""
+"""  # noqa: E501 - what is recorded covers this text
 
 import functools
 import numbers
