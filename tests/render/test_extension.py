@@ -107,6 +107,7 @@ OF_ONE = {
     "norm_row",
     "passes",
     "pipeline",
+    "race",
     "reduction",
     "row_softmax",
     "served",
