@@ -40,7 +40,7 @@ class Packed(NamedTuple):
         words: ``(blocks, n, words)``, int16. A block is 128 along K. With 4
             bits it has 32 words, and part p of word j is number 32 * p + j.
         scales: ``(groups, n)``, int32. The bits of a float32, but the last 8
-            are the zero.
+            are the zero. There are groups for whole blocks.
         n, k, bits, group: Its rows, columns, bits a number, and numbers that
             share a scale.
     """
@@ -83,7 +83,9 @@ def pack(
     place = torch.arange(0, 16, bits, dtype=torch.int32, device=q.device)
     words = (q << place[:, None]).sum(2, dtype=torch.int32).short()
     scales = scale.float().contiguous().view(torch.int32) & ~0xFF
-    scales = scales | zero.int()
+    # Groups of a block's last numbers, if K has none there, are zeros.
+    more = -(-blocks * BLOCK // group) - scale.shape[1]
+    scales = torch.nn.functional.pad(scales | zero.int(), (0, more))
     words, scales = (x.transpose(0, 1).contiguous() for x in (words, scales))
     return Packed(words, scales, n, k, bits, group)
 # --8<-- [end:pack]
@@ -118,7 +120,7 @@ def unpacked(weight: Packed) -> torch.Tensor:
     """Return the weight's numbers: ``(n, k)``, float32, exact."""
     place = torch.arange(0, 16, weight.bits, dtype=torch.int32, device=weight.words.device)
     q = weight.words.transpose(0, 1).int()[:, :, None] >> place[:, None] & (2**weight.bits - 1)
-    q = q.reshape(weight.n, -1)[:, : weight.k]
+    q = q.reshape(weight.n, BLOCK * len(weight.words))[:, : weight.k]
     scale, zero = ((weight.scales & ~0xFF).view(torch.float32), weight.scales & 0xFF)
     scale, zero = (x.t().repeat_interleave(weight.group, 1)[:, : weight.k] for x in (scale, zero))
     return scale * (q - zero)
@@ -270,7 +272,8 @@ def plan(M: int, N: int, K: int, *, multiprocessors: int = 132) -> Plan:
     block_n, warps, stages, each = (64, 2, 5, 8) if rows <= 32 else (128, 4, 4, 2)
     tiles, row_tiles = -(-N // block_n), -(-M // rows)
     blocks = -(-K // BLOCK)
-    parts = max(1, min(blocks, each * multiprocessors // (tiles * row_tiles)))
+    most = min(blocks, 2**30 // blocks)  # parts * blocks stays below 2**31
+    parts = max(1, min(most, each * multiprocessors // (tiles * row_tiles)))
     return Plan(rows, block_n, warps, stages, tiles, row_tiles, parts)
 # --8<-- [end:plan]
 
@@ -379,26 +382,26 @@ def check_arguments(x: torch.Tensor, weight: Packed) -> None:
         raise ValueError("x is negated lazily; pass x.resolve_neg()")
     if x.requires_grad and torch.is_grad_enabled():
         raise ValueError("x requires a gradient, which int4_matmul does not compute; use torch.no_grad()")
+    interpreted = not isinstance(int4_kernel, triton.JITFunction)
+    if x.device.type != ("cpu" if interpreted else "cuda"):  # "cuda" is also torch's name for AMD's GPUs
+        raise ValueError(f"x is on {x.device}; kernels run on {'the CPU, interpreted' if interpreted else 'a GPU'}")
     if not isinstance(weight, Packed):
         raise ValueError(f"weight must be what pack or quantize returns; got {type(weight).__name__}")
     words, scales, n, k, bits, group = weight
-    blocks, wanted = -(-k // BLOCK), torch.device(x.device)
+    blocks = -(-k // BLOCK)
     for name, part, shape, dtype in (
         ("words", words, (blocks, n, 8 * bits), torch.int16),
-        ("scales", scales, (-(-k // group), n), torch.int32),
+        ("scales", scales, (-(-blocks * BLOCK // group), n), torch.int32),
     ):
-        if part.shape != shape or part.dtype != dtype or part.device != wanted or not part.is_contiguous():
+        if part.shape != shape or part.dtype != dtype or part.device != x.device or not part.is_contiguous():
             raise ValueError(
-                f"weight.{name} must be contiguous, {shape} of {dtype}, on {wanted}, as pack returns it; "
+                f"weight.{name} must be contiguous, {shape} of {dtype}, on {x.device}, as pack returns it; "
                 f"got {tuple(part.shape)} of {part.dtype} on {part.device}"
             )
     if x.ndim != 2 or x.shape[1] != k or len(x) >= 2**31:
         raise ValueError(f"x must be (M, {k}) for this weight; got {tuple(x.shape)}")
     if x.dtype not in DTYPES:
         raise ValueError(f"dtype {x.dtype} is not supported; use one of {', '.join(map(str, DTYPES))}")
-    interpreted = not isinstance(int4_kernel, triton.JITFunction)
-    if x.device.type != ("cpu" if interpreted else "cuda"):  # "cuda" is also torch's name for AMD's GPUs
-        raise ValueError(f"x is on {x.device}; kernels run on {'the CPU, interpreted' if interpreted else 'a GPU'}")
     if interpreted and x.dtype == torch.bfloat16:
         raise ValueError("Triton's interpreter multiplies bfloat16 wrongly (seen in 3.6 to 3.9); use float16 there")
 
