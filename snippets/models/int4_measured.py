@@ -18,8 +18,6 @@ Source: ``torch.matmul`` calls cuBLAS; ``torch.ops.aten._weight_int4pack_mm`` is
 """
 
 import functools
-import math
-from collections.abc import Callable
 
 import torch
 import triton
@@ -38,55 +36,200 @@ FEW = [name for name, (m, *_) in NAMED.items() if m <= 16]
 
 
 # --8<-- [start:sides]
+def for_torch(weight: Packed) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return a weight of 4 bits as torch's product takes it: ``scale * (q - 8) + zero``, with both in bfloat16."""
+    scale, zero = (weight.scales & ~0xFF).view(torch.float32), weight.scales & 0xFF
+    q = torch.stack([weight.words >> place & 15 for place in (0, 4, 8, 12)], 2)  # (blocks, n, parts, words)
+    q = q.flatten(2).transpose(0, 1).flatten(1).to(torch.uint8)
+    words = torch.ops.aten._convert_weight_to_int4pack(q[:, ::2] << 4 | q[:, 1::2], 8)
+    return words, torch.stack([scale, scale * (8 - zero)], 2).bfloat16()
+
+
 def torch_int4(x: torch.Tensor, words: torch.Tensor, scales_and_zeros: torch.Tensor) -> torch.Tensor:
     return torch.ops.aten._weight_int4pack_mm(x, words, GROUP, scales_and_zeros)
 
 
-def for_torch(weight: Packed) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return a weight as torch's product takes it: ``scale * (q - 8) + zero``, with both in bfloat16."""
-    scale, zero = (weight.scales & ~0xFF).view(torch.float32), weight.scales & 0xFF
-    q = torch.stack([weight.words.int() >> place & 15 for place in (0, 4, 8, 12)], 2)
-    q = q.flatten(2).transpose(0, 1).flatten(1)
-    words = torch.ops.aten._convert_weight_to_int4pack((q[:, ::2] << 4 | q[:, 1::2]).to(torch.uint8), 8)
-    return words, torch.stack([scale, scale * (8 - zero)], 2).bfloat16()
-
-
-def random_weight(N: int, K: int, bits: int) -> Packed:
+def random_weight(N: int, K: int, bits: int = 4) -> Packed:
     """Return a packed weight of random bits."""
     words = torch.randint(-(2**15), 2**15, (K // 128, N, 8 * bits), device="cuda", dtype=torch.int16)
     scales = torch.rand(K // GROUP, N, device="cuda").view(torch.int32) & ~0xFF | 2 ** (bits - 1)
     return Packed(words, scales, N, K, bits, GROUP)
 
 
+def packed_again(words: torch.Tensor, scales: torch.Tensor) -> Packed:
+    blocks, n, wide = words.shape
+    return Packed(words, scales, n, 128 * blocks, wide // 8, GROUP)
+
+
+# By side: the tensors of a weight of random numbers, and the product of x and these.
 SIDES = {
-    "int4": lambda x, weight: int4_matmul(x, weight),
-    "plain": lambda x, weight: product(x, weight, pairs=False),
-    "int8": lambda x, weight: int4_matmul(x, weight),
-    "torch": lambda x, weight: torch_int4(x, *weight),
-    "cublas": lambda x, weight: torch.matmul(x, weight.t()),
-}
-WEIGHTS = {
-    "int4": lambda N, K: random_weight(N, K, 4),
-    "plain": lambda N, K: random_weight(N, K, 4),
-    "int8": lambda N, K: random_weight(N, K, 8),
-    "torch": lambda N, K: for_torch(random_weight(N, K, 4)),
-    "cublas": lambda N, K: torch.randn(N, K, device="cuda", dtype=torch.bfloat16),
-}
+    "int4": (random_weight, lambda x, *weight: int4_matmul(x, packed_again(*weight))),
+    "plain": (random_weight, lambda x, *weight: product(x, packed_again(*weight), pairs=False)),
+    "int8": (functools.partial(random_weight, bits=8), lambda x, *weight: int4_matmul(x, packed_again(*weight))),
+    "torch": (lambda N, K: for_torch(random_weight(N, K)), torch_int4),
+    "cublas": (
+        lambda N, K: (torch.randn(N, K, device="cuda", dtype=torch.bfloat16),), lambda x, weight: x @ weight.t(),
+    ),
+}  # fmt: skip
 # --8<-- [end:sides]
 
 
 # --8<-- [start:measure]
 @functools.cache
-def sets_of(side: str, N: int, K: int) -> list:
-    """Return weights of one side, as many as it takes for each to have left the cache when its turn comes again."""
-    make = lambda: (WEIGHTS[side](N, K),)
-    flat = lambda weight: [each for each in weight if isinstance(each, torch.Tensor)] if isinstance(weight, tuple) else [weight]
-    kept = []
+def sets_of(side: str, N: int, K: int) -> list[tuple[torch.Tensor, ...]]:
+    """Return weights, so many that each has left the cache when its turn comes again."""
+    torch.manual_seed(0)
+    make = lambda: tuple(each for each in SIDES[side][0](N, K) if isinstance(each, torch.Tensor))
+    return operands_in_rotation(make)
 
-    def tensors():
-        kept.append(make())
-        return flat(*kept[-1])
 
-    operands_in_rotation(tensors)
-    return kept
+@functools.cache
+def measure(M: int, N: int, K: int) -> dict[str, Timing]:
+    """Return the milliseconds of each side, and of a kernel that does nothing: no reading is shorter."""
+    x = torch.randn(M, K, device="cuda", dtype=torch.bfloat16)
+    ready = {"empty": Rotation(empty, [()] * 8)}
+    for side, (_, run) in SIDES.items():
+        ready[side] = Rotation(functools.partial(run, x), sets_of(side, N, K))
+    return compare(ready, rounds=3, timer=lambda rotation: rotation.milliseconds())
+
+
+@functools.cache
+def measure_copy(size: int) -> Timing:
+    """Return the milliseconds of copying so many bytes; the target rotates, too, or it would stay in L2."""
+    copy = lambda source, target: target.copy_(source)
+    make = lambda: torch.randint(2**31, (2, size // 4), device="cuda", dtype=torch.int32).unbind()
+    return compare_in_rotation({"copy": copy}, make, rounds=3)["copy"]
+
+
+@functools.cache
+def measure_errors(M: int, N: int, K: int) -> dict[str, float]:
+    """Return how far each side is from ``x @ W.T`` in float64, as a share of its norm, for its own rounded ``W``."""
+    torch.manual_seed(0)
+    x = torch.randn(M, K, device="cuda", dtype=torch.bfloat16)
+    weight = torch.randn(N, K, device="cuda", dtype=torch.bfloat16)
+    packed = {bits: quantize(weight, bits=bits) for bits in (4, 8)}
+    given = {"int4": packed[4][:2], "plain": packed[4][:2], "int8": packed[8][:2], "torch": for_torch(packed[4])}
+    found = {}
+    for side, (_, run) in SIDES.items():
+        of = weight if side == "cublas" else unpacked(packed[8 if side == "int8" else 4])
+        exact = x.double() @ of.double().t()
+        result = run(x, *given.get(side, (weight,)))
+        found[side] = ((result - exact).norm() / exact.norm()).item()
+    exact = x.double() @ weight.double().t()
+    for bits, packing in packed.items():  # what 4 or 8 bits cost, whoever multiplies
+        found[f"rounded_{bits}"] = ((x.double() @ unpacked(packing).double().t() - exact).norm() / exact.norm()).item()
+    return found
+
+
+def bytes_of(N: int, K: int, bits: int = 4) -> int:
+    """Return the bytes of a packed weight: of its words and of its scales.
+
+    >>> bytes_of(4096, 14336) / 1e6, 2 * 4096 * 14336 / 1e6
+    (31.195136, 117.440512)
+    """
+    return N * K * bits // 8 + 4 * N * (K // GROUP)
 # --8<-- [end:measure]
+
+
+NAMES = {
+    "int4": "4 bits",
+    "plain": "4 bits, one by one",
+    "int8": "8 bits",
+    "torch": "torch, 4 bits",
+    "cublas": "cuBLAS, bfloat16",
+    "empty": "empty kernel",
+}
+
+
+def microseconds(timing: Timing) -> tuple[float, float, float]:
+    return tuple(1e3 * ms for ms in (timing.median, min(timing.rounds), max(timing.rounds)))
+
+
+# --8<-- [start:tables]
+@triton.testing.perf_report(
+    triton.testing.Benchmark(
+        plot_name="times",
+        x_names=["shape"],
+        x_vals=list(NAMED),
+        xlabel="M × N × K",
+        ylabel="µs",
+        line_arg="what",
+        line_vals=[*NAMES, "share"],
+        line_names=[*NAMES.values(), "4 bits, speed as a share of cuBLAS"],
+        args={},
+    )
+)
+def times(shape, what):
+    """Microseconds, median, fastest and slowest of 3 rounds; and cuBLAS's time by that of 4 bits."""
+    found = measure(*NAMED[shape])
+    return found["cublas"].median / found["int4"].median if what == "share" else microseconds(found[what])
+
+
+@triton.testing.perf_report(
+    triton.testing.Benchmark(
+        plot_name="by_rows",
+        x_names=["rows"],
+        x_vals=list(ROWS),
+        x_log=True,
+        y_log=True,
+        xlabel="rows of x",
+        ylabel="µs",
+        line_arg="what",
+        line_vals=["int4", "int8", "torch", "cublas"],
+        line_names=[NAMES[side] for side in ("int4", "int8", "torch", "cublas")],
+        args={},
+    )
+)
+def by_rows(rows, what):
+    """Microseconds of products with the weight of 4096 × 14336: median, fastest and slowest of 3 rounds."""
+    return microseconds(measure(rows, *DOWN)[what])
+
+
+@triton.testing.perf_report(
+    triton.testing.Benchmark(
+        plot_name="bandwidth",
+        x_names=["shape"],
+        x_vals=FEW,
+        xlabel="M × N × K",
+        ylabel="GB/s",
+        line_arg="what",
+        line_vals=["int4", "copy", "share"],
+        line_names=["4 bits", "copy", "4 bits, share of copy"],
+        args={},
+    )
+)
+def bandwidth(shape, what):
+    """Bytes of the packed weight in a second; of a copy of it those read and written; and the first as a share."""
+    M, N, K = NAMED[shape]
+    size = bytes_of(N, K)
+    rates = {"int4": measure(M, N, K)["int4"].rate(size), "copy": measure_copy(size).rate(2 * size)}
+    return rates["int4"][0] / rates["copy"][0] if what == "share" else rates[what]
+
+
+@triton.testing.perf_report(
+    triton.testing.Benchmark(
+        plot_name="errors",
+        x_names=["shape"],
+        x_vals=["16 × 4096 × 14336"],
+        xlabel="M × N × K",
+        ylabel="error",
+        line_arg="what",
+        line_vals=[*SIDES, "rounded_4", "rounded_8"],
+        line_names=[*(NAMES[side] for side in SIDES), "rounding to 4 bits", "rounding to 8 bits"],
+        args={},
+    )
+)
+def errors(shape, what):
+    """Distance from float64 of the same rounded weight, as a share of the result's norm; and what rounding it costs."""
+    return measure_errors(*NAMED[shape])[what]
+# --8<-- [end:tables]
+
+
+def main():
+    """Say what there is to measure: what comes out is different every time."""
+    for mark in (times, by_rows, bandwidth, errors):
+        print(f"{mark.benchmarks.plot_name}.run(print_data=True)  # {mark.fn.__doc__}")
+
+
+if __name__ == "__main__":
+    main()
