@@ -6,10 +6,10 @@
 it takes to read ``W``, so a quarter of the bytes may take a quarter of the time, if unpacking doesn't take longer.
 Therefore:
 
-- A 16-bit word holds 4 numbers, not neighbors, but those 32 apart. So what one shift takes out of 32 words are 32
-  neighbors, which meet 32 neighbors of ``x`` in ``tl.dot``.
-- A 32-bit register holds two words, and three instructions take a number out of both: shift; mask, and set the bits
-  that make 128 + q of it; subtract 128 + zero.
+- A 16-bit word holds 4 numbers, not neighbors, but those 32 apart. So what one mask takes out of 32 words are 32
+  neighbors, and the four parts of the words one after the other are 128 numbers in their order.
+- A 32-bit register holds two words. A mask takes a number out of both, and needs no conversion: as the last bits of a
+  bfloat16, q is a number already, q * 2**-133. One multiplication and addition makes (q - zero) / 64 of it.
 - The scale is multiplied by the sum of a group, not by each number.
 - ``W`` is the left side of ``tl.dot``, so the numbers go from registers to the matrix units.
 
@@ -28,7 +28,6 @@ import triton.language as tl
 from snippets.matmul.few_rows import counters, limits_of
 
 DTYPES = torch.float16, torch.bfloat16
-BLOCK = 128  # numbers along K that are packed together
 LARGEST = 2**28  # N and K are smaller
 
 
@@ -37,10 +36,10 @@ class Packed(NamedTuple):
     """A weight of ``n`` × ``k`` numbers, packed.
 
     Attributes:
-        words: ``(blocks, n, words)``, int16. A block is 128 along K. With 4
-            bits it has 32 words, and part p of word j is number 32 * p + j.
+        words: ``(blocks, n, words)``, int16. With 4 bits, a block of 128
+            along K has 32 words, and part p of word j is number 32 * p + j.
         scales: ``(groups, n)``, int32. The bits of a float32, but the last 8
-            are the zero. There are groups for whole blocks.
+            are the zero.
         n, k, bits, group: Its rows, columns, bits a number, and numbers that
             share a scale.
     """
@@ -51,6 +50,11 @@ class Packed(NamedTuple):
     k: int
     bits: int
     group: int
+
+
+def block_of(group: int) -> int:
+    """Return how many numbers along K are packed together."""
+    return min(group, 128)
 
 
 def pack(
@@ -70,22 +74,20 @@ def pack(
         zero: ``(n, groups)``, whole numbers as ``q``.
         bits: 4 or 8.
         group: Numbers along K that share a scale and a zero: a multiple of
-            128, or 64, or, with 4 bits, 32.
+            128, or 64 or 32, which are slower.
 
     Raises:
         ValueError: If these don't fit together.
     """
     check_packable(q, scale, zero, bits, group)
-    (n, k), parts = q.shape, 16 // bits
-    blocks = -(-k // BLOCK)
-    q = torch.nn.functional.pad(q.int(), (0, blocks * BLOCK - k))
-    q = q.view(n, blocks, parts, BLOCK // parts)
+    (n, k), parts, block = q.shape, 16 // bits, block_of(group)
+    blocks = -(-k // block)
+    q = torch.nn.functional.pad(q.int(), (0, blocks * block - k))
+    q = q.view(n, blocks, parts, block // parts)
     place = torch.arange(0, 16, bits, dtype=torch.int32, device=q.device)
     words = (q << place[:, None]).sum(2, dtype=torch.int32).short()
     scales = scale.float().contiguous().view(torch.int32) & ~0xFF
-    # Groups of a block's last numbers, if K has none there, are zeros.
-    more = -(-blocks * BLOCK // group) - scale.shape[1]
-    scales = torch.nn.functional.pad(scales | zero.int(), (0, more))
+    scales = scales | zero.int()
     words, scales = (x.transpose(0, 1).contiguous() for x in (words, scales))
     return Packed(words, scales, n, k, bits, group)
 # --8<-- [end:pack]
@@ -120,108 +122,141 @@ def unpacked(weight: Packed) -> torch.Tensor:
     """Return the weight's numbers: ``(n, k)``, float32, exact."""
     place = torch.arange(0, 16, weight.bits, dtype=torch.int32, device=weight.words.device)
     q = weight.words.transpose(0, 1).int()[:, :, None] >> place[:, None] & (2**weight.bits - 1)
-    q = q.reshape(weight.n, BLOCK * len(weight.words))[:, : weight.k]
+    q = q.flatten(1)[:, : weight.k]
     scale, zero = ((weight.scales & ~0xFF).view(torch.float32), weight.scales & 0xFF)
     scale, zero = (x.t().repeat_interleave(weight.group, 1)[:, : weight.k] for x in (scale, zero))
     return scale * (q - zero)
 
 
+# --8<-- [start:order]
+@triton.jit
+def in_order(parts, BLOCK_N: tl.constexpr, BLOCK: tl.constexpr):
+    # Parts of words, (n, words) each, side by side: (n, block).
+    if len(parts) == 2:
+        w = tl.permute(tl.join(parts[0], parts[1]), (0, 2, 1))
+    else:
+        even = tl.join(parts[0], parts[2])
+        odd = tl.join(parts[1], parts[3])
+        w = tl.permute(tl.join(even, odd), (0, 2, 3, 1))
+    return tl.reshape(w, (BLOCK_N, BLOCK))
+# --8<-- [end:order]
+
+
 # --8<-- [start:plain]
 @triton.jit
-def unpack(
-    words, zero, PART: tl.constexpr, BITS: tl.constexpr, dtype: tl.constexpr
-):
-    q = (words >> (PART * BITS)) & (2**BITS - 1)
-    return (q - zero).to(dtype)
+def number(words, zero, PART: tl.constexpr, BITS: tl.constexpr):
+    return ((words >> (PART * BITS)) & (2**BITS - 1)) - zero
+
+
+@triton.jit
+def unpack(words, zero, BITS: tl.constexpr):
+    if BITS == 8:
+        return number(words, zero, 0, 8), number(words, zero, 1, 8)
+    return (
+        number(words, zero, 0, 4), number(words, zero, 1, 4),
+        number(words, zero, 2, 4), number(words, zero, 3, 4),
+    )  # fmt: skip
 # --8<-- [end:plain]
 
 
 # --8<-- [start:fast]
 @triton.jit
-def unpack_pairs(
-    words, zero, PART: tl.constexpr, BITS: tl.constexpr, dtype: tl.constexpr
-):
-    HALF: tl.constexpr = dtype == tl.float16
-    KIND: tl.constexpr = "f16x2" if HALF else "bf16x2"
-    # Twice 1024 or 128, and twice 1.
-    MAGIC: tl.constexpr = "0x64006400" if HALF else "0x43004300"
-    ONE: tl.constexpr = "0x3c003c00" if HALF else "0x3f803f80"
-    MASK: tl.constexpr = (2**BITS - 1) * 0x10001
-    less = zero | (0xE400 if HALF else 0xC300)  # -(1024 or 128 + zero)
-    # 0xea is the table of (q & MASK) | MAGIC; fma is q * 1 + less.
-    pairs = tl.inline_asm_elementwise(
+def unpack_pairs(words, less, BITS: tl.constexpr, HALF: tl.constexpr):
+    # Twice 2**127, or 2**15 in float16, and a 16th of that.
+    UP: tl.constexpr = "0x78007800" if HALF else "0x7f007f00"
+    UP_16: tl.constexpr = "0x68006800" if HALF else "0x7d007d00"
+    FMA: tl.constexpr = "fma.rn.f16x2" if HALF else "fma.rn.bf16x2"
+    if BITS == 8:
+        return tl.inline_asm_elementwise(
+            f"""{{
+            .reg .b32 q, r, up;
+            mov.b32 up, {UP};
+            and.b32 q, $2, 0x00ff00ff;
+            {FMA} $0, q, up, $3;
+            shr.u32 r, $2, 8;
+            and.b32 r, r, 0x00ff00ff;
+            {FMA} $1, r, up, $3;
+            }}""",
+            constraints="=&r,=&r,r,r", args=[words, less],
+            dtype=(tl.int16, tl.int16), is_pure=True, pack=2,
+        )  # fmt: skip
+    return tl.inline_asm_elementwise(
         f"""{{
-        .reg .b32 q, one;
-        mov.b32 one, {ONE};
-        shr.u32 q, $1, {PART * BITS};
-        lop3.b32 q, q, {MASK}, {MAGIC}, 0xea;
-        fma.rn.{KIND} $0, q, one, $2;
+        .reg .b32 q, r, up, up_16;
+        mov.b32 up, {UP};
+        mov.b32 up_16, {UP_16};
+        and.b32 q, $4, 0x000f000f;
+        {FMA} $0, q, up, $5;
+        and.b32 q, $4, 0x00f000f0;
+        {FMA} $1, q, up_16, $5;
+        shr.u32 r, $4, 8;
+        and.b32 q, r, 0x000f000f;
+        {FMA} $2, q, up, $5;
+        and.b32 q, r, 0x00f000f0;
+        {FMA} $3, q, up_16, $5;
         }}""",
-        constraints="=r,r,r",
-        args=[words, less.to(tl.int16)],
-        dtype=tl.int16,
-        is_pure=True,
-        pack=2,
-    )
-    return pairs.to(dtype, bitcast=True)
+        constraints="=&r,=&r,=&r,=&r,r,r", args=[words, less],
+        dtype=(tl.int16, tl.int16, tl.int16, tl.int16), is_pure=True, pack=2,
+    )  # fmt: skip
 # --8<-- [end:fast]
 
 
 # --8<-- [start:kernel]
-@triton.jit(do_not_specialize=["M", "blocks", "row_tiles", "parts"])
+@triton.jit(do_not_specialize=["M", "each", "more", "parts"])
 def int4_kernel(
-    x_ptr, words_ptr, scales_ptr, y_ptr, partial_ptr, count_ptr, M, N, blocks, stride_x, row_tiles, parts,
+    x_ptr, words_ptr, scales_ptr, y_ptr, partial_ptr, count_ptr, M, N, stride_x, row_tiles, parts, each, more,
     BITS: tl.constexpr, GROUP: tl.constexpr, PAIRS: tl.constexpr, SPLIT: tl.constexpr,
     ROWS: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     # --8<-- [start:pointers]
-    PARTS: tl.constexpr = 16 // BITS  # of a word
-    WORDS: tl.constexpr = BLOCK // PARTS  # of a row of the weight, in a block
+    WORDS: tl.constexpr = BLOCK * BITS // 16  # of a row, in a block
     DTYPE: tl.constexpr = x_ptr.dtype.element_ty
+    HALF: tl.constexpr = x_ptr.dtype.element_ty == tl.float16
+    UNIT: tl.constexpr = 512.0 if HALF else 64.0  # of what pairs become
     tile, part = tl.program_id(axis=0), tl.program_id(axis=1)
-    begin, end = part * blocks // parts, (part + 1) * blocks // parts
+    # Each part has so many blocks, and the first ones have one more.
+    begin = part * each + tl.minimum(part, more)
+    end = begin + each + (part < more).to(tl.int32)
     row = (tile % row_tiles).to(tl.int64) * ROWS
     n = tile // row_tiles * BLOCK_N
     rows, columns = tl.arange(0, ROWS), tl.arange(0, BLOCK_N)
-    lanes = tl.arange(0, WORDS)
     is_row, is_column = rows < M - row, columns < N - n
     x_ptrs = (
         x_ptr
         + begin * BLOCK
         + tl.multiple_of((row + rows) * stride_x, 8)[:, None]
-        + lanes[None, :]
+        + tl.arange(0, BLOCK)[None, :]
     )
-    # A tile of words is one piece of memory: row after row, 64 bytes each.
+    # A tile of words is one piece of memory: one row after the other.
     words_ptrs = (
         words_ptr
         + (begin.to(tl.int64) * N + n) * WORDS
         + columns[:, None] * WORDS
-        + lanes[None, :]
+        + tl.arange(0, WORDS)[None, :]
     )
+    scales_ptrs = scales_ptr + n + columns
+    wide_n = tl.cast(N, tl.int64)
     # --8<-- [end:pointers]
     # --8<-- [start:loop]
     acc = tl.zeros((BLOCK_N, ROWS), dtype=tl.float32)
     for block in range(begin, end):
         words = tl.load(words_ptrs, mask=is_column[:, None])
-        for p in tl.static_range(PARTS):
-            if p * WORDS % GROUP == 0:  # a block, or a group, begins
-                group = (block * BLOCK + p * WORDS) // GROUP
-                both = tl.load(
-                    scales_ptr + group.to(tl.int64) * N + n + columns,
-                    mask=is_column,
-                )
-                scale = (both & -256).to(tl.float32, bitcast=True)
-                zero = (both & 255)[:, None]
-                sums = tl.zeros((BLOCK_N, ROWS), dtype=tl.float32)
-            if PAIRS:  # noqa: SIM108, for a reader sees two ways
-                w = unpack_pairs(words, zero, p, BITS, DTYPE)
-            else:
-                w = unpack(words, zero, p, BITS, DTYPE)
-            x = tl.load(x_ptrs + p * WORDS, mask=is_row[:, None])
-            sums = tl.dot(w, x.T, sums)
-            if (p + 1) * WORDS % GROUP == 0 or p + 1 == PARTS:
-                acc += scale[:, None] * sums
-        words_ptrs += tl.cast(N, tl.int64) * WORDS
+        group = block * BLOCK // GROUP
+        both = tl.load(scales_ptrs + group * wide_n, mask=is_column)
+        scale = (both & -256).to(tl.float32, bitcast=True)
+        zero = both & 255
+        if PAIRS:
+            less = (zero.to(tl.float32) * (-1 / UNIT)).to(DTYPE)
+            less = less.to(tl.int16, bitcast=True)[:, None]
+            pairs = unpack_pairs(words, less, BITS, HALF)
+            w = in_order(pairs, BLOCK_N, BLOCK).to(DTYPE, bitcast=True)
+            scale *= UNIT
+        else:
+            parts_of = unpack(words, zero[:, None], BITS)
+            w = in_order(parts_of, BLOCK_N, BLOCK).to(DTYPE)
+        x = tl.load(x_ptrs, mask=is_row[:, None])
+        acc += scale[:, None] * tl.dot(w, x.T)
+        words_ptrs += wide_n * WORDS
         x_ptrs += BLOCK
     # --8<-- [end:loop]
     # --8<-- [start:finish]
@@ -258,22 +293,31 @@ class Plan(NamedTuple):
     parts: int  # stretches of K, one per program
 
 
-def plan(M: int, N: int, K: int, *, multiprocessors: int = 132) -> Plan:
-    """Choose the tile and the parts; we timed some hundred on an H200.
+# By the rows of x, up to so many: rows, columns, warps and stages of a
+# tile, and programs per multiprocessor. The fastest of about ten each on an
+# H200, for 4096 x 14336 and 14336 x 4096.
+TILES = {
+    8: (8, 64, 2, 3, 8),
+    16: (16, 64, 2, 3, 8),
+    32: (32, 128, 4, 4, 2),
+    64: (64, 64, 4, 4, 2),
+}
+MANY = (64, 128, 4, 3, 2)  # for more rows than those
+
+
+def plan(M: int, N: int, blocks: int, *, multiprocessors: int = 132) -> Plan:
+    """Choose the tile, and as many parts as give each multiprocessor its
+    programs, and none a turn more.
 
     Args:
-        M, N, K: At least 1.
+        M, N, blocks: At least 1. Blocks are those along K.
         multiprocessors: The GPU's number of them.
-
-    >>> plan(1, 4096, 14336).tiles, plan(1, 4096, 14336).parts
-    (64, 16)
     """
-    rows = min(64, max(8, triton.next_power_of_2(M)))
-    block_n, warps, stages, each = (64, 2, 5, 8) if rows <= 32 else (128, 4, 4, 2)
+    tile = next((TILES[most] for most in TILES if most >= M), MANY)
+    rows, block_n, warps, stages, each = tile
     tiles, row_tiles = -(-N // block_n), -(-M // rows)
-    blocks = -(-K // BLOCK)
-    most = min(blocks, 2**30 // blocks)  # parts * blocks stays below 2**31
-    parts = max(1, min(most, each * multiprocessors // (tiles * row_tiles)))
+    parts = each * multiprocessors // (tiles * row_tiles)
+    parts = max(1, min(blocks, parts))
     return Plan(rows, block_n, warps, stages, tiles, row_tiles, parts)
 # --8<-- [end:plan]
 
@@ -285,7 +329,7 @@ def int4_matmul(x: torch.Tensor, weight: Packed) -> torch.Tensor:
 
     Args:
         x: ``(M, K)``, float16 or bfloat16, with any strides; on a GPU, or in the interpreter on the CPU. If its rows
-            don't begin at multiples of 16 bytes, or K is no multiple of 128, it is copied first.
+            don't begin at multiples of 16 bytes, or the last block isn't whole, it is copied first.
         weight: ``W``, packed: ``(N, K)``, on the device of ``x``.
 
     Returns:
@@ -304,17 +348,16 @@ def int4_matmul(x: torch.Tensor, weight: Packed) -> torch.Tensor:
 
 def product(x: torch.Tensor, weight: Packed, *, pairs: bool | None = None, found: Plan | None = None) -> torch.Tensor:
     """Do as :func:`int4_matmul`; ``pairs`` and ``found`` choose how."""
-    M, (blocks, N) = len(x), weight.words.shape[:2]
+    M, (blocks, N), block = len(x), weight.words.shape[:2], block_of(weight.group)
     y = torch.empty(M, N, dtype=x.dtype, device=x.device)
     if M * N * blocks == 0:
         return y.zero_()
     wide = x.stride(1) == 1 and (M == 1 or x.stride(0) % 8 == 0) and x.data_ptr() % 16 == 0
-    if weight.k % BLOCK or not wide:
-        x = padded(x, blocks * BLOCK)
+    if weight.k % block or not wide:
+        x = padded(x, blocks * block)
     stride_x = 0 if M == 1 else x.stride(0)  # a single row's stride means nothing
-    found = found or planned(M, N, weight.k, x.device)
-    if pairs is None:
-        pairs = has_pairs(x.device) and (weight.bits == 4 or x.dtype == torch.float16)
+    found = found or planned(M, N, blocks, x.device)
+    pairs = has_pairs(x.device) if pairs is None else pairs
     partial = count = y  # placeholders that nobody reads or writes
     with torch.cuda.device_of(x):
         if found.parts > 1:
@@ -324,9 +367,10 @@ def product(x: torch.Tensor, weight: Packed, *, pairs: bool | None = None, found
             )
             count = counters(x.device, tiles)
         int4_kernel[(found.tiles * found.row_tiles, found.parts)](
-            x, weight.words, weight.scales, y, partial, count, M, N, blocks, stride_x, found.row_tiles, found.parts,
+            x, weight.words, weight.scales, y, partial, count, M, N, stride_x, found.row_tiles, found.parts,
+            *divmod(blocks, found.parts),
             BITS=weight.bits, GROUP=weight.group, PAIRS=pairs, SPLIT=found.parts > 1,
-            ROWS=found.rows, BLOCK_N=found.block_n, BLOCK=BLOCK,
+            ROWS=found.rows, BLOCK_N=found.block_n, BLOCK=block,
             num_warps=found.num_warps, num_stages=found.num_stages,
         )  # fmt: skip
     return y
@@ -341,9 +385,9 @@ def padded(x: torch.Tensor, columns: int) -> torch.Tensor:
 
 
 @functools.lru_cache(maxsize=4096)
-def planned(M: int, N: int, K: int, device: torch.device) -> Plan:
+def planned(M: int, N: int, blocks: int, device: torch.device) -> Plan:
     """Return the plan for a product, cached because choosing one takes longer than some products."""
-    return plan(M, N, K, multiprocessors=limits_of(device)["multiprocessors"])
+    return plan(M, N, blocks, multiprocessors=limits_of(device)["multiprocessors"])
 
 
 @functools.cache
@@ -356,9 +400,8 @@ def check_packable(q: torch.Tensor, scale: torch.Tensor, zero: torch.Tensor, bit
     """Raise ``ValueError`` for what :func:`pack` can't pack."""
     if bits not in (4, 8):
         raise ValueError(f"bits is {bits!r}; use 4 or 8")
-    part = BLOCK * bits // 16
-    if not (type(group) is int and group > 0 and (group % BLOCK == 0 or group in (part, BLOCK // 2))):
-        raise ValueError(f"group is {group!r}; with {bits} bits, use {sorted({part, 64})} or a multiple of {BLOCK}")
+    if not (type(group) is int and group > 0 and (group % 128 == 0 or group in (32, 64))):
+        raise ValueError(f"group is {group!r}; use 32, 64 or a multiple of 128")
     if q.ndim != 2 or max(q.shape) >= LARGEST:
         raise ValueError(f"q must be (n, k), both below 2**28; got {tuple(q.shape)}")
     groups = len(q), -(-q.shape[1] // group)
@@ -388,10 +431,10 @@ def check_arguments(x: torch.Tensor, weight: Packed) -> None:
     if not isinstance(weight, Packed):
         raise ValueError(f"weight must be what pack or quantize returns; got {type(weight).__name__}")
     words, scales, n, k, bits, group = weight
-    blocks = -(-k // BLOCK)
+    block = block_of(group)
     for name, part, shape, dtype in (
-        ("words", words, (blocks, n, 8 * bits), torch.int16),
-        ("scales", scales, (-(-blocks * BLOCK // group), n), torch.int32),
+        ("words", words, (-(-k // block), n, block * bits // 16), torch.int16),
+        ("scales", scales, (-(-k // group), n), torch.int32),
     ):
         if part.shape != shape or part.dtype != dtype or part.device != x.device or not part.is_contiguous():
             raise ValueError(
@@ -408,19 +451,19 @@ def check_arguments(x: torch.Tensor, weight: Packed) -> None:
 
 # --8<-- [start:steps]
 def steps(low: int, high: int, zero: int) -> list[tuple[str, str, str]]:
-    """Take two words apart as :func:`unpack_pairs` does, on the CPU.
+    """Take two words apart as :func:`unpack_pairs` does, on the CPU, in bfloat16.
 
     Returns:
-        For each part, the register of 32 bits after the shift and after the mask and the magic number, and the two
-        numbers in it.
+        For each part, the register of 32 bits after the shift and after the mask, and the two numbers in it after
+        multiplication and subtraction, 64 times as large.
     """
     found = []
     for part in range(4):
-        shifted = (high << 16 | low) >> 4 * part
-        magic = shifted & 0x000F000F | 0x43004300
-        pair = torch.tensor([magic], dtype=torch.int64).view(torch.bfloat16)[:2]
-        less = torch.tensor([0xC300 | zero], dtype=torch.int64).view(torch.bfloat16)[0]
-        found.append((f"{shifted:08x}", f"{magic:08x}", " ".join(f"{x:g}" for x in (pair + less).tolist())))
+        shifted = (high << 16 | low) >> 8 * (part // 2)
+        masked = shifted & (0x000F000F << 4 * (part % 2))
+        pair = torch.tensor([masked], dtype=torch.int64).view(torch.bfloat16)[:2].float()
+        pair = pair * 2.0 ** (127 - 4 * (part % 2)) - zero / 64
+        found.append((f"{shifted:08x}", f"{masked:08x}", " ".join(f"{64 * x:g}" for x in pair.tolist())))
     return found
 # --8<-- [end:steps]
 

@@ -13,7 +13,7 @@ import torch
 import triton
 import triton.language as tl
 
-from snippets.models.int4 import BLOCK, Packed, int4_kernel, int4_matmul, pack, unpacked
+from snippets.models.int4 import Packed, int4_kernel, int4_matmul, pack, unpacked
 
 
 # --8<-- [start:sign]
@@ -32,7 +32,7 @@ def pack_neighbors_bug(
 ) -> Packed:
     n, k = q.shape
     # Word j of a block gets numbers 4 * j to 4 * j + 3.
-    q = q.view(n, k // BLOCK, 32, 4).transpose(2, 3)
+    q = q.view(n, k // 128, 32, 4).transpose(2, 3)
     return pack(q.reshape(n, k), scale, zero)
 # --8<-- [end:neighbors]
 

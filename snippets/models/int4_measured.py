@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Weights of 4 bits, measured: how much faster than a bfloat16 weight they multiply, and from how many rows on slower.
 
-- :func:`times`: microseconds of ``int4.py``, with numbers unpacked in pairs and one by one, in 4 and in 8 bits, beside
-  ``torch.matmul`` of the weight in bfloat16 and torch's own product of 4 bits
-- :func:`by_rows`: the same of one weight, for a chart over the rows
+- :func:`by_rows`: microseconds of ``int4.py`` in 4 and in 8 bits, beside ``torch.matmul`` of the weight in bfloat16 and
+  torch's own product of 4 bits, from 1 row to 512
+- :func:`ways`: the same of ``int4.py`` alone, with numbers unpacked in pairs and one by one
+- :func:`times`: microseconds of more weights, with few rows, and the speed as a share of cuBLAS's
 - :func:`bandwidth`: bytes of the packed weight in a second, and as a share of what a copy of it reads and writes
 - :func:`errors`: how far the results are from those of float64 of the same packed weight
 
@@ -27,12 +28,11 @@ from snippets.tools.benchmarking import Timing, compare
 from snippets.tools.benchmarking_cold import Rotation, compare_in_rotation, empty, operands_in_rotation
 
 GROUP = 128
-ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
-DOWN, UP = (4096, 14336), (14336, 4096)  # Llama 8B
-OTHERS = ((4096, 4096), (6144, 4096), (28672, 4096), (8192, 28672))
-SHAPES = [(m, *weight) for weight in (DOWN, UP) for m in ROWS] + [(m, *weight) for weight in OTHERS for m in (1, 16)]
+ROWS, FEW = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512), (1, 2, 4, 8, 16)
+DOWN, UP = (4096, 14336), (14336, 4096)  # of Llama 8B
+OTHERS = ((4096, 4096), (28672, 4096))
+SHAPES = [(m, *weight) for weight in (DOWN, UP) for m in FEW] + [(m, *weight) for weight in OTHERS for m in (1, 16)]
 NAMED = {f"{m} × {n} × {k}": (m, n, k) for m, n, k in SHAPES}
-FEW = [name for name, (m, *_) in NAMED.items() if m <= 16]
 
 
 # --8<-- [start:sides]
@@ -83,13 +83,19 @@ def sets_of(side: str, N: int, K: int) -> list[tuple[torch.Tensor, ...]]:
     return operands_in_rotation(make)
 
 
+def sides_of(M: int, N: int, K: int) -> list[str]:
+    """Return what is measured: for one weight also 8 bits, and with 1 and 16 rows the plain way."""
+    more = ["int8"] * ((N, K) == DOWN) + ["plain"] * ((N, K) == DOWN and M in (1, 16))
+    return ["int4", "torch", "cublas", *more]
+
+
 @functools.cache
 def measure(M: int, N: int, K: int) -> dict[str, Timing]:
     """Return the milliseconds of each side, and of a kernel that does nothing: no reading is shorter."""
     x = torch.randn(M, K, device="cuda", dtype=torch.bfloat16)
     ready = {"empty": Rotation(empty, [()] * 8)}
-    for side, (_, run) in SIDES.items():
-        ready[side] = Rotation(functools.partial(run, x), sets_of(side, N, K))
+    for side in sides_of(M, N, K):
+        ready[side] = Rotation(functools.partial(SIDES[side][1], x), sets_of(side, N, K))
     return compare(ready, rounds=3, timer=lambda rotation: rotation.milliseconds())
 
 
@@ -103,7 +109,7 @@ def measure_copy(size: int) -> Timing:
 
 @functools.cache
 def measure_errors(M: int, N: int, K: int) -> dict[str, float]:
-    """Return how far each side is from ``x @ W.T`` in float64, as a share of its norm, for its own rounded ``W``."""
+    """Return how far each result is from ``x @ W.T`` in float64, as a share of its norm, for the ``W`` it was given."""
     torch.manual_seed(0)
     x = torch.randn(M, K, device="cuda", dtype=torch.bfloat16)
     weight = torch.randn(N, K, device="cuda", dtype=torch.bfloat16)
@@ -148,14 +154,52 @@ def microseconds(timing: Timing) -> tuple[float, float, float]:
 # --8<-- [start:tables]
 @triton.testing.perf_report(
     triton.testing.Benchmark(
+        plot_name="by_rows",
+        x_names=["rows"],
+        x_vals=list(ROWS),
+        x_log=True,
+        y_log=True,
+        xlabel="rows of x",
+        ylabel="µs",
+        line_arg="what",
+        line_vals=["int4", "int8", "torch", "cublas", "empty"],
+        line_names=[NAMES[side] for side in ("int4", "int8", "torch", "cublas", "empty")],
+        args={},
+    )
+)
+def by_rows(rows, what):
+    """Microseconds of products with a weight of 4096 × 14336: median, fastest and slowest of 3 rounds."""
+    return microseconds(measure(rows, *DOWN)[what])
+
+
+@triton.testing.perf_report(
+    triton.testing.Benchmark(
+        plot_name="ways",
+        x_names=["rows"],
+        x_vals=[1, 16],
+        xlabel="rows of x",
+        ylabel="µs",
+        line_arg="what",
+        line_vals=["int4", "plain", "int8"],
+        line_names=["4 bits, in pairs", "4 bits, one by one", "8 bits, in pairs"],
+        args={},
+    )
+)
+def ways(rows, what):
+    """Microseconds with a weight of 4096 × 14336: median, fastest and slowest of 3 rounds."""
+    return microseconds(measure(rows, *DOWN)[what])
+
+
+@triton.testing.perf_report(
+    triton.testing.Benchmark(
         plot_name="times",
         x_names=["shape"],
         x_vals=list(NAMED),
         xlabel="M × N × K",
         ylabel="µs",
         line_arg="what",
-        line_vals=[*NAMES, "share"],
-        line_names=[*NAMES.values(), "4 bits, speed as a share of cuBLAS"],
+        line_vals=["int4", "torch", "cublas", "share"],
+        line_names=["4 bits", "torch, 4 bits", "cuBLAS, bfloat16", "4 bits, speed as a share of cuBLAS"],
         args={},
     )
 )
@@ -167,29 +211,9 @@ def times(shape, what):
 
 @triton.testing.perf_report(
     triton.testing.Benchmark(
-        plot_name="by_rows",
-        x_names=["rows"],
-        x_vals=list(ROWS),
-        x_log=True,
-        y_log=True,
-        xlabel="rows of x",
-        ylabel="µs",
-        line_arg="what",
-        line_vals=["int4", "int8", "torch", "cublas"],
-        line_names=[NAMES[side] for side in ("int4", "int8", "torch", "cublas")],
-        args={},
-    )
-)
-def by_rows(rows, what):
-    """Microseconds of products with the weight of 4096 × 14336: median, fastest and slowest of 3 rounds."""
-    return microseconds(measure(rows, *DOWN)[what])
-
-
-@triton.testing.perf_report(
-    triton.testing.Benchmark(
         plot_name="bandwidth",
         x_names=["shape"],
-        x_vals=FEW,
+        x_vals=list(NAMED),
         xlabel="M × N × K",
         ylabel="GB/s",
         line_arg="what",
@@ -227,7 +251,7 @@ def errors(shape, what):
 
 def main():
     """Say what there is to measure: what comes out is different every time."""
-    for mark in (times, by_rows, bandwidth, errors):
+    for mark in (by_rows, ways, times, bandwidth, errors):
         print(f"{mark.benchmarks.plot_name}.run(print_data=True)  # {mark.fn.__doc__}")
 
 

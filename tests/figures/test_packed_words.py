@@ -20,7 +20,7 @@ def test_refuses_what_was_not_printed_so(recorded):
         packed_words(recorded, section="Two word")
     with pytest.raises(RecorderError, match="must have two words, a zero and four parts"):
         packed_words(replace(recorded, output=recorded.output.replace("zero 8", "one")), section="Two words")
-    with pytest.raises(RecorderError, match="part 1 of e1857c39 is .* not 0e1857c3, 43084303, -5 1"):
+    with pytest.raises(RecorderError, match=r"part 1 of e1857c39 is .* not 0e1857c3, 43084303, -5 1"):
         packed_words(replace(recorded, output=recorded.output.replace("-5 0", "-5 1")), section="Two words")
 
 
