@@ -271,8 +271,8 @@ def int4_kernel(
         tl.debug_barrier()  # all threads store before one of them counts
         before = tl.atomic_add(count_ptr + tile, 1, sem="acq_rel", scope="gpu")
         if before == parts - 1:  # the others have stored theirs
-            total = tl.load(pieces, mask=is_row[None, :], cache_modifier=".cg")
-            for piece in tl.range(1, parts, loop_unroll_factor=4):
+            total = tl.zeros((BLOCK_N, ROWS), dtype=tl.float32)
+            for piece in tl.range(0, parts, loop_unroll_factor=4):
                 total += tl.load(pieces + piece * TILE, mask=is_row[None, :], cache_modifier=".cg")
             tl.store(y_ptrs, total, mask=mask)
             tl.store(count_ptr + tile, 0)  # for the next launch
