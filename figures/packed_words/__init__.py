@@ -6,7 +6,6 @@ the picture is refused if they don't give what was printed. The script only show
 """
 
 import re
-import struct
 from typing import NamedTuple
 
 from figures.registry import figure
@@ -15,18 +14,21 @@ from recorder import printed
 from recorder.project import RecorderError, nearest
 from recorder.recording import Recording
 
-MASK, MAGIC, OF_MAGIC = 0x000F000F, 0x43004300, 128
+MASK = 0x000F000F
 WORD = re.compile(r"^word \d: ([0-9a-f]{4}), numbers (.+)$", re.M)
 PART = re.compile(r"^part \d: ([0-9a-f]{8}), ([0-9a-f]{8}), (-?\d+) (-?\d+)$", re.M)
-STEPS = ("shift", "mask", "subtract")  # of each part
+STEPS = ("shift", "mask", "multiply")  # of each part
 
 
 class Part(NamedTuple):
     """What is in the register, in hexadecimal, and the two numbers, that of the higher word first."""
 
+    by: int  # bits of the shift
     shifted: str
-    magic: str
-    sums: tuple[int, int]  # 128 + q
+    mask: int
+    masked: str
+    read: tuple[str, str]  # as numbers of bfloat16
+    up: str  # what these are multiplied by
     numbers: tuple[str, str]
 
 
@@ -42,9 +44,9 @@ def packed_words(recording: Recording, *, section=..., id="register"):
         raise RecorderError(f"section {section!r} must have two words, a zero and four parts")
     register, less = int(words[1][0] + words[0][0], 16), int(zero[1])
     found = [part_of(register, number, less) for number in range(4)]
-    for number, (part, (shifted, magic, low, high)) in enumerate(zip(found, parts, strict=True)):
-        if (part.shifted, part.magic, *part.numbers) != (shifted, magic, signed(int(high)), signed(int(low))):
-            raise RecorderError(f"part {number} of {register:08x} is {part}, not {shifted}, {magic}, {low} {high}")
+    for number, (part, (shifted, masked, low, high)) in enumerate(zip(found, parts, strict=True)):
+        if (part.shifted, part.masked, *part.numbers) != (shifted, masked, signed(int(high)), signed(int(low))):
+            raise RecorderError(f"part {number} of {register:08x} is {part}, not {shifted}, {masked}, {low} {high}")
     return render(
         "packed_words/template.html",
         id=id,
@@ -69,13 +71,17 @@ def cells_of(numbers: str) -> list[tuple[str, str]]:
 def part_of(register: int, number: int, zero: int) -> Part:
     """Take two numbers out of a register.
 
-    >>> part_of(0xE1857C39, 1, 8)
-    Part(shifted='0e1857c3', magic='43084303', sums=(136, 131), numbers=('0', '−5'))
+    >>> part_of(0xE1857C39, 1, 8)[:5]
+    (0, 'e1857c39', 240, '00800030', ('8 × 16 × 2⁻¹³³', '3 × 16 × 2⁻¹³³'))
+    >>> part_of(0xE1857C39, 1, 8)[5:]
+    ('2¹²³', ('0', '−5'))
     """
-    shifted = register >> 4 * number
-    magic = shifted & MASK | MAGIC
-    sums = tuple(int(struct.unpack(">f", half + b"\0\0")[0]) for half in (magic.to_bytes(4)[:2], magic.to_bytes(4)[2:]))
-    return Part(f"{shifted:08x}", f"{magic:08x}", sums, tuple(signed(each - OF_MAGIC - zero) for each in sums))
+    by, up = 8 * (number // 2), 4 * (number % 2)
+    masked = register >> by & MASK << up
+    numbers = [masked >> 16 + up, (masked & 0xFFFF) >> up]
+    read = tuple(f"{q} × {'16 × ' if up else ''}2⁻¹³³" for q in numbers)
+    shown = tuple(signed(q - zero) for q in numbers)
+    return Part(by, f"{register >> by:08x}", 15 << up, f"{masked:08x}", read, ("2¹²³" if up else "2¹²⁷"), shown)
 
 
 def signed(number: int) -> str:

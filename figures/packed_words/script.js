@@ -3,7 +3,7 @@
 
 import { FormExplorer, define } from "../explorer.js";
 
-const STEPS = ["shift", "mask", "subtract"]; // of each part; before the first, the register alone is shown
+const STEPS = ["shift", "mask", "multiply"]; // of each part; before the first, the register alone is shown
 
 /** The part at a step, and how many of its instructions are done. */
 export function reached(step) {
@@ -11,7 +11,7 @@ export function reached(step) {
 }
 
 /** The four bits of each hexadecimal digit. */
-export function bits(digits) {
+function bits(digits) {
   return [...digits].map((digit) => parseInt(digit, 16).toString(2).padStart(4, "0"));
 }
 
@@ -22,26 +22,30 @@ class PackedWords extends FormExplorer {
 
   render({ step }) {
     const { part, done } = reached(step);
-    const { shifted, magic, sums, numbers } = this.querySelectorAll("template")[part].dataset;
+    const { by, shifted, mask, masked, read, up, numbers } = this.querySelectorAll("template")[part].dataset;
     const cells = (name) => [...this.querySelectorAll(`.packed__${name} > span:not(.packed__what)`)];
-    const fill = (name, texts, from) => {
+    const place = 3 - (part % 2); // of the bits, in each half, after the shift
+    const fill = (name, from, texts, what) => {
       this.querySelector(`.packed__${name}`).classList.toggle("packed--later", done < from);
       cells(name).forEach((cell, i) => (cell.textContent = texts[i]));
+      if (what) this.querySelector(`.packed__${name} .packed__what`).textContent = what;
     };
-    cells("register").forEach((cell, i) => cell.classList.toggle("packed__taken", step > 0 && i % 4 === 3 - part));
-    fill("shift", bits(shifted), 1);
-    this.querySelector(".packed__shift .packed__what").textContent = `≫ ${4 * part}`;
-    fill("mask", bits(magic), 2);
-    fill("sums", sums.split(" ").map((sum) => `128 + ${sum - 128}`), 2);
-    fill("numbers", numbers.split(" "), 3);
-    const [high, low] = numbers.split(" ");
-    const said = [
+    const take = (name, at) => cells(name).forEach((cell, i) => cell.classList.toggle("packed__taken", i % 4 === at));
+    const results = numbers.split("|").map((number) => `${number} / 64`);
+    const zero = this.dataset.zero;
+    take("register", step ? 3 - part : -1);
+    take("shift", place);
+    take("mask", place);
+    fill("shift", 1, bits(shifted), `≫ ${by}`);
+    fill("mask", 2, bits(masked), `& ${mask}`);
+    fill("read", 2, read.split("|"));
+    fill("numbers", 3, results, `× ${up} − ${zero}/64`);
+    this.querySelector("output").textContent = [
       "Eight numbers in a register.",
-      `Shift right by ${4 * part} bits: part ${part} of both words is at the right end of its half.`,
-      `Keep its 4 bits and set those of 128: ${sums.split(" ").reverse().join(" and ")}.`,
-      `Subtract: ${low} and ${high}.`,
-    ];
-    this.querySelector("output").textContent = said[done];
+      `Shift right by ${by} bits.`,
+      `Keep 4 bits of each half. As a bfloat16 they are ${read.split("|").reverse().join(" and ")}.`,
+      `Multiply by ${up} and subtract ${zero}/64: ${results.reverse().join(" and ")}.`,
+    ][done];
   }
 }
 
