@@ -80,6 +80,7 @@ def pack(
         ValueError: If these don't fit together.
     """
     check_packable(q, scale, zero, bits, group)
+    # --8<-- [start:words]
     (n, k), parts, block = q.shape, 16 // bits, block_of(group)
     blocks = -(-k // block)
     q = torch.nn.functional.pad(q.int(), (0, blocks * block - k))
@@ -89,6 +90,7 @@ def pack(
     scales = scale.float().contiguous().view(torch.int32) & ~0xFF
     scales = scales | zero.int()
     words, scales = (x.transpose(0, 1).contiguous() for x in (words, scales))
+    # --8<-- [end:words]
     return Packed(words, scales, n, k, bits, group)
 # --8<-- [end:pack]
 
@@ -162,10 +164,12 @@ def unpack(words, zero, BITS: tl.constexpr):
 # --8<-- [start:fast]
 @triton.jit
 def unpack_pairs(words, less, BITS: tl.constexpr, HALF: tl.constexpr):
+    # --8<-- [start:powers]
     # Twice 2**127, or 2**15 in float16, and a 16th of that.
     UP: tl.constexpr = "0x78007800" if HALF else "0x7f007f00"
     UP_16: tl.constexpr = "0x68006800" if HALF else "0x7d007d00"
     FMA: tl.constexpr = "fma.rn.f16x2" if HALF else "fma.rn.bf16x2"
+    # --8<-- [end:powers]
     if BITS == 8:
         return tl.inline_asm_elementwise(
             f"""{{
@@ -180,6 +184,7 @@ def unpack_pairs(words, less, BITS: tl.constexpr, HALF: tl.constexpr):
             constraints="=&r,=&r,r,r", args=[words, less],
             dtype=(tl.int16, tl.int16), is_pure=True, pack=2,
         )  # fmt: skip
+    # --8<-- [start:four]
     return tl.inline_asm_elementwise(
         f"""{{
         .reg .b32 q, r, up, up_16;
@@ -198,6 +203,7 @@ def unpack_pairs(words, less, BITS: tl.constexpr, HALF: tl.constexpr):
         constraints="=&r,=&r,=&r,=&r,r,r", args=[words, less],
         dtype=(tl.int16, tl.int16, tl.int16, tl.int16), is_pure=True, pack=2,
     )  # fmt: skip
+    # --8<-- [end:four]
 # --8<-- [end:fast]
 
 
