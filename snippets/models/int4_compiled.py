@@ -75,9 +75,9 @@ def main():
     numbers = block_n * 128 / (32 * warps)
     for name, bits, pairs in (("one by one", 4, False), ("in pairs", 4, True), ("8 bits in pairs", 8, True)):
         loop = longest_loop(said(knobs.nvidia.nvdisasm, "--print-code", compiled(8, bits, pairs)))
-        print(f"## {name}")
-        print(f"instructions, {name}: {len(loop) / numbers:.2f} per number")
-        print(f"conversions, {name}: {loop.count('I2F') / numbers:.2f} per number")
+        print(f"## {name}, of a thread, per number")
+        print(f"instructions, {name}: {len(loop) / numbers:.2f}")
+        print(f"conversions, {name}: {loop.count('I2F') / numbers:.2f}")
 
 
 if __name__ == "__main__":

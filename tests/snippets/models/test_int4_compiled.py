@@ -16,7 +16,7 @@ LINE = "        /*{:04x}*/    {} ;"
 def test_counts():
     done = run_script(Path(int4_compiled.__file__), env=environment("cpu"))
     assert done.returncode == 0, done.stderr
-    number = lambda name: float(re.search(rf"^{name}: ([\d.]+) per number$", done.stdout, re.MULTILINE)[1])
+    number = lambda name: float(re.search(rf"^{name}: ([\d.]+)$", done.stdout, re.MULTILINE)[1])
     assert number("conversions, one by one") >= 1 > 0.1 > number("conversions, in pairs")
     assert 1 < number("instructions, in pairs") < number("instructions, one by one") / 2
     assert 1 < number("instructions, 8 bits in pairs") < 4
