@@ -36,6 +36,7 @@ from snippets.gpu import cache_hints, coalescing, fusion_bytes, hierarchy, launc
 from snippets.gpu import schedule_occupancy as occupancy
 from snippets.matmul import autotuned, few_rows, fused, grouped, naive, persistent, precision, split_k
 from snippets.matmul import matmul as product
+from snippets.models import int4
 from snippets.programs import (
     cuda_rows,
     greyscale,
@@ -104,6 +105,7 @@ def by(patch, function):
     return patched
 
 
+FOUR_BITS = int4.pack(numbers(3, 128).int() + 4, ones(3, 1), ones(3, 1).int())
 HOSTS = {
     # programs
     "vector_add.add": Host(
@@ -491,6 +493,20 @@ HOSTS = {
         on_gpu=lambda _: product.check_arguments((2, 3), (3, 2), *[torch.bfloat16] * 2, *[torch.device("cuda")] * 2),
         reads={"alike": "of one dtype.*{dtype}", "devices": "meta"},
         more=TOO_LONG,
+    ),
+    # models
+    "int4.int4_matmul": Host(
+        int4.int4_matmul, lambda: {"x": numbers(2, 128, dtype=torch.float16), "weight": FOUR_BITS},
+        refuses="dtype device bfloat16 compiled sparse negated gradient", serves="strides", dtypes=int4.DTYPES[:1],
+        kernel="int4_kernel",
+        on_gpu=lambda on: int4.check_arguments(
+            on(2, 128), FOUR_BITS._replace(words=on(1, 3, 32).short(), scales=on(1, 3).int())
+        ),
+        more=[
+            ({"x": lambda x: x[0]}, "x must be (M, 128) for this weight; got (128,)"),
+            ({"x": lambda x: x[:, 1:]}, "got (2, 127)"),
+            ({"weight": lambda w: w.words}, "what pack or quantize returns"),
+        ],
     ),
     # start
     **{
