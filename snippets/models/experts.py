@@ -356,7 +356,7 @@ def multiply(x, weight, routing: Routing, gather: bool, how=None, programs=None,
         return out.zero_()
     how = plan(rows, experts, N, size) | (how or {})
     m, n, k = how["BLOCK_M"], how["BLOCK_N"], how["BLOCK_K"]
-    tiles = min(rows, rows // m + experts) * triton.cdiv(N, n)
+    tiles = most_tiles(rows, experts, m) * triton.cdiv(N, n)
     if tiles >= 2**31:
         raise ValueError("too many")
     if K > 1 and x.stride(1) != 1:
@@ -389,6 +389,15 @@ def multiply(x, weight, routing: Routing, gather: bool, how=None, programs=None,
             INDEX=tl.int64 if far else tl.int32, PRECISION=precision(), EXPERTS=width(experts), **how,
         )  # fmt: skip
     return out
+
+
+def most_tiles(rows: int, experts: int, block: int) -> int:
+    """Return the most tiles of rows that experts can have, however the tokens choose: each may have one not full.
+
+    >>> most_tiles(16, experts=4, block=4)  # as many as 13, 1, 1 and 1 rows have
+    7
+    """
+    return max(0, (rows - min(rows, experts)) // block + min(rows, experts))
 
 
 def width(experts: int) -> int:
