@@ -19,7 +19,11 @@ from recorder.recording import Recording
 
 CHOSEN = "skewed"
 MOMENTS = [  # the class of the picture, what the bar of time says, and a sentence
-    ("tokens", "tokens", "Each token has chosen two of the four experts. A color is an expert; the number is the token’s."),
+    (
+        "tokens",
+        "tokens",
+        "Each token has chosen two of the four experts. A color is an expert; the number is the token’s.",
+    ),
     ("counted", "count", "How many rows does each expert get? They begin after those of all experts before it."),
     ("placed", "place", "Each choice has its row: expert by expert, in the order of the tokens."),
     (

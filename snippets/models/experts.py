@@ -7,9 +7,9 @@ theirs, weighted by the softmax of those logits. A *pair* is a token and one of 
 
 - :func:`route_kernel` chooses the experts, and counts how many tokens of its block go to each.
 - :func:`place_kernel` adds up the counts, and so gives each pair its row: expert by expert, in the order of tokens.
-- :func:`grouped_kernel` multiplies each row by its expert's weight. Tiles belong to one expert each, so the last tile of
-  an expert may be partly empty, but no row is added to fill it. A program finds out by itself which expert's tile it
-  has, so the host never asks how many rows there are.
+- :func:`grouped_kernel` multiplies each row by its expert's weight. Each tile belongs to one expert; the last may be
+  partly empty, but no row is added to fill it. A program finds out by itself which expert's tile it has, so the
+  host never asks how many rows there are.
 - :func:`combine_kernel` gathers each token's rows and adds them up, weighted.
 
 :func:`weight_gradient_kernel` and :func:`combine_backward_kernel` are for the backward. Nothing is added with atomics:
@@ -31,7 +31,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from snippets.fusion.swiglu import swiglu
 
 DTYPES = torch.float16, torch.bfloat16, torch.float32
-MOST_EXPERTS = 256
+MOST_EXPERTS, MOST_COLUMNS = 256, 2**23
 
 
 # --8<-- [start:route]
@@ -69,6 +69,8 @@ def route_kernel(
     # Count: how many tokens of this block go to each expert.
     taken = (key == -0x80000000) & inside
     tl.store(counts_ptr + block * EXPERTS + expert, tl.sum(taken.to(tl.int32), axis=0))
+
+
 # --8<-- [end:route]
 
 
@@ -110,6 +112,8 @@ def place_kernel(
     row = (begins + before)[None, :] + tl.cumsum(goes.to(tl.int32), axis=0) - 1
     tl.store(pairs_ptr + row, pair[:, None] + slot, mask=goes)
     tl.store(rows_ptr + pair[:, None] + slot, row, mask=goes)
+
+
 # --8<-- [end:place]
 
 
@@ -136,43 +140,34 @@ def find(tile, until, offsets_ptr, tiles_n, BLOCK_M: tl.constexpr, GROUP_M: tl.c
     first = tile // per_group * GROUP_M
     height = tl.minimum(tl.cdiv(rows, BLOCK_M) - first, GROUP_M)
     return expert, begin, rows, first + tile % per_group % height, tile % per_group // height
+
+
 # --8<-- [end:find]
 
 
 # --8<-- [start:grouped]
 @triton.jit
 def grouped_kernel(
-    x, w, out, pairs_ptr, offsets_ptr, map_ptr, stride_x, experts, K, N, MAP: tl.constexpr,
+    x, w, out_ptr, pairs_ptr, offsets_ptr, stride_x, experts, K, N,
     TOP_K: tl.constexpr, X_DESCRIBED: tl.constexpr, W_ALONG_K: tl.constexpr, K_EVEN: tl.constexpr,
-    SWAPPED: tl.constexpr, RAGGED: tl.constexpr, FLATTEN: tl.constexpr,
-    UNIT: tl.constexpr, N_UNIT: tl.constexpr, INDEX: tl.constexpr, PRECISION: tl.constexpr, EXPERTS: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
+    SWAPPED: tl.constexpr, UNIT: tl.constexpr, N_UNIT: tl.constexpr, INDEX: tl.constexpr, PRECISION: tl.constexpr,
+    EXPERTS: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
 ):  # fmt: skip
     tiles_n = tl.cdiv(N, BLOCK_N)
     until = tiles_until(offsets_ptr, experts, EXPERTS, BLOCK_M)
     tiles = tl.max(until, axis=0) * tiles_n
-    for tile in tl.range(tl.program_id(axis=0), tiles, tl.num_programs(axis=0), flatten=FLATTEN):
-        if MAP:
-            expert = tl.load(map_ptr + tile // tiles_n * 2)
-            tile -= tl.load(map_ptr + tile // tiles_n * 2 + 1) * tiles_n
-            begin = tl.load(offsets_ptr + expert)
-            rows = tl.load(offsets_ptr + expert + 1) - begin
-            per_group = GROUP_M * tiles_n
-            first = tile // per_group * GROUP_M
-            height = tl.minimum(tl.cdiv(rows, BLOCK_M) - first, GROUP_M)
-            pid_m, pid_n = first + tile % per_group % height, tile % per_group // height
-        else:
-            expert, begin, rows, pid_m, pid_n = find(tile, until, offsets_ptr, tiles_n, BLOCK_M, GROUP_M)
+    for tile in range(tl.program_id(axis=0), tiles, tl.num_programs(axis=0)):
+        expert, begin, rows, pid_m, pid_n = find(tile, until, offsets_ptr, tiles_n, BLOCK_M, GROUP_M)
         m, n = pid_m * BLOCK_M, pid_n * BLOCK_N
+        # --8<-- [start:loop]
         row, step = tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_K)
         if not X_DESCRIBED:
-            source = begin + m + row
-            if TOP_K:
-                source = tl.load(pairs_ptr + source, mask=m + row < rows, other=0) // TOP_K
-            else:
-                source = tl.where(m + row < rows, source, 0)
+            # Rows past the expert's last read row 0, and aren't stored.
+            source = tl.where(m + row < rows, begin + m + row, 0)
+            if TOP_K:  # rows of x are tokens, in their own order
+                source = tl.load(pairs_ptr + source) // TOP_K
             x_ptrs = x + (tl.multiple_of(source.to(INDEX) * stride_x, UNIT)[:, None] + step[None, :])
-        if SWAPPED:
+        if SWAPPED:  # outᵀ = wᵀ xᵀ
             acc = tl.zeros((BLOCK_N, BLOCK_M), dtype=tl.float32)
         else:
             acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
@@ -182,7 +177,8 @@ def grouped_kernel(
             elif K_EVEN:
                 x_tile = tl.load(x_ptrs + k)
             else:
-                x_tile = tl.load(x_ptrs + k, mask=(step < tl.multiple_of(K - k, UNIT))[None, :], other=0.0)
+                inside = step < tl.multiple_of(K - k, UNIT)
+                x_tile = tl.load(x_ptrs + k, mask=inside[None, :], other=0.0)
             if W_ALONG_K:
                 w_tile = w.load([expert, n, k]).reshape(BLOCK_N, BLOCK_K).T
             else:
@@ -191,20 +187,19 @@ def grouped_kernel(
                 acc = tl.dot(w_tile.T, x_tile.T, acc, input_precision=PRECISION)
             else:
                 acc = tl.dot(x_tile, w_tile, acc, input_precision=PRECISION)
+        # --8<-- [end:loop]
+        # --8<-- [start:store]
         if SWAPPED:
             acc = acc.T
-        if RAGGED:
-            halves = tl.permute(tl.reshape(acc.to(out.dtype), (BLOCK_M, 2, BLOCK_N // 2)), (0, 2, 1))
-            left, right = tl.split(halves)
-            at = 0x40000000 - rows + m
-            out.store([0x40000000, begin + rows, at, n], tl.reshape(left, (1, 1, BLOCK_M, BLOCK_N // 2)))
-            out.store([0x40000000, begin + rows, at, n + BLOCK_N // 2],
-                      tl.reshape(right, (1, 1, BLOCK_M, BLOCK_N // 2)))
-        else:
-            column = tl.arange(0, BLOCK_N)
-            inside = (row < rows - m)[:, None] & (column < tl.multiple_of(N - n, N_UNIT))[None, :]
-            first = (begin + m).to(tl.int64) * N + n
-            tl.store(out + first + (tl.multiple_of(row * N, N_UNIT)[:, None] + column[None, :]), acc, mask=inside)
+        column = tl.arange(0, BLOCK_N)
+        inside = (row < rows - m)[:, None]
+        inside &= (column < tl.multiple_of(N - n, N_UNIT))[None, :]
+        offsets = tl.multiple_of(row * N, N_UNIT)[:, None] + column[None, :]
+        first = (begin + m).to(tl.int64) * N + n
+        tl.store(out_ptr + first + offsets, acc, mask=inside)
+        # --8<-- [end:store]
+
+
 # --8<-- [end:grouped]
 
 
@@ -225,6 +220,8 @@ def combine_kernel(
         else:
             acc += y
     tl.store(out_ptr + token * N + column, acc, mask=column < N)
+
+
 # --8<-- [end:combine]
 
 
@@ -246,6 +243,8 @@ def combine_backward_kernel(
         tl.store(y_grad_ptr + row * N + column, weight * grad, mask=column < N)
         acc += grad * y
     tl.store(weight_grad_ptr + pair, tl.sum(acc, axis=0))
+
+
 # --8<-- [end:combine_backward]
 
 
@@ -281,240 +280,483 @@ def weight_gradient_kernel(
     first = (expert.to(tl.int64) * K + m) * N + n
     at = tl.multiple_of(column_m * N, UNIT)[:, None] + column_n[None, :]
     tl.store(out_ptr + first + at, acc, mask=inside_m[:, None] & inside_n[None, :])
+
+
 # --8<-- [end:weight_gradient]
 
 
 # --8<-- [start:routing]
 class Routing(NamedTuple):
-    """Where each pair goes. All on the GPU; the host knows only the shapes."""
+    """Where each pair goes. All of it is on the GPU; the host knows only the shapes."""
 
-    weights: torch.Tensor  # (tokens, top_k) float32, sums of 1
+    weights: torch.Tensor  # (tokens, top_k) float32, with sums of 1
     experts: torch.Tensor  # (tokens, top_k) int32, the one with the largest logit first
     pairs: torch.Tensor  # (tokens * top_k,) int32: of each row, its pair
     rows: torch.Tensor  # (tokens * top_k,) int32: of each pair, its row
     offsets: torch.Tensor  # (experts + 1,) int32: expert e has the rows from offsets[e] to offsets[e + 1]
-    order: torch.Tensor  # (experts,) int32: the experts with the most rows first
+    order: torch.Tensor  # (experts,) int32: the experts, the one with the most rows first
 
 
-class Route(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, logits, top_k):
-        (tokens, experts), of = logits.shape, {"device": logits.device}
-        chosen = torch.empty(tokens, top_k, dtype=torch.int32, **of)
-        weights = torch.empty(tokens, top_k, dtype=torch.float32, **of)
-        pairs, rows = torch.empty(2, tokens * top_k, dtype=torch.int32, **of)
-        width = max(2, triton.next_power_of_2(experts))
-        block = max(1, min(64, 8192 // width))
-        blocks = triton.cdiv(tokens, block)
-        counts = torch.empty(blocks, width, dtype=torch.int32, **of)
-        offsets, order = torch.empty(experts + 1, dtype=torch.int32, **of), torch.empty(experts, dtype=torch.int32, **of)
-        with torch.cuda.device_of(logits):
-            if tokens:
-                route_kernel[(blocks,)](
-                    logits, chosen, weights, counts, tokens, experts, *logits.stride(),
-                    TOP_K=top_k, SLOTS=triton.next_power_of_2(top_k), EXPERTS=width, BLOCK=block, num_warps=8,
-                )  # fmt: skip
-            place_kernel[(max(1, blocks),)](
-                chosen, counts, pairs, rows, offsets, order, tokens, experts, blocks,
-                TOP_K=top_k, EXPERTS=width, BLOCK=block, STEP=max(1, 4096 // width), num_warps=8,
-            )  # fmt: skip
-        ctx.save_for_backward(weights, chosen)
-        ctx.shape, ctx.dtype = logits.shape, logits.dtype
-        ctx.mark_non_differentiable(chosen, pairs, rows, offsets, order)
-        return weights, chosen, pairs, rows, offsets, order
-
-    @staticmethod
-    def backward(ctx, grad, *_):
-        weights, chosen = ctx.saved_tensors
-        of_chosen = weights * (grad - (weights * grad).sum(1, keepdim=True))
-        zeros = torch.zeros(ctx.shape, dtype=ctx.dtype, device=grad.device)
-        return zeros.scatter_(1, chosen.long(), of_chosen.to(ctx.dtype)), None
 # --8<-- [end:routing]
 
 
-# --8<-- [start:plan]
-def plan(rows: int, experts: int, N: int, size: int) -> dict[str, int]:
-    """Return the tile for an average expert's rows. The host knows no more, and asking the GPU would make it wait."""
-    average = rows / experts
-    block_m = 16 if average <= 16 else 32 if average <= 32 else 64 if average <= 64 else 128
-    block_n, warps, stages = {16: (64, 4, 5), 32: (128, 4, 4), 64: (128, 4, 4), 128: (256, 8, 4)}[block_m]
-    block_k = (64 if block_m > 16 else 128) * 2 // size
-    if size == 4:
-        block_m, block_n, warps, stages = min(block_m, 64), min(block_n, 64), 4, 3
-    return {"BLOCK_M": block_m, "BLOCK_N": block_n, "BLOCK_K": block_k, "GROUP_M": 8,
-            "num_warps": warps, "num_stages": stages}  # fmt: skip
-# --8<-- [end:plan]
+# --8<-- [start:launch_routing]
+def choose(logits: torch.Tensor, top_k: int) -> Routing:
+    (tokens, experts), device = logits.shape, logits.device
+    of, ints = {"device": device}, {"device": device, "dtype": torch.int32}
+    block = max(1, min(64, 8192 // width(experts)))  # tokens of a program
+    blocks = triton.cdiv(tokens, block)
+    weights = torch.empty(tokens, top_k, dtype=torch.float32, **of)
+    chosen, counts = torch.empty(tokens, top_k, **ints), torch.empty(blocks, width(experts), **ints)
+    pairs, rows = torch.empty(tokens * top_k, **ints), torch.empty(tokens * top_k, **ints)
+    offsets, order = torch.empty(experts + 1, **ints), torch.empty(experts, **ints)
+    meta = {"TOP_K": top_k, "EXPERTS": width(experts), "BLOCK": block, "num_warps": 8}
+    with torch.cuda.device_of(logits):  # Triton launches on the current device
+        if tokens:
+            route_kernel[(blocks,)](
+                logits, chosen, weights, counts, tokens, experts, *logits.stride(),
+                SLOTS=triton.next_power_of_2(top_k), **meta,
+            )  # fmt: skip
+        place_kernel[(max(1, blocks),)](
+            chosen, counts, pairs, rows, offsets, order, tokens, experts, blocks, STEP=4096 // width(experts), **meta
+        )
+    return Routing(weights, chosen, pairs, rows, offsets, order)
 
 
-# --8<-- [start:launch]
-def multiply(x, weight, routing: Routing, gather: bool, how=None, programs=None, swapped=False, ragged=None,
-             flatten=False, described=None, the_map=None) -> torch.Tensor:
-    pairs, offsets = routing.pairs, routing.offsets
-    (experts, K, N), rows, size = weight.shape, len(pairs), x.itemsize
-    out = torch.empty(rows, N, dtype=x.dtype, device=x.device)
-    if rows * N * K == 0:
-        return out.zero_()
-    how = plan(rows, experts, N, size) | (how or {})
-    m, n, k = how["BLOCK_M"], how["BLOCK_N"], how["BLOCK_K"]
-    tiles = most_tiles(rows, experts, m) * triton.cdiv(N, n)
-    if tiles >= 2**31:
-        raise ValueError("too many")
-    if K > 1 and x.stride(1) != 1:
-        x = x.contiguous()
-    stride_x = 0 if len(x) == 1 else x.stride(0)
-    unit = 16 // size
-    if (K | stride_x) % unit or x.data_ptr() % 16:
-        unit = 1
-    weight = aligned(weight)
-    along_k = weight.stride(2) != 1
-    if along_k:
-        w = TensorDescriptor.from_tensor(weight.transpose(1, 2), [1, n, k])
-    else:
-        w = TensorDescriptor.from_tensor(weight, [1, k, n])
-    far = len(x) * stride_x >= 2**31 - 2**24
-    described = (not gather and unit > 1) if described is None else described
-    if described:
-        x = TensorDescriptor(x, [len(x), K], [max(stride_x, K), 1], [m, k])
-    ragged = False if ragged is None else ragged
-    given = out
-    if ragged:
-        from triton.tools.ragged_tma import create_ragged_descriptor
-        given = create_ragged_descriptor(out, [m, n // 2])
-    with torch.cuda.device_of(out):
-        grouped_kernel[(min(tiles, programs or tiles),)](
-            x, w, given, pairs, offsets, offsets if the_map is None else the_map, stride_x, experts, K, N, the_map is not None,
-            TOP_K=len(pairs) // len(routing.experts) if gather else 0, X_DESCRIBED=described, W_ALONG_K=along_k,
-            K_EVEN=K % k == 0, SWAPPED=swapped, RAGGED=ragged, FLATTEN=flatten, UNIT=unit,
-            N_UNIT=1 if N * size % 16 else 16 // size,
-            INDEX=tl.int64 if far else tl.int32, PRECISION=precision(), EXPERTS=width(experts), **how,
-        )  # fmt: skip
-    return out
-
-
-def most_tiles(rows: int, experts: int, block: int) -> int:
-    """Return the most tiles of rows that experts can have, however the tokens choose: each may have one not full.
-
-    >>> most_tiles(16, experts=4, block=4)  # as many as 13, 1, 1 and 1 rows have
-    7
-    """
-    return max(0, (rows - min(rows, experts)) // block + min(rows, experts))
+# --8<-- [end:launch_routing]
 
 
 def width(experts: int) -> int:
     return max(2, triton.next_power_of_2(experts))
 
 
-def precision() -> str:
-    return "ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32"
+# --8<-- [start:plan]
+class Plan(NamedTuple):
+    """How to divide a grouped product among programs."""
+
+    block_m: int
+    block_n: int
+    block_k: int
+    num_warps: int
+    num_stages: int
+    swapped: bool = False  # compute the transpose, so that few rows become columns
 
 
-def aligned(weight: torch.Tensor) -> torch.Tensor:
-    """Return the weight, or a copy of it whose rows begin at multiples of 16 bytes, as a descriptor demands."""
-    experts, K, N = weight.shape
-    unit = 16 // weight.itemsize
-    of_expert, of_k, of_n = weight.stride()
-    inner, outer = (of_n, of_k) if of_n == 1 else (of_k, of_n)
-    length = N if of_n == 1 else K
-    if inner == 1 and outer >= length and of_expert >= outer and (of_expert | outer) % unit == 0 and weight.data_ptr() % 16 == 0:
-        return weight
-    more = -N % unit
-    copy = torch.empty(experts, K, N + more, dtype=weight.dtype, device=weight.device)[:, :, :N]
-    return copy.copy_(weight)
+def plan(rows: int, experts: int, size: int, by_hand: bool = False) -> Plan:
+    """Choose the tile by how many rows an expert has on average.
+
+    The host knows no more, and asking the GPU would make it wait.
+
+    >>> plan(32768, 8, size=2).block_m, plan(32, 8, size=2).block_m
+    (128, 16)
+    """
+    average = rows // experts
+    if by_hand:  # float32 without matrix units
+        return Plan(32, 64, 16, 4, 3)
+    if average <= 16:
+        return Plan(16, 64, 256 // size, 4, 5, swapped=size == 2)
+    if size == 4:
+        return Plan(64, 64, 32, 4, 3)
+    if average <= 64:
+        return Plan(64, 128, 64, 4, 4)
+    return Plan(128, 256, 64, 8, 3)
 
 
-def weight_gradient(x, grad, routing: Routing, gather: bool, experts: int) -> torch.Tensor:
-    (K, N), size = (x.shape[1], grad.shape[1]), x.itemsize
-    out = torch.empty(experts, K, N, dtype=x.dtype, device=x.device)
-    if len(grad) * out.numel() == 0:
+def most_tiles(rows: int, experts: int, block: int) -> int:
+    """Return the most tiles of rows that experts can have, however the tokens choose.
+
+    >>> most_tiles(16, experts=4, block=4)  # as many as 13, 1, 1 and 1 rows have
+    7
+    """
+    some = min(rows, experts)  # experts with rows; each may have a tile with one row
+    return some + (rows - some) // block
+
+
+# --8<-- [end:plan]
+
+
+# --8<-- [start:launch]
+def multiply(x: torch.Tensor, weight: torch.Tensor, routing: Routing, gather: bool) -> torch.Tensor:
+    """Multiply each row by its expert's weight. With ``gather``, ``x`` has a row for each token."""
+    (experts, K, N), rows, size = weight.shape, len(routing.pairs), x.itemsize
+    out = torch.empty(rows, N, dtype=x.dtype, device=x.device)
+    if not out.numel() or not K:
         return out.zero_()
-    x, grad = (each if each.stride(1) == 1 else each.contiguous() for each in (x, grad))
-    unit = 16 // size
-    if (K | N | x.stride(0) | grad.stride(0)) % unit or (x.data_ptr() | grad.data_ptr()) % 16:
-        unit = 1
-    far = max(len(x) * x.stride(0), len(grad) * grad.stride(0)) >= 2**31 - 2**24
-    block_m, block_n, block_k, warps = (128, 128, 64, 8) if size == 2 else (64, 64, 32, 4)
-    tiles = experts * triton.cdiv(K, block_m) * triton.cdiv(N, block_n)
-    with torch.cuda.device_of(out):
-        weight_gradient_kernel[(tiles,)](
-            x, grad, out, routing.pairs, routing.offsets, routing.order, x.stride(0), grad.stride(0), K, N,
-            TOP_K=routing.experts.shape[1] if gather else 0, UNIT=unit, INDEX=tl.int64 if far else tl.int32,
-            PRECISION=precision(), BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k, GROUP_M=8,
-            num_warps=warps, num_stages=3,
+    if x.stride(1) != 1 and K > 1:
+        x = x.contiguous()
+    stride_x = 0 if len(x) == 1 else x.stride(0)  # a single row's stride means nothing
+    unit = 16 // size if (K | stride_x) * size % 16 == 0 and x.data_ptr() % 16 == 0 else 1
+    described = not gather and unit > 1 and (stride_x >= K or len(x) == 1)
+    weight, along_k = as_described(weight)
+    found = plan(rows, experts, size, size == 4 and precision() == "ieee")
+    block = [1, found.block_n, found.block_k] if along_k else [1, found.block_k, found.block_n]
+    tiles = most_tiles(rows, experts, found.block_m) * triton.cdiv(N, found.block_n)
+    with torch.cuda.device_of(x):
+        grouped_kernel[(tiles,)](
+            TensorDescriptor(x, [len(x), K], [max(stride_x, K), 1], [found.block_m, found.block_k]) if described else x,
+            TensorDescriptor(weight, weight.shape, weight.stride(), block),
+            out, routing.pairs, routing.offsets, stride_x, experts, K, N,
+            TOP_K=routing.experts.shape[1] if gather else 0, X_DESCRIBED=described, W_ALONG_K=along_k,
+            K_EVEN=K % found.block_k == 0, SWAPPED=found.swapped, UNIT=unit,
+            N_UNIT=16 // size if N * size % 16 == 0 else 1, INDEX=index(x), PRECISION=precision(),
+            EXPERTS=width(experts), BLOCK_M=found.block_m, BLOCK_N=found.block_n, BLOCK_K=found.block_k, GROUP_M=8,
+            num_warps=found.num_warps, num_stages=found.num_stages,
         )  # fmt: skip
     return out
 
 
-def add_up(y, routing: Routing, weighted: bool) -> torch.Tensor:
+def as_described(weight: torch.Tensor) -> tuple[torch.Tensor, bool]:
+    """Return the weight as a tensor descriptor can have it, and whether its last axis is K.
+
+    Rows must begin at multiples of 16 bytes, and their elements be neighbors. A weight that isn't so is copied.
+    """
+    along_k = weight.stride(2) != 1 and weight.stride(1) == 1
+    turned = weight.transpose(1, 2) if along_k else weight
+    unit = 16 // weight.itemsize
+    of_expert, of_row, of_column = turned.stride()
+    far = of_row >= turned.shape[2] and of_expert >= of_row
+    if of_column == 1 and far and (of_expert | of_row) % unit == 0 and weight.data_ptr() % 16 == 0:
+        return turned, along_k
+    experts, K, N = weight.shape
+    copy = torch.empty(experts, K, N + -N % unit, dtype=weight.dtype, device=weight.device)[:, :, :N]
+    return copy.copy_(weight), False
+
+
+def weight_gradient(x, grad, routing: Routing, gather: bool) -> torch.Tensor:
+    """Return xᵀ grad of each expert's rows, ``(experts, K, N)``."""
+    (K, N), size, experts = (x.shape[1], grad.shape[1]), x.itemsize, len(routing.order)
+    out = torch.empty(experts, K, N, dtype=x.dtype, device=x.device)
+    if not len(grad) or not out.numel():
+        return out.zero_()
+    x, grad = as_rows(x), as_rows(grad)
+    strides = x.stride(0), grad.stride(0)
+    wide = (K | N | strides[0] | strides[1]) * size % 16 == 0 and (x.data_ptr() | grad.data_ptr()) % 16 == 0
+    block_m, block_n, block_k, warps = (128, 128, 64, 8) if size == 2 else (64, 64, 16, 4)
+    tiles = experts * triton.cdiv(K, block_m) * triton.cdiv(N, block_n)
+    with torch.cuda.device_of(x):
+        weight_gradient_kernel[(tiles,)](
+            x, grad, out, routing.pairs, routing.offsets, routing.order, *strides, K, N,
+            TOP_K=routing.experts.shape[1] if gather else 0, UNIT=16 // size if wide else 1,
+            INDEX=tl.int64 if tl.int64 in (index(x), index(grad)) else tl.int32, PRECISION=precision(),
+            BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k, GROUP_M=8, num_warps=warps, num_stages=3,
+        )  # fmt: skip
+    return out
+
+
+def add_up(y: torch.Tensor, routing: Routing, weighted: bool) -> torch.Tensor:
+    """Add up the rows of each token, multiplied by their weights or not."""
     (tokens, top_k), N = routing.experts.shape, y.shape[1]
     out = torch.empty(tokens, N, dtype=y.dtype, device=y.device)
-    if tokens * N:
-        block = min(2048, triton.next_power_of_2(N))
-        y = y if y.stride(1) == 1 else y.contiguous()
+    if out.numel():
+        y, block = as_rows(y), min(2048, triton.next_power_of_2(N))
         with torch.cuda.device_of(y):
             combine_kernel[(tokens, triton.cdiv(N, block))](
-                y, routing.rows, routing.weights, out, N, y.stride(0), WEIGHTED=weighted, TOP_K=top_k, BLOCK=block,
-            )  # fmt: skip
+                y, routing.rows, routing.weights, out, N, y.stride(0), WEIGHTED=weighted, TOP_K=top_k, BLOCK=block
+            )
     return out
+
+
+def as_rows(x: torch.Tensor) -> torch.Tensor:
+    return x if x.stride(1) == 1 else x.contiguous()
+
+
+def index(x: torch.Tensor):
+    """Return 64 bits if 32 don't suffice for an offset."""
+    return tl.int64 if len(x) * x.stride(0) >= 2**31 - 2**24 else tl.int32
+
+
+def precision() -> str:
+    return "ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32"
+
+
 # --8<-- [end:launch]
 
 
 # --8<-- [start:functions]
+class Route(torch.autograd.Function):
+    @staticmethod
+    def forward(logits, top_k):
+        return tuple(choose(logits, top_k))
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        weights, chosen, *others = output
+        ctx.shape, ctx.dtype = inputs[0].shape, inputs[0].dtype
+        ctx.save_for_backward(weights, chosen)
+        ctx.mark_non_differentiable(chosen, *others)
+
+    @staticmethod
+    def backward(ctx, grad, *_):
+        refuse_second_gradient()
+        weights, chosen = ctx.saved_tensors
+        # Of a softmax, and 0 for the experts that aren't chosen.
+        of_chosen = weights * (grad - (weights * grad).sum(dim=1, keepdim=True))
+        zeros = torch.zeros(ctx.shape, dtype=ctx.dtype, device=grad.device)
+        return zeros.scatter_(1, chosen.long(), of_chosen.to(ctx.dtype)), None
+
+
 class Grouped(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, x, weight, gather, *routing):
-        ctx.save_for_backward(x, weight, *routing)
-        ctx.gather = gather
+    def forward(x, weight, gather, *routing):
         return multiply(x, weight, Routing(*routing), gather)
 
     @staticmethod
+    def setup_context(ctx, inputs, output):
+        x, weight, ctx.gather, *routing = inputs
+        ctx.save_for_backward(x, weight, *routing)
+
+    @staticmethod
     def backward(ctx, grad):
+        refuse_second_gradient()
         x, weight, *routing = ctx.saved_tensors
         routing, of_x, of_weight = Routing(*routing), None, None
         if ctx.needs_input_grad[0]:
             of_x = multiply(grad, weight.transpose(1, 2), routing, gather=False)
-            of_x = add_up(of_x, routing, weighted=False) if ctx.gather else of_x
+            if ctx.gather:
+                of_x = add_up(of_x, routing, weighted=False)
         if ctx.needs_input_grad[1]:
-            of_weight = weight_gradient(x, grad, routing, ctx.gather, len(weight))
+            of_weight = weight_gradient(x, grad, routing, ctx.gather)
         return of_x, of_weight, None, *[None] * len(routing)
 
 
 class Combine(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, y, *routing):
-        ctx.save_for_backward(y, *routing)
+    def forward(y, *routing):
         return add_up(y, Routing(*routing), weighted=True)
 
     @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
     def backward(ctx, grad):
+        refuse_second_gradient()
         y, *routing = ctx.saved_tensors
         routing, N = Routing(*routing), y.shape[1]
-        of_y, of_weights = torch.empty_like(y), torch.zeros_like(routing.weights)
-        if y.numel():
-            grad = grad if grad.stride(1) == 1 else grad.contiguous()
+        of_y = torch.empty(y.shape, dtype=y.dtype, device=y.device)
+        of_weights = torch.empty_like(routing.weights)
+        grad, y = as_rows(grad), as_rows(y)
+        if len(y):
             with torch.cuda.device_of(y):
                 combine_backward_kernel[(len(y),)](
                     grad, y, routing.pairs, routing.weights, of_y, of_weights, N, grad.stride(0), y.stride(0),
-                    TOP_K=routing.experts.shape[1], BLOCK=min(2048, triton.next_power_of_2(N)),
+                    TOP_K=routing.experts.shape[1], BLOCK=min(2048, triton.next_power_of_2(max(N, 1))),
                 )  # fmt: skip
         return of_y, of_weights, *[None] * (len(routing) - 1)
+
+
+def refuse_second_gradient() -> None:
+    if torch.is_grad_enabled():  # as under create_graph=True
+        raise RuntimeError(
+            "the functions of experts.py have no gradient of their gradient, so they refuse create_graph=True, and"
+            " torch.func.grad and vjp, which always ask for it; use torch.autograd.grad"
+        )
+
+
 # --8<-- [end:functions]
 
 
 # --8<-- [start:host]
-def route(logits, top_k: int) -> Routing:
+@torch.compiler.disable  # torch.compile calls it as it is
+def route(logits: torch.Tensor, top_k: int) -> Routing:
+    """Choose each token's experts, and give each pair of a token and an expert its row.
+
+    Args:
+        logits: ``(tokens, experts)``, one of ``DTYPES``, with any strides; on a GPU, or in the interpreter on the CPU.
+            At most 256 experts. NaN counts as the largest; of equal ones, the first expert is chosen.
+        top_k: How many experts each token goes to, from 1 to the number of experts.
+
+    Returns:
+        A :class:`Routing`. Its weights, the softmax of the chosen logits, have a gradient.
+
+    Raises:
+        ValueError: If an argument is something the kernels can't serve.
+
+    >>> route(torch.tensor([[0.0, 2.0, 1.0], [5.0, 0.0, 4.0]]), top_k=2).experts
+    tensor([[1, 2],
+            [0, 2]], dtype=torch.int32)
+    """
+    check_tensors(2, logits=logits)
+    experts = logits.shape[1]
+    if experts > MOST_EXPERTS:
+        raise ValueError(f"logits has {experts} experts; at most {MOST_EXPERTS} are served")
+    if not isinstance(top_k, int) or not 1 <= top_k <= experts:
+        raise ValueError(f"top_k must be an int from 1 to the {experts} experts of logits; got {top_k!r}")
+    if len(logits) * top_k >= 2**31:
+        raise ValueError(f"{len(logits)} tokens * top_k = {top_k} must be below 2**31; route fewer tokens at a time")
     return Routing(*Route.apply(logits, top_k))
 
 
-def grouped_matmul(x, weight, routing: Routing, *, gather: bool = False):
-    return Grouped.apply(x, weight, gather, *routing)
+@torch.compiler.disable
+def grouped_matmul(x: torch.Tensor, weight: torch.Tensor, routing: Routing, *, gather: bool = False) -> torch.Tensor:
+    """Multiply each row by its expert's weight, all experts in one launch; sums are in float32.
+
+    Args:
+        x: ``(rows, K)`` in the order of ``routing``, or with ``gather`` the tokens, ``(tokens, K)``, in their own. One
+            of ``DTYPES``, with any strides; copied first if its rows aren't contiguous. float32 is multiplied as TF32
+            if ``torch.set_float32_matmul_precision`` allows that.
+        weight: ``(experts, K, N)``, of the dtype and the device of ``x``. Copied first unless K or N is contiguous, and
+            its rows begin at multiples of 16 bytes.
+        routing: From :func:`route`.
+        gather: Whether ``x`` has a row for each token.
+
+    Returns:
+        ``(rows, N)`` in the order of ``routing``, contiguous. Both tensors have gradients. All runs give the same bits.
+
+    Raises:
+        ValueError: If an argument is something the kernels can't serve.
+        RuntimeError: In the backward, under ``create_graph=True``: there is no gradient of the gradient.
+
+    >>> routing = route(torch.tensor([[0.0, 1.0], [1.0, 0.0]]), top_k=1)  # token 0 to expert 1, token 1 to expert 0
+    >>> weight = torch.tensor([[[10.0]], [[100.0]]])
+    >>> grouped_matmul(torch.tensor([[1.0], [2.0]]), weight, routing, gather=True)
+    tensor([[ 20.],
+            [100.]])
+    """
+    check_tensors(2, x=x)
+    check_tensors(3, weight=weight)
+    check_alike("x", x, "weight", weight)
+    (tokens, top_k), experts = routing.experts.shape, len(routing.order)
+    rows = tokens if gather else tokens * top_k
+    if len(x) != rows or len(weight) != experts or x.shape[1] != weight.shape[1]:
+        raise ValueError(
+            f"x must be ({rows}, K) and weight ({experts}, K, N) for this routing with gather={gather}; "
+            f"got {tuple(x.shape)} and {tuple(weight.shape)}"
+        )
+    if max(weight.shape[1:]) > MOST_COLUMNS:
+        raise ValueError(f"K and N of weight must be {MOST_COLUMNS} at most; got {tuple(weight.shape)}")
+    return Grouped.apply(x, weight, bool(gather), *routing)
 
 
-def combine(y, routing: Routing):
+@torch.compiler.disable
+def combine(y: torch.Tensor, routing: Routing) -> torch.Tensor:
+    """Add up the rows of each token, multiplied by their weights.
+
+    Args:
+        y: ``(rows, N)`` in the order of ``routing``, one of ``DTYPES``, with any strides; copied first if its rows
+            aren't contiguous.
+        routing: From :func:`route`.
+
+    Returns:
+        ``(tokens, N)``, contiguous, of the dtype of ``y``. ``y`` and the weights have gradients.
+
+    Raises:
+        ValueError, RuntimeError: As :func:`grouped_matmul`.
+
+    >>> routing = route(torch.zeros(1, 2), top_k=2)  # both weights are 0.5
+    >>> combine(torch.tensor([[1.0], [3.0]]), routing)
+    tensor([[2.]])
+    """
+    check_tensors(2, y=y)
+    rows = len(routing.pairs)
+    if len(y) != rows or y.shape[1] > MOST_COLUMNS:
+        raise ValueError(f"y must be ({rows}, N) for this routing, N {MOST_COLUMNS} at most; got {tuple(y.shape)}")
+    if y.device != routing.weights.device:
+        raise ValueError(f"y is on {y.device}, and the routing on {routing.weights.device}; move one of them")
     return Combine.apply(y, *routing)
 
 
-def experts(x, logits, w_in, w_out, top_k: int):
+def experts(x: torch.Tensor, logits: torch.Tensor, w_in: torch.Tensor, w_out: torch.Tensor, top_k: int) -> torch.Tensor:
+    """Return a layer of experts: ``combine(swiglu(x @ w_in) @ w_out)``, of each token's experts.
+
+    Args:
+        x: ``(tokens, hidden)``.
+        logits: ``(tokens, experts)``, as from ``router(x)``.
+        w_in: ``(experts, hidden, 2 * inner)``, the gate in the first half of the columns, up in the second.
+        w_out: ``(experts, inner, hidden)``.
+        top_k: As of :func:`route`.
+
+    Returns:
+        ``(tokens, hidden)``. All four tensors have gradients.
+
+    Raises:
+        ValueError, RuntimeError: As :func:`route` and :func:`grouped_matmul`.
+
+    >>> experts(torch.ones(3, 4), torch.zeros(3, 2), torch.ones(2, 4, 2), torch.ones(2, 1, 4), top_k=1)[0]
+    tensor([15.7122, 15.7122, 15.7122, 15.7122])
+    """
     routing = route(logits, top_k)
-    gate, up = grouped_matmul(x, w_in, routing, gather=True).chunk(2, dim=1)
-    return combine(grouped_matmul(swiglu(gate, up), w_out, routing), routing)
+    hidden = swiglu(grouped_matmul(x, w_in, routing, gather=True))
+    return combine(grouped_matmul(hidden, w_out, routing), routing)
+
+
 # --8<-- [end:host]
+
+
+# --8<-- [start:check]
+def check_tensors(axes: int, **tensors: torch.Tensor) -> None:
+    """Raise ``ValueError`` for a tensor that the kernels would get wrong, or can't serve at all."""
+    for name, x in tensors.items():
+        if x.ndim != axes:
+            raise ValueError(f"{name} must have {axes} axes; got the shape {tuple(x.shape)}")
+        if x.layout != torch.strided:
+            raise ValueError(f"{name} is {x.layout}; pass {name}.to_dense()")
+        if x.is_neg():  # its memory doesn't have the sign applied yet
+            raise ValueError(f"{name} is negated lazily; pass {name}.resolve_neg()")
+        if x.dtype not in DTYPES:
+            raise ValueError(f"dtype {x.dtype} is not supported; use one of {', '.join(map(str, DTYPES))}")
+        interpreted = not isinstance(grouped_kernel, triton.JITFunction)
+        if x.device.type != ("cpu" if interpreted else "cuda"):  # "cuda" is also torch's name for AMD's GPUs
+            raise ValueError(
+                f"{name} is on {x.device}; kernels run on {'the CPU, interpreted' if interpreted else 'a GPU'}"
+            )
+        if interpreted and x.dtype == torch.bfloat16:
+            raise ValueError("Triton's interpreter multiplies bfloat16 wrongly (seen in 3.6 to 3.9); use float32 there")
+
+
+def check_alike(name: str, x: torch.Tensor, other: str, y: torch.Tensor) -> None:
+    if x.dtype != y.dtype or x.device != y.device:
+        raise ValueError(
+            f"{name} and {other} must be of one dtype and on one device; got {x.dtype} on {x.device} and {y.dtype} on"
+            f" {y.device}"
+        )
+
+
+# --8<-- [end:check]
+
+
+def in_torch(x, logits, w_in, w_out, top_k):
+    """Compute the same by torch, expert by expert: :func:`experts`, but each expert makes the host wait."""
+    top = logits.topk(top_k, dim=1)
+    weights, out = torch.softmax(top.values.to(torch.float32), dim=1), torch.zeros_like(x)
+    for expert in range(len(w_in)):
+        token, slot = (top.indices == expert).nonzero(as_tuple=True)
+        gate, up = (x[token] @ w_in[expert]).chunk(2, dim=1)
+        y = (torch.nn.functional.silu(gate) * up) @ w_out[expert]
+        out = out.index_add(0, token, (y * weights[token, slot, None]).to(x.dtype))
+    return out
+
+
+# --8<-- [start:main]
+def main():
+    device = "cuda" if isinstance(grouped_kernel, triton.JITFunction) else "cpu"
+    if device == "cuda" and not torch.cuda.is_available():
+        raise SystemExit("no GPU found; set TRITON_INTERPRET=1 to run this in Triton's interpreter, on the CPU")
+    random = torch.Generator().manual_seed(0)
+    new = lambda *shape, scale=1.0: (scale * torch.randn(shape, generator=random)).to(device).requires_grad_()
+
+    print("## a routing")
+    routing = route(new(6, 4), top_k=2)
+    print("experts of each token:", *("".join(map(str, pair)) for pair in routing.experts.tolist()))
+    print("offsets:", *routing.offsets.tolist())
+
+    print("## as torch, expert by expert")
+    torch.set_float32_matmul_precision("highest")
+    for tokens, count, top_k in ((50, 8, 2), (20, 32, 8), (1, 4, 1)):
+        given = new(tokens, 24), new(tokens, count), new(count, 24, 80, scale=0.2), new(count, 40, 24, scale=0.2)
+        found, wanted = experts(*given, top_k), in_torch(*given, top_k)
+        of = torch.randn(found.shape, generator=random).to(device)
+        pairs = zip(
+            (found, *torch.autograd.grad(found, given, of)), (wanted, *torch.autograd.grad(wanted, given, of)),
+            strict=True,
+        )  # fmt: skip
+        right = [torch.allclose(a, b, rtol=1e-3, atol=1e-4) for a, b in pairs]
+        named = zip(("result", "x", "logits", "w_in", "w_out"), right, strict=True)
+        print(f"{tokens} tokens, {top_k} of {count}:", *(name if fine else f"{name} WRONG" for name, fine in named))
+
+
+# --8<-- [end:main]
+
+
+if __name__ == "__main__":
+    main()

@@ -6,6 +6,8 @@ The kernels are those of ``experts.py``. A kernel of this file only says which t
 Run it on a GPU with ``python experts_steps.py``, or with ``TRITON_INTERPRET=1`` in the interpreter.
 """
 
+import itertools
+
 import torch
 import triton
 import triton.language as tl
@@ -31,12 +33,12 @@ def toy_kernel(
     pid = tl.program_id(axis=0)
     until = tiles_until(offsets_ptr, experts, EXPERTS, BLOCK_M)
     if pid < tl.max(until, axis=0) * tiles_n:
-        expert, begin, rows, pid_m, pid_n = find(
-            pid, until, offsets_ptr, tiles_n, BLOCK_M, GROUP_M=8
-        )
+        expert, begin, rows, pid_m, _ = find(pid, until, offsets_ptr, tiles_n, BLOCK_M, GROUP_M=8)
         tl.store(found_ptr + 3 * pid, expert)
         tl.store(found_ptr + 3 * pid + 1, begin + pid_m * BLOCK_M)
         tl.store(found_ptr + 3 * pid + 2, tl.minimum(rows - pid_m * BLOCK_M, BLOCK_M))
+
+
 # --8<-- [end:kernel]
 
 
@@ -66,7 +68,7 @@ def main():
         routing = experts.route(logits_of(chosen).to(device), TOP_K)
         print("experts:", shown("".join(map(str, pair)) for pair in routing.experts.tolist()))
         offsets = routing.offsets.tolist()
-        print("counts:", shown(end - begin for begin, end in zip(offsets, offsets[1:], strict=False)))
+        print("counts:", shown(end - begin for begin, end in itertools.pairwise(offsets)))
         print("offsets:", shown(offsets))
         print("row of each pair:", shown(routing.rows.tolist()))
         print("token of each row:", shown(pair // TOP_K for pair in routing.pairs.tolist()))

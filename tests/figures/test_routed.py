@@ -32,9 +32,7 @@ def test_each_square_lies_in_the_tile_of_its_program(open_page, name):
     squares = page.locator(".routed:visible i").evaluate_all(PLACES)
     tiles = page.locator(".routed:visible .routed__tile").evaluate_all(PLACES)
     assert len(squares) == 16 and len(tiles) == len(RUN[name].tiles)
-    held = [
-        sum(left < x < right and abs(y - top) < 6 for x, y, *_ in squares) for _, top, left, right in tiles
-    ]
+    held = [sum(left < x < right and abs(y - top) < 6 for x, y, *_ in squares) for _, top, left, right in tiles]
     assert held == [last - first + 1 for _, _, first, last in RUN[name].tiles]
 
 
