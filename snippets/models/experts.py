@@ -21,11 +21,13 @@ FLOPs of a grouped product: 2 * tokens * top_k * K * N.
 Run it on a GPU with ``python experts.py``, or with ``TRITON_INTERPRET=1`` in Triton's interpreter.
 """
 
+import functools
 from typing import NamedTuple
 
 import torch
 import triton
 import triton.language as tl
+from triton.tools.ragged_tma import create_ragged_descriptor, load_ragged
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from snippets.fusion.swiglu import swiglu
@@ -150,13 +152,14 @@ def find(tile, until, offsets_ptr, tiles_n, BLOCK_M: tl.constexpr, GROUP_M: tl.c
 def grouped_kernel(
     x, w, out_ptr, pairs_ptr, offsets_ptr, stride_x, experts, K, N,
     TOP_K: tl.constexpr, X_DESCRIBED: tl.constexpr, W_ALONG_K: tl.constexpr, K_EVEN: tl.constexpr,
-    SWAPPED: tl.constexpr, UNIT: tl.constexpr, N_UNIT: tl.constexpr, INDEX: tl.constexpr, PRECISION: tl.constexpr,
-    EXPERTS: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
+    SWAPPED: tl.constexpr, FLATTEN: tl.constexpr, UNIT: tl.constexpr, N_UNIT: tl.constexpr, INDEX: tl.constexpr,
+    PRECISION: tl.constexpr, EXPERTS: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
 ):  # fmt: skip
     tiles_n = tl.cdiv(N, BLOCK_N)
     until = tiles_until(offsets_ptr, experts, EXPERTS, BLOCK_M)
     tiles = tl.max(until, axis=0) * tiles_n
-    for tile in range(tl.program_id(axis=0), tiles, tl.num_programs(axis=0)):
+    for tile in tl.range(tl.program_id(axis=0), tiles, tl.num_programs(axis=0), flatten=FLATTEN):
         expert, begin, rows, pid_m, pid_n = find(tile, until, offsets_ptr, tiles_n, BLOCK_M, GROUP_M)
         m, n = pid_m * BLOCK_M, pid_n * BLOCK_N
         # --8<-- [start:loop]
@@ -251,8 +254,9 @@ def combine_backward_kernel(
 # --8<-- [start:weight_gradient]
 @triton.jit
 def weight_gradient_kernel(
-    x_ptr, grad_ptr, out_ptr, pairs_ptr, offsets_ptr, order_ptr, stride_x, stride_grad, K, N,
-    TOP_K: tl.constexpr, UNIT: tl.constexpr, INDEX: tl.constexpr, PRECISION: tl.constexpr,
+    x, grad, out_ptr, pairs_ptr, offsets_ptr, order_ptr, stride_x, stride_grad, K, N,
+    TOP_K: tl.constexpr, X_DESCRIBED: tl.constexpr, GRAD_DESCRIBED: tl.constexpr, UNIT: tl.constexpr,
+    INDEX: tl.constexpr, PRECISION: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
 ):  # fmt: skip
     """An expert's gradient is xᵀ grad, of its rows alone: here the sums are along the rows, and they are ragged."""
@@ -265,21 +269,28 @@ def weight_gradient_kernel(
     begin = tl.load(offsets_ptr + expert)
     rows = tl.load(offsets_ptr + expert + 1) - begin
     row, column_m, column_n = tl.arange(0, BLOCK_K), tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N)
-    inside_m, inside_n = column_m < tl.multiple_of(K - m, UNIT), column_n < tl.multiple_of(N - n, UNIT)
+    left_m, left_n = tl.multiple_of(K - m, UNIT), tl.multiple_of(N - n, UNIT)
     acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
     for first in range(0, rows, BLOCK_K):
-        inside = first + row < rows
-        source = begin + first + row
-        grad_at = tl.multiple_of(source.to(INDEX) * stride_grad, UNIT)[:, None] + column_n[None, :]
-        if TOP_K:
-            source = tl.load(pairs_ptr + source, mask=inside, other=0) // TOP_K
-        x_at = tl.multiple_of(source.to(INDEX) * stride_x, UNIT)[:, None] + column_m[None, :]
-        x = tl.load(x_ptr + m + x_at, mask=inside[:, None] & inside_m[None, :], other=0.0)
-        grad = tl.load(grad_ptr + n + grad_at, mask=inside[:, None] & inside_n[None, :], other=0.0)
-        acc = tl.dot(x.T, grad, acc, input_precision=PRECISION)
+        # Past the expert's last row both must be zeros, for 0 * NaN is NaN.
+        inside = (first + row < rows)[:, None]
+        if X_DESCRIBED:
+            x_tile = load_ragged(x, begin, rows, [first, m])
+        else:
+            source = begin + first + row
+            if TOP_K:
+                source = tl.load(pairs_ptr + source, mask=first + row < rows, other=0) // TOP_K
+            x_at = tl.multiple_of(source.to(INDEX) * stride_x, UNIT)[:, None] + column_m[None, :]
+            x_tile = tl.load(x + m + x_at, mask=inside & (column_m < left_m)[None, :], other=0.0)
+        if GRAD_DESCRIBED:
+            grad_tile = load_ragged(grad, begin, rows, [first, n])
+        else:
+            grad_at = tl.multiple_of((begin + first + row).to(INDEX) * stride_grad, UNIT)[:, None] + column_n[None, :]
+            grad_tile = tl.load(grad + n + grad_at, mask=inside & (column_n < left_n)[None, :], other=0.0)
+        acc = tl.dot(x_tile.T, grad_tile, acc, input_precision=PRECISION)
     first = (expert.to(tl.int64) * K + m) * N + n
     at = tl.multiple_of(column_m * N, UNIT)[:, None] + column_n[None, :]
-    tl.store(out_ptr + first + at, acc, mask=inside_m[:, None] & inside_n[None, :])
+    tl.store(out_ptr + first + at, acc, mask=(column_m < left_m)[:, None] & (column_n < left_n)[None, :])
 
 
 # --8<-- [end:weight_gradient]
@@ -302,24 +313,26 @@ class Routing(NamedTuple):
 
 # --8<-- [start:launch_routing]
 def choose(logits: torch.Tensor, top_k: int) -> Routing:
-    (tokens, experts), device = logits.shape, logits.device
-    of, ints = {"device": device}, {"device": device, "dtype": torch.int32}
-    block = max(1, min(64, 8192 // width(experts)))  # tokens of a program
+    (tokens, experts), lanes = logits.shape, width(logits.shape[1])
+    # Tokens of a program: few enough for 128 programs, and at most so many that a tile fits into registers.
+    block = min(64, max(1, 8192 // lanes), triton.next_power_of_2(max(1, -(-tokens // 128))))
     blocks = triton.cdiv(tokens, block)
-    weights = torch.empty(tokens, top_k, dtype=torch.float32, **of)
-    chosen, counts = torch.empty(tokens, top_k, **ints), torch.empty(blocks, width(experts), **ints)
-    pairs, rows = torch.empty(tokens * top_k, **ints), torch.empty(tokens * top_k, **ints)
-    offsets, order = torch.empty(experts + 1, **ints), torch.empty(experts, **ints)
-    meta = {"TOP_K": top_k, "EXPERTS": width(experts), "BLOCK": block, "num_warps": 8}
+    ints = lambda *shape: torch.empty(shape, dtype=torch.int32, device=logits.device)
+    weights = torch.empty(tokens, top_k, dtype=torch.float32, device=logits.device)
+    chosen, pairs, rows = ints(tokens, top_k), ints(tokens * top_k), ints(tokens * top_k)
+    offsets, order, counts = ints(experts + 1), ints(experts), ints(blocks, lanes)
+    meta = {"TOP_K": top_k, "EXPERTS": lanes, "BLOCK": block}
+    warps = max(1, min(8, block * lanes // 1024))
     with torch.cuda.device_of(logits):  # Triton launches on the current device
         if tokens:
             route_kernel[(blocks,)](
                 logits, chosen, weights, counts, tokens, experts, *logits.stride(),
-                SLOTS=triton.next_power_of_2(top_k), **meta,
+                SLOTS=triton.next_power_of_2(top_k), num_warps=2 * warps, **meta,
             )  # fmt: skip
         place_kernel[(max(1, blocks),)](
-            chosen, counts, pairs, rows, offsets, order, tokens, experts, blocks, STEP=4096 // width(experts), **meta
-        )
+            chosen, counts, pairs, rows, offsets, order, tokens, experts, blocks,
+            STEP=max(1, 1024 * warps // lanes), num_warps=warps, **meta,
+        )  # fmt: skip
     return Routing(weights, chosen, pairs, rows, offsets, order)
 
 
@@ -354,7 +367,7 @@ def plan(rows: int, experts: int, size: int, by_hand: bool = False) -> Plan:
     if by_hand:  # float32 without matrix units
         return Plan(32, 64, 16, 4, 3)
     if average <= 16:
-        return Plan(16, 64, 256 // size, 4, 5, swapped=size == 2)
+        return Plan(16, 128, 256 // size, 4, 4, swapped=size == 2)
     if size == 4:
         return Plan(64, 64, 32, 4, 3)
     if average <= 64:
@@ -391,16 +404,20 @@ def multiply(x: torch.Tensor, weight: torch.Tensor, routing: Routing, gather: bo
     found = plan(rows, experts, size, size == 4 and precision() == "ieee")
     block = [1, found.block_n, found.block_k] if along_k else [1, found.block_k, found.block_n]
     tiles = most_tiles(rows, experts, found.block_m) * triton.cdiv(N, found.block_n)
+    # Where tiles are large and descriptors do the loading, a program that takes many tiles loads the next while it
+    # stores one. Otherwise there is a program for each tile that there could be; those without one end at once.
+    persistent = described and found.num_warps == 8
+    programs = min(tiles, multiprocessors(x.device)) if persistent else tiles
     with torch.cuda.device_of(x):
-        grouped_kernel[(tiles,)](
+        grouped_kernel[(programs,)](
             TensorDescriptor(x, [len(x), K], [max(stride_x, K), 1], [found.block_m, found.block_k]) if described else x,
             TensorDescriptor(weight, weight.shape, weight.stride(), block),
             out, routing.pairs, routing.offsets, stride_x, experts, K, N,
             TOP_K=routing.experts.shape[1] if gather else 0, X_DESCRIBED=described, W_ALONG_K=along_k,
-            K_EVEN=K % found.block_k == 0, SWAPPED=found.swapped, UNIT=unit,
+            K_EVEN=K % found.block_k == 0, SWAPPED=found.swapped, FLATTEN=persistent, UNIT=unit,
             N_UNIT=16 // size if N * size % 16 == 0 else 1, INDEX=index(x), PRECISION=precision(),
             EXPERTS=width(experts), BLOCK_M=found.block_m, BLOCK_N=found.block_n, BLOCK_K=found.block_k, GROUP_M=8,
-            num_warps=found.num_warps, num_stages=found.num_stages,
+            num_warps=found.num_warps, num_stages=found.num_stages + persistent,
         )  # fmt: skip
     return out
 
@@ -422,7 +439,7 @@ def as_described(weight: torch.Tensor) -> tuple[torch.Tensor, bool]:
     return copy.copy_(weight), False
 
 
-def weight_gradient(x, grad, routing: Routing, gather: bool) -> torch.Tensor:
+def weight_gradient(x: torch.Tensor, grad: torch.Tensor, routing: Routing, gather: bool) -> torch.Tensor:
     """Return xᵀ grad of each expert's rows, ``(experts, K, N)``."""
     (K, N), size, experts = (x.shape[1], grad.shape[1]), x.itemsize, len(routing.order)
     out = torch.empty(experts, K, N, dtype=x.dtype, device=x.device)
@@ -431,14 +448,19 @@ def weight_gradient(x, grad, routing: Routing, gather: bool) -> torch.Tensor:
     x, grad = as_rows(x), as_rows(grad)
     strides = x.stride(0), grad.stride(0)
     wide = (K | N | strides[0] | strides[1]) * size % 16 == 0 and (x.data_ptr() | grad.data_ptr()) % 16 == 0
-    block_m, block_n, block_k, warps = (128, 128, 64, 8) if size == 2 else (64, 64, 16, 4)
+    block_m, block_n, block_k, warps = (128, 256, 64, 8) if size == 2 else (64, 64, 16, 4)
     tiles = experts * triton.cdiv(K, block_m) * triton.cdiv(N, block_n)
+    of_grad = wide and strides[1] >= N and len(grad) <= 2**30
+    of_x = of_grad and not gather and strides[0] >= K
     with torch.cuda.device_of(x):
         weight_gradient_kernel[(tiles,)](
-            x, grad, out, routing.pairs, routing.offsets, routing.order, *strides, K, N,
-            TOP_K=routing.experts.shape[1] if gather else 0, UNIT=16 // size if wide else 1,
-            INDEX=tl.int64 if tl.int64 in (index(x), index(grad)) else tl.int32, PRECISION=precision(),
-            BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k, GROUP_M=8, num_warps=warps, num_stages=3,
+            create_ragged_descriptor(x, [block_k, block_m]) if of_x else x,
+            create_ragged_descriptor(grad, [block_k, block_n]) if of_grad else grad,
+            out, routing.pairs, routing.offsets, routing.order, *strides, K, N,
+            TOP_K=routing.experts.shape[1] if gather else 0, X_DESCRIBED=of_x, GRAD_DESCRIBED=of_grad,
+            UNIT=16 // size if wide else 1, INDEX=tl.int64 if tl.int64 in (index(x), index(grad)) else tl.int32,
+            PRECISION=precision(), BLOCK_M=block_m, BLOCK_N=block_n, BLOCK_K=block_k, GROUP_M=8,
+            num_warps=warps, num_stages=5 if gather else 3,  # the loads of tokens wait for those of their numbers
         )  # fmt: skip
     return out
 
@@ -454,6 +476,12 @@ def add_up(y: torch.Tensor, routing: Routing, weighted: bool) -> torch.Tensor:
                 y, routing.rows, routing.weights, out, N, y.stride(0), WEIGHTED=weighted, TOP_K=top_k, BLOCK=block
             )
     return out
+
+
+@functools.cache
+def multiprocessors(device: torch.device) -> int:
+    """Return how many a GPU has; in the interpreter, as many as an H200."""
+    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 132
 
 
 def as_rows(x: torch.Tensor) -> torch.Tensor:
@@ -656,6 +684,7 @@ def combine(y: torch.Tensor, routing: Routing) -> torch.Tensor:
     return Combine.apply(y, *routing)
 
 
+@torch.compiler.disable
 def experts(x: torch.Tensor, logits: torch.Tensor, w_in: torch.Tensor, w_out: torch.Tensor, top_k: int) -> torch.Tensor:
     """Return a layer of experts: ``combine(swiglu(x @ w_in) @ w_out)``, of each token's experts.
 

@@ -42,7 +42,7 @@ def whole(*shape, dtype=torch.float32, device="cpu", seed=0, most=3):
 
 
 def logits_of(tokens, count, choice="any", seed=0, device="cpu"):
-    """Logits that differ, by which tokens choose any experts, one more than all others, few of them, or are undecided."""
+    """Logits by which tokens choose any experts, one above all, few of them, or are undecided."""
     random = torch.Generator().manual_seed(seed)
     logits = torch.rand(tokens, count, generator=random)
     if choice == "one":
@@ -86,7 +86,7 @@ def test_experts_differ_whatever_the_logits(device):
     logits = torch.tensor([[nan, 1, inf], [-inf, -inf, -inf], [1, nan, nan], [-0.0, 0.0, -inf]], device=device)
     logits[2, 2:].view(torch.int32)[:] = -1  # NaN with all bits set
     found = route(logits, 3).experts.tolist()
-    assert found == [[0, 2, 1], [0, 1, 2], [1, 2, 0], [1, 0, 2]] or found == [[0, 2, 1], [0, 1, 2], [1, 2, 0], [0, 1, 2]]
+    assert found == [[0, 2, 1], [0, 1, 2], [1, 2, 0], [1, 0, 2]]
     assert route(logits[3:], 2).weights.tolist() == [[0.5, 0.5]]
 
 
@@ -189,8 +189,9 @@ def check_layer(tokens, count, top_k, hidden, inner, choice="any", device="cpu",
 
 @settings(max_examples=15)
 @given(
-    st.integers(0, 50), st.integers(1, 9), st.data(), st.integers(1, 40), st.integers(1, 40), st.sampled_from(CHOICES)
-)
+    st.integers(0, 50), st.integers(1, 9), st.data(), st.integers(1, 40), st.integers(1, 40),
+    st.sampled_from(["any", "one", "few"]),  # of equal logits, torch chooses other ones
+)  # fmt: skip
 @example(40, 5, None, 17, 9, "few")
 @example(20, 4, None, 40, 24, "one")
 def test_layer_and_its_gradients(tokens, count, data, hidden, inner, choice):
@@ -229,11 +230,13 @@ def test_gradients_of_any_strides():
 
 
 def test_only_what_is_asked_for_is_computed():
-    x, w, routing = torch.randn(6, 4), torch.randn(2, 4, 3), route(logits_of(6, 2), 1)
-    for name, given in (("weight_gradient", (x.requires_grad_(), w)), ("add_up", (x.detach(), w.requires_grad_()))):
-        with mock.patch.object(module, name, side_effect=AssertionError(name)):
+    routing = route(logits_of(6, 2), 1)
+    for needs, other in ((0, "weight_gradient"), (1, "add_up")):
+        given = [torch.randn(6, 4), torch.randn(2, 4, 3)]
+        given[needs].requires_grad_()
+        with mock.patch.object(module, other, side_effect=AssertionError(other)):
             grouped_matmul(*given, routing, gather=True).sum().backward()
-    assert x.grad.shape == x.shape and w.grad.shape == w.shape
+        assert given[needs].grad.shape == given[needs].shape and given[1 - needs].grad is None
 
 
 def test_what_one_expert_gets_reaches_no_other(device):
@@ -425,9 +428,11 @@ def test_compiles_to_wide_loads_and_matrix_units():
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("shape", [(1000, 8, 2, 256, 512), (300, 128, 8, 128, 96), (200, 5, 3, 72, 40), (16, 8, 2, 64, 9)])
+@pytest.mark.parametrize(
+    "shape", [(1000, 8, 2, 256, 512), (300, 128, 8, 128, 96), (200, 5, 3, 72, 40), (16, 8, 2, 64, 9)]
+)
 def test_right_gpu(shape, dtype):
-    for choice in CHOICES:
+    for choice in ("any", "one", "few"):
         check_layer(*shape, choice, "cuda", dtype, tolerance=2e-2 if dtype == torch.bfloat16 else 3e-3)
 
 
@@ -444,7 +449,7 @@ def test_right_gpu_in_float32():
 
 @pytest.mark.gpu
 def test_in_a_graph_without_a_wait_the_same_bits():
-    given, found, grads = check_layer(500, 16, 4, 256, 128, "one", "cuda", torch.bfloat16, tolerance=2e-2)
+    given, found, _ = check_layer(500, 16, 4, 256, 128, "one", "cuda", torch.bfloat16, tolerance=2e-2)
     of = torch.randn_like(found)
     run = lambda: (out := experts(*given, 4), *torch.autograd.grad(out, given, of))
     expected = run()
