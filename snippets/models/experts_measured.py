@@ -2,6 +2,7 @@
 """Mixture of experts, measured: one grouped product against its peers, however the tokens choose.
 
 - :func:`rates`: TFLOP/s of the product with the experts' first weight, by ours and by its peers
+- :func:`skews`: microseconds of the same, by how unevenly tokens choose
 - :func:`few`: microseconds of the same for 16 tokens, where reading the weights is all
 - :func:`gradients`: TFLOP/s of the backward's two products
 - :func:`steps`: microseconds of the other steps of a layer, by ours and by torch
@@ -160,6 +161,29 @@ def rates(case, what):
 # --8<-- [end:rates]
 
 
+# --8<-- [start:skews]
+SKEWS = {case.skew: case for case in CASES.values() if case.tokens == 16384 and case.of == MODELS["8 of 128"]}
+
+
+@triton.testing.perf_report(
+    triton.testing.Benchmark(
+        plot_name="skews",
+        x_names=["skew"],
+        x_vals=list(SKEWS),
+        xlabel="skew",
+        ylabel="µs",
+        line_arg="what",
+        line_vals=["ours", "sorted", "grouped_mm", "loop", "dense"],
+        line_names=["ours", "ours, sorted", "torch._grouped_mm", "loop of torch.mm", "dense"],
+        args={},
+    )
+)
+def skews(skew, what):
+    """Microseconds of 16384 tokens, 8 of 128, by how unevenly they choose: median, fastest, slowest of 2 rounds."""
+    return microseconds(measure(SKEWS[skew])[what])
+# --8<-- [end:skews]
+
+
 # --8<-- [start:few]
 @triton.testing.perf_report(
     triton.testing.Benchmark(
@@ -283,7 +307,7 @@ def steps(case, what):
 
 def main():
     """Say what there is to measure: what comes out is different every time."""
-    for mark in (rates, few, gradients, steps):
+    for mark in (rates, skews, few, gradients, steps):
         print(f"{mark.benchmarks.plot_name}.run(print_data=True)  # {mark.fn.__doc__}")
 
 
