@@ -39,7 +39,7 @@ PROGRAM = re.compile(r"^program (\d+): expert (\d+), rows (\d+) to (\d+)$", re.M
 
 @dataclass(frozen=True)
 class Routing:
-    """The experts of each token; the row of each pair; where the rows of each expert begin; expert and rows of tiles."""
+    """Experts of each token; the row of each pair; where each expert’s rows begin; expert and rows of each tile."""
 
     experts: list[tuple[int, ...]]
     rows: list[int]

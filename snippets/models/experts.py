@@ -55,6 +55,7 @@ def route_kernel(
     key = tl.where((expert < experts)[None, :], key, -0x80000000)
     chosen = tl.zeros((BLOCK, SLOTS), tl.int32)
     values = tl.full((BLOCK, SLOTS), float("-inf"), tl.float32)
+    # --8<-- [start:choose]
     for i in tl.static_range(TOP_K):
         best = tl.argmax(key, axis=1)
         is_best = expert[None, :] == best[:, None]
@@ -64,15 +65,19 @@ def route_kernel(
         key = tl.where(is_best, -0x80000000, key)
     weights = tl.exp(values - tl.max(values, axis=1)[:, None])
     weights /= tl.sum(weights, axis=1)[:, None]
+    # --8<-- [end:choose]
     pair = token.to(tl.int64)[:, None] * TOP_K + slot[None, :]
     is_pair = (token < tokens)[:, None] & (slot < TOP_K)[None, :]
     tl.store(experts_ptr + pair, chosen, mask=is_pair)
     tl.store(weights_ptr + pair, weights, mask=is_pair)
-    # Count: how many tokens of this block go to each expert.
+    # --8<-- [start:count]
+    # How many tokens of this block go to each expert
     taken = (key == -0x80000000) & inside
-    tl.store(counts_ptr + block * EXPERTS + expert, tl.sum(taken.to(tl.int32), axis=0))
-
-
+    tl.store(
+        counts_ptr + block * EXPERTS + expert,
+        tl.sum(taken.to(tl.int32), axis=0),
+    )
+    # --8<-- [end:count]
 # --8<-- [end:route]
 
 
@@ -84,17 +89,23 @@ def place_kernel(
 ):  # fmt: skip
     block = tl.program_id(axis=0)
     expert = tl.arange(0, EXPERTS)
-    # How many tokens go to each expert: from all blocks, and from those before this one.
-    total, before = tl.zeros((EXPERTS,), tl.int32), tl.zeros((EXPERTS,), tl.int32)
+    # --8<-- [start:add]
+    # How many tokens go to each expert, from all blocks and from those
+    # before this one
+    total = tl.zeros((EXPERTS,), tl.int32)
+    before = tl.zeros((EXPERTS,), tl.int32)
     for first in range(0, blocks, STEP):
         other = first + tl.arange(0, STEP)
         counts = tl.load(
-            counts_ptr + other[:, None] * EXPERTS + expert[None, :], mask=(other < blocks)[:, None], other=0
+            counts_ptr + other[:, None] * EXPERTS + expert[None, :],
+            mask=(other < blocks)[:, None],
+            other=0,
         )
         total += tl.sum(counts, axis=0)
         before += tl.sum(tl.where((other < block)[:, None], counts, 0), axis=0)
     ends = tl.cumsum(total, axis=0)
     begins = ends - total
+    # --8<-- [end:add]
     if block == 0:
         tl.store(offsets_ptr, 0)
         tl.store(offsets_ptr + 1 + expert, ends, mask=expert < experts)
@@ -102,36 +113,48 @@ def place_kernel(
         key = total.to(tl.int64) * EXPERTS + (EXPERTS - 1 - expert)
         key = tl.sort(tl.where(expert < experts, key, -1), descending=True)
         tl.store(order_ptr + expert, (EXPERTS - 1 - key % EXPERTS).to(tl.int32), mask=expert < experts)
-    # Which of its slots each token of this block has given to an expert, if any.
+    # --8<-- [start:rows]
+    # The slot in which a token has chosen an expert, or -1
     token = block * BLOCK + tl.arange(0, BLOCK)
     pair = token * TOP_K
     slot = tl.full((BLOCK, EXPERTS), -1, tl.int32)
     for i in tl.static_range(TOP_K):
-        chosen = tl.load(experts_ptr + pair + i, mask=token < tokens, other=-1)
+        chosen = tl.load(
+            experts_ptr + pair + i, mask=token < tokens, other=-1
+        )
         slot = tl.where(expert[None, :] == chosen[:, None], i, slot)
     goes = slot >= 0
-    # A pair's row: after those of other experts, of other blocks, and of tokens above it.
-    row = (begins + before)[None, :] + tl.cumsum(goes.to(tl.int32), axis=0) - 1
+    # Before a pair's row are those of the experts before its own, and of
+    # the tokens before it: in other blocks, and in this one.
+    row = (begins + before)[None, :]
+    row += tl.cumsum(goes.to(tl.int32), axis=0) - 1
     tl.store(pairs_ptr + row, pair[:, None] + slot, mask=goes)
     tl.store(rows_ptr + pair[:, None] + slot, row, mask=goes)
-
-
+    # --8<-- [end:rows]
 # --8<-- [end:place]
 
 
 # --8<-- [start:find]
 @triton.jit
-def tiles_until(offsets_ptr, experts, EXPERTS: tl.constexpr, BLOCK_M: tl.constexpr):
-    """Return how many tiles of rows there are up to the end of each expert."""
+def tiles_until(
+    offsets_ptr, experts, EXPERTS: tl.constexpr, BLOCK_M: tl.constexpr
+):
+    """Return how many tiles of rows there are up to each expert's end."""
     expert = tl.arange(0, EXPERTS)
-    begin = tl.load(offsets_ptr + expert, mask=expert < experts, other=0)
-    end = tl.load(offsets_ptr + expert + 1, mask=expert < experts, other=0)
+    there = expert < experts
+    begin = tl.load(offsets_ptr + expert, mask=there, other=0)
+    end = tl.load(offsets_ptr + expert + 1, mask=there, other=0)
     return tl.cumsum(tl.cdiv(end - begin, BLOCK_M), axis=0)
 
 
 @triton.jit
-def find(tile, until, offsets_ptr, tiles_n, BLOCK_M: tl.constexpr, GROUP_M: tl.constexpr):
-    """Return a tile's expert, where its rows begin, how many it has, and the tile's row and column among its tiles."""
+def find(
+    tile, until, offsets_ptr, tiles_n,
+    BLOCK_M: tl.constexpr, GROUP_M: tl.constexpr,
+):  # fmt: skip
+    """Return a tile's expert, that expert's first row and its number of rows,
+    and the tile's row and column among the expert's tiles.
+    """
     over = until <= tile // tiles_n
     expert = tl.sum(over.to(tl.int32), axis=0)
     tile -= tl.max(tl.where(over, until, 0), axis=0) * tiles_n
@@ -141,9 +164,8 @@ def find(tile, until, offsets_ptr, tiles_n, BLOCK_M: tl.constexpr, GROUP_M: tl.c
     per_group = GROUP_M * tiles_n
     first = tile // per_group * GROUP_M
     height = tl.minimum(tl.cdiv(rows, BLOCK_M) - first, GROUP_M)
-    return expert, begin, rows, first + tile % per_group % height, tile % per_group // height
-
-
+    pid_m = first + tile % per_group % height
+    return expert, begin, rows, pid_m, tile % per_group // height
 # --8<-- [end:find]
 
 
@@ -169,7 +191,10 @@ def grouped_kernel(
             source = tl.where(m + row < rows, begin + m + row, 0)
             if TOP_K:  # rows of x are tokens, in their own order
                 source = tl.load(pairs_ptr + source) // TOP_K
-            x_ptrs = x + (tl.multiple_of(source.to(INDEX) * stride_x, UNIT)[:, None] + step[None, :])
+            x_ptrs = x + (
+                tl.multiple_of(source.to(INDEX) * stride_x, UNIT)[:, None]
+                + step[None, :]
+            )
         if SWAPPED:  # outᵀ = wᵀ xᵀ
             acc = tl.zeros((BLOCK_N, BLOCK_M), dtype=tl.float32)
         else:
@@ -201,8 +226,6 @@ def grouped_kernel(
         first = (begin + m).to(tl.int64) * N + n
         tl.store(out_ptr + first + offsets, acc, mask=inside)
         # --8<-- [end:store]
-
-
 # --8<-- [end:grouped]
 
 
@@ -223,8 +246,6 @@ def combine_kernel(
         else:
             acc += y
     tl.store(out_ptr + token * N + column, acc, mask=column < N)
-
-
 # --8<-- [end:combine]
 
 
@@ -246,8 +267,6 @@ def combine_backward_kernel(
         tl.store(y_grad_ptr + row * N + column, weight * grad, mask=column < N)
         acc += grad * y
     tl.store(weight_grad_ptr + pair, tl.sum(acc, axis=0))
-
-
 # --8<-- [end:combine_backward]
 
 
@@ -271,6 +290,7 @@ def weight_gradient_kernel(
     row, column_m, column_n = tl.arange(0, BLOCK_K), tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N)
     left_m, left_n = tl.multiple_of(K - m, UNIT), tl.multiple_of(N - n, UNIT)
     acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    # --8<-- [start:ragged]
     for first in range(0, rows, BLOCK_K):
         # Past the expert's last row both must be zeros, for 0 * NaN is NaN.
         inside = (first + row < rows)[:, None]
@@ -279,20 +299,33 @@ def weight_gradient_kernel(
         else:
             source = begin + first + row
             if TOP_K:
-                source = tl.load(pairs_ptr + source, mask=first + row < rows, other=0) // TOP_K
-            x_at = tl.multiple_of(source.to(INDEX) * stride_x, UNIT)[:, None] + column_m[None, :]
-            x_tile = tl.load(x + m + x_at, mask=inside & (column_m < left_m)[None, :], other=0.0)
+                source = tl.load(
+                    pairs_ptr + source, mask=first + row < rows, other=0
+                ) // TOP_K  # fmt: skip
+            x_at = (
+                tl.multiple_of(source.to(INDEX) * stride_x, UNIT)[:, None]
+                + column_m[None, :]
+            )
+            x_tile = tl.load(
+                x + m + x_at,
+                mask=inside & (column_m < left_m)[None, :],
+                other=0.0,
+            )
         if GRAD_DESCRIBED:
             grad_tile = load_ragged(grad, begin, rows, [first, n])
         else:
-            grad_at = tl.multiple_of((begin + first + row).to(INDEX) * stride_grad, UNIT)[:, None] + column_n[None, :]
-            grad_tile = tl.load(grad + n + grad_at, mask=inside & (column_n < left_n)[None, :], other=0.0)
+            target = (begin + first + row).to(INDEX) * stride_grad
+            grad_at = tl.multiple_of(target, UNIT)[:, None] + column_n[None, :]
+            grad_tile = tl.load(
+                grad + n + grad_at,
+                mask=inside & (column_n < left_n)[None, :],
+                other=0.0,
+            )
         acc = tl.dot(x_tile.T, grad_tile, acc, input_precision=PRECISION)
+    # --8<-- [end:ragged]
     first = (expert.to(tl.int64) * K + m) * N + n
     at = tl.multiple_of(column_m * N, UNIT)[:, None] + column_n[None, :]
     tl.store(out_ptr + first + at, acc, mask=(column_m < left_m)[:, None] & (column_n < left_n)[None, :])
-
-
 # --8<-- [end:weight_gradient]
 
 
@@ -306,8 +339,6 @@ class Routing(NamedTuple):
     rows: torch.Tensor  # (tokens * top_k,) int32: of each pair, its row
     offsets: torch.Tensor  # (experts + 1,) int32: expert e has the rows from offsets[e] to offsets[e + 1]
     order: torch.Tensor  # (experts,) int32: the experts, the one with the most rows first
-
-
 # --8<-- [end:routing]
 
 
@@ -334,8 +365,6 @@ def choose(logits: torch.Tensor, top_k: int) -> Routing:
             STEP=max(1, 1024 * warps // lanes), num_warps=warps, **meta,
         )  # fmt: skip
     return Routing(weights, chosen, pairs, rows, offsets, order)
-
-
 # --8<-- [end:launch_routing]
 
 
@@ -383,8 +412,6 @@ def most_tiles(rows: int, experts: int, block: int) -> int:
     """
     some = min(rows, experts)  # experts with rows; each may have a tile with one row
     return some + (rows - some) // block
-
-
 # --8<-- [end:plan]
 
 
@@ -495,8 +522,6 @@ def index(x: torch.Tensor):
 
 def precision() -> str:
     return "ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32"
-
-
 # --8<-- [end:launch]
 
 
@@ -579,8 +604,6 @@ def refuse_second_gradient() -> None:
             "the functions of experts.py have no gradient of their gradient, so they refuse create_graph=True, and"
             " torch.func.grad and vjp, which always ask for it; use torch.autograd.grad"
         )
-
-
 # --8<-- [end:functions]
 
 
@@ -707,8 +730,6 @@ def experts(x: torch.Tensor, logits: torch.Tensor, w_in: torch.Tensor, w_out: to
     routing = route(logits, top_k)
     hidden = swiglu(grouped_matmul(x, w_in, routing, gather=True))
     return combine(grouped_matmul(hidden, w_out, routing), routing)
-
-
 # --8<-- [end:host]
 
 
@@ -739,8 +760,6 @@ def check_alike(name: str, x: torch.Tensor, other: str, y: torch.Tensor) -> None
             f"{name} and {other} must be of one dtype and on one device; got {x.dtype} on {x.device} and {y.dtype} on"
             f" {y.device}"
         )
-
-
 # --8<-- [end:check]
 
 
@@ -782,8 +801,6 @@ def main():
         right = [torch.allclose(a, b, rtol=1e-3, atol=1e-4) for a, b in pairs]
         named = zip(("result", "x", "logits", "w_in", "w_out"), right, strict=True)
         print(f"{tokens} tokens, {top_k} of {count}:", *(name if fine else f"{name} WRONG" for name, fine in named))
-
-
 # --8<-- [end:main]
 
 

@@ -63,6 +63,7 @@ def main():
     if device == "cuda" and not torch.cuda.is_available():
         raise SystemExit("no GPU found; set TRITON_INTERPRET=1 to run this in Triton's interpreter, on the CPU")
     shown = lambda values: " ".join(map(str, values))
+    print("most tiles:", experts.most_tiles(8 * TOP_K, EXPERTS, BLOCK_M))
     for name, chosen in ROUTINGS.items():
         print(f"## {name}")
         routing = experts.route(logits_of(chosen).to(device), TOP_K)

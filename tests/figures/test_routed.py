@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``<routed-tokens>``: squares stand in the rows that the run gave them, and tiles hold the rows that programs found."""
+"""``<routed-tokens>``: squares stand in the rows that the run gave them, and tiles hold those that programs found."""
 
 import pytest
 from msgspec.structs import replace

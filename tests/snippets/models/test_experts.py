@@ -200,6 +200,70 @@ def test_layer_and_its_gradients(tokens, count, data, hidden, inner, choice):
         check_layer(tokens, count, top_k, hidden, inner, choice)
 
 
+@pytest.mark.parametrize("N", [1, 7, 2100])
+def test_combine_and_its_gradients(N):
+    """Also of the weights alone, with rows and gradients that lie in gaps of NaN; more columns than a program has."""
+    logits = logits_of(9, 4)
+    routing = route(logits, 2)
+    given = whole(18, N), routing.weights.detach().round(decimals=2), whole(9, N, seed=1)
+    y, weights, of = (each.double().requires_grad_() for each in given)
+    plain = (y[routing.rows.long()].view(9, 2, N) * weights[:, :, None]).sum(1)
+    expected = (plain, *torch.autograd.grad(plain, (y, weights), of))
+    gaps = lambda x, more: torch.cat([x, torch.full((len(x), more), torch.nan)], 1)[:, : x.shape[1]]
+    y, weights = gaps(given[0], 3).requires_grad_(), given[1].requires_grad_()
+    with recorded_accesses() as accesses:
+        found = combine(y, routing._replace(weights=weights))
+        grads = torch.autograd.grad(found, (y, weights), gaps(given[2], 5))
+    check_each_once(accesses, "store", out=found, y=grads[0], weights=grads[1])
+    for a, b in zip((found, *grads), expected, strict=True):
+        assert torch.allclose(a.double(), b, rtol=1e-5, atol=1e-5)
+
+
+def far(kernel, program, *arguments, **meta):
+    """Where one program of a launch loads and stores, in elements of 4 bytes from a tensor of three zeros."""
+    x = torch.full((3,), 2**20, dtype=torch.int32)
+    given = [x if argument is None else argument for argument in arguments]
+    with recorded_accesses(first_program=program, memory=False) as seen:
+        kernel[(1,)](*given, **meta)
+    return {(op, (int(at.min()) - x.data_ptr()) // 4) for op, at in seen if at.size}
+
+
+def test_far_rows():
+    """Rows that begin beyond 2**31 elements are found: the way to a row has 64 bits."""
+    row, stride = 2**20, 2**12
+    seen = far(module.combine_kernel, (row, 0, 0), None, None, None, None, 2**12, stride,
+               WEIGHTED=False, TOP_K=1, BLOCK=4)  # fmt: skip
+    assert ("store", row * 2**12) in seen and ("load", row) in seen
+    seen = far(module.combine_backward_kernel, (row, 0, 0), None, None, None, None, None, None, 4, 2**13, stride,
+               TOP_K=1, BLOCK=4)  # fmt: skip
+    assert {("load", row), ("load", row * stride), ("store", row * 4)} <= seen
+
+
+def test_far_tokens():
+    """A program of the gradient finds the row of its token, and combine the row of a pair, where memory is far."""
+    x = torch.zeros(4)
+    pairs = torch.full((1,), 2**20, dtype=torch.int32)
+    for kernel, arguments, wanted in (
+        (module.combine_backward_kernel, (x, x, pairs, x, x, x, 4, 2**12, 4), 2**32),
+        (module.combine_kernel, (x, pairs, x, x, 4, 2**12), 2**32),
+    ):
+        meta = {"WEIGHTED": False} if kernel is module.combine_kernel else {}
+        from triton.runtime.interpreter import interpreter_builder as builder
+
+        load, seen = builder.create_masked_load, []
+
+        def loading(pointers, mask, *rest, **kwargs):
+            at = (int(pointers.data.min()) - x.data_ptr()) // 4
+            seen.append(at)
+            if at >= 2**31:
+                mask = type(mask)(mask.data & False, mask.dtype)
+            return load(pointers, mask, *rest, **kwargs)
+
+        with mock.patch.object(builder, "create_masked_load", loading):
+            kernel[(1, 1, 1)](*arguments, TOP_K=1, BLOCK=4, **meta)
+        assert wanted in seen
+
+
 def test_gradients_in_float16():
     check_layer(70, 4, 2, 64, 24, dtype=torch.float16, tolerance=2e-3)
 
