@@ -92,8 +92,9 @@ def place_kernel(
     # --8<-- [start:add]
     # How many tokens go to each expert, from all blocks and from those
     # before this one
-    total = tl.zeros((EXPERTS,), tl.int32)
-    before = tl.zeros((EXPERTS,), tl.int32)
+    total, before = (
+        tl.zeros((EXPERTS,), tl.int32), tl.zeros((EXPERTS,), tl.int32)
+    )  # fmt: skip
     for first in range(0, blocks, STEP):
         other = first + tl.arange(0, STEP)
         counts = tl.load(
@@ -126,8 +127,11 @@ def place_kernel(
     goes = slot >= 0
     # Before a pair's row are those of the experts before its own, and of
     # the tokens before it: in other blocks, and in this one.
-    row = (begins + before)[None, :]
-    row += tl.cumsum(goes.to(tl.int32), axis=0) - 1
+    row = (
+        (begins + before)[None, :]
+        + tl.cumsum(goes.to(tl.int32), axis=0)
+        - 1
+    )  # fmt: skip
     tl.store(pairs_ptr + row, pair[:, None] + slot, mask=goes)
     tl.store(rows_ptr + pair[:, None] + slot, row, mask=goes)
     # --8<-- [end:rows]
@@ -141,9 +145,8 @@ def tiles_until(
 ):
     """Return how many tiles of rows there are up to each expert's end."""
     expert = tl.arange(0, EXPERTS)
-    there = expert < experts
-    begin = tl.load(offsets_ptr + expert, mask=there, other=0)
-    end = tl.load(offsets_ptr + expert + 1, mask=there, other=0)
+    begin = tl.load(offsets_ptr + expert, mask=expert < experts, other=0)
+    end = tl.load(offsets_ptr + expert + 1, mask=expert < experts, other=0)
     return tl.cumsum(tl.cdiv(end - begin, BLOCK_M), axis=0)
 
 
@@ -164,8 +167,10 @@ def find(
     per_group = GROUP_M * tiles_n
     first = tile // per_group * GROUP_M
     height = tl.minimum(tl.cdiv(rows, BLOCK_M) - first, GROUP_M)
-    pid_m = first + tile % per_group % height
-    return expert, begin, rows, pid_m, tile % per_group // height
+    return (
+        expert, begin, rows,
+        first + tile % per_group % height, tile % per_group // height,
+    )  # fmt: skip
 # --8<-- [end:find]
 
 
@@ -314,8 +319,12 @@ def weight_gradient_kernel(
         if GRAD_DESCRIBED:
             grad_tile = load_ragged(grad, begin, rows, [first, n])
         else:
-            target = (begin + first + row).to(INDEX) * stride_grad
-            grad_at = tl.multiple_of(target, UNIT)[:, None] + column_n[None, :]
+            grad_at = (
+                tl.multiple_of(
+                    (begin + first + row).to(INDEX) * stride_grad, UNIT
+                )[:, None]
+                + column_n[None, :]
+            )
             grad_tile = tl.load(
                 grad + n + grad_at,
                 mask=inside & (column_n < left_n)[None, :],
