@@ -84,4 +84,5 @@ SPEC = Spec(
         ),
     },
     most_launches=1,
+    idle=True,  # programs that have no tile
 )
