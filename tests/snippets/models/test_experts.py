@@ -7,8 +7,11 @@ Integers make every sum exact. What an expert's rows hold reaches no other exper
 import contextlib
 from unittest import mock
 
+import numpy as np
 import pytest
 import torch
+import triton
+import triton.language as tl
 from compiled import SHARED, compiled
 from guards import (
     Guarded,
@@ -21,6 +24,7 @@ from guards import (
 )
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 from snippets.models import experts as module
 from snippets.models.experts import Plan, Routing, combine, experts, grouped_matmul, in_torch, most_tiles, plan, route
@@ -109,9 +113,9 @@ def planned(*found):
 
 
 TILES = {
-    "swapped": (16, 16, 16, 4, 3, True),
-    "small": (16, 32, 16, 4, 3, False),
-    "wide": (32, 16, 32, 4, 3, False),
+    "swapped": (16, 64, 32, 4, 3, True),
+    "small": (16, 64, 32, 4, 3, False),
+    "wide": (32, 16, 64, 4, 3, False),
     "as planned": None,
 }
 
@@ -157,11 +161,12 @@ def check_product(tokens, count, top_k, K, N, choice, layouts, dtype, tile, devi
 )  # fmt: skip
 @example(60, 9, None, 48, 40, "any", ("contiguous", "contiguous"), torch.float16, "small", True)
 @example(60, 9, None, 48, 40, "few", ("contiguous", "turned"), torch.float16, "swapped", False)
+@example(1, 2, None, 48, 40, "any", ("contiguous", "contiguous"), torch.float16, "small", True)
 @example(60, 3, None, 40, 48, "one", ("contiguous", "contiguous"), torch.float32, "wide", False)
 @example(40, 4, None, 33, 31, "any", ("every second", "one late"), torch.float16, "small", True)
 @example(3, 8, None, 24, 72, "any", ("contiguous", "contiguous"), torch.float16, "as planned", False)
 def test_grouped_cpu(tokens, count, data, K, N, choice, layouts, dtype, tile, gather):
-    top_k = data.draw(st.integers(1, count)) if data else 2
+    top_k = data.draw(st.integers(1, count)) if data else min(2, tokens)
     check_product(tokens, count, top_k, K, N, choice, layouts, dtype, tile, gather=gather)
 
 
@@ -239,24 +244,81 @@ def test_far_rows():
     assert {("load", row), ("load", row * stride), ("store", row * 4)} <= seen
 
 
-def test_far_tokens():
-    """A program of the gradient finds the row of its token, and combine the row of a pair, where memory is far."""
+def far_loads(kernel, grid, x, *arguments, **meta):
+    """Where a launch loads, in elements from ``x``, which stands for what is read; what is too far is masked off."""
     from triton.runtime.interpreter import interpreter_builder as builder
 
-    x, pairs = torch.zeros(4), torch.full((1,), 2**20, dtype=torch.int32)
-    load, seen = builder.create_masked_load, []
+    load, seen = builder.create_masked_load, set()
 
     def loading(pointers, mask, *rest, **kwargs):
-        at = (int(pointers.data.min()) - x.data_ptr()) // 4
-        seen.append(at)
+        at = (pointers.data.astype(np.int64) - x.data_ptr()) // 4
+        seen.add(int(at.min()))
         return load(pointers, type(mask)(mask.data & (at < 2**31), mask.dtype), *rest, **kwargs)
 
     with mock.patch.object(builder, "create_masked_load", loading):
-        module.combine_backward_kernel[(1,)](x, x, pairs, x, x, x, 4, 2**12, 4, TOP_K=1, BLOCK=4)
-        assert 2**32 in seen
-        seen.clear()
-        module.combine_kernel[(1, 1)](x, pairs, x, x, 4, 2**12, WEIGHTED=False, TOP_K=1, BLOCK=4)
-        assert 2**32 in seen
+        kernel[grid](*(x if argument is None else argument for argument in arguments), **meta)
+    return seen
+
+
+def test_far_tokens():
+    """Rows of tokens and of pairs are found where memory is far: 2**20 rows of 2**12 elements."""
+    x, pairs = torch.zeros(16, 16), torch.full((1,), 2**20, dtype=torch.int32)
+    found = lambda kernel, *arguments, **meta: far_loads(kernel, (1, 1), x, *arguments, TOP_K=1, **meta)
+    small = {"BLOCK_M": 16, "BLOCK_N": 16, "BLOCK_K": 16, "GROUP_M": 8, "UNIT": 1}
+    small |= {"INDEX": tl.int64, "PRECISION": "ieee"}
+    combined = found(module.combine_kernel, None, pairs, None, None, 4, 2**12, WEIGHTED=False, BLOCK=4)
+    assert 2**32 in combined
+    backward = (None, None, pairs, None, None, None, 4, 2**12, 4)
+    assert 2**32 in found(module.combine_backward_kernel, *backward, BLOCK=4)
+    offsets, order = torch.tensor([0, 1], dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
+    described = TensorDescriptor(torch.ones(1, 16, 16), [1, 16, 16], [256, 16, 1], [1, 16, 16])
+    assert 2**32 in found(
+        module.grouped_kernel, None, described, torch.zeros(1, 16), pairs, offsets, 2**12, 1, 16, 16, EXPERTS=2,
+        X_DESCRIBED=False, W_ALONG_K=False, K_EVEN=True, SWAPPED=False, FLATTEN=False, N_UNIT=1, **small,
+    )  # fmt: skip
+    given = None, None, torch.zeros(16, 16), pairs, offsets, order
+    more = {"X_DESCRIBED": False, "GRAD_DESCRIBED": False}
+    assert 2**32 in found(module.weight_gradient_kernel, *given, 2**12, 16, 16, 16, **more, **small)
+    offsets += 2**20
+    rows = far_loads(module.weight_gradient_kernel, (1,), x, *given, 16, 2**12, 16, 16, TOP_K=0, **more, **small)
+    assert {2**24, 2**32} <= rows
+
+
+@triton.jit
+def find_kernel(offsets_ptr, out_ptr, experts, tiles_n, EXPERTS: tl.constexpr, GROUP_M: tl.constexpr):
+    until = module.tiles_until(offsets_ptr, experts, EXPERTS, 4)
+    tile = tl.program_id(axis=0)
+    expert, begin, rows, pid_m, pid_n = module.find(tile, until, offsets_ptr, tiles_n, 4, GROUP_M)
+    out_ptr += tile * 5
+    tl.store(out_ptr, expert)
+    tl.store(out_ptr + 1, begin)
+    tl.store(out_ptr + 2, rows)
+    tl.store(out_ptr + 3, pid_m)
+    tl.store(out_ptr + 4, pid_n)
+
+
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=6), st.integers(1, 4), st.sampled_from([1, 2, 3]))
+@example([27, 0, 5, 0, 16], 3, 2)
+def test_tiles_come_expert_by_expert_in_the_grouped_order(counts, tiles_n, group):
+    offsets, expected = torch.tensor([0, *counts]).cumsum(0).to(torch.int32), []
+    for expert, rows in enumerate(counts):
+        tiles_m = -(-rows // 4)
+        for first in range(0, tiles_m, group):
+            for n in range(tiles_n):
+                for m in range(first, min(first + group, tiles_m)):
+                    expected.append((expert, int(offsets[expert]), rows, m, n))
+    if expected:
+        out = torch.zeros(len(expected), 5, dtype=torch.int32)
+        find_kernel[(len(expected),)](offsets, out, len(counts), tiles_n, EXPERTS=8, GROUP_M=group)
+        assert [tuple(row) for row in out.tolist()] == expected
+
+
+def test_products_of_the_weights_gradients_are_in_float32():
+    """300 * 300 is too large for float16."""
+    routing = route(torch.zeros(1, 1), 1)
+    weights = routing.weights.detach().requires_grad_()
+    out = combine(torch.full((1, 3), 300.0).half(), routing._replace(weights=weights))
+    assert torch.autograd.grad(out, weights, torch.full((1, 3), 300.0).half())[0].item() == 270000
 
 
 def test_gradients_in_float16():
@@ -373,7 +435,7 @@ def test_there_is_a_program_for_each_tile(counts, block):
 
 def test_64_bits_where_it_takes_them():
     x = torch.empty(1).expand(2**10, 2)
-    for stride, wanted in ((2**20, module.tl.int32), (2**21, module.tl.int64)):
+    for stride, wanted in ((2**20, tl.int32), (2**21, tl.int64)):
         with mock.patch.object(torch.Tensor, "stride", lambda self, axis, stride=stride: stride):
             assert module.index(x) == wanted
 
