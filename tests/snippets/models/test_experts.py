@@ -245,18 +245,30 @@ def test_far_rows():
 
 
 def far_loads(kernel, grid, x, *arguments, **meta):
-    """Where a launch loads, in elements from ``x``, which stands for what is read; what is too far is masked off."""
+    """Where a launch loads, in elements from ``x``, which stands for what is read.
+
+    Only what is there is loaded, and nothing is stored.
+    """
     from triton.runtime.interpreter import interpreter_builder as builder
 
+    given = [x if argument is None else argument for argument in arguments]
+    tensors = [getattr(each, "base", each) for each in given if not isinstance(each, int)]
     load, seen = builder.create_masked_load, set()
 
     def loading(pointers, mask, *rest, **kwargs):
-        at = (pointers.data.astype(np.int64) - x.data_ptr()) // 4
-        seen.add(int(at.min()))
-        return load(pointers, type(mask)(mask.data & (at < 2**31), mask.dtype), *rest, **kwargs)
+        if isinstance(mask, np.ndarray):  # of a descriptor, which stays inside by itself
+            return load(pointers, mask, *rest, **kwargs)
+        at = pointers.data.astype(np.int64)
+        on = np.broadcast_to(mask.data, at.shape)
+        if on.any():
+            seen.add((int(at[on].min()) - x.data_ptr()) // 4)
+        there = [(each.data_ptr() <= at) & (at < each.data_ptr() + 4 * each.numel()) for each in tensors]
+        there = (mask.data & np.any(there, axis=0)).reshape(at.shape)
+        return load(pointers, type(mask)(there, mask.dtype), *rest, **kwargs)
 
-    with mock.patch.object(builder, "create_masked_load", loading):
-        kernel[grid](*(x if argument is None else argument for argument in arguments), **meta)
+    nothing = lambda *arguments, **options: None
+    with mock.patch.multiple(builder, create_masked_load=loading, create_masked_store=nothing):
+        kernel[grid](*given, **meta)
     return seen
 
 
