@@ -108,6 +108,7 @@ OF_ONE = {
     "passes",
     "pipeline",
     "reduction",
+    "routed",
     "row_softmax",
     "served",
     "shades",
