@@ -109,6 +109,7 @@ OF_ONE = {
     "pipeline",
     "race",
     "reduction",
+    "routed",
     "row_softmax",
     "served",
     "shades",
