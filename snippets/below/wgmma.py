@@ -307,7 +307,9 @@ def loading_two(a, b, c, tiles_m, tiles_n, K, upper, lower, b_tiles, c_tiles, ar
 
 
 @gluon.jit
-def multiplying_two(c, tiles_m, tiles_n, K, a_tiles, b_tiles, c_tile, arrived, free, GROUP: gl.constexpr, which: gl.constexpr):
+def multiplying_two(
+    c, tiles_m, tiles_n, K, a_tiles, b_tiles, c_tile, arrived, free, GROUP: gl.constexpr, which: gl.constexpr
+):
     rows: gl.constexpr = a_tiles.shape[1]
     columns: gl.constexpr = b_tiles.shape[2]
     BUFFERS: gl.constexpr = a_tiles.shape[0]
