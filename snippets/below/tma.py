@@ -134,14 +134,15 @@ def pipelined_copy(
     Args:
         x: As for :func:`copy`.
         buffers: Tiles that a program has room for. Together they may take ``MOST`` bytes.
-        storing: Of these, how many may be on their way out while a load begins: less than ``buffers``, by default half.
+        storing: Of these, how many may be on their way out while a load begins: less than ``buffers``. By default 1, or
+            0 if there are only two buffers.
         tile: As for :func:`copy`.
         per_sm: Programs for each multiprocessor.
 
     Raises:
         ValueError: The arguments are not as above.
     """
-    storing = buffers // 2 if storing is None else storing
+    storing = int(buffers > 2) if storing is None else storing
     check(x, tile, buffers)
     if not 0 <= storing < buffers:
         raise ValueError(f"storing must be from 0 to {buffers - 1}, less than buffers; got {storing}")

@@ -8,15 +8,17 @@ which line of the host waits for the GPU; and Triton's ConSan follows every mbar
 Shapes: x and out are (M, N), float32; each program copies a strip of its own, one tile after another.
 Sources: ``mbarrier`` in NVIDIA's PTX ISA; ConSan in Triton's ``TritonInstrument.md``.
 
-Run it on a Hopper GPU with ``python tma_bug.py``, or one case with ``python tma_bug.py "twice the bytes"``.
+Run it on a Hopper GPU with ``python tma_bug.py``, or one case with ``python tma_bug.py run "twice the bytes"``.
 """
 
 import faulthandler
+import linecache
 import os
 import re
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import torch
 import triton
@@ -67,17 +69,27 @@ def strip_kernel(
 # --8<-- [end:kernel]
 
 
-# --8<-- [start:run]
-def run(name: str) -> str:
-    """Launch a case and return what became of it; if it hangs, the process cannot use the GPU any more."""
+# --8<-- [start:launch]
+def launch(name: str):
+    """Launch a case; return what it copies, the copy, and how far each program has come, in memory of the host."""
+    # ConSan keeps its notes in memory that Triton asks us for.
+    triton.set_allocator(lambda size, *_: torch.empty(size, dtype=torch.int8, device="cuda"))
     x = torch.arange(1.0, 1 + LAPS * PROGRAMS * BYTES // 4, device="cuda").view(-1, 64)
     out = torch.zeros_like(x)
     progress = torch.zeros(PROGRAMS, dtype=torch.int32, pin_memory=True)
-    options = {"COUNT": 1, "EXPECTED": BYTES, "PHASE": 0, "FLIP": 1} | CASES[name]
-    triton.set_allocator(lambda size, *_: torch.empty(size, dtype=torch.int8, device="cuda"))  # ConSan keeps notes
+    options = {"COUNT": 1, "EXPECTED": BYTES, "PHASE": 0, "FLIP": 1}
     strip_kernel[(PROGRAMS,)](
-        *descriptors(x, out, tile=TILE), progress, LAPS=LAPS, **options, num_warps=1
+        *descriptors(x, out, tile=TILE), progress, LAPS=LAPS, num_warps=1,
+        **options | CASES[name],
     )  # fmt: skip
+    return x, out, progress
+# --8<-- [end:launch]
+
+
+# --8<-- [start:run]
+def run(name: str) -> str:
+    """Launch a case and return what became of it; if it hangs, this process cannot use the GPU any more."""
+    x, out, progress = launch(name)
     done = torch.cuda.Event()
     done.record()
     until = time.monotonic() + PATIENCE
@@ -85,8 +97,7 @@ def run(name: str) -> str:
         if time.monotonic() > until:
             return f"hangs; {where(progress.tolist())}"
         time.sleep(0.01)
-    wrong = int((out != x).sum())
-    return "ends, and the copy is right" if not wrong else f"ends, and {wrong / x.numel():.0%} of the copy is wrong"
+    return "ends, right" if torch.equal(out, x) else "ends, wrong"
 # --8<-- [end:run]
 
 
@@ -94,53 +105,80 @@ def where(progress: list[int]) -> str:
     """Say in words how far the programs have come.
 
     >>> where([1, 1, 4])
-    '2 programs wait in lap 0, 1 program is past the wait of lap 1'
+    '2 programs wait in lap 0, 1 is past the wait of lap 1'
     """
     said = []
     for each in sorted(set(progress)):
         count = progress.count(each)
         lap, past = divmod(each - 1, 2)
-        who = f"{count} program{'s' if count > 1 else ''}"
-        verb = ("are" if count > 1 else "is") + " past the wait of" if past else "wait in" if count > 1 else "waits in"
-        said.append(f"{who} {verb} lap {lap}" if each else f"{who} have not begun to wait")
+        one, more = ("is past the wait of", "are past that of") if past else ("waits in", "wait in")
+        verb = one if count == 1 else more
+        said.append(f"{count}{'' if said else ' programs' if count > 1 else ' program'} {verb} lap {lap}")
     return ", ".join(said)
 
 
+def wait_for_it(name: str) -> None:
+    """Wait for a case as programs usually do; after a while, Python says on which line it stands."""
+    faulthandler.dump_traceback_later(PATIENCE, exit=True)
+    launch(name)
+    torch.cuda.synchronize()
+
+
 # --8<-- [start:apart]
-def apart(name: str, **environment: str) -> tuple[str, str]:
-    """Run a case in a process of its own; return what it printed, and what came to stderr."""
-    command = [sys.executable, "-m", "snippets.below.tma_bug", name]
+def apart(name: str, how: str = "run", **environment: str) -> tuple[str, str]:
+    """Run a case in a process of its own, ended if need be; return what it printed, and what came to stderr."""
+    command = [sys.executable, "-m", "snippets.below.tma_bug", how, name]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | environment
+        command, env=os.environ | environment,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
-        return tuple(text.strip() for text in process.communicate(timeout=60))
+        said = process.communicate(timeout=60)
     except subprocess.TimeoutExpired:
         process.kill()
-        return tuple(text.strip() for text in process.communicate())
+        said = process.communicate()
+    return said[0].strip(), said[1].strip()
 # --8<-- [end:apart]
 
 
+def alone(name: str) -> str:
+    """Say what becomes of a case."""
+    said, errors = apart(name)
+    failed = re.search(r"CUDA error: .+", errors)
+    return said or (f"fails; {failed[0]}" if failed else errors.splitlines()[-1])
+
+
 def consan(name: str) -> str:
-    """Return what ConSan says of a case."""
+    """Say what ConSan says of a case."""
     said, errors = apart(name, TRITON_INSTRUMENTATION_MODE="consan")
-    found = re.search(r"Assertion `(.+?)` failed", errors)
-    return found.group(1) if found else said or errors.splitlines()[-1]
+    found = re.search(r"tma_bug\.py:(\d+): .*Assertion `(.+?)` failed", errors)
+    return f"{found[2]}, in {line(found[1])}" if found else said or errors.splitlines()[-1]
+
+
+def on_the_host(name: str) -> str:
+    """Return the line of this file on which Python stands while a case hangs."""
+    _, errors = apart(name, "wait_for_it")
+    return line(re.search(r'tma_bug\.py", line (\d+)', errors)[1])
+
+
+def line(number: str) -> str:
+    return f"line {number}: {linecache.getline(__file__, int(number)).strip()}"
 
 
 def main():
     if not torch.cuda.is_available():
         raise SystemExit("no GPU found; this needs a Hopper GPU or a newer one")
-    if len(sys.argv) > 1:
-        faulthandler.dump_traceback_later(2 * PATIENCE, exit=True)
-        print(run(sys.argv[1]), flush=True)
+    if len(sys.argv) > 2:
+        print({"run": run, "wait_for_it": wait_for_it}[sys.argv[1]](sys.argv[2]), flush=True)
         os._exit(0)  # without the end of a process that Python knows, which would wait for the kernel
-    print("## alone")
-    for name in CASES:
-        print(f"{name}: {apart(name)[0]}")
-    print("## ConSan")
-    for name in CASES:
-        print(f"{name}: {consan(name)}")
+    with ThreadPoolExecutor() as pool:  # all at once: most of the time, they wait
+        found = {how: pool.map(how, CASES) for how in (alone, consan)}
+        host = pool.submit(on_the_host, "twice the bytes")
+        for how, title in ((alone, "what becomes of it"), (consan, "what ConSan says")):
+            print(f"## {title}")
+            for name, said in zip(CASES, found[how], strict=True):
+                print(f"{name}: {said}")
+    print(f"## on the host\n{host.result()}")
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M = 128, 256, 64, 8
 QUARTERS = 4  # pieces in which a tile is stored
-WAYS = ("waiting", "pipelined", "persistent", "specialized", "two")
+WAYS = ("waiting", "pipelined", "persistent", "specialized")
 
 
 # --8<-- [start:waiting]
@@ -285,86 +285,6 @@ def specialized_kernel(
 # --8<-- [end:specialized]
 
 
-# --8<-- [start:two]
-@gluon.jit
-def loading_two(a, b, c, tiles_m, tiles_n, K, upper, lower, b_tiles, c_tiles, arrived, free, GROUP: gl.constexpr):
-    """What the one warp does: wait until a buffer is free, and have it filled."""
-    BUFFERS: gl.constexpr = b_tiles.shape[0]
-    half: gl.constexpr = a.block_type.shape[0]
-    i = 0
-    for tile in range(gl.program_id(0), tiles_m * tiles_n, gl.num_programs(0)):
-        pid_m, pid_n = place(tile, tiles_m, tiles_n, GROUP)
-        row, column = pid_m * 2 * half, pid_n * b.block_type.shape[1]
-        for k in range(0, K, a.block_type.shape[1]):
-            slot = i % BUFFERS
-            mbarrier.wait(free.index(slot), i // BUFFERS & 1 ^ 1)
-            bar = arrived.index(slot)
-            mbarrier.expect(bar, 2 * a.nbytes_per_cta + b.nbytes_per_cta)
-            tma.async_load(a, [row, k], bar, upper.index(slot))
-            tma.async_load(b, [k, column], bar, b_tiles.index(slot))
-            tma.async_load(a, [row + half, k], bar, lower.index(slot))
-            i += 1
-
-
-@gluon.jit
-def multiplying_two(
-    c, tiles_m, tiles_n, K, a_tiles, b_tiles, c_tile, arrived, free, GROUP: gl.constexpr, which: gl.constexpr
-):
-    rows: gl.constexpr = a_tiles.shape[1]
-    columns: gl.constexpr = b_tiles.shape[2]
-    BUFFERS: gl.constexpr = a_tiles.shape[0]
-    steps = gl.cdiv(K, a_tiles.shape[2])
-    LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(
-        version=[3, 0], warps_per_cta=[gl.num_warps(), 1], instr_shape=[16, columns, 16]
-    )
-    i = 0
-    for tile in range(gl.program_id(0), tiles_m * tiles_n, gl.num_programs(0)):
-        acc = gl.zeros([rows, columns], gl.float32, LAYOUT)
-        for step in range(steps):
-            slot = i % BUFFERS
-            mbarrier.wait(arrived.index(slot), i // BUFFERS & 1)
-            acc = warpgroup_mma(a_tiles.index(slot), b_tiles.index(slot), acc, is_async=True)
-            acc = warpgroup_mma_wait(1, deps=(acc,))
-            mbarrier.arrive(free.index((i + BUFFERS - 1) % BUFFERS), count=1, pred=step > 0)
-            i += 1
-        acc = warpgroup_mma_wait(0, deps=(acc,))
-        mbarrier.arrive(free.index((i + BUFFERS - 1) % BUFFERS), count=1)
-        pid_m, pid_n = place(tile, tiles_m, tiles_n, GROUP)
-        store_by(c, (pid_m * 2 + which) * rows, pid_n * columns, acc, c_tile)
-    tma.store_wait(pendings=0)
-
-
-@gluon.jit
-def two_kernel(
-    a, b, c, tiles_m, tiles_n, K, GROUP: gl.constexpr, BUFFERS: gl.constexpr
-):  # fmt: skip
-    half: gl.constexpr = a.block_type.shape[0]
-    depth: gl.constexpr = a.block_type.shape[1]
-    columns: gl.constexpr = b.block_type.shape[1]
-    upper = gl.allocate_shared_memory(a.dtype, [BUFFERS, half, depth], a.layout)
-    lower = gl.allocate_shared_memory(a.dtype, [BUFFERS, half, depth], a.layout)
-    b_tiles = gl.allocate_shared_memory(b.dtype, [BUFFERS, depth, columns], b.layout)
-    c_upper = gl.allocate_shared_memory(c.dtype, c.block_type.shape, c.layout)
-    c_lower = gl.allocate_shared_memory(c.dtype, c.block_type.shape, c.layout)
-    arrived = mbarrier.allocate_mbarrier(batch=BUFFERS)
-    free = mbarrier.allocate_mbarrier(batch=BUFFERS)
-    for each in gl.static_range(BUFFERS):
-        mbarrier.init(arrived.index(each), count=1)
-        mbarrier.init(free.index(each), count=2)
-    fence_async_shared()
-    ONE: gl.constexpr = 0
-    OTHER: gl.constexpr = 1
-    gl.warp_specialize(
-        [
-            (multiplying_two, (c, tiles_m, tiles_n, K, upper, b_tiles, c_upper, arrived, free, GROUP, ONE)),
-            (multiplying_two, (c, tiles_m, tiles_n, K, lower, b_tiles, c_lower, arrived, free, GROUP, OTHER)),
-            (loading_two, (a, b, c, tiles_m, tiles_n, K, upper, lower, b_tiles, c_upper, arrived, free, GROUP)),
-        ],
-        [4, 1], [240, 24],
-    )
-# --8<-- [end:two]
-
-
 # --8<-- [start:host]
 def matmul(
     a: torch.Tensor, b: torch.Tensor, *, way: str = "specialized", buffers: int = 4,
@@ -392,8 +312,7 @@ def matmul(
         return out.zero_()
     element = {torch.bfloat16: gl.bfloat16, torch.float16: gl.float16}[a.dtype]
     rows, columns, depth = block
-    part = rows // 2 if way == "two" else rows
-    shapes = [part, depth], [depth, columns], [part, columns // QUARTERS]
+    shapes = [rows, depth], [depth, columns], [rows, columns // QUARTERS]
     described = [
         TensorDescriptor.from_tensor(x, shape, gl.NVMMASharedLayout.get_default_for(shape, element))
         for x, shape in zip((a, b, out), shapes, strict=True)
@@ -407,10 +326,9 @@ def matmul(
                 *described, tiles_m, tiles_n, K, GROUP=GROUP_M, BUFFERS=buffers, num_warps=num_warps
             )
         else:
-            kernel = {"persistent": persistent_kernel, "specialized": specialized_kernel, "two": two_kernel}[way]
+            kernel = persistent_kernel if way == "persistent" else specialized_kernel
             grid = (min(tiles_m * tiles_n, multiprocessors(a.device)),)
-            warps = 4 if way == "two" else num_warps
-            kernel[grid](*described, tiles_m, tiles_n, K, GROUP=GROUP_M, BUFFERS=buffers, num_warps=warps)
+            kernel[grid](*described, tiles_m, tiles_n, K, GROUP=GROUP_M, BUFFERS=buffers, num_warps=num_warps)
     return out
 # --8<-- [end:host]
 
