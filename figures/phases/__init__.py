@@ -98,7 +98,7 @@ class Copy:
         if until is None:
             came = f"{BYTES:,} of {self.expected:,} bytes have come"
             self.wrong = f"The program waits for phase {bit} of mbarrier {slot}. {came}, so it never ends: it hangs."
-            self._does("waits", self.now + 12, self.wrong)
+            self._does("waits", TILES * (LOAD + STORE), self.wrong)
             return False
         self._does("waits", until, f"It waits for phase {bit} of mbarrier {slot}, that is, for tile {i}.")
         return True

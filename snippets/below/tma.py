@@ -116,6 +116,7 @@ def copy(x: torch.Tensor, *, tile: tuple[int, int] = TILE) -> torch.Tensor:
         ValueError: The arguments are not as above.
     """
     check(x, tile, 1)
+    check_gpu(x.device)
     out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     if x.numel():
         grid = (triton.cdiv(x.shape[0], tile[0]), triton.cdiv(x.shape[1], tile[1]))
@@ -148,6 +149,7 @@ def pipelined_copy(
         raise ValueError(f"storing must be from 0 to {buffers - 1}, less than buffers; got {storing}")
     if per_sm < 1:
         raise ValueError(f"per_sm must be 1 at least; got {per_sm}")
+    check_gpu(x.device)
     out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     if x.numel():
         tiles_n = triton.cdiv(x.shape[1], tile[1])
@@ -190,10 +192,14 @@ def check(x: torch.Tensor, tile: tuple[int, int], buffers: int) -> None:
         raise ValueError(f"tile must be two powers of two up to 256, its rows of 16 bytes at least; got {tile}")
     if buffers < 1 or buffers * max(tile[0] * tile[1] * size, 128) > MOST:
         raise ValueError(f"{buffers} buffers of {tile} must be one at least, and fit into {MOST:,} bytes")
-    if not x.is_cuda:
-        raise ValueError(f"x must be on a Hopper GPU or newer, for Gluon has no interpreter; it is on {x.device}")
-    if torch.cuda.get_device_capability(x.device)[0] < 9:
-        raise ValueError(f"TMA came with Hopper; {torch.cuda.get_device_name(x.device)} has none")
+
+
+def check_gpu(device: torch.device) -> None:
+    """Raise ``ValueError`` unless this is a GPU with TMA."""
+    if device.type != "cuda":
+        raise ValueError(f"x must be on a Hopper GPU or newer, for Gluon has no interpreter; it is on {device}")
+    if torch.cuda.get_device_capability(device)[0] < 9:
+        raise ValueError(f"TMA came with Hopper; {torch.cuda.get_device_name(device)} has none")
 
 
 def main():

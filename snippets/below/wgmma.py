@@ -304,6 +304,7 @@ def matmul(
         ValueError: The arguments are not as above.
     """
     check(a, b, way, buffers)
+    check_gpu(a.device)
     (M, K), N = a.shape, b.shape[1]
     out = torch.empty((M, N), dtype=a.dtype, device=a.device)
     if 0 in (M, N):
@@ -356,10 +357,14 @@ def check(a: torch.Tensor, b: torch.Tensor, way: str, buffers: int) -> None:
         raise ValueError(f"way must be one of {WAYS}; got {way!r}")
     if buffers < 2:
         raise ValueError(f"buffers must be 2 at least; got {buffers}")
-    if not a.is_cuda:
-        raise ValueError(f"a must be on a Hopper GPU, for Gluon has no interpreter; it is on {a.device}")
-    if torch.cuda.get_device_capability(a.device)[0] != 9:
-        raise ValueError(f"wgmma is Hopper's; {torch.cuda.get_device_name(a.device)} has another instruction")
+
+
+def check_gpu(device: torch.device) -> None:
+    """Raise ``ValueError`` unless this is a GPU of Hopper."""
+    if device.type != "cuda":
+        raise ValueError(f"a must be on a Hopper GPU, for Gluon has no interpreter; it is on {device}")
+    if torch.cuda.get_device_capability(device)[0] != 9:
+        raise ValueError(f"wgmma is Hopper's; {torch.cuda.get_device_name(device)} has another instruction")
 
 
 def main():
