@@ -32,6 +32,71 @@ QUARTERS = 4  # pieces in which a tile is stored
 WAYS = ("waiting", "pipelined", "persistent", "specialized")
 
 
+# --8<-- [start:buffers]
+@gluon.jit
+def make_buffers(a, b, BUFFERS: gl.constexpr):
+    """Return room for tiles of a and of b, and an mbarrier for each pair."""
+    rows: gl.constexpr = a.block_type.shape[0]
+    depth: gl.constexpr = a.block_type.shape[1]
+    columns: gl.constexpr = b.block_type.shape[1]
+    a_tiles = gl.allocate_shared_memory(
+        a.dtype, [BUFFERS, rows, depth], a.layout
+    )  # fmt: skip
+    b_tiles = gl.allocate_shared_memory(
+        b.dtype, [BUFFERS, depth, columns], b.layout
+    )  # fmt: skip
+    return a_tiles, b_tiles, make_mbarriers(BUFFERS)
+
+
+@gluon.jit
+def make_mbarriers(BUFFERS: gl.constexpr):
+    made = mbarrier.allocate_mbarrier(batch=BUFFERS)
+    for each in gl.static_range(BUFFERS):
+        mbarrier.init(made.index(each), count=1)
+    fence_async_shared()
+    return made
+# --8<-- [end:buffers]
+
+
+# --8<-- [start:zeros]
+@gluon.jit
+def zeros(rows: gl.constexpr, columns: gl.constexpr):
+    """Return an accumulator; each warp holds 16 rows, as wgmma has it."""
+    LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(
+        version=[3, 0],
+        warps_per_cta=[gl.num_warps(), 1],
+        instr_shape=[16, columns, 16],
+    )
+    return gl.zeros([rows, columns], gl.float32, LAYOUT)
+# --8<-- [end:zeros]
+
+
+# --8<-- [start:load]
+@gluon.jit
+def load(a, b, row, column, k, i, wanted, a_tiles, b_tiles, arrived):
+    """Begin to load the tiles of step i, into the buffers whose turn it is."""
+    slot = i % a_tiles.shape[0]
+    bar = arrived.index(slot)
+    nbytes: gl.constexpr = a.nbytes_per_cta + b.nbytes_per_cta
+    mbarrier.expect(bar, nbytes, pred=wanted)
+    tma.async_load(a, [row, k], bar, a_tiles.index(slot), pred=wanted)
+    tma.async_load(b, [k, column], bar, b_tiles.index(slot), pred=wanted)
+# --8<-- [end:load]
+
+
+# --8<-- [start:multiply]
+@gluon.jit
+def multiply(acc, i, a_tiles, b_tiles, arrived):
+    """Wait for the tiles of step i, and begin to multiply them."""
+    BUFFERS: gl.constexpr = a_tiles.shape[0]
+    slot = i % BUFFERS
+    mbarrier.wait(arrived.index(slot), i // BUFFERS & 1)
+    return warpgroup_mma(
+        a_tiles.index(slot), b_tiles.index(slot), acc, is_async=True
+    )  # fmt: skip
+# --8<-- [end:multiply]
+
+
 # --8<-- [start:waiting]
 @gluon.jit
 def waiting_kernel(a, b, c, K):
@@ -39,31 +104,19 @@ def waiting_kernel(a, b, c, K):
     depth: gl.constexpr = a.block_type.shape[1]
     columns: gl.constexpr = b.block_type.shape[1]
     row, column = gl.program_id(0) * rows, gl.program_id(1) * columns
-    a_tile = gl.allocate_shared_memory(a.dtype, [rows, depth], a.layout)
-    b_tile = gl.allocate_shared_memory(b.dtype, [depth, columns], b.layout)
-    arrived = mbarrier.allocate_mbarrier()
-    mbarrier.init(arrived, count=1)
-    fence_async_shared()
-    LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(
-        version=[3, 0], warps_per_cta=[gl.num_warps(), 1],
-        instr_shape=[16, columns, 16],
-    )  # fmt: skip
-    acc = gl.zeros([rows, columns], gl.float32, LAYOUT)
-    for k in range(0, K, depth):
-        mbarrier.expect(arrived, a.nbytes_per_cta + b.nbytes_per_cta)
-        tma.async_load(a, [row, k], arrived, a_tile)
-        tma.async_load(b, [k, column], arrived, b_tile)
-        mbarrier.wait(arrived, k // depth & 1)
-        acc = warpgroup_mma(a_tile, b_tile, acc, is_async=True)
+    a_tiles, b_tiles, arrived = make_buffers(a, b, 1)
+    acc = zeros(rows, columns)
+    for i in range(gl.cdiv(K, depth)):
+        load(a, b, row, column, i * depth, i, True, a_tiles, b_tiles, arrived)
+        acc = multiply(acc, i, a_tiles, b_tiles, arrived)
         acc = warpgroup_mma_wait(0, deps=(acc,))
     store(c, row, column, acc)
 # --8<-- [end:waiting]
 
 
-# --8<-- [start:store]
 @gluon.jit
 def store(c, row, column, acc):
-    """Store a tile, a piece after another, by TMA."""
+    """Store a tile, and wait for it."""
     c_tile = gl.allocate_shared_memory(c.dtype, c.block_type.shape, c.layout)
     store_by(c, row, column, acc, c_tile)
     tma.store_wait(pendings=0)
@@ -98,18 +151,6 @@ def store_quarter(c, row, column, values, c_tile):
     fence_async_shared()
     gl.barrier()
     tma.async_store(c, [row, column], c_tile)
-# --8<-- [end:store]
-
-
-# --8<-- [start:load]
-@gluon.jit
-def load(a, b, row, column, k, i, wanted, a_tiles, b_tiles, arrived):
-    """Begin to load the tiles of step ``i`` into the buffers whose turn it is."""
-    slot = i % a_tiles.shape[0]
-    bar = arrived.index(slot)
-    mbarrier.expect(bar, a.nbytes_per_cta + b.nbytes_per_cta, pred=wanted)
-    tma.async_load(a, [row, k], bar, a_tiles.index(slot), pred=wanted)
-    tma.async_load(b, [k, column], bar, b_tiles.index(slot), pred=wanted)
 
 
 @gluon.jit
@@ -119,10 +160,8 @@ def place(tile, tiles_m, tiles_n, GROUP: gl.constexpr):
     height = gl.minimum(tiles_m - first, GROUP)
     inside = tile % (GROUP * tiles_n)
     return first + inside % height, inside // height
-# --8<-- [end:load]
 
 
-# --8<-- [start:pipelined]
 @gluon.jit
 def pipelined_kernel(
     a, b, c, tiles_m, tiles_n, K, GROUP: gl.constexpr, BUFFERS: gl.constexpr
@@ -132,38 +171,25 @@ def pipelined_kernel(
     columns: gl.constexpr = b.block_type.shape[1]
     pid_m, pid_n = place(gl.program_id(0), tiles_m, tiles_n, GROUP)
     row, column = pid_m * rows, pid_n * columns
-    a_tiles = gl.allocate_shared_memory(a.dtype, [BUFFERS, rows, depth], a.layout)
-    b_tiles = gl.allocate_shared_memory(b.dtype, [BUFFERS, depth, columns], b.layout)
-    arrived = mbarrier.allocate_mbarrier(batch=BUFFERS)
-    for each in gl.static_range(BUFFERS):
-        mbarrier.init(arrived.index(each), count=1)
-    fence_async_shared()
+    a_tiles, b_tiles, arrived = make_buffers(a, b, BUFFERS)
+    # --8<-- [start:pipelined]
     steps = gl.cdiv(K, depth)
     for i in range(BUFFERS - 1):
-        load(a, b, row, column, i * depth, i, i < steps, a_tiles, b_tiles, arrived)
-    LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(
-        version=[3, 0], warps_per_cta=[gl.num_warps(), 1],
-        instr_shape=[16, columns, 16],
-    )  # fmt: skip
-    acc = gl.zeros([rows, columns], gl.float32, LAYOUT)
+        load(a, b, row, column, i * depth, i, i < steps,
+             a_tiles, b_tiles, arrived)  # fmt: skip
+    acc = zeros(rows, columns)
     for i in range(steps):
-        slot = i % BUFFERS
-        mbarrier.wait(arrived.index(slot), i // BUFFERS & 1)
-        acc = warpgroup_mma(
-            a_tiles.index(slot), b_tiles.index(slot), acc, is_async=True
-        )  # fmt: skip
-        # The product before this one is over, and its buffers are free.
+        acc = multiply(acc, i, a_tiles, b_tiles, arrived)
         acc = warpgroup_mma_wait(1, deps=(acc,))
+        # Step i - 1 is multiplied, so its buffers are free.
         ahead = i + BUFFERS - 1
-        load(a, b, row, column, ahead * depth, ahead, ahead < steps, a_tiles, b_tiles, arrived)
+        load(a, b, row, column, ahead * depth, ahead, ahead < steps,
+             a_tiles, b_tiles, arrived)  # fmt: skip
     acc = warpgroup_mma_wait(0, deps=(acc,))
-    c_tile = gl.allocate_shared_memory(c.dtype, c.block_type.shape, c.layout)
-    store_by(c, row, column, acc, c_tile)
-    tma.store_wait(pendings=0)
-# --8<-- [end:pipelined]
+    # --8<-- [end:pipelined]
+    store(c, row, column, acc)
 
 
-# --8<-- [start:persistent]
 @gluon.jit
 def load_step(a, b, i, total, steps, tiles_m, tiles_n, a_tiles, b_tiles, arrived, GROUP: gl.constexpr):
     """Begin to load step ``i`` of all steps of this program, over all of its tiles."""
@@ -181,107 +207,99 @@ def persistent_kernel(
     rows: gl.constexpr = a.block_type.shape[0]
     depth: gl.constexpr = a.block_type.shape[1]
     columns: gl.constexpr = b.block_type.shape[1]
-    a_tiles = gl.allocate_shared_memory(a.dtype, [BUFFERS, rows, depth], a.layout)
-    b_tiles = gl.allocate_shared_memory(b.dtype, [BUFFERS, depth, columns], b.layout)
+    a_tiles, b_tiles, arrived = make_buffers(a, b, BUFFERS)
     c_tile = gl.allocate_shared_memory(c.dtype, c.block_type.shape, c.layout)
-    arrived = mbarrier.allocate_mbarrier(batch=BUFFERS)
-    for each in gl.static_range(BUFFERS):
-        mbarrier.init(arrived.index(each), count=1)
-    fence_async_shared()
     pid, programs = gl.program_id(0), gl.num_programs(0)
     steps = gl.cdiv(K, depth)
     total = (tiles_m * tiles_n - pid + programs - 1) // programs * steps
+    # --8<-- [start:persistent]
     for i in range(BUFFERS - 1):
-        load_step(a, b, i, total, steps, tiles_m, tiles_n, a_tiles, b_tiles, arrived, GROUP)
-    LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(
-        version=[3, 0], warps_per_cta=[gl.num_warps(), 1],
-        instr_shape=[16, columns, 16],
-    )  # fmt: skip
+        load_step(a, b, i, total, steps, tiles_m, tiles_n,
+                  a_tiles, b_tiles, arrived, GROUP)  # fmt: skip
     i = 0
     for tile in range(pid, tiles_m * tiles_n, programs):
-        acc = gl.zeros([rows, columns], gl.float32, LAYOUT)
+        acc = zeros(rows, columns)
         for _ in range(steps):
-            slot = i % BUFFERS
-            mbarrier.wait(arrived.index(slot), i // BUFFERS & 1)
-            acc = warpgroup_mma(
-                a_tiles.index(slot), b_tiles.index(slot), acc, is_async=True
-            )  # fmt: skip
+            acc = multiply(acc, i, a_tiles, b_tiles, arrived)
             acc = warpgroup_mma_wait(1, deps=(acc,))
-            load_step(a, b, i + BUFFERS - 1, total, steps, tiles_m, tiles_n, a_tiles, b_tiles, arrived, GROUP)
+            load_step(a, b, i + BUFFERS - 1, total, steps, tiles_m, tiles_n,
+                      a_tiles, b_tiles, arrived, GROUP)  # fmt: skip
             i += 1
         acc = warpgroup_mma_wait(0, deps=(acc,))
         pid_m, pid_n = place(tile, tiles_m, tiles_n, GROUP)
         store_by(c, pid_m * rows, pid_n * columns, acc, c_tile)
+    # --8<-- [end:persistent]
     tma.store_wait(pendings=0)
-# --8<-- [end:persistent]
 
 
-# --8<-- [start:specialized]
+# --8<-- [start:loading]
 @gluon.jit
-def loading(a, b, c, tiles_m, tiles_n, K, a_tiles, b_tiles, c_tile, arrived, free, GROUP: gl.constexpr):
-    """What the one warp does: wait until a buffer is free, and have it filled."""
+def loading(
+    a, b, c, tiles_m, tiles_n, K,
+    a_tiles, b_tiles, c_tile, arrived, free, GROUP: gl.constexpr,
+):  # fmt: skip
+    """What one warp does: have every buffer filled that is free."""
     BUFFERS: gl.constexpr = a_tiles.shape[0]
-    programs = gl.num_programs(0)
+    depth: gl.constexpr = a.block_type.shape[1]
     i = 0
-    for tile in range(gl.program_id(0), tiles_m * tiles_n, programs):
+    for tile in range(
+        gl.program_id(0), tiles_m * tiles_n, gl.num_programs(0)
+    ):  # fmt: skip
         pid_m, pid_n = place(tile, tiles_m, tiles_n, GROUP)
-        row, column = pid_m * a.block_type.shape[0], pid_n * b.block_type.shape[1]
-        for k in range(0, K, a.block_type.shape[1]):
-            # In the first lap all buffers are free: of a fresh mbarrier, the phase before the first is over.
+        row = pid_m * a.block_type.shape[0]
+        column = pid_n * b.block_type.shape[1]
+        for k in range(0, K, depth):
+            # In lap 0 they are free: of a fresh mbarrier, phase 1 is over.
             mbarrier.wait(free.index(i % BUFFERS), i // BUFFERS & 1 ^ 1)
             load(a, b, row, column, k, i, True, a_tiles, b_tiles, arrived)
             i += 1
+# --8<-- [end:loading]
 
 
+# --8<-- [start:multiplying]
 @gluon.jit
-def multiplying(a, b, c, tiles_m, tiles_n, K, a_tiles, b_tiles, c_tile, arrived, free, GROUP: gl.constexpr):
-    """What the other warps do: wait until a buffer is filled, multiply, and say when it is free again."""
+def multiplying(
+    a, b, c, tiles_m, tiles_n, K,
+    a_tiles, b_tiles, c_tile, arrived, free, GROUP: gl.constexpr,
+):  # fmt: skip
+    """What the other warps do: multiply, and say which buffers are free."""
     rows: gl.constexpr = a.block_type.shape[0]
     columns: gl.constexpr = b.block_type.shape[1]
     BUFFERS: gl.constexpr = a_tiles.shape[0]
-    programs = gl.num_programs(0)
     steps = gl.cdiv(K, a.block_type.shape[1])
-    LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(
-        version=[3, 0], warps_per_cta=[gl.num_warps(), 1],
-        instr_shape=[16, columns, 16],
-    )  # fmt: skip
     i = 0
-    for tile in range(gl.program_id(0), tiles_m * tiles_n, programs):
-        acc = gl.zeros([rows, columns], gl.float32, LAYOUT)
+    for tile in range(
+        gl.program_id(0), tiles_m * tiles_n, gl.num_programs(0)
+    ):  # fmt: skip
+        acc = zeros(rows, columns)
         for step in range(steps):
-            slot = i % BUFFERS
-            mbarrier.wait(arrived.index(slot), i // BUFFERS & 1)
-            acc = warpgroup_mma(
-                a_tiles.index(slot), b_tiles.index(slot), acc, is_async=True
-            )  # fmt: skip
+            acc = multiply(acc, i, a_tiles, b_tiles, arrived)
             acc = warpgroup_mma_wait(1, deps=(acc,))
-            mbarrier.arrive(free.index((i + BUFFERS - 1) % BUFFERS), count=1, pred=step > 0)
+            before = free.index((i + BUFFERS - 1) % BUFFERS)
+            mbarrier.arrive(before, count=1, pred=step > 0)
             i += 1
         acc = warpgroup_mma_wait(0, deps=(acc,))
         mbarrier.arrive(free.index((i + BUFFERS - 1) % BUFFERS), count=1)
         pid_m, pid_n = place(tile, tiles_m, tiles_n, GROUP)
         store_by(c, pid_m * rows, pid_n * columns, acc, c_tile)
     tma.store_wait(pendings=0)
+# --8<-- [end:multiplying]
 
 
+# --8<-- [start:specialized]
 @gluon.jit
 def specialized_kernel(
     a, b, c, tiles_m, tiles_n, K, GROUP: gl.constexpr, BUFFERS: gl.constexpr
 ):  # fmt: skip
-    rows: gl.constexpr = a.block_type.shape[0]
-    depth: gl.constexpr = a.block_type.shape[1]
-    columns: gl.constexpr = b.block_type.shape[1]
-    a_tiles = gl.allocate_shared_memory(a.dtype, [BUFFERS, rows, depth], a.layout)
-    b_tiles = gl.allocate_shared_memory(b.dtype, [BUFFERS, depth, columns], b.layout)
+    a_tiles, b_tiles, arrived = make_buffers(a, b, BUFFERS)
+    free = make_mbarriers(BUFFERS)
     c_tile = gl.allocate_shared_memory(c.dtype, c.block_type.shape, c.layout)
-    arrived = mbarrier.allocate_mbarrier(batch=BUFFERS)
-    free = mbarrier.allocate_mbarrier(batch=BUFFERS)
-    for each in gl.static_range(BUFFERS):
-        mbarrier.init(arrived.index(each), count=1)
-        mbarrier.init(free.index(each), count=1)
-    fence_async_shared()
-    args = (a, b, c, tiles_m, tiles_n, K, a_tiles, b_tiles, c_tile, arrived, free, GROUP)
-    gl.warp_specialize([(multiplying, args), (loading, args)], [1], [24])
+    args = (a, b, c, tiles_m, tiles_n, K,
+            a_tiles, b_tiles, c_tile, arrived, free, GROUP)  # fmt: skip
+    gl.warp_specialize(
+        [(multiplying, args), (loading, args)],
+        worker_num_warps=[1], worker_num_regs=[24],
+    )  # fmt: skip
 # --8<-- [end:specialized]
 
 
