@@ -22,9 +22,9 @@ CASES = {
     "1": ("1 buffer", {"buffers": 1}),
     "2": ("2 buffers", {"buffers": 2}),
     "4": ("4 buffers", {"buffers": 4}),
-    "bytes": ("too many bytes expected", {"buffers": 1, "expected": 2 * BYTES}),
-    "first": ("first phase 1", {"buffers": 1, "first": 1}),
-    "stays": ("phase never flipped", {"buffers": 1, "flip": 0}),
+    "bytes": ("twice the bytes", {"buffers": 1, "expected": 2 * BYTES}),
+    "first": ("phase 1 first", {"buffers": 1, "first": 1}),
+    "stays": ("phase stays 0", {"buffers": 1, "flip": 0}),
 }
 
 
