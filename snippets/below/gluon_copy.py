@@ -47,7 +47,7 @@ def copy_in_gluon(
 
 # --8<-- [start:row]
 def row(per_thread: int, num_warps: int = 4) -> gl.BlockedLayout:
-    """Return the layout of neighbors: so many for a thread, then the next thread's, and so on."""
+    """So many neighbors for a thread, then the next thread's, and so on."""
     return gl.BlockedLayout(
         size_per_thread=[per_thread],
         threads_per_warp=[WARP],
@@ -74,6 +74,8 @@ def copy(
     check_on_gpu(x=x)
     if not x.is_contiguous():
         raise ValueError(f"x must be contiguous, or use copy_tiles; got strides {x.stride()}")
+    if num_warps not in (1, 2, 4, 8, 16):
+        raise ValueError(f"num_warps must be a power of two up to 16; got {num_warps}")
     if per_thread < 1 or per_thread & (per_thread - 1) or per_thread * WARP * num_warps > BLOCK:
         most = BLOCK // (WARP * num_warps)
         raise ValueError(f"per_thread must be a power of two up to {most}, for {num_warps} warps; got {per_thread}")
@@ -90,7 +92,7 @@ def copy(
 # --8<-- [start:tiles]
 @gluon.jit
 def offsets_of(row, column, stride_m, stride_n, M, N, TILE, LAYOUT):
-    """Return the offsets of a tile's elements in memory, and which of them exist."""
+    """Return where a tile's elements are, and which of them exist."""
     rows = row + gl.arange(0, TILE, layout=gl.SliceLayout(1, LAYOUT))
     columns = column + gl.arange(0, TILE, layout=gl.SliceLayout(0, LAYOUT))
     offsets = rows[:, None] * stride_m + columns[None, :] * stride_n
@@ -99,7 +101,8 @@ def offsets_of(row, column, stride_m, stride_n, M, N, TILE, LAYOUT):
 
 @gluon.jit
 def tiles_kernel(
-    x_ptr, out_ptr, M, N, x_stride_m, x_stride_n, out_stride_m, out_stride_n,
+    x_ptr, out_ptr, M, N,
+    x_stride_m, x_stride_n, out_stride_m, out_stride_n,
     TILE: gl.constexpr, LOAD: gl.constexpr, STORE: gl.constexpr,
 ):  # fmt: skip
     tiles_n = gl.cdiv(N, TILE)
@@ -119,12 +122,12 @@ def tiles_kernel(
 
 # --8<-- [start:named]
 def along_rows(num_warps: int = 4) -> gl.BlockedLayout:
-    """Return the layout whose threads hold four neighbors of a row, 16 threads for each row."""
+    """Four neighbors of a row for each thread, 16 threads for a row."""
     return gl.BlockedLayout([1, 4], [2, 16], [num_warps, 1], order=[1, 0])
 
 
 def along_columns(num_warps: int = 4) -> gl.BlockedLayout:
-    """Return the same layout, transposed."""
+    """The same, transposed."""
     return gl.BlockedLayout([4, 1], [16, 2], [1, num_warps], order=[0, 1])
 # --8<-- [end:named]
 

@@ -29,7 +29,8 @@ from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared,
 from snippets.below.tma import descriptors
 
 TILE, LAPS, PROGRAMS = (32, 64), 4, 8
-BYTES = 32 * 64 * 4
+BYTES = TILE[0] * TILE[1] * 4
+NUMBERS = PROGRAMS * LAPS * TILE[0] * TILE[1]
 PATIENCE = 3.0  # seconds after which a kernel of microseconds hangs
 CASES = {
     "as it should be": {},
@@ -71,10 +72,12 @@ def strip_kernel(
 
 # --8<-- [start:launch]
 def launch(name: str):
-    """Launch a case; return what it copies, the copy, and how far each program has come, in memory of the host."""
+    """Return what is copied, the copy, and how far the programs are."""
     # ConSan keeps its notes in memory that Triton asks us for.
-    triton.set_allocator(lambda size, *_: torch.empty(size, dtype=torch.int8, device="cuda"))
-    x = torch.arange(1.0, 1 + LAPS * PROGRAMS * BYTES // 4, device="cuda").view(-1, 64)
+    triton.set_allocator(
+        lambda size, *_: torch.empty(size, dtype=torch.int8, device="cuda")
+    )  # fmt: skip
+    x = torch.arange(1.0, 1 + NUMBERS, device="cuda").view(-1, TILE[1])
     out = torch.zeros_like(x)
     progress = torch.zeros(PROGRAMS, dtype=torch.int32, pin_memory=True)
     options = {"COUNT": 1, "EXPECTED": BYTES, "PHASE": 0, "FLIP": 1}
@@ -119,8 +122,8 @@ def where(progress: list[int]) -> str:
 
 def wait_for_it(name: str) -> None:
     """Wait for a case as programs usually do; after a while, Python says on which line it stands."""
-    faulthandler.dump_traceback_later(PATIENCE, exit=True)
     launch(name)
+    faulthandler.dump_traceback_later(PATIENCE, exit=True)
     torch.cuda.synchronize()
 
 

@@ -74,7 +74,7 @@ def zeros(rows: gl.constexpr, columns: gl.constexpr):
 # --8<-- [start:load]
 @gluon.jit
 def load(a, b, row, column, k, i, wanted, a_tiles, b_tiles, arrived):
-    """Begin to load the tiles of step i, into the buffers whose turn it is."""
+    """Begin to load the tiles of step i, into the next buffers."""
     slot = i % a_tiles.shape[0]
     bar = arrived.index(slot)
     nbytes: gl.constexpr = a.nbytes_per_cta + b.nbytes_per_cta
@@ -107,7 +107,8 @@ def waiting_kernel(a, b, c, K):
     a_tiles, b_tiles, arrived = make_buffers(a, b, 1)
     acc = zeros(rows, columns)
     for i in range(gl.cdiv(K, depth)):
-        load(a, b, row, column, i * depth, i, True, a_tiles, b_tiles, arrived)
+        load(a, b, row, column, i * depth, i, True,
+             a_tiles, b_tiles, arrived)  # fmt: skip
         acc = multiply(acc, i, a_tiles, b_tiles, arrived)
         acc = warpgroup_mma_wait(0, deps=(acc,))
     store(c, row, column, acc)
@@ -162,7 +163,7 @@ def place(tile, tiles_m, tiles_n, GROUP: gl.constexpr):
     return first + inside % height, inside // height
 
 
-@gluon.jit
+@gluon.jit(do_not_specialize=["tiles_m", "tiles_n"])
 def pipelined_kernel(
     a, b, c, tiles_m, tiles_n, K, GROUP: gl.constexpr, BUFFERS: gl.constexpr
 ):  # fmt: skip
@@ -200,7 +201,7 @@ def load_step(a, b, i, total, steps, tiles_m, tiles_n, a_tiles, b_tiles, arrived
     load(a, b, row, column, k, i, i < total, a_tiles, b_tiles, arrived)
 
 
-@gluon.jit
+@gluon.jit(do_not_specialize=["tiles_m", "tiles_n"])
 def persistent_kernel(
     a, b, c, tiles_m, tiles_n, K, GROUP: gl.constexpr, BUFFERS: gl.constexpr
 ):  # fmt: skip
@@ -287,13 +288,15 @@ def multiplying(
 
 
 # --8<-- [start:specialized]
-@gluon.jit
+@gluon.jit(do_not_specialize=["tiles_m", "tiles_n"])
 def specialized_kernel(
     a, b, c, tiles_m, tiles_n, K, GROUP: gl.constexpr, BUFFERS: gl.constexpr
 ):  # fmt: skip
     a_tiles, b_tiles, arrived = make_buffers(a, b, BUFFERS)
     free = make_mbarriers(BUFFERS)
-    c_tile = gl.allocate_shared_memory(c.dtype, c.block_type.shape, c.layout)
+    c_tile = gl.allocate_shared_memory(
+        c.dtype, c.block_type.shape, c.layout
+    )  # fmt: skip
     args = (a, b, c, tiles_m, tiles_n, K,
             a_tiles, b_tiles, c_tile, arrived, free, GROUP)  # fmt: skip
     gl.warp_specialize(
@@ -315,13 +318,15 @@ def matmul(
         b: (K, N), as ``a``.
         way: One of ``WAYS``.
         buffers: How many tiles of ``a`` and of ``b`` a program has room for; "waiting" has one.
-        block: Rows and columns of a tile of the result, and its depth along K.
-        num_warps: Warps that multiply: four for each 64 rows of a tile, or as many for all.
+        block: Rows and columns of a tile of the result, and how deep along K a step is: powers of two, 64 rows and
+            columns at least, 256 columns at most, 16 deep at least.
+        num_warps: Warps that multiply: 4, or 8 if a tile has 128 rows or more.
 
     Raises:
         ValueError: The arguments are not as above.
     """
     check(a, b, way, buffers)
+    check_block(block, num_warps)
     check_gpu(a.device)
     (M, K), N = a.shape, b.shape[1]
     out = torch.empty((M, N), dtype=a.dtype, device=a.device)
@@ -375,6 +380,17 @@ def check(a: torch.Tensor, b: torch.Tensor, way: str, buffers: int) -> None:
         raise ValueError(f"way must be one of {WAYS}; got {way!r}")
     if buffers < 2:
         raise ValueError(f"buffers must be 2 at least; got {buffers}")
+
+
+def check_block(block: tuple[int, int, int], num_warps: int) -> None:
+    """Raise ``ValueError`` if wgmma has no such tile."""
+    least = (64, 64, 16)
+    if len(block) != 3 or any(side < a or side & (side - 1) for side, a in zip(block, least, strict=True)):
+        raise ValueError(f"block must be three powers of two, 64 x 64 and 16 deep at least; got {block}")
+    if block[1] > 256:
+        raise ValueError(f"block must have 256 columns at most, as wgmma has; got {block}")
+    if num_warps not in (4, 8) or 16 * num_warps > block[0]:
+        raise ValueError(f"num_warps must be 4, or 8 for 128 rows or more; got {num_warps} for {block[0]} rows")
 
 
 def check_gpu(device: torch.device) -> None:

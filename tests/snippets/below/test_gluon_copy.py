@@ -73,6 +73,8 @@ def test_copies_tiles_of_any_strides(without_gpu, M, N, load, store):
     [
         ({"per_thread": 3}, "power of two up to 32, for 4 warps; got 3"),
         ({"per_thread": 0}, "power of two"),
+        ({"num_warps": 3}, "num_warps must be a power of two up to 16; got 3"),
+        ({"num_warps": 32, "per_thread": 1}, "num_warps must be a power of two up to 16; got 32"),
         ({"per_thread": 64}, "power of two up to 32"),
         ({"per_thread": 16, "num_warps": 16}, "power of two up to 8, for 16 warps"),
     ],

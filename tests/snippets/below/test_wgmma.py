@@ -121,6 +121,14 @@ a, b = numbers(16, 16), numbers(16, 24)
         (lambda: matmul(a, numbers(16, 32)[:, :12]), "multiple of 8 columns, for the result is stored by TMA; got 12"),
         (lambda: matmul(a, b, way="fast"), "way must be one of"),
         (lambda: matmul(a, b, buffers=1), "buffers must be 2 at least; got 1"),
+        (lambda: matmul(a, b, block=(128, 128)), "three powers of two"),
+        (lambda: matmul(a, b, block=(32, 128, 64), num_warps=4), "64 x 64 and 16 deep at least"),
+        (lambda: matmul(a, b, block=(128, 32, 64)), "64 x 64 and 16 deep at least"),
+        (lambda: matmul(a, b, block=(128, 128, 8)), "64 x 64 and 16 deep at least"),
+        (lambda: matmul(a, b, block=(192, 128, 64)), "three powers of two"),
+        (lambda: matmul(a, b, block=(128, 512, 64)), "256 columns at most"),
+        (lambda: matmul(a, b, block=(64, 128, 64)), "4, or 8 for 128 rows or more; got 8 for 64 rows"),
+        (lambda: matmul(a, b, num_warps=2), "num_warps must be 4"),
     ],
 )
 def test_refuses(without_gpu, call, fragment):

@@ -15,7 +15,8 @@ def test_main_lists_the_benchmark(capsys):
 
 @pytest.fixture
 def made_up(monkeypatch):
-    def rates(sides, make, flops):
+    def rates(sides, make, flops, *, rounds):
+        assert rounds == 3
         return {name: (getattr(run, "keywords", run), flops) for name, run in sides.items()}
 
     monkeypatch.setattr(measured, "rates", rates)
