@@ -6,8 +6,10 @@ from itertools import pairwise
 import pytest
 
 from figures.phases import BYTES, CASES, LOAD, STORE, TILES, Copy, phases
+from figures.registry import figures
 from recorder import recording
 from recorder.project import find
+from render.views.frame import origin
 from tests.accessibility import assert_accessible
 from tests.figures.explorer_support import page_with
 
@@ -78,6 +80,10 @@ def test_there_is_a_sentence_for_each_tick(name):
 
 
 # What it shows
+
+
+def test_says_that_it_is_a_model():
+    assert origin(figures()["phases"], RECORDED) == "A model"
 
 
 def test_begins_with_the_case_that_the_page_shows(open_site, url, page):
