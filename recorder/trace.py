@@ -197,8 +197,8 @@ def _file(path: Path) -> str:
 
 
 def _argument(name: str, value):
-    """Return an argument of a launch as JSON: a dictionary for a tensor, a descriptor or a dtype, a list for a tuple,
-    or the number."""
+    """Return an argument of a launch as JSON: a dictionary for a tensor, a descriptor, a dtype or a layout, a list for
+    a tuple, or the number."""
     value = tl.constexpr(value).value  # which unwraps a constexpr
     if isinstance(value, torch.Tensor):
         return _tensor(value)
@@ -207,6 +207,8 @@ def _argument(name: str, value):
         return _tensor(value.base) | described
     if isinstance(value, tl.dtype):
         return {"tl.dtype": value.name}
+    if hasattr(value, "mangle"):  # a layout of Gluon's
+        return {"layout": str(value)}
     if isinstance(value, tuple):
         return [_argument(name, each) for each in value]
     if value is None or isinstance(value, bool | int | float | str):

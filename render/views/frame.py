@@ -38,6 +38,8 @@ def compiled_only(made: Recording) -> bool:
 
 def origin(figure: Figure, made: Recording) -> str:
     """Return where a figure's content comes from, in a word or two."""
+    if figure.foot.startswith("A model"):
+        return "A model"
     if figure.of == "stages" or compiled_only(made):
         return "Compiled"
     if not interpreted(made.device):

@@ -136,6 +136,12 @@ def test_descriptors_of_gluon_are_written_down_alike():
     assert written[0] == written[1] and written[1]["block_shape"] == [8, 32]
 
 
+def test_layouts_of_gluon_are_written_down_by_name():
+    language = pytest.importorskip("triton.experimental.gluon.language")
+    written = trace._argument("LAYOUT", language.BlockedLayout([4], [32], [4], [0]))
+    assert written["layout"].startswith("BlockedLayout(size_per_thread=[4], ")
+
+
 def test_tensor_descriptors_from_the_host_and_made_in_the_kernel(kernels):
     x, y = torch.arange(24.0).view(3, 8), torch.zeros(3, 4)
     with trace.Launches() as launches:

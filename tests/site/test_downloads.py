@@ -25,7 +25,7 @@ from tests.processes import PRELOADED
 
 ROOT = Path(__file__).resolve().parents[2]
 LESSONS = [page for page in lessons() if page.endswith(".md")]
-TAKE_A_GPU = ("pytorch/", "tools/find-")  # chapters about what only a GPU and torch.compile show
+TAKE_A_GPU = ("pytorch/", "tools/find-", "below/")  # chapters about what only a GPU and torch.compile show
 OF_A_CHECKOUT = "pytorch/package.md"  # its file builds the package that lies there
 SHOWN = "programs/vector-add.md"  # runs, though a replay does so, too: one file in an empty folder
 INSTALLED = {"torch", "triton", "numpy", *sys.stdlib_module_names} - {"importlib", "runpy", "subprocess", "inspect"}

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the products wait for wgmma: once a step, and behind each instruction if its sums are read too early."""
+
+from stand_ins import compile_for_hopper
+
+from snippets.below.wgmma_bug import CASES
+from snippets.below.wgmma_compiled import waits
+
+
+def test_waits_are_read_in_order():
+    assert waits("") == (0, [])
+    code = "HGMMA.a ;\n WARPGROUP.DEPBAR.LE gsb0, 0x2 ;\nHGMMA.b ;\nDEPBAR.LE SB0, 0x0 ;\n WARPGROUP.DEPBAR.LE gsb0, 0x0 ;"
+    assert waits(code) == (2, [2, 0])
+
+
+def test_what_it_prints():
+    said = compile_for_hopper("from snippets.below.wgmma_compiled import main\nmain()")
+    lines = dict(line.split(": ") for line in said)
+    assert list(lines) == list(CASES)
+    assert lines["as it should be"] == lines["loads a step too early"] == "4 wgmma; waits that leave 1, 0 in flight"
+    assert lines["reads the sums too early"] == "4 wgmma; waits that leave 0, 0, 0, 0 in flight"
