@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+from datetime import timedelta
 from pathlib import Path
 
 import torch
@@ -29,7 +30,8 @@ from snippets.pytorch.compile import closed, plain, rms_norm_kernel
 RANKS = 2
 ROWS, COLUMNS = 8, 64
 KIND = "cuda" if isinstance(rms_norm_kernel, triton.JITFunction) else "cpu"
-WIDTH = 76
+PATIENCE = timedelta(seconds=40)
+WIDTH = 76  # of what is printed
 
 
 # --8<-- [start:guarded]
@@ -138,54 +140,58 @@ WAYS = {"DDP": by_ddp, "DDP, its inner model called": past_ddp, "FSDP": by_fsdp}
 
 
 # --8<-- [start:shards]
-def with_a_shard(x: Tensor) -> dict[str, str]:
-    """Normalize by a weight of which each rank holds a half."""
-    norm = fully_shard(Norm().to(KIND))
-    everywhere = DTensor.from_local(
-        x, norm.weight.device_mesh, [Replicate()]
-    )
-    cases = {
-        "the operator": lambda: closed(x, norm.weight),
-        "the operator, x a DTensor, too": lambda: closed(
-            everywhere, norm.weight
-        ),
-        "a plain launch": lambda: plain(x, norm.weight),
-        "its local half": lambda: closed(x, norm.weight.to_local()),
-        "gathered by hand": lambda: closed(x, norm.weight.full_tensor()),
+def with_a_shard(x: Tensor) -> dict:
+    """Return calls that normalize by a weight of which a rank has half."""
+    weight = fully_shard(Norm().to(KIND)).weight
+    mesh = weight.device_mesh
+    everywhere = DTensor.from_local(x, mesh, [Replicate()])
+    whole = weight.full_tensor()
+    return {
+        "gathered by hand": lambda: closed(x, whole),
+        "its local half": lambda: closed(x, weight.to_local()),
+        "the operator": lambda: closed(x, weight),
+        "the operator, x too": lambda: closed(everywhere, weight),
+        "a plain launch": lambda: plain(x, weight),
     }
 # --8<-- [end:shards]
-    said = {"the weight": f"{type(norm.weight.data).__name__}, {tuple(norm.weight.to_local().shape)} of it here"}
-    wanted = plain(x, torch.ones(COLUMNS, device=KIND))
-    for name, call in cases.items():
-        try:
-            said[name] = "right" if torch.allclose(call(), wanted, atol=1e-5) else "wrong"
-        except Exception as error:
-            said[name] = f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
-    return said
+
+
+def outcome(call, wanted: Tensor) -> str:
+    """Return whether a call returns what it should, or the first line of its error."""
+    try:
+        return "right" if torch.allclose(call(), wanted, atol=1e-5) else "wrong"
+    except Exception as error:
+        return f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
 
 
 def on_a_rank(rank: int, folder: Path) -> None:
     """Print what a rank finds; rank 0 speaks."""
+    speak = print if rank == 0 else lambda *_, **__: None
     store = distributed.FileStore(str(folder / "store"), RANKS)
     how = {}
     if KIND == "cuda":
         torch.cuda.set_device(rank)
         how = {"device_id": torch.device("cuda", rank)}
     distributed.init_process_group(
-        "nccl" if KIND == "cuda" else "gloo", store=store, rank=rank, world_size=RANKS, **how
+        "nccl" if KIND == "cuda" else "gloo", store=store, rank=rank, world_size=RANKS, timeout=PATIENCE, **how
     )
     whole = model()
     wanted = gradients(whole, whole, batch())
     part = batch().chunk(RANKS)[rank]
-    speak = print if rank == 0 else lambda *_: None
     for name, way in WAYS.items():
         found = way(part)
         alike = torch.tensor([int(same(found, wanted)), int(as_on_rank_0(found))], device=KIND)
         distributed.all_reduce(alike, distributed.ReduceOp.MIN)
-        speak(f"{name}, gradients as of one process: {bool(alike[0])}; the same on both ranks: {bool(alike[1])}")
-    for name, said in with_a_shard(batch()).items():
-        speak(textwrap.fill(f"a sharded weight, {name}: {said}", WIDTH, subsequent_indent="  "))
+        said = f"gradients as of one process: {bool(alike[0])}; the same on both ranks: {bool(alike[1])}"
+        speak(f"{name}, {said}", flush=True)
+    calls = with_a_shard(batch())
+    normal = plain(batch(), torch.ones(COLUMNS, device=KIND))
     distributed.destroy_process_group()
+    for name, call in calls.items():
+        said = f"a sharded weight, {name}: {outcome(call, normal)}"
+        speak(textwrap.fill(said, WIDTH, subsequent_indent="  "), flush=True)
+    if KIND == "cuda":
+        os._exit(0)  # the last launch may have left a GPU on which nothing can be tidied up
 
 
 def two_processes() -> None:
