@@ -43,7 +43,7 @@ def rms_norm_kernel(
     x = tl.load(x_ptr + row * columns + column, mask=mask, other=0.0)
     weight = tl.load(weight_ptr + column, mask=mask)
     mean = tl.sum(x * x) / columns
-    scale = tl.rsqrt(mean + eps.to(tl.float32))
+    scale = tl.rsqrt((mean + eps).to(tl.float32))
     out = x * scale * weight
     tl.store(out_ptr + row * columns + column, out, mask=mask)
 # --8<-- [end:kernel]
@@ -51,23 +51,27 @@ def rms_norm_kernel(
 
 # --8<-- [start:no_gpu]
 class NoGPU:
-    """Stands in for the driver of a GPU, so that none is needed."""
+    """Stands in for a GPU's driver, and says what to compile for."""
 
     map_python_to_cpp_type = staticmethod(ty_to_cpp)
 
-    def get_current_target(self):
-        return GPUTarget("cuda", 90, 32)
+    def __init__(self, arch: int):
+        self.target = GPUTarget("cuda", arch, 32)
+
+    def get_current_target(self) -> GPUTarget:
+        return self.target
 # --8<-- [end:no_gpu]
 
 
 # --8<-- [start:to_c]
 ALIGNED = "*fp32:16, *fp32:16, *fp32:16, i32, i32:16, fp64, 1024"
 ANY = "*fp32, *fp32, *fp32, i32, i32, fp64, 1024"
-H200 = "cuda:90:32"
+H200, A100 = 90, 80
 
 
-def to_c(folder: Path, *signatures: str, target: str = H200) -> None:
+def to_c(folder: Path, *signatures: str, arch: int = H200) -> None:
     """Write rms_norm.h and C files: one for each version, one to choose."""
+    triton.runtime.driver.set_active(NoGPU(arch))
     for signature in signatures:
         compile_kernel(
             CompileArgs(
@@ -75,7 +79,6 @@ def to_c(folder: Path, *signatures: str, target: str = H200) -> None:
                 kernel_name="rms_norm_kernel",
                 signature=signature,
                 grid="rows, 1, 1",
-                target=target,
                 num_warps=4,
                 out_name="rms_norm",
                 out_path=folder / "rms_norm",
@@ -149,7 +152,7 @@ PROGRAMS = {
     "eps as fp64": ([ANY, ALIGNED], H200),
     "eps as fp32": ([ANY.replace("fp64", "fp32")], H200),
     "columns a multiple of 16 or nothing": ([ALIGNED], H200),
-    "machine code for an A100": ([ANY], "cuda:80:32"),
+    "machine code for an A100": ([ANY], A100),
 }
 # --8<-- [end:programs]
 
@@ -171,7 +174,8 @@ tuned_kernel = triton.autotune([triton.Config({"BLOCK": 64})], key=[])(
 
 def refusals(folder: Path) -> dict[str, str]:
     """Return what ``triton.tools.compile`` says to kernels, targets and machines that it does not take."""
-    given = dict(path=__file__, signature="*fp32:16, i32, 64", grid="1, 1, 1", target=H200, out_path=folder / "refused")
+    triton.runtime.driver.set_active(NoGPU(H200))
+    given = dict(path=__file__, signature="*fp32:16, i32, 64", grid="1, 1, 1", out_path=folder / "refused")
     cases = {
         "a target without its warp size": {"kernel_name": "descriptor_kernel", "target": "cuda:90"},
         "a kernel with a tuner": {"kernel_name": "tuned_kernel"},
@@ -190,7 +194,7 @@ def refusals(folder: Path) -> dict[str, str]:
 
 def by_command_line(folder: Path) -> str:
     """Return what the command says at its end on a machine without a GPU."""
-    options = f"-n rms_norm_kernel -t {H200} -w 4 -on rms_norm".split()
+    options = ["-n", "rms_norm_kernel", "-t", "cuda:90:32", "-w", "4", "-on", "rms_norm"]
     options += ["-s", ANY, "-g", "rows, 1, 1", "-o", folder / "command", __file__]
     without = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
     command = [sys.executable, "-m", "triton.tools.compile", *options]
@@ -207,14 +211,13 @@ def size_of(folder: Path) -> int:
 def main():
     if not torch.cuda.is_available():
         raise SystemExit("no GPU found; the programs launch a kernel on one")
-    triton.runtime.driver.set_active(NoGPU())
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
-        for number, (what, (signatures, target)) in enumerate(PROGRAMS.items()):
+        for number, (what, (signatures, arch)) in enumerate(PROGRAMS.items()):
             print(f"## {what}")
             folder = root / str(number)
             folder.mkdir()
-            to_c(folder, *signatures, target=target)
+            to_c(folder, *signatures, arch=arch)
             program = build(folder)
             print(subprocess.run([program], capture_output=True, text=True).stdout.strip())
             if not number:
