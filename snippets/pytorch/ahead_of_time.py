@@ -90,8 +90,8 @@ def to_c(folder: Path, *signatures: str, arch: int = H200) -> None:
 # --8<-- [end:to_c]
 
 
-# --8<-- [start:main]
 MAIN = r"""
+// --8<-- [start:main]
 #include <stdio.h>
 #include "rms_norm.h"
 
@@ -127,8 +127,8 @@ int main(void) {
         printf("%.1f %.1f %.1f %.1f\n",
                x[row][0], x[row][1], x[row][2], x[row][3]);
 }
+// --8<-- [end:main]
 """
-# --8<-- [end:main]
 
 
 # --8<-- [start:build]

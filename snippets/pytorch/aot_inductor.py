@@ -73,8 +73,8 @@ FIRST = {
 # --8<-- [end:python]
 
 
-# --8<-- [start:cpp]
 CPP = r"""
+// --8<-- [start:cpp]
 #include <ATen/ATen.h>
 #include <torch/csrc/inductor/aoti_package/model_package_loader.h>
 #include <cstdio>
@@ -86,8 +86,8 @@ int main(int, char** arguments) {
   auto out = model.run({x.view({4, 1024})});
   std::printf("%.0f\n", out[0].sum().item<double>());
 }
+// --8<-- [end:cpp]
 """
-# --8<-- [end:cpp]
 
 
 # --8<-- [start:build]
