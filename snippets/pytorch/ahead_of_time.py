@@ -16,13 +16,14 @@ import re
 import subprocess
 import sys
 import tempfile
+from importlib.metadata import files
 from pathlib import Path
 
 import torch
 import triton
 import triton.language as tl
 from triton.backends.compiler import GPUTarget
-from triton.backends.nvidia.driver import libcuda_dirs, ty_to_cpp
+from triton.backends.nvidia.driver import include_dirs, libcuda_dirs, ty_to_cpp
 from triton.tools.compile import CompileArgs, compile_kernel
 
 
@@ -69,11 +70,12 @@ ANY = "*fp32, *fp32, *fp32, i32, i32, fp64, 1024"
 H200, A100 = 90, 80
 
 
-def to_c(folder: Path, *signatures: str, arch: int = H200) -> None:
-    """Write rms_norm.h and C files: one for each version, one to choose."""
+def to_c(folder: Path, *signatures: str, arch: int = H200) -> list[Path]:
+    """Write C files: one for each version, and one that chooses."""
     triton.runtime.driver.set_active(NoGPU(arch))
+    written = []
     for signature in signatures:
-        compile_kernel(
+        _, pair = compile_kernel(
             CompileArgs(
                 path=__file__,
                 kernel_name="rms_norm_kernel",
@@ -84,9 +86,12 @@ def to_c(folder: Path, *signatures: str, arch: int = H200) -> None:
                 out_path=folder / "rms_norm",
             )
         )
-    headers = folder.glob("rms_norm.*.h")
+        written += pair
+    headers = [file for file in written if file.suffix == ".h"]
     link = [sys.executable, "-m", "triton.tools.link", *headers]
     subprocess.run([*link, "-o", folder / "rms_norm"], check=True)
+    chooses = folder / "rms_norm.c"
+    return [*(file for file in written if file.suffix == ".c"), chooses]
 # --8<-- [end:to_c]
 
 
@@ -132,16 +137,14 @@ int main(void) {
 
 
 # --8<-- [start:build]
-def build(folder: Path) -> Path:
-    """Compile all C files of a folder into one program, and return it."""
-    (folder / "main.c").write_text(MAIN)
-    include = Path(triton.__file__).parent / "backends/nvidia/include"
-    command = ["gcc", "-w", f"-I{include}", *folder.glob("*.c")]
+def build(folder: Path, sources: list[Path]) -> Path:
+    """Compile these C files and the main one into a program."""
+    main, program = folder / "main.c", folder / "program"
+    main.write_text(MAIN)
+    command = ["gcc", "-w", main, *sources, "-o", program]
+    command += [f"-I{path}" for path in include_dirs]
     command += [f"-L{path}" for path in libcuda_dirs()]
-    program = folder / "program"
-    subprocess.run(
-        [*command, "-l:libcuda.so.1", "-o", program], check=True
-    )
+    subprocess.run([*command, "-l:libcuda.so.1"], check=True)
     return program
 # --8<-- [end:build]
 
@@ -194,18 +197,16 @@ def refusals(folder: Path) -> dict[str, str]:
 
 def by_command_line(folder: Path) -> str:
     """Return what the command says at its end on a machine without a GPU."""
-    options = ["-n", "rms_norm_kernel", "-t", "cuda:90:32", "-w", "4", "-on", "rms_norm"]
-    options += ["-s", ANY, "-g", "rows, 1, 1", "-o", folder / "command", __file__]
+    options = ["-n", "rms_norm_kernel", "-t", "cuda:90:32", "-w", "4", "-on", "rms_norm", "-s", ANY, "-g", "rows, 1, 1"]
     without = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
-    command = [sys.executable, "-m", "triton.tools.compile", *options]
+    command = [sys.executable, "-m", "triton.tools.compile", *options, "-o", folder / "command", __file__]
     done = subprocess.run(command, env=without, capture_output=True, text=True)
     return done.stderr.strip().splitlines()[-1] if done.returncode else "compiled"
 
 
-def size_of(folder: Path) -> int:
-    """Return the bytes of all files in a folder, each file once."""
-    files = {(file.stat().st_ino, file.stat().st_size) for file in folder.rglob("*") if file.is_file()}
-    return sum(size for _, size in files)
+def megabytes(package: str) -> float:
+    """Return what an installed package takes on disk, without those that it needs."""
+    return sum(file.size or 0 for file in files(package)) / 1e6
 
 
 def main():
@@ -217,8 +218,7 @@ def main():
             print(f"## {what}")
             folder = root / str(number)
             folder.mkdir()
-            to_c(folder, *signatures, arch=arch)
-            program = build(folder)
+            program = build(folder, to_c(folder, *signatures, arch=arch))
             print(subprocess.run([program], capture_output=True, text=True).stdout.strip())
             if not number:
                 needs = subprocess.run(["ldd", program], capture_output=True, text=True).stdout
@@ -226,9 +226,7 @@ def main():
         print("## what one ships")
         print(f"the program, kB: {size / 1e3:.0f}")
         print("its libraries:", ", ".join(sorted(set(re.findall(r"(lib(?:cuda|c)\.so\.\d+)", needs)))))
-        for package in (triton, torch):
-            folder = Path(package.__file__).parent
-            print(f"{package.__name__}, MB: {size_of(folder) / 1e6:.0f}")
+        print(f"torch, MB: {megabytes('torch'):,.0f}")
         print("## what it does not take")
         for case, message in refusals(root).items():
             print(f"{case}: {message}")

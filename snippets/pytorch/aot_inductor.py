@@ -18,6 +18,8 @@ import sys
 import tempfile
 import textwrap
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
 from pathlib import Path
 
 import torch
@@ -111,12 +113,10 @@ def build(folder: Path, device: str = "cuda") -> Path:
 # --8<-- [end:build]
 
 
-def outcome(program: list, package: Path, device: str) -> str:
-    """Return what a program printed, or the sentence of its error that says why."""
+def outcome(command: list, folder: Path) -> str:
+    """Return what a command printed, or the sentence of its error that says why it failed."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run(
-        [*program, package, device], cwd=package.parent, env=environment, capture_output=True, text=True
-    )
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     if done.returncode == 0:
         return done.stdout.strip()
     print(done.stderr, file=sys.stderr)
@@ -143,26 +143,34 @@ OPERATORS = {
 
 
 def main(device: str = "cuda"):
+    if len(sys.argv) > 3:
+        op, path = sys.argv[2:]
+        package(OPERATORS[op][0], Path(path), device)
+        return
     if device == "cuda" and not torch.cuda.is_available():
         raise SystemExit("no GPU found; Triton's kernels are compiled for one")
     print(f"PyTorch's sum: {expected(device):.0f}")
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor() as pool:  # at once, as all of it takes long
         folder = Path(name)
-        program = build(folder, device)
-        for op, (norm, firsts) in OPERATORS.items():
+        building = pool.submit(build, folder, device)
+        packaging = {
+            op: pool.submit(outcome, [sys.executable, os.path.abspath(__file__), device, op, f"{op}.pt2"], folder)
+            for op in OPERATORS
+        }
+        for op, (_, firsts) in OPERATORS.items():
             print(f"## {op}")
-            try:
-                path = package(norm, folder / f"{op}.pt2", device)
-            except Exception as error:
-                print(f"{op}, packaged: {textwrap.shorten(str(error), 300)}")
+            said, path = packaging[op].result(), folder / f"{op}.pt2"
+            if not path.exists():
+                print(f"{op}, packaging {said}")
                 continue
             holds = ", ".join(f"{count} {kind}" for kind, count in inside(path).items())
             print(f"{op}, the package: {path.stat().st_size / 1e3:,.0f} kB, {holds}")
-            python = {name: [sys.executable, "-c", PYTHON.format(first=FIRST[name])] for name in firsts}
-            for language, command in {**python, "C++": [program]}.items():
-                said = outcome(command, path, device)
+            programs = {name: [sys.executable, "-c", PYTHON.format(first=FIRST[name])] for name in firsts}
+            programs["C++"] = [building.result()]
+            commands = [[*program, path, device] for program in programs.values()]
+            for language, said in zip(programs, pool.map(outcome, commands, repeat(folder)), strict=True):
                 print(textwrap.fill(f"{op}, in {language}: {said}", WIDTH, subsequent_indent="  "))
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(*sys.argv[1:2])

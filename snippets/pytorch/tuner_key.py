@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whose tuner is at work under torch.compile, and does each length get its own winner?
 
-The kernel stores its own block size into every element, ``out[i] = BLOCK``, so the result says which configuration ran:
-small blocks suit short tensors, large ones long ones. Launched as it is, Triton's tuner chooses by ``key=["n"]``.
-Compiled, a plain launch is tuned by Inductor, and one within a ``custom_op`` by Triton.
+The kernel stores into every element how many programs its configuration starts, ``out[i] = PROGRAMS``, so the result
+says which configuration ran: one program suits a short tensor, thousands a long one. Launched as it is, Triton's tuner
+chooses by ``key=["n"]``. Compiled, a plain launch is tuned by Inductor, and one within a ``custom_op`` by Triton.
 
 Shapes: ``out`` (n,), int32.
 Source: the question, https://github.com/pytorch/pytorch/issues/164124.
@@ -21,29 +21,30 @@ SHORT, LONG = 16, 2**24
 
 
 # --8<-- [start:kernel]
-CONFIGS = [
-    triton.Config({"BLOCK": 16}, num_warps=1),
-    triton.Config({"BLOCK": 2**15}, num_warps=4),
-]
+CONFIGS = [triton.Config({"PROGRAMS": count}) for count in (1, 16384)]
 
 
 @triton.autotune(CONFIGS, key=["n"])
 @triton.jit
-def say_block_kernel(out_ptr, n, BLOCK: tl.constexpr):
-    i = tl.program_id(axis=0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    tl.store(out_ptr + i, BLOCK, mask=i < n)
+def say_programs_kernel(
+    out_ptr, n, PROGRAMS: tl.constexpr, BLOCK: tl.constexpr
+):
+    begin = tl.program_id(axis=0) * BLOCK
+    for start in range(begin, n, PROGRAMS * BLOCK):
+        i = start + tl.arange(0, BLOCK)
+        tl.store(out_ptr + i, PROGRAMS, mask=i < n)
 # --8<-- [end:kernel]
 
 
 # --8<-- [start:ways]
 def plain(x: Tensor) -> Tensor:
     out, n = torch.empty_like(x), x.numel()
-    grid = lambda meta: (triton.cdiv(n, meta["BLOCK"]),)
-    say_block_kernel[grid](out, n)
+    grid = lambda meta: (meta["PROGRAMS"],)
+    say_programs_kernel[grid](out, n, BLOCK=1024)
     return out
 
 
-closed = custom_op("course::say_block", plain, mutates_args=())
+closed = custom_op("course::say_programs", plain, mutates_args=())
 
 
 @closed.register_fake
@@ -53,10 +54,10 @@ def _(x):
 
 
 def chosen(function, n: int) -> int:
-    """Return the block size of the configuration that ran for n elements."""
-    blocks = function(torch.zeros(n, dtype=torch.int32, device="cuda")).unique().tolist()
-    assert len(blocks) == 1, blocks
-    return blocks[0]
+    """Return how many programs the configuration starts that ran for n elements."""
+    counts = function(torch.zeros(n, dtype=torch.int32, device="cuda")).unique().tolist()
+    assert len(counts) == 1, counts
+    return counts[0]
 
 
 # --8<-- [start:cases]
@@ -80,9 +81,9 @@ def main():
     for first in (SHORT, LONG):
         print(f"## first a length of {first:,}")
         for name, function in cases().items():
-            say_block_kernel.cache.clear()
+            say_programs_kernel.cache.clear()
             lengths = (SHORT, LONG, SHORT) if first == SHORT else (LONG, SHORT, LONG)
-            print(f"{name}:", ", ".join(f"{n:,}: {chosen(function, n)}" for n in lengths))
+            print(f"{name}:", "; ".join(f"{n:,}, programs: {chosen(function, n):,}" for n in lengths))
 
 
 if __name__ == "__main__":
