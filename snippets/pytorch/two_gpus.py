@@ -188,8 +188,9 @@ def on_a_rank(rank: int, folder: Path) -> None:
     calls = with_a_shard(batch())
     normal = plain(batch(), torch.ones(COLUMNS, device=KIND))
     distributed.destroy_process_group()
+    speak("## a weight of which each process holds a half", flush=True)
     for name, call in calls.items():
-        said = f"a sharded weight, {name}: {outcome(call, normal)}"
+        said = f"{name}: {outcome(call, normal)}"
         speak(textwrap.fill(said, WIDTH, subsequent_indent="  "), flush=True)
     if KIND == "cuda":
         os._exit(0)  # the last launch may have left a GPU on which nothing can be tidied up
