@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What torch.compile says, and what it makes of a kernel, beside a Triton that it was not built for.
 
-The function is that of ``compile.py``: RMS norm, with a product before and a sum and ReLU after it.
+The function is that of ``compile.py``: RMS norm, with a product before and a sum and ReLU after it. Whether a number of
+columns is a multiple of 16 makes a difference, because Triton compiles that in.
 
 Run it on a GPU with ``python other_triton.py``, after installing another Triton than the one that torch asks for.
 Source: PyTorch, ``torch/_higher_order_ops/triton_kernel_wrap.py``.
@@ -78,13 +79,14 @@ def main():
         raise SystemExit("no GPU found; torch.compile runs Triton only on one")
     print(f"torch {torch.__version__.split('+')[0]} asks for: {asked_for()}")
     print(f"installed: triton {triton.__version__}")
-    random = torch.Generator("cuda").manual_seed(0)
-    x = torch.randn(256, 1024, device="cuda", generator=random)
-    weight = torch.rand(1024, device="cuda", generator=random)
-    for way in WAYS:
-        print(f"## {way}")
-        for what, found in compiled_by(way, x, weight).items():
-            print(textwrap.fill(f"{way}, {what}: {found}", WIDTH, subsequent_indent="  "))
+    for columns in (1024, 1000):  # a multiple of 16, and none
+        for way in WAYS:
+            print(f"## {way}, {columns:,} columns")
+            made = torch.Generator("cuda").manual_seed(0)
+            x = torch.randn(256, columns, device="cuda", generator=made)
+            weight = torch.rand(columns, device="cuda", generator=made)
+            for what, found in compiled_by(way, x, weight).items():
+                print(textwrap.fill(f"{what}: {found}", WIDTH, subsequent_indent="  "))
 
 
 if __name__ == "__main__":
