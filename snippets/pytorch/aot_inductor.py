@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compile a model that holds a Triton kernel in advance, and run it from Python and from C++.
+"""Compile a model in advance, and run it from Python and from C++: with PyTorch's own norm, and with a kernel's.
 
-The model is RMS norm between a product and a ReLU, with the kernel behind a ``triton_op`` or a ``custom_op``.
-``aoti_compile_and_package`` writes one file, which holds the compiled model, kernels included, as far as the compiler
-could look into the operator. Who loads it has imported nothing of ours.
+The model is RMS norm between a product and a ReLU, with PyTorch's norm or with the kernel behind a ``custom_op``.
+``aoti_compile_and_package`` writes one file, which holds the compiled model as far as the compiler could look into it.
+Who loads it has imported nothing of ours, or the operator.
 
 Shapes: ``x`` (rows, columns), ``weight`` (columns,), float32; any number of rows from 2 to 4096.
 Source: PyTorch, *torch.export AOTInductor Tutorial for Python runtime*, and ``model_package_loader.h``.
 
-Run it on an NVIDIA GPU with ``python aot_inductor.py``, with g++ on the path.
+Run it with ``TRITON_INTERPRET=1 python aot_inductor.py``, or without the variable on a machine with a GPU, and with
+g++ on the path.
 """
 
 import os
@@ -17,19 +18,20 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
 from pathlib import Path
 
 import torch
+import triton
 from torch import Tensor
 from torch.utils.cpp_extension import include_paths, library_paths
 
-from snippets.pytorch.compile import closed, in_torch, named
+from snippets.pytorch.compile import closed, in_torch, rms_norm_kernel
 
 WIDTH = 72  # of what is printed
 COLUMNS = 1024
+DEVICE = "cuda" if isinstance(rms_norm_kernel, triton.JITFunction) else "cpu"
 
 
 # --8<-- [start:model]
@@ -43,9 +45,9 @@ class Model(torch.nn.Module):
         return self.norm(2 * x, self.weight).relu()
 
 
-def package(norm, path: Path, device: str = "cuda") -> Path:
-    model = Model(norm).to(device).eval()
-    x = torch.ones(8, COLUMNS, device=device)
+def package(norm, path: Path) -> Path:
+    model = Model(norm).to(DEVICE).eval()
+    x = torch.ones(8, COLUMNS, device=DEVICE)
     rows = torch.export.Dim("rows", min=2, max=4096)
     with torch.no_grad():
         exported = torch.export.export(
@@ -68,9 +70,8 @@ out = model(x.view(4, 1024))
 print(round(out.sum().item()))
 """
 FIRST = {
-    "Python": "",
-    "Python without Triton": "sys.modules['triton'] = None",
-    "Python, the operator imported": "import snippets.pytorch.compile",
+    "in Python": "",
+    "in Python, the operator imported": "import snippets.pytorch.compile",
 }
 # --8<-- [end:python]
 
@@ -93,12 +94,12 @@ int main(int, char** arguments) {
 
 
 # --8<-- [start:build]
-def build(folder: Path, device: str = "cuda") -> Path:
+def build(folder: Path) -> Path:
     """Compile the program in C++, and return it."""
     source, program = folder / "main.cpp", folder / "program"
     source.write_text(CPP)
     libraries = ["torch", "torch_cpu", "c10"]
-    if device == "cuda":
+    if DEVICE == "cuda":
         libraries += ["torch_cuda", "c10_cuda"]
     command = ["g++", "-std=c++20", "-O1", source, "-o", program]
     command += [f"-I{path}" for path in include_paths()]
@@ -124,53 +125,37 @@ def outcome(command: list, folder: Path) -> str:
     return f"fails: {why[0] if why else done.stderr.strip().splitlines()[-1]}"
 
 
-def expected(device: str) -> float:
-    x = torch.arange(-2.0, 4 * COLUMNS - 2, device=device).view(4, COLUMNS)
-    return in_torch(2 * x, torch.ones(COLUMNS, device=device)).relu().sum().item()
+def expected() -> float:
+    x = torch.arange(-2.0, 4 * COLUMNS - 2, device=DEVICE).view(4, COLUMNS)
+    return in_torch(2 * x, torch.ones(COLUMNS, device=DEVICE)).relu().sum().item()
 
 
-def inside(path: Path) -> dict[str, int]:
-    """Return how many files of each kind a package holds."""
-    names = zipfile.ZipFile(path).namelist()
-    kinds = [Path(name).suffix for name in names]
-    return {kind: kinds.count(kind) for kind in (".so", ".cubin", ".cpp", ".py")}
+NORMS = {"PyTorch's norm": in_torch, "custom_op": closed}
 
 
-OPERATORS = {
-    "triton_op": (named, ["Python without Triton"]),
-    "custom_op": (closed, ["Python", "Python, the operator imported"]),
-}
-
-
-def main(device: str = "cuda"):
-    if len(sys.argv) > 3:
-        op, path = sys.argv[2:]
-        package(OPERATORS[op][0], Path(path), device)
+def main():
+    if len(sys.argv) > 2:
+        norm, path = sys.argv[1:]
+        package(NORMS[norm], Path(path))
         return
-    if device == "cuda" and not torch.cuda.is_available():
-        raise SystemExit("no GPU found; Triton's kernels are compiled for one")
-    print(f"PyTorch's sum: {expected(device):.0f}")
+    if DEVICE == "cuda" and not torch.cuda.is_available():
+        raise SystemExit("no GPU found; set TRITON_INTERPRET=1 to run this in Triton's interpreter, on the CPU")
+    print(f"the sum of what PyTorch computes: {expected():.0f}")
     with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor() as pool:  # at once, as all of it takes long
         folder = Path(name)
-        building = pool.submit(build, folder, device)
+        building = pool.submit(build, folder)
         packaging = {
-            op: pool.submit(outcome, [sys.executable, os.path.abspath(__file__), device, op, f"{op}.pt2"], folder)
-            for op in OPERATORS
+            norm: pool.submit(outcome, [sys.executable, os.path.abspath(__file__), norm, f"{norm}.pt2"], folder)
+            for norm in NORMS
         }
-        for op, (_, firsts) in OPERATORS.items():
-            print(f"## {op}")
-            said, path = packaging[op].result(), folder / f"{op}.pt2"
-            if not path.exists():
-                print(f"{op}, packaging {said}")
-                continue
-            holds = ", ".join(f"{count} {kind}" for kind, count in inside(path).items())
-            print(f"{op}, the package: {path.stat().st_size / 1e3:,.0f} kB, {holds}")
-            programs = {name: [sys.executable, "-c", PYTHON.format(first=FIRST[name])] for name in firsts}
-            programs["C++"] = [building.result()]
-            commands = [[*program, path, device] for program in programs.values()]
-            for language, said in zip(programs, pool.map(outcome, commands, repeat(folder)), strict=True):
-                print(textwrap.fill(f"{op}, in {language}: {said}", WIDTH, subsequent_indent="  "))
+        for norm in NORMS:
+            packaging[norm].result()
+            programs = {name: [sys.executable, "-c", PYTHON.format(first=first)] for name, first in FIRST.items()}
+            programs["in C++"] = [building.result()]
+            commands = [[*program, folder / f"{norm}.pt2", DEVICE] for program in programs.values()]
+            for how, said in zip(programs, pool.map(outcome, commands, repeat(folder)), strict=True):
+                print(textwrap.fill(f"{norm}, {how}: {said}", WIDTH, subsequent_indent="  "))
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:2])
+    main()
