@@ -105,6 +105,7 @@ OF_ONE = {
     "handover",
     "memory_trip",
     "norm_row",
+    "packed_words",
     "passes",
     "pipeline",
     "race",
