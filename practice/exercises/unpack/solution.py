@@ -5,7 +5,8 @@ A row of the weight has 8 * columns numbers. Word j of the row holds those at j,
 part p, the one at p * columns + j, is in bits 4 * p to 4 * p + 3. With two words a row, the first being 0x7654321F, the
 row's number 0 is 15, its number 2 is 1, number 4 is 2, and number 14 is 7.
 
-Of each, take the zero of its row and multiply by the scale of its row: (15 - 8) * 0.5 = 3.5.
+Subtract from each number its row's zero, then multiply by its row's scale. With a zero of 8 and a scale of 0.5, 15 is
+(15 - 8) * 0.5 = 3.5.
 
 A word is signed. If its highest bit is 1, a shift to the right fills it with ones from the left.
 """

@@ -40,11 +40,34 @@ def test_a_packed_weight_comes_back_from_its_tensors():
     assert module.packed_again(*weight[:2])[2:] == weight[2:]
 
 
+def test_each_side_has_weights_of_its_own(monkeypatch):
+    """Those of one shape, always the same random numbers; and of what makes them the tensors alone."""
+    monkeypatch.setattr(module, "operands_in_rotation", lambda make: [make(), make()])
+    made = []
+
+    def make(N, K):
+        made.append((N, K))
+        return torch.rand(2), torch.rand(3), N, "more"
+
+    monkeypatch.setitem(module.SIDES, "int4", (make, None))
+    torch.manual_seed(5)
+    first, second = module.sets_of.__wrapped__("int4", 7, 9)
+    assert made == [(7, 9)] * 2 and [len(x) for x in first] == [len(x) for x in second] == [2, 3]
+    torch.manual_seed(0)
+    assert torch.equal(first[0], torch.rand(2)) and not torch.equal(first[0], second[0])
+
+
+def test_what_is_measured():
+    assert module.sides_of(1, *module.DOWN) == ["int4", "torch", "cublas", "int8", "plain"]
+    assert module.sides_of(2, *module.DOWN) == ["int4", "torch", "cublas", "int8"]
+    assert module.sides_of(16, *module.UP) == ["int4", "torch", "cublas"]
+
+
 @pytest.mark.gpu
 def test_measures():
     found = module.measure(2, 1024, 2048)
-    assert set(found) == {*module.SIDES, "empty"}
-    assert 0 < found["empty"].median < min(found[side].median for side in module.SIDES)
+    assert set(found) == {"int4", "torch", "cublas", "empty"}
+    assert 0 < found["empty"].median < min(found[side].median for side in ("int4", "torch", "cublas"))
     assert 0 < module.measure_copy(2**20).median < 1
 
 
