@@ -93,6 +93,7 @@ VIEWS = {
 # Drawn from what one snippet of the course recorded, and from no other's: their own tests show them.
 OF_ONE = {
     "attention_canvas",
+    "blocked",
     "calls",
     "checks",
     "chunks",
@@ -106,6 +107,7 @@ OF_ONE = {
     "memory_trip",
     "norm_row",
     "passes",
+    "phases",
     "pipeline",
     "reduction",
     "row_softmax",
