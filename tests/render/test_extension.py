@@ -93,6 +93,7 @@ VIEWS = {
 # Drawn from what one snippet of the course recorded, and from no other's: their own tests show them.
 OF_ONE = {
     "attention_canvas",
+    "blocked",
     "calls",
     "checks",
     "chunks",
@@ -107,6 +108,7 @@ OF_ONE = {
     "norm_row",
     "packed_words",
     "passes",
+    "phases",
     "pipeline",
     "race",
     "reduction",

@@ -6,10 +6,11 @@ import math
 
 import pytest
 import torch
+from guards import check_each_once, recorded_accesses
 from stand_ins import Kernel
 
 from snippets.below import gluon_copy
-from snippets.below.gluon_copy import BLOCK, LAYOUTS, TILE, copy, copy_tiles, row
+from snippets.below.gluon_copy import BLOCK, LAYOUTS, TILE, copy, copy_in_triton, copy_tiles, row
 
 
 def copy_program(grid, x, out, n, *, BLOCK, LAYOUT, num_warps):
@@ -47,6 +48,25 @@ def test_copies(without_gpu, shape, per_thread, num_warps):
     assert torch.equal(out, x) and out.data_ptr() != x.data_ptr()
     ((_, options),) = without_gpu[0].launches
     assert options["LAYOUT"].size_per_thread == [per_thread] and options["BLOCK"] == BLOCK
+
+
+@pytest.mark.parametrize("n", [1, 31, 32, 33, 100])
+def test_the_copy_in_triton(n):
+    x, out = torch.randn(n), torch.zeros(n)
+    with recorded_accesses() as accesses:
+        copy_in_triton[(-(-n // 32),)](x, out, n, BLOCK=32)
+    assert torch.equal(out, x)
+    check_each_once(accesses, "load", x=x)
+    check_each_once(accesses, "store", out=out)
+
+
+def test_the_copy_in_triton_beyond_31_bits():
+    x, out = torch.zeros(1), torch.zeros(1)
+    with recorded_accesses(first_program=(2**26, 0, 0), memory=False) as accesses:
+        copy_in_triton[(1,)](x, out, 2**31 + 3, BLOCK=32)
+    assert {op: ((at - t.data_ptr()) // 4).tolist() for (op, at), t in zip(accesses, (x, out), strict=True)} == {
+        op: [2**31, 2**31 + 1, 2**31 + 2] for op in ("load", "store")
+    }
 
 
 @pytest.mark.parametrize("shape", [(0,), (3, 0)])

@@ -9,8 +9,8 @@ from snippets.below.wgmma_compiled import waits
 
 def test_waits_are_read_in_order():
     assert waits("") == (0, [])
-    code = "HGMMA.a ;\n WARPGROUP.DEPBAR.LE gsb0, 0x2 ;\nHGMMA.b ;\nDEPBAR.LE SB0, 0x0 ;\n WARPGROUP.DEPBAR.LE gsb0, 0x0 ;"
-    assert waits(code) == (2, [2, 0])
+    wait = "WARPGROUP.DEPBAR.LE gsb0, 0x"
+    assert waits(f"HGMMA.a ;\n{wait}2 ;\nHGMMA.b ;\nDEPBAR.LE SB0, 0x1 ;\n{wait}0 ;") == (2, [2, 0])
 
 
 def test_what_it_prints():
