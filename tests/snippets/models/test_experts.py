@@ -160,6 +160,7 @@ def check_product(tokens, count, top_k, K, N, choice, layouts, dtype, tile, devi
     st.sampled_from([torch.float32, torch.float16]), st.sampled_from(list(TILES)), st.booleans(),
 )  # fmt: skip
 @example(60, 9, None, 48, 40, "any", ("contiguous", "contiguous"), torch.float16, "small", True)
+@example(20, 3, None, 96, 40, "any", ("contiguous", "contiguous"), torch.float16, "small", True)
 @example(60, 9, None, 48, 40, "few", ("contiguous", "turned"), torch.float16, "swapped", False)
 @example(1, 2, None, 48, 40, "any", ("contiguous", "contiguous"), torch.float16, "small", True)
 @example(60, 3, None, 40, 48, "one", ("contiguous", "contiguous"), torch.float32, "wide", False)
@@ -216,10 +217,12 @@ def test_combine_and_its_gradients(N):
     expected = (plain, *torch.autograd.grad(plain, (y, weights), of))
     gaps = lambda x, more: torch.cat([x, torch.full((len(x), more), torch.nan)], 1)[:, : x.shape[1]]
     y, weights = gaps(given[0], 3).requires_grad_(), given[1].requires_grad_()
+    of_gaps = gaps(given[2], 5)
     with recorded_accesses() as accesses:
         found = combine(y, routing._replace(weights=weights))
-        grads = torch.autograd.grad(found, (y, weights), gaps(given[2], 5))
+        grads = torch.autograd.grad(found, (y, weights), of_gaps)
     check_each_once(accesses, "store", out=found, y=grads[0], weights=grads[1])
+    check_inside(accesses, "load", y=y, of=of_gaps, weights=weights, rows=routing.rows, pairs=routing.pairs)
     for a, b in zip((found, *grads), expected, strict=True):
         assert torch.allclose(a.double(), b, rtol=1e-5, atol=1e-5)
 
