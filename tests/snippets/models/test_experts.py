@@ -160,6 +160,7 @@ def check_product(tokens, count, top_k, K, N, choice, layouts, dtype, tile, devi
     st.sampled_from([torch.float32, torch.float16]), st.sampled_from(list(TILES)), st.booleans(),
 )  # fmt: skip
 @example(60, 9, None, 48, 40, "any", ("contiguous", "contiguous"), torch.float16, "small", True)
+@example(20, 3, None, 96, 40, "any", ("contiguous", "contiguous"), torch.float16, "small", True)
 @example(60, 9, None, 48, 40, "few", ("contiguous", "turned"), torch.float16, "swapped", False)
 @example(1, 2, None, 48, 40, "any", ("contiguous", "contiguous"), torch.float16, "small", True)
 @example(60, 3, None, 40, 48, "one", ("contiguous", "contiguous"), torch.float32, "wide", False)
@@ -216,10 +217,12 @@ def test_combine_and_its_gradients(N):
     expected = (plain, *torch.autograd.grad(plain, (y, weights), of))
     gaps = lambda x, more: torch.cat([x, torch.full((len(x), more), torch.nan)], 1)[:, : x.shape[1]]
     y, weights = gaps(given[0], 3).requires_grad_(), given[1].requires_grad_()
+    of_gaps = gaps(given[2], 5)
     with recorded_accesses() as accesses:
         found = combine(y, routing._replace(weights=weights))
-        grads = torch.autograd.grad(found, (y, weights), gaps(given[2], 5))
+        grads = torch.autograd.grad(found, (y, weights), of_gaps)
     check_each_once(accesses, "store", out=found, y=grads[0], weights=grads[1])
+    check_inside(accesses, "load", y=y, of=of_gaps, weights=weights, rows=routing.rows, pairs=routing.pairs)
     for a, b in zip((found, *grads), expected, strict=True):
         assert torch.allclose(a.double(), b, rtol=1e-5, atol=1e-5)
 
@@ -301,26 +304,28 @@ def find_kernel(offsets_ptr, out_ptr, experts, tiles_n, EXPERTS: tl.constexpr, G
     until = module.tiles_until(offsets_ptr, experts, EXPERTS, 4)
     tile = tl.program_id(axis=0)
     expert, begin, rows, pid_m, pid_n = module.find(tile, until, offsets_ptr, tiles_n, 4, GROUP_M)
-    out_ptr += tile * 5
+    out_ptr += tile * 6
     tl.store(out_ptr, expert)
     tl.store(out_ptr + 1, begin)
     tl.store(out_ptr + 2, rows)
     tl.store(out_ptr + 3, pid_m)
     tl.store(out_ptr + 4, pid_n)
+    tl.store(out_ptr + 5, tl.max(until, axis=0))
 
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=6), st.integers(1, 4), st.sampled_from([1, 2, 3]))
 @example([27, 0, 5, 0, 16], 3, 2)
 def test_tiles_come_expert_by_expert_in_the_grouped_order(counts, tiles_n, group):
     offsets, expected = torch.tensor([0, *counts]).cumsum(0).to(torch.int32), []
+    total = sum(-(-rows // 4) for rows in counts)
     for expert, rows in enumerate(counts):
         tiles_m = -(-rows // 4)
         for first in range(0, tiles_m, group):
             for n in range(tiles_n):
                 for m in range(first, min(first + group, tiles_m)):
-                    expected.append((expert, int(offsets[expert]), rows, m, n))
+                    expected.append((expert, int(offsets[expert]), rows, m, n, total))
     if expected:
-        out = torch.zeros(len(expected), 5, dtype=torch.int32)
+        out = torch.zeros(len(expected), 6, dtype=torch.int32)
         find_kernel[(len(expected),)](offsets, out, len(counts), tiles_n, EXPERTS=8, GROUP_M=group)
         assert [tuple(row) for row in out.tolist()] == expected
 
