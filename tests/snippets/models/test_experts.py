@@ -5,6 +5,7 @@ Integers make every sum exact. What an expert's rows hold reaches no other exper
 """
 
 import contextlib
+import itertools
 from unittest import mock
 
 import numpy as np
@@ -336,6 +337,22 @@ def test_products_of_the_weights_gradients_are_in_float32():
     weights = routing.weights.detach().requires_grad_()
     out = combine(torch.full((1, 3), 300.0).half(), routing._replace(weights=weights))
     assert torch.autograd.grad(out, weights, torch.full((1, 3), 300.0).half())[0].item() == 270000
+
+
+@pytest.mark.parametrize("gather", [True, False])
+@pytest.mark.parametrize("K, N", [(24, 40), (17, 9)])
+def test_the_weights_gradient_reads_and_stores_what_is_there(gather, K, N):
+    routing = route(logits_of(21, 4), 2)
+    x, grad = whole(21 if gather else 42, K), whole(42, N, seed=1)
+    with recorded_accesses() as accesses:
+        found = module.weight_gradient(x, grad, routing, gather)
+    check_each_once(accesses, "store", out=found)
+    given = {name: getattr(routing, name) for name in ("pairs", "offsets", "order")}
+    check_inside(accesses, "load", x=x, grad=grad, **given)
+    rows = x[routing.pairs.long() // 2] if gather else x
+    ends = routing.offsets.tolist()
+    for expert, (begin, end) in enumerate(itertools.pairwise(ends)):
+        assert torch.equal(found[expert], rows[begin:end].T @ grad[begin:end])
 
 
 def test_gradients_in_float16():
