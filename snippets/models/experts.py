@@ -155,7 +155,7 @@ def find(
     tile, until, offsets_ptr, tiles_n,
     BLOCK_M: tl.constexpr, GROUP_M: tl.constexpr,
 ):  # fmt: skip
-    """Return a tile's expert, that expert's first row and its number of rows,
+    """Return a tile's expert, where its rows begin, how many there are,
     and the tile's row and column among the expert's tiles.
     """
     over = until <= tile // tiles_n
@@ -245,7 +245,9 @@ def combine_kernel(
     acc = tl.zeros((BLOCK,), tl.float32)
     for i in tl.static_range(TOP_K):
         row = tl.load(rows_ptr + token * TOP_K + i).to(tl.int64)
-        y = tl.load(y_ptr + row * stride_y + column, mask=column < N, other=0.0)
+        y = tl.load(
+            y_ptr + row * stride_y + column, mask=column < N, other=0.0
+        )
         if WEIGHTED:
             acc += tl.load(weights_ptr + token * TOP_K + i) * y
         else:
@@ -268,7 +270,9 @@ def combine_backward_kernel(
     for first in range(0, N, BLOCK):
         column = first + tl.arange(0, BLOCK)
         grad = tl.load(grad_ptr + column, mask=column < N, other=0.0).to(tl.float32)
-        y = tl.load(y_ptr + row * stride_y + column, mask=column < N, other=0.0)
+        y = tl.load(
+            y_ptr + row * stride_y + column, mask=column < N, other=0.0
+        )
         tl.store(y_grad_ptr + row * N + column, weight * grad, mask=column < N)
         acc += grad * y
     tl.store(weight_grad_ptr + pair, tl.sum(acc, axis=0))

@@ -78,7 +78,9 @@ def sample_kernel(
         low = threshold(order, tl.full((BLOCK,), 1, tl.int32), k, low, high)
     if p < 1:
         chances = tl.where(order >= low, chance, 0.0)
-        low = threshold(order, chances, p * tl.sum(chances, axis=0), low, high)
+        low = threshold(
+            order, chances, p * tl.sum(chances, axis=0), low, high
+        )  # fmt: skip
     # --8<-- [end:thresholds]
     # --8<-- [start:race]
     bits = tl.randint(tl.load(seeds_ptr + row), column)
@@ -172,18 +174,29 @@ def sample(
     >>> sample(torch.tensor([[1.0, 3.0, 2.0]]), torch.tensor([7]), temperature=0.0)
     tensor([1])
     """
-    rows, columns = check_arguments(logits, seeds, temperature, top_k, top_p)
-    tokens = torch.empty(seeds.shape, dtype=torch.int64, device=logits.device)
+    # --8<-- [start:launch]
+    rows, columns = check_arguments(
+        logits, seeds, temperature, top_k, top_p
+    )  # fmt: skip
+    tokens = torch.empty(
+        seeds.shape, dtype=torch.int64, device=logits.device
+    )  # fmt: skip
     if not rows:
         return tokens
     if columns == 0:
         return tokens.fill_(-1)
     flat = logits.flatten(0, -2) if logits.ndim > 1 else logits[None]
-    flat = flat if flat.stride(1) == 1 or columns == 1 else flat.contiguous()
-    settings = [x.contiguous() if isinstance(x, torch.Tensor) else x for x in (temperature, top_k, top_p)]
+    flat = (
+        flat if flat.stride(1) == 1 or columns == 1 else flat.contiguous()
+    )
+    settings = [
+        x.contiguous() if isinstance(x, torch.Tensor) else x
+        for x in (temperature, top_k, top_p)
+    ]
     block = triton.next_power_of_2(columns)
     clusters, warps = launch_of(block, logits.device)
-    with torch.cuda.device_of(logits):  # Triton launches on the current device, which need not be that of logits
+    # Triton launches on the current device, which need not be that of logits.
+    with torch.cuda.device_of(logits):
         sample_kernel[(rows,)](
             flat,
             seeds.contiguous(),
@@ -197,6 +210,7 @@ def sample(
             num_ctas=clusters,
         )
     return tokens
+    # --8<-- [end:launch]
 # --8<-- [end:host]
 
 

@@ -50,7 +50,9 @@ def wrapped(x: Tensor) -> Tensor:
 
 def by_need(x: Tensor) -> Tensor:
     traced = torch.compiler.is_compiling()
-    return launch_by(wrap_triton(add_one_kernel) if traced else add_one_kernel, x)
+    return launch_by(
+        wrap_triton(add_one_kernel) if traced else add_one_kernel, x
+    )
 
 
 named = triton_op("course::add_one_named", wrapped, mutates_args=())

@@ -44,7 +44,7 @@ def guarded(x: Tensor, weight: Tensor) -> Tensor:
 
 # --8<-- [start:late]
 def filled_late(norm) -> str:
-    """Fill x on GPU 1 after a pause, and call norm while GPU 0 is current."""
+    """Fill x on GPU 1 after a pause, and call norm with GPU 0 current."""
     x = torch.zeros(4, COLUMNS, device="cuda:1")
     weight = torch.ones(COLUMNS, device="cuda:1")
     with torch.cuda.device(1):

@@ -121,7 +121,7 @@ def test_readers_find_what_they_look_for(results):
         for query, pages in QUERIES.items()
         if not {address(page) for page in pages} & set(results[query][:3])
     }
-    assert len(missed) <= MISSED, missed
+    assert len(missed) <= MISSED, "\n".join(f"{query}: {found}" for query, found in missed.items())
 
 
 ERRORS = {
