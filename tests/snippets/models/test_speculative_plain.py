@@ -22,7 +22,8 @@ def given(rows, q, p, device):
 
 
 def test_all_is_kept_where_both_models_agree(device):
-    q, p, seeds = given(9, [[0.5, 0.5, 0], [0.25, 0.25, 0.5]], [[0.5, 0.5, 0], [0.25, 0.25, 0.5], [0, 0.5, 0.5]], device)
+    alike = [[0.5, 0.5, 0], [0.25, 0.25, 0.5]]
+    q, p, seeds = given(9, alike, [*alike, [0, 0.5, 0.5]], device)
     guesses = torch.tensor([[1, 2]], device=device).repeat(9, 1)
     tokens, kept = verify(guesses, q, p, seeds)
     assert kept.tolist() == [2] * 9 and tokens[:, :2].tolist() == [[1, 2]] * 9
