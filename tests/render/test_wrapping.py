@@ -117,7 +117,7 @@ def test_a_short_call_and_a_subscript_stay_in_one_line():
         "tl.arange(0, BLOCK_M),",  # what is colored together stays together
         "tl.load(a, mask=mask)[:,",
     ]
-    assert kept("scores = tl.where(mask[:, None], scores, 0.0) + bias") == ["mask[:, None]"]
+    assert kept("scores = tl.where(mask[:, None], scores, 0.0) + bias") == ["mask[:, None],"]
 
 
 def test_a_comment_and_a_string_wrap_between_their_words():
