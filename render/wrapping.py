@@ -137,7 +137,7 @@ def _breakable(line: str, by: int) -> str:
     """Say in a line of code where it may break, and where not: in a short call, or behind a sign. ``by``: as below."""
     if "<span" not in line:
         return line
-    text, before, after = _places(line)
+    text, before, behind, after = _places(line)
     kept = _calls(text, min(MOST, SCREEN - min(by, 20)))
     within = {at for begin, end in kept for at in range(begin, end)}
     kept += [sign.span() for sign in SIGN.finditer(text) if sign.start() not in within]
@@ -147,26 +147,29 @@ def _breakable(line: str, by: int) -> str:
         part = [at for at in range(*long.span()) if at not in within]
         breaks = [after[at] for at in part if text[at] in "([" and text[at + 1 : at + 2] not in set(")] ")]
         breaks += [before[at] for at in part if text[at] == "." and text[at - 1] in ")]"]
-        put += [(at, 1, "<wbr>") for at in breaks or [after[at] for at in part if text[at] == "."]]
+        put += [(at, 1, "<wbr>") for at in breaks or [behind[at] for at in part if text[at] == "."]]
     for at, _, tag in sorted(put, reverse=True):
         line = line[:at] + tag + line[at:]
     return line
 
 
-def _places(line: str) -> tuple[str, list[int], list[int]]:
-    """Return a line's text, and where its HTML begins and ends for each letter; a word in color has one place.
+def _places(line: str) -> tuple[str, list[int], list[int], list[int]]:
+    """Return a line's text, where in the HTML each letter's word begins, where the letter ends, and where its word does.
 
-    A string is one name, and a comment is blanks.
+    A word is what has one color. A string is one name, and a comment is blanks.
     """
-    text, before, after = "", [], []
+    text, before, behind, after = "", [], [], []
     for piece in PIECE.finditer(line):
         kind, colored, plain = piece.groups()
-        for letter in LETTER.finditer(plain if colored is None else colored) if colored or plain else ():
-            first, last = (piece.start() + at for at in letter.span()) if plain else piece.span()
+        inside = colored or plain or ""
+        for letter in LETTER.finditer(inside):
+            ends = piece.start(3 if plain else 2) + letter.end()
+            first, last = (piece.start() + letter.start(), ends) if plain else piece.span()
             text += {"c": " ", "s": "a"}.get((kind or "-")[0]) or html.unescape(letter[0])
             before.append(first)
+            behind.append(last if letter.end() == len(inside) else ends)
             after.append(last)
-    return text, before, after
+    return text, before, behind, after
 
 
 def _calls(text: str, most: int) -> list[tuple[int, int]]:

@@ -106,6 +106,11 @@ def test_names_joined_by_dots_break_after_a_dot():
     assert page.count("<wbr>") == page.count('<span class="o">.</span><wbr>') == 2  # none in the short line
 
 
+def test_the_name_of_a_module_does_too():
+    page = with_wrapping(highlight_python("from triton.experimental.gluon.language.nvidia import hopper"))
+    assert "triton.<wbr>experimental.<wbr>gluon." in page
+
+
 def kept(code: str) -> list[str]:
     page = with_wrapping(highlight_python(code))
     pieces = re.findall(r'<span class="kept">((?:<span[^>]*>[^<]*</span>|[^<])*)</span>', page)
