@@ -154,7 +154,7 @@ def _breakable(line: str, by: int) -> str:
 
 
 def _places(line: str) -> tuple[str, list[int], list[int], list[int]]:
-    """Return a line's text, where in the HTML each letter's word begins, where the letter ends, and where its word does.
+    """Return a line's text, and where in the HTML each letter's word begins, the letter ends, and its word ends.
 
     A word is what has one color. A string is one name, and a comment is blanks.
     """
