@@ -138,14 +138,14 @@ def _breakable(line: str, by: int) -> str:
     if "<span" not in line:
         return line
     text, before, behind, after = _places(line)
-    kept = _calls(text, min(MOST, SCREEN - min(by, 20)))
+    kept = _calls(text, SCREEN - min(by, 20))
     within = {at for begin, end in kept for at in range(begin, end)}
     kept += [sign.span() for sign in SIGN.finditer(text) if sign.start() not in within]
     put = [(after[end - 1], 0, "</span>") for _, end in kept] + [(before[begin], 2, KEPT) for begin, _ in kept]
     run = "".join("x" if at in within else letter for at, letter in enumerate(text))
     for long in re.finditer(rf"\S{{{RUN},}}", run):
         part = [at for at in range(*long.span()) if at not in within]
-        breaks = [after[at] for at in part if text[at] in "([" and text[at + 1 : at + 2] not in set(")] ")]
+        breaks = [after[at] for at in part if text[at] == "(" and text[at + 1 : at + 2] not in set(") ")]
         breaks += [before[at] for at in part if text[at] == "." and text[at - 1] in ")]"]
         put += [(at, 1, "<wbr>") for at in breaks or [behind[at] for at in part if text[at] == "."]]
     for at, _, tag in sorted(put, reverse=True):
@@ -172,12 +172,12 @@ def _places(line: str) -> tuple[str, list[int], list[int], list[int]]:
     return text, before, behind, after
 
 
-def _calls(text: str, most: int) -> list[tuple[int, int]]:
-    """Return where calls and subscripts stand that have blanks and at most so many columns."""
+def _calls(text: str, room: int) -> list[tuple[int, int]]:
+    """Return where short calls and subscripts stand that have blanks; a subscript may take all of the ``room``."""
     calls, at = [], 0
     while name := NAME.search(text, at):
         at = end = name.end()
-        while end and end - name.start() <= most:
+        while end and end - name.start() <= (room if text[end - 1] == "]" else min(MOST, room)):
             at = end
             member = MEMBER.match(text, end)
             end = member.end() if member else _closed(text, end)

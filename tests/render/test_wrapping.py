@@ -120,7 +120,7 @@ def kept(code: str) -> list[str]:
 def test_a_short_call_and_a_subscript_stay_in_one_line():
     assert kept("row, step = tl.arange(0, BLOCK_M), tl.load(a, mask=mask)[:, None]") == [
         "tl.arange(0, BLOCK_M),",  # what is colored together stays together
-        "tl.load(a, mask=mask)[:,",
+        "tl.load(a, mask=mask)[:, None]",
     ]
     assert kept("scores = tl.where(mask[:, None], scores, 0.0) + bias") == ["mask[:, None],"]
 
