@@ -6,7 +6,8 @@ A short line fits a phone and stays as it is. What is set in columns would lose 
 with less space between the columns, in letters as small as it takes and a screen can show, and scroll if that is not
 enough. A last column of words may wrap below itself, and a sentence between such lines, too. A sketch that was typed,
 ```text, stays whole and scrolls. theme/assets/code.css does
-all that. Names joined by dots break after a dot, not inside a name.
+all that. A short call or subscript, such as x.stride(0), stays in one line with its arguments. What is long and has no
+blank breaks behind a bracket that opens and before the dot behind one that closes, or else after its dots.
 """
 
 import html
@@ -24,8 +25,15 @@ EARLY = 20  # columns before the last one, which leave enough of a phone to wrap
 COLUMNS = re.compile(r"\S {2,}\S")
 NUMBER = re.compile(r" *([-−+.]?\d|-?inf|nan|$)")
 WORDS = re.compile(r"[A-Za-z]{2}.* ")
-DOT = '<span class="o">.</span>'
-SIGN = re.compile(r'<span class="o">-</span><span class="(?:nb|n|mi|mf)">[^<]*</span>')  # a difference has spaces
+KEPT = '<span class="kept">'
+MOST = 24  # columns of a call that stays in one line
+SCREEN = 38  # columns of code on the narrowest screen, of which 20 at most are for what a line stands further in
+RUN = 26  # columns without a blank that need a place to break
+PIECE = re.compile(r'<span class="(\w*)">([^<]*)</span>|([^<]+)|<[^>]*>')  # in color, plain, or the mark of a line
+LETTER = re.compile(r"&#?\w+;|.")
+NAME = re.compile(r"(?<![\w.])-?[A-Za-z_]\w*(?:\.\w+)*")
+MEMBER = re.compile(r"(?:\.\w+)+")
+SIGN = re.compile(r"(?<!\w)-\w+")  # a difference has spaces
 MARKED = re.compile(r'(<span class="hll">[^\n]*)\n</span>')  # a line of hl_lines, with its end inside the mark
 BELOW = re.compile(r"\s*[\^~─-]+\s*")  # marks columns of the line above
 
@@ -121,13 +129,71 @@ def _joined(lines) -> str:
     """Return lines, the long ones in a span with its newline: it becomes a block, behind which no other one follows."""
     joined = ""
     for line, text in lines:
-        joined += f"{line}\n" if len(text) <= WRAPS else _long(_breakable(line), _indent(text))
+        joined += f"{line}\n" if len(text) <= WRAPS else _long(_breakable(line, _indent(text)), _indent(text))
     return _end(joined)
 
 
-def _breakable(line: str) -> str:
-    """Let a line break after the dots of a name, and not between a sign and what it belongs to."""
-    return SIGN.sub(r'<span class="kept">\g<0></span>', line).replace(DOT, f"{DOT}<wbr>")
+def _breakable(line: str, by: int) -> str:
+    """Say in a line of code where it may break, and where not: in a short call, or behind a sign. ``by``: as below."""
+    if "<span" not in line:
+        return line
+    text, before, behind, after = _places(line)
+    kept = _calls(text, SCREEN - min(by, 20))
+    within = {at for begin, end in kept for at in range(begin, end)}
+    kept += [sign.span() for sign in SIGN.finditer(text) if sign.start() not in within]
+    put = [(after[end - 1], 0, "</span>") for _, end in kept] + [(before[begin], 2, KEPT) for begin, _ in kept]
+    run = "".join("x" if at in within else letter for at, letter in enumerate(text))
+    for long in re.finditer(rf"\S{{{RUN},}}", run):
+        part = [at for at in range(*long.span()) if at not in within]
+        breaks = [after[at] for at in part if text[at] == "(" and text[at + 1 : at + 2] not in set(") ")]
+        breaks += [before[at] for at in part if text[at] == "." and text[at - 1] in ")]"]
+        put += [(at, 1, "<wbr>") for at in breaks or [behind[at] for at in part if text[at] == "."]]
+    for at, _, tag in sorted(put, reverse=True):
+        line = line[:at] + tag + line[at:]
+    return line
+
+
+def _places(line: str) -> tuple[str, list[int], list[int], list[int]]:
+    """Return a line's text, and where in the HTML each letter's word begins, the letter ends, and its word ends.
+
+    A word is what has one color. A string is one name, and a comment is blanks.
+    """
+    text, before, behind, after = "", [], [], []
+    for piece in PIECE.finditer(line):
+        kind, colored, plain = piece.groups()
+        inside = colored or plain or ""
+        for letter in LETTER.finditer(inside):
+            ends = piece.start(3 if plain else 2) + letter.end()
+            first, last = (piece.start() + letter.start(), ends) if plain else piece.span()
+            text += {"c": " ", "s": "a"}.get((kind or "-")[0]) or html.unescape(letter[0])
+            before.append(first)
+            behind.append(last if letter.end() == len(inside) else ends)
+            after.append(last)
+    return text, before, behind, after
+
+
+def _calls(text: str, room: int) -> list[tuple[int, int]]:
+    """Return where short calls and subscripts stand that have blanks; a subscript may take all of the ``room``."""
+    calls, at = [], 0
+    while name := NAME.search(text, at):
+        at = end = name.end()
+        while end and end - name.start() <= (room if text[end - 1] == "]" else min(MOST, room)):
+            at = end
+            member = MEMBER.match(text, end)
+            end = member.end() if member else _closed(text, end)
+        if " " in text[name.start() : at]:
+            calls.append((name.start(), at))
+    return calls
+
+
+def _closed(text: str, at: int) -> int:
+    """Return where the bracket that opens here has been closed, or 0."""
+    depth = 0
+    for end in range(at, len(text) if text[at : at + 1] in {*"(["} else at):
+        depth += (text[end] in "([{") - (text[end] in ")]}")
+        if not depth:
+            return end + 1
+    return 0
 
 
 def _long(line: str, by: int, full: int | None = None) -> str:

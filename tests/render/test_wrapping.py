@@ -106,6 +106,35 @@ def test_names_joined_by_dots_break_after_a_dot():
     assert page.count("<wbr>") == page.count('<span class="o">.</span><wbr>') == 2  # none in the short line
 
 
+def test_the_name_of_a_module_does_too():
+    page = with_wrapping(highlight_python("from triton.experimental.gluon.language.nvidia import hopper"))
+    assert "triton.<wbr>experimental.<wbr>gluon." in page
+
+
+def kept(code: str) -> list[str]:
+    page = with_wrapping(highlight_python(code))
+    pieces = re.findall(r'<span class="kept">((?:<span[^>]*>[^<]*</span>|[^<])*)</span>', page)
+    return [text_of(piece) for piece in pieces]
+
+
+def test_a_short_call_and_a_subscript_stay_in_one_line():
+    assert kept("row, step = tl.arange(0, BLOCK_M), tl.load(a, mask=mask)[:, None]") == [
+        "tl.arange(0, BLOCK_M),",  # what is colored together stays together
+        "tl.load(a, mask=mask)[:, None]",
+    ]
+    assert kept("scores = tl.where(mask[:, None], scores, 0.0) + bias") == ["mask[:, None],"]
+
+
+def test_a_comment_and_a_string_wrap_between_their_words():
+    assert not kept("total += 1  # of f(a, b) and g(a, b), which are short")
+    assert not kept('raise ValueError(f"x is on f(a, b), and the kernel takes others")')
+
+
+def test_what_has_no_blank_breaks_behind_a_bracket_or_before_a_dot():
+    page = with_wrapping(highlight_python("x = mbarrier.expect(arrived_at.index(slot)).of_a_name(x)"))
+    assert text_of(page.replace("<wbr>", "|")).strip() == "x = mbarrier.expect(|arrived_at.index(|slot))|.of_a_name(|x)"
+
+
 def test_a_sign_stays_with_its_number():
     page = with_wrapping(highlight_python(f'x = tl.where(mask, a - b, -float("inf"))  # {LONG}'))
     assert [text_of(kept) for kept in re.findall('<span class="kept">(.*?)</span></span>', page)] == ["-float"]
