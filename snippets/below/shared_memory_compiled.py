@@ -10,6 +10,7 @@ Units: wavefronts of a warp's access of four bytes for each thread; of 16 bytes,
 Run it with ``python shared_memory_compiled.py``; it needs no GPU.
 """
 
+import ast
 import contextlib
 import io
 import itertools
@@ -72,23 +73,41 @@ def conflicts_kernel(TILE: gl.constexpr, THREADS: gl.constexpr, SHARED: gl.const
 # --8<-- [end:asked]
 
 
-def asked(shared, threads) -> int:
-    """Return the wavefronts of an access as the compiler counts them: one, and those that conflicts add."""
+@gluon.jit
+def linear_kernel(TILE: gl.constexpr, SHARED: gl.constexpr):
+    gl.static_print(gl.to_linear_layout(SHARED, [TILE, TILE]))
+
+
+def printed(kernel, **constants) -> str:
+    """Return what a kernel prints while it is compiled."""
     with contextlib.redirect_stdout(io.StringIO()) as said, triton.knobs.compilation.scope():
         triton.knobs.compilation.always_compile = True  # from the cache it would say nothing
-        compiled(conflicts_kernel, {}, TILE=TILE, THREADS=threads, SHARED=shared)
-    return 1 + int(re.findall(r"\d+", said.getvalue())[-1])
+        compiled(kernel, {}, **constants)
+    return said.getvalue()
+
+
+def asked(shared, threads) -> int:
+    """Return the wavefronts of an access as the compiler counts them: one, and those that conflicts add."""
+    said = printed(conflicts_kernel, TILE=TILE, THREADS=threads, SHARED=shared)
+    return 1 + int(re.findall(r"\d+", said)[-1])
+
+
+def linear(shared) -> list[list[int]]:
+    """Return, for each bit of an offset, the row and the column that it flips."""
+    said = printed(linear_kernel, TILE=TILE, SHARED=shared)
+    return ast.literal_eval(re.search(r"offset_bases=(\[\[.+?\]\])", said)[1])
 
 
 def instructions(layout) -> str:
     """Say how the transpose of float32 stores a tile and loads it, by a thread's instructions."""
     types = {name: "*fp32" if name.endswith("ptr") else "i32" for name in transpose_kernel.arg_names[:5]}
     options = {"stride_n": 1, "TILE": TILE, "ROWS": ROWS, "COLUMNS": COLUMNS, "SHARED": layout}
-    ptx = compiled(transpose_kernel, types, **options).asm["ptx"]
+    code = compiled(transpose_kernel, types, **options)
+    ptx = code.asm["ptx"]
     found = re.findall(r"\b(stmatrix|st\.shared|ld\.shared)\b(?:\.\w+)*?(\.x\d|\.v\d)?(?:\.shared)?\.b\d+", ptx)
     counts = {kind: sum(name == kind for name, _ in found) for kind in ("st.shared", "stmatrix", "ld.shared")}
     said = [f"{count} {kind}" for kind, count in counts.items() if count]
-    return f"{', '.join(said)}, {ptx.count('bar.sync')} barrier"
+    return f"{', '.join(said)}, {ptx.count('bar.sync')} barrier, {code.metadata.shared:,} bytes of shared memory"
 
 
 def main():
@@ -108,6 +127,9 @@ def main():
     print("## instructions of a thread")
     for name, layout in LAYOUTS.items():
         print(f"{name}: {instructions(layout)}")
+    print("## bits")
+    for name in ("plain", "swizzled"):
+        print(f"{name}: {linear(LAYOUTS[name])}")
     print("## swizzles, by the compiler: a row, a column, eight pieces of 16 bytes")
     for parameters in SWIZZLES:
         counts = [asked(swizzled(*parameters), threads) for threads in ACCESSES[: 2 + (parameters[0] >= 4)]]

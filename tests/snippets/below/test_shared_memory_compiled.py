@@ -68,8 +68,12 @@ def test_what_the_compiler_says():
 from snippets.below.shared_memory_compiled import *
 print(asked(swizzled(1, 1, 8), COLUMNS), asked(swizzled(1, 1, 8), ROWS), asked(swizzled(4, 1, 4), PIECES))
 print(instructions(LAYOUTS["swizzled"]))
+print(linear(LAYOUTS["swizzled"]))
 """
     compiles = {key: value for key, value in environment("cpu").items() if key != "TRITON_INTERPRET"}
     done = run_code(code, env=compiles, cwd=Path(shared_memory_compiled.__file__).parents[2])
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["4 1 2", "8 st.shared, 8 ld.shared, 1 barrier"]
+    counts, code, bits = done.stdout.splitlines()
+    assert counts == "4 1 2" and code == "8 st.shared, 8 ld.shared, 1 barrier, 4,096 bytes of shared memory"
+    at = places(LAYOUTS["swizzled"])
+    assert [at[m, n] for m, n in ast.literal_eval(bits)] == [2**bit for bit in range(10)]
