@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One matrix product, compiled for Hopper and for Blackwell: where its numbers live, and who waits for whom.
 
-The kernel is plain Triton: tiles by tensor descriptors, one ``tl.dot`` in a loop. It is compiled for an H200 (sm_90)
+The kernel is plain Triton: tiles by tensor descriptors, one ``tl.dot`` in a loop; on request, the sums are touched in
+every turn, as attention does it. It is compiled for an H200 (sm_90)
 and a B200 (sm_100), which takes neither. What is printed is read from TritonGPU IR, from PTX and from the machine code.
 
 - :func:`outline`: what happens in which order, and what each wait waits for. In the IR an mbarrier has no name; here it
@@ -36,23 +37,27 @@ WIDE = TILE | {"BLOCK_N": 256}
 @triton.jit
 def matmul_kernel(
     a, b, c, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-    BLOCK_K: tl.constexpr, SPECIALIZE: tl.constexpr,
+    BLOCK_K: tl.constexpr, SPECIALIZE: tl.constexpr, TOUCH: tl.constexpr,
 ):  # fmt: skip
     m, n = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
     sums = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
     for k in tl.range(0, K, BLOCK_K, warp_specialize=SPECIALIZE):
         sums = tl.dot(a.load([m, k]), b.load([k, n]), sums)
+        if TOUCH:
+            sums = tl.maximum(sums, 0.0)
     c.store([m, n], sums.to(c.dtype))
 # --8<-- [end:kernel]
 
 
 # --8<-- [start:launch]
-def launch(specialize: bool, tile: dict[str, int] = TILE, num_warps: int = 4) -> Launch:
-    """Return a launch of the kernel for bfloat16, three stages."""
+def launch(
+    specialize: bool, tile: dict[str, int] = TILE, num_warps: int = 4, touch: bool = False
+) -> Launch:  # fmt: skip
+    """Return a launch of the kernel for bfloat16, three stages; ``touch`` the sums in every turn, or leave them."""
     m, n, k = tile.values()
     shapes = {"a": [m, k], "b": [k, n], "c": [m, n]}
     types = {name: f"tensordesc<bf16{shape}>" for name, shape in shapes.items()}
-    constants = tile | {"SPECIALIZE": specialize}
+    constants = tile | {"SPECIALIZE": specialize, "TOUCH": touch}
     options = {"num_warps": num_warps, "num_stages": 3}
     return Launch(matmul_kernel, types | {"K": "i32"}, constants, options)
 # --8<-- [end:launch]
@@ -90,7 +95,7 @@ def walk(ttgir: str) -> Iterator[tuple[int, str, Names]]:
         elif match := re.match(r"(?:(%[\w-]+):?\d* = )?scf\.for .*?iter_args\((.+?)\)", line):
             for number, (inner, first) in enumerate(re.findall(r"(%[\w-]+) = (%[\w-]+)", match[2])):
                 names[inner] = names[f"{match[1]}#{number}"] = names.get(first, first)
-        elif match := re.match(r"ttg\.warp_specialize\((.*?)\)", line):
+        elif match := re.search(r"\bttg\.warp_specialize\((.*?)\)", line):
             outer, passed = dict(names), re.findall(r"%[\w-]+", match[1])
         elif match := re.match(r"partition\d+\((.*)", line):
             # Names are those of a partition alone; its arguments stand for what was passed.
@@ -124,8 +129,10 @@ def outline(ttgir: str) -> list[str]:
         space = "  " * depth
         if match := re.match(r"(default|partition\d+)\b(?:.*num_warps\((\d+)\))?", line):
             shown.append(f"{space}{match[1]}" + (f", {match[2]} warp{'s'[: match[2] != '1']}" if match[2] else ""))
-        elif line.startswith(("scf.for", "%")) and "scf.for" in line:
+        elif "scf.for" in line:
             shown.append(f"{space}for")
+        elif "scf.if" in line:
+            shown.append(f"{space}if")
         elif (match := OPERATION.match(line)) and match[2] in SHOWN:
             result, name, rest = match.groups()
             said = re.findall(SHOWN[name], rest)[:1] if SHOWN[name] else []
@@ -184,6 +191,10 @@ def main():
     for name, code in made.items():
         print(f"## {name}")
         print("\n".join(outline(code.asm["ttgir"])))
+    for gpu, specialize in (("H200", False), ("B200", True)):
+        lines = outline(compiled(GPUS[gpu], launch(specialize, touch=True)).asm["ttgir"])
+        print(f"## sums that are touched, {gpu}")
+        print("\n".join(line for line in lines if line.startswith((" ", "for", "default", "partition"))))
     print("## numbers")
     for name, code in made.items():
         for what, value in facts(code).items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``<banks-explorer>``: elements lie where Triton puts them, wavefronts are the compiler's, and everybody can use it."""
+"""``<banks-explorer>``: elements lie where Triton puts them, wavefronts are the compiler's; everybody can use it."""
 
 import ast
 import itertools
