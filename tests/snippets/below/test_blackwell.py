@@ -70,24 +70,24 @@ module {
 """
 
 
-def described(x: torch.Tensor, block: list[int]) -> TensorDescriptor:
-    return TensorDescriptor.from_tensor(x, block)
+M_TILE, N_TILE, K_TILE = 32, 64, 16
 
 
-@pytest.mark.parametrize("M, N, K", [(16, 16, 16), (32, 48, 80), (40, 24, 16)])
+@pytest.mark.parametrize("M, N, K", [(32, 64, 16), (64, 128, 80), (40, 72, 48)])
 @pytest.mark.parametrize("specialize, touch", [(False, False), (True, False), (False, True)])
 def test_the_product_is_right(M, N, K, specialize, touch):
-    a, b = (torch.randint(-3, 4, shape).to(torch.float16) for shape in ((M, K), (K, N)))
-    c = torch.zeros(M, N, dtype=torch.float16)
-    matmul_kernel[(-(-M // 16), -(-N // 16))](
-        *(described(x, [16, 16]) for x in (a, b, c)), K, BLOCK_M=16, BLOCK_N=16, BLOCK_K=16,
-        SPECIALIZE=specialize, TOUCH=touch,
+    a, b = (torch.randint(-99, 100, shape).to(torch.float16) for shape in ((M, K), (K, N)))
+    c = torch.zeros(M, N)
+    blocks = ((a, [M_TILE, K_TILE]), (b, [K_TILE, N_TILE]), (c, [M_TILE, N_TILE]))
+    matmul_kernel[(-(-M // M_TILE), -(-N // N_TILE))](
+        *(TensorDescriptor.from_tensor(x, block) for x, block in blocks), K,
+        BLOCK_M=M_TILE, BLOCK_N=N_TILE, BLOCK_K=K_TILE, SPECIALIZE=specialize, TOUCH=touch,
     )  # fmt: skip
     expected = torch.zeros(M, N, dtype=torch.float64)
-    for k in range(0, K, 16):
-        expected += a.double()[:, k : k + 16] @ b.double()[k : k + 16]
+    for k in range(0, K, K_TILE):
+        expected += a.double()[:, k : k + K_TILE] @ b.double()[k : k + K_TILE]
         expected = expected.clamp(min=0) if touch else expected
-    assert torch.equal(c, expected.half())
+    assert torch.equal(c.double(), expected)
 
 
 def test_an_outline_says_what_a_wait_waits_for():
