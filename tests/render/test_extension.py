@@ -123,7 +123,7 @@ OF_ONE = {
     "sum_order",
     "there_and_back",
     "trained",
-    "units",
+    "turn",
     "versions",
     "warp_load",
     "waves",

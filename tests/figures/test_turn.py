@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``<units-explorer>``: its moments are operations of the compiled code, and everybody can step through them."""
+"""``<turn-explorer>``: its moments are operations of the compiled code, and everybody can step through them."""
 
 import pytest
 from msgspec.structs import replace
 
-from figures.units import CASES, MOMENTS, panel, units
+from figures.turn import CASES, MOMENTS, panel, turn
 from recorder import recording
 from recorder.project import RecorderError, find
 from tests.accessibility import assert_accessible
@@ -15,7 +15,7 @@ RECORDED = recording.load(find("below/blackwell"), "cpu")
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
-    with page_with(tmp_path_factory.mktemp("units"), "units", units(RECORDED)) as url:
+    with page_with(tmp_path_factory.mktemp("turn"), "turn", turn(RECORDED)) as url:
         yield url
 
 
@@ -35,13 +35,13 @@ def test_panels_are_what_was_printed():
 def test_a_moment_without_its_operation_is_refused():
     other = replace(RECORDED, output=RECORDED.output.replace("warp_group_dot_wait pendings = 1", "something else"))
     with pytest.raises(RecorderError, match="outline of H200 has no line 'warp_group_dot_wait pendings = 1'"):
-        units(other)
+        turn(other)
 
 
 def shown(page):
     parts = "all => all.map(part => [part.dataset.part, part.className.split(' ').filter(Boolean).sort().join(' ')])"
-    said = page.locator(".units__said li:visible").all_inner_texts()
-    return page.locator("[data-part]").evaluate_all(parts), said, page.locator(".units__name:visible").all_inner_texts()
+    said = page.locator(".turn__said li:visible").all_inner_texts()
+    return page.locator("[data-part]").evaluate_all(parts), said, page.locator(".turn__name:visible").all_inner_texts()
 
 
 def test_the_page_is_what_the_script_draws_at_first(open_site, url, page):
@@ -51,7 +51,7 @@ def test_the_page_is_what_the_script_draws_at_first(open_site, url, page):
 
 
 def at_work(page, state="on"):
-    return page.locator(f".units__panel:visible .units--{state}").evaluate_all("all => all.map(it => it.dataset.part)")
+    return page.locator(f".turn__panel:visible .turn--{state}").evaluate_all("all => all.map(it => it.dataset.part)")
 
 
 def test_steps_through_the_moments(page):
@@ -61,18 +61,18 @@ def test_steps_through_the_moments(page):
         told = [CASES[name][moment] for name in ("H200", "B200")]
         assert sorted(at_work(page)) == sorted(" ".join(each.works for each in told).split())
         assert at_work(page, "waits") == " ".join(each.waits for each in told).split()
-        assert page.locator(".units__said li:visible").all_inner_texts() == [each.said for each in told]
+        assert page.locator(".turn__said li:visible").all_inner_texts() == [each.said for each in told]
         assert track.get_attribute("aria-valuetext") == MOMENTS[moment]
         track.press("ArrowRight")
 
 
 def test_a_switch_shows_the_partitions(page):
     page.get_by_role("radio", name="on", exact=True).check()
-    assert page.locator(".units__warp:visible").all_inner_texts()[1:] == [
+    assert page.locator(".turn__warp:visible").all_inner_texts()[1:] == [
         "warps 0–3", "one multiplies", "two load",
     ]  # fmt: skip
     assert "specialize=yes" in page.evaluate("location.search")
-    assert page.locator(".units__said li:visible").last.inner_text() == CASES["B200, warp_specialize"][2].said
+    assert page.locator(".turn__said li:visible").last.inner_text() == CASES["B200, warp_specialize"][2].said
 
 
 @pytest.mark.parametrize("color_scheme", ["default", "slate"])
@@ -82,7 +82,7 @@ def test_accessible(page, color_scheme):
 
 
 def test_fits_on_a_phone(open_site, url):
-    page = open_site(f"{url}?units.specialize=yes", viewport={"width": 360, "height": 740}, has_touch=True)
+    page = open_site(f"{url}?turn.specialize=yes", viewport={"width": 360, "height": 740}, has_touch=True)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     clipped = "all => all.filter(it => it.scrollWidth > it.clientWidth + 1).map(it => it.textContent)"
-    assert page.locator(".units__box:visible, .units__warp:visible").evaluate_all(clipped) == []
+    assert page.locator(".turn__box:visible, .turn__warp:visible").evaluate_all(clipped) == []

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// <units-explorer>: all of its parts and sentences stand on the page (figures/units/); this shows one moment of them.
+// <turn-explorer>: all of its parts and sentences stand on the page (figures/turn/); this shows one moment of them.
 
 import { FormExplorer, define } from "../explorer.js";
 
-class UnitsExplorer extends FormExplorer {
+class TurnExplorer extends FormExplorer {
   get timing() {
     const names = [...this.querySelectorAll("option")].map((option) => option.value);
-    return { text: (moment) => names[moment], watch: this.querySelector(".units") };
+    return { text: (moment) => names[moment], watch: this.querySelector(".turn") };
   }
 
   render({ moment, specialize }) {
@@ -17,11 +17,11 @@ class UnitsExplorer extends FormExplorer {
       sentences.forEach((sentence, i) => (sentence.hidden = i !== moment));
       const { works, waits } = sentences[moment].dataset;
       for (const part of panel.querySelectorAll("[data-part]")) {
-        part.classList.toggle("units--on", works.split(" ").includes(part.dataset.part));
-        part.classList.toggle("units--waits", waits.split(" ").includes(part.dataset.part));
+        part.classList.toggle("turn--on", works.split(" ").includes(part.dataset.part));
+        part.classList.toggle("turn--waits", waits.split(" ").includes(part.dataset.part));
       }
     }
   }
 }
 
-define("units-explorer", UnitsExplorer);
+define("turn-explorer", TurnExplorer);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`<units-explorer>`: one turn of a product's loop on an H200 and on a B200: where the numbers are, and who waits.
+"""`<turn-explorer>`: one turn of a product's loop on an H200 and on a B200: where the numbers are, and who waits.
 
 It takes what ``below/blackwell`` printed: an outline of the compiled kernel for each GPU, and numbers. Five moments of
 a turn are drawn; each names an operation of the outline that it stands for, and the picture is refused without it. The
@@ -96,10 +96,10 @@ def panel(recording: Recording, name: str) -> Panel:
 
 
 @figure(of="output", foot="What is drawn was read from compiled code; how long each moment takes is not known here")
-def units(recording: Recording, *, moment=2, id="units") -> Markup:
+def turn(recording: Recording, *, moment=2, id="turn") -> Markup:
     """``moment``: the one that is shown at first, from 0."""
     panels = [panel(recording, name) for name in CASES]
     return render(
-        "units/template.html", id=id, panels=panels, moment=moment, moments=MOMENTS, last=len(MOMENTS) - 1,
+        "turn/template.html", id=id, panels=panels, moment=moment, moments=MOMENTS, last=len(MOMENTS) - 1,
         hidden=panels[-1].name, switch={"no": "off", "yes": "on"},
     )  # fmt: skip
