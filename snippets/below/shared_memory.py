@@ -33,12 +33,12 @@ COLUMNS = gl.BlockedLayout([1, 1], [32, 1], [1, 4], order=[0, 1])
 
 # --8<-- [start:layouts]
 def swizzled(vec: int, per_phase: int, max_phase: int):
-    """Return the layout in which a row's column c is at column c ^ phase * vec."""
+    """Return the layout that puts column c at c ^ phase * vec."""
     return gl.SwizzledSharedLayout(vec, per_phase, max_phase, order=[1, 0])
 
 
 def padded(words: int):
-    """Return the layout with so many words of nothing behind each row."""
+    """Return the layout with so many empty words behind a row."""
     return gl.PaddedSharedLayout.with_identity_for(
         [[TILE, words]], [TILE, TILE], order=[1, 0]
     )

@@ -51,7 +51,7 @@ def places(layout) -> dict[tuple[int, int], int]:
 
 # --8<-- [start:wavefronts]
 def wavefronts(layout, elements: list[tuple[int, int]]) -> int:
-    """Return how often the busiest bank is asked, by the elements' words."""
+    """Return how many words the busiest bank is asked for."""
     at, asked = places(layout), defaultdict(set)
     for element in elements:
         asked[at[element] % BANKS].add(at[element])
@@ -66,7 +66,9 @@ EIGHT_PIECES = [(row, column) for row in range(8) for column in range(4, 8)]
 
 # --8<-- [start:asked]
 @gluon.jit
-def conflicts_kernel(TILE: gl.constexpr, THREADS: gl.constexpr, SHARED: gl.constexpr):
+def conflicts_kernel(
+    TILE: gl.constexpr, THREADS: gl.constexpr, SHARED: gl.constexpr
+):  # fmt: skip
     tile = gl.allocate_shared_memory(gl.float32, [TILE, TILE], SHARED)
     values = tile.load(THREADS)
     gl.static_print(gl.bank_conflicts(values.type, tile.type))
