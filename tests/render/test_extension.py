@@ -93,6 +93,7 @@ VIEWS = {
 # Drawn from what one snippet of the course recorded, and from no other's: their own tests show them.
 OF_ONE = {
     "attention_canvas",
+    "banks",
     "blocked",
     "calls",
     "checks",
@@ -122,6 +123,7 @@ OF_ONE = {
     "sum_order",
     "there_and_back",
     "trained",
+    "turn",
     "versions",
     "warp_load",
     "waves",
