@@ -45,7 +45,7 @@ PACKAGES = {
     "CUDA C++": CUDA,
 }  # fmt: skip
 FILES = {
-    "Triton": "programs/softmax",
+    "Triton": "reference/softmax_triton",
     "Gluon": "reference/softmax_gluon",
     "Helion": "reference/softmax_helion",
     "TileLang": "reference/softmax_tilelang",
@@ -68,7 +68,7 @@ class Launch(NamedTuple):
 Steps = Generator[None, None, tuple[bytes, Launch]]  # imports, then compiles; returns machine code
 
 
-def of_triton(kernel, compiled, *numbers: int) -> tuple[bytes, Launch]:
+def of_triton(compiled, *numbers: int) -> tuple[bytes, Launch]:
     """Return what Triton compiled. Its last two arguments are memory of its own, which these kernels don't need."""
     meta = compiled.metadata
     arguments = ["x", "out", *numbers, "nothing", "nothing"]
@@ -77,12 +77,12 @@ def of_triton(kernel, compiled, *numbers: int) -> tuple[bytes, Launch]:
 
 def compile_triton() -> Steps:
     from snippets.below.gluon_copy_compiled import compiled
-    from snippets.programs.softmax import softmax_kernel
+    from snippets.reference.softmax_triton import softmax_kernel
 
     yield
-    types = {"x_ptr": "*bf16", "out_ptr": "*bf16", "columns": "i32", "stride_row": "i32"}
-    made = compiled(softmax_kernel, types, num_warps=8, BLOCK_SIZE=COLUMNS)
-    return of_triton(softmax_kernel, made, COLUMNS, COLUMNS)
+    types = {"x_ptr": "*bf16", "out_ptr": "*bf16", "columns": "i32"}
+    made = compiled(softmax_kernel, types, num_warps=8, BLOCK=COLUMNS)
+    return of_triton(made, COLUMNS)
 
 
 def compile_gluon() -> Steps:
@@ -92,7 +92,7 @@ def compile_gluon() -> Steps:
     yield
     types = {"x_ptr": "*bf16", "out_ptr": "*bf16", "columns": "i32"}
     made = compiled(softmax_kernel, types, num_warps=WARPS, BLOCK=COLUMNS, LAYOUT=LAYOUT)
-    return of_triton(softmax_kernel, made, COLUMNS)
+    return of_triton(made, COLUMNS)
 
 
 def compile_helion() -> Steps:
@@ -118,7 +118,7 @@ def compile_helion() -> Steps:
         kernel = module._helion_softmax
         sizes = {name: COLUMNS for name in kernel.arg_names if name not in ("x", "out")}
         made = compiled(kernel, {"x": "*bf16", "out": "*bf16"}, num_warps=8, **sizes)
-    return of_triton(kernel, made)
+    return of_triton(made)
 
 
 def nvcc(source: str, folder: Path, *options: str) -> bytes:
