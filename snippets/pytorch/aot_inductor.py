@@ -15,6 +15,7 @@ g++ on the path.
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -122,8 +123,10 @@ def outcome(command: list, folder: Path) -> str:
     if done.returncode == 0:
         return done.stdout.strip()
     print(done.stderr, file=sys.stderr)
+    if done.returncode < 0:
+        return f"fails: ended by {signal.Signals(-done.returncode).name}"
     why = re.search(r"Could not find schema.*?(?=\. |\n|$)", done.stderr) or re.search(r"\w*Error: .*", done.stderr)
-    return f"fails: {why[0] if why else done.stderr.strip().splitlines()[-1]}"
+    return f"fails: {why[0] if why else (done.stderr.strip().splitlines() or [f'exit status {done.returncode}'])[-1]}"
 
 
 def expected() -> float:

@@ -164,7 +164,7 @@ def compile_cute() -> Steps:
         matrix = lambda: fake(cutlass.BFloat16, (ROWS, COLUMNS), stride_order=(1, 0), assumed_align=16)
         cute.compile(softmax, matrix(), matrix())
         cubin = next(Path(folder).glob("*.cubin")).read_bytes()
-    return cubin, Launch(kernels_of(cubin)[0], THREADS, 0, ["x", "out"])
+    return cubin, Launch(kernels_of(cubin)[0], THREADS, 1024, ["x", "out"])
 
 
 def compile_cutile() -> Steps:

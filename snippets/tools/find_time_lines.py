@@ -26,16 +26,18 @@ KERNELS = {"by rows": "turn_row_kernel", "by tiles": "turn_tile_kernel"}
 
 
 # --8<-- [start:view]
-def source_view(kernel: str, script: str, *arguments: str) -> str:
-    """Run a script under ncu; return the lines and samples of a kernel."""
-    with tempfile.TemporaryDirectory() as folder:
-        report = f"{folder}/report.ncu-rep"
-        ncu = ["ncu", "--section", "SourceCounters", "--import-source", "yes"]
-        only = ["--kernel-name", kernel, "--profile-from-start", "off"]
-        python = [sys.executable, script, *arguments]
-        run(*ncu, *only, "--clock-control", "none", "-o", report, *python)
-        page = ["--page", "source", "--print-source", "cuda", "--csv"]
-        return run("ncu", "-i", report, *page)
+def watch(kernel: str, report: str, script: str, *arguments: str) -> None:
+    """Run a script under ncu, and let it keep what it saw of a kernel."""
+    keep = ["--section", "SourceCounters", "--import-source", "yes"]
+    only = ["--kernel-name", kernel, "--profile-from-start", "off"]
+    python = [sys.executable, script, *arguments]
+    run("ncu", *keep, *only, "--clock-control", "none", "-o", report, *python)
+
+
+def source_view(report: str) -> str:
+    """Return the lines of code with their samples, as CSV."""
+    page = ["--page", "source", "--print-source", "cuda,sass", "--csv"]
+    return run("ncu", "-i", f"{report}.ncu-rep", *page)
 # --8<-- [end:view]
 
 
@@ -54,25 +56,50 @@ SAMPLES = "# Samples"
 
 
 # --8<-- [start:lines]
-def by_line(report: str, file: str) -> dict[int, Counter]:
-    """Return for each line of a file its samples, and those of each reason to wait.
+def by_line(view: str, file: str) -> dict[int, Counter]:
+    r"""Return for each line of a file its samples, and those of each reason to wait.
 
-    >>> report = '"#","Source","# Samples","stall_wait"\\n"7","x = 1","30","20"\\n'
-    >>> by_line(report, "any.py")
+    A row with a number is a line of code. It has the sums of the instructions below it, which have addresses.
+
+    >>> view = '"Line No","Source","Address","Source","# Samples","stall_wait"\n"7","x = 1","","","30","20"\n'
+    >>> by_line(view + '"","","0x10","MOV","30","20"\n', "any.py")
     {7: Counter({'# Samples': 30, 'stall_wait': 20})}
     """
-    found, header, here = defaultdict(Counter), None, True
-    for row in csv.reader(report.splitlines()):
+    found, header, here = defaultdict(Counter), [], True
+    for row in csv.reader(view.splitlines()):
         if row and row[0].startswith("File"):
             here = Path(file).name in ",".join(row)
-        elif SAMPLES in row:
+        elif "Source" in row:
             header = row
-        elif header and here and len(row) == len(header) and row[0].isdigit():
+        elif here and SAMPLES in header and len(row) == len(header) and row[0].isdigit():
             for name, value in zip(header, row, strict=True):
                 if name == SAMPLES or name.startswith("stall_"):
-                    found[int(row[0])][name] += int(value or 0)
+                    found[int(row[0])][name] += int(float(value.replace(",", "") or 0))
     return {line: samples for line, samples in found.items() if samples[SAMPLES]}
 # --8<-- [end:lines]
+
+
+STALLED = "smsp__pcsamp_warps_issue_stalled_"
+
+
+def by_report(report: str, file: str) -> dict[int, Counter]:
+    """Return the same, read by the module that comes with ncu, where a version prints its view in another form."""
+    ncu = Path(shutil.which("ncu")).resolve()
+    for root in (*ncu.parents, *sorted(Path("/opt/nvidia/nsight-compute").glob("*"))):
+        if (root / "extras/python").is_dir():
+            sys.path.append(str(root / "extras/python"))
+    import ncu_report
+
+    action = ncu_report.load_report(f"{report}.ncu-rep").range_by_idx(0).action_by_idx(0)
+    found = defaultdict(Counter)
+    for name in action.metric_names():
+        if name.startswith(STALLED) and not name.endswith("_not_issued"):
+            metric = action.metric_by_name(name)
+            for i in range(metric.num_instances()):
+                place, count = action.source_info(metric.correlation_ids().as_uint64(i)), metric.as_uint64(i)
+                if place and count and Path(place.file_name()).name == Path(file).name:
+                    found[place.line()] += Counter({SAMPLES: count, f"stall_{name.removeprefix(STALLED)}": count})
+    return dict(found)
 
 
 def main():
@@ -80,17 +107,22 @@ def main():
         raise SystemExit("no GPU found; ncu watches one")
     code = Path(find_time.__file__).read_text("utf-8").splitlines()
     for way, kernel in KERNELS.items():
-        report = source_view(kernel, find_time.__file__, "turn")
+        with tempfile.TemporaryDirectory() as folder:
+            report = f"{folder}/report"
+            watch(kernel, report, find_time.__file__, "turn")
+            view = source_view(report)
+            lines = by_line(view, find_time.__file__) or by_report(report, find_time.__file__)
         if sys.argv[1:]:
-            Path(sys.argv[1], f"{kernel}.csv").write_text(report)
-        lines = by_line(report, find_time.__file__)
+            Path(sys.argv[1], f"{kernel}.csv").write_text(view)
         total = sum(samples[SAMPLES] for samples in lines.values())
         print(f"## {way}\n{way}, samples: {total}")
         for line, samples in sorted(lines.items()):
-            waits = [(count, name) for name, count in samples.items() if name.startswith("stall_")]
-            count, why = max(waits, default=(0, "none"))
             print(f"{samples[SAMPLES] / total:5.1%}  {code[line - 1].strip()}")
-            print(f"        most often {why.removeprefix('stall_')} ({count / samples[SAMPLES]:.0%})")
+            waits = {name: count for name, count in samples.items() if name.startswith("stall_")}
+            for name, count in Counter(waits).most_common(2):
+                print(f"         {name.removeprefix('stall_')}: {count / samples[SAMPLES]:.0%}")
+        store = sum(samples[SAMPLES] for line, samples in lines.items() if "tl.store" in code[line - 1])
+        print(f"{way}, at the store, percent: {100 * store / max(total, 1):.0f}")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Make a GPU refuse compiled code, and a number of 32 bits overflow, on purpose. Do not copy from here.
 
-Machine code is for one kind of GPU. Triton compiles for the one that is here, unless ``TRITON_OVERRIDE_ARCH`` names
-another, as a cache does that came from another machine. PTX has a version, which the driver and ``ptxas`` must know.
+Machine code is for one kind of GPU. Triton compiles for the one that is here, so code for another is made by naming it,
+as somebody does who compiles in advance. PTX has a version, which the driver and ``ptxas`` must know.
 Each attempt runs in a process of its own and is printed, with the last line of its error.
 
 Run it on an NVIDIA GPU with ``python images_bug.py``.
@@ -20,6 +20,8 @@ from pathlib import Path
 import torch
 import triton
 import triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
 
 PTX = """
 .version {version}
@@ -50,6 +52,15 @@ def launch() -> None:
     print("accepted" if out.item() == 0 else "wrong")
 
 
+def load_for(capability: str) -> None:
+    """Compile for a GPU of this capability, and load what came of it on the one that is here."""
+    torch.zeros(1, device="cuda")
+    source = ASTSource(rows_kernel, {"out_ptr": "*i64", "stride": "i32"})
+    compiled = triton.compile(source, target=GPUTarget("cuda", int(capability), 32))
+    compiled._init_handles()
+    print("accepted")
+
+
 def load(version: str, target: str) -> None:
     """Give PTX to the driver, which compiles it, and raise its words if it doesn't."""
     torch.zeros(1, device="cuda")
@@ -73,7 +84,13 @@ def assemble(version: str, target: str) -> None:
     print("accepted")
 
 
-ATTEMPTS = {"overflow": lambda debug: overflow(bool(debug)), "launch": launch, "load": load, "assemble": assemble}
+ATTEMPTS = {
+    "overflow": lambda debug: overflow(bool(debug)),
+    "launch": launch,
+    "load for": load_for,
+    "load": load,
+    "assemble": assemble,
+}
 
 
 def outcome(*attempt: str, **environment: str) -> str:
@@ -109,8 +126,8 @@ def main():
     print("## code for another GPU")
     major, minor = torch.cuda.get_device_capability()
     print(f"this GPU: sm{major}{minor}")
-    for arch in ("sm80", "sm89", "sm90", "sm100", "sm120"):
-        print(f"code for {arch}:", outcome("launch", TRITON_OVERRIDE_ARCH=arch))
+    for capability in (80, 89, 90, 100, 120):
+        print(f"code for sm{capability}:", outcome("load for", str(capability)))
     print("## a damaged file in the cache")
     print("half a file:", damaged())
     print("## PTX, given to the driver")
