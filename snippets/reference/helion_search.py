@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Let Helion search for the settings of its softmax, quickly, and say how long that took and what it gained.
 
-Run it on a GPU with ``python helion_search.py``, where Helion is installed, or unpacked in ``.cache/languages/Helion``.
+Run it on a GPU with ``python helion_search.py``, where Helion is installed.
 """
 
-import os
-import sys
 import time
-from pathlib import Path
 
 import torch
 import triton
@@ -18,7 +15,6 @@ ROWS, COLUMNS = 8192, 4096
 def main():
     if not torch.cuda.is_available():
         raise SystemExit("no GPU found; a search times kernels on one")
-    sys.path.append(str(Path(os.environ.get("LANGUAGES", ".cache/languages"), "Helion").resolve()))
     from torch._inductor.runtime import triton_compat
 
     if not hasattr(triton_compat, "IntelGPUError"):  # Helion 1.5 imports it, and torch 2.11 lacks it

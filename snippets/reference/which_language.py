@@ -19,8 +19,8 @@ import tempfile
 from collections import Counter
 from collections.abc import Generator
 from hashlib import sha256
-from importlib import import_module
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,16 +44,15 @@ PACKAGES = {
                  "cuda-pathfinder==1.9.1", "protobuf==7.36.2"),
     "CUDA C++": CUDA,
 }  # fmt: skip
-FILES = {
-    "Triton": "reference/softmax_triton",
-    "Gluon": "reference/softmax_gluon",
-    "Helion": "reference/softmax_helion",
-    "TileLang": "reference/softmax_tilelang",
-    "cuTile": "reference/softmax_cutile",
-    "CuTe DSL": "reference/softmax_cute",
-    "CUDA C++": "reference/softmax_cuda",
+MODULES = {
+    "Triton": "snippets.reference.softmax_triton",
+    "Gluon": "snippets.reference.softmax_gluon",
+    "Helion": "snippets.reference.softmax_helion",
+    "TileLang": "snippets.reference.softmax_tilelang",
+    "cuTile": "snippets.reference.softmax_cutile",
+    "CuTe DSL": "snippets.reference.softmax_cute",
+    "CUDA C++": "snippets.reference.softmax_cuda",
 }
-SNIPPETS = Path(__file__).resolve().parents[1]
 
 
 class Launch(NamedTuple):
@@ -110,15 +109,12 @@ def compile_helion() -> Steps:
     with FakeTensorMode():
         x = torch.empty(ROWS, COLUMNS, dtype=torch.bfloat16, device="cuda")
         code = softmax.bind((x,)).to_triton_code(helion.Config(block_sizes=[1], num_warps=8))
-    (COMPILED / "Helion.py").write_text(code)
-    with tempfile.TemporaryDirectory() as folder:  # @triton.jit wants its source in a file
-        Path(folder, "helion_wrote.py").write_text(code)
-        sys.path.insert(0, folder)
-        module = import_module("helion_wrote")
-        kernel = module._helion_softmax
-        sizes = {name: COLUMNS for name in kernel.arg_names if name not in ("x", "out")}
-        made = compiled(kernel, {"x": "*bf16", "out": "*bf16"}, num_warps=8, **sizes)
-    return of_triton(made)
+    (COMPILED / "helion_wrote.py").write_text(code)  # @triton.jit wants its source in a file
+    import helion_wrote
+
+    kernel = helion_wrote._helion_softmax
+    sizes = {name: COLUMNS for name in kernel.arg_names if name not in ("x", "out")}
+    return of_triton(compiled(kernel, {"x": "*bf16", "out": "*bf16"}, num_warps=8, **sizes))
 
 
 def nvcc(source: str, folder: Path, *options: str) -> bytes:
@@ -153,7 +149,6 @@ def compile_tilelang() -> Steps:
 def compile_cute() -> Steps:
     with tempfile.TemporaryDirectory() as folder:
         os.environ |= {"CUTE_DSL_ARCH": "sm_90a", "CUTE_DSL_KEEP_CUBIN": "1", "CUTE_DSL_DUMP_DIR": folder}
-        sys.path.insert(1, str(FOLDER / "CuTe DSL/nvidia_cutlass_dsl/dsl_packages"))
         import cutlass
         import cutlass.cute as cute
 
@@ -247,9 +242,9 @@ def read(cubin: bytes) -> dict[str, int | str]:
             "loads": said}  # fmt: skip
 
 
-def lines_of(file: str) -> int:
-    """Return the lines that one writes: a file's section, without blank lines and comments."""
-    text = (SNIPPETS / f"{file}.py").read_text("utf-8")
+def lines_of(module: str) -> int:
+    """Return the lines that one writes: a section of a module, without blank lines and comments."""
+    text = Path(find_spec(module).origin).read_text("utf-8")
     section = re.search(r"\[start:kernel\]\n(.*?)^\S* --8<-- \[end:kernel\]", text, re.DOTALL | re.MULTILINE)[1]
     return sum(bool(line.strip()) and not line.strip().startswith(("#", "//")) for line in section.splitlines())
 
@@ -291,7 +286,8 @@ def main():
     print(f"rows: {ROWS}\ncolumns: {COLUMNS}")
     for name in COMPILERS:
         kept = {key: value for key, value in os.environ.items() if key != "TRITON_INTERPRET"}
-        path = os.pathsep.join([str(install(name)), *filter(None, sys.path)])
+        packages = [str(COMPILED), str(install(name)), str(FOLDER / name / "nvidia_cutlass_dsl/dsl_packages")]
+        path = os.pathsep.join([*packages, *filter(None, sys.path)])
         with tempfile.TemporaryDirectory() as cache:
             caches = {"TRITON_CACHE_DIR": cache, "TILELANG_CACHE_DIR": cache, "CUDA_TILE_CACHE_DIR": cache}
             subprocess.run(
@@ -302,7 +298,7 @@ def main():
         made = json.loads((COMPILED / f"{name}.json").read_text())
         used = PACKAGES[name][0] if PACKAGES[name] else f"triton=={version('triton')}"
         print(f"## {name}\n{name}, package: {used.replace('==', ' ')}")
-        print(f"{name}, lines: {lines_of(FILES[name])}")
+        print(f"{name}, lines: {lines_of(MODULES[name])}")
         print(f"{name}, processor seconds: {made['seconds']:.1f}")
         print(f"{name}, threads: {made['launch']['threads']}")
         for what, value in read(cubin).items():

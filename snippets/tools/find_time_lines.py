@@ -10,12 +10,14 @@ Source: NVIDIA, *Nsight Compute*, on the source page and on the reasons of stall
 """
 
 import csv
+import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -41,11 +43,11 @@ def source_view(report: str) -> str:
 # --8<-- [end:view]
 
 
-def run(*command: str) -> str:
-    """Run a command and return what it printed. Raise ``RuntimeError`` if it fails."""
+def run(*command: str, more: Sequence[str] = ()) -> str:
+    """Run a command, with more folders of modules, and return what it printed. Raise ``RuntimeError`` if it fails."""
     if shutil.which("ncu") is None:
         raise RuntimeError("ncu was not found; it comes with NVIDIA's CUDA toolkit, as Nsight Compute")
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in [*sys.path, *more] if path)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
@@ -84,10 +86,6 @@ STALLED = "smsp__pcsamp_warps_issue_stalled_"
 
 def by_report(report: str, file: str) -> dict[int, Counter]:
     """Return the same, read by the module that comes with ncu, where a version prints its view in another form."""
-    ncu = Path(shutil.which("ncu")).resolve()
-    for root in (*ncu.parents, *sorted(Path("/opt/nvidia/nsight-compute").glob("*"))):
-        if (root / "extras/python").is_dir():
-            sys.path.append(str(root / "extras/python"))
     import ncu_report
 
     action = ncu_report.load_report(f"{report}.ncu-rep").range_by_idx(0).action_by_idx(0)
@@ -102,7 +100,19 @@ def by_report(report: str, file: str) -> dict[int, Counter]:
     return dict(found)
 
 
+def by_report_elsewhere(report: str, file: str) -> dict[int, Counter]:
+    """Return the same from a process that finds that module."""
+    ncu = Path(shutil.which("ncu")).resolve()
+    roots = [*ncu.parents, *sorted(Path("/opt/nvidia/nsight-compute").glob("*"))]
+    path = [str(root / "extras/python") for root in roots if (root / "extras/python").is_dir()]
+    said = run(sys.executable, __file__, "read", report, file, more=path)
+    return {int(line): Counter(samples) for line, samples in json.loads(said).items()}
+
+
 def main():
+    if sys.argv[1:2] == ["read"]:
+        print(json.dumps(by_report(*sys.argv[2:])))
+        return
     if not torch.cuda.is_available():
         raise SystemExit("no GPU found; ncu watches one")
     code = Path(find_time.__file__).read_text("utf-8").splitlines()
@@ -111,7 +121,7 @@ def main():
             report = f"{folder}/report"
             watch(kernel, report, find_time.__file__, "turn")
             view = source_view(report)
-            lines = by_line(view, find_time.__file__) or by_report(report, find_time.__file__)
+            lines = by_line(view, find_time.__file__) or by_report_elsewhere(report, find_time.__file__)
         if sys.argv[1:]:
             Path(sys.argv[1], f"{kernel}.csv").write_text(view)
         total = sum(samples[SAMPLES] for samples in lines.values())
