@@ -15,6 +15,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import torch
@@ -29,6 +30,7 @@ PTX = """
 .address_size 64
 .visible .entry nothing() {{ ret; }}
 """
+PTX_GIVEN = [("8.0", "sm_80"), ("8.0", "sm_90"), ("8.6", "sm_100"), ("9.9", "sm_90")]
 
 
 # --8<-- [start:overflow]
@@ -119,23 +121,29 @@ def main():
         raise SystemExit("no GPU found; these errors take one")
     if len(sys.argv) > 1:
         return ATTEMPTS[sys.argv[1]](*sys.argv[2:])
-    print("## int32 overflow")
-    print("without debug:", outcome("overflow", ""))
-    said = outcome("overflow", "yes")
-    print("debug=True:", re.sub(r"^\S*/|: block: .*?(?=Assertion)", " ", said).strip())
-    print("## code for another GPU")
+    attempts = {f"code for sm{each}": ["load for", str(each)] for each in (80, 89, 90, 100, 120)}
+    attempts |= {f"version {v}, {t}": ["load", v, t] for v, t in PTX_GIVEN}
+    attempts |= {f"ptxas, version {v}, {t}": ["assemble", v, t] for v, t in PTX_GIVEN if t == "sm_90"}
+    attempts |= {"without debug": ["overflow", ""], "debug=True": ["overflow", "yes"]}
+    with ThreadPoolExecutor() as pool:  # at once: each takes as long as torch to import
+        half = pool.submit(damaged)
+        came = dict(zip(attempts, pool.map(lambda attempt: outcome(*attempt), attempts.values()), strict=True))
+        came["half a file"] = half.result()
+    came["debug=True"] = re.sub(r"^\S*/|: block: .*?(?=Assertion)", " ", came["debug=True"]).strip()
     major, minor = torch.cuda.get_device_capability()
-    print(f"this GPU: sm{major}{minor}")
-    for capability in (80, 89, 90, 100, 120):
-        print(f"code for sm{capability}:", outcome("load for", str(capability)))
-    print("## a damaged file in the cache")
-    print("half a file:", damaged())
+    print("## int32 overflow")
+    for name in ("without debug", "debug=True"):
+        print(f"{name}: {came.pop(name)}")
+    print(f"## code for another GPU\nthis GPU: sm{major}{minor}")
+    for name in [name for name in came if name.startswith("code")]:
+        print(f"{name}: {came.pop(name)}")
+    print(f"## a damaged file in the cache\nhalf a file: {came.pop('half a file')}")
     print("## PTX, given to the driver")
-    for version, target in (("8.0", "sm_80"), ("8.0", "sm_90"), ("8.6", "sm_100"), ("9.9", "sm_90")):
-        print(f"version {version}, {target}:", outcome("load", version, target))
+    for name in [name for name in came if name.startswith("version")]:
+        print(f"{name}: {came.pop(name)}")
     print("## PTX, given to ptxas")
-    for version, target in (("8.0", "sm_90"), ("9.9", "sm_90")):
-        print(f"ptxas, version {version}, {target}:", outcome("assemble", version, target))
+    for name, said in came.items():
+        print(f"{name}: {said}")
 
 
 if __name__ == "__main__":
