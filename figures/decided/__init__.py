@@ -42,10 +42,10 @@ def decided(recording: Recording):
     lines[NOTHING] = lines[NOTHING] or 1
     rows = [(name, lines[name], taken) for name, taken in languages.items()]
     label = "; ".join(f"{name}, {plural(count)}: {describe(taken, decisions)}" for name, count, taken in rows)
-    table = [[name, count, *(WHO[who] for who in taken)] for name, count, taken in rows]
+    cells = [[name, count, *(WHO[who] for who in taken)] for name, count, taken in rows]
     titles = ["Language", "lines", *(each["says"] for each in decisions)]
     return render(
-        "decided/template.html", decisions=decisions, rows=rows, who=WHO, label=label, titles=titles, table=table,
+        "decided/template.html", decisions=decisions, rows=rows, who=WHO, label=label, titles=titles, cells=cells,
         most=max(lines.values()),
     )  # fmt: skip
 

@@ -100,6 +100,7 @@ OF_ONE = {
     "climb",
     "compiler_passes",
     "counts",
+    "decided",
     "dropped",
     "float_bits",
     "fused_layer",
