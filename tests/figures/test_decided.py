@@ -29,8 +29,8 @@ def test_a_row_is_a_language_and_a_cell_a_decision():
 def test_lines_are_those_of_the_run():
     shown = {row.strong.text: row.em.text for row in drawn().select(".decided__row:not(.decided__head)")}
     assert shown == {decided.NOTHING: "1"} | {name: str(count) for name, count in COUNTS.items()}
-    widths = [bar["style"] for bar in drawn().select(".decided__lines u")]
-    assert widths[-1] == "width: 100.0%", "the longest fills its place"
+    shares = [float(bar["style"].removeprefix("--share: ")) for bar in drawn().select(".decided__lines u")]
+    assert shares[-1] == 1 and shares == sorted(shares), "the longest fills its place"
 
 
 def test_the_picture_and_its_table_say_it_in_words():
