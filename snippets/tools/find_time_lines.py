@@ -10,14 +10,13 @@ Source: NVIDIA, *Nsight Compute*, on the source page and on the reasons of stall
 """
 
 import csv
-import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -43,11 +42,11 @@ def source_view(report: str) -> str:
 # --8<-- [end:view]
 
 
-def run(*command: str, more: Sequence[str] = ()) -> str:
-    """Run a command, with more folders of modules, and return what it printed. Raise ``RuntimeError`` if it fails."""
+def run(*command: str) -> str:
+    """Run a command and return what it printed. Raise ``RuntimeError`` if it fails."""
     if shutil.which("ncu") is None:
         raise RuntimeError("ncu was not found; it comes with NVIDIA's CUDA toolkit, as Nsight Compute")
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in [*sys.path, *more] if path)}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
@@ -75,44 +74,13 @@ def by_line(view: str, file: str) -> dict[int, Counter]:
             header = row
         elif here and SAMPLES in header and len(row) == len(header) and row[0].isdigit():
             for name, value in zip(header, row, strict=True):
-                if name == SAMPLES or name.startswith("stall_"):
+                if name == SAMPLES or re.fullmatch(r"stall_\w+", name):
                     found[int(row[0])][name] += int(float(value.replace(",", "") or 0))
     return {line: samples for line, samples in found.items() if samples[SAMPLES]}
 # --8<-- [end:lines]
 
 
-STALLED = "smsp__pcsamp_warps_issue_stalled_"
-
-
-def by_report(report: str, file: str) -> dict[int, Counter]:
-    """Return the same, read by the module that comes with ncu, where a version prints its view in another form."""
-    import ncu_report
-
-    action = ncu_report.load_report(f"{report}.ncu-rep").range_by_idx(0).action_by_idx(0)
-    found = defaultdict(Counter)
-    for name in action.metric_names():
-        if name.startswith(STALLED) and not name.endswith("_not_issued"):
-            metric = action.metric_by_name(name)
-            for i in range(metric.num_instances()):
-                place, count = action.source_info(metric.correlation_ids().as_uint64(i)), metric.as_uint64(i)
-                if place and count and Path(place.file_name()).name == Path(file).name:
-                    found[place.line()] += Counter({SAMPLES: count, f"stall_{name.removeprefix(STALLED)}": count})
-    return dict(found)
-
-
-def by_report_elsewhere(report: str, file: str) -> dict[int, Counter]:
-    """Return the same from a process that finds that module."""
-    ncu = Path(shutil.which("ncu")).resolve()
-    roots = [*ncu.parents, *sorted(Path("/opt/nvidia/nsight-compute").glob("*"))]
-    path = [str(root / "extras/python") for root in roots if (root / "extras/python").is_dir()]
-    said = run(sys.executable, __file__, "read", report, file, more=path)
-    return {int(line): Counter(samples) for line, samples in json.loads(said).items()}
-
-
 def main():
-    if sys.argv[1:2] == ["read"]:
-        print(json.dumps(by_report(*sys.argv[2:])))
-        return
     if not torch.cuda.is_available():
         raise SystemExit("no GPU found; ncu watches one")
     code = Path(find_time.__file__).read_text("utf-8").splitlines()
@@ -120,10 +88,7 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             report = f"{folder}/report"
             watch(kernel, report, find_time.__file__, "turn")
-            view = source_view(report)
-            lines = by_line(view, find_time.__file__) or by_report_elsewhere(report, find_time.__file__)
-        if sys.argv[1:]:
-            Path(sys.argv[1], f"{kernel}.csv").write_text(view)
+            lines = by_line(source_view(report), find_time.__file__)
         total = sum(samples[SAMPLES] for samples in lines.values())
         print(f"## {way}\n{way}, samples: {total}")
         for line, samples in sorted(lines.items()):
