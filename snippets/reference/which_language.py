@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from hashlib import sha256
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -233,13 +233,28 @@ INSTRUCTION = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:\{\s*)?(?:@!?U?P[T\d]+ )?
 
 
 def read(cubin: bytes) -> dict[str, int | str]:
-    """Return what machine code says of itself: registers, instructions, and how it loads from memory."""
+    """Return what machine code says of itself: registers, instructions, exact divisions, and how it loads and stores.
+
+    A division that is rounded as IEEE 754 wants it begins with ``FCHK``; without, it is a product with a reciprocal.
+    """
     used = dict(re.findall(r"(REG|STACK|SHARED):(\d+)", looked_at(cubin, "cuobjdump", "--dump-resource-usage")))
     code = [each for each in INSTRUCTION.findall(looked_at(cubin, "nvdisasm", "-c")) if each != "NOP"]
-    loads = Counter(each for each in code if each.startswith(("LDG", "UTMALDG", "UBLKCP")))
-    said = ", ".join(f"{count} {name}" for name, count in sorted(loads.items()))
-    return {"registers": int(used["REG"]), "instructions": len(code), "barriers": sum("BAR.SYNC" in c for c in code),
-            "loads": said}  # fmt: skip
+    return {
+        "registers": int(used["REG"]),
+        "instructions": len(code),
+        "exact divisions": sum(each == "FCHK" for each in code),
+        "barriers": sum("BAR.SYNC" in each for each in code),
+        "loads": counted(each for each in code if each.startswith(("LDG", "UTMALDG"))),
+        "stores": counted(each for each in code if each.startswith(("STG", "UTMASTG"))),
+    }
+
+
+def counted(names: Iterable[str]) -> str:
+    """
+    >>> counted(["STG.E.128", "STG.E.128"])
+    '2 STG.E.128'
+    """
+    return ", ".join(f"{count} {name}" for name, count in sorted(Counter(names).items()))
 
 
 def lines_of(module: str) -> int:

@@ -33,11 +33,16 @@ def test_what_machine_code_says(monkeypatch):
         "cuobjdump": "Function kernel_a:\n REG:30 STACK:0 SHARED:1024",
         "nvdisasm": "        /*0000*/                   LDC R1, c[0x0][0x28] ;\n"
         "        /*0010*/              @!P0 LDG.E.128 R4, desc[UR4][R2.64] ;\n"
-        "        /*0020*/                   BAR.SYNC.DEFER_BLOCKING 0x0 ;\n        /*0030*/                   NOP;\n",
+        "        /*0020*/                   BAR.SYNC.DEFER_BLOCKING 0x0 ;\n        /*0030*/                   NOP;\n"
+        "        /*0040*/                   FCHK P0, R4, R5 ;\n"
+        "        /*0050*/              @P1 STG.E.128 desc[UR4][R2.64], R4 ;\n",
     }
     monkeypatch.setattr(snippet, "looked_at", lambda cubin, name, *options: said[name])
     assert snippet.kernels_of(b"") == ["kernel_a"]
-    assert snippet.read(b"") == {"registers": 30, "instructions": 3, "barriers": 1, "loads": "1 LDG.E.128"}
+    assert snippet.read(b"") == {
+        "registers": 30, "instructions": 5, "exact divisions": 1, "barriers": 1,
+        "loads": "1 LDG.E.128", "stores": "1 STG.E.128",
+    }  # fmt: skip
 
 
 def test_a_language_is_compiled_after_its_imports(tmp_path, monkeypatch):
