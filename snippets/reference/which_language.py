@@ -2,9 +2,9 @@
 """Compile one softmax, written in seven languages, for an H200 without one, and say what came of each.
 
 Each language is a package that knows nothing of the others, and most bring a compiler of their own. So each is
-installed into a folder of its own, ``.cache/languages/NAME``, in the versions of ``PACKAGES``, and runs in a process of
-its own. What it compiled stays in ``.cache/languages/compiled``: machine code, and how to launch it, which
-``which_language_measured.py`` times on a GPU.
+installed into a folder of its own, in the versions of ``PACKAGES``, and runs in a process of its own. What it compiled
+stays in a folder ``compiled`` beside them: machine code, and how to launch it, which ``which_language_measured.py``
+times on a GPU. The variable ``LANGUAGES`` names the folder of all these, ``.cache/languages`` if it isn't set.
 
 Shapes: ``x`` and the result are ``(ROWS, COLUMNS)``, bfloat16.
 Run it with ``python which_language.py``, with Triton 3.9, Linux and g++; pip fetches about 400 MB.

@@ -6,7 +6,8 @@ driver loads and launches that, the same way for all of them, so no language's l
 
 Each side runs on the same operands in rotation, all calls in one CUDA graph (``benchmarking_cold.py``).
 Shapes: ``x`` ``(ROWS, COLUMNS)``, bfloat16, normally distributed. Units: milliseconds.
-Run it on an H200 with ``python which_language_measured.py``, where ``.cache/languages/compiled`` is.
+Run it on an H200 with ``python which_language_measured.py``, where the variable ``LANGUAGES`` names the folder of what
+``which_language.py`` compiled, if that isn't ``.cache/languages``.
 """
 
 import ctypes
