@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Make a GPU refuse compiled code, and a number of 32 bits overflow, on purpose. Do not copy from here.
 
-Machine code is for one kind of GPU. Triton compiles for the one that is here, so code for another is made by naming it,
-as somebody does who compiles in advance. PTX has a version, which the driver and ``ptxas`` must know.
+Triton compiles for the GPU that is here, and naming another by ``TRITON_OVERRIDE_ARCH`` does not make it fail. A damaged
+file in the cache does. PTX has a version, which the driver and ``ptxas`` must know.
 Each attempt runs in a process of its own and is printed, with the last line of its error.
 
 Run it on an NVIDIA GPU with ``python images_bug.py``.
@@ -15,14 +15,11 @@ import re
 import subprocess
 import sys
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import torch
 import triton
 import triton.language as tl
-from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource
 
 PTX = """
 .version {version}
@@ -30,7 +27,6 @@ PTX = """
 .address_size 64
 .visible .entry nothing() {{ ret; }}
 """
-PTX_GIVEN = [("8.0", "sm_80"), ("8.0", "sm_90"), ("8.6", "sm_100"), ("9.9", "sm_90")]
 
 
 # --8<-- [start:overflow]
@@ -52,15 +48,6 @@ def launch() -> None:
     out = torch.zeros(1, dtype=torch.int64, device="cuda")
     rows_kernel[1,](out, 5)
     print("accepted" if out.item() == 0 else "wrong")
-
-
-def load_for(capability: str) -> None:
-    """Compile for a GPU of this capability, and load what came of it on the one that is here."""
-    torch.zeros(1, device="cuda")
-    source = ASTSource(rows_kernel, {"out_ptr": "*i64", "stride": "i32"})
-    compiled = triton.compile(source, target=GPUTarget("cuda", int(capability), 32))
-    compiled._init_handles()
-    print("accepted")
 
 
 def load(version: str, target: str) -> None:
@@ -86,13 +73,7 @@ def assemble(version: str, target: str) -> None:
     print("accepted")
 
 
-ATTEMPTS = {
-    "overflow": lambda debug: overflow(bool(debug)),
-    "launch": launch,
-    "load for": load_for,
-    "load": load,
-    "assemble": assemble,
-}
+ATTEMPTS = {"overflow": lambda debug: overflow(bool(debug)), "launch": launch, "load": load, "assemble": assemble}
 
 
 def outcome(*attempt: str, **environment: str) -> str:
@@ -121,29 +102,23 @@ def main():
         raise SystemExit("no GPU found; these errors take one")
     if len(sys.argv) > 1:
         return ATTEMPTS[sys.argv[1]](*sys.argv[2:])
-    attempts = {f"code for sm{each}": ["load for", str(each)] for each in (80, 89, 90, 100, 120)}
-    attempts |= {f"version {v}, {t}": ["load", v, t] for v, t in PTX_GIVEN}
-    attempts |= {f"ptxas, version {v}, {t}": ["assemble", v, t] for v, t in PTX_GIVEN if t == "sm_90"}
-    attempts |= {"without debug": ["overflow", ""], "debug=True": ["overflow", "yes"]}
-    with ThreadPoolExecutor() as pool:  # at once: each takes as long as torch to import
-        half = pool.submit(damaged)
-        came = dict(zip(attempts, pool.map(lambda attempt: outcome(*attempt), attempts.values()), strict=True))
-        came["half a file"] = half.result()
-    came["debug=True"] = re.sub(r"^\S*/|: block: .*?(?=Assertion)", " ", came["debug=True"]).strip()
-    major, minor = torch.cuda.get_device_capability()
     print("## int32 overflow")
-    for name in ("without debug", "debug=True"):
-        print(f"{name}: {came.pop(name)}")
-    print(f"## code for another GPU\nthis GPU: sm{major}{minor}")
-    for name in [name for name in came if name.startswith("code")]:
-        print(f"{name}: {came.pop(name)}")
-    print(f"## a damaged file in the cache\nhalf a file: {came.pop('half a file')}")
+    print("without debug:", outcome("overflow", ""))
+    said = outcome("overflow", "yes")
+    print("debug=True:", re.sub(r"^\S*/|: block: .*?(?=Assertion)", " ", said).strip())
+    print("## code for another GPU")
+    major, minor = torch.cuda.get_device_capability()
+    print(f"this GPU: sm{major}{minor}")
+    for arch in ("sm80", "sm89", "sm90", "sm100", "sm120"):
+        print(f"code for {arch}:", outcome("launch", TRITON_OVERRIDE_ARCH=arch))
+    print("## a damaged file in the cache")
+    print("half a file:", damaged())
     print("## PTX, given to the driver")
-    for name in [name for name in came if name.startswith("version")]:
-        print(f"{name}: {came.pop(name)}")
+    for version, target in (("8.0", "sm_80"), ("8.0", "sm_90"), ("8.6", "sm_100"), ("9.9", "sm_90")):
+        print(f"version {version}, {target}:", outcome("load", version, target))
     print("## PTX, given to ptxas")
-    for name, said in came.items():
-        print(f"{name}: {said}")
+    for version, target in (("8.0", "sm_90"), ("9.9", "sm_90")):
+        print(f"ptxas, version {version}, {target}:", outcome("assemble", version, target))
 
 
 if __name__ == "__main__":
