@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Make a GPU refuse compiled code, and a number of 32 bits overflow, on purpose. Do not copy from here.
 
-Triton compiles for the GPU that is here, and naming another by ``TRITON_OVERRIDE_ARCH`` does not make it fail. A damaged
-file in the cache does. PTX has a version, which the driver and ``ptxas`` must know.
+Triton compiles for the GPU that is here, and naming another by ``TRITON_OVERRIDE_ARCH`` does not make it fail.
+A damaged file in the cache does. PTX has a version, which the driver and ``ptxas`` must know.
 Each attempt runs in a process of its own and is printed, with the last line of its error.
 
 Run it on an NVIDIA GPU with ``python images_bug.py``.
