@@ -101,6 +101,7 @@ OF_ONE = {
     "climb",
     "compiler_passes",
     "counts",
+    "decided",
     "dropped",
     "float_bits",
     "fused_layer",
