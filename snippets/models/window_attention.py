@@ -267,7 +267,7 @@ def window_attention(
             " torch.no_grad()"
         )
     q, k, v = map(plain.served, (q, k, v))
-    sinks = None if sinks is None else sinks.contiguous()
+    sinks = None if sinks is None else sinks.contiguous().resolve_neg()
     out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     left, right = reach(window, causal, q.shape[2] + k.shape[2])
     launch(window_attention_kernel, q, k, v, out, sinks, left, right, scale, softcap)
@@ -326,6 +326,8 @@ def check_options(q: torch.Tensor, window, softcap, sinks) -> tuple[int | None, 
         raise ValueError(f"window must be None, or a whole number from 0; got {window!r}")
     if softcap is not None and not 0 < float(softcap) < math.inf:
         raise ValueError(f"softcap must be None, or finite and above 0; got {softcap!r}")
+    if sinks is not None and sinks.layout != torch.strided:
+        raise ValueError(f"sinks is {sinks.layout}; pass sinks.to_dense()")
     served = sinks is None or (sinks.shape == q.shape[1:2] and sinks.device == q.device and sinks.is_floating_point())
     if not served:
         raise ValueError(

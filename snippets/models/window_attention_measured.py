@@ -45,6 +45,7 @@ from snippets.models.window_attention import COUNTS, attend, window_attention
 from snippets.tools.benchmarking import Timing, compare
 from snippets.tools.benchmarking_cold import Rotation, operands_in_rotation
 
+DEVICE, DTYPE = "cuda", torch.bfloat16
 TOKENS, HEADS, KV_HEADS, HEAD_DIM = 16384, 32, 8, 128
 WINDOWS = [128, 512, 1024, 4096, 16384]
 BACKENDS = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
@@ -87,7 +88,7 @@ def masked_alone(q, k, v, window):
 
 # --8<-- [start:sides]
 def block_mask(window: int):
-    return create_block_mask(window_mod(window), None, None, TOKENS, TOKENS, device="cuda", _compile=True)
+    return create_block_mask(window_mod(window), None, None, TOKENS, TOKENS, device=DEVICE, _compile=True)
 
 
 def flexed(window: int, score_mod=None):
@@ -127,12 +128,12 @@ def option_sides(option: str) -> dict:
             "ours": functools.partial(window_attention, window=window, softcap=SOFTCAP),
         }
     if option == "ALiBi":
-        slopes = 2.0 ** -torch.arange(1, HEADS + 1, device="cuda").mul(8 / HEADS)
+        slopes = 2.0 ** -torch.arange(1, HEADS + 1, device=DEVICE).mul(8 / HEADS)
         return {
             "library": functools.partial(attention, window=near, alibi_slopes=slopes),
             "flex": flexed(window, alibi_mod(slopes)),
         }
-    sinks = torch.randn(HEADS, device="cuda")
+    sinks = torch.randn(HEADS, device=DEVICE)
     mask = block_mask(window)
     by_flex = lambda q, k, v: with_sinks(flex_attention, q, k, v, sinks, block_mask=mask, enable_gqa=True)
     return {
@@ -147,7 +148,7 @@ def option_sides(option: str) -> dict:
 def operands(step: str) -> list[torch.Tensor]:
     """Return q, k, v, and for both directions the gradient of the result."""
     heads = [HEADS, KV_HEADS, KV_HEADS, HEADS][: 4 if step == "both" else 3]
-    return [torch.randn(1, each, TOKENS, HEAD_DIM, device="cuda", dtype=torch.bfloat16) for each in heads]
+    return [torch.randn(1, each, TOKENS, HEAD_DIM, device=DEVICE, dtype=DTYPE) for each in heads]
 
 
 @functools.cache
@@ -223,7 +224,7 @@ def options(option, side):
 def measure_blocks(compiled: bool) -> dict[str, float]:
     """Return what making a block mask for a window of 1,024 takes, when all that it needs is compiled."""
     make = lambda: create_block_mask(
-        window_mod(1024), None, None, TOKENS, TOKENS, device="cuda", _compile=compiled
+        window_mod(1024), None, None, TOKENS, TOKENS, device=DEVICE, _compile=compiled
     )  # fmt: skip
     for _ in range(2):
         make()
@@ -268,15 +269,15 @@ def in_a_fresh_process(side: str) -> None:
     compiled = torch.compile(flex_attention)
 
     def by_flex(q, k, v, window):
-        mask = create_block_mask(window_mod(window), None, None, q.shape[2], q.shape[2], device="cuda")
+        mask = create_block_mask(window_mod(window), None, None, q.shape[2], q.shape[2], device=DEVICE)
         return compiled(q, k, v, block_mask=mask, enable_gqa=True)
 
     run = by_flex if side == "flex" else lambda q, k, v, window: attention(q, k, v, window=(window - 1, 0))
     heads = HEADS, KV_HEADS, KV_HEADS
     took = {}
-    torch.zeros(1, device="cuda").sum().item()  # CUDA begins
+    torch.zeros(1, device=DEVICE).sum().item()  # CUDA begins
     for name, (tokens, window, backward) in STEPS.items():
-        options = {"device": "cuda", "dtype": torch.bfloat16, "requires_grad": backward}
+        options = {"device": DEVICE, "dtype": DTYPE, "requires_grad": backward}
         q, k, v = (torch.randn(1, each, tokens, HEAD_DIM, **options) for each in heads)
         torch.cuda.synchronize()
         begin = time.perf_counter()

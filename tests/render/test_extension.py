@@ -125,6 +125,7 @@ OF_ONE = {
     "versions",
     "warp_load",
     "waves",
+    "window_tiles",
 }
 
 
