@@ -2,9 +2,10 @@
 """Window attention small enough to watch: which tiles each program visits, and where the weights go.
 
 Sixteen queries and keys in tiles of two, so 64 tiles. ``edges_kernel`` stores what ``tiles_seen`` tells each program,
-for every window from 1 to 16. The scores are whole numbers: ``q`` holds them, and ``k`` and ``v`` are unit matrices, so
-that the result of ``window_attention_kernel`` is each query's weights. Every query likes the first key best, as in many
-language models: it takes the weight that no other key deserves. The sink, where there is one, is a score of 4, too.
+for every window from 1 to 16, and then for 16,384 queries and keys in tiles of 128 and 64. The scores of the toy are
+whole numbers: ``q`` holds them, and ``k`` and ``v`` are unit matrices, so that the result of
+``window_attention_kernel`` is each query's weights. Every query likes the first key best, as in many language models:
+it takes the weight that no other key deserves. The sink, where there is one, is a score of 4, too.
 
 Tiles of two are for the interpreter alone: on a GPU ``tl.dot`` takes 16 rows and more.
 
@@ -28,11 +29,12 @@ def edges_kernel(
     keys,
     left,
     right,
-    BLOCK: tl.constexpr,
+    BLOCK_Q: tl.constexpr,
+    BLOCK_K: tl.constexpr,
 ):
     pid = tl.program_id(axis=0)
     start, whole, whole_end, end = snippet.tiles_seen(
-        pid * BLOCK, queries, keys, left, right, BLOCK, BLOCK
+        pid * BLOCK_Q, queries, keys, left, right, BLOCK_Q, BLOCK_K
     )
     tl.store(out_ptr + 4 * pid, start)
     tl.store(out_ptr + 4 * pid + 1, whole)
@@ -41,16 +43,16 @@ def edges_kernel(
 # --8<-- [end:edges]
 
 
-def edges(tokens: int, window: int, causal: bool) -> list[list[int]]:
+def edges(tokens: int, window: int, causal: bool, block_q: int = TILE, block_k: int = TILE) -> list[list[int]]:
     """Return, for each tile of queries, the four keys between which its program goes.
 
     >>> edges(8, 3, causal=True)  # with TRITON_INTERPRET=1
     [[0, 0, 0, 2], [0, 2, 2, 4], [2, 4, 4, 6], [4, 6, 6, 8]]
     """
-    tiles = triton.cdiv(tokens, TILE)
+    tiles = triton.cdiv(tokens, block_q)
     out = torch.empty(tiles, 4, dtype=torch.int32)
     left, right = snippet.reach(window, causal, 2 * tokens)
-    edges_kernel[(tiles,)](out, tokens, tokens, left, right, BLOCK=TILE)
+    edges_kernel[(tiles,)](out, tokens, tokens, left, right, BLOCK_Q=block_q, BLOCK_K=block_k)
     return out.tolist()
 
 
@@ -89,6 +91,12 @@ def main():
     found = edges(8, 3, causal=True)
     print(*map(in_words, range(4), found), sep="\n")
     print("tiles visited:", sum((end - start) // TILE for start, _, _, end in found))
+
+    print("## real size")
+    for window in (16384, 4096, 1024, 512, 128):
+        found = edges(16384, window, True, block_q=128, block_k=64)
+        print(f"window of {window}, tiles visited: {sum(triton.cdiv(end - start, 64) for start, _, _, end in found)}")
+        print(f"window of {window}, with a mask: {sum((end - start - e + b) // 64 for start, b, e, end in found)}")
 
     print("## scores")
     for row in scores().int().tolist():
