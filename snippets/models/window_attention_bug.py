@@ -4,7 +4,8 @@
 ``tiles_seen_bug`` takes the place of ``tiles_seen`` in ``window_attention.py``: it lets the loop begin where the last
 query of a tile sees its first key. What the queries before it see further back is lost.
 
-Run it with ``TRITON_INTERPRET=1 python window_attention_bug.py``: in the interpreter one function can stand for another.
+Run it with ``TRITON_INTERPRET=1 python window_attention_bug.py``: in the interpreter one function can stand for
+another.
 """
 
 from unittest import mock

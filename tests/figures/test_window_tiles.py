@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``<window-tiles>``: tiles are what the kernel was told, weights are the kernel's, and everybody can move the window."""
+"""``<window-tiles>``: tiles are as the kernel was told, weights are the kernel's, and everybody can move the window."""
 
 import itertools
 
@@ -57,7 +57,9 @@ def test_weights_are_those_of_the_kernel(page, name):
     section, window, sink = WEIGHTS[name]
     lines = printed.sections(RECORDED.output)[f"weights, {name}"].splitlines()
     asked = [
-        {"scores": scores, "query": query, "window": window, "causal": section == "causal"} | ({"sink": 4} if sink else {})
+        {"scores": scores, "query": query, "window": window, "causal": section == "causal"} | (
+            {"sink": 4} if sink else {}
+        )
         for query, scores in enumerate(RUN.scores)
     ]
     for query, (found, line) in enumerate(zip(call(page, "window_tiles", "it.weights(a)", asked), lines, strict=True)):
@@ -83,7 +85,7 @@ def test_the_slider_shows_what_each_program_was_told(page):
 
 def test_the_edge_of_the_window_can_be_dragged(page):
     box = page.locator("#window .seen__row >> nth=7").bounding_box()
-    tile = lambda number: page.locator("#window .seen__row >> nth=7").locator("b >> nth=%d" % (number + 1)).bounding_box()
+    tile = lambda number: page.locator("#window .seen__row >> nth=7").locator(f"b >> nth={number + 1}").bounding_box()
     at = lambda number: (tile(number)["x"] + 6, box["y"] + box["height"] - 6)  # query 15, the first key of a tile
     page.mouse.move(*at(5))
     page.mouse.down()

@@ -49,6 +49,7 @@ SPEC = Spec(
     signature=("q", "k", "v", "window", "scale"),
     inputs=inputs,
     reference=windowed,
+    another=lambda q, k, v, window, scale: {"scale": 0.4},
     sizes=({"n": 8, "window": 3}, {"n": 160, "window": 18}, {"n": 70, "window": 16}, {"n": 40, "window": 100}),
     awkward=("n",),
     blocks={"n": TILE},
@@ -57,8 +58,8 @@ SPEC = Spec(
     rtol=2e-4,
     atol=2e-4,
     mistaken={
-        "It looks as if the loop begins one tile late. A tile’s first token sees furthest back; round the first key that "
-        "it sees down.": (
+        "It looks as if the loop begins one tile late. A tile’s first token sees furthest back; round the first key "
+        "that it sees down.": (
             lambda *given: windowed(*given, visits=lambda first, w: (down(first + TILE - w), first + TILE))
         ),
         "A token counts as one of its window: with a window of 3 it sees itself and two before it.": (

@@ -8,7 +8,7 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
-from guards import Guarded, check_each_once, check_inside, handed_out, recorded_accesses
+from guards import Guarded, check_each_once, check_inside, handed_out, precisions_of_dots, recorded_accesses
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
@@ -66,7 +66,7 @@ def tiles_of(**tile):
     return mock.patch.object(plain, "default_tile", lambda *_: SMALL | tile)
 
 
-@settings(max_examples=25, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=12, phases=[Phase.explicit, Phase.generate])
 @example((1, 1), 33, 17, 5, True, None, None, ("contiguous",) * 3, 1)  # the first 16 queries see no key
 @example((2, 1), 18, 35, 1000, True, 1.5, -1.0, ("columns", "one of three", "rows of 17"), 2)
 @example((1, 1), 5, 32, 0, True, None, 0.5, ("contiguous",) * 3, 3)
@@ -96,7 +96,7 @@ def test_as_numpy_computes_it_in_float64(device, heads, queries, keys, window, c
 def test_every_window_to_a_row(device, block_q, block_k, causal):
     """Where a tile begins to be seen, and to be seen wholly: each window, and lengths that fill no tile."""
     with tiles_of(BLOCK_Q=block_q, BLOCK_K=block_k):
-        for window in (*range(0, 70, 1 if device == "cuda" else 3), 15, 16, 17, 31, 32, 33, 47, 48, 49):
+        for window in (*range(0, 70, 3), 16, 17, 31, 32, 47, 49):
             check(*inputs(1, 1, 61, 67, device=device, batch=1), window=window, causal=causal)
 
 
@@ -127,6 +127,22 @@ def test_a_sink_takes_its_share_and_a_large_softcap_changes_nothing(device):
     assert torch.allclose(below, plain_result, atol=1e-6)
     halved = window_attention(0 * q, k, v, window=1, sinks=torch.zeros(1, device=device))
     assert torch.allclose(halved, v / 2)
+
+
+def test_scores_that_would_overflow(device):
+    """exp(90) is inf in float32. The largest score comes last, and all before it vanish beside it."""
+    q, k, v = inputs(1, 1, 40, 40, device=device, batch=1)
+    q.fill_(1)
+    k.copy_(torch.arange(40.0).view(40, 1).expand(40, 16) * 10)
+    with tiles_of():
+        check(q, k, v, window=25)
+        check(q, k, v, window=25, sinks=torch.tensor([300.0], device=device))
+
+
+def test_float32_is_multiplied_as_float32():
+    with precisions_of_dots() as seen:
+        window_attention(*inputs(1, 1, 2, 3))
+    assert seen == {"IEEE"}
 
 
 def test_only_sinks_are_seen(device):
