@@ -8,7 +8,17 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
-from guards import Guarded, check_each_once, check_inside, handed_out, precisions_of_dots, recorded_accesses
+import triton
+import triton.language as tl
+from guards import (
+    Guarded,
+    check_each_once,
+    check_inside,
+    handed_out,
+    precisions_of_dots,
+    recorded_accesses,
+    without_memory,
+)
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
@@ -158,6 +168,38 @@ def test_nothing_to_do(device, shape):
     assert out.shape == q.shape and not out.any()
 
 
+@pytest.mark.parametrize("queries, keys", [(64, 64), (40, 70), (70, 40), (1, 64), (33, 33)])
+@pytest.mark.parametrize("block_q, block_k", [(16, 16), (32, 16), (16, 32)])
+def test_edges_are_those_of_what_is_seen_and_what_is_seen_wholly(device, queries, keys, block_q, block_k):
+    """Tile by tile. Rows of a tile that are past the last query count as well: their places go on."""
+    tiles = -(-queries // block_q)
+    out = torch.empty(tiles, 4, dtype=torch.int32, device=device)
+
+    @triton.jit
+    def kernel(out_ptr, queries, keys, left, right, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr):
+        pid = tl.program_id(axis=0)
+        edges = snippet.tiles_seen(pid * BLOCK_Q, queries, keys, left, right, BLOCK_Q, BLOCK_K)
+        for i in tl.static_range(4):
+            tl.store(out_ptr + 4 * pid + i, edges[i])
+
+    for window in (1, 2, 15, 16, 17, 18, 33, 80):
+        for causal in (True, False):
+            left, right = snippet.reach(window, causal, queries + keys)
+            kernel[(tiles,)](out, queries, keys, left, right, BLOCK_Q=block_q, BLOCK_K=block_k)
+            for tile, (start, whole, whole_end, end) in enumerate(out.tolist()):
+                place = np.arange(tile * block_q, (tile + 1) * block_q)[:, None] + keys - queries
+                key = np.arange(-(-keys // block_k) * block_k)
+                seen = (place - key <= left) & (place - key >= -right) & (key < keys)
+                by_tile = seen.reshape(block_q, -1, block_k)
+                any_seen, all_seen = by_tile.any(axis=(0, 2)), by_tile.all(axis=(0, 2))
+                visited = [i * block_k for i in np.flatnonzero(any_seen)]
+                assert list(range(start, end, block_k)) == visited
+                unmasked = [i * block_k for i in np.flatnonzero(all_seen)]
+                assert list(range(whole, whole_end, block_k)) == unmasked
+                parts = [*range(start, whole, block_k), *range(whole, whole_end, block_k)]
+                assert [*parts, *range(whole_end, end, block_k)] == visited
+
+
 def loads_of(seen, x) -> int:
     """How many elements of a tensor were loaded."""
     inside = lambda at: (at >= x.data_ptr()) & (at < x.data_ptr() + x.nbytes)
@@ -204,6 +246,12 @@ def test_the_same_code_for_every_window(device):
     for window in (6, 16, 1, None):
         window_attention(*given, window=window)
     assert sum(len(cache[0]) for cache in kernel.device_caches.values()) == before
+
+
+def test_too_many_programs():
+    many = without_memory(2**15, 2**16, 1, 16)
+    with tiles_of(), pytest.raises(ValueError, match=r"takes 2147483648 programs, of 2\*\*31 - 1 at most"):
+        snippet.launch(snippet.window_attention_kernel, many, many, many, many, None, 1, 0, 1.0, None)
 
 
 def ones(*shape, **options):
