@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """FlexAttention beside ours, measured: the kernels, and what comes before they run.
 
-- :func:`first`: seconds of a first call, by FlexAttention: fresh, with another length, with the backward
-- :func:`blocks`: what a block mask costs: milliseconds to make it, and megabytes while it is made
-- :func:`forward`: milliseconds by window: the lesson's kernel, the library's, FlexAttention
-- :func:`both`: the same of forward and backward together, which the lesson's kernel does not have
+- :func:`forward`: milliseconds by window: the library's file, FlexAttention
+- :func:`both`: the same of forward and backward together
 - :func:`options`: milliseconds of the forward with a window of 4,096 and a softcap, or ALiBi
+- :func:`blocks`: what a block mask costs: milliseconds to make it, and megabytes while it is made
+- :func:`first`: seconds of first calls: of all, with another window, with the backward, with other lengths
 
 One sequence of 16,384 tokens, 32 heads that share 8 heads of keys and values, head_dim 128, causal, bfloat16, normally
 distributed. All results are compared before they are timed, as in ``window_attention_measured.py``. ``flex_attention``
@@ -31,7 +31,6 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from snippets.fusion.long_softmax_measured import check_alike, with_backward
 from snippets.library.attention import attention
 from snippets.models.flex_attention import alibi_mod, softcap_mod, window_mod
-from snippets.models.window_attention import window_attention
 from snippets.models.window_attention_measured import cell
 from snippets.tools.benchmarking import Timing, compare
 from snippets.tools.benchmarking_cold import Rotation, operands_in_rotation
@@ -44,41 +43,100 @@ SHORTER = 4  # times: a fourth of the usual time before a reading
 
 
 # --8<-- [start:sides]
+@functools.cache
+def compiled():
+    return torch.compile(flex_attention)
+
+
 def mask_of(window, tokens: int):
     return create_block_mask(window_mod(window), None, None, tokens, tokens, device=DEVICE)
 
 
-def flexed(window: int, score_mod=None):
-    """Return ``flex_attention``, compiled; the window is a tensor, so that another one compiles nothing."""
-    mask = mask_of(torch.tensor(window, device=DEVICE), TOKENS)
-    compiled = torch.compile(flex_attention, dynamic=False)
-    return functools.partial(compiled, score_mod=score_mod, block_mask=mask, enable_gqa=True)
+def flexed(window, score_mod=None, tokens: int | None = None):
+    """Return FlexAttention, compiled at its first call, for a window: a number, or a tensor that holds it."""
+    mask = mask_of(window, tokens or TOKENS)
+    return functools.partial(compiled(), score_mod=score_mod, block_mask=mask, enable_gqa=True)
 
 
-def near(window: int) -> dict:
-    return {"window": (window - 1, 0)}
+def copied(window: int, **options):
+    return functools.partial(attention, window=(window - 1, 0), **options)
 
 
 def sides_of(window: int, step: str) -> dict:
     """Return the functions of q, k and v that take part."""
-    sides = {"library": functools.partial(attention, **near(window)), "flex": flexed(window)}
-    if step == "both":
-        return {name: with_backward(run) for name, run in sides.items()}
-    return sides | {"ours": functools.partial(window_attention, window=window)}
+    sides = {"library": copied(window), "flex": flexed(torch.tensor(window, device=DEVICE))}
+    return {name: with_backward(run) for name, run in sides.items()} if step == "both" else sides
 
 
 def option_sides(option: str) -> dict:
     """Return the functions that take part in a row of :func:`options`."""
+    window = torch.tensor(OPTIONS_WINDOW, device=DEVICE)
     if option == "softcap":
-        ours, mod = {"softcap": SOFTCAP}, softcap_mod(SOFTCAP)
-    else:
-        slopes = 2.0 ** -torch.arange(1, HEADS + 1, device=DEVICE).mul(8 / HEADS)
-        ours, mod = {"alibi_slopes": slopes}, alibi_mod(slopes)
+        return {
+            "library": copied(OPTIONS_WINDOW, softcap=SOFTCAP),
+            "flex": flexed(window, softcap_mod(SOFTCAP)),
+        }
+    slopes = 2.0 ** -torch.arange(1, HEADS + 1, device=DEVICE).mul(8 / HEADS)
     return {
-        "library": functools.partial(attention, **near(OPTIONS_WINDOW), **ours),
-        "flex": flexed(OPTIONS_WINDOW, mod),
+        "library": copied(OPTIONS_WINDOW, alibi_slopes=slopes),
+        "flex": flexed(window, alibi_mod(slopes)),
     }
 # --8<-- [end:sides]
+
+
+# --8<-- [start:first]
+CALLS = {  # by name: the window and the tokens; what is not here is asked for before all else is timed
+    "another length": (1024, 8192),
+    "a third length": (1024, 12288),
+}
+
+
+def seconds(make, given) -> float:
+    """Return the seconds that it takes to make a function, with its block mask, and to call it."""
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    make()(*given)
+    torch.cuda.synchronize()
+    return time.perf_counter() - begin
+
+
+@functools.cache
+def first_calls() -> dict[str, dict[str, float]]:
+    """Return the seconds of each side's first calls, by name and side. What they compile is timed later."""
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp()
+    os.environ["TORCHINDUCTOR_VEC_ISA_OK"] = "0"  # else it compiles seven programs, to see what the processor can do
+    mask_of(1024, 1024)  # what torch loads at the first mask of all is not counted
+    windows = {window: torch.tensor(window, device=DEVICE) for window in (512, 1024)}
+    given = sets_of("forward")[0]
+    took = {
+        "first call": {
+            "library": seconds(lambda: copied(1024), given),
+            "flex": seconds(lambda: flexed(windows[1024]), given),
+        },
+        "another window": {
+            "library": seconds(lambda: copied(512), given),
+            "flex": seconds(lambda: flexed(windows[512]), given),
+        },
+        "a window that is a number": {"flex": seconds(lambda: flexed(512), given)},
+    }
+    given = sets_of("both")[0]
+    took["with the backward"] = {
+        "library": seconds(lambda: with_backward(copied(1024)), given),
+        "flex": seconds(lambda: with_backward(flexed(windows[1024])), given),
+    }
+    return took
+
+
+@functools.cache
+def later_calls(name: str) -> dict[str, float]:
+    """Return the seconds of each side's call with another length."""
+    window, tokens = CALLS[name]
+    given, window_tensor = operands("forward", tokens), torch.tensor(window, device=DEVICE)
+    return {
+        "library": seconds(lambda: copied(window), given),
+        "flex": seconds(lambda: flexed(window_tensor, tokens=tokens), given),
+    }
+# --8<-- [end:first]
 
 
 # --8<-- [start:measure]
@@ -97,6 +155,7 @@ def sets_of(step: str) -> list:
 @functools.cache
 def measure(case, step: str) -> dict[str, Timing]:
     """Return the milliseconds of each side of a window or an option, after their results were compared."""
+    first_calls()
     sides = option_sides(case) if step == "options" else sides_of(case, step)
     sets = sets_of("both" if step == "both" else "forward")
     check_alike(sides, sets[0], "library")
@@ -107,45 +166,44 @@ def measure(case, step: str) -> dict[str, Timing]:
 # --8<-- [end:measure]
 
 
-# --8<-- [start:first]
-CALLS = {
-    "first call": (16384, "forward"),
-    "the same again": (16384, "forward"),
-    "another length": (8192, "forward"),
-    "a third length": (12288, "forward"),
-    "with the backward": (16384, "both"),
-}
+# --8<-- [start:tables]
+SIDES = {"library": "to copy", "flex": "FlexAttention"}
 
 
-@functools.cache
-def measure_first() -> dict[str, float]:
-    """Return the seconds of each call, one after another, with its block mask; Inductor's cache is empty."""
-    os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp()
-    os.environ["TORCHINDUCTOR_VEC_ISA_OK"] = "0"  # else it compiles seven programs, to see what the processor can do
-    compiled = torch.compile(flex_attention)
-    took = {}
-    mask_of(1024, 1024)  # what torch loads at its first call of anything is not counted
-    for name, (tokens, step) in CALLS.items():
-        given = operands(step, tokens)
-        torch.cuda.synchronize()
-        begin = time.perf_counter()
-        run = functools.partial(compiled, block_mask=mask_of(1024, tokens), enable_gqa=True)
-        (with_backward(run) if step == "both" else run)(*given)
-        torch.cuda.synchronize()
-        took[name] = time.perf_counter() - begin
-    return took
+def table(name: str, x: str, cases: list, unit: str = "ms") -> triton.testing.Benchmark:
+    return triton.testing.Benchmark(
+        plot_name=name, x_names=[x], x_vals=cases, xlabel=x, ylabel=unit, args={},
+        line_arg="side", line_vals=list(SIDES), line_names=list(SIDES.values()),
+    )  # fmt: skip
 
 
-@triton.testing.perf_report(
-    triton.testing.Benchmark(
-        plot_name="first", x_names=["call"], x_vals=list(CALLS), xlabel="call", ylabel="s", args={},
-        line_arg="side", line_vals=["flex"], line_names=["FlexAttention"],
-    )
-)  # fmt: skip
+@triton.testing.perf_report(table("forward", "window", WINDOWS))
+def forward(window, side):
+    """Milliseconds of the forward: median, fastest and slowest of 3 rounds."""
+    return cell(measure(window, "forward"), side)
+
+
+@triton.testing.perf_report(table("both", "window", WINDOWS[1:]))
+def both(window, side):
+    """Milliseconds of forward and backward: median, fastest and slowest of 3 rounds."""
+    return cell(measure(window, "both"), side)
+
+
+@triton.testing.perf_report(table("options", "option", ["softcap", "ALiBi"]))
+def options(option, side):
+    """Milliseconds of the forward with a window of 4,096 and an option: median, fastest and slowest of 3 rounds."""
+    return cell(measure(option, "options"), side)
+
+
+FIRST = ["first call", "another window", "a window that is a number", "with the backward", *CALLS]
+
+
+@triton.testing.perf_report(table("first", "call", FIRST, "s"))
 def first(call, side):
-    """Seconds of one call after another in a fresh process with empty caches, each with its block mask; one reading."""
-    return measure_first()[call]
-# --8<-- [end:first]
+    """Seconds of first calls with empty caches, each with its block mask; one reading. NaN where it is not asked."""
+    took = later_calls(call) if call in CALLS else first_calls()[call]
+    return took.get(side, float("nan"))
+# --8<-- [end:tables]
 
 
 # --8<-- [start:blocks]
@@ -156,11 +214,7 @@ def measure_blocks() -> dict[str, float]:
     torch.cuda.synchronize()
     before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
-    begin = time.perf_counter()
-    for _ in range(10):
-        mask_of(1024, TOKENS)
-    torch.cuda.synchronize()
-    took = (time.perf_counter() - begin) / 10
+    took = min(seconds(lambda: lambda: mask_of(1024, TOKENS), ()) for _ in range(10))
     return {"ms": took * 1e3, "MB": (torch.cuda.max_memory_allocated() - before) / 1e6}
 
 
@@ -171,44 +225,14 @@ def measure_blocks() -> dict[str, float]:
     )
 )  # fmt: skip
 def blocks(tokens, what):
-    """Milliseconds to make a block mask for 16,384 tokens and a window of 1,024, on the host's clock; and megabytes."""
+    """Milliseconds to make a block mask of 16,384 tokens for a window of 1,024, the fastest of ten; and megabytes."""
     return measure_blocks()[what]
 # --8<-- [end:blocks]
 
 
-# --8<-- [start:tables]
-SIDES = {"ours": "the lesson's", "library": "to copy", "flex": "FlexAttention"}
-
-
-def table(name: str, sides: list[str], x: str, cases: list) -> triton.testing.Benchmark:
-    return triton.testing.Benchmark(
-        plot_name=name, x_names=[x], x_vals=cases, xlabel=x, ylabel="ms", args={},
-        line_arg="side", line_vals=sides, line_names=[SIDES[side] for side in sides],
-    )  # fmt: skip
-
-
-@triton.testing.perf_report(table("forward", ["ours", "library", "flex"], "window", WINDOWS))
-def forward(window, side):
-    """Milliseconds of the forward: median, fastest and slowest of 3 rounds."""
-    return cell(measure(window, "forward"), side)
-
-
-@triton.testing.perf_report(table("both", ["library", "flex"], "window", WINDOWS[1:]))
-def both(window, side):
-    """Milliseconds of forward and backward: median, fastest and slowest of 3 rounds."""
-    return cell(measure(window, "both"), side)
-
-
-@triton.testing.perf_report(table("options", ["library", "flex"], "option", ["softcap", "ALiBi"]))
-def options(option, side):
-    """Milliseconds of the forward with a window of 4,096 and an option: median, fastest and slowest of 3 rounds."""
-    return cell(measure(option, "options"), side)
-# --8<-- [end:tables]
-
-
 def main():
     """Say what there is to measure: what comes out is different every time."""
-    for mark in (first, blocks, forward, both, options):
+    for mark in (forward, both, options, first, blocks):
         print(f"{mark.benchmarks.plot_name}.run(print_data=True)  # {mark.fn.__doc__}")
 
 
