@@ -155,6 +155,11 @@ def test_float32_is_multiplied_as_float32():
     assert seen == {"IEEE"}
 
 
+def test_sinks_of_another_dtype(device):
+    """They are multiplied by log2(e) in float32: in float16 that would show."""
+    check(*inputs(2, 1, 20, 20, device=device), window=5, sinks=torch.tensor([5.3, 3.7], device=device).half())
+
+
 def test_only_sinks_are_seen(device):
     q, k, v = inputs(1, 1, 20, 3, device=device)
     assert not window_attention(q, k, v, window=2, sinks=torch.ones(1, device=device))[:, :, :16].any()

@@ -3,6 +3,7 @@
 
 import functools
 import math
+from unittest import mock
 
 import pytest
 import torch
@@ -64,6 +65,17 @@ def test_the_mask_alone_visits_every_tile(small):
         inside = lambda at: (at >= k.data_ptr()) & (at < k.data_ptr() + k.nbytes)
         loads.append(sum(int(inside(at).sum()) for kind, at in seen if kind == "load"))
     assert loads[0] > loads[1] > 0
+
+
+@pytest.mark.parametrize("block_q, block_k", [(16, 32), (32, 16)])
+def test_the_mask_alone_in_tiles_that_are_not_square(block_q, block_k):
+    tile = {"BLOCK_Q": block_q, "BLOCK_K": block_k, "num_warps": 4, "num_stages": 2}
+    shapes = (2, 70, 4, 16), (2, 90, 2, 16), (2, 90, 2, 16)
+    q, k, v = (torch.randn(shape).transpose(1, 2) for shape in shapes)
+    with mock.patch.object(measured.snippet.plain, "default_tile", lambda *_: tile):
+        for window in (1, 20, 200):
+            wanted = measured.window_attention(q, k, v, window=window)
+            assert torch.allclose(measured.masked_alone(q, k, v, window), wanted, atol=1e-5)
 
 
 def test_tables(monkeypatch):

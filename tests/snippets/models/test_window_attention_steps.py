@@ -45,5 +45,6 @@ def test_weights(window, causal, sink):
 def test_by_hand(capsys):
     steps.main()
     printed = capsys.readouterr().out
+    assert "window of 1024, tiles visited: 2232\nwindow of 1024, with a mask: 496\n" in printed
     assert "queries 6 7 | keys 4 5, masked | keys 6 7, masked\ntiles visited: 7\n" in printed
-    assert printed.count("## ") == 8
+    assert printed.count("## ") == 9
