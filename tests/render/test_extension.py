@@ -128,6 +128,7 @@ OF_ONE = {
     "versions",
     "warp_load",
     "waves",
+    "window_tiles",
 }
 
 

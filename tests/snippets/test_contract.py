@@ -36,7 +36,7 @@ from snippets.gpu import cache_hints, coalescing, fusion_bytes, hierarchy, launc
 from snippets.gpu import schedule_occupancy as occupancy
 from snippets.matmul import autotuned, few_rows, fused, grouped, naive, persistent, precision, split_k
 from snippets.matmul import matmul as product
-from snippets.models import int4
+from snippets.models import int4, window_attention
 from snippets.programs import (
     cuda_rows,
     greyscale,
@@ -610,7 +610,7 @@ HOSTS = {
             on_gpu=on_gpu,
             second=f"{function.__name__} has no gradient" if module is attention_backward else "",
             keeps="q" if module is attention_backward else "",
-            reads={"gradient": "q, k or v requires a gradient.*no_grad",
+            reads={"gradient": "(q, k or v|q, k, v or sinks) requires a gradient.*no_grad",
                    "sparse": f"{READS['sparse']}|{{name}} must be int32, contiguous"},
         )
         for module, function, given, kernel, more, on_gpu in (
@@ -621,6 +621,9 @@ HOSTS = {
             (variable, variable.attention_variable,
              lambda: dict.fromkeys("qkv", ones(3, 1, 16)) | dict.fromkeys(("cu_seqlens_q", "cu_seqlens_k"), BEGINS),
              "", "devices gradient", None),
+            (window_attention, window_attention.window_attention,
+             lambda: dict.fromkeys("qkv", ones(1, 1, 2, 16)) | {"sinks": ones(1)}, "",
+             "devices gradient", None),
             (decoding, decoding.decode_attention, lambda: dict.fromkeys("qkv", ones(1, 1, 2, 16)), "parts_kernel",
              "devices gradient", lambda on: decoding.check_arguments(*[on(1, 1, 2, 16)] * 3)),
             (dropout, dropout.dropout, lambda: {"x": ones(2, 3)}, "add_dropout_kernel", "",
