@@ -151,7 +151,7 @@ def main():
         print("## in chunks of two")
         y, final, states = StateScan.apply(q, k, v, log_decay, None, 2)
         for chunk, state in enumerate(states[0, 0]):
-            results = "; ".join(shown(round(each, 6) for each in row) for row in y[0, 0, 2 * chunk : 2 * chunk + 2].tolist())
+            results = matrix(y[0, 0, 2 * chunk : 2 * chunk + 2])
             print(f"chunk {chunk}: state before {matrix(state)} -> results {results}")
         print(f"the last state: {matrix(final[0, 0])}")
 

@@ -248,7 +248,8 @@ def test_right_gpu(shape, dtype, tolerance):
     for decay in DECAYS:
         check(inputs(*shape, decay, "cuda", dtype), max(tolerance, 10 * EXACT[decay]))
     given = inputs(*shape, "some", "cuda", dtype)
-    given[:3] = [LAYOUTS[layout](x) for layout, x in zip(("steps before heads", "one head for all", "columns"), given)]
+    for i, layout in enumerate(("steps before heads", "one head for all", "columns")):
+        given[i] = LAYOUTS[layout](given[i])
     check(given, tolerance)
 
 
