@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A matrix of state, step by step: as the formula says it, as one writes the next token, and in small to follow by hand.
+"""A matrix of state, step by step: as the formula says it, as the next token is written, and in small, by hand.
 
     S[t] = exp(log_decay[t]) * S[t - 1] + outer(k[t], v[t])
     y[t] = q[t] @ S[t]
@@ -138,10 +138,10 @@ def main():
     q, k, v, log_decay = toy(device)
 
     print("## step by step")
+    state = None
     for t in range(4):
         to = slice(t, t + 1)
-        before = None if t == 0 else state
-        y, state = step_by_step(q[:, :, to], k[:, :, to], v[:, :, to], log_decay[:, :, to], before)
+        y, state = step_by_step(q[:, :, to], k[:, :, to], v[:, :, to], log_decay[:, :, to], state)
         print(
             f"step {t}: key {shown(k[0, 0, t].tolist())}, value {shown(v[0, 0, t].tolist())}",
             f"-> state {matrix(state[0, 0])}; query {shown(q[0, 0, t].tolist())} -> {shown(y[0, 0, 0].tolist())}",

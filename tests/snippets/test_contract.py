@@ -512,8 +512,8 @@ HOSTS = {
         f"{module.__name__.rsplit('.', 1)[1]}.{function.__name__}": Host(
             function, lambda: {n: numbers(2, 1, 3, 4) for n in "qkv"} | {
                 "log_decay": -numbers(2, 1, 3).abs() / 4, "initial": numbers(2, 1, 4, 4)},
-            refuses="dtype alike device devices sparse compiled", serves="strides", dtypes=SMALL_FLOATS,
-            second=second, keeps="k" if second else "", kernel="states_kernel" if second else "",
+            refuses="dtype alike device devices sparse" + " compiled" * bool(second), serves="strides",
+            dtypes=SMALL_FLOATS, second=second, keeps="k" if second else "", kernel="states_kernel" if second else "",
             on_gpu=(lambda on: state.check_arguments(*[on(1, 1, 2, 16)] * 3, on(1, 1, 2).float(), None))
             if second else None,
             more=[
