@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`<state-chunks>`: sixteen steps of a recurrence in chunks: a chain of states, then a triangle for each chunk, at once.
+"""`<state-chunks>`: steps of a recurrence in chunks: a chain of states, then a triangle for each chunk, at once.
 
 It takes the run of ``snippets/models/state_steps.py``: for each size of a chunk a section with the decay, and how much
 of each step is in the last result, as the kernels computed it. A square is a key that a query meets itself; a dot is

@@ -167,10 +167,8 @@ def states_kernel(
         v = load_steps(
             v_ptr, v_strides, batch, head, first, steps, value, values, CHUNK
         )
-        if REVERSE:
-            faded = v * tl.exp(so_far)[:, None]
-        else:
-            faded = v * tl.exp(whole - so_far)[:, None]
+        fading = so_far if REVERSE else whole - so_far
+        faded = v * tl.exp(fading)[:, None]
         state = tl.dot(
             k.T, faded.to(k.dtype), state * tl.exp(whole),
             input_precision="tf32x3",

@@ -2,8 +2,8 @@
 """Fill in the gap: the results of one chunk of linear attention, from the state before it.
 
 Step by step it would be: state = exp(log_decay[t]) * state + outer(k[t], v[t]), and y[t] = q[t] @ state. Compute all
-steps at once instead. The state before the chunk has faded by all decays up to step t. And the key of step s, which is t
-itself or an earlier one, has faded by the decays after s, up to t.
+steps at once instead. The state before the chunk has faded by all decays up to step t. And a key of step s, which is
+t itself or an earlier one, has faded by the decays after s, up to t.
 
 Take three steps that each keep half. Step 2 finds an eighth of the state, a quarter of step 0, half of step 1, and all
 of its own.

@@ -70,7 +70,7 @@ SPEC = Spec(
         ),
         "A query must not meet keys of later steps.": lambda *x: results(*x, mask=lambda t, s: t == t + 0 * s),
         "A step’s own key counts, too. Is it `>=`?": lambda *x: results(*x, mask=lambda t, s: t > s),
-        "It looks as if each step had its own decay alone. The decays in between multiply, so add up their logarithms.": (
+        "It looks as if each step had its own decay alone. Decays in between multiply, so add up their logarithms.": (
             lambda *x: results(*x, so_far=lambda d: d)
         ),
         "The decay of a step comes before its key is added, so the state before the chunk has faded by this step’s, "

@@ -2,7 +2,6 @@
 """The scan in chunks gives what float64 gives step by step, results and gradients, whatever the decays and strides."""
 
 import contextlib
-import math
 
 import pytest
 import torch
@@ -10,39 +9,14 @@ from compiled import SHARED, compiled
 from guards import Guarded, check_each_once, check_inside, handed_out, made_among_nans, recorded_accesses
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from state_inputs import DECAYS, LAYOUTS, inputs
 
 from snippets.models import state as module
 from snippets.models.state import in_torch, state_scan
 
-LAYOUTS = {  # of a tensor (batch, heads, steps, width)
-    "contiguous": lambda x: x,
-    "steps before heads": lambda x: x.transpose(1, 2).contiguous().transpose(1, 2),
-    "columns": lambda x: x.mT.contiguous().mT,
-    "wider": lambda x: torch.cat([x, torch.full_like(x, 99)], -1)[..., : x.shape[-1]],
-    "one head for all": lambda x: x[:, :1].expand(x.shape),
-    "flipped sign": lambda x: torch._neg_view(-x),
-}
-DECAYS = {
-    "some": lambda x: torch.nn.functional.logsigmoid(x + 2),
-    "one": lambda x: torch.zeros_like(x),
-    "strong": lambda x: -20 * x.abs(),
-    "none is left": lambda x: torch.where(x > 0.5, -math.inf, torch.nn.functional.logsigmoid(x + 2)),
-}
 # A sum of large log decays has few digits left for the small ones that follow.
 EXACT = {"some": 1e-5, "one": 1e-5, "strong": 1e-4, "none is left": 1e-4}
 NAMES = "result", "last state", "q", "k", "v", "log_decay", "initial"
-
-
-def inputs(batch, heads, steps, keys, values, decay="some", device="cpu", dtype=torch.float32, seed=0):
-    random = torch.Generator().manual_seed(seed)
-    new = lambda *shape: torch.randn(shape, generator=random).to(device)
-    return [
-        (new(batch, heads, steps, keys) / keys**0.5).to(dtype),
-        new(batch, heads, steps, keys).to(dtype),
-        new(batch, heads, steps, values).to(dtype),
-        DECAYS[decay](new(batch, heads, steps)),
-        new(batch, heads, keys, values),
-    ]
 
 
 def run(function, given, of):
