@@ -33,6 +33,7 @@ import triton.language as tl
 DTYPES = torch.float16, torch.bfloat16, torch.float32
 CHUNK = 64  # steps of a chunk
 WIDEST = 128  # of keys and values: a program holds a state, or half of it, in registers
+FULL = 128  # programs that keep a large GPU busy
 LEAST: tl.constexpr = tl.constexpr(-104.0)  # of a log decay: exp(-104) is 0 in float32, and -inf - -inf would be NaN
 
 
@@ -351,12 +352,14 @@ def gradients_kernel(
 
 
 # --8<-- [start:launch]
-def plan(kernel: str, dtype: torch.dtype, keys: int, values: int) -> dict[str, int]:
-    """Return tiles and warps."""
+def plan(kernel: str, dtype: torch.dtype, keys: int, values: int, rows: int = FULL) -> dict[str, int]:
+    """Return tiles and warps; ``rows`` are the heads of all texts."""
     wide = max(16, triton.next_power_of_2(values))
     most = {"states": 64, "outputs": 128, "gradients": 64}[kernel]
-    if dtype == torch.float32:
-        most //= 2  # elements take twice the shared memory
+    # So few walks would leave much of the GPU idle.
+    narrow = kernel == "states" and rows * triton.cdiv(values, most) < FULL
+    if dtype == torch.float32 or narrow:  # elements of float32 take twice the shared memory
+        most //= 2
     return {
         "KEYS": max(16, triton.next_power_of_2(keys)),
         "BLOCK_V": min(wide, most),
@@ -369,7 +372,7 @@ def walk(k, v, log_decay, initial, chunk: int, reverse: bool = False) -> tuple[t
     (batch, heads, steps, keys), values = k.shape, v.shape[3]
     states = torch.empty(batch, heads, triton.cdiv(steps, chunk), keys, values, dtype=k.dtype, device=k.device)
     final = torch.empty(batch, heads, keys, values, dtype=torch.float32, device=k.device)
-    chosen = plan("states", k.dtype, keys, values)
+    chosen = plan("states", k.dtype, keys, values, rows=batch * heads)
     grid = batch * heads, triton.cdiv(values, chosen["BLOCK_V"])
     if final.numel():
         with torch.cuda.device_of(k):  # Triton launches on the current device, which need not be theirs
