@@ -120,6 +120,7 @@ OF_ONE = {
     "shades",
     "shares",
     "split_keys",
+    "state_chunks",
     "strides",
     "sum_order",
     "there_and_back",

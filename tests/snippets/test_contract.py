@@ -36,7 +36,7 @@ from snippets.gpu import cache_hints, coalescing, fusion_bytes, hierarchy, launc
 from snippets.gpu import schedule_occupancy as occupancy
 from snippets.matmul import autotuned, few_rows, fused, grouped, naive, persistent, precision, split_k
 from snippets.matmul import matmul as product
-from snippets.models import int4, window_attention
+from snippets.models import int4, state, state_steps, window_attention
 from snippets.programs import (
     cuda_rows,
     greyscale,
@@ -508,6 +508,31 @@ HOSTS = {
             ({"weight": lambda w: w.words}, "what pack or quantize returns"),
         ],
     ),
+    **{
+        f"{module.__name__.rsplit('.', 1)[1]}.{function.__name__}": Host(
+            function, lambda: {n: numbers(2, 1, 3, 4) for n in "qkv"} | {
+                "log_decay": -numbers(2, 1, 3).abs() / 4, "initial": numbers(2, 1, 4, 4)},
+            refuses="dtype alike device devices sparse" + " compiled" * bool(second), serves="strides",
+            dtypes=SMALL_FLOATS, second=second, keeps="k" if second else "", kernel="states_kernel" if second else "",
+            on_gpu=(lambda on: state.check_arguments(*[on(1, 1, 2, 16)] * 3, on(1, 1, 2).float(), None))
+            if second else None,
+            more=[
+                ({"q": lambda x: x[0]}, "q, k and v must have 4 dimensions"),
+                ({"k": lambda x: x[:1]}, "k must be (2, 1, 3, 4) for q of (2, 1, 3, 4); got (1, 1, 3, 4)"),
+                ({"k": None}, "k must be a tensor; got None"),
+                ({"v": lambda x: x[:, :, :2]}, "v must be (2, 1, 3, 4)"),
+                ({"log_decay": lambda x: x[..., None]}, "log_decay must be (2, 1, 3)"),
+                ({"initial": lambda x: x[0]}, "initial must be (2, 1, 4, 4)"),
+                ({n: lambda _: ones(2, 1, 3, 129) for n in "qk"} | {"initial": None}, "129 keys and 4 values; from 1"),
+                ({"v": lambda _: ones(2, 1, 3, 0), "initial": None}, "4 keys and 0 values"),
+                ({n: lambda _: expanded(2**20, 2**11, 3, 4) for n in "qkv"}
+                 | {"log_decay": lambda _: expanded(2**20, 2**11, 3), "initial": None}, "split the batch"),
+            ],
+        )
+        for module, function, second in (
+            (state, state.state_scan, "state_scan has no gradient"), (state_steps, state_steps.step_by_step, ""),
+        )
+    },
     # start
     **{
         f"torch_compile_lifted.{function.__name__}": Host(
