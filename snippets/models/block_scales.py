@@ -73,6 +73,7 @@ def block_scaled_kernel(
     x, w, y, x_scales_ptr, w_scales_ptr, M, N, K,
     stride_xm, stride_xk, stride_wn, stride_wk,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, GROUP_M: tl.constexpr,
+    AHEAD: tl.constexpr,
 ):  # fmt: skip
     tiles_m, tiles_n = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)
     pid_m, pid_n = position(tl.program_id(axis=0), tiles_m, tiles_n, GROUP_M)
@@ -83,7 +84,8 @@ def block_scaled_kernel(
     # All columns of this tile are in one square.
     w_scale_ptr = w_scales_ptr + (n // 128).to(tl.int64) * stride_wn
     acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
-    for k in range(0, K, 128):
+    # AHEAD: so many steps ahead, scales are loaded, too.
+    for k in tl.range(0, K, 128, num_stages=AHEAD):
         x_scale = tl.load(x_scales_ptrs, mask=rows < M)
         w_scale = tl.load(w_scale_ptr)
         part = tl.dot(x.load([m, k]), w.load([n, k]).T)
@@ -104,11 +106,19 @@ class Config(NamedTuple):
     num_warps: int
     num_stages: int
     group: int = 8
+    ahead: bool = True  # whether scales are loaded stages ahead, as tiles are
+
+
+# Columns of a tile, and stages: the widest leaves room for three programs on
+# a multiprocessor of an H200, the others for two.
+TILES = {128: 3, 64: 6, 32: 8, 16: 9}
 
 
 def choose_config(M: int, N: int, multiprocessors: int) -> Config:
-    """Return the tile for a product, as tried on an H200."""
-    return Config(128, 128, 8, 5)
+    """Return the widest tile of which there are 1.5 for each multiprocessor, or the narrowest."""
+    enough = lambda n: 2 * triton.cdiv(M, 64) * triton.cdiv(N, n) >= 3 * multiprocessors
+    columns = next((n for n in TILES if enough(n)), min(TILES))
+    return Config(64, columns, 4, TILES[columns])
 # --8<-- [end:config]
 
 
@@ -279,7 +289,7 @@ def product(x, w, x_scales, w_scales, out_dtype, *, config: Config | None = None
             described(y, [m, n]),
             x_scales, w_scales, M, N, K,
             *x_scales.stride(), *w_scales.stride(),
-            BLOCK_M=m, BLOCK_N=n, GROUP_M=config.group,
+            BLOCK_M=m, BLOCK_N=n, GROUP_M=config.group, AHEAD=config.num_stages if config.ahead else None,
             num_warps=config.num_warps, num_stages=config.num_stages,
         )  # fmt: skip
     return y
@@ -401,6 +411,18 @@ def main():
     for name, (x_tall, w_tall, wide) in SHARED_BY.items():
         shapes = [(up(rows, tall or rows), up(K, wide or K)) for rows, tall in ((M, x_tall), (N, w_tall))]
         print(f"{name}:", ", ".join(f"{tall} x {wide}" for tall, wide in shapes))
+    print("## Right")
+    torch.manual_seed(0)
+    M, N, K = 70, 200, 300
+    whole = lambda rows: torch.randint(-4, 5, (rows, K)).float().to(E4M3).to(device)
+    powers = lambda *shape: 2.0 ** torch.randint(-2, 3, shape).to(device)
+    x, w, x_scales, w_scales = whole(M), whole(N), powers(M, 3), powers(2, 3)
+    exact = dequantize(x, x_scales) @ dequantize(w, w_scales).t()
+    equal = torch.equal(block_scaled_matmul(x, w, x_scales, w_scales, torch.float32).double(), exact)
+    print(f"whole numbers, {M} x {K} by {N} x {K}:", "equal to float64" if equal else "NOT equal to float64")
+    q, scales = norm_and_quantize(torch.zeros(2, K, device=device), torch.ones(K, device=device))
+    y = block_scaled_matmul(q, w, scales, w_scales, torch.float32)
+    print("rows of zeros:", "stay zeros" if not y.any() else "do NOT stay zeros")
 
 
 if __name__ == "__main__":

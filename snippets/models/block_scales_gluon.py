@@ -101,10 +101,11 @@ def multiplying(
         row = pid_m * 128 + 64 * HALF + rows
         x_scales_ptrs = x_scales_ptr + row.to(gl.int64) * stride_xm
         w_scale_ptr = w_scales_ptr + pid_n.to(gl.int64) * stride_wn
+        x_scale = gl.load(x_scales_ptrs, mask=row < M)
+        w_scale = gl.load(w_scale_ptr)
         acc = gl.zeros([64, 128], gl.float32, LAYOUT)
-        for _ in range(gl.cdiv(K, 128)):
-            scale = gl.load(x_scales_ptrs, mask=row < M)
-            scale *= gl.load(w_scale_ptr)
+        steps = gl.cdiv(K, 128)
+        for step in range(steps):
             slot = i % BUFFERS
             mbarrier.wait(arrived.index(slot), i // BUFFERS & 1)
             part = warpgroup_mma(
@@ -112,12 +113,17 @@ def multiplying(
                 w_tiles.index(slot).permute((1, 0)),
                 zero, use_acc=False, is_async=True,
             )  # fmt: skip
-            part = warpgroup_mma_wait(0, deps=(part,))
-            # From here on the matrix units belong to the other four.
-            mbarrier.arrive(free.index(slot), count=1)
-            acc += part * gl.expand_dims(scale, 1)
+            # Meanwhile, the scales of the next step are on their way.
+            more = step + 1 < steps
             x_scales_ptrs += stride_xk
             w_scale_ptr += stride_wk
+            next_x = gl.load(x_scales_ptrs, mask=(row < M) & more)
+            next_w = gl.load(w_scale_ptr, mask=more)
+            part = warpgroup_mma_wait(0, deps=(part,))
+            # From here on the matrix units belong to the other four warps.
+            mbarrier.arrive(free.index(slot), count=1)
+            acc += part * gl.expand_dims(x_scale * w_scale, 1)
+            x_scale, w_scale = next_x, next_w
             i += 1
         tma.store_wait(pendings=0)  # of the tile before
         gl.barrier()

@@ -185,7 +185,7 @@ def scaled_matmul(
     return product(x, w, out_dtype)
 
 
-def product(x: Scaled, w: Scaled, out_dtype, *, block=(128, 128, 128), num_warps=8, num_stages=3) -> torch.Tensor:
+def product(x: Scaled, w: Scaled, out_dtype, *, block=(128, 256, 64), num_warps=8, num_stages=3) -> torch.Tensor:
     """Do as :func:`scaled_matmul`; the other arguments choose how."""
     M, N = len(x.numbers), len(w.numbers)
     packed, group = 1 if x.format == "mxfp8" else 2, GROUP[x.format]

@@ -176,7 +176,7 @@ def test_far_scales():
     ):
         module.block_scaled_kernel[(1,)](
             described(x, [16, 32]), described(w, [32, 32]), described(out, [16, 32]), scale, scale,
-            16 * 2**11, 32 * 2**20, 200, 2**28, 2**3, 2**20, 1, BLOCK_M=16, BLOCK_N=32, GROUP_M=1,
+            16 * 2**11, 32 * 2**20, 200, 2**28, 2**3, 2**20, 1, BLOCK_M=16, BLOCK_N=32, GROUP_M=1, AHEAD=2,
         )  # fmt: skip
     at = [(each - scale.data_ptr()) // 4 for op, each in accesses if op == "load"]
     for step in range(2):  # of the tile of rows 16 to 31, and of the last columns
@@ -321,7 +321,10 @@ def test_tiles():
             config = choose_config(M, N, 132)
             m, n = config.block_m, config.block_n
             assert m & (m - 1) == n & (n - 1) == 0 and 64 <= m <= 256 and 16 <= n <= 128
-            assert config.num_stages * (m + n) * 128 + 2048 <= SHARED
+            assert config.num_stages * ((m + n) * 128 + 4 * (m + 1)) + 2048 <= SHARED // (3 if n == 128 else 2)
+            tiles = up(M, m) * up(N, n)
+            assert n == 16 or tiles >= 198, "1.5 for each multiprocessor"
+            assert n == 128 or up(M, m) * up(N, 2 * n) < 198, "and no wider tile has as many"
 
 
 def test_asks_for_a_tile_by_the_result():

@@ -35,7 +35,7 @@ def program(grid, x, w, y, x_scales, w_scales, M, K, tiles_m, tiles_n, *strides,
     for described, block in ((x, [64, 128]), (w, [128, 128]), (y, [64, 128])):
         assert described.block_shape == block and [*described.shape] == [*described.base.shape]
         assert [*described.strides] == [*described.base.stride()]
-    assert strides == (*x_scales.stride(), *w_scales.stride()) and (M, K) == x.base.shape
+    assert strides == (*x_scales.stride(), *w_scales.stride()) and x.base.shape == (M, K)
     assert (GROUP, num_warps) == (GROUP_M, 4) and (tiles_m, tiles_n) == (up(M), up(len(w.base)))
     assert grid == (min(tiles_m * tiles_n, 3),), "as many programs as have a tile"
     y.base.copy_(expected(x.base, w.base, x_scales, w_scales))
@@ -75,7 +75,7 @@ def test_refuses_buffers(launched, buffers):
 
 def test_refuses_what_the_product_in_triton_refuses():
     x, w, x_scales, w_scales = operands(2, 3, 4)
-    with pytest.raises(ValueError, match="x must be of torch.float8_e4m3fn"):
+    with pytest.raises(ValueError, match=r"x must be of torch\.float8_e4m3fn"):
         block_scaled_matmul(x.float(), w, x_scales, w_scales)
 
 
