@@ -229,16 +229,17 @@ def check_quantized(x, found, exact, steps=0.501, rtol=0.0):
     assert nearest(q, scale, exact, steps=steps)
 
 
-def test_what_it_stores():
+@pytest.mark.parametrize("K", [300, 384])
+def test_what_it_stores(K):
     """Each number and each scale once, and nothing beyond; reads only x."""
-    x = torch.randn(3, 300)
-    q = Guarded((3, 304), E4M3, "cpu", before=64, after=512, fill=0x7F)
+    x = torch.randn(3, K)
+    q = Guarded((3, up(K, 16) * 16), E4M3, "cpu", before=64, after=512, fill=0x7F)
     scales = Guarded((3, 4), torch.float32, "cpu", before=64, after=64, fill=0xFF)
     with recorded_accesses() as accesses, handed_out("empty", q.tensor, scales.tensor):
         quantize(x)
     q.check("q"), scales.check("scales")
     check_inside(accesses, "load", x=x)
-    check_each_once(accesses, "store", q=q.tensor[:, :300], scales=scales.tensor[:, :3])
+    check_each_once(accesses, "store", q=q.tensor[:, :K], scales=scales.tensor[:, :3])
 
 
 @pytest.mark.parametrize("K", [1, 5, 128, 200, 1000])
@@ -421,13 +422,13 @@ def test_far_rows():
     base, row = torch.zeros(4), 2**24
     with recorded_accesses(first_program=(row, 0, 0), memory=False) as seen:
         module.quantize_kernel[(1,)](
-            base, base, base.view(torch.uint8).view(E4M3), base, 256, 0.0, 2**10, 2**9, 2**30, NORM=True, GROUPS=2
+            base, base, base.view(torch.uint8).view(E4M3), base, 512, 0.0, 2**10, 2**9, 2**30, NORM=True, GROUPS=4
         )
     at = [(op, int(each.min() - base.data_ptr()), int(each.max() - base.data_ptr())) for op, each in seen]
     begin = row * 2**10 * 4
-    assert at[:2] == [("load", begin, begin + 255 * 4), ("load", 0, 255 * 4)]
-    assert at[2] == ("store", row * 2**9, row * 2**9 + 255)
-    assert at[3] == ("store", 4 * row, 4 * (2**30 + row))
+    assert at[:2] == [("load", begin, begin + 511 * 4), ("load", 0, 511 * 4)]
+    assert at[2] == ("store", row * 2**9, row * 2**9 + 511)
+    assert at[3] == ("store", 4 * row, 4 * (3 * 2**30 + row))
 
 
 # Compiled
