@@ -105,6 +105,7 @@ def multiplying(
         w_scale = gl.load(w_scale_ptr)
         acc = gl.zeros([64, 128], gl.float32, LAYOUT)
         steps = gl.cdiv(K, 128)
+        # --8<-- [start:turns]
         for step in range(steps):
             slot = i % BUFFERS
             mbarrier.wait(arrived.index(slot), i // BUFFERS & 1)
@@ -125,6 +126,7 @@ def multiplying(
             acc += part * gl.expand_dims(x_scale * w_scale, 1)
             x_scale, w_scale = next_x, next_w
             i += 1
+        # --8<-- [end:turns]
         tma.store_wait(pendings=0)  # of the tile before
         gl.barrier()
         y_tile.store(acc.to(y.dtype))
