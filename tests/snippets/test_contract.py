@@ -36,7 +36,7 @@ from snippets.gpu import cache_hints, coalescing, fusion_bytes, hierarchy, launc
 from snippets.gpu import schedule_occupancy as occupancy
 from snippets.matmul import autotuned, few_rows, fused, grouped, naive, persistent, precision, split_k
 from snippets.matmul import matmul as product
-from snippets.models import int4, state, state_steps, window_attention
+from snippets.models import block_scales, int4, state, state_steps, window_attention
 from snippets.programs import (
     cuda_rows,
     greyscale,
@@ -533,6 +533,33 @@ HOSTS = {
             (state, state.state_scan, "state_scan has no gradient"), (state_steps, state_steps.step_by_step, ""),
         )
     },
+    "block_scales.quantize": Host(
+        block_scales.quantize, lambda: {"x": numbers(4, 16)}, refuses="dtype device compiled sparse negated gradient",
+        serves="strides", dtypes=block_scales.IN_DTYPES, kernel="block_scaled_kernel",
+        reads={"dtype": "x has dtype {dtype}; use one of"}, more=[({"x": lambda x: x[0]}, "x must be (M, K)")],
+    ),
+    "block_scales.norm_and_quantize": Host(
+        block_scales.norm_and_quantize, lambda: {"x": numbers(4, 16), "weight": numbers(16)},
+        refuses="device devices compiled sparse negated gradient", serves="strides", kernel="block_scaled_kernel",
+        more=[
+            ({"x": lambda x: x.int()}, "x has dtype torch.int32; use one of"),
+            ({"weight": lambda w: w[1:]}, "weight must be (16,) on cpu"),
+            ({"weight": lambda w: w.int()}, "got (16,) of torch.int32"),
+            ({"eps": -1}, "eps is -1; it must not be negative"),
+        ],
+    ),
+    "block_scales.block_scaled_matmul": Host(
+        block_scales.block_scaled_matmul,
+        lambda: {
+            "x": numbers(4, 16).to(block_scales.E4M3), "w": numbers(8, 16).to(block_scales.E4M3),
+            "x_scales": numbers(4, 1), "w_scales": numbers(1, 1), "out_dtype": torch.float32,
+        },
+        refuses="device devices compiled negated gradient", kernel="block_scaled_kernel",
+        more=[
+            ({"x": lambda x: x.float()}, "x must be of torch.float8_e4m3fn; got torch.float32: see quantize"),
+            ({"out_dtype": torch.int8}, "out_dtype must be one of"),
+        ],
+    ),
     # start
     **{
         f"torch_compile_lifted.{function.__name__}": Host(
