@@ -28,9 +28,11 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
-ROWS = 64  # queries of a group of four warps, as many as wgmma has
+ROWS, GROUPS = gl.constexpr(64), gl.constexpr(2)  # queries of a group of four warps, as many as wgmma has
+BLOCK, KEYS, BUFFERS = 128, 128, 2  # queries of a program, keys of a step, and tiles of them that have room
 LEAST = gl.constexpr(-1e30)  # below every score: -inf less itself would be NaN
 WAYS = ("waiting", "flying", "specialized", "turns", "persistent")
+DEFAULT = "turns"
 
 
 # --8<-- [start:layouts]
@@ -155,12 +157,12 @@ def visible(s, first, row, keys, CAUSAL: gl.constexpr):
 
 
 @gluon.jit
-def begin(ROWS: gl.constexpr, KEYS: gl.constexpr, D: gl.constexpr):
+def begin(rows: gl.constexpr, KEYS: gl.constexpr, D: gl.constexpr):
     """Return highest score, total and accumulator of queries that have seen nothing."""
     LAYOUT: gl.constexpr = gl.SliceLayout(1, layout_of(KEYS, gl.num_warps()))
-    highest = gl.full([ROWS], LEAST, gl.float32, LAYOUT)
-    total = gl.zeros([ROWS], gl.float32, LAYOUT)
-    return highest, total, gl.zeros([ROWS, D], gl.float32, layout_of(D, gl.num_warps()))
+    highest = gl.full([rows], LEAST, gl.float32, LAYOUT)
+    total = gl.zeros([rows], gl.float32, LAYOUT)
+    return highest, total, gl.zeros([rows, D], gl.float32, layout_of(D, gl.num_warps()))
 
 
 @gluon.jit
@@ -175,48 +177,46 @@ def store(out, batch, head, row, acc, total, tile):
 
 
 @gluon.jit
-def place(pid, blocks, heads, rows, keys, ROWS: gl.constexpr, KEYS: gl.constexpr, CAUSAL: gl.constexpr):
+def place(tile, blocks, heads, keys, KEYS: gl.constexpr, CAUSAL: gl.constexpr):
     """Return batch, head and first query of a program's tile, and how many tiles of keys it sees.
 
     Blocks of one head follow each other, for its keys and values are in the cache then; long ones come first.
     """
-    block = blocks - 1 - pid % blocks
-    row = block * ROWS
+    row = (blocks - 1 - tile % blocks) * (GROUPS * ROWS)
     seen = keys
     if CAUSAL:
-        seen = gl.minimum(keys, row + ROWS)
-    return pid // blocks // heads, pid // blocks % heads, row, gl.cdiv(seen, KEYS)
+        seen = gl.minimum(keys, row + GROUPS * ROWS)
+    return tile // blocks // heads, tile // blocks % heads, row, gl.cdiv(seen, KEYS)
 
 
-COUNTS = ["blocks", "heads", "group", "rows", "keys", "tiles"]
+COUNTS = ["blocks", "heads", "group", "keys", "tiles"]
 
 
 # --8<-- [start:waiting]
 @gluon.jit(do_not_specialize=COUNTS)
 def waiting_kernel(
-    q, k, v, out, blocks, heads, group, rows, keys, tiles,
+    q, k, v, out, blocks, heads, group, keys, tiles,
     FACTOR: gl.constexpr, CAUSAL: gl.constexpr, BUFFERS: gl.constexpr,
 ):  # fmt: skip
-    ROWS: gl.constexpr = q.block_type.shape[2]
     KEYS: gl.constexpr = k.block_type.shape[2]
     D: gl.constexpr = k.block_type.shape[3]
-    batch, head, row, steps = place(gl.program_id(0), blocks, heads, rows, keys, ROWS, KEYS, CAUSAL)
+    batch, head, row, steps = place(gl.program_id(0), blocks, heads, keys, KEYS, CAUSAL)
+    kv_head = head // group
     q_tiles, q_arrived = make_tiles(q, 1)
     k_tiles, k_arrived = make_tiles(k, BUFFERS)
     v_tiles, v_arrived = make_tiles(v, BUFFERS)
     load(q, batch, head, row, 0, q_tiles, q_arrived, True)
     for i in range(BUFFERS):
-        load_step(k, batch, head // group, i, steps, k_tiles, k_arrived)
-        load_step(v, batch, head // group, i, steps, v_tiles, v_arrived)
+        load_step(k, batch, kv_head, i, steps, k_tiles, k_arrived)
+        load_step(v, batch, kv_head, i, steps, v_tiles, v_arrived)
     mbarrier.wait(q_arrived.index(0), 0)
     q_tile = tile_of(q_tiles, 0)
-    highest, total, acc = begin(ROWS, KEYS, D)
+    highest, total, acc = begin(GROUPS * ROWS, KEYS, D)
     # --8<-- [start:one-by-one]
     for i in range(steps):
         s = scores(q_tile, i, k_tiles, k_arrived)
         s = warpgroup_mma_wait(0, deps=(s,))
-        load_step(k, batch, head // group, i + BUFFERS, steps,
-                  k_tiles, k_arrived)  # fmt: skip
+        load_step(k, batch, kv_head, i + BUFFERS, steps, k_tiles, k_arrived)
         if i == 0:
             s = visible(s, (steps - 1) * KEYS, row, keys, CAUSAL)
         p, highest, total, less = softmax(s, highest, total, FACTOR)
@@ -225,8 +225,7 @@ def waiting_kernel(
         wait_for(i, v_tiles, v_arrived)
         acc = add_values(weight, acc, i, v_tiles)
         acc = warpgroup_mma_wait(0, deps=(acc,))
-        load_step(v, batch, head // group, i + BUFFERS, steps,
-                  v_tiles, v_arrived)  # fmt: skip
+        load_step(v, batch, kv_head, i + BUFFERS, steps, v_tiles, v_arrived)
     # --8<-- [end:one-by-one]
     store(out, batch, head, row, acc, total, q_tiles.index(0))
     tma.store_wait(pendings=0)
@@ -235,41 +234,40 @@ def waiting_kernel(
 
 @gluon.jit(do_not_specialize=COUNTS)
 def flying_kernel(
-    q, k, v, out, blocks, heads, group, rows, keys, tiles,
+    q, k, v, out, blocks, heads, group, keys, tiles,
     FACTOR: gl.constexpr, CAUSAL: gl.constexpr, BUFFERS: gl.constexpr,
 ):  # fmt: skip
-    ROWS: gl.constexpr = q.block_type.shape[2]
     KEYS: gl.constexpr = k.block_type.shape[2]
     D: gl.constexpr = k.block_type.shape[3]
-    batch, head, row, steps = place(gl.program_id(0), blocks, heads, rows, keys, ROWS, KEYS, CAUSAL)
+    batch, head, row, steps = place(gl.program_id(0), blocks, heads, keys, KEYS, CAUSAL)
+    kv_head = head // group
     q_tiles, q_arrived = make_tiles(q, 1)
     k_tiles, k_arrived = make_tiles(k, BUFFERS)
     v_tiles, v_arrived = make_tiles(v, BUFFERS)
     load(q, batch, head, row, 0, q_tiles, q_arrived, True)
     for i in range(BUFFERS):
-        load_step(k, batch, head // group, i, steps, k_tiles, k_arrived)
-        load_step(v, batch, head // group, i, steps, v_tiles, v_arrived)
+        load_step(k, batch, kv_head, i, steps, k_tiles, k_arrived)
+        load_step(v, batch, kv_head, i, steps, v_tiles, v_arrived)
     mbarrier.wait(q_arrived.index(0), 0)
     q_tile = tile_of(q_tiles, 0)
-    highest, total, acc = begin(ROWS, KEYS, D)
+    highest, total, acc = begin(GROUPS * ROWS, KEYS, D)
     # --8<-- [start:flying]
     s = scores(q_tile, 0, k_tiles, k_arrived)
     s = warpgroup_mma_wait(0, deps=(s,))
     s = visible(s, (steps - 1) * KEYS, row, keys, CAUSAL)
     p, highest, total, less = softmax(s, highest, total, FACTOR)
     weight = as_operand(p, v.dtype, D)
-    load_step(k, batch, head // group, BUFFERS, steps, k_tiles, k_arrived)
+    load_step(k, batch, kv_head, BUFFERS, steps, k_tiles, k_arrived)
     wait_for(0, v_tiles, v_arrived)
     for i in range(1, steps):
         s = scores(q_tile, i, k_tiles, k_arrived)
         acc = add_values(weight, acc, i - 1, v_tiles)
         s = warpgroup_mma_wait(1, deps=(s,))
-        load_step(k, batch, head // group, i + BUFFERS, steps,
-                  k_tiles, k_arrived)  # fmt: skip
+        load_step(k, batch, kv_head, i + BUFFERS, steps, k_tiles, k_arrived)
         p, highest, total, less = softmax(s, highest, total, FACTOR)
         wait_for(i, v_tiles, v_arrived)
         acc = warpgroup_mma_wait(0, deps=(acc,))
-        load_step(v, batch, head // group, i - 1 + BUFFERS, steps,
+        load_step(v, batch, kv_head, i - 1 + BUFFERS, steps,
                   v_tiles, v_arrived)  # fmt: skip
         acc = rescaled(acc, less)
         weight = as_operand(p, v.dtype, D)
@@ -282,26 +280,21 @@ def flying_kernel(
 
 # --8<-- [start:loading]
 @gluon.jit
-def loading(
-    q, k, v, out, counts, room, arrived, free, turn,
-    FACTOR: gl.constexpr, CAUSAL: gl.constexpr, GROUPS: gl.constexpr,
-    TURNS: gl.constexpr,
-):  # fmt: skip
+def loading(q, k, v, counts, room, arrived, free, CAUSAL: gl.constexpr):
     """What one warp does: have every buffer filled that is free."""
-    blocks, heads, group, rows, keys, tiles = counts
-    q_tiles, k_tiles, v_tiles, o_tiles = room
+    blocks, heads, group, keys, tiles = counts
+    q_tiles, k_tiles, v_tiles, _ = room
     q_arrived, k_arrived, v_arrived = arrived
     q_free, k_free, v_free = free
     BUFFERS: gl.constexpr = k_tiles.shape[0]
-    ROWS: gl.constexpr = q.block_type.shape[2]
     KEYS: gl.constexpr = k.block_type.shape[2]
     i = 0
-    lap = 0
     for tile in range(gl.program_id(0), tiles, gl.num_programs(0)):
-        batch, head, row, steps = place(tile, blocks, heads, rows, keys, GROUPS * ROWS, KEYS, CAUSAL)
-        for each in gl.static_range(GROUPS):
-            mbarrier.wait(q_free.index(each), lap & 1 ^ 1)
-            load(q, batch, head, row + each * ROWS, each, q_tiles, q_arrived, True)
+        lap = tile // gl.num_programs(0)
+        batch, head, row, steps = place(tile, blocks, heads, keys, KEYS, CAUSAL)
+        for who in gl.static_range(GROUPS):
+            mbarrier.wait(q_free.index(who), lap & 1 ^ 1)
+            load(q, batch, head, row + who * ROWS, who, q_tiles, q_arrived, True)
         for step in range(steps):
             first = (steps - 1 - step) * KEYS
             slot, phase = i % BUFFERS, i // BUFFERS & 1 ^ 1
@@ -310,7 +303,6 @@ def loading(
             mbarrier.wait(v_free.index(slot), phase)
             load(v, batch, head // group, first, i, v_tiles, v_arrived, True)
             i += 1
-        lap += 1
 # --8<-- [end:loading]
 
 
@@ -318,25 +310,23 @@ def loading(
 @gluon.jit
 def attending(
     q, k, v, out, counts, room, arrived, free, turn,
-    FACTOR: gl.constexpr, CAUSAL: gl.constexpr, GROUPS: gl.constexpr,
-    TURNS: gl.constexpr, WHO: gl.constexpr,
+    FACTOR: gl.constexpr, CAUSAL: gl.constexpr, TURNS: gl.constexpr,
+    WHO: gl.constexpr,
 ):  # fmt: skip
     """What a group of four warps does, for its 64 queries."""
-    blocks, heads, group, rows, keys, tiles = counts
+    blocks, heads, _, keys, tiles = counts
     q_tiles, k_tiles, v_tiles, o_tiles = room
     q_arrived, k_arrived, v_arrived = arrived
     q_free, k_free, v_free = free
     BUFFERS: gl.constexpr = k_tiles.shape[0]
-    ROWS: gl.constexpr = q.block_type.shape[2]
     KEYS: gl.constexpr = k.block_type.shape[2]
     D: gl.constexpr = k.block_type.shape[3]
-    NEXT: gl.constexpr = (WHO + 1) % GROUPS
     q_tile = tile_of(q_tiles, WHO)
-    i = 0
-    lap = 0
+    i = 0  # steps, over all tiles
     taken = 0
     for tile in range(gl.program_id(0), tiles, gl.num_programs(0)):
-        batch, head, row, steps = place(tile, blocks, heads, rows, keys, GROUPS * ROWS, KEYS, CAUSAL)
+        lap = tile // gl.num_programs(0)
+        batch, head, row, steps = place(tile, blocks, heads, keys, KEYS, CAUSAL)
         row += WHO * ROWS
         mbarrier.wait(q_arrived.index(WHO), lap & 1)
         highest, total, acc = begin(ROWS, KEYS, D)
@@ -346,19 +336,17 @@ def attending(
         p, highest, total, less = softmax(s, highest, total, FACTOR)
         weight = as_operand(p, v.dtype, D)
         wait_for(i, v_tiles, v_arrived)
-        for step in range(1, steps):
+        # --8<-- [start:turns]
+        for _ in range(1, steps):
             if TURNS:
-                mbarrier.wait(turn.index(WHO), taken & 1 ^ (WHO == 0))
+                mbarrier.wait(turn.index(WHO), taken & 1 ^ 1 - WHO)
             s = scores(q_tile, i + 1, k_tiles, k_arrived)
             acc = add_values(weight, acc, i, v_tiles)
             if TURNS:
-                mbarrier.arrive(turn.index(NEXT), count=1)
-                taken += 1
+                mbarrier.arrive(turn.index(1 - WHO), count=1)
+            taken += 1
             s = warpgroup_mma_wait(1, deps=(s,))
             mbarrier.arrive(k_free.index((i + 1) % BUFFERS), count=1)
-            first = (steps - 1 - step) * KEYS
-            if CAUSAL and KEYS < GROUPS * ROWS and first + KEYS > row:
-                s = visible(s, first, row, keys, CAUSAL)
             p, highest, total, less = softmax(s, highest, total, FACTOR)
             wait_for(i + 1, v_tiles, v_arrived)
             acc = warpgroup_mma_wait(0, deps=(acc,))
@@ -366,108 +354,159 @@ def attending(
             acc = rescaled(acc, less)
             weight = as_operand(p, v.dtype, D)
             i += 1
+        # --8<-- [end:turns]
         mbarrier.arrive(q_free.index(WHO), count=1)
         acc = add_values(weight, acc, i, v_tiles)
         acc = warpgroup_mma_wait(0, deps=(acc,))
         mbarrier.arrive(v_free.index(i % BUFFERS), count=1)
         store(out, batch, head, row, acc, total, o_tiles.index(WHO))
         i += 1
-        lap += 1
     tma.store_wait(pendings=0)
 # --8<-- [end:attending]
-
-
-@gluon.jit
-def first_attending(q, k, v, out, counts, room, arrived, free, turn, FACTOR: gl.constexpr, CAUSAL: gl.constexpr,
-                    GROUPS: gl.constexpr, TURNS: gl.constexpr):
-    attending(q, k, v, out, counts, room, arrived, free, turn, FACTOR, CAUSAL, GROUPS, TURNS, 0)
-
-
-@gluon.jit
-def second_attending(q, k, v, out, counts, room, arrived, free, turn, FACTOR: gl.constexpr, CAUSAL: gl.constexpr,
-                    GROUPS: gl.constexpr, TURNS: gl.constexpr):
-    attending(q, k, v, out, counts, room, arrived, free, turn, FACTOR, CAUSAL, GROUPS, TURNS, 1)
-
-
-@gluon.jit
-def third_attending(q, k, v, out, counts, room, arrived, free, turn, FACTOR: gl.constexpr, CAUSAL: gl.constexpr,
-                    GROUPS: gl.constexpr, TURNS: gl.constexpr):
-    attending(q, k, v, out, counts, room, arrived, free, turn, FACTOR, CAUSAL, GROUPS, TURNS, 2)
 
 
 # --8<-- [start:specialized]
 @gluon.jit(do_not_specialize=COUNTS)
 def specialized_kernel(
-    q, k, v, out, blocks, heads, group, rows, keys, tiles,
+    q, k, v, out, blocks, heads, group, keys, tiles,
     FACTOR: gl.constexpr, CAUSAL: gl.constexpr, BUFFERS: gl.constexpr,
-    GROUPS: gl.constexpr, TURNS: gl.constexpr,
+    TURNS: gl.constexpr,
 ):  # fmt: skip
     q_tiles, q_arrived = make_tiles(q, GROUPS)
     k_tiles, k_arrived = make_tiles(k, BUFFERS)
     v_tiles, v_arrived = make_tiles(v, BUFFERS)
     o_tiles, turn = make_tiles(out, GROUPS)
-    q_free = make_mbarriers(GROUPS, 1)
-    k_free = make_mbarriers(BUFFERS, GROUPS)
-    v_free = make_mbarriers(BUFFERS, GROUPS)
-    counts = blocks, heads, group, rows, keys, tiles
+    counts = blocks, heads, group, keys, tiles
     room = q_tiles, k_tiles, v_tiles, o_tiles
     arrived = q_arrived, k_arrived, v_arrived
-    free = q_free, k_free, v_free
-    if GROUPS == 2:
-        gl.warp_specialize(
-            [
-                (first_attending, (q, k, v, out, counts, room, arrived, free, turn, FACTOR, CAUSAL, GROUPS, TURNS)),
-                (second_attending, (q, k, v, out, counts, room, arrived, free, turn, FACTOR, CAUSAL, GROUPS, TURNS)),
-                (loading, (q, k, v, out, counts, room, arrived, free, turn, FACTOR, CAUSAL, GROUPS, TURNS)),
-            ],
-            worker_num_warps=[4, 1], worker_num_regs=[240, 24],
-        )  # fmt: skip
-    else:
-        gl.warp_specialize(
-            [
-                (first_attending, (q, k, v, out, counts, room, arrived, free, turn, FACTOR, CAUSAL, GROUPS, TURNS)),
-                (second_attending, (q, k, v, out, counts, room, arrived, free, turn, FACTOR, CAUSAL, GROUPS, TURNS)),
-                (third_attending, (q, k, v, out, counts, room, arrived, free, turn, FACTOR, CAUSAL, GROUPS, TURNS)),
-                (loading, (q, k, v, out, counts, room, arrived, free, turn, FACTOR, CAUSAL, GROUPS, TURNS)),
-            ],
-            worker_num_warps=[4, 4, 1], worker_num_regs=[160, 160, 24],
-        )  # fmt: skip
+    # Queries are freed by their group, keys and values by both.
+    free = (make_mbarriers(GROUPS, 1), make_mbarriers(BUFFERS, GROUPS),
+            make_mbarriers(BUFFERS, GROUPS))  # fmt: skip
+    gl.warp_specialize(
+        [
+            (attending, (q, k, v, out, counts, room, arrived, free, turn,
+                         FACTOR, CAUSAL, TURNS, 0)),
+            (attending, (q, k, v, out, counts, room, arrived, free, turn,
+                         FACTOR, CAUSAL, TURNS, 1)),
+            (loading, (q, k, v, counts, room, arrived, free, CAUSAL)),
+        ],
+        worker_num_warps=[4, 1], worker_num_regs=[240, 24],
+    )  # fmt: skip
 # --8<-- [end:specialized]
 
 
 # --8<-- [start:host]
 def attention(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool = False, way: str = "turns",
-    block_k: int = 128, buffers: int = 2, groups: int = 2,
-) -> torch.Tensor:  # fmt: skip
-    batch, heads, rows, D = q.shape
-    keys = k.shape[2]
-    out = torch.empty_like(q)
-    element = {torch.bfloat16: gl.bfloat16, torch.float16: gl.float16}[q.dtype]
-    alone = way in ("waiting", "flying")
-    ours = ROWS if not alone else 2 * ROWS
-    described = []
-    for x, side in ((q, ours), (k, block_k), (v, block_k), (out, ours)):
-        shape = [1, 1, side, D]
-        layout = gl.NVMMASharedLayout.get_default_for(shape, element)
-        described.append(TensorDescriptor.from_tensor(x, shape, layout))
-    blocks = triton.cdiv(rows, 2 * ROWS if alone else groups * ROWS)
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool = False, way: str | None = None
+) -> torch.Tensor:
+    """Return softmax(q kᵀ / √D) v, for each head.
+
+    Args:
+        q: (batch, heads, queries, D), bfloat16 or float16, on a Hopper GPU; D is 64 or 128. Neighbors in a row are
+            neighbors in memory, and each row begins at a multiple of 16 bytes.
+        k, v: (batch, kv_heads, keys, D), as ``q``. If there are fewer of their heads, several of ``q`` share one.
+        causal: Whether a query sees only the keys up to its own position; then there must be as many as queries.
+        way: One of ``WAYS``; by default the one that was fastest on an H200.
+
+    Returns:
+        A new tensor like ``q``, contiguous. Without keys it is zeros.
+
+    Raises:
+        ValueError: The arguments are not as above.
+    """
+    way = DEFAULT if way is None else way
+    check(q, k, v, causal, way)
+    check_gpu(q.device)
+    batch, heads, queries, D = q.shape
+    kv_heads, keys = k.shape[1:3]
+    out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
+    if 0 in (out.numel(), keys):
+        return out.zero_()
+    blocks = triton.cdiv(queries, BLOCK)
     tiles = batch * heads * blocks
-    counts = blocks, heads, heads // k.shape[1], rows, keys, tiles
-    options = {"FACTOR": D**-0.5 * math.log2(math.e), "CAUSAL": causal, "BUFFERS": buffers}
+    counts = blocks, heads, heads // kv_heads, keys, tiles
+    options = dict(FACTOR=D**-0.5 * math.log2(math.e), CAUSAL=causal, BUFFERS=BUFFERS)
     with torch.cuda.device_of(q):
-        if alone:
+        if way in ("waiting", "flying"):
             kernel = waiting_kernel if way == "waiting" else flying_kernel
+            described = describe(q, k, v, out, rows=BLOCK, keys=KEYS)
             kernel[(tiles,)](*described, *counts, **options, num_warps=8)
         else:
-            grid = min(tiles, multiprocessors(q.device)) if way == "persistent" else tiles
-            specialized_kernel[(grid,)](
-                *described, *counts, **options, GROUPS=groups, TURNS=way != "specialized", num_warps=4
-            )
+            described = describe(q, k, v, out, rows=ROWS.value, keys=KEYS)
+            programs = min(tiles, multiprocessors(q.device)) if way == "persistent" else tiles
+            specialized_kernel[(programs,)](*described, *counts, **options, TURNS=way != "specialized", num_warps=4)
     return out
+
+
+def describe(q, k, v, out, *, rows: int, keys: int) -> list[TensorDescriptor]:
+    """Return what TMA has to know: of a head it loads no row that isn't there, and stores none."""
+    element = {torch.bfloat16: gl.bfloat16, torch.float16: gl.float16}[q.dtype]
+    described = []
+    for x, side in ((q, rows), (k, keys), (v, keys), (out, rows)):
+        shape = [1, 1, side, x.shape[-1]]
+        layout = gl.NVMMASharedLayout.get_default_for(shape, element)
+        described.append(TensorDescriptor.from_tensor(x, shape, layout))
+    return described
 # --8<-- [end:host]
 
 
 @functools.cache
 def multiprocessors(device: torch.device) -> int:
     return torch.cuda.get_device_properties(device).multi_processor_count
+
+
+def check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, way: str) -> None:
+    """Raise ``ValueError`` if these are no attention that the kernels know."""
+    if any(x.ndim != 4 for x in (q, k, v)) or k.shape != v.shape or q.shape[::3] != k.shape[::3]:
+        raise ValueError(
+            f"q must be (batch, heads, queries, D), and k and v (batch, kv_heads, keys, D); got {tuple(q.shape)}, "
+            f"{tuple(k.shape)} and {tuple(v.shape)}"
+        )
+    if q.shape[3] not in (64, 128):
+        raise ValueError(f"D must be 64 or 128; got {q.shape[3]}")
+    if k.shape[1] < 1 or q.shape[1] % k.shape[1]:
+        raise ValueError(f"heads must be a multiple of kv_heads; got {q.shape[1]} and {k.shape[1]}")
+    if causal and q.shape[2] != k.shape[2]:
+        raise ValueError(f"causal needs as many keys as queries; got {k.shape[2]} and {q.shape[2]}")
+    if way not in WAYS:
+        raise ValueError(f"way must be one of {WAYS}; got {way!r}")
+    if q.dtype not in (torch.bfloat16, torch.float16) or len({(x.dtype, x.device) for x in (q, k, v)}) > 1:
+        raise ValueError(
+            f"q, k and v must be alike, of 16 bits; got {q.dtype}, {k.dtype}, {v.dtype} on {q.device}, {k.device}, "
+            f"{v.device}"
+        )
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        odd = any(stride % 8 or stride < 1 for stride in x.stride()[:3])
+        if x.numel() and (x.stride(3) != 1 or odd or x.data_ptr() % 16):
+            raise ValueError(
+                f"each row of {name} must lie in one piece that begins at a multiple of 16 bytes; got strides "
+                f"{x.stride()} at {x.data_ptr():#x}; copy {name}.contiguous()"
+            )
+
+
+def check_gpu(device: torch.device) -> None:
+    """Raise ``ValueError`` unless this is a GPU of Hopper."""
+    if device.type != "cuda":
+        raise ValueError(f"q must be on a Hopper GPU, for Gluon has no interpreter; it is on {device}")
+    if torch.cuda.get_device_capability(device)[0] != 9:
+        raise ValueError(f"wgmma is Hopper's; {torch.cuda.get_device_name(device)} has another instruction")
+
+
+def main():
+    if not torch.cuda.is_available():
+        raise SystemExit("no GPU found; this needs a Hopper GPU")
+    torch.manual_seed(0)
+    for heads, kv_heads, length, D in ((16, 16, 2048, 128), (8, 2, 1000, 64), (1, 1, 1, 128)):
+        shapes = [(2, each, length, D) for each in (heads, kv_heads, kv_heads)]
+        q, k, v = (torch.randn(shape, device="cuda", dtype=torch.bfloat16) for shape in shapes)
+        for causal in (False, True):
+            expected = torch.nn.functional.scaled_dot_product_attention(
+                *(x.double() for x in (q, k, v)), is_causal=causal, enable_gqa=True
+            )
+            errors = {way: (attention(q, k, v, causal=causal, way=way).double() - expected).abs().max() for way in WAYS}
+            close = {way: (error / expected.abs().max() < 0.01).item() for way, error in errors.items()}
+            print(f"{tuple(q.shape)}{', causal' if causal else ''}: error below 1%: {close}")
+
+
+if __name__ == "__main__":
+    main()

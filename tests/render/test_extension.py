@@ -106,6 +106,7 @@ OF_ONE = {
     "handover",
     "memory_trip",
     "norm_row",
+    "overlap",
     "packed_words",
     "passes",
     "phases",
