@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention in Gluon, forward, in four steps: so that the matrix unit has work while exponentials are taken.
+"""Attention in Gluon, forward, step by step: so that the matrix unit has work while exponentials are taken.
 
 - :func:`waiting_kernel`: scores, softmax, product with the values, one after another
-- :func:`flying_kernel`: the product with the values, and the next scores, run during the softmax
-- :func:`specialized_kernel`: one warp loads, two groups of four warps have 64 queries each, and may take turns
+- :func:`flying_kernel`: the product with the values is in flight during the next softmax
+- :func:`specialized_kernel`: one warp loads, and two or three groups of four warps have 64 queries each
 
 Shapes: ``q`` is (batch, heads, queries, D), ``k`` and ``v`` are (batch, kv_heads, keys, D), of bfloat16 or float16, and
 D is 64 or 128. FLOPs: 4 * batch * heads * queries * keys * D, half of them if causal.
@@ -28,11 +28,12 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
-ROWS, GROUPS = gl.constexpr(64), gl.constexpr(2)  # queries of a group of four warps, as many as wgmma has
-BLOCK, KEYS, BUFFERS = 128, 128, 2  # queries of a program, keys of a step, and tiles of them that have room
+ROWS = gl.constexpr(64)  # queries of a group of four warps, as many as wgmma has
 LEAST = gl.constexpr(-1e30)  # below every score: -inf less itself would be NaN
-WAYS = ("waiting", "flying", "specialized", "turns", "persistent")
-DEFAULT = "turns"
+BLOCK, KEYS, BUFFERS = 128, 128, 2  # queries of two groups, keys of a step, and tiles of them that have room
+TOGETHER = 32 * 2**20  # bytes of keys and values that stay in an L2 cache of 60 MiB while others pass through
+SHORT = 4096  # keys; up to so many a program for each multiprocessor was the fastest on an H200
+WAYS = ("waiting", "flying", "specialized", "turns", "third", "persistent")
 
 
 # --8<-- [start:layouts]
@@ -119,11 +120,11 @@ def add_values(p, acc, i, v_tiles):
 # --8<-- [start:softmax]
 @gluon.jit
 def softmax(s, highest, total, FACTOR: gl.constexpr):
-    """Return weights, and how much less those before count."""
+    """Return weights, and the factor for all that was added before."""
     new = gl.maximum(highest, gl.max(s, 1) * FACTOR)
     less = gl.exp2(highest - new)
     p = gl.exp2(gl.fma(s, FACTOR, -gl.expand_dims(new, 1)))
-    return p, new, total * less + gl.sum(p, 1), less
+    return p, new, rescaled(total, less) + partial_sums(p), less
 
 
 @gluon.jit
@@ -136,11 +137,21 @@ def as_operand(p, dtype: gl.constexpr, D: gl.constexpr):
 
 
 @gluon.jit
-def rescaled(acc, factor):
-    LAYOUT: gl.constexpr = gl.SliceLayout(1, acc.type.layout)
+def rescaled(x, factor):
+    LAYOUT: gl.constexpr = gl.SliceLayout(1, x.type.layout)
     factor = gl.convert_layout(factor, LAYOUT, assert_trivial=True)
-    return acc * gl.expand_dims(factor, 1)
+    return x * gl.expand_dims(factor, 1)
 # --8<-- [end:softmax]
+
+
+# --8<-- [start:sums]
+@gluon.jit
+def partial_sums(p):
+    """Add up what a thread has of each row: two of eight columns remain."""
+    rows: gl.constexpr = p.shape[0]
+    columns: gl.constexpr = p.shape[1]
+    return gl.sum(gl.reshape(p, [rows, columns // 8, 8]), 1)
+# --8<-- [end:sums]
 
 
 # --8<-- [start:visible]
@@ -159,9 +170,9 @@ def visible(s, first, row, keys, CAUSAL: gl.constexpr):
 @gluon.jit
 def begin(rows: gl.constexpr, KEYS: gl.constexpr, D: gl.constexpr):
     """Return highest score, total and accumulator of queries that have seen nothing."""
-    LAYOUT: gl.constexpr = gl.SliceLayout(1, layout_of(KEYS, gl.num_warps()))
-    highest = gl.full([rows], LEAST, gl.float32, LAYOUT)
-    total = gl.zeros([rows], gl.float32, LAYOUT)
+    LAYOUT: gl.constexpr = layout_of(KEYS, gl.num_warps())
+    highest = gl.full([rows], LEAST, gl.float32, gl.SliceLayout(1, LAYOUT))
+    total = partial_sums(gl.zeros([rows, KEYS], gl.float32, LAYOUT))
     return highest, total, gl.zeros([rows, D], gl.float32, layout_of(D, gl.num_warps()))
 
 
@@ -170,37 +181,51 @@ def store(out, batch, head, row, acc, total, tile):
     """Begin to store the rows of a head from ``row`` on; those that it hasn't are left out."""
     tma.store_wait(pendings=0)
     gl.barrier()
-    tile.reshape(acc.shape).store(rescaled(acc, 1 / total).to(out.dtype))
+    tile.reshape(acc.shape).store(rescaled(acc, 1 / gl.sum(total, 1)).to(out.dtype))
     fence_async_shared()
     gl.barrier()
     tma.async_store(out, [batch, head, row, 0], tile)
 
 
+# --8<-- [start:place]
 @gluon.jit
-def place(tile, blocks, heads, keys, KEYS: gl.constexpr, CAUSAL: gl.constexpr):
-    """Return batch, head and first query of a program's tile, and how many tiles of keys it sees.
+def place(tile, counts, rows: gl.constexpr, KEYS: gl.constexpr, CAUSAL: gl.constexpr):
+    """Return batch, head and first query of a tile, and how many tiles of keys it sees.
 
-    Blocks of one head follow each other, for its keys and values are in the cache then; long ones come first.
+    Some heads go together, so many that their keys and values stay in the cache; of these, the tiles that see most keys
+    come first. Of programs that share all tiles, those that were first in one lap are last in the next.
     """
-    row = (blocks - 1 - tile % blocks) * (GROUPS * ROWS)
+    blocks, heads, _, together, keys, tiles = counts
+    programs = gl.num_programs(0)
+    lap = tile // programs
+    if lap % 2 == 1 and (lap + 1) * programs <= tiles <= together * blocks:
+        tile = (2 * lap + 1) * programs - 1 - tile
+    first = tile // (together * blocks) * together
+    width = gl.minimum(tiles // blocks - first, together)
+    inside = tile - first * blocks
+    row = (blocks - 1 - inside // width) * rows
+    pair = first + inside % width
     seen = keys
     if CAUSAL:
-        seen = gl.minimum(keys, row + GROUPS * ROWS)
-    return tile // blocks // heads, tile // blocks % heads, row, gl.cdiv(seen, KEYS)
+        seen = gl.minimum(keys, row + rows)
+    return pair // heads, pair % heads, row, gl.cdiv(seen, KEYS)
+# --8<-- [end:place]
 
 
-COUNTS = ["blocks", "heads", "group", "keys", "tiles"]
+COUNTS = ["blocks", "heads", "group", "together", "keys", "tiles"]
 
 
 # --8<-- [start:waiting]
 @gluon.jit(do_not_specialize=COUNTS)
 def waiting_kernel(
-    q, k, v, out, blocks, heads, group, keys, tiles,
+    q, k, v, out, blocks, heads, group, together, keys, tiles,
     FACTOR: gl.constexpr, CAUSAL: gl.constexpr, BUFFERS: gl.constexpr,
 ):  # fmt: skip
     KEYS: gl.constexpr = k.block_type.shape[2]
     D: gl.constexpr = k.block_type.shape[3]
-    batch, head, row, steps = place(gl.program_id(0), blocks, heads, keys, KEYS, CAUSAL)
+    rows: gl.constexpr = q.block_type.shape[2]
+    counts = blocks, heads, group, together, keys, tiles
+    batch, head, row, steps = place(gl.program_id(0), counts, rows, KEYS, CAUSAL)
     kv_head = head // group
     q_tiles, q_arrived = make_tiles(q, 1)
     k_tiles, k_arrived = make_tiles(k, BUFFERS)
@@ -211,7 +236,7 @@ def waiting_kernel(
         load_step(v, batch, kv_head, i, steps, v_tiles, v_arrived)
     mbarrier.wait(q_arrived.index(0), 0)
     q_tile = tile_of(q_tiles, 0)
-    highest, total, acc = begin(GROUPS * ROWS, KEYS, D)
+    highest, total, acc = begin(rows, KEYS, D)
     # --8<-- [start:one-by-one]
     for i in range(steps):
         s = scores(q_tile, i, k_tiles, k_arrived)
@@ -234,12 +259,14 @@ def waiting_kernel(
 
 @gluon.jit(do_not_specialize=COUNTS)
 def flying_kernel(
-    q, k, v, out, blocks, heads, group, keys, tiles,
+    q, k, v, out, blocks, heads, group, together, keys, tiles,
     FACTOR: gl.constexpr, CAUSAL: gl.constexpr, BUFFERS: gl.constexpr,
 ):  # fmt: skip
     KEYS: gl.constexpr = k.block_type.shape[2]
     D: gl.constexpr = k.block_type.shape[3]
-    batch, head, row, steps = place(gl.program_id(0), blocks, heads, keys, KEYS, CAUSAL)
+    rows: gl.constexpr = q.block_type.shape[2]
+    counts = blocks, heads, group, together, keys, tiles
+    batch, head, row, steps = place(gl.program_id(0), counts, rows, KEYS, CAUSAL)
     kv_head = head // group
     q_tiles, q_arrived = make_tiles(q, 1)
     k_tiles, k_arrived = make_tiles(k, BUFFERS)
@@ -250,7 +277,7 @@ def flying_kernel(
         load_step(v, batch, kv_head, i, steps, v_tiles, v_arrived)
     mbarrier.wait(q_arrived.index(0), 0)
     q_tile = tile_of(q_tiles, 0)
-    highest, total, acc = begin(GROUPS * ROWS, KEYS, D)
+    highest, total, acc = begin(rows, KEYS, D)
     # --8<-- [start:flying]
     s = scores(q_tile, 0, k_tiles, k_arrived)
     s = warpgroup_mma_wait(0, deps=(s,))
@@ -280,9 +307,12 @@ def flying_kernel(
 
 # --8<-- [start:loading]
 @gluon.jit
-def loading(q, k, v, counts, room, arrived, free, CAUSAL: gl.constexpr):
+def loading(
+    q, k, v, counts, room, arrived, free,
+    CAUSAL: gl.constexpr, GROUPS: gl.constexpr,
+):  # fmt: skip
     """What one warp does: have every buffer filled that is free."""
-    blocks, heads, group, keys, tiles = counts
+    _, _, group, _, _, tiles = counts
     q_tiles, k_tiles, v_tiles, _ = room
     q_arrived, k_arrived, v_arrived = arrived
     q_free, k_free, v_free = free
@@ -291,7 +321,7 @@ def loading(q, k, v, counts, room, arrived, free, CAUSAL: gl.constexpr):
     i = 0
     for tile in range(gl.program_id(0), tiles, gl.num_programs(0)):
         lap = tile // gl.num_programs(0)
-        batch, head, row, steps = place(tile, blocks, heads, keys, KEYS, CAUSAL)
+        batch, head, row, steps = place(tile, counts, GROUPS * ROWS, KEYS, CAUSAL)
         for who in gl.static_range(GROUPS):
             mbarrier.wait(q_free.index(who), lap & 1 ^ 1)
             load(q, batch, head, row + who * ROWS, who, q_tiles, q_arrived, True)
@@ -310,11 +340,11 @@ def loading(q, k, v, counts, room, arrived, free, CAUSAL: gl.constexpr):
 @gluon.jit
 def attending(
     q, k, v, out, counts, room, arrived, free, turn,
-    FACTOR: gl.constexpr, CAUSAL: gl.constexpr, TURNS: gl.constexpr,
-    WHO: gl.constexpr,
+    FACTOR: gl.constexpr, CAUSAL: gl.constexpr, GROUPS: gl.constexpr,
+    TURNS: gl.constexpr, WHO: gl.constexpr,
 ):  # fmt: skip
     """What a group of four warps does, for its 64 queries."""
-    blocks, heads, _, keys, tiles = counts
+    _, _, _, _, keys, tiles = counts
     q_tiles, k_tiles, v_tiles, o_tiles = room
     q_arrived, k_arrived, v_arrived = arrived
     q_free, k_free, v_free = free
@@ -326,7 +356,7 @@ def attending(
     taken = 0
     for tile in range(gl.program_id(0), tiles, gl.num_programs(0)):
         lap = tile // gl.num_programs(0)
-        batch, head, row, steps = place(tile, blocks, heads, keys, KEYS, CAUSAL)
+        batch, head, row, steps = place(tile, counts, GROUPS * ROWS, KEYS, CAUSAL)
         row += WHO * ROWS
         mbarrier.wait(q_arrived.index(WHO), lap & 1)
         highest, total, acc = begin(ROWS, KEYS, D)
@@ -337,16 +367,20 @@ def attending(
         weight = as_operand(p, v.dtype, D)
         wait_for(i, v_tiles, v_arrived)
         # --8<-- [start:turns]
-        for _ in range(1, steps):
+        for step in range(1, steps):
             if TURNS:
-                mbarrier.wait(turn.index(WHO), taken & 1 ^ 1 - WHO)
+                mbarrier.wait(turn.index(WHO), taken & 1 ^ (WHO == 0))
             s = scores(q_tile, i + 1, k_tiles, k_arrived)
             acc = add_values(weight, acc, i, v_tiles)
             if TURNS:
-                mbarrier.arrive(turn.index(1 - WHO), count=1)
+                mbarrier.arrive(turn.index((WHO + 1) % GROUPS), count=1)
             taken += 1
             s = warpgroup_mma_wait(1, deps=(s,))
             mbarrier.arrive(k_free.index((i + 1) % BUFFERS), count=1)
+            first = (steps - 1 - step) * KEYS
+            # Three groups have so many rows that the diagonal crosses more than one tile.
+            if CAUSAL and GROUPS * ROWS > KEYS and first + KEYS > row:
+                s = visible(s, first, row, keys, CAUSAL)
             p, highest, total, less = softmax(s, highest, total, FACTOR)
             wait_for(i + 1, v_tiles, v_arrived)
             acc = warpgroup_mma_wait(0, deps=(acc,))
@@ -368,31 +402,43 @@ def attending(
 # --8<-- [start:specialized]
 @gluon.jit(do_not_specialize=COUNTS)
 def specialized_kernel(
-    q, k, v, out, blocks, heads, group, keys, tiles,
+    q, k, v, out, blocks, heads, group, together, keys, tiles,
     FACTOR: gl.constexpr, CAUSAL: gl.constexpr, BUFFERS: gl.constexpr,
-    TURNS: gl.constexpr,
+    GROUPS: gl.constexpr, TURNS: gl.constexpr,
 ):  # fmt: skip
     q_tiles, q_arrived = make_tiles(q, GROUPS)
     k_tiles, k_arrived = make_tiles(k, BUFFERS)
     v_tiles, v_arrived = make_tiles(v, BUFFERS)
     o_tiles, turn = make_tiles(out, GROUPS)
-    counts = blocks, heads, group, keys, tiles
+    counts = blocks, heads, group, together, keys, tiles
     room = q_tiles, k_tiles, v_tiles, o_tiles
     arrived = q_arrived, k_arrived, v_arrived
-    # Queries are freed by their group, keys and values by both.
+    # Queries are freed by their group, keys and values by all groups.
     free = (make_mbarriers(GROUPS, 1), make_mbarriers(BUFFERS, GROUPS),
             make_mbarriers(BUFFERS, GROUPS))  # fmt: skip
-    gl.warp_specialize(
-        [
-            (attending, (q, k, v, out, counts, room, arrived, free, turn,
-                         FACTOR, CAUSAL, TURNS, 0)),
-            (attending, (q, k, v, out, counts, room, arrived, free, turn,
-                         FACTOR, CAUSAL, TURNS, 1)),
-            (loading, (q, k, v, counts, room, arrived, free, CAUSAL)),
-        ],
-        worker_num_warps=[4, 1], worker_num_regs=[240, 24],
-    )  # fmt: skip
-# --8<-- [end:specialized]
+    if GROUPS == 2:
+        gl.warp_specialize(
+            [
+                (attending, (q, k, v, out, counts, room, arrived, free,
+                             turn, FACTOR, CAUSAL, GROUPS, TURNS, 0)),
+                (attending, (q, k, v, out, counts, room, arrived, free,
+                             turn, FACTOR, CAUSAL, GROUPS, TURNS, 1)),
+                (loading, (q, k, v, counts, room, arrived, free,
+                           CAUSAL, GROUPS)),
+            ],
+            worker_num_warps=[4, 1], worker_num_regs=[240, 24],
+        )  # fmt: skip
+    # --8<-- [end:specialized]
+    else:
+        gl.warp_specialize(
+            [
+                (attending, (q, k, v, out, counts, room, arrived, free, turn, FACTOR, CAUSAL, GROUPS, TURNS, 0)),
+                (attending, (q, k, v, out, counts, room, arrived, free, turn, FACTOR, CAUSAL, GROUPS, TURNS, 1)),
+                (attending, (q, k, v, out, counts, room, arrived, free, turn, FACTOR, CAUSAL, GROUPS, TURNS, 2)),
+                (loading, (q, k, v, counts, room, arrived, free, CAUSAL, GROUPS)),
+            ],
+            worker_num_warps=[4, 4, 1], worker_num_regs=[160, 160, 24],
+        )  # fmt: skip
 
 
 # --8<-- [start:host]
@@ -406,7 +452,7 @@ def attention(
             neighbors in memory, and each row begins at a multiple of 16 bytes.
         k, v: (batch, kv_heads, keys, D), as ``q``. If there are fewer of their heads, several of ``q`` share one.
         causal: Whether a query sees only the keys up to its own position; then there must be as many as queries.
-        way: One of ``WAYS``; by default the one that was fastest on an H200.
+        way: One of ``WAYS``, "third" for D = 64 only; by default the one that was fastest on an H200.
 
     Returns:
         A new tensor like ``q``, contiguous. Without keys it is zeros.
@@ -414,7 +460,6 @@ def attention(
     Raises:
         ValueError: The arguments are not as above.
     """
-    way = DEFAULT if way is None else way
     check(q, k, v, causal, way)
     check_gpu(q.device)
     batch, heads, queries, D = q.shape
@@ -422,9 +467,14 @@ def attention(
     out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     if 0 in (out.numel(), keys):
         return out.zero_()
-    blocks = triton.cdiv(queries, BLOCK)
+    way = fastest(D, keys) if way is None else way
+    groups = 3 if way == "third" or (way == "persistent" and D == 64) else 2
+    blocks = triton.cdiv(queries, groups * ROWS.value)
     tiles = batch * heads * blocks
-    counts = blocks, heads, heads // kv_heads, keys, tiles
+    group = heads // kv_heads
+    room = 2 * TOGETHER if way == "persistent" else TOGETHER
+    together = group * max(1, room // (keys * D * 4)) if causal else 1
+    counts = blocks, heads, group, together, keys, tiles
     options = dict(FACTOR=D**-0.5 * math.log2(math.e), CAUSAL=causal, BUFFERS=BUFFERS)
     with torch.cuda.device_of(q):
         if way in ("waiting", "flying"):
@@ -434,8 +484,16 @@ def attention(
         else:
             described = describe(q, k, v, out, rows=ROWS.value, keys=KEYS)
             programs = min(tiles, multiprocessors(q.device)) if way == "persistent" else tiles
-            specialized_kernel[(programs,)](*described, *counts, **options, TURNS=way != "specialized", num_warps=4)
+            specialized_kernel[(programs,)](
+                *described, *counts, **options, GROUPS=groups, TURNS=way == "turns", num_warps=4
+            )
     return out
+
+
+def fastest(D: int, keys: int) -> str:
+    if keys <= SHORT:
+        return "persistent"
+    return "specialized" if D == 128 else "third"
 
 
 def describe(q, k, v, out, *, rows: int, keys: int) -> list[TensorDescriptor]:
@@ -455,7 +513,7 @@ def multiprocessors(device: torch.device) -> int:
     return torch.cuda.get_device_properties(device).multi_processor_count
 
 
-def check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, way: str) -> None:
+def check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, way: str | None) -> None:
     """Raise ``ValueError`` if these are no attention that the kernels know."""
     if any(x.ndim != 4 for x in (q, k, v)) or k.shape != v.shape or q.shape[::3] != k.shape[::3]:
         raise ValueError(
@@ -468,8 +526,8 @@ def check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, way: 
         raise ValueError(f"heads must be a multiple of kv_heads; got {q.shape[1]} and {k.shape[1]}")
     if causal and q.shape[2] != k.shape[2]:
         raise ValueError(f"causal needs as many keys as queries; got {k.shape[2]} and {q.shape[2]}")
-    if way not in WAYS:
-        raise ValueError(f"way must be one of {WAYS}; got {way!r}")
+    if way not in (None, *WAYS) or (way == "third" and q.shape[3] == 128):
+        raise ValueError(f"way must be one of {WAYS}, 'third' for D = 64 only; got {way!r} for D = {q.shape[3]}")
     if q.dtype not in (torch.bfloat16, torch.float16) or len({(x.dtype, x.device) for x in (q, k, v)}) > 1:
         raise ValueError(
             f"q, k and v must be alike, of 16 bits; got {q.dtype}, {k.dtype}, {v.dtype} on {q.device}, {k.device}, "
@@ -503,7 +561,8 @@ def main():
             expected = torch.nn.functional.scaled_dot_product_attention(
                 *(x.double() for x in (q, k, v)), is_causal=causal, enable_gqa=True
             )
-            errors = {way: (attention(q, k, v, causal=causal, way=way).double() - expected).abs().max() for way in WAYS}
+            ways = [way for way in WAYS if D == 64 or way != "third"]
+            errors = {way: (attention(q, k, v, causal=causal, way=way).double() - expected).abs().max() for way in ways}
             close = {way: (error / expected.abs().max() < 0.01).item() for way, error in errors.items()}
             print(f"{tuple(q.shape)}{', causal' if causal else ''}: error below 1%: {close}")
 

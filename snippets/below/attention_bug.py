@@ -46,12 +46,14 @@ from snippets.below.attention import (
 
 @gluon.jit(do_not_specialize=COUNTS)
 def landing_kernel(
-    q, k, v, out, blocks, heads, group, keys, tiles,
+    q, k, v, out, blocks, heads, group, together, keys, tiles,
     FACTOR: gl.constexpr, CAUSAL: gl.constexpr, BUFFERS: gl.constexpr,
 ):  # fmt: skip
     KEYS: gl.constexpr = k.block_type.shape[2]
     D: gl.constexpr = k.block_type.shape[3]
-    batch, head, row, steps = place(gl.program_id(0), blocks, heads, keys, KEYS, CAUSAL)
+    rows: gl.constexpr = q.block_type.shape[2]
+    counts = blocks, heads, group, together, keys, tiles
+    batch, head, row, steps = place(gl.program_id(0), counts, rows, KEYS, CAUSAL)
     kv_head = head // group
     q_tiles, q_arrived = make_tiles(q, 1)
     k_tiles, k_arrived = make_tiles(k, BUFFERS)
@@ -62,7 +64,7 @@ def landing_kernel(
         load_step(v, batch, kv_head, i, steps, v_tiles, v_arrived)
     mbarrier.wait(q_arrived.index(0), 0)
     q_tile = tile_of(q_tiles, 0)
-    highest, total, acc = begin(q.block_type.shape[2], KEYS, D)
+    highest, total, acc = begin(rows, KEYS, D)
     s = warpgroup_mma_wait(0, deps=(scores(q_tile, 0, k_tiles, k_arrived),))
     load_step(k, batch, kv_head, BUFFERS, steps, k_tiles, k_arrived)
     s = visible(s, (steps - 1) * KEYS, row, keys, CAUSAL)
@@ -98,7 +100,8 @@ def landing(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool =
     tiles = batch * heads * blocks
     with torch.cuda.device_of(q):
         landing_kernel[(tiles,)](
-            *describe(q, k, v, out, rows=BLOCK, keys=KEYS), blocks, heads, heads // k.shape[1], k.shape[2], tiles,
+            *describe(q, k, v, out, rows=BLOCK, keys=KEYS), blocks, heads, heads // k.shape[1], 1,
+            k.shape[2], tiles,
             FACTOR=D**-0.5 * math.log2(math.e), CAUSAL=causal, BUFFERS=BUFFERS, num_warps=8,
         )  # fmt: skip
     return out

@@ -29,7 +29,6 @@ from triton.experimental.gluon.language.nvidia.hopper import mbarrier, tma, warp
 from snippets.below.attention import (
     BLOCK,
     COUNTS,
-    GROUPS,
     ROWS,
     add_values,
     as_operand,
@@ -50,6 +49,7 @@ from snippets.matmul.pipeline_clock import clock, nanoseconds
 
 BATCH, HEADS, SIDE, HEAD_DIM, KEYS, BUFFERS = 4, 16, 8192, 128, 128, 2
 STEPS = SIDE // KEYS
+GROUPS = gl.constexpr(2)
 FIRST, SHOWN = 20, 8  # steps that are read: in the middle, for at first both groups wait for the same tiles
 WAYS = {"waiting": (False, False), "flying": (True, False), "turns": (True, True)}
 
@@ -62,7 +62,6 @@ def attending(
     WHO: gl.constexpr,
 ):  # fmt: skip
     """What a group does, and writes down: when it began, had its scores, had its weights, had added its values."""
-    blocks, heads, _, keys, _ = counts
     q_tiles, k_tiles, v_tiles, o_tiles = room
     q_arrived, k_arrived, v_arrived = arrived
     _, k_free, v_free = free
@@ -70,7 +69,7 @@ def attending(
     KEYS: gl.constexpr = k.block_type.shape[2]
     D: gl.constexpr = k.block_type.shape[3]
     pid = gl.program_id(0)
-    batch, head, row, steps = place(pid, blocks, heads, keys, KEYS, False)
+    batch, head, row, steps = place(pid, counts, GROUPS * ROWS, KEYS, False)
     times = times_ptr + (pid * GROUPS + WHO) * (steps + 1) * 4
     span = times + steps * 4
     q_tile = tile_of(q_tiles, WHO)
@@ -134,14 +133,14 @@ def attending(
 
 @gluon.jit(do_not_specialize=COUNTS)
 def clocked_kernel(
-    q, k, v, out, times_ptr, blocks, heads, group, keys, tiles,
+    q, k, v, out, times_ptr, blocks, heads, group, together, keys, tiles,
     FACTOR: gl.constexpr, BUFFERS: gl.constexpr, FLYING: gl.constexpr, TURNS: gl.constexpr,
 ):  # fmt: skip
     q_tiles, q_arrived = make_tiles(q, GROUPS)
     k_tiles, k_arrived = make_tiles(k, BUFFERS)
     v_tiles, v_arrived = make_tiles(v, BUFFERS)
     o_tiles, turn = make_tiles(out, GROUPS)
-    counts = blocks, heads, group, keys, tiles
+    counts = blocks, heads, group, together, keys, tiles
     room = q_tiles, k_tiles, v_tiles, o_tiles
     arrived = q_arrived, k_arrived, v_arrived
     free = make_mbarriers(GROUPS, 1), make_mbarriers(BUFFERS, GROUPS), make_mbarriers(BUFFERS, GROUPS)
@@ -149,7 +148,7 @@ def clocked_kernel(
         [
             (attending, (q, k, v, out, counts, room, arrived, free, turn, times_ptr, FACTOR, FLYING, TURNS, 0)),
             (attending, (q, k, v, out, counts, room, arrived, free, turn, times_ptr, FACTOR, FLYING, TURNS, 1)),
-            (loading, (q, k, v, counts, room, arrived, free, False)),
+            (loading, (q, k, v, counts, room, arrived, free, False, GROUPS)),
         ],
         worker_num_warps=[4, 1], worker_num_regs=[240, 24],
     )  # fmt: skip
@@ -169,7 +168,7 @@ def clocked(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, way: str) -> tupl
     times = torch.zeros(programs, 2, steps + 1, 4, dtype=torch.int64, device=q.device)
     flying, turns = WAYS[way]
     clocked_kernel[(programs,)](
-        *describe(q, k, v, out, rows=ROWS.value, keys=KEYS), times, blocks, heads, 1, side, programs,
+        *describe(q, k, v, out, rows=ROWS.value, keys=KEYS), times, blocks, heads, 1, 1, side, programs,
         FACTOR=D**-0.5 * math.log2(math.e), BUFFERS=BUFFERS, FLYING=flying, TURNS=turns, num_warps=4,
     )  # fmt: skip
     return out, times

@@ -223,7 +223,8 @@ class Program:
             arange=lambda start, end, layout: Value(torch.arange(start, end)),
             convert_layout=lambda x, layout, assert_trivial: x, DotOperandLayout=lambda *_: None,
             SliceLayout=lambda *_: None, maximum=of_values(torch.maximum), exp2=of_values(torch.exp2),
-            max=of_values(torch.amax), sum=of_values(torch.sum), expand_dims=of_values(torch.unsqueeze),
+            max=of_values(torch.amax), sum=of_values(torch.sum), reshape=of_values(torch.reshape),
+            expand_dims=of_values(torch.unsqueeze),
             where=of_values(torch.where), fma=of_values(lambda a, b, c: a * b + c),
         )  # fmt: skip
         bars = types.SimpleNamespace(

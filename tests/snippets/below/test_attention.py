@@ -10,7 +10,7 @@ import torch
 from stand_ins import Kernel, compile_for_hopper
 
 from snippets.below import attention as snippet
-from snippets.below.attention import DEFAULT, WAYS, attention
+from snippets.below.attention import WAYS, attention, fastest, place
 
 KERNELS = {"waiting": "waiting_kernel", "flying": "flying_kernel"}
 SMS = 2
@@ -80,21 +80,59 @@ def test_attends(without_gpu, way, queries, keys, causal):
 def test_heads_that_share_keys_and_the_other_width(without_gpu):
     for D, dtype in ((64, torch.float16), (128, torch.bfloat16)):
         q, k, v = heads(2, 4, 200, D, dtype), heads(2, 2, 200, D, dtype, seed=1), heads(2, 2, 200, D, dtype, seed=2)
-        for way in (DEFAULT, "persistent"):
+        for way in ("turns", "persistent"):
             check_right(q, k, v, True, way)
 
 
 def test_programs(without_gpu):
     q, k = heads(1, 2, 257, 64), heads(1, 2, 257, 64)
     grids = {way: (attention(q, k, k, way=way), without_gpu[kernel_of(way)].launches[-1])[1] for way in WAYS}
-    assert {way: grid for way, (grid, _) in grids.items()} == {way: (6,) for way in WAYS} | {"persistent": (SMS,)}
-    turns = {way: options["TURNS"] for way, (_, options) in grids.items() if "TURNS" in options}
-    assert turns == {"specialized": False, "turns": True, "persistent": True}
+    # Two groups have 128 queries, three 192.
+    assert {way: grid for way, (grid, _) in grids.items()} == dict.fromkeys(WAYS, (6,)) | {
+        "third": (4,), "persistent": (SMS,)
+    }  # fmt: skip
+    turns = {way: (options["GROUPS"], options["TURNS"]) for way, (_, options) in grids.items() if "TURNS" in options}
+    assert turns == {"specialized": (2, False), "turns": (2, True), "third": (3, False), "persistent": (3, False)}
+
+
+def test_by_default_what_was_fastest(without_gpu):
+    assert [fastest(D, keys) for D in (64, 128) for keys in (1, 4096, 4097)] == [
+        "persistent", "persistent", "third", "persistent", "persistent", "specialized"
+    ]  # fmt: skip
+    q, k = heads(1, 3, 257, 128), heads(1, 3, 257, 128)
+    check_right(q, k, k, False, None)
+    ((grid, options),) = without_gpu["specialized_kernel"].launches
+    assert grid == (SMS,) and options["GROUPS"] == 2
+
+
+@pytest.mark.parametrize("programs", [1, 3, 7, 100])
+@pytest.mark.parametrize("together", [1, 4, 6])
+def test_every_tile_has_its_place_and_long_ones_come_first(programs, together):
+    blocks, heads, tiles = 5, 3, 5 * 3 * 2
+    gl = mock.Mock(num_programs=lambda axis: programs, minimum=min, cdiv=lambda a, b: -(-a // b))
+    with mock.patch.object(snippet, "gl", gl):
+        counts = blocks, heads, 1, together, 10 * 128, tiles
+        places = [place.fn(tile, counts, 128, 128, True) for tile in range(tiles)]
+    assert len({where[:3] for where in places}) == tiles
+    assert all(steps == row // 128 + 1 and row < blocks * 128 for _, _, row, steps in places)
+    assert all(batch < 2 and head < heads for batch, head, *_ in places)
+    if programs >= tiles:
+        first = [steps for batch, head, _, steps in places if 3 * batch + head < together]
+        assert first == sorted(first, reverse=True) and len(first) == together * blocks
+
+
+def test_programs_that_share_all_tiles_have_as_much_to_do_as_the_others():
+    gl = mock.Mock(num_programs=lambda axis: 132, minimum=min, cdiv=lambda a, b: -(-a // b))
+    with mock.patch.object(snippet, "gl", gl):
+        counts = 16, 16, 1, 64, 2048, 16 * 64
+        steps = [place.fn(tile, counts, 128, 128, True)[3] for tile in range(16 * 64)]
+    work = [sum(steps[pid::132]) for pid in range(132)]
+    assert max(work) < 1.05 * sum(work) / 132
 
 
 def test_large_scores_do_not_overflow(without_gpu):
     q, k, v = heads(1, 1, 130, 64) * 30, heads(1, 1, 130, 64, seed=1) * 30, heads(1, 1, 130, 64, seed=2)
-    check_right(q, k, v, True, DEFAULT)
+    check_right(q, k, v, True, "turns")
 
 
 def test_nothing_to_attend_to(without_gpu):
@@ -120,6 +158,7 @@ q, k = heads(2, 4, 8, 64), heads(2, 2, 8, 64)
         (lambda: attention(q, k[:, :0], k[:, :0]), "heads must be a multiple of kv_heads; got 4 and 0"),
         (lambda: attention(q[:, :, :4], k, k, causal=True), "as many keys as queries; got 8 and 4"),
         (lambda: attention(q, k, k, way="fast"), "way must be one of"),
+        (lambda: attention(*[torch.zeros(1, 1, 8, 128).bfloat16()] * 3, way="third"), "'third' for D = 64 only"),
         (lambda: attention(q.float(), k.float(), k.float()), "of 16 bits; got torch.float32"),
         (lambda: attention(q, k, k.half()), "must be alike"),
         (lambda: attention(q, k, k.to("meta")), "must be alike"),
@@ -160,8 +199,8 @@ for D, causal in ((128, False), (64, True)):
                         ("turns", snippet.specialized_kernel)):
         alone = way != "turns"
         described = snippet.describe(x, x, x, x, rows=128 if alone else 64, keys=128)
-        options = {"num_warps": 8} if alone else {"num_warps": 4, "TURNS": True}
-        made = kernel.warmup(*described, 8, 4, 1, 1024, 64, FACTOR=0.1275, CAUSAL=causal, BUFFERS=2,
+        options = {"num_warps": 8} if alone else {"num_warps": 4, "GROUPS": 2, "TURNS": True}
+        made = kernel.warmup(*described, 8, 4, 1, 1, 1024, 64, FACTOR=0.1275, CAUSAL=causal, BUFFERS=2,
                              grid=(1,), **options)
         assert made.metadata.shared <= 232_448, "so much shared memory no program may take"
         code = made.asm["sass"]
@@ -180,6 +219,8 @@ for D, causal in ((128, False), (64, True)):
 def test_attends_on_a_gpu(way, D, causal):
     if torch.cuda.get_device_capability()[0] != 9:
         pytest.skip("wgmma is Hopper's")
+    if way == "third" and D == 128:
+        pytest.skip("three groups have too few registers for 128 columns")
     for batch, number, kv_number, queries, keys in (
         (1, 1, 1, 1, 1), (2, 4, 2, 300, 300), (1, 2, 1, 200, 1111), (3, 16, 16, 1024, 1024), (2, 64, 8, 513, 513)
     ):  # fmt: skip
@@ -195,6 +236,8 @@ def test_attends_on_a_gpu(way, D, causal):
 def test_the_same_bits_again_and_in_a_graph():
     q, k, v = (heads(2, 8, 1000, 128, device="cuda", seed=seed) for seed in range(3))
     for way in WAYS:
+        if way == "third":
+            continue
         first = attention(q, k, v, causal=True, way=way)
         assert all(torch.equal(attention(q, k, v, causal=True, way=way), first) for _ in range(20))
     graph = torch.cuda.CUDAGraph()

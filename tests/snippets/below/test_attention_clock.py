@@ -45,7 +45,7 @@ x = torch.empty(1, 1, 128, 128, dtype=torch.bfloat16)
 described = attention.describe(x, x, x, x, rows=64, keys=128)
 event = re.compile("(HGMMA)[.]|(MUFU[.]EX2)|WARPGROUP[.](DEPBAR)|CS2R R[0-9]+, (SR_CLOCKLO)")
 for way, (flying, turns) in snippet.WAYS.items():
-    made = snippet.clocked_kernel.warmup(*described, torch.zeros(8, dtype=torch.int64), 8, 4, 1, 1024, 64,
+    made = snippet.clocked_kernel.warmup(*described, torch.zeros(8, dtype=torch.int64), 8, 4, 1, 1, 1024, 64,
         FACTOR=0.1275, BUFFERS=2, FLYING=flying, TURNS=turns, num_warps=4, grid=(1,))
     found = [match[match.lastindex] for match in event.finditer(made.asm["sass"])]
     print(way, "".join({"HGMMA": "m", "MUFU.EX2": "e", "DEPBAR": "w", "SR_CLOCKLO": "c"}[each] for each in found))
