@@ -32,7 +32,7 @@ ROWS = gl.constexpr(64)  # queries of a group of four warps, as many as wgmma ha
 LEAST = gl.constexpr(-1e30)  # below every score: -inf less itself would be NaN
 BLOCK, KEYS, BUFFERS = 128, 128, 2  # queries of two groups, keys of a step, and tiles of them that have room
 TOGETHER = 32 * 2**20  # bytes of keys and values that stay in an L2 cache of 60 MiB while others pass through
-SHORT = 4096  # keys; up to so many a program for each multiprocessor was the fastest on an H200
+SHORT = 4096  # keys; beyond, programs that begin one by one cost less than those that share all tiles unevenly
 WAYS = ("waiting", "flying", "specialized", "turns", "third", "persistent")
 
 
@@ -452,7 +452,8 @@ def attention(
             neighbors in memory, and each row begins at a multiple of 16 bytes.
         k, v: (batch, kv_heads, keys, D), as ``q``. If there are fewer of their heads, several of ``q`` share one.
         causal: Whether a query sees only the keys up to its own position; then there must be as many as queries.
-        way: One of ``WAYS``, "third" for D = 64 only; by default the one that was fastest on an H200.
+        way: One of ``WAYS``, "third" for D = 64 only; by default "persistent" for up to ``SHORT`` keys, else "third" or
+            "specialized".
 
     Returns:
         A new tensor like ``q``, contiguous. Without keys it is zeros.
@@ -467,7 +468,7 @@ def attention(
     out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     if 0 in (out.numel(), keys):
         return out.zero_()
-    way = fastest(D, keys) if way is None else way
+    way = default(D, keys) if way is None else way
     groups = 3 if way == "third" or (way == "persistent" and D == 64) else 2
     blocks = triton.cdiv(queries, groups * ROWS.value)
     tiles = batch * heads * blocks
@@ -490,7 +491,7 @@ def attention(
     return out
 
 
-def fastest(D: int, keys: int) -> str:
+def default(D: int, keys: int) -> str:
     if keys <= SHORT:
         return "persistent"
     return "specialized" if D == 128 else "third"

@@ -5,7 +5,7 @@
 ``snippets/library/attention.py``, ``cudnn`` is torch's ``scaled_dot_product_attention`` with that backend, and
 ``landing`` the kernel of ``attention_bug.py``. All results are compared with cuDNN's before they are timed: in turns,
 on operands in rotation, all calls in one CUDA graph (``snippets/tools/benchmarking_cold.py``). Before each reading a
-side runs by itself for 60 ms, for the GPU's clock follows the power that is drawn.
+side runs by itself for 40 ms, for the GPU's clock follows the power that is drawn.
 
 FLOPs: two products of 2 * queries * keys * D for each head, half of them if causal. What a kernel computes beyond that
 is not counted. Units: TFLOP/s of 10**12.
@@ -32,7 +32,7 @@ LENGTHS = (2048, 8192, 16384)
 KINDS = {(D, causal): f"{D}{', causal' if causal else ''}" for D in (128, 64) for causal in (False, True)}
 NAMED = {f"{length} × {name}": (length, *kind) for kind, name in KINDS.items() for length in LENGTHS}
 LANDED = 8192  # tokens at which the kernel of attention_bug.py is measured, too
-LONG_ENOUGH = 60.0  # milliseconds by itself before a reading
+LONG_ENOUGH = 40.0  # milliseconds by itself before a reading
 NAMES = {
     "waiting": "one after another",
     "flying": "in flight",
@@ -86,21 +86,28 @@ def measure(length: int, D: int, causal: bool) -> dict[str, Timing]:
 
 
 # --8<-- [start:tables]
-def columns(D: int) -> dict:
-    names = {way: name for way, name in NAMES.items() if D == 64 or way != "third"}
-    return dict(ylabel="TFLOP/s", line_arg="way", line_vals=list(names), line_names=list(names.values()))
+def columns(name: str, D: int, ylabel: str, *without: str) -> dict:
+    ways = {way: title for way, title in NAMES.items() if way not in without and (D == 64 or way != "third")}
+    rows = [name for name, case in NAMED.items() if case[1] == D]
+    return dict(
+        plot_name=f"{name}_{D}", x_names=["case"], x_vals=rows, xlabel="tokens × D", ylabel=ylabel, line_arg="way",
+        line_vals=list(ways), line_names=list(ways.values()), args={},
+    )  # fmt: skip
 
 
-@triton.testing.perf_report([
-    triton.testing.Benchmark(
-        plot_name=f"ladder_{D}", x_names=["case"], x_vals=[name for name, case in NAMED.items() if case[1] == D],
-        xlabel="tokens", args={}, **columns(D),
-    )
-    for D in (128, 64)
-])  # fmt: skip
+@triton.testing.perf_report([triton.testing.Benchmark(**columns("ladder", D, "TFLOP/s")) for D in (128, 64)])
 def ladder(case, way):
     """TFLOP/s of attention, forward, step by step: mean, slowest and fastest of 2 rounds."""
     return measure(*NAMED[case])[way].rate(flops(*NAMED[case]), unit=1e12)
+
+
+@triton.testing.perf_report(
+    [triton.testing.Benchmark(**columns("shares", D, "share of cuDNN", "cudnn")) for D in (128, 64)]
+)  # fmt: skip
+def shares(case, way):
+    """The same as shares of cuDNN's speed."""
+    found = measure(*NAMED[case])
+    return found["cudnn"].median / found[way].median
 
 
 @triton.testing.perf_report(
@@ -118,7 +125,7 @@ def landed(D, way):
 
 def main():
     """Say what there is to measure: what comes out is different every time."""
-    for mark in (ladder, landed):
+    for mark in (ladder, shares, landed):
         for benchmark in mark.benchmarks if isinstance(mark.benchmarks, list) else [mark.benchmarks]:
             print(f"{benchmark.plot_name}.run(print_data=True)  # {mark.fn.__doc__}")
 

@@ -10,7 +10,7 @@ import torch
 from stand_ins import Kernel, compile_for_hopper
 
 from snippets.below import attention as snippet
-from snippets.below.attention import WAYS, attention, fastest, place
+from snippets.below.attention import WAYS, attention, default, place
 
 KERNELS = {"waiting": "waiting_kernel", "flying": "flying_kernel"}
 SMS = 2
@@ -95,8 +95,8 @@ def test_programs(without_gpu):
     assert turns == {"specialized": (2, False), "turns": (2, True), "third": (3, False), "persistent": (3, False)}
 
 
-def test_by_default_what_was_fastest(without_gpu):
-    assert [fastest(D, keys) for D in (64, 128) for keys in (1, 4096, 4097)] == [
+def test_by_default(without_gpu):
+    assert [default(D, keys) for D in (64, 128) for keys in (1, 4096, 4097)] == [
         "persistent", "persistent", "third", "persistent", "persistent", "specialized"
     ]  # fmt: skip
     q, k = heads(1, 3, 257, 128), heads(1, 3, 257, 128)
@@ -226,7 +226,7 @@ def test_attends_on_a_gpu(way, D, causal):
     ):  # fmt: skip
         if causal and queries != keys:
             continue
-        for dtype in (torch.bfloat16, torch.float16):
+        for dtype in (torch.bfloat16, torch.float16)[: 2 if D == 64 else 1]:  # each is compiled anew
             q = heads(batch, number, queries, D, dtype, "cuda")
             k, v = (heads(batch, kv_number, keys, D, dtype, "cuda", seed) for seed in (1, 2))
             check_right(q, k, v, causal, way)

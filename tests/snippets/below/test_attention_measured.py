@@ -11,7 +11,8 @@ from snippets.tools.benchmarking import Timing
 def test_main_lists_the_benchmarks(capsys):
     measured.main()
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split(".run(")[0] for line in lines] == ["ladder_128", "ladder_64", "landed"]
+    names = [line.split(".run(")[0] for line in lines]
+    assert names == ["ladder_128", "ladder_64", "shares_128", "shares_64", "landed"]
 
 
 def test_sides(monkeypatch):
@@ -29,7 +30,7 @@ def test_sides(monkeypatch):
                 run(1, 2, 3)
                 assert called.pop() == (causal, name)
         more = {"landing"} if length == 8192 and not causal else set()
-        assert set(measured.columns(D)["line_vals"]) | more == set(sides)
+        assert set(measured.columns("ladder", D, "TFLOP/s")["line_vals"]) | more == set(sides)
 
 
 @pytest.fixture
@@ -48,5 +49,6 @@ def test_tables(made_up):
         assert case.startswith(f"{length} × {D}") and case.endswith("causal") == causal
         rate = 4 * 64 * length**2 * D / (2 if causal else 1) / (length * D / 1e3) / 1e9
         assert measured.ladder.fn(case, "waiting")[0] == pytest.approx(rate)
+        assert measured.shares.fn(case, "flying") == pytest.approx(len(measured.NAMES) / 2)
     waiting, landing = (measured.landed.fn(64, way)[0] for way in ("waiting", "landing"))
     assert waiting / landing == pytest.approx(1 + len(measured.NAMES))
