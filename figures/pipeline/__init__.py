@@ -13,7 +13,7 @@ the store of the tile.
   drawn.
 
 The third, ``overlap``, takes what ``below/attention_clock`` records: for each of several kernels the steps of two
-groups of warps, when their products were in flight, and when they took exponentials.
+groups of warps, when their products were in flight, and when they computed the softmax.
 
 Their script moves time, and counts what was multiplied until then.
 """
@@ -160,25 +160,25 @@ OVERLAPPED = ("begins", "scored", "weighed", "asked", "added")
 
 
 class Overlap:
-    """Two groups of warps, each with a lane for its products and one for its exponentials."""
+    """Two groups of warps, each with a lane for its products and one for its softmax."""
 
     def __init__(self, label: str, rows: dict, window: float):
-        lanes, products, exponentials = [], [], []
+        lanes, products, softmaxes = [], [], []
         for group in sorted({group for group, _ in rows}):
             steps = [row for key, row in sorted(rows.items()) if key[0] == group]
             flying = [(row.begins, row.scored) for row in steps]
             flying += [(max(row.asked, row.scored), row.added) for row in steps]
             weighing = [(row.scored, row.weighed) for row in steps]
-            for name, kind, spans in (("products", "multiplied", flying), ("exponentials", "weighed", weighing)):
+            for name, kind, spans in (("products", "multiplied", flying), ("softmax", "weighed", weighing)):
                 cut = [(begin, min(end, window)) for begin, end in sorted(spans) if begin < window]
-                (products if kind == "multiplied" else exponentials).extend(cut)
+                (products if kind == "multiplied" else softmaxes).extend(cut)
                 lanes.append(Lane(f"{name} {group + 1}", [Bar(kind, *span, tile=group) for span in cut]))
         self.steps = sum(row.added <= window for row in rows.values()) / len(lanes) * 2
         self.flying = covered(products) / window
-        self.both = (covered(products) + covered(exponentials) - covered(products + exponentials)) / window
+        self.both = (covered(products) + covered(softmaxes) - covered(products + softmaxes)) / window
         words = f"{plural(round(self.steps), 'step')} of each group in {window / 1000:g} µs"
         about = f"{label}: {words}; a product was in flight {self.flying:.0%} of the time"
-        self.launch = Launch(label, lanes, f"{about}, and at the same time as exponentials {self.both:.0%}.")
+        self.launch = Launch(label, lanes, f"{about}, and during a softmax {self.both:.0%}.")
 
 
 def covered(spans: list[tuple[float, float]]) -> float:

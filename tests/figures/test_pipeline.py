@@ -150,16 +150,16 @@ def test_between_two_tiles():
     assert min(asked) < loop.launch(20_000).gap.begin, "of the next tile, while this one is multiplied"
 
 
-def test_products_and_exponentials_of_two_groups():
+def test_products_and_softmax_of_two_groups():
     tables = {name: CLOCKED.benchmark(name).medians() for name in GROUPS}
     waiting, turns = (pipeline.Overlap(name, rows, 1500) for name, rows in tables.items())
-    products, exponentials, *_ = waiting.launch.lanes
+    products, softmax, *_ = waiting.launch.lanes
     assert [(bar.begin, bar.end) for bar in products.bars] == [(0, 300), (700, 1000), (1000, 1300)]
-    assert [(bar.begin, bar.end) for bar in exponentials.bars] == [(300, 700), (1300, 1500)], "cut at the edge"
+    assert [(bar.begin, bar.end) for bar in softmax.bars] == [(300, 700), (1300, 1500)], "cut at the edge"
     assert (waiting.steps, waiting.flying, waiting.both) == (1, 900 / 1500, 0), "both groups do the same at once"
     assert [bar.tile for lane in turns.launch.lanes for bar in lane.bars[:1]] == [0, 0, 1, 1]
     assert [(bar.begin, bar.end) for bar in turns.launch.lanes[0].bars[:2]] == [(0, 300), (300, 700)]
-    assert turns.flying == 1 and turns.both == 1200 / 1500, "a product is in flight while exponentials are taken"
+    assert turns.flying == 1 and turns.both == 1200 / 1500, "a product is in flight during a softmax"
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ def test_what_two_groups_do_is_said(open_page):
     page = open_page("?overlap.time=700")
     assert said(page, "overlap") == ["One after another: 0.7 µs", "Taking turns: 0.7 µs"]
     first, second = said(open_page(), "overlap")
-    assert first.endswith("in flight 60% of the time, and at the same time as exponentials 0%.")
+    assert first.endswith("in flight 60% of the time, and during a softmax 0%.")
     assert second.startswith("Taking turns: 2 steps of each group in 2 µs; a product was in flight 85% of the time")
 
 

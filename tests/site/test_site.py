@@ -391,7 +391,7 @@ def test_the_menu_remembers_which_lessons_were_read(open_site, site, address, na
     assert read.count() == 0, "nor who looks through it in a few seconds"
     page.clock.run_for(10_000)
     read.first.wait_for(state="attached")
-    assert page.locator(".menu__count").inner_text() == "1 of 44 lessons read"
+    assert page.locator(".menu__count").inner_text() == "1 of 45 lessons read"
     page.locator(".md-header__button.md-logo").first.click()
     page.locator("article h1", has_text="Write GPU kernels").wait_for()
     assert {link.split("/course/")[1] for link in read.evaluate_all("all => all.map(link => link.href)")} == {address}
