@@ -5,7 +5,7 @@
 ``snippets/library/attention.py``, ``cudnn`` is torch's ``scaled_dot_product_attention`` with that backend, and
 ``landing`` the kernel of ``attention_bug.py``. All results are compared with cuDNN's before they are timed: in turns,
 on operands in rotation, all calls in one CUDA graph (``snippets/tools/benchmarking_cold.py``). Before each reading a
-side runs by itself for 40 ms, for the GPU's clock follows the power that is drawn.
+side runs by itself for 50 ms, for the GPU's clock follows the power that is drawn.
 
 FLOPs: two products of 2 * queries * keys * D for each head, half of them if causal. What a kernel computes beyond that
 is not counted. Units: TFLOP/s of 10**12.
@@ -32,7 +32,7 @@ LENGTHS = (2048, 8192, 16384)
 KINDS = {(D, causal): f"{D}{', causal' if causal else ''}" for D in (128, 64) for causal in (False, True)}
 NAMED = {f"{length} × {name}": (length, *kind) for kind, name in KINDS.items() for length in LENGTHS}
 LANDED = 8192  # tokens at which the kernel of attention_bug.py is measured, too
-LONG_ENOUGH = 40.0  # milliseconds by itself before a reading
+LONG_ENOUGH = 50.0  # milliseconds by itself before a reading
 NAMES = {
     "waiting": "one after another",
     "flying": "in flight",
@@ -81,7 +81,7 @@ def measure(length: int, D: int, causal: bool) -> dict[str, Timing]:
     rotations = {name: Rotation(run, sets, steady=True) for name, run in sides.items()}
     for rotation in rotations.values():
         rotation.before = math.ceil(rotation.before * LONG_ENOUGH / STEADY)
-    return compare(rotations, rounds=2, timer=lambda rotation: rotation.milliseconds())
+    return compare(rotations, rounds=3, timer=lambda rotation: rotation.milliseconds())
 # --8<-- [end:measure]
 
 
@@ -97,7 +97,7 @@ def columns(name: str, D: int, ylabel: str, *without: str) -> dict:
 
 @triton.testing.perf_report([triton.testing.Benchmark(**columns("ladder", D, "TFLOP/s")) for D in (128, 64)])
 def ladder(case, way):
-    """TFLOP/s of attention, forward, step by step: mean, slowest and fastest of 2 rounds."""
+    """TFLOP/s of attention, forward, step by step: median, slowest and fastest of 3 rounds."""
     return measure(*NAMED[case])[way].rate(flops(*NAMED[case]), unit=1e12)
 
 

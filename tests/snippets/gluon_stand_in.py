@@ -127,6 +127,7 @@ class Program:
     def __init__(self, pid: int, programs: int, late: bool):
         self.pid, self.programs, self.late = pid, programs, late
         self.changed, self.failures = threading.Condition(), []
+        self.parts, self.asleep = 1, {}  # how many parts have not ended; what those that sleep wait for
         self.mine = threading.local()  # the products that a part has in flight
 
     def allocate(self, dtype, shape, layout) -> Memory:
@@ -146,9 +147,22 @@ class Program:
     def wait(self, barrier: Mbarrier, phase: int) -> None:
         assert phase in (0, 1)
         with self.changed:
-            over = lambda: barrier.land() or self.failures or barrier.phase & 1 != phase
-            assert self.changed.wait_for(over, timeout=HANGS), f"waits for ever, in phase {barrier.phase}"
-            assert not self.failures, "another part failed"
+            barrier.land()
+            while barrier.phase & 1 == phase:
+                self.asleep[threading.get_ident()] = barrier, phase
+                self.notice_a_hang()
+                self.changed.wait(HANGS)
+                del self.asleep[threading.get_ident()]
+                assert not self.failures, "another part failed"
+                barrier.land()
+
+    def notice_a_hang(self) -> None:
+        """Fail if all parts that have not ended wait, and nothing is on its way that one of them waits for."""
+        goes_on = (barrier.loads or barrier.phase & 1 != phase for barrier, phase in self.asleep.values())
+        if self.asleep and len(self.asleep) == self.parts and not any(goes_on):
+            self.failures.append(AssertionError("all parts wait for ever"))
+            self.changed.notify_all()
+            raise self.failures[-1]
 
     def arrive(self, barrier: Mbarrier, count: int) -> None:
         with self.changed:
@@ -198,11 +212,15 @@ class Program:
         def run(function, arguments):
             try:
                 function(*arguments)
+                with self.changed:
+                    self.parts -= 1
+                    self.notice_a_hang()
             except BaseException as failure:
                 with self.changed:
                     self.failures.append(failure)
                     self.changed.notify_all()
 
+        self.parts = len(parts)
         threads = [threading.Thread(target=run, args=part, daemon=True) for part in parts]
         for each in threads:
             each.start()
