@@ -56,14 +56,32 @@ def order(code: str) -> list[str]:
     return [name if name.startswith("wait") else f"{number} {name}" for name, number in runs]
 
 
+def loop_of(found: list[str]) -> tuple[int, int]:
+    """Return how many exponentials of a step are before the wait for all products, and how many after.
+
+    >>> loop_of(["16 wgmma", "wait 1", "6 exp2", "wait 0", "60 exp2", "8 wgmma", "wait 0"])
+    (6, 60)
+    """
+    begin = found.index("wait 1")
+    wait, end = (begin + 1 + found[begin + 1 :].index(each) for each in ("wait 0", "8 wgmma"))
+    count = lambda run: sum(int(each.split()[0]) for each in run if each.endswith("exp2"))
+    return count(found[begin:wait]), count(found[wait:end])
+
+
 def main():
     if os.environ.get("TRITON_INTERPRET") == "1":  # under which nothing compiles: begin again without it
         without = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
         sys.stdout.flush()
         subprocess.run([sys.executable, "-m", "snippets.below.attention_compiled"], env=without, check=True)
         return
-    for name, kernel in KERNELS.items():
-        print(f"{name}: {', '.join(order(sass(kernel)))}")
+    print("## order")
+    orders = {name: order(sass(kernel)) for name, kernel in KERNELS.items()}
+    for name, found in orders.items():
+        print(f"{name}: {', '.join(found)}")
+    print("## in a step, landed first")
+    before, after = loop_of(orders["landed first"])
+    print(f"exponentials: {before + after}")
+    print(f"after the wait for the values: {after}")
 
 
 if __name__ == "__main__":

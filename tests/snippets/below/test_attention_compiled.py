@@ -15,10 +15,9 @@ def test_order_is_read():
 
 def test_what_it_prints():
     said = compile_for_hopper("from snippets.below.attention_compiled import main\nmain()")
-    lines = dict(line.split(": ") for line in said)
-    assert list(lines) == list(KERNELS)
+    lines = dict(line.split(": ") for line in said if ": " in line)
+    assert list(lines)[:3] == list(KERNELS)
     assert lines["one after another"] == "8 wgmma, wait 0, 66 exp2, 8 wgmma, wait 0"
     assert ", 16 wgmma, wait 1, 66 exp2, wait 0, " in lines["in flight"]
-    loop = lines["landed first"].split(", 16 wgmma, wait 1, ")[1]
-    before = loop.split("wait 0")[0]
-    assert before != "66 exp2, ", "some exponentials come after the wait for the values"
+    after = int(lines["after the wait for the values"])
+    assert int(lines["exponentials"]) == 66 and 0 < after <= 66, "only part of them, or none, overlaps"
