@@ -56,16 +56,21 @@ def order(code: str) -> list[str]:
     return [name if name.startswith("wait") else f"{number} {name}" for name, number in runs]
 
 
-def loop_of(found: list[str]) -> tuple[int, int]:
-    """Return how many exponentials of a step are before the wait for all products, and how many after.
+def step_of(found: list[str]) -> list[str]:
+    """Return what happens in the loop: without what stands before it and behind it, if both products are issued at once.
 
-    >>> loop_of(["16 wgmma", "wait 1", "6 exp2", "wait 0", "60 exp2", "8 wgmma", "wait 0"])
-    (6, 60)
+    >>> step_of(["8 wgmma", "wait 0", "16 wgmma", "wait 1", "6 exp2", "wait 0", "60 exp2", "8 wgmma", "wait 0"])
+    ['16 wgmma', 'wait 1', '6 exp2', 'wait 0', '60 exp2']
     """
-    begin = found.index("wait 1")
-    wait, end = (begin + 1 + found[begin + 1 :].index(each) for each in ("wait 0", "8 wgmma"))
-    count = lambda run: sum(int(each.split()[0]) for each in run if each.endswith("exp2"))
-    return count(found[begin:wait]), count(found[wait:end])
+    return found[found.index("16 wgmma") : -2] if "16 wgmma" in found else found
+
+
+def exponentials(found: list[str]) -> int:
+    """
+    >>> exponentials(["16 wgmma", "6 exp2", "wait 0", "60 exp2"])
+    66
+    """
+    return sum(int(each.split()[0]) for each in found if each.endswith("exp2"))
 
 
 def main():
@@ -74,14 +79,14 @@ def main():
         sys.stdout.flush()
         subprocess.run([sys.executable, "-m", "snippets.below.attention_compiled"], env=without, check=True)
         return
-    print("## order")
-    orders = {name: order(sass(kernel)) for name, kernel in KERNELS.items()}
-    for name, found in orders.items():
-        print(f"{name}: {', '.join(found)}")
-    print("## in a step, landed first")
-    before, after = loop_of(orders["landed first"])
-    print(f"exponentials: {before + after}")
-    print(f"after the wait for the values: {after}")
+    steps = {name: step_of(order(sass(kernel))) for name, kernel in KERNELS.items()}
+    print("## a step")
+    for name, step in steps.items():
+        print(f"{name}: {', '.join(step)}")
+    print("## counted")
+    landed = steps["landed first"]
+    print(f"exponentials: {exponentials(landed)}")
+    print(f"after the wait for the values: {exponentials(landed[landed.index('wait 0') :])}")
 
 
 if __name__ == "__main__":

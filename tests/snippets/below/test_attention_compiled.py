@@ -18,6 +18,7 @@ def test_what_it_prints():
     lines = dict(line.split(": ") for line in said if ": " in line)
     assert list(lines)[:3] == list(KERNELS)
     assert lines["one after another"] == "8 wgmma, wait 0, 66 exp2, 8 wgmma, wait 0"
-    assert ", 16 wgmma, wait 1, 66 exp2, wait 0, " in lines["in flight"]
+    assert lines["in flight"] == "16 wgmma, wait 1, 66 exp2, wait 0"
+    assert lines["landed first"].startswith("16 wgmma, wait 1, ")
     after = int(lines["after the wait for the values"])
     assert int(lines["exponentials"]) == 66 and 0 < after <= 66, "only part of them, or none, overlaps"
