@@ -57,7 +57,7 @@ def order(code: str) -> list[str]:
 
 
 def step_of(found: list[str]) -> list[str]:
-    """Return what happens in the loop: without what stands before it and behind it, if both products are issued at once.
+    """Return what happens in the loop: without what stands before and behind it, if both products are issued at once.
 
     >>> step_of(["8 wgmma", "wait 0", "16 wgmma", "wait 1", "6 exp2", "wait 0", "60 exp2", "8 wgmma", "wait 0"])
     ['16 wgmma', 'wait 1', '6 exp2', 'wait 0', '60 exp2']
