@@ -50,7 +50,9 @@ class PipelineExplorer extends FormExplorer {
   /** What has been multiplied so far, in words. */
   say(launch, time) {
     if (launch.dataset.refused !== undefined || time >= this.form.elements.time.max) return launch.dataset.about;
-    const [done, waits] = ["multiplied", "waits"].map((kind) => [...launch.querySelectorAll(`.lanes--unit .lanes__${kind}`)].map(times));
+    const unit = launch.querySelector(".lanes--unit");
+    if (!unit) return `${launch.dataset.about.split(":")[0]}: ${(time / 1000).toFixed(1)} µs`;
+    const [done, waits] = ["multiplied", "waits"].map((kind) => [...unit.querySelectorAll(`.lanes__${kind}`)].map(times));
     const waited = waits.reduce((sum, [begin, end]) => sum + Math.max(0, Math.min(end, time) - begin), 0);
     return `${launch.dataset.about.split(":")[0]}: after ${(time / 1000).toFixed(1)} µs, `
       + `${count(done.filter(([, end]) => end <= time).length, "step")} multiplied; `

@@ -109,6 +109,7 @@ OF_ONE = {
     "memory_trip",
     "norm_row",
     "outlier",
+    "overlap",
     "packed_words",
     "passes",
     "phases",
