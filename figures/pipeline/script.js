@@ -51,12 +51,13 @@ class PipelineExplorer extends FormExplorer {
   say(launch, time) {
     if (launch.dataset.refused !== undefined || time >= this.form.elements.time.max) return launch.dataset.about;
     const unit = launch.querySelector(".lanes--unit");
-    const [done, waits] = ["multiplied", "waits"].map((kind) => [...(unit ?? launch).querySelectorAll(`.lanes__${kind}`)].map(times));
-    const finished = done.filter(([, end]) => end <= time).length;
+    const bars = (kind) => [...(unit ?? launch).querySelectorAll(`.lanes__${kind}`)].map(times);
+    const finished = bars("multiplied").filter(([, end]) => end <= time).length;
     const after = `${launch.dataset.about.split(":")[0]}: after ${(time / 1000).toFixed(1)} µs, `;
     if (!unit) return `${after}${count(finished, "product")} finished`;
-    const waited = waits.reduce((sum, [begin, end]) => sum + Math.max(0, Math.min(end, time) - begin), 0);
-    return `${after}${count(finished, "step")} multiplied; waited ${Math.round((100 * waited) / (time || 1))}% of the time.`;
+    const waited = bars("waits").reduce((sum, [begin, end]) => sum + Math.max(0, Math.min(end, time) - begin), 0);
+    const share = Math.round((100 * waited) / (time || 1));
+    return `${after}${count(finished, "step")} multiplied; waited ${share}% of the time.`;
   }
 
   /** Show what is in each buffer at this time. */
