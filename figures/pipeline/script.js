@@ -53,11 +53,12 @@ class PipelineExplorer extends FormExplorer {
     const unit = launch.querySelector(".lanes--unit");
     const bars = (kind) => [...(unit ?? launch).querySelectorAll(`.lanes__${kind}`)].map(times);
     const finished = bars("multiplied").filter(([, end]) => end <= time).length;
-    const after = `${launch.dataset.about.split(":")[0]}: after ${(time / 1000).toFixed(1)} µs, `;
-    if (!unit) return `${after}${count(finished, "product")} finished`;
+    const [name] = launch.dataset.about.split(":");
+    if (!unit) return `${name}: ${count(finished, "product")} finished`;
     const waited = bars("waits").reduce((sum, [begin, end]) => sum + Math.max(0, Math.min(end, time) - begin), 0);
     const share = Math.round((100 * waited) / (time || 1));
-    return `${after}${count(finished, "step")} multiplied; waited ${share}% of the time.`;
+    return `${name}: after ${(time / 1000).toFixed(1)} µs, `
+      + `${count(finished, "step")} multiplied; waited ${share}% of the time.`;
   }
 
   /** Show what is in each buffer at this time. */
