@@ -172,7 +172,7 @@ class Overlap:
             for name, kind, spans in (("products", "multiplied", flying), ("softmax", "weighed", weighing)):
                 cut = [(begin, min(end, window)) for begin, end in sorted(spans) if begin < window]
                 (products if kind == "multiplied" else softmaxes).extend(cut)
-                lanes.append(Lane(f"{name} {group + 1}", [Bar(kind, *span, tile=group) for span in cut]))
+                lanes.append(Lane(f"{name} {group}", [Bar(kind, *span, tile=group) for span in cut]))
         self.steps = sum(row.added <= window for row in rows.values()) / len(lanes) * 2
         self.flying = covered(products) / window
         self.both = (covered(products) + covered(softmaxes) - covered(products + softmaxes)) / window

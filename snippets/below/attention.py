@@ -378,7 +378,8 @@ def attending(
             s = warpgroup_mma_wait(1, deps=(s,))
             mbarrier.arrive(k_free.index((i + 1) % BUFFERS), count=1)
             first = (steps - 1 - step) * KEYS
-            # Three groups have so many rows that the diagonal crosses more than one tile.
+            # Three groups have so many rows that the diagonal crosses
+            # more than one tile.
             if CAUSAL and GROUPS * ROWS > KEYS and first + KEYS > row:
                 s = visible(s, first, row, keys, CAUSAL)
             p, highest, total, less = softmax(s, highest, total, FACTOR)

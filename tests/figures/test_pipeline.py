@@ -154,6 +154,7 @@ def test_products_and_softmax_of_two_groups():
     tables = {name: CLOCKED.benchmark(name).medians() for name in GROUPS}
     waiting, turns = (pipeline.Overlap(name, rows, 1500) for name, rows in tables.items())
     products, softmax, *_ = waiting.launch.lanes
+    assert [lane.name for lane in waiting.launch.lanes] == ["products 0", "softmax 0", "products 1", "softmax 1"]
     assert [(bar.begin, bar.end) for bar in products.bars] == [(0, 300), (700, 1000), (1000, 1300)]
     assert [(bar.begin, bar.end) for bar in softmax.bars] == [(300, 700), (1300, 1500)], "cut at the edge"
     assert (waiting.steps, waiting.flying, waiting.both) == (1, 900 / 1500, 0), "both groups do the same at once"
@@ -234,7 +235,7 @@ def test_both_kernels_are_said(open_page):
 
 def test_what_two_groups_do_is_said(open_page):
     page = open_page("?overlap.time=700")
-    assert said(page, "overlap") == ["One after another: 0.7 µs", "Taking turns: 0.7 µs"]
+    assert said(page, "overlap") == ["One after another: 2 products finished", "Taking turns: 3 products finished"]
     first, second = said(open_page(), "overlap")
     assert first.endswith("in flight 60% of the time, and during a softmax 0%.")
     assert second.startswith("Taking turns: 2 steps of each group in 2 µs; a product was in flight 85% of the time")
