@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from guards import Guarded, environment
+from guards import Guarded, check_inside, environment, recorded_accesses
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -45,6 +45,21 @@ def test_scatter_add(rows, columns, sources):
 def test_largest(n, below):
     x = guarded(torch.rand(n).half() - below)
     assert snippet.largest(x) == x.max().item()
+
+
+@pytest.mark.skipif(DEVICE == "cuda", reason="the interpreter notes accesses")
+@pytest.mark.parametrize("columns", [5, 16])
+def test_nothing_outside_is_read(columns):
+    rows, index, start = torch.randn(4, columns), torch.tensor([0, 3, 1, 3]), torch.tensor([0, 3, 4])
+    with recorded_accesses() as seen:
+        snippet.bags(rows, index, start)
+    check_inside(seen, "load", rows=rows, index=index, start=start)
+    with recorded_accesses() as seen:
+        snippet.scatter_add(rows, index, 4)
+    check_inside(seen, "load", rows=rows, index=index)
+    with recorded_accesses() as seen:
+        snippet.largest(rows)
+    check_inside(seen, "load", rows=rows)
 
 
 def test_what_is_printed():
