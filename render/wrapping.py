@@ -138,7 +138,7 @@ def _breakable(line: str, by: int) -> str:
     if "<span" not in line:
         return line
     text, before, behind, after = _places(line)
-    kept = _calls(text, SCREEN - min(by, 20))
+    kept = _calls(text, SCREEN - min(by, 20) - 2)  # two for the bracket and comma that stay with its end
     within = {at for begin, end in kept for at in range(begin, end)}
     kept += [sign.span() for sign in SIGN.finditer(text) if sign.start() not in within]
     put = [(after[end - 1], 0, "</span>") for _, end in kept] + [(before[begin], 2, KEPT) for begin, _ in kept]
