@@ -104,6 +104,7 @@ OF_ONE = {
     "decided",
     "dropped",
     "float_bits",
+    "fragment",
     "fused_layer",
     "handover",
     "memory_trip",
