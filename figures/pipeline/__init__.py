@@ -178,7 +178,7 @@ class Overlap:
         self.both = (covered(products) + covered(softmaxes) - covered(products + softmaxes)) / window
         words = f"{plural(round(self.steps), 'step')} of each group in {window / 1000:g} µs"
         about = f"{label}: {words}; a product was in flight {self.flying:.0%} of the time"
-        self.launch = Launch(label, lanes, f"{about}, and during a softmax {self.both:.0%}.")
+        self.launch = Launch(label, lanes, f"{about}, and together with a softmax {self.both:.0%}.")
 
 
 def covered(spans: list[tuple[float, float]]) -> float:
