@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`<turn-explorer>`: one turn of a product's loop on an H200 and on a B200: where the numbers are, and who waits.
+"""`<turn-explorer>`: one iteration of a product's loop on an H200 and on a B200: where the numbers are, and who waits.
 
 It takes what ``below/blackwell`` printed: an outline of the compiled kernel for each GPU, and numbers. Five moments of
-a turn are drawn; each names an operation of the outline that it stands for, and the picture is refused without it. The
-script shows another moment, or the B200 with ``warp_specialize``.
+an iteration are drawn; each names an operation of the outline that it stands for, and the picture is refused without
+it. The script shows another moment, or the B200 with ``warp_specialize``.
 """
 
 import re
@@ -36,7 +36,7 @@ CASES = {
                "One thread of the four warps asks TMA for a tile of a and one of b."),
         Moment(LOADED, "shared", "warps", "All four warps wait until a tile of each has arrived."),
         Moment("warp_group_dot 128x128xf32, #mma", "warps shared unit sums", "",
-               "All 128 threads issue wgmma. It reads both tiles and adds to their registers."),
+               "All 128 threads issue wgmma. It reads both tiles and adds to the threads’ registers."),
         Moment("warp_group_dot_wait pendings = 1", "unit sums", "warps",
                "All wait until no more than one product is in flight. Then a pair of tiles is free."),
         Moment("async_tma_copy_local_to_global c", "warps sums", "",
@@ -49,18 +49,18 @@ CASES = {
         Moment(PRODUCT, "warps shared unit sums", "",
                "One thread issues tcgen05.mma. It reads both tiles and adds to Tensor Memory."),
         Moment("wait_barrier multiplied", "unit sums", "warps",
-               "All wait at the mbarrier where the product before arrives. Then its tiles are free."),
+               "All wait for the mbarrier of the product before. Then its tiles are free."),
         Moment("tmem_load 128x128xf32, #linear", "warps sums registers", "",
-               "Only now do the sums come into registers, are rounded and stored."),
+               "Only now do the sums come into registers. The warps round them and store them."),
     ),
     "B200, warp_specialize": (
         Moment("async_tma_copy_global_to_local a loaded", "loader memory tma shared", "warps",
-               "One thread of a partition that only loads asks TMA for both tiles."),
+               "One thread of the warps that only load asks TMA for both tiles."),
         Moment(LOADED, "shared", "issuer warps", "Only the warp that multiplies waits until they have arrived."),
         Moment(PRODUCT, "issuer shared unit sums", "warps",
-               "One thread of it issues tcgen05.mma, and goes on to the next tiles."),
+               "One of its threads issues tcgen05.mma, and the warp goes on to the next tiles."),
         Moment("wait_barrier multiplied", "unit sums", "loader warps",
-               "The loading partition waits at the mbarrier where a product arrives. Then its tiles are free."),
+               "The loading warps wait for the mbarrier of a product. Then its tiles are free."),
         Moment("tmem_load 128x128xf32, #linear", "warps sums registers", "",
                "The four warps have waited for the last product. They load the sums, round and store them."),
     ),

@@ -2,11 +2,11 @@
 """One matrix product, compiled for Hopper and for Blackwell: where its numbers live, and who waits for whom.
 
 The kernel is plain Triton: tiles by tensor descriptors, one ``tl.dot`` in a loop; on request, the sums are touched in
-every turn, as attention does it. It is compiled for an H200 (sm_90)
-and a B200 (sm_100), which takes neither. What is printed is read from TritonGPU IR, from PTX and from the machine code.
+every iteration, as attention does it. It is compiled for an H200 (sm_90) and a B200 (sm_100), which needs no GPU. What
+is printed is read from TritonGPU IR, from PTX and from the machine code.
 
 - :func:`outline`: what happens in which order, and what each wait waits for. In the IR an mbarrier has no name; here it
-  is called by what is over when it is passed: "loaded", "multiplied" (a step), "finished" (all), "read" (the sums)
+  is called after what has happened when it rings: "loaded", "multiplied" (a step), "finished" (all), "read" (the sums)
 - :func:`facts`: registers, Tensor Memory, who issues a product
 
 Shapes: ``a`` is (M, K), ``b`` is (K, N), ``c`` is (M, N), of bfloat16. Units: registers of a thread, bytes, columns of
@@ -53,7 +53,7 @@ def matmul_kernel(
 def launch(
     specialize: bool, tile: dict[str, int] = TILE, num_warps: int = 4, touch: bool = False
 ) -> Launch:  # fmt: skip
-    """Return a launch of the kernel for bfloat16, three stages; ``touch`` the sums in every turn, or leave them."""
+    """Return a launch of the kernel for bfloat16, three stages; ``touch`` the sums in every iteration, or not."""
     m, n, k = tile.values()
     shapes = {"a": [m, k], "b": [k, n], "c": [m, n]}
     types = {name: f"tensordesc<bf16{shape}>" for name, shape in shapes.items()}

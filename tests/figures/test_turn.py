@@ -55,7 +55,7 @@ def at_work(page, state="on"):
 
 
 def test_steps_through_the_moments(page):
-    track = page.get_by_role("slider", name="Moment of a turn of the loop")
+    track = page.get_by_role("slider", name="Moment of an iteration of the loop")
     track.press("Home")
     for moment in range(len(MOMENTS)):
         told = [CASES[name][moment] for name in ("H200", "B200")]
