@@ -38,7 +38,7 @@ def swizzled(vec: int, per_phase: int, max_phase: int):
 
 
 def padded(words: int):
-    """Return the layout with so many empty words behind a row."""
+    """Return the layout with that many empty words after each row."""
     return gl.PaddedSharedLayout.with_identity_for(
         [[TILE, words]], [TILE, TILE], order=[1, 0]
     )

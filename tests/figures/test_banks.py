@@ -136,7 +136,7 @@ def test_a_click_or_a_key_chooses_an_element(page):
 
 def test_a_click_on_padding_chooses_nothing(page):
     page.get_by_role("radio", name="padded").check()
-    page.get_by_role("group", name="words behind each row").get_by_role("radio", name="8", exact=True).check()
+    page.get_by_role("group", name="empty words after each row").get_by_role("radio", name="8", exact=True).check()
     before = page.locator(".explorer__detail").inner_text()
     box = page.locator(".banks__words").bounding_box()
     page.locator(".banks__words").click(position={"x": 2.5 * box["width"] / 32, "y": 1.5 * box["height"] / 40})
