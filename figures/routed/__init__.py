@@ -29,7 +29,7 @@ MOMENTS = [  # the class of the picture, what the bar of time says, and a senten
     (
         "tiled",
         "multiply",
-        "A program multiplies up to four rows by their expert’s weight. Hatched places stay empty: no row is added to fill them.",
+        "A program multiplies up to four rows by their expert’s weight. Hatched places stay empty.",
     ),
     ("back", "combine", "Each token gathers its two rows and adds them up: ¾ of its first choice, ¼ of its second."),
 ]
