@@ -78,14 +78,14 @@ def by_hand(tile: int, until: list[int], offsets: list[int]) -> str:
     """Return in words how a program finds out which expert's tile it has.
 
     >>> by_hand(3, [2, 4, 5, 6], [0, 7, 12, 15, 16])
-    'over 1 0 0 0, so expert 1, its tile 3 - 2 = 1, of rows from 7 + 1 * 4 = 11'
+    'over 1 0 0 0, expert 1, its tile 3 - 2 = 1, from row 7 + 1 * 4 = 11'
     """
     over = [int(each <= tile) for each in until]
     expert, passed = sum(over), max(each * is_over for each, is_over in zip(until, over, strict=True))
     own, begin = tile - passed, offsets[expert]
     return (
-        f"over {' '.join(map(str, over))}, so expert {expert}, its tile {tile} - {passed} = {own},"
-        f" of rows from {begin} + {own} * {BLOCK_M} = {begin + own * BLOCK_M}"
+        f"over {' '.join(map(str, over))}, expert {expert}, its tile {tile} - {passed} = {own},"
+        f" from row {begin} + {own} * {BLOCK_M} = {begin + own * BLOCK_M}"
     )
 
 

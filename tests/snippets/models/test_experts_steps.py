@@ -28,7 +28,7 @@ def test_tiles(chosen, device):
     assert until(routing) == upto
     for tile in range(upto[-1]):  # what is done by hand is what the kernel finds
         said = by_hand(tile, upto, routing.offsets.tolist())
-        assert f"so expert {tiles[tile][0]}," in said and said.endswith(f"= {tiles[tile][1]}")
+        assert f"expert {tiles[tile][0]}," in said and said.endswith(f"= {tiles[tile][1]}")
 
 
 @pytest.mark.parametrize("tiles_n", [1, 3])
@@ -53,5 +53,5 @@ def test_prints(capsys):
     experts_steps.main()
     printed = capsys.readouterr().out
     assert printed.count("## ") == len(ROUTINGS) and "counts: 7 5 3 1\noffsets: 0 7 12 15 16\n" in printed
-    assert "until: 2 4 5 6\ntile 3: over 1 0 0 0, so expert 1, its tile 3 - 2 = 1, of" in printed
+    assert "until: 2 4 5 6\ntile 3: over 1 0 0 0, expert 1, its tile 3 - 2 = 1, from row 7" in printed
     assert "program 3: expert 1, rows 11 to 11\n" in printed and printed.count("leaves") == 3 + 1 + 3
