@@ -22,9 +22,9 @@ FIRST = {"m": 3, "n": 10, "k": 5}
 SAID = {
     "tensor": "One scale for all of x and one for all of w. Both multiply the finished sum.",
     "row": "Both scales are the same all along K, so they multiply the finished sum.",
-    "block": "Along K the scales change after 128 numbers. Each 128 products are added up and multiplied by both, "
-    "and only then join the sum.",
-    "group": "Along K the scales change after 32 numbers. The matrix units of newer GPUs multiply by them.",
+    "block": "Along K, the scales change after 128 numbers. Each sum of 128 products is multiplied by both scales, "
+    "and only then joins the whole sum.",
+    "group": "Along K, the scales change after 32 numbers. The matrix units of newer GPUs multiply by them.",
 }
 
 

@@ -129,6 +129,27 @@ def reaches(steps: int, decay: float, chunk: int, device="cpu") -> torch.Tensor:
 # --8<-- [end:toy]
 
 
+# --8<-- [start:nudge]
+def of_so_far() -> tuple[list[float], list[float], list[float]]:
+    """Return, for each of two steps, ``q * of_q``, ``k * of_k``, and what the result gains if ``so_far`` grows by 0.01.
+
+    The gradients are those of the kernels. Keys and values are single numbers, half is left after a step, and the
+    result is the sum of both steps'.
+    """
+    q, k, v = (torch.tensor(x).view(1, 1, 2, 1).requires_grad_() for x in ([3.0, 1.0], [2.0, 1.0], [3.0, 5.0]))
+    log_decay = torch.full((1, 1, 2), 0.5).log()
+    y = lambda log_decay: StateScan.apply(q, k, v, log_decay, None, 2)[0].sum()
+    y(log_decay).backward()
+    gained = []
+    for step in range(2):
+        so_far = log_decay.cumsum(2)
+        so_far[:, :, step] += 0.01
+        nudged = so_far.diff(dim=2, prepend=torch.zeros(1, 1, 1))
+        gained.append((y(nudged) - y(log_decay)).item())
+    return *((x * x.grad).flatten().tolist() for x in (q, k)), gained
+# --8<-- [end:nudge]
+
+
 def main():
     device = "cuda" if isinstance(steps_kernel, triton.JITFunction) else "cpu"
     if device == "cuda" and not torch.cuda.is_available():
@@ -154,6 +175,13 @@ def main():
             results = matrix(y[0, 0, 2 * chunk : 2 * chunk + 2])
             print(f"chunk {chunk}: state before {matrix(state)} -> results {results}")
         print(f"the last state: {matrix(final[0, 0])}")
+
+        print("## a little more")
+        of_queries, of_keys, gained = of_so_far()
+        for step, (of_q, of_k) in enumerate(zip(of_queries, of_keys, strict=True)):
+            print(f"step {step}: q * of_q - k * of_k = {of_q:g} - {of_k:g} = {of_q - of_k:g}")
+        for step, gain in enumerate(gained):
+            print(f"so_far of step {step} + 0.01: y changes by {gain:.4f}")
 
         for chunk in (1, 2, 4, 8, 16):
             print(f"## 16 steps, chunks of {chunk}")

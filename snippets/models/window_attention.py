@@ -51,14 +51,15 @@ def tiles_seen(
     BLOCK_Q: tl.constexpr,
     BLOCK_K: tl.constexpr,
 ):
-    """Return where the tiles of keys begin that a tile of queries sees, from
-    where to where all its queries see all keys, and where the last one ends."""
+    """Return four keys: where the tiles begin that a tile of queries sees,
+    where those begin and end that need no mask, and where the keys end."""
     place = first + (keys - queries)  # of the first query, among the keys
     last = place + BLOCK_Q - 1
     # The first query sees furthest back, the last one furthest ahead.
     start = tl.maximum(place - left, 0) // BLOCK_K * BLOCK_K
     end = tl.maximum(tl.minimum(last + right + 1, keys), 0)
-    # What the last query still sees at the left, and the first at the right.
+    # All queries see what the last one sees on the left, and the first one
+    # on the right.
     whole = tl.cdiv(tl.maximum(last - left, 0), BLOCK_K) * BLOCK_K
     whole_end = tl.minimum(tl.maximum(place + right + 1, 0), keys)
     whole = tl.minimum(whole, end)

@@ -79,7 +79,7 @@ def weights(window: int, causal: bool, sink: bool) -> torch.Tensor:
 def in_words(tile: int, found: list[int]) -> str:
     """Return which tiles of keys a tile of queries visits."""
     start, whole, whole_end, end = found
-    how = lambda key: "whole" if whole <= key < whole_end else "masked"
+    how = lambda key: "no mask" if whole <= key < whole_end else "masked"
     tiles = [f"keys {key} {key + 1}, {how(key)}" for key in range(start, end, TILE)]
     return f"queries {TILE * tile} {TILE * tile + 1} | {' | '.join(tiles)}"
 
@@ -91,6 +91,10 @@ def main():
     found = edges(8, 3, causal=True)
     print(*map(in_words, range(4), found), sep="\n")
     print("tiles visited:", sum((end - start) // TILE for start, _, _, end in found))
+    print("## by hand, a window of 5")
+    found = edges(8, 5, causal=True)
+    print(*map(in_words, range(4), found), sep="\n")
+    print("queries 6 7 | start {}, whole {}, whole_end {}, end {}".format(*found[3]))
 
     print("## real size")
     for window in (16384, 4096, 1024, 512, 128):

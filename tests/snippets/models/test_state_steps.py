@@ -12,7 +12,7 @@ from state_inputs import DECAYS, LAYOUTS, inputs
 
 from snippets.models import state_steps as snippet
 from snippets.models.state import in_torch
-from snippets.models.state_steps import reaches, step_by_step, toy
+from snippets.models.state_steps import of_so_far, reaches, step_by_step, toy
 
 
 def check(given, tolerance=1e-5, **options):
@@ -51,6 +51,15 @@ def test_what_reaches_a_step(device, chunk):
         step = torch.arange(16.0)
         wanted = (0.8 ** (step[:, None] - step[None, :])).tril()
         assert torch.allclose(reaches(16, 0.8, chunk), wanted, atol=1e-6)
+
+
+def test_a_little_more_of_so_far(device):
+    """By the rule of the product, and measured; the query of a step and its own key cancel, and -3 + 3 is 0."""
+    if device == "cpu":
+        of_q, of_k, gained = of_so_far()
+        assert (of_q, of_k) == ([18, 8], [21, 5])
+        for q, k, gain in zip(of_q, of_k, gained, strict=True):
+            assert abs(gain - 0.01 * (q - k)) < 2e-4
 
 
 def test_nothing_to_do(device):

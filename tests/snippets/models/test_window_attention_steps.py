@@ -47,4 +47,6 @@ def test_by_hand(capsys):
     printed = capsys.readouterr().out
     assert "window of 1024, tiles visited: 2232\nwindow of 1024, with a mask: 496\n" in printed
     assert "queries 6 7 | keys 4 5, masked | keys 6 7, masked\ntiles visited: 7\n" in printed
-    assert printed.count("## ") == 9
+    assert "queries 6 7 | keys 2 3, masked | keys 4 5, no mask | keys 6 7, masked\n" in printed
+    assert "queries 6 7 | start 2, whole 4, whole_end 6, end 8\n" in printed
+    assert printed.count("## ") == 10
