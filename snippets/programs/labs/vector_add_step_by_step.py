@@ -286,7 +286,8 @@ print("owner =", owner.tolist())
 # %% [markdown]
 # ## Try it
 #
-# In the notebook, add a cell of your own for each of these. Leave `n` and `block` as they are, because other cells use them.
+# In the notebook, add a cell of your own for each of these. Leave `n` and `block` as they are, because other cells
+# use them.
 #
 # 1. Fill in the two blanks, so that `subtract` stores `x - y`. Try not to look at `add_kernel`. Then run it like
 #    `add_kernel` above, and compare with `x - y`.

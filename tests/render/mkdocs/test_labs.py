@@ -60,7 +60,8 @@ def test_cells_and_what_they_printed_stand_in_their_order(shown, course):
 
 def test_a_page_may_say_something_else_than_the_notebook(shown, course):
     first, _, last = cells()
-    course.lab(first, cell("markdown", "cell-2", "There is a picture on the site.") | {"metadata": {"page": "Click it."}}, last)
+    told = cell("markdown", "cell-2", "There is a picture on the site.") | {"metadata": {"page": "Click it."}}
+    course.lab(first, told, last)
     page, _ = shown()
     assert "<p>Click it.</p>" in page and "on the site" not in page
     assert "There is a picture on the site." in LAB.notebook.read_text("utf-8")
