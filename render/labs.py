@@ -4,7 +4,8 @@
 A lab is a notebook. Its Markdown cells are Markdown like that of other pages; each code cell is an empty element, which
 the hook ``mkdocs/labs`` fills in. What only a page can show stands in a cell's metadata, so that a notebook that is
 downloaded has no fence in it: ``# %% [markdown] of="start/first_kernel" view="explorer" launch="add_kernel[0]"`` puts
-that recording at the end of the cell. The paragraph under the title is the lesson's question.
+that recording at the end of the cell, and ``page="…"`` is what a page says in place of the cell's text. The paragraph
+under the title is the lesson's question.
 """
 
 import json
@@ -44,7 +45,7 @@ def markdown_of(notebook: str, notice: str = "") -> str:
 def _markdown_of_cell(cell: dict) -> str:
     if cell["cell_type"] == "code":
         return placeholder(cell)
-    text, tags = "".join(cell["source"]), cell["metadata"].get("tags", ())
+    text, tags = cell["metadata"].get("page") or "".join(cell["source"]), cell["metadata"].get("tags", ())
     if re.fullmatch(r"# .+\n\n(?:.+\n)*.+", text):  # a title and one paragraph
         text += "\n{ .question }"
     if "provenance" in tags:

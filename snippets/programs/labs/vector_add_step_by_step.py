@@ -13,11 +13,13 @@
 # - program 0 adds elements 0 to 3,
 # - program 1 adds elements 4 to 7,
 # - program 2 adds elements 8 and 9, which leaves two of its four places with nothing to do.
-#
-# On the course's site the picture above is alive: click a square to see what each line of the kernel computes for
-# it, or drag the end of the list.
-#
-# Here you watch the three of them at every step. Before you run a cell, or read on, say what it will
+
+# %% [markdown] page="In the picture above, click a square to see what each line computes, or drag the end of the list."
+# On the course's site there's a picture here: click a square to see what each line of the kernel computes for it, or
+# drag the end of the list.
+
+# %% [markdown]
+# Here you watch the three programs at every step. Before you run a cell, or read on, say what it will
 # print. Then compare. There's no quicker way to find out what you haven't understood yet.
 
 # %% [markdown]
@@ -284,7 +286,8 @@ print("owner =", owner.tolist())
 # %% [markdown]
 # ## Try it
 #
-# Add a cell of your own for each of these. Leave `n` and `block` as they are, because other cells use them.
+# In the notebook, add a cell of your own for each of these. Leave `n` and `block` as they are, because other cells
+# use them.
 #
 # 1. Fill in the two blanks, so that `subtract` stores `x - y`. Try not to look at `add_kernel`. Then run it like
 #    `add_kernel` above, and compare with `x - y`.

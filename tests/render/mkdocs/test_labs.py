@@ -58,6 +58,15 @@ def test_cells_and_what_they_printed_stand_in_their_order(shown, course):
     assert re.search(r'<p class="recording__where">Ran on a CPU</p>', page) and "recording__notice" not in page
 
 
+def test_a_page_may_say_something_else_than_the_notebook(shown, course):
+    first, _, last = cells()
+    told = cell("markdown", "cell-2", "There is a picture on the site.") | {"metadata": {"page": "Click it."}}
+    course.lab(first, told, last)
+    page, _ = shown()
+    assert "<p>Click it.</p>" in page and "on the site" not in page
+    assert "There is a picture on the site." in LAB.notebook.read_text("utf-8")
+
+
 def test_it_can_be_had_as_a_notebook_and_opened_where_the_repository_is_known(shown):
     page, edit = shown()
     assert '</h1>\n<p class="lab-actions"><a href="a-lab.ipynb" download>' in page and "colab" not in page
