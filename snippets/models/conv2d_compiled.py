@@ -64,7 +64,7 @@ def copies(ptx: str) -> str:
 def main():
     numbers = []
     print(f"## {FILTER} × {FILTER}, {PICTURES} × {CHANNELS} × {SIDE} × {SIDE}, {CHANNELS} filters")
-    print(f"{'layout':<15}{'dtype':<9}{'registers':>9}{'spills':>8}{'shared':>8}  {'product':<10}  a load")
+    print(f"{'memory format':<15}{'dtype':<9}{'registers':>9}{'spills':>8}{'shared':>8}  {'product':<10}  a load")
     for layout, memory in LAYOUTS.items():
         for dtype in TYPES:
             made = compiled(dtype, memory)
