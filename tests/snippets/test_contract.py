@@ -36,7 +36,7 @@ from snippets.gpu import cache_hints, coalescing, fusion_bytes, hierarchy, launc
 from snippets.gpu import schedule_occupancy as occupancy
 from snippets.matmul import autotuned, few_rows, fused, grouped, naive, persistent, precision, split_k
 from snippets.matmul import matmul as product
-from snippets.models import block_scales, int4, state, state_steps, window_attention
+from snippets.models import block_scales, conv2d, int4, state, state_steps, window_attention
 from snippets.programs import (
     cuda_rows,
     greyscale,
@@ -495,6 +495,21 @@ HOSTS = {
         more=TOO_LONG,
     ),
     # models
+    "conv2d.conv2d": Host(
+        conv2d.conv2d, lambda: {"x": numbers(2, 3, 4, 5), "weight": numbers(2, 3, 3, 2)},
+        refuses="dtype alike device devices bfloat16 compiled sparse negated gradient", serves="strides",
+        dtypes=SMALL_FLOATS, kernel="conv2d_kernel",
+        on_gpu=lambda on: conv2d.check_arguments(on(2, 3, 4, 5), on(2, 3, 3, 2), 1, 0),
+        options={"stride": (0, -1, 1.0, True, 2**15), "padding": (-1, 0.5, "same", 2**15)},
+        reads={"device": "on meta; kernels run", "devices": "must be alike"},
+        more=[
+            ({"x": lambda x: x[0]}, "x must be (N, C, H, W) and weight (F, C, R, S); got (3, 4, 5)"),
+            ({"weight": lambda w: w[:, :2]}, "got (2, 3, 4, 5) and (2, 2, 3, 2)"),
+            ({"weight": lambda _: ones(1, 3, 5, 1)}, "a filter of 5 × 1 does not fit into 4 × 5 pixels"),
+            ({"weight": lambda _: ones(1, 3, 0, 1)}, "a filter of 0 × 1 does not fit"),
+            ({"x": lambda _: expanded(1, 1, 2**30, 1), "weight": lambda _: ones(1, 1, 1, 1)}, "is too large"),
+        ],
+    ),
     "int4.int4_matmul": Host(
         int4.int4_matmul, lambda: {"x": numbers(2, 128, dtype=torch.float16), "weight": FOUR_BITS},
         refuses="dtype device bfloat16 compiled sparse negated gradient", serves="strides", dtypes=int4.DTYPES[:1],
