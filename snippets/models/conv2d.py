@@ -59,7 +59,8 @@ def conv2d_kernel(
         )  # fmt: skip
         weights = tl.load(
             weight_ptr + r * weight_stride_r + s * weight_stride_s
-            + (c * weight_stride_c)[:, None] + (f * weight_stride_f)[None, :],
+            + (c * weight_stride_c)[:, None]
+            + (f * weight_stride_f)[None, :],
             mask=(c < C)[:, None] & (f < F)[None, :], other=0,
         )  # fmt: skip
         acc = tl.dot(pixels, weights, acc, input_precision="ieee")

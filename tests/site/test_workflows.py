@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from recorder.effects import statements
+from snippets.pytorch import export_onnx
 from snippets.reference import which_language
 from tests.limits import HANGS
 
@@ -99,8 +100,10 @@ def test_every_package_that_a_snippet_imports_is_pinned_for_a_gpu():
     files = ("requirements-site.txt", "requirements.txt", "requirements-gpu.txt")
     pinned = {pin.split("==")[0] for pin in set.union(*map(pins, files))}
     pinned |= {pin.split("==")[0] for pins in which_language.PACKAGES.values() for pin in pins}  # it installs its own
+    pinned |= {pin.split("==")[0] for pin in export_onnx.PACKAGES}  # and so does this
     packages = packages_distributions() | {
         "cupy": ["cupy-cuda13x"], "numba": ["numba-cuda"], "torchvision": ["torchvision"],
+        "onnx": ["onnx"], "onnxscript": ["onnxscript"],
         "helion": ["helion"], "tilelang": ["tilelang"], "tvm": ["tilelang"],
         "cutlass": ["nvidia-cutlass-dsl"], "cuda": ["cuda-tile"],
     }  # fmt: skip
