@@ -154,7 +154,8 @@ class _Drawing:
                 self.x, top = 0, bottom
             self.y = top
             broken = max(COLUMNS * PITCH, *(_wide(strip, _label(strip, program)) for strip in program.strips), 0)
-            self.width = max(self.width, self.x + min(width, broken))
+            if self.aligned or len(self.programs) > 1:  # else what is drawn is as wide as the picture
+                self.width = max(self.width, self.x + min(width, broken))
             self._program(program)
             bottom = max(bottom, self.y)
             self.x += width + GAP
@@ -211,6 +212,7 @@ class _Drawing:
                 color = "out-of-bounds" if outside else svg.pid(program.number)
                 self._lane(left, top + rows[lane] * PITCH, offset, color, on, outside)
             height = max(height, top - self.y + (max(rows, default=-1) + 1) * PITCH)
+            self.width = max(self.width, x + wide)
             x += wide + GAP
         self.y += height + 8
 
