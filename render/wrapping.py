@@ -20,7 +20,6 @@ IN = 4  # columns that what comes of a line stands further in than the line
 PRE = r'<pre(?: id="__code_\w+"| class="(?:output|jp-OutputArea-output)[^>]*)?>'  # not the code of an explorer
 SKETCH = '<div class="language-text '
 BLOCK = re.compile(rf"(?s)((?:{SKETCH}[^>]*>)?{PRE}(?:<span></span>|<nav\b.*?</nav>)*)<code([^>]*)>(.*?)</code></pre>")
-WIDE, SHRUNK = 76, 93  # columns that fit in the narrower width of a desktop; of small letters
 EARLY = 20  # columns before the last one, which leave enough of a phone to wrap it in
 COLUMNS = re.compile(r"\S {2,}\S")
 NUMBER = re.compile(r" *([-−+.]?\d|-?inf|nan|$)")
@@ -52,21 +51,10 @@ def _wrapping(block: re.Match) -> str:
     if columns <= WRAPS or (columns <= FITS and (begin.startswith(SKETCH) or (not typed and in_columns(texts)))):
         return block[0]
     if begin.startswith(SKETCH):
-        return f"{begin}<code{attributes}{_of_kind(['in-columns', *_wide(columns, WIDE)])}>{code}</code></pre>"
+        return f'{begin}<code{attributes} class="in-columns">{code}</code></pre>'
     if not typed and in_columns(texts):
         return f"{begin}<code{attributes}{_in_columns(texts)}</code></pre>"
-    if "class=" not in begin:  # an output has the width of prose
-        attributes += _of_kind(_wide(columns, WIDE))
     return f"{begin}<code{attributes}>{_joined(zip(lines, texts, strict=True))}</code></pre>"
-
-
-def _wide(columns: int, most: int) -> list[str]:
-    """Return the class of a block that is wider than prose: there is one such width, so that blocks line up."""
-    return ["wide-code"] if columns > most else []
-
-
-def _of_kind(kinds: list[str]) -> str:
-    return f' class="{" ".join(kinds)}"' if kinds else ""
 
 
 def in_columns(lines: list[str]) -> bool:
@@ -89,8 +77,7 @@ def _in_columns(texts: list[str]) -> str:
             joined += f"{line}\n"
         else:
             joined += _long(line, *(last or [_indent(text)]))
-    kinds = _of_kind(["in-columns", *_wide(columns, SHRUNK)])
-    return f'{kinds} style="--columns:{columns};--kept:{kept}">{_end(joined)}'
+    return f' class="in-columns" style="--columns:{columns};--kept:{kept}">{_end(joined)}'
 
 
 def _spare(rows: list[str]) -> set[int]:

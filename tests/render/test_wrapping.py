@@ -65,15 +65,6 @@ def test_words_stay_two_blanks_apart():
     assert re.sub('<span class="spare"> +</span>', "", shown).splitlines()[0] == "size  of what it is"
 
 
-@pytest.mark.parametrize("columns, kind", [(76, ""), (77, "wide-code"), (120, "wide-code")])
-def test_code_wider_than_prose_has_the_wide_width(columns, kind):
-    line = "x" * columns
-    assert f"""<code{f' class="{kind}"' if kind else ""}>""" in with_wrapping(
-        f"<pre><span></span><code>{line}</code></pre>"
-    )
-    assert "wide" not in with_wrapping(f'<pre class="output"><code>{line}</code></pre>'), "this wraps"
-
-
 def test_an_arrow_stays_below_what_it_points_at():
     text = "    x = tl.load(pointers_of_a_long_name, mask=mask)\n        ^\nthe arrow points at a column, in one line"
     lines = text.splitlines()
