@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// <attention-canvas>: programs go through a matrix of scores tile by tile; a twin stores all of it.
+// <attention-canvas>: programs go through a matrix of scores tile by tile.
+// <attention-traffic>: its twin stores all of it, and what that moves through memory.
 
 import { FormExplorer, define } from "../explorer.js";
 import { PARTS, at } from "../online.js";
@@ -23,11 +24,9 @@ export function twin(moment, column, tile, counts) {
 class AttentionCanvas extends FormExplorer {
   connectedCallback() {
     const numbers = (text) => text.split(" ").map(Number);
-    const { values, torch, ours, tile } = this.dataset;
-    [this.values, this.torch, this.ours, this.tile] = [numbers(values), numbers(torch), numbers(ours), Number(tile)];
+    [this.values, this.tile] = [numbers(this.dataset.values), Number(this.dataset.tile)];
     this.rows = [...this.querySelectorAll(".canvas__row")];
     this.scores = this.rows.map((row) => [...row.querySelectorAll("i")].map((cell) => Number(cell.textContent)));
-    this.cells = [...this.querySelectorAll(".canvas__twin i")];
     super.connectedCallback();
   }
 
@@ -45,6 +44,7 @@ class AttentionCanvas extends FormExplorer {
   render({ moment, mask }) {
     const { tile, values, scores } = this;
     const causal = mask === "causal";
+    if (moment !== this.first.moment) this.querySelector(".canvas").classList.remove("canvas--first"); // the sums, too
     let [rescaled, done] = [0, 0];
     this.rows.forEach((row, query) => {
       const own = seen(scores[query], query, tile, causal);
@@ -70,36 +70,16 @@ class AttentionCanvas extends FormExplorer {
       const moved = now.part === "maximum" && now.maximum > now.old.maximum;
       maximum.textContent = now.maximum === -Infinity ? "–" : now.maximum;
       maximum.className = moved ? "moved" : "";
-      const bar = (place, number, most) => {
+      const kept = (place, number) => {
         place.textContent = number.toFixed(2);
-        place.style.setProperty("--bar", (number / most).toFixed(3));
         place.className = now.part === "rescale" && now.factor < 1 && now.old.sum ? "moved" : "";
       };
-      bar(sum, now.sum, 2.2);
-      bar(accumulator, now.accumulator, 12);
+      kept(sum, now.sum);
+      kept(accumulator, now.accumulator);
       result.textContent = now.sum ? (now.accumulator / now.sum).toFixed(2) : "–";
       result.className = ended ? "" : "so-far";
     });
-    this.cells.forEach((cell, i) => {
-      cell.className = TWIN[twin(moment, i % scores.length, tile, this.torch).done];
-    });
-    const here = Math.min(Math.floor(Math.max(moment - 1, 0) / 4), 3);
-    this.querySelectorAll(".canvas__operations li").forEach((operation, i) => {
-      operation.classList.toggle("canvas__here", i === here && moment > 0);
-    });
-    this.memory(moment, causal);
     this.say(moment, rescaled, done, causal);
-  }
-
-  memory(moment, causal) {
-    const last = Number(this.form.moment.max) - 1;
-    const all = [this.ours[Number(causal)], this.torch.reduce((a, b) => a + b)];
-    const went = [(all[0] * Math.min(moment, last)) / last, twin(moment, 0, this.tile, this.torch).went];
-    this.querySelectorAll(".canvas__bar").forEach((bar, i) => {
-      bar.style.setProperty("--all", all[i] / all[1]);
-      bar.style.setProperty("--went", (went[i] / all[i]).toFixed(4));
-      bar.lastElementChild.textContent = `${Math.round(went[i])} of ${Math.round(all[i])}`;
-    });
   }
 
   say(moment, rescaled, done, causal) {
@@ -122,3 +102,55 @@ class AttentionCanvas extends FormExplorer {
 }
 
 define("attention-canvas", AttentionCanvas);
+
+const OPERATIONS = [
+  "q @ kᵀ reads q and k, and writes every score.",
+  "The scale reads all scores back, and writes all of them again.",
+  "So does softmax, at its best. (Its maximum and its sum stay on the chip.)",
+  "@ v reads all of them a last time, and v, and writes the result.",
+];
+
+class AttentionTraffic extends FormExplorer {
+  connectedCallback() {
+    const { torch, ours, tile } = this.dataset;
+    [this.torch, this.ours, this.tile] = [torch.split(" ").map(Number), Number(ours), Number(tile)];
+    this.cells = [...this.querySelectorAll(".traffic__twin i")];
+    this.columns = Math.sqrt(this.cells.length);
+    super.connectedCallback();
+  }
+
+  get timing() {
+    const operations = ["q @ kᵀ", "scale", "softmax", "@ v"];
+    return { text: (moment) => (!moment ? "the beginning" : moment === this.last ? "the end" : operations[this.now(moment)]), stops: [0, 4, 8, 12] };
+  }
+
+  get last() {
+    return Number(this.form.moment.max);
+  }
+
+  /** Which operation is at work. */
+  now(moment) {
+    return Math.min(Math.floor(Math.max(moment - 1, 0) / 4), 3);
+  }
+
+  render({ moment }) {
+    this.cells.forEach((cell, i) => {
+      cell.className = TWIN[twin(moment, i % this.columns, this.tile, this.torch).done];
+    });
+    this.querySelectorAll(".traffic__operations li").forEach((operation, i) => {
+      operation.classList.toggle("traffic__here", i === this.now(moment) && moment > 0 && moment < this.last);
+    });
+    const all = [this.torch.reduce((a, b) => a + b), this.ours];
+    const went = [twin(moment, 0, this.tile, this.torch).went, (all[1] * moment) / this.last];
+    this.querySelectorAll(".traffic__bar").forEach((bar, i) => {
+      bar.querySelector("i").style.setProperty("--went", (went[i] / all[i]).toFixed(4));
+      bar.lastElementChild.textContent = `${Math.round(went[i])} of ${Math.round(all[i])}`;
+    });
+    const [torch, ours] = went.map(Math.round);
+    this.form.querySelector("output").textContent = !moment ? "Nothing has gone through memory yet."
+      : moment < this.last ? OPERATIONS[this.now(moment)]
+      : `The scores went through memory six times: ${torch} million numbers in all, where our kernel moves ${ours} million.`;
+  }
+}
+
+define("attention-traffic", AttentionTraffic);

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from figures import online
-from figures.attention_canvas import REAL, attention_canvas, read, traffic
+from figures.attention_canvas import REAL, attention_canvas, attention_traffic, read, traffic
 from recorder import recording
 from recorder.project import RecorderError, find
 from tests.accessibility import assert_accessible
@@ -16,12 +16,17 @@ from tests.figures.explorer_support import call, move_and_copy
 RECORDED = recording.load(find("fusion/attention_tiles"), "cpu")
 RUN = read(RECORDED)
 MASKS = {"all keys": False, "causal": True}
-SHOWN = "attention_canvas", attention_canvas(RECORDED), attention_canvas(RECORDED, causal=True, id="masked")
+SHOWN = (
+    "attention_canvas",
+    attention_canvas(RECORDED),
+    attention_canvas(RECORDED, causal=True, id="masked"),
+    attention_traffic(RECORDED),
+)
 
 
-def to(page, **fields):
+def to(page, of="#canvas", **fields):
     for name, value in fields.items():
-        page.locator("#canvas").evaluate(
+        page.locator(of).evaluate(
             "(it, [name, value]) => { it.form.elements[name].value = value; it.update() }", [name, value]
         )
 
@@ -31,10 +36,10 @@ def kept(page, query) -> list[str]:
 
 
 def look(page) -> list:
-    """What somebody sees of the canvas: numbers, which cells are what, and how dark they are."""
+    """What stands in the canvas: numbers, which cells are what, and how dark they are."""
     return page.locator("#canvas .canvas__row > *, #masked .canvas__row > *").evaluate_all(
         "all => all.map(it => [it.textContent, it.localName === 'i' ? it.className.replace(' most', '') : '', "
-        "Number(it.style.getPropertyValue('--w') || 0), Number(it.style.getPropertyValue('--bar') || 0)])"
+        "Number(it.style.getPropertyValue('--w') || 0)])"
     )
 
 
@@ -67,6 +72,8 @@ def test_without_a_script_it_stands_as_it_does_with_one(open_page):
     bare = open_page(java_script_enabled=False)
     assert look(bare) == look(open_page())
     assert not bare.locator("#canvas :is(button, output, fieldset):visible").count()
+    drawn = lambda page: page.locator("#traffic i").evaluate_all("all => all.map(it => [it.className, it.offsetWidth])")
+    assert drawn(bare) == drawn(open_page())
 
 
 def test_under_the_causal_mask_six_tiles_are_dark_and_the_first_program_ends_early(page):
@@ -86,6 +93,7 @@ def test_when_the_maximum_grows_sums_shrink_and_old_cells_fade(page):
         .locator("i >> nth=0")
         .evaluate("it => Number(it.style.getPropertyValue('--w'))")
     )
+    to(page, moment=9)
     to(page, moment=10)
     assert darkness() == 1 and kept(page, 0)[:2] == ["5", "1.55"]
     so_far = kept(page, 0)[3]
@@ -95,24 +103,44 @@ def test_when_the_maximum_grows_sums_shrink_and_old_cells_fade(page):
     assert "In 3 rows the largest score grew" in page.locator("#canvas output").inner_text()
 
 
+def test_begins_with_the_scores_and_the_largest_and_brings_the_sums_with_the_first_step(page, open_page):
+    row = page.locator("#canvas .canvas__row").first.locator("em")
+    sums = lambda: [row.nth(i).is_visible() for i in range(4)]
+    assert sums() == [True, False, False, False]
+    page.locator("#canvas").get_by_role("button", name="Step").click()
+    assert all(sums()) and not page.locator("#canvas .canvas__invite").is_visible()
+    page.locator("#canvas").get_by_role("button", name="Back").click()
+    assert all(sums()), "and they stay"
+    assert page.locator("#masked .canvas__row em:visible").count() == 32, "a second picture has no more to introduce"
+    bare = open_page(java_script_enabled=False)
+    assert bare.locator("#canvas .canvas__row em:visible").count() == 32, "without a step there is nothing to wait for"
+
+
 def test_the_bars_are_the_formula(page):
     n, d, tile = REAL
-    to(page, moment=17)
-    bars = page.locator("#canvas .canvas__bar em")
-    ours, torch = traffic(False)["ours"][0], sum(traffic(False)["torch"])
-    assert bars.all_inner_texts() == [f"{ours:.0f} of {ours:.0f}", f"{torch:.0f} of {torch:.0f}"]
-    to(page, moment=11)
-    assert bars.all_inner_texts() == [f"{ours * 11 / 16:.0f} of {ours:.0f}", f"303 of {torch:.0f}"]
-    assert f"{n * n / 1e6:.0f} million" in page.locator("#canvas .canvas__torch .canvas__title").first.inner_text()
-    assert math.isclose(torch, (6 * n * n + 4 * n * d) / 1e6) and math.isclose(ours, (n * n + 2 * n * d + n) / 1e6)
-    assert math.isclose(traffic(True)["ours"][0], (n * (n + tile) / 2 + 2 * n * d + n) / 1e6)
+    bars = page.locator("#traffic .traffic__bar em")
+    ours, torch = traffic()
+    torch = sum(torch)
+    assert bars.all_inner_texts() == [f"{torch:.0f} of {torch:.0f}", f"{ours:.0f} of {ours:.0f}"]
+    to(page, "#traffic", moment=11)
+    assert bars.all_inner_texts() == [f"303 of {torch:.0f}", f"{ours * 11 / 16:.0f} of {ours:.0f}"]
+    assert f"{n * n / 1e6:.0f} million" in page.locator("#traffic .canvas__title").first.inner_text()
+    assert math.isclose(torch, (6 * n * n + 4 * n * d) / 1e6)
+    assert math.isclose(ours, (2 * n * d + n + 2 * n * d * n // tile) / 1e6)
 
 
 def test_both_bars_have_one_scale(page):
-    for mask, causal in (("all", False), ("causal", True)):
-        to(page, mask=mask)
-        ours, torch = page.locator("#canvas .canvas__bar i").evaluate_all("all => all.map(it => it.offsetWidth)")
-        assert math.isclose(ours / torch, traffic(causal)["ours"][0] / sum(traffic(False)["torch"]), abs_tol=0.01)
+    torch, ours = page.locator("#traffic .traffic__bar i").evaluate_all("all => all.map(it => it.offsetWidth)")
+    assert math.isclose(ours / torch, traffic()[0] / sum(traffic()[1]), abs_tol=0.01)
+
+
+def test_torch_goes_through_all_scores_four_times_and_says_which_operation_does(page):
+    """A column of the square is as dark as the operations that it has been through."""
+    dark = lambda: page.locator("#traffic .traffic__twin i").evaluate_all("all => all.slice(0, 8).map(it => it.className)")
+    for moment, left, right, said in ((1, "one", "", "q @ k"), (6, "two", "one", "The scale"), (16, "four", "four", "The scores")):
+        to(page, "#traffic", moment=moment)
+        assert (dark()[0], dark()[-1]) == (left, right)
+        assert page.locator("#traffic output").inner_text().startswith(said)
 
 
 def test_says_what_it_cannot_draw():
@@ -134,8 +162,8 @@ def test_by_keyboard_and_address(open_page):
 def test_moving_or_copying_the_element_makes_no_second_one(page):
     move_and_copy(page, "#canvas")
     page.locator("#copy").get_by_role("button", name="Back").click()
-    assert page.locator("#copy .time-bar__text").inner_text() == "tile 3 of 4: maximum"
-    assert page.locator("#canvas .time-bar__text").inner_text() == "tile 3 of 4: rescale"
+    assert page.locator("#copy .time-bar__text").inner_text() == "tile 3 of 4: scores"
+    assert page.locator("#canvas .time-bar__text").inner_text() == "tile 3 of 4: maximum"
 
 
 def test_no_axe_violation(open_page):
