@@ -136,8 +136,14 @@ def test_both_bars_have_one_scale(page):
 
 def test_torch_goes_through_all_scores_four_times_and_says_which_operation_does(page):
     """A column of the square is as dark as the operations that it has been through."""
-    dark = lambda: page.locator("#traffic .traffic__twin i").evaluate_all("all => all.slice(0, 8).map(it => it.className)")
-    for moment, left, right, said in ((1, "one", "", "q @ k"), (6, "two", "one", "The scale"), (16, "four", "four", "The scores")):
+    dark = lambda: page.locator("#traffic .traffic__twin i").evaluate_all(
+        "all => all.slice(0, 8).map(it => it.className)"
+    )
+    for moment, left, right, said in (
+        (1, "one", "", "q @ k"),
+        (6, "two", "one", "The scale"),
+        (16, "four", "four", "The scores"),
+    ):
         to(page, "#traffic", moment=moment)
         assert (dark()[0], dark()[-1]) == (left, right)
         assert page.locator("#traffic output").inner_text().startswith(said)
