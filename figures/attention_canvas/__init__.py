@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`<attention-canvas>`: the matrix of scores, which programs go through tile by tile; and a twin that stores it all.
+"""`<attention-canvas>`: the matrix of scores, which programs go through tile by tile.
 
 A row a query, a column a key. Each program has a row of tiles; all begin at once. Of a tile that it has left, a program
 keeps three numbers for each query: maximum, sum and accumulator. How dark a cell is says how much weight it has in the
@@ -10,9 +10,6 @@ It takes the run of ``snippets/fusion/attention_tiles.py``: a section ``scores``
 was kept after each tile in ``all keys`` and ``causal``, with the results of ``attention``. The script computes the
 moments between; ``tests/figures/test_attention_canvas.py`` compares with the recording. At first it shows the scores
 and the largest one of each query alone, so that there is one thing to see; the sums come with the first step.
-
-`<attention-traffic>` is torch's way through the same matrix. How much goes through memory at a real size comes from a
-formula (``traffic``), as the lesson's table has it.
 """
 
 import math
@@ -29,7 +26,6 @@ from recorder.project import RecorderError
 from recorder.recording import Recording
 
 REST = 10  # the third tile's "maximum": a larger score has just turned up
-REAL = 8192, 64, 128  # queries and keys, head_dim, and queries of a tile: what traffic is counted for
 STATE = re.compile(r"(\d+): (\d+) ([\d.]+) ([\d.]+)")
 
 
@@ -72,14 +68,6 @@ def read(recording: Recording) -> Run:
     return run
 
 
-def traffic() -> tuple[float, list[float]]:
-    """Return the millions of elements that go through memory: of our kernel all, of torch's four operations each."""
-    n, d, tile = REAL
-    ours = 2 * n * d + n + 2 * d * n * (n // tile)  # q, the result, a number a query; k and v for each tile of queries
-    torch = 2 * n * d + n * n, 2 * n * n, 2 * n * n, n * n + 2 * n * d
-    return ours / 1e6, [count / 1e6 for count in torch]
-
-
 @figure(of="output", foot=EXPLORER)
 def attention_canvas(recording: Recording, *, causal=False, id="canvas") -> Markup:
     """``causal``: begin with the causal mask."""
@@ -100,24 +88,6 @@ def attention_canvas(recording: Recording, *, causal=False, id="canvas") -> Mark
         last=4 * (len(run.scores) // run.tile) + 1,
         rest=REST,
         table=[[q, " ".join(map(str, scores)), *rest] for q, scores, *rest in table],
-    )
-
-
-@figure(of="output", foot=EXPLORER)
-def attention_traffic(recording: Recording, *, id="traffic") -> Markup:
-    """Draw what the same matrix costs when each operation stores all of it."""
-    run = read(recording)
-    ours, torch = traffic()
-    side = len(run.scores)
-    return render(
-        "attention_canvas/traffic.html",
-        id=id,
-        tile=run.tile,
-        side=side,
-        last=4 * (side // run.tile),
-        ours=ours,
-        torch=torch,
-        scores=f"{REAL[0] ** 2 / 1e6:.0f} million",
     )
 
 

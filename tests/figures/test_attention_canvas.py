@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from figures import online
-from figures.attention_canvas import REAL, attention_canvas, attention_traffic, read, traffic
+from figures.attention_canvas import attention_canvas, read
 from recorder import recording
 from recorder.project import RecorderError, find
 from tests.accessibility import assert_accessible
@@ -20,13 +20,12 @@ SHOWN = (
     "attention_canvas",
     attention_canvas(RECORDED),
     attention_canvas(RECORDED, causal=True, id="masked"),
-    attention_traffic(RECORDED),
 )
 
 
-def to(page, of="#canvas", **fields):
+def to(page, **fields):
     for name, value in fields.items():
-        page.locator(of).evaluate(
+        page.locator("#canvas").evaluate(
             "(it, [name, value]) => { it.form.elements[name].value = value; it.update() }", [name, value]
         )
 
@@ -72,8 +71,6 @@ def test_without_a_script_it_stands_as_it_does_with_one(open_page):
     bare = open_page(java_script_enabled=False)
     assert look(bare) == look(open_page())
     assert not bare.locator("#canvas :is(button, output, fieldset):visible").count()
-    drawn = lambda page: page.locator("#traffic i").evaluate_all("all => all.map(it => [it.className, it.offsetWidth])")
-    assert drawn(bare) == drawn(open_page())
 
 
 def test_under_the_causal_mask_six_tiles_are_dark_and_the_first_program_ends_early(page):
@@ -114,39 +111,6 @@ def test_begins_with_the_scores_and_the_largest_and_brings_the_sums_with_the_fir
     assert page.locator("#masked .canvas__row em:visible").count() == 32, "a second picture has no more to introduce"
     bare = open_page(java_script_enabled=False)
     assert bare.locator("#canvas .canvas__row em:visible").count() == 32, "without a step there is nothing to wait for"
-
-
-def test_the_bars_are_the_formula(page):
-    n, d, tile = REAL
-    bars = page.locator("#traffic .traffic__bar em")
-    ours, torch = traffic()
-    torch = sum(torch)
-    assert bars.all_inner_texts() == [f"{torch:.0f} of {torch:.0f}", f"{ours:.0f} of {ours:.0f}"]
-    to(page, "#traffic", moment=11)
-    assert bars.all_inner_texts() == [f"303 of {torch:.0f}", f"{ours * 11 / 16:.0f} of {ours:.0f}"]
-    assert f"{n * n / 1e6:.0f} million" in page.locator("#traffic .canvas__title").first.inner_text()
-    assert math.isclose(torch, (6 * n * n + 4 * n * d) / 1e6)
-    assert math.isclose(ours, (2 * n * d + n + 2 * n * d * n // tile) / 1e6)
-
-
-def test_both_bars_have_one_scale(page):
-    torch, ours = page.locator("#traffic .traffic__bar i").evaluate_all("all => all.map(it => it.offsetWidth)")
-    assert math.isclose(ours / torch, traffic()[0] / sum(traffic()[1]), abs_tol=0.01)
-
-
-def test_torch_goes_through_all_scores_four_times_and_says_which_operation_does(page):
-    """A column of the square is as dark as the operations that it has been through."""
-    dark = lambda: page.locator("#traffic .traffic__twin i").evaluate_all(
-        "all => all.slice(0, 8).map(it => it.className)"
-    )
-    for moment, left, right, said in (
-        (1, "one", "", "q @ k"),
-        (6, "two", "one", "The scale"),
-        (16, "four", "four", "The scores"),
-    ):
-        to(page, "#traffic", moment=moment)
-        assert (dark()[0], dark()[-1]) == (left, right)
-        assert page.locator("#traffic output").inner_text().startswith(said)
 
 
 def test_says_what_it_cannot_draw():
