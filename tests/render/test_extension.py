@@ -93,6 +93,7 @@ VIEWS = {
 # Drawn from what one snippet of the course recorded, and from no other's: their own tests show them.
 OF_ONE = {
     "attention_canvas",
+    "attention_traffic",
     "banks",
     "blocked",
     "calls",
