@@ -123,7 +123,7 @@ function search(wanted) {
 const ASKS = /^(are|can|do|does|how|is|should|what|when|where|which|why|will)\b|\?\s*$/i;
 const ANSWERS = "reference/questions/"; // before others where it has that question, or for any if it is one of the best
 const BEST = 5;
-const MOST = 60; // results that are shown
+const [MOST, PARTS] = [40, 8]; // results that are shown, and what of each page
 const ERRORS = "reference/errors/";
 
 let pages, texts; // by address: pages, and the text of every page and section
@@ -221,7 +221,7 @@ function place(parts) {
     exercise(parts[0]) || parts.some(defines);
   if (itself || page.part.toLowerCase() === typed.toLowerCase()) return 0;
   const lesson = !page.location.startsWith("practice/"); // which is what who searches for a word wants
-  const all = lesson && allIn(page.title), first = all && (isLesson(page) ? has(page.title) || !literal : spelled(page.title));
+  const all = lesson && allIn(page.title), first = all && (isLesson(page) ? has(page.title) || !literal : spelled(page.title) && !literal);
   if (first) return turn;
   if (parts.some(exact)) return 1;
   if (isKeyword(page)) return 1 + turn;
@@ -275,7 +275,7 @@ function scored(parts, score) {
   const section = own ?? parts.find(({ location }) => location.includes("#"));
   const { part: where } = pages.get(page.location.split("#")[0]), wanted = stems(typed);
   const itself = allIn(page.title) && parts.includes(page);
-  return [...new Set([own ?? parts[0], ...parts])].map((part) => {
+  return [...new Set([own ?? parts[0], page, ...parts.slice(0, PARTS)])].map((part) => {
     const shown = own ? part === own : itself ? part === page : part.score >= best || part === section;
     const tags = part === page && where ? [where] : undefined;
     return { ...part, title: marked(part.title, wanted), text: excerpt(part, wanted), tags, terms: {}, score: shown ? score : score - 0.5 };
