@@ -62,11 +62,7 @@ def lines_of(finding) -> list[int]:
 
 
 def how_far(begun: list[str], case) -> str:
-    """Return which of the stages is being checked, and on what.
-
-    >>> how_far(["compiles", "shape"], "n = 257")
-    '2 of 8, shape and dtype: n = 257'
-    """
+    """Return which of the stages is being checked, and on what."""
     from coach.finding import STAGES
 
     return f"{list(STAGES).index(begun[-1]) + 1} of {len(STAGES)}, {STAGES[begun[-1]]}: {case}"

@@ -672,7 +672,9 @@ def test_a_number_leads_to_the_script_that_gave_it_and_its_tooltip_stays_beside_
     tooltip.wait_for()
     assert tooltip.bounding_box()["x"] >= page.locator("article").bounding_box()["x"]
     claim.click()
-    page.wait_for_url("**/gpu/memory/#file-gpu-memory")
+    file = page.locator("#file-gpu-memory")
+    expect(file).to_be_in_viewport()
+    expect(file.locator("details").first).to_have_attribute("open", "")
 
 
 def test_what_was_done_in_one_tab_is_not_lost_in_another(open_site, site):

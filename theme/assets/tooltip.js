@@ -46,7 +46,7 @@ async function show(next) {
   if (!isTerm(next)) {
     title = next.title;
     next.removeAttribute("title");
-    attach("tooltip", title);
+    attach("tooltip", title, !finger && next.matches(CLAIM) && title.includes("snippets/") ? " (click to read it)" : "");
     next.setAttribute("aria-describedby", box.id);
     return;
   }
