@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import urljoin
 
 import pytest
+from playwright.sync_api import expect
 
 from practice.coach.exercise import exercises
 from render.fences import at_first
@@ -647,6 +648,33 @@ def test_a_reader_marks_an_exercise_as_done(open_site, site):
     page.reload()
     button.wait_for()
     assert done.count() == 0 and page.locator("button.exercise__done").get_attribute("aria-pressed") == "false"
+
+
+def test_the_list_of_exercises_begins_on_the_first_screen_and_names_the_next(open_site, site):
+    for size in ({"width": 1280, "height": 800}, {"width": 390, "height": 844}):
+        page = open_site(site.url + "practice/exercises/", viewport=size)
+        assert page.locator(".exercises__list li").first.bounding_box()["y"] < size["height"] - 60
+    page.evaluate("localStorage.setItem('exercises-done', JSON.stringify(['/course/practice/add/']))")
+    page.reload()
+    expect(page.locator(".exercises .is-next a").first).to_have_text("Scale a vector")
+    expect(page.locator("a.exercises__next")).to_have_text("Next for you: Scale a vector")
+    page.get_by_text("Find the bug").first.click()
+    kinds = "[...document.querySelectorAll('.exercises li')].filter(e => e.checkVisibility()).map(e => e.dataset.kind)"
+    assert set(page.evaluate(kinds)) == {"bug"}
+
+
+def test_a_number_leads_to_the_script_that_gave_it_and_its_tooltip_stays_beside_the_menu(open_site, site):
+    page = open_site(site.url + "gpu/memory/", viewport={"width": 1280, "height": 800})
+    taken_over(page)
+    claim = page.locator("article .claim").first
+    claim.hover()
+    tooltip = page.locator(".tooltip")
+    tooltip.wait_for()
+    assert tooltip.bounding_box()["x"] >= page.locator("article").bounding_box()["x"]
+    claim.click()
+    file = page.locator("#file-gpu-memory")
+    expect(file).to_be_in_viewport()
+    expect(file.locator("details").first).to_have_attribute("open", "")
 
 
 def test_what_was_done_in_one_tab_is_not_lost_in_another(open_site, site):

@@ -116,6 +116,7 @@ unfold();
 // Who reaches for the search will want its documents, which the worker gets at the first query: a blank is one.
 function wanted(e) {
   const box = document.querySelector(".md-search__input");
+  if (box && e.target.closest?.(".md-search, [for=__search]")) import("./search.js"); // what it offers before a question
   if (!box || box.value || !e.target.closest?.(".md-search, [for=__search]")) return;
   for (const value of [" ", ""]) {
     box.value = value;
