@@ -53,7 +53,7 @@ def better(unit: str) -> str:
 
 def break_of(begin: str, *, upright: bool = True) -> Markup:
     """Return the break of an axis that does not begin at zero, a zigzag at its end that says where it begins."""
-    zigzag = "M0-1v7l-5 2.5 10 5-5 2.5v6" if upright else "M1 0h-7l-2.5-5-5 10-2.5-5h-6"
+    zigzag = "M-22 8v3l-4 2 8 4-4 2v3" if upright else "M1 0h-7l-2.5-5-5 10-2.5-5h-6"
     path = element("path", d=zigzag, fill="none", stroke="var(--ink-muted)", stroke_width=1.5)
     return element("g", element("title", f"the axis begins at {begin}"), path)
 

@@ -76,10 +76,10 @@ def ranked(recording: Recording, *, name=..., ours=..., theirs=..., title="", do
         x = f"{(place + 0.5) * step:.2f}%"
         stem = {"stroke": COLORS[case.verdict], "stroke_opacity": 0.4}  # or many of them are darker than their dots
         parts.append(element("line", x1=x, x2=x, y1=y(1), y2=y(case.share), **stem))
-        dot = element("circle", r=4.5, fill=FILLS[case.verdict], stroke=COLORS[case.verdict], stroke_width=1.75)
+        mark = element("circle", r=4.5, fill=FILLS[case.verdict], stroke=COLORS[case.verdict], stroke_width=1.75)
         if case.share > high:
-            dot = element("path", d="M-5 3L0-6 5 3z", fill=COLORS[case.verdict])
-        dots.append(element("svg", dot, x=x, y=y(case.share), overflow="visible"))
+            mark = element("path", d="M-5 3L0-6 5 3z", fill=COLORS[case.verdict])
+        dots.append(element("svg", mark, x=x, y=y(case.share), overflow="visible"))
     parts += dots
     parts += [label.draw() for label in labels]
     counts = [(COLORS[verdict], FILLS[verdict], words.format(them), sum(case.verdict == verdict for case in cases))
@@ -93,7 +93,7 @@ def ranked(recording: Recording, *, name=..., ours=..., theirs=..., title="", do
         "chart/ranked.html",
         id=unique("ranked"),
         title=said(verdicts, title) if title else finding(verdicts, data.lines[ours], them),
-        unit=f"share of {them}’s speed" + (f"; a dot is {dot}" if dot else ""),
+        unit=f"share of {them}’s speed" + (f"; a dot is {dot}".replace(" × ", "\u00a0×\u00a0") if dot else ""),
         label="; ".join(f"{words}: {count}" for *_, words, count in counts),
         counts=counts,
         height=HEIGHT,

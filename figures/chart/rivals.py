@@ -15,7 +15,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from figures.chart.axes import LETTER, Axis, better, break_of, round_values
-from figures.chart.compared import WINS, finding, measured, often, said, verdict
+from figures.chart.compared import TIES, WINS, finding, measured, often, said, verdict
 from figures.chart.series import MARKERS, numbers
 from figures.registry import figure
 from figures.svg import element, unique
@@ -27,7 +27,7 @@ from recorder.recording import Median, Recording, Row
 ROW = 26  # pixels
 NAMES = 200  # pixels: the widest that names of rows may be; longer ones have two lines
 FAR = 4  # times as fast: beyond that the axis may be logarithmic
-POWERS = 20  # and is, if the largest share is so many times the least
+POWERS = 8  # and is, if the largest share is so many times the least
 MANY = 7  # labels of an axis: more are too many for a phone
 SEEN = 0.02  # of the width: a range that is wider is seen beside its dot, and needs a key
 ONE = Median([1.0])
@@ -51,8 +51,8 @@ def rivals(
 
     ``against``: the line with which the title compares ours, by default the one that is 100%; ``whole``: what to call
     that one, ``titles`` the others; ``rows``: x values to show; ``title``: a sentence, in which braces stand for what
-    is counted (``figures.chart.compared``), ``{over_flash}`` for how often ours is faster than the line ``flash``, and
-    ``{low}`` and ``{high}`` for ours' least and largest share.
+    is counted (``figures.chart.compared``), ``{over_flash}`` for how often ours is faster than the line ``flash``,
+    ``{any}`` for how often any line is faster than 100%, ``{low}`` and ``{high}`` for ours' least and largest share.
     """
     named = [*lines, *(titles or []), *filter(None, (share_of, against))]
     data = recording.benchmark(name, *named)
@@ -70,22 +70,21 @@ def rivals(
     drawn = [Rival(chosen[key], labels[key], key, unique("rival")) for key in lines]
     cases = [Case.of(str(x), medians[x], lines, share_of, less) for x in rows or medians]
     axis = _axis([end for case in cases for share in case.shares.values() for end in (share.least, share.most)])
-    say = lambda share: f"{share:.{2 if share < 3 else 1 if share < 30 else 0}f}×" if _times(axis) else f"{share:.0%}"
+    say = _sayer(axis)
     ours = lines[0]
 
-    def outcomes(other: str | None) -> list[str]:
-        """Compare ours with a line, or with the one that is 100%."""
-        if not other or other == share_of:
-            pairs, lower = [(case.row[ours], case.row[share_of] if share_of else ONE) for case in cases], less
-        else:
-            pairs, lower = [(case.row[ours], case.row[other]) for case in cases], less
-        lower = lower and bool(share_of)  # of recorded shares more is better, whatever their benchmark's unit
-        return [verdict(*pair, less=lower) for pair in pairs if all(map(measured, pair))]
+    def outcomes(one: str, other: str | None) -> list[str | None]:
+        """Compare two lines, or one with what is 100%; recorded shares are better if they are more."""
+        pairs = [(case.row[one], case.row[other] if other else ONE) for case in cases]
+        lower = less and bool(share_of)
+        return [verdict(*pair, less=lower) if all(map(measured, pair)) else None for pair in pairs]
 
     of_ours = [case.shares[ours] for case in cases if ours in case.shares]
     counted = {"low": say(min(of_ours)), "high": say(max(of_ours))}
-    counted |= {f"over_{key}": often(outcomes(key), WINS) for key in lines[1:]}
-    found = outcomes(against)
+    counted |= {f"over_{key}": often(filter(None, outcomes(ours, key)), WINS) for key in lines[1:]}
+    wins = zip(*(outcomes(key, share_of) for key in lines), strict=True)
+    counted["any"] = often((WINS if WINS in case else TIES for case in wins), WINS)
+    found = [outcome for outcome in outcomes(ours, against or share_of) if outcome]
     title = said(found, title, **counted) if title else finding(found, labels[ours], labels.get(against, base))
     seen = any(axis.at(share.most) - axis.at(share.least) >= SEEN for case in cases for share in case.shares.values())
     width = min(NAMES, LETTER * max(len(row.short) for row in _grouped(cases)) + 6)
@@ -94,6 +93,7 @@ def rivals(
         "chart/rivals.html",
         title=title,
         unit=f"speed, compared with {base}",
+        rows=data.xlabel.replace(" × ", "\u00a0×\u00a0"),
         log=axis.log,
         ranged=seen,
         broken=axis.broken,
@@ -219,6 +219,25 @@ def _colors(lines: list[str]) -> dict[str, int]:
 def _times(axis: Axis) -> bool:
     """Return whether shares are said as so many times as fast."""
     return axis.high > 2
+
+
+def _sayer(axis: Axis) -> Callable[[float], str]:
+    """Return what says a share: in percent, or as so many times, all of a chart alike.
+
+    >>> say = _sayer(Axis(0, 9, {}))
+    >>> _sayer(Axis(0, 1, {}))(0.964), say(7.04), say(1.59), say(0.046), _sayer(Axis(0, 2.5, {}))(1.59)
+    ('96%', '7.0×', '1.6×', '0.046×', '1.59×')
+    """
+    if not _times(axis):
+        return lambda share: f"{share:.0%}"
+    decimals = 2 if axis.high <= 3 else 1
+
+    def say(share: float) -> str:
+        if share < 1:
+            return f"{share:.2f}×" if share >= 0.1 else f"{share:.2g}×"
+        return f"{share:.{decimals if share < 30 else 0}f}×"
+
+    return say
 
 
 def _axis(ends: list[float]) -> Axis:

@@ -71,6 +71,7 @@ def test_the_title_counts_what_is_clear():
     asked = "{won}, {even}, {lost}; {wins} + {ties} + {losses} = {cases}; {low} to {high}"
     assert title(share_of="base", title=asked) == "1 of 3, 1 of 3, 1 of 3; 1 + 1 + 1 = 3; 75% to 120%"
     assert title(share_of="base", against="torch", title="{won}, {lost}") == "all 3, none of 3"
+    assert title(share_of="base", title="{any}; {over_torch}") == "1 of 3; all 3"
     with pytest.raises(RecorderError, match="a title has no 'wens'; the nearest"):
         title(share_of="base", title="{wens}")
 
@@ -105,7 +106,7 @@ def test_an_axis_shows_its_break_its_powers_and_nothing_at_zero():
     places = ticks(far)
     steps = [b - a for a, b in pairwise([places["1×"], places["10×"], places["100×"]])]
     assert steps[0] == pytest.approx(steps[1], abs=0.02) and "log scale" in far.select_one(".chart-plot__unit").text
-    assert numbers(far) == [["2.50×", "50×"], ["0.40×", "0.41×"]]
+    assert numbers(far) == [["2.5×", "50×"], ["0.40×", "0.41×"]]
 
 
 def test_what_was_not_measured_has_no_dot_and_no_verdict():
