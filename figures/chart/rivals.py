@@ -28,6 +28,7 @@ ROW = 26  # pixels
 NAMES = 200  # pixels: the widest that names of rows may be; longer ones have two lines
 FAR = 4  # times as fast: beyond that the axis may be logarithmic
 POWERS = 8  # and is, if the largest share is so many times the least
+MEMORY = ("GB", "MB", "bytes")  # units of which less is better, and a share is not of a speed
 MANY = 7  # labels of an axis: more are too many for a phone
 SEEN = 0.02  # of the width: a range that is wider is seen beside its dot, and needs a key
 ONE = Median([1.0])
@@ -59,7 +60,8 @@ def rivals(
     medians = data.medians()
     if unknown := [x for x in rows or [] if x not in medians]:
         raise RecorderError(f"there is no row {unknown[0]!r}{nearest(unknown[0], medians)}")
-    less = better(data.ylabel).startswith("lower")
+    timed = better(data.ylabel).startswith("lower")
+    what, less = ("memory", True) if data.ylabel in MEMORY else ("speed", timed)
     found = {key: _called(data.lines[key], data.ylabel) for key in lines}
     labels = {key: (titles or {}).get(key, label) for key, (label, _) in found.items()}
     base = whole or (data.lines[share_of] if share_of else next(iter(found.values()))[1])
@@ -68,7 +70,7 @@ def rivals(
     base = "a copy" if base == "copy" else base
     chosen = _colors(lines)
     drawn = [Rival(chosen[key], labels[key], key, unique("rival")) for key in lines]
-    cases = [Case.of(str(x), medians[x], lines, share_of, less) for x in rows or medians]
+    cases = [Case.of(str(x), medians[x], lines, share_of, timed) for x in rows or medians]
     axis = _axis([end for case in cases for share in case.shares.values() for end in (share.least, share.most)])
     say = _sayer(axis)
     ours = lines[0]
@@ -92,7 +94,7 @@ def rivals(
     return render(
         "chart/rivals.html",
         title=title,
-        unit=f"speed, compared with {base}",
+        unit=f"{what}, compared with {base}",
         rows=data.xlabel.replace(" × ", "\u00a0×\u00a0"),
         log=axis.log,
         ranged=seen,
@@ -135,8 +137,8 @@ class Case(NamedTuple):
     shares: dict[str, Median]
 
     @classmethod
-    def of(cls, name: str, row: Row, lines: list[str], share_of: str | None, less: bool) -> "Case":
-        shares = {key: _share(row[key], row[share_of] if share_of else 1.0, less and bool(share_of)) for key in lines}
+    def of(cls, name: str, row: Row, lines: list[str], share_of: str | None, timed: bool) -> "Case":
+        shares = {key: _share(row[key], row[share_of] if share_of else 1.0, timed and bool(share_of)) for key in lines}
         return cls(name, row, {key: share for key, share in shares.items() if measured(share)})
 
     def said(self, drawn: list[Rival], say: Callable[[float], str]) -> str:

@@ -22,6 +22,10 @@ def test_a_title_and_the_row_that_stands_out():
     options = {"rows": {2**20: "Large", 2**10: "Small"}, "title": "Two <sizes>", "best": 2**10}
     page = BeautifulSoup(bars(made("h200"), name="bandwidth", line="triton", **options), "html.parser")
     assert page.select_one(".bars__title").text == "Two <sizes>"
+    titled = lambda title: bars(made("h200"), name="bandwidth", line="triton", **options | {"title": title})
+    assert "Small: 5.0 GB/s</p>" in titled("Small: {1024}"), "a row's value in its title"
+    with pytest.raises(RecorderError, match="a title has no '1025'; the nearest that exist: 1024"):
+        titled("{1025}")
     assert [dd.text.strip() for dd in page.select(".bars__best")] == ["5.0 GB/s"]
 
 

@@ -83,6 +83,12 @@ def test_more_is_better_of_a_rate():
     assert page.select_one(".chart-plot__title").text == "Of 2 cases, ours is faster than cuBLAS in 1, slower in 1"
 
 
+def test_less_memory_is_better_and_its_share_is_not_turned_around():
+    page = drawn({"a": ([10.0], [20.0], [40.0])}, ylabel="MB", lines=["ours", "torch"], share_of="base", title="{won}")
+    assert numbers(page) == [["25%", "50%"]] and page.select_one(".chart-plot__title").text == "all 1"
+    assert page.select_one(".chart-plot__unit").text.startswith("memory, compared with cuBLAS")
+
+
 SHARES = {"share": "ours, share of copy", "torch_share": "torch, share of copy"}
 
 
