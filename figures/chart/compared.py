@@ -26,7 +26,7 @@ def verdict(ours: Median, theirs: Median, *, less: bool) -> str:
     return LOSES if large.most < small.least else TIES
 
 
-def often(values: Iterable[str], outcome: str) -> str:
+def often(values: Iterable, outcome: object) -> str:
     """
     >>> often(["wins", "wins", "loses"], "wins"), often(["wins"], "wins"), often(["wins"], "loses")
     ('2 of 3', 'all 1', 'none of 1')

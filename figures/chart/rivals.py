@@ -30,6 +30,7 @@ FAR = 4  # times as fast: beyond that the axis may be logarithmic
 POWERS = 8  # and is, if the largest share is so many times the least
 MEMORY = ("GB", "MB", "bytes")  # units of which less is better, and a share is not of a speed
 MANY = 7  # labels of an axis: more are too many for a phone
+JUST = 1.002  # no more than that is 100%
 SEEN = 0.02  # of the width: a range that is wider is seen beside its dot, and needs a key
 ONE = Median([1.0])
 SHARE = re.compile(r"(?:(.*), )?share of (.*)")
@@ -52,8 +53,9 @@ def rivals(
 
     ``against``: the line with which the title compares ours, by default the one that is 100%; ``whole``: what to call
     that one, ``titles`` the others; ``rows``: x values to show; ``title``: a sentence, in which braces stand for what
-    is counted (``figures.chart.compared``), ``{over_flash}`` for how often ours is faster than the line ``flash``,
-    ``{any}`` for how often any line is faster than 100%, ``{low}`` and ``{high}`` for ours' least and largest share.
+    is counted (``figures.chart.compared``). ``{over_flash}`` says how often ours is faster than the line ``flash``,
+    ``{any}`` how often any line is faster than 100%, ``{ahead}`` and ``{behind}`` how often the median of ours is,
+    ``{low}`` and ``{high}`` ours' least and largest share.
     """
     named = [*lines, *(titles or []), *filter(None, (share_of, against))]
     data = recording.benchmark(name, *named)
@@ -84,8 +86,12 @@ def rivals(
     of_ours = [case.shares[ours] for case in cases if ours in case.shares]
     counted = {"low": say(min(of_ours)), "high": say(max(of_ours))}
     counted |= {f"over_{key}": often(filter(None, outcomes(ours, key)), WINS) for key in lines[1:]}
+    other = against or share_of
+    pairs = [(case.row[ours], case.row[other] if other else 1.0) for case in cases]
+    leads = [(one < two) == (less and bool(share_of)) for one, two in pairs if measured(one) and measured(two)]
     wins = zip(*(outcomes(key, share_of) for key in lines), strict=True)
     counted["any"] = often((WINS if WINS in case else TIES for case in wins), WINS)
+    counted |= {"ahead": often(leads, True), "behind": often(leads, False)}
     found = [outcome for outcome in outcomes(ours, against or share_of) if outcome]
     title = said(found, title, **counted) if title else finding(found, labels[ours], labels.get(against, base))
     seen = any(axis.at(share.most) - axis.at(share.least) >= SEEN for case in cases for share in case.shares.values())
@@ -245,6 +251,7 @@ def _sayer(axis: Axis) -> Callable[[float], str]:
 def _axis(ends: list[float]) -> Axis:
     """Return the axis, which has 100% in it: from 0, or from near the least if all are close together."""
     low, high = min([*ends, 1.0]), max([*ends, 1.0])
+    high = 1.0 if high < JUST else high
     if high > FAR and high / low > POWERS:
         first, last = floor(log10(low) + 1e-9), ceil(log10(high) - 1e-9)
         parts = (1, 2, 5) if last - first < 3 else (1,)

@@ -72,6 +72,7 @@ def test_the_title_counts_what_is_clear():
     assert title(share_of="base", title=asked) == "1 of 3, 1 of 3, 1 of 3; 1 + 1 + 1 = 3; 75% to 120%"
     assert title(share_of="base", against="torch", title="{won}, {lost}") == "all 3, none of 3"
     assert title(share_of="base", title="{any}; {over_torch}") == "1 of 3; all 3"
+    assert title(share_of="base", title="{ahead}, {behind}") == "2 of 3, 1 of 3", "by their medians"
     with pytest.raises(RecorderError, match="a title has no 'wens'; the nearest"):
         title(share_of="base", title="{wens}")
 
