@@ -253,11 +253,12 @@ def _axis(ends: list[float]) -> Axis:
     low, high = min([*ends, 1.0]), max([*ends, 1.0])
     high = 1.0 if high < JUST else high
     if high > FAR and high / low > POWERS:
-        first, last = floor(log10(low) + 1e-9), ceil(log10(high) - 1e-9)
-        parts = (1, 2, 5) if last - first < 3 else (1,)
-        found = [part * 10.0**power for power in range(first, last + 1) for part in parts]
-        below, above = max(x for x in found if x <= low * 1.001), min([x for x in found if x >= high] or [10.0**last])
-        ticks = {value: f"{value:g}×" for value in found if below <= value <= above}
+        powers = range(floor(log10(low)), ceil(log10(high)) + 1)
+        found = [part * 10.0**power for power in powers for part in (1, 2, 5)]
+        below, above = max(x for x in found if x <= low * 1.001), min(x for x in found if x >= high * 0.999)
+        shown = [value for value in found if below <= value <= above]
+        shown = shown if len(shown) <= MANY else [value for value in shown if value in found[::3]]
+        ticks = {value: f"{value:g}×" for value in shown}
         return Axis(below, above, ticks, log=True)
     if low > 0.5 * high:
         ticks = round_values(low, high, 5, share=True)
