@@ -109,7 +109,8 @@ def test_recorded_shares_need_no_division_and_have_the_colors_of_their_lines():
 def test_an_axis_shows_its_break_its_powers_and_nothing_at_zero():
     near = drawn({"a": ([10.0], [11.0], [9.5])}, lines=["ours", "torch"], share_of="base")
     assert "0%" not in ticks(near) and "the axis begins at" in near.select_one(".chart-rivals__scale").text
-    far = drawn({"a": ([1.0], [20.0], [100.0]), "b": ([49.0], [50.0], [20.0])}, lines=["ours", "torch"], share_of="base")
+    cases = {"a": ([1.0], [20.0], [100.0]), "b": ([49.0], [50.0], [20.0])}
+    far = drawn(cases, lines=["ours", "torch"], share_of="base")
     places = ticks(far)
     steps = [b - a for a, b in pairwise([places["1×"], places["10×"], places["100×"]])]
     assert steps[0] == pytest.approx(steps[1], abs=0.02) and "log scale" in far.select_one(".chart-plot__unit").text
