@@ -73,6 +73,7 @@ VIEWS = {
     "ladder": ["view: ladder", "device: h200"],
     "bars": ["view: bars", "name: bandwidth", "line: copy", "rows: {1024: A <b>}", "device: h200"],
     "ranked": ["view: ranked", "name: bandwidth", "ours: triton", "theirs: copy", "device: h200"],
+    "rivals": ["view: rivals", "name: bandwidth", "lines: [triton]", "share_of: copy", "device: h200"],
     "accesses": ["view: accesses", "launch: toy_kernel[0]"],
     "explorer": ["view: explorer", "launch: toy_kernel[0]"],
     "swizzle": ["view: swizzle", 'launches: ["toy_kernel[2]", "toy_kernel[3]"]', "sms: 3", "cache: 6"],
