@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The search's worker, in the place of Material's, whose library takes seconds to make its index of 1.7 MB on a phone, and
-// gets it only when somebody searches: this one takes a tenth of that. It counts as that library does (BM25, a page's
+// The search's worker, in the place of Material's, whose library takes seconds to index 1.7 MB of text: this one takes a
+// fraction of that. It counts as that library does (BM25, a page's
 // title and keywords beside its text), and answers Material's messages.
 // What Material fetches on every page, search/search_index.json, holds the settings of the search and no documents;
 // these are in search/documents.json. They come as soon as a reader reaches for the search (theme.js sends a blank query
 // then). Until they are here there are no results: those of a part of them would move under the pointer.
 // A page that is called what was asked for comes first, and then one that has the whole query as one of its keywords.
-// And a query is put so that pages with all of its words come first, and those with some of them only if none has all.
+// Pages with all words of a query come before those with some of them. A word that stands nowhere is taken for a similar one.
 // A message of an error, pasted whole or in part, finds the entry that is called so.
 // A result shows a page's own description, and of a section the sentence that says most of what was asked for.
 
 const [SETUP, READY, QUERY, RESULT] = [0, 1, 2, 3]; // types of Material's messages
 const LITTLE = new Set( // what says little of the answer: words of questions, and names that stand in most listings
-  ("a an and any are as at be but by can do does each every for from get got how i if i'm in into is it its me my not of " +
+  ("a an and any are as at be but by can do does each every for from get got how i if in into is it its me my not of " +
     "on or run should so that the then there this to torch triton tl use was what when where which who why will with " +
     "you your").split(" "),
 );
