@@ -712,7 +712,7 @@ def test_every_lesson_ends_with_what_comes_next(site):
     order = [re.sub(r"\.\w+$", "/", page) for page in lessons()]
     for address, following in itertools.pairwise(order):
         end = site.text(address).partition('<h2 id="next">')[2]
-        first = re.search(r'<a href="([^"]+)"', end)
+        first = re.search(r'<a (?:class="onward__next" rel="next" )?href="([^"]+)"', end)
         assert first and urljoin(SITE_URL + address, first[1]) == SITE_URL + following, address
 
 
