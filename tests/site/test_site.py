@@ -658,7 +658,7 @@ def test_the_list_of_exercises_begins_on_the_first_screen_and_names_the_next(ope
     page.reload()
     expect(page.locator(".exercises .is-next a").first).to_have_text("Scale a vector")
     expect(page.locator("a.exercises__next")).to_have_text("Next for you: Scale a vector")
-    page.get_by_text("Find the bug").first.click()
+    page.locator(".exercises__kinds").get_by_text("Find the bug").click()
     kinds = "[...document.querySelectorAll('.exercises li')].filter(e => e.checkVisibility()).map(e => e.dataset.kind)"
     assert set(page.evaluate(kinds)) == {"bug"}
 

@@ -31,9 +31,10 @@ function last() {
 const link = ([textContent, href]) => make("a", { href, textContent, tabIndex: -1 });
 const places = [...last(), ...Object.entries(PLACES).map(([name, path]) => [name, site(path)])];
 const queries = QUERIES.map((query) => make("button", { type: "button", textContent: query, tabIndex: -1, onclick: () => ask(query) }));
-document.querySelector(".md-search__scrollwrap").prepend(
+const offer = () => document.querySelector(".md-search__scrollwrap").prepend(
   make("div", { className: "search-offer" }, make("p", {}, "Go to"), make("div", {}, ...places.map(link)), make("p", {}, "Or try"), make("div", {}, ...queries)),
 );
+document.head.append(make("link", { rel: "stylesheet", href: site("assets/search.css"), onload: offer }));
 
 const stops = () =>
   [...document.querySelectorAll(".search-offer :is(a, button), .md-search-result__link")].filter((each) => each.checkVisibility({ visibilityProperty: true }));
