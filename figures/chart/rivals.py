@@ -32,6 +32,8 @@ MEMORY = ("GB", "MB", "bytes")  # units of which less is better, and a share is 
 MANY = 7  # labels of an axis: more are too many for a phone
 JUST = 1.002  # no more than that is 100%
 SEEN = 0.02  # of the width: a range that is wider is seen beside its dot, and needs a key
+CLOSE = 0.03  # of the width: dots that are closer would hide each other, so they stand in lanes
+LANES = {1: (0,), 2: (-4, 4), 3: (-6, 0, 6)}  # pixels from the middle of the row, by how many dots are close
 ONE = Median([1.0])
 SHARE = re.compile(r"(?:(.*), )?share of (.*)")
 
@@ -163,21 +165,23 @@ class Case(NamedTuple):
         if len(drawn) == 1:  # alone, it is compared with the line at 100%
             ends = sorted([*ends[:1], 1.0])
         parts = [element("line", x1=at(ends[0]), x2=at(ends[1]), class_="chart-rivals__span")]
+        lanes = dict(zip(found, _lanes([axis.at(self.shares[rival.key]) for rival in found]), strict=True))
         for rival in found:
-            share = self.shares[rival.key]
+            share, y = self.shares[rival.key], lanes[rival]
             if share.least < share.most:
                 line = {"stroke": rival.color, "stroke_width": 6, "stroke_opacity": 0.3}
-                parts.append(element("line", x1=at(share.least), x2=at(share.most), **line))
+                parts.append(element("line", x1=at(share.least), x2=at(share.most), y1=y, y2=y, **line))
         for rival in sorted(found, key=lambda rival: rival.key == drawn[0].key):
             dot = element("use", href=f"#{rival.marker}", fill=rival.color, transform="scale(1.35)", **HALO)
-            parts.append(element("svg", dot, x=at(self.shares[rival.key]), overflow="visible"))
+            parts.append(element("svg", dot, x=at(self.shares[rival.key]), y=lanes[rival], overflow="visible"))
         for rival, end in [(found[0], "end"), (found[-1], "start")] if len(found) > 1 else [(found[0], None)]:
             share = self.shares[rival.key]
             side = end or ("start" if share >= 1 or len(drawn) > 1 else "end")
             edge = share.most if side == "start" else share.least
+            # The rule at 100% ends where it would run through the words.
             words = element("text", say(share), x=10 if side == "start" else -10, y=4.5, text_anchor=side,
-                            fill=rival.color, **{**HALO, "stroke_width": 5})  # fmt: skip
-            parts.append(element("svg", words, x=at(edge), overflow="visible"))
+                            fill=rival.color, **{**HALO, "stroke_width": 8, "stroke_linejoin": "round"})  # fmt: skip
+            parts.append(element("svg", words, x=at(edge), y=lanes[rival], overflow="visible"))
         return Markup("").join(parts)
 
 
@@ -224,6 +228,21 @@ def _colors(lines: list[str]) -> dict[str, int]:
     return {bare[key]: number for key, number in numbers(bare).items()}
 
 
+def _lanes(places: list[float]) -> list[int]:
+    """Return how far from the middle of a row each dot stands, from the leftmost: those that are close, in lanes.
+
+    >>> _lanes([0.1, 0.5, 0.52]), _lanes([0.5, 0.52, 0.54, 0.56])
+    ([0, -4, 4], [-6, 0, 6, -6])
+    """
+    clusters: list[list[float]] = []
+    for place in places:
+        if clusters and place - clusters[-1][-1] < CLOSE:
+            clusters[-1].append(place)
+        else:
+            clusters.append([place])
+    return [LANES[min(len(each), 3)][i % 3] for each in clusters for i in range(len(each))]
+
+
 def _times(axis: Axis) -> bool:
     """Return whether shares are said as so many times as fast."""
     return axis.high > 2
@@ -263,7 +282,7 @@ def _axis(ends: list[float]) -> Axis:
     if low > 0.5 * high:
         ticks = round_values(low, high, 5, share=True)
         return Axis(min(ticks), max(ticks), ticks, broken=True)
-    ticks = round_values(0, high, 7, share=True)
+    ticks = round_values(0, high, 4, share=True)
     if high > 2:
         ticks = {value: f"{value:g}×" for value in sorted({*round_values(0, high, 5), 1.0})}
     return Axis(min(ticks), max(ticks), ticks)

@@ -369,5 +369,5 @@ print("equal to torch:", torch.equal(out, x - y))
 # %% [markdown]
 # ## Next
 #
-# Lesson 2, [Vector add in Triton, line by line](vector-add.md): the same kernel on a GPU, as a function you can keep,
+# [Vector add in Triton, line by line](vector-add.md): the same kernel on a GPU, as a function you can keep,
 # and broken in three ways.
