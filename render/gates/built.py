@@ -33,8 +33,9 @@ def _losses(page: str, html: str) -> list[str]:
     """Return the kinds of figures, claims and cells that the built page lacks or has too many of."""
     text, html, lab = (docs() / page).read_text("utf-8"), at_first(html), is_lab(page)
     lines = (markdown_of(text) if lab else text).splitlines()
-    ours = ("exercise", "exercises", "caught", "emblem", "ledger", "modeled", "unmodeled", "path", "route")
-    figures = count_drawn(html) + sum(f'class="{view}"' in html for view in ours) + html.count(BUTTON)
+    ours = ("exercise", "exercises", "caught", "ledger", "modeled", "unmodeled", "path", "route")
+    figures = count_drawn(html) + sum(f'class="{view}"' in html for view in ours)
+    figures += html.count(BUTTON) + html.count('class="emblem"')
     parts = {
         "recordings": (len(recordings_in(lines)), figures),
         "claims": (len(claims_in(lines)), count_claimed(html)),
