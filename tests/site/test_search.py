@@ -210,6 +210,15 @@ def test_who_asks_for_an_exercise_gets_it_first(results):
         "coalescing": "gpu/coalescing/",
         "lesson 25": "fusion/dropout/",
         "what is a program": "reference/glossary/",
+        "flash attention": "fusion/attention/",
+        "flash attn": "fusion/attention/",
+        "sum over rows": "programs/masks/",
+        "shared memory": "reference/glossary/",
+        "deterministic": "pytorch/determinism/",
+        "vectorized load": "gpu/coalescing/",
+        "backprop": "fusion/autograd/",
+        "windows": "start/install/",
+        "playground": "practice/playground/",
     }.items(),
 )
 def test_a_page_that_is_called_what_was_asked_for_comes_first(results, query, first):
@@ -240,7 +249,8 @@ def test_what_every_exercise_has_is_not_searched(site):
 
 def test_who_has_no_gpu_finds_how_to_start(results):
     ways = ["start/install/", "reference/browser/", "practice/playground/"]
-    assert results["no gpu"][:3] == ways and results["mac"][:1] == ways[:1]
+    assert results["no gpu"][0] == results["mac"][0] == ways[0]
+    assert set(results["no gpu"][:3]) == set(ways)
 
 
 def test_a_name_is_found_while_it_is_typed_and_with_other_capitals(results):
@@ -305,7 +315,7 @@ def test_labels_of_drawings_are_not_searched(site, address, label):
     assert not [text for text in texts if label in text]
 
 
-@pytest.mark.parametrize("query", ["print inside kernel", "warp shuffle"])
+@pytest.mark.parametrize("query", ["print inside kernel"])
 def test_enter_opens_the_first_result_and_a_section_stands_under_each(open_site, site, query):
     page = open_site(site.url)
     taken_over(page)
@@ -333,6 +343,35 @@ def test_before_a_question_it_offers_places_and_queries_at_once(open_site, site)
     page.unroute("**/search/documents.json")
     page.keyboard.press("Enter")
     page.wait_for_url("**/reference/errors/")
+
+
+def test_a_result_says_what_its_page_is_about_unless_a_section_says_more(open_site, site):
+    page = open_site(site.url, viewport={"width": 1280, "height": 800})
+    taken_over(page)
+    page.keyboard.press("/")
+    page.keyboard.insert_text("flash attention")
+    page.keyboard.press("End")
+    first = page.locator(".md-search-result__item").first.locator("> a")
+    expect(first).to_have_count(1)
+    expect(first.locator("p")).to_contain_text("FlashAttention in Triton, step by step")
+    page.locator(".md-search__input").fill("shared memory")
+    page.keyboard.press("End")
+    said = page.locator(".md-search-result__item").first.locator("> a p")
+    expect(said.last).to_contain_text("inside a multiprocessor")
+
+
+def test_where_nothing_is_found_it_offers_what_is_spelled_almost_so_and_places(open_site, site):
+    page = open_site(site.url, viewport={"width": 390, "height": 844})
+    taken_over(page)
+    page.locator("label.md-header__button[for=__search]").click()
+    box, offer = page.locator(".md-search__input"), page.locator(".search-offer--none")
+    box.fill("zzzzqq")
+    expect(offer.get_by_role("link", name="Glossary")).to_be_visible()
+    expect(offer.get_by_role("button")).to_have_count(0)
+    box.fill("attantoin")
+    offer.get_by_role("button", name="attention", exact=True).click()
+    page.locator(".md-search-result__item a[href*='fusion/attention/']").first.wait_for()
+    expect(offer).to_have_count(0)
 
 
 def test_a_query_that_is_offered_is_asked(open_site, site):

@@ -556,6 +556,36 @@ def test_below_the_map_the_menu_begins_with_a_whole_item(open_site, site):
     assert not [text for text, box in boxes if box["y"] < end - 1 and box["y"] + box["height"] > end + 1]
 
 
+@pytest.mark.parametrize("address", ["below/attention/", "fusion/layer/", "notes/tf32/"])
+@pytest.mark.parametrize("height", [640, 800])
+def test_a_page_s_own_row_stands_in_the_middle_of_a_long_menu(open_site, site, address, height):
+    page = open_site(site.url + address, viewport={"width": 1280, "height": height})
+    taken_over(page)
+    page.wait_for_timeout(300)
+    row, above, menu = (
+        page.locator(f".md-sidebar--primary {part}").bounding_box()
+        for part in ("[aria-current]", ".menu__so-far", ".md-sidebar__scrollwrap")
+    )
+    top, bottom = above["y"] + above["height"], menu["y"] + menu["height"]
+    middle = (row["y"] + row["height"] / 2 - top) / (bottom - top)
+    ends = page.locator(".md-sidebar--primary .md-sidebar__scrollwrap").evaluate(
+        "menu => menu.scrollTop + menu.clientHeight >= menu.scrollHeight - 2"
+    )
+    assert 0.35 < middle < (0.85 if ends else 0.65)
+
+
+def test_the_menu_of_a_phone_begins_with_the_parts_of_the_site(open_site, site):
+    page = open_site(site.url + "below/attention/", viewport={"width": 390, "height": 844})
+    taken_over(page)
+    page.get_by_role("button", name="Menu").click()
+    tabs = page.locator(".menu__tabs a")
+    names = ["Home", "Learn", "Practice", "Notes", "Reference"]
+    expect(tabs).to_have_text(names)
+    assert all(tab.bounding_box()["y"] < 120 and tab.bounding_box()["height"] >= 40 for tab in tabs.all())
+    tabs.nth(2).click()
+    page.wait_for_url("**/practice/exercises/")
+
+
 def test_what_tab_reaches_in_a_long_menu_stands_clear_of_the_map_and_of_the_fading_end(open_site, site):
     page = open_site(site.url + "fusion/norms/", viewport={"width": 1280, "height": 720})
     taken_over(page)

@@ -146,10 +146,23 @@ if (lesson) {
 
 show();
 
-// The map stays when a long menu scrolls to its page: what comes below it is whole, menu.css, and so is its ring.
-const map = document.querySelector(".md-sidebar--primary .menu__so-far");
-if (map) new ResizeObserver(([{ borderBoxSize: [box] }]) => {
-  map.closest(".md-sidebar__scrollwrap").style.scrollPaddingTop = `${box.blockSize + 5}px`;
-}).observe(map);
+// The map stays when a long menu scrolls: what comes below it is whole, menu.css, and so is its ring. And the page's own row
+// stands in the middle of what scrolls, until a reader does anything; Material puts it there too, but knows of no map.
+const map = document.querySelector(".md-sidebar--primary .menu__so-far"), row = document.querySelector(".menu [aria-current]");
+if (map) {
+  const scrolls = map.closest(".md-sidebar__scrollwrap");
+  const watch = new ResizeObserver(() => {
+    scrolls.style.scrollPaddingTop = `${map.offsetHeight + 5}px`;
+    if (row?.clientHeight && !moved && getComputedStyle(map).position === "sticky") inTheMiddle();
+  });
+  const inTheMiddle = () => {
+    const [{ top, bottom }, all, above] = [row, scrolls, map].map((part) => part.getBoundingClientRect());
+    scrolls.scrollTop += (top + bottom) / 2 - (Math.max(all.top, above.bottom) + all.bottom) / 2;
+  };
+  let moved = false;
+  for (const type of ["wheel", "pointerdown", "keydown"]) addEventListener(type, () => (moved = true), { passive: true, once: true });
+  for (const part of [map, scrolls]) watch.observe(part);
+  addEventListener("change", ({ target }) => target.id === "__drawer" && target.checked && row && inTheMiddle());
+}
 
 addEventListener("pageshow", (e) => e.persisted && show()); // brought back as it was left

@@ -59,14 +59,6 @@ addEventListener("change", soon);
 copyButtonsAreNoLandmarks();
 soon();
 
-// A long menu opens where its page is.
-addEventListener("change", (e) => {
-  const here = document.querySelector(".menu [aria-current]");
-  if (e.target !== drawer() || !here) return;
-  const { top, bottom } = here.getBoundingClientRect();
-  if (bottom > innerHeight) here.closest(".md-sidebar__scrollwrap").scrollTop += top - innerHeight / 2;
-});
-
 addEventListener("keydown", (e) => {
   if (e.key !== "Escape" || !drawer().checked) return;
   drawer().click();

@@ -1,23 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 // The search's worker, in the place of Material's, whose library takes seconds to index 1.7 MB of text: this one takes a
 // fraction of that. It counts as that library does (BM25, a page's
-// title and keywords in addition to its text), and answers Material's messages.
+// title and keywords beside its text), and answers Material's messages.
 // What Material fetches on every page, search/search_index.json, holds the settings of the search and no documents;
 // these are in search/documents.json. They come as soon as a reader reaches for the search (theme.js sends a blank query
 // then). Until they are here there are no results: those of a part of them would move under the pointer.
 // A page that is called what was asked for comes first, and then one that has the whole query as one of its keywords.
-// Pages with all words of a query come before those with some of them. A word that occurs nowhere is taken for a similar one.
+// Pages with all words of a query come before those with some of them, and those where they follow each other before all. A word that occurs nowhere is taken for a similar one.
 // A message of an error, pasted whole or in part, finds the entry that is called so.
 // A result shows a page's own description, and of a section the sentence that says most of what was asked for.
 
 const [SETUP, READY, QUERY, RESULT] = [0, 1, 2, 3]; // types of Material's messages
 const LITTLE = new Set( // what says little of the answer: words of questions, and names that occur in most listings
-  ("a an and any are as at be but by can do does each every for from get got how i if in into is it its me my not of " +
-    "on or run should so that the then there this to torch triton tl use was what when where which who why will with " +
-    "you your").split(" "),
+  ("a across along an and any are as at be but by can do does each every example explained for from get got how i if in " +
+    "into is it its me my not of on or over run should so that the then there this to torch triton pytorch tl tutorial use was " +
+    "what when where which who why will with you your").split(" "),
 );
-const FIELDS = { title: 10, page: 6, text: 1 }; // how much a word counts, by where it is
+// What the field writes short, and what titles say.
+const SHORT = {
+  attn: "attention", bwd: "backward", backprop: "backward", fwd: "forward", fp16: "float16", fp32: "float32", fp64: "float64",
+  bf16: "bfloat16", fp8: "float8", idx: "index", ptr: "pointer", perf: "performance",
+};
+const FIELDS = { title: 10, page: 6, about: 3, text: 1 }; // how much a word counts, by where it is
 const ALL = 16; // times that what has all words of a query counts more
+const [FOLLOWED, NEAR] = [4, 80]; // and what has them one after the other, of so many that are looked at
 const [K, B] = [1.2, 0.5]; // of BM25: how fast a word that is repeated stops to count, and how much a long text is held against it
 let query, loading, waiting, ready;
 
@@ -28,7 +34,7 @@ function meant(query) {
   return [...new Set(some.length ? some : all)].slice(0, 30);
 }
 
-const stem = (word) => word.replace(/(?<=\w{3})(ations?|ions?|ings?|ed|ies|es|s|y|e)$/, "");
+const stem = (word) => word.replace(/(?<=\w{3})(istic|ism|ations?|ions?|ings?|ed|ies|es|s|y|e)$/, "");
 
 let docs, words, stemmed; // all pages and sections; by word: where it occurs; by stem: in how many fields
 
@@ -50,7 +56,7 @@ function index(all) {
   };
   for (const [field, boost] of Object.entries(FIELDS)) {
     const parts = docs.map((doc) => counted(doc[field] ?? ""));
-    const mean = parts.reduce((sum, { n }) => sum + n, 0) / docs.length || 1;
+    const mean = parts.reduce((sum, { n }) => sum + n, 0) / parts.filter(({ n }) => n).length || 1;
     parts.forEach(({ n, counts }, i) => {
       const long = K * (1 - B + (B * n) / mean), weight = boost * (docs[i].boost ?? 1);
       for (const [word, count] of counts) {
@@ -78,7 +84,7 @@ function apartBy(one, other) {
   return row.at(-1);
 }
 
-/** Where each word of a query occurs, or, if nowhere, similar ones: maps of how much it counts there. */
+/** Where each word of a query stands, or if nowhere, similar ones: maps of how much it counts there. */
 function standing(wanted) {
   const of = (word, similar) => {
     const begin = stem(word), most = word.length > 7 ? 2 : 1, found = new Map();
@@ -92,9 +98,14 @@ function standing(wanted) {
   };
   return wanted.map((word) => {
     const found = of(word, false);
+    for (const [i, score] of SHORT[word] ? of(SHORT[word], false) : []) found.set(i, (found.get(i) ?? 0) + score);
     return found.size ? found : of(word, true);
   });
 }
+
+/** What matches the words of a query where they follow each other, in any form, with at most a little word between them. */
+const following = (wanted) =>
+  new RegExp(wanted.map((word) => `(?<![\\p{L}\\p{N}])${stem(word)}\\p{L}*`).join("[\\s\\-_./]+(?:[\\p{L}]{1,4}\\s)?"), "iu");
 
 /** Pages, each with what was found of it, the best first. What has all words counts for more than what has some, and a
     page for more than its sections. */
@@ -109,8 +120,11 @@ function search(wanted) {
     const share = n / wanted.length + !docs[i].location.includes("#");
     return { ...docs[i], score: score * (1 + share ** 2) * (n === wanted.length ? ALL : 1) };
   });
+  const follow = following(wanted), best = (a, b) => b.score - a.score;
+  for (const hit of wanted.length > 1 ? scored.sort(best).slice(0, NEAR) : [])
+    if (follow.test(`${hit.title}. ${hit.keywords ?? ""}. ${hit.about ?? ""} ${hit.text}`.replace(/<[^>]*>/g, ""))) hit.score *= FOLLOWED;
   const groups = new Map();
-  for (const hit of scored.sort((a, b) => b.score - a.score)) {
+  for (const hit of scored.sort(best)) {
     const at = hit.location.split("#")[0];
     if (!groups.has(at)) groups.set(at, []);
     groups.get(at).push(hit);
@@ -124,7 +138,7 @@ const ASKS = /^(are|can|do|does|how|is|should|what|when|where|which|why|will)\b|
 const ANSWERS = "reference/questions/"; // before others where it has that question, or for any if it is one of the best
 const BEST = 5;
 const [MOST, PARTS] = [40, 8]; // results that are shown, and what of each page
-const ERRORS = "reference/errors/";
+const [ERRORS, TERMS] = ["reference/errors/", "reference/glossary/#"];
 
 let pages, texts; // by address: pages, and the text of every page and section
 let called, typed, literal; // the query, in its words and as it is, and whether a page has it for a keyword, to the letter
@@ -142,7 +156,7 @@ function answer() {
   postMessage({ type: RESULT, data: { items, suggest: suggested() } });
 }
 
-/** The word of a title that completes the last word of a query, which Material shows after it. */
+/** The word of a title with which the last word of a query goes on, which Material shows behind it. */
 function suggested() {
   const last = typed.toLowerCase().match(/[\p{L}\p{N}]{2,}$/u)?.[0];
   if (!last) return [];
@@ -166,13 +180,13 @@ const asks = ({ location, title }) => location.startsWith(ANSWERS) && typed.incl
 
 /** Whether an entry of the glossary says what was asked for by "what is". */
 const defines = ({ location, title }) =>
-  location.startsWith("reference/glossary/#") && /^what('s| is| are) /i.test(typed) && same(bare(title), typed);
+  location.startsWith(TERMS) && /^what('s| is| are) /i.test(typed) && same(bare(title), typed);
 
-const stems = (text) => meant(text).map(stem);
+const stems = (text) => meant(text).map((word) => stem(SHORT[word] ?? word));
 const same = (one, other) => String(stems(one).sort()) === String(stems(other).sort());
 
-/** Whether all words of the query occur in a title, in any form. */
-const allIn = (title) => stems(typed).every((word) => wordsOf(title).map(stem).includes(word));
+/** Whether all words of the query stand in a title, in any form. */
+const allIn = (title) => stems(typed).every((word) => wordsOf(title).some((other) => stem(SHORT[other] ?? other) === word));
 
 /** Whether they do so in the form that was typed. */
 const spelled = (title) => meant(typed).every((word) => wordsOf(title).includes(word));
@@ -220,23 +234,30 @@ function place(parts) {
     (parts.length === 1 && (tells(parts[0]) || (entry(parts[0]) && exact(parts[0])))) ||
     exercise(parts[0]) || parts.some(defines);
   if (itself || page.part.toLowerCase() === typed.toLowerCase()) return 0;
-  const lesson = !page.location.startsWith("practice/"); // which is what who searches for a word wants
-  const all = lesson && allIn(page.title), first = all && (isLesson(page) ? has(page.title) || !literal : spelled(page.title) && !literal);
+  const lesson = page.part !== "Exercise"; // who searches for a word wants that
+  const all = lesson && allIn(page.title), first = all && ((isLesson(page) && has(page.title)) || ((isLesson(page) || spelled(page.title)) && (!literal || isLiteral(page))));
   if (first) return turn;
   if (parts.some(exact)) return 1;
-  if (isKeyword(page)) return 1 + turn;
+  if (isKeyword(page)) return 1.2 - 0.1 * isOfCourse(page) + (listed(page, letters) + 1 || 50 + listed(page, same)) / 200; // lessons, and what is most about it
   return all || (lesson && has(page.title)) ? 2 + turn : keywordBegins(page) ? 3 + turn : Infinity;
 }
 
 const has = (title) => meant(typed).every((word) => wordsOf(title).some((other) => other.startsWith(word)));
 const keywordBegins = ({ keywords }) =>
   typed.includes(" ") && keywords.split(", ").some((keyword) => keyword.toLowerCase().startsWith(typed.toLowerCase()));
-const isLiteral = ({ keywords = "" }) => keywords.toLowerCase().split(", ").includes(typed.toLowerCase());
+const listed = ({ keywords = "" }, like) => keywords.split(", ").findIndex((keyword) => like(keyword, typed));
+const letters = (...all) => all.map((text) => text.toLowerCase().replace(/^(tl|torch|triton)\./, "")).every((text, _, [one]) => text === one);
+const isLiteral = (page) => listed(page, letters) >= 0;
 const isLesson = ({ part = "" }) => part.startsWith("Lesson");
-const isKeyword = ({ keywords }) => keywords.split(", ").some((keyword) => same(keyword, typed));
+const isOfCourse = ({ part }) => !/^(Note|Reference|Practice|Exercise)$/.test(part);
+const isKeyword = (page) => listed(page, same) >= 0;
 
-/** Whether a section is called just what was asked for, but for what follows in parentheses. */
-const exact = ({ location, title }) => location.includes("#") && wordsOf(title.replace(/\(.*\)$/, "")).join(" ") === called;
+/** Whether a section is called just what was asked for, but for what follows in parentheses; a term also in another form. */
+function exact({ location, title }) {
+  const own = title.replace(/\(.*\)$/, "");
+  const whole = wordsOf(own).join(" "), one = (text) => text.replace(/s\b/g, "");
+  return location.startsWith(TERMS) ? one(whole) === one(called) : location.includes("#") && whole === called;
+}
 
 /** Whether a section is called just what was asked for, and its page is not. */
 function named(part, page) {
@@ -244,37 +265,41 @@ function named(part, page) {
   return part !== page && own === called && whole !== called;
 }
 
+/** How many of the query's words a text has. */
+function saysOf(text, wanted) {
+  const all = wordsOf(text);
+  return wanted.filter((stem) => all.some((word) => word.startsWith(stem))).length;
+}
+
 /** What a result shows: a page's description, or the first of a section's sentences with most words of the query. Code
     and the text of a table are no sentences. */
 function excerpt({ location, text }, wanted) {
-  const count = (sentence) => {
-    const all = wordsOf(sentence);
-    return wanted.filter((stem) => all.some((word) => word.startsWith(stem))).length;
-  };
   let said = pages.get(location)?.about, most = -1;
   const lines = said ? [] : texts.get(location).replace(/<pre>.*?<\/pre>/gs, "").split(/<\/?(?:p|li|ul|ol|br)>/);
   const plain = lines.map((line) => line.replace(/<[^>]*>/g, "").trim());
   for (const sentence of plain.flatMap((line) => line.split(/(?<=[.?!]”?) (?=[^a-z])/))) {
-    const n = /^[^a-z].{40,300}[.?!:)”]$/.test(sentence) ? count(sentence) : -1;
+    const n = /^[^a-z].{40,300}[.?!:)”]$/.test(sentence) ? saysOf(sentence, wanted) : -1;
     if (n > most) [said, most] = [sentence, n];
   }
   return said ? `<p>${marked(said, wanted)}</p>` : text;
 }
 
-/** A text or a title with the words of the query marked, except inside its tags. */
+/** A text or a title with the words of the query marked, but for what stands in its tags. */
 const marked = (html, wanted) => html.replace(/<[^>]*>|&\w+;|[\p{L}\p{N}]+/gu, (word) =>
   wanted.some((stem) => word.toLowerCase().startsWith(stem)) ? `<mark>${word}</mark>` : word);
 
 /** A page and its sections, so that the Enter key leads to the first of all results (Material takes the highest score),
     and that a section is shown under each page (Material folds those with less than the first's): the section of that
-    name, if there is one, and then Enter leads there. A page with the query in its title shows what it is about instead.
+    name, if there is one, and then Enter leads there. A page that is about the query, by its title, its keywords or its
+    description, shows what it is about instead.
     The page says which part of the course it is, as a tag. */
 function scored(parts, score) {
   const best = parts[0].score, page = parts.find(({ location }) => !location.includes("#")) ?? parts[0];
   const own = parts.find((part) => named(part, page));
   const section = own ?? parts.find(({ location }) => location.includes("#"));
   const { part: where } = pages.get(page.location.split("#")[0]), wanted = stems(typed);
-  const itself = allIn(page.title) && parts.includes(page);
+  const itself = parts.includes(page) && (allIn(page.title) || isKeyword(pages.get(page.location) ?? page) ||
+    (section && !allIn(section.title) && saysOf(page.about ?? "", wanted) >= saysOf(`${section.title} ${excerpt(section, wanted)}`, wanted)));
   return [...new Set([own ?? parts[0], page, ...parts.slice(0, PARTS)])].map((part) => {
     const shown = own ? part === own : itself ? part === page : part.score >= best || part === section;
     const tags = part === page && where ? [where] : undefined;
