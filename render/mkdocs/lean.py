@@ -45,7 +45,7 @@ def on_post_page(output: str, **_) -> str:
 
 def on_post_build(config, **_):
     assets = Path(config.site_dir, "assets")
-    ours = *assets.glob("*.*s*"), *assets.glob("javascripts/workers/*wanted.js")  # others in folders are Material's
+    ours = *assets.glob("*.*s*"), *assets.glob("javascripts/workers/search-*.js")  # others in folders are Material's
     for path in ours:
         if path.suffix in (".css", ".js"):
             kind = "style" if path.suffix == ".css" else "script"

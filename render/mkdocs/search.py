@@ -13,7 +13,7 @@ Left out are:
 
 A page found by words that it does not use has them as ``keywords:`` in its settings; a query that is one of them finds
 it among the first. How a query is put is in
-``theme/assets/javascripts/workers/search-when-wanted.js``; ``tests/site/queries.toml`` says what must be found.
+``theme/assets/javascripts/workers/search-ranking.js``; ``tests/site/queries.toml`` says what must be found.
 """
 
 import json
