@@ -5,9 +5,9 @@ further in.
 A short line fits a phone and stays as it is. What is set in columns would lose them: those lines stay whole, on a phone
 with less space between the columns, in letters as small as it takes and a screen can show, and scroll if that is not
 enough. A last column of words may wrap below itself, and a sentence between such lines, too. A sketch that was typed,
-```text, stays whole and scrolls. theme/assets/code.css does
-all that. A short call or subscript, such as x.stride(0), stays in one line with its arguments. What is long and has no
-blank breaks behind a bracket that opens and before the dot behind one that closes, or else after its dots.
+```text, stays whole and scrolls, unless it is code with a gap to fill. theme/assets/code.css does all that. A short
+call or subscript, such as x.stride(0), stays in one line with its arguments. What is long and has no blank breaks
+behind a bracket that opens and before the dot behind one that closes, or else after its dots.
 """
 
 import html
@@ -19,6 +19,7 @@ WRAPS = 28  # columns of code that fit a narrow one even within a list or what u
 IN = 4  # columns that what comes of a line stands further in than the line
 PRE = r'<pre(?: id="__code_\w+"| class="(?:output|jp-OutputArea-output)[^>]*)?>'  # not the code of an explorer
 SKETCH = '<div class="language-text '
+CODE = re.compile(r"@\w|(?:import|from|def) \w")  # how a line begins that is no drawing
 BLOCK = re.compile(rf"(?s)((?:{SKETCH}[^>]*>)?{PRE}(?:<span></span>|<nav\b.*?</nav>)*)<code([^>]*)>(.*?)</code></pre>")
 EARLY = 20  # columns before the last one, which leave enough of a phone to wrap it in
 COLUMNS = re.compile(r"\S {2,}\S")
@@ -47,10 +48,12 @@ def _wrapping(block: re.Match) -> str:
     code = MARKED.sub(r"\1</span>\n", code)
     lines = code.split("\n")
     texts = [html.unescape(re.sub(r"<[^>]+>", "", line)) for line in lines]
-    columns, typed = max(map(len, texts)), "<" in code  # in a language, which has been colored
-    if columns <= WRAPS or (columns <= FITS and (begin.startswith(SKETCH) or (not typed and in_columns(texts)))):
+    drawn = begin.startswith(SKETCH) and not any(map(CODE.match, texts))
+    columns = max(map(len, texts))
+    typed = "<" in code or (begin.startswith(SKETCH) and not drawn)  # in a language, which has been colored if it runs
+    if columns <= WRAPS or (columns <= FITS and (drawn or (not typed and in_columns(texts)))):
         return block[0]
-    if begin.startswith(SKETCH):
+    if drawn:
         return f'{begin}<code{attributes} class="in-columns">{code}</code></pre>'
     if not typed and in_columns(texts):
         return f"{begin}<code{attributes}{_in_columns(texts)}</code></pre>"

@@ -79,6 +79,14 @@ def test_a_sketch_stays_whole():
     assert with_wrapping(page) == page.replace("<code>", '<code class="in-columns">')
 
 
+def test_code_with_a_gap_wraps_as_code_does():
+    """It can't be run, so it isn't marked as Python."""
+    code = "@triton.jit\ndef flip_kernel(x_ptr, out_ptr):\n    x = tl.load(x_ptr + ??? * stride, mask=m)  # which row?"
+    page = f'<div class="language-text highlight"><pre><span></span><code>{code}</code></pre></div>'
+    shown = with_wrapping(page)
+    assert "in-columns" not in shown and shown.count('<span class="long"') == 2
+
+
 def test_a_last_column_of_words_wraps_below_itself():
     rows = "mask     from memory\nother    the value that a load puts where its mask is off, 0 or another one"
     shown, _, kept = in_columns(rows)
