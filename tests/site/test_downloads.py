@@ -93,9 +93,18 @@ def needs_only_imports(data: bytes) -> bool:
     tree = ast.parse(data)
     nodes = list(ast.walk(tree))
     later = {module for node in nodes if node not in tree.body for module in imports(node)}
-    words = {node.id for node in nodes if isinstance(node, ast.Name)}
-    words |= {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    itself = [part for node in nodes for part in starts_itself(node)]
+    words = {node.id for node in nodes if isinstance(node, ast.Name) and node not in itself}
+    words |= {node.attr for node in nodes if isinstance(node, ast.Attribute) and node not in itself}
     return later <= INSTALLED and not words & FINDS_FILES
+
+
+def starts_itself(node: ast.AST) -> list[ast.AST]:
+    """Return the parts of ``[sys.executable, __file__, …]`` and of ``sys.argv[1:]`` that find no other file."""
+    if isinstance(node, ast.List):
+        text = [ast.unparse(part) for part in node.elts[:2]]
+        return node.elts[1:2] if text == ["sys.executable", "__file__"] else []
+    return [node.value] if isinstance(node, ast.Subscript) and ast.unparse(node) == "sys.argv[1:]" else []
 
 
 def imports(node: ast.AST) -> set[str]:
@@ -103,6 +112,22 @@ def imports(node: ast.AST) -> set[str]:
     if isinstance(node, ast.ImportFrom):
         return {"." if node.level else node.module.partition(".")[0]}
     return {alias.name.partition(".")[0] for alias in node.names} if isinstance(node, ast.Import) else set()
+
+
+@pytest.mark.parametrize(
+    ("code", "enough"),
+    [
+        ("import sys, torch\nx = [sys.executable, __file__, *sys.argv[1:]]", True),
+        ("def f():\n    import torch", True),
+        ("def f():\n    import snippets.tools.testing", False),
+        ("import sys\nx = [sys.executable, 'other.py', __file__]", False),
+        ("x = __file__ + '.txt'", False),
+        ("import sys\nx = sys.argv[0]", False),
+        ("x = open('beside.txt')", False),
+    ],
+)
+def test_a_file_that_finds_others_is_run_alone(code, enough):
+    assert needs_only_imports(code.encode()) == enough
 
 
 @pytest.mark.skipif(find_spec("triton") is None, reason="snippets run where Triton is installed")

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """In which order machine code has products, exponentials and waits."""
 
-from stand_ins import compile_for_hopper
+from recorded import recorded_output
 
+from snippets.below import attention_compiled
 from snippets.below.attention_compiled import KERNELS, order
 
 
@@ -14,8 +15,7 @@ def test_order_is_read():
 
 
 def test_what_it_prints():
-    said = compile_for_hopper("from snippets.below.attention_compiled import main\nmain()")
-    lines = dict(line.split(": ") for line in said if ": " in line)
+    lines = dict(line.split(": ") for line in recorded_output(attention_compiled).splitlines() if ": " in line)
     assert list(lines)[:3] == list(KERNELS)
     assert lines["one after another"] == "8 wgmma, wait 0, 66 exp2, 8 wgmma, wait 0"
     assert lines["in flight"] == "16 wgmma, wait 1, 66 exp2, wait 0"

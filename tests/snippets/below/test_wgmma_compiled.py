@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the products wait for wgmma: once a step, and behind each instruction if its sums are read too early."""
 
-from stand_ins import compile_for_hopper
+from recorded import recorded_output
 
+from snippets.below import wgmma_compiled
 from snippets.below.wgmma_bug import CASES
 from snippets.below.wgmma_compiled import waits
 
@@ -14,8 +15,7 @@ def test_waits_are_read_in_order():
 
 
 def test_what_it_prints():
-    said = compile_for_hopper("from snippets.below.wgmma_compiled import main\nmain()")
-    lines = dict(line.split(": ") for line in said)
+    lines = dict(line.split(": ") for line in recorded_output(wgmma_compiled).splitlines())
     assert list(lines) == list(CASES)
     assert lines["as it should be"] == lines["loads a step too early"] == "4 wgmma; waits that leave 1, 0 in flight"
     assert lines["reads the sums too early"] == "4 wgmma; waits that leave 0, 0, 0, 0 in flight"

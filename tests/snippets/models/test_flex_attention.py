@@ -3,6 +3,7 @@
 
 import pytest
 import torch
+from recorded import recorded_output
 
 from snippets.models import flex_attention as snippet
 from snippets.models import window_attention_steps as steps
@@ -35,8 +36,7 @@ def test_bytes_of_a_mask():
     assert snippet.bytes_of(mask) == 4 * 4 * (8 + 64)  # of keys and of queries, masked and whole: counts and indices
 
 
-def test_prints_what_is_refused(capsys):
-    snippet.main()
-    printed = capsys.readouterr().out
+def test_prints_what_is_refused():
+    printed = recorded_output(snippet)
     assert printed.count(": True\n") == 4 and "visited with the mask: 7\nvisited without: 0\n" in printed
     assert printed.count("Error: ") == 4

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 from guards import environment
+from recorded import recorded_output
 
+from recorder.printed import sections
 from snippets.pytorch import ranks as snippet
 from tests.processes import run_python
 
@@ -16,16 +18,14 @@ def lines(capsys) -> list[str]:
     return [line for line in capsys.readouterr().out.splitlines() if not line.startswith("##")]
 
 
-def test_a_rank_that_waits_too_long_ends_the_other_too(tmp_path, capsys):
-    snippet.one_waits(tmp_path)
-    compiling, waiting = lines(capsys)
+def test_a_rank_that_waits_too_long_ends_the_other_too():
+    compiling, waiting = sections(recorded_output(snippet))["One rank compiles, the other waits"].splitlines()
     assert compiling == "rank 0: RuntimeError: Connection closed by peer"
     assert waiting == f"rank 1: RuntimeError: Timed out waiting {1000 * snippet.PATIENCE.seconds}ms"
 
 
-def test_after_a_warm_up_nothing_is_compiled(tmp_path, capsys):
-    snippet.both_warm_up(tmp_path)
-    assert lines(capsys) == [
+def test_after_a_warm_up_nothing_is_compiled():
+    assert sections(recorded_output(snippet))["Both ranks warm up first"].splitlines() == [
         line
         for rank in (0, 1)
         for line in (
