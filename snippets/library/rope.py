@@ -565,6 +565,7 @@ def turned(q, k, tables, options):
 def turned_in_place(q, k, tables, options):
     xs = [q] if k is None else [q, k]
     learns = torch.is_grad_enabled() and any(x.requires_grad for x in xs)
+    learns = learns or torch.autograd.forward_ad._current_level >= 0
     if torch.compiler.is_compiling():
         if learns:
             return [x.copy_(out) for x, out in zip(xs, rope_op(q, k, *tables, *options), strict=True)]

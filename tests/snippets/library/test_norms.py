@@ -25,6 +25,7 @@ LAYOUTS = {
 @pytest.fixture
 def short(monkeypatch):
     """Make rows of more than 64 columns long ones, so that small tensors take the kernels of long rows."""
+    monkeypatch.setattr(snippet, "PLANS", {})
     monkeypatch.setattr(snippet, "HELD", 64)
     monkeypatch.setattr(snippet, "LONG_BLOCK", 32)
 
@@ -203,6 +204,49 @@ def test_functional_gradients_and_what_is_refused_in_words(device):
     (grad,) = torch.autograd.grad(loss(leaf), leaf, create_graph=True)
     with pytest.raises(RuntimeError, match="no gradient of its gradient"):
         grad.sum().backward()
+
+
+@pytest.mark.parametrize("needs", ["x", "residual", "weight", "bias"])
+def test_autograd_sees_a_call_if_any_tensor_needs_it(device, needs):
+    given = {name: torch.randn(3, 8).to(device) for name in ("x", "residual")}
+    given |= {name: torch.randn(8).to(device) for name in ("weight", "bias")}
+    assert not norm_of(**given)[0].requires_grad  # and no launch is left to torch before this, nor after
+    given[needs].requires_grad_()
+    with torch.no_grad():
+        assert not norm_of(**given)[0].requires_grad
+    (found,), (wanted,) = (
+        torch.autograd.grad(function(**given)[0].square().sum(), given[needs])
+        for function in (norm_of, lambda **each: in_torch(**each, eps=torch.finfo(torch.float32).eps))
+    )
+    assert torch.allclose(found, wanted, atol=1e-5)
+
+
+def test_a_forward_gradient_is_refused_and_not_lost(device):
+    x, tangent = torch.randn(2, 3, 8).to(device)
+    refused = pytest.raises((NotImplementedError, RuntimeError), match="jvp")
+    with refused:
+        torch.func.jvp(rms_norm, (x,), (tangent,))
+    with refused, torch.autograd.forward_ad.dual_level():
+        rms_norm(torch.autograd.forward_ad.make_dual(x, tangent))
+
+
+def test_the_next_call_looks_at_what_has_changed(device):
+    """A launch is prepared once for tensors that lie alike; these are of one shape, and do not."""
+    x, residual, weight = torch.randn(3, 16).to(device), torch.randn(3, 16).to(device), torch.randn(16).to(device)
+    later = torch.cat([x.flatten(), x.new_zeros(1)])[1:].view(3, 16)  # begins at no multiple of 16 bytes
+    later.copy_(x)
+    for each in (x, 2 * x, later, torch._neg_view(-x), torch.cat([x, x], 1)[:, :16], x.T.contiguous().T, x.half()):
+        for other in (residual, residual.half()):
+            for scale in (weight, weight.half(), weight.expand(3, 16), None):
+                for options in ({}, {"offset": 1.0}, {"layer": True}):
+                    wide = each.float(), None if scale is None else scale.float()
+                    found = norm_of(each, other, scale, eps=EPS, **options)
+                    wanted = in_torch(*wide, residual=other.float(), eps=EPS, **options)
+                    tolerance = 0.05 if torch.half in (each.dtype, other.dtype) else 1e-5
+                    assert all(torch.allclose(*pair, atol=tolerance) for pair in zip(map(torch.Tensor.float, found), wanted))
+    for wrong in (x.double(), x.to_sparse(), x.to("meta")):
+        with pytest.raises(ValueError):
+            rms_norm(wrong, weight)
 
 
 @pytest.mark.parametrize("layer", [False, True])

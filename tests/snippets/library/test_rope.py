@@ -309,6 +309,49 @@ def test_gradients_of_gradients_and_functional_ones(device):
             torch.func.vmap(lambda q: rope(q, None, **given, **options))(q.detach())  # noqa: B023
 
 
+@pytest.mark.parametrize("needs", [0, 1])
+def test_autograd_sees_a_call_if_any_tensor_needs_it(device, needs):
+    given = tables(device=device)
+    inputs = [numbers(2, 3, heads, 10, device=device) for heads in (2, 1)]
+    assert not any(x.requires_grad for x in rope(*inputs, **given))
+    inputs[needs].requires_grad_()
+    with torch.no_grad():
+        assert not any(x.requires_grad for x in rope(*inputs, **given))
+    found, wanted = (
+        torch.autograd.grad(sum(x.square().sum() * x.sum() for x in function(*inputs, **given)), inputs[needs])[0]
+        for function in (rope, in_torch)
+    )
+    assert torch.allclose(found, wanted)
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_a_forward_gradient_is_refused_and_not_lost(device, in_place):
+    q, given = numbers(2, 3, 2, 10, device=device), {**tables(device=device), "in_place": in_place}
+    with torch.autograd.forward_ad.dual_level(), pytest.raises((NotImplementedError, RuntimeError), match="jvp"):
+        rope(torch.autograd.forward_ad.make_dual(q, q), None, **given)
+
+
+def test_the_next_call_looks_at_what_has_changed(device):
+    """A launch is prepared once for tensors that lie alike; these are of one shape, and do not."""
+    q, k = numbers(2, 4, 3, 10, device=device), numbers(2, 4, 1, 10, device=device, seed=1)
+    given = tables(device=device)
+    for lay in LAYOUTS.values():
+        for offset in (0, 7, LENGTH - 4, 1):
+            for other in (k, 2 * k, None, torch._neg_view(k), k.expand(2, 4, 3, 10)):
+                found = rope(lay(q), other, **given, offset=offset)
+                wanted = in_torch(lay(q), other, **given, offset=offset)
+                assert all(map(torch.allclose, [found] if other is None else found, wanted))
+    learned = {name: table.clone().requires_grad_() for name, table in given.items()}
+    for message, call in {
+        "got 4 tokens from the position 17": lambda: rope(q, k, **given, offset=LENGTH - 3),
+        "cos requires a gradient": lambda: rope(q, k, **learned),
+        "begin at the same place": lambda: rope(q, q, **given, in_place=True),
+    }.items():
+        rope(q.clone(), q.clone(), **given, in_place=True)
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
 def test_one_of_the_results_is_used(device):
     given = tables(device=device)
     inputs = [numbers(3, 2, 10, device=device, seed=i).requires_grad_() for i in range(2)]
