@@ -336,6 +336,15 @@ def test_the_next_call_looks_at_what_has_changed(device):
         decode_attention(q.requires_grad_(), k, v)
 
 
+@pytest.mark.gpu
+def test_the_second_call_goes_without_looking_at_the_arguments_again(monkeypatch):
+    q, k = (numbers(2, 4, size, 16, device="cuda") for size in (1, 40))
+    call = lambda: decode_attention(q, k, k, splits=2)
+    wanted = call()
+    monkeypatch.setattr(snippet.parts_kernel, "run", None)  # of Triton's JITFunction, by which a plain launch goes
+    assert torch.equal(call(), wanted)
+
+
 @pytest.mark.parametrize("shape", [(0, 1, 1, 1, 3), (1, 0, 0, 1, 3), (1, 0, 3, 1, 3), (1, 1, 1, 0, 3), (1, 1, 1, 1, 0)])
 @pytest.mark.parametrize("sink", [False, True])
 def test_nothing_to_do(device, shape, sink):

@@ -242,11 +242,21 @@ def test_the_next_call_looks_at_what_has_changed(device):
                     wide = each.float(), None if scale is None else scale.float()
                     found = norm_of(each, other, scale, eps=EPS, **options)
                     wanted = in_torch(*wide, residual=other.float(), eps=EPS, **options)
-                    tolerance = 0.05 if torch.half in (each.dtype, other.dtype) else 1e-5
-                    assert all(torch.allclose(*pair, atol=tolerance) for pair in zip(map(torch.Tensor.float, found), wanted))
+                    near = 0.05 if torch.half in (each.dtype, other.dtype) else 1e-5
+                    pairs = zip(found, wanted, strict=True)
+                    assert all(torch.allclose(ours.float(), exact, atol=near) for ours, exact in pairs)
     for wrong in (x.double(), x.to_sparse(), x.to("meta")):
         with pytest.raises(ValueError):
             rms_norm(wrong, weight)
+
+
+@pytest.mark.gpu
+def test_the_second_call_goes_without_looking_at_the_arguments_again(monkeypatch):
+    x, weight = torch.randn(3, 64, device="cuda"), torch.randn(64, device="cuda")
+    call = lambda: rms_norm(x, weight)
+    wanted = call()
+    monkeypatch.setattr(snippet.norm_kernel, "run", None)  # of Triton's JITFunction, by which a plain launch goes
+    assert torch.equal(call(), wanted)
 
 
 @pytest.mark.parametrize("layer", [False, True])

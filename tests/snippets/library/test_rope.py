@@ -352,6 +352,15 @@ def test_the_next_call_looks_at_what_has_changed(device):
             call()
 
 
+@pytest.mark.gpu
+def test_the_second_call_goes_without_looking_at_the_arguments_again(monkeypatch):
+    q, given = numbers(2, 4, 3, 10, device="cuda"), tables(device="cuda")
+    call = lambda: rope(q, None, **given, offset=3)
+    wanted = call()
+    monkeypatch.setattr(snippet.rope_kernel, "run", None)  # of Triton's JITFunction, by which a plain launch goes
+    assert torch.equal(call(), wanted)
+
+
 def test_one_of_the_results_is_used(device):
     given = tables(device=device)
     inputs = [numbers(3, 2, 10, device=device, seed=i).requires_grad_() for i in range(2)]
