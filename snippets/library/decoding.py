@@ -662,7 +662,8 @@ def layout(x: torch.Tensor | None):
     """Return all of a tensor that decides how a kernel is launched, or whether it is refused; not its numbers."""
     if x is None or x.layout != torch.strided:
         return x if x is None else x.layout
-    return x.shape, x.stride(), x.dtype, x.device, x.data_ptr() % 16 == 0, x.is_neg()
+    aligned = x.data_ptr() % 16 == 0
+    return x.shape, x.stride(), x.dtype, x.device, aligned, x.is_neg()
 
 
 def remember(key: tuple, plan: Plan) -> Plan:

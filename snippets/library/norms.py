@@ -517,11 +517,13 @@ class Launch:
         self.constants = [options[name] for name in kernel.arg_names if name in options]
         self.compiled = None  # set by the first launch, except in the interpreter
 
+    # --8<-- [start:run]
     def run(self, *given) -> None:
         if self.compiled is None:
             self.compiled = self.kernel[self.grid](*given, **self.options)
         else:
             self.compiled[self.grid](*given, *self.constants)
+    # --8<-- [end:run]
 
 
 PLANS = {}  # by the layouts of tensors, and by options. What is found here has passed all checks
@@ -531,7 +533,10 @@ def layout(x: torch.Tensor | None):
     """Return all of a tensor that decides how a kernel is launched, or whether it is refused; not its numbers."""
     if x is None or x.layout != torch.strided:
         return x if x is None else x.layout
-    return x.shape, x.stride(), x.dtype, x.device, x.data_ptr() % 16 == 0, x.is_neg()
+    # --8<-- [start:layout]
+    aligned = x.data_ptr() % 16 == 0
+    return x.shape, x.stride(), x.dtype, x.device, aligned, x.is_neg()
+    # --8<-- [end:layout]
 
 
 def remember(key: tuple, plan: Plan) -> Plan:
@@ -977,11 +982,14 @@ def seen_by_autograd(*tensors: torch.Tensor | None) -> bool:
 
     It must where a gradient is recorded, and where ``torch.func`` or a forward-mode gradient is at work.
     """
+    # --8<-- [start:seen]
+    needed = (x.requires_grad for x in tensors if x is not None)
     return (
         torch._C._are_functorch_transforms_active()
         or torch.autograd.forward_ad._current_level >= 0
-        or (torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in tensors))
+        or (torch.is_grad_enabled() and any(needed))
     )
+    # --8<-- [end:seen]
 
 
 def as_float(name: str, value) -> float:

@@ -326,7 +326,8 @@ def layout(x: torch.Tensor | None):
     """Return all of a tensor that decides how a kernel is launched, or whether it is refused; not its numbers."""
     if x is None or x.layout != torch.strided:
         return x if x is None else x.layout
-    return x.shape, x.stride(), x.dtype, x.device, x.data_ptr() % 16 == 0, x.is_neg()
+    aligned = x.data_ptr() % 16 == 0
+    return x.shape, x.stride(), x.dtype, x.device, aligned, x.is_neg()
 
 
 def remember(key: tuple, plan: Plan) -> Plan:
@@ -605,10 +606,11 @@ def seen_by_autograd(*tensors: torch.Tensor | None) -> bool:
 
     It must where a gradient is recorded, and where ``torch.func`` or a forward-mode gradient is at work.
     """
+    needed = (x.requires_grad for x in tensors if x is not None)
     return (
         torch._C._are_functorch_transforms_active()
         or torch.autograd.forward_ad._current_level >= 0
-        or (torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in tensors))
+        or (torch.is_grad_enabled() and any(needed))
     )
 
 
