@@ -321,30 +321,6 @@ def test_the_same_bits_each_time_and_in_any_batch(device):
     assert first.transpose(1, 2).is_contiguous(), "so that a model's next view costs nothing"
 
 
-def test_the_next_call_looks_at_what_has_changed(device):
-    """A launch is prepared once for tensors that lie alike; these are of one shape, and do not."""
-    q, k = numbers(2, 4, 1, 16, device=device), numbers(2, 2, 40, 16, device=device, seed=1)
-    v, sinks = numbers(2, 2, 40, 16, device=device, seed=2), numbers(4, device=device)
-    lengths = torch.tensor([40, 7], device=device)
-    given = [{"q": lay(q), "k": k, "v": v} for lay in LAYOUTS.values()]
-    given += [{"q": q, "k": k, "v": each} for each in (k, 2 * v, torch.cat([v, v], -1)[..., :16])]
-    more = {"lengths": lengths}, {"lengths": lengths.int() - 5}, {"sinks": sinks}, {"scale": 0.1}
-    for each in (*given, *({"q": q, "k": k, "v": v, **options} for options in more)):
-        for splits in (1, 3):
-            assert torch.allclose(decode_attention(**each, splits=splits), in_torch(**each)[0])
-    with pytest.raises(ValueError, match="requires a gradient"):
-        decode_attention(q.requires_grad_(), k, v)
-
-
-@pytest.mark.gpu
-def test_the_second_call_goes_without_looking_at_the_arguments_again(monkeypatch):
-    q, k = (numbers(2, 4, size, 16, device="cuda") for size in (1, 40))
-    call = lambda: decode_attention(q, k, k, splits=2)
-    wanted = call()
-    monkeypatch.setattr(snippet.parts_kernel, "run", None)  # of Triton's JITFunction, by which a plain launch goes
-    assert torch.equal(call(), wanted)
-
-
 @pytest.mark.parametrize("shape", [(0, 1, 1, 1, 3), (1, 0, 0, 1, 3), (1, 0, 3, 1, 3), (1, 1, 1, 0, 3), (1, 1, 1, 1, 0)])
 @pytest.mark.parametrize("sink", [False, True])
 def test_nothing_to_do(device, shape, sink):
