@@ -25,6 +25,7 @@ Run it on a GPU with ``python norms.py``, or with ``TRITON_INTERPRET=1 python no
 """
 
 import functools
+import inspect
 import math
 from typing import NamedTuple
 
@@ -722,6 +723,9 @@ class Norm(torch.autograd.Function):
     def forward(x, residual, weight, bias, options):
         return tuple(norm_forward(x, residual, weight, bias, *options))
 
+    # torch asks for it in each call, and without this works it out anew
+    forward.__func__.__signature__ = inspect.signature(forward.__func__)
+
     @staticmethod
     def setup_context(ctx, inputs, output):
         x, residual, weight, bias, ctx.options = inputs
@@ -745,6 +749,8 @@ class NormBackward(torch.autograd.Function):
     @staticmethod
     def forward(*inputs):
         return tuple(norm_backward(*inputs))
+
+    forward.__func__.__signature__ = inspect.signature(forward.__func__)
 
     @staticmethod
     def setup_context(ctx, inputs, output):

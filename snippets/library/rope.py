@@ -23,6 +23,7 @@ Peng Wang and others, *Qwen2-VL*, 2024.
 Run it on a GPU with ``python rope.py``, or with ``TRITON_INTERPRET=1 python rope.py`` in the interpreter.
 """
 
+import inspect
 import math
 import operator
 import textwrap
@@ -374,6 +375,9 @@ class RoPE(torch.autograd.Function):
     def forward(q, k, cos, sin, positions, offsets, options):
         return tuple(rotate(q, k, cos, sin, positions, offsets, *options))
 
+    # torch asks for it in each call, and without this works it out anew
+    forward.__func__.__signature__ = inspect.signature(forward.__func__)
+
     @staticmethod
     def setup_context(ctx, inputs, output):
         *_, ctx.options = inputs
@@ -396,6 +400,8 @@ class RoPEInPlace(RoPE):
     @staticmethod
     def forward(x, cos, sin, positions, offsets, options):
         return rotate(x, None, cos, sin, positions, offsets, *options, in_place=True)[0]
+
+    forward.__func__.__signature__ = inspect.signature(forward.__func__)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
