@@ -12,6 +12,7 @@ import re
 import traceback
 import types
 import warnings
+from collections.abc import Callable
 
 from . import autograd
 from .launch import SETTINGS
@@ -25,8 +26,11 @@ LARGEST = 20_000  # elements of an input that Python can take its time for
 JOINED = "Triton's interpreter keeps only one of the two. `&` binds tighter than `<`: put comparisons in parentheses."
 
 
-def check(exercise, text: str) -> dict:
+def check(exercise, text: str, tell: Callable[[str], None] = lambda said: None) -> dict:
     """Check a text in the place of an exercise's file.
+
+    Args:
+        tell: Called with how far it is, such as ``3 of 8, reads and writes in bounds``, each time that the text is run.
 
     Returns:
         ``passed``, the stages that hold; ``stage``, the one that does not, or ``""``; ``text``, what is wrong;
@@ -36,7 +40,7 @@ def check(exercise, text: str) -> dict:
 
     begun: list[str] = []
     try:
-        _check(exercise, text, begun.append)
+        _check(exercise, text, begun.append, lambda case: tell(how_far(begun, case)))
         finding = Finding("")
     except Fault as fault:
         finding = fault.finding
@@ -57,6 +61,13 @@ def lines_of(finding) -> list[int]:
     return [int(found[1])] if found else []
 
 
+def how_far(begun: list[str], case) -> str:
+    """Return which of the stages is being checked, and on what."""
+    from coach.finding import STAGES
+
+    return f"{list(STAGES).index(begun[-1]) + 1} of {len(STAGES)}, {STAGES[begun[-1]]}: {case}"
+
+
 def counted(exercise) -> str:
     """Return what the last stage is called: after what is counted, for nothing is timed here."""
     listed = exercise.counted()
@@ -65,7 +76,7 @@ def counted(exercise) -> str:
     )
 
 
-def _check(exercise, text: str, begin):
+def _check(exercise, text: str, begin, running):
     from coach import judge, source, stages
     from coach.case import Case, function_of
 
@@ -78,13 +89,20 @@ def _check(exercise, text: str, begin):
     function = function_of(spec, types.SimpleNamespace(**stages.importing(lambda: load(text, FILE), FILE)), FILE)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
+        running(Case(spec.sizes[0]))
         first = perform(spec, function, FILE, Case(spec.sizes[0]))
     if first.error is not None:
         raise judge.Fault(_about(first))
     if deprecated := next((each for each in told if "deprecated" in str(each.message)), None):
         raise judge.Fault(_deprecated(deprecated))
     kept = [first]  # which is not run again: a tuner's next config would be another one
-    once = lambda *given, **changes: kept.pop() if kept else perform(*given, **changes)
+
+    def once(*given, **changes):
+        if kept:
+            return kept.pop()
+        running(given[-1])
+        return perform(*given, **changes)
+
     stages.check(spec, function, FILE, begin, once, lambda size: _small(spec, size))
 
 

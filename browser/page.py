@@ -8,6 +8,8 @@ import functools
 import io
 import json
 import re
+import sys
+import time
 import traceback
 import warnings
 
@@ -138,7 +140,7 @@ def check_exercise(name: str, text: str) -> str:
     printed = io.StringIO()  # in each of many cases
     try:
         with contextlib.redirect_stdout(printed):
-            verdict = check(exercise, text)
+            verdict = check(exercise, text, tell_page)
     except NotImplementedError as missing:  # what inputs and references are made of
         verdict = {"passed": [], "stage": "browser", "failed": "", "text": str(missing), "lines": [], "launch": None}
     first, rest = (lines := printed.getvalue().splitlines())[:PRINTED], lines[PRINTED:]
@@ -146,6 +148,17 @@ def check_exercise(name: str, text: str) -> str:
         print("Your code prints:", *first, *["…"] * bool(rest), sep="\n")
     launch = verdict.pop("launch")
     return json.dumps(verdict | {"svg": svg.launch(launch, "checked") if launch else "", "timed": exercise.timed()})
+
+
+told_at = 0.0  # s, when the page was told last
+
+
+def tell_page(said: str) -> None:
+    """Tell the page's script how far a check is, at most three times a second, by a line that it does not show."""
+    global told_at
+    if sys.platform == "emscripten" and time.monotonic() - told_at > 0.3:
+        told_at = time.monotonic()
+        print(f"\x01Checking {said}…", file=sys.stderr, flush=True)
 
 
 def numbers_of(error: BaseException) -> list[int]:

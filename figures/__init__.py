@@ -5,7 +5,7 @@ A folder here is a figure. Its ``__init__.py`` holds one function under ``@figur
 for it, or several that share a picture. It takes a typed recording (``recorder.recording``) and the options that a page
 may give, and returns HTML. Beside it, as needed: ``template.html``, ``style.css``, and ``script.js`` for what can be
 played with. A page that shows the figure carries its style and script; another does not. A style sheet of another name
-is for what only some pages show of a figure: ``waves__all.css`` comes with those that have ``class="waves__all``.
+is for what only some pages show of a figure: ``waves__legend.css`` comes with those that have ``class="waves__legend``.
 
 Shared by all: ``registry`` (what figures there are), ``templates`` (Jinja2), ``macros.html`` (tables, folds), ``svg``
 (elements and texts of a picture), ``words`` (how numbers are said), ``data_sheets`` (what data sheets say of GPUs),

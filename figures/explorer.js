@@ -33,15 +33,16 @@ function writeAddress(prefix, values, first) {
 /** The bar of time below a picture (macro `time_bar` of forms.html): play, step back, step, a track to drag.
     Its track, a slider, holds the moment; its value on the page is the one on which it comes to rest.
     `draw(moment, playing)` shows a moment; `text(moment)` says it in a word or two. Call `show()` once, when all is ready.
-    When the picture comes into view it plays once, to where it rests, unless `plays` is false.
-    `stops`: the moments to which the buttons lead; by default, a step of the track further. `watch`: the picture. */
+    Nothing plays before a reader asks for it: the picture at rest is the one that says most, and who has begun to read it
+    must not lose it. `stops`: the moments to which the buttons lead; by default, a step of the track further.
+    `watch`: the picture. */
 export class TimeBar {
-  constructor(bar, { draw, text = String, stops, plays = true, watch = bar.previousElementSibling }) {
+  constructor(bar, { draw, text = String, stops, watch = bar.previousElementSibling }) {
     Object.assign(this, { bar, draw, text, stops, playing: false, seconds: bar.dataset.seconds });
     this.track = bar.querySelector("input");
     [this.toggle, this.back, this.on] = bar.querySelectorAll("button");
     this.rest = Number(this.track.defaultValue);
-    this.parked = this.value === this.rest; // by itself, not by a reader
+    this.parked = this.value === this.rest; // where it came to rest, not where a reader put it
     bar.hidden = false;
     this.track.oninput = (event) => {
       event.stopPropagation(); // or a form would draw it again
@@ -59,7 +60,6 @@ export class TimeBar {
     this.back.onclick = () => this.step(-1);
     this.on.onclick = () => this.step(1);
     this.still = this.toggle.hidden = matchMedia("(prefers-reduced-motion: reduce)").matches;
-    if (plays && !this.still) this.await(watch);
     // The bar of what a screen shows whole would only cover it.
     new ResizeObserver(() => bar.classList.toggle("time-bar--sticky", watch.offsetHeight > innerHeight - 120)).observe(watch);
   }
@@ -94,21 +94,18 @@ export class TimeBar {
     this.on.ariaDisabled = String(this.value >= max);
   }
 
-  /** Play when most of the picture is in view for the first time: a moment later, for the answer comes first. */
-  await(picture) {
-    this.watcher = new IntersectionObserver(([{ isIntersecting }]) => {
-      clearTimeout(this.waiting);
-      if (isIntersecting) this.waiting = setTimeout(() => this.again(), 1500);
-    }, { threshold: 0.6 });
-    this.watcher.observe(picture);
+  /** Show where it rests, after a choice that makes another picture. */
+  settle() {
+    this.stop();
+    this.parked = true;
+    this.value = this.rest;
+    this.show();
   }
 
   /** Play from the beginning to where it rests; where nothing may move, be there at once. */
   again() {
-    this.parked = true;
-    if (!this.still) return this.play(this.rest);
-    this.value = this.rest;
-    this.show();
+    this.settle();
+    if (!this.still) this.play(this.rest);
   }
 
   /** Play to the end, or until a moment; from the beginning if it is there already, or came to rest by itself. */
@@ -140,8 +137,6 @@ export class TimeBar {
   }
 
   stop() {
-    this.watcher?.disconnect();
-    clearTimeout(this.waiting);
     cancelAnimationFrame(this.frame);
     if (!this.playing) return;
     this.playing = false;
@@ -183,8 +178,7 @@ export class FormExplorer extends HTMLElement {
     this.form.onsubmit = () => false;
     this.form.oninput = () => this.update();
     const bar = this.querySelector(".time-bar");
-    const plays = !Object.keys(asked).some((name) => name in this.first);
-    if (bar) this.bar = new TimeBar(bar, { draw: () => this.update(), plays, ...this.timing });
+    if (bar) this.bar = new TimeBar(bar, { draw: () => this.update(), ...this.timing });
     this.update();
   }
 

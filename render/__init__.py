@@ -20,6 +20,7 @@ In the order in which a page comes about:
 - ``predict``: a question that a reader answers before the page does: the fence ``predict`` as Markdown
 - ``templates``: Jinja2, for the HTML of all of these
 - ``views/``: what pages show by a fence
+- ``endings``: what a lesson has behind it, in one fold
 - ``extension``: the Markdown syntax for all of these
 - ``gates/``: judges the pages, and what a generator made of them; ``__main__`` is the command line
 - ``mkdocs/``: hooks of MkDocs, for what is no Markdown

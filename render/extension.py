@@ -46,6 +46,7 @@ from render.claims import expressions
 from render.claims.expressions import Claim
 from render.claims.values import Source, Values, WrongValue
 from render.config import docs
+from render.endings import with_fold
 from render.fences import at_first, claims_in, count_claimed, count_drawn, options_of, read_fences, recordings_in
 from render.gates import typed
 from render.page import Page, PageError
@@ -295,7 +296,7 @@ class EndPage(Postprocessor):
             text = with_invitation(text, page.name)
         except RecorderError as error:  # a fault of an exercise, not of the page
             raise PageError(str(error)) from error
-        headed = frame.with_head(text, page.name, places, page.gpus, self._code(page), to_copy)
+        headed = frame.with_head(with_fold(text), page.name, places, page.gpus, self._code(page), to_copy)
         return with_wrapping(frame.with_assets(headed, page.figures.values()))
 
     @staticmethod

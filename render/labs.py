@@ -5,6 +5,10 @@ A lab is a notebook. Its Markdown cells are Markdown like that of other pages; e
 the hook ``mkdocs/labs`` fills in. What only a page can show stands in a cell's metadata, so that a notebook that is
 downloaded has no fence in it: ``# %% [markdown] of="start/first_kernel" view="explorer" launch="add_kernel[0]"`` puts
 that recording at the end of the cell. The paragraph under the title is the lesson's question.
+
+A cell tagged ``notebook`` is for those alone who have the notebook. One that ends in ``**Predict:**``, a question and a
+list is a question to answer on the page (``predict.py``), where its metadata say which choice is right, and why:
+``# %% [markdown] right=2 then="Two would leave two elements out."``; what the next cell printed is then folded.
 """
 
 import json
@@ -12,6 +16,10 @@ import re
 
 CLASSES = frozenset({"jp-Cell", "recording__where"})  # which the elements below have
 RECORDING = ("of", "view", "launch", "tensors", "device")  # keys of a fence `recording` that a cell may have
+PREDICT = re.compile(r"\*\*Predict:\*\* (?P<ask>.+(?:\n.+)*)\n\n(?P<choices>- (?:.+\n?)+)\Z")
+AS_IT_IS = r"```(?s:.*?)```|`[^`]*`|\]\([^)\s]*\)|<[^>]+>"  # code, the target of a link, a tag
+QUOTE = re.compile(rf"""(?P<kept>{AS_IT_IS})|(?P<opens>(?<![^\s(\[*_]))?(?P<quote>["'])""")
+CURLY = {"'": "‘’", '"': "“”"}
 SHOWN = 'class="jp-InputArea'  # a code cell on a page, as templates/cell.html has it
 
 
@@ -37,14 +45,17 @@ def code_cells(notebook: str) -> list[dict]:
 
 def markdown_of(notebook: str, notice: str = "") -> str:
     """Return a notebook as Markdown, with a notice for contributors under its title."""
-    title, *rest = map(_markdown_of_cell, cells_of(notebook))  # MkDocs takes the page's name from its first line
+    shown = [cell for cell in cells_of(notebook) if "notebook" not in cell["metadata"].get("tags", ())]
+    title, *rest = map(_markdown_of_cell, shown)  # MkDocs takes the page's name from its first line
     return "\n\n".join([title, notice, *rest])
 
 
 def _markdown_of_cell(cell: dict) -> str:
     if cell["cell_type"] == "code":
         return placeholder(cell)
-    text, tags = "".join(cell["source"]), cell["metadata"].get("tags", ())
+    text, tags = curled("".join(cell["source"])), cell["metadata"].get("tags", ())
+    if asks(cell):
+        text = PREDICT.sub(lambda asked: _predict(asked, cell["metadata"]), text)
     if re.fullmatch(r"# .+\n\n(?:.+\n)*.+", text):  # a title and one paragraph
         text += "\n{ .question }"
     if "provenance" in tags:
@@ -52,6 +63,27 @@ def _markdown_of_cell(cell: dict) -> str:
     if lines := [f"{key}: {cell['metadata'][key]}" for key in RECORDING if key in cell["metadata"]]:
         text = "\n".join([text, "", "```recording", *lines, "```"])
     return text
+
+
+def asks(cell: dict) -> bool:
+    """Return whether a cell ends in a question that its page asks."""
+    return "right" in cell["metadata"] and bool(PREDICT.search("".join(cell["source"])))
+
+
+def _predict(asked: re.Match, metadata: dict) -> str:
+    choices = re.split(r"\n?^- ", asked["choices"].strip(), flags=re.M)[1:]
+    listed = [f"  - {'[x] ' * (at == metadata['right'])}{' '.join(text.split())}" for at, text in enumerate(choices, 1)]
+    ask = asked["ask"][0].upper() + " ".join(asked["ask"][1:].split())
+    return "\n".join(["```predict", f"ask: {ask}", "choices:", *listed, f"then: {curled(metadata['then'])}", "```"])
+
+
+def curled(text: str) -> str:
+    """Return Markdown with the quotes and apostrophes of print, outside of code and links.
+
+    >>> print(curled('''It's `x`'s, not "the 'y'". See [what's on](a'b).'''))
+    It’s `x`’s, not “the ‘y’”. See [what’s on](a'b).
+    """
+    return QUOTE.sub(lambda at: at["kept"] or CURLY[at["quote"]][at["opens"] is None], text)
 
 
 def placeholder(cell: dict) -> str:

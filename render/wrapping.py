@@ -6,7 +6,8 @@ A short line fits a phone and stays as it is. What is set in columns would lose 
 with less space between the columns, in letters as small as it takes and a screen can show, and scroll if that is not
 enough. A last column of words may wrap below itself, and a sentence between such lines, too. A sketch that was typed,
 ```text, stays whole and scrolls. theme/assets/code.css does
-all that. Names joined by dots break after a dot, not inside a name.
+all that. A short call or subscript, such as x.stride(0), stays in one line with its arguments. What is long and has no
+blank breaks behind a bracket that opens and before the dot behind one that closes, or else after its dots.
 """
 
 import html
@@ -19,13 +20,19 @@ IN = 4  # columns that what comes of a line stands further in than the line
 PRE = r'<pre(?: id="__code_\w+"| class="(?:output|jp-OutputArea-output)[^>]*)?>'  # not the code of an explorer
 SKETCH = '<div class="language-text '
 BLOCK = re.compile(rf"(?s)((?:{SKETCH}[^>]*>)?{PRE}(?:<span></span>|<nav\b.*?</nav>)*)<code([^>]*)>(.*?)</code></pre>")
-WIDE, SHRUNK = 76, 93  # columns that fit in the narrower width of a desktop; of small letters
 EARLY = 20  # columns before the last one, which leave enough of a phone to wrap it in
 COLUMNS = re.compile(r"\S {2,}\S")
 NUMBER = re.compile(r" *([-−+.]?\d|-?inf|nan|$)")
 WORDS = re.compile(r"[A-Za-z]{2}.* ")
-DOT = '<span class="o">.</span>'
-SIGN = re.compile(r'<span class="o">-</span><span class="(?:nb|n|mi|mf)">[^<]*</span>')  # a difference has spaces
+KEPT = '<span class="kept">'
+MOST = 24  # columns of a call that stays in one line
+SCREEN = 38  # columns of code on the narrowest screen, of which 20 at most are for what a line stands further in
+RUN = 26  # columns without a blank that need a place to break
+PIECE = re.compile(r'<span class="(\w*)">([^<]*)</span>|([^<]+)|<[^>]*>')  # in color, plain, or the mark of a line
+LETTER = re.compile(r"&#?\w+;|.")
+NAME = re.compile(r"(?<![\w.])-?[A-Za-z_]\w*(?:\.\w+)*")
+MEMBER = re.compile(r"(?:\.\w+)+")
+SIGN = re.compile(r"(?<!\w)-\w+")  # a difference has spaces
 MARKED = re.compile(r'(<span class="hll">[^\n]*)\n</span>')  # a line of hl_lines, with its end inside the mark
 BELOW = re.compile(r"\s*[\^~─-]+\s*")  # marks columns of the line above
 
@@ -44,21 +51,10 @@ def _wrapping(block: re.Match) -> str:
     if columns <= WRAPS or (columns <= FITS and (begin.startswith(SKETCH) or (not typed and in_columns(texts)))):
         return block[0]
     if begin.startswith(SKETCH):
-        return f"{begin}<code{attributes}{_of_kind(['in-columns', *_wide(columns, WIDE)])}>{code}</code></pre>"
+        return f'{begin}<code{attributes} class="in-columns">{code}</code></pre>'
     if not typed and in_columns(texts):
         return f"{begin}<code{attributes}{_in_columns(texts)}</code></pre>"
-    if "class=" not in begin:  # an output has the width of prose
-        attributes += _of_kind(_wide(columns, WIDE))
     return f"{begin}<code{attributes}>{_joined(zip(lines, texts, strict=True))}</code></pre>"
-
-
-def _wide(columns: int, most: int) -> list[str]:
-    """Return the class of a block that is wider than prose: there is one such width, so that blocks line up."""
-    return ["wide-code"] if columns > most else []
-
-
-def _of_kind(kinds: list[str]) -> str:
-    return f' class="{" ".join(kinds)}"' if kinds else ""
 
 
 def in_columns(lines: list[str]) -> bool:
@@ -81,8 +77,7 @@ def _in_columns(texts: list[str]) -> str:
             joined += f"{line}\n"
         else:
             joined += _long(line, *(last or [_indent(text)]))
-    kinds = _of_kind(["in-columns", *_wide(columns, SHRUNK)])
-    return f'{kinds} style="--columns:{columns};--kept:{kept}">{_end(joined)}'
+    return f' class="in-columns" style="--columns:{columns};--kept:{kept}">{_end(joined)}'
 
 
 def _spare(rows: list[str]) -> set[int]:
@@ -121,13 +116,71 @@ def _joined(lines) -> str:
     """Return lines, the long ones in a span with its newline: it becomes a block, behind which no other one follows."""
     joined = ""
     for line, text in lines:
-        joined += f"{line}\n" if len(text) <= WRAPS else _long(_breakable(line), _indent(text))
+        joined += f"{line}\n" if len(text) <= WRAPS else _long(_breakable(line, _indent(text)), _indent(text))
     return _end(joined)
 
 
-def _breakable(line: str) -> str:
-    """Let a line break after the dots of a name, and not between a sign and what it belongs to."""
-    return SIGN.sub(r'<span class="kept">\g<0></span>', line).replace(DOT, f"{DOT}<wbr>")
+def _breakable(line: str, by: int) -> str:
+    """Say in a line of code where it may break, and where not: in a short call, or behind a sign. ``by``: as below."""
+    if "<span" not in line:
+        return line
+    text, before, behind, after = _places(line)
+    kept = _calls(text, SCREEN - min(by, 20) - 2)  # two for the bracket and comma that stay with its end
+    within = {at for begin, end in kept for at in range(begin, end)}
+    kept += [sign.span() for sign in SIGN.finditer(text) if sign.start() not in within]
+    put = [(after[end - 1], 0, "</span>") for _, end in kept] + [(before[begin], 2, KEPT) for begin, _ in kept]
+    run = "".join("x" if at in within else letter for at, letter in enumerate(text))
+    for long in re.finditer(rf"\S{{{RUN},}}", run):
+        part = [at for at in range(*long.span()) if at not in within]
+        breaks = [after[at] for at in part if text[at] == "(" and text[at + 1 : at + 2] not in set(") ")]
+        breaks += [before[at] for at in part if text[at] == "." and text[at - 1] in ")]"]
+        put += [(at, 1, "<wbr>") for at in breaks or [behind[at] for at in part if text[at] == "."]]
+    for at, _, tag in sorted(put, reverse=True):
+        line = line[:at] + tag + line[at:]
+    return line
+
+
+def _places(line: str) -> tuple[str, list[int], list[int], list[int]]:
+    """Return a line's text, and where in the HTML each letter's word begins, the letter ends, and its word ends.
+
+    A word is what has one color. A string is one name, and a comment is blanks.
+    """
+    text, before, behind, after = "", [], [], []
+    for piece in PIECE.finditer(line):
+        kind, colored, plain = piece.groups()
+        inside = colored or plain or ""
+        for letter in LETTER.finditer(inside):
+            ends = piece.start(3 if plain else 2) + letter.end()
+            first, last = (piece.start() + letter.start(), ends) if plain else piece.span()
+            text += {"c": " ", "s": "a"}.get((kind or "-")[0]) or html.unescape(letter[0])
+            before.append(first)
+            behind.append(last if letter.end() == len(inside) else ends)
+            after.append(last)
+    return text, before, behind, after
+
+
+def _calls(text: str, room: int) -> list[tuple[int, int]]:
+    """Return where short calls and subscripts stand that have blanks; a subscript may take all of the ``room``."""
+    calls, at = [], 0
+    while name := NAME.search(text, at):
+        at = end = name.end()
+        while end and end - name.start() <= (room if text[end - 1] == "]" else min(MOST, room)):
+            at = end
+            member = MEMBER.match(text, end)
+            end = member.end() if member else _closed(text, end)
+        if " " in text[name.start() : at]:
+            calls.append((name.start(), at))
+    return calls
+
+
+def _closed(text: str, at: int) -> int:
+    """Return where the bracket that opens here has been closed, or 0."""
+    depth = 0
+    for end in range(at, len(text) if text[at : at + 1] in {*"(["} else at):
+        depth += (text[end] in "([{") - (text[end] in ")]}")
+        if not depth:
+            return end + 1
+    return 0
 
 
 def _long(line: str, by: int, full: int | None = None) -> str:

@@ -30,17 +30,23 @@ def picture(launch: Launch, tensors: list[str] | None = None) -> Markup:
     return _Drawing(programs, shown).draw(_title(launch, programs))
 
 
-def pictures(launch: Launch, tensors: list[str] | None = None) -> list[Markup]:
-    """Draw a launch as :func:`picture` does; where lanes do not stand above their elements anyway, as two pictures,
-    its programs and its tensors, which a page has side by side or one below the other."""
+def pictures(launch: Launch, tensors: list[str] | None = None) -> list[list[Markup]]:
+    """Draw a launch as :func:`picture` does; where lanes do not stand above their elements anyway, as pictures of its
+    programs and of its tensors, which a page has side by side: each line in its own list, or all in one if they are
+    two. Programs of a grid of two axes stay one picture, in which they keep their places."""
     programs, shown = _read(launch, tensors)
     title = _title(launch, programs)
-    if (drawing := _Drawing(programs, shown)).aligned:
-        return [drawing.draw(title)]
-    return [
-        _Drawing(programs, shown).draw(f"{title}: what each program touches", tensors=False),
-        _Drawing(programs, shown).draw(f"{title}: who touches each element", programs=False),
-    ]
+    if (whole := _Drawing(programs, shown)).aligned:
+        return [[whole.draw(title)]]
+    touches, touched = f"{title}: what each program touches", f"{title}: who touches each element"
+    if whole.columns or len(programs) == 1:
+        first = [_Drawing(programs, shown).draw(touches, tensors=False)]
+    else:
+        each = [(program, _Drawing([program], shown, aligned=False)) for program in programs]
+        first = [drawing.draw(f"{touches}, {program.label}", tensors=False) for program, drawing in each]
+    each = [(tensor, _Drawing(programs, [tensor], aligned=False)) for tensor in shown]
+    second = [drawing.draw(f"{touched}, {tensor.name}", programs=False) for tensor, drawing in each]
+    return [first + second] if len(first) == len(second) == 1 else [first, second]
 
 
 def _read(launch: Launch, tensors: list[str] | None) -> tuple[list[Program], list[Tensor]]:
@@ -58,7 +64,7 @@ def _title(launch: Launch, programs: list[Program]) -> str:
 class _Drawing:
     """Lays squares out from top to bottom, collecting elements; ``y`` is where the next one goes."""
 
-    def __init__(self, programs: list[Program], tensors: list[Tensor]):
+    def __init__(self, programs: list[Program], tensors: list[Tensor], aligned: bool | None = None):
         self.programs, self.tensors = programs, tensors
         self.id = svg.unique("launch-picture")
         self.parts: list[Markup] = []
@@ -68,7 +74,8 @@ class _Drawing:
         every = [offset for part in [*self.strips, *tensors] for offset in part.offsets]
         flat = all(len(part.shape) == 1 for part in [*self.strips, *tensors])
         # Where all offsets fit side by side, a lane stands right above the element that it touches.
-        self.aligned = flat and bool(every) and min(every) >= 0 and max(every) < COLUMNS
+        fits = flat and bool(every) and min(every) >= 0 and max(every) < COLUMNS
+        self.aligned = fits if aligned is None else aligned
         self.end = self._end()
 
     def _end(self) -> int | None:
@@ -137,8 +144,7 @@ class _Drawing:
             self._text(x - 6 if left else x + 6, 11, "the tensors end here", size=12, ink="ink-muted", anchor=anchor)
             self.y += 16
         behind, top, bottom = len(self.parts), self.y, self.y
-        widths = [self._width(program) for program in self.programs]
-        columns = self._columns_of_grid(widths)
+        widths, columns = self.widths, self.columns
         for number, (program, width) in enumerate(zip(self.programs, widths, strict=True)):
             if columns:
                 width, full = columns[number % len(columns)], number % len(columns) == 0
@@ -148,7 +154,8 @@ class _Drawing:
                 self.x, top = 0, bottom
             self.y = top
             broken = max(COLUMNS * PITCH, *(_wide(strip, _label(strip, program)) for strip in program.strips), 0)
-            self.width = max(self.width, self.x + min(width, broken))
+            if self.aligned or len(self.programs) > 1:  # else what is drawn is as wide as the picture
+                self.width = max(self.width, self.x + min(width, broken))
             self._program(program)
             bottom = max(bottom, self.y)
             self.x += width + GAP
@@ -158,12 +165,17 @@ class _Drawing:
             path = svg.element("path", d=f"M{x - 0.5:g} 2V{self.y - 4:g}", **stroke)
             self.parts.insert(behind, path)  # what a program's heading says may reach across the line
 
-    def _columns_of_grid(self, widths: list[float]) -> list[float]:
+    @property
+    def widths(self) -> list[float]:
+        return [self._width(program) for program in self.programs]
+
+    @property
+    def columns(self) -> list[float]:
         """Return the width of each column of a grid of two axes, if all of them fit side by side; else none."""
         pids = [program.label.strip("()").split(", ") for program in self.programs]
         if self.aligned or not pids or len(pids[0]) != 2:
             return []
-        across = len({pid[0] for pid in pids})
+        across, widths = len({pid[0] for pid in pids}), self.widths
         columns = [max(widths[column::across]) for column in range(across)]
         return columns if sum(columns) + GAP * (across - 1) <= COLUMNS * PITCH else []
 
@@ -200,6 +212,7 @@ class _Drawing:
                 color = "out-of-bounds" if outside else svg.pid(program.number)
                 self._lane(left, top + rows[lane] * PITCH, offset, color, on, outside)
             height = max(height, top - self.y + (max(rows, default=-1) + 1) * PITCH)
+            self.width = max(self.width, x + wide)
             x += wide + GAP
         self.y += height + 8
 

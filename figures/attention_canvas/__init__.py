@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`<attention-canvas>`: the matrix of scores, which programs go through tile by tile, beside a twin that stores it all.
+"""`<attention-canvas>`: the matrix of scores, which programs go through tile by tile.
 
 A row a query, a column a key. Each program has a row of tiles; all begin at once. Of a tile that it has left, a program
 keeps three numbers for each query: maximum, sum and accumulator. How dark a cell is says how much weight it has in the
@@ -8,8 +8,8 @@ mask, tiles that no query of the program sees are never visited.
 
 It takes the run of ``snippets/fusion/attention_tiles.py``: a section ``scores`` with a row a line, ``values``, and what
 was kept after each tile in ``all keys`` and ``causal``, with the results of ``attention``. The script computes the
-moments between; ``tests/figures/test_attention_canvas.py`` compares with the recording. How much goes through memory at
-a real size comes from a formula (``traffic``), as the lesson's table has it.
+moments between; ``tests/figures/test_attention_canvas.py`` compares with the recording. At first it shows the scores
+and the largest one of each query alone, so that there is one thing to see; the sums come with the first step.
 """
 
 import math
@@ -25,8 +25,7 @@ from recorder import printed
 from recorder.project import RecorderError
 from recorder.recording import Recording
 
-REST = 11  # the third tile's "rescale"
-REAL = 8192, 64, 128  # queries and keys, head_dim, and queries of a tile: what traffic is counted for
+REST = 10  # the third tile's "maximum": a larger score has just turned up
 STATE = re.compile(r"(\d+): (\d+) ([\d.]+) ([\d.]+)")
 
 
@@ -69,22 +68,11 @@ def read(recording: Recording) -> Run:
     return run
 
 
-def traffic(causal: bool) -> dict[str, list[float]]:
-    """Return the millions of elements that go through memory: of our kernel all, of torch's four operations each."""
-    n, d, tile = REAL
-    tiles = n // tile
-    visits = tiles * (tiles + 1) // 2 if causal else tiles * tiles
-    ours = 2 * n * d + n + 2 * d * tile * visits  # q, the result, a number a query; k and v for each tile of queries
-    torch = 2 * n * d + n * n, 2 * n * n, 2 * n * n, n * n + 2 * n * d
-    return {"ours": [ours / 1e6], "torch": [count / 1e6 for count in torch]}
-
-
 @figure(of="output", foot=EXPLORER)
 def attention_canvas(recording: Recording, *, causal=False, id="canvas") -> Markup:
     """``causal``: begin with the causal mask."""
     run = read(recording)
     rows = [_row(run, query, causal) for query in range(len(run.scores))]
-    counts = {name: [round(sum(counts), 1) for counts in traffic(name == "causal").values()] for name in run.kept}
     table = [
         [query, run.scores[query][n - run.tile : n], n, m, s, a]
         for query, kept in enumerate(run.kept["causal" if causal else "all keys"])
@@ -99,10 +87,6 @@ def attention_canvas(recording: Recording, *, causal=False, id="canvas") -> Mark
         masks={"all": "every key", "causal": "causal"},
         last=4 * (len(run.scores) // run.tile) + 1,
         rest=REST,
-        torch=traffic(False)["torch"],
-        ours={name: traffic(name == "causal")["ours"][0] for name in run.kept},
-        counts=counts,
-        scores=f"{REAL[0] ** 2 / 1e6:.0f} million",
         table=[[q, " ".join(map(str, scores)), *rest] for q, scores, *rest in table],
     )
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// <attention-canvas>: programs go through a matrix of scores tile by tile; a twin stores all of it.
+// <attention-canvas>: programs go through a matrix of scores tile by tile.
 
 import { FormExplorer, define } from "../explorer.js";
 import { PARTS, at } from "../online.js";
 
 const WORDS = { load: "scores", maximum: "maximum", rescale: "rescale", add: "add" };
-const TWIN = ["", "one", "two", "three", "four"]; // by the operations that a score has been through
 
 /** The scores that a query's program visits, in whole tiles: -Infinity where the query does not see the key. */
 export function seen(row, query, tile, causal) {
@@ -13,21 +12,12 @@ export function seen(row, query, tile, causal) {
   return row.slice(0, end).map((score, key) => (causal && key > query ? -Infinity : score));
 }
 
-/** Of torch's operations, how many a column has been through at a moment, and what went through memory so far. */
-export function twin(moment, column, tile, counts) {
-  const done = Math.floor((moment - 1 - Math.floor(column / tile)) / 4) + 1;
-  const went = counts.reduce((sum, count, i) => sum + count * Math.min(Math.max((moment - 4 * i) / 4, 0), 1), 0);
-  return { done: Math.min(Math.max(done, 0), counts.length), went };
-}
-
 class AttentionCanvas extends FormExplorer {
   connectedCallback() {
     const numbers = (text) => text.split(" ").map(Number);
-    const { values, torch, ours, tile } = this.dataset;
-    [this.values, this.torch, this.ours, this.tile] = [numbers(values), numbers(torch), numbers(ours), Number(tile)];
+    [this.values, this.tile] = [numbers(this.dataset.values), Number(this.dataset.tile)];
     this.rows = [...this.querySelectorAll(".canvas__row")];
     this.scores = this.rows.map((row) => [...row.querySelectorAll("i")].map((cell) => Number(cell.textContent)));
-    this.cells = [...this.querySelectorAll(".canvas__twin i")];
     super.connectedCallback();
   }
 
@@ -45,6 +35,7 @@ class AttentionCanvas extends FormExplorer {
   render({ moment, mask }) {
     const { tile, values, scores } = this;
     const causal = mask === "causal";
+    if (moment !== this.first.moment) this.querySelector(".canvas").classList.remove("canvas--first"); // the sums, too
     let [rescaled, done] = [0, 0];
     this.rows.forEach((row, query) => {
       const own = seen(scores[query], query, tile, causal);
@@ -70,36 +61,16 @@ class AttentionCanvas extends FormExplorer {
       const moved = now.part === "maximum" && now.maximum > now.old.maximum;
       maximum.textContent = now.maximum === -Infinity ? "–" : now.maximum;
       maximum.className = moved ? "moved" : "";
-      const bar = (place, number, most) => {
+      const kept = (place, number) => {
         place.textContent = number.toFixed(2);
-        place.style.setProperty("--bar", (number / most).toFixed(3));
         place.className = now.part === "rescale" && now.factor < 1 && now.old.sum ? "moved" : "";
       };
-      bar(sum, now.sum, 2.2);
-      bar(accumulator, now.accumulator, 12);
+      kept(sum, now.sum);
+      kept(accumulator, now.accumulator);
       result.textContent = now.sum ? (now.accumulator / now.sum).toFixed(2) : "–";
       result.className = ended ? "" : "so-far";
     });
-    this.cells.forEach((cell, i) => {
-      cell.className = TWIN[twin(moment, i % scores.length, tile, this.torch).done];
-    });
-    const here = Math.min(Math.floor(Math.max(moment - 1, 0) / 4), 3);
-    this.querySelectorAll(".canvas__operations li").forEach((operation, i) => {
-      operation.classList.toggle("canvas__here", i === here && moment > 0);
-    });
-    this.memory(moment, causal);
     this.say(moment, rescaled, done, causal);
-  }
-
-  memory(moment, causal) {
-    const last = Number(this.form.moment.max) - 1;
-    const all = [this.ours[Number(causal)], this.torch.reduce((a, b) => a + b)];
-    const went = [(all[0] * Math.min(moment, last)) / last, twin(moment, 0, this.tile, this.torch).went];
-    this.querySelectorAll(".canvas__bar").forEach((bar, i) => {
-      bar.style.setProperty("--all", all[i] / all[1]);
-      bar.style.setProperty("--went", (went[i] / all[i]).toFixed(4));
-      bar.lastElementChild.textContent = `${Math.round(went[i])} of ${Math.round(all[i])}`;
-    });
   }
 
   say(moment, rescaled, done, causal) {

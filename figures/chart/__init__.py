@@ -8,7 +8,8 @@ end. Over the picture lies one invisible radio button for each size: pointed at,
 shows the values there, without a script.
 
 ``axes``: scales and their labels; ``series``: colors and markers; ``labels``: names at the ends, none over another;
-``ranked``: many cases from the worst to the best, in the same frame.
+``ranked``: many cases from the worst to the best; ``rivals``: several kernels case by case; both in the same frame;
+``compared``: who is faster, and how often.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,6 +22,7 @@ from markupsafe import Markup
 from figures.chart import axes, labels
 from figures.chart.axes import LETTER, Axis
 from figures.chart.ranked import ranked as ranked
+from figures.chart.rivals import rivals as rivals
 from figures.chart.series import MARKERS, numbers, our_line
 from figures.registry import figure
 from figures.svg import element, unique
@@ -165,13 +167,13 @@ class Plot(NamedTuple):
 
     def scales(self) -> Iterator[Markup]:
         """Yield a rule for each labeled value beside the plot, and the labels."""
-        lowest = min(self.up.ticks)
         for value, label in self.up.ticks.items():
             y = self.y(value)
             stroke = "var(--ink-muted)" if value == 0 else "var(--rule)"
-            dashes = "2 4" if value == lowest and "begins" in self.up.note else None
-            yield element("line", x2="100%", y1=y, y2=y, stroke=stroke, stroke_dasharray=dashes)
+            yield element("line", x2="100%", y1=y, y2=y, stroke=stroke)
             yield element("text", label, x=-8, y=y + 4, text_anchor="end")
+        if self.up.broken:
+            yield element("svg", axes.break_of(self.up.ticks[self.up.low]), y=HEIGHT, overflow="visible")
         how = {"transform": "rotate(-30)", "text_anchor": "end"} if self.named else {"text_anchor": "middle"}
         for place, _ in self.rows if self.across.log else ():
             x = f"{self.x(place):.2f}%"

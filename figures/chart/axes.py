@@ -6,11 +6,15 @@ from itertools import pairwise
 from math import ceil, floor, log2, log10
 from typing import NamedTuple
 
+from markupsafe import Markup
+
+from figures.svg import element
 from figures.table import as_powers
 
 LETTER = 7  # pixels: the average width of a letter in a label
 ROOM = {False: 190, True: 440}  # pixels for the labels below the plot: on a phone, and where there is room
 LINES = 8  # across a plot, at most
+LOG = "log scale"  # what is said of an axis that is logarithmic
 PART = 0.5  # of the greatest value: if the least is more than that, the axis begins near it
 BINARY = ("bytes", "KiB", "MiB", "GiB", "TiB")
 WORDS = {10**6: "million", 10**9: "billion", 10**12: "trillion"}
@@ -25,6 +29,7 @@ class Axis(NamedTuple):
     log: bool = False
     note: str = ""  # what a reader must know of it
     narrow: frozenset[float] = frozenset()  # those of the labels for which a phone has room
+    broken: bool = False  # it begins neither at zero nor is it logarithmic, and is drawn with a break
 
     def at(self, value: float) -> float:
         """Return where a value stands: 0 at the lower end, 1 at the upper end."""
@@ -46,6 +51,13 @@ def better(unit: str) -> str:
     return "lower is closer" if first == "error" else ""
 
 
+def break_of(begin: str, *, upright: bool = True) -> Markup:
+    """Return the break of an axis that does not begin at zero, a zigzag at its end that says where it begins."""
+    zigzag = "M-22 8v3l-4 2 8 4-4 2v3" if upright else "M1 0h-7l-2.5-5-5 10-2.5-5h-6"
+    path = element("path", d=zigzag, fill="none", stroke="var(--ink-muted)", stroke_width=1.5)
+    return element("g", element("title", f"the axis begins at {begin}"), path)
+
+
 def of_names(names: list[str]) -> Axis:
     """Return the axis for names, one beside the other."""
     ticks = dict(enumerate(names))
@@ -62,7 +74,7 @@ def of_sizes(values: list[float], log: bool, unit: str = "") -> Axis:
         ticks = dict(list(zip(values, labels, strict=True))[::step])
         narrow = frozenset(list(ticks)[:: ceil(fewer / step)])
         beyond = 1 if high > low else 2
-        return Axis(low / beyond, high * beyond, ticks, True, _growth(values), narrow)
+        return Axis(low / beyond, high * beyond, ticks, True, "" if _even(values) else LOG, narrow)
     beyond = 0 if high > low else 1
     low, high = low - beyond, high + beyond
     ticks = {value: text for value, text in round_values(low, high, 8).items() if low <= value <= high}
@@ -70,32 +82,26 @@ def of_sizes(values: list[float], log: bool, unit: str = "") -> Axis:
     return Axis(low, high, ticks, narrow=frozenset(list(ticks)[::fewer]))
 
 
-def _growth(values: list[float]) -> str:
-    """Return how a logarithmic axis of sizes grows.
+def _even(values: list[float]) -> bool:
+    """Return whether sizes grow by one factor, which their labels then show.
 
-    >>> _growth([1, 2, 4]), _growth([512, 2048, 8192]), _growth([1, 2, 10])
-    ('each point is twice the last', 'each point is 4 times the last', 'logarithmic')
+    >>> _even([1, 2, 4]), _even([512, 2048, 8192]), _even([1, 2, 10])
+    (True, True, False)
     """
-    factors = {round(b / a, 3) for a, b in pairwise(values)}
-    if len(factors) != 1:
-        return "logarithmic" if factors else ""
-    (factor,) = factors
-    return f"each point is {'twice' if factor == 2 else f'{factor:g} times'} the last"
+    return len({round(b / a, 3) for a, b in pairwise(values)}) <= 1
 
 
 def of_values(values: list[float], log: bool, share: bool = False) -> Axis:
     """Return the axis for what was measured. It is logarithmic over at least one power of ten; otherwise it begins at
-    zero, or near the least value if all are close together, and says so."""
+    zero, or near the least value if all are close together, and is then drawn with a break."""
     low, high = min(values), max(values)
     if log and 0 < low <= high / 10:
         low, high = low / 1.2, high * 1.2
-        ticks, factor = _powers(low, high)
-        times = "twice" if factor == 2 else f"{factor} times"
-        return Axis(low, high, ticks, True, f"each grid line is {times} the one below")
+        return Axis(low, high, _powers(low, high), True, LOG)
     if high > low > PART * high:
         ticks = round_values(low - 0.02 * (high - low), high, 6, share)
         first = min(ticks)
-        return Axis(first, max(ticks), ticks, note=f"the axis begins at {ticks[first]}" if first > 0 else "")
+        return Axis(first, max(ticks), ticks, broken=first > 0)
     ticks = round_values(min(low, 0), max(high, 0) or 1, 6, share)
     return Axis(min(ticks), max(ticks), ticks)
 
@@ -138,19 +144,19 @@ def round_values(low: float, high: float, most: int, share: bool = False) -> dic
     return {count * step: say(count * step) for count in counted}
 
 
-def _powers(low: float, high: float) -> tuple[dict[float, str], int]:
-    """Return the labels of values that grow by one factor, and the factor: the least for which the lines are few.
+def _powers(low: float, high: float) -> dict[float, str]:
+    """Return the labels of values that grow by one factor, the least for which the lines are few.
 
-    >>> list(_powers(30, 500)[0].values()), list(_powers(2e-7, 0.02)[0].values())
+    >>> list(_powers(30, 500).values()), list(_powers(2e-7, 0.02).values())
     (['50', '100', '200', '400'], ['1 in 1 million', '1 in 100,000', '1 in 10,000', '1 in 1,000', '1 in 100'])
     """
     if high / low <= 2**LINES:
         part = next(part * 10.0 ** floor(log10(low)) for part in (1, 2, 5, 10) if part * 10 ** floor(log10(low)) >= low)
         ticks = [part * 2**i for i in range(floor(log2(high / part)) + 1)]
-        return {tick: said(tick) for tick in ticks}, 2
+        return {tick: said(tick) for tick in ticks}
     exponents = range(ceil(log10(low) - 1e-9), floor(log10(high) + 1e-9) + 1)
     step, say = ceil(len(exponents) / LINES), _part if low < 1e-5 and high <= 1 else said
-    return {10.0**exponent: say(10.0**exponent) for exponent in exponents[::step]}, 10**step
+    return {10.0**exponent: say(10.0**exponent) for exponent in exponents[::step]}
 
 
 def said(value: float) -> str:

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from figures.chart.axes import LETTER, round_values
+from figures.chart.axes import LETTER, break_of, round_values
+from figures.chart.compared import finding, said, verdict
 from figures.registry import figure
 from figures.svg import element, unique
 from figures.table import table
@@ -36,15 +37,13 @@ class Case(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """``wins`` or ``loses`` if the slowest reading of one side is faster than the fastest of the other."""
-        if self.theirs.least > self.ours.most:
-            return "wins"
-        return "loses" if self.ours.least > self.theirs.most else "ties"
+        return verdict(self.ours, self.theirs, less=True)
 
 
 @figure(of="rows")
-def ranked(recording: Recording, *, name=..., ours=..., theirs=..., title="", named=()):
-    """``ours`` and ``theirs``: two lines of times; a dot is the share of their speed that ours reaches.
+def ranked(recording: Recording, *, name=..., ours=..., theirs=..., title="", dot="", named=()):
+    """``ours`` and ``theirs``: two lines of times; a dot is the share of their speed that ours reaches. ``title``: a
+    sentence, in which braces stand for what is counted (``figures.chart.compared``); ``dot``: what each of them is.
 
     The worst and the best have their names beside them, and so have the cases in ``named``."""
     data = recording.benchmark(name, ours, theirs)
@@ -70,15 +69,17 @@ def ranked(recording: Recording, *, name=..., ours=..., theirs=..., title="", na
         stroke = "var(--ink-muted)" if abs(value - 1) < 1e-9 else "var(--rule)"
         parts.append(element("line", x2="100%", y1=y(value), y2=y(value), stroke=stroke))
         parts.append(element("text", label, x=-8, y=y(value) + 4, text_anchor="end"))
-    them, dots = data.lines[theirs], []
+    if low > 0:
+        parts.append(element("svg", break_of(ticks[low]), y=HEIGHT, overflow="visible"))
+    them, dots, verdicts = data.lines[theirs], [], [case.verdict for case in cases]
     for place, case in enumerate(cases):
         x = f"{(place + 0.5) * step:.2f}%"
         stem = {"stroke": COLORS[case.verdict], "stroke_opacity": 0.4}  # or many of them are darker than their dots
         parts.append(element("line", x1=x, x2=x, y1=y(1), y2=y(case.share), **stem))
-        dot = element("circle", r=4.5, fill=FILLS[case.verdict], stroke=COLORS[case.verdict], stroke_width=1.75)
+        mark = element("circle", r=4.5, fill=FILLS[case.verdict], stroke=COLORS[case.verdict], stroke_width=1.75)
         if case.share > high:
-            dot = element("path", d="M-5 3L0-6 5 3z", fill=COLORS[case.verdict])
-        dots.append(element("svg", dot, x=x, y=y(case.share), overflow="visible"))
+            mark = element("path", d="M-5 3L0-6 5 3z", fill=COLORS[case.verdict])
+        dots.append(element("svg", mark, x=x, y=y(case.share), overflow="visible"))
     parts += dots
     parts += [label.draw() for label in labels]
     counts = [(COLORS[verdict], FILLS[verdict], words.format(them), sum(case.verdict == verdict for case in cases))
@@ -91,9 +92,8 @@ def ranked(recording: Recording, *, name=..., ours=..., theirs=..., title="", na
     return render(
         "chart/ranked.html",
         id=unique("ranked"),
-        title=title,
-        unit=f"share of {them}'s speed, {len(cases)} {data.x[0]}s from the worst to the best",
-        note=f"the axis begins at {ticks[low]}",
+        title=said(verdicts, title) if title else finding(verdicts, data.lines[ours], them),
+        unit=f"share of {them}’s speed" + (f"; a dot is {dot}".replace(" × ", "\u00a0×\u00a0") if dot else ""),
         label="; ".join(f"{words}: {count}" for *_, words, count in counts),
         counts=counts,
         height=HEIGHT,

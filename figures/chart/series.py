@@ -16,10 +16,10 @@ MARKERS = (  # each about 7 pixels wide; as many as there are colors
     "M-4 0l2-3.5h4l2 3.5-2 3.5h-4z",  # a hexagon
 )
 FIXED = {  # of lines by their keys: what readers would otherwise use comes first, then what most charts call ours
-    **dict.fromkeys(("torch", "cublas", "eager", "torch_float32"), 0),
+    **dict.fromkeys(("torch", "cublas", "cudnn", "eager", "torch_float32"), 0),
     **dict.fromkeys(("ours", "triton", "fused", "persistent", "chosen", "one", "tf32"), 1),
-    **dict.fromkeys(("two", "autotuned", "graph", "compiled"), 2),
-    **dict.fromkeys(("cublaslt", "other"), 3),
+    **dict.fromkeys(("two", "autotuned", "graph", "compiled", "compile"), 2),
+    **dict.fromkeys(("cublaslt", "flash", "other"), 3),
 }
 
 

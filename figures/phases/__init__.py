@@ -96,11 +96,11 @@ class Copy:
         times = [self.now, *(time for time in self.over[slot] if time > self.now)]
         until = next((time for time in times if self.phase(slot, time) & 1 != bit), None)
         if until is None:
-            came = f"{BYTES:,} of {self.expected:,} bytes have come"
-            self.wrong = f"The program waits for phase {bit} of mbarrier {slot}. {came}, so it never ends: it hangs."
+            came = f"but only {BYTES:,} of {self.expected:,} bytes ever come"
+            self.wrong = f"The program waits for the end of phase {bit} of mbarrier {slot}, {came}. So it hangs."
             self._does("waits", TILES * (LOAD + STORE), self.wrong)
             return False
-        self._does("waits", until, f"It waits for phase {bit} of mbarrier {slot}, that is, for tile {i}.")
+        self._does("waits", until, f"It waits for the end of phase {bit} of mbarrier {slot}, that is, for tile {i}.")
         return True
 
     def _store(self, slot: int, i: int) -> int:
@@ -110,8 +110,8 @@ class Copy:
         if loading.end > begun:
             bit = (self.first + self.flip * i) & 1
             self.wrong = (
-                f"The phase of bit {bit} before this one is over, so the wait ends at once. The program stores what "
-                f"the buffer holds, and tile {i} is still on its way: the copy is wrong."
+                f"A phase with bit {bit} counts as over, so the wait ends at once. The program stores what the buffer "
+                f"holds, but tile {i} is still on its way. So the copy is wrong."
             )
         else:
             self.tiles[slot].append(Piece("holds", loading.end, begun, ""))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`<pipeline-explorer>`: when the steps of a product were loaded and multiplied, by the clock, in lanes of time.
 
-Both figures take what ``matmul/pipeline_clock`` records, in nanoseconds: the lines ``asked`` (the loads of a step were
+Two figures take what ``matmul/pipeline_clock`` records, in nanoseconds: the lines ``asked`` (the loads of a step were
 begun), ``waits`` (the program began to wait for them), ``begins`` and ``ends`` (of the multiplication), and as last row
 the store of the tile.
 
@@ -11,6 +11,9 @@ the store of the tile.
   two kernels. Of one with a program for each tile it has the steps of a single program, and puts its beginning right
   behind its end: how long the hardware takes to start the next one is not known, so the pause is at least as long as
   drawn.
+
+The third, ``overlap``, takes what ``below/attention_clock`` records: for each of several kernels the steps of two
+groups of warps, when their products were in flight, and when they computed the softmax.
 
 Their script moves time, and counts what was multiplied until then.
 """
@@ -132,6 +135,63 @@ def handover(seen: Recording, *, names=..., id="handover"):
             for label, each in cut.items()
         ],
     )
+
+
+@figure(of="rows")
+def overlap(seen: Recording, *, names=..., id="overlap"):
+    """``names`` maps benchmarks to what a page calls them; their rows are numbered by group and step."""
+    if not isinstance(names, dict) or not names:
+        raise RecorderError(f"names must map benchmarks to their names, such as waiting: …, not {names!r}")
+    tables = {label: seen.benchmark(name, *OVERLAPPED).medians() for name, label in names.items()}
+    window = ceil(min(max(row.added for row in rows.values()) for rows in tables.values()) / TICK * 2) * TICK // 2
+    taken = {label: Overlap(label, rows, window) for label, rows in tables.items()}
+    return render(
+        "pipeline/overlap.html",
+        id=id,
+        launches={label: each.launch for label, each in taken.items()},
+        window=window,
+        seconds=SECONDS,
+        ticks=range(0, window + 1, 2 * TICK),
+        rows=[(label, f"{each.steps:.1f}", f"{each.flying:.0%}", f"{each.both:.0%}") for label, each in taken.items()],
+    )
+
+
+OVERLAPPED = ("begins", "scored", "weighed", "asked", "added")
+
+
+class Overlap:
+    """Two groups of warps, each with a lane for its products and one for its softmax."""
+
+    def __init__(self, label: str, rows: dict, window: float):
+        lanes, products, softmaxes = [], [], []
+        for group in sorted({group for group, _ in rows}):
+            steps = [row for key, row in sorted(rows.items()) if key[0] == group]
+            flying = [(row.begins, row.scored) for row in steps]
+            flying += [(max(row.asked, row.scored), row.added) for row in steps]
+            weighing = [(row.scored, row.weighed) for row in steps]
+            for name, kind, spans in (("products", "multiplied", flying), ("softmax", "weighed", weighing)):
+                cut = [(begin, min(end, window)) for begin, end in sorted(spans) if begin < window]
+                (products if kind == "multiplied" else softmaxes).extend(cut)
+                lanes.append(Lane(f"{name} {group}", [Bar(kind, *span, tile=group) for span in cut]))
+        self.steps = sum(row.added <= window for row in rows.values()) / len(lanes) * 2
+        self.flying = covered(products) / window
+        self.both = (covered(products) + covered(softmaxes) - covered(products + softmaxes)) / window
+        words = f"{plural(round(self.steps), 'step')} of each group in {window / 1000:g} µs"
+        about = f"{label}: {words}; a product was in flight {self.flying:.0%} of the time"
+        self.launch = Launch(label, lanes, f"{about}, and together with a softmax {self.both:.0%}.")
+
+
+def covered(spans: list[tuple[float, float]]) -> float:
+    """Return how long at least one of some spans lasts.
+
+    >>> covered([(0, 2), (1, 3), (5, 6)])
+    4.0
+    """
+    total, until = 0.0, float("-inf")
+    for begin, end in sorted(spans):
+        total += max(0, end - max(begin, until))
+        until = max(until, end)
+    return total
 
 
 LINES = ("asked", "waits", "begins", "ends")

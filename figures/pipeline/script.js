@@ -50,11 +50,15 @@ class PipelineExplorer extends FormExplorer {
   /** What has been multiplied so far, in words. */
   say(launch, time) {
     if (launch.dataset.refused !== undefined || time >= this.form.elements.time.max) return launch.dataset.about;
-    const [done, waits] = ["multiplied", "waits"].map((kind) => [...launch.querySelectorAll(`.lanes--unit .lanes__${kind}`)].map(times));
-    const waited = waits.reduce((sum, [begin, end]) => sum + Math.max(0, Math.min(end, time) - begin), 0);
-    return `${launch.dataset.about.split(":")[0]}: after ${(time / 1000).toFixed(1)} µs, `
-      + `${count(done.filter(([, end]) => end <= time).length, "step")} multiplied; `
-      + `waited ${Math.round((100 * waited) / (time || 1))}% of the time.`;
+    const unit = launch.querySelector(".lanes--unit");
+    const bars = (kind) => [...(unit ?? launch).querySelectorAll(`.lanes__${kind}`)].map(times);
+    const finished = bars("multiplied").filter(([, end]) => end <= time).length;
+    const [name] = launch.dataset.about.split(":");
+    if (!unit) return `${name}: ${count(finished, "product")} finished`;
+    const waited = bars("waits").reduce((sum, [begin, end]) => sum + Math.max(0, Math.min(end, time) - begin), 0);
+    const share = Math.round((100 * waited) / (time || 1));
+    return `${name}: after ${(time / 1000).toFixed(1)} µs, `
+      + `${count(finished, "step")} multiplied; waited ${share}% of the time.`;
   }
 
   /** Show what is in each buffer at this time. */

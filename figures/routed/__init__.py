@@ -24,12 +24,12 @@ MOMENTS = [  # the class of the picture, what the bar of time says, and a senten
         "tokens",
         "Each token has chosen two of the four experts. A color is an expert; the number is the token’s.",
     ),
-    ("counted", "count", "How many rows does each expert get? They begin after those of all experts before it."),
+    ("counted", "count", "How many rows does each expert get? Its rows begin after those of all experts before it."),
     ("placed", "place", "Each choice has its row: expert by expert, in the order of the tokens."),
     (
         "tiled",
         "multiply",
-        "A program multiplies up to four rows by their expert’s weight. Hatched is what isn’t there: no row is added.",
+        "A program multiplies up to four rows by their expert’s weight. Hatched places stay empty.",
     ),
     ("back", "combine", "Each token gathers its two rows and adds them up: ¾ of its first choice, ¼ of its second."),
 ]

@@ -25,7 +25,7 @@ class ScheduleExplorer extends FormExplorer {
     }
     this.pace ??= this.querySelector(".time-bar").dataset.seconds / this.dataset.end;
     super.connectedCallback();
-    this.querySelector(".schedule__launches").onchange = () => this.bar.again();
+    this.querySelector(".schedule__launches").onchange = () => this.bar.settle();
     this.svg.onpointerdown = (event) => this.take(event);
     this.querySelector(".cells").onclick = (event) => this.pick(this.machine.under(event));
   }

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines of characters that a run drew as shades, as squares: each line in its program's color, the more the fuller.
+"""Lines of characters that a run drew as shades, as squares: the more a character says, the stronger its color.
 
 It is drawn from output, of which it takes the lines that are made of the characters of ``ramp`` and as long as the
-longest such line.
+longest such line. The program of a line has its color, and its number, where one points at it.
 """
 
 from itertools import groupby
+
+from markupsafe import Markup
 
 from figures import svg
 from figures.registry import figure
@@ -13,8 +15,7 @@ from figures.templates import render
 from recorder.project import RecorderError
 from recorder.recording import Recording
 
-GAP = 0.14  # between two of them
-FAINT = 0.07  # what the first character of the ramp looks like: it was stored, too
+SEAM = 0.03  # by which elements reach into each other, or a line of the ground would show between them
 
 
 @figure(of="output")
@@ -28,24 +29,33 @@ def shades(recording: Recording, *, ramp=..., label=..., tall=2):
     lines = [line for line in lines if len(line) == width]
     if not lines:
         raise RecorderError(f"the run printed no line of the characters {ramp!r}")
-    rows = [_row(number, line, ramp, tall) for number, line in enumerate(lines)]
     counted = f"{label}: {len(lines)} programs, one for each line of {width} elements"
-    box = f"0 0 {width - GAP:g} {len(lines) * tall - GAP:g}"
-    drawn = svg.picture(
-        svg.unique("shades"), label, counted, *rows, class_="shades", viewBox=box, stroke_width=tall - GAP
-    )
+    elements = svg.element("g", *_elements(lines, ramp, tall), stroke_width=tall + SEAM)
+    programs = [_program(number, width, tall) for number in range(len(lines))]
+    box = f"0 0 {width} {len(lines) * tall:g}"
+    drawn = svg.picture(svg.unique("shades"), label, counted, elements, *programs, class_="shades", viewBox=box)
     return render("shades/template.html", picture=drawn, text="\n".join(lines))
 
 
-def _row(number: int, line: str, ramp: str, tall: float):
-    """Return a line: for each shade one path of dashes, and each dash is an element."""
-    runs, at = {}, 0
-    for shade, run in groupby(line):
-        length = len(list(run))
-        runs.setdefault(ramp.index(shade), []).append(f"M{at} {(number + 0.5) * tall - GAP / 2:g}h{length - GAP:g}")
-        at += length
-    paths = [
-        svg.element("path", d="".join(each), opacity=round(FAINT + (1 - FAINT) * level / (len(ramp) - 1), 2))
-        for level, each in sorted(runs.items())
-    ]
-    return svg.element("g", *paths, stroke=f"var(--{svg.pid(number)})")
+def _elements(lines: list[str], ramp: str, tall: float) -> list[Markup]:
+    """Return a path for each shade: its runs of equal elements, as lines that are as thick as an element is high."""
+    runs = {}
+    for number, line in enumerate(lines):
+        at = 0
+        for shade, run in groupby(line):
+            length = len(list(run))
+            runs.setdefault(ramp.index(shade), []).append(f"M{at} {(number + 0.5) * tall:g}h{length + SEAM:g}")
+            at += length
+    return [svg.element("path", d="".join(runs[each]), stroke=color(each / (len(ramp) - 1))) for each in sorted(runs)]
+
+
+def color(much: float) -> str:
+    """Return the color of a shade from 0 to 1: from the ground to the color of links, and on to that of text."""
+    if much < 0.6:
+        return f"color-mix(in oklab, var(--link) {much / 0.6:.0%}, var(--paper-raised))"
+    return f"color-mix(in oklab, var(--ink) {(much - 0.6) / 0.4:.0%}, var(--link))"
+
+
+def _program(number: int, width: int, tall: float) -> Markup:
+    box = {"y": round(number * tall, 2), "width": width, "height": tall}
+    return svg.element("rect", svg.element("title", f"program {number}"), **box, color=f"var(--{svg.pid(number)})")

@@ -82,6 +82,7 @@ class StridesExplorer extends FormExplorer {
       place.firstElementChild.textContent = offset < 0 ? "" : offset;
     });
     this.querySelector(".strides__memory").style.setProperty("--most", places);
+    this.querySelector(".strides__matrix").style.setProperty("--rows", rows);
     const picture = this.querySelector("svg");
     picture.setAttribute("viewBox", `0 0 ${places * STEP} 66`);
     picture.innerHTML = way.map(([kind, ...ends]) => arc([kind, ...ends.map((end) => end + before)])).join("");

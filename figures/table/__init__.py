@@ -19,11 +19,13 @@ BEYOND = 1.1  # times as far
 
 
 @figure(of="rows")
-def table(recording: Recording, *, name=..., share_of=None, rows=None, lines=None, titles=None, spread=False):
+def table(
+    recording: Recording, *, name=..., share_of=None, rows=None, lines=None, titles=None, names=None, spread=False
+):
     """``share_of`` adds each line's share of that one; ``rows`` lists x values to show, ``lines`` lines, in this order.
 
-    ``titles`` has other titles than the recorded ones, by line; ``spread`` adds least and most under each median of
-    several readings.
+    ``titles`` has other titles than the recorded ones, by line, ``names`` other names of rows, by x value; ``spread``
+    adds least and most under each median of several readings.
     """
     data = recording.benchmark(name, *(lines or []), *(titles or []), *([share_of] if share_of else []))
     data = msgspec.structs.replace(data, lines={**data.lines, **(titles or {})})
@@ -31,7 +33,8 @@ def table(recording: Recording, *, name=..., share_of=None, rows=None, lines=Non
     if lines:
         data = msgspec.structs.replace(data, lines={line: data.lines[line] for line in lines})
     medians = data.medians()
-    if unknown := [x for x in rows or [] if x not in medians]:
+    names = names or {}
+    if unknown := [x for x in (*(rows or []), *names) if x not in medians]:
         raise RecorderError(f"there is no row {unknown[0]!r}{nearest(unknown[0], medians)}")
     shown = [medians[x] for x in rows or medians]
     others = [line for line in data.lines if share_of and line != share_of]
@@ -45,7 +48,7 @@ def table(recording: Recording, *, name=..., share_of=None, rows=None, lines=Non
     form = _power if as_powers(rows or medians) else _plain
     body = [
         [
-            form(x),
+            form(names.get(x, x)),
             *(_bar(text, row[line], most) if line in shares else text for line, text in zip(lines, cells, strict=True)),
             *(_bar(f"{share:.2f}", share, most) for share in (row[line] / row[share_of] for line in others)),
         ]

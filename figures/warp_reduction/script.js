@@ -28,7 +28,7 @@ class WarpReduction extends FormExplorer {
       };
     }
     super.connectedCallback();
-    this.querySelector(".explorer__switch").onchange = () => this.bar.again();
+    this.querySelector(".explorer__switch").onchange = () => this.bar.settle();
   }
 
   get timing() {

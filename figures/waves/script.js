@@ -28,6 +28,8 @@ class WavesExplorer extends FormExplorer {
     this.machine = new Cells(this.picture.querySelector(".machine"));
     this.lines = [".waves__a", ".waves__b"].map((name) => [...this.picture.querySelector(name).children]);
     super.connectedCallback();
+    // Home says "watch them run", and nobody has begun to read this picture.
+    if (this.className && this.bar.parked) this.bar.again();
     this.picture.onpointerover = (event) => event.pointerType !== "touch" && this.hover(this.under(event));
     this.picture.onpointerleave = () => this.hover();
     this.picture.onclick = (event) => this.choose(this.under(event));

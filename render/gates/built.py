@@ -34,7 +34,8 @@ def _losses(page: str, html: str) -> list[str]:
     text, html, lab = (docs() / page).read_text("utf-8"), at_first(html), is_lab(page)
     lines = (markdown_of(text) if lab else text).splitlines()
     ours = ("exercise", "exercises", "caught", "ledger", "modeled", "unmodeled", "path", "route")
-    figures = count_drawn(html) + sum(f'class="{view}"' in html for view in ours) + html.count(BUTTON)
+    figures = count_drawn(html) + sum(f'class="{view}"' in html for view in ours)
+    figures += html.count(BUTTON) + html.count('class="emblem"')
     parts = {
         "recordings": (len(recordings_in(lines)), figures),
         "claims": (len(claims_in(lines)), count_claimed(html)),

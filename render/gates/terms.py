@@ -7,7 +7,7 @@ from bs4 import BeautifulSoup
 
 GLOSSARY = "reference/glossary.md"
 NO_PROSE = "h1, h2, h3, h4, pre, code, figure, details, svg"
-NO_PROSE += ", .page-head, .page-origin, .recording, .table-scroll--words, .tabbed-labels"
+NO_PROSE += ", .exercises__goal, .page-head, .page-origin, .recording, .table-scroll--words, .tabbed-labels"
 
 
 def terms(html: str) -> list[str]:

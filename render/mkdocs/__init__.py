@@ -11,6 +11,7 @@
 - ``labs``: gives labs the site's own Markdown and styles in place of mkdocs-jupyter's
 - ``lean``: takes the comments out of our styles and scripts
 - ``npm``: fetches packages for ``browser`` and ``faces``
+- ``onward``: makes what a lesson says of the next one the card that leads there
 - ``policy``: adds the Content-Security-Policy to each page
 - ``practice``: packs the exercises for download
 - ``search``: tells the search plugin what to read of a page

@@ -50,6 +50,8 @@ def on_post_build(config, **_):
     for name in FILES:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes((CACHE / name).read_bytes())
+    fetched = sum((CACHE / f"pyodide/{name}").stat().st_size for name in PYTHON if name.endswith((".wasm", ".zip")))
+    (folder / "bytes.txt").write_text(str(fetched), "utf-8")  # so that a page can say how much of it has come
     for name in ("explorer.js", "explorer.css"):  # the bar of time, which a launch that has run is given
         (folder / name).write_text((FIGURES / name).read_text("utf-8"), "utf-8")
     (folder / "story.txt").write_text(templates.render("story.html"), "utf-8")

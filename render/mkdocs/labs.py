@@ -17,7 +17,7 @@ from mkdocs.exceptions import PluginError
 from recorder import lab
 from recorder.project import Lab
 from render.code import highlight_python
-from render.labs import code_cells, is_lab, markdown_of, placeholder
+from render.labs import asks, cells_of, is_lab, markdown_of, placeholder
 from render.page import serving
 from render.templates import render
 from render.wrapping import with_wrapping
@@ -38,10 +38,14 @@ def on_page_content(content, *, page, config, **_):
     """Fill in the code cells and offer the notebook for download."""
     if not is_lab(page.file.src_uri):
         return content
-    for cell in code_cells(page.file.content_string):
+    cells = cells_of(page.file.content_string)
+    for before, cell in zip([None, *cells], cells, strict=False):
+        if cell["cell_type"] != "code":
+            continue
         if placeholder(cell) not in content:
             raise PluginError(f"{page.file.src_uri}: the place of {cell['id']} was lost between Markdown and HTML")
-        content = content.replace(placeholder(cell), with_wrapping(_code_cell(cell, page.file.src_uri)))
+        shown = _code_cell(cell, page.file.src_uri, bool(before) and asks(before))
+        content = content.replace(placeholder(cell), with_wrapping(shown))
     under = r'</h1>(?:\s*<p class="page-head".*?</p>)?'
     content = re.sub(under, lambda head: f"{head[0]}\n{_actions(page, config)}", content, count=1, flags=re.S)
     return f'<div class="jupyter-wrapper">\n{content}\n</div>'
@@ -71,12 +75,11 @@ def _notice(page: str, script: str | None) -> str:
     return str(render("notice.html", notice=("stale", f"Not to be trusted: {why}.")))
 
 
-def _code_cell(cell: dict, page: str) -> str:
+def _code_cell(cell: dict, page: str, asked: bool) -> str:
     outputs = [_output(output, cell["id"], page) for output in cell["outputs"]]
     folded = "solution" in cell["metadata"].get("tags", ())
-    return render(
-        "cell.html", id=cell["id"], code=highlight_python("".join(cell["source"])), outputs=outputs, folded=folded
-    )
+    code = highlight_python("".join(cell["source"]))
+    return render("cell.html", id=cell["id"], code=code, outputs=outputs, folded=folded, asked=asked)
 
 
 def _output(output: dict, cell: str, page: str) -> tuple[str, str]:

@@ -44,7 +44,9 @@ def on_post_page(output: str, **_) -> str:
 
 
 def on_post_build(config, **_):
-    for path in Path(config.site_dir, "assets").glob("*.*s*"):  # Material's lie in folders of their own
+    assets = Path(config.site_dir, "assets")
+    ours = *assets.glob("*.*s*"), *assets.glob("javascripts/workers/*wanted.js")  # others in folders are Material's
+    for path in ours:
         if path.suffix in (".css", ".js"):
             kind = "style" if path.suffix == ".css" else "script"
             path.write_text(shorten(path.read_text("utf-8"), kind), "utf-8")

@@ -24,6 +24,7 @@ from mkdocs.plugins import CombinedEvent, event_priority
 
 CODE = re.compile(r'<pre( class="stage[^>]*)?>.*?</pre>', re.DOTALL)  # errors, <pre class="output">, can be searched
 EXCLUDED = re.compile(r"<(figure|figcaption|details) [^>]*data-search-exclude[^>]*>.*?</\1>", re.DOTALL)
+BEHIND = re.compile(r'<details class="behind"><summary>.*?</summary>')  # it begins in the part before
 DRAWING = re.compile(r'<(svg)[ >]|<(div) class="(?:room|exercise__picture)\b')
 ASIDE = re.compile(r'<h2 id="(?:try-it|next|sources|the-whole-files?)">.*?(?=<h2 |\Z)', re.DOTALL)
 SAME = re.compile(r'<h2 id="(?:for-example|the-file|hints|a-solution|what-the-coach-says)">.*?(?=<h2 |\Z)', re.DOTALL)
@@ -77,7 +78,7 @@ def without_code(context, page, **_):
     keywords[page.url] = page.meta.get("keywords", "")
     about[page.url] = page.meta.get("description", "")
     called[page.url] = f"{page.title} {keywords[page.url]} {kind}".rstrip()
-    page.content = ASIDE.sub("", page.content)
+    page.content = ASIDE.sub("", BEHIND.sub("", page.content))
     if parts.get(page.url) == "Exercise":
         page.content = SAME.sub("", page.content)
     page.content = EXCLUDED.sub(errors_in, page.content)

@@ -6,6 +6,7 @@ It takes the page and the options that the fence may give, and returns HTML. A n
 - ``registry``: all views, by name
 - ``figure``: the views that are figures, for all of ``figures/``
 - ``frame``: the foot, styles and script around a figure, and the lines under a page's title
+- ``emblem``: what a chapter is about, as a small drawing
 - ``exercises``: the views ``exercise``, ``exercises`` and ``caught``, and a lesson's links to its exercises
 - ``file``: a snippet's whole file
 - ``ledger``: everything that was recorded, by chapter

@@ -85,12 +85,13 @@ def exercises(page: Page) -> Markup:
             {
                 "link": way(page.name, page_of(each)),
                 "card": each.card,
+                "goal": coded(each.card.goal),
                 "kind": KINDS[each.card.kind],
                 "lesson": lesson,
                 "lesson_link": way(page.name, lesson.page),
             }
         )
-    return render("exercises.html", chapters=chapters)
+    return render("exercises.html", chapters=chapters, kinds=KINDS)
 
 
 @view

@@ -47,7 +47,7 @@ def copy_in_gluon(
 
 # --8<-- [start:row]
 def row(per_thread: int, num_warps: int = 4) -> gl.BlockedLayout:
-    """So many neighbors for a thread, then the next thread's, and so on."""
+    """Give each thread that many neighbors, one thread after another."""
     return gl.BlockedLayout(
         size_per_thread=[per_thread],
         threads_per_warp=[WARP],

@@ -19,6 +19,7 @@ from snippets.matmul.naive import check_arguments, check_span, my_tile, place
 
 
 # --8<-- [start:tuned]
+# --8<-- [start:configs]
 @triton.autotune(
     configs=[
         triton.Config(
@@ -36,6 +37,7 @@ from snippets.matmul.naive import check_arguments, check_span, my_tile, place
     ],
     key=["M", "N", "K"],
 )
+# --8<-- [end:configs]
 @triton.jit
 def matmul_kernel(
     a_ptr, b_ptr, c_ptr, M, N, K,

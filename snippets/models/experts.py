@@ -139,6 +139,7 @@ def place_kernel(
 
 
 # --8<-- [start:find]
+# --8<-- [start:until]
 @triton.jit
 def tiles_until(
     offsets_ptr, experts, EXPERTS: tl.constexpr, BLOCK_M: tl.constexpr
@@ -148,6 +149,7 @@ def tiles_until(
     begin = tl.load(offsets_ptr + expert, mask=expert < experts, other=0)
     end = tl.load(offsets_ptr + expert + 1, mask=expert < experts, other=0)
     return tl.cumsum(tl.cdiv(end - begin, BLOCK_M), axis=0)
+# --8<-- [end:until]
 
 
 @triton.jit
@@ -158,11 +160,15 @@ def find(
     """Return a tile's expert, where its rows begin, how many there are,
     and the tile's row and column among the expert's tiles.
     """
+    # --8<-- [start:find_expert]
+    # Which experts' tiles all come before this one?
     over = until <= tile // tiles_n
     expert = tl.sum(over.to(tl.int32), axis=0)
+    # From now on, count from the expert's first tile.
     tile -= tl.max(tl.where(over, until, 0), axis=0) * tiles_n
     begin = tl.load(offsets_ptr + expert)
     rows = tl.load(offsets_ptr + expert + 1) - begin
+    # --8<-- [end:find_expert]
     # The grouped order: GROUP_M tiles down, then the next column.
     per_group = GROUP_M * tiles_n
     first = tile // per_group * GROUP_M
@@ -190,40 +196,58 @@ def grouped_kernel(
         expert, begin, rows, pid_m, pid_n = find(tile, until, offsets_ptr, tiles_n, BLOCK_M, GROUP_M)
         m, n = pid_m * BLOCK_M, pid_n * BLOCK_N
         # --8<-- [start:loop]
+        # --8<-- [start:arange]
         row, step = tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_K)
+        # --8<-- [end:arange]
         if not X_DESCRIBED:
+            # --8<-- [start:source]
             # Rows past the expert's last read row 0, and aren't stored.
             source = tl.where(m + row < rows, begin + m + row, 0)
+            # --8<-- [end:source]
             if TOP_K:  # rows of x are tokens, in their own order
+                # --8<-- [start:token]
                 source = tl.load(pairs_ptr + source) // TOP_K
+                # --8<-- [end:token]
+            # --8<-- [start:x_ptrs]
             x_ptrs = x + (
                 tl.multiple_of(source.to(INDEX) * stride_x, UNIT)[:, None]
                 + step[None, :]
             )
+            # --8<-- [end:x_ptrs]
         if SWAPPED:  # outᵀ = wᵀ xᵀ
             acc = tl.zeros((BLOCK_N, BLOCK_M), dtype=tl.float32)
         else:
+            # --8<-- [start:acc]
             acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+            # --8<-- [end:acc]
+        # --8<-- [start:along_k]
         for k in range(0, K, BLOCK_K):
+            # --8<-- [end:along_k]
             if X_DESCRIBED:
                 x_tile = x.load([begin + m, k])
             elif K_EVEN:
+                # --8<-- [start:x_tile]
                 x_tile = tl.load(x_ptrs + k)
+                # --8<-- [end:x_tile]
             else:
                 inside = step < tl.multiple_of(K - k, UNIT)
                 x_tile = tl.load(x_ptrs + k, mask=inside[None, :], other=0.0)
             if W_ALONG_K:
                 w_tile = w.load([expert, n, k]).reshape(BLOCK_N, BLOCK_K).T
             else:
+                # --8<-- [start:w_tile]
                 w_tile = w.load([expert, k, n]).reshape(BLOCK_K, BLOCK_N)
+                # --8<-- [end:w_tile]
             if SWAPPED:
                 acc = tl.dot(w_tile.T, x_tile.T, acc, input_precision=PRECISION)
             else:
+                # --8<-- [start:dot]
                 acc = tl.dot(x_tile, w_tile, acc, input_precision=PRECISION)
+                # --8<-- [end:dot]
         # --8<-- [end:loop]
-        # --8<-- [start:store]
         if SWAPPED:
             acc = acc.T
+        # --8<-- [start:store]
         column = tl.arange(0, BLOCK_N)
         inside = (row < rows - m)[:, None]
         inside &= (column < tl.multiple_of(N - n, N_UNIT))[None, :]

@@ -39,6 +39,15 @@ def toy_kernel(
         tl.store(found_ptr + 3 * pid + 2, tl.minimum(rows - pid_m * BLOCK_M, BLOCK_M))
 
 
+@triton.jit
+def until_kernel(
+    offsets_ptr, until_ptr, experts,
+    EXPERTS: tl.constexpr, BLOCK_M: tl.constexpr,
+):  # fmt: skip
+    until = tiles_until(offsets_ptr, experts, EXPERTS, BLOCK_M)
+    tl.store(until_ptr + tl.arange(0, EXPERTS), until)
+
+
 # --8<-- [end:kernel]
 
 
@@ -58,6 +67,28 @@ def found(routing: experts.Routing) -> list[tuple[int, ...]]:
     return [tuple(row) for row in out.tolist()]
 
 
+def until(routing: experts.Routing) -> list[int]:
+    """Return how many tiles there are up to each expert's end."""
+    out = torch.empty(EXPERTS, dtype=torch.int32, device=routing.offsets.device)
+    until_kernel[(1,)](routing.offsets, out, EXPERTS, EXPERTS=EXPERTS, BLOCK_M=BLOCK_M)
+    return out.tolist()
+
+
+def by_hand(tile: int, until: list[int], offsets: list[int]) -> str:
+    """Return in words how a program finds out which expert's tile it has.
+
+    >>> by_hand(3, [2, 4, 5, 6], [0, 7, 12, 15, 16])
+    'over 1 0 0 0, expert 1, its tile 3 - 2 = 1, from row 7 + 1 * 4 = 11'
+    """
+    over = [int(each <= tile) for each in until]
+    expert, passed = sum(over), max(each * is_over for each, is_over in zip(until, over, strict=True))
+    own, begin = tile - passed, offsets[expert]
+    return (
+        f"over {' '.join(map(str, over))}, expert {expert}, its tile {tile} - {passed} = {own},"
+        f" from row {begin} + {own} * {BLOCK_M} = {begin + own * BLOCK_M}"
+    )
+
+
 def main():
     device = "cuda" if isinstance(toy_kernel, triton.JITFunction) else "cpu"
     if device == "cuda" and not torch.cuda.is_available():
@@ -73,6 +104,8 @@ def main():
         print("offsets:", shown(offsets))
         print("row of each pair:", shown(routing.rows.tolist()))
         print("token of each row:", shown(pair // TOP_K for pair in routing.pairs.tolist()))
+        print("until:", shown(until(routing)))
+        print("tile 3:", by_hand(3, until(routing), offsets))
         for pid, (expert, first, rows) in enumerate(found(routing)):
             print(f"program {pid}:", f"expert {expert}, rows {first} to {first + rows - 1}" if rows > 0 else "leaves")
 

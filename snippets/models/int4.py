@@ -165,7 +165,7 @@ def unpack(words, zero, BITS: tl.constexpr):
 @triton.jit
 def unpack_pairs(words, less, BITS: tl.constexpr, HALF: tl.constexpr):
     # --8<-- [start:powers]
-    # Twice 2**127, or 2**15 in float16, and a 16th of that.
+    # For two numbers: 2**127, or 2**15 in float16; and a 16th of it.
     UP: tl.constexpr = "0x78007800" if HALF else "0x7f007f00"
     UP_16: tl.constexpr = "0x68006800" if HALF else "0x7d007d00"
     FMA: tl.constexpr = "fma.rn.f16x2" if HALF else "fma.rn.bf16x2"

@@ -35,6 +35,7 @@ def row_sum_kernel(
     x_ptr, out_ptr, rows, columns, stride_row, stride_column,
     DTYPE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
+    # --8<-- [start:loop]
     row = tl.program_id(axis=0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     total = tl.zeros((ROWS, COLUMNS), DTYPE)  # one sum per lane
     for start in range(0, columns, COLUMNS):
@@ -45,6 +46,7 @@ def row_sum_kernel(
         mask = (row[:, None] < rows) & (column[None, :] < columns)
         total += tl.load(x_ptr + offsets, mask=mask, other=0)
     tl.store(out_ptr + row, tl.sum(total, axis=1), mask=row < rows)
+    # --8<-- [end:loop]
 # --8<-- [end:row_sum]
 
 

@@ -26,6 +26,7 @@ def copy_matrix_kernel(
     x_ptr, out_ptr, n_rows, n_columns, stride_row, stride_column,
     BLOCK_ROWS: tl.constexpr, BLOCK_COLUMNS: tl.constexpr,
 ):  # fmt: skip
+    # --8<-- [start:body]
     rows = tl.program_id(axis=1) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
     columns = tl.program_id(axis=0) * BLOCK_COLUMNS + tl.arange(
         0, BLOCK_COLUMNS
@@ -36,6 +37,7 @@ def copy_matrix_kernel(
         x_ptr + rows * stride_row + columns * stride_column, mask=mask
     )
     tl.store(out_ptr + rows * n_columns + columns, tile, mask=mask)
+    # --8<-- [end:body]
 # --8<-- [end:kernel]
 
 

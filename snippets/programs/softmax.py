@@ -27,6 +27,7 @@ MOST_COLUMNS = 2**15  # a row of 2**16 wouldn't fit in a program's registers, so
 def softmax_kernel(
     x_ptr, out_ptr, columns, stride_row, BLOCK_SIZE: tl.constexpr
 ):
+    # --8<-- [start:body]
     row = tl.program_id(axis=0).to(tl.int64)
     column = tl.arange(0, BLOCK_SIZE)
     mask = column < columns
@@ -37,6 +38,7 @@ def softmax_kernel(
     numerator = tl.exp(x - tl.max(x, axis=0))
     share = numerator / tl.sum(numerator, axis=0)
     tl.store(out_ptr + row * columns + column, share, mask=mask)
+    # --8<-- [end:body]
 # --8<-- [end:kernel]
 
 
@@ -100,6 +102,7 @@ def by_rows(kernel, x: torch.Tensor) -> torch.Tensor:
         return out  # nothing to launch
     # Triton launches on the current device, which may not be that of x.
     with torch.cuda.device_of(x):
+        # --8<-- [start:sizes]
         block = triton.next_power_of_2(columns)
         # more warps for wider rows
         num_warps = min(max(block // 256, 1), 16)
@@ -107,6 +110,7 @@ def by_rows(kernel, x: torch.Tensor) -> torch.Tensor:
             x, out, columns, x.stride(0),
             BLOCK_SIZE=block, num_warps=num_warps,
         )  # fmt: skip
+        # --8<-- [end:sizes]
     return out
 # --8<-- [end:launch]
 

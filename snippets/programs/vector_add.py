@@ -25,6 +25,7 @@ DTYPES = (
 # --8<-- [start:kernel]
 @triton.jit
 def add_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK_SIZE: tl.constexpr):
+    # --8<-- [start:body]
     # --8<-- [start:offsets]
     pid = tl.program_id(axis=0)
     # 64 bits, because past 2**31 elements pid * BLOCK_SIZE
@@ -39,6 +40,7 @@ def add_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK_SIZE: tl.constexpr):
     x = tl.load(x_ptr + offsets, mask=mask)
     y = tl.load(y_ptr + offsets, mask=mask)
     tl.store(out_ptr + offsets, x + y, mask=mask)
+    # --8<-- [end:body]
     # --8<-- [end:memory]
 # --8<-- [end:kernel]
 
@@ -70,12 +72,14 @@ def add(x: torch.Tensor, y: torch.Tensor, *, block_size: int = 1024) -> torch.Te
     if n == 0:
         return out  # nothing to launch
 
+    # --8<-- [start:grid]
     def grid(meta):
         return (triton.cdiv(n, meta["BLOCK_SIZE"]),)
 
     # Triton launches on the current device, which may not be that of x.
     with torch.cuda.device_of(x):
         add_kernel[grid](x, y, out, n, BLOCK_SIZE=block_size, num_warps=8)
+    # --8<-- [end:grid]
     return out
     # --8<-- [end:launch]
 # --8<-- [end:host]

@@ -18,6 +18,8 @@ import sys
 import tempfile
 import textwrap
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
 from pathlib import Path
 from typing import NamedTuple
 
@@ -214,19 +216,23 @@ def main():
             print("\n".join(f"  {each}" for each in names if ".dist-info" not in each))
             metadata = archive.read(next(each for each in names if each.endswith("METADATA"))).decode()
         print("\n".join(line for line in metadata.splitlines() if line.startswith("Requires-")))
-        print("## tests, in the interpreter", flush=True)
-        for word, number in tested(package, installed, TRITON_INTERPRET="1").items():
-            print(f"tests {word}: {number}")
-        machines = MACHINES
-        if torch.cuda.is_available():
-            machines = MACHINES | WITH_A_GPU
-            print("## tests, compiled", flush=True)
-            for word, number in tested(package, installed).items():
-                print(f"compiled tests {word}: {number}")
-        for number, (kind, machine) in enumerate(machines.items()):
+        machines = MACHINES | (WITH_A_GPU if torch.cuda.is_available() else {})
+        with ThreadPoolExecutor() as pool:  # at once, as each begins by importing torch
+            interpreted = pool.submit(tested, package, installed, TRITON_INTERPRET="1")
+            compiled = torch.cuda.is_available() and pool.submit(tested, package, installed)
+            folders = [folder / str(number) for number in range(len(machines))]
+            said = list(pool.map(call_on, machines.values(), repeat(installed), folders))
+            print("## tests, in the interpreter")
+            for word, number in interpreted.result().items():
+                print(f"tests {word}: {number}")
+            if compiled:
+                print("## tests, compiled")
+                for word, number in compiled.result().items():
+                    print(f"compiled tests {word}: {number}")
+        for (kind, machine), lines in zip(machines.items(), said, strict=True):
             print(f"## {kind}\ngiven: {machine.given()}")
-            for line in call_on(machine, installed, folder / str(number)).splitlines():
-                print(textwrap.fill(line, WIDTH, subsequent_indent="  "), flush=True)
+            for line in lines.splitlines():
+                print(textwrap.fill(line, WIDTH, subsequent_indent="  "))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small kernels that people ask for: a helper function, two blocks in a row, and products in int8, of a batch, and with
-sums in float16. Each runs. Some are compiled for two GPUs, too, which takes none of them; so is an
-atomic addition in bfloat16.
+"""Small kernels that people ask for: a helper function, two blocks in a row, products in int8, of a batch, and with
+sums in float16, a stencil and a causal convolution. Each runs. Some are compiled for two GPUs, too, which takes none of
+them; so is an atomic addition in bfloat16.
 
 Run it with ``TRITON_INTERPRET=1 python asked.py``, or without the variable on a machine with a GPU.
 """
@@ -106,6 +106,61 @@ def small_batch_kernel(
 # --8<-- [end:batch]
 
 
+# --8<-- [start:stencil]
+@triton.jit
+def stencil_kernel(
+    x_ptr, out_ptr, n, RADIUS: tl.constexpr, BLOCK: tl.constexpr
+):  # fmt: skip
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for k in tl.static_range(2 * RADIUS + 1):
+        near = i + k - RADIUS
+        there = (near >= 0) & (near < n)
+        total += tl.load(x_ptr + near, mask=there, other=0)
+    tl.store(out_ptr + i, total, mask=i < n)
+# --8<-- [end:stencil]
+
+
+# --8<-- [start:conv]
+@triton.jit
+def causal_conv_kernel(
+    x_ptr, weight_ptr, state_ptr, out_ptr, channels,
+    WIDTH: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    token = tl.program_id(0)
+    channel = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    mask = channel < channels
+    total = tl.zeros((BLOCK,), tl.float32)
+    for k in tl.static_range(WIDTH):
+        # from the oldest of WIDTH tokens to this one
+        t = token + k - (WIDTH - 1)
+        if t >= 0:
+            x = tl.load(x_ptr + t * channels + channel, mask=mask, other=0)
+        else:
+            old = (t + WIDTH - 1) * channels + channel
+            x = tl.load(state_ptr + old, mask=mask, other=0)
+        w = tl.load(weight_ptr + k * channels + channel, mask=mask, other=0)
+        total += x * w
+    tl.store(out_ptr + token * channels + channel, total, mask=mask)
+# --8<-- [end:conv]
+
+
+# --8<-- [start:steps]
+def causal_conv(x, weight, state):
+    """Return the result for x (tokens, channels), and the next state.
+
+    weight: (width, channels). state: (width - 1, channels), the tokens
+    before x; zeros at the beginning of a text.
+    """
+    (tokens, channels), width = x.shape, len(weight)
+    out, grid = torch.empty_like(x), (tokens, triton.cdiv(channels, 16))
+    causal_conv_kernel[grid](
+        x, weight, state, out, channels, WIDTH=width, BLOCK=16
+    )
+    return out, torch.cat([state, x])[tokens:]
+# --8<-- [end:steps]
+
+
 @triton.jit
 def atomic_kernel(out_ptr, x_ptr, BLOCK: tl.constexpr):
     block = tl.arange(0, BLOCK)
@@ -144,6 +199,20 @@ def run(device: str) -> None:
     c = torch.empty_like(a)
     small_batch_kernel[(1,)](a, b, c, BATCH=4, SIDE=16)
     print("batch of 4 in one tl.dot:", agrees(c, torch.bmm(a.cpu(), b.cpu())))
+
+    x, out = torch.arange(1.0, 6.0, device=device), torch.empty(5, device=device)
+    stencil_kernel[(2,)](x, out, 5, RADIUS=1, BLOCK=4)
+    print("1 to 5, each with its neighbors:", *map(int, out.tolist()))
+
+    x, weight = number((6, 20), torch.float32), number((4, 20), torch.float32)
+    wanted = torch.nn.functional.conv1d(x.t(), weight.t()[:, None], padding=3, groups=20)[:, :6].t()
+    begin = x.new_zeros(3, 20)
+    print("causal convolution, all tokens at once:", agrees(causal_conv(x, weight, begin)[0], wanted))
+    outs, state = [], begin
+    for token in x.split(1):
+        out, state = causal_conv(token, weight, state)
+        outs.append(out)
+    print("causal convolution, token by token:", agrees(torch.cat(outs), wanted))
 
 
 def instruction(kernel, types: dict[str, str], constants: dict[str, int], target: GPUTarget) -> str:

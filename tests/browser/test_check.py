@@ -2,6 +2,7 @@
 """An exercise's check in the browser: solutions pass, and wrong ones fail where the coach's own check fails them."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -110,3 +111,11 @@ def test_it_needs_no_numpy_and_no_torch():
     assert [each["lines"] for each in wrong] == [[14], [16]]
     assert "has no mask: what switches off the lanes" in wrong[0]["text"].replace("\n", " ")
     assert "passes `y` as x_ptr and `x` as y_ptr" in wrong[1]["text"]
+
+
+def test_a_check_tells_how_far_it_is():
+    (scale,) = (each for each in exercises() if each.name == "scale")
+    said = []
+    check(scale, scale.solution, said.append)
+    assert re.fullmatch(r"1 of 8, compiles and launches: n = \d+", said[0])
+    assert any(each.startswith("2 of 8, shape and dtype: n = 0") for each in said)

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from figures import online
-from figures.attention_canvas import REAL, attention_canvas, read, traffic
+from figures.attention_canvas import attention_canvas, read
 from recorder import recording
 from recorder.project import RecorderError, find
 from tests.accessibility import assert_accessible
@@ -16,7 +16,11 @@ from tests.figures.explorer_support import call, move_and_copy
 RECORDED = recording.load(find("fusion/attention_tiles"), "cpu")
 RUN = read(RECORDED)
 MASKS = {"all keys": False, "causal": True}
-SHOWN = "attention_canvas", attention_canvas(RECORDED), attention_canvas(RECORDED, causal=True, id="masked")
+SHOWN = (
+    "attention_canvas",
+    attention_canvas(RECORDED),
+    attention_canvas(RECORDED, causal=True, id="masked"),
+)
 
 
 def to(page, **fields):
@@ -31,10 +35,10 @@ def kept(page, query) -> list[str]:
 
 
 def look(page) -> list:
-    """What somebody sees of the canvas: numbers, which cells are what, and how dark they are."""
+    """What stands in the canvas: numbers, which cells are what, and how dark they are."""
     return page.locator("#canvas .canvas__row > *, #masked .canvas__row > *").evaluate_all(
         "all => all.map(it => [it.textContent, it.localName === 'i' ? it.className.replace(' most', '') : '', "
-        "Number(it.style.getPropertyValue('--w') || 0), Number(it.style.getPropertyValue('--bar') || 0)])"
+        "Number(it.style.getPropertyValue('--w') || 0)])"
     )
 
 
@@ -86,6 +90,7 @@ def test_when_the_maximum_grows_sums_shrink_and_old_cells_fade(page):
         .locator("i >> nth=0")
         .evaluate("it => Number(it.style.getPropertyValue('--w'))")
     )
+    to(page, moment=9)
     to(page, moment=10)
     assert darkness() == 1 and kept(page, 0)[:2] == ["5", "1.55"]
     so_far = kept(page, 0)[3]
@@ -95,24 +100,17 @@ def test_when_the_maximum_grows_sums_shrink_and_old_cells_fade(page):
     assert "In 3 rows the largest score grew" in page.locator("#canvas output").inner_text()
 
 
-def test_the_bars_are_the_formula(page):
-    n, d, tile = REAL
-    to(page, moment=17)
-    bars = page.locator("#canvas .canvas__bar em")
-    ours, torch = traffic(False)["ours"][0], sum(traffic(False)["torch"])
-    assert bars.all_inner_texts() == [f"{ours:.0f} of {ours:.0f}", f"{torch:.0f} of {torch:.0f}"]
-    to(page, moment=11)
-    assert bars.all_inner_texts() == [f"{ours * 11 / 16:.0f} of {ours:.0f}", f"303 of {torch:.0f}"]
-    assert f"{n * n / 1e6:.0f} million" in page.locator("#canvas .canvas__torch .canvas__title").first.inner_text()
-    assert math.isclose(torch, (6 * n * n + 4 * n * d) / 1e6) and math.isclose(ours, (n * n + 2 * n * d + n) / 1e6)
-    assert math.isclose(traffic(True)["ours"][0], (n * (n + tile) / 2 + 2 * n * d + n) / 1e6)
-
-
-def test_both_bars_have_one_scale(page):
-    for mask, causal in (("all", False), ("causal", True)):
-        to(page, mask=mask)
-        ours, torch = page.locator("#canvas .canvas__bar i").evaluate_all("all => all.map(it => it.offsetWidth)")
-        assert math.isclose(ours / torch, traffic(causal)["ours"][0] / sum(traffic(False)["torch"]), abs_tol=0.01)
+def test_begins_with_the_scores_and_the_largest_and_brings_the_sums_with_the_first_step(page, open_page):
+    row = page.locator("#canvas .canvas__row").first.locator("em")
+    sums = lambda: [row.nth(i).is_visible() for i in range(4)]
+    assert sums() == [True, False, False, False]
+    page.locator("#canvas").get_by_role("button", name="Step").click()
+    assert all(sums()) and not page.locator("#canvas .canvas__invite").is_visible()
+    page.locator("#canvas").get_by_role("button", name="Back").click()
+    assert all(sums()), "and they stay"
+    assert page.locator("#masked .canvas__row em:visible").count() == 32, "a second picture has no more to introduce"
+    bare = open_page(java_script_enabled=False)
+    assert bare.locator("#canvas .canvas__row em:visible").count() == 32, "without a step there is nothing to wait for"
 
 
 def test_says_what_it_cannot_draw():
@@ -134,8 +132,8 @@ def test_by_keyboard_and_address(open_page):
 def test_moving_or_copying_the_element_makes_no_second_one(page):
     move_and_copy(page, "#canvas")
     page.locator("#copy").get_by_role("button", name="Back").click()
-    assert page.locator("#copy .time-bar__text").inner_text() == "tile 3 of 4: maximum"
-    assert page.locator("#canvas .time-bar__text").inner_text() == "tile 3 of 4: rescale"
+    assert page.locator("#copy .time-bar__text").inner_text() == "tile 3 of 4: scores"
+    assert page.locator("#canvas .time-bar__text").inner_text() == "tile 3 of 4: maximum"
 
 
 def test_no_axe_violation(open_page):

@@ -25,6 +25,7 @@ num_stages=5: {REFUSED}
 num_stages=6: {REFUSED}
 ## exact
 """
+GROUPS = {"waiting": "One after another", "turns": "Taking turns"}
 NAMES = {"stages_3": "A program for each tile", "one_loop": "One program"}
 
 
@@ -39,13 +40,13 @@ def steps(stages: int, asked: list[float], start: float, number: int = 16) -> li
     return [*rows, (now, now, now, now + STORE)]
 
 
-def table(name: str, rows: dict) -> Benchmark:
+def table(name: str, rows: dict, lines=pipeline.LINES) -> Benchmark:
     readings = [
-        Reading(x=[*x], y=dict(zip(pipeline.LINES, map(lambda v: [float(v)], y), strict=True))) for x, y in rows.items()
+        Reading(x=[*x], y=dict(zip(lines, map(lambda v: [float(v)], y), strict=True))) for x, y in rows.items()
     ]
     names = ["tile", "step"][-len(next(iter(rows))) :]
     return Benchmark(
-        name=name, x=names, xlabel="step", ylabel="ns", lines={line: line for line in pipeline.LINES}, rows=readings
+        name=name, x=names, xlabel="step", ylabel="ns", lines={line: line for line in lines}, rows=readings
     )
 
 
@@ -62,11 +63,19 @@ TABLES = [
 ]
 ONE = table("one_loop", {(0, i): row for i, row in enumerate(steps(3, [0] * 3, 0))})
 RECORDED = replace(MEASURED, snippet="matmul/pipeline_clock", output=OUTPUT, benchmarks=TABLES)
+# Two groups of two steps: scores take 300 ns, exponentials 400, values 300.
+APART = {(g, i): (b, b + 300, b + 700, b + 700, b + 1000) for g in (0, 1) for i in (0, 1) for b in [1000 * i]}
+AT_ONCE = {(g, i): (b, b + 300, b + 700, b, b + 700) for g in (0, 1) for i in (0, 1) for b in [300 * g + 700 * i]}
+CLOCKED = replace(
+    RECORDED,
+    benchmarks=[table("waiting", APART, pipeline.OVERLAPPED), table("turns", AT_ONCE, pipeline.OVERLAPPED)],
+)
 
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
-    parts = pipeline.pipeline(RECORDED), pipeline.handover(RECORDED, names=NAMES)
+    overlap = pipeline.overlap(CLOCKED, names=GROUPS)
+    parts = pipeline.pipeline(RECORDED), pipeline.handover(RECORDED, names=NAMES), overlap
     with page_with(tmp_path_factory.mktemp("pipeline"), "pipeline", *parts) as url:
         yield url
 
@@ -141,6 +150,19 @@ def test_between_two_tiles():
     assert min(asked) < loop.launch(20_000).gap.begin, "of the next tile, while this one is multiplied"
 
 
+def test_products_and_softmax_of_two_groups():
+    tables = {name: CLOCKED.benchmark(name).medians() for name in GROUPS}
+    waiting, turns = (pipeline.Overlap(name, rows, 1500) for name, rows in tables.items())
+    products, softmax, *_ = waiting.launch.lanes
+    assert [lane.name for lane in waiting.launch.lanes] == ["products 0", "softmax 0", "products 1", "softmax 1"]
+    assert [(bar.begin, bar.end) for bar in products.bars] == [(0, 300), (700, 1000), (1000, 1300)]
+    assert [(bar.begin, bar.end) for bar in softmax.bars] == [(300, 700), (1300, 1500)], "cut at the edge"
+    assert (waiting.steps, waiting.flying, waiting.both) == (1, 900 / 1500, 0), "both groups do the same at once"
+    assert [bar.tile for lane in turns.launch.lanes for bar in lane.bars[:1]] == [0, 0, 1, 1]
+    assert [(bar.begin, bar.end) for bar in turns.launch.lanes[0].bars[:2]] == [(0, 300), (300, 700)]
+    assert turns.flying == 1 and turns.both == 1200 / 1500, "a product is in flight during a softmax"
+
+
 @pytest.mark.parametrize(
     "draw, error",
     [
@@ -150,6 +172,7 @@ def test_between_two_tiles():
         ),
         (lambda: pipeline.pipeline(RECORDED, of="nothing"), "no benchmark"),
         (lambda: pipeline.handover(RECORDED, names=["each_tile"]), "names must map"),
+        (lambda: pipeline.overlap(CLOCKED), "names must map"),
         (
             lambda: pipeline.handover(replace(RECORDED, benchmarks=[ONE]), names={"one_loop": "one"}),
             "must have two tiles",
@@ -208,6 +231,14 @@ def test_both_kernels_are_said(open_page):
     first, second = said(page, "handover")
     assert first == "A program for each tile: between two tiles the matrix unit is idle for at least 2.5 µs."
     assert second.startswith("One program: between two tiles the matrix unit is idle for 1.0 µs")
+
+
+def test_what_two_groups_do_is_said(open_page):
+    page = open_page("?overlap.time=700")
+    assert said(page, "overlap") == ["One after another: 2 products finished", "Taking turns: 3 products finished"]
+    first, second = said(open_page(), "overlap")
+    assert first.endswith("in flight 60% of the time, and together with a softmax 0%.")
+    assert second.startswith("Taking turns: 2 steps of each group in 2 µs; a product was in flight 85% of the time")
 
 
 def test_the_gap_is_named_above_the_matrix_unit(open_page):

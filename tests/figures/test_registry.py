@@ -42,5 +42,5 @@ def test_the_style_of_all_explorers_comes_once_a_page_and_before_their_own():
 def test_a_page_brings_only_the_styles_of_what_it_shows_of_a_figure():
     waves = figures()["waves"]
     spare = ".waves__orders"
-    assert spare in waves.style and spare in with_assets('<div class="waves__all">', [waves])
+    assert spare in waves.style and spare in with_assets('<p class="waves__legend">', [waves])
     assert spare not in with_assets('<waves-explorer class="waves--compact">', [waves])

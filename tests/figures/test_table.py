@@ -46,6 +46,13 @@ def test_a_page_can_give_a_line_another_title():
         shown([1.0], titles={"e": "Five"})
 
 
+def test_a_page_can_give_a_row_another_name():
+    text = shown([1.0], [2.0], x=["1 tensors", "8 tensors"], names={"1 tensors": "1 tensor"})
+    assert ">1 tensor</" in text and ">8 tensors</" in text and "1 tensors" not in text
+    with pytest.raises(RecorderError, match="there is no row '2 tensors'"):
+        shown([1.0], x=["1 tensors"], names={"2 tensors": "2 tensor"})
+
+
 def test_numbers_have_three_digits():
     assert numbers([0.0001234, 1.0, 9.996], [99.95, 12345.6, 0.0]) == [
         ["0.00012", "1.00", "10.0"], ["100", "12,346", "0"],

@@ -65,15 +65,6 @@ def test_words_stay_two_blanks_apart():
     assert re.sub('<span class="spare"> +</span>', "", shown).splitlines()[0] == "size  of what it is"
 
 
-@pytest.mark.parametrize("columns, kind", [(76, ""), (77, "wide-code"), (120, "wide-code")])
-def test_code_wider_than_prose_has_the_wide_width(columns, kind):
-    line = "x" * columns
-    assert f"""<code{f' class="{kind}"' if kind else ""}>""" in with_wrapping(
-        f"<pre><span></span><code>{line}</code></pre>"
-    )
-    assert "wide" not in with_wrapping(f'<pre class="output"><code>{line}</code></pre>'), "this wraps"
-
-
 def test_an_arrow_stays_below_what_it_points_at():
     text = "    x = tl.load(pointers_of_a_long_name, mask=mask)\n        ^\nthe arrow points at a column, in one line"
     lines = text.splitlines()
@@ -104,6 +95,35 @@ def test_one_that_begins_far_to_the_right_does_not():
 def test_names_joined_by_dots_break_after_a_dot():
     page = with_wrapping(highlight_python(f"x = first_name.second_name.third_name  # {LONG}\ny = first.second"))
     assert page.count("<wbr>") == page.count('<span class="o">.</span><wbr>') == 2  # none in the short line
+
+
+def test_the_name_of_a_module_does_too():
+    page = with_wrapping(highlight_python("from triton.experimental.gluon.language.nvidia import hopper"))
+    assert "triton.<wbr>experimental.<wbr>gluon." in page
+
+
+def kept(code: str) -> list[str]:
+    page = with_wrapping(highlight_python(code))
+    pieces = re.findall(r'<span class="kept">((?:<span[^>]*>[^<]*</span>|[^<])*)</span>', page)
+    return [text_of(piece) for piece in pieces]
+
+
+def test_a_short_call_and_a_subscript_stay_in_one_line():
+    assert kept("row, step = tl.arange(0, BLOCK_M), tl.load(a, mask=mask)[:, None]") == [
+        "tl.arange(0, BLOCK_M),",  # what is colored together stays together
+        "tl.load(a, mask=mask)[:, None]",
+    ]
+    assert kept("scores = tl.where(mask[:, None], scores, 0.0) + bias") == ["mask[:, None],"]
+
+
+def test_a_comment_and_a_string_wrap_between_their_words():
+    assert not kept("total += 1  # of f(a, b) and g(a, b), which are short")
+    assert not kept('raise ValueError(f"x is on f(a, b), and the kernel takes others")')
+
+
+def test_what_has_no_blank_breaks_behind_a_bracket_or_before_a_dot():
+    page = with_wrapping(highlight_python("x = mbarrier.expect(arrived_at.index(slot)).of_a_name(x)"))
+    assert text_of(page.replace("<wbr>", "|")).strip() == "x = mbarrier.expect(|arrived_at.index(|slot))|.of_a_name(|x)"
 
 
 def test_a_sign_stays_with_its_number():

@@ -168,6 +168,8 @@ def test_a_whole_file_comes_when_it_is_unfolded(open_site, site):
     whole, source = page.locator("#file-fusion-autograd"), (ROOT / "snippets/fusion/autograd.py").read_text("utf-8")
     link = whole.locator("details a", has_text="Read snippets/fusion/autograd.py")
     assert link.count() == 1 and whole.locator("pre").count() == 0
+    page.locator(".behind > summary").click()
+    assert whole.locator("pre").count() == 0, "nor when the fold opens in which the files are"
     whole.locator("summary").click()
     whole.locator("pre").wait_for()
     assert whole.locator("code").last.text_content() == source
@@ -192,6 +194,7 @@ def test_a_whole_file_that_does_not_come_can_still_be_read(browser, site):
     taken_over(page)
     whole = page.locator("#file-fusion-autograd")
     page.route("**/snippets/**", lambda route: route.fulfill(status=503, body="<div class='highlight'>away</div>"))
+    page.locator(".behind > summary").click()
     with page.expect_response("**/snippets/**"):
         whole.locator("summary").click()
     page.unroute("**/snippets/**")

@@ -13,7 +13,7 @@ from tests.chromium import taken_over
 from tests.limits import HANGS
 
 LESSON, PLAYGROUND, SLOW = "programs/vector-add/", "practice/playground/", 1000 * HANGS  # ms
-DONE = re.compile(r"^(Ran|Checked) in your browser: |^It did not run")
+DONE = re.compile(r"^(Ran|Checked) in your browser: |^It did not run|^Nothing to check yet")
 pytestmark = pytest.mark.skipif(not hook.made(), reason="the registry of npm gave no Python for browsers")
 
 
@@ -191,6 +191,28 @@ def test_an_exercise_is_checked_and_marked_once_it_is_right(box):
     shown = run(box, "Check")
     assert "✗" not in shown and "Right." in shown
     assert json.loads(box.page.evaluate("localStorage.getItem('exercises-done')")) == ["/course/practice/scale/"]
+
+
+def test_an_empty_gap_is_told_without_python(box):
+    box = box("practice/rope/")
+    box.page.route("**/assets/browser/pyodide/**", lambda route: route.abort())
+    assert "Gap 1 is still empty, on line" in run(box, "Check")
+    expect(box.locator(".run__state")).to_have_text("Nothing to check yet.")
+    assert box.get_by_role("button", name="Check", exact=True).is_enabled()
+
+
+def test_a_check_says_how_far_it_is(box):
+    (exercise,) = (each for each in exercises() if each.name == "scale")
+    box = box("practice/scale/")
+    write(box, exercise.solution)
+    box.evaluate("""box => {
+        window.said = new Set();
+        const state = box.querySelector(".run__state");
+        new MutationObserver(() => said.add(state.textContent)).observe(state, { childList: true });
+    }""")
+    run(box, "Check")
+    said = "\n".join(box.page.evaluate("[...said]"))
+    assert re.search(r"Checking \d of 8, [\w ]+: n = \d+", said) and "only the first time" in said
 
 
 def test_the_line_that_is_wrong_is_marked_until_the_next_edit(box):

@@ -318,3 +318,50 @@ def test_enter_opens_the_first_result_and_a_section_stands_under_each(open_site,
     assert result.locator("> .md-search-result__link").count() > 1, "the page, and a section of it"
     page.keyboard.press("Enter")
     page.wait_for_url(f"{first.split('?')[0]}*")
+
+
+def test_before_a_question_it_offers_places_and_queries_at_once(open_site, site):
+    page = open_site(site.url, viewport={"width": 1280, "height": 800})
+    taken_over(page)
+    page.route("**/search/documents.json", lambda route: None)  # which never come
+    page.keyboard.press("/")
+    offer = page.locator(".search-offer")
+    expect(offer.get_by_role("link", name="Error messages")).to_be_visible()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    expect(offer.get_by_role("link", name="Error messages")).to_be_focused()
+    page.unroute("**/search/documents.json")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/reference/errors/")
+
+
+def test_a_query_that_is_offered_is_asked(open_site, site):
+    page = open_site(site.url, viewport={"width": 390, "height": 844})
+    taken_over(page)
+    page.locator("label.md-header__button[for=__search]").click()
+    page.locator(".search-offer").get_by_role("button", name="out of shared memory").click()
+    page.locator(".md-search-result__item a[href*='reference/errors/']").first.wait_for()
+    expect(page.locator(".search-offer")).to_be_hidden()
+
+
+def test_down_goes_from_result_to_result_and_right_unfolds_one(open_site, site):
+    page = open_site(site.url, viewport={"width": 1280, "height": 800})
+    taken_over(page)
+    page.keyboard.press("/")
+    page.keyboard.insert_text("softmax")
+    page.keyboard.press("End")
+    results = page.locator(".md-search-result__item")
+    results.nth(2).wait_for()
+    more = results.locator("details")
+    more.first.wait_for(state="attached")
+    for _ in range(12):
+        page.keyboard.press("ArrowDown")
+        assert page.evaluate("document.activeElement.matches('a.md-search-result__link')")
+        if page.evaluate("!!document.activeElement.parentElement.querySelector('details')"):
+            break
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("document.activeElement.parentElement.querySelector('details').open")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowLeft")
+    assert not page.locator(".md-search-result__item details[open]").count()
+    expect(page.locator(".md-search__input")).not_to_be_focused()

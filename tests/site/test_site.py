@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import urljoin
 
 import pytest
+from playwright.sync_api import expect
 
 from practice.coach.exercise import exercises
 from render.fences import at_first
@@ -391,7 +392,7 @@ def test_the_menu_remembers_which_lessons_were_read(open_site, site, address, na
     assert read.count() == 0, "nor who looks through it in a few seconds"
     page.clock.run_for(10_000)
     read.first.wait_for(state="attached")
-    assert page.locator(".menu__count").inner_text() == "1 of 44 lessons read"
+    assert page.locator(".menu__count").inner_text() == "1 of 50 lessons read"
     page.locator(".md-header__button.md-logo").first.click()
     page.locator("article h1", has_text="Write GPU kernels").wait_for()
     assert {link.split("/course/")[1] for link in read.evaluate_all("all => all.map(link => link.href)")} == {address}
@@ -649,6 +650,33 @@ def test_a_reader_marks_an_exercise_as_done(open_site, site):
     assert done.count() == 0 and page.locator("button.exercise__done").get_attribute("aria-pressed") == "false"
 
 
+def test_the_list_of_exercises_begins_on_the_first_screen_and_names_the_next(open_site, site):
+    for size in ({"width": 1280, "height": 800}, {"width": 390, "height": 844}):
+        page = open_site(site.url + "practice/exercises/", viewport=size)
+        assert page.locator(".exercises__list li").first.bounding_box()["y"] < size["height"] - 60
+    page.evaluate("localStorage.setItem('exercises-done', JSON.stringify(['/course/practice/add/']))")
+    page.reload()
+    expect(page.locator(".exercises .is-next a").first).to_have_text("Scale a vector")
+    expect(page.locator("a.exercises__next")).to_have_text("Next for you: Scale a vector")
+    page.locator(".exercises__kinds").get_by_text("Find the bug").click()
+    kinds = "[...document.querySelectorAll('.exercises li')].filter(e => e.checkVisibility()).map(e => e.dataset.kind)"
+    assert set(page.evaluate(kinds)) == {"bug"}
+
+
+def test_a_number_leads_to_the_script_that_gave_it_and_its_tooltip_stays_beside_the_menu(open_site, site):
+    page = open_site(site.url + "gpu/memory/", viewport={"width": 1280, "height": 800})
+    taken_over(page)
+    claim = page.locator("article .claim").first
+    claim.hover()
+    tooltip = page.locator(".tooltip")
+    tooltip.wait_for()
+    assert tooltip.bounding_box()["x"] >= page.locator("article").bounding_box()["x"]
+    claim.click()
+    file = page.locator("#file-gpu-memory")
+    expect(file).to_be_in_viewport()
+    expect(file.locator("details").first).to_have_attribute("open", "")
+
+
 def test_what_was_done_in_one_tab_is_not_lost_in_another(open_site, site):
     first = open_site(site.url + EXERCISE)
     second = first.context.new_page()
@@ -684,7 +712,7 @@ def test_every_lesson_ends_with_what_comes_next(site):
     order = [re.sub(r"\.\w+$", "/", page) for page in lessons()]
     for address, following in itertools.pairwise(order):
         end = site.text(address).partition('<h2 id="next">')[2]
-        first = re.search(r'<a href="([^"]+)"', end)
+        first = re.search(r'<a (?:class="onward__next" rel="next" )?href="([^"]+)"', end)
         assert first and urljoin(SITE_URL + address, first[1]) == SITE_URL + following, address
 
 
@@ -699,7 +727,7 @@ def test_every_lesson_opens_on_a_question_and_a_figure(browser, site):
         tops[lesson] = figure.bounding_box()["y"]
         assert figure.bounding_box()["height"] > 100, lesson
     context.close()
-    assert len(tops) == 44 and max(tops.values()) <= 330, {lesson: top for lesson, top in tops.items() if top > 330}
+    assert len(tops) == 50 and max(tops.values()) <= 330, {lesson: top for lesson, top in tops.items() if top > 330}
 
 
 @pytest.mark.parametrize("address", [LESSON, LAB])

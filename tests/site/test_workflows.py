@@ -14,6 +14,8 @@ import pytest
 import yaml
 
 from recorder.effects import statements
+from snippets.pytorch import export_onnx
+from snippets.reference import which_language
 from tests.limits import HANGS
 
 ROOT = Path(__file__).parents[2]
@@ -97,14 +99,20 @@ def test_a_push_does_not_cancel_the_gpus_job():
 def test_every_package_that_a_snippet_imports_is_pinned_for_a_gpu():
     files = ("requirements-site.txt", "requirements.txt", "requirements-gpu.txt")
     pinned = {pin.split("==")[0] for pin in set.union(*map(pins, files))}
+    pinned |= {pin.split("==")[0] for pins in which_language.PACKAGES.values() for pin in pins}  # it installs its own
+    pinned |= {pin.split("==")[0] for pin in export_onnx.PACKAGES}  # and so does this
     packages = packages_distributions() | {
         "cupy": ["cupy-cuda13x"], "numba": ["numba-cuda"], "torchvision": ["torchvision"],
+        "onnx": ["onnx"], "onnxscript": ["onnxscript"],
+        "helion": ["helion"], "tilelang": ["tilelang"], "tvm": ["tilelang"],
+        "cutlass": ["nvidia-cutlass-dsl"], "cuda": ["cuda-tile"],
     }  # fmt: skip
     trees = [ast.parse(path.read_text("utf-8")) for path in (ROOT / "snippets").rglob("*.py")]
     nodes = [node for tree in trees for node in statements(tree)]
     imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     imported |= {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
-    others = {name.partition(".")[0] for name in imported} - sys.stdlib_module_names - {"snippets", "recorder"}
+    others = {name.partition(".")[0] for name in imported} - sys.stdlib_module_names
+    others -= {"snippets", "recorder", "helion_wrote"}  # the last is a file that which_language writes
     assert {"cupy", "numba", "torch"} <= others
     assert not [name for name in others if not pinned & {*packages.get(name, [])}], "run `make lock`"
 

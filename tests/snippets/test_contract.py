@@ -36,7 +36,7 @@ from snippets.gpu import cache_hints, coalescing, fusion_bytes, hierarchy, launc
 from snippets.gpu import schedule_occupancy as occupancy
 from snippets.matmul import autotuned, few_rows, fused, grouped, naive, persistent, precision, split_k
 from snippets.matmul import matmul as product
-from snippets.models import int4
+from snippets.models import block_scales, conv2d, int4, state, state_steps, window_attention
 from snippets.programs import (
     cuda_rows,
     greyscale,
@@ -495,6 +495,21 @@ HOSTS = {
         more=TOO_LONG,
     ),
     # models
+    "conv2d.conv2d": Host(
+        conv2d.conv2d, lambda: {"x": numbers(2, 3, 4, 5), "weight": numbers(2, 3, 3, 2)},
+        refuses="dtype alike device devices bfloat16 compiled sparse negated gradient", serves="strides",
+        dtypes=SMALL_FLOATS, kernel="conv2d_kernel",
+        on_gpu=lambda on: conv2d.check_arguments(on(2, 3, 4, 5), on(2, 3, 3, 2), 1, 0),
+        options={"stride": (0, -1, 1.0, True, 2**15), "padding": (-1, 0.5, "same", 2**15)},
+        reads={"device": "on meta; kernels run", "devices": "must be alike"},
+        more=[
+            ({"x": lambda x: x[0]}, "x must be (N, C, H, W) and weight (F, C, R, S); got (3, 4, 5)"),
+            ({"weight": lambda w: w[:, :2]}, "got (2, 3, 4, 5) and (2, 2, 3, 2)"),
+            ({"weight": lambda _: ones(1, 3, 5, 1)}, "a filter of 5 × 1 does not fit into 4 × 5 pixels"),
+            ({"weight": lambda _: ones(1, 3, 0, 1)}, "a filter of 0 × 1 does not fit"),
+            ({"x": lambda _: expanded(1, 1, 2**30, 1), "weight": lambda _: ones(1, 1, 1, 1)}, "is too large"),
+        ],
+    ),
     "int4.int4_matmul": Host(
         int4.int4_matmul, lambda: {"x": numbers(2, 128, dtype=torch.float16), "weight": FOUR_BITS},
         refuses="dtype device bfloat16 compiled sparse negated gradient", serves="strides", dtypes=int4.DTYPES[:1],
@@ -506,6 +521,58 @@ HOSTS = {
             ({"x": lambda x: x[0]}, "x must be (M, 128) for this weight; got (128,)"),
             ({"x": lambda x: x[:, 1:]}, "got (2, 127)"),
             ({"weight": lambda w: w.words}, "what pack or quantize returns"),
+        ],
+    ),
+    **{
+        f"{module.__name__.rsplit('.', 1)[1]}.{function.__name__}": Host(
+            function, lambda: {n: numbers(2, 1, 3, 4) for n in "qkv"} | {
+                "log_decay": -numbers(2, 1, 3).abs() / 4, "initial": numbers(2, 1, 4, 4)},
+            refuses="dtype alike device devices sparse" + " compiled" * bool(second), serves="strides",
+            dtypes=SMALL_FLOATS, second=second, keeps="k" if second else "", kernel="states_kernel" if second else "",
+            on_gpu=(lambda on: state.check_arguments(*[on(1, 1, 2, 16)] * 3, on(1, 1, 2).float(), None))
+            if second else None,
+            more=[
+                ({"q": lambda x: x[0]}, "q, k and v must have 4 dimensions"),
+                ({"k": lambda x: x[:1]}, "k must be (2, 1, 3, 4) for q of (2, 1, 3, 4); got (1, 1, 3, 4)"),
+                ({"k": None}, "k must be a tensor; got None"),
+                ({"v": lambda x: x[:, :, :2]}, "v must be (2, 1, 3, 4)"),
+                ({"log_decay": lambda x: x[..., None]}, "log_decay must be (2, 1, 3)"),
+                ({"initial": lambda x: x[0]}, "initial must be (2, 1, 4, 4)"),
+                ({n: lambda _: ones(2, 1, 3, 129) for n in "qk"} | {"initial": None}, "129 keys and 4 values; from 1"),
+                ({"v": lambda _: ones(2, 1, 3, 0), "initial": None}, "4 keys and 0 values"),
+                ({n: lambda _: expanded(2**20, 2**11, 3, 4) for n in "qkv"}
+                 | {"log_decay": lambda _: expanded(2**20, 2**11, 3), "initial": None}, "split the batch"),
+            ],
+        )
+        for module, function, second in (
+            (state, state.state_scan, "state_scan has no gradient"), (state_steps, state_steps.step_by_step, ""),
+        )
+    },
+    "block_scales.quantize": Host(
+        block_scales.quantize, lambda: {"x": numbers(4, 16)}, refuses="dtype device compiled sparse negated gradient",
+        serves="strides", dtypes=block_scales.IN_DTYPES, kernel="block_scaled_kernel",
+        reads={"dtype": "x has dtype {dtype}; use one of"}, more=[({"x": lambda x: x[0]}, "x must be (M, K)")],
+    ),
+    "block_scales.norm_and_quantize": Host(
+        block_scales.norm_and_quantize, lambda: {"x": numbers(4, 16), "weight": numbers(16)},
+        refuses="device devices compiled sparse negated gradient", serves="strides", kernel="block_scaled_kernel",
+        more=[
+            ({"x": lambda x: x.int()}, "x has dtype torch.int32; use one of"),
+            ({"weight": lambda w: w[1:]}, "weight must be (16,) on cpu"),
+            ({"weight": lambda w: w.int()}, "got (16,) of torch.int32"),
+            ({"eps": -1}, "eps is -1; it must not be negative"),
+        ],
+    ),
+    "block_scales.block_scaled_matmul": Host(
+        block_scales.block_scaled_matmul,
+        lambda: {
+            "x": numbers(4, 16).to(block_scales.E4M3), "w": numbers(8, 16).to(block_scales.E4M3),
+            "x_scales": numbers(4, 1), "w_scales": numbers(1, 1), "out_dtype": torch.float32,
+        },
+        refuses="device devices compiled negated gradient", kernel="block_scaled_kernel",
+        more=[
+            ({"x": lambda x: x.float()}, "x must be of torch.float8_e4m3fn; got torch.float32: see quantize"),
+            ({"out_dtype": torch.int8}, "out_dtype must be one of"),
         ],
     ),
     # start
@@ -610,7 +677,7 @@ HOSTS = {
             on_gpu=on_gpu,
             second=f"{function.__name__} has no gradient" if module is attention_backward else "",
             keeps="q" if module is attention_backward else "",
-            reads={"gradient": "q, k or v requires a gradient.*no_grad",
+            reads={"gradient": "(q, k or v|q, k, v or sinks) requires a gradient.*no_grad",
                    "sparse": f"{READS['sparse']}|{{name}} must be int32, contiguous"},
         )
         for module, function, given, kernel, more, on_gpu in (
@@ -621,6 +688,9 @@ HOSTS = {
             (variable, variable.attention_variable,
              lambda: dict.fromkeys("qkv", ones(3, 1, 16)) | dict.fromkeys(("cu_seqlens_q", "cu_seqlens_k"), BEGINS),
              "", "devices gradient", None),
+            (window_attention, window_attention.window_attention,
+             lambda: dict.fromkeys("qkv", ones(1, 1, 2, 16)) | {"sinks": ones(1)}, "",
+             "devices gradient", None),
             (decoding, decoding.decode_attention, lambda: dict.fromkeys("qkv", ones(1, 1, 2, 16)), "parts_kernel",
              "devices gradient", lambda on: decoding.check_arguments(*[on(1, 1, 2, 16)] * 3)),
             (dropout, dropout.dropout, lambda: {"x": ones(2, 3)}, "add_dropout_kernel", "",

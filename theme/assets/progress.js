@@ -79,10 +79,30 @@ function show() {
     button.setAttribute("aria-pressed", is);
     button.textContent = is ? "✓ Done" : "Mark as done";
   }
-  for (const line of document.querySelectorAll(".exercises__count")) {
-    const all = [...document.querySelectorAll(".exercises__list a:first-child")];
-    line.textContent = `${all.filter((link) => done.has(link.pathname)).length} of ${all.length} done, as you marked them in this browser.`;
-    line.hidden = !done.size;
+  const list = document.querySelector(".exercises");
+  if (list) showExercises(list, read, done);
+}
+
+/** The list of all exercises: how many are done, and the first that is not among those of lessons that have been read, or
+ * of all. */
+function showExercises(list, read, done) {
+  const rows = [...list.querySelectorAll(".exercises__list li")], links = rows.map((row) => row.firstElementChild);
+  const is = links.map((link) => done.has(link.pathname)), count = (all) => all.filter((link) => done.has(link.pathname)).length;
+  const known = rows.findIndex((row, i) => !is[i] && read.has(row.querySelector(".exercises__after a").pathname));
+  const next = known < 0 ? is.indexOf(false) : known, line = list.querySelector(".exercises__count");
+  rows.forEach((row, i) => row.classList.toggle("is-next", i === next && (done.size > 0 || known >= 0)));
+  const button = list.querySelector(".exercises__next");
+  button.hidden = next < 0;
+  if (next >= 0) {
+    button.href = links[next].href;
+    button.textContent = `${done.size || known >= 0 ? "Next for you" : "Start with"}: ${links[next].textContent}`;
+  }
+  line.textContent = `${count(links)} of ${links.length} done, as you marked them in this browser.`;
+  line.style.setProperty("--done", `${(100 * count(links)) / links.length}%`);
+  line.hidden = !count(links);
+  for (const chapter of list.querySelectorAll("section")) {
+    const all = [...chapter.querySelectorAll(".exercises__link")], n = count(all);
+    chapter.querySelector("h2 small").textContent = n ? `${n} of ${all.length} done` : `${all.length} exercises`;
   }
 }
 

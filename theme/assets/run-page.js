@@ -10,14 +10,20 @@ const make = (tag, given = {}, ...inner) => {
 };
 const style = (path) => document.head.append(make("link", { rel: "stylesheet", href: `${base}assets/${path}` }));
 style("run-page.css");
+const ONCE = " (only the first time takes this long)";
 let worker, running; // one for all code of a page, and whose turn it is
+let loading = `Loading Python, a few megabytes${ONCE}…`; // how far the worker is, until it has Python
 
 async function started() {
   if (worker) return worker;
   const text = await (await fetch(`${base}assets/run-worker.js`)).text();
   const address = URL.createObjectURL(new Blob([`const BASE = ${JSON.stringify(base)};\n`, text], { type: "text/javascript" }));
   worker = new Worker(address, { type: "module" });
-  worker.onmessage = ({ data }) => running?.hear(data);
+  worker.onmessage = ({ data }) => {
+    if (data.loading) data.state = loading = `${data.loading}${ONCE}…`;
+    else loading = "";
+    running?.hear(data);
+  };
   worker.onerror = (event) => running?.hear({ failed: event.message || "Python could not be loaded" });
   return worker;
 }
@@ -25,6 +31,19 @@ async function started() {
 function stopped() {
   worker?.terminate();
   worker = undefined;
+  loading = "Starting Python…"; // which the browser has kept
+}
+
+/** Have Python come while a reader writes. */
+const warm = async () => worker || (await started()).postMessage({});
+
+/** The first gap of an exercise that holds no more code than when it was given: its number, line and what it is for. */
+function emptyGap(text, given) {
+  const gaps = (whole) => [...whole.matchAll(/^[ \t]*# gap (\d+)\b:?[ \t]*(.*)\n([^]*?)^[ \t]*# end of gap \1[ \t]*$/gm)];
+  const code = (lines) => lines.split("\n").map((line) => line.replace(/(^|\s)#.*/, "").trim()).filter(Boolean).join("\n");
+  const begun = new Map(gaps(given).map(([, number, , inner]) => [number, code(inner)]));
+  const left = gaps(text).find(([, number, , inner]) => begun.get(number) === code(inner));
+  return left && { number: left[1], about: left[2], line: text.slice(0, left.index).split("\n").length };
 }
 
 /** A picture that Python drew, of which only shapes and texts are kept: code may have had a hand in it. */
@@ -143,6 +162,7 @@ export class Runner {
   async open(text = this.given, shared = false) {
     if (this.editor) return;
     this.edit.disabled = true;
+    if (!shared && text === this.given) warm().catch(() => {}); // whoever opens it will want to run it
     const [{ EditorState, StateEffect, StateField }, view, commands, { python }, language] = await Promise.all([
       import("@codemirror/state"), import("@codemirror/view"), import("@codemirror/commands"),
       import("@codemirror/lang-python"), import("@codemirror/language")]);
@@ -197,6 +217,8 @@ export class Runner {
   /** Run it, the programs of a launch in order or, by a seed, in another one. */
   async run(seed) {
     if (running) return;
+    const empty = this.check && this.box.hasAttribute("data-gaps") && emptyGap(this.text, this.given);
+    if (empty) return this.unfilled(empty);
     running = this;
     this.go.disabled = true;
     this.began = performance.now();
@@ -208,8 +230,7 @@ export class Runner {
     this.output = make("pre", { className: "output run__output" }, make("code"));
     this.output.hidden = true;
     this.found = make("div", { className: "run__found" }, this.output);
-    this.state.textContent = worker ? "" : "Loading Python, a few megabytes, once…";
-    this.long = setTimeout(() => { this.state.textContent = "Still at it. Stop?"; }, 20000);
+    this.state.textContent = loading;
     try {
       if (this.file) this.whole ??= await (await fetch(`${base}snippets/${this.file}`)).text();
       this.seed = seed;
@@ -220,6 +241,17 @@ export class Runner {
       stopped();
       this.hear({ failed: error.message });
     }
+  }
+
+  /** Say at once, without Python, that a gap is empty. */
+  unfilled({ number, about, line }) {
+    this.output = make("pre", { hidden: true });
+    this.found = make("div", { className: "run__found" });
+    this.say(`Gap ${number} is still empty, on line ${line}: ${about}`, "wrong");
+    this.ran = this.text;
+    this.mark(this.faults = [line]);
+    this.done("Nothing to check yet.");
+    warm().catch(() => {}); // the next press will say so
   }
 
   /** Have one button in the place of another, with the focus that it had. */
@@ -287,6 +319,8 @@ export class Runner {
     if (state) {
       this.state.textContent = state;
       this.since = performance.now();
+      clearTimeout(this.long);
+      if (!loading) this.long = setTimeout(() => { this.state.textContent = `${state} Still at it. Stop?`; }, 20000);
     }
     if (out) {
       this.output.hidden = false;

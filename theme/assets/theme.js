@@ -91,7 +91,7 @@ addEventListener("click", (e) => {
 
 // A whole file comes when it is unfolded; where it does not come, the link to it stays.
 addEventListener("toggle", async (e) => {
-  const link = e.target.open && e.target.querySelector(".whole-file__code a");
+  const link = e.target.open && e.target.querySelector(":scope > .whole-file__code a");
   if (!link) return;
   const answer = await fetch(link.href).catch(() => null);
   if (!answer?.ok) return;
@@ -99,10 +99,16 @@ addEventListener("toggle", async (e) => {
   link.parentElement.replaceWith(page.querySelector(".highlight"));
 }, true);
 
-// A link to a file is followed in order to read it.
+// A link to a file is followed in order to read it; and one to what a lesson has behind it, to see that.
 function unfold() {
-  const file = document.querySelector(`.recording--file[id="${CSS.escape(location.hash.slice(1))}"] details`);
+  const part = location.hash.length > 1 && document.querySelector(`[id="${CSS.escape(location.hash.slice(1))}"]`);
+  if (!part) return;
+  const file = part.matches(".recording--file") && part.querySelector("details");
   if (file) file.open = true;
+  const behind = part.closest(".behind:not([open])");
+  if (!behind) return;
+  behind.open = true;
+  part.scrollIntoView();
 }
 addEventListener("hashchange", unfold);
 unfold();
@@ -110,6 +116,7 @@ unfold();
 // Who reaches for the search will want its documents, which the worker gets at the first query: a blank is one.
 function wanted(e) {
   const box = document.querySelector(".md-search__input");
+  if (box && e.target.closest?.(".md-search, [for=__search]")) import("./search.js"); // what it offers before a question
   if (!box || box.value || !e.target.closest?.(".md-search, [for=__search]")) return;
   for (const value of [" ", ""]) {
     box.value = value;

@@ -4,6 +4,7 @@
 
 const GLOSSARY = new URL("../reference/glossary/", import.meta.url);
 const TERM = "article a[href*='#']:not(.headerlink)";
+const CLAIM = ".claim";
 const LINGER = 250; // ms before a box goes, in which the pointer may travel to it
 const GAP = 8; // px between an element and its box
 const HEADER = 48; // px that the header covers
@@ -45,7 +46,7 @@ async function show(next) {
   if (!isTerm(next)) {
     title = next.title;
     next.removeAttribute("title");
-    attach("tooltip", title);
+    attach("tooltip", title, !finger && next.matches(CLAIM) && title.includes("snippets/") ? " (click to read it)" : "");
     next.setAttribute("aria-describedby", box.id);
     return;
   }
@@ -68,15 +69,16 @@ function attach(role, ...content) {
   place();
 }
 
-/** Put the box under its host; above it a preview where there is more room, and what a finger asked for if it fits: below
- * lies what comes next to tap. */
+/** Put the box under its host; above it a preview where there is more room, and what a finger asked for or a number's
+ * source if it fits: below lies what comes next to tap or to read. Over the menus lies neither. */
 function place() {
   const at = host.getBoundingClientRect(), { width, height } = box.getBoundingClientRect();
-  const preview = box.role === "dialog", widest = document.documentElement.clientWidth;
+  const preview = box.role === "dialog", claim = host.matches(CLAIM);
+  const column = (claim && host.closest("article")?.getBoundingClientRect()) || { left: 0, right: document.documentElement.clientWidth };
   const x = preview ? at.left : at.left + (at.width - width) / 2;
-  const above = preview ? at.top > innerHeight / 2 : finger && at.top - GAP - height > HEADER;
+  const above = preview ? at.top > innerHeight / 2 : (finger || claim) && at.top - GAP - height > HEADER;
   const y = above ? at.top - GAP - height : at.bottom + GAP;
-  box.style.left = `${scrollX + Math.max(GAP, Math.min(x, widest - GAP - width))}px`;
+  box.style.left = `${scrollX + Math.max(column.left + GAP, Math.min(x, column.right - GAP - width))}px`;
   box.style.top = `${scrollY + y}px`;
 }
 
@@ -88,6 +90,15 @@ function hide() {
   host = box = tapped = null;
   title = "";
 }
+
+/** A number leads to the script that gave it: below on the page, or else on its own. */
+addEventListener("click", ({ target }) => {
+  const claim = target.closest?.(CLAIM), file = claim && /\bsnippets\/(\S+\.py)/.exec(claim.title || title)?.[1];
+  if (!file || finger || String(getSelection())) return; // a tap shows where it is from
+  const name = file.replace(/\.py$/, ""), id = `file-${name.replaceAll("/", "-")}`;
+  hide();
+  location.href = document.getElementById(id) ? `#${id}` : new URL(`../snippets/${name}.html`, import.meta.url);
+});
 
 // Browsers follow a tap by events of a mouse, and then let the mouse stand where it stood before.
 for (const event of ["pointerdown", "pointermove"]) {

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fill in the gaps. A matrix product c = a @ b, one tile of c per program.
 
-Row 1 of a is 1 2 3 and column 2 of b is 4 5 6, so c[1, 2] is 1·4 + 2·5 + 3·6 = 32. Each program adds up such sums for a
-tile of 4 × 4 elements of c, in float32. It walks along K, 16 at a time. When K is 24, that takes two steps, and in the
-second one 8 of the 16 are past the end. The result has to be right for any sizes and any strides.
+If a row of a is 1 2 3 and a column of b is 4 5 6, their element of c is 1·4 + 2·5 + 3·6 = 32. Each program adds up such
+sums for a tile of 4 × 4 elements of c, in float32. It walks along K, 16 at a time. When K is 24, that takes two steps,
+and in the second one 8 of the 16 are past the end. The result has to be right for any sizes and any strides.
 """
 
 import torch

@@ -14,11 +14,12 @@
 # - program 1 adds elements 4 to 7,
 # - program 2 adds elements 8 and 9, which leaves two of its four places with nothing to do.
 #
-# On the course's site the picture above is alive: click a square to see what each line of the kernel computes for
-# it, or drag the end of the list.
-#
-# Here you watch the three of them at every step. Before you run a cell, or read on, say what it will
-# print. Then compare. There's no quicker way to find out what you haven't understood yet.
+# Here you watch the three of them at every step. Each time, first guess what will be printed. There's no quicker way
+# to find out what you haven't understood yet.
+
+# %% [markdown] tags=["notebook"]
+# On the course's site there is a picture of this: click a square to see what each line of the kernel computes for it,
+# or drag the end of the list. To play along here, run the cells from the top, and guess before you run each one.
 
 # %% [markdown]
 # ## Turn on the interpreter
@@ -45,7 +46,7 @@ import triton.language as tl
 
 print("Triton", triton.__version__)
 
-# %% [markdown]
+# %% [markdown] right=2 then="Ten divided by four is two and a half, and half a program is a whole one."
 # ## Ten numbers, four at a time
 #
 # Here are two tensors of ten numbers. `y` is a hundred times `x`, so you can tell from each sum which two elements
@@ -54,6 +55,10 @@ print("Triton", triton.__version__)
 # Each program works on one [block](../reference/glossary.md#block) of four elements.
 #
 # **Predict:** how many programs do you need?
+#
+# - two
+# - three
+# - four
 
 # %%
 n = 10
@@ -97,12 +102,16 @@ def look(n, BLOCK_SIZE: tl.constexpr):
     print("pid", pid, " offsets", offsets, " mask", mask)
 
 
-# %% [markdown]
+# %% [markdown] right=2 then="Programs and elements are both counted from 0."
 # The square brackets before the arguments hold the [grid](../reference/glossary.md#grid), which says how many
 # programs to start. It's a tuple with a number for each axis, so with one axis you write `(1,)`. Let's begin with one
 # program.
 #
 # **Predict:** what are its `pid`, its four offsets and its [mask](../reference/glossary.md#mask)?
+#
+# - pid 1, offsets 1 to 4, all four exist
+# - pid 0, offsets 0 to 3, all four exist
+# - pid 0, offsets 0 to 3, the last two don't exist
 
 # %%
 look[(1,)](n, BLOCK_SIZE=block)
@@ -113,12 +122,16 @@ look[(1,)](n, BLOCK_SIZE=block)
 # of four True/False values. (`pid` is a single number. The interpreter keeps it in an array with one element, so it
 # prints as `[0]`.)
 
-# %% [markdown]
+# %% [markdown] right=3 then="Every program has four lanes, whether it needs them or not."
 # ## Three programs
 #
 # Now the same kernel with the same arguments. Only the grid is different: `programs` is 3.
 #
 # **Predict:** what are the offsets of the last program, and which of its lanes are off?
+#
+# - 6 to 9, and none is off
+# - 8 and 9, and none is off
+# - 8 to 11, and the last two are off
 
 # %%
 look[(programs,)](n, BLOCK_SIZE=block)
@@ -127,7 +140,7 @@ look[(programs,)](n, BLOCK_SIZE=block)
 # Only `pid` differs from program to program, and everything else follows from it. In the last program, offsets 10 and
 # 11 are past the end of the tensor, so their lanes are masked off.
 
-# %% [markdown]
+# %% [markdown] right=2 then="A lane that is off doesn't read anything."
 # ## What does a masked-off lane load?
 #
 # Next, let each program load its block of `x`, with its mask. You pass a tensor, and what arrives as `x_ptr` is the
@@ -135,6 +148,10 @@ look[(programs,)](n, BLOCK_SIZE=block)
 # elements here, not in bytes, so `x_ptr + 1` is the next number.)
 #
 # **Predict:** what will the last two lanes of the last program hold?
+#
+# - -1
+# - zeros, but nobody promises that
+# - the numbers behind the end of `x`
 
 # %%
 @triton.jit
@@ -170,7 +187,7 @@ load_other[(programs,)](x, n, BLOCK_SIZE=block)
 # Now the last two lanes are sure to hold -1, in the interpreter and on a GPU. Vector add doesn't need `other`,
 # because it never stores those lanes.
 
-# %% [markdown]
+# %% [markdown] right=1 then="Each program stores its own block and nothing else."
 # ## The whole kernel
 #
 # Load two blocks, add them, store the sum. The store has the mask, too.
@@ -178,6 +195,10 @@ load_other[(programs,)](x, n, BLOCK_SIZE=block)
 # `out` starts out as -1 everywhere, so you can see which elements have been written.
 #
 # **Predict:** what does `out` hold after one program? After three?
+#
+# - four sums and six times -1, then ten sums
+# - ten sums both times
+# - four sums both times
 
 # %%
 @triton.jit
@@ -199,7 +220,7 @@ add_kernel[(programs,)](x, y, out, n, BLOCK_SIZE=block)
 print("after all programs:  ", out.tolist())
 print("equal to torch:      ", torch.equal(out, x + y))
 
-# %% [markdown]
+# %% [markdown] right=2 then="Each block still goes to its own place in `out`."
 # ## Does the order matter?
 #
 # The interpreter ran program 0, then 1, then 2. A GPU doesn't promise any order. Many programs run at the same time,
@@ -207,6 +228,10 @@ print("equal to torch:      ", torch.equal(out, x + y))
 # programs from the back. (`tl.num_programs` is how many there are.)
 #
 # **Predict:** which block is written first now? Does the result change?
+#
+# - the first block, and the result is the same
+# - the last block, and the result is the same
+# - the last block, and the sums are in another order
 
 # %%
 @triton.jit
@@ -227,7 +252,7 @@ print("equal to torch:", torch.equal(out, x + y))
 # %% [markdown]
 # No program reads what another one writes, and no two of them write the same element. So the order can't matter.
 
-# %% [markdown]
+# %% [markdown] right=3 then="Without a mask, all four lanes of the last program load, add and store."
 # ## Take the mask away
 #
 # First we make room. Three programs with four lanes each reach twelve elements, so each buffer gets twelve. Our
@@ -235,6 +260,10 @@ print("equal to torch:", torch.equal(out, x + y))
 # well, so this experiment doesn't break anything.
 #
 # **Predict:** are the ten sums still right? What will the two elements past them hold?
+#
+# - some are wrong
+# - all are right, and the two elements stay -1
+# - all are right, and the two elements become 7700
 
 # %%
 @triton.jit
@@ -260,7 +289,7 @@ print("those past them:  ", out_buffer[n:].tolist())
 # 7000 and the 700 past the end, and it overwrote two elements that aren't part of our tensor. A kernel gets an
 # address rather than a tensor, so it doesn't know where the tensor ends. Only the mask tells it.
 
-# %% [markdown]
+# %% [markdown] right=3 then="A block is four elements in a row, and all of them belong to one program."
 # ## Look without printing
 #
 # With lots of programs, printing gives you too much to read. Here's another way, which works on a GPU as well: pass
@@ -268,6 +297,10 @@ print("those past them:  ", out_buffer[n:].tolist())
 # elements that it owns. The pid is a single number, and every lane that is on stores a copy of it.
 #
 # **Predict:** what are the ten pids?
+#
+# - 0 1 2 3 4 5 6 7 8 9
+# - 0 1 2 0 1 2 0 1 2 0
+# - 0 0 0 0 1 1 1 1 2 2
 
 # %%
 @triton.jit
@@ -336,5 +369,5 @@ print("equal to torch:", torch.equal(out, x - y))
 # %% [markdown]
 # ## Next
 #
-# Lesson 2, [Vector add in Triton, line by line](vector-add.md): the same kernel on a GPU, as a function you can keep,
+# [Vector add in Triton, line by line](vector-add.md): the same kernel on a GPU, as a function you can keep,
 # and broken in three ways.

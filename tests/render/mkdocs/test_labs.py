@@ -109,3 +109,36 @@ def test_a_lab_opens_on_its_question_and_a_recording_that_no_notebook_shows():
     fence = "```recording\nof: start/first_kernel\nview: explorer\nlaunch: add_kernel[0]\n```"
     opening = "# A lab\n\nWho does\nthe rest?\n{ .question }"
     assert markdown_of(notebook) == "\n\n".join([opening, fence, "", "# B", "One.", "Two."])
+
+
+ASKED = "Here it is.\n\n**Predict:** what's\nprinted?\n\n- `'6'`\n- seven, as\n  it's\n- eight"
+
+
+def asked(**metadata):
+    return cell("markdown", "cell-3", ASKED) | {"metadata": metadata}
+
+
+def test_a_prediction_is_a_question_on_the_page_and_what_follows_it_is_folded(shown, course):
+    first, _, last = cells()
+    course.lab(first, asked(right=2, then="It's prime."), code([stream("7\n")]), code([stream("8\n")], "cell-4"), last)
+    lines = markdown_of(LAB.notebook.read_text("utf-8")).splitlines()
+    at = lines.index("```predict")
+    assert lines[at - 2 : at] == ["Here it is.", ""] and not any("Predict:" in line for line in lines)
+    choices = ["  - `'6'`", "  - [x] seven, as it’s", "  - eight"]
+    assert lines[at + 1 : at + 7] == ["ask: What’s printed?", "choices:", *choices, "then: It’s prime."]
+    page, _ = shown()
+    folds = re.findall(r'(?s)<details class="jp-asked">.*?</details>', page)
+    assert len(folds) == 1 and ">7</code>" in folds[0] and ">8</code>" in page
+
+
+def test_a_prediction_without_an_answer_stays_a_sentence(course):
+    first, _, last = cells()
+    course.lab(first, asked(), last)
+    assert "**Predict:** what’s\nprinted?" in markdown_of(LAB.notebook.read_text("utf-8"))
+
+
+def test_what_is_for_the_notebook_alone_is_on_no_page(course):
+    first, _, last = cells()
+    alone = cell("markdown", "cell-3", "Run it.") | {"metadata": {"tags": ["notebook"]}}
+    course.lab(first, alone, last)
+    assert "Run it." not in markdown_of(LAB.notebook.read_text("utf-8"))

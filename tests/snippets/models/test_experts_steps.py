@@ -8,7 +8,7 @@ import torch
 from guards import check_inside, recorded_accesses
 
 from snippets.models import experts, experts_steps
-from snippets.models.experts_steps import BLOCK_M, EXPERTS, ROUTINGS, TOP_K, found, logits_of
+from snippets.models.experts_steps import BLOCK_M, EXPERTS, ROUTINGS, TOP_K, by_hand, found, logits_of, until
 
 
 @pytest.mark.parametrize("chosen", ROUTINGS.values(), ids=ROUTINGS)
@@ -24,6 +24,11 @@ def test_tiles(chosen, device):
     tiles = found(routing)
     assert tiles == expected + [(-1, -1, -1)] * (len(tiles) - len(expected))
     assert len(tiles) == experts.most_tiles(16, EXPERTS, BLOCK_M)
+    upto = list(itertools.accumulate(-(-count // BLOCK_M) for count in counts))
+    assert until(routing) == upto
+    for tile in range(upto[-1]):  # what is done by hand is what the kernel finds
+        said = by_hand(tile, upto, routing.offsets.tolist())
+        assert f"expert {tiles[tile][0]}," in said and said.endswith(f"= {tiles[tile][1]}")
 
 
 @pytest.mark.parametrize("tiles_n", [1, 3])
@@ -48,4 +53,5 @@ def test_prints(capsys):
     experts_steps.main()
     printed = capsys.readouterr().out
     assert printed.count("## ") == len(ROUTINGS) and "counts: 7 5 3 1\noffsets: 0 7 12 15 16\n" in printed
+    assert "until: 2 4 5 6\ntile 3: over 1 0 0 0, expert 1, its tile 3 - 2 = 1, from row 7" in printed
     assert "program 3: expert 1, rows 11 to 11\n" in printed and printed.count("leaves") == 3 + 1 + 3

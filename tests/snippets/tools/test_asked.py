@@ -114,6 +114,34 @@ def test_a_batch_in_one_dot(device):
     out.check("out")
 
 
+@pytest.mark.parametrize("n, radius", [(1, 1), (7, 1), (16, 3), (37, 8)])
+def test_a_stencil_adds_the_neighbors_that_exist(n, radius, device):
+    x, out = numbers((n,), torch.float32, device), poisoned(n, dtype=torch.float32, device=device)
+    around = torch.cat([x.new_full((99,), torch.nan), x, x.new_full((99,), torch.nan)])[99:-99]
+    asked.stencil_kernel[(-(-n // 16),)](around, out.tensor, n, RADIUS=radius, BLOCK=16)
+    wanted = [x[max(i - radius, 0) : i + radius + 1].sum().item() for i in range(n)]
+    assert out.tensor.tolist() == wanted
+    out.check("out")
+
+
+@pytest.mark.parametrize("pieces", [[9], [1] * 9, [2, 4, 3], [1, 8]])
+@pytest.mark.parametrize("width, channels", [(2, 3), (4, 16), (5, 37)])
+def test_a_causal_convolution_goes_on_where_it_ended(pieces, width, channels, device):
+    x, weight = numbers((9, channels), torch.float32, device), numbers((width, channels), torch.float32, device)
+    wanted = sum(torch.cat([x.new_zeros(width - 1, channels), x])[k : k + 9] * weight[k] for k in range(width))
+    state, found = x.new_zeros(width - 1, channels), []
+    for piece in x.split(pieces):
+        out, state = asked.causal_conv(piece, weight, state)
+        found.append(out)
+    assert torch.equal(torch.cat(found), wanted) and state.shape == (width - 1, channels)
+
+
+def test_a_causal_convolution_reads_no_other_memory(device):
+    nan = torch.full((99,), torch.nan, device=device)
+    among = lambda *shape: torch.cat([nan, numbers(shape, torch.float32, device).flatten(), nan])[99:-99].view(shape)
+    assert asked.causal_conv(among(9, 20), among(4, 20), among(3, 20))[0].isfinite().all()
+
+
 def test_atomics_add(device):
     """On float32, for the interpreter has no bfloat16 ones."""
     out = poisoned(8, dtype=torch.float32, device=device)
@@ -128,7 +156,7 @@ def test_what_is_printed():
     done = run_script(Path(asked.__file__), env=environment("cpu"))
     assert done.returncode == 0, done.stderr
     _, ran, compiled = re.split(r"^## .+\n", done.stdout, flags=re.MULTILINE)
-    assert ran.count("as torch says") == 3 and "WRONG" not in ran
+    assert ran.count("as torch says") == 5 and "WRONG" not in ran
     said = dict(line.split(": ") for line in compiled.splitlines())
     assert {name.split(", ")[0] for name in said} == {
         "int8", "float16 sums", "tl.dot of a batch", "bfloat16 atomic",
