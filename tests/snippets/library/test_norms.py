@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The norms to copy: results and gradients of torch in float64, with every option and any shape, dtype and strides."""
 
+import functools
 import itertools
 
 import pytest
@@ -9,6 +10,7 @@ from covering import covering
 from guards import among_nans, made_among_nans, recorded_accesses
 from hypothesis import given
 from hypothesis import strategies as st
+from prepared import keep_launches, refuse_launches
 
 from snippets.library import norms as snippet
 from snippets.library.norms import add_layer_norm, add_rms_norm, in_torch, layer_norm, rms_norm
@@ -230,8 +232,9 @@ def test_a_forward_gradient_is_refused_and_not_lost(device):
         rms_norm(torch.autograd.forward_ad.make_dual(x, tangent))
 
 
-def test_the_next_call_looks_at_what_has_changed(device):
+def test_the_next_call_looks_at_what_has_changed(device, monkeypatch):
     """A launch is prepared once for tensors that lie alike; these are of one shape, and do not."""
+    keep_launches(monkeypatch, snippet, "norm_kernel")
     x, residual, weight = torch.randn(3, 16).to(device), torch.randn(3, 16).to(device), torch.randn(16).to(device)
     later = torch.cat([x.flatten(), x.new_zeros(1)])[1:].view(3, 16)  # begins at no multiple of 16 bytes
     later.copy_(x)
@@ -250,13 +253,18 @@ def test_the_next_call_looks_at_what_has_changed(device):
             rms_norm(wrong, weight)
 
 
-@pytest.mark.gpu
-def test_the_second_call_goes_without_looking_at_the_arguments_again(monkeypatch):
-    x, weight = torch.randn(3, 64, device="cuda"), torch.randn(64, device="cuda")
-    call = lambda: rms_norm(x, weight)
-    wanted = call()
-    monkeypatch.setattr(snippet.norm_kernel, "run", None)  # of Triton's JITFunction, by which a plain launch goes
-    assert torch.equal(call(), wanted)
+@pytest.mark.parametrize("columns", [64, 65])
+def test_the_second_call_goes_without_looking_at_the_arguments_again(device, monkeypatch, columns):
+    names = "norm_kernel", "long_norm_kernel"
+    keep_launches(monkeypatch, snippet, *names)
+    x, weight = torch.randn(3, columns).to(device), torch.randn(columns).to(device)
+    call = lambda: add_layer_norm(x, x, weight, -weight, eps=EPS)
+    monkeypatch.setattr(snippet, "HELD", 64)
+    call()
+    refuse_launches(monkeypatch, snippet, *names)
+    x += 1
+    wanted = in_torch(x, weight, -weight, residual=x, eps=EPS, layer=True)
+    assert all(map(functools.partial(torch.allclose, atol=1e-5), call(), wanted))
 
 
 @pytest.mark.parametrize("layer", [False, True])

@@ -12,6 +12,7 @@ from covering import covering
 from guards import check_inside, recorded_accesses, without_memory
 from hypothesis import given
 from hypothesis import strategies as st
+from prepared import keep_launches, refuse_launches
 
 from snippets.library import rope as snippet
 from snippets.library.rope import in_torch, rope, rope_tables
@@ -331,8 +332,9 @@ def test_a_forward_gradient_is_refused_and_not_lost(device, in_place):
         rope(torch.autograd.forward_ad.make_dual(q, q), None, **given)
 
 
-def test_the_next_call_looks_at_what_has_changed(device):
+def test_the_next_call_looks_at_what_has_changed(device, monkeypatch):
     """A launch is prepared once for tensors that lie alike; these are of one shape, and do not."""
+    keep_launches(monkeypatch, snippet, "rope_kernel")
     q, k = numbers(2, 4, 3, 10, device=device), numbers(2, 4, 1, 10, device=device, seed=1)
     given = tables(device=device)
     for lay in LAYOUTS.values():
@@ -352,13 +354,16 @@ def test_the_next_call_looks_at_what_has_changed(device):
             call()
 
 
-@pytest.mark.gpu
-def test_the_second_call_goes_without_looking_at_the_arguments_again(monkeypatch):
-    q, given = numbers(2, 4, 3, 10, device="cuda"), tables(device="cuda")
-    call = lambda: rope(q, None, **given, offset=3)
-    wanted = call()
-    monkeypatch.setattr(snippet.rope_kernel, "run", None)  # of Triton's JITFunction, by which a plain launch goes
-    assert torch.equal(call(), wanted)
+@pytest.mark.parametrize("in_place", [False, True])
+def test_the_second_call_goes_without_looking_at_the_arguments_again(device, monkeypatch, in_place):
+    keep_launches(monkeypatch, snippet, "rope_kernel")
+    q, given = numbers(2, 4, 3, 10, device=device), tables(device=device)
+    call = lambda offset: rope(q, None, **given, offset=offset, in_place=in_place)
+    call(1)
+    refuse_launches(monkeypatch, snippet, "rope_kernel")
+    q += 1
+    (wanted,) = in_torch(q.clone(), None, **given, offset=3)
+    assert torch.allclose(call(3), wanted)
 
 
 def test_one_of_the_results_is_used(device):
