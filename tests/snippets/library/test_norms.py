@@ -248,9 +248,11 @@ def test_the_next_call_looks_at_what_has_changed(device, monkeypatch):
                     near = 0.05 if torch.half in (each.dtype, other.dtype) else 1e-5
                     pairs = zip(found, wanted, strict=True)
                     assert all(torch.allclose(ours.float(), exact, atol=near) for ours, exact in pairs)
+    for each in (x, x[:2], x.half(), x[:1]):
+        assert torch.allclose(rms_norm(each, weight, eps=EPS).float(), in_torch(each, weight, eps=EPS)[0], atol=0.05)
     for wrong in (x.double(), x.to_sparse(), x.to("meta")):
         with pytest.raises(ValueError):
-            rms_norm(wrong, weight)
+            rms_norm(wrong, weight, eps=EPS)
 
 
 @pytest.mark.parametrize("columns", [64, 65])

@@ -337,17 +337,27 @@ def test_the_next_call_looks_at_what_has_changed(device, monkeypatch):
     keep_launches(monkeypatch, snippet, "rope_kernel")
     q, k = numbers(2, 4, 3, 10, device=device), numbers(2, 4, 1, 10, device=device, seed=1)
     given = tables(device=device)
-    for lay in LAYOUTS.values():
+    later = torch.cat([q.flatten()[:1], q.flatten()])[1:].view(q.shape)  # begins at no multiple of 16 bytes
+    for each in (*(lay(q) for lay in LAYOUTS.values()), later, q[:, :3], q.float()):
         for offset in (0, 7, LENGTH - 4, 1):
             for other in (k, 2 * k, None, torch._neg_view(k), k.expand(2, 4, 3, 10)):
-                found = rope(lay(q), other, **given, offset=offset)
-                wanted = in_torch(lay(q), other, **given, offset=offset)
-                assert all(map(torch.allclose, [found] if other is None else found, wanted))
+                other = other if other is None else other[:, : each.shape[1]].to(each.dtype)
+                found = rope(each, other, **given, offset=offset)
+                wanted = in_torch(each, other, **given, offset=offset)
+                near = 1e-5 if each.dtype == torch.float32 else 1e-9
+                for ours, exact in zip([found] if other is None else found, wanted, strict=True):
+                    assert ours.dtype == each.dtype and torch.allclose(ours, exact.to(each.dtype), atol=near)
+    for offset in (1, 2**31):  # of 32 bits, and of 64
+        found = rope(q, None, **given, positions=whole(4, device=device) // 2, offset=offset)
+        assert found.isnan().all() if offset > LENGTH else found.isfinite().all()
     learned = {name: table.clone().requires_grad_() for name, table in given.items()}
+    nowhere = {name: table.to("meta") for name, table in given.items()}
     for message, call in {
         "got 4 tokens from the position 17": lambda: rope(q, k, **given, offset=LENGTH - 3),
         "cos requires a gradient": lambda: rope(q, k, **learned),
         "begin at the same place": lambda: rope(q, q, **given, in_place=True),
+        "cos on meta": lambda: rope(q, k, **nowhere),
+        "q is expanded": lambda: rope(LAYOUTS["stride 0"](q), k, **given, in_place=True),
     }.items():
         rope(q.clone(), q.clone(), **given, in_place=True)
         with pytest.raises(ValueError, match=message):
