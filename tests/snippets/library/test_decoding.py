@@ -344,6 +344,12 @@ def test_the_next_call_looks_at_what_has_changed(device, monkeypatch):
         decode_attention(q.requires_grad_(), k, v)
 
 
+def test_shapes_without_end_do_not_fill_the_memory(device, monkeypatch):
+    monkeypatch.setattr(snippet, "PLANS", dict.fromkeys(range(4096)))
+    decode_attention(*(numbers(1, 1, size, 16, device=device) for size in (1, 9, 9)))
+    assert len(snippet.PLANS) == 1
+
+
 @pytest.mark.parametrize("splits", [1, 2])
 def test_the_second_call_goes_without_looking_at_the_arguments_again(device, monkeypatch, splits):
     names = "parts_kernel", "combine_kernel"

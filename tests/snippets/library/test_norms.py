@@ -255,6 +255,12 @@ def test_the_next_call_looks_at_what_has_changed(device, monkeypatch):
             rms_norm(wrong, weight, eps=EPS)
 
 
+def test_shapes_without_end_do_not_fill_the_memory(device, monkeypatch):
+    monkeypatch.setattr(snippet, "PLANS", dict.fromkeys(range(4096)))
+    rms_norm(torch.randn(3, 8).to(device))
+    assert len(snippet.PLANS) == 1
+
+
 @pytest.mark.parametrize("columns", [64, 65])
 def test_the_second_call_goes_without_looking_at_the_arguments_again(device, monkeypatch, columns):
     names = "norm_kernel", "long_norm_kernel"

@@ -364,6 +364,12 @@ def test_the_next_call_looks_at_what_has_changed(device, monkeypatch):
             call()
 
 
+def test_shapes_without_end_do_not_fill_the_memory(device, monkeypatch):
+    monkeypatch.setattr(snippet, "PLANS", dict.fromkeys(range(4096)))
+    rope(numbers(2, 3, 2, 10, device=device), None, **tables(device=device))
+    assert len(snippet.PLANS) == 1
+
+
 @pytest.mark.parametrize("in_place", [False, True])
 def test_the_second_call_goes_without_looking_at_the_arguments_again(device, monkeypatch, in_place):
     keep_launches(monkeypatch, snippet, "rope_kernel")
