@@ -107,7 +107,7 @@ print(text.count("wgmma.mma_async"), text.count("setmaxnreg.inc") > 0, "e4m3.e4m
 
 def test_compiles_for_hopper():
     """Each half multiplies in four instructions of 32 along K."""
-    assert compile_for_hopper(CODE)[-1] == "8 True True"
+    assert compile_for_hopper(CODE)[-1] == "32 True True"
 
 
 @pytest.mark.gpu
