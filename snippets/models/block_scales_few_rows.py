@@ -104,12 +104,16 @@ class Config(NamedTuple):
 
 
 def choose_config(M: int, N: int, K: int, multiprocessors: int) -> Config:
-    """Return about two programs for each multiprocessor, each with at
-    least two steps along K."""
+    """Return two programs for each multiprocessor, or fewer with more to do.
+
+    We timed a few dozen configurations on an H200: a program should have
+    16 steps along K, or 4 if multiprocessors would have none.
+    """
     rows = max(16, triton.next_power_of_2(M))
     tiles, steps = triton.cdiv(N, 64), triton.cdiv(K, BLOCK)
-    parts = max(1, min(2 * multiprocessors // tiles, steps // 2))
-    return Config(rows, 64, parts, 4, 6)
+    two = min(2 * multiprocessors // tiles, steps // 16)
+    one = min(multiprocessors // tiles, steps // 4)
+    return Config(rows, 64, max(one, two, 1), 4, 6)
 # --8<-- [end:config]
 
 

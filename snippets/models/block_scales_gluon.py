@@ -29,7 +29,7 @@ from snippets.models import block_scales
 from snippets.models.block_scales import multiprocessors
 
 BUFFERS, GROUP_M = 6, 8
-AHEAD = gl.constexpr(4)  # steps along K whose scales are loaded ahead
+AHEAD = gl.constexpr(2)  # steps along K whose scales are loaded ahead
 
 
 @gluon.jit

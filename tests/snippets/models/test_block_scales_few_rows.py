@@ -129,15 +129,27 @@ def test_refuses():
 
 
 def test_configurations():
+    """A program for each multiprocessor and at most two; beyond one, a program has 16 steps along K."""
     for M in (1, 16, 17, 64):
         for N in (1, 64, 2048, 7168, 2**17):
             for K in (1, 128, 300, 2048, 18432):
                 found = choose_config(M, N, K, 132)
-                tiles, steps = up(N, found.block_n), up(K)
+                tiles, steps, parts = up(N, found.block_n), up(K), found.parts
                 assert M <= found.rows <= max(16, 2 * M - 1) and found.block_n <= 128
-                assert found.parts >= 1 and (found.parts == 1 or 2 * found.parts <= steps)
-                assert found.parts == 1 or tiles * found.parts <= 4 * 132, "about as many as run at once"
+                assert parts == 1 or (parts * tiles <= 2 * 132 and 4 * parts <= steps)
+                assert parts * tiles <= 132 or parts == 1 or 16 * parts <= steps
                 assert found.num_stages * ((found.rows + found.block_n) * 128 + 4 * (found.rows + 1)) < SHARED
+    shapes = ((7168, 2048), (4096, 14336), (7168, 18432), (4096, 2048), (512, 2**20))
+    assert [choose_config(16, *shape, 132).parts for shape in shapes] == [1, 4, 2, 2, 33]
+
+
+@pytest.mark.parametrize("out_dtype", [torch.float16, torch.float32])
+def test_asks_for_a_configuration_by_the_shape(out_dtype):
+    given, config = operands(3, 40, 600), Config(16, 16, 2, 4, 2)
+    with mock.patch.object(module, "choose_config", return_value=config) as choose:
+        y = block_scaled_few_rows(*given, out_dtype)
+    assert choose.call_args == mock.call(3, 40, 600, module.multiprocessors(y.device))
+    assert y.dtype == out_dtype and torch.equal(y, expected(*given).to(out_dtype))
 
 
 CODE = """
