@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compile a model in advance, and run it from Python and from C++: with PyTorch's own norm, and with a kernel's.
 
-The model is RMS norm between a product and a ReLU, with PyTorch's norm, with the kernel behind a ``custom_op``, or, on
-a GPU, with the kernel in a ``triton_op``. ``aoti_compile_and_package`` writes one file, which holds the compiled model
-as far as the compiler could look into it. Who loads it has imported nothing of ours, or the operator.
+The model is RMS norm between a product and a ReLU, with PyTorch's norm or with the kernel behind a ``custom_op``.
+``aoti_compile_and_package`` writes one file, which holds the compiled model as far as the compiler could look into it.
+Who loads it has imported nothing of ours, or the operator.
 
 Shapes: ``x`` (rows, columns), ``weight`` (columns,), float32; any number of rows from 2 to 4096.
 Source: PyTorch, *torch.export AOTInductor Tutorial for Python runtime*, and ``model_package_loader.h``.
@@ -27,7 +27,7 @@ import triton
 from torch import Tensor
 from torch.utils.cpp_extension import include_paths, library_paths
 
-from snippets.pytorch.compile import closed, in_torch, named, rms_norm_kernel
+from snippets.pytorch.compile import closed, in_torch, rms_norm_kernel
 
 WIDTH = 72  # of what is printed
 COLUMNS = 1024
@@ -131,8 +131,6 @@ def expected() -> float:
 
 
 NORMS = {"PyTorch's norm": in_torch, "custom_op": closed}
-if DEVICE == "cuda":  # the interpreter's launches can't be traced
-    NORMS["triton_op"] = named
 
 
 def main():
