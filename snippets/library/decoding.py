@@ -33,6 +33,7 @@ Run it on a GPU with ``python decoding.py``, or with ``TRITON_INTERPRET=1 python
 import functools
 import math
 import operator
+from typing import NamedTuple
 
 import torch
 import triton
@@ -540,14 +541,58 @@ def attend(
     with_lse: bool,
 ) -> list[torch.Tensor]:
     """Return the result, and ``lse`` if asked for; packed queries have the shape ``(1, heads, total, head_dim)``."""
-    check_arguments(q, k, v, lengths, page_table, cu_q, sinks, slopes, k_scale, v_scale)
-    (batch_q, heads, rows, head_dim), value_dim = q.shape, v.shape[3]
-    (kv_heads, keys), batch = sizes(k, page_table), batch_q if cu_q is None else len(cu_q) - 1
+    given = q, k, v, lengths, page_table, cu_q, sinks, slopes, k_scale, v_scale
+    how = max_q, scale, softcap, left, right, splits, with_lse
+    try:
+        key = *map(layout, given), *how, k.data_ptr() == v.data_ptr()
+    except RuntimeError as error:  # tensors that torch.vmap maps have no address
+        raise NotImplementedError("decode_attention is not mapped by torch.vmap; it takes a batch") from error
+    plan = PLANS.get(key)
+    if plan is None:
+        check_arguments(*given)
     results = outputs(q, v, with_lse)
     out, lse = results if with_lse else (*results, None)
-    queries = rows if cu_q is None else min(rows if max_q is None else max_q, rows)
-    if not out.numel() or not batch * queries:
-        return [out.zero_(), *(each.fill_(-math.inf) for each in results[1:])]
+    if plan is None:
+        sequences = len(q) if cu_q is None else len(cu_q) - 1
+        queries = q.shape[2] if cu_q is None or max_q is None else min(max_q, q.shape[2])
+        if not out.numel() or not sequences * queries:
+            return [out.zero_(), *(each.fill_(-math.inf) for each in results[1:])]
+        plan = remember(key, prepare(*given, queries, *how[1:-1]))
+    if plan.copied:
+        q = q.contiguous().resolve_neg()
+    parts, part_lses = out[None], None if lse is None else lse[None]
+    if plan.combine:
+        parts = room_for(q, v.shape[3], plan.splits, dtype=dtype_inside(q))
+        part_lses = room_for(q, 1, plan.splits, dtype=dtype_inside(q))[..., 0]
+    sinks_first, sinks_last = (None, sinks) if plan.combine else (sinks, None)
+    q_strides, k_strides, v_strides, table_stride, slopes_stride, scale_strides = plan.strides
+    with torch.cuda.device_of(q):  # Triton launches on the current device, which need not be that of the tensors
+        plan.parts.run(
+            q, k, v, parts, part_lses, q_strides, k_strides, v_strides, parts.stride()[:4],
+            (0, 0, 0, 0) if part_lses is None else part_lses.stride(), lengths, page_table, table_stride, cu_q,
+            sinks_first, slopes, slopes_stride, k_scale, v_scale, scale_strides, *plan.numbers,
+        )  # fmt: skip
+        if plan.combine:
+            plan.combine.run(parts, part_lses, out, lse, sinks_last, plan.splits, out.numel() // v.shape[3], q.shape[1])
+    return results
+
+
+class Plan(NamedTuple):
+    """Hold what stays the same from call to call with such tensors."""
+
+    parts: "Launch"
+    combine: "Launch | None"
+    splits: int
+    strides: tuple
+    numbers: tuple  # behind the tensors
+    copied: bool  # whether q is copied first, since the kernel cannot read it where it lies
+
+
+def prepare(
+    q, k, v, lengths, page_table, cu_q, sinks, slopes, k_scale, v_scale, queries, scale, softcap, left, right, splits
+) -> Plan:
+    (batch_q, heads, rows, head_dim), value_dim = q.shape, v.shape[3]
+    (kv_heads, keys), batch = sizes(k, page_table), batch_q if cu_q is None else len(cu_q) - 1
     if page_table is None:
         page_size, table_stride, k_strides, v_strides = 1, 0, k.stride()[:3], v.stride()[:3]
     else:  # of a page, a head, a row
@@ -569,33 +614,65 @@ def attend(
         raise ValueError(
             f"{tuple(q.shape)} takes {programs * splits} programs; 2**31 - 1 is the limit: split the batch"
         )
-    q = (q if q.stride(3) == 1 else q.contiguous()).resolve_neg()
-    parts, part_lses = out[None], None if lse is None else lse[None]
-    compute = dtype_inside(q)
-    if splits > 1:
-        parts = room_for(q, value_dim, splits, dtype=compute)
-        part_lses = room_for(q, 1, splits, dtype=compute)[..., 0]
-    both = {"COMPUTE": tl.float64 if compute == torch.float64 else tl.float32}
+    both = {"COMPUTE": tl.float64 if dtype_inside(q) == torch.float64 else tl.float32}
     both |= {"VALUE_DIM": value_dim, "VALUE_BLOCKS": blocks[1]}
-    with torch.cuda.device_of(q):  # Triton launches on the current device, which need not be that of the tensors
-        parts_kernel[(programs * splits,)](
-            q, k, v, parts, part_lses, q.stride()[:3], k_strides, v_strides, parts.stride()[:4],
-            (0, 0, 0, 0) if part_lses is None else part_lses.stride(), lengths, page_table, table_stride, cu_q,
-            sinks if splits == 1 else None, slopes, 0 if slopes is None or slopes.ndim == 1 else slopes.stride(0),
-            k_scale, v_scale, (stride_of(k_scale), stride_of(v_scale)),
-            kv_heads, group, queries, rows, keys, tiles, splits, left, right,
-            SCALE=scale, SOFTCAP=softcap, GUARDED=queries > 1 and (left is not None or right is not None),
-            SHARED=shared, WHOLE=splits == 1, PAGE_SIZE=page_size,
-            DTYPE=None if k.dtype == q.dtype else tl.float32 if q.dtype == torch.float32 else tl.float16,
-            HEAD_DIM=head_dim, HEAD_BLOCKS=blocks[0], **both, **tile,
-        )  # fmt: skip
-        if splits > 1:
-            numbers = batch_q * rows * heads
-            combine_kernel[(numbers,)](
-                parts, part_lses, out, lse, sinks, splits, numbers, heads, **both,
-                BLOCK=min(triton.next_power_of_2(splits), max(1, 8192 // sum(blocks[1]))), num_warps=4,
-            )  # fmt: skip
-    return results
+    options = both | tile | {
+        "SCALE": scale, "SOFTCAP": softcap, "GUARDED": queries > 1 and (left is not None or right is not None),
+        "SHARED": shared, "WHOLE": splits == 1, "PAGE_SIZE": page_size,
+        "DTYPE": None if k.dtype == q.dtype else tl.float32 if q.dtype == torch.float32 else tl.float16,
+        "HEAD_DIM": head_dim, "HEAD_BLOCKS": blocks[0],
+    }  # fmt: skip
+    combine = None
+    if splits > 1:
+        block = min(triton.next_power_of_2(splits), max(1, 8192 // sum(blocks[1])))
+        combine = Launch(combine_kernel, batch_q * rows * heads, both | {"BLOCK": block, "num_warps": 4})
+    copied = q.stride(3) != 1 or q.is_neg()
+    q = q.contiguous() if copied else q
+    slopes_stride = 0 if slopes is None or slopes.ndim == 1 else slopes.stride(0)
+    scale_strides = (stride_of(k_scale), stride_of(v_scale))
+    strides = q.stride()[:3], k_strides, v_strides, table_stride, slopes_stride, scale_strides
+    numbers = kv_heads, group, queries, rows, keys, tiles, splits, left, right
+    return Plan(Launch(parts_kernel, programs * splits, options), combine, splits, strides, numbers, copied)
+
+
+class Launch:
+    """Launch a kernel again and again, for arguments of which Triton would make the same.
+
+    For each call ``kernel[grid](…)`` Triton looks at all arguments, to find what it has compiled for their like. Here
+    it does so once, since all that it looks at is in the key of ``PLANS``. New tensors count as beginning at a multiple
+    of 16 bytes, as torch makes them.
+    """
+
+    def __init__(self, kernel, programs: int, options: dict):
+        self.kernel, self.grid, self.options = kernel, (programs, 1, 1), options
+        self.constants = [options[name] for name in kernel.arg_names if name in options]
+        self.compiled = None  # set by the first launch, except in the interpreter
+
+    def run(self, *given) -> None:
+        if self.compiled is None:
+            self.compiled = self.kernel[self.grid](*given, **self.options)
+        else:
+            self.compiled[self.grid](*given, *self.constants)
+
+
+PLANS = {}  # by the layouts of tensors, and by options. What is found here has passed all checks
+
+
+def layout(x: torch.Tensor | None):
+    """Return all of a tensor that decides how a kernel is launched, or whether it is refused; not its numbers."""
+    if x is None or x.layout != torch.strided:
+        return x if x is None else x.layout
+    aligned = x.data_ptr() % 16 == 0
+    return x.shape, x.stride(), x.dtype, x.device, aligned, x.is_neg()
+
+
+def remember(key: tuple, plan: Plan) -> Plan:
+    if len(PLANS) >= 4096:  # shapes that never end, such as of texts of all lengths, must not fill the memory
+        PLANS.clear()
+    PLANS[key] = plan
+    return plan
+
+
 # --8<-- [end:launch]
 
 
@@ -791,10 +868,6 @@ def check_arguments(q, k, v, lengths, page_table, cu_q, sinks, slopes, k_scale, 
             raise ValueError(f"{name} is {x.layout}; pass {name}.to_dense()")
         if x.device != q.device:
             raise ValueError(f"q is on {q.device} and {name} on {x.device}; move them to one device")
-        try:
-            x.data_ptr()
-        except RuntimeError as error:  # tensors that torch.vmap maps have no address
-            raise NotImplementedError("decode_attention is not mapped by torch.vmap; it takes a batch") from error
         if name in ("k", "v") and (x.is_neg() or (x.stride(3) != 1 and x.numel())):
             raise ValueError(
                 f"the elements of a row of {name} must be neighbors in memory, not negated lazily; got strides "

@@ -25,6 +25,7 @@ Run it on a GPU with ``python norms.py``, or with ``TRITON_INTERPRET=1 python no
 """
 
 import functools
+import inspect
 import math
 from typing import NamedTuple
 
@@ -461,29 +462,89 @@ def norm_forward(
     round_first: bool,
 ) -> list[torch.Tensor]:
     """Return the result, ``rstd`` and, where there are such, the mean and the sum ``x + residual``."""
-    check_arguments(x, residual, weight, bias)
+    given, how = (x, residual, weight, bias), (layer, eps, offset, round_offset, round_first)
+    key = *map(layout, given), *how
+    plan = PLANS.get(key)
+    if plan is None:
+        check_arguments(*given)
     out, rstd, *others = outputs(x, residual, layer)
     mean = others[0] if layer else None
     total = None if residual is None else others[-1]
     if x.numel():
-        rows, residual_rows = as_rows(x), None if residual is None else as_rows(residual)
-        weight, bias = contiguous(weight), contiguous(bias)
-        heads = heads_of(x, weight, bias)
-        unit, sizes = in_units(rows, residual_rows)
-        options = {
-            "LAYER": layer, "EPS": eps, "OFFSET": offset, "ROUND_OFFSET": round_offset, "ROUND_FIRST": round_first,
-            "COMPUTE": computed_in(x), "UNIT": unit,
-        }  # fmt: skip
-        tensors = rows, residual_rows, weight, bias, out, total, mean, rstd
+        read = given
+        if plan is None or plan.copied:
+            rows = [None if each is None else as_rows(each) for each in (x, residual)]
+            read = *rows, contiguous(weight), contiguous(bias)
+        if plan is None:
+            copied = any(a is not None and a.data_ptr() != b.data_ptr() for a, b in zip(given, read, strict=True))
+            plan = remember(key, prepare(*read, heads_of(x, weight, bias), copied, *how))
         with torch.cuda.device_of(x):  # Triton launches on the current device, which need not be that of x
-            if x.shape[-1] > HELD:
-                long_norm_kernel[(len(rows),)](*tensors, heads, *sizes, **options, BLOCK=LONG_BLOCK, num_warps=8)
-            else:
-                tile = tile_of(x.shape[-1], layer)
-                tokens = len(rows) // heads
-                grid = (triton.cdiv(tokens, tile["TOKENS"]) * heads,)
-                norm_kernel[grid](*tensors, tokens, heads, *sizes, **options, **tile)
+            plan.launch.run(*read, out, total, mean, rstd, *plan.numbers)
     return [out, rstd, *others]
+
+
+class Plan(NamedTuple):
+    """Hold what stays the same from call to call with such tensors."""
+
+    launch: "Launch"
+    numbers: tuple[int, ...]  # behind the tensors
+    copied: bool  # whether tensors are copied first, since the kernels cannot read them where they lie
+
+
+def prepare(rows, residual_rows, weight, bias, heads, copied, layer, eps, offset, round_offset, round_first) -> Plan:
+    unit, sizes = in_units(rows, residual_rows)
+    options = {
+        "LAYER": layer, "EPS": eps, "OFFSET": offset, "ROUND_OFFSET": round_offset, "ROUND_FIRST": round_first,
+        "COMPUTE": computed_in(rows), "UNIT": unit,
+    }  # fmt: skip
+    if rows.shape[1] > HELD:
+        options |= {"BLOCK": LONG_BLOCK, "num_warps": 8}
+        return Plan(Launch(long_norm_kernel, len(rows), options), (heads, *sizes), copied)
+    tile, tokens = tile_of(rows.shape[1], layer), len(rows) // heads
+    programs = triton.cdiv(tokens, tile["TOKENS"]) * heads
+    return Plan(Launch(norm_kernel, programs, options | tile), (tokens, heads, *sizes), copied)
+
+
+class Launch:
+    """Launch a kernel again and again, for arguments of which Triton would make the same.
+
+    For each call ``kernel[grid](…)`` Triton looks at all arguments, to find what it has compiled for their like. Here
+    it does so once, since all that it looks at is in the key of ``PLANS``. New tensors count as beginning at a multiple
+    of 16 bytes, as torch makes them.
+    """
+
+    def __init__(self, kernel, programs: int, options: dict):
+        self.kernel, self.grid, self.options = kernel, (programs, 1, 1), options
+        self.constants = [options[name] for name in kernel.arg_names if name in options]
+        self.compiled = None  # set by the first launch, except in the interpreter
+
+    # --8<-- [start:run]
+    def run(self, *given) -> None:
+        if self.compiled is None:
+            self.compiled = self.kernel[self.grid](*given, **self.options)
+        else:
+            self.compiled[self.grid](*given, *self.constants)
+    # --8<-- [end:run]
+
+
+PLANS = {}  # by the layouts of tensors, and by options. What is found here has passed all checks
+
+
+def layout(x: torch.Tensor | None):
+    """Return all of a tensor that decides how a kernel is launched, or whether it is refused; not its numbers."""
+    if x is None or x.layout != torch.strided:
+        return x if x is None else x.layout
+    # --8<-- [start:layout]
+    aligned = x.data_ptr() % 16 == 0
+    return x.shape, x.stride(), x.dtype, x.device, aligned, x.is_neg()
+    # --8<-- [end:layout]
+
+
+def remember(key: tuple, plan: Plan) -> Plan:
+    if len(PLANS) >= 4096:  # shapes that never end, such as of texts of all lengths, must not fill the memory
+        PLANS.clear()
+    PLANS[key] = plan
+    return plan
 
 
 def norm_backward(
@@ -566,8 +627,8 @@ def sum_partials(partial: torch.Tensor, model: torch.Tensor) -> torch.Tensor:
 def outputs(x: torch.Tensor, residual: torch.Tensor | None, layer: bool) -> list[torch.Tensor]:
     """Return room for the result, ``rstd``, and where there are such the mean and the sum."""
     stats = [x.new_empty(x.shape[:-1], dtype=wide(x.dtype)) for _ in range(2 if layer else 1)]
-    total = [] if residual is None else [residual.new_empty(x.shape)]
-    return [x.new_empty(x.shape), *stats, *total]
+    like = functools.partial(torch.empty_like, memory_format=torch.contiguous_format)
+    return [like(x), *stats, *([] if residual is None else [like(residual)])]
 
 
 def as_rows(x: torch.Tensor) -> torch.Tensor:
@@ -662,6 +723,9 @@ class Norm(torch.autograd.Function):
     def forward(x, residual, weight, bias, options):
         return tuple(norm_forward(x, residual, weight, bias, *options))
 
+    # torch asks for it in each call, and without this works it out anew
+    forward.__func__.__signature__ = inspect.signature(forward.__func__)
+
     @staticmethod
     def setup_context(ctx, inputs, output):
         x, residual, weight, bias, ctx.options = inputs
@@ -685,6 +749,8 @@ class NormBackward(torch.autograd.Function):
     @staticmethod
     def forward(*inputs):
         return tuple(norm_backward(*inputs))
+
+    forward.__func__.__signature__ = inspect.signature(forward.__func__)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
@@ -911,8 +977,25 @@ def _norm(x, residual, weight, bias, layer, eps, offset, round_offset, round_fir
     options = Options(layer, eps, as_float("offset", offset), bool(round_offset), bool(round_first))
     if torch.compiler.is_compiling():
         return norm_op(x, residual, weight, bias, *options)
+    if not seen_by_autograd(x, residual, weight, bias):
+        return norm_forward(x, residual, weight, bias, *options)
     return Norm.apply(x, residual, weight, bias, options)
 # --8<-- [end:host]
+
+
+def seen_by_autograd(*tensors: torch.Tensor | None) -> bool:
+    """Return whether a call must go through ``Function.apply``, which takes the host longer than all else together.
+
+    It must where a gradient is recorded, and where ``torch.func`` or a forward-mode gradient is at work.
+    """
+    # --8<-- [start:seen]
+    needed = (x.requires_grad for x in tensors if x is not None)
+    return (
+        torch._C._are_functorch_transforms_active()
+        or torch.autograd.forward_ad._current_level >= 0
+        or (torch.is_grad_enabled() and any(needed))
+    )
+    # --8<-- [end:seen]
 
 
 def as_float(name: str, value) -> float:

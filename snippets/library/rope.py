@@ -23,6 +23,7 @@ Peng Wang and others, *Qwen2-VL*, 2024.
 Run it on a GPU with ``python rope.py``, or with ``TRITON_INTERPRET=1 python rope.py`` in the interpreter.
 """
 
+import inspect
 import math
 import operator
 import textwrap
@@ -218,19 +219,57 @@ def rotate(
     pairs: int = PAIRS,
 ) -> list[torch.Tensor]:
     """Return queries and keys, turned; ``in_place`` they are written over. Tables hold a number for each pair."""
-    check_arguments(q, k, cos, sin, positions, offsets, offset, sections, in_turns, heads_first, in_place)
+    given = q, k, cos, sin, positions, offsets
+    how = interleaved, inverse, None if sections is None else tuple(sections), in_turns, heads_first
+    key = (
+        *map(layout, given), *how, pairs, cos.requires_grad or sin.requires_grad, -(2**31) <= offset < 2**31,
+        in_place, in_place and k is not None and q.data_ptr() == k.data_ptr(),
+    )  # fmt: skip
+    plan = PLANS.get(key)
+    if plan is None or not plan.least <= offset <= plan.most:
+        check_arguments(*given, offset, sections, in_turns, heads_first, in_place)
     xs = [q] if k is None else [q, k]
     outs = xs if in_place else [room_for(x) for x in xs]
     if not any(x.numel() for x in xs):
         return outs
-    given = [x if x.stride(-1) == 1 else x.contiguous() for x in (each.resolve_neg() for each in xs)]
-    written = given if in_place else outs
-    rows, out_rows = [as_rows(x, heads_first) for x in given], [as_rows(x, heads_first) for x in written]
+    read, written = xs, outs
+    if plan is None or plan.copied:
+        read = [x if x.stride(-1) == 1 else x.contiguous() for x in (each.resolve_neg() for each in xs)]
+        written = read if in_place else outs
+        cos, sin = alike(cos, sin)
+    if plan is None:
+        copied = any(a is not b for a, b in zip((*xs, *given[2:4]), (*read, cos, sin), strict=True))
+        plan = remember(key, prepare(read, written, cos, sin, positions, offsets, *how, pairs, copied))
+    with torch.cuda.device_of(q):  # Triton launches on the current device, which need not be that of q
+        plan.launch.run(
+            read[0], read[-1], written[0], written[-1], cos, sin, positions, offsets, *plan.sizes, offset,
+            *plan.strides,
+        )  # fmt: skip
+    for x, out in zip(outs, written, strict=True):
+        if out is not x:  # it was copied, as its columns do not lie side by side
+            x.copy_(out)
+    return outs
+
+
+class Plan(NamedTuple):
+    """Hold what stays the same from call to call with such tensors."""
+
+    launch: "Launch"
+    sizes: tuple[int, ...]  # before the offset
+    strides: tuple  # behind it
+    copied: bool  # whether tensors are copied first, since the kernel cannot read them where they lie
+    least: float  # offset that is served
+    most: float
+
+
+def prepare(
+    read, written, cos, sin, positions, offsets, interleaved, inverse, sections, in_turns, heads_first, pairs, copied
+) -> Plan:
+    rows, out_rows = [as_rows(x, heads_first) for x in read], [as_rows(x, heads_first) for x in written]
     batches, tokens, _, head_dim = rows[0].shape
     heads = [x.shape[2] for x in rows] + [0] * (2 - len(rows))
-    cos, sin = alike(cos, sin)
     half = cos.shape[-1]
-    rest = 0 if in_place else head_dim - 2 * half
+    rest = 0 if read is written else head_dim - 2 * half
     block_half, block_rest = triton.next_power_of_2(half), triton.next_power_of_2(rest) if rest else 0
     most = max(batches * tokens * max(heads), 1)
     block_rows = min(max(pairs // max(block_half, block_rest // 2), 1), triton.next_power_of_2(most))
@@ -243,23 +282,60 @@ def rotate(
     positions_strides = (0, 0, 0)
     if positions is not None:
         positions_strides = padded(positions[..., None], sections is not None)
+    options = {
+        "INTERLEAVED": interleaved, "INVERSE": inverse, "SECTIONS": sections, "IN_TURNS": in_turns,
+        "COMPUTE": tl.float64 if read[0].dtype == torch.float64 else tl.float32,
+        "TABLE_STEP": cos.stride(-1) if half > 1 else 1,
+        "BLOCK_ROWS": block_rows, "BLOCK_HALF": block_half, "BLOCK_REST": block_rest, "UNIT": unit,
+        "num_warps": min(max(block_rows * max(block_half, block_rest // 2) // PER_WARP, 1), 16),
+    }  # fmt: skip
+    anywhere = positions is not None or offsets is not None
     programs = sum(triton.cdiv(batches * tokens * each, block_rows) for each in heads)
-    with torch.cuda.device_of(q):  # Triton launches on the current device, which need not be that of q
-        rope_kernel[(programs,)](
-            given[0], given[-1], written[0], written[-1], cos, sin, positions, offsets,
-            batches * tokens, tokens, *heads, half // unit, rest // unit, cos.shape[-2], offset,
-            *strides, positions_strides, offsets.stride(0) if offsets is not None and offsets.ndim else 0,
-            INTERLEAVED=interleaved, INVERSE=inverse,
-            SECTIONS=None if sections is None else tuple(sections), IN_TURNS=in_turns,
-            COMPUTE=tl.float64 if q.dtype == torch.float64 else tl.float32,
-            TABLE_STEP=cos.stride(-1) if half > 1 else 1,
-            BLOCK_ROWS=block_rows, BLOCK_HALF=block_half, BLOCK_REST=block_rest, UNIT=unit,
-            num_warps=min(max(block_rows * max(block_half, block_rest // 2) // PER_WARP, 1), 16),
-        )  # fmt: skip
-    for x, out in zip(outs, written, strict=True):
-        if out is not x:  # it was copied, as its columns do not lie side by side
-            x.copy_(out)
-    return outs
+    return Plan(
+        Launch(rope_kernel, programs, options),
+        (batches * tokens, tokens, *heads, half // unit, rest // unit, cos.shape[-2]),
+        (*strides, positions_strides, offsets.stride(0) if offsets is not None and offsets.ndim else 0),
+        copied,
+        *((-math.inf, math.inf) if anywhere else (0, cos.shape[-2] - tokens)),
+    )
+
+
+class Launch:
+    """Launch a kernel again and again, for arguments of which Triton would make the same.
+
+    For each call ``kernel[grid](…)`` Triton looks at all arguments, to find what it has compiled for their like. Here
+    it does so once, since all that it looks at is in the key of ``PLANS``. New tensors count as beginning at a multiple
+    of 16 bytes, as torch makes them.
+    """
+
+    def __init__(self, kernel, programs: int, options: dict):
+        self.kernel, self.grid, self.options = kernel, (programs, 1, 1), options
+        self.constants = [options[name] for name in kernel.arg_names if name in options]
+        self.compiled = None  # set by the first launch, except in the interpreter
+
+    def run(self, *given) -> None:
+        if self.compiled is None:
+            self.compiled = self.kernel[self.grid](*given, **self.options)
+        else:
+            self.compiled[self.grid](*given, *self.constants)
+
+
+PLANS = {}  # by the layouts of tensors, and by options. What is found here has passed all checks
+
+
+def layout(x: torch.Tensor | None):
+    """Return all of a tensor that decides how a kernel is launched, or whether it is refused; not its numbers."""
+    if x is None or x.layout != torch.strided:
+        return x if x is None else x.layout
+    aligned = x.data_ptr() % 16 == 0
+    return x.shape, x.stride(), x.dtype, x.device, aligned, x.is_neg()
+
+
+def remember(key: tuple, plan: Plan) -> Plan:
+    if len(PLANS) >= 4096:  # shapes that never end, such as of texts of all lengths, must not fill the memory
+        PLANS.clear()
+    PLANS[key] = plan
+    return plan
 
 
 def room_for(x: torch.Tensor) -> torch.Tensor:
@@ -299,6 +375,9 @@ class RoPE(torch.autograd.Function):
     def forward(q, k, cos, sin, positions, offsets, options):
         return tuple(rotate(q, k, cos, sin, positions, offsets, *options))
 
+    # torch asks for it in each call, and without this works it out anew
+    forward.__func__.__signature__ = inspect.signature(forward.__func__)
+
     @staticmethod
     def setup_context(ctx, inputs, output):
         *_, ctx.options = inputs
@@ -307,7 +386,7 @@ class RoPE(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad_q, grad_k=None):
         options = ctx.options._replace(inverse=not ctx.options.inverse)
-        grads = RoPE.apply(grad_q, grad_k, *ctx.saved_tensors, options)
+        grads = turned(grad_q, grad_k, ctx.saved_tensors, options)
         return *grads, *[None] * (7 - len(grads))
 
     @staticmethod
@@ -322,6 +401,8 @@ class RoPEInPlace(RoPE):
     def forward(x, cos, sin, positions, offsets, options):
         return rotate(x, None, cos, sin, positions, offsets, *options, in_place=True)[0]
 
+    forward.__func__.__signature__ = inspect.signature(forward.__func__)
+
     @staticmethod
     def setup_context(ctx, inputs, output):
         x, *tables, ctx.options = inputs
@@ -331,7 +412,7 @@ class RoPEInPlace(RoPE):
     @staticmethod
     def backward(ctx, grad):
         options = ctx.options._replace(inverse=not ctx.options.inverse)
-        return *RoPE.apply(grad, None, *ctx.saved_tensors, options), *[None] * 5
+        return *turned(grad, None, ctx.saved_tensors, options), *[None] * 5
 # --8<-- [end:function]
 
 
@@ -483,12 +564,15 @@ def rope(
 def turned(q, k, tables, options):
     if torch.compiler.is_compiling():
         return rope_op(q, k, *tables, *options)
+    if not seen_by_autograd(q, k):
+        return rotate(q, k, *tables, *options)
     return RoPE.apply(q, k, *tables, options)
 
 
 def turned_in_place(q, k, tables, options):
     xs = [q] if k is None else [q, k]
     learns = torch.is_grad_enabled() and any(x.requires_grad for x in xs)
+    learns = learns or torch.autograd.forward_ad._current_level >= 0
     if torch.compiler.is_compiling():
         if learns:
             return [x.copy_(out) for x, out in zip(xs, rope_op(q, k, *tables, *options), strict=True)]
@@ -521,6 +605,19 @@ def rope_tables(
     angles = torch.arange(positions, dtype=torch.float64, device=device)[:, None] * turns
     return angles.cos().to(dtype), angles.sin().to(dtype)
 # --8<-- [end:host]
+
+
+def seen_by_autograd(*tensors: torch.Tensor | None) -> bool:
+    """Return whether a call must go through ``Function.apply``, which takes the host longer than all else together.
+
+    It must where a gradient is recorded, and where ``torch.func`` or a forward-mode gradient is at work.
+    """
+    needed = (x.requires_grad for x in tensors if x is not None)
+    return (
+        torch._C._are_functorch_transforms_active()
+        or torch.autograd.forward_ad._current_level >= 0
+        or (torch.is_grad_enabled() and any(needed))
+    )
 
 
 def as_int(name: str, value) -> int:

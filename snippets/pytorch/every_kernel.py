@@ -13,6 +13,8 @@ line of what was raised.
 Run it on a GPU with ``python every_kernel.py``.
 """
 
+import concurrent.futures
+import multiprocessing
 import re
 import warnings
 from collections.abc import Callable
@@ -21,6 +23,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch._inductor import config as inductor
 
 from snippets.fusion import attention as attention_forward
 from snippets.fusion import (
@@ -237,19 +240,37 @@ def short(way: str, text: str, subject: Subject) -> str:
     return "breaks" if breaks else "refused"
 
 
+TABLES = {"Kernels of the lessons": SUBJECTS, "Kernels to copy": TO_COPY}
+WORKERS = 8  # processes that share the GPU, for compiling takes longest
+
+
+def begin():
+    warnings.simplefilter("ignore")
+    torch.set_float32_matmul_precision("high")
+    inductor.compile_threads = 1  # or each of the processes starts as many of its own as there are cores
+
+
+def line(title: str, name: str) -> tuple[str, list[str]]:
+    """Return a line of a table, and what was said in it."""
+    subject = TABLES[title][name]
+    found = {way: verdict(run, subject) for way, run in WAYS.items()}
+    said = [f"{name}, {way}: {text}" for way, text in found.items() if text not in ("works", "-")]
+    return "  ".join([name, *(short(way, text, subject) for way, text in found.items())]), said
+
+
 def main():
     if not torch.cuda.is_available():
         raise SystemExit("no GPU found; torch.compile and CUDA graphs take one")
-    warnings.simplefilter("ignore")
-    torch.set_float32_matmul_precision("high")
     said = []
-    for title, subjects in (("Kernels of the lessons", SUBJECTS), ("Kernels to copy", TO_COPY)):
-        print(f"## {title}")
-        print("  ".join(["function", *WAYS]))
-        for name, subject in subjects.items():
-            found = {way: verdict(run, subject) for way, run in WAYS.items()}
-            said += [f"{name}, {way}: {text}" for way, text in found.items() if text not in ("works", "-")]
-            print("  ".join([name, *(short(way, text, subject) for way, text in found.items())]), flush=True)
+    with concurrent.futures.ProcessPoolExecutor(WORKERS, multiprocessing.get_context("spawn"), begin) as pool:
+        waiting = {(title, name): pool.submit(line, title, name) for title in TABLES for name in TABLES[title]}
+        for title, subjects in TABLES.items():
+            print(f"## {title}")
+            print("  ".join(["function", *WAYS]))
+            for name in subjects:
+                text, more = waiting[title, name].result()
+                print(text, flush=True)
+                said += more
     print("## What they say")
     print("\n".join(said))
 

@@ -2,7 +2,8 @@
 """Measure what a launch costs the host, part by part, and what that makes of a decode step.
 
 ``calls``, ``parts``, ``arguments``: microseconds of the host until a call has returned, by ``time.perf_counter``, while
-nobody waits for the GPU. ``step``: a layer of a language model that decodes one token, by three clocks.
+nobody waits for the GPU. ``step``: a layer of a language model that decodes one token, by two clocks. ``functions``:
+those that it calls, one by one.
 
 ``python launch_overhead_measured.py`` says what there is to measure; measuring needs a GPU.
 """
@@ -16,6 +17,8 @@ import triton.language as tl
 from triton.runtime import driver
 
 from snippets.gpu.launch_cost import host, queue
+from snippets.library import decoding, norms
+from snippets.library import rope as rope_file
 from snippets.library.decoding import decode_attention
 from snippets.library.matmul import linear
 from snippets.library.norms import add_rms_norm, rms_norm
@@ -271,6 +274,19 @@ class Layer:
         return x + linear(inner, self.down)
     # --8<-- [end:ours]
 
+    # --8<-- [start:mixed]
+    def mixed(self, x):
+        normal = rms_norm(x, self.norms[0])
+        q, k, v = self.split(F.linear(normal, self.query_key_value))
+        q, k = rope(q, k, self.cos, self.sin, positions=self.position)
+        self.keep(k, v)
+        mixed = decode_attention(q.transpose(1, 2), self.keys, self.values)
+        attended = F.linear(mixed.transpose(1, 2).reshape(1, -1), self.output)
+        normal, x = add_rms_norm(attended, x, self.norms[1])
+        gate, up = F.linear(normal, self.gate_up).chunk(2, dim=-1)
+        return x + F.linear(F.silu(gate) * up, self.down)
+    # --8<-- [end:mixed]
+
     def torchs(self, x):
         normal = F.rms_norm(x, (HIDDEN,), self.norms[0], 1e-6)
         q, k, v = self.split(F.linear(normal, self.query_key_value))
@@ -288,7 +304,10 @@ class Layer:
         return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
 
 
-STEPS = ["ours", "ours, in a graph", "torch", "torch, in a graph"]
+STEPS = [
+    "ours", "ours, products by torch", "torch",
+    "ours, in a graph", "ours, products by torch, in a graph", "torch, in a graph",
+]  # fmt: skip
 
 
 @functools.lru_cache
@@ -296,13 +315,11 @@ def measure_step(clock: str) -> dict[str, Timing]:
     layer = Layer()
     x = torch.randn(1, HIDDEN, device="cuda", dtype=torch.bfloat16)
     close = torch.testing.assert_close
-    close(layer.ours(x), layer.torchs(x), rtol=0.05, atol=0.05)
-    sides = {
-        "ours": lambda: layer.ours(x),
-        "ours, in a graph": capture(layer.ours, x)[0].replay,
-        "torch": lambda: layer.torchs(x),
-        "torch, in a graph": capture(layer.torchs, x)[0].replay,
-    }
+    sides = {}
+    for name, run in {"ours": layer.ours, "ours, products by torch": layer.mixed, "torch": layer.torchs}.items():
+        close(run(x), layer.torchs(x), rtol=0.05, atol=0.05)
+        sides[name] = functools.partial(run, x)
+        sides[f"{name}, in a graph"] = capture(run, x)[0].replay
     for run in sides.values():
         run()
     timer = {"host": by_host, "queue": by_queue}[clock]
@@ -331,9 +348,94 @@ def step(way, clock):
 # --8<-- [end:step]
 
 
+# --8<-- [start:functions]
+FUNCTIONS = ["rms_norm", "add_rms_norm", "rope", "decode_attention", "linear"]
+SIDES = {
+    "torch": "PyTorch's own operations",
+    "ours": "ours",
+    "new": "ours, of a shape that it has not met",
+    "recorded": "ours, with a gradient to record",
+}
+
+
+def forgetting(run):
+    """Return ``run`` as it is before any launch is prepared, though all is compiled."""
+
+    def forgetful():
+        for module in (norms, rope_file, decoding):
+            module.PLANS.clear()
+        return run()
+
+    return forgetful
+
+
+@functools.lru_cache
+def measure_functions() -> dict[str, Timing]:
+    layer = Layer()
+    x, residual = torch.randn(2, 1, HIDDEN, device="cuda", dtype=torch.bfloat16)
+    weight, tables = layer.norms[0], (layer.cos, layer.sin)
+    q, k, _ = layer.split(linear(x, layer.query_key_value))
+    query = q.transpose(1, 2)
+    learned = x.clone().requires_grad_()
+    heads = q.clone().requires_grad_()
+    attention = functools.partial(F.scaled_dot_product_attention, enable_gqa=True)
+
+    def torch_add_norm():
+        total = x + residual
+        return F.rms_norm(total, (HIDDEN,), weight, 1e-6), total
+
+    torchs = [
+        lambda: F.rms_norm(x, (HIDDEN,), weight, 1e-6),
+        torch_add_norm,
+        lambda: (layer.turned(q), layer.turned(k)),
+        lambda: attention(query, layer.keys, layer.values),
+        lambda: F.linear(x, layer.query_key_value),
+    ]
+    ours = [
+        lambda x=x, **_: rms_norm(x, weight),
+        lambda x=x, **_: add_rms_norm(x, residual, weight),
+        lambda q=q, **_: rope(q, k, *tables, positions=layer.position),
+        lambda **_: decode_attention(query, layer.keys, layer.values),
+        lambda x=x, **_: linear(x, layer.query_key_value),
+    ]
+    sides = {}
+    for name, theirs, run in zip(FUNCTIONS, torchs, ours, strict=True):
+        sides[f"{name}, torch"], sides[f"{name}, ours"] = theirs, run
+        if name != "linear":
+            sides[f"{name}, new"] = forgetting(run)
+        if name != "decode_attention":
+            sides[f"{name}, recorded"] = functools.partial(run, x=learned, q=heads)
+    for run in sides.values():
+        run()
+    return compare(sides, rounds=ROUNDS, timer=by_host)
+
+
+@triton.testing.perf_report(
+    triton.testing.Benchmark(
+        plot_name="functions",
+        x_names=["function"],
+        x_vals=FUNCTIONS,
+        xlabel="as the layer calls it",
+        ylabel="µs",
+        line_arg="side",
+        line_vals=list(SIDES),
+        line_names=list(SIDES.values()),
+        args={},
+    )
+)
+def functions(function, side):
+    """Microseconds of the host for one call, as of ``step``: median, fastest and slowest of 10 rounds of 200 calls.
+
+    Not met: with what was prepared for the shape thrown away before each call, while Triton keeps what it compiled.
+    """
+    found = measure_functions().get(f"{function}, {side}")
+    return float("nan") if found is None else microseconds(found)
+# --8<-- [end:functions]
+
+
 def main():
     """Say what there is to measure: what comes out is different every time."""
-    for mark in (calls, parts, arguments, step):
+    for mark in (calls, parts, arguments, step, functions):
         print(f"{mark.benchmarks.plot_name}.run(print_data=True)  # {mark.fn.__doc__.splitlines()[0]}")
 
 

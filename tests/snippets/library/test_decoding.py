@@ -17,6 +17,7 @@ from covering import covering
 from guards import check_inside, recorded_accesses
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from prepared import keep_launches, refuse_launches
 
 from snippets.library import decoding as snippet
 from snippets.library.decoding import decode_attention, in_torch
@@ -319,6 +320,48 @@ def test_the_same_bits_each_time_and_in_any_batch(device):
     )  # fmt: skip
     assert torch.equal(first, second) and torch.equal(first[1:2], alone)
     assert first.transpose(1, 2).is_contiguous(), "so that a model's next view costs nothing"
+
+
+def test_the_next_call_looks_at_what_has_changed(device, monkeypatch):
+    """A launch is prepared once for tensors that lie alike; these are of one shape, and do not."""
+    keep_launches(monkeypatch, snippet, "parts_kernel", "combine_kernel")
+    q, k = numbers(2, 4, 1, 16, device=device), numbers(2, 2, 40, 16, device=device, seed=1)
+    v, sinks = numbers(2, 2, 40, 16, device=device, seed=2), numbers(4, device=device)
+    lengths = torch.tensor([40, 7], device=device)
+    given = [{"q": q, "k": k, "v": each} for each in (k, v, 2 * v, torch.cat([v, v], -1)[..., :16])]
+    given += [{"q": lay(q), "k": k, "v": v} for lay in LAYOUTS.values()]
+    given += [{"q": q, "k": k[:, :, :keys], "v": v[:, :, :keys]} for keys in (39, 7)]
+    given += [{"q": q.float(), "k": k.float(), "v": v.float()}]
+    given += [{"q": torch.cat([q.flatten()[:1], q.flatten()])[1:].view(q.shape), "k": k, "v": v}]  # no multiple of 16
+    more = {"lengths": lengths}, {"lengths": lengths.int() - 5}, {"sinks": sinks}, {"scale": 0.1}
+    for each in (*given, *({"q": q, "k": k, "v": v, **options} for options in more)):
+        for splits in (1, 3):
+            found, wanted = decode_attention(**each, splits=splits), in_torch(**each)[0]
+            assert torch.allclose(found, wanted, atol=1e-5 if found.dtype == torch.float32 else 1e-9)
+    with pytest.raises(ValueError, match="on meta"):
+        decode_attention(q, k.to("meta"), v, splits=1)
+    with pytest.raises(ValueError, match="requires a gradient"):
+        decode_attention(q.requires_grad_(), k, v)
+
+
+def test_shapes_without_end_do_not_fill_the_memory(device, monkeypatch):
+    monkeypatch.setattr(snippet, "PLANS", dict.fromkeys(range(4096)))
+    decode_attention(*(numbers(1, 1, size, 16, device=device) for size in (1, 9, 9)))
+    assert len(snippet.PLANS) == 1
+
+
+@pytest.mark.parametrize("splits", [1, 2])
+def test_the_second_call_goes_without_looking_at_the_arguments_again(device, monkeypatch, splits):
+    names = "parts_kernel", "combine_kernel"
+    keep_launches(monkeypatch, snippet, *names)
+    q, k, v = (numbers(2, 4, size, 16, device=device, seed=size) for size in (1, 40, 40))
+    lengths, sinks = torch.tensor([40, 7], device=device), numbers(4, device=device)
+    call = lambda: decode_attention(q, k, v, lengths=lengths, sinks=sinks, splits=splits, return_lse=True)
+    call()
+    refuse_launches(monkeypatch, snippet, *names)
+    for each in (q, k, v, lengths, sinks):
+        each += 1
+    assert all(map(torch.allclose, call(), in_torch(q, k, v, lengths=lengths, sinks=sinks)))
 
 
 @pytest.mark.parametrize("shape", [(0, 1, 1, 1, 3), (1, 0, 0, 1, 3), (1, 0, 3, 1, 3), (1, 1, 1, 0, 3), (1, 1, 1, 1, 0)])

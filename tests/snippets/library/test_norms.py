@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The norms to copy: results and gradients of torch in float64, with every option and any shape, dtype and strides."""
 
+import functools
 import itertools
 
 import pytest
@@ -9,6 +10,7 @@ from covering import covering
 from guards import among_nans, made_among_nans, recorded_accesses
 from hypothesis import given
 from hypothesis import strategies as st
+from prepared import keep_launches, refuse_launches
 
 from snippets.library import norms as snippet
 from snippets.library.norms import add_layer_norm, add_rms_norm, in_torch, layer_norm, rms_norm
@@ -25,6 +27,7 @@ LAYOUTS = {
 @pytest.fixture
 def short(monkeypatch):
     """Make rows of more than 64 columns long ones, so that small tensors take the kernels of long rows."""
+    monkeypatch.setattr(snippet, "PLANS", {})
     monkeypatch.setattr(snippet, "HELD", 64)
     monkeypatch.setattr(snippet, "LONG_BLOCK", 32)
 
@@ -203,6 +206,73 @@ def test_functional_gradients_and_what_is_refused_in_words(device):
     (grad,) = torch.autograd.grad(loss(leaf), leaf, create_graph=True)
     with pytest.raises(RuntimeError, match="no gradient of its gradient"):
         grad.sum().backward()
+
+
+@pytest.mark.parametrize("needs", ["x", "residual", "weight", "bias"])
+def test_autograd_sees_a_call_if_any_tensor_needs_it(device, needs):
+    given = {name: torch.randn(3, 8).to(device) for name in ("x", "residual")}
+    given |= {name: torch.randn(8).to(device) for name in ("weight", "bias")}
+    assert not norm_of(**given)[0].requires_grad  # and no launch is left to torch before this, nor after
+    given[needs].requires_grad_()
+    with torch.no_grad():
+        assert not norm_of(**given)[0].requires_grad
+    (found,), (wanted,) = (
+        torch.autograd.grad(function(**given)[0].square().sum(), given[needs])
+        for function in (norm_of, lambda **each: in_torch(**each, eps=torch.finfo(torch.float32).eps))
+    )
+    assert torch.allclose(found, wanted, atol=1e-5)
+
+
+def test_a_forward_gradient_is_refused_and_not_lost(device):
+    x, tangent = torch.randn(2, 3, 8).to(device)
+    refused = pytest.raises((NotImplementedError, RuntimeError), match="jvp")
+    with refused:
+        torch.func.jvp(rms_norm, (x,), (tangent,))
+    with refused, torch.autograd.forward_ad.dual_level():
+        rms_norm(torch.autograd.forward_ad.make_dual(x, tangent))
+
+
+def test_the_next_call_looks_at_what_has_changed(device, monkeypatch):
+    """A launch is prepared once for tensors that lie alike; these are of one shape, and do not."""
+    keep_launches(monkeypatch, snippet, "norm_kernel")
+    x, residual, weight = torch.randn(3, 16).to(device), torch.randn(3, 16).to(device), torch.randn(16).to(device)
+    later = torch.cat([x.flatten(), x.new_zeros(1)])[1:].view(3, 16)  # begins at no multiple of 16 bytes
+    later.copy_(x)
+    for each in (x, 2 * x, later, torch._neg_view(-x), torch.cat([x, x], 1)[:, :16], x.T.contiguous().T, x.half()):
+        for other in (residual, residual.half()):
+            for scale in (weight, weight.half(), weight.expand(3, 16), None):
+                for options in ({}, {"offset": 1.0}, {"layer": True}):
+                    wide = each.float(), None if scale is None else scale.float()
+                    found = norm_of(each, other, scale, eps=EPS, **options)
+                    wanted = in_torch(*wide, residual=other.float(), eps=EPS, **options)
+                    near = 0.05 if torch.half in (each.dtype, other.dtype) else 1e-5
+                    pairs = zip(found, wanted, strict=True)
+                    assert all(torch.allclose(ours.float(), exact, atol=near) for ours, exact in pairs)
+    for each in (x, x[:2], x.half(), x[:1]):
+        assert torch.allclose(rms_norm(each, weight, eps=EPS).float(), in_torch(each, weight, eps=EPS)[0], atol=0.05)
+    for wrong in (x.double(), x.to_sparse(), x.to("meta")):
+        with pytest.raises(ValueError):
+            rms_norm(wrong, weight, eps=EPS)
+
+
+def test_shapes_without_end_do_not_fill_the_memory(device, monkeypatch):
+    monkeypatch.setattr(snippet, "PLANS", dict.fromkeys(range(4096)))
+    rms_norm(torch.randn(3, 8).to(device))
+    assert len(snippet.PLANS) == 1
+
+
+@pytest.mark.parametrize("columns", [64, 65])
+def test_the_second_call_goes_without_looking_at_the_arguments_again(device, monkeypatch, columns):
+    names = "norm_kernel", "long_norm_kernel"
+    keep_launches(monkeypatch, snippet, *names)
+    x, weight = torch.randn(3, columns).to(device), torch.randn(columns).to(device)
+    call = lambda: add_layer_norm(x, x, weight, -weight, eps=EPS)
+    monkeypatch.setattr(snippet, "HELD", 64)
+    call()
+    refuse_launches(monkeypatch, snippet, *names)
+    x += 1
+    wanted = in_torch(x, weight, -weight, residual=x, eps=EPS, layer=True)
+    assert all(map(functools.partial(torch.allclose, atol=1e-5), call(), wanted))
 
 
 @pytest.mark.parametrize("layer", [False, True])

@@ -12,6 +12,7 @@ from covering import covering
 from guards import check_inside, recorded_accesses, without_memory
 from hypothesis import given
 from hypothesis import strategies as st
+from prepared import keep_launches, refuse_launches
 
 from snippets.library import rope as snippet
 from snippets.library.rope import in_torch, rope, rope_tables
@@ -307,6 +308,78 @@ def test_gradients_of_gradients_and_functional_ones(device):
         assert torch.allclose(found, torch.func.grad(lambda q: loss(in_torch, q))(q.detach()))
         with pytest.raises(NotImplementedError, match=r"not mapped by torch\.vmap; it takes a batch"):
             torch.func.vmap(lambda q: rope(q, None, **given, **options))(q.detach())  # noqa: B023
+
+
+@pytest.mark.parametrize("needs", [0, 1])
+def test_autograd_sees_a_call_if_any_tensor_needs_it(device, needs):
+    given = tables(device=device)
+    inputs = [numbers(2, 3, heads, 10, device=device) for heads in (2, 1)]
+    assert not any(x.requires_grad for x in rope(*inputs, **given))
+    inputs[needs].requires_grad_()
+    with torch.no_grad():
+        assert not any(x.requires_grad for x in rope(*inputs, **given))
+    found, wanted = (
+        torch.autograd.grad(sum(x.square().sum() * x.sum() for x in function(*inputs, **given)), inputs[needs])[0]
+        for function in (rope, in_torch)
+    )
+    assert torch.allclose(found, wanted)
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_a_forward_gradient_is_refused_and_not_lost(device, in_place):
+    q, given = numbers(2, 3, 2, 10, device=device), {**tables(device=device), "in_place": in_place}
+    with torch.autograd.forward_ad.dual_level(), pytest.raises((NotImplementedError, RuntimeError), match="jvp"):
+        rope(torch.autograd.forward_ad.make_dual(q, q), None, **given)
+
+
+def test_the_next_call_looks_at_what_has_changed(device, monkeypatch):
+    """A launch is prepared once for tensors that lie alike; these are of one shape, and do not."""
+    keep_launches(monkeypatch, snippet, "rope_kernel")
+    q, k = numbers(2, 4, 3, 10, device=device), numbers(2, 4, 1, 10, device=device, seed=1)
+    given = tables(device=device)
+    later = torch.cat([q.flatten()[:1], q.flatten()])[1:].view(q.shape)  # begins at no multiple of 16 bytes
+    for each in (*(lay(q) for lay in LAYOUTS.values()), later, q[:, :3], q.float()):
+        for offset in (0, 7, LENGTH - 4, 1):
+            for other in (k, 2 * k, None, torch._neg_view(k), k.expand(2, 4, 3, 10)):
+                other = other if other is None else other[:, : each.shape[1]].to(each.dtype)
+                found = rope(each, other, **given, offset=offset)
+                wanted = in_torch(each, other, **given, offset=offset)
+                near = 1e-5 if each.dtype == torch.float32 else 1e-9
+                for ours, exact in zip([found] if other is None else found, wanted, strict=True):
+                    assert ours.dtype == each.dtype and torch.allclose(ours, exact.to(each.dtype), atol=near)
+    for offset in (1, 2**31):  # of 32 bits, and of 64
+        found = rope(q, None, **given, positions=whole(4, device=device) // 2, offset=offset)
+        assert found.isnan().all() if offset > LENGTH else found.isfinite().all()
+    learned = {name: table.clone().requires_grad_() for name, table in given.items()}
+    nowhere = {name: table.to("meta") for name, table in given.items()}
+    for message, call in {
+        "got 4 tokens from the position 17": lambda: rope(q, k, **given, offset=LENGTH - 3),
+        "cos requires a gradient": lambda: rope(q, k, **learned),
+        "begin at the same place": lambda: rope(q, q, **given, in_place=True),
+        "cos on meta": lambda: rope(q, k, **nowhere),
+        "q is expanded": lambda: rope(LAYOUTS["stride 0"](q), k, **given, in_place=True),
+    }.items():
+        rope(q.clone(), q.clone(), **given, in_place=True)
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
+def test_shapes_without_end_do_not_fill_the_memory(device, monkeypatch):
+    monkeypatch.setattr(snippet, "PLANS", dict.fromkeys(range(4096)))
+    rope(numbers(2, 3, 2, 10, device=device), None, **tables(device=device))
+    assert len(snippet.PLANS) == 1
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_the_second_call_goes_without_looking_at_the_arguments_again(device, monkeypatch, in_place):
+    keep_launches(monkeypatch, snippet, "rope_kernel")
+    q, given = numbers(2, 4, 3, 10, device=device), tables(device=device)
+    call = lambda offset: rope(q, None, **given, offset=offset, in_place=in_place)
+    call(1)
+    refuse_launches(monkeypatch, snippet, "rope_kernel")
+    q += 1
+    (wanted,) = in_torch(q.clone(), None, **given, offset=3)
+    assert torch.allclose(call(3), wanted)
 
 
 def test_one_of_the_results_is_used(device):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Both layers of the decode step compute the same, and every part of a launch runs by itself."""
+"""All layers of the decode step compute the same, and every part of a launch runs by itself."""
 
 import pytest
 import torch
@@ -15,10 +15,21 @@ def test_main_lists_every_benchmark(capsys):
 
 
 @pytest.mark.gpu
-def test_both_layers_compute_the_same():
+@pytest.mark.parametrize("name", ["ours", "mixed"])
+def test_the_layers_compute_the_same(name):
     layer = measured.Layer()
     x = torch.randn(1, measured.HIDDEN, device="cuda", dtype=torch.bfloat16)
-    torch.testing.assert_close(layer.ours(x), layer.torchs(x), rtol=0.05, atol=0.05)
+    torch.testing.assert_close(getattr(layer, name)(x), layer.torchs(x), rtol=0.05, atol=0.05)
+
+
+@pytest.mark.gpu
+def test_every_function_of_a_layer_runs_in_each_way(monkeypatch):
+    monkeypatch.setattr(measured, "by_host", lambda run: 1.0 if run() is not None else 2.0)
+    measured.measure_functions.cache_clear()
+    found = measured.measure_functions()
+    measured.measure_functions.cache_clear()
+    assert {name.split(", ")[0] for name in found} == set(measured.FUNCTIONS)
+    assert {name.split(", ")[1] for name in found} == set(measured.SIDES)
 
 
 @pytest.mark.gpu
