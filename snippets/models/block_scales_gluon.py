@@ -29,6 +29,7 @@ from snippets.models import block_scales
 from snippets.models.block_scales import multiprocessors
 
 BUFFERS, GROUP_M = 6, 8
+AHEAD = gl.constexpr(2)  # steps along K whose scales are loaded ahead
 
 
 @gluon.jit
@@ -65,7 +66,8 @@ def loading(
     ):  # fmt: skip
         pid_m, pid_n = place(tile, tiles_m, tiles_n, GROUP)
         m, n = pid_m * 128, pid_n * 128
-        for k in range(0, K, 128):
+        # The TMA reads zeros past the end of K.
+        for k in range(0, gl.cdiv(K, 128 * AHEAD) * 128 * AHEAD, 128):
             slot = i % BUFFERS
             mbarrier.wait(free.index(slot), i // BUFFERS & 1 ^ 1)
             bar = arrived.index(slot)
@@ -75,6 +77,21 @@ def loading(
             tma.async_load(w, [n, k], bar, w_tiles.index(slot))
             i += 1
 # --8<-- [end:loading]
+
+
+# --8<-- [start:scales]
+@gluon.jit
+def load_scales(
+    x_scales_ptrs, w_scale_ptr, is_row, step, groups, stride_xk, stride_wk
+):  # fmt: skip
+    """Load the scales of a step along K; there is none behind the last."""
+    there, far = step < groups, gl.to_tensor(step).to(gl.int64)
+    x_scale = gl.load(
+        x_scales_ptrs + far * stride_xk, mask=is_row & there, other=0.0
+    )  # fmt: skip
+    w_scale = gl.load(w_scale_ptr + far * stride_wk, mask=there, other=0.0)
+    return x_scale, w_scale
+# --8<-- [end:scales]
 
 
 # --8<-- [start:multiplying]
@@ -101,31 +118,38 @@ def multiplying(
         row = pid_m * 128 + 64 * HALF + rows
         x_scales_ptrs = x_scales_ptr + row.to(gl.int64) * stride_xm
         w_scale_ptr = w_scales_ptr + pid_n.to(gl.int64) * stride_wn
-        x_scale = gl.load(x_scales_ptrs, mask=row < M)
-        w_scale = gl.load(w_scale_ptr)
+        groups = gl.cdiv(K, 128)
+        scales = ()
+        for ahead in gl.static_range(AHEAD):
+            scales += (load_scales(
+                x_scales_ptrs, w_scale_ptr, row < M, ahead, groups,
+                stride_xk, stride_wk,
+            ),)  # fmt: skip
         acc = gl.zeros([64, 128], gl.float32, LAYOUT)
-        steps = gl.cdiv(K, 128)
         # --8<-- [start:turns]
-        for step in range(steps):
-            slot = i % BUFFERS
-            mbarrier.wait(arrived.index(slot), i // BUFFERS & 1)
-            part = warpgroup_mma(
-                x_tiles.index(2 * slot + HALF),
-                w_tiles.index(slot).permute((1, 0)),
-                zero, use_acc=False, is_async=True,
-            )  # fmt: skip
-            # Meanwhile, the scales of the next step are on their way.
-            more = step + 1 < steps
-            x_scales_ptrs += stride_xk
-            w_scale_ptr += stride_wk
-            next_x = gl.load(x_scales_ptrs, mask=(row < M) & more)
-            next_w = gl.load(w_scale_ptr, mask=more)
-            part = warpgroup_mma_wait(0, deps=(part,))
-            # From here on the matrix units belong to the other four warps.
-            mbarrier.arrive(free.index(slot), count=1)
-            acc += part * gl.expand_dims(x_scale * w_scale, 1)
-            x_scale, w_scale = next_x, next_w
-            i += 1
+        for first in range(0, groups, AHEAD):
+            # The scales of the next AHEAD steps are on their way.
+            later = ()
+            for step in gl.static_range(AHEAD):
+                later += (load_scales(
+                    x_scales_ptrs, w_scale_ptr, row < M,
+                    first + AHEAD + step, groups, stride_xk, stride_wk,
+                ),)  # fmt: skip
+            for turn in gl.static_range(AHEAD):
+                slot = i % BUFFERS
+                mbarrier.wait(arrived.index(slot), i // BUFFERS & 1)
+                part = warpgroup_mma(
+                    x_tiles.index(2 * slot + HALF),
+                    w_tiles.index(slot).permute((1, 0)),
+                    zero, use_acc=False, is_async=True,
+                )  # fmt: skip
+                part = warpgroup_mma_wait(0, deps=(part,))
+                # From here on the matrix units belong to the other warps.
+                mbarrier.arrive(free.index(slot), count=1)
+                x_scale, w_scale = scales[turn]
+                acc += part * gl.expand_dims(x_scale * w_scale, 1)
+                i += 1
+            scales = later
         # --8<-- [end:turns]
         tma.store_wait(pendings=0)  # of the tile before
         gl.barrier()

@@ -3,6 +3,7 @@
 
 - :func:`times`: microseconds of ``block_scales.py``, beside cuBLAS with the same scales, with one for each tensor, and
   in bfloat16; and the speed as a share of cuBLAS's with one scale
+- :func:`few`: the same of ``block_scales_few_rows.py``, with 4 to 64 rows
 - :func:`promoting`: how far sums of positive numbers are off if they leave the matrix units after 128, 256, 512 or
   1,024 products, or never; :func:`promoting_signs`: of numbers of both signs
 - :func:`padded`: how far ``torch._scaled_mm`` is off where K / 128 is no multiple of 4
@@ -31,13 +32,14 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from snippets.library.norms import rms_norm
 from snippets.matmul import fp8
 from snippets.matmul.precision import relative_error
-from snippets.models import block_scales, block_scales_gluon, scaled_dot
+from snippets.models import block_scales, block_scales_few_rows, block_scales_gluon, scaled_dot
 from snippets.models.block_scales import E4M3, block_scaled_matmul, dequantize, norm_and_quantize, quantize_weight
 from snippets.tools.benchmarking import Timing
 from snippets.tools.benchmarking_cold import compare_in_rotation, rates
 
 ROWS, WEIGHTS = (16, 128, 4096), ((7168, 2048), (4096, 14336), (7168, 18432))
-SHAPES = {f"{m} × {n} × {k}": (m, n, k) for m in ROWS for n, k in WEIGHTS}
+shapes = lambda rows: {f"{m} × {n} × {k}": (m, n, k) for m in rows for n, k in WEIGHTS}
+SHAPES, FEW = shapes(ROWS), shapes((4, 16, 64))
 
 
 # --8<-- [start:sides]
@@ -65,7 +67,12 @@ SIDES = {
     ),
     "bfloat16": lambda q, s, w, ws, one, x, weight: x @ weight.t(),
 }
+FEW_SIDES = {
+    "split": lambda q, s, w, ws, *_: block_scales_few_rows.block_scaled_few_rows(q, w, s, ws),
+    **{side: SIDES[side] for side in ("ours", "torch", "one", "bfloat16")},
+}
 NAMES = {
+    "split": "blocks, Triton, split along K",
     "ours": "blocks, Triton",
     "late": "blocks, Triton, scales loaded late",
     "gluon": "blocks, Gluon",
@@ -83,6 +90,13 @@ def measure(M: int, N: int, K: int) -> dict[str, Timing]:
     torch.manual_seed(0)
     make = functools.partial(operands, M, N, K)
     return compare_in_rotation(SIDES, make, rounds=3, steady=2 * M * N * K > 1e11)
+
+
+@functools.cache
+def measure_few(M: int, N: int, K: int) -> dict[str, Timing]:
+    """Return the milliseconds of each side, with few rows."""
+    torch.manual_seed(0)
+    return compare_in_rotation(FEW_SIDES, functools.partial(operands, M, N, K), rounds=3)
 
 
 # --8<-- [start:promoting]
@@ -224,7 +238,7 @@ def benchmark(name, of, values, xlabel, ylabel, lines):
 
 
 @triton.testing.perf_report(
-    benchmark("times", "shape", SHAPES, "M × N × K", "µs", NAMES | {
+    benchmark("times", "shape", SHAPES, "M × N × K", "µs", {side: NAMES[side] for side in SIDES} | {
         "share": "Triton, speed as a share of one scale", "gluon_share": "Gluon, as a share of one scale",
     })
 )
@@ -233,6 +247,19 @@ def times(shape, what):
     found = measure(*SHAPES[shape])
     shares = {"share": "ours", "gluon_share": "gluon"}
     return found["one"].median / found[shares[what]].median if what in shares else microseconds(found[what])
+
+
+@triton.testing.perf_report(
+    benchmark("few", "shape", FEW, "M × N × K", "µs", {side: NAMES[side] for side in FEW_SIDES} | {
+        "share": "split, speed as a share of one scale", "bandwidth": "split, GB/s of the weight’s bytes",
+    })
+)
+def few(shape, what):
+    """The same with few rows, whose product is split along K."""
+    (_, N, K), found = FEW[shape], measure_few(*FEW[shape])
+    if what == "bandwidth":
+        return N * K / found["split"].median / 1e6
+    return found["one"].median / found["split"].median if what == "share" else microseconds(found[what])
 
 
 OFTEN = {"128": "every 128", "256": "every 256", "512": "every 512", "1024": "every 1,024", "never": "never"}
@@ -304,7 +331,7 @@ def emulated(n, what):
 
 def main():
     """Say what there is to measure: what comes out is different every time."""
-    for mark in (times, promoting, promoting_signs, padded, formats, norms, emulated):
+    for mark in (times, few, promoting, promoting_signs, padded, formats, norms, emulated):
         print(f"{mark.benchmarks.plot_name}.run(print_data=True)  # {mark.fn.__doc__}")
 
 

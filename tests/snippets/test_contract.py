@@ -37,6 +37,7 @@ from snippets.gpu import schedule_occupancy as occupancy
 from snippets.matmul import autotuned, few_rows, fused, grouped, naive, persistent, precision, split_k
 from snippets.matmul import matmul as product
 from snippets.models import block_scales, conv2d, int4, state, state_steps, window_attention
+from snippets.models import block_scales_few_rows as few_blocks
 from snippets.programs import (
     cuda_rows,
     greyscale,
@@ -563,18 +564,24 @@ HOSTS = {
             ({"eps": -1}, "eps is -1; it must not be negative"),
         ],
     ),
-    "block_scales.block_scaled_matmul": Host(
-        block_scales.block_scaled_matmul,
-        lambda: {
-            "x": numbers(4, 16).to(block_scales.E4M3), "w": numbers(8, 16).to(block_scales.E4M3),
-            "x_scales": numbers(4, 1), "w_scales": numbers(1, 1), "out_dtype": torch.float32,
-        },
-        refuses="device devices compiled negated gradient", kernel="block_scaled_kernel",
-        more=[
-            ({"x": lambda x: x.float()}, "x must be of torch.float8_e4m3fn; got torch.float32: see quantize"),
-            ({"out_dtype": torch.int8}, "out_dtype must be one of"),
-        ],
-    ),
+    **{
+        f"{module.__name__.rpartition('.')[2]}.{function.__name__}": Host(
+            function,
+            lambda: {
+                "x": numbers(4, 16).to(block_scales.E4M3), "w": numbers(8, 16).to(block_scales.E4M3),
+                "x_scales": numbers(4, 1), "w_scales": numbers(1, 1), "out_dtype": torch.float32,
+            },
+            refuses=f"device devices {compiled} negated gradient", kernel="block_scaled_kernel",
+            more=[
+                ({"x": lambda x: x.float()}, "x must be of torch.float8_e4m3fn; got torch.float32: see quantize"),
+                ({"out_dtype": torch.int8}, "out_dtype must be one of"),
+            ],
+        )
+        for module, function, compiled in (  # the second leaves it to the first to know where kernels run
+            (block_scales, block_scales.block_scaled_matmul, "compiled"),
+            (few_blocks, few_blocks.block_scaled_few_rows, ""),
+        )
+    },
     # start
     **{
         f"torch_compile_lifted.{function.__name__}": Host(

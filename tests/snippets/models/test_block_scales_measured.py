@@ -19,15 +19,19 @@ def test_main_lists_every_benchmark(capsys):
 
 def test_tables(monkeypatch):
     """Median, fastest, slowest round; shares are of the time with one scale, and of a copy's bytes in a second."""
-    seen, takes = [], {"ours": (2, 2.5, 1), "gluon": (1, 1, 1), "one": (3, 3, 3)}
+    seen, takes = [], {"ours": (2, 2.5, 1), "gluon": (1, 1, 1), "one": (3, 3, 3), "split": (4, 4, 4)}
     takes |= {"fused": (3.03125, 4, 2), "copy": (8, 8, 8)}
     timing = lambda side: Timing(takes.get(side, (5, 5, 5)))
     monkeypatch.setattr(module, "measure", lambda *shape: seen.append(shape) or {s: timing(s) for s in module.NAMES})
+    monkeypatch.setattr(module, "measure_few", lambda *shape: {s: timing(s) for s in module.FEW_SIDES})
     monkeypatch.setattr(module, "measure_norms", lambda M, K: {side: timing(side) for side in ("fused", "two", "copy")})
     assert module.times.fn("16 × 7168 × 2048", "ours") == pytest.approx((2000, 1000, 2500))
     assert module.times.fn("16 × 7168 × 2048", "share") == 1.5
     assert module.times.fn("128 × 4096 × 14336", "gluon_share") == 3
     assert seen == [(16, 7168, 2048)] * 2 + [(128, 4096, 14336)]
+    assert module.few.fn("4 × 7168 × 2048", "split") == (4000, 4000, 4000)
+    assert module.few.fn("4 × 7168 × 2048", "share") == 0.75
+    assert module.few.fn("4 × 7168 × 2048", "bandwidth") == pytest.approx(7168 * 2048 / 4e-3 / 1e9)
     assert module.norms.fn("16 × 7168", "two") == (5000, 5000, 5000)
     assert module.norms.fn("16 × 7168", "share") == pytest.approx(2)
 
@@ -46,6 +50,8 @@ def test_all_sides_are_right():
     for side, run in module.SIDES.items():
         error = ((run(*given).double() - exact).norm() / exact.norm()).item()
         assert error < 0.06 or side.startswith("one"), side  # whose one scale is another number
+    few = module.FEW_SIDES["split"](given[0][:64], given[1][:64], *given[2:])
+    assert ((few.double() - exact[:64]).norm() / exact[:64].norm()).item() < 0.06
 
 
 @pytest.mark.gpu
