@@ -7,7 +7,7 @@ with less space between the columns, in letters as small as it takes and a scree
 enough. A last column of words may wrap below itself, and a sentence between such lines, too. A sketch that was typed,
 ```text, stays whole and scrolls, unless it is code with a gap to fill. theme/assets/code.css does all that. A short
 call or subscript, such as x.stride(0), stays in one line with its arguments. What is long and has no blank breaks
-behind a bracket that opens and before the dot behind one that closes, or else after its dots.
+behind a bracket that opens, before the dot behind one that closes, and in a long name after its dots.
 """
 
 import html
@@ -135,9 +135,12 @@ def _breakable(line: str, by: int) -> str:
     run = "".join("x" if at in within else letter for at, letter in enumerate(text))
     for long in re.finditer(rf"\S{{{RUN},}}", run):
         part = [at for at in range(*long.span()) if at not in within]
-        breaks = [after[at] for at in part if text[at] == "(" and text[at + 1 : at + 2] not in set(") ")]
-        breaks += [before[at] for at in part if text[at] == "." and text[at - 1] in ")]"]
-        put += [(at, 1, "<wbr>") for at in breaks or [behind[at] for at in part if text[at] == "."]]
+        opening = [at for at in part if text[at] == "(" and text[at + 1 : at + 2] not in set(") ")]
+        chained = [at for at in part if text[at] == "." and text[at - 1] in ")]"]
+        breaks = [*(after[at] for at in opening), *(before[at] for at in chained)]
+        if (name := min([*opening, *chained], default=long.end())) - long.start() >= RUN:
+            breaks += [behind[at] for at in part if text[at] == "." and at < name]
+        put += [(at, 1, "<wbr>") for at in breaks]
     for at, _, tag in sorted(put, reverse=True):
         line = line[:at] + tag + line[at:]
     return line

@@ -177,8 +177,8 @@ class Overlap:
         self.flying = covered(products) / window
         self.both = (covered(products) + covered(softmaxes) - covered(products + softmaxes)) / window
         words = f"{plural(round(self.steps), 'step')} of each group in {window / 1000:g} µs"
-        about = f"{label}: {words}; a product was in flight {self.flying:.0%} of the time"
-        self.launch = Launch(label, lanes, f"{about}, and together with a softmax {self.both:.0%}.")
+        about = f"{label}: {words}, a product in flight {self.flying:.0%} of the time"
+        self.launch = Launch(label, lanes, about)
 
 
 def covered(spans: list[tuple[float, float]]) -> float:

@@ -41,11 +41,15 @@ def origin(figure: Figure, made: Recording) -> str:
     if figure.foot.startswith("A model"):
         return "A model"
     if figure.of == "stages" or compiled_only(made):
-        return "Compiled"
+        return "Compiled, not run"
     if not interpreted(made.device):
-        return gpu_name(made)
+        return f"Ran on {_article(gpu_name(made))} {gpu_name(made)}"
     version = f" of Triton {made.provenance.triton}" if triton_of(made.device) else ""
-    return f"Interpreter{version}" + (", then your browser" if figure.foot == EXPLORER else "")
+    return f"Ran in the interpreter{version}" + (", then in your browser" if figure.foot == EXPLORER else "")
+
+
+def _article(name: str) -> str:
+    return "an" if re.match("[AEFHILMNORSX8]", name) else "a"  # as the letters are said: an NVIDIA, an RTX
 
 
 def place_of_run(made: Recording, figure: Figure | None = None) -> str:
@@ -55,8 +59,7 @@ def place_of_run(made: Recording, figure: Figure | None = None) -> str:
         return f"compiled by Triton {facts.compiler or _versions(made, figure)}"
     if interpreted(made.device):
         return f"in Triton’s interpreter ({_versions(made, figure)})"
-    article = "an" if re.match("[AEFHILMNORSX8]", facts.device) else "a"  # as the letters are said: an NVIDIA, an RTX
-    return f"on {article} {facts.device} (Triton {facts.triton})"
+    return f"on {_article(facts.device)} {facts.device} (Triton {facts.triton})"
 
 
 def _versions(made: Recording, figure: Figure | None) -> str:

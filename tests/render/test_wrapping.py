@@ -134,6 +134,12 @@ def test_what_has_no_blank_breaks_behind_a_bracket_or_before_a_dot():
     assert text_of(page.replace("<wbr>", "|")).strip() == "x = mbarrier.expect(|arrived_at.index(|slot))|.of_a_name(|x)"
 
 
+def test_a_long_name_of_a_function_breaks_after_its_dots_first():
+    page = with_wrapping(highlight_python("y = torch.nn.functional.scaled_dot_product_attention(q)"))
+    shown = text_of(page.replace("<wbr>", "|")).strip()
+    assert shown == "y = torch.|nn.|functional.|scaled_dot_product_attention(|q)"
+
+
 def test_a_sign_stays_with_its_number():
     page = with_wrapping(highlight_python(f'x = tl.where(mask, a - b, -float("inf"))  # {LONG}'))
     assert [text_of(kept) for kept in re.findall('<span class="kept">(.*?)</span></span>', page)] == ["-float"]
