@@ -338,7 +338,8 @@ def test_what_was_only_compiled_says_so(convert, course):
     now = replace(by_compiler.provenance, triton=COMPILER, fingerprint=fingerprint.of(Snippet("programs/toy"), "cpu"))
     recording.save(replace(by_compiler, provenance=now))
     page = convert('# Toy\n\nIt sums to {{ cpu: output["sum"] }}.\n\n' + fence("view: output"))
-    assert ">Compiled, not run<" in page and ">Ran in the interpreter<" not in page and "interpreter (3.7.1)" not in page
+    assert ">Compiled, not run<" in page
+    assert ">Ran in the interpreter<" not in page and "interpreter (3.7.1)" not in page
     assert "1024: read from code compiled by Triton 3.9.0, January 2026" in page
 
 
