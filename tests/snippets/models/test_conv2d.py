@@ -120,9 +120,9 @@ def test_how_far_apart_the_elements_of_a_picture_may_be(name, last, refused):
 def test_as_many_programs_as_an_axis_takes():
     x, weight = torch.ones(1, 1, 1, 1), torch.ones(1, 1, 1, 1)
     with mock.patch.object(snippet, "conv2d_kernel") as kernel, mock.patch.object(torch, "empty", return_value=x):
-        conv2d(x.expand(2**31 - 1, 1, 1, 1), weight)
+        conv2d(x.expand(2**37 - 64, 1, 1, 1), weight)
         conv2d(x, weight.expand(2**16 * 64 - 64, 1, 1, 1))
-        for given in ((x.expand(2**31, 1, 1, 1), weight), (x, weight.expand(2**16 * 64 - 63, 1, 1, 1))):
+        for given in ((x.expand(2**37 - 63, 1, 1, 1), weight), (x, weight.expand(2**16 * 64 - 63, 1, 1, 1))):
             with pytest.raises(ValueError, match="too many for one launch"):
                 conv2d(*given)
     grids = [call.args[0] for call in kernel.__getitem__.call_args_list]

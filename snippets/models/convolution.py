@@ -1,0 +1,409 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A depthwise causal convolution along time, as state-space models have it: each result sees the last few inputs.
+
+``y[b, c, t] = silu(bias[c] + Σ weight[c, k] · x[b, c, t - (width - 1) + k])``, over the taps k. What lies before the
+first step counts as 0, or comes from ``initial``, so a text can go on where it stopped.
+
+- :func:`conv_kernel` has a tile of channels and steps. It loads each input as often as there are taps, shifted by a
+  step each time; from memory it comes once, for its neighbors ask the cache.
+- :func:`gradients_kernel` computes the gradients of x, weight and bias at once. The gradient of an input is the sum
+  over the results that saw it, so its window looks ahead. Each program adds up its own share of the gradients of weight
+  and bias, and torch adds the shares: nothing is added with atomics, so all runs give the same bits.
+
+Shapes: ``x`` is (batch, channels, steps), of any strides: ``tokens.transpose(1, 2)`` will do. ``weight`` is
+(channels, width), ``bias`` is (channels,), ``initial`` is (batch, channels, width - 1).
+Source: Albert Gu and Tri Dao, *Mamba: Linear-Time Sequence Modeling with Selective State Spaces*, 2023, section 3.4;
+``torch.nn.functional.conv1d`` with ``groups=channels`` defines the result.
+
+Run it on a GPU with ``python convolution.py``, or with ``TRITON_INTERPRET=1`` in Triton's interpreter.
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+DTYPES = torch.float16, torch.bfloat16, torch.float32
+WIDEST = 8  # taps
+
+
+# --8<-- [start:load]
+@triton.jit
+def load_inputs(
+    x_ptr, initial_ptr, x_strides, initial_strides,
+    channel, step, channels, steps, WIDTH: tl.constexpr,
+):  # fmt: skip
+    """Load a tile of one text's inputs, as float32.
+
+    A step before the first is ``initial``'s or 0, one after the last 0.
+    """
+    inside = (channel < channels)[:, None] & (
+        (step >= 0) & (step < steps)
+    )[None, :]
+    x = tl.load(
+        x_ptr + (channel * x_strides[1])[:, None]
+        + (step * x_strides[2])[None, :],
+        mask=inside, other=0.0,
+    ).to(tl.float32)  # fmt: skip
+    if initial_ptr is not None:
+        place = step + WIDTH - 1
+        before = (channel < channels)[:, None] & (
+            (step < 0) & (place >= 0)
+        )[None, :]
+        x += tl.load(
+            initial_ptr + (channel * initial_strides[1])[:, None]
+            + (place * initial_strides[2])[None, :],
+            mask=before, other=0.0,
+        ).to(tl.float32)  # fmt: skip
+    return x
+# --8<-- [end:load]
+
+
+# --8<-- [start:place]
+@triton.jit
+def place(
+    channels, steps, BLOCK_C: tl.constexpr, BLOCK_T: tl.constexpr
+):
+    """Return which text, channels and steps are a program's own."""
+    pid = tl.program_id(axis=0).to(tl.int64)
+    blocks, tiles = tl.cdiv(channels, BLOCK_C), tl.cdiv(steps, BLOCK_T)
+    channel = pid % blocks * BLOCK_C + tl.arange(0, BLOCK_C)
+    step = pid // blocks % tiles * BLOCK_T + tl.arange(0, BLOCK_T)
+    return pid // blocks // tiles, channel, step
+# --8<-- [end:place]
+
+
+# --8<-- [start:forward]
+@triton.jit
+def conv_kernel(
+    x_ptr, weight_ptr, bias_ptr, initial_ptr, y_ptr,
+    x_strides, initial_strides, y_strides, channels, steps,
+    WIDTH: tl.constexpr, SILU: tl.constexpr,
+    BLOCK_C: tl.constexpr, BLOCK_T: tl.constexpr,
+):  # fmt: skip
+    text, channel, step = place(channels, steps, BLOCK_C, BLOCK_T)
+    x_ptr += text * x_strides[0]
+    if initial_ptr is not None:
+        initial_ptr += text * initial_strides[0]
+    # --8<-- [start:window]
+    known = channel < channels
+    y = tl.zeros((BLOCK_C, BLOCK_T), tl.float32)
+    if bias_ptr is not None:
+        y += tl.load(bias_ptr + channel, mask=known, other=0.0)[:, None]
+    for k in tl.static_range(WIDTH):
+        x = load_inputs(
+            x_ptr, initial_ptr, x_strides, initial_strides,
+            channel, step - (WIDTH - 1) + k, channels, steps, WIDTH,
+        )  # fmt: skip
+        weight = tl.load(
+            weight_ptr + channel * WIDTH + k, mask=known, other=0.0
+        )
+        y += weight[:, None] * x
+    if SILU:
+        y *= tl.sigmoid(y)
+    # --8<-- [end:window]
+    tl.store(
+        y_ptr + text * y_strides[0] + (channel * y_strides[1])[:, None]
+        + (step * y_strides[2])[None, :],
+        y, mask=known[:, None] & (step < steps)[None, :],
+    )  # fmt: skip
+# --8<-- [end:forward]
+
+
+# --8<-- [start:backward]
+@triton.jit
+def gradients_kernel(
+    x_ptr, weight_ptr, bias_ptr, initial_ptr, grad_ptr, of_x_ptr, shares_ptr,
+    x_strides, initial_strides, grad_strides, of_x_strides, channels, steps,
+    WIDTH: tl.constexpr, SILU: tl.constexpr,
+    BLOCK_C: tl.constexpr, BLOCK_T: tl.constexpr,
+):  # fmt: skip
+    """Compute a tile of x's gradient, and its share of the others.
+
+    Parameters:
+        grad_ptr: The gradient of the result.
+        of_x_ptr: That of x, to be stored.
+        shares_ptr: (texts * tiles of steps, WIDTH + 1, channels),
+            float32: of each tap's weight, and at last of the bias.
+    """
+    text, channel, step = place(channels, steps, BLOCK_C, BLOCK_T)
+    x_ptr += text * x_strides[0]
+    grad_ptr += text * grad_strides[0]
+    if initial_ptr is not None:
+        initial_ptr += text * initial_strides[0]
+    known = channel < channels
+    bias = tl.zeros((BLOCK_C,), tl.float32)
+    if bias_ptr is not None:
+        bias += tl.load(bias_ptr + channel, mask=known, other=0.0)
+    # --8<-- [start:taps]
+    weights, inputs = (), ()
+    for k in tl.static_range(WIDTH):
+        weight = tl.load(
+            weight_ptr + channel * WIDTH + k, mask=known, other=0.0
+        )
+        weights += (weight.to(tl.float32),)
+    # As far back as the first result saw, as far on as the last one saw
+    for i in tl.static_range(2 * WIDTH - 1 if SILU else WIDTH):
+        x = load_inputs(
+            x_ptr, initial_ptr, x_strides, initial_strides,
+            channel, step - (WIDTH - 1) + i, channels, steps, WIDTH,
+        )  # fmt: skip
+        inputs += (x,)
+    # --8<-- [end:taps]
+    # --8<-- [start:ahead]
+    of_x = tl.zeros((BLOCK_C, BLOCK_T), tl.float32)
+    shares = shares_ptr + (tl.program_id(axis=0) // tl.cdiv(
+        channels, BLOCK_C
+    )).to(tl.int64) * (WIDTH + 1) * channels + channel  # fmt: skip
+    for j in tl.static_range(WIDTH):
+        # The result of j steps later saw this input by tap WIDTH - 1 - j.
+        grad = tl.load(
+            grad_ptr + (channel * grad_strides[1])[:, None]
+            + ((step + j) * grad_strides[2])[None, :],
+            mask=known[:, None] & (step + j < steps)[None, :], other=0.0,
+        ).to(tl.float32)  # fmt: skip
+        if SILU:
+            y = tl.zeros((BLOCK_C, BLOCK_T), tl.float32) + bias[:, None]
+            for k in tl.static_range(WIDTH):
+                y += weights[k][:, None] * inputs[j + k]
+            part = tl.sigmoid(y)
+            grad *= part * (1 + y * (1 - part))
+        of_x += weights[WIDTH - 1 - j][:, None] * grad
+        if j == 0:
+            for k in tl.static_range(WIDTH):
+                share = tl.sum(grad * inputs[k], axis=1)
+                tl.store(shares + k * channels, share, mask=known)
+            share = tl.sum(grad, axis=1)
+            tl.store(shares + WIDTH * channels, share, mask=known)
+    # --8<-- [end:ahead]
+    tl.store(
+        of_x_ptr + text * of_x_strides[0]
+        + (channel * of_x_strides[1])[:, None]
+        + (step * of_x_strides[2])[None, :],
+        of_x, mask=known[:, None] & (step < steps)[None, :],
+    )  # fmt: skip
+# --8<-- [end:backward]
+
+
+# --8<-- [start:launch]
+def plan(x: torch.Tensor, backward: bool = False) -> dict[str, int]:
+    """Return tiles and warps: long where neighbors in memory are."""
+    _, channels, steps = x.shape
+    sides = {"BLOCK_C": channels, "BLOCK_T": steps}
+    by_time = x.stride(2) <= x.stride(1)
+    most = (
+        {"BLOCK_T": 512, "BLOCK_C": 4}
+        if by_time
+        else {"BLOCK_C": 128, "BLOCK_T": 16}
+    )
+    blocks = {name: min(triton.next_power_of_2(max(1, sides[name])), size) for name, size in most.items()}
+    return blocks | {"num_warps": 4}
+
+
+def programs(x: torch.Tensor, chosen: dict[str, int]) -> tuple[int, int]:
+    """Return how many tiles of texts and steps, and of channels, there are."""
+    batch, channels, steps = x.shape
+    return batch * triton.cdiv(steps, chosen["BLOCK_T"]), triton.cdiv(channels, chosen["BLOCK_C"])
+
+
+class CausalConv(torch.autograd.Function):
+    @staticmethod
+    def forward(x, weight, bias, initial, silu):
+        y = torch.empty_like(x)
+        if y.numel():
+            chosen = plan(x)
+            with torch.cuda.device_of(x):  # Triton launches on the current device, which need not be theirs
+                tiles, blocks = programs(x, chosen)
+                conv_kernel[(tiles * blocks,)](
+                    x, weight, bias, initial, y,
+                    x.stride(), initial.stride() if initial is not None else x.stride(), y.stride(),
+                    x.shape[1], x.shape[2], WIDTH=weight.shape[1], SILU=silu, **chosen,
+                )  # fmt: skip
+        return y
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        *given, ctx.silu = inputs
+        ctx.save_for_backward(*given)
+
+    @staticmethod
+    def backward(ctx, grad):
+        if torch.is_grad_enabled():  # as under create_graph=True
+            raise RuntimeError(
+                "causal_conv1d has no gradient of its gradient, so it refuses create_graph=True, and torch.func.grad"
+                " and vjp, which always ask for it; use torch.autograd.grad"
+            )
+        x, weight, bias, initial = ctx.saved_tensors
+        (_, channels, steps), width = x.shape, weight.shape[1]
+        grad = grad.resolve_neg()
+        of_x = torch.empty_like(x)
+        chosen = plan(x, backward=True)
+        tiles, blocks = programs(x, chosen)
+        shares = torch.empty(tiles, width + 1, channels, dtype=torch.float32, device=x.device)
+        if of_x.numel():
+            with torch.cuda.device_of(x):
+                gradients_kernel[(tiles * blocks,)](
+                    x, weight, bias, initial, grad, of_x, shares,
+                    x.stride(), initial.stride() if initial is not None else x.stride(), grad.stride(), of_x.stride(),
+                    channels, steps, WIDTH=width, SILU=ctx.silu, **chosen,
+                )  # fmt: skip
+        sums = shares.sum(0).to(x.dtype)
+        return of_x, sums[:width].T, None if bias is None else sums[width], None, None
+# --8<-- [end:launch]
+
+
+# --8<-- [start:host]
+@torch.compiler.disable  # torch.compile calls it as it is
+def causal_conv1d(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None = None,
+    initial: torch.Tensor | None = None,
+    *,
+    silu: bool = False,
+) -> torch.Tensor:
+    """Return each channel's convolution along time, in which a result sees the last ``width`` inputs.
+
+    Args:
+        x: ``(batch, channels, steps)``, one of ``DTYPES``, on a GPU, or in the interpreter on the CPU. Any strides.
+        weight: ``(channels, width)``, of the same dtype and device, any strides; 1 to 8 taps. The last one is of the
+            step itself.
+        bias: ``(channels,)``, or None.
+        initial: The ``width - 1`` inputs before the first step, ``(batch, channels, width - 1)``, or None for zeros.
+            :func:`last_inputs` returns those of a text that goes on. It gets no gradient.
+        silu: Whether ``y · sigmoid(y)`` is returned in place of y.
+
+    Returns:
+        ``(batch, channels, steps)``, of the dtype of ``x``, lying in memory as ``x`` does. ``x``, ``weight`` and
+        ``bias`` have gradients. Sums are in float32; all runs give the same bits.
+
+    Raises:
+        ValueError: An argument is something that the kernels cannot serve.
+        RuntimeError: In the backward, under ``create_graph=True``: there is no gradient of the gradient.
+
+    >>> x = torch.tensor([[[1.0, 0.0, 0.0, 10.0]]])
+    >>> causal_conv1d(x, torch.tensor([[1.0, 2.0, 3.0]]))
+    tensor([[[ 3.,  2.,  1., 30.]]])
+    """
+    check_arguments(x, weight, bias, initial, silu)
+    x, initial = x.resolve_neg(), None if initial is None else initial.resolve_neg()
+    bias = None if bias is None else bias.contiguous().resolve_neg()
+    return CausalConv.apply(x, weight.contiguous().resolve_neg(), bias, initial, silu)
+
+
+def last_inputs(x: torch.Tensor, width: int, initial: torch.Tensor | None = None) -> torch.Tensor:
+    """Return what the next step needs to know: the last ``width - 1`` inputs, ``(batch, channels, width - 1)``.
+
+    They are a view of ``x`` where it has as many; clone them if ``x`` would otherwise be kept in memory for them.
+
+    Args:
+        x: ``(batch, channels, steps)``: the inputs so far.
+        width: Taps of the convolution.
+        initial: What came before ``x``, as for :func:`causal_conv1d`, or None for zeros.
+
+    >>> last_inputs(torch.tensor([[[7.0]]]), 4, torch.tensor([[[1.0, 2.0, 3.0]]]))
+    tensor([[[2., 3., 7.]]])
+    """
+    steps, kept = x.shape[2], width - 1
+    if steps >= kept:
+        return x[:, :, steps - kept :]
+    if initial is None:
+        return torch.nn.functional.pad(x, (kept - steps, 0))
+    return torch.cat([initial[:, :, steps:], x], dim=2)
+# --8<-- [end:host]
+
+
+def check_arguments(x, weight, bias, initial, silu) -> None:
+    """Raise ``ValueError`` for arguments that the kernels would compute wrongly or not at all."""
+    given = {"x": x, "weight": weight, "bias": bias, "initial": initial}
+    for name, each in given.items():
+        if each is None and name in ("bias", "initial"):
+            continue
+        if not isinstance(each, torch.Tensor):
+            raise ValueError(f"{name} must be a tensor; got {each!r}")
+        if each.layout != torch.strided:
+            raise ValueError(f"{name} is {each.layout}; pass {name}.to_dense()")
+        dtypes = DTYPES if name == "x" else (x.dtype,)
+        if each.dtype not in dtypes:
+            raise ValueError(f"{name}'s dtype {each.dtype} is not supported; use one of {', '.join(map(str, dtypes))}")
+        if each.device != x.device:
+            raise ValueError(f"x is on {x.device} and {name} on {each.device}; move them to one device")
+    if x.ndim != 3 or weight.ndim != 2:
+        raise ValueError(
+            "x must be (batch, channels, steps) and weight (channels, width);"
+            f" got {tuple(x.shape)} and {tuple(weight.shape)}"
+        )
+    (batch, channels, _), width = x.shape, weight.shape[1]
+    if not 1 <= width <= WIDEST:
+        raise ValueError(f"weight has {width} taps; from 1 to {WIDEST} are served")
+    shapes = {"weight": (channels, width), "bias": (channels,), "initial": (batch, channels, width - 1)}
+    for name, shape in shapes.items():
+        if given[name] is not None and given[name].shape != shape:
+            raise ValueError(f"{name} must be {shape} for x of {tuple(x.shape)}; got {tuple(given[name].shape)}")
+    if not isinstance(silu, bool):
+        raise ValueError(f"silu must be True or False; got {silu!r}")
+    if initial is not None and initial.requires_grad and torch.is_grad_enabled():
+        raise ValueError("initial requires a gradient, which is not computed; pass initial.detach()")
+    if x.numel() >= 2**40:
+        raise ValueError(f"x {tuple(x.shape)} takes more than 2**31 - 1 programs; split the batch")
+    interpreted = not isinstance(conv_kernel, triton.JITFunction)
+    if x.device.type != ("cpu" if interpreted else "cuda"):  # "cuda" is also torch's name for AMD's GPUs
+        raise ValueError(f"x is on {x.device}; kernels run on {'the CPU, interpreted' if interpreted else 'a GPU'}")
+    if interpreted and x.dtype == torch.bfloat16:
+        raise ValueError("Triton's interpreter rounds to bfloat16 wrongly (seen in 3.6 to 3.9); use float32 there")
+
+
+# --8<-- [start:in_torch]
+def in_torch(x, weight, bias=None, initial=None, *, silu=False):
+    """Compute the same by torch, as a sum of shifted copies."""
+    steps, width = x.shape[2], weight.shape[1]
+    before = x.new_zeros(*x.shape[:2], width - 1) if initial is None else initial
+    longer = torch.cat([before, x], dim=2)
+    y = sum(weight[:, k, None] * longer[:, :, k : k + steps] for k in range(width))
+    y = y if bias is None else y + bias[:, None]
+    return torch.nn.functional.silu(y) if silu else y
+# --8<-- [end:in_torch]
+
+
+# --8<-- [start:main]
+def main():
+    device = "cuda" if isinstance(conv_kernel, triton.JITFunction) else "cpu"
+    if device == "cuda" and not torch.cuda.is_available():
+        raise SystemExit("no GPU found; set TRITON_INTERPRET=1 to run this in Triton's interpreter, on the CPU")
+    shown = lambda values: " ".join(f"{value:g}" for value in values.flatten().tolist())
+
+    print("## by hand")
+    x = torch.tensor([[[1.0, 0, 0, 0, 2, 0, 0, 0]]], device=device)
+    weight = torch.tensor([[1.0, 10, 100, 1000]], device=device)
+    print("x:     ", shown(x))
+    print("weight:", shown(weight))
+    print("y:     ", shown(causal_conv1d(x, weight)))
+
+    print("## token by token")
+    initial = None
+    for token in range(5, 9):
+        step = torch.tensor([[[float(token)]]], device=device)
+        y = causal_conv1d(step, weight, None, initial)
+        initial = last_inputs(step, 4, initial)
+        print(f"input {token}: y = {shown(y)}; kept: {shown(initial)}")
+
+    print("## as torch")
+    random = torch.Generator().manual_seed(0)
+    new = lambda *shape: torch.randn(shape, generator=random).to(device)
+    for batch, channels, steps, width in ((2, 96, 300, 4), (1, 130, 2, 4), (3, 5, 1000, 3)):
+        tokens = new(batch, steps, channels).requires_grad_()
+        given = tokens.transpose(1, 2), new(channels, width).requires_grad_(), new(channels).requires_grad_()
+        initial, grad = new(batch, channels, width - 1), new(batch, channels, steps)
+        right = []
+        results = [function(*given, initial, silu=True) for function in (causal_conv1d, in_torch)]
+        leaves = tokens, *given[1:]
+        gradients = [torch.autograd.grad(y, leaves, grad) for y in results]
+        for a, b in zip((results[0], *gradients[0]), (results[1], *gradients[1]), strict=True):
+            right.append(torch.allclose(a, b, rtol=1e-3, atol=1e-3))
+        named = zip(("result", "x", "weight", "bias"), right, strict=True)
+        said = ", ".join(name if fine else f"{name} WRONG" for name, fine in named)
+        print(f"{batch} × {channels} × {steps}, width {width}: {said}")
+# --8<-- [end:main]
+
+
+if __name__ == "__main__":
+    main()
