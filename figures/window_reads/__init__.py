@@ -84,7 +84,8 @@ def read(launch: Launch) -> Run:
             by_program.setdefault((row, column), []).append(on)
     loads = [by_program[place] for place in sorted(by_program)]
     found = Run(shape[0], tile, round(len(loads[0]) ** 0.5), loads)
-    if shape != [found.side] * 2 or launch.arguments["COLUMNS"] != tile or found != walked(shape[0], tile, found.window):
+    square = shape == [found.side] * 2 and launch.arguments["COLUMNS"] == tile
+    if not square or found != walked(found.side, tile, found.window):
         raise RecorderError(f"{launch.kernel} is no stencil of a square window, in square tiles, on a square picture")
     return found
 

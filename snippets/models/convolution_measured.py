@@ -31,6 +31,7 @@ from snippets.tools.benchmarking_cold import compare_in_rotation, rates
 
 SIDES = [1024, 2048, 4096, 8192, 16384]
 TILES = [(1, 128), (1, 1024), (8, 32), (8, 128), (32, 32), (64, 16)]  # of rows and columns
+TILED_PIXELS = 8192
 WIDTH = 4
 TEXTS = {  # layout, batch, channels, steps
     "tokens, 4 × 4096 × 4096": ("tokens", 4, 4096, 4096),
@@ -126,7 +127,7 @@ def measure_tiles() -> dict[str, Timing]:
     """Return the milliseconds of each tile, and of a copy."""
     torch.manual_seed(0)
     sides = {f"{rows} × {columns}": functools.partial(blur, rows=rows, columns=columns) for rows, columns in TILES}
-    make = lambda: [torch.randn(8192, 8192, device="cuda")]
+    make = lambda: [torch.randn(TILED_PIXELS, TILED_PIXELS, device="cuda")]
     return compare_in_rotation(sides | {"copy": torch.neg}, make, rounds=3)
 
 
