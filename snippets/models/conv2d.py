@@ -44,25 +44,33 @@ def conv2d_kernel(
     position = (row - n * P * Q).to(tl.int32)
     p, q = position // Q, position % Q
     f = tl.program_id(1) * BLOCK_F + tl.arange(0, BLOCK_F)
+    c = tl.arange(0, BLOCK_C)
+    # What each position has under the filter's first tap
+    h, w = p * stride - padding, q * stride - padding
+    first = n * x_stride_n + h * x_stride_h + w * x_stride_w
+    x_ptrs = x_ptr + first[:, None] + (c * x_stride_c)[None, :]
+    weight_ptrs = (
+        weight_ptr + (c * weight_stride_c)[:, None]
+        + (f * weight_stride_f)[None, :]
+    )  # fmt: skip
     acc = tl.zeros((BLOCK_P, BLOCK_F), tl.float32)
 
     for step in range(R * S * tl.cdiv(C, BLOCK_C)):
         r, s = step % (R * S) // S, step % S
-        c = step // (R * S) * BLOCK_C + tl.arange(0, BLOCK_C)
-        # the pixel that each position has under this tap
-        h, w = p * stride + r - padding, q * stride + s - padding
-        inside = (n < N) & (h >= 0) & (h < H) & (w >= 0) & (w < W)
+        begin = step // (R * S) * BLOCK_C
+        inside = (n < N) & (h + r >= 0) & (h + r < H)
+        inside = inside & (w + s >= 0) & (w + s < W)
         pixels = tl.load(
-            (x_ptr + n * x_stride_n + h * x_stride_h + w * x_stride_w)[
-                :, None
-            ] + (c * x_stride_c)[None, :],
-            mask=inside[:, None] & (c < C)[None, :], other=0,
+            x_ptrs
+            + (r * x_stride_h + s * x_stride_w + begin * x_stride_c),
+            mask=inside[:, None] & (c < C - begin)[None, :], other=0,
         )  # fmt: skip
         weights = tl.load(
-            weight_ptr + r * weight_stride_r + s * weight_stride_s
-            + (c * weight_stride_c)[:, None]
-            + (f * weight_stride_f)[None, :],
-            mask=(c < C)[:, None] & (f < F)[None, :], other=0,
+            weight_ptrs + (
+                r * weight_stride_r + s * weight_stride_s
+                + begin * weight_stride_c
+            ),
+            mask=(c < C - begin)[:, None] & (f < F)[None, :], other=0,
         )  # fmt: skip
         acc = tl.dot(pixels, weights, acc, input_precision="ieee")
 
@@ -116,19 +124,25 @@ def conv2d(x: torch.Tensor, weight: torch.Tensor, *, stride: int = 1, padding: i
 
 
 def blocks_of(dtype: torch.dtype, positions: int, filters: int, channels: int) -> tuple[int, int, int]:
-    """Return ``BLOCK_P``, ``BLOCK_F`` and ``BLOCK_C``: for large sizes those of ``naive.py``, for small ones smaller.
+    """Return ``BLOCK_P``, ``BLOCK_F`` and ``BLOCK_C``: large ones where they leave enough programs.
 
-    >>> blocks_of(torch.float16, 56 * 56, 64, 64), blocks_of(torch.float32, 7 * 7, 512, 3)
+    >>> blocks_of(torch.float16, 32 * 56 * 56, 64, 64), blocks_of(torch.float32, 7 * 7, 512, 3)
     ((128, 64, 64), (64, 64, 16))
     """
-    most = (64, 64, 16) if dtype == torch.float32 else (128, 128, 64)
+    programs = lambda p, f: triton.cdiv(positions, p) * triton.cdiv(filters, f)
+    if dtype == torch.float32:
+        most = 64, 64, 16
+    elif filters >= 256 and programs(128, 256) >= 264:  # two for each multiprocessor of a large GPU
+        most = 128, 256, 64
+    else:
+        most = 128 if programs(128, 128) > 66 else 64, 128, 64
     sizes = zip(most, (positions, filters, channels), strict=True)
     return tuple(min(largest, max(16, triton.next_power_of_2(size))) for largest, size in sizes)
 
 
 def options_of(block_p: int, block_f: int) -> dict[str, int]:
     """Return the options of a launch for these blocks."""
-    return {"num_warps": 8 if block_p * block_f >= 128 * 128 else 4, "num_stages": 3}
+    return {"num_warps": 8 if block_p * block_f >= 128 * 128 else 4, "num_stages": 4 if block_p == 64 else 3}
 # --8<-- [end:host]
 
 

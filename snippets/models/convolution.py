@@ -5,10 +5,12 @@
 first step counts as 0, or comes from ``initial``, so a text can go on where it stopped.
 
 - :func:`conv_kernel` has a tile of channels and steps. It loads each input as often as there are taps, shifted by a
-  step each time; from memory it comes once, for its neighbors ask the cache.
-- :func:`gradients_kernel` computes the gradients of x, weight and bias at once. The gradient of an input is the sum
-  over the results that saw it, so its window looks ahead. Each program adds up its own share of the gradients of weight
-  and bias, and torch adds the shares: nothing is added with atomics, so all runs give the same bits.
+  step each time; from memory it comes once, for the cache has it.
+- :func:`walk_kernel` serves tensors in which a step's channels are neighbors. It goes from step to step, and keeps the
+  window in registers.
+- :func:`gradients_kernel` walks, too, and computes all gradients at once. A result hands its gradient to the inputs it
+  saw. Each program adds up its own share of the gradients of weight and bias, and torch adds the shares: nothing is
+  added with atomics, so all runs give the same bits.
 
 Shapes: ``x`` is (batch, channels, steps), of any strides: ``tokens.transpose(1, 2)`` will do. ``weight`` is
 (channels, width), ``bias`` is (channels,), ``initial`` is (batch, channels, width - 1).
@@ -24,6 +26,11 @@ import triton.language as tl
 
 DTYPES = torch.float16, torch.bfloat16, torch.float32
 WIDEST = 8  # taps
+PLANS = {
+    "time": {"BLOCK_C": 4, "BLOCK_T": 512, "num_warps": 4},
+    "walk": {"BLOCK_C": 256, "BLOCK_T": 64, "GROUP": 4, "num_warps": 2},
+    "back": {"BLOCK_C": 256, "BLOCK_T": 64, "GROUP": 4, "num_warps": 2},
+}
 
 
 # --8<-- [start:load]
@@ -99,7 +106,7 @@ def conv_kernel(
         )
         y += weight[:, None] * x
     if SILU:
-        y *= tl.sigmoid(y)
+        y = y / (1 + tl.exp(-y))
     # --8<-- [end:window]
     tl.store(
         y_ptr + text * y_strides[0] + (channel * y_strides[1])[:, None]
@@ -109,15 +116,107 @@ def conv_kernel(
 # --8<-- [end:forward]
 
 
+# --8<-- [start:taps]
+@triton.jit
+def load_taps(weight_ptr, channel, known, WIDTH: tl.constexpr):
+    """Load the weights of some channels, a vector for each tap."""
+    taps = ()
+    for k in tl.static_range(WIDTH):
+        tap = tl.load(
+            weight_ptr + channel * WIDTH + k, mask=known, other=0.0
+        )
+        taps += (tap.to(tl.float32),)
+    return taps
+
+
+@triton.jit
+def window_before(
+    x_ptr, initial_ptr, x_stride, initial_stride,
+    first, known, WIDTH: tl.constexpr,
+):  # fmt: skip
+    """Load the ``WIDTH - 1`` inputs before a step, of some channels."""
+    window = ()
+    for k in tl.static_range(WIDTH - 1):
+        at = first - (WIDTH - 1) + k
+        x = tl.load(
+            x_ptr + at * x_stride, mask=known & (at >= 0), other=0.0
+        ).to(tl.float32)
+        if initial_ptr is not None:
+            x += tl.load(
+                initial_ptr + (at + WIDTH - 1) * initial_stride,
+                mask=known & (at < 0), other=0.0,
+            )  # fmt: skip
+        window += (x,)
+    return window
+# --8<-- [end:taps]
+
+
+# --8<-- [start:walk]
+@triton.jit
+def walk_kernel(
+    x_ptr, weight_ptr, bias_ptr, initial_ptr, y_ptr,
+    x_strides, initial_strides, y_strides, channels, steps,
+    WIDTH: tl.constexpr, SILU: tl.constexpr,
+    BLOCK_C: tl.constexpr, BLOCK_T: tl.constexpr, GROUP: tl.constexpr,
+):  # fmt: skip
+    """Compute the same as :func:`conv_kernel`, step after step.
+
+    For channels that are neighbors in memory. Each input is loaded once
+    and stays in registers as long as a window holds it.
+    """
+    pid = tl.program_id(axis=0).to(tl.int64)
+    blocks, tiles = tl.cdiv(channels, BLOCK_C), tl.cdiv(steps, BLOCK_T)
+    channel = pid % blocks * BLOCK_C + tl.arange(0, BLOCK_C)
+    known = channel < channels
+    text, first = pid // blocks // tiles, pid // blocks % tiles * BLOCK_T
+    end = tl.minimum(first + BLOCK_T, steps)
+    x_ptr += text * x_strides[0] + channel * x_strides[1]
+    y_ptr += text * y_strides[0] + channel * y_strides[1]
+    if initial_ptr is not None:
+        initial_ptr += text * initial_strides[0] + channel * initial_strides[1]
+    bias = tl.zeros((BLOCK_C,), tl.float32)
+    if bias_ptr is not None:
+        bias += tl.load(bias_ptr + channel, mask=known, other=0.0)
+    taps = load_taps(weight_ptr, channel, known, WIDTH)
+    window = window_before(
+        x_ptr, initial_ptr, x_strides[2], initial_strides[2],
+        first, known, WIDTH,
+    )  # fmt: skip
+    # --8<-- [start:steps]
+    for begin in range(first, end, GROUP):
+        begin = tl.cast(begin, tl.int64)
+        new = ()
+        for i in tl.static_range(GROUP):  # several loads under way at once
+            here = known & (begin + i < end)
+            new += (
+                tl.load(
+                    x_ptr + (begin + i) * x_strides[2], mask=here, other=0.0
+                ),
+            )
+        for i in tl.static_range(GROUP):
+            window += (new[i].to(tl.float32),)
+            y = bias
+            for k in tl.static_range(WIDTH):
+                y += taps[k] * window[k]
+            if SILU:
+                y = y / (1 + tl.exp(-y))
+            here = known & (begin + i < end)
+            tl.store(y_ptr + (begin + i) * y_strides[2], y, mask=here)
+            # The oldest input leaves the window.
+            window = window[1:]
+    # --8<-- [end:steps]
+# --8<-- [end:walk]
+
+
 # --8<-- [start:backward]
 @triton.jit
 def gradients_kernel(
     x_ptr, weight_ptr, bias_ptr, initial_ptr, grad_ptr, of_x_ptr, shares_ptr,
     x_strides, initial_strides, grad_strides, of_x_strides, channels, steps,
     WIDTH: tl.constexpr, SILU: tl.constexpr,
-    BLOCK_C: tl.constexpr, BLOCK_T: tl.constexpr,
+    BLOCK_C: tl.constexpr, BLOCK_T: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
-    """Compute a tile of x's gradient, and its share of the others.
+    """Walk the same way: gradients of x, and shares of the others.
 
     Parameters:
         grad_ptr: The gradient of the result.
@@ -125,78 +224,86 @@ def gradients_kernel(
         shares_ptr: (texts * tiles of steps, WIDTH + 1, channels),
             float32: of each tap's weight, and at last of the bias.
     """
-    text, channel, step = place(channels, steps, BLOCK_C, BLOCK_T)
-    x_ptr += text * x_strides[0]
-    grad_ptr += text * grad_strides[0]
-    if initial_ptr is not None:
-        initial_ptr += text * initial_strides[0]
+    pid = tl.program_id(axis=0).to(tl.int64)
+    blocks, tiles = tl.cdiv(channels, BLOCK_C), tl.cdiv(steps, BLOCK_T)
+    channel = pid % blocks * BLOCK_C + tl.arange(0, BLOCK_C)
     known = channel < channels
-    bias = tl.zeros((BLOCK_C,), tl.float32)
+    text, first = pid // blocks // tiles, pid // blocks % tiles * BLOCK_T
+    end = tl.minimum(first + BLOCK_T, steps)
+    x_ptr += text * x_strides[0] + channel * x_strides[1]
+    grad_ptr += text * grad_strides[0] + channel * grad_strides[1]
+    of_x_ptr += text * of_x_strides[0] + channel * of_x_strides[1]
+    if initial_ptr is not None:
+        initial_ptr += text * initial_strides[0] + channel * initial_strides[1]
+    none = tl.zeros((BLOCK_C,), tl.float32)
+    bias = none
     if bias_ptr is not None:
         bias += tl.load(bias_ptr + channel, mask=known, other=0.0)
-    # --8<-- [start:taps]
-    weights, inputs = (), ()
-    for k in tl.static_range(WIDTH):
-        weight = tl.load(
-            weight_ptr + channel * WIDTH + k, mask=known, other=0.0
-        )
-        weights += (weight.to(tl.float32),)
-    # As far back as the first result saw, as far on as the last one saw
-    for i in tl.static_range(2 * WIDTH - 1 if SILU else WIDTH):
-        x = load_inputs(
-            x_ptr, initial_ptr, x_strides, initial_strides,
-            channel, step - (WIDTH - 1) + i, channels, steps, WIDTH,
-        )  # fmt: skip
-        inputs += (x,)
-    # --8<-- [end:taps]
-    # --8<-- [start:ahead]
-    of_x = tl.zeros((BLOCK_C, BLOCK_T), tl.float32)
-    shares = shares_ptr + (tl.program_id(axis=0) // tl.cdiv(
-        channels, BLOCK_C
-    )).to(tl.int64) * (WIDTH + 1) * channels + channel  # fmt: skip
-    for j in tl.static_range(WIDTH):
-        # The result of j steps later saw this input by tap WIDTH - 1 - j.
-        grad = tl.load(
-            grad_ptr + (channel * grad_strides[1])[:, None]
-            + ((step + j) * grad_strides[2])[None, :],
-            mask=known[:, None] & (step + j < steps)[None, :], other=0.0,
-        ).to(tl.float32)  # fmt: skip
-        if SILU:
-            y = tl.zeros((BLOCK_C, BLOCK_T), tl.float32) + bias[:, None]
-            for k in tl.static_range(WIDTH):
-                y += weights[k][:, None] * inputs[j + k]
-            part = tl.sigmoid(y)
-            grad *= part * (1 + y * (1 - part))
-        of_x += weights[WIDTH - 1 - j][:, None] * grad
-        if j == 0:
-            for k in tl.static_range(WIDTH):
-                share = tl.sum(grad * inputs[k], axis=1)
-                tl.store(shares + k * channels, share, mask=known)
-            share = tl.sum(grad, axis=1)
-            tl.store(shares + WIDTH * channels, share, mask=known)
-    # --8<-- [end:ahead]
-    tl.store(
-        of_x_ptr + text * of_x_strides[0]
-        + (channel * of_x_strides[1])[:, None]
-        + (step * of_x_strides[2])[None, :],
-        of_x, mask=known[:, None] & (step < steps)[None, :],
+    taps = load_taps(weight_ptr, channel, known, WIDTH)
+    window = window_before(
+        x_ptr, initial_ptr, x_strides[2], initial_strides[2],
+        first, known, WIDTH,
     )  # fmt: skip
+    of_window, shares = (none,) * (WIDTH - 1), (none,) * (WIDTH + 1)
+    # The last inputs are seen by results of the next programs' steps.
+    for begin in range(first, end + WIDTH - 1, GROUP):
+        begin = tl.cast(begin, tl.int64)
+        new, grads = (), ()
+        for i in tl.static_range(GROUP):
+            step = begin + i
+            here = known & (step < tl.minimum(end + WIDTH - 1, steps))
+            new += (
+                tl.load(x_ptr + step * x_strides[2], mask=here, other=0.0),
+            )
+            grads += (
+                tl.load(
+                    grad_ptr + step * grad_strides[2], mask=here, other=0.0
+                ),
+            )
+        # --8<-- [start:each]
+        for i in tl.static_range(GROUP):
+            window += (new[i].to(tl.float32),)
+            grad = grads[i].to(tl.float32)
+            if SILU:
+                y = bias
+                for k in tl.static_range(WIDTH):
+                    y += taps[k] * window[k]
+                part = 1 / (1 + tl.exp(-y))
+                grad *= part * (1 + y * (1 - part))
+            # Each input that this result saw gets its part.
+            of_window += (none,)
+            given, added = (), ()
+            own = tl.where(begin + i < end, grad, 0.0)
+            for k in tl.static_range(WIDTH):
+                given += (of_window[k] + taps[k] * grad,)
+                added += (shares[k] + window[k] * own,)
+            added += (shares[WIDTH] + own,)
+            # No later result sees the oldest input, so it's done.
+            done = begin + i - (WIDTH - 1)
+            tl.store(
+                of_x_ptr + done * of_x_strides[2], given[0],
+                mask=known & (done >= first) & (done < end),
+            )  # fmt: skip
+            window, of_window, shares = window[1:], given[1:], added
+        # --8<-- [end:each]
+    shares_ptr += pid // blocks * (WIDTH + 1) * channels + channel
+    for k in tl.static_range(WIDTH + 1):
+        tl.store(shares_ptr + k * channels, shares[k], mask=known)
 # --8<-- [end:backward]
 
 
 # --8<-- [start:launch]
-def plan(x: torch.Tensor, backward: bool = False) -> dict[str, int]:
-    """Return tiles and warps: long where neighbors in memory are."""
-    _, channels, steps = x.shape
-    sides = {"BLOCK_C": channels, "BLOCK_T": steps}
-    by_time = x.stride(2) <= x.stride(1)
-    most = (
-        {"BLOCK_T": 512, "BLOCK_C": 4}
-        if by_time
-        else {"BLOCK_C": 128, "BLOCK_T": 16}
-    )
-    blocks = {name: min(triton.next_power_of_2(max(1, sides[name])), size) for name, size in most.items()}
-    return blocks | {"num_warps": 4}
+def plan(x: torch.Tensor, kind: str) -> dict[str, int]:
+    """Return tiles and warps of a kind of kernel, no larger than needed."""
+    chosen = dict(PLANS[kind])
+    for name, size in (("BLOCK_C", x.shape[1]), ("BLOCK_T", x.shape[2])):
+        chosen[name] = min(chosen[name], triton.next_power_of_2(max(1, size)))
+    return chosen
+
+
+def by_time(x: torch.Tensor) -> bool:
+    """Tell whether a channel's steps lie closer in memory than a step's channels."""
+    return x.stride(2) <= x.stride(1)
 
 
 def programs(x: torch.Tensor, chosen: dict[str, int]) -> tuple[int, int]:
@@ -210,10 +317,11 @@ class CausalConv(torch.autograd.Function):
     def forward(x, weight, bias, initial, silu):
         y = torch.empty_like(x)
         if y.numel():
-            chosen = plan(x)
+            kernel, kind = (conv_kernel, "time") if by_time(x) else (walk_kernel, "walk")
+            chosen = plan(x, kind)
             with torch.cuda.device_of(x):  # Triton launches on the current device, which need not be theirs
                 tiles, blocks = programs(x, chosen)
-                conv_kernel[(tiles * blocks,)](
+                kernel[(tiles * blocks,)](
                     x, weight, bias, initial, y,
                     x.stride(), initial.stride() if initial is not None else x.stride(), y.stride(),
                     x.shape[1], x.shape[2], WIDTH=weight.shape[1], SILU=silu, **chosen,
@@ -235,8 +343,10 @@ class CausalConv(torch.autograd.Function):
         x, weight, bias, initial = ctx.saved_tensors
         (_, channels, steps), width = x.shape, weight.shape[1]
         grad = grad.resolve_neg()
+        if by_time(x):  # the walk wants a step's channels side by side
+            x, grad = (each.mT.contiguous().mT for each in (x, grad))
         of_x = torch.empty_like(x)
-        chosen = plan(x, backward=True)
+        chosen = plan(x, "back")
         tiles, blocks = programs(x, chosen)
         shares = torch.empty(tiles, width + 1, channels, dtype=torch.float32, device=x.device)
         if of_x.numel():

@@ -21,7 +21,7 @@ from snippets.models.stencil import blur
 
 PIXELS = 8192
 BATCH, CHANNELS, STEPS, TAPS = 4, 4096, 4096, 4
-TILES = {"1 × 1024": (1, 1024), "8 × 128": (8, 128), "64 × 16": (64, 16)}
+TILES = {"1 × 256": (1, 256), "4 × 64": (4, 64), "32 × 32": (32, 32)}
 LINES = {"asked": "asked for by the loads", "l2": "L1 asks L2 for", "memory": "from memory"}
 METRICS = {
     "asked": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",

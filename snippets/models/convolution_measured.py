@@ -6,6 +6,7 @@
 - :func:`causal`: microseconds of a causal convolution of 4 taps with SiLU, bfloat16
 - :func:`training`: the same, forward and backward
 - :func:`pictures`: TFLOP/s of 2-D convolutions, bfloat16, channels last
+- :func:`formats`: microseconds of one of them, by memory format
 
 *torch* is torch's own operation: ``avg_pool2d``, and cuDNN's ``conv1d`` and ``conv2d`` with
 ``torch.backends.cudnn.benchmark``. *compiled* is a sum of shifted copies under ``torch.compile``. *copy* moves as many
@@ -29,17 +30,14 @@ from snippets.models.stencil import blur
 from snippets.tools.benchmarking import Timing
 from snippets.tools.benchmarking_cold import compare_in_rotation, rates
 
-SIDES = [1024, 2048, 4096, 8192, 16384]
-TILES = [(1, 128), (1, 1024), (8, 32), (8, 128), (32, 32), (64, 16)]  # of rows and columns
+SIDES = [1024, 4096, 8192]
+TILES = [(1, 256), (1, 1024), (4, 64), (8, 256), (32, 32)]  # of rows and columns
 TILED_PIXELS = 8192
 WIDTH = 4
 TEXTS = {  # layout, batch, channels, steps
     "tokens, 4 × 4096 × 4096": ("tokens", 4, 4096, 4096),
-    "tokens, 1 × 5376 × 2048": ("tokens", 1, 5376, 2048),
     "tokens, 3 × 1500 × 3001": ("tokens", 3, 1500, 3001),
     "time, 4 × 4096 × 4096": ("time", 4, 4096, 4096),
-    "time, 1 × 5376 × 2048": ("time", 1, 5376, 2048),
-    "time, 3 × 1500 × 3001": ("time", 3, 1500, 3001),
 }
 PICTURES = {  # N, C, height and width, F, side of the filter, stride, padding
     "56², 64 → 64, 3 × 3": (32, 64, 56, 64, 3, 1, 1),
@@ -230,9 +228,37 @@ def pictures(layer, way):
 # --8<-- [end:pictures]
 
 
+# --8<-- [start:formats]
+FORMATS = {"channels_last": torch.channels_last, "contiguous": torch.contiguous_format}
+
+
+@functools.cache
+def measure_formats(form: str) -> dict[str, Timing]:
+    """Return the milliseconds of each side."""
+    pictures, channels, pixels, filters, taps, stride, padding = PICTURES["28², 128 → 128, 3 × 3"]
+    torch.manual_seed(0)
+    torch.backends.cudnn.benchmark = True
+    normal = lambda *shape: torch.randn(shape, device="cuda", dtype=torch.bfloat16).to(memory_format=FORMATS[form])
+    make = lambda: [normal(pictures, channels, pixels, pixels), normal(filters, channels, taps, taps)]
+    options = {"stride": stride, "padding": padding}
+    sides = {
+        "ours": functools.partial(conv2d, **options),
+        "torch": functools.partial(torch.nn.functional.conv2d, **options),
+    }
+    check_sides(sides, make(), of=lambda result: [result])
+    return compare_in_rotation(sides, make, rounds=3)
+
+
+@report("formats", "form", list(FORMATS), "memory format", "µs", RIVALS)
+def formats(form, way):
+    """Microseconds of a layer of 28 × 28 pixels by memory format: median, fastest and slowest of 3 rounds."""
+    return microseconds(measure_formats(form)[way])
+# --8<-- [end:formats]
+
+
 def main():
     """Say what there is to measure: what comes out is different every time."""
-    for benchmark in (stencil, tiles, causal, training, pictures):
+    for benchmark in (stencil, tiles, causal, training, pictures, formats):
         print(f"{benchmark.fn.__name__}.run(print_data=True)  # {benchmark.fn.__doc__.splitlines()[0]}")
 
 

@@ -27,7 +27,8 @@ def small(monkeypatch):
     monkeypatch.setattr(module, "TILES", [(1, 16), (4, 4)])
     monkeypatch.setattr(module, "TILED_PIXELS", 20)
     monkeypatch.setattr(module, "TEXTS", {layout: (layout, 2, 5, 12) for layout in ("tokens", "time")})
-    monkeypatch.setattr(module, "PICTURES", {"3 × 3": (2, 3, 9, 5, 3, 2, 1), "1 × 1": (2, 3, 9, 5, 1, 1, 0)})
+    layers = {"3 × 3": (2, 3, 9, 5, 3, 2, 1), "1 × 1": (2, 3, 9, 5, 1, 1, 0)}
+    monkeypatch.setattr(module, "PICTURES", layers | {"28², 128 → 128, 3 × 3": (2, 3, 9, 5, 3, 1, 1)})
     seen = {}
 
     def run_once(sides, make, rounds):
@@ -42,7 +43,7 @@ def small(monkeypatch):
 
     monkeypatch.setattr(module, "compare_in_rotation", run_once)
     monkeypatch.setattr(module, "rates", rates)
-    caches = module.measure_stencil, module.measure_tiles, module.measure_causal, module.measure_pictures
+    caches = [getattr(module, name) for name in dir(module) if name.startswith("measure_")]
     for each in caches:
         each.cache_clear()
     yield seen
@@ -77,6 +78,13 @@ def test_cudnns_convolution_sees_no_later_step():
 def test_operations_are_counted(small):
     assert module.pictures.fn("3 × 3", "ours")[0] == 2 * 2 * 5 * 5 * 5 * 3 * 9
     assert module.pictures.fn("1 × 1", "torch")[0] == 2 * 2 * 9 * 9 * 5 * 3
+
+
+def test_formats(small):
+    assert module.formats.fn("contiguous", "ours") == (2000.0, 1000.0, 3000.0)
+    assert small["ours"][0][0].is_contiguous()
+    module.formats.fn("channels_last", "ours")
+    assert small["ours"][0][0].is_contiguous(memory_format=torch.channels_last)
 
 
 def test_a_wrong_side_is_refused(small, monkeypatch):
