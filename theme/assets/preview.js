@@ -25,7 +25,7 @@ export async function entry(href) {
   for (let next = heading; next && (next === heading || !next.matches(HEADING)); next = next.nextElementSibling)
     parts.push(document.importNode(next, true));
   for (const part of parts) {
-    part.removeAttribute("id"); // each stands once in a page
+    part.removeAttribute("id"); // each occurs once in a page
     for (const inner of part.querySelectorAll("[id]")) inner.removeAttribute("id");
     for (const link of part.querySelectorAll(".headerlink")) link.remove();
   }

@@ -48,7 +48,7 @@ function showFurther(read) {
   if (hero && !document.querySelector(".home__continue") && away) {
     const link = document.createElement("a");
     link.className = "md-button md-button--primary home__continue";
-    hero.classList.remove("md-button", "md-button--primary"); // a link, as those beside it
+    hero.classList.remove("md-button", "md-button--primary"); // a link, like those next to it
     hero.before(link);
   }
   for (const link of document.querySelectorAll(".menu__continue, .home__continue")) {

@@ -133,7 +133,7 @@ export class Runner {
     this.state.textContent = "This code came with the link. Read it before you run it.";
   }
 
-  /** Open the tab that it stands in, if any. */
+  /** Open the tab that it is in, if any. */
   reveal() {
     const tab = this.box.closest(".tabbed-block");
     if (!tab) return;
@@ -307,7 +307,7 @@ export class Runner {
     this.go.disabled = false;
     if (this.go.hidden) this.swap(this.stop, this.go);
     this.state.textContent = says;
-    // It may lie below the screen; nothing moves where a reader sees what there is to see.
+    // It may be below the screen. If a reader already sees what there is to see, nothing moves.
     const seen = this.found.querySelector(".story .time-bar") ?? this.result, { top, bottom } = seen.getBoundingClientRect();
     if (seen === this.result ? top > innerHeight - 120 : bottom > innerHeight) {
       const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
@@ -341,7 +341,7 @@ export class Runner {
     }
   }
 
-  /** Say a text, in which lines that stand further in are code, and so is what stands between backticks. */
+  /** Say a text, in which indented lines are code, and so is whatever is between backticks. */
   say(text, kind) {
     const box = make("div", { className: `run__says run__says--${kind}` });
     const texts = text.replace(/([^.:?!\n])\n(?=\S)/g, "$1 "); // a sentence that goes on

@@ -4,11 +4,11 @@
 import { TimeBar, count, list, write } from "./browser/explorer.js";
 
 const NUMBERS = 64; // elements of a tensor that have room for their values
-const WIDEST = 64; // columns of a matrix that stand side by side
+const WIDEST = 64; // columns of a matrix that fit side by side
 const VERBS = { load: "reads", store: "stores", atomic: "changes" };
 const make = (tag, className = "") => Object.assign(document.createElement(tag), { className });
 
-/** Where these elements of a tensor lie: `3 to 5 and 8`, or in a matrix of so many columns `0 to 1, 3 to 5`. */
+/** Where these elements of a tensor are: `3 to 5 and 8`, or in a matrix of so many columns `0 to 1, 3 to 5`. */
 function where(offsets, columns) {
   if (!columns) return ranges(offsets);
   const [row, column] = [(at) => Math.floor(at / columns), (at) => ((at % columns) + columns) % columns];

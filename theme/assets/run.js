@@ -35,7 +35,7 @@ const receivers = [...document.querySelectorAll(".run")].map((box, number) => {
   const bar = make("div", { className: "run__bar" }, go, button("Edit", "open"), state);
   const listing = box.querySelector(".highlight");
   numberLines(listing.querySelector("code"));
-  listing.after(bar); // what it did when it was recorded stands below, until it has run
+  listing.after(bar); // below is what it did when it was recorded, until it has run
   try { if (localStorage.getItem(key)) get(); } catch {}
   return async (text) => (await get()).receive(text);
 });

@@ -73,7 +73,7 @@ addEventListener("keydown", (e) => {
   menuButton().focus();
 });
 
-// Without the heights of all that stands above it (theme.css guesses them), a link would lead beside its place.
+// Without the heights of everything above it (theme.css guesses them), a link would miss its place.
 const layOut = () => document.documentElement.classList.add("laid-out");
 if (location.hash) layOut();
 addEventListener("click", (e) => e.target.closest("a[href*='#']") && layOut(), true);
@@ -99,7 +99,7 @@ addEventListener("toggle", async (e) => {
   link.parentElement.replaceWith(page.querySelector(".highlight"));
 }, true);
 
-// A link to a file is followed in order to read it; and one to what a lesson has behind it, to see that.
+// Whoever follows a link to a file wants to read it; and a link to what comes after a lesson, to see that.
 function unfold() {
   const part = location.hash.length > 1 && document.querySelector(`[id="${CSS.escape(location.hash.slice(1))}"]`);
   if (!part) return;

@@ -13,7 +13,7 @@ let host = null; // the element whose box is shown, or on its way
 let box = null;
 let title = ""; // of the host, which has none meanwhile: the browser would show it a second time
 let leaving = 0; // a timer
-let finger = false; // whether a finger pointed last: where a mouse stands, or seems to stand, means nothing then
+let finger = false; // whether a finger pointed last: then it means nothing where a mouse is, or seems to be
 let tapped = null; // the host that it tapped, whose box stays until it taps elsewhere
 
 const isTerm = (element) => element.matches(TERM) && element.pathname === GLOSSARY.pathname;
@@ -21,7 +21,7 @@ const isTerm = (element) => element.matches(TERM) && element.pathname === GLOSSA
 function hostAt(element) {
   if (host?.contains(element) || box?.contains(element)) return host;
   const link = element.closest(TERM);
-  return link && isTerm(link) ? link : element.closest("body [title]:not(.md-search *)"); // whose box would lie on a result
+  return link && isTerm(link) ? link : element.closest("body [title]:not(.md-search *)"); // whose box would cover a result
 }
 
 /** A pointer, a tap or the focus is at this element now. */
@@ -70,7 +70,7 @@ function attach(role, ...content) {
 }
 
 /** Put the box under its host; above it a preview where there is more room, and what a finger asked for or a number's
- * source if it fits: below lies what comes next to tap or to read. Over the menus lies neither. */
+ * source if it fits, because what comes next to tap or to read is below. Neither covers the menus. */
 function place() {
   const at = host.getBoundingClientRect(), { width, height } = box.getBoundingClientRect();
   const preview = box.role === "dialog", claim = host.matches(CLAIM);
@@ -100,7 +100,7 @@ addEventListener("click", ({ target }) => {
   location.href = document.getElementById(id) ? `#${id}` : new URL(`../snippets/${name}.html`, import.meta.url);
 });
 
-// Browsers follow a tap by events of a mouse, and then let the mouse stand where it stood before.
+// After a tap, browsers send events of a mouse, and then leave the mouse where it was before.
 for (const event of ["pointerdown", "pointermove"]) {
   addEventListener(event, (e) => {
     finger = e.pointerType === "touch";

@@ -42,8 +42,8 @@ SPEC = Spec(
     title="One chunk of a recurrence",
     kind="gap",
     lesson="models/state.md",
-    goal="The steps of a chunk, all at once: what the state before it still knows, and a small causal attention whose "
-    "weights are decays.",
+    goal="Compute all steps of a chunk at once. Each result is a sum of two parts: what the state before the chunk "
+    "still knows, and a small causal attention whose weights are decays.",
     hints=(
         "Which decays lie between the key of step 1 and the query of step 3? And between the state and step 3?",
         "How decays become differences of a sum: models/state.md#a-chunk-at-once",

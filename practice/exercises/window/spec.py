@@ -39,7 +39,7 @@ SPEC = Spec(
     kind="gap",
     lesson="models/window-attention.md",
     goal="Each token sees only the last few. Find where each program’s loop over the keys begins and ends, so that it "
-    "loads no tile in vain, and say which keys of a tile each token sees.",
+    "loads no tile for nothing, and say which keys of a tile each token sees.",
     hints=(
         "Which token of a tile sees furthest back: the first or the last?",
         "Where the loop begins and ends: models/window-attention.md#which-tiles",

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // The search's worker, in the place of Material's, whose library takes seconds to index 1.7 MB of text: this one takes a
 // fraction of that. It counts as that library does (BM25, a page's
-// title and keywords beside its text), and answers Material's messages.
+// title and keywords in addition to its text), and answers Material's messages.
 // What Material fetches on every page, search/search_index.json, holds the settings of the search and no documents;
 // these are in search/documents.json. They come as soon as a reader reaches for the search (theme.js sends a blank query
 // then). Until they are here there are no results: those of a part of them would move under the pointer.
 // A page that is called what was asked for comes first, and then one that has the whole query as one of its keywords.
-// Pages with all words of a query come before those with some of them. A word that stands nowhere is taken for a similar one.
+// Pages with all words of a query come before those with some of them. A word that occurs nowhere is taken for a similar one.
 // A message of an error, pasted whole or in part, finds the entry that is called so.
 // A result shows a page's own description, and of a section the sentence that says most of what was asked for.
 
 const [SETUP, READY, QUERY, RESULT] = [0, 1, 2, 3]; // types of Material's messages
-const LITTLE = new Set( // what says little of the answer: words of questions, and names that stand in most listings
+const LITTLE = new Set( // what says little of the answer: words of questions, and names that occur in most listings
   ("a an and any are as at be but by can do does each every for from get got how i if in into is it its me my not of " +
     "on or run should so that the then there this to torch triton tl use was what when where which who why will with " +
     "you your").split(" "),
 );
-const FIELDS = { title: 10, page: 6, text: 1 }; // how much a word counts, by where it stands
+const FIELDS = { title: 10, page: 6, text: 1 }; // how much a word counts, by where it is
 const ALL = 16; // times that what has all words of a query counts more
 const [K, B] = [1.2, 0.5]; // of BM25: how fast a word that is repeated stops to count, and how much a long text is held against it
 let query, loading, waiting, ready;
@@ -30,7 +30,7 @@ function meant(query) {
 
 const stem = (word) => word.replace(/(?<=\w{3})(ations?|ions?|ings?|ed|ies|es|s|y|e)$/, "");
 
-let docs, words, stemmed; // all pages and sections; by word: where it stands; by stem: in how many fields
+let docs, words, stemmed; // all pages and sections; by word: where it occurs; by stem: in how many fields
 
 const split = (text) => text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
 
@@ -78,7 +78,7 @@ function apartBy(one, other) {
   return row.at(-1);
 }
 
-/** Where each word of a query stands, or if nowhere, similar ones: maps of how much it counts there. */
+/** Where each word of a query occurs, or, if nowhere, similar ones: maps of how much it counts there. */
 function standing(wanted) {
   const of = (word, similar) => {
     const begin = stem(word), most = word.length > 7 ? 2 : 1, found = new Map();
@@ -142,7 +142,7 @@ function answer() {
   postMessage({ type: RESULT, data: { items, suggest: suggested() } });
 }
 
-/** The word of a title with which the last word of a query goes on, which Material shows behind it. */
+/** The word of a title that completes the last word of a query, which Material shows after it. */
 function suggested() {
   const last = typed.toLowerCase().match(/[\p{L}\p{N}]{2,}$/u)?.[0];
   if (!last) return [];
@@ -171,7 +171,7 @@ const defines = ({ location, title }) =>
 const stems = (text) => meant(text).map(stem);
 const same = (one, other) => String(stems(one).sort()) === String(stems(other).sort());
 
-/** Whether all words of the query stand in a title, in any form. */
+/** Whether all words of the query occur in a title, in any form. */
 const allIn = (title) => stems(typed).every((word) => wordsOf(title).map(stem).includes(word));
 
 /** Whether they do so in the form that was typed. */
@@ -261,7 +261,7 @@ function excerpt({ location, text }, wanted) {
   return said ? `<p>${marked(said, wanted)}</p>` : text;
 }
 
-/** A text or a title with the words of the query marked, but for what stands in its tags. */
+/** A text or a title with the words of the query marked, except inside its tags. */
 const marked = (html, wanted) => html.replace(/<[^>]*>|&\w+;|[\p{L}\p{N}]+/gu, (word) =>
   wanted.some((stem) => word.toLowerCase().startsWith(stem)) ? `<mark>${word}</mark>` : word);
 
