@@ -95,15 +95,13 @@ def conv_kernel(
     known = channel < channels
     y = tl.zeros((BLOCK_C, BLOCK_T), tl.float32)
     if bias_ptr is not None:
-        y += tl.load(bias_ptr + channel, mask=known, other=0.0)[:, None]
+        y += tl.load(bias_ptr + channel, mask=known)[:, None]
     for k in tl.static_range(WIDTH):
         x = load_inputs(
             x_ptr, initial_ptr, x_strides, initial_strides,
             channel, step - (WIDTH - 1) + k, channels, steps, WIDTH,
         )  # fmt: skip
-        weight = tl.load(
-            weight_ptr + channel * WIDTH + k, mask=known, other=0.0
-        )
+        weight = tl.load(weight_ptr + channel * WIDTH + k, mask=known)
         y += weight[:, None] * x
     if SILU:
         y = y / (1 + tl.exp(-y))
@@ -122,9 +120,7 @@ def load_taps(weight_ptr, channel, known, WIDTH: tl.constexpr):
     """Load the weights of some channels, a vector for each tap."""
     taps = ()
     for k in tl.static_range(WIDTH):
-        tap = tl.load(
-            weight_ptr + channel * WIDTH + k, mask=known, other=0.0
-        )
+        tap = tl.load(weight_ptr + channel * WIDTH + k, mask=known)
         taps += (tap.to(tl.float32),)
     return taps
 
@@ -176,7 +172,7 @@ def walk_kernel(
         initial_ptr += text * initial_strides[0] + channel * initial_strides[1]
     bias = tl.zeros((BLOCK_C,), tl.float32)
     if bias_ptr is not None:
-        bias += tl.load(bias_ptr + channel, mask=known, other=0.0)
+        bias += tl.load(bias_ptr + channel, mask=known)
     taps = load_taps(weight_ptr, channel, known, WIDTH)
     window = window_before(
         x_ptr, initial_ptr, x_strides[2], initial_strides[2],
@@ -238,7 +234,7 @@ def gradients_kernel(
     none = tl.zeros((BLOCK_C,), tl.float32)
     bias = none
     if bias_ptr is not None:
-        bias += tl.load(bias_ptr + channel, mask=known, other=0.0)
+        bias += tl.load(bias_ptr + channel, mask=known)
     taps = load_taps(weight_ptr, channel, known, WIDTH)
     window = window_before(
         x_ptr, initial_ptr, x_strides[2], initial_strides[2],

@@ -9,9 +9,10 @@
 - :func:`formats`: microseconds of one of them, by memory format
 
 *torch* is torch's own operation: ``avg_pool2d``, and cuDNN's ``conv1d`` and ``conv2d`` with
-``torch.backends.cudnn.benchmark``. *compiled* is a sum of shifted copies under ``torch.compile``. *copy* moves as many
-bytes as the operation has to: each element of operands and results once. In ``causal`` and ``training``, *tokens* means
-that the channels of a step are neighbors in memory, *time* that the steps of a channel are.
+``torch.backends.cudnn.benchmark``. *compiled* is a sum of shifted copies under ``torch.compile``. *loads* is our kernel
+that loads each input once for each tap. *copy* moves as many bytes as the operation has to: each element of operands
+and results once. In ``causal`` and ``training``, *tokens* means that the channels of a step are neighbors in memory,
+*time* that the steps of a channel are.
 
 All sides run in turns on operands in rotation, all calls in one CUDA graph (``snippets/tools/benchmarking_cold.py``),
 after their results were compared.
@@ -25,7 +26,7 @@ import torch
 import triton
 
 from snippets.models.conv2d import conv2d
-from snippets.models.convolution import causal_conv1d, in_torch
+from snippets.models.convolution import causal_conv1d, conv_kernel, in_torch
 from snippets.models.stencil import blur
 from snippets.tools.benchmarking import Timing
 from snippets.tools.benchmarking_cold import compare_in_rotation, rates
@@ -34,6 +35,7 @@ SIDES = [1024, 4096, 8192]
 TILES = [(1, 256), (1, 1024), (4, 64), (8, 256), (32, 32)]  # of rows and columns
 TILED_PIXELS = 8192
 WIDTH = 4
+BLOCKS = 128, 32  # channels and steps of a tile, where a step's channels are neighbors
 TEXTS = {  # layout, batch, channels, steps
     "tokens, 4 × 4096 × 4096": ("tokens", 4, 4096, 4096),
     "tokens, 3 × 1500 × 3001": ("tokens", 3, 1500, 3001),
@@ -146,6 +148,17 @@ def by_conv1d(x, weight, bias):
     return torch.nn.functional.silu(y[:, :, : x.shape[2]])
 
 
+def by_loads(x, weight, bias):
+    """Convolve by the kernel that loads an input once for each tap, where ours would walk."""
+    (batch, channels, steps), y = x.shape, torch.empty_like(x)
+    grid = batch * triton.cdiv(channels, BLOCKS[0]) * triton.cdiv(steps, BLOCKS[1])
+    conv_kernel[(grid,)](
+        x, weight, bias, None, y, x.stride(), x.stride(), y.stride(), channels, steps,
+        WIDTH=WIDTH, SILU=True, BLOCK_C=BLOCKS[0], BLOCK_T=BLOCKS[1],
+    )  # fmt: skip
+    return y
+
+
 @functools.cache
 def measure_causal(text: str, backward: bool) -> dict[str, Timing]:
     """Return the milliseconds of each side."""
@@ -172,6 +185,8 @@ def measure_causal(text: str, backward: bool) -> dict[str, Timing]:
         "torch": by_conv1d,
         "compiled": torch.compile(functools.partial(in_torch, silu=True), dynamic=False),
     }
+    if not backward:
+        functions = {"loads": by_loads if layout == "tokens" else functions["ours"], **functions}
     sides = {name: (both if backward else once)(function) for name, function in functions.items()}
     make = lambda: [new(), new()]
     check_sides(sides, make())
@@ -180,7 +195,8 @@ def measure_causal(text: str, backward: bool) -> dict[str, Timing]:
     return compare_in_rotation(sides | {"copy": copy}, make, rounds=3)
 
 
-CAUSAL = {"ours": "our kernels", "torch": "cuDNN", "compiled": "torch.compile", "copy": "a copy"}
+TRAINED = {"ours": "our kernels", "torch": "cuDNN", "compiled": "torch.compile", "copy": "a copy"}
+CAUSAL = {"ours": "our kernels", "loads": "four loads", **TRAINED}
 
 
 @report("causal", "text", list(TEXTS), "layout, texts × channels × steps", "µs", CAUSAL)
@@ -189,7 +205,7 @@ def causal(text, way):
     return microseconds(measure_causal(text, False)[way])
 
 
-@report("training", "text", list(TEXTS), "layout, texts × channels × steps", "µs", CAUSAL)
+@report("training", "text", list(TEXTS), "layout, texts × channels × steps", "µs", TRAINED)
 def training(text, way):
     """Microseconds of forward and backward: median, fastest and slowest of 3 rounds."""
     return microseconds(measure_causal(text, True)[way])

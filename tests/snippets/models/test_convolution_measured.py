@@ -62,6 +62,8 @@ def test_tables(small):
 def test_a_copy_moves_what_the_passes_have_to(small, layout):
     assert module.causal.fn(layout, "torch") == (2000.0, 1000.0, 3000.0)
     assert set(small) == set(module.CAUSAL)
+    results = small["ours"][1], small["loads"][1], small["compiled"][1]
+    assert all(torch.allclose(each[0], results[0][0], atol=1e-4) for each in results)
     (x, _), y = small["copy"]
     assert y.shape == x.shape and x.stride(1 if layout == "tokens" else 2) == 1
     assert module.training.fn(layout, "copy") == (2000.0, 1000.0, 3000.0)
