@@ -182,7 +182,8 @@ def walk_kernel(
     for begin in range(first, end, GROUP):
         begin = tl.cast(begin, tl.int64)
         new = ()
-        for i in tl.static_range(GROUP):  # several loads under way at once
+        # Several loads under way at once
+        for i in tl.static_range(GROUP):
             here = known & (begin + i < end)
             new += (
                 tl.load(
