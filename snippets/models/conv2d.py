@@ -4,9 +4,10 @@
 ``out[n, f, p, q] = Σ x[n, c, p · stride + r - padding, q · stride + s - padding] · weight[f, c, r, s]``, over the
 channels c and over the taps (r, s) of the filter. What lies outside of the picture counts as 0.
 
-One program computes ``BLOCK_P`` positions of one picture for ``BLOCK_F`` filters. For each tap it
+One program computes ``BLOCK_P`` positions, of one picture or several, for ``BLOCK_F`` filters. For each tap it
 multiplies two tiles, the pixels that this tap touches by the weights of this tap, and adds up in float32. A matrix of
-all windows, nine times as large as the picture for a filter of 3 × 3, is never stored.
+all windows, nine times as large as the picture for a filter of 3 × 3, is never stored. The taps take turns within a
+block of channels, so that one tap finds in the cache what the tap before it has read.
 
 Shapes: ``x`` (N, C, H, W), ``weight`` (F, C, R, S), ``out`` (N, F, P, Q), where P is
 ``(H + 2 · padding - R) // stride + 1`` and Q the same of W and S. Any strides; float16, bfloat16 or float32.
@@ -29,46 +30,55 @@ LARGEST = 2**30  # elements between the first and the last of a picture, so that
 # --8<-- [start:kernel]
 @triton.jit
 def conv2d_kernel(
-    x_ptr, weight_ptr, out_ptr, C, H, W, F, P, Q, stride, padding,
+    x_ptr, weight_ptr, out_ptr,
+    N, C, H, W, F, P, Q, stride, padding,
     x_stride_n, x_stride_c, x_stride_h, x_stride_w,
     weight_stride_f, weight_stride_c, weight_stride_r, weight_stride_s,
     out_stride_n, out_stride_f, out_stride_p, out_stride_q,
     R: tl.constexpr, S: tl.constexpr,
     BLOCK_P: tl.constexpr, BLOCK_F: tl.constexpr, BLOCK_C: tl.constexpr,
 ):  # fmt: skip
-    tiles = tl.cdiv(P * Q, BLOCK_P)
-    picture = (tl.program_id(0) // tiles).to(tl.int64)
-    x_ptr += picture * x_stride_n
-    out_ptr += picture * out_stride_n
-    position = tl.program_id(0) % tiles * BLOCK_P + tl.arange(0, BLOCK_P)
+    # A row of the product for each position of each picture
+    row = tl.program_id(0).to(tl.int64) * BLOCK_P + tl.arange(0, BLOCK_P)
+    n = row // (P * Q)
+    position = (row - n * P * Q).to(tl.int32)
     p, q = position // Q, position % Q
     f = tl.program_id(1) * BLOCK_F + tl.arange(0, BLOCK_F)
+    c = tl.arange(0, BLOCK_C)
+    # What each position has under the filter's first tap
+    h, w = p * stride - padding, q * stride - padding
+    first = n * x_stride_n + h * x_stride_h + w * x_stride_w
+    x_ptrs = x_ptr + first[:, None] + (c * x_stride_c)[None, :]
+    weight_ptrs = (
+        weight_ptr + (c * weight_stride_c)[:, None]
+        + (f * weight_stride_f)[None, :]
+    )  # fmt: skip
     acc = tl.zeros((BLOCK_P, BLOCK_F), tl.float32)
 
-    blocks = tl.cdiv(C, BLOCK_C)
-    for step in range(R * S * blocks):
-        r, s = step // blocks // S, step // blocks % S
-        c = step % blocks * BLOCK_C + tl.arange(0, BLOCK_C)
-        # the pixel that each position has under this tap
-        h, w = p * stride + r - padding, q * stride + s - padding
-        inside = (h >= 0) & (h < H) & (w >= 0) & (w < W)
+    for step in range(R * S * tl.cdiv(C, BLOCK_C)):
+        r, s = step % (R * S) // S, step % S
+        begin = step // (R * S) * BLOCK_C
+        inside = (n < N) & (h + r >= 0) & (h + r < H)
+        inside = inside & (w + s >= 0) & (w + s < W)
         pixels = tl.load(
-            x_ptr + (h * x_stride_h + w * x_stride_w)[:, None]
-            + (c * x_stride_c)[None, :],
-            mask=inside[:, None] & (c < C)[None, :], other=0,
+            x_ptrs
+            + (r * x_stride_h + s * x_stride_w + begin * x_stride_c),
+            mask=inside[:, None] & (c < C - begin)[None, :], other=0,
         )  # fmt: skip
         weights = tl.load(
-            weight_ptr + r * weight_stride_r + s * weight_stride_s
-            + (c * weight_stride_c)[:, None]
-            + (f * weight_stride_f)[None, :],
-            mask=(c < C)[:, None] & (f < F)[None, :], other=0,
+            weight_ptrs + (
+                r * weight_stride_r + s * weight_stride_s
+                + begin * weight_stride_c
+            ),
+            mask=(c < C - begin)[:, None] & (f < F)[None, :], other=0,
         )  # fmt: skip
         acc = tl.dot(pixels, weights, acc, input_precision="ieee")
 
     tl.store(
-        out_ptr + (p * out_stride_p + q * out_stride_q)[:, None]
-        + (f * out_stride_f)[None, :],
-        acc, mask=(p < P)[:, None] & (f < F)[None, :],
+        (out_ptr + n * out_stride_n + p * out_stride_p + q * out_stride_q)[
+            :, None
+        ] + (f * out_stride_f)[None, :],
+        acc, mask=(n < N)[:, None] & (f < F)[None, :],
     )  # fmt: skip
 # --8<-- [end:kernel]
 
@@ -100,33 +110,39 @@ def conv2d(x: torch.Tensor, weight: torch.Tensor, *, stride: int = 1, padding: i
     layout = torch.channels_last if x.stride(1) == 1 else torch.contiguous_format
     out = torch.empty((N, F, P, Q), dtype=x.dtype, device=x.device, memory_format=layout)
     check_spans(x=x, weight=weight, out=out)
-    block_p, block_f, block_c = blocks_of(x.dtype, P * Q, F, C)
-    grid = N * triton.cdiv(P * Q, block_p), triton.cdiv(F, block_f)
+    block_p, block_f, block_c = blocks_of(x.dtype, N * P * Q, F, C)
+    grid = triton.cdiv(N * P * Q, block_p), triton.cdiv(F, block_f)
     if grid[0] >= 2**31 or grid[1] >= 2**16:  # CUDA's limits along these axes
         raise ValueError(f"{N} pictures of {P} × {Q} positions and {F} filters are too many for one launch; split them")
     if out.numel():
         with torch.cuda.device_of(x):
             conv2d_kernel[grid](
-                x, weight, out, C, H, W, F, P, Q, stride, padding, *x.stride(), *weight.stride(), *out.stride(),
+                x, weight, out, N, C, H, W, F, P, Q, stride, padding, *x.stride(), *weight.stride(), *out.stride(),
                 R=R, S=S, BLOCK_P=block_p, BLOCK_F=block_f, BLOCK_C=block_c, **options_of(block_p, block_f),
             )  # fmt: skip
     return out
 
 
 def blocks_of(dtype: torch.dtype, positions: int, filters: int, channels: int) -> tuple[int, int, int]:
-    """Return ``BLOCK_P``, ``BLOCK_F`` and ``BLOCK_C``: for large sizes those of ``naive.py``, for small ones smaller.
+    """Return ``BLOCK_P``, ``BLOCK_F`` and ``BLOCK_C``: large ones where they leave enough programs.
 
-    >>> blocks_of(torch.float16, 56 * 56, 64, 64), blocks_of(torch.float32, 7 * 7, 512, 3)
+    >>> blocks_of(torch.float16, 32 * 56 * 56, 64, 64), blocks_of(torch.float32, 7 * 7, 512, 3)
     ((128, 64, 64), (64, 64, 16))
     """
-    most = (64, 64, 16) if dtype == torch.float32 else (128, 128, 64)
+    programs = lambda p, f: triton.cdiv(positions, p) * triton.cdiv(filters, f)
+    if dtype == torch.float32:
+        most = 64, 64, 16
+    elif filters >= 256 and programs(128, 256) >= 264:  # two for each multiprocessor of a large GPU
+        most = 128, 256, 64
+    else:
+        most = 128 if programs(128, 128) > 66 else 64, 128, 64
     sizes = zip(most, (positions, filters, channels), strict=True)
     return tuple(min(largest, max(16, triton.next_power_of_2(size))) for largest, size in sizes)
 
 
 def options_of(block_p: int, block_f: int) -> dict[str, int]:
     """Return the options of a launch for these blocks."""
-    return {"num_warps": 8 if block_p * block_f >= 128 * 128 else 4, "num_stages": 3}
+    return {"num_warps": 8 if block_p * block_f >= 128 * 128 else 4, "num_stages": 4 if block_p == 64 else 3}
 # --8<-- [end:host]
 
 

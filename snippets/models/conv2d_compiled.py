@@ -32,10 +32,10 @@ def compiled(dtype: torch.dtype, layout: torch.memory_format):
     given = lambda *shape: torch.empty(shape, device="meta").to(memory_format=layout)
     x = given(PICTURES, CHANNELS, SIDE, SIDE)
     weight = given(CHANNELS, CHANNELS, FILTER, FILTER)
-    sizes = CHANNELS, SIDE, SIDE, CHANNELS, SIDE, SIDE, 1, 1  # C, H, W, F, P, Q, stride, padding
+    sizes = PICTURES, CHANNELS, SIDE, SIDE, CHANNELS, SIDE, SIDE, 1, 1  # N, C, H, W, F, P, Q, stride, padding
     names = conv2d_kernel.arg_names
     numbers = dict(zip(names[3:-5], (*sizes, *x.stride(), *weight.stride(), *x.stride()), strict=True))
-    blocks = blocks_of(dtype, SIDE * SIDE, CHANNELS, CHANNELS)
+    blocks = blocks_of(dtype, PICTURES * SIDE * SIDE, CHANNELS, CHANNELS)
     constants = dict(zip(names[-5:], (FILTER, FILTER, *blocks), strict=True))
     constants |= {name: 1 for name, number in numbers.items() if number == 1}
     signature = dict.fromkeys(names[:3], f"*{TYPES[dtype]}") | dict.fromkeys(numbers, "i32")

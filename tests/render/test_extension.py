@@ -135,6 +135,7 @@ OF_ONE = {
     "versions",
     "warp_load",
     "waves",
+    "window_reads",
     "window_tiles",
 }
 

@@ -36,7 +36,7 @@ from snippets.gpu import cache_hints, coalescing, fusion_bytes, hierarchy, launc
 from snippets.gpu import schedule_occupancy as occupancy
 from snippets.matmul import autotuned, few_rows, fused, grouped, naive, persistent, precision, split_k
 from snippets.matmul import matmul as product
-from snippets.models import block_scales, conv2d, int4, state, state_steps, window_attention
+from snippets.models import block_scales, conv2d, convolution, int4, state, state_steps, stencil, window_attention
 from snippets.models import block_scales_few_rows as few_blocks
 from snippets.programs import (
     cuda_rows,
@@ -496,6 +496,39 @@ HOSTS = {
         more=TOO_LONG,
     ),
     # models
+    "stencil.blur": Host(
+        stencil.blur, lambda: {"x": numbers(4, 5)}, refuses=f"{ONE} sparse", serves="gaps", dtypes=SMALL_FLOATS,
+        kernel="blur_kernel", on_gpu=lambda on: stencil.check_arguments(on(4, 5), 8, 256),
+        options={"rows": (*BLOCKS, True), "columns": (*BLOCKS, 1023)},
+        more=[
+            ({"x": lambda x: x[0]}, "x must be (height, width), both less than 2**30; got (5,)"),
+            ({"x": lambda _: expanded(2**30, 1)}, "both less than 2**30"),
+            ({"rows": 2**10, "columns": 2**7}, "a tile of 1024 × 128 is too large"),
+        ],
+    ),
+    "convolution.causal_conv1d": Host(
+        convolution.causal_conv1d,
+        lambda: {"x": numbers(2, 3, 5), "weight": numbers(3, 4), "bias": numbers(3), "silu": True},
+        # A result lies as x does; test_convolution.py tries other strides.
+        refuses="dtype alike device devices sparse bfloat16 compiled", serves="gaps expanded", dtypes=SMALL_FLOATS,
+        second="causal_conv1d has no gradient", keeps="x", kernel="conv_kernel",
+        on_gpu=lambda on: convolution.check_arguments(on(2, 3, 5), on(3, 4), on(3), None, False),
+        options={"silu": (1, None, "silu")},
+        more=[
+            ({"x": lambda x: x[0]}, "x must be (batch, channels, steps) and weight (channels, width); got (3, 5)"),
+            ({"weight": lambda w: w[:2]}, "weight must be (3, 4) for x of (2, 3, 5); got (2, 4)"),
+            ({"weight": None}, "weight must be a tensor; got None"),
+            ({"weight": lambda _: ones(3, 9)}, "weight has 9 taps; from 1 to 8 are served"),
+            ({"bias": lambda b: b[:2]}, "bias must be (3,)"),
+            ({"initial": lambda _: numbers(2, 3, 2)}, "initial must be (2, 3, 3)"),
+            ({"initial": lambda _: numbers(2, 3, 3).half()}, "initial's dtype torch.float16 is not supported"),
+            ({"initial": lambda _: numbers(2, 3, 3).to("meta")}, "x is on cpu and initial on meta"),
+            ({"initial": lambda _: numbers(2, 3, 3).to_sparse()}, "pass initial.to_dense()"),
+            ({"initial": lambda _: numbers(2, 3, 3).requires_grad_()}, "pass initial.detach()"),
+            ({"x": lambda _: expanded(2**20, 2**10, 2**10), "weight": lambda _: ones(2**10, 4), "bias": None},
+             "split the batch"),
+        ],
+    ),
     "conv2d.conv2d": Host(
         conv2d.conv2d, lambda: {"x": numbers(2, 3, 4, 5), "weight": numbers(2, 3, 3, 2)},
         refuses="dtype alike device devices bfloat16 compiled sparse negated gradient", serves="strides",
