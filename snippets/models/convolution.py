@@ -29,7 +29,7 @@ WIDEST = 8  # taps
 PLANS = {
     "time": {"BLOCK_C": 4, "BLOCK_T": 512, "num_warps": 4},
     "walk": {"BLOCK_C": 256, "BLOCK_T": 64, "GROUP": 4, "num_warps": 2},
-    "back": {"BLOCK_C": 256, "BLOCK_T": 128, "GROUP": 4, "num_warps": 2},
+    "back": {"BLOCK_C": 256, "BLOCK_T": 64, "GROUP": 4, "num_warps": 2},
 }
 
 
