@@ -41,7 +41,7 @@ def waiting_program(grid, a, b, c, K, *, num_warps):
 
 def tiles_program(grid, a, b, c, tiles_m, tiles_n, K, *, GROUP, BUFFERS, num_warps, num_ctas=1, groups=1):
     check_described(a, b, c, num_ctas)
-    assert GROUP == GROUP_M // num_ctas
+    assert GROUP_M // num_ctas == GROUP
     for pid in range(grid[0]):
         assert pid < tiles_m * tiles_n, "a program without a tile"
         for tile in range(pid, tiles_m * tiles_n, grid[0]):
