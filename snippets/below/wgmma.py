@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A matrix product in Gluon, in four steps: one tile at a time, pipelined, persistent, and with a warp that only loads.
+"""A matrix product in Gluon, in five steps, from one tile at a time to two thread blocks that share what they load.
 
 - :func:`waiting_kernel`: load, wait, multiply, wait
 - :func:`pipelined_kernel`: loads are several steps ahead, and a product is in flight while the next is issued
 - :func:`persistent_kernel`: a program for each multiprocessor; the next tile's loads begin before a tile is stored
-- :func:`specialized_kernel`: one warp loads, eight multiply
+- :func:`specialized_kernel`: one warp loads, and two groups of four warps multiply, each half of a tile
+- the same with ``num_ctas=2``: two thread blocks, a cluster, load each tile of ``b`` once for both
 
 Shapes: ``a`` is (M, K), ``b`` is (K, N), ``c`` is (M, N), of bfloat16 or float16. FLOPs: 2 * M * N * K.
 Sources: ``wgmma`` and ``mbarrier`` in NVIDIA's PTX ISA; ``warpgroup_mma`` and ``warp_specialize`` in Gluon's source.
@@ -19,6 +20,7 @@ import triton
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import (
+    cluster,
     fence_async_shared,
     mbarrier,
     tma,
@@ -29,7 +31,7 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M = 128, 256, 64, 8
 QUARTERS = 4  # pieces in which a tile is stored
-WAYS = ("waiting", "pipelined", "persistent", "specialized")
+WAYS = ("waiting", "pipelined", "persistent", "specialized", "clustered")
 
 
 # --8<-- [start:buffers]
@@ -237,22 +239,38 @@ def persistent_kernel(
 @gluon.jit
 def loading(
     a, b, c, tiles_m, tiles_n, K,
-    a_tiles, b_tiles, c_tile, arrived, free, GROUP: gl.constexpr,
+    a_tiles, b_tiles, c_tiles, arrived, free, both, GROUP: gl.constexpr,
 ):  # fmt: skip
     """What one warp does: have every buffer filled that is free."""
-    BUFFERS: gl.constexpr = a_tiles.shape[0]
+    BUFFERS: gl.constexpr = b_tiles.shape[0]
+    rows: gl.constexpr = a.block_type.shape[0]  # of each group
     depth: gl.constexpr = a.block_type.shape[1]
+    nbytes: gl.constexpr = 2 * a.nbytes_per_cta + b.nbytes_per_cta
+    SHARED: gl.constexpr = gl.num_ctas() == 2
     i = 0
     for tile in range(
         gl.program_id(0), tiles_m * tiles_n, gl.num_programs(0)
     ):  # fmt: skip
         pid_m, pid_n = place(tile, tiles_m, tiles_n, GROUP)
-        row = pid_m * a.block_type.shape[0]
-        column = pid_n * b.block_type.shape[1]
+        row, column = pid_m * 2 * rows, pid_n * b.block_type.shape[1]
         for k in range(0, K, depth):
+            slot = i % BUFFERS
             # In lap 0 they are free: of a fresh mbarrier, phase 1 is over.
-            mbarrier.wait(free.index(i % BUFFERS), i // BUFFERS & 1 ^ 1)
-            load(a, b, row, column, k, i, True, a_tiles, b_tiles, arrived)
+            phase = i // BUFFERS & 1 ^ 1
+            mbarrier.wait(free.index(slot), phase)
+            bar = arrived.index(slot)
+            mbarrier.expect(bar, nbytes)
+            for half in gl.static_range(2):
+                tma.async_load(a, [row + half * rows, k], bar,
+                               a_tiles.index(2 * slot + half))  # fmt: skip
+            # --8<-- [start:multicast]
+            if SHARED:
+                # The other thread block may still read its tile of b.
+                mbarrier.wait(both.index(slot), phase)
+            tma.async_load(
+                b, [k, column], bar, b_tiles.index(slot), multicast=SHARED
+            )  # fmt: skip
+            # --8<-- [end:multicast]
             i += 1
 # --8<-- [end:loading]
 
@@ -261,30 +279,63 @@ def loading(
 @gluon.jit
 def multiplying(
     a, b, c, tiles_m, tiles_n, K,
-    a_tiles, b_tiles, c_tile, arrived, free, GROUP: gl.constexpr,
+    a_tiles, b_tiles, c_tiles, arrived, free, both,
+    GROUP: gl.constexpr, HALF: gl.constexpr,
 ):  # fmt: skip
-    """What the other warps do: multiply, and say which buffers are free."""
+    """What four warps do: multiply half of the rows of each tile."""
+    BUFFERS: gl.constexpr = b_tiles.shape[0]
     rows: gl.constexpr = a.block_type.shape[0]
     columns: gl.constexpr = b.block_type.shape[1]
-    BUFFERS: gl.constexpr = a_tiles.shape[0]
+    LAYOUT: gl.constexpr = gl.NVMMADistributedLayout(
+        version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, columns, 16],
+        cga_layout=a.layout.cga_layout,
+    )  # fmt: skip
     steps = gl.cdiv(K, a.block_type.shape[1])
     i = 0
     for tile in range(
         gl.program_id(0), tiles_m * tiles_n, gl.num_programs(0)
     ):  # fmt: skip
-        acc = zeros(rows, columns)
+        acc = gl.zeros([rows, columns], gl.float32, LAYOUT)
         for step in range(steps):
-            acc = multiply(acc, i, a_tiles, b_tiles, arrived)
+            slot = i % BUFFERS
+            mbarrier.wait(arrived.index(slot), i // BUFFERS & 1)
+            acc = warpgroup_mma(
+                a_tiles.index(2 * slot + HALF), b_tiles.index(slot), acc,
+                is_async=True,
+            )  # fmt: skip
             acc = warpgroup_mma_wait(1, deps=(acc,))
-            before = free.index((i + BUFFERS - 1) % BUFFERS)
-            mbarrier.arrive(before, count=1, pred=step > 0)
+            release(free, both, i + BUFFERS - 1, step > 0)
             i += 1
         acc = warpgroup_mma_wait(0, deps=(acc,))
-        mbarrier.arrive(free.index((i + BUFFERS - 1) % BUFFERS), count=1)
+        release(free, both, i + BUFFERS - 1, True)
         pid_m, pid_n = place(tile, tiles_m, tiles_n, GROUP)
-        store_by(c, pid_m * rows, pid_n * columns, acc, c_tile)
+        store_by(c, (2 * pid_m + HALF) * rows, pid_n * columns, acc,
+                 c_tiles.index(HALF))  # fmt: skip
     tma.store_wait(pendings=0)
+
+
+@gluon.jit
+def release(free, both, i, wanted):
+    """Say that this group has multiplied the tiles of step i."""
+    slot = i % free.shape[0]
+    mbarrier.arrive(free.index(slot), count=1, pred=wanted)
+    if gl.num_ctas() == 2:
+        mbarrier.arrive(both.index(slot), count=1, pred=wanted)
 # --8<-- [end:multiplying]
+
+
+@gluon.jit
+def upper_half(
+    a, b, c, tiles_m, tiles_n, K, a_tiles, b_tiles, c_tiles, arrived, free, both, GROUP: gl.constexpr
+):  # fmt: skip
+    multiplying(a, b, c, tiles_m, tiles_n, K, a_tiles, b_tiles, c_tiles, arrived, free, both, GROUP, 0)
+
+
+@gluon.jit
+def lower_half(
+    a, b, c, tiles_m, tiles_n, K, a_tiles, b_tiles, c_tiles, arrived, free, both, GROUP: gl.constexpr
+):  # fmt: skip
+    multiplying(a, b, c, tiles_m, tiles_n, K, a_tiles, b_tiles, c_tiles, arrived, free, both, GROUP, 1)
 
 
 # --8<-- [start:specialized]
@@ -292,23 +343,42 @@ def multiplying(
 def specialized_kernel(
     a, b, c, tiles_m, tiles_n, K, GROUP: gl.constexpr, BUFFERS: gl.constexpr
 ):  # fmt: skip
-    a_tiles, b_tiles, arrived = make_buffers(a, b, BUFFERS)
-    free = make_mbarriers(BUFFERS)
-    c_tile = gl.allocate_shared_memory(
-        c.dtype, c.block_type.shape, c.layout
+    rows: gl.constexpr = a.block_type.shape[0]
+    depth: gl.constexpr = a.block_type.shape[1]
+    a_tiles = gl.allocate_shared_memory(
+        a.dtype, [2 * BUFFERS, rows, depth], a.layout
     )  # fmt: skip
+    b_tiles = gl.allocate_shared_memory(
+        b.dtype, [BUFFERS, depth, b.block_type.shape[1]], b.layout
+    )  # fmt: skip
+    c_tiles = gl.allocate_shared_memory(
+        c.dtype, [2, rows, c.block_type.shape[1]], c.layout
+    )  # fmt: skip
+    SHARED: gl.constexpr = gl.num_ctas() == 2
+    arrived = mbarrier.allocate_mbarrier(batch=BUFFERS)
+    free = mbarrier.allocate_mbarrier(batch=BUFFERS)
+    # One for both thread blocks; with one thread block it isn't used.
+    both = mbarrier.allocate_mbarrier(batch=BUFFERS, two_ctas=SHARED)
+    for each in gl.static_range(BUFFERS):
+        mbarrier.init(arrived.index(each), count=1)
+        mbarrier.init(free.index(each), count=2)
+        mbarrier.init(both.index(each), count=2)
+    fence_async_shared()
     args = (a, b, c, tiles_m, tiles_n, K,
-            a_tiles, b_tiles, c_tile, arrived, free, GROUP)  # fmt: skip
+            a_tiles, b_tiles, c_tiles, arrived, free, both, GROUP)  # fmt: skip
     gl.warp_specialize(
-        [(multiplying, args), (loading, args)],
-        worker_num_warps=[1], worker_num_regs=[24],
+        [(upper_half, args), (lower_half, args), (loading, args)],
+        worker_num_warps=[4, 1], worker_num_regs=[232, 24],
     )  # fmt: skip
+    if SHARED:
+        # Don't end while the other one may still arrive at our mbarriers.
+        cluster.barrier()
 # --8<-- [end:specialized]
 
 
 # --8<-- [start:host]
 def matmul(
-    a: torch.Tensor, b: torch.Tensor, *, way: str = "specialized", buffers: int = 4,
+    a: torch.Tensor, b: torch.Tensor, *, way: str = "clustered", buffers: int = 4,
     block: tuple[int, int, int] = (BLOCK_M, BLOCK_N, BLOCK_K), num_warps: int = 8,
 ) -> torch.Tensor:  # fmt: skip
     """Return ``a @ b``.
@@ -317,16 +387,16 @@ def matmul(
         a: (M, K), bfloat16 or float16, on a Hopper GPU; rows of neighbors that begin at multiples of 16 bytes.
         b: (K, N), as ``a``.
         way: One of ``WAYS``.
-        buffers: How many tiles of ``a`` and of ``b`` a program has room for; "waiting" has one.
-        block: Rows and columns of a tile of the result, and how deep along K a step is: powers of two, 64 rows and
-            columns at least, 256 columns at most, 16 deep at least.
-        num_warps: Warps that multiply: 4, or 8 if a tile has 128 rows or more.
+        buffers: How many tiles of ``a`` and of ``b`` a thread block has room for; "waiting" has one.
+        block: Rows and columns of a thread block's tile of the result, and how deep along K a step is: powers of two,
+            64 rows and columns at least, 256 columns at most, 16 deep at least.
+        num_warps: Warps that multiply: 4, or 8 if a tile has 128 rows or more. "specialized" and "clustered" need 8.
 
     Raises:
         ValueError: The arguments are not as above.
     """
     check(a, b, way, buffers)
-    check_block(block, num_warps)
+    check_block(block, num_warps, way)
     check_gpu(a.device)
     (M, K), N = a.shape, b.shape[1]
     out = torch.empty((M, N), dtype=a.dtype, device=a.device)
@@ -334,14 +404,19 @@ def matmul(
         return out
     if K == 0:
         return out.zero_()
-    element = {torch.bfloat16: gl.bfloat16, torch.float16: gl.float16}[a.dtype]
     rows, columns, depth = block
-    shapes = [rows, depth], [depth, columns], [rows, columns // QUARTERS]
+    groups = 2 if way in ("specialized", "clustered") else 1
+    ctas = 2 if way == "clustered" else 1
+    # What a descriptor names is for a whole program: with two thread blocks, each has half of the rows, and all of b.
+    tall = rows * ctas // groups
+    by_rows, by_none = ([[1, 0]], [[0, 0]]) if ctas == 2 else (None, None)
+    shapes = [tall, depth], [depth, columns], [tall, columns // QUARTERS]
+    element = {torch.bfloat16: gl.bfloat16, torch.float16: gl.float16}[a.dtype]
     described = [
-        TensorDescriptor.from_tensor(x, shape, gl.NVMMASharedLayout.get_default_for(shape, element))
-        for x, shape in zip((a, b, out), shapes, strict=True)
+        TensorDescriptor.from_tensor(x, shape, gl.NVMMASharedLayout.get_default_for(shape, element, cga_layout=dealt))
+        for x, shape, dealt in zip((a, b, out), shapes, (by_rows, by_none, by_rows), strict=True)
     ]
-    tiles_m, tiles_n = triton.cdiv(M, rows), triton.cdiv(N, columns)
+    tiles_m, tiles_n = triton.cdiv(M, tall * groups), triton.cdiv(N, columns)
     with torch.cuda.device_of(a):
         if way == "waiting":
             waiting_kernel[(tiles_m, tiles_n)](*described, K, num_warps=num_warps)
@@ -351,8 +426,11 @@ def matmul(
             )
         else:
             kernel = persistent_kernel if way == "persistent" else specialized_kernel
-            grid = (min(tiles_m * tiles_n, multiprocessors(a.device)),)
-            kernel[grid](*described, tiles_m, tiles_n, K, GROUP=GROUP_M, BUFFERS=buffers, num_warps=num_warps)
+            grid = (min(tiles_m * tiles_n, multiprocessors(a.device) // ctas),)
+            kernel[grid](
+                *described, tiles_m, tiles_n, K, GROUP=GROUP_M // ctas, BUFFERS=buffers,
+                num_warps=num_warps // groups, num_ctas=ctas,
+            )  # fmt: skip
     return out
 # --8<-- [end:host]
 
@@ -382,7 +460,7 @@ def check(a: torch.Tensor, b: torch.Tensor, way: str, buffers: int) -> None:
         raise ValueError(f"buffers must be 2 at least; got {buffers}")
 
 
-def check_block(block: tuple[int, int, int], num_warps: int) -> None:
+def check_block(block: tuple[int, int, int], num_warps: int, way: str) -> None:
     """Raise ``ValueError`` if wgmma has no such tile."""
     least = (64, 64, 16)
     if len(block) != 3 or any(side < a or side & (side - 1) for side, a in zip(block, least, strict=True)):
@@ -391,6 +469,8 @@ def check_block(block: tuple[int, int, int], num_warps: int) -> None:
         raise ValueError(f"block must have 256 columns at most, as wgmma has; got {block}")
     if num_warps not in (4, 8) or 16 * num_warps > block[0]:
         raise ValueError(f"num_warps must be 4, or 8 for 128 rows or more; got {num_warps} for {block[0]} rows")
+    if way in ("specialized", "clustered") and num_warps != 8:
+        raise ValueError(f"{way!r} has two groups of four warps, so num_warps must be 8; got {num_warps}")
 
 
 def check_gpu(device: torch.device) -> None:

@@ -35,11 +35,11 @@ def measure(side: int) -> dict:
     triton.testing.Benchmark(
         plot_name="ladder", x_names=["side"], x_vals=list(SIDES), x_log=True, xlabel="M = N = K (bfloat16)",
         ylabel="TFLOP/s", line_arg="way", line_vals=[*WAYS, "cublas"],
-        line_names=["one tile at a time", "pipelined", "persistent", "specialized", "cuBLAS"], args={},
+        line_names=["one tile at a time", "pipelined", "persistent", "specialized", "two share b", "cuBLAS"], args={},
     )
 )  # fmt: skip
 def ladder(side, way):
-    """Rates of the four kernels, and of torch's product."""
+    """Rates of the five ways, and of torch's product."""
     return measure(side)[way]
 # --8<-- [end:ladder]
 

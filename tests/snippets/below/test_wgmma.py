@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The products by wgmma: what is launched, what is refused, what they compile to; and on a Hopper GPU, the product."""
 
+import functools
 import re
 from unittest import mock
 
@@ -14,16 +15,18 @@ from snippets.below.wgmma import GROUP_M, QUARTERS, WAYS, matmul
 SMS = 3
 
 
-def check_described(a, b, c):
+def check_described(a, b, c, ctas=1):
     rows, depth = a.block_shape
     assert b.block_shape[0] == depth and c.block_shape == [rows, b.block_shape[1] // QUARTERS]
+    dealt = [each.layout.cga_layout for each in (a, b, c)]
+    assert dealt == ([[[1, 0]], [[0, 0]], [[1, 0]]] if ctas == 2 else [[]] * 3), "rows are dealt out, b is for both"
     for each in (a, b, c):
         assert [*each.shape] == [*each.base.shape] and [*each.strides] == [*each.base.stride()]
 
 
-def tile_of(a, b, c, i, j, K):
+def tile_of(a, b, c, i, j, K, groups=1):
     assert K == a.shape[1] == b.shape[0]
-    rows, columns = a.block_shape[0], b.block_shape[1]
+    rows, columns = groups * a.block_shape[0], b.block_shape[1]
     m, n = slice(i * rows, (i + 1) * rows), slice(j * columns, (j + 1) * columns)
     assert m.start < a.shape[0] and n.start < b.shape[1], "a tile without elements"
     c.base[m, n] = (a.base[m, :K].float() @ b.base[:K, n].float()).to(c.base.dtype)
@@ -36,20 +39,25 @@ def waiting_program(grid, a, b, c, K, *, num_warps):
             tile_of(a, b, c, i, j, K)
 
 
-def tiles_program(grid, a, b, c, tiles_m, tiles_n, K, *, GROUP, BUFFERS, num_warps):
-    check_described(a, b, c)
-    assert GROUP == GROUP_M
+def tiles_program(grid, a, b, c, tiles_m, tiles_n, K, *, GROUP, BUFFERS, num_warps, num_ctas=1, groups=1):
+    check_described(a, b, c, num_ctas)
+    assert GROUP_M // num_ctas == GROUP
     for pid in range(grid[0]):
         assert pid < tiles_m * tiles_n, "a program without a tile"
         for tile in range(pid, tiles_m * tiles_n, grid[0]):
-            tile_of(a, b, c, *divmod(tile, tiles_n), K)
+            tile_of(a, b, c, *divmod(tile, tiles_n), K, groups)
 
 
 @pytest.fixture
 def without_gpu(monkeypatch):
-    kernels = {way: Kernel(waiting_program if way == "waiting" else tiles_program) for way in WAYS}
+    programs = {
+        "waiting": waiting_program, "pipelined": tiles_program, "persistent": tiles_program,
+        "specialized": functools.partial(tiles_program, groups=2),
+    }  # fmt: skip
+    kernels = {way: Kernel(program) for way, program in programs.items()}
     for way, kernel in kernels.items():
         monkeypatch.setattr(wgmma, f"{way}_kernel", kernel)
+    kernels["clustered"] = kernels["specialized"]
     monkeypatch.setattr(wgmma, "check_gpu", lambda device: None)
     monkeypatch.setattr(wgmma, "multiprocessors", lambda device: SMS)
     return kernels
@@ -74,24 +82,29 @@ def test_multiplies(without_gpu, way, M, K, N):
     for dtype in (torch.bfloat16, torch.float16):
         a, b = numbers(M, K, dtype), numbers(K, N, dtype)
         assert torch.equal(matmul(a, b, way=way), expected(a, b))
-    assert all(options["num_warps"] == 8 for _, options in without_gpu[way].launches)
-    assert not any(kernel.launches for other, kernel in without_gpu.items() if other != way)
+    used = without_gpu[way]
+    assert {options["num_warps"] for _, options in used.launches} == {4 if used is without_gpu["specialized"] else 8}
+    assert {options.get("num_ctas", 1) for _, options in used.launches} == {2 if way == "clustered" else 1}
+    assert not any(kernel.launches for kernel in without_gpu.values() if kernel is not used)
 
 
 def test_programs_and_options(without_gpu):
     a, b = numbers(256, 8), numbers(8, 1024)  # 2 x 4 tiles
     grids = {way: (matmul(a, b, way=way, buffers=3), without_gpu[way].launches[-1])[1] for way in WAYS}
     assert {way: grid for way, (grid, _) in grids.items()} == {
-        "waiting": (2, 4), "pipelined": (8,), "persistent": (SMS,), "specialized": (SMS,)
+        "waiting": (2, 4), "pipelined": (8,), "persistent": (SMS,), "specialized": (SMS,), "clustered": (SMS // 2,)
     }  # fmt: skip
     assert all(options["BUFFERS"] == 3 for way, (_, options) in grids.items() if way != "waiting")
-    matmul(a, b, block=(64, 128, 32), num_warps=4)
-    ((_, options),) = without_gpu["specialized"].launches[1:]
+    matmul(a, b, way="persistent", block=(64, 128, 32), num_warps=4)
+    ((_, options),) = without_gpu["persistent"].launches[1:]
     assert options["num_warps"] == 4 and options["BUFFERS"] == 4
-    matmul(numbers(8, 8), numbers(8, 8), buffers=2)
-    assert without_gpu["specialized"].launches[-1][0] == (1,), "not more programs than tiles"
-    matmul(numbers(256, 8), numbers(8, 256)), matmul(numbers(128, 8), numbers(8, 512))
-    assert [grid for grid, _ in without_gpu["specialized"].launches[-2:]] == [(2,), (2,)]
+    launches = without_gpu["specialized"].launches
+    for way in ("specialized", "clustered"):
+        matmul(numbers(8, 8), numbers(8, 8), way=way, buffers=2)
+        assert launches[-1][0] == (1,), "not more programs than tiles"
+    for M, N in ((256, 256), (128, 512)):
+        matmul(numbers(M, 8), numbers(8, N), way="specialized")
+        assert launches[-1][0] == (2,)
 
 
 def test_nothing_to_multiply(without_gpu):
@@ -128,6 +141,8 @@ a, b = numbers(16, 16), numbers(16, 24)
         (lambda: matmul(a, b, block=(192, 128, 64)), "three powers of two"),
         (lambda: matmul(a, b, block=(128, 512, 64)), "256 columns at most"),
         (lambda: matmul(a, b, block=(64, 128, 64)), "4, or 8 for 128 rows or more; got 8 for 64 rows"),
+        (lambda: matmul(a, b, num_warps=4), "'clustered' has two groups of four warps, so num_warps must be 8; got 4"),
+        (lambda: matmul(a, b, way="specialized", num_warps=4), "'specialized' has two groups"),
         (lambda: matmul(a, b, num_warps=2), "num_warps must be 4"),
     ],
 )
@@ -157,22 +172,31 @@ def test_what_they_compile_to():
 from triton.experimental.gluon import language as gl
 from snippets.below import wgmma
 x = torch.empty(1024, 1024, dtype=torch.bfloat16)
-shapes = [128, 64], [64, 256], [128, 64]
-layouts = [gl.NVMMASharedLayout.get_default_for(shape, gl.bfloat16) for shape in shapes]
-described = [wgmma.TensorDescriptor.from_tensor(x, *each) for each in zip(shapes, layouts)]
-print(ptx(wgmma.waiting_kernel, *described, 1024, num_warps=8))
-for kernel in (wgmma.pipelined_kernel, wgmma.persistent_kernel, wgmma.specialized_kernel):
+def described(rows, dealt, both):
+    shapes = [rows, 64], [64, 256], [rows, 64]
+    default = gl.NVMMASharedLayout.get_default_for
+    layouts = [default(shape, gl.bfloat16, cga_layout=of) for shape, of in zip(shapes, (dealt, both, dealt))]
+    return [wgmma.TensorDescriptor.from_tensor(x, *each) for each in zip(shapes, layouts)]
+print(ptx(wgmma.waiting_kernel, *described(128, None, None), 1024, num_warps=8))
+rest = dict(GROUP=8, BUFFERS=4)
+for kernel in (wgmma.pipelined_kernel, wgmma.persistent_kernel):
     print("====")
-    print(ptx(kernel, *described, 64, 64, 1024, GROUP=8, BUFFERS=4, num_warps=8))
+    print(ptx(kernel, *described(128, None, None), 64, 64, 1024, **rest, num_warps=8))
+for given, ctas in (((64, None, None), 1), ((128, [[1, 0]], [[0, 0]]), 2)):
+    print("====")
+    print(ptx(wgmma.specialized_kernel, *described(*given), 64, 64, 1024, **rest, num_warps=4, num_ctas=ctas))
 """
     texts = dict(zip(WAYS, "\n".join(compile_for_hopper(code)).split("===="), strict=True))
     for way, text in texts.items():
-        assert len(re.findall(r"wgmma\.mma_async\.sync\.aligned\.m64n256k16", text)) == 4, "64 deep, 16 at a time"
+        groups = 2 if way in ("specialized", "clustered") else 1
+        products = re.findall(r"wgmma\.mma_async\.sync\.aligned\.m64n256k16", text)
+        assert len(products) == 4 * groups, "64 deep, 16 at a time"
         waits = re.findall(r"wgmma\.wait_group\.sync\.aligned\s+(\d)", text)
-        assert sorted(waits) == (["0"] if way == "waiting" else ["0", "1"])
-        assert text.count("mbarrier.init") == {"waiting": 1, "specialized": 8}.get(way, 4)
-        assert ("setmaxnreg" in text) == (way == "specialized")
+        assert sorted(waits) == sorted(groups * (["0"] if way == "waiting" else ["0", "1"]))
+        assert text.count("mbarrier.init") == {"waiting": 1, "specialized": 12, "clustered": 12}.get(way, 4)
+        assert ("setmaxnreg" in text) == (groups == 2)
         assert set(re.findall(r"expect_tx\S* _, \[\S+\], (\d+);", text)) == {str(2 * 64 * (128 + 256))}
+        assert text.count("multicast::cluster") == (way == "clustered"), "tiles of b are loaded for both"
 
 
 @pytest.mark.gpu
