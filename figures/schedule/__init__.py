@@ -225,8 +225,8 @@ def _launch(launch: Schedule, end: float, hatched: str, shown: bool) -> Markup:
 
 
 def _bars(launch: Schedule, end: float) -> list[Markup]:
-    """Return the bars of programs. Of several at once on an SM, which is too low to be divided, all have its whole height
-    and shine through: where they overlap, it is darker."""
+    """Return the bars of programs. Of several at once on an SM all have its whole height, too low to be divided, and
+    shine through: where they overlap, it is darker."""
     height, thick = launch.sms * PITCH, 0.75 * PITCH  # a gap between two SMs
     strokes: dict[tuple[int, int], list[str]] = {}  # by turn and place: within one, nothing overlaps
     for p in launch.programs:
