@@ -60,7 +60,7 @@ def test_a_wave_has_a_color():
     one, two = (f"color-mix(in srgb, var(--pid-0) {share}%, var(--untouched))" for share in (50, 75))
     assert key(html()) == [
         ("var(--pid-0)", "ran first"), ("var(--pid-1)", "second"), (TAIL, "idle"),
-        (f"linear-gradient(90deg, {one} 50%, {two} 50%)", "one on an SM, two at once"),
+        (f"linear-gradient(90deg, {one} 50%, {two} 50%)", "one, two at once"),
     ]  # fmt: skip
     alone = html(["schedule_one_more"])
     assert "first program on its SM<" in alone and 'beside" style="visibility: hidden"' in alone
