@@ -7,14 +7,12 @@ import textwrap
 from markupsafe import Markup
 
 from figures import svg
+from figures.accesses.canvas import GAP, PITCH, SIDE, Canvas
 from figures.accesses.reading import Program, Strip, Tensor, described, read
 from figures.words import plural
 from recorder.project import RecorderError
 from recorder.recording import Launch
 
-PITCH = 28  # from one square to the next, in the SVG's own units, which are CSS pixels at its natural size
-SIDE = 25
-GAP = 14  # between programs, and between strips
 COLUMNS = 12  # as many squares as fit side by side on a phone (358 px)
 WRAPPED = 8  # where lines of more squares than that are broken: a power of two, as blocks are
 LARGEST = 512  # squares that one picture may have and still be read
@@ -26,16 +24,16 @@ def picture(launch: Launch, tensors: list[str] | None = None) -> Markup:
 
     Raises ``RecorderError`` if it has no recorded accesses, no tensor of such a name, or is too large to be legible.
     """
-    programs, shown = _read(launch, tensors)
-    return _Drawing(programs, shown).draw(_title(launch, programs))
+    programs, shown = legible(launch, tensors)
+    return _Drawing(programs, shown).draw(title_of(launch, programs))
 
 
 def pictures(launch: Launch, tensors: list[str] | None = None) -> list[list[Markup]]:
     """Draw a launch as :func:`picture` does; where lanes do not stand above their elements anyway, as pictures of its
     programs and of its tensors, which a page has side by side: each line in its own list, or all in one if they are
     two. Programs of a grid of two axes stay one picture, in which they keep their places."""
-    programs, shown = _read(launch, tensors)
-    title = _title(launch, programs)
+    programs, shown = legible(launch, tensors)
+    title = title_of(launch, programs)
     if (whole := _Drawing(programs, shown)).aligned:
         return [[whole.draw(title)]]
     touches, touched = f"{title}: what each program touches", f"{title}: who touches each element"
@@ -49,7 +47,13 @@ def pictures(launch: Launch, tensors: list[str] | None = None) -> list[list[Mark
     return [first + second] if len(first) == len(second) == 1 else [first, second]
 
 
-def _read(launch: Launch, tensors: list[str] | None) -> tuple[list[Program], list[Tensor]]:
+def aligned(programs: list[Program], tensors: list[Tensor]) -> bool:
+    """Return whether each lane can stand right above the element that it touches."""
+    return _Drawing(programs, tensors).aligned
+
+
+def legible(launch: Launch, tensors: list[str] | None) -> tuple[list[Program], list[Tensor]]:
+    """Return the programs and the tensors of a launch, if they are few enough to be drawn. Raise ``RecorderError``."""
     programs, shown = read(launch, tensors)
     strips = [strip for program in programs for strip in program.strips]
     if (squares := sum(len(part.offsets) for part in [*shown, *strips])) > LARGEST:
@@ -57,19 +61,17 @@ def _read(launch: Launch, tensors: list[str] | None) -> tuple[list[Program], lis
     return programs, shown
 
 
-def _title(launch: Launch, programs: list[Program]) -> str:
+def title_of(launch: Launch, programs: list[Program]) -> str:
     return f"The memory accesses of {launch.kernel}, launched as {plural(len(programs), 'program')}"
 
 
-class _Drawing:
+class _Drawing(Canvas):
     """Lays squares out from top to bottom, collecting elements; ``y`` is where the next one goes."""
 
     def __init__(self, programs: list[Program], tensors: list[Tensor], aligned: bool | None = None):
+        super().__init__()
         self.programs, self.tensors = programs, tensors
-        self.id = svg.unique("launch-picture")
-        self.parts: list[Markup] = []
-        self.hatches: set[str] = set()  # colors
-        self.width = self.words = self.x = self.y = 0
+        self.words = self.x = self.y = 0
         self.strips = [strip for program in programs for strip in program.strips]
         every = [offset for part in [*self.strips, *tensors] for offset in part.offsets]
         flat = all(len(part.shape) == 1 for part in [*self.strips, *tensors])
@@ -92,20 +94,12 @@ class _Drawing:
         for tensor in self.tensors if tensors else ():
             self._tensor(tensor)
         width = max(self.width, 300 if programs and tensors else self.words) + 2
-        hatches = [
-            svg.hatch(f"{self.id}-{color}", every=6, color=f"var(--{color})", stroke_width=1.5, stroke_opacity=0.6)
-            for color in sorted(self.hatches)
-        ]
         return svg.picture(
             self.id, title, described(self.programs if programs else [], self.tensors if tensors else []),
-            svg.element("defs", *hatches), *self.parts,
+            self._patterns(), *self.parts,
             class_="launch-picture", viewBox=f"-2 0 {svg.number(width)} {self.y}", width=f"{width / 16:g}em",
             style=f"--width: {width / 16:g}em; flex-grow: {width / 16:g}",
         )  # fmt: skip
-
-    def _text(self, x, y, text, *, size=12, ink="ink", font="sans", anchor="start", weight=400, halo=0):
-        face = {"font_size": size, "font_weight": weight, "text_anchor": anchor}
-        self.parts.append(svg.text(x, y, text, ink=ink, font=font, halo=halo, **face))
 
     def _heading(self, bold: str, note: str = "", warning: str = "", *, font="sans", halo=0):
         """Draw a line of text: bold, then muted, then red."""
@@ -123,16 +117,6 @@ class _Drawing:
         line = {"font_size": 12, "xml:space": "preserve"}  # the spaces between, too, or the page's size makes it taller
         self.parts.append(svg.element("text", Markup("  ").join(spans), x=self.x, y=self.y + 12, **line, **around))
         self.y += 19
-
-    def _square(self, x, y, offset, color, *, fill="none", opacity=1.0, stroke=1.5, radius=3, dashed=False):
-        self.width = max(self.width, x + PITCH)
-        line = {"stroke": "currentColor" if stroke else "none", "stroke_width": stroke}
-        dash = {"stroke_dasharray": "3 2.5"} if dashed else {}
-        box = {"x": x + 1, "y": y + 1, "width": SIDE, "height": SIDE, "rx": radius}
-        inside = {"color": f"var(--{color})", "fill": fill, "fill_opacity": opacity}
-        self.parts.append(svg.element("rect", **box, **inside, **line, **dash))
-        size, font = (12.5, "mono") if len(str(offset)) < 4 else (11, "sans")  # four digits are as wide as a square
-        self._text(x + 1 + SIDE / 2, y + 18, offset, size=size, font=font, anchor="middle", halo=4 * dashed)
 
     # ---- Programs ----
 
@@ -220,8 +204,7 @@ class _Drawing:
         if on:
             self._square(x, y, offset, color, fill="currentColor", opacity=0.12, radius=9, stroke=2 if outside else 1.5)
         else:
-            self.hatches.add(color)
-            self._square(x, y, offset, color, fill=f"url(#{self.id}-{color})", radius=9, dashed=True)
+            self._hatched(x, y, offset, color, radius=9)
 
     # ---- Tensors ----
 

@@ -8,8 +8,8 @@ mask, tiles that no query of the program sees are never visited.
 
 It takes the run of ``snippets/fusion/attention_tiles.py``: a section ``scores`` with a row a line, ``values``, and what
 was kept after each tile in ``all keys`` and ``causal``, with the results of ``attention``. The script computes the
-moments between; ``tests/figures/test_attention_canvas.py`` compares with the recording. At first it shows the scores
-and the largest one of each query alone, so that there is one thing to see; the sums come with the first step.
+moments between; ``tests/figures/test_attention_canvas.py`` compares with the recording. At first the scores
+and the largest one of each query stand out, so that there is one thing to see; the sums do so with the first step.
 """
 
 import math

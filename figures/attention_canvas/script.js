@@ -35,7 +35,9 @@ class AttentionCanvas extends FormExplorer {
   render({ moment, mask }) {
     const { tile, values, scores } = this;
     const causal = mask === "causal";
-    if (moment !== this.first.moment) this.querySelector(".canvas").classList.remove("canvas--first"); // the sums, too
+    const canvas = this.querySelector(".canvas");
+    if (moment !== this.first.moment) canvas.classList.remove("canvas--first"); // the sums, too
+    this.opens = canvas.classList.contains("canvas--first");
     let [rescaled, done] = [0, 0];
     this.rows.forEach((row, query) => {
       const own = seen(scores[query], query, tile, causal);
@@ -80,7 +82,8 @@ class AttentionCanvas extends FormExplorer {
     const says = {
       begin: "Nothing is computed yet: there is no largest score, and both sums are 0.",
       load: `Each program computes a tile of scores.${causal && done ? " Those that have reached the diagonal are done." : ""}`,
-      maximum: "Where a tile brings a larger score, that becomes the query's largest.",
+      maximum: `Where a tile brings a larger score, that becomes the query's largest.${
+        this.opens ? " Step on to see what that does to the two sums." : ""}`,
       rescale: moment < 5 ? "There is nothing to rescale yet." : rescaled
         ? `In ${rescaled} ${rescaled === 1 ? "row" : "rows"} the largest score grew. All that was added before now counts less: its cells fade, and both sums shrink.`
         : "No largest score grew, so nothing is rescaled.",

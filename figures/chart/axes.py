@@ -15,7 +15,7 @@ LETTER = 7  # pixels: the average width of a letter in a label
 ROOM = {False: 190, True: 440}  # pixels for the labels below the plot: on a phone, and where there is room
 LINES = 8  # across a plot, at most
 LOG = "log scale"  # what is said of an axis that is logarithmic
-PART = 0.5  # of the greatest value: if the least is more than that, the axis begins near it
+PART = {True: 0.5, False: 0.75}  # of the greatest value, a share or not: if the least is more, the axis begins near it
 BINARY = ("bytes", "KiB", "MiB", "GiB", "TiB")
 WORDS = {10**6: "million", 10**9: "billion", 10**12: "trillion"}
 
@@ -98,7 +98,7 @@ def of_values(values: list[float], log: bool, share: bool = False) -> Axis:
     if log and 0 < low <= high / 10:
         low, high = low / 1.2, high * 1.2
         return Axis(low, high, _powers(low, high), True, LOG)
-    if high > low > PART * high:
+    if high > low > PART[share] * high:
         ticks = round_values(low - 0.02 * (high - low), high, 6, share)
         first = min(ticks)
         return Axis(first, max(ticks), ticks, broken=first > 0)

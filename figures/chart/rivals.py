@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several kernels case by case: in each row a dot for each, at its share of the speed of what all are compared with.
 
-A row's leftmost and rightmost dots have their numbers beside them, and a line joins them: its length is what is between
-the fastest and the slowest. Rows whose names begin alike stand under one heading. On a phone a row's name stands above
-its dots. Positions are in percent of the width, all else in pixels, as in a chart.
+The numbers stand in columns beside the dots, ours first, so that none covers a dot or the line at 100%. Of more kernels
+than there is room for, these are ours and whichever other is the fastest in that row. A line joins a row's leftmost and
+rightmost dots: its length is what is between the fastest and the slowest. Of dots in one place, the last drawn is ours,
+which is smaller, so that the others show around it. Rows whose names begin alike stand under one heading. On a phone a
+row's name and numbers stand above its dots. Positions are in percent of the width, all else in pixels, as in a chart.
 """
 
 import re
@@ -32,8 +34,10 @@ MEMORY = ("GB", "MB", "bytes")  # units of which less is better, and a share is 
 MANY = 7  # labels of an axis: more are too many for a phone
 JUST = 1.002  # no more than that is 100%
 SEEN = 0.02  # of the width: a range that is wider is seen beside its dot, and needs a key
-CLOSE = 0.03  # of the width: dots that are closer would hide each other, so they stand in lanes
-LANES = {1: (0,), 2: (-4, 4), 3: (-6, 0, 6)}  # pixels from the middle of the row, by how many dots are close
+COLUMNS = 5  # of numbers, at most: a phone has no room for more
+DIGIT, GUTTER = 7.5, 18  # pixels: the width of a digit in a column, and what is between columns
+OTHER = 88  # pixels: of the words above a column of several kernels
+BEYOND = 0.04  # of the axis, behind the last dot: it rarely ends at a round value
 ONE = Median([1.0])
 SHARE = re.compile(r"(?:(.*), )?share of (.*)")
 
@@ -96,6 +100,7 @@ def rivals(
     counted |= {"ahead": often(leads, True), "behind": often(leads, False)}
     found = [outcome for outcome in outcomes(ours, against or share_of) if outcome]
     title = said(found, title, **counted) if title else finding(found, labels[ours], labels.get(against, base))
+    columns = drawn if len(drawn) <= COLUMNS else [drawn[0], None]
     seen = any(axis.at(share.most) - axis.at(share.least) >= SEEN for case in cases for share in case.shares.values())
     width = min(NAMES, LETTER * max(len(row.short) for row in _grouped(cases)) + 6)
     groups = [(group, list(members)) for group, members in groupby(_grouped(cases), key=lambda row: row.group)]
@@ -113,7 +118,13 @@ def rivals(
         names=width,
         row=ROW,
         rivals=drawn,
-        groups=[(group, [each.drawn(drawn, axis, say) for each in members]) for group, members in groups],
+        columns=columns,
+        number=max(
+            *(DIGIT * len(text) + GUTTER for case in cases for _, text in case.numbers(columns, drawn, say)),
+            0 if all(columns) else OTHER,
+        ),
+        groups=[(group, [each.drawn(drawn, columns, axis, say) for each in members]) for group, members in groups],
+        grid_id=unique("grid"),
         grid=_grid(axis),
         scale=_scale(axis),
         table=table(recording, name=name, rows=rows),
@@ -155,8 +166,20 @@ class Case(NamedTuple):
         found.sort(key=lambda rival: -self.shares[rival.key])
         return ", ".join(f"{rival.label} {say(self.shares[rival.key])}" for rival in found)
 
-    def draw(self, drawn: list[Rival], axis: Axis, say: Callable[[float], str]) -> Markup:
-        """Return the row's parts: a line from end to end, ranges, dots with ours over the others, and two numbers."""
+    def numbers(
+        self, columns: list["Rival | None"], drawn: list["Rival"], say: Callable[[float], str]
+    ) -> list[tuple["Rival | None", str]]:
+        """Return what stands in each column, and whose it is; a column of none is that of the fastest but the first."""
+        others = [rival for rival in drawn[1:] if rival.key in self.shares]
+        fastest = max(others, key=lambda rival: self.shares[rival.key], default=None)
+        chosen = [rival or fastest for rival in columns]
+        return [
+            (rival, say(self.shares[rival.key])) if rival and rival.key in self.shares else (None, "–")
+            for rival in chosen
+        ]
+
+    def draw(self, drawn: list["Rival"], axis: Axis) -> Markup:
+        """Return the row's parts: a line from end to end, ranges, and dots, ours over the others."""
         at = lambda share: f"{100 * axis.at(share):.2f}%"
         found = sorted((rival for rival in drawn if rival.key in self.shares), key=lambda r: self.shares[r.key])
         if not found:
@@ -165,23 +188,15 @@ class Case(NamedTuple):
         if len(drawn) == 1:  # alone, it is compared with the line at 100%
             ends = sorted([*ends[:1], 1.0])
         parts = [element("line", x1=at(ends[0]), x2=at(ends[1]), class_="chart-rivals__span")]
-        lanes = dict(zip(found, _lanes([axis.at(self.shares[rival.key]) for rival in found]), strict=True))
         for rival in found:
-            share, y = self.shares[rival.key], lanes[rival]
+            share = self.shares[rival.key]
             if share.least < share.most:
                 line = {"stroke": rival.color, "stroke_width": 6, "stroke_opacity": 0.3}
-                parts.append(element("line", x1=at(share.least), x2=at(share.most), y1=y, y2=y, **line))
+                parts.append(element("line", x1=at(share.least), x2=at(share.most), **line))
         for rival in sorted(found, key=lambda rival: rival.key == drawn[0].key):
-            dot = element("use", href=f"#{rival.marker}", fill=rival.color, transform="scale(1.35)", **HALO)
-            parts.append(element("svg", dot, x=at(self.shares[rival.key]), y=lanes[rival], overflow="visible"))
-        for rival, end in [(found[0], "end"), (found[-1], "start")] if len(found) > 1 else [(found[0], None)]:
-            share = self.shares[rival.key]
-            side = end or ("start" if share >= 1 or len(drawn) > 1 else "end")
-            edge = share.most if side == "start" else share.least
-            # The rule at 100% ends where it would run through the words.
-            words = element("text", say(share), x=10 if side == "start" else -10, y=4.5, text_anchor=side,
-                            fill=rival.color, **{**HALO, "stroke_width": 8, "stroke_linejoin": "round"})  # fmt: skip
-            parts.append(element("svg", words, x=at(edge), y=lanes[rival], overflow="visible"))
+            large = f"scale({1.5 if rival is not drawn[0] else 1.3})"
+            dot = element("use", href=f"#{rival.marker}", fill=rival.color, transform=large, **HALO)
+            parts.append(element("svg", dot, x=at(self.shares[rival.key]), overflow="visible"))
         return Markup("").join(parts)
 
 
@@ -192,9 +207,10 @@ class Member(NamedTuple):
     short: str  # its name there
     case: Case
 
-    def drawn(self, rivals: list[Rival], axis: Axis, say: Callable[[float], str]) -> tuple[str, str, Markup]:
-        """Return its name, what it says in words, and its picture."""
-        return self.short, self.case.said(rivals, say), self.case.draw(rivals, axis, say)
+    def drawn(self, rivals: list[Rival], columns: list[Rival | None], axis: Axis, say: Callable[[float], str]) -> tuple:
+        """Return its name, what it says in words, its picture, and its numbers."""
+        numbers = self.case.numbers(columns, rivals, say)
+        return self.short, self.case.said(rivals, say), self.case.draw(rivals, axis), numbers
 
 
 HALO = {"stroke": "var(--paper)", "stroke_width": 1.5, "paint_order": "stroke"}
@@ -226,21 +242,6 @@ def _colors(lines: list[str]) -> dict[str, int]:
     """
     bare = {"ours" if key == "share" else key.removesuffix("_share"): key for key in lines}
     return {bare[key]: number for key, number in numbers(bare).items()}
-
-
-def _lanes(places: list[float]) -> list[int]:
-    """Return how far from the middle of a row each dot stands, from the leftmost: those that are close, in lanes.
-
-    >>> _lanes([0.1, 0.5, 0.52]), _lanes([0.5, 0.52, 0.54, 0.56])
-    ([0, -4, 4], [-6, 0, 6, -6])
-    """
-    clusters: list[list[float]] = []
-    for place in places:
-        if clusters and place - clusters[-1][-1] < CLOSE:
-            clusters[-1].append(place)
-        else:
-            clusters.append([place])
-    return [LANES[min(len(each), 3)][i % 3] for each in clusters for i in range(len(each))]
 
 
 def _times(axis: Axis) -> bool:
@@ -281,11 +282,21 @@ def _axis(ends: list[float]) -> Axis:
         return Axis(below, above, ticks, log=True)
     if low > 0.5 * high:
         ticks = round_values(low, high, 5, share=True)
-        return Axis(min(ticks), max(ticks), ticks, broken=True)
+        return _cut(min(ticks), high, ticks, broken=True)
     ticks = round_values(0, high, 4, share=True)
     if high > 2:
         ticks = {value: f"{value:g}×" for value in sorted({*round_values(0, high, 5), 1.0})}
-    return Axis(min(ticks), max(ticks), ticks)
+    return _cut(min(ticks), high, ticks)
+
+
+def _cut(low: float, high: float, ticks: dict[float, str], broken: bool = False) -> Axis:
+    """Return the axis that ends behind the last dot, without the labels beyond.
+
+    >>> _cut(0.0, 1.0, {0.0: "0%", 1.0: "100%"}).high, _cut(0.0, 1.25, {0.0: "0%", 1.0: "100%", 1.5: "150%"}).high
+    (1.0, 1.3)
+    """
+    high = min(max(ticks), high + BEYOND * (high - low))
+    return Axis(low, high, {value: label for value, label in ticks.items() if value <= high * 1.0001}, broken=broken)
 
 
 def _grouped(cases: list[Case]) -> list[Member]:
@@ -303,7 +314,7 @@ def _grouped(cases: list[Case]) -> list[Member]:
 
 
 def _grid(axis: Axis) -> Markup:
-    """Return a rule for each value, from top to bottom of all rows."""
+    """Return a rule for each value, from top to bottom of a row."""
     lines = [(value, f"{100 * axis.at(value):.2f}%") for value in {**axis.ticks, 1.0: ""}]
     return Markup("").join(
         element("line", x1=x, x2=x, y2="100%", stroke="var(--ink-muted)" if value == 1 else "var(--rule)",

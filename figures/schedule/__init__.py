@@ -24,6 +24,7 @@ from recorder.project import RecorderError
 from recorder.recording import Benchmark, Recording
 
 PITCH = 2  # pixels for each SM
+ALONE = 0.5  # opacity of a program, in a launch of which several share an SM
 SECONDS = 8  # that the longest launch is played
 UNITS = 1000  # of the drawing from left to right, stretched to what the page has
 TAIL = "repeating-linear-gradient(135deg, var(--ink-muted) 0 1px, var(--untouched) 1px 5px)"  # hatched, in the legend
@@ -135,7 +136,7 @@ def schedule(recording: Recording, *, names=..., id="schedule"):
         seconds=SECONDS,
         picture=draw(launches, first, end, step),
         legend=_legend(launches),
-        fainter=_color(0, 1),
+        shared=_shared(),
         end=f"{end:g}",
         step=f"{step / 50:g}",
         rows=[
@@ -224,16 +225,22 @@ def _launch(launch: Schedule, end: float, hatched: str, shown: bool) -> Markup:
 
 
 def _bars(launch: Schedule, end: float) -> list[Markup]:
-    height, thick = launch.sms * PITCH, 0.75 * PITCH / launch.places  # a gap between two SMs
-    strokes: dict[str, list[str]] = {}  # by color
+    """Return the bars of programs. Of several at once on an SM all have its whole height, too low to be divided, and
+    shine through: where they overlap, it is darker."""
+    height, thick = launch.sms * PITCH, 0.75 * PITCH  # a gap between two SMs
+    strokes: dict[tuple[int, int], list[str]] = {}  # by turn and place: within one, nothing overlaps
     for p in launch.programs:
-        y = p.sm * PITCH + (p.place + 0.5) * thick
+        y = p.sm * PITCH + 0.5 * thick
         x, width = p.begin / end * UNITS, max((p.end - p.begin) / end * UNITS, 0.5)
-        strokes.setdefault(_color(p.turn, p.place), []).append(f"M{x:.1f} {y:g}h{width:.1f}")
+        strokes.setdefault((p.turn, p.place), []).append(f"M{x:.1f} {y:g}h{width:.1f}")
     begun = "".join(f"H{last / end * UNITS:.1f}v{PITCH}" for last in launch.last)  # as far as an SM's last program goes
     last = launch.end / end * UNITS
     line = {"stroke": "var(--ink)", "stroke_width": 1, "vector_effect": "non-scaling-stroke"}
-    bars = (element("path", d="".join(parts), stroke=color) for color, parts in strokes.items())
+    opacity = ALONE if launch.places > 1 else None
+    bars = (
+        element("path", d="".join(parts), stroke=_color(turn), stroke_opacity=opacity)
+        for (turn, _), parts in strokes.items()
+    )
     return [
         element("path", d=f"M0 0{begun}H0z", fill="var(--untouched)"),
         element("g", *bars, stroke_width=thick),
@@ -241,10 +248,15 @@ def _bars(launch: Schedule, end: float) -> list[Markup]:
     ]
 
 
-def _color(turn: int, place: int = 0) -> str:
-    """Return the color of a turn, fainter in every other place on an SM, so that two bars in touch are told apart."""
-    color = f"var(--{pid(turn)})"
-    return f"color-mix(in srgb, {color} 60%, var(--paper))" if place % 2 else color
+def _color(turn: int) -> str:
+    return f"var(--{pid(turn)})"
+
+
+def _shared() -> str:
+    """Return the two grounds of a swatch: one program on an SM, and two at once."""
+    two = 1 - (1 - ALONE) ** 2
+    one, both = (f"color-mix(in srgb, {_color(0)} {share:.0%}, var(--untouched))" for share in (ALONE, two))
+    return f"linear-gradient(90deg, {one} 50%, {both} 50%)"
 
 
 def _ending(launch: Schedule, end: float) -> Markup:
@@ -271,7 +283,7 @@ def _idle(launch: Schedule, end: float) -> list[Markup]:
 
 
 def _legend(launches: list[Schedule]) -> dict[str, str]:
-    """Return colors and what they say, but for the fainter ones, of which only some launches have any."""
+    """Return colors and what they say, but for those of a shared SM, which only some launches have."""
     turns = 1 + max(program.turn for launch in launches for program in launch.programs)
     shared = max(launch.places for launch in launches) > 1
     items = {_color(turn): ORDINALS[turn] for turn in range(min(turns, COLORS))}

@@ -61,7 +61,7 @@ class ScheduleExplorer extends FormExplorer {
         + `idle: ${count(this.dataset.sms - used, "SM")}.`
       : "all have ended."}`;
 
-    const { sm, place, begin, end } = this.programs[program] ?? {};
+    const { sm, begin, end } = this.programs[program] ?? {};
     chosen.hidden = sm === undefined;
     this.machine.mark(...(chosen.hidden ? [] : [sm]));
     const others = this.programs.filter((other) => other.sm === sm).map(({ number }) => number);
@@ -69,7 +69,7 @@ class ScheduleExplorer extends FormExplorer {
       ? `Choose a program from 0 to ${this.programs.length - 1}: type its number, or click its bar or its square.`
       : `Program ${program} ran on SM ${sm} from ${begin} to ${end} µs, for ${(end - begin).toFixed(1)} µs. `
         + `This SM ran ${plural(others.length, "program")} ${list(others)}.`;
-    chosen.style.inset = `${(100 * (sm + place / places)) / this.dataset.sms}% auto auto ${across(begin)}`;
+    chosen.style.inset = `${(100 * sm) / this.dataset.sms}% auto auto ${across(begin)}`;
     chosen.style.width = across(end - begin);
   }
 

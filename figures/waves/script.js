@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // <waves-explorer>: a launch of a matrix product at any moment, and what one program did.
 
-import { FormExplorer, count, define, list, write } from "../explorer.js";
+import { FormExplorer, count, define, write } from "../explorer.js";
 import { Cells, unpack } from "../machine.js";
 
 /** The programs of a launch, by number; `turn` counts those before it on its multiprocessor. */
@@ -87,12 +87,11 @@ class WavesExplorer extends FormExplorer {
     if (!detail) return;
     detail.ariaLive = this.bar.playing || this.hovered !== undefined ? "off" : "polite"; // a screen reader would fall behind
     if (!program) {
-      detail.textContent = "Point at or tap a tile or a multiprocessor to see its program.";
+      detail.textContent = "Point at a tile or a multiprocessor, or tap it, to see its program.";
       return;
     }
-    const others = programs.filter(({ sm }) => sm === program.sm).map((other) => other.number);
     detail.textContent = `Program ${number} computes the tile in row ${place[0]}, column ${place[1]}, on multiprocessor ${program.sm}, `
-      + `from ${program.begin} to ${program.end} µs. That multiprocessor runs programs ${list(others)}.`;
+      + `from ${program.begin} to ${program.end} µs.`;
   }
 
   hover(number) {

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from figures.accesses import accesses, picture
 from recorder.project import RecorderError
 from recorder.recording import Access, Launch
+from tests.figures.explorer_support import page_with
 from tests.toy import made
 
 LANES = {"shape": [2], "offsets": [0, 1], "mask": [True, True]}
@@ -271,6 +272,71 @@ def test_the_table_has_the_same_in_text():
     assert rows["2"] == "load x_ptr , load y_ptr , store out_ptr 8 9 10 11 1 1 0 0"
     assert "8 9 10 11 (out of bounds: 10, 11) 1 1 1 1" in table(vector_add(masked=False))["2"]
     assert "(1, 2)" in table(matrix_copy())
+
+
+def row_scale(rows=3, columns=5, block=8) -> Launch:
+    """A program a row: it loads the row and a weight, and stores the row and one number."""
+    accesses = []
+    for pid in range(rows):
+        lanes, mask = range(block), [lane < columns for lane in range(block)]
+        row, first = [pid * columns + lane for lane in lanes], {"shape": [block], "mask": mask}
+        for op, tensor, offsets in (("load", "x_ptr", row), ("load", "w_ptr", [*lanes]), ("store", "out_ptr", row)):
+            accesses.append(Access(pid=(pid, 0, 0), op=op, tensor=tensor, offsets=offsets, **first))
+    arguments = {
+        name: {"dtype": "float32", "shape": shape, "strides": [columns, 1][-len(shape) :], "alignment": 16}
+        for name, shape in (("x_ptr", [rows, columns]), ("w_ptr", [columns]), ("out_ptr", [rows, columns]))
+    }
+    return Launch(kernel="scale", file="toy.py", grid=(rows, 1, 1), arguments=arguments, accesses=accesses)
+
+
+def grid_of(launch: Launch) -> str:
+    return accesses(replace(made("cpu"), launches={"scale[0]": launch})).partition("<details")[0]
+
+
+def columns_of(launch: Launch) -> list:
+    return re.findall(r"<svg role.*?</svg>", grid_of(launch), re.S)
+
+
+def test_each_program_has_a_column_with_all_tensors_in_it():
+    columns = columns_of(row_scale())
+    assert len(columns) == 3
+    for pid, column in enumerate(columns):
+        shown = [(int(text), color, kind) for text, color, kind, _ in squares(column)]
+        own, gray = f"var(--pid-{pid})", "var(--untouched)"
+        offsets = lambda color, kind, shown=shown: [each[0] for each in shown if each[1:] == (color, kind)]
+        row = [*range(5 * pid, 5 * pid + 5)]
+        assert offsets(own, "outlined") == [*row, 0, 1, 2, 3, 4], "its row, and the weight, which all load"
+        assert offsets(own, "filled") == row, "what it stores"
+        beyond = [row[-1] + 1, row[-1] + 2, row[-1] + 3]
+        assert offsets(own, "hatched") == [*beyond, 5, 6, 7, *beyond], "masked off, each in its place"
+        assert offsets(gray, "filled") == [each for each in range(15) if each not in row + beyond] * 2, "others' rows"
+
+
+def test_a_matrix_and_a_copy_of_two_tensors_keep_their_pictures():
+    assert "access-grid" not in grid_of(matrix_copy()) and "access-grid" not in grid_of(vector_add())
+    assert "access-grid" not in grid_of(row_scale(rows=5)), "no room for so many columns"
+    assert "access-grid" not in grid_of(row_scale(columns=12, block=16))
+
+
+def test_the_key_says_what_occurs_and_no_more():
+    words = re.sub("<[^>]+>", " ", grid_of(row_scale()).partition("access-grid__key")[2])
+    assert "loaded" in words and "masked off" in words and "out of bounds" not in words
+    assert "masked off" not in grid_of(row_scale(columns=8)).partition("access-grid__key")[2]
+
+
+def test_a_phone_shows_one_program_at_a_time(open_site, tmp_path):
+    html = accesses(replace(made("cpu"), launches={"scale[0]": row_scale()}))
+    with page_with(tmp_path, "accesses", html) as url:
+        seen = lambda page: [each.is_visible() for each in page.locator(".access-grid__columns > svg[role]").all()]
+        page = open_site(url, viewport={"width": 360, "height": 800})
+        assert seen(page) == [True, False, False] and page.locator(".access-grid__columns > svg").first.is_visible()
+        page.get_by_text("program 2", exact=True).first.click()
+        assert seen(page) == [False, False, True]
+        page.keyboard.press("ArrowLeft")
+        assert seen(page) == [False, True, False]
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        page = open_site(url, viewport={"width": 1280, "height": 800})
+        assert seen(page) == [True, True, True] and not page.locator(".access-grid__switch").is_visible()
 
 
 def test_what_cannot_be_drawn_is_refused():

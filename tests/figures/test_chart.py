@@ -89,13 +89,19 @@ def test_a_logarithmic_axis_says_so_and_grows_by_one_factor(values, ticks):
     assert axis.note in "".join(picture.itertext())
 
 
+def test_an_axis_begins_at_zero_unless_all_are_close_together():
+    """Twice as high must look twice as much; a share has its line at 100% to go by."""
+    assert axes.of_values((640, 1180), False).low == 0
+    assert axes.of_values((0.64, 1.18), False, share=True).broken
+
+
 def test_an_axis_that_does_not_begin_at_zero_says_so():
-    for values, log in (((17, 23), True), ((640, 1180), False)):
+    for values, log in (((18, 23), True), ((940, 1180), False)):
         axis = axes.of_values(values, log)
         first = next(iter(axis.ticks.values()))
         assert first != "0" and axis.broken and axis.low <= min(values)
     assert not axes.of_values((10, 23), log=False).broken and axes.of_values((10, 23), log=False).low == 0
-    broken, whole = ("".join(drawn(**rows((1, low), (2, 23))).itertext()) for low in (17, 3))
+    broken, whole = ("".join(drawn(**rows((1, low), (2, 23))).itertext()) for low in (18, 3))
     assert "the axis begins at" in broken and "the axis begins" not in whole
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels case by case: each dot stands at its share, its number beside it, and the title counts what was measured."""
+"""Kernels case by case: each dot stands at its share, its number in a column, and the title counts what was found."""
 
 from itertools import pairwise
 
@@ -32,7 +32,8 @@ def drawn(cases: dict, **options) -> BeautifulSoup:
 def dots(page: BeautifulSoup) -> list[dict[str, float]]:
     """In each row, where each kernel's dot stands, in percent of the width, by the kernel's name."""
     keys = {span.use["href"]: span.text.strip() for span in page.select(".chart-rivals__key > span")}
-    return [{keys[use["href"]]: float(use.parent["x"][:-1]) for use in row.select("use")} for row in page.select("li")]
+    rows = [row.select("svg svg svg use") for row in page.select("li")]
+    return [{keys[use["href"]]: float(use.parent["x"][:-1]) for use in row} for row in rows]
 
 
 def ticks(page: BeautifulSoup) -> dict[str, float]:
@@ -40,7 +41,8 @@ def ticks(page: BeautifulSoup) -> dict[str, float]:
 
 
 def numbers(page: BeautifulSoup) -> list[list[str]]:
-    return [[text.text for text in row.select("text")] for row in page.select("li")]
+    """In each row, what stands in the columns, ours first."""
+    return [[cell.text.strip() for cell in row.select("b")] for row in page.select("li")]
 
 
 TIMES = {
@@ -50,17 +52,17 @@ TIMES = {
 }
 
 
-def test_a_dot_stands_at_its_share_and_both_ends_have_their_numbers():
+def test_a_dot_stands_at_its_share_and_each_has_its_number():
     page = drawn(TIMES, lines=["ours", "torch"], share_of="base")
     places = ticks(page)
     zero, one = places["0%"], places["100%"]
     for found, (ours, torch, base) in zip(dots(page), TIMES.values(), strict=True):
         for name, times in (("ours", ours), ("torch <1>", torch)):
             assert (found[name] - zero) / (one - zero) == pytest.approx(base[0] / times[0], abs=1e-3), "of the speed"
-    assert numbers(page) == [["60%", "120%"], ["42%", "105%"], ["40%", "75%"]]
+    assert numbers(page) == [["120%", "60%"], ["105%", "42%"], ["75%", "40%"]]
     assert page.select_one("li > svg")["aria-label"] == "ours 120%, torch <1> 60%", "the fastest first"
     assert page.select_one(".chart-rivals__one").text.strip() == "cuBLAS"
-    level = next(line for line in page.select(".chart-rivals__grid line") if line["stroke"] == "var(--ink-muted)")
+    level = next(line for line in page.select("defs line") if line["stroke"] == "var(--ink-muted)")
     assert float(level["x1"][:-1]) == pytest.approx(one, abs=0.01), "the line that all are compared with"
 
 
@@ -80,7 +82,7 @@ def test_the_title_counts_what_is_clear():
 def test_more_is_better_of_a_rate():
     rates = {"one": ([30.0], [10.0], [20.0]), "two": ([16.0], [8.0], [20.0])}
     page = drawn(rates, ylabel="GB/s", lines=["ours", "torch"], share_of="base")
-    assert numbers(page) == [["50%", "150%"], ["40%", "80%"]]
+    assert numbers(page) == [["150%", "50%"], ["80%", "40%"]]
     assert page.select_one(".chart-plot__title").text == "Of 2 cases, ours is faster than cuBLAS in 1, slower in 1"
 
 
@@ -97,7 +99,7 @@ def test_recorded_shares_need_no_division_and_have_the_colors_of_their_lines():
     page = drawn(
         {"a": ([0.9], [0.5]), "b": ([0.8], [0.95])}, ylabel="GB/s", named=SHARES, lines=[*SHARES], against="torch_share"
     )
-    assert numbers(page) == [["50%", "90%"], ["80%", "95%"]]
+    assert numbers(page) == [["90%", "50%"], ["80%", "95%"]]
     keys = {span.text.strip(): span["style"] for span in page.select(".chart-rivals__key > span")}
     assert keys == {"ours": "color: var(--series-1)", "torch": "color: var(--series-0)"}
     assert page.select_one(".chart-rivals__one").text.strip() == "a copy"
@@ -114,14 +116,31 @@ def test_an_axis_shows_its_break_its_powers_and_nothing_at_zero():
     places = ticks(far)
     steps = [b - a for a, b in pairwise([places["1×"], places["10×"], places["100×"]])]
     assert steps[0] == pytest.approx(steps[1], abs=0.02) and "log scale" in far.select_one(".chart-plot__unit").text
-    assert numbers(far) == [["5.0×", "100×"], ["0.40×", "0.41×"]]
+    assert numbers(far) == [["100×", "5.0×"], ["0.41×", "0.40×"]]
 
 
 def test_what_was_not_measured_has_no_dot_and_no_verdict():
     nan = float("nan")
     page = drawn({"a": ([10.0], [nan], [12.0]), "b": ([nan], [nan], [12.0])}, lines=["ours", "torch"], share_of="base")
     assert [[*row] for row in dots(page)] == [["ours"], []]
+    assert numbers(page) == [["120%", "–"], ["–", "–"]]
     assert page.select_one(".chart-plot__title").text == "Ours is faster than cuBLAS"
+
+
+def test_many_kernels_leave_room_for_ours_and_the_fastest_other():
+    named = {f"k{i}": f"kernel {i}" for i in range(7)}
+    cases = {"a": [[10.0 + i] for i in range(7)], "b": [[10.0], [30.0], [20.0], [5.0], [20.0], [20.0], [12.0]]}
+    page = drawn(cases, named=named, lines=[*named][:6], share_of="k6")
+    assert numbers(page) == [["1.60×", "1.45×"], ["1.20×", "2.40×"]] and len(dots(page)[0]) == 6
+    colors = {span.text.strip(): span["style"] for span in page.select(".chart-rivals__key > span")}
+    fastest = [row.select("b")[1]["style"] for row in page.select("li")]
+    assert fastest == [colors["kernel 1"], colors["kernel 3"]], "one can tell which it is"
+    assert [cell.text.strip() for cell in page.select(".chart-rivals__head b")] == ["", "fastest other"]
+
+
+def test_ours_lies_over_a_dot_in_the_same_place():
+    page = drawn({"a": ([10.0], [10.0], [20.0])}, lines=["ours", "torch"], share_of="base")
+    assert [*dots(page)[0]] == ["torch <1>", "ours"] and len({*dots(page)[0].values()}) == 1
 
 
 def test_rows_that_begin_alike_stand_under_one_heading():
@@ -149,7 +168,17 @@ def test_nothing_lies_outside_and_all_can_be_read(open_site, tmp_path, width):
             )
             == []
         ), "nothing is cut, or too small"
-        names, tracks = (page.locator(f".chart-rivals li > {part}") for part in ("span", "svg"))
-        for name, track in zip(names.all(), tracks.all(), strict=True):
-            (a, b) = name.bounding_box(), track.locator("circle, use").first.bounding_box()
-            assert a["x"] + a["width"] <= b["x"] or a["y"] + a["height"] <= b["y"] + 2, "a name covers no dot"
+        covered = page.evaluate(
+            """() => [...document.querySelectorAll('li.chart-rivals__row')].flatMap(row => {
+                const words = [...row.querySelectorAll('span, b')], boxes = words.map(each => {
+                    const range = new Range(); range.selectNodeContents(each); return range.getBoundingClientRect()})
+                const over = (a, b) => a.left < b.right - 1 && b.left < a.right - 1
+                    && a.top < b.bottom - 1 && b.top < a.bottom - 1
+                const marks = [...row.querySelectorAll('svg svg use')].map(each => each.getBoundingClientRect())
+                return words.filter((_, i) => [...boxes.slice(i + 1), ...marks].some(other => over(boxes[i], other)))
+            }).map(each => each.textContent)"""
+        )
+        assert covered == [], "no name or number covers another, or a dot"
+        row = page.locator(".chart-rivals__row")
+        plot, scale = (row.locator(f"> {part}").first for part in ("svg[role]", ".chart-rivals__scale"))
+        assert plot.bounding_box()["width"] == scale.bounding_box()["width"], "a dot stands above its value"

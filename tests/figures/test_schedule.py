@@ -46,24 +46,27 @@ def test_bars_are_where_the_numbers_say():
         expected = [[1000 * begin / end, 1000 * (stop - begin) / end] for _, begin, stop in programs]
         assert sorted([x, width] for x, _, width in drawn) == [pytest.approx(e, abs=0.06) for e in sorted(expected)]
         assert sorted(int(y // PITCH) for _, y, _ in drawn) == sorted(sm for sm, _, _ in programs)
-        for x, y, width in drawn:
-            beside = [other for other in drawn if other[0] < x + width - 0.1 and x < other[0] + other[2] - 0.1]
-            assert [other[1] for other in beside].count(y) == 1, "nothing covers a bar"
+        for path in re.findall(r' d="(M[^"]*h[^"]*)"', picture):
+            bars = [[float(v) for v in bar] for bar in re.findall(r"M([\d.]+) ([\d.]+)h([\d.]+)", path)]
+            for x, y, width in bars:
+                beside = [other for other in bars if other[0] < x + width - 0.1 and x < other[0] + other[2] - 0.1]
+                assert [other[1] for other in beside].count(y) == 1, "what overlaps shines through, so is another path"
 
 
 def test_a_wave_has_a_color():
     picture = drawing(html(), "one-more")
     first, second = re.findall(r'd="([^"]*)" stroke="var\(--pid-\d\)"', picture)
     assert (first.count("M"), second.count("M")) == (4, 1)
-    fainter = "color-mix(in srgb, var(--pid-0) 60%, var(--paper))"
+    one, two = (f"color-mix(in srgb, var(--pid-0) {share}%, var(--untouched))" for share in (50, 75))
     assert key(html()) == [
         ("var(--pid-0)", "ran first"), ("var(--pid-1)", "second"), (TAIL, "idle"),
-        (fainter, "beside another"),
+        (f"linear-gradient(90deg, {one} 50%, {two} 50%)", "one, two at once"),
     ]  # fmt: skip
     alone = html(["schedule_one_more"])
     assert "first program on its SM<" in alone and 'beside" style="visibility: hidden"' in alone
     shared = drawing(html(), "shared")
-    assert re.search(f'd="([^"]*)" stroke="{re.escape(fainter)}"', shared)[1].count("M") == 2
+    paths = re.findall(r'd="([^"]*)" stroke="var\(--pid-0\)" stroke-opacity="0.5"', shared)
+    assert [path.count("M") for path in paths] == [2, 2] and "stroke-opacity" not in picture
 
 
 def test_gray_is_in_the_key_where_one_sees_it():

@@ -74,7 +74,7 @@ def test_counters_are_those_of_the_recording():
     for group, label in ((8, "Groupsof8rows"), (1, "Row-major")):
         gb = RECORDED.benchmark("memory_8192").medians()[group].memory
         hits = RECORDED.benchmark("hits_8192").medians()[group].answered
-        assert f"{label}{gb:.1f}GB{hits:.0f}%hitsinL2" in text
+        assert f"{label}{gb:.1f}GB" in text and f"{hits:.0f}%ofallrequestsin{label.lower()}" in text
     assert "8rows+17columns" in text and "3rows+64columns" in text
     assert "GB" not in drawn(memory=None)
 
