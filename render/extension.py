@@ -54,7 +54,7 @@ from render.units import Units
 from render.views import frame
 from render.views.exercises import with_invitation
 from render.views.registry import views
-from render.wrapping import with_wrapping
+from render.wrapping import with_dots, with_wrapping
 
 CODE = re.compile(r"<(pre|code|data|script|style|template|figure)\b.*?</\1>", re.S)
 HOME = "index.md"
@@ -297,7 +297,7 @@ class EndPage(Postprocessor):
         except RecorderError as error:  # a fault of an exercise, not of the page
             raise PageError(str(error)) from error
         headed = frame.with_head(with_fold(text), page.name, places, page.gpus, self._code(page), to_copy)
-        return with_wrapping(frame.with_assets(headed, page.figures.values()))
+        return with_dots(with_wrapping(frame.with_assets(headed, page.figures.values())))
 
     @staticmethod
     def _label_typed(page: Page, text: str) -> str:

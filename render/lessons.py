@@ -4,12 +4,13 @@
 A lesson is a page to which the menu gives a number: ``- 2. Vector add: programs/vector-add.md``.
 """
 
+import itertools
 import math
 import re
 from dataclasses import dataclass
 
 from recorder.project import RecorderError, read_text
-from render.config import docs, menu
+from render.config import config, docs, menu
 from render.fences import front_matter, prose_of, read_fences
 from render.labs import code_cells, is_lab, markdown_of
 
@@ -40,6 +41,19 @@ def lessons() -> dict[str, Lesson]:
         entry.page: Lesson(entry.page, int(match["number"]), len(numbered), match["title"], entry.section)
         for entry, match in numbered
     }
+
+
+def optional() -> dict[str, list[tuple[str, str, int]]]:
+    """Return the pages that follow the lessons in their part of the menu, by section: page, title and minutes."""
+    parts = {title for part in config()["nav"] if isinstance(part, dict) for title in part}
+    entries, path, short = menu(), lessons(), config().get("extra", {}).get("menu", {})
+    last = max((at for at, entry in enumerate(entries) if entry.page in path), default=len(entries))
+    found = {}
+    for entry in itertools.takewhile(lambda entry: entry.section not in {None, *parts}, entries[last + 1 :]):
+        time = minutes(read_text(docs() / entry.page), is_lab(entry.page))
+        title = short.get(entry.page) or entry.title or entry.page
+        found.setdefault(entry.section, []).append((entry.page, title, time))
+    return found
 
 
 def minutes(source: str, notebook: bool = False) -> int:

@@ -2,12 +2,14 @@
 """Code and outputs that are wider than the screen wrap: each long line on its own, so that what comes of it stands
 further in.
 
-A short line fits a phone and stays as it is. What is set in columns would lose them: those lines stay whole, on a phone
-with less space between the columns, in letters as small as it takes and a screen can show, and scroll if that is not
-enough. A last column of words may wrap below itself, and a sentence between such lines, too. A sketch that was typed,
-```text, stays whole and scrolls, unless it is code with a gap to fill. theme/assets/code.css does all that. A short
-call or subscript, such as x.stride(0), stays in one line with its arguments. What is long and has no blank breaks
-behind a bracket that opens, before the dot behind one that closes, and in a long name after its dots.
+A short line fits a phone and stays as it is. What is set in columns has less space between them on a phone, and letters
+as small as it takes and a screen can show. A row that is still too long breaks between two columns, at the same one in
+each row, and what comes of it stands below the second column. A table with names above its columns stays whole, and
+scrolls. A last column of words wraps below itself, and a sentence between such lines, too. Where a line of code with an
+arrow below it wraps, the letters are marked, and the arrow goes. A sketch that was typed, ```text, stays whole and
+scrolls, unless it is code with a gap to fill. theme/assets/code.css does all that. A short call or subscript, such as
+x.stride(0), stays in one line with its arguments. What is long and has no blank breaks behind a bracket that opens,
+before the dot behind one that closes, and in a long name after its dots.
 """
 
 import html
@@ -21,6 +23,9 @@ PRE = r'<pre(?: id="__code_\w+"| class="(?:output|jp-OutputArea-output)[^>]*)?>'
 SKETCH = '<div class="language-text '
 CODE = re.compile(r"@\w|(?:import|from|def) \w")  # how a line begins that is no drawing
 BLOCK = re.compile(rf"(?s)((?:{SKETCH}[^>]*>)?{PRE}(?:<span></span>|<nav\b.*?</nav>)*)<code([^>]*)>(.*?)</code></pre>")
+ROOM = 52  # columns in columns, in the smallest letters, on a screen of 360 px
+CUT = 57  # and of 390 px: more than that are seen only by scrolling
+CELL = 34  # columns of what goes to the next line whole; what is longer breaks inside
 EARLY = 20  # columns before the last one, which leave enough of a phone to wrap it in
 COLUMNS = re.compile(r"\S {2,}\S")
 NUMBER = re.compile(r" *([-−+.]?\d|-?inf|nan|$)")
@@ -36,11 +41,24 @@ MEMBER = re.compile(r"(?:\.\w+)+")
 SIGN = re.compile(r"(?<!\w)-\w+")  # a difference has spaces
 MARKED = re.compile(r'(<span class="hll">[^\n]*)\n</span>')  # a line of hl_lines, with its end inside the mark
 BELOW = re.compile(r"\s*[\^~─-]+\s*")  # marks columns of the line above
+ARROW = re.compile(r"\s*(~*\^~*)\s*")
+GAP = re.compile(r"(?<=\S) {2,}(?=\S)")
+DOT = re.compile(r"(?s)<(pre|code|figure|svg|script|style)\b.*?</\1>|<[^>]*>|(?<=\S) ·(?=\s)")  # or what has none
+COUNT = re.compile(r"[-−+]?[\d.,]+(?:e[-+]?\d+)?%?")
 
 
 def with_wrapping(page: str) -> str:
     """Return HTML in which each block of code is ready to wrap."""
     return BLOCK.sub(_wrapping, page)
+
+
+def with_dots(page: str) -> str:
+    """Return HTML in which no line of text begins with a dot between two things, which stays with the first one.
+
+    >>> with_dots("<p>Lesson 2 · <code>a · b</code></p>")
+    '<p>Lesson 2\\xa0· <code>a · b</code></p>'
+    """
+    return DOT.sub(lambda found: found[0].replace(" ", "\u00a0") if found[0] == " ·" else found[0], page)
 
 
 def _wrapping(block: re.Match) -> str:
@@ -69,25 +87,99 @@ def in_columns(lines: list[str]) -> bool:
 def _in_columns(texts: list[str]) -> str:
     """Return the end of a tag, and the lines of a text in columns; what may wrap, and what may go, is in spans."""
     marked = {at for i, text in enumerate(texts) if BELOW.fullmatch(text) for at in (i - 1, i)}
+    arrows = {i: ARROW.fullmatch(text) for i, text in enumerate(texts) if i and len(texts[i - 1]) > FITS}
     rows = {i for i, text in enumerate(texts) if i not in marked and COLUMNS.search(text.strip())}
-    spare = set() if marked else _spare([texts[i] for i in sorted(rows)])
+    table = [texts[i] for i in sorted(rows)]
+    spare, shared = set() if marked else _spare(table), _shared(table)
+    whole = any(not ARROW.fullmatch(texts[i]) for i in marked & {*range(len(texts))} if BELOW.fullmatch(texts[i]))
+    whole = whole or (bool(table) and _headed(table))
     joined, columns, kept = "", FITS, FITS
     for i, text in enumerate(texts):
         without = {at for at in spare if at < len(text)} if i in rows else set()
         line, last = _without(text, without), _last_column(text, without) if i in rows else None
-        if (width := len(text) - len(without)) <= FITS or i in marked or (i in rows and not last):
+        width = len(text) - len(without)
+        if arrows.get(i):
+            joined += f'<span class="arrow">{line}\n</span>'
+        elif arrow := arrows.get(i + 1):
+            columns = max(columns, len(text))
+            joined += _long(_pointed_at(text, *arrow.span(1)), _indent(text))
+        elif width <= FITS or i in marked or (i in rows and not last and whole):
             columns, kept = max(columns, len(text)), max(kept, width)
             joined += f"{line}\n"
+        elif i in rows and not last:
+            columns, kept = max(columns, len(text)), max(kept, width if width <= ROOM else 0)
+            joined += _row(text, without, shared)
         else:
             joined += _long(line, *(last or [_indent(text)]))
-    return f' class="in-columns" style="--columns:{columns};--kept:{kept}">{_end(joined)}'
+    cut = " cut" if kept > CUT else ""
+    return f' class="in-columns{cut}" style="--columns:{columns};--kept:{kept}">{_end(joined)}'
+
+
+def _pointed_at(text: str, begin: int, end: int) -> str:
+    """Return a line as HTML, with what an arrow points at in a span."""
+    before, here, behind = (html.escape(part, quote=False) for part in (text[:begin], text[begin:end], text[end:]))
+    return f'{before}<span class="here">{here}</span>{behind}'
+
+
+def _shared(rows: list[str]) -> list[tuple[int, int]]:
+    """Return where every row is blank and one has two blanks or more, so that columns are between these places."""
+    wide = [gap.span() for row in rows for gap in GAP.finditer(row)]
+    runs = [gap.span() for gap in re.finditer("(?<=x) +", _shade(rows))]
+    return [run for run in runs if any(begin <= run[0] and run[1] <= end for begin, end in wide)]
+
+
+def _cells(text: str, shared: list[tuple[int, int]]) -> list[int]:
+    """Return where each column of a row begins: behind a gap in no bracket, where the other rows' begins, too."""
+    begins = [0]
+    for gap in re.finditer(r"(?<=\S) +(?=\S)", text):
+        here = text[: gap.start()]
+        within = sum(map(here.count, "([{")) > sum(map(here.count, ")]}"))
+        within |= len(begins) > 1 and here[-1:].isalpha()  # a word stays with its number
+        with_others = [end for begin, end in shared if gap.start() <= begin and end <= gap.end()]
+        if not within and (with_others or len(gap[0]) > 1):
+            begins.append(with_others[-1] if with_others else gap.end())
+    return begins
+
+
+def _headed(rows: list[str]) -> bool:
+    """Return whether the first row names the columns of those below it."""
+    first, *others = ([cell.strip() for cell in _split(row, _cells(row, []))] for row in rows)
+    if any(map(COUNT.fullmatch, first[1:])):
+        return False
+    indents = [len(row) - len(row.lstrip()) for row in rows]
+    numbers = any(map(COUNT.fullmatch, itertools.chain.from_iterable(row[1:] for row in others)))
+    words = not re.search(r"\d", " ".join(first[1:]))
+    indented = indents[0] > max(indents[1:], default=indents[0]) + 3
+    return indented or (len(first) > 2 and (numbers or words or len(first) > 4))
+
+
+def _split(text: str, begins: list[int]) -> list[str]:
+    return [text[begin:end] for begin, end in itertools.pairwise([*begins, len(text)])]
+
+
+def _row(text: str, without: set[int], shared: list[tuple[int, int]]) -> str:
+    """Return a long row as HTML: its columns go to the next line whole, and stand below the second one there."""
+    begins, shown = _cells(text, shared), ""
+    for at, cell in zip(begins, _split(text, begins), strict=True):
+        inside = cell.rstrip()
+        line = _without(inside, {spare - at for spare in without if spare >= at})
+        shown += f"{KEPT}{line}</span>" if at and len(inside) <= CELL else line
+        rest = {spare - at - len(inside) for spare in without if spare >= at + len(inside)}
+        shown += _without(cell[len(inside) :], rest)
+    second = begins[1] if len(begins) > 1 else 0
+    early = second - sum(at < second for at in without)
+    return _long(shown, early, second) if 0 < early <= EARLY else _long(shown, _indent(text))
+
+
+def _shade(rows: list[str]) -> str:
+    """Return an x for each column in which a row has a letter, and a blank for the others."""
+    return "".join("x" if "".join(column).strip() else " " for column in itertools.zip_longest(*rows, fillvalue=" "))
 
 
 def _spare(rows: list[str]) -> set[int]:
     """Return the columns that are blank in every row, but for one before numbers and two before words."""
-    spare, width = set(), max(map(len, rows), default=0)
-    shade = "".join("x" if any(row[at : at + 1].strip() for row in rows) else " " for at in range(width))
-    for gap in re.finditer("(?<=x) +", shade):
+    spare = set()
+    for gap in re.finditer("(?<=x) +", _shade(rows)):
         numbers = all(NUMBER.match(row[gap.end() :]) for row in rows)
         spare |= {*range(gap.start(), gap.end() - (1 if numbers else 2))}
     return spare

@@ -30,6 +30,7 @@ from render.recordings import devices
 from render.templates import render
 from render.views.registry import view
 
+BEGIN = {"gap": "Fill the gap", "bug": "Find the bug", "faster": "Make it faster", "scratch": "Write it"}
 TRY = re.compile(r'<h2 id="try-it">.*?</h2>')  # below which a lesson leads to its exercises
 NAME = re.compile(r"`([^`]+)`|\b((?:tl|gpu)\.\w+(?:\([^)]*\))?|[a-z]\w*_\w+)")  # in the text of a task
 TYPED = re.compile(rf"{NAME.pattern}|(?<=\w)'|(?<![\w)\]=-])-(?=\d)|(?<= )-(?= )")  # code, or a sign to set
@@ -53,6 +54,7 @@ def exercise(page: Page, of: str) -> Markup:
         card=each.card,
         goal=typeset(each.card.goal),
         kind=KINDS[each.card.kind],
+        begin=BEGIN[each.card.kind],
         lesson=lesson,
         lesson_link=way(page.name, lesson.page),
         hints=[with_links(hint, page.name) for hint in each.card.hints[:2]],

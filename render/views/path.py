@@ -7,6 +7,7 @@ from markupsafe import Markup
 
 from recorder.project import RecorderError, nearest
 from render.lessons import lessons as all_lessons
+from render.lessons import optional
 from render.links import way
 from render.page import Page
 from render.templates import render
@@ -15,11 +16,11 @@ from render.views.registry import view
 
 @view
 def path(page: Page) -> Markup:
-    """Return all lessons with their times, by chapter. Their links are relative to the home page."""
+    """Return all lessons with their times, by chapter, and what follows them. Links are relative to the home page."""
     chapters = {}
     for lesson in all_lessons().values():
         chapters.setdefault(lesson.section, []).append(lesson)
-    return render("path.html", chapters=chapters, way=partial(way, ""))
+    return render("path.html", chapters=chapters, optional=optional(), way=partial(way, ""))
 
 
 @view

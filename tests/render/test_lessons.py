@@ -41,8 +41,8 @@ def test_lessons_are_the_pages_with_a_number(course):
 def test_a_lesson_says_so_in_a_few_words_under_its_title(course):
     assert not under_title(LESSON).startswith("<p class"), "other pages begin with what they say"
     course.settings(NUMBERED)
-    head = '<p class="page-head" data-search-exclude><span class="lesson">Lesson 2</span> · 2 minutes'
-    code = '<span class="page-head__code"> · <a href="#run-it">run it</a></span></p>'
+    head = '<p class="page-head" data-search-exclude><span class="lesson">Lesson 2</span>\u00a0· 2 minutes'
+    code = '<span class="page-head__code">\u00a0· <a href="#run-it">run it</a></span></p>'
     assert under_title(LESSON).startswith(head + code)
 
 
@@ -120,6 +120,19 @@ def test_the_view_of_the_path(course):
     assert chapter.h3.text.startswith("Learn ") and chapter.ol["start"] == "1"
     links = [(link["href"], link.text) for link in chapter.select("a.path__lesson")]
     assert links == [("programs/a-lab/", "A lab"), ("programs/toy/", "Toy")]
+
+
+def test_what_follows_the_lessons_is_listed_after_them_as_optional(course):
+    more = {"Compiler": [{"Toy, again": "programs/again.md"}]}
+    course.page("# Toy\n", "programs/again.md")
+    course.settings(["index.md", {"Learn": [*NUMBERED[1]["Learn"], more]}, {"Reference": ["reference/glossary.md"]}])
+    course.page("# Home\n\n```recording\nview: path\n```\n", "index.md")
+    assert check.problems() == []
+    page = BeautifulSoup(check.convert(["index.md"])[0]["index.md"], "html.parser")
+    _, optional = page.select(".path__chapter")
+    assert optional.h3.text == "Compiler optional"
+    assert [(link["href"], link.text) for link in optional.select("a")] == [("programs/again/", "Toy, again")]
+    assert page.select_one(".path p").text.startswith("2 lessons, ")
 
 
 ROUTE = "```recording\nview: route\nlessons:\n  programs/toy: the <rule>\n  programs/a-lab: numbers\n```\n"

@@ -45,7 +45,9 @@ def in_columns(text: str) -> tuple[str, int, int]:
     """The HTML of a text that is set in columns, how wide it is, and what of it must fit a phone."""
     shown = with_wrapping(f'<pre class="output" tabindex="0"><code>{text}</code></pre>')
     assert text_of(shown) == text
-    code = re.search(r'(?s)<code class="in-columns" style="--columns:(\d+);--kept:(\d+)">(.*)</code></pre>', shown)
+    code = re.search(
+        r'(?s)<code class="in-columns[ cut]*" style="--columns:(\d+);--kept:(\d+)">(.*)</code></pre>', shown
+    )
     return code[3], int(code[1]), int(code[2])
 
 
@@ -65,12 +67,19 @@ def test_words_stay_two_blanks_apart():
     assert re.sub('<span class="spare"> +</span>', "", shown).splitlines()[0] == "size  of what it is"
 
 
-def test_an_arrow_stays_below_what_it_points_at():
-    text = "    x = tl.load(pointers_of_a_long_name, mask=mask)\n        ^\nthe arrow points at a column, in one line"
-    lines = text.splitlines()
-    shown, columns, kept = in_columns(text)
-    assert (columns, kept) == (51, 51)
-    assert shown == "\n".join(lines[:2]) + f'\n<span class="long" style="--in:4">{lines[2]}</span>'
+ARROW = "    x = tl.load(pointers_of_a_long_name, mask=mask)\n        ^\nthe arrow points at a column, in one line"
+
+
+def test_what_an_arrow_points_at_is_marked_where_its_line_may_wrap():
+    shown, columns, kept = in_columns(ARROW)
+    assert (columns, kept) == (51, FITS)
+    assert '    x = <span class="here">t</span>l.load(' in shown
+    assert '\n</span><span class="arrow">        ^\n</span>' in shown
+
+
+def test_an_arrow_below_a_short_line_stays_as_it_is():
+    text = "x = 3\n    ^\nthe arrow points at a column, in one line"
+    assert in_columns(text)[0].startswith("x = 3\n    ^\n<span")
 
 
 def test_a_sketch_stays_whole():
@@ -94,10 +103,53 @@ def test_a_last_column_of_words_wraps_below_itself():
     assert kept == FITS
 
 
-def test_one_that_begins_far_to_the_right_does_not():
+def test_a_last_column_far_to_the_right_goes_to_the_next_line():
     far = "x" * 22
-    shown, columns, kept = in_columns(f"{far}  one more\n{far}  the value that a load puts where its mask is off")
-    assert "long" not in shown and kept == columns
+    shown, *_ = in_columns(f"{far}  one more\n{far}  the value that a load puts where its mask is off")
+    assert f'style="--in:4">{far}  the value' in shown
+
+
+ROWS = """x            8.000  0.000  0.000  0.000 -1.000  0.000  0.000  0.000
+recurrence   8.000  4.000  2.000  1.000  0.500  0.250  0.125  0.062"""
+
+
+def test_rows_of_numbers_break_between_the_same_two_columns():
+    shown, columns, kept = in_columns(ROWS)
+    cells = [re.findall('<span class="kept">([^<]*)</span>', line) for line in shown.split("\n")]
+    assert cells[0] == ["8.000", "0.000", "0.000", "0.000", "-1.000", "0.000", "0.000", "0.000"]
+    assert [len(cell.rstrip()) for cell in cells[1]] == list(map(len, cells[0]))  # " 0.500", below -1.000
+    assert columns == len(ROWS.splitlines()[0]) and kept == FITS
+
+
+def test_what_comes_of_a_row_stands_below_its_second_column():
+    assert in_columns(ROWS)[0].count("--in:11;--full:13") == 2
+
+
+def test_a_row_breaks_inside_no_bracket():
+    rows = "pid [0]  offsets [ 8  9 10 11]  mask [ True  True False False]"
+    shown, *_ = in_columns(f"{rows}\n{rows.replace('0', '1')}")
+    assert shown.count('<span class="kept">offsets [') == shown.count('<span class="kept">mask [') == 2
+    assert shown.count('<span class="kept">') == 4
+
+
+def test_a_list_that_is_too_long_for_a_line_breaks_inside():
+    rows = "x     = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]\ny     = [0.0, 9.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]"
+    assert "kept" not in in_columns(rows)[0]
+
+
+TABLE = """config               registers  spilled  shared (bytes)  cp.async  wgmma
+128x256x64 w8 s1           226        0          49,152         0      4"""
+
+
+def test_a_table_whose_columns_have_names_stays_whole_and_says_that_it_scrolls():
+    page = with_wrapping(f'<pre class="output" tabindex="0"><code>{TABLE}</code></pre>')
+    assert "long" not in page and 'class="in-columns cut"' in page
+
+
+@pytest.mark.parametrize("text", [ROWS, TABLE, ARROW])
+def test_one_that_fits_says_nothing(text):
+    short = "\n".join(line[:40] for line in text.splitlines())
+    assert "cut" not in with_wrapping(f'<pre class="output"><code>{short}</code></pre>')
 
 
 def test_names_joined_by_dots_break_after_a_dot():

@@ -2,10 +2,10 @@
 """Fill in the gap: a causal convolution. Each channel has a weight of its own for each of the last few inputs.
 
 y[c, t] = weight[c, 0] · x[c, t - (width - 1)] + … + weight[c, width - 1] · x[c, t]. The last weight is that of the step
-itself, and no result may see a later one. The inputs before step 0 are in ``initial``, the oldest first: a text goes on
+itself, and no result may see a later one. The inputs before step 0 are in `initial`, the oldest first: a text goes on
 where it stopped.
 
-Take the weights 1, 10, 100 and the inputs 7, 8, with 5, 6 in ``initial``: the results are 5 + 60 + 700 and
+Take the weights 1, 10, 100 and the inputs 7, 8, with 5, 6 in `initial`: the results are 5 + 60 + 700 and
 6 + 70 + 800.
 """
 

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write RoPE from scratch. It turns each pair of columns of a token.
 
-At 90°, cos is 0 and sin is 1, and the pair (1, 2) becomes (-2, 1). In the half-split layout, the row 1, 5, 2, 10 has
-the pairs (1, 2) and (5, 10): each column of the first half goes with the same column of the second. (first, second)
-becomes (first · cos - second · sin, second · cos + first · sin). Token t uses row t of cos and of sin.
+Each column of the first half of a row is paired with the same column of the second half, and becomes
+
+    new first  = first · cos - second · sin
+    new second = second · cos + first · sin
+
+Token t uses row t of cos and of sin, one number for each pair. By hand: at 90°, cos is 0 and sin is 1. So the row
+1, 5, 2, 10, whose pairs are (1, 2) and (5, 10), becomes -2, -10, 1, 5.
 """
 
 import torch
