@@ -235,6 +235,18 @@ def test_without_javascript_the_resting_frame_stands(open_page):
     assert not page.locator(":is(button, output, input):visible").count()
 
 
+def test_what_unfolds_stands_in_one_line_where_there_is_room(open_page):
+    for width, beside in ((1280, True), (360, False)):
+        page = open_page(viewport={"width": width, "height": 800}, reduced_motion="reduce")
+        more, numbers = (page.locator(f"#waves {fold} > summary") for fold in (".explorer__more", ".as-table"))
+        a, b = more.bounding_box(), numbers.bounding_box()
+        assert (abs(a["y"] - b["y"]) < 2) == beside
+        assert a["x"] + a["width"] < b["x"] or a["y"] + a["height"] <= b["y"], "neither covers the other"
+        more.click()
+        opened = page.locator("#waves .explorer__more").bounding_box()
+        assert numbers.bounding_box()["y"] >= opened["y"] + opened["height"], "below what is open"
+
+
 def test_no_axe_violation(open_page):
     page = open_page("?waves.program=20", reduced_motion="reduce")
     for fold in page.locator("summary").all():
