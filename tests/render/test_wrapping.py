@@ -146,6 +146,12 @@ def test_a_table_whose_columns_have_names_stays_whole_and_says_that_it_scrolls()
     assert "long" not in page and 'class="in-columns cut"' in page
 
 
+def test_so_does_a_table_of_words():
+    names = "GPU     target  x + x, float32  tl.dot, float16   descriptor            float8e4nv"
+    page = with_wrapping(f'<pre class="output"><code>{names}\n{names.replace("GPU ", "B200")}</code></pre>')
+    assert "long" not in page and 'class="in-columns cut"' in page
+
+
 @pytest.mark.parametrize("text", [ROWS, TABLE, ARROW])
 def test_one_that_fits_says_nothing(text):
     short = "\n".join(line[:40] for line in text.splitlines())

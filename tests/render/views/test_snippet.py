@@ -87,7 +87,7 @@ def facts(page) -> dict[str, str]:
 
 def test_it_says_what_the_file_says(shown):
     page = shown()
-    assert page.select_one(".offer__idea").text == "add, subtract · A toy: x & y."
+    assert page.select_one(".offer__idea").text == "add, subtract\u00a0· A toy: x & y."
     signatures = [each.text.strip() for each in page.select(".offer__signature")]
     assert signatures == ["add(x: Tensor, y: Tensor, *, scale: float = 1.0) -> Tensor", "subtract(x)"]
     assert facts(page)["Shapes"] == "(n,), at most MOST = 2 ** 15."
