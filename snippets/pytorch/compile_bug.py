@@ -112,7 +112,7 @@ def capture(call, *inputs) -> str:
 
 WHY = re.compile(
     r"There was no fake impl[^.]*\.|The output of this custom operator .* other returns\.|pre_hook and post_hook.*"
-    r"|operation .* capture"
+    r"|operation .* captur\w+"
 )
 
 
@@ -121,8 +121,24 @@ def outcome(call) -> str:
     try:
         return str(call())
     except Exception as error:
-        found = WHY.search(str(error))
-        return f"{type(error).__name__}: {found[0] if found else str(error).strip().splitlines()[0]}"
+        return told(error)
+
+
+def told(error: BaseException) -> str:
+    found = WHY.search(str(error))
+    return f"{type(error).__name__}: {found[0] if found else str(error).strip().splitlines()[0]}"
+
+
+def errors(call) -> tuple[str, str]:
+    """Return of a call's traceback the first error, and the last, which came while the first was handled."""
+    try:
+        call()
+    except Exception as last:
+        first = last
+        while first.__context__:
+            first = first.__context__
+        return told(first), told(last)
+    return "none", "none"
 
 
 def main():
@@ -140,11 +156,15 @@ def main():
         "the result is an input": lambda: aliased(x),
         "a hook, compiled": lambda: compiled(hooked)(x).tolist(),
         "tuned before the capture": lambda: (tuned(x), capture(tuned, x))[1],
-        "tuned within the capture": lambda: capture(tuned, torch.zeros(20, device="cuda")),
     }
     for name, call in cases.items():
         torch._dynamo.reset()
         print(f"{name}: {outcome(call)}")
+    x = torch.zeros(20, device="cuda")  # a key that is new to the tuner
+    for name, said in zip(("first", "last"), errors(lambda: capture(tuned, x)), strict=True):
+        print(f"tuned within the capture, the {name} error: {said}")
+    print(f"after it, outside of a capture: {outcome(lambda: tuned(x) or 'tuned')}")
+    print(f"after it, captured once more: {outcome(lambda: capture(tuned, x))}")
 
 
 if __name__ == "__main__":

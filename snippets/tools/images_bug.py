@@ -2,10 +2,11 @@
 """Make a GPU refuse compiled code, and a number of 32 bits overflow, on purpose. Do not copy from here.
 
 Triton compiles for the GPU that is here, and naming another by ``TRITON_OVERRIDE_ARCH`` does not make it fail.
-A damaged file in the cache does. PTX has a version, which the driver and ``ptxas`` must know.
+A damaged file in the cache does, and so does a kernel that was compiled for another GPU in advance. PTX has a version,
+which the driver and ``ptxas`` must know.
 Each attempt runs in a process of its own and is printed, with the last line of its error.
 
-Run it on an NVIDIA GPU with ``python images_bug.py``.
+Run it on an NVIDIA GPU with ``python images_bug.py``, with CUDA's ``nvcc`` on the path.
 Source: Triton, ``knobs.py`` and ``semantic.py``; NVIDIA, *CUDA Driver API*, ``CUresult``.
 """
 
@@ -15,17 +16,24 @@ import re
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import torch
 import triton
 import triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
 
 PTX = """
 .version {version}
 .target {target}
 .address_size 64
 .visible .entry nothing() {{ ret; }}
+"""
+CUDA = """
+__global__ void nothing() {}
+extern "C" int launch() { nothing<<<1, 1>>>(); return cudaPeekAtLastError(); }
 """
 
 
@@ -48,6 +56,34 @@ def launch() -> None:
     out = torch.zeros(1, dtype=torch.int64, device="cuda")
     rows_kernel[1,](out, 5)
     print("accepted" if out.item() == 0 else "wrong")
+
+
+# --8<-- [start:in_advance]
+def in_advance(arch: int):
+    """Compile for a GPU that need not be here."""
+    source = ASTSource(rows_kernel, {"out_ptr": "*i64", "stride": "i32"})
+    return triton.compile(source, target=GPUTarget("cuda", arch, 32))
+
+
+def launch_compiled(arch: int) -> None:
+    out = torch.zeros(3, dtype=torch.int64, device="cuda")
+    in_advance(arch)[3, 1, 1](out, 5)
+    print("accepted" if out.tolist() == [0, 5, 10] else "wrong")
+# --8<-- [end:in_advance]
+
+
+def library(code: str) -> None:
+    """Launch a kernel of CUDA C++ that ``nvcc`` compiled to this code, then let PyTorch launch one of its own."""
+    with tempfile.TemporaryDirectory() as name:
+        source, compiled = Path(name, "nothing.cu"), Path(name, "nothing.so")
+        source.write_text(CUDA)
+        command = ["nvcc", "-shared", "-Xcompiler", "-fPIC", "-cudart", "shared"]
+        made_for = ["-gencode", f"arch=compute_{code.split('_')[1]},code={code}"]
+        subprocess.run([*command, *made_for, source, "-o", compiled], check=True, capture_output=True)
+        x = torch.zeros(1, device="cuda")
+        failed = ctypes.CDLL(compiled).launch()
+    x.add_(1)  # PyTorch asks after each launch whether all is well
+    print(f"error {failed}" if failed else "accepted")
 
 
 def load(version: str, target: str) -> None:
@@ -73,7 +109,14 @@ def assemble(version: str, target: str) -> None:
     print("accepted")
 
 
-ATTEMPTS = {"overflow": lambda debug: overflow(bool(debug)), "launch": launch, "load": load, "assemble": assemble}
+ATTEMPTS = {
+    "overflow": lambda debug: overflow(bool(debug)),
+    "launch": launch,
+    "compiled": lambda arch: launch_compiled(int(arch)),
+    "library": library,
+    "load": load,
+    "assemble": assemble,
+}
 
 
 def outcome(*attempt: str, **environment: str) -> str:
@@ -102,23 +145,40 @@ def main():
         raise SystemExit("no GPU found; these errors take one")
     if len(sys.argv) > 1:
         return ATTEMPTS[sys.argv[1]](*sys.argv[2:])
-    print("## int32 overflow")
-    print("without debug:", outcome("overflow", ""))
-    said = outcome("overflow", "yes")
-    print("debug=True:", re.sub(r"^\S*/|: block: .*?(?=Assertion)", " ", said).strip())
-    print("## code for another GPU")
-    major, minor = torch.cuda.get_device_capability()
-    print(f"this GPU: sm{major}{minor}")
-    for arch in ("sm80", "sm89", "sm90", "sm100", "sm120"):
-        print(f"code for {arch}:", outcome("launch", TRITON_OVERRIDE_ARCH=arch))
-    print("## a damaged file in the cache")
-    print("half a file:", damaged())
-    print("## PTX, given to the driver")
-    for version, target in (("8.0", "sm_80"), ("8.0", "sm_90"), ("8.6", "sm_100"), ("9.9", "sm_90")):
-        print(f"version {version}, {target}:", outcome("load", version, target))
-    print("## PTX, given to ptxas")
-    for version, target in (("8.0", "sm_90"), ("9.9", "sm_90")):
-        print(f"ptxas, version {version}, {target}:", outcome("assemble", version, target))
+    with ThreadPoolExecutor(8) as pool:  # a process takes long to begin
+        try_ = lambda *attempt, **environment: pool.submit(outcome, *attempt, **environment)
+        overflows = [try_("overflow", debug) for debug in ("", "yes")]
+        half = pool.submit(damaged)
+        attempts = {
+            "## code for another GPU": {
+                f"code for {arch}": try_("launch", TRITON_OVERRIDE_ARCH=arch)
+                for arch in ("sm80", "sm89", "sm90", "sm100", "sm120")
+            },
+            "## compiled in advance, by Triton": {
+                f"for sm_{arch}": try_("compiled", str(arch)) for arch in (80, 89, 90, 100, 120)
+            },
+            "## compiled in advance, by nvcc": {
+                f"{code}, then PyTorch": try_("library", code) for code in ("sm_80", "compute_80", "sm_90")
+            },
+            "## a damaged file in the cache": {"half a file": half},
+            "## PTX, given to the driver": {
+                f"version {version}, {target}": try_("load", version, target)
+                for version, target in (("8.0", "sm_80"), ("8.0", "sm_90"), ("8.6", "sm_100"), ("9.9", "sm_90"))
+            },
+            "## PTX, given to ptxas": {
+                f"ptxas, version {version}, sm_90": try_("assemble", version, "sm_90") for version in ("8.0", "9.9")
+            },
+        }
+        print("## int32 overflow")
+        without, said = (each.result() for each in overflows)
+        print("without debug:", without)
+        print("debug=True:", re.sub(r"^\S*/|: block: .*?(?=Assertion)", " ", said).strip())
+        major, minor = torch.cuda.get_device_capability()
+        print(f"this GPU: sm{major}{minor}")
+        for section, cases in attempts.items():
+            print(section)
+            for case, said in cases.items():
+                print(f"{case}: {said.result()}")
 
 
 if __name__ == "__main__":
