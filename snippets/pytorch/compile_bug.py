@@ -98,8 +98,34 @@ def hooked_kernel(x_ptr, n, BLOCK: tl.constexpr):
 # --8<-- [end:hooked]
 
 
+# --8<-- [start:cleared]
+@triton.autotune(CONFIGS, key=["n"], reset_to_zero=["x_ptr"])
+@triton.jit
+def cleared_kernel(x_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(axis=0) * BLOCK + tl.arange(0, BLOCK)
+    tl.atomic_add(x_ptr + i, 1.0, mask=i < n)
+
+
+@triton.autotune(CONFIGS, key=["n"], restore_value=["x_ptr"])
+@triton.jit
+def restored_kernel(x_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(axis=0) * BLOCK + tl.arange(0, BLOCK)
+    tl.atomic_add(x_ptr + i, 1.0, mask=i < n)
+# --8<-- [end:cleared]
+
+
 def hooked(x: Tensor) -> Tensor:
     hooked_kernel[(1,)](x, x.numel())
+    return x + 0
+
+
+def cleared(x: Tensor) -> Tensor:
+    cleared_kernel[(1,)](x, x.numel())
+    return x + 0
+
+
+def restored(x: Tensor) -> Tensor:
+    restored_kernel[(1,)](x, x.numel())
     return x + 0
 
 
@@ -155,6 +181,8 @@ def main():
         "mutation declared, compiled": lambda: compiled(sum_of_filled(fill))(x).item(),
         "the result is an input": lambda: aliased(x),
         "a hook, compiled": lambda: compiled(hooked)(x).tolist(),
+        "reset_to_zero, compiled, a 1 added to 0": lambda: compiled(cleared)(torch.zeros_like(x))[0].item(),
+        "restore_value, compiled, a 1 added to 5": lambda: compiled(restored)(torch.full_like(x, 5))[0].item(),
         "tuned before the capture": lambda: (tuned(x), capture(tuned, x))[1],
     }
     for name, call in cases.items():

@@ -43,6 +43,14 @@ def test_tuning_within_a_capture_fails_and_before_it_does_not():
     assert "pre_hook and post_hook are not supported" in snippet.outcome(lambda: hooked(x))
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize(("function", "first", "then"), [(snippet.cleared, 0, 1), (snippet.restored, 5, 6)])
+def test_what_a_tuner_puts_back_is_put_back_in_compiled_code(function, first, then):
+    torch._dynamo.reset()
+    given = torch.full((10,), float(first), device="cuda")
+    assert torch.compile(function, fullgraph=True)(given).tolist() == [then] * 10
+
+
 def test_the_first_error_of_a_traceback_is_told_beside_the_last():
     def fails():
         try:

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each function of the table takes what the table gives it, and every kernel of models to copy is in it."""
+
+import pytest
+import torch
+
+from recorder.project import ROOT
+from snippets.pytorch import every_model_kernel as snippet
+
+
+@pytest.mark.parametrize("name", snippet.SUBJECTS)
+def test_a_function_takes_its_inputs(device, name, monkeypatch):
+    if device == "cpu":
+        for make in (torch.randn, torch.randint):
+            here = lambda *given, make=make, **options: make(*given, **options | {"device": "cpu"})
+            monkeypatch.setattr(torch, make.__name__, here)
+    subject = snippet.SUBJECTS[name]
+    given = subject.inputs()
+    found = subject.function(*given)
+    assert all(each.float().isfinite().all() for each in (found if isinstance(found, tuple) else (found,)))
+    assert subject.wanted <= len(given)
+
+
+def test_every_lesson_of_models_is_in_the_table():
+    shown = (ROOT / "docs/en/reference/snippets.md").read_text("utf-8")
+    made = {line.removeprefix("of: models/") for line in shown.splitlines() if line.startswith("of: models/")}
+    used = {name for name in vars(snippet) if hasattr(vars(snippet)[name], "__file__")}
+    assert made <= used
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("way", snippet.WAYS)
+def test_a_convolution_works_in_each_way_that_the_table_says(way):
+    assert snippet.verdict(snippet.WAYS[way], snippet.SUBJECTS["causal_conv1d"]) != "wrong"
