@@ -26,7 +26,7 @@ from snippets.reference import softmax_triton
 from snippets.reference.which_language import COLUMNS, ROWS
 from snippets.tools.benchmarking_cold import compare_in_rotation
 
-SECONDS = 40  # for the search, which then keeps the best that it has
+SECONDS = 30  # for the search, which then keeps the best that it has
 
 
 def random() -> list[Tensor]:
