@@ -10,7 +10,7 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from torch.library import custom_op
+from torch.library import custom_op, triton_op, wrap_triton
 
 from snippets.pytorch.compile import plain
 
@@ -31,6 +31,15 @@ def fill_undeclared(x: Tensor, value: float) -> None:
 def fill(x: Tensor, value: float) -> None:
     fill_kernel[(1,)](x, value, x.numel(), BLOCK=16)
 # --8<-- [end:fill]
+
+
+@triton_op("course::fill_named_undeclared", mutates_args=())
+def fill_named_undeclared(x: Tensor, value: float) -> None:
+    wrap_triton(fill_kernel)[(1,)](x, value, x.numel(), BLOCK=16)
+
+
+def fill_plainly(x: Tensor, value: float) -> None:
+    fill_kernel[(1,)](x, value, x.numel(), BLOCK=16)
 
 
 @fill_undeclared.register_fake
@@ -66,6 +75,11 @@ def no_fake(x: Tensor, weight: Tensor) -> Tensor:
 def aliased(x: Tensor) -> Tensor:
     return x
 # --8<-- [end:aliased]
+
+
+@triton_op("course::aliased_named", mutates_args=())
+def aliased_named(x: Tensor) -> Tensor:
+    return x
 
 
 # --8<-- [start:tuned]
@@ -179,7 +193,11 @@ def main():
         "mutation not declared, eager": lambda: sum_of_filled(fill_undeclared)(x).item(),
         "mutation not declared, compiled": lambda: compiled(sum_of_filled(fill_undeclared))(x).item(),
         "mutation declared, compiled": lambda: compiled(sum_of_filled(fill))(x).item(),
+        "mutation not declared, triton_op, compiled": lambda: compiled(sum_of_filled(fill_named_undeclared))(x).item(),
+        "mutation by a plain launch, compiled": lambda: compiled(sum_of_filled(fill_plainly))(x).item(),
         "the result is an input": lambda: aliased(x),
+        "the result is an input, triton_op": lambda: aliased_named(x).sum().item(),
+        "the result is an input, triton_op, compiled": lambda: compiled(lambda x: aliased_named(x) + 1)(x)[0].item(),
         "a hook, compiled": lambda: compiled(hooked)(x).tolist(),
         "reset_to_zero, compiled, a 1 added to 0": lambda: compiled(cleared)(torch.zeros_like(x))[0].item(),
         "restore_value, compiled, a 1 added to 5": lambda: compiled(restored)(torch.full_like(x, 5))[0].item(),
