@@ -209,8 +209,11 @@ def main():
     x = torch.zeros(20, device="cuda")  # a key that is new to the tuner
     for name, said in zip(("first", "last"), errors(lambda: capture(tuned, x)), strict=True):
         print(f"tuned within the capture, the {name} error: {said}")
-    print(f"after it, outside of a capture: {outcome(lambda: tuned(x) or 'tuned')}")
+    random = lambda: torch.rand(1, device="cuda").item() < 1
+    print(f"after it, the same call outside of a capture: {outcome(lambda: tuned(x) or 'tuned')}")
+    print(f"after it, torch.rand: {outcome(random)}")
     print(f"after it, captured once more: {outcome(lambda: capture(tuned, x))}")
+    print(f"after that, torch.rand: {outcome(random)}")
 
 
 if __name__ == "__main__":

@@ -2,18 +2,15 @@
 """Look inside a kernel with Proton: how long the warps of a program load, and how long they store.
 
 Scopes in the kernel become reads of the GPU's clock, as long as Proton's backend ``instrumentation`` runs; otherwise
-nothing is left of them. The kernels are those of ``find_time.py``, which turn a matrix by rows and by tiles. Then
-``do_bench_proton``, which asks Proton how long a kernel runs, beside ``do_bench``, which asks two events around it.
+nothing is left of them. The kernels are those of ``find_time.py``, which turn a matrix by rows and by tiles.
 
 Shapes: ``x`` ``(rows, columns)``, bfloat16; the result is ``x.T``. Units: microseconds, and shares of a program's time.
-Run it on an NVIDIA GPU with ``python find_time_inside.py``, with Triton 3.9.
+Run it on an NVIDIA GPU with ``python find_time_inside.py``.
 Source: Triton, *Proton*, on instrumentation.
 """
 
 import json
 import statistics
-import subprocess
-import sys
 import tempfile
 from collections import defaultdict
 from pathlib import Path
@@ -25,10 +22,7 @@ import triton.profiler as proton
 import triton.profiler.language as pl
 from torch import Tensor
 
-from snippets.programs.vector_add import add
 from snippets.tools import find_time
-
-SIDE = 4096
 
 
 # --8<-- [start:kernel]
@@ -108,20 +102,9 @@ def times(events: list[dict]) -> dict[str, float]:
     return {name: statistics.median(each) for name, each in found.items()}
 
 
-def bench() -> None:
-    """Print the microseconds of two kernels by both timers."""
-    x, small = find_time.inputs()[0], torch.rand(1024, device="cuda")
-    kernels = {"an addition of 1,024": lambda: add(small, small), "the turn": lambda: find_time.turn_by_tiles(x)}
-    for name, run in kernels.items():
-        for timer in (triton.testing.do_bench, triton.testing.do_bench_proton):
-            print(f"{name}, {timer.__name__}: {1000 * timer(run, return_mode='median'):.1f}")
-
-
 def main():
     if not torch.cuda.is_available():
         raise SystemExit("no GPU found; Proton watches one")
-    if sys.argv[1:] == ["bench"]:
-        return bench()
     x = find_time.inputs()[0]
     for name, turn in TURNS.items():
         with tempfile.TemporaryDirectory() as folder:
@@ -132,8 +115,6 @@ def main():
         for scope in ("load", "store"):
             print(f"{name}, share of the {scope}: {found[scope] / found['program']:.2f}")
         assert torch.equal(turn(x), x.t()), name
-    print("## Microseconds by two timers", flush=True)
-    subprocess.run([sys.executable, __file__, "bench"], check=True)  # a process has room for one profiler
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@
 Triton compiles for the GPU that is here, and naming another by ``TRITON_OVERRIDE_ARCH`` does not make it fail.
 A damaged file in the cache does, and so does a kernel that was compiled for another GPU in advance. PTX has a version,
 which the driver and ``ptxas`` must know.
-Each attempt runs in a process of its own and is printed, with the last line of its error.
+Attempts that spoil a process, or are about its environment, run in one of their own. Each is printed, with the line of
+its error that says most.
 
 Run it on an NVIDIA GPU with ``python images_bug.py``, with CUDA's ``nvcc`` on the path.
 Source: Triton, ``knobs.py`` and ``semantic.py``; NVIDIA, *CUDA Driver API*, ``CUresult``.
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -109,14 +111,34 @@ def assemble(version: str, target: str) -> None:
     print("accepted")
 
 
-ATTEMPTS = {
-    "overflow": lambda debug: overflow(bool(debug)),
-    "launch": launch,
-    "compiled": lambda arch: launch_compiled(int(arch)),
-    "library": library,
-    "load": load,
-    "assemble": assemble,
-}
+def refused() -> None:
+    """Print what the driver, Triton's loader, CUDA's library and ``ptxas`` say to code. None of it spoils a process."""
+    cases = {
+        "## compiled in advance, by Triton": {
+            f"for sm_{arch}": partial(launch_compiled, arch) for arch in (80, 89, 90, 100, 120)
+        },
+        "## compiled in advance, by nvcc": {
+            f"{code}, then PyTorch": partial(library, code) for code in ("sm_80", "compute_80", "sm_90")
+        },
+        "## PTX, given to the driver": {
+            f"version {version}, {target}": partial(load, version, target)
+            for version, target in (("8.0", "sm_80"), ("8.0", "sm_90"), ("8.6", "sm_100"), ("9.9", "sm_90"))
+        },
+        "## PTX, given to ptxas": {
+            f"ptxas, version {version}, sm_90": partial(assemble, version, "sm_90") for version in ("8.0", "9.9")
+        },
+    }
+    for section, attempts in cases.items():
+        print(section)
+        for case, attempt in attempts.items():
+            print(f"{case}: ", end="")
+            try:
+                attempt()
+            except Exception as error:
+                print(f"{type(error).__name__}: {str(error).strip().splitlines()[0]}")
+
+
+ATTEMPTS = {"overflow": lambda debug: overflow(bool(debug)), "launch": launch, "refused": refused}
 
 
 def outcome(*attempt: str, **environment: str) -> str:
@@ -145,40 +167,24 @@ def main():
         raise SystemExit("no GPU found; these errors take one")
     if len(sys.argv) > 1:
         return ATTEMPTS[sys.argv[1]](*sys.argv[2:])
-    with ThreadPoolExecutor(8) as pool:  # a process takes long to begin
-        try_ = lambda *attempt, **environment: pool.submit(outcome, *attempt, **environment)
-        overflows = [try_("overflow", debug) for debug in ("", "yes")]
-        half = pool.submit(damaged)
-        attempts = {
-            "## code for another GPU": {
-                f"code for {arch}": try_("launch", TRITON_OVERRIDE_ARCH=arch)
-                for arch in ("sm80", "sm89", "sm90", "sm100", "sm120")
-            },
-            "## compiled in advance, by Triton": {
-                f"for sm_{arch}": try_("compiled", str(arch)) for arch in (80, 89, 90, 100, 120)
-            },
-            "## compiled in advance, by nvcc": {
-                f"{code}, then PyTorch": try_("library", code) for code in ("sm_80", "compute_80", "sm_90")
-            },
-            "## a damaged file in the cache": {"half a file": half},
-            "## PTX, given to the driver": {
-                f"version {version}, {target}": try_("load", version, target)
-                for version, target in (("8.0", "sm_80"), ("8.0", "sm_90"), ("8.6", "sm_100"), ("9.9", "sm_90"))
-            },
-            "## PTX, given to ptxas": {
-                f"ptxas, version {version}, sm_90": try_("assemble", version, "sm_90") for version in ("8.0", "9.9")
-            },
+    with ThreadPoolExecutor() as pool:  # a process takes long to begin
+        overflows = [pool.submit(outcome, "overflow", debug) for debug in ("", "yes")]
+        half, code = pool.submit(damaged), pool.submit(outcome, "refused")
+        overridden = {
+            arch: pool.submit(outcome, "launch", TRITON_OVERRIDE_ARCH=arch) for arch in ("sm80", "sm90", "sm100")
         }
         print("## int32 overflow")
         without, said = (each.result() for each in overflows)
         print("without debug:", without)
         print("debug=True:", re.sub(r"^\S*/|: block: .*?(?=Assertion)", " ", said).strip())
+        print("## code for another GPU")
         major, minor = torch.cuda.get_device_capability()
         print(f"this GPU: sm{major}{minor}")
-        for section, cases in attempts.items():
-            print(section)
-            for case, said in cases.items():
-                print(f"{case}: {said.result()}")
+        for arch, said in overridden.items():
+            print(f"code for {arch}: {said.result()}")
+        print("## a damaged file in the cache")
+        print("half a file:", half.result())
+        print(code.result())
 
 
 if __name__ == "__main__":

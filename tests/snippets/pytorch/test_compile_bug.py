@@ -38,6 +38,9 @@ def test_tuning_within_a_capture_fails_and_before_it_does_not():
     first, last = snippet.errors(lambda: snippet.capture(snippet.tuned, y))
     assert "operation not permitted when stream is capturing" in first
     assert "operation failed due to a previous error during capture" in last
+    snippet.tuned(y)
+    assert snippet.capture(snippet.tuned, y) == "captured"  # and PyTorch's random numbers are whole again
+    assert torch.rand(3, device="cuda").max() < 1
     torch._dynamo.reset()
     hooked = torch.compile(snippet.hooked, fullgraph=True)
     assert "pre_hook and post_hook are not supported" in snippet.outcome(lambda: hooked(x))
