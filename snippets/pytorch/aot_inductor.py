@@ -22,8 +22,7 @@ import tempfile
 import textwrap
 import time
 import zipfile
-from concurrent.futures import ThreadPoolExecutor
-from itertools import repeat
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import torch
@@ -78,6 +77,16 @@ FIRST = {
     "in Python, the operator imported": "import snippets.pytorch.compile",
 }
 # --8<-- [end:python]
+WAYS = {how: PYTHON.format(first=first) for how, first in FIRST.items()}
+if DEVICE == "cuda":  # for a package with machine code of a GPU, what might matter to the process that loads it
+    shared = 'import ctypes; ctypes.CDLL(torch.__path__[0] + "/lib/libtorch_cuda.so", ctypes.RTLD_GLOBAL)'
+    WAYS |= {
+        "in Python, a tensor on the GPU first": PYTHON.format(first='torch.ones(1, device="cuda")'),
+        "in Python, in inference mode": PYTHON.format(first="torch.inference_mode().__enter__()"),
+        "in Python, its libraries' symbols shared": PYTHON.format(first=shared),
+        "in Python, single-threaded": PYTHON.format(first="").replace("[1])", "[1], run_single_threaded=True)"),
+        "in Python, on GPU 0 by number": PYTHON.format(first="").replace("[1])", "[1], device_index=0)"),
+    }
 
 
 CPP = r"""
@@ -160,29 +169,24 @@ def main():
         return
     if DEVICE == "cuda" and not torch.cuda.is_available():
         raise SystemExit("no GPU found; set TRITON_INTERPRET=1 to run this in Triton's interpreter, on the CPU")
-    print(f"the sum of what PyTorch computes: {expected():.0f}")
+    print(f"the sum of what PyTorch computes: {expected():.0f}", flush=True)
     with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor() as pool:  # at once, as all of it takes long
-        folder = Path(name)
-        building = pool.submit(build, folder)
-        paths = {norm: folder / f"{number}.pt2" for number, norm in enumerate(NORMS)}
-        packaging = {
-            norm: pool.submit(outcome, [sys.executable, os.path.abspath(__file__), norm, path], folder)
-            for norm, path in paths.items()
-        }
-        for norm, path in paths.items():
-            if failed := packaging[norm].result():
-                say(f"{norm}, packaged: {failed}")
-                continue
-            say(f"{norm}, machine code of kernels in the file: {machine_code(path)}")
-            programs = {name: [sys.executable, "-c", PYTHON.format(first=first)] for name, first in FIRST.items()}
-            programs["in C++"] = [building.result()]
-            commands = [[*program, path, DEVICE] for program in programs.values()]
-            for how, said in zip(programs, pool.map(outcome, commands, repeat(folder)), strict=True):
-                say(f"{norm}, {how}: {said}")
+        building = pool.submit(build, Path(name))
+        for lines in [pool.submit(tried, norm, Path(name), building) for norm in NORMS]:
+            for line in lines.result():
+                print(textwrap.fill(line, WIDTH, subsequent_indent="  "), flush=True)
 
 
-def say(line: str) -> None:
-    print(textwrap.fill(line, WIDTH, subsequent_indent="  "), flush=True)
+def tried(norm: str, folder: Path, building: Future) -> list[str]:
+    """Package a model, load the package in each way, and return what happened."""
+    path = folder / f"{''.join(filter(str.isalnum, norm))}.pt2"
+    if failed := outcome([sys.executable, os.path.abspath(__file__), norm, path], folder):
+        return [f"{norm}, packaged: {failed}"]
+    programs = {how: [sys.executable, "-c", code] for how, code in WAYS.items()} | {"in C++": [building.result()]}
+    with ThreadPoolExecutor() as pool:
+        said = {how: pool.submit(outcome, [*program, path, DEVICE], folder) for how, program in programs.items()}
+    inside = f"{norm}, machine code of kernels in the file: {machine_code(path)}"
+    return [inside, *(f"{norm}, {how}: {each.result()}" for how, each in said.items())]
 
 
 if __name__ == "__main__":
