@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Let Helion search for the settings of its softmax, and say how long that took, what it chose and what it gained.
 
-The search is Helion's quick one, ``PatternSearch``: it tries settings at random, then changes the best of them one
-setting at a time. (The one that Helion takes by default needs scikit-learn.) Then the kernel runs with the settings
-that it found, with those that Helion takes without a search, with those of ``which_language.py``, and beside Triton's
-softmax and a copy, all on the same operands in rotation (``benchmarking_cold.py``).
+The search is Helion's quick one, ``PatternSearch``: it tries settings at random, then changes the best of them, one
+setting at a time, for one round. (The one that Helion takes by default needs scikit-learn.) Then the kernel runs with
+the settings that it found, with those that Helion takes without a search, with those of ``which_language.py``, and
+beside Triton's softmax and a copy, all on the same operands in rotation (``benchmarking_cold.py``).
 
 Shapes: ``x`` and the result are ``(ROWS, COLUMNS)``, bfloat16, normally distributed. Units: microseconds.
 Source: Helion, https://helionlang.com.
@@ -26,7 +26,7 @@ from snippets.reference import softmax_triton
 from snippets.reference.which_language import COLUMNS, ROWS
 from snippets.tools.benchmarking_cold import compare_in_rotation
 
-SECONDS = 30  # for the search, which then keeps the best that it has
+SECONDS = 20  # for the search, which looks at the clock after each round, and then keeps the best that it has
 
 
 def random() -> list[Tensor]:
@@ -53,6 +53,7 @@ def search(kernel, x: Tensor, log: Path):
         kernel.fn,
         autotune_effort="quick",
         autotune_budget_seconds=SECONDS,
+        autotune_max_generations=1,
         autotune_log=str(log),
         autotune_progress_bar=False,
         static_shapes=True,
