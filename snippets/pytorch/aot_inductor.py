@@ -81,10 +81,7 @@ SHARED = 'import ctypes; ctypes.CDLL(torch.__path__[0] + "/lib/libtorch_cuda.so"
 WAYS = {how: PYTHON.format(first=first) for how, first in FIRST.items()}
 MORE_WAYS = {  # for a package with machine code of a GPU: what might matter to the process that loads it
     "in Python, a tensor on the GPU first": PYTHON.format(first='torch.ones(1, device="cuda")'),
-    "in Python, in inference mode": PYTHON.format(first="torch.inference_mode().__enter__()"),
     "in Python, its libraries' symbols shared": PYTHON.format(first=SHARED),
-    "in Python, single-threaded": PYTHON.format(first="").replace("[1])", "[1], run_single_threaded=True)"),
-    "in Python, on GPU 0 by number": PYTHON.format(first="").replace("[1])", "[1], device_index=0)"),
 }
 
 
