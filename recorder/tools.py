@@ -14,7 +14,6 @@ TOOLS = {  # with what installs them
     "Python.h": "your system's package python3-dev",
     "file": "your system's package of that name; Python asks it, and Triton's cache keeps the answer",
     "nvidia-smi": "NVIDIA's driver",
-    "nvcc": f"NVIDIA's CUDA toolkit; {PATH}",
     "compute-sanitizer": f"NVIDIA's CUDA toolkit; {PATH}",
     "ncu": f"NVIDIA's CUDA toolkit, as Nsight Compute; {PATH}. To count, it wants root, or the driver's option "
     "NVreg_RestrictProfilingToAdminUsers=0",

@@ -77,12 +77,6 @@ FIRST = {
     "in Python, the operator imported": "import snippets.pytorch.compile",
 }
 # --8<-- [end:python]
-SHARED = 'import ctypes; ctypes.CDLL(torch.__path__[0] + "/lib/libtorch_cuda.so", ctypes.RTLD_GLOBAL)'
-WAYS = {how: PYTHON.format(first=first) for how, first in FIRST.items()}
-MORE_WAYS = {  # for a package with machine code of a GPU: what might matter to the process that loads it
-    "in Python, a tensor on the GPU first": PYTHON.format(first='torch.ones(1, device="cuda")'),
-    "in Python, its libraries' symbols shared": PYTHON.format(first=SHARED),
-}
 
 
 CPP = r"""
@@ -178,8 +172,8 @@ def tried(norm: str, folder: Path, building: Future) -> list[str]:
     path = folder / f"{''.join(filter(str.isalnum, norm))}.pt2"
     if failed := outcome([sys.executable, os.path.abspath(__file__), norm, path], folder):
         return [f"{norm}, packaged: {failed}"]
-    ways = WAYS | MORE_WAYS if norm == "triton_op" else WAYS
-    programs = {how: [sys.executable, "-c", code] for how, code in ways.items()} | {"in C++": [building.result()]}
+    programs = {how: [sys.executable, "-c", PYTHON.format(first=first)] for how, first in FIRST.items()}
+    programs["in C++"] = [building.result()]
     with ThreadPoolExecutor() as pool:
         said = {how: pool.submit(outcome, [*program, path, DEVICE], folder) for how, program in programs.items()}
     inside = f"{norm}, machine code of kernels in the file: {machine_code(path)}"

@@ -2,12 +2,10 @@
 """Make a GPU refuse compiled code, and a number of 32 bits overflow, on purpose. Do not copy from here.
 
 Triton compiles for the GPU that is here, and naming another by ``TRITON_OVERRIDE_ARCH`` does not make it fail.
-A damaged file in the cache does, and so does a kernel that was compiled for another GPU in advance. PTX has a version,
-which the driver and ``ptxas`` must know.
-Attempts that spoil a process, or are about its environment, run in one of their own. Each is printed, with the line of
-its error that says most.
+A damaged file in the cache does. PTX has a version, which the driver and ``ptxas`` must know.
+Each attempt runs in a process of its own and is printed, with the last line of its error.
 
-Run it on an NVIDIA GPU with ``python images_bug.py``, with CUDA's ``nvcc`` on the path.
+Run it on an NVIDIA GPU with ``python images_bug.py``.
 Source: Triton, ``knobs.py`` and ``semantic.py``; NVIDIA, *CUDA Driver API*, ``CUresult``.
 """
 
@@ -17,25 +15,17 @@ import re
 import subprocess
 import sys
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 
 import torch
 import triton
 import triton.language as tl
-from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource
 
 PTX = """
 .version {version}
 .target {target}
 .address_size 64
 .visible .entry nothing() {{ ret; }}
-"""
-CUDA = """
-__global__ void nothing() {}
-extern "C" int launch() { nothing<<<1, 1>>>(); return cudaPeekAtLastError(); }
 """
 
 
@@ -58,34 +48,6 @@ def launch() -> None:
     out = torch.zeros(1, dtype=torch.int64, device="cuda")
     rows_kernel[1,](out, 5)
     print("accepted" if out.item() == 0 else "wrong")
-
-
-# --8<-- [start:in_advance]
-def in_advance(arch: int):
-    """Compile for a GPU that need not be here."""
-    source = ASTSource(rows_kernel, {"out_ptr": "*i64", "stride": "i32"})
-    return triton.compile(source, target=GPUTarget("cuda", arch, 32))
-
-
-def launch_compiled(arch: int) -> None:
-    out = torch.zeros(3, dtype=torch.int64, device="cuda")
-    in_advance(arch)[3, 1, 1](out, 5)
-    print("accepted" if out.tolist() == [0, 5, 10] else "wrong")
-# --8<-- [end:in_advance]
-
-
-def library(code: str) -> None:
-    """Launch a kernel of CUDA C++ that ``nvcc`` compiled to this code, then let PyTorch launch one of its own."""
-    with tempfile.TemporaryDirectory() as name:
-        source, compiled = Path(name, "nothing.cu"), Path(name, "nothing.so")
-        source.write_text(CUDA)
-        command = ["nvcc", "-shared", "-Xcompiler", "-fPIC", "-cudart", "shared"]
-        made_for = ["-gencode", f"arch=compute_{code.split('_')[1]},code={code}"]
-        subprocess.run([*command, *made_for, source, "-o", compiled], check=True, capture_output=True)
-        x = torch.zeros(1, device="cuda")
-        failed = ctypes.CDLL(compiled).launch()
-    x.add_(1)  # PyTorch asks after each launch whether all is well
-    print(f"error {failed}" if failed else "accepted")
 
 
 def load(version: str, target: str) -> None:
@@ -111,34 +73,7 @@ def assemble(version: str, target: str) -> None:
     print("accepted")
 
 
-def refused() -> None:
-    """Print what the driver, Triton's loader, CUDA's library and ``ptxas`` say to code. None of it spoils a process."""
-    cases = {
-        "## compiled in advance, by Triton": {
-            f"for sm_{arch}": partial(launch_compiled, arch) for arch in (80, 89, 90, 100, 120)
-        },
-        "## compiled in advance, by nvcc": {
-            f"{code}, then PyTorch": partial(library, code) for code in ("sm_80", "compute_80", "sm_90")
-        },
-        "## PTX, given to the driver": {
-            f"version {version}, {target}": partial(load, version, target)
-            for version, target in (("8.0", "sm_80"), ("8.0", "sm_90"), ("8.6", "sm_100"), ("9.9", "sm_90"))
-        },
-        "## PTX, given to ptxas": {
-            f"ptxas, version {version}, sm_90": partial(assemble, version, "sm_90") for version in ("8.0", "9.9")
-        },
-    }
-    for section, attempts in cases.items():
-        print(section)
-        for case, attempt in attempts.items():
-            print(f"{case}: ", end="")
-            try:
-                attempt()
-            except Exception as error:
-                print(f"{type(error).__name__}: {str(error).strip().splitlines()[0]}")
-
-
-ATTEMPTS = {"overflow": lambda debug: overflow(bool(debug)), "launch": launch, "refused": refused}
+ATTEMPTS = {"overflow": lambda debug: overflow(bool(debug)), "launch": launch, "load": load, "assemble": assemble}
 
 
 def outcome(*attempt: str, **environment: str) -> str:
@@ -167,24 +102,23 @@ def main():
         raise SystemExit("no GPU found; these errors take one")
     if len(sys.argv) > 1:
         return ATTEMPTS[sys.argv[1]](*sys.argv[2:])
-    with ThreadPoolExecutor() as pool:  # a process takes long to begin
-        overflows = [pool.submit(outcome, "overflow", debug) for debug in ("", "yes")]
-        half, code = pool.submit(damaged), pool.submit(outcome, "refused")
-        overridden = {
-            arch: pool.submit(outcome, "launch", TRITON_OVERRIDE_ARCH=arch) for arch in ("sm80", "sm90", "sm100")
-        }
-        print("## int32 overflow")
-        without, said = (each.result() for each in overflows)
-        print("without debug:", without)
-        print("debug=True:", re.sub(r"^\S*/|: block: .*?(?=Assertion)", " ", said).strip())
-        print("## code for another GPU")
-        major, minor = torch.cuda.get_device_capability()
-        print(f"this GPU: sm{major}{minor}")
-        for arch, said in overridden.items():
-            print(f"code for {arch}: {said.result()}")
-        print("## a damaged file in the cache")
-        print("half a file:", half.result())
-        print(code.result())
+    print("## int32 overflow")
+    print("without debug:", outcome("overflow", ""))
+    said = outcome("overflow", "yes")
+    print("debug=True:", re.sub(r"^\S*/|: block: .*?(?=Assertion)", " ", said).strip())
+    print("## code for another GPU")
+    major, minor = torch.cuda.get_device_capability()
+    print(f"this GPU: sm{major}{minor}")
+    for arch in ("sm80", "sm89", "sm90", "sm100", "sm120"):
+        print(f"code for {arch}:", outcome("launch", TRITON_OVERRIDE_ARCH=arch))
+    print("## a damaged file in the cache")
+    print("half a file:", damaged())
+    print("## PTX, given to the driver")
+    for version, target in (("8.0", "sm_80"), ("8.0", "sm_90"), ("8.6", "sm_100"), ("9.9", "sm_90")):
+        print(f"version {version}, {target}:", outcome("load", version, target))
+    print("## PTX, given to ptxas")
+    for version, target in (("8.0", "sm_90"), ("9.9", "sm_90")):
+        print(f"ptxas, version {version}, {target}:", outcome("assemble", version, target))
 
 
 if __name__ == "__main__":

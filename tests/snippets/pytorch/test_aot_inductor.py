@@ -47,8 +47,7 @@ def test_kernels_of_a_package_are_those_with_machine_code(tmp_path):
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not shutil.which("g++"), reason="AOTInductor compiles by g++")
-def test_a_package_has_the_machine_code_of_a_triton_op(tmp_path):
+def test_a_package_has_the_machine_code_of_a_triton_op_and_runs_from_cpp(tmp_path):
     path = snippet.package(snippet.NORMS["triton_op"], tmp_path / "named.pt2")
     assert "rms_norm_kernel" in snippet.machine_code(path)
-    said = snippet.outcome([sys.executable, "-c", snippet.PYTHON.format(first=""), path, "cuda"], tmp_path)
-    assert said == f"{snippet.expected():.0f}"
+    assert snippet.outcome([snippet.build(tmp_path), path, "cuda"], tmp_path) == f"{snippet.expected():.0f}"
