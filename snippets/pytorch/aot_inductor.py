@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compile a model in advance, and run it from Python and from C++: with PyTorch's own norm, and with a kernel's.
 
-The model is RMS norm between a product and a ReLU, with PyTorch's norm or with the kernel behind a ``custom_op``.
-``aoti_compile_and_package`` writes one file, which holds the compiled model as far as the compiler could look into it.
-Who loads it has imported nothing of ours, or the operator.
+The model is RMS norm between a product and a ReLU. On a GPU the norm is a kernel in a ``triton_op``, which the compiler
+looks into, or behind a ``custom_op``, which it doesn't. In the interpreter, whose launches can't be traced, PyTorch's
+own norm takes the place of the former. ``aoti_compile_and_package`` writes one file, which holds the compiled model as
+far as the compiler could look into it. Who loads it has imported nothing of ours, or the operator.
 
 Shapes: ``x`` (rows, columns), ``weight`` (columns,), float32; any number of rows from 2 to 4096.
 Source: PyTorch, *torch.export AOTInductor Tutorial for Python runtime*, and ``model_package_loader.h``.
@@ -14,12 +15,14 @@ g++ on the path.
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 import textwrap
-from concurrent.futures import ThreadPoolExecutor
-from itertools import repeat
+import time
+import zipfile
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import torch
@@ -27,7 +30,7 @@ import triton
 from torch import Tensor
 from torch.utils.cpp_extension import include_paths, library_paths
 
-from snippets.pytorch.compile import closed, in_torch, rms_norm_kernel
+from snippets.pytorch.compile import closed, in_torch, named, rms_norm_kernel
 
 WIDTH = 72  # of what is printed
 COLUMNS = 1024
@@ -115,14 +118,27 @@ def build(folder: Path) -> Path:
 
 
 def outcome(command: list, folder: Path) -> str:
-    """Return what a command printed, or the sentence of its error that says why it failed."""
+    """Return what a command printed, and if it failed the signal that ended it, or the sentence that says why."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    begin = time.perf_counter()
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    print(f"{time.perf_counter() - begin:.0f} s, code {done.returncode}: {command}\n{done.stderr}", file=sys.stderr)
+    said = done.stdout.strip()
     if done.returncode == 0:
-        return done.stdout.strip()
-    print(done.stderr, file=sys.stderr)
+        return said
     why = re.search(r"Could not find schema.*?(?=\. |\n|$)", done.stderr) or re.search(r"\w*Error: .*", done.stderr)
-    return f"fails: {why[0] if why else done.stderr.strip().splitlines()[-1]}"
+    if why:
+        return f"fails: {why[0]}"
+    if done.returncode < 0:
+        return " ".join([said, f"ends by {signal.Signals(-done.returncode).name}"]).strip()
+    return f"fails: {(done.stderr.strip() or 'no message').splitlines()[-1]}"
+
+
+def machine_code(path: Path) -> str:
+    """Return the names of the kernels whose machine code is in a package."""
+    with zipfile.ZipFile(path) as package:
+        code = [package.read(name) for name in package.namelist() if name.endswith(".cubin")]
+    return ", ".join(sorted({name.decode() for each in code for name in re.findall(rb"\.text\.(\w+)", each)})) or "none"
 
 
 def expected() -> float:
@@ -130,31 +146,38 @@ def expected() -> float:
     return in_torch(2 * x, torch.ones(COLUMNS, device=DEVICE)).relu().sum().item()
 
 
-NORMS = {"PyTorch's norm": in_torch, "custom_op": closed}
+NORMS = {"triton_op": named} if DEVICE == "cuda" else {"PyTorch's norm": in_torch}
+NORMS["custom_op"] = closed
 
 
 def main():
     if len(sys.argv) > 2:
         norm, path = sys.argv[1:]
-        package(NORMS[norm], Path(path))
+        # Headers that are compiled in advance pay from the second package on.
+        with torch._inductor.config.patch({"aot_inductor.precompile_headers": False}):
+            package(NORMS[norm], Path(path))
         return
     if DEVICE == "cuda" and not torch.cuda.is_available():
         raise SystemExit("no GPU found; set TRITON_INTERPRET=1 to run this in Triton's interpreter, on the CPU")
-    print(f"the sum of what PyTorch computes: {expected():.0f}")
+    print(f"the sum of what PyTorch computes: {expected():.0f}", flush=True)
     with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor() as pool:  # at once, as all of it takes long
-        folder = Path(name)
-        building = pool.submit(build, folder)
-        packaging = {
-            norm: pool.submit(outcome, [sys.executable, os.path.abspath(__file__), norm, f"{norm}.pt2"], folder)
-            for norm in NORMS
-        }
-        for norm in NORMS:
-            packaging[norm].result()
-            programs = {name: [sys.executable, "-c", PYTHON.format(first=first)] for name, first in FIRST.items()}
-            programs["in C++"] = [building.result()]
-            commands = [[*program, folder / f"{norm}.pt2", DEVICE] for program in programs.values()]
-            for how, said in zip(programs, pool.map(outcome, commands, repeat(folder)), strict=True):
-                print(textwrap.fill(f"{norm}, {how}: {said}", WIDTH, subsequent_indent="  "))
+        building = pool.submit(build, Path(name))
+        for lines in [pool.submit(tried, norm, Path(name), building) for norm in NORMS]:
+            for line in lines.result():
+                print(textwrap.fill(line, WIDTH, subsequent_indent="  "), flush=True)
+
+
+def tried(norm: str, folder: Path, building: Future) -> list[str]:
+    """Package a model, load the package in each way, and return what happened."""
+    path = folder / f"{''.join(filter(str.isalnum, norm))}.pt2"
+    if failed := outcome([sys.executable, os.path.abspath(__file__), norm, path], folder):
+        return [f"{norm}, packaged: {failed}"]
+    programs = {how: [sys.executable, "-c", PYTHON.format(first=first)] for how, first in FIRST.items()}
+    programs["in C++"] = [building.result()]
+    with ThreadPoolExecutor() as pool:
+        said = {how: pool.submit(outcome, [*program, path, DEVICE], folder) for how, program in programs.items()}
+    inside = f"{norm}, machine code of kernels in the file: {machine_code(path)}"
+    return [inside, *(f"{norm}, {how}: {each.result()}" for how, each in said.items())]
 
 
 if __name__ == "__main__":

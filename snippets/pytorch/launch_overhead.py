@@ -17,6 +17,7 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 from snippets.pytorch.compile import check_arguments, in_torch, plain, rms_norm_kernel
 
@@ -91,6 +92,20 @@ def noise_loaded_kernel(out_ptr, seed_ptr, n, BLOCK: tl.constexpr):
     i = tl.program_id(axis=0) * BLOCK + tl.arange(0, BLOCK)
     seed = tl.load(seed_ptr)
     tl.store(out_ptr + i, tl.rand(seed, i), mask=i < n)
+
+
+@triton.jit
+def add_described_kernel(x, out_ptr, number, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out_ptr + i, x.load([0]) + number)
+
+
+@triton.jit
+def add_describing_kernel(x_ptr, out_ptr, number, n, BLOCK: tl.constexpr):
+    # The GPU writes the descriptor into memory that Triton asks for.
+    x = tl.make_tensor_descriptor(x_ptr, [n], [1], [BLOCK])
+    i = tl.arange(0, BLOCK)
+    tl.store(out_ptr + i, x.load([0]) + number)
 # --8<-- [end:kernels]
 
 
@@ -98,6 +113,18 @@ def add_number(x: Tensor, number) -> Tensor:
     out = torch.empty_like(x)
     kernel = add_loaded_kernel if isinstance(number, Tensor) else add_number_kernel
     kernel[(1,)](x, out, number, x.numel(), BLOCK=16)
+    return out
+
+
+def add_described(x: TensorDescriptor, number: float) -> Tensor:
+    out = torch.empty_like(x.base)
+    add_described_kernel[(1,)](x, out, number, BLOCK=16)
+    return out
+
+
+def add_describing(x: Tensor, number: float) -> Tensor:
+    out = torch.empty_like(x)
+    add_describing_kernel[(1,)](x, out, number, x.numel(), BLOCK=16)
     return out
 
 
@@ -141,6 +168,23 @@ def a_number_in_a_tensor() -> bool:
     return out[0].item() == 6
 
 
+def described_and_written_in_place() -> bool:
+    x = TensorDescriptor.from_tensor(torch.zeros(16, device="cuda"), [16])
+    graph, out = capture(lambda: add_described(x, 1.0))
+    x.base.fill_(5)
+    graph.replay()
+    return out[0].item() == 6
+
+
+def a_descriptor_of_another_tensor() -> bool:
+    zeros = torch.zeros(16, device="cuda")
+    x = TensorDescriptor.from_tensor(zeros, [16])
+    graph, out = capture(lambda: add_described(x, 1.0))
+    x.base = torch.full((16,), 5.0, device="cuda")
+    graph.replay()
+    return out[0].item() == 6
+
+
 def a_seed() -> bool:
     x, seed = torch.zeros(4, device="cuda"), [1]
     graph, out = capture(lambda: noise(x, seed[0]))
@@ -175,6 +219,8 @@ FROZEN = {
     "another tensor in its place": another_tensor,
     "a Python number": a_python_number,
     "a number in a tensor": a_number_in_a_tensor,
+    "a descriptor's tensor, written in place": described_and_written_in_place,
+    "another tensor in a descriptor": a_descriptor_of_another_tensor,
     "a seed, as a Python number": a_seed,
     "a seed in a tensor": a_seed_in_a_tensor,
     "the state of torch.rand": torchs_own_random_numbers,
@@ -192,6 +238,28 @@ def after_it_was_freed() -> float:
     assert other[0].item() == 41
     return out[0].item()
 # --8<-- [end:freed]
+
+
+# --8<-- [start:scratch]
+def writes_elsewhere(kept: bool) -> bool:
+    """Return whether a replay writes into a tensor that it was never given.
+
+    The kernel makes a descriptor, for which Triton asks an allocator for
+    memory: a new piece each time, or one that is kept, and then freed.
+    """
+    torch.cuda.empty_cache()
+    pieces = [torch.empty(2**24, dtype=torch.int8, device="cuda")]
+    new = lambda size: torch.empty(size, dtype=torch.int8, device="cuda")
+    triton.set_allocator(
+        lambda size, alignment, stream: pieces[0] if kept else new(size)
+    )
+    x = torch.zeros(16, device="cuda")
+    graph, _ = capture(lambda: add_describing(x, 1.0))
+    pieces.clear()
+    other = torch.full((2**22,), 41.0, device="cuda")  # gets its memory
+    graph.replay()
+    return not other.eq(41).all().item()
+# --8<-- [end:scratch]
 
 
 # --8<-- [start:unaligned]
@@ -225,6 +293,9 @@ def main():
     for what, seen in FROZEN.items():
         print(f"{what}:", "sees the change" if seen() else "repeats the old")
     print("a freed input that held 0, plus 1:", after_it_was_freed())
+    print("## Scratch memory: a replay writes into another tensor")
+    for how, kept in (("new for each launch", False), ("one piece, kept and then freed", True)):
+        print(f"{how}:", writes_elsewhere(kept))
 
 
 if __name__ == "__main__":

@@ -53,6 +53,8 @@ PASTED = {
     "PermissionError: [Errno 13] Permission denied: '/home/jovyan/.triton/cache'": "permission-denied",
     "torch.AcceleratorError: CUDA error: misaligned address": "cuda-error-misaligned",
     "torch.AcceleratorError: CUDA error: device-side assert triggered": "cuda-error-device-side",
+    "CUDA error: no kernel image is available for execution on the device": "kernel-image",
+    "RuntimeError: Offset increment outside graph capture encountered unexpectedly.": "offset-increment",
     "Segmentation fault (core dumped)": "segmentation-fault",
     "segmentation fault": "segmentation-fault",
     "OutOfResources: out of resource: shared memory, Required: 147456, Hardware limit: 101376.": "out-of-resource",

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model whose norm is a custom_op is packaged by name alone; that it runs from C++, too, is what a replay shows."""
+"""A model whose norm is a custom_op is packaged by name alone, and one whose norm is a triton_op with its machine code.
+
+That a package runs from C++, too, is what a replay shows.
+"""
 
 import shutil
 import sys
+import zipfile
 
 import pytest
 
@@ -21,6 +25,29 @@ def test_who_loads_a_package_needs_the_operator(device, tmp_path):
 
 
 def test_a_failure_is_told_by_its_reason(tmp_path):
-    raises = [sys.executable, "-c", "raise OSError('no such model')"]
-    assert snippet.outcome(raises, tmp_path) == "fails: OSError: no such model"
-    assert snippet.outcome([sys.executable, "-c", "print(7)"], tmp_path) == "7"
+    said = lambda code: snippet.outcome([sys.executable, "-c", code], tmp_path)
+    assert said("raise OSError('no such model')") == "fails: OSError: no such model"
+    assert said("print(7)") == "7"
+    assert said("raise SystemExit('too old')") == "fails: too old"
+
+
+def test_a_process_that_a_signal_ends_has_no_words(tmp_path):
+    said = lambda code: snippet.outcome([sys.executable, "-c", f"import os, signal; {code}"], tmp_path)
+    assert said("os.kill(os.getpid(), signal.SIGSEGV)") == "ends by SIGSEGV"
+    assert said("print(7, flush=True); os.kill(os.getpid(), signal.SIGKILL)") == "7 ends by SIGKILL"
+    assert said("raise SystemExit(3)") == "fails: no message"
+
+
+def test_kernels_of_a_package_are_those_with_machine_code(tmp_path):
+    with zipfile.ZipFile(tmp_path / "some.pt2", "w") as package:
+        package.writestr("model/a.cubin", b"\x7fELF .text.norm_kernel\0 .nv.info.norm_kernel\0")
+        package.writestr("model/wrapper.cpp", b".text.not_this")
+    assert snippet.machine_code(tmp_path / "some.pt2") == "norm_kernel"
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not shutil.which("g++"), reason="AOTInductor compiles by g++")
+def test_a_package_has_the_machine_code_of_a_triton_op_and_runs_from_cpp(tmp_path):
+    path = snippet.package(snippet.NORMS["triton_op"], tmp_path / "named.pt2")
+    assert "rms_norm_kernel" in snippet.machine_code(path)
+    assert snippet.outcome([snippet.build(tmp_path), path, "cuda"], tmp_path) == f"{snippet.expected():.0f}"

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 import torch
+import triton
 from guards import Guarded, check_each_once, environment, recorded_accesses
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 from snippets.pytorch import launch_overhead as snippet
 from snippets.pytorch.compile import plain
@@ -15,6 +17,7 @@ from tests.processes import run_script
 INTERPRETED = not torch.cuda.is_available()
 SEEN = {
     "a tensor, written in place", "a number in a tensor", "a seed in a tensor", "the state of torch.rand",
+    "a descriptor's tensor, written in place",
 }  # fmt: skip
 
 
@@ -45,6 +48,18 @@ def test_what_a_replay_sees(what):
 def test_the_rest_goes_wrong_as_the_page_says():
     assert snippet.after_it_was_freed() == 42
     assert "misaligned address" in snippet.last_line("unaligned")
+    assert snippet.writes_elsewhere(kept=True) and not snippet.writes_elsewhere(kept=False)
+
+
+@pytest.mark.parametrize("within", [False, True])
+def test_a_number_is_added_through_a_descriptor(device, within):
+    x = torch.arange(16.0, device=device)
+    if within:
+        triton.set_allocator(lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device=device))
+        found = snippet.add_describing(x, 2.5)
+    else:
+        found = snippet.add_described(TensorDescriptor.from_tensor(x, [16]), 2.5)
+    assert torch.equal(found, x + 2.5)
 
 
 @pytest.mark.parametrize("n", [1, 5, 16])
