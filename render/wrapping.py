@@ -143,7 +143,7 @@ def _cells(text: str, shared: list[tuple[int, int]]) -> list[int]:
 
 def _headed(rows: list[str]) -> bool:
     """Return whether the first row names the columns of those below it."""
-    first, *others = (re.split(" {2,}", re.sub(r"\[[^]]*\]", "[]", row.strip())) for row in rows)
+    first, *others = (re.split(" {2,}", re.sub(r"\[[^]]*\]", "[0]", row.strip())) for row in rows)
     if any(map(COUNT.fullmatch, first[1:])):
         return False
     indents = [len(row) - len(row.lstrip()) for row in rows]
