@@ -47,7 +47,8 @@ def test_each_exercise_has_its_page(exercise):
     assert not faults
     soup = BeautifulSoup(html[page], "html.parser")
     assert soup.h1.get_text().removesuffix("¶") == exercise.card.title
-    shown = soup.get_text().replace("\xa0·", " ·")  # no line begins with a dot
+    text = lambda part: part.get_text().replace("\xa0·", " ·")  # the page lets no line begin with a dot
+    shown = text(soup)
     assert views.typeset(exercise.card.goal) in shown and f"check {exercise.name}" in shown
     code = {text: text[text.index('"""\n\nimport ') + 5 :].strip() for text in (exercise.solution, exercise.skeleton)}
     assert all(part in shown for part in code.values())
@@ -58,7 +59,7 @@ def test_each_exercise_has_its_page(exercise):
     slow, wrong = "right result and still fails" in shown, "As it stands, it fails" in shown
     assert slow == (exercise.start().stage == "speed") != wrong
     assert ("Fill in what is between" in shown) == (exercise.card.kind not in FINISHED) != ("Change what is" in shown)
-    folded = " ".join(fold.get_text() for fold in soup.find_all("details"))
+    folded = " ".join(text(fold) for fold in soup.find_all("details"))
     assert views.typeset(exercise.card.hints[0]) in folded and code[exercise.solution] in folded
     lesson = next(link for link in soup.find_all("a") if link.get_text().startswith("lesson "))
     assert lesson["href"].startswith("../../") and lesson["href"].endswith("/")
