@@ -10,7 +10,7 @@ from recorder.project import Snippet
 
 LIBRARY = [f"library/{path.stem}" for path in Snippet("library/norms").path.parent.glob("[a-z]*.py")]
 ALONE = (
-    *sorted(name for name in LIBRARY if not name.endswith(("_measured", "/peers_cases", "/peers_compared"))),
+    *sorted(name for name in LIBRARY if not name.endswith("_measured") and "/peers_" not in name),
     "programs/greyscale",
     "programs/offsets",
     "programs/offsets_plain",

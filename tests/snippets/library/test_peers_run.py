@@ -1,22 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Peers' cases: they are counted as what they are, few of each operation run small, and none of these is wrong."""
+"""Peers' cases are counted as what they are, and of many, few are chosen in which all pairs of options meet."""
 
 import itertools
 
 import pytest
 import torch
 
-from snippets.library import peers_cases as snippet
 from snippets.library import peers_compared as compared
-
-
-@pytest.mark.parametrize("peer, name", snippet.PEERS)
-def test_few_cases_of_each_are_right(peer, name):
-    operation, grids = snippet.PEERS[peer, name]
-    cases = snippet.chosen([case for case in snippet.distinct(grids) if not snippet.missing(operation, case)])
-    for case in (cases[0], cases[-1]):
-        became = snippet.outcome(operation, snippet.small(case))
-        assert became == "pass" or became.startswith("refused"), (became, case)
+from snippets.library import peers_norms
+from snippets.library import peers_run as snippet
 
 
 def toy(size, wrong=False, refused=False, broken=False):
@@ -39,7 +31,7 @@ def test_each_case_is_counted_once_as_what_it_is():
         snippet.grid({"size": [3, 4], "wrong refused broken": faults}),
         snippet.grid({"size": [3], "dropout": [None, 0.1]}),
     ]
-    ((peer, name, cases, lacking, run, counts, why),) = snippet.tally({("a peer", "toy"): (toy, grids)})
+    ((peer, name, cases, lacking, run, counts, why),) = snippet.tally({("a peer", "toy"): (toy, grids)}, {})
     assert (peer, name, cases, lacking, run) == ("a peer", "toy", 9, 1, 8)
     assert counts == {"pass": 2, "wrong": 2, "refused": 2, "failed": 2}
     assert why["missing: dropout"] == 1 and why["refused: refused of 1 is not supported"] == 2
@@ -47,10 +39,9 @@ def test_each_case_is_counted_once_as_what_it_is():
     assert why["failed: RuntimeError: out of memory: {'size': 4, 'broken': True}"] == 1
 
 
-def test_main_prints_what_is_counted(monkeypatch, capsys):
+def test_what_is_counted_is_printed(capsys):
     grids = [snippet.grid({"wrong": [None, True], "dropout": [None, 0.1]}, size=3)]
-    monkeypatch.setattr(snippet, "PEERS", {("a peer", "toy"): (toy, grids)})
-    snippet.main()
+    snippet.report({("a peer", "toy"): (toy, grids)})
     lines = capsys.readouterr().out.splitlines()
     assert lines[2].split() == ["a", "peer", "toy", "4", "2", "2", "1", "0", "1"]
     assert "a peer, toy: missing: dropout (2)" in lines
@@ -59,22 +50,24 @@ def test_main_prints_what_is_counted(monkeypatch, capsys):
 
 def test_a_wrong_reference_is_counted_as_wrong(monkeypatch):
     case = {"rows": 3, "columns": 20, "dtype": torch.float32}
-    assert snippet.outcome(snippet.norm, case) == "pass"
-    right = compared.norms.in_torch
-    monkeypatch.setattr(compared.norms, "in_torch", lambda *given, **more: (2 * right(*given, **more)[0], None))
-    assert snippet.outcome(snippet.norm, case).startswith("wrong")
+    assert snippet.outcome(peers_norms.norm, case) == "pass"
+    right = peers_norms.norms.in_torch
+    monkeypatch.setattr(peers_norms.norms, "in_torch", lambda *given, **more: (2 * right(*given, **more)[0], None))
+    assert snippet.outcome(peers_norms.norm, case).startswith("wrong")
 
 
 def test_an_option_without_a_parameter_is_missing():
     case = {"rows": 3, "columns": 20, "dtype": torch.float32, "offset": 1.0, "dropout": 0.1}
-    assert snippet.missing(snippet.norm, case) == ["dropout"]
+    known = snippet.parameters(peers_norms.norm, peers_norms.norms.rms_norm)
+    assert snippet.missing(known, case) == ["dropout"]
+    assert snippet.missing(snippet.parameters(peers_norms.norm, None), case) == ["offset", "dropout"]
 
 
 def test_of_many_each_pair_of_options_is_chosen():
     axes = {"a": range(8), "b": range(6), "c": [None, True], "rows": range(5), "columns": range(5)}
     cases = snippet.grid({name: [*values] for name, values in axes.items()})
     kept = snippet.chosen(cases)
-    assert len(kept) < len(cases) / 10
+    assert len(kept) < 1.1 * 8 * 6  # no choice has fewer than a × b; any case with a new pair, as they come: 79
     for a, b in itertools.combinations(axes, 2):
         if {a, b} != {"rows", "columns"}:
             pairs = lambda cases, a=a, b=b: {(case.get(a), case.get(b)) for case in cases}
@@ -84,6 +77,6 @@ def test_of_many_each_pair_of_options_is_chosen():
 
 @pytest.mark.gpu
 def test_large_cases_run_after_the_others():
-    work = [(snippet.norm, {"rows": rows, "columns": 2**14, "dtype": torch.float16}) for rows in (3, 2**14 + 1, 5)]
+    work = [(peers_norms.norm, {"rows": rows, "columns": 2**14, "dtype": torch.float16}) for rows in (3, 2**14 + 1, 5)]
     assert snippet.elements(work[1][1]) > snippet.LARGE
     assert snippet.outcomes(work) == ["pass"] * 3
