@@ -30,9 +30,9 @@ from snippets.library.peers_compared import BF16, F16, F32
 
 HALF, BASIC, FLOATS, ON = [F16, BF16], [F32, BF16], [F16, BF16, F32], [False, True]
 MOST = 40
-LARGE = 2**28  # elements of a case that gets the GPU to itself
 FEW = 2  # cases of each operation in the interpreter
-WORKERS = 14  # processes that share the GPU, for compiling takes longest
+# Processes that share the GPU: many, for compiling takes longest; fewer for cases of more elements, to fit in memory.
+WORKERS = {2**26: 14, 2**28: 4, math.inf: 1}
 # Sizes, which need not meet each other; and how large they may be in the interpreter.
 SIZES = {"batch": 2, "queries": 20, "keys": 40, "rows": 5, "columns": 160, "inner": 40, "tokens": 9, "pages": 64,
          "heads": None, "kv_heads": None, "head_dim": None, "rotary_dim": None, "sequences": None, "cu_seqlens": None,
@@ -125,15 +125,17 @@ def elements(case: dict) -> int:
 
 
 def outcomes(work: list[tuple]) -> list[str]:
-    """Run cases: small ones in several processes at once, large ones after them, each alone."""
+    """Run cases: on a GPU in several processes at once, the small ones first."""
     if compared.device() == "cpu":
         return [outcome(operation, small(case)) for operation, case in work]
-    with concurrent.futures.ProcessPoolExecutor(WORKERS, multiprocessing.get_context("spawn")) as pool:
-        order = random.Random(0).sample(range(len(work)), len(work))  # so that not all that take much memory meet
-        waiting = {i: pool.submit(outcome, *work[i]) for i in order if elements(work[i][1]) <= LARGE}
-    crashed = {i: f"failed: {work[i][1]}" for i, future in waiting.items() if future.exception()}
-    done = {i: future.result() for i, future in waiting.items() if i not in crashed} | crashed
-    return [done[i] if i in done else outcome(*work[i]) for i in range(len(work))]
+    order, done = random.Random(0).sample(range(len(work)), len(work)), {}  # so that not all that are large meet
+    for most, workers in WORKERS.items():
+        with concurrent.futures.ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+            now = [i for i in order if i not in done and elements(work[i][1]) <= most]
+            waiting = {i: pool.submit(outcome, *work[i]) for i in now}
+        for i, future in waiting.items():
+            done[i] = f"failed: {work[i][1]}" if future.exception() else future.result()
+    return [done[i] for i in range(len(work))]
 
 
 def tally(peers: dict, ours: dict, few: int | None = None) -> list[tuple]:
