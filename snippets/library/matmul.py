@@ -443,13 +443,14 @@ def product(
 ) -> "Launch | None":
     """Launch the kernel that fills ``out``, and ``pre`` if it is given.
 
-    Returns the launch, for other tensors that lie as these do, or None if not these themselves were multiplied.
-
     Args:
         a, b: (batches or 1, M, K) and (batches or 1, K, N), or (1, K, 2 * N) gated, any strides.
         added: (batches, M, N), or (1, M, 2 * N) gated, any strides; or None.
         out: (batches, M, N), any strides.
         tile: Instead of the one that :func:`choose_tile` takes.
+
+    Returns:
+        The launch, for other tensors that lie as these do; or None if there was none, or operands were copied first.
     """
     if out.numel() == 0:
         return None
@@ -574,8 +575,9 @@ class Launch:
     compiled: triton.compiler.CompiledKernel | None = None  # set by the first launch, except in the interpreter
 
     def run(self, a, b, out, added, pre, alpha, beta) -> None:
-        """Launch the kernel, for tensors as of :func:`product`, of any shapes if they lie as these do. After the first launch, Triton isn't asked which compiled kernel fits the arguments.
+        """Launch the kernel for tensors of :func:`product`, or of other shapes that lie as those do.
 
+        After the first launch, Triton isn't asked which compiled kernel fits the arguments.
         It is always the same one, since everything that Triton looks at is part of the key of :func:`prepared`.
         """
         grid = (self.programs, 1, 1)
