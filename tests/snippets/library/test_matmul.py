@@ -282,7 +282,7 @@ def test_the_next_call_looks_at_what_has_changed(device, kept):
                     exact = in_torch(*(t if t is None else t.double() for t in given))
                     options = {} if added is None else {"c": added, "beta": 1}
                     torch.testing.assert_close(matmul(each, matrix.T, **options).double(), exact, **near)
-    for wrong in (x.double(), x.to_sparse(), x.to("meta")):
+    for wrong in (x.double(), x.to_sparse()):
         with pytest.raises(ValueError):
             linear(wrong, weight)
         with pytest.raises(ValueError):
@@ -335,7 +335,7 @@ def test_shapes_without_end_do_not_fill_the_memory(device, monkeypatch):
 
 
 @pytest.mark.parametrize("shape", [(1, 40), (3, 1, 40)])
-@pytest.mark.parametrize("N, K", [(1, 1), (33, 1500), (40, 7)])
+@pytest.mark.parametrize("N, K", [(1, 4), (33, 1500), (40, 7)])
 def test_single_rows_and_their_gradients(device, shape, N, K):
     x, weight, bias, wide = numbers(device, torch.float32, (*shape[:-1], K), (N, K), (N,), (2 * N, K))
     check(lambda *t: linear(*t, "gelu"), lambda *t: in_torch(*t, "gelu"), (x, weight, bias))
