@@ -4,7 +4,7 @@
 The lessons of the chapter *Matmul* derive the kernel: tiles that the TMA fetches, from ``matmul/persistent.py``; what
 is done to a tile before it is stored, from ``matmul/fused.py``; tiles of two pieces, from ``matmul/matmul.py``. Here
 two pieces serve twice: side by side they are a tile whose width is no power of two, and as the columns of a gate and
-those of what it multiplies they are a gated layer.
+those of what it multiplies they are a gated layer. A single row is multiplied without ``tl.dot``.
 
 - :func:`matmul`: any strides, batches, ``out=``, results in float32, ``alpha``, ``beta``
 - :func:`linear`: ``activation(x @ weight.T + bias)``; gated, ``activation(gate) * up``, as SwiGLU
@@ -13,7 +13,7 @@ Backward, with ``grad`` of the result: ``grad_a = alpha * grad @ b.T``, ``grad_b
 activation stores, if a gradient is needed, what the activation was given, rounded to the dtype of ``x``: one more write
 of (M, N) elements, or (M, 2N) gated, as torch keeps them, too. Nothing is multiplied twice.
 
-Sums are in float32, in an order that only shapes, dtypes and the GPU decide, so equal inputs give equal bits.
+Sums are in float32, in an order that only shapes, strides, dtypes and the GPU decide, so equal inputs give equal bits.
 FLOPs: 2 * M * N * K; forward and backward three times that. Sources: ``torch.matmul``, ``addmm`` and
 ``torch.nn.functional`` define the results; Noam Shazeer, *GLU Variants Improve Transformer*, 2020.
 
@@ -213,6 +213,60 @@ def scale_and_add(
 # --8<-- [end:kernel]
 
 
+# --8<-- [start:row]
+@triton.jit
+def row_kernel(
+    a_ptr,
+    b_ptr,
+    out_ptr,
+    added_ptr,
+    pre_ptr,
+    N,
+    K,
+    a_batch,
+    b_batch,
+    b_n,
+    added_batch,
+    added_n,
+    out_batch,
+    out_n,
+    alpha,
+    beta,
+    ACTIVATION: tl.constexpr,
+    GATED: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+):
+    """Compute BLOCK_N columns of what :func:`matmul_kernel` computes, where each batch of ``a`` is a single row.
+
+    Parameters:
+        a_ptr, b_ptr: Of (batches or 1, K) and (batches or 1, N or 2 * N, K), contiguous along K.
+        out_ptr, added_ptr, pre_ptr: Pointers of what they are there, or None.
+    """
+    tiles = tl.cdiv(N, BLOCK_N)
+    batch, n = tl.program_id(axis=0) // tiles, tl.program_id(axis=0) % tiles * BLOCK_N
+    columns, lanes = n + tl.arange(0, BLOCK_N), tl.arange(0, BLOCK_K)
+    a_ptrs = a_ptr + batch.to(tl.int64) * a_batch + lanes
+    b_ptrs = b_ptr + batch.to(tl.int64) * b_batch + columns.to(tl.int64)[:, None] * b_n + lanes[None, :]
+    acc = tl.zeros((BLOCK_N, BLOCK_K), tl.float32)  # summed after the loop, so that threads wait for no other in it
+    acc_up = tl.zeros((BLOCK_N, BLOCK_K), tl.float32)
+    for k in range(0, K, BLOCK_K):
+        mask = (columns < N)[:, None] & (k + lanes < K)[None, :]
+        a = tl.load(a_ptrs + k, mask=k + lanes < K, other=0).to(tl.float32)[None, :]
+        acc += a * tl.load(b_ptrs + k, mask=mask, other=0).to(tl.float32)
+        if GATED:
+            acc_up += a * tl.load(b_ptrs + tl.cast(N, tl.int64) * b_n + k, mask=mask, other=0).to(tl.float32)
+    up = None
+    if GATED:
+        up = tl.sum(acc_up, axis=1)[None, :]
+    added = None
+    if added_ptr is not None:
+        added = added_ptr + batch.to(tl.int64) * added_batch
+    finish(tl.sum(acc, axis=1)[None, :], up, out_ptr, added, pre_ptr, batch, 0, n, 1, N, alpha, beta, 0, added_n,
+           out_batch, 0, out_n, True, ACTIVATION, False, 1, BLOCK_N, BLOCK_N)  # fmt: skip
+# --8<-- [end:row]
+
+
 # --8<-- [start:activate]
 @triton.jit
 def activate(x, ACTIVATION: tl.constexpr):
@@ -339,6 +393,9 @@ TILES = (
 # For float32 in full precision, which matrix units do not multiply
 TILES_BY_HAND = (Tile(64, 64, 0, 32, 4, 3, 64, False, 8, 1.0), Tile(32, 32, 0, 64, 4, 3, 32, False, 8, 0.6))
 
+# For a single row: 16 columns, and 1,024 elements along K of whatever dtype
+ROW = Tile(1, 16, 0, 1024, 8, 1, 16, False, 1, 1.0)
+
 
 @functools.lru_cache(maxsize=4096)
 def choose_tile(batches: int, M: int, N: int, size: int, by_hand: bool, gated: bool, multiprocessors: int) -> Tile:
@@ -383,7 +440,7 @@ def product(
     activation: str | None = None,
     gated: bool = False,
     tile: Tile | None = None,
-) -> None:
+) -> "Launch | None":
     """Launch the kernel that fills ``out``, and ``pre`` if it is given.
 
     Args:
@@ -391,35 +448,39 @@ def product(
         added: (batches, M, N), or (1, M, 2 * N) gated, any strides; or None.
         out: (batches, M, N), any strides.
         tile: Instead of the one that :func:`choose_tile` takes.
+
+    Returns:
+        The launch, for other tensors that lie as these do; or None if there was none, or operands were copied first.
     """
     if out.numel() == 0:
-        return
+        return None
     (batches, M, N), K = out.shape, a.shape[2]
     if K == 0:  # a descriptor describes no empty tensor, and a sum of one zero is a sum of nothing
         a, b = a.new_zeros(1, M, 1), b.new_zeros(1, 1, b.shape[2])
+        product(a, b, added, out, pre, alpha, beta, activation, gated, tile)
+        return None
     a, b = (x[:1] if x.stride(0) == 0 else x for x in (a, b))  # one matrix for all batches
     precision = "ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32"
     by_hand = a.dtype == torch.float32 and precision == "ieee"
     count = multiprocessors(out.device)
+    if tile is None and M == 1 and (K == 1 or a.stride(2) == b.stride(1) == 1):
+        tile = ROW
     chosen = tile or choose_tile(batches, M, N * (1 + gated), a.itemsize, by_hand, gated, count)
     tile = FEWER.get((chosen, out.device), chosen)
     layouts = (layout(a), layout(b), layout(added), layout(out), layout(pre))
-    launch = prepared(*layouts, out.device, precision, activation, gated, tile, count)
+    launch = prepared(*layouts, precision, activation, gated, tile, count)
     if any(launch.copied):
         a, b = (copy(x) if copied else x for x, copied in zip((a, b), launch.copied, strict=True))
-        return product(a, b, added, out, pre, alpha, beta, activation, gated, chosen)
-    given = [a, b, b, out, added, pre]
-    for i, how in launch.described:
-        given[i] = TensorDescriptor(given[i], *how)
+        product(a, b, added, out, pre, alpha, beta, activation, gated, chosen)
+        return None
     try:
-        with torch.cuda.device_of(out):  # Triton launches on the current device, which need not be that of out
-            begin_thread(out)
-            launch.run(*given, *launch.numbers, alpha, beta)
+        launch.run(a, b, out, added, pre, alpha, beta)
+        return launch
     except triton.OutOfResources as error:  # only the compiler knows how much shared memory it takes on this GPU
         if tile.num_stages == 1:
             raise ValueError(f"{tile} does not fit on {out.device}: {error}") from None
         FEWER[chosen, out.device] = tile._replace(num_stages=tile.num_stages - 1)
-        product(a, b, added, out, pre, alpha, beta, activation, gated, chosen)
+        return product(a, b, added, out, pre, alpha, beta, activation, gated, chosen)
 
 
 FEWER = {}  # by tile and device: the same with fewer stages, where a GPU has no room for all
@@ -431,7 +492,9 @@ class Layout(NamedTuple):
     shape: tuple[int, ...]
     stride: tuple[int, ...]
     dtype: torch.dtype
+    device: torch.device
     aligned: bool  # whether it begins at a multiple of 16 bytes
+    negated: bool  # lazily
 
     def transposed(self) -> "Layout":
         (x, y, z), (of_x, of_y, of_z) = self.shape, self.stride
@@ -456,8 +519,10 @@ class Layout(NamedTuple):
         return list(self.shape), [*strides, 1], [1, *block]
 
 
-def layout(x: torch.Tensor | None) -> Layout | None:
-    return None if x is None else Layout(x.shape, x.stride(), x.dtype, x.data_ptr() % 16 == 0)
+def layout(x: torch.Tensor | None) -> Layout | torch.layout | None:
+    if x is None or x.layout != torch.strided:
+        return x if x is None else x.layout
+    return Layout(x.shape, x.stride(), x.dtype, x.device, x.data_ptr() % 16 == 0, x.is_neg())
 
 
 def describable(x: Layout) -> tuple[Layout, bool] | None:
@@ -501,6 +566,7 @@ class Launch:
     """
 
     copied: tuple[bool, bool]
+    kernel: triton.JITFunction | None = None
     programs: int = 0
     described: tuple = ()
     numbers: tuple[int, ...] = ()
@@ -508,16 +574,23 @@ class Launch:
     options: dict = dataclasses.field(default_factory=dict)
     compiled: triton.compiler.CompiledKernel | None = None  # set by the first launch, except in the interpreter
 
-    def run(self, *given) -> None:
-        """Launch the kernel. After the first launch, Triton isn't asked which compiled kernel fits the arguments.
+    def run(self, a, b, out, added, pre, alpha, beta) -> None:
+        """Launch the kernel for tensors of :func:`product`, or of other shapes that lie as those do.
 
+        After the first launch, Triton isn't asked which compiled kernel fits the arguments.
         It is always the same one, since everything that Triton looks at is part of the key of :func:`prepared`.
         """
         grid = (self.programs, 1, 1)
-        if self.compiled is None:
-            self.compiled = matmul_kernel[grid](*given, **self.options)
-        else:
-            self.compiled[grid](*given, *self.constants)
+        tensors = [a, b, b, out, added, pre] if self.described else [a, b, out, added, pre]
+        for i, how in self.described:
+            tensors[i] = TensorDescriptor(tensors[i], *how)
+        given = *tensors, *self.numbers, alpha, beta
+        with torch.cuda.device_of(out):  # Triton launches on the current device, which need not be that of out
+            begin_thread(out)
+            if self.compiled is None:
+                self.compiled = self.kernel[grid](*given, **self.options)
+            else:
+                self.compiled[grid](*given, *self.constants)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -527,7 +600,6 @@ def prepared(
     added: Layout | None,
     out: Layout,
     pre: Layout | None,
-    device: torch.device,
     precision: str,
     activation: str | None,
     gated: bool,
@@ -540,6 +612,15 @@ def prepared(
     tiles = batches * -(-M // tile.block_m) * -(-N // width)
     if tiles >= 2**31 - 2**16 or max(M, N, K) > LONGEST:  # counted in 32 bits
         raise ValueError(f"a product of {batches} x {M} x {K} and {K} x {N} is too large for one launch; split it")
+    if tile is ROW:
+        options = {"ACTIVATION": activation, "GATED": gated, "BLOCK_N": tile.block_n // (1 + gated)}
+        options["BLOCK_K"] = min(tile.block_k, max(triton.next_power_of_2(K), 16))
+        batch = lambda x: x.stride[0] if x.shape[0] > 1 else 0
+        of_added = (0, 0) if added is None else (added.stride[0], added.stride[2])
+        numbers = (N, K, batch(a), batch(b), b.stride[2], *of_added, out.stride[0], out.stride[2])
+        constants, programs = tuple(options.values()), batches * -(-N // options["BLOCK_N"])
+        options["num_warps"] = tile.num_warps
+        return Launch((False, False), row_kernel, programs, (), numbers, constants, options)
     a_described, b_described = describable(a), describable(b.transposed())
     if not a_described or not b_described:
         return Launch((not a_described, not b_described))
@@ -577,7 +658,34 @@ def prepared(
     options |= {"num_warps": tile.num_warps, "num_stages": tile.num_stages}
     rounds = -(-tiles // count) if tile.persistent else 1
     numbers = (batches, M, N, K, *((0, 0, 0) if added is None else added.stride), *out.stride)
-    return Launch((False, False), -(-tiles // rounds), tuple(described), numbers, constants, options)
+    programs = -(-tiles // rounds)
+    return Launch((False, False), matmul_kernel, programs, tuple(described), numbers, constants, options)
+
+
+class Plan(NamedTuple):
+    """Hold what stays the same from call to call with such tensors."""
+
+    launch: Launch
+    shape: tuple[int, ...]  # of the result
+    dtype: torch.dtype
+
+    def run(self, a, b, added, out, alpha, beta) -> torch.Tensor:
+        out = a.new_empty(self.shape, dtype=self.dtype) if out is None else out
+        self.launch.run(a, b, out, added, None, alpha, beta)
+        return out
+
+
+PLANS = {}  # by the layouts of tensors, and by options. What is found here has passed all checks
+
+
+def remember(key: tuple, launch: Launch | None, given, read, shape, dtype) -> None:
+    """Keep a launch for the next such call, unless the kernel read, or wrote, elsewhere than where the tensors lie."""
+    there = lambda x: None if x is None else x.data_ptr()
+    if launch is None or [*map(there, given)] != [*map(there, read)]:
+        return
+    if len(PLANS) >= 4096:  # shapes that never end, such as of texts of all lengths, must not fill the memory
+        PLANS.clear()
+    PLANS[key] = Plan(launch, tuple(shape), dtype)
 
 
 def begin_thread(x: torch.Tensor) -> None:
@@ -702,12 +810,17 @@ for function in (Multiply, Linear, Unactivate):  # torch asks for it in each cal
 
 def layer(x, weight, bias, activation, gated, keep) -> list[torch.Tensor]:
     """Return the result of (M, K) and (N or 2 * N, K), and what was activated, empty unless it is to be kept."""
+    return [*launch_layer(x, weight, bias, activation, gated, keep)[:2]]
+
+
+def launch_layer(x, weight, bias, activation, gated, keep) -> tuple[torch.Tensor, torch.Tensor, Launch | None]:
     N = weight.shape[0] // 2 if gated else weight.shape[0]
     out = x.new_empty(len(x), N)
     pre = x.new_empty(len(x) if keep else 0, len(weight))
     added = None if bias is None else bias.expand(1, len(x), len(weight))
-    product(x[None], weight.t()[None], added, out[None], pre if keep else None, 1.0, 1.0, activation, gated)
-    return [out, pre]
+    kept = pre if keep else None
+    launch = product(x[None], weight.t()[None], added, out[None], kept, 1.0, 1.0, activation, gated)
+    return out, pre, launch
 
 
 def unactivate(grad, pre, activation, gated):
@@ -838,11 +951,18 @@ def matmul(
     alpha, beta = as_float("alpha", alpha), as_float("beta", beta)
     a, b = autocast(a, b)
     c = c if beta else None
+    dtype = a.dtype if out_dtype is None else out_dtype
+    direct = not torch.compiler.is_compiling() and not seen_by_autograd(a, b, c, out)
+    if direct and isinstance(dtype, torch.dtype):
+        key = layout(a), layout(b), layout(c), layout(out), dtype, torch.get_float32_matmul_precision()
+        if plan := PLANS.get(key):
+            if out is not None:
+                check_memory(out, a, b, c)
+            return plan.run(a, b, c, out, alpha, beta)
     check_arguments({"a": a, "b": b}, {"c": c})
     if not a.ndim or not b.ndim:
         raise ValueError(f"a and b must have a dimension or more; got {tuple(a.shape)} and {tuple(b.shape)}")
     given, shape = (a, b), product_shape(a.shape, b.shape)
-    dtype = a.dtype if out_dtype is None else out_dtype
     if dtype not in (a.dtype, torch.float32):
         raise ValueError(f"out_dtype must be {a.dtype}, as a, or torch.float32; got {out_dtype}")
     if c is not None and not broadcasts(c.shape, shape):
@@ -862,6 +982,11 @@ def matmul(
     compiling = torch.compiler.is_compiling()
     if out is not None:
         check_out(out, shape, dtype, *given, c)
+    if direct and out is None:
+        result = empty_product(a, b, dtype)
+        launch = product(a, b, added, result, None, alpha, beta)
+        remember(key, launch, (*given, c), (a, b, added), shape, dtype)
+        return result.reshape(shape)
     if out is None or compiling:
         run = multiply_op if compiling else Multiply.apply
         result = run(a, b, added, alpha, beta, dtype).reshape(shape)
@@ -871,7 +996,9 @@ def matmul(
         target = as_matrix(out).view(batch.numel(), M, N)
     except RuntimeError:  # its batches do not lie evenly apart
         return out.copy_(matmul(*given, out_dtype=dtype, alpha=alpha, beta=beta, c=c))
-    product(a, b, added, target, None, alpha, beta)
+    launch = product(a, b, added, target, None, alpha, beta)
+    if direct:
+        remember(key, launch, (*given, c, out), (a, b, added, target), shape, dtype)
     return out
 
 
@@ -908,6 +1035,12 @@ def linear(
     tensor([[-3.]])
     """
     x, weight = autocast(x, weight)
+    direct = not torch.compiler.is_compiling() and not seen_by_autograd(x, weight, bias)
+    if direct and (activation is None or isinstance(activation, str)):
+        options = activation, bool(gated), torch.get_float32_matmul_precision()
+        key = layout(x), layout(weight), layout(bias), *options
+        if plan := PLANS.get(key):
+            return plan.run(x, weight, bias, None, 1.0, 1.0)
     check_arguments({"x": x, "weight": weight}, {"bias": bias})
     if not x.ndim or weight.ndim != 2 or x.shape[-1] != weight.shape[1] or (gated and len(weight) % 2):
         raise ValueError(
@@ -918,6 +1051,13 @@ def linear(
         raise ValueError(f"bias must have the shape ({len(weight)},); got {tuple(bias.shape)}")
     if activation is not None and activation not in ACTIVATIONS:
         raise ValueError(f"activation must be None or one of {', '.join(ACTIVATIONS)}; got {activation!r}")
+    if direct:
+        rows = x.reshape(x.shape[:-1].numel(), x.shape[-1]).resolve_neg()
+        read = rows, weight.resolve_neg(), bias if bias is None else bias.resolve_neg()
+        out, _, launch = launch_layer(*read, activation, bool(gated), False)
+        shape = *x.shape[:-1], out.shape[1]
+        remember(key, launch, (x, weight, bias), read, shape, x.dtype)
+        return out.reshape(shape)
     if activation is None and not gated:
         return matmul(x, weight.t(), c=bias, beta=1.0)
     needs = torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in (x, weight, bias))
@@ -926,6 +1066,19 @@ def linear(
     out, _ = run(rows, weight.resolve_neg(), bias, activation, bool(gated), needs)
     return out.reshape(*x.shape[:-1], out.shape[1])
 # --8<-- [end:host]
+
+
+def seen_by_autograd(*tensors: torch.Tensor | None) -> bool:
+    """Return whether a call must go through ``Function.apply``, which takes the host longer than all else together.
+
+    It must where a gradient is recorded, and where ``torch.func`` or a forward-mode gradient is at work.
+    """
+    needed = (x.requires_grad for x in tensors if x is not None)
+    return (
+        torch._C._are_functorch_transforms_active()
+        or torch.autograd.forward_ad._current_level >= 0
+        or (torch.is_grad_enabled() and any(needed))
+    )
 
 
 def autocast(*given: torch.Tensor) -> tuple[torch.Tensor, ...]:

@@ -12,6 +12,7 @@ import torch
 from compiled import compiled
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from prepared import keep_launches, refuse_launches
 
 from snippets.library import matmul as snippet
 from snippets.library.matmul import ACTIVATIONS, Tile, in_torch, linear, matmul
@@ -161,6 +162,7 @@ def test_a_kept_launch_passes_what_the_first_one_did(monkeypatch):
 
     monkeypatch.setattr(snippet, "matmul_kernel", Kernel())
     monkeypatch.setattr(snippet, "check_arguments", lambda *given: None)
+    monkeypatch.setattr(snippet, "PLANS", {})
     snippet.prepared.cache_clear()
     try:
         for _ in range(2):
@@ -213,6 +215,7 @@ def test_kept_launches_on_streams_in_graphs_and_by_threads():
     for out, wanted in found:
         torch.testing.assert_close(out.double(), wanted, rtol=1e-2, atol=5e-2)
     snippet.prepared.cache_clear()
+    snippet.PLANS.clear()
     wrong, together = [], threading.Barrier(4)
 
     def work():
@@ -231,6 +234,114 @@ def test_kept_launches_on_streams_in_graphs_and_by_threads():
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+@pytest.fixture
+def kept(monkeypatch):
+    """Begin without launches, and let the row kernel keep what it compiles, as on a GPU."""
+    snippet.prepared.cache_clear()
+    keep_launches(monkeypatch, snippet, "row_kernel")
+    yield
+    snippet.prepared.cache_clear()
+
+
+def test_the_next_call_looks_at_what_has_changed(device, kept):
+    """A launch is prepared once for tensors that lie alike; these are of few shapes, and do not."""
+    x, weight, bias = numbers(device, torch.float32, (1, 32), (48, 32), (48,))
+    later = lambda t: torch.cat([t.new_zeros(1), t.flatten()])[1:].view(t.shape)  # begins at no multiple of 16 bytes
+    gaps = torch.cat([weight, weight], 1)[:, :32]
+    for each in (
+        x,
+        2 * x,
+        later(x),
+        torch._neg_view(-x),
+        x[0],
+        x[:, :31],
+        x.expand(1, 1, 32),
+        x.half(),
+        x.expand(2, 32),
+    ):
+        for matrix in (
+            weight,
+            -weight,
+            later(weight),
+            gaps,
+            weight.T.contiguous().T,
+            torch._neg_view(-weight),
+            weight[:46],
+        ):
+            matrix = matrix[:, : each.shape[-1]].to(each.dtype)
+            for added in (None, bias, later(bias), bias.half(), torch._neg_view(-bias)):
+                added = added if added is None else added[: len(matrix)]
+                for activation, gated in ((None, False), ("silu", False), ("silu", True)):
+                    given = each, matrix, added
+                    exact = in_torch(*(t if t is None else t.double() for t in given), activation, gated=gated)
+                    near = {"rtol": 1e-2, "atol": 1e-2} if each.dtype == torch.half else {"rtol": 1e-4, "atol": 1e-4}
+                    found = linear(*given, activation, gated=gated)
+                    torch.testing.assert_close(found.double(), exact, **near)
+                    exact = in_torch(*(t if t is None else t.double() for t in given))
+                    options = {} if added is None else {"c": added, "beta": 1}
+                    torch.testing.assert_close(matmul(each, matrix.T, **options).double(), exact, **near)
+    for wrong in (x.double(), x.to_sparse()):
+        with pytest.raises(ValueError):
+            linear(wrong, weight)
+        with pytest.raises(ValueError):
+            matmul(wrong, weight.T)
+    out = torch.zeros(1, 48, device=device)
+    matmul(x, weight.T, out=out)
+    for begins in (weight.view(-1)[:48].view(1, 48), x.expand(2, 32).contiguous().view(-1)[:48].view(1, 48)):
+        each = x if begins.data_ptr() == weight.data_ptr() else begins.view(-1)[:32].view(1, 32)
+        with pytest.raises(ValueError, match="would be overwritten"):
+            matmul(each, weight.T, out=begins)
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_the_second_call_goes_without_looking_at_the_arguments_again(device, kept, monkeypatch, rows):
+    x, weight, bias = numbers(device, torch.float32, (rows, 32), (48, 32), (48,))
+    out, learned = torch.zeros(rows, 48, device=device), weight.clone().requires_grad_()
+    calls = {
+        "linear": lambda: linear(x, weight, bias, "silu"),
+        "gated": lambda: linear(x, weight, bias, "silu", gated=True),
+        "matmul": lambda: matmul(x, weight.T, c=bias, beta=2),
+        "out": lambda: matmul(x, weight.T, c=bias, beta=2, out=out),
+    }
+    for run in calls.values():
+        run()
+    recorded = linear(x, learned, bias, "silu")  # with a gradient, by today's way
+    x += 1
+    pre = x @ weight.T
+    silu = torch.nn.functional.silu
+    monkeypatch.setattr(snippet, "check_arguments", None)
+    monkeypatch.setattr(snippet, "product", None)
+    if rows == 1:
+        refuse_launches(monkeypatch, snippet, "row_kernel")
+    wanted = {
+        "linear": silu(pre + bias),
+        "gated": silu(pre + bias)[:, :24] * (pre + bias)[:, 24:],
+        "matmul": pre + 2 * bias,
+        "out": pre + 2 * bias,
+    }
+    for name, run in calls.items():
+        torch.testing.assert_close(run(), wanted[name], rtol=1e-4, atol=1e-4)
+    assert recorded.requires_grad
+    with pytest.raises(TypeError):  # what needs a gradient takes no prepared launch
+        linear(x, learned, bias, "silu")
+
+
+def test_shapes_without_end_do_not_fill_the_memory(device, monkeypatch):
+    monkeypatch.setattr(snippet, "PLANS", dict.fromkeys(range(4096)))
+    matmul(*numbers(device, torch.float32, (3, 8), (8, 8)))
+    assert len(snippet.PLANS) == 1
+
+
+@pytest.mark.parametrize("shape", [(1, 40), (3, 1, 40)])
+@pytest.mark.parametrize("N, K", [(1, 4), (33, 1500), (40, 7)])
+def test_single_rows_and_their_gradients(device, shape, N, K):
+    x, weight, bias, wide = numbers(device, torch.float32, (*shape[:-1], K), (N, K), (N,), (2 * N, K))
+    check(lambda *t: linear(*t, "gelu"), lambda *t: in_torch(*t, "gelu"), (x, weight, bias))
+    check(swiglu(linear), swiglu(in_torch), (x, wide))
+    batches = torch.stack([weight, 2 * weight, 3 * weight]).mT
+    check(matmul, torch.matmul, (x.expand(3, 1, K), batches))
 
 
 def test_the_result_may_be_wider_and_c_of_another_dtype(device):
@@ -385,3 +496,16 @@ def test_compiles_to_wgmma_fed_by_the_tma_and_spills_nothing():
     for launch in compiled("library/matmul", textwrap.dedent(code)):
         assert launch.spills == 0 and "wgmma" in launch.ptx and "convert_layout" not in launch.ttgir
         assert "cp.async.bulk.tensor" in launch.ptx
+
+
+def test_a_single_row_is_loaded_16_bytes_at_a_time_and_spills_nothing():
+    code = """
+    a, b = torch.empty(1, 1, 4096, dtype=torch.bfloat16), torch.empty(1, 4096, 4096, dtype=torch.bfloat16)
+    for gated in (False, True):
+        out = torch.empty(1, 1, 2048 if gated else 4096, dtype=torch.bfloat16)
+        module.product(a, b.mT, None, out, None, 1.0, 0.0, "silu", gated)
+    """
+    launches = compiled("library/matmul", textwrap.dedent(code))
+    assert len(launches) == 2
+    for launch in launches:
+        assert launch.spills == 0 and "ld.global.v4" in launch.ptx and "wgmma" not in launch.ptx
