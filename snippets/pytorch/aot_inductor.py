@@ -118,7 +118,10 @@ def build(folder: Path) -> Path:
 
 
 def outcome(command: list, folder: Path) -> str:
-    """Return what a command printed, and if it failed the signal that ended it, or the sentence that says why."""
+    """Return what a command printed, and if it failed the sentence that says why, or the signal that ended it.
+
+    Where Python's faulthandler told in which function a signal came, that is named, too.
+    """
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     begin = time.perf_counter()
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
@@ -130,7 +133,11 @@ def outcome(command: list, folder: Path) -> str:
     if why:
         return f"fails: {why[0]}"
     if done.returncode < 0:
-        return " ".join([said, f"ends by {signal.Signals(-done.returncode).name}"]).strip()
+        function = re.search(
+            r"Current thread .*most recent call first\):\n  File \".*\", line \d+ in (\S+)", done.stderr
+        )
+        where = f" in {function[1]}" if function else ""
+        return " ".join([said, f"ends by {signal.Signals(-done.returncode).name}{where}"]).strip()
     return f"fails: {(done.stderr.strip() or 'no message').splitlines()[-1]}"
 
 
@@ -172,7 +179,8 @@ def tried(norm: str, folder: Path, building: Future) -> list[str]:
     path = folder / f"{''.join(filter(str.isalnum, norm))}.pt2"
     if failed := outcome([sys.executable, os.path.abspath(__file__), norm, path], folder):
         return [f"{norm}, packaged: {failed}"]
-    programs = {how: [sys.executable, "-c", PYTHON.format(first=first)] for how, first in FIRST.items()}
+    python = [sys.executable, "-X", "faulthandler", "-c"]
+    programs = {how: [*python, PYTHON.format(first=first)] for how, first in FIRST.items()}
     programs["in C++"] = [building.result()]
     with ThreadPoolExecutor() as pool:
         said = {how: pool.submit(outcome, [*program, path, DEVICE], folder) for how, program in programs.items()}

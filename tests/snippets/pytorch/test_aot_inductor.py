@@ -14,10 +14,10 @@ from snippets.pytorch import aot_inductor as snippet
 
 
 @pytest.mark.skipif(not shutil.which("g++"), reason="AOTInductor compiles by g++")
-def test_who_loads_a_package_needs_the_operator(device, tmp_path):
+def test_who_loads_a_package_needs_the_operator(tmp_path):
     path = snippet.package(snippet.NORMS["custom_op"], tmp_path / "closed.pt2")
     said = {
-        how: snippet.outcome([sys.executable, "-c", snippet.PYTHON.format(first=first), path, device], tmp_path)
+        how: snippet.outcome([sys.executable, "-c", snippet.PYTHON.format(first=first), path, "cpu"], tmp_path)
         for how, first in snippet.FIRST.items()
     }
     assert said["in Python, the operator imported"] == f"{snippet.expected():.0f}"
@@ -36,6 +36,12 @@ def test_a_process_that_a_signal_ends_has_no_words(tmp_path):
     assert said("os.kill(os.getpid(), signal.SIGSEGV)") == "ends by SIGSEGV"
     assert said("print(7, flush=True); os.kill(os.getpid(), signal.SIGKILL)") == "7 ends by SIGKILL"
     assert said("raise SystemExit(3)") == "fails: no message"
+
+
+def test_of_a_crash_python_names_the_function(tmp_path):
+    code = "import ctypes\ndef load():\n    ctypes.string_at(0)\nload()"
+    said = snippet.outcome([sys.executable, "-X", "faulthandler", "-c", code], tmp_path)
+    assert said == "ends by SIGSEGV in string_at"
 
 
 def test_kernels_of_a_package_are_those_with_machine_code(tmp_path):
