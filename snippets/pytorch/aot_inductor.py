@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compile a model in advance, and run it from Python and from C++: with PyTorch's own norm, and with a kernel's.
 
-The model is RMS norm between a product and a ReLU. On a GPU the norm is a kernel in a ``triton_op``, which the compiler
-looks into, or behind a ``custom_op``, which it doesn't. In the interpreter, whose launches can't be traced, PyTorch's
-own norm takes the place of the former. ``aoti_compile_and_package`` writes one file, which holds the compiled model as
-far as the compiler could look into it. Who loads it has imported nothing of ours, or the operator.
+The model is RMS norm between a product and a ReLU. On a GPU the norm is a kernel, launched plainly or in a
+``triton_op``, which the compiler looks into, or behind a ``custom_op``, which it doesn't. In the interpreter, whose
+launches can't be traced, PyTorch's own norm takes the place of the former two. ``aoti_compile_and_package`` writes one
+file, which holds the compiled model as far as the compiler could look into it. Who loads it has imported nothing of
+ours, or the operator.
 
 Shapes: ``x`` (rows, columns), ``weight`` (columns,), float32; any number of rows from 2 to 4096.
 Source: PyTorch, *torch.export AOTInductor Tutorial for Python runtime*, and ``model_package_loader.h``.
@@ -30,7 +31,7 @@ import triton
 from torch import Tensor
 from torch.utils.cpp_extension import include_paths, library_paths
 
-from snippets.pytorch.compile import closed, in_torch, named, rms_norm_kernel
+from snippets.pytorch.compile import closed, in_torch, named, plain, rms_norm_kernel
 
 WIDTH = 72  # of what is printed
 COLUMNS = 1024
@@ -48,13 +49,13 @@ class Model(torch.nn.Module):
         return self.norm(2 * x, self.weight).relu()
 
 
-def package(norm, path: Path) -> Path:
+def package(norm, path: Path, strict: bool = False) -> Path:
     model = Model(norm).to(DEVICE).eval()
     x = torch.ones(8, COLUMNS, device=DEVICE)
     rows = torch.export.Dim("rows", min=2, max=4096)
     with torch.no_grad():
         exported = torch.export.export(
-            model, (x,), dynamic_shapes=({0: rows},)
+            model, (x,), dynamic_shapes=({0: rows},), strict=strict
         )
     torch._inductor.aoti_compile_and_package(
         exported, package_path=str(path)
@@ -153,7 +154,8 @@ def expected() -> float:
     return in_torch(2 * x, torch.ones(COLUMNS, device=DEVICE)).relu().sum().item()
 
 
-NORMS = {"triton_op": named} if DEVICE == "cuda" else {"PyTorch's norm": in_torch}
+PLAIN = "a plain launch"  # which export takes only with strict=True
+NORMS = {PLAIN: plain, "triton_op": named} if DEVICE == "cuda" else {"PyTorch's norm": in_torch}
 NORMS["custom_op"] = closed
 
 
@@ -162,7 +164,7 @@ def main():
         norm, path = sys.argv[1:]
         # Headers that are compiled in advance pay from the second package on.
         with torch._inductor.config.patch({"aot_inductor.precompile_headers": False}):
-            package(NORMS[norm], Path(path))
+            package(NORMS[norm], Path(path), strict=norm == PLAIN)
         return
     if DEVICE == "cuda" and not torch.cuda.is_available():
         raise SystemExit("no GPU found; set TRITON_INTERPRET=1 to run this in Triton's interpreter, on the CPU")

@@ -7,6 +7,7 @@ That a package runs from C++, too, is what a replay shows.
 import shutil
 import sys
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -53,7 +54,12 @@ def test_kernels_of_a_package_are_those_with_machine_code(tmp_path):
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not shutil.which("g++"), reason="AOTInductor compiles by g++")
-def test_a_package_has_the_machine_code_of_a_triton_op_and_runs_from_cpp(tmp_path):
-    path = snippet.package(snippet.NORMS["triton_op"], tmp_path / "named.pt2")
-    assert "rms_norm_kernel" in snippet.machine_code(path)
-    assert snippet.outcome([snippet.build(tmp_path), path, "cuda"], tmp_path) == f"{snippet.expected():.0f}"
+@pytest.mark.parametrize("name", [snippet.PLAIN, "triton_op"])
+def test_a_package_has_the_machine_code_of_its_kernel_and_runs_from_cpp(name, tmp_path):
+    path = tmp_path / "model.pt2"
+    command = [sys.executable, snippet.__file__, name, path]
+    with ThreadPoolExecutor() as pool:
+        building = pool.submit(snippet.build, tmp_path)
+        assert snippet.outcome(command, tmp_path) == ""
+        assert "rms_norm_kernel" in snippet.machine_code(path)
+        assert snippet.outcome([building.result(), path, "cuda"], tmp_path) == f"{snippet.expected():.0f}"
