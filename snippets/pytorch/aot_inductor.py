@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compile a model in advance, and run it from Python and from C++: with PyTorch's own norm, and with a kernel's.
 
-The model is RMS norm between a product and a ReLU. On a GPU the norm is a kernel in a ``triton_op``, which the compiler
-looks into, or behind a ``custom_op``, which it doesn't. In the interpreter, whose launches can't be traced, PyTorch's
-own norm takes the place of the former. ``aoti_compile_and_package`` writes one file, which holds the compiled model as
-far as the compiler could look into it. Who loads it has imported nothing of ours, or the operator.
+The model is RMS norm between a product and a ReLU. On a GPU the norm is a kernel, launched plainly or in a
+``triton_op``, which the compiler looks into, or behind a ``custom_op``, which it doesn't. In the interpreter, whose
+launches can't be traced, PyTorch's own norm takes the place of the former two. ``aoti_compile_and_package`` writes one
+file, which holds the compiled model as far as the compiler could look into it. Who loads it has imported nothing of
+ours, or the operator.
 
 Shapes: ``x`` (rows, columns), ``weight`` (columns,), float32; any number of rows from 2 to 4096.
 Source: PyTorch, *torch.export AOTInductor Tutorial for Python runtime*, and ``model_package_loader.h``.
@@ -30,7 +31,7 @@ import triton
 from torch import Tensor
 from torch.utils.cpp_extension import include_paths, library_paths
 
-from snippets.pytorch.compile import closed, in_torch, named, rms_norm_kernel
+from snippets.pytorch.compile import closed, in_torch, named, plain, rms_norm_kernel
 
 WIDTH = 72  # of what is printed
 COLUMNS = 1024
@@ -48,13 +49,13 @@ class Model(torch.nn.Module):
         return self.norm(2 * x, self.weight).relu()
 
 
-def package(norm, path: Path) -> Path:
+def package(norm, path: Path, strict: bool = False) -> Path:
     model = Model(norm).to(DEVICE).eval()
     x = torch.ones(8, COLUMNS, device=DEVICE)
     rows = torch.export.Dim("rows", min=2, max=4096)
     with torch.no_grad():
         exported = torch.export.export(
-            model, (x,), dynamic_shapes=({0: rows},)
+            model, (x,), dynamic_shapes=({0: rows},), strict=strict
         )
     torch._inductor.aoti_compile_and_package(
         exported, package_path=str(path)
@@ -118,7 +119,10 @@ def build(folder: Path) -> Path:
 
 
 def outcome(command: list, folder: Path) -> str:
-    """Return what a command printed, and if it failed the signal that ended it, or the sentence that says why."""
+    """Return what a command printed, and if it failed the sentence that says why, or the signal that ended it.
+
+    Where Python's faulthandler told in which function a signal came, that is named, too.
+    """
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     begin = time.perf_counter()
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
@@ -130,7 +134,11 @@ def outcome(command: list, folder: Path) -> str:
     if why:
         return f"fails: {why[0]}"
     if done.returncode < 0:
-        return " ".join([said, f"ends by {signal.Signals(-done.returncode).name}"]).strip()
+        function = re.search(
+            r"Current thread .*most recent call first\):\n  File \".*\", line \d+ in (\S+)", done.stderr
+        )
+        where = f" in {function[1]}" if function else ""
+        return " ".join([said, f"ends by {signal.Signals(-done.returncode).name}{where}"]).strip()
     return f"fails: {(done.stderr.strip() or 'no message').splitlines()[-1]}"
 
 
@@ -146,7 +154,8 @@ def expected() -> float:
     return in_torch(2 * x, torch.ones(COLUMNS, device=DEVICE)).relu().sum().item()
 
 
-NORMS = {"triton_op": named} if DEVICE == "cuda" else {"PyTorch's norm": in_torch}
+PLAIN = "a plain launch"  # which export takes only with strict=True
+NORMS = {PLAIN: plain, "triton_op": named} if DEVICE == "cuda" else {"PyTorch's norm": in_torch}
 NORMS["custom_op"] = closed
 
 
@@ -155,7 +164,7 @@ def main():
         norm, path = sys.argv[1:]
         # Headers that are compiled in advance pay from the second package on.
         with torch._inductor.config.patch({"aot_inductor.precompile_headers": False}):
-            package(NORMS[norm], Path(path))
+            package(NORMS[norm], Path(path), strict=norm == PLAIN)
         return
     if DEVICE == "cuda" and not torch.cuda.is_available():
         raise SystemExit("no GPU found; set TRITON_INTERPRET=1 to run this in Triton's interpreter, on the CPU")
@@ -172,7 +181,8 @@ def tried(norm: str, folder: Path, building: Future) -> list[str]:
     path = folder / f"{''.join(filter(str.isalnum, norm))}.pt2"
     if failed := outcome([sys.executable, os.path.abspath(__file__), norm, path], folder):
         return [f"{norm}, packaged: {failed}"]
-    programs = {how: [sys.executable, "-c", PYTHON.format(first=first)] for how, first in FIRST.items()}
+    python = [sys.executable, "-X", "faulthandler", "-c"]
+    programs = {how: [*python, PYTHON.format(first=first)] for how, first in FIRST.items()}
     programs["in C++"] = [building.result()]
     with ThreadPoolExecutor() as pool:
         said = {how: pool.submit(outcome, [*program, path, DEVICE], folder) for how, program in programs.items()}

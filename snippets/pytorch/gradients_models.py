@@ -2,6 +2,7 @@
 """A kernel in models that save memory, or are spread over ranks: what each needs of it, and what goes wrong without.
 
 - A fake that promises other strides than the op returns: ``opcheck`` finds it, a compiled model reads wrong places.
+- A backward that minds no strides: ``opcheck`` finds it, for it compares with a compiled backward's contiguous ones.
 - Selective checkpointing: the policy names ops whose results are kept, so the kernel needs a name.
 - ``DistributedDataParallel``, with the weight used outside of the module's forward: no gradient is averaged.
 - A ``DTensor``, as tensor parallelism passes it: a kernel sees what one rank has.
@@ -67,6 +68,22 @@ def backward(ctx, grad):
 
 scale_rows.register_autograd(backward, setup_context=setup_context)
 # --8<-- [end:named]
+
+
+# --8<-- [start:strides]
+@custom_op("course::strides_bug", mutates_args=())
+def strides_bug(x: Tensor, weight: Tensor) -> Tensor:
+    return scaled(x, weight, (x.shape[1], 1))
+
+
+def backward_bug(ctx, grad):
+    x, weight = ctx.saved_tensors
+    return strides_bug(grad, weight), (grad * x).sum(0)
+
+
+strides_bug.register_fake(lambda x, weight: x.new_empty(x.shape))
+strides_bug.register_autograd(backward_bug, setup_context=setup_context)
+# --8<-- [end:strides]
 
 
 # --8<-- [start:selective]
@@ -142,6 +159,8 @@ def main():
     print("## opcheck")
     print("a fake with other strides:", said(lambda: opcheck(padded_bug, (x, weight))))
     print("a fake that is right:", said(lambda: opcheck(scale_rows, inputs())))
+    print("## opcheck of a gradient")
+    print("a backward that minds no strides:", said(lambda: opcheck(strides_bug, inputs())))
     print("## Selective checkpointing")
     print("runs of the kernel, nothing kept:", runs_of_the_kernel([]))
     print("runs of the kernel, its result kept:", runs_of_the_kernel([torch.ops.course.scale_rows.default]))

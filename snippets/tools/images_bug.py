@@ -77,7 +77,10 @@ ATTEMPTS = {"overflow": lambda debug: overflow(bool(debug)), "launch": launch, "
 
 
 def outcome(*attempt: str, **environment: str) -> str:
-    """Return what an attempt printed, in a process of its own, or the line of its error that says most."""
+    """Return what an attempt printed, in a process of its own, or the line of its error that says most.
+
+    A process that a signal ends may leave no such line. Then it's the last one, with the exit code.
+    """
     path = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     with tempfile.TemporaryDirectory() as cache:
         given = os.environ | path | {"TRITON_CACHE_DIR": cache} | environment
@@ -85,7 +88,8 @@ def outcome(*attempt: str, **environment: str) -> str:
     if done.returncode == 0:
         return done.stdout.strip()
     lines = done.stderr.strip().splitlines()
-    return next((line for line in lines if "Assertion" in line), next(x for x in reversed(lines) if "Error" in x))
+    telling = [line for line in lines if "Assertion" in line] or [line for line in reversed(lines) if "Error" in line]
+    return telling[0] if telling else f"code {done.returncode}: {lines[-1] if lines else 'no message'}"
 
 
 def damaged() -> str:

@@ -7,6 +7,7 @@ That a package runs from C++, too, is what a replay shows.
 import shutil
 import sys
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -14,10 +15,10 @@ from snippets.pytorch import aot_inductor as snippet
 
 
 @pytest.mark.skipif(not shutil.which("g++"), reason="AOTInductor compiles by g++")
-def test_who_loads_a_package_needs_the_operator(device, tmp_path):
+def test_who_loads_a_package_needs_the_operator(tmp_path):
     path = snippet.package(snippet.NORMS["custom_op"], tmp_path / "closed.pt2")
     said = {
-        how: snippet.outcome([sys.executable, "-c", snippet.PYTHON.format(first=first), path, device], tmp_path)
+        how: snippet.outcome([sys.executable, "-c", snippet.PYTHON.format(first=first), path, "cpu"], tmp_path)
         for how, first in snippet.FIRST.items()
     }
     assert said["in Python, the operator imported"] == f"{snippet.expected():.0f}"
@@ -38,6 +39,12 @@ def test_a_process_that_a_signal_ends_has_no_words(tmp_path):
     assert said("raise SystemExit(3)") == "fails: no message"
 
 
+def test_of_a_crash_python_names_the_function(tmp_path):
+    code = "import ctypes\ndef load():\n    ctypes.string_at(0)\nload()"
+    said = snippet.outcome([sys.executable, "-X", "faulthandler", "-c", code], tmp_path)
+    assert said == "ends by SIGSEGV in string_at"
+
+
 def test_kernels_of_a_package_are_those_with_machine_code(tmp_path):
     with zipfile.ZipFile(tmp_path / "some.pt2", "w") as package:
         package.writestr("model/a.cubin", b"\x7fELF .text.norm_kernel\0 .nv.info.norm_kernel\0")
@@ -47,7 +54,12 @@ def test_kernels_of_a_package_are_those_with_machine_code(tmp_path):
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not shutil.which("g++"), reason="AOTInductor compiles by g++")
-def test_a_package_has_the_machine_code_of_a_triton_op_and_runs_from_cpp(tmp_path):
-    path = snippet.package(snippet.NORMS["triton_op"], tmp_path / "named.pt2")
-    assert "rms_norm_kernel" in snippet.machine_code(path)
-    assert snippet.outcome([snippet.build(tmp_path), path, "cuda"], tmp_path) == f"{snippet.expected():.0f}"
+@pytest.mark.parametrize("name", [snippet.PLAIN, "triton_op"])
+def test_a_package_has_the_machine_code_of_its_kernel_and_runs_from_cpp(name, tmp_path):
+    path = tmp_path / "model.pt2"
+    command = [sys.executable, snippet.__file__, name, path]
+    with ThreadPoolExecutor() as pool:
+        building = pool.submit(snippet.build, tmp_path)
+        assert snippet.outcome(command, tmp_path) == ""
+        assert "rms_norm_kernel" in snippet.machine_code(path)
+        assert snippet.outcome([building.result(), path, "cuda"], tmp_path) == f"{snippet.expected():.0f}"

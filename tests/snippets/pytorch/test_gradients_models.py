@@ -22,6 +22,15 @@ def test_opcheck_finds_a_fake_with_other_strides():
 
 
 @ONLY
+def test_opcheck_finds_a_backward_that_minds_no_strides():
+    said = snippet.said(lambda: opcheck(snippet.strides_bug, gradients.inputs()))
+    assert "test_aot_dispatch_dynamic failed with Gradients of the operator are different" in said
+    for use in ("out.square().sum()", "out.sum()"):
+        right = [gradients.right(op, gradients.USES[use]) for op in (snippet.scale_rows, snippet.strides_bug)]
+        assert right == [True, use != "out.sum()"]
+
+
+@ONLY
 def test_a_kept_result_is_not_computed_again():
     assert snippet.runs_of_the_kernel([]) == 3
     assert snippet.runs_of_the_kernel([snippet.torch.ops.course.scale_rows.default]) == 2

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Code for another GPU, half a file and unknown PTX are refused as the page says."""
 
+import signal
+
 import pytest
 import torch
 
@@ -18,6 +20,23 @@ def test_ptxas_knows_its_versions(capsys):
 def test_without_a_gpu_it_says_so():
     with pytest.raises(SystemExit, match="no GPU found"):
         snippet.main()
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("print(7)", "7"),
+        ("raise SystemExit('3: Assertion `n` failed.\\nRuntimeError: CUDA error')", "3: Assertion `n` failed."),
+        ("raise OSError('the first')", "OSError: the first"),
+        ("raise SystemExit('too old')", "code 1: too old"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", f"code {-signal.SIGSEGV}: no message"),
+    ],
+)
+def test_an_attempt_is_told_by_what_says_most(code, said, tmp_path, monkeypatch):
+    program = tmp_path / "attempt.py"
+    program.write_text(code)
+    monkeypatch.setattr(snippet, "__file__", str(program))
+    assert snippet.outcome() == said
 
 
 @pytest.mark.gpu
