@@ -213,7 +213,6 @@ def scale_and_add(
 # --8<-- [end:kernel]
 
 
-# --8<-- [start:row]
 @triton.jit
 def row_kernel(
     a_ptr,
@@ -248,14 +247,21 @@ def row_kernel(
     columns, lanes = n + tl.arange(0, BLOCK_N), tl.arange(0, BLOCK_K)
     a_ptrs = a_ptr + batch.to(tl.int64) * a_batch + lanes
     b_ptrs = b_ptr + batch.to(tl.int64) * b_batch + columns.to(tl.int64)[:, None] * b_n + lanes[None, :]
-    acc = tl.zeros((BLOCK_N, BLOCK_K), tl.float32)  # summed after the loop, so that threads wait for no other in it
+    # --8<-- [start:row]
+    # Summed after the loop, so that no thread waits for another in it.
+    acc = tl.zeros((BLOCK_N, BLOCK_K), tl.float32)
     acc_up = tl.zeros((BLOCK_N, BLOCK_K), tl.float32)
     for k in range(0, K, BLOCK_K):
         mask = (columns < N)[:, None] & (k + lanes < K)[None, :]
-        a = tl.load(a_ptrs + k, mask=k + lanes < K, other=0).to(tl.float32)[None, :]
+        a = tl.load(
+            a_ptrs + k, mask=k + lanes < K, other=0
+        ).to(tl.float32)[None, :]  # fmt: skip
         acc += a * tl.load(b_ptrs + k, mask=mask, other=0).to(tl.float32)
         if GATED:
-            acc_up += a * tl.load(b_ptrs + tl.cast(N, tl.int64) * b_n + k, mask=mask, other=0).to(tl.float32)
+            acc_up += a * tl.load(
+                b_ptrs + tl.cast(N, tl.int64) * b_n + k, mask=mask, other=0
+            ).to(tl.float32)  # fmt: skip
+    # --8<-- [end:row]
     up = None
     if GATED:
         up = tl.sum(acc_up, axis=1)[None, :]
@@ -264,7 +270,6 @@ def row_kernel(
         added = added_ptr + batch.to(tl.int64) * added_batch
     finish(tl.sum(acc, axis=1)[None, :], up, out_ptr, added, pre_ptr, batch, 0, n, 1, N, alpha, beta, 0, added_n,
            out_batch, 0, out_n, True, ACTIVATION, False, 1, BLOCK_N, BLOCK_N)  # fmt: skip
-# --8<-- [end:row]
 
 
 # --8<-- [start:activate]
